@@ -1,0 +1,2 @@
+//! Developer commands behind `cargo x`.
+fn main() {}
