@@ -1,0 +1,28 @@
+//! What a request asks to do, in the words of the wire contract.
+//!
+//! The listener derives an [`Operation`] from the method and the `list`/`scan` query parameters;
+//! internal operations do not exist in this type, so the wire cannot name one (lesson 11).
+
+/// What a client asks to be done at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Read the entry (`GET`).
+    Read,
+    /// Create or replace the entry (`POST`, `PUT`).
+    Update,
+    /// Merge into the entry (`PATCH`).
+    Patch,
+    /// Delete the entry (`DELETE`).
+    Delete,
+    /// Names of the direct children (`LIST`, `GET ?list=true`).
+    List,
+    /// Names of all entries below (`SCAN`, `GET ?scan=true`).
+    Scan,
+}
+
+impl Operation {
+    /// True for the operations that may change stored state.
+    pub const fn writes(self) -> bool {
+        matches!(self, Self::Update | Self::Patch | Self::Delete)
+    }
+}

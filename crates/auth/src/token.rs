@@ -1,0 +1,44 @@
+//! The decoded token: what a bearer is, without the bearer's secret.
+//!
+//! `core` keeps one decoded [`Token`] per live token in its view, keyed by a keyed hash of the
+//! token text; the text itself is nowhere in this type. Invariant: [`Kind::Root`] is set when the
+//! token is made and is not a policy: no list of names can attach it (lesson 6).
+
+use jiff::Timestamp;
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Passes every check.
+    Root,
+    /// Judged by its policies.
+    Service,
+}
+
+/// A decoded token entry.
+#[derive(Clone, Debug)]
+pub struct Token {
+    /// The public handle of the token; it authorises nothing.
+    pub accessor: String,
+    /// What the token is.
+    pub kind: Kind,
+    /// Names of the policies attached, sorted.
+    pub policies: Vec<String>,
+    /// Name shown to people and auditors.
+    pub display_name: String,
+    /// The route that created it, such as `auth/token/root`.
+    pub path: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it stops working; `None` means never.
+    pub expires_at: Option<Timestamp>,
+    /// True when no parent's end ends it.
+    pub orphan: bool,
+}
+
+impl Token {
+    /// True once `now` has reached the expiry.
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|expiry| expiry <= now)
+    }
+}

@@ -1,0 +1,102 @@
+//! The batch: what is committed as one.
+//!
+//! Keys are opaque bytes to the store; `core` lays them out (see `docs/format.md`). A batch carries
+//! its preconditions with it, so that judging them is a pure function of the batch and the records,
+//! the same on every node.
+
+use crate::Value;
+
+/// Longest key of a record, in bytes.
+pub const KEY_BYTES_MAX: usize = 64 << 10;
+/// Most operations in one batch.
+pub const BATCH_OPS_MAX: usize = 64 << 10;
+
+/// Where a committed batch stands in the order of all batches; the first is 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(pub u64);
+
+/// The position of the batch that last wrote a record; [`Seqno::ABSENT`] for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seqno(pub u64);
+
+impl Seqno {
+    /// The sequence number of a record that is not there.
+    pub const ABSENT: Self = Self(0);
+}
+
+/// A stored record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Its bytes.
+    pub value: Value,
+    /// When it was last written.
+    pub seqno: Seqno,
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Store `value` under `key`.
+    Put {
+        /// Where.
+        key: Vec<u8>,
+        /// What.
+        value: Value,
+    },
+    /// Remove `key`; removing an absent key is no error.
+    Delete {
+        /// Where.
+        key: Vec<u8>,
+    },
+}
+
+/// A precondition: `key` was last written at `seqno`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expectation {
+    /// Whose record.
+    pub key: Vec<u8>,
+    /// Its sequence number, or [`Seqno::ABSENT`].
+    pub seqno: Seqno,
+}
+
+/// Changes that commit together, if all expectations hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    ops: Vec<Op>,
+    expectations: Vec<Expectation>,
+}
+
+impl Batch {
+    /// A batch that changes nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a put.
+    pub fn put(&mut self, key: Vec<u8>, value: impl Into<Value>) -> &mut Self {
+        self.ops.push(Op::Put { key, value: value.into() });
+        self
+    }
+
+    /// Adds a delete.
+    pub fn delete(&mut self, key: Vec<u8>) -> &mut Self {
+        self.ops.push(Op::Delete { key });
+        self
+    }
+
+    /// Adds a precondition.
+    pub fn expect(&mut self, key: Vec<u8>, seqno: Seqno) -> &mut Self {
+        self.expectations.push(Expectation { key, seqno });
+        self
+    }
+
+    /// The changes, in the order they were added.
+    pub fn ops(&self) -> &[Op] {
+        &self.ops
+    }
+
+    /// The preconditions.
+    pub fn expectations(&self) -> &[Expectation] {
+        &self.expectations
+    }
+}
