@@ -1,0 +1,341 @@
+//! A disk that fails on order and remembers what it was told.
+//!
+//! It wraps a [`MemDisk`]. Every operation that changes the disk is counted and, when it succeeds, recorded as a
+//! [`DiskEvent`]; [`super::CrashReplay`] turns a record into what a power cut would have left. A [`Fault`] makes the
+//! n-th changing operation (or every one from the n-th on) fail in a chosen way.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use super::{Access, Disk, DiskFile, DiskLock, MemDisk};
+use crate::sync::lock;
+
+/// The error number of a full disk on Linux.
+const ENOSPC: i32 = 28;
+/// The error number of a failed device on Linux.
+const EIO: i32 = 5;
+
+/// How an operation fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// A write, sync or name operation fails with EIO.
+    Eio,
+    /// A write or create fails with ENOSPC; syncs and removals still work.
+    NoSpace,
+    /// A write stores half of its bytes and says so.
+    ShortWrite,
+    /// A `sync_data` or `sync_dir` fails with EIO; writes work.
+    SyncFails,
+    /// The machine is gone: nothing works any more, reads included.
+    Crash,
+}
+
+/// A plan for one failure.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// How it fails.
+    pub kind: FaultKind,
+    /// The first changing operation that may fail, counted from 0.
+    pub from: u64,
+    /// The first changing operation that works again; `u64::MAX` for never.
+    pub until: u64,
+}
+
+/// One change of the disk, in the order it happened. `inode` numbers stay with a file through renames.
+#[derive(Clone, Debug)]
+pub enum DiskEvent {
+    /// An empty file appeared.
+    Create {
+        /// Where.
+        path: PathBuf,
+        /// The new file.
+        inode: u64,
+    },
+    /// Bytes were written.
+    Write {
+        /// To which file.
+        inode: u64,
+        /// At which offset.
+        offset: u64,
+        /// What.
+        bytes: Arc<[u8]>,
+    },
+    /// A file was synced.
+    Sync {
+        /// Which file.
+        inode: u64,
+    },
+    /// A file changed its name.
+    Rename {
+        /// Its old name.
+        from: PathBuf,
+        /// Its new name.
+        to: PathBuf,
+    },
+    /// A name was removed.
+    Remove {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A file got a second name.
+    Link {
+        /// Its first name.
+        from: PathBuf,
+        /// Its second name.
+        to: PathBuf,
+    },
+    /// A directory was synced.
+    SyncDir {
+        /// Which.
+        dir: PathBuf,
+    },
+}
+
+/// A recording disk in memory that fails on order.
+#[derive(Debug, Default)]
+pub struct FaultyDisk {
+    inner: MemDisk,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    operations: u64,
+    fault: Option<Fault>,
+    crashed: bool,
+    events: Vec<DiskEvent>,
+    inodes: BTreeMap<PathBuf, u64>,
+    inode_next: u64,
+}
+
+/// What kind of operation asks for permission.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Write,
+    Name,
+    Remove,
+    Sync,
+}
+
+/// What the plan says about an operation.
+#[derive(PartialEq, Eq)]
+enum Verdict {
+    Go,
+    Half,
+}
+
+impl FaultyDisk {
+    /// An empty disk without a plan, ready to share.
+    #[must_use]
+    pub fn shared() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Plans a failure, or none; replaces the last plan.
+    pub fn plan(&self, fault: Option<Fault>) {
+        lock(&self.state).fault = fault;
+    }
+
+    /// How many changing operations were asked for so far.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        lock(&self.state).operations
+    }
+
+    /// How many changes were recorded so far.
+    #[must_use]
+    pub fn events_len(&self) -> usize {
+        lock(&self.state).events.len()
+    }
+
+    /// A copy of the record.
+    #[must_use]
+    pub fn events(&self) -> Vec<DiskEvent> {
+        lock(&self.state).events.clone()
+    }
+
+    /// The files as a running process sees them (not as a crash leaves them).
+    #[must_use]
+    pub fn memory(&self) -> &MemDisk {
+        &self.inner
+    }
+}
+
+impl State {
+    fn admit(&mut self, operation: Operation) -> io::Result<Verdict> {
+        let number = self.operations;
+        self.operations += 1;
+        if self.crashed {
+            return Err(crash_error());
+        }
+        let Some(fault) = self.fault else { return Ok(Verdict::Go) };
+        if number < fault.from || number >= fault.until {
+            return Ok(Verdict::Go);
+        }
+        match (fault.kind, operation) {
+            (FaultKind::Crash, _) => {
+                self.crashed = true;
+                Err(crash_error())
+            }
+            (FaultKind::Eio, _) | (FaultKind::SyncFails, Operation::Sync) => {
+                Err(io::Error::from_raw_os_error(EIO))
+            }
+            (FaultKind::NoSpace, Operation::Write | Operation::Name) => {
+                Err(io::Error::from_raw_os_error(ENOSPC))
+            }
+            (FaultKind::ShortWrite, Operation::Write) => Ok(Verdict::Half),
+            _ => Ok(Verdict::Go),
+        }
+    }
+
+    fn inode_of(&self, path: &Path) -> u64 {
+        *self.inodes.get(path).expect("the recorded disk knows each file it made")
+    }
+}
+
+fn crash_error() -> io::Error {
+    io::Error::other("the disk is gone")
+}
+
+impl Disk for FaultyDisk {
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        self.inner.create_dir(dir)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let mut state = lock(&self.state);
+        state.admit(Operation::Name)?;
+        let file = self.inner.create(path)?;
+        let inode = state.inode_next;
+        state.inode_next += 1;
+        state.inodes.insert(path.to_owned(), inode);
+        state.events.push(DiskEvent::Create { path: path.to_owned(), inode });
+        Ok(Arc::new(FaultyFile { inner: file, inode, state: self.state.clone() }))
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
+        let state = lock(&self.state);
+        if state.crashed {
+            return Err(crash_error());
+        }
+        let file = self.inner.open(path, access)?;
+        let inode = state.inode_of(path);
+        Ok(Arc::new(FaultyFile { inner: file, inode, state: self.state.clone() }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = lock(&self.state);
+        state.admit(Operation::Name)?;
+        self.inner.rename(from, to)?;
+        let inode = state.inode_of(from);
+        state.inodes.remove(from);
+        state.inodes.insert(to.to_owned(), inode);
+        state.events.push(DiskEvent::Rename { from: from.to_owned(), to: to.to_owned() });
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = lock(&self.state);
+        state.admit(Operation::Remove)?;
+        self.inner.remove(path)?;
+        state.inodes.remove(path);
+        state.events.push(DiskEvent::Remove { path: path.to_owned() });
+        Ok(())
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = lock(&self.state);
+        state.admit(Operation::Name)?;
+        self.inner.link(from, to)?;
+        let inode = state.inode_of(from);
+        state.inodes.insert(to.to_owned(), inode);
+        state.events.push(DiskEvent::Link { from: from.to_owned(), to: to.to_owned() });
+        Ok(())
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.inner.list(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut state = lock(&self.state);
+        state.admit(Operation::Sync)?;
+        state.events.push(DiskEvent::SyncDir { dir: dir.to_owned() });
+        Ok(())
+    }
+
+    /// The lock file leaves no event: its bytes and its name mean nothing after a crash.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
+        self.inner.lock(path)
+    }
+}
+
+#[derive(Debug)]
+struct FaultyFile {
+    inner: Arc<dyn DiskFile>,
+    inode: u64,
+    state: Arc<Mutex<State>>,
+}
+
+impl DiskFile for FaultyFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        if lock(&self.state).crashed {
+            return Err(crash_error());
+        }
+        self.inner.read_at(buf, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let mut state = lock(&self.state);
+        let bytes = match state.admit(Operation::Write)? {
+            Verdict::Half => &bytes[..bytes.len().div_ceil(2)],
+            Verdict::Go => bytes,
+        };
+        let n = self.inner.write_at(bytes, offset)?;
+        let event = DiskEvent::Write { inode: self.inode, offset, bytes: bytes[..n].into() };
+        state.events.push(event);
+        Ok(n)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut state = lock(&self.state);
+        state.admit(Operation::Sync)?;
+        state.events.push(DiskEvent::Sync { inode: self.inode });
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::write_all_at;
+    use super::*;
+
+    fn fault(kind: FaultKind, from: u64, until: u64) -> Option<Fault> {
+        Some(Fault { kind, from, until })
+    }
+
+    #[test]
+    fn each_kind_fails_what_it_names() {
+        let disk = FaultyDisk::shared();
+        let file = disk.create(Path::new("d/a")).unwrap();
+        disk.plan(fault(FaultKind::SyncFails, 0, u64::MAX));
+        write_all_at(&*file, b"abc", 0).unwrap();
+        assert_eq!(file.sync_data().unwrap_err().raw_os_error(), Some(EIO));
+        disk.plan(fault(FaultKind::NoSpace, 0, u64::MAX));
+        assert_eq!(file.write_at(b"abc", 0).unwrap_err().raw_os_error(), Some(ENOSPC));
+        file.sync_data().unwrap();
+        disk.plan(fault(FaultKind::ShortWrite, 0, u64::MAX));
+        assert_eq!(file.write_at(b"abcd", 0).unwrap(), 2);
+        write_all_at(&*file, b"wxyz", 0).unwrap();
+        disk.plan(fault(FaultKind::Crash, 0, u64::MAX));
+        assert!(file.sync_data().is_err());
+        disk.plan(None);
+        assert!(file.read_at(&mut [0; 4], 0).is_err(), "a crash is for ever");
+    }
+}

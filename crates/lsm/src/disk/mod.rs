@@ -1,0 +1,120 @@
+//! The disk seam: the only door between the engine and a file system.
+//!
+//! Every other room of the crate is handed an `Arc<dyn Disk>` and names no file-system function, so the same engine
+//! runs on a real directory ([`RealDisk`]), in memory ([`MemDisk`]) and under faults ([`FaultyDisk`]), and a crash is
+//! a value ([`CrashReplay`]) and not an accident.
+//!
+//! What the engine may rely on, and what every disk must honour:
+//! - bytes are durable only after `sync_data` of their file returned;
+//! - a created, renamed, linked or removed name is durable only after `sync_dir` of its directory returned;
+//! - `rename` replaces its target atomically;
+//! - unsynced writes may be lost, kept, torn or reordered by a crash; synced ones are none of these.
+//!
+//! Short reads and short writes are allowed; callers use [`read_full_at`] and [`write_all_at`].
+
+mod crash;
+mod faulty;
+mod mem;
+mod real;
+
+use std::fmt::Debug;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use crash::{CrashReplay, Tail};
+pub use faulty::{DiskEvent, Fault, FaultKind, FaultyDisk};
+pub use mem::MemDisk;
+pub use real::RealDisk;
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads only; the file must exist.
+    Read,
+    /// Reads and writes; the file must exist and keeps its bytes.
+    ReadWrite,
+}
+
+/// A file system as the engine sees it.
+pub trait Disk: Send + Sync + Debug {
+    /// Creates a directory and its parents; an existing one is fine.
+    fn create_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Creates an empty file open for reading and writing; an existing one is emptied.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    /// Opens an existing file.
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>>;
+    /// Renames a file, replacing the target atomically.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file's name; open handles keep reading.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Gives a file a second name. Fails if that name exists.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// The names of the files in a directory, in no order.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Makes the names of a directory durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Takes the exclusive lock behind `path`, creating the file if need be. Fails at once with
+    /// [`io::ErrorKind::WouldBlock`] when someone else holds it. Dropping the guard frees it.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
+}
+
+/// An open file. Offsets and lengths are in bytes.
+pub trait DiskFile: Send + Sync + Debug {
+    /// Reads up to `buf.len()` bytes at `offset`; 0 means the end of the file.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes up to `bytes.len()` bytes at `offset`, growing the file if need be.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+    /// Makes the bytes and the length durable.
+    fn sync_data(&self) -> io::Result<()>;
+    /// The length of the file.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        self.len().map(|len| len == 0)
+    }
+}
+
+/// A held lock; freed when dropped.
+pub trait DiskLock: Send + Sync + Debug {}
+
+/// Reads until `buf` is full or the file ends; returns how many bytes were read.
+pub fn read_full_at(file: &dyn DiskFile, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buf.len() {
+        match file.read_at(&mut buf[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+/// Writes all of `bytes` at `offset`, however short the single writes are.
+pub fn write_all_at(file: &dyn DiskFile, bytes: &[u8], offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.write_at(&bytes[done..], offset + done as u64) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => done += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Reads a whole file of at most `bytes_max` bytes.
+pub fn read_all(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let file = disk.open(path, Access::Read)?;
+    let len = file.len()?;
+    if len > bytes_max {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "file is larger than its limit"));
+    }
+    let mut bytes = vec![0; usize::try_from(len).map_err(io::Error::other)?];
+    let read = read_full_at(&*file, &mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}

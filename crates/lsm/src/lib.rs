@@ -1,0 +1,21 @@
+//! An embedded, crash-safe, synchronous key-value engine: a log-structured merge tree that loses nothing.
+//!
+//! Byte keys up to 64 KiB, values up to 64 MiB, ordered scans, read points, checkpoints. One process at a time opens a
+//! store; any number of threads use it.
+//!
+//! Rooms, top to bottom: `engine` (the public door), `commit` (group commit), `wal`, `memtable`, `sst`, `levels` and
+//! `manifest` (which files are live), `compaction`, `cursor` (ordered reading), `cache`, and `disk`, the only one that
+//! knows a file system. Each says its invariants at its top; the bytes on the disk are described in `docs/format.md`.
+#![forbid(unsafe_code)]
+
+mod batch;
+pub mod clock;
+mod codec;
+pub mod disk;
+mod error;
+pub mod limits;
+mod names;
+mod sync;
+
+pub use batch::Batch;
+pub use error::{Error, Result};
