@@ -11,11 +11,16 @@
 mod batch;
 pub mod clock;
 mod codec;
+mod cursor;
 pub mod disk;
 mod error;
+mod hash;
 pub mod limits;
+mod memtable;
 mod names;
 mod sync;
+mod value;
 
 pub use batch::Batch;
 pub use error::{Error, Result};
+pub use value::Value;

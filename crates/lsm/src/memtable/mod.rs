@@ -1,0 +1,301 @@
+//! The memtable: the newest entries, in memory, ordered.
+//!
+//! One writer (the commit leader, through [`MemtableWriter`]) inserts; any number of readers look up and iterate
+//! without locks. A memtable that has no room freezes: its writer is dropped, and a background flush turns it into an
+//! SST. It never moves or frees an entry before it is dropped as a whole.
+//!
+//! Invariants:
+//! - at most one [`MemtableWriter`] exists per memtable;
+//! - memory stays near `bytes_max`, because the leader asks `has_room` before it inserts and makes a larger memtable for a
+//!   group that is larger than the usual one;
+//! - entries become visible to readers through the engine's visible sequence number, never earlier.
+
+mod arena;
+mod filter;
+mod skiplist;
+
+use std::sync::Arc;
+
+use self::arena::Address;
+use self::filter::MemtableFilter;
+use self::skiplist::{Inserter, SkipList};
+use crate::batch::{Kind, Operation};
+use crate::cursor::Cursor;
+use crate::error::Result;
+use crate::hash::key_hash;
+use crate::value::{Found, Value};
+
+/// What a node takes beside its key and value: header, links and padding, 42 bytes on average.
+const NODE_OVERHEAD_BYTES: usize = 48;
+/// The arena has room for this many times the memtable's bytes, for heights and padding above average and chunk ends.
+const ARENA_SLACK: usize = 4;
+/// A memtable is made of about this many chunks.
+const CHUNKS_USUAL: usize = 8;
+
+/// Entries in memory.
+#[derive(Debug)]
+pub(crate) struct Memtable {
+    list: SkipList,
+    filter: MemtableFilter,
+}
+
+/// The right to insert into one memtable.
+#[derive(Debug)]
+pub(crate) struct MemtableWriter {
+    table: Arc<Memtable>,
+    inserter: Inserter,
+    bytes_max: usize,
+    bytes: usize,
+    entries: u64,
+}
+
+/// What a group of operations takes in a memtable, in bytes: a little more than it will.
+pub(crate) fn room_for(bytes: usize, ops: usize) -> usize {
+    bytes + ops * NODE_OVERHEAD_BYTES
+}
+
+impl Memtable {
+    /// An empty memtable that freezes at about `bytes_max` bytes, and its writer.
+    pub(crate) fn new(bytes_max: usize) -> (Arc<Self>, MemtableWriter) {
+        let (list, inserter) = SkipList::new(bytes_max * ARENA_SLACK, bytes_max / CHUNKS_USUAL);
+        let table = Arc::new(Self { list, filter: MemtableFilter::new(bytes_max) });
+        let writer =
+            MemtableWriter { table: table.clone(), inserter, bytes_max, bytes: 0, entries: 0 };
+        (table, writer)
+    }
+
+    /// The newest version of `key` that is not newer than `seqno`. `hash` is the key's.
+    pub(crate) fn get(&self, key: &[u8], hash: u64, seqno: u64) -> Found {
+        if !self.filter.may_contain(hash) {
+            return Found::Nothing;
+        }
+        let Some(node) = self.list.find(key, seqno) else { return Found::Nothing };
+        match node.kind() {
+            Kind::Delete => Found::Deleted,
+            Kind::Put => {
+                let mut value = Vec::new();
+                node.copy_value(&mut value);
+                Found::Value(Value::owned(value))
+            }
+        }
+    }
+}
+
+impl MemtableWriter {
+    /// Whether a group that takes `room` bytes (see [`room_for`]) fits.
+    pub(crate) fn has_room(&self, room: usize) -> bool {
+        self.bytes + room <= self.bytes_max
+    }
+
+    /// Whether nothing was inserted yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// The memory taken by entries, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.inserter.reserved_bytes()
+    }
+
+    /// Adds an entry. Its sequence number is above all before it.
+    pub(crate) fn insert(&mut self, seqno: u64, operation: Operation<'_>) {
+        self.table.filter.insert(key_hash(operation.key));
+        let stored = self.inserter.insert(&self.table.list, seqno, operation);
+        assert!(stored, "the leader asked for room, and the arena has twice that");
+        self.bytes += room_for(operation.key.len() + operation.value.len(), 1);
+        self.entries += 1;
+    }
+}
+
+/// Ordered reading of a memtable.
+#[derive(Debug)]
+pub(crate) struct MemtableCursor {
+    table: Arc<Memtable>,
+    place: Option<Address>,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    seqno: u64,
+    kind: Kind,
+}
+
+impl MemtableCursor {
+    /// A cursor that stands nowhere yet.
+    pub(crate) fn new(table: Arc<Memtable>) -> Self {
+        Self { table, place: None, key: vec![], value: vec![], seqno: 0, kind: Kind::Delete }
+    }
+
+    fn stand_at(&mut self, place: Option<Address>) {
+        self.place = place;
+        if let Some(address) = place {
+            let node = self.table.list.node(address);
+            node.copy_key(&mut self.key);
+            node.copy_value(&mut self.value);
+            self.seqno = node.seqno();
+            self.kind = node.kind();
+        }
+    }
+}
+
+impl Cursor for MemtableCursor {
+    fn seek_first(&mut self) -> Result<()> {
+        self.stand_at(self.table.list.first());
+        Ok(())
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.stand_at(self.table.list.seek(key, u64::MAX));
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        let place = self.place.and_then(|address| self.table.list.after(address));
+        self.stand_at(place);
+        Ok(())
+    }
+
+    fn valid(&self) -> bool {
+        self.place.is_some()
+    }
+
+    fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    fn value(&self) -> &[u8] {
+        &self.value
+    }
+
+    fn seqno(&self) -> u64 {
+        self.seqno
+    }
+
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::ops::Bound;
+
+    use super::*;
+
+    fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
+        Operation { kind: Kind::Put, key, value }
+    }
+
+    fn entries(table: &Arc<Memtable>) -> Vec<(Vec<u8>, u64, Kind, Vec<u8>)> {
+        let mut cursor = MemtableCursor::new(table.clone());
+        let mut all = Vec::new();
+        cursor.seek_first().unwrap();
+        while cursor.valid() {
+            all.push((
+                cursor.key().to_vec(),
+                cursor.seqno(),
+                cursor.kind(),
+                cursor.value().to_vec(),
+            ));
+            cursor.next().unwrap();
+        }
+        all
+    }
+
+    /// A key of random length from few letters, so that prefixes, zeros and equal words are common.
+    fn random_key(dice: &mut fastrand::Rng) -> Vec<u8> {
+        let len = if dice.u8(..) < 8 { dice.usize(100..400) } else { dice.usize(..20) };
+        (0..len).map(|_| *dice.choice(&[0, 0, 0, 1, 255]).unwrap()).collect()
+    }
+
+    #[test]
+    fn it_agrees_with_a_btree_map() {
+        let mut dice = fastrand::Rng::with_seed(1);
+        let (table, mut writer) = Memtable::new(1 << 20);
+        let mut model: BTreeMap<(Vec<u8>, std::cmp::Reverse<u64>), (Kind, Vec<u8>)> =
+            BTreeMap::new();
+        for seqno in 1..4000 {
+            let key = random_key(&mut dice);
+            let value = vec![seqno as u8; dice.usize(..40)];
+            let kind = if dice.u8(..) < 50 { Kind::Delete } else { Kind::Put };
+            let value = if kind == Kind::Put { value } else { vec![] };
+            writer.insert(seqno, Operation { kind, key: &key, value: &value });
+            model.insert((key, std::cmp::Reverse(seqno)), (kind, value));
+        }
+        let want: Vec<_> =
+            model.iter().map(|((k, s), (kind, v))| (k.clone(), s.0, *kind, v.clone())).collect();
+        assert_eq!(entries(&table), want);
+        for _ in 0..4000 {
+            let key = random_key(&mut dice);
+            let seqno = dice.u64(..4000);
+            let after = (key.clone(), std::cmp::Reverse(seqno));
+            let newest = model.range((Bound::Included(after), Bound::Unbounded)).next();
+            let want = newest.filter(|((k, _), _)| *k == key);
+            match (table.get(&key, key_hash(&key), seqno), want) {
+                (Found::Nothing, None) => {}
+                (Found::Deleted, Some((_, (Kind::Delete, _)))) => {}
+                (Found::Value(got), Some((_, (Kind::Put, value)))) => assert_eq!(*got, **value),
+                (got, want) => panic!("{got:?} against {want:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn sorted_and_reversed_loads_come_out_sorted() {
+        for reversed in [false, true] {
+            let (table, mut writer) = Memtable::new(1 << 20);
+            for n in 0..5000u64 {
+                let key = if reversed { 5000 - n } else { n };
+                writer.insert(n + 1, put(&key.to_be_bytes(), b"v"));
+            }
+            let all = entries(&table);
+            assert_eq!(all.len(), 5000);
+            assert!(all.is_sorted_by(|a, b| a.0 < b.0));
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_largest_value_has_room() {
+        let (table, mut writer) = Memtable::new(64 << 10);
+        let mut seqno = 0;
+        while writer.has_room(room_for(1100, 1)) {
+            seqno += 1;
+            writer.insert(seqno, put(&seqno.to_be_bytes(), &[1; 1024]));
+        }
+        assert!(writer.bytes() < 128 << 10, "{} bytes", writer.bytes());
+        assert_eq!(entries(&table).len() as u64, seqno);
+        let value = vec![9; crate::limits::VALUE_BYTES_MAX];
+        assert!(!writer.has_room(room_for(value.len() + 20, 1)));
+        let (table, mut writer) = Memtable::new(room_for(value.len() + 20, 1));
+        writer.insert(1, put(b"k", &value));
+        match table.get(b"k", key_hash(b"k"), 1) {
+            Found::Value(got) => assert!(*got == *value),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn readers_see_a_sorted_whole_list_while_the_writer_inserts() {
+        let (table, mut writer) = Memtable::new(4 << 20);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let table = table.clone();
+                scope.spawn(move || {
+                    let mut seen = 0;
+                    while seen < 20_000 {
+                        let all = entries(&table);
+                        assert!(all.is_sorted_by(|a, b| a.0 < b.0));
+                        assert!(all.iter().all(|(key, _, _, value)| *key == *value));
+                        assert!(all.len() >= seen);
+                        seen = all.len();
+                    }
+                });
+            }
+            let mut dice = fastrand::Rng::with_seed(2);
+            let mut keys: Vec<u64> = (0..20_000).collect();
+            dice.shuffle(&mut keys);
+            for (n, key) in keys.into_iter().enumerate() {
+                writer.insert(n as u64 + 1, put(&key.to_be_bytes(), &key.to_be_bytes()));
+            }
+        });
+    }
+}

@@ -1,0 +1,79 @@
+//! A value that was read: its own bytes or a piece of a cached block.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// The bytes of a value; derefs to `[u8]`.
+///
+/// It may share the memory of a cached block, so a caller that keeps values for long copies them out.
+#[derive(Clone)]
+pub struct Value(Holder);
+
+#[derive(Clone)]
+enum Holder {
+    Owned(Vec<u8>),
+    Shared { bytes: Arc<Vec<u8>>, start: usize, end: usize },
+}
+
+impl Value {
+    pub(crate) fn owned(bytes: Vec<u8>) -> Self {
+        Self(Holder::Owned(bytes))
+    }
+
+    /// The bytes `start..end` of a block; the caller has checked the bounds.
+    pub(crate) fn shared(bytes: Arc<Vec<u8>>, start: usize, end: usize) -> Self {
+        assert!(start <= end && end <= bytes.len(), "a value lies inside its block");
+        Self(Holder::Shared { bytes, start, end })
+    }
+
+    /// The bytes as a vector of the caller's own.
+    #[must_use]
+    pub fn into_vec(self) -> Vec<u8> {
+        match self.0 {
+            Holder::Owned(bytes) => bytes,
+            Holder::Shared { bytes, start, end } => bytes[start..end].to_vec(),
+        }
+    }
+}
+
+impl Deref for Value {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Holder::Owned(bytes) => bytes,
+            Holder::Shared { bytes, start, end } => &bytes[*start..*end],
+        }
+    }
+}
+
+impl AsRef<[u8]> for Value {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl PartialEq<[u8]> for Value {
+    fn eq(&self, other: &[u8]) -> bool {
+        **self == *other
+    }
+}
+
+/// Shows the length only: values are ciphertext or secrets.
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Value({} bytes)", self.len())
+    }
+}
+
+/// What a search for one key found in one place.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// The key has a value.
+    Value(Value),
+    /// The key was deleted; do not look further down.
+    Deleted,
+    /// This place says nothing about the key.
+    Nothing,
+}
