@@ -1,0 +1,221 @@
+//! Zeroed memory in huge pages where the system has them.
+//!
+//! A lookup lands on a random line of a table of many megabytes; with 4 KiB pages each landing
+//! also costs a page walk. On Linux a region comes straight from `mmap`, aligned to 2 MiB and
+//! advised to use huge pages. The kernel zeroes it on first touch, so making a large array does
+//! not stop the write that grows the table. Elsewhere, and under Miri, the global allocator
+//! serves; under loom buckets are made one by one, since its atomics are not all zero.
+
+#![cfg_attr(not(loom), expect(unsafe_code, reason = "raw zeroed memory becomes buckets"))]
+
+use std::ops::Deref;
+#[cfg(not(loom))]
+use std::ptr::NonNull;
+
+use crate::Error;
+use crate::bucket::Bucket;
+
+/// Bytes of a huge page on x86-64 and on AArch64 with 4 KiB base pages.
+#[cfg(not(loom))]
+pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Zeroed memory, given back on drop. Aligned to a huge page when it is at least that large, else
+/// to a cache line.
+#[cfg(not(loom))]
+pub(crate) struct Region {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the region owns its memory and gives no access to it but by address.
+#[cfg(not(loom))]
+unsafe impl Send for Region {}
+// SAFETY: as above.
+#[cfg(not(loom))]
+unsafe impl Sync for Region {}
+
+#[cfg(not(loom))]
+impl Region {
+    /// The first byte, with the provenance of the whole region.
+    #[inline]
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+#[cfg(not(loom))]
+mod from_allocator {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::ptr::NonNull;
+
+    use super::HUGE_PAGE_BYTES;
+    use crate::Error;
+    use crate::prefetch::LINE_BYTES;
+
+    fn layout(bytes: usize) -> Layout {
+        let align = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { LINE_BYTES };
+        Layout::from_size_align(bytes, align).expect("region sizes are bounded")
+    }
+
+    pub(super) fn take(bytes: usize) -> Result<NonNull<u8>, Error> {
+        assert!(bytes > 0, "a region has bytes");
+        // SAFETY: the size is not zero.
+        NonNull::new(unsafe { alloc_zeroed(layout(bytes)) }).ok_or(Error::Memory)
+    }
+
+    /// # Safety
+    /// `start` came from [`take`] with the same size and is not used again.
+    pub(super) unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
+        // SAFETY: same layout as in `take`, says the caller.
+        unsafe { dealloc(start.as_ptr(), layout(bytes)) };
+    }
+}
+
+#[cfg(all(not(loom), not(miri), target_os = "linux"))]
+mod from_kernel {
+    use std::ptr::{self, NonNull};
+
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+    use super::HUGE_PAGE_BYTES;
+    use crate::Error;
+
+    pub(super) fn take(bytes: usize) -> Result<NonNull<u8>, Error> {
+        assert!(bytes.is_multiple_of(HUGE_PAGE_BYTES), "whole huge pages");
+        // One huge page more than asked for, so that an aligned start lies inside.
+        let mapped = bytes + HUGE_PAGE_BYTES;
+        // SAFETY: a new anonymous mapping at a place the kernel chooses aliases nothing.
+        let map = unsafe {
+            mmap_anonymous(
+                ptr::null_mut(),
+                mapped,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )
+        };
+        let base = map.map_err(|_| Error::Memory)?.cast::<u8>();
+        let before = base.addr().next_multiple_of(HUGE_PAGE_BYTES) - base.addr();
+        let after = HUGE_PAGE_BYTES - before;
+        let start = base.wrapping_add(before);
+        if before > 0 {
+            // SAFETY: the unaligned front of the mapping made above, used by nobody.
+            let _ = unsafe { munmap(base.cast(), before) };
+        }
+        if after > 0 {
+            // SAFETY: the unused rest behind the aligned part.
+            let _ = unsafe { munmap(start.wrapping_add(bytes).cast(), after) };
+        }
+        // SAFETY: within the mapping; the advice changes no content. Refused where there are no
+        // huge pages, and then small ones serve.
+        let _ = unsafe { madvise(start.cast(), bytes, Advice::LinuxHugepage) };
+        NonNull::new(start).ok_or(Error::Memory)
+    }
+
+    /// # Safety
+    /// `start` came from [`take`] with the same size and is not used again.
+    pub(super) unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
+        // SAFETY: exactly the part of the mapping that `take` kept, says the caller.
+        let _ = unsafe { munmap(start.as_ptr().cast(), bytes) };
+    }
+}
+
+/// Whether a region of this size comes straight from the kernel.
+#[cfg(not(loom))]
+fn is_mapped(bytes: usize) -> bool {
+    cfg!(all(not(miri), target_os = "linux")) && bytes.is_multiple_of(HUGE_PAGE_BYTES)
+}
+
+#[cfg(not(loom))]
+impl Region {
+    /// `bytes` zero bytes.
+    pub(crate) fn new(bytes: usize) -> Result<Self, Error> {
+        #[cfg(all(not(miri), target_os = "linux"))]
+        if is_mapped(bytes) {
+            return Ok(Self { start: from_kernel::take(bytes)?, bytes });
+        }
+        Ok(Self { start: from_allocator::take(bytes)?, bytes })
+    }
+}
+
+#[cfg(not(loom))]
+impl Drop for Region {
+    fn drop(&mut self) {
+        #[cfg(all(not(miri), target_os = "linux"))]
+        if is_mapped(self.bytes) {
+            // SAFETY: `new` took it from the kernel by the same test; the owner is gone.
+            unsafe { from_kernel::give_back(self.start, self.bytes) };
+            return;
+        }
+        // SAFETY: `new` took it from the allocator; the owner is gone.
+        unsafe { from_allocator::give_back(self.start, self.bytes) };
+    }
+}
+
+/// The buckets of an array.
+#[cfg(not(loom))]
+pub(crate) struct Buckets<H> {
+    region: Region,
+    count: usize,
+    _buckets: std::marker::PhantomData<Bucket<H>>,
+}
+
+#[cfg(not(loom))]
+impl<H> Buckets<H> {
+    /// `count` buckets of free slots.
+    pub(crate) fn new(count: usize) -> Result<Self, Error> {
+        let bytes = count * size_of::<Bucket<H>>();
+        Ok(Self { region: Region::new(bytes)?, count, _buckets: std::marker::PhantomData })
+    }
+}
+
+#[cfg(not(loom))]
+impl<H> Deref for Buckets<H> {
+    type Target = [Bucket<H>];
+
+    #[inline]
+    fn deref(&self) -> &[Bucket<H>] {
+        let buckets = NonNull::slice_from_raw_parts(self.region.start().cast(), self.count);
+        // SAFETY: the region holds `count` buckets, aligned to a cache line at least; zeroed
+        // memory is a bucket of null pointers; buckets are only ever written through atomics.
+        unsafe { buckets.as_ref() }
+    }
+}
+
+/// The buckets of an array.
+#[cfg(loom)]
+pub(crate) struct Buckets<H>(Vec<Bucket<H>>);
+
+#[cfg(loom)]
+impl<H> Buckets<H> {
+    /// `count` buckets of free slots.
+    pub(crate) fn new(count: usize) -> Result<Self, Error> {
+        Ok(Self((0..count).map(|_| Bucket::new()).collect()))
+    }
+}
+
+#[cfg(loom)]
+impl<H> Deref for Buckets<H> {
+    type Target = [Bucket<H>];
+
+    fn deref(&self) -> &[Bucket<H>] {
+        &self.0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{HUGE_PAGE_BYTES, Region};
+
+    #[test]
+    fn regions_are_zero_and_aligned() {
+        for bytes in [128, 4096, HUGE_PAGE_BYTES, 2 * HUGE_PAGE_BYTES] {
+            let region = Region::new(bytes).unwrap();
+            let align = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { 64 };
+            assert_eq!(region.start().addr().get() % align, 0);
+            for place in [0, bytes / 2, bytes - 1] {
+                // SAFETY: inside the region, which nobody else uses.
+                assert_eq!(unsafe { region.start().add(place).read() }, 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! The table: lookups without a lock, writes behind one.
+//!
+//! A lookup loads `moves`, scans the key's two buckets (of both arrays while the table grows) and
+//! returns at once on a hit: entries are immutable, so what it found is right. Only a miss loads
+//! `moves` again; if it stepped, an entry may have gone past the scan and the lookup repeats. The
+//! proof in short: an entry that stays in the table leaves a slot only by (1) a copy elsewhere,
+//! (2) a step of `moves`, (3) the overwriting, each a `Release` store. A scan that found neither
+//! place saw (3) but not (1). Seeing (3), its second load of `moves` sees (2); not seeing (1), its
+//! first load, which came before, did not. So the two loads differ.
+//!
+//! Writers exclude each other by a mutex that readers never touch. `writer` and `growth` do the
+//! work; `reclaim` decides when freed memory may be used again.
+
+#![expect(unsafe_code, reason = "readers follow addresses that a guard keeps valid")]
+
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::{fmt, hint};
+
+use crate::array::{self, Array};
+use crate::bucket::Word;
+use crate::entry::{self, Entry, Head};
+use crate::iter::Iter;
+use crate::primitive::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::reclaim::{Domain, Guard};
+use crate::siphash::Key;
+use crate::stats::{Memory, Stats};
+use crate::writer::{Arrays, Line, Shared, Writer};
+use crate::{Error, limits, prefetch};
+
+/// A concurrent map from byte keys to immutable entries: header, key and value.
+///
+/// Readers never wait and never miss a key that is present throughout their lookup. Writers are
+/// serialised. A header's destructor runs in some later write, or when the table goes, once no
+/// reader can hold the entry; it must not write to the same table.
+pub struct Table<H: Send + Sync + 'static> {
+    inner: ManuallyDrop<Box<Inner<H>>>,
+}
+
+/// What `insert` did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserted {
+    /// The entry is in the table.
+    Inserted,
+    /// The key was there already, and its entry stays.
+    AlreadyPresent,
+}
+
+/// What `upsert` did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upserted {
+    /// The key was new.
+    Inserted,
+    /// The entry took the place of the key's entry.
+    Replaced,
+}
+
+/// All of a table. Dropped only when no pin can see its entries.
+struct Inner<H> {
+    shared: Shared<H>,
+    writer: Mutex<Writer<H>>,
+}
+
+impl<H: Send + Sync + 'static> Table<H> {
+    /// A table that takes `entries` entries without growing, under a hash key drawn from the
+    /// operating system. There is no way to choose the key.
+    pub fn with_capacity(entries: usize) -> Result<Self, Error> {
+        Self::with_draw(entries, Key::make_random)
+    }
+
+    /// As `with_capacity`, with another source of keys: tests only.
+    pub(crate) fn with_draw(
+        entries: usize,
+        draw: fn() -> Result<Key, Error>,
+    ) -> Result<Self, Error> {
+        let current = Arc::new(Array::new(array::buckets_for(entries)?, draw()?)?);
+        let arrays = Box::new(Arrays { current: Arc::clone(&current), old: None });
+        let shared = Shared {
+            arrays: Line(AtomicPtr::new(Box::into_raw(arrays))),
+            moves: Line(AtomicU64::new(0)),
+            len: AtomicUsize::new(0),
+        };
+        let writer = Mutex::new(Writer::new(current, draw));
+        Ok(Self { inner: ManuallyDrop::new(Box::new(Inner { shared, writer })) })
+    }
+
+    /// Pins the calling thread: what it finds stays valid while the guard lives. One guard serves
+    /// any number of lookups, in any table.
+    #[inline]
+    pub fn pin(&self) -> Guard {
+        Guard::pin()
+    }
+
+    /// The entry of `key`.
+    #[inline]
+    pub fn get<'g>(&self, key: &[u8], guard: &'g Guard) -> Option<Entry<'g, H>> {
+        self.inner.shared.get(key, guard)
+    }
+
+    /// The entries of many keys, in their order; `found` is emptied first.
+    ///
+    /// All keys are hashed and their buckets asked for before any is looked at, so the cache
+    /// misses of a batch overlap. Each key is looked up on its own: the batch is not one moment.
+    pub fn get_many<'g>(
+        &self,
+        keys: &[&[u8]],
+        found: &mut Vec<Option<Entry<'g, H>>>,
+        guard: &'g Guard,
+    ) {
+        found.clear();
+        found.reserve(keys.len());
+        for batch in keys.chunks(limits::LOOKUP_BATCH) {
+            self.inner.shared.prefetch(batch, guard);
+            found.extend(batch.iter().map(|key| self.get(key, guard)));
+        }
+    }
+
+    /// Puts an entry under a key that is not there yet.
+    pub fn insert(&self, key: &[u8], header: H, value: &[u8]) -> Result<Inserted, Error> {
+        entry::check_key(key)?;
+        entry::check_value(value)?;
+        let (shared, mut writer) = self.write();
+        writer.move_some(shared)?;
+        if writer.find(key).is_some() {
+            return Ok(Inserted::AlreadyPresent);
+        }
+        writer.add(shared, key, header, value)?;
+        writer.free_retired();
+        Ok(Inserted::Inserted)
+    }
+
+    /// Puts an entry under a key, in place of the key's entry if there is one.
+    pub fn upsert(&self, key: &[u8], header: H, value: &[u8]) -> Result<Upserted, Error> {
+        entry::check_key(key)?;
+        entry::check_value(value)?;
+        let (shared, mut writer) = self.write();
+        writer.move_some(shared)?;
+        let Some((cell, word)) = writer.find(key) else {
+            writer.add(shared, key, header, value)?;
+            writer.free_retired();
+            return Ok(Upserted::Inserted);
+        };
+        let entry = Head::make(&mut writer.arena, header, key, value)?;
+        cell.store(Word::new(entry, word.tag()));
+        writer.stats.replaced += 1;
+        writer.retire(word);
+        writer.free_retired();
+        Ok(Upserted::Replaced)
+    }
+
+    /// Takes a key's entry out. False if there was none.
+    pub fn remove(&self, key: &[u8]) -> bool {
+        let (shared, mut writer) = self.write();
+        let Some((cell, word)) = writer.find(key) else { return false };
+        cell.store(Word::EMPTY);
+        // Relaxed: a count, written under the lock and read as a hint.
+        shared.len.store(shared.len.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        writer.stats.removed += 1;
+        writer.retire(word);
+        writer.free_retired();
+        true
+    }
+
+    /// All entries of one moment, the call's, in no order. Writers wait while their addresses are
+    /// copied (eight bytes each); later changes do not show.
+    pub fn iter<'g>(&self, guard: &'g Guard) -> Iter<'g, H> {
+        let (_, writer) = self.write();
+        Iter::new(writer.cells().filter_map(|(_, word)| word.entry()).collect(), guard)
+    }
+
+    /// Takes every entry out, one after another: a reader meanwhile may find some of them. The
+    /// buckets stay.
+    pub fn clear(&self) {
+        let (shared, mut writer) = self.write();
+        let words: Vec<_> = writer
+            .cells()
+            .map(|(cell, word)| {
+                cell.store(Word::EMPTY);
+                word
+            })
+            .collect();
+        // Relaxed: a count, written under the lock and read as a hint.
+        shared.len.store(0, Ordering::Relaxed);
+        writer.stats.removed += words.len() as u64;
+        for word in words {
+            writer.retire(word);
+        }
+        writer.limbo.close();
+        writer.free_retired();
+    }
+
+    /// Finishes a growth that is under way, so that lookups need only one array again. For a
+    /// maintenance thread: with further writes it would come about by itself.
+    pub fn finish_growth(&self) -> Result<(), Error> {
+        let (shared, mut writer) = self.write();
+        writer.finish_growth(shared)
+    }
+
+    /// Entries in the table.
+    pub fn len(&self) -> usize {
+        // Relaxed: a count that is out of date as soon as it is read.
+        self.inner.shared.len.load(Ordering::Relaxed)
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Slots that new entries go to.
+    pub fn capacity(&self) -> usize {
+        self.inner.shared.with_arrays(&self.pin(), |arrays| arrays.current.slots())
+    }
+
+    /// Entries per slot.
+    pub fn load_factor(&self) -> f64 {
+        self.len() as f64 / self.capacity() as f64
+    }
+
+    /// The bytes the table holds.
+    pub fn memory(&self) -> Memory {
+        let (_, writer) = self.write();
+        let old = writer.growth.as_ref().map_or(0, |growth| growth.old.buckets().len());
+        let buckets = writer.current.buckets().len() + old;
+        Memory {
+            table_bytes: buckets * size_of::<crate::bucket::Bucket<H>>(),
+            entry_bytes: writer.arena.used_bytes(),
+            retired_bytes: writer.retired_bytes,
+            reserved_bytes: writer.arena.reserved_bytes(),
+        }
+    }
+
+    /// What the table has done so far.
+    pub fn stats(&self) -> Stats {
+        let (_, writer) = self.write();
+        let mut stats = writer.stats;
+        stats.buckets_to_move = writer.growth.as_ref().map_or(0, |growth| growth.buckets_to_move());
+        stats.retired = writer.limbo.len();
+        stats
+    }
+
+    /// What readers see, and the writer's half under its lock.
+    pub(crate) fn write(&self) -> (&Shared<H>, MutexGuard<'_, Writer<H>>) {
+        // A panic under the lock can only come from a header's destructor, which runs last.
+        let writer = self.inner.writer.lock().unwrap_or_else(|poison| poison.into_inner());
+        (&self.inner.shared, writer)
+    }
+}
+
+impl<H> Shared<H> {
+    #[inline]
+    fn arrays<'g>(&self, _guard: &'g Guard) -> &'g Arrays<H> {
+        // Acquire: pairs with `swap_arrays`.
+        let arrays = self.arrays.0.load(Ordering::Acquire);
+        // SAFETY: always set; replaced arrays are retired, so they stay while the guard lives.
+        unsafe { &*arrays }
+    }
+
+    #[inline]
+    fn get<'g>(&self, key: &[u8], guard: &'g Guard) -> Option<Entry<'g, H>> {
+        loop {
+            // Acquire: the scan comes after this load.
+            let before = self.moves.0.load(Ordering::Acquire);
+            let arrays = self.arrays(guard);
+            if let Some(entry) = arrays.find(key, guard) {
+                return Some(entry);
+            }
+            // Relaxed: the scan's loads are `Acquire`, so this one comes after them, and after a
+            // step that they follow.
+            if self.moves.0.load(Ordering::Relaxed) == before {
+                return None;
+            }
+            hint::spin_loop();
+        }
+    }
+
+    /// Asks for the buckets of all keys, then for the entries they most likely lead to.
+    fn prefetch(&self, keys: &[&[u8]], guard: &Guard) {
+        let array = &self.arrays(guard).current;
+        let mut spots = [array::Spot { first: 0, tag: 1 }; limits::LOOKUP_BATCH];
+        for (spot, key) in spots.iter_mut().zip(keys) {
+            *spot = array.spot(key);
+            array.prefetch(*spot);
+        }
+        for spot in &spots[..keys.len()] {
+            if let Some(entry) = array.guess(*spot) {
+                prefetch::two_lines(entry.as_ptr());
+            }
+        }
+    }
+
+    fn with_arrays<T>(&self, guard: &Guard, look: impl FnOnce(&Arrays<H>) -> T) -> T {
+        look(self.arrays(guard))
+    }
+
+    /// Publishes arrays and returns those before, which readers may still see: not as a box, which
+    /// would claim to be the only way to them.
+    pub(crate) fn swap_arrays(&self, arrays: Box<Arrays<H>>) -> NonNull<Arrays<H>> {
+        // AcqRel: publishes the arrays' content.
+        let before = self.arrays.0.swap(Box::into_raw(arrays), Ordering::AcqRel);
+        NonNull::new(before).expect("a table always has arrays")
+    }
+}
+
+impl<H> Arrays<H> {
+    /// Old before current: an entry goes from the one to the other, so most are met even on the
+    /// move.
+    #[inline]
+    fn find<'g>(&self, key: &[u8], _guard: &'g Guard) -> Option<Entry<'g, H>> {
+        if let Some(old) = &self.old {
+            // SAFETY: the guard keeps what slots point to alive.
+            if let Some((_, _, entry)) = unsafe { old.find(old.spot(key), key) } {
+                return Some(entry);
+            }
+        }
+        let spot = self.current.spot(key);
+        self.current.prefetch(spot);
+        // SAFETY: the guard keeps what slots point to alive.
+        unsafe { self.current.find(spot, key) }.map(|(_, _, entry)| entry)
+    }
+}
+
+impl<H: Send + Sync + 'static> Drop for Table<H> {
+    fn drop(&mut self) {
+        // SAFETY: taken once, here; `self` is not used afterwards.
+        let inner = unsafe { ManuallyDrop::take(&mut self.inner) };
+        // Guards do not borrow the table, so entries may outlive it.
+        Domain::global().bury(inner);
+    }
+}
+
+impl<H> Drop for Inner<H> {
+    fn drop(&mut self) {
+        // Relaxed: no other thread is left.
+        let arrays = self.shared.arrays.0.load(Ordering::Relaxed);
+        // SAFETY: the published arrays came from `Box::into_raw`, and no reader is left.
+        drop(unsafe { Box::from_raw(arrays) });
+        let writer = self.writer.get_mut().unwrap_or_else(|poison| poison.into_inner());
+        // SAFETY: the domain drops what was buried when no pin can see it, and nobody else can
+        // reach the table any more.
+        unsafe { writer.free_everything() };
+    }
+}
+
+impl<H: Send + Sync + 'static> fmt::Debug for Table<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
