@@ -136,10 +136,10 @@ mod tests {
 
     #[test]
     fn seeded_smoke() {
-        let rounds = if cfg!(miri) { 2 } else { 400 };
+        let rounds = if cfg!(miri) { 2 } else { 120 };
         for seed in 0..rounds {
             let mut dice = Dice::new(seed);
-            let length = if cfg!(miri) { 200 } else { 6000 };
+            let length = if cfg!(miri) { 200 } else { 4000 };
             let bytes: Vec<u8> =
                 (0..length).map(|_| dice.byte_below(1 << (3 + seed % 6))).collect();
             index_ops(&bytes);

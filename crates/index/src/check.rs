@@ -1,0 +1,99 @@
+//! Every invariant of the tree, checked page by page while writers wait.
+
+use std::collections::HashSet;
+
+use crate::error::validate;
+use crate::limits::{
+    HEIGHT_MAX, INNER_KIDS_MAX, LEAF_PATHS_MAX, LEAF_WORDS_MAX, PAGE_WORDS_MAX, PATH_WORDS_MAX,
+};
+use crate::pages::Id;
+use crate::print::Key;
+use crate::tree::{Page, ROOT, Tree};
+
+/// A page still to be looked at, and what its place in the tree says of it.
+struct Due {
+    id: Id,
+    level: usize,
+    /// No path below this.
+    from: Vec<u8>,
+    /// All paths below this, if anything.
+    to: Option<Vec<u8>>,
+}
+
+/// What was seen so far.
+#[derive(Default)]
+struct Seen {
+    ids: HashSet<Id>,
+    leaf_level: Option<usize>,
+    leaves: usize,
+    last: Vec<u8>,
+}
+
+fn ensure(holds: bool, what: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what.to_owned()) }
+}
+
+/// The first invariant found broken, in words.
+pub(crate) fn check(tree: &Tree) -> Result<(), String> {
+    let writer = tree.lock();
+    let mut seen = Seen::default();
+    let mut due = vec![Due { id: ROOT, level: 0, from: Vec::new(), to: None }];
+    while let Some(page) = due.pop() {
+        ensure(page.level < HEIGHT_MAX, "the tree is higher than its bound")?;
+        ensure(seen.ids.insert(page.id), "a page has two parents")?;
+        let snapshot = tree.pages.snapshot(page.id).ok_or("a child's id names nothing")?;
+        match crate::tree::open(&snapshot) {
+            Page::Leaf(_) => check_leaf(tree, &page, &mut seen)?,
+            Page::Inner(_) => check_inner(tree, &page, &mut due)?,
+        }
+        ensure(snapshot.is_intact(), "a page changed while writers waited")?;
+    }
+    ensure(seen.leaves == writer.leaves, "the number of leaves is off")?;
+    ensure(seen.ids.len() == writer.space.ids_live(), "an id in use is not in the tree")?;
+    tree.pages.check_slots(&writer.space)
+}
+
+fn check_leaf(tree: &Tree, page: &Due, seen: &mut Seen) -> Result<(), String> {
+    let leaf = tree.leaf(page.id);
+    seen.leaves += 1;
+    let level = *seen.leaf_level.get_or_insert(page.level);
+    ensure(level == page.level, "two leaves are not equally far from the root")?;
+    ensure(leaf.count() > 0 || page.id == ROOT, "a leaf is empty")?;
+    ensure(leaf.count() <= LEAF_PATHS_MAX, "a leaf has too many paths")?;
+    ensure(leaf.words() <= LEAF_WORDS_MAX + 2 * PATH_WORDS_MAX, "a leaf has too many words")?;
+    ensure(tree.pages.paths_below(page.id) == leaf.count() as u64, "a leaf's count is off")?;
+    let mut path = Vec::new();
+    for at in 0..leaf.count() {
+        leaf.path_into(at, &mut path);
+        ensure(seen.last < path, "paths do not ascend")?;
+        ensure(page.from <= path, "a path is below its leaf's separator")?;
+        ensure(page.to.as_ref().is_none_or(|to| path < *to), "a path is above its leaf's end")?;
+        let text = std::str::from_utf8(&path).map_err(|_| "a path is not text")?;
+        ensure(validate(text).is_ok(), "an invalid path is held")?;
+        let key = Key::new(&path);
+        ensure(leaf.print(at) == key.print, "a print is not its path's")?;
+        ensure(leaf.rank(&path) == Ok(at), "a search within the leaf goes astray")?;
+        ensure(tree.contains::<crate::tree::Exactly>(key), "a path is held but not found")?;
+        std::mem::swap(&mut seen.last, &mut path);
+    }
+    Ok(())
+}
+
+fn check_inner(tree: &Tree, page: &Due, due: &mut Vec<Due>) -> Result<(), String> {
+    let inner = tree.inner(page.id);
+    ensure(inner.count() >= 2, "an inner page has one child")?;
+    ensure(inner.count() <= INNER_KIDS_MAX, "an inner page has too many children")?;
+    ensure(inner.words_unprefixed() <= PAGE_WORDS_MAX * 2, "an inner page has too many words")?;
+    let below: u64 = (0..inner.count()).map(|at| tree.pages.paths_below(inner.id(at))).sum();
+    ensure(tree.pages.paths_below(page.id) == below, "an inner page's count is off")?;
+    // Pushed from the last to the first, so that leaves come up in order.
+    let mut to = page.to.clone();
+    for at in (0..inner.count()).rev() {
+        let from = if at == 0 { page.from.clone() } else { inner.separator(at - 1) };
+        ensure(from >= page.from, "a separator is below its page's")?;
+        ensure(to.as_ref().is_none_or(|to| from < *to), "separators do not ascend")?;
+        due.push(Due { id: inner.id(at), level: page.level + 1, from: from.clone(), to });
+        to = Some(from);
+    }
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! The second word of every page.
+//!
+//! ```text
+//! | words:24 | prefix bytes:16 | entries:16 | kind:8 |     high to low
+//! ```
+
+/// What a page is, and how much is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) kind: Kind,
+    /// Paths of a leaf, children of an inner page.
+    pub(crate) entries: usize,
+    pub(crate) prefix_bytes: usize,
+    /// Words of the whole page.
+    pub(crate) words: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Leaf,
+    Inner,
+}
+
+/// Words before a page's arrays: the slot's generation and the header.
+pub(crate) const HEADER_WORDS: usize = 2;
+
+impl Header {
+    #[inline(always)]
+    pub(crate) fn unpack(word: u64) -> Self {
+        Self {
+            kind: if word & 0xFF == 0 { Kind::Leaf } else { Kind::Inner },
+            entries: (word >> 8) as usize & 0xFFFF,
+            prefix_bytes: (word >> 24) as usize & 0xFFFF,
+            words: (word >> 40) as usize,
+        }
+    }
+
+    pub(crate) fn pack(self) -> u64 {
+        let kind = match self.kind {
+            Kind::Leaf => 0,
+            Kind::Inner => 1,
+        };
+        kind | (self.entries as u64) << 8
+            | (self.prefix_bytes as u64) << 24
+            | (self.words as u64) << 40
+    }
+}

@@ -1,0 +1,511 @@
+//! The B-tree: full paths in bytewise order, in leaf pages under inner pages.
+//!
+//! Readers walk it without a lock; writers take turns. Every change of what the index holds is
+//! one store: a new leaf page published in place of the old. Everything else a writer does
+//! (cutting a page in two, joining two) moves no path in or out, and goes in an order that
+//! leaves a reader on either side of each step with the right answer:
+//!
+//! 1. the new children get pages under ids nobody knows yet;
+//! 2. their parent's new page is published: from here on new descents find them;
+//! 3. `shape` moves on;
+//! 4. the old children's ids are retired, and may name other pages later.
+//!
+//! Invariants:
+//! - the root's id is [`ROOT`]; all leaves are equally far from it; no leaf but the root is empty;
+//! - a path found in a page its id named during the call was in the index during the call;
+//! - a path not found by a descent was absent during the call if `shape` is what it was before
+//!   the first page was read: else an id on the way may have been retired and given away (step
+//!   4), and the reader starts over;
+//! - a leaf holds every path between its first and its last, so what it encloses and does not
+//!   hold is absent however the leaf was come by.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, fence};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::header::{Header, Kind};
+use crate::hints::Hints;
+use crate::inner::{Inner, Kids};
+use crate::leaf::{Found, Leaf, Paths};
+use crate::limits::{
+    HEIGHT_MAX, INNER_KIDS_MAX, INNER_KIDS_MIN, INNER_KIDS_SPLIT, INNER_WORDS_MAX, LEAF_PATHS_MAX,
+    LEAF_PATHS_MIN, LEAF_WORDS_MAX, PATH_WORDS_MAX,
+};
+use crate::packed::word_at;
+use crate::pages::{Id, Pages, Snapshot, Space};
+use crate::print::Key;
+
+/// The id of the root, whatever page it has.
+pub(crate) const ROOT: Id = 0;
+
+/// What readers and the writer share.
+pub(crate) struct Tree {
+    pub(crate) pages: Pages,
+    pub(crate) hints: Hints,
+    /// Counts the times ids were retired.
+    shape: AtomicU64,
+    writer: Mutex<Writer>,
+}
+
+/// What only the writer at work has.
+#[derive(Default)]
+pub(crate) struct Writer {
+    pub(crate) space: Space,
+    pub(crate) leaves: usize,
+    /// The page being made.
+    pub(crate) words: Vec<u64>,
+}
+
+/// The inner pages from the root down to a leaf, and which child was taken in each.
+struct Trace {
+    steps: [(Id, usize); HEIGHT_MAX],
+    depth: usize,
+    leaf: Id,
+}
+
+impl Trace {
+    fn inners(&self) -> &[(Id, usize)] {
+        &self.steps[..self.depth]
+    }
+
+    /// The page at `level`, the root's being 0.
+    fn id_at(&self, level: usize) -> Id {
+        if level == self.depth { self.leaf } else { self.steps[level].0 }
+    }
+}
+
+/// A page as its kind.
+pub(crate) enum Page<'a> {
+    Leaf(Leaf<'a, AtomicU64>),
+    Inner(Inner<'a, AtomicU64>),
+}
+
+#[inline(always)]
+pub(crate) fn open<'a>(snapshot: &Snapshot<'a>) -> Page<'a> {
+    let header = Header::unpack(word_at(snapshot.words, 1));
+    match header.kind {
+        Kind::Leaf => Page::Leaf(Leaf::new(header, snapshot.words)),
+        Kind::Inner => Page::Inner(Inner::new(header, snapshot.words)),
+    }
+}
+
+/// How a leaf is asked for a path: exactly, or by its print alone.
+pub(crate) trait Question {
+    fn ask(leaf: &Leaf<'_, AtomicU64>, key: Key<'_>) -> Found;
+}
+
+pub(crate) struct Exactly;
+pub(crate) struct ByPrint;
+
+impl Question for Exactly {
+    #[inline(always)]
+    fn ask(leaf: &Leaf<'_, AtomicU64>, key: Key<'_>) -> Found {
+        leaf.find(key)
+    }
+}
+
+impl Question for ByPrint {
+    #[inline(always)]
+    fn ask(leaf: &Leaf<'_, AtomicU64>, key: Key<'_>) -> Found {
+        leaf.may_find(key)
+    }
+}
+
+impl Tree {
+    pub(crate) fn new() -> Self {
+        let tree = Self {
+            pages: Pages::new(),
+            hints: Hints::new(),
+            shape: AtomicU64::new(0),
+            writer: Mutex::new(Writer::default()),
+        };
+        {
+            let mut writer = tree.lock();
+            let root = tree.pages.new_id(&mut writer.space);
+            assert_eq!(root, ROOT, "the first id is the root's");
+            tree.publish_empty_root(&mut writer);
+        }
+        tree
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Writer> {
+        // A panic in a writer is a broken promise between two publications, each of which leaves
+        // a whole tree; those who come after may go on.
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.pages.paths_below(ROOT)
+    }
+
+    /// Bytes allocated, the tree itself included.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let writer = self.lock();
+        size_of::<Self>()
+            + self.pages.memory_bytes()
+            + self.hints.memory_bytes()
+            + writer.space.memory_bytes()
+            + writer.words.capacity() * size_of::<u64>()
+    }
+
+    // --- reading
+
+    #[inline(always)]
+    pub(crate) fn contains<Q: Question>(&self, key: Key<'_>) -> bool {
+        match self.ask_hinted::<Q>(key) {
+            Some(answer) => answer,
+            None => self.ask_from_root::<Q>(key),
+        }
+    }
+
+    /// Asks the leaf the folder's hint names; `None` where that settles nothing.
+    #[inline(always)]
+    fn ask_hinted<Q: Question>(&self, key: Key<'_>) -> Option<bool> {
+        let snapshot = self.pages.snapshot(self.hints.leaf_of(key.folder)?)?;
+        let header = Header::unpack(word_at(snapshot.words, 1));
+        if header.kind != Kind::Leaf {
+            return None;
+        }
+        let found = Q::ask(&Leaf::new(header, snapshot.words), key);
+        match found {
+            Found::Outside => None,
+            _ if !snapshot.is_intact() => None,
+            Found::Present => Some(true),
+            Found::Absent => Some(false),
+        }
+    }
+
+    fn ask_from_root<Q: Question>(&self, key: Key<'_>) -> bool {
+        self.settle(|| {
+            let (leaf, _) = self.descend(key.bytes, |_, _| {})?;
+            let Page::Leaf(page) = open(&leaf) else { return None };
+            let found = Q::ask(&page, key);
+            leaf.is_intact().then_some(found == Found::Present)
+        })
+    }
+
+    /// Runs `read` until it answers from pages that were all in place when it began.
+    pub(crate) fn settle<T>(&self, read: impl Fn() -> Option<T>) -> T {
+        loop {
+            let shape = self.shape.load(Acquire);
+            if let Some(answer) = read() {
+                fence(Acquire);
+                // Relaxed: the fence orders it after every page that was read.
+                if self.shape.load(Relaxed) == shape {
+                    return answer;
+                }
+            }
+        }
+    }
+
+    /// Walks to the leaf for `path`, showing `visit` each inner page and the child taken. `None`
+    /// if a page changed underfoot.
+    #[inline(always)]
+    pub(crate) fn descend<'a>(
+        &'a self,
+        path: &[u8],
+        mut visit: impl FnMut(&Inner<'a, AtomicU64>, usize),
+    ) -> Option<(Snapshot<'a>, Id)> {
+        let mut id = ROOT;
+        for _ in 0..HEIGHT_MAX {
+            let snapshot = self.pages.snapshot(id)?;
+            match open(&snapshot) {
+                Page::Leaf(_) => return Some((snapshot, id)),
+                Page::Inner(inner) => {
+                    let child = inner.child_at(path);
+                    visit(&inner, child);
+                    id = inner.id(child);
+                    if !snapshot.is_intact() {
+                        return None;
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// How many paths sort below `path`, `None` if a page changed underfoot. Exact when no writer
+    /// is at work. Adds up at most `INNER_KIDS_MAX` figures per level.
+    pub(crate) fn rank(&self, path: &[u8]) -> Option<u64> {
+        let mut before = 0;
+        let (leaf, _) = self.descend(path, |inner, child| {
+            before += (0..child).map(|at| self.pages.paths_below(inner.id(at))).sum::<u64>();
+        })?;
+        let Page::Leaf(page) = open(&leaf) else { return None };
+        let (Ok(at) | Err(at)) = page.rank(path);
+        leaf.is_intact().then_some(before + at as u64)
+    }
+
+    // --- writing
+
+    fn page(&self, id: Id) -> Page<'_> {
+        open(&self.pages.snapshot(id).expect("the writer follows only live ids"))
+    }
+
+    pub(crate) fn leaf(&self, id: Id) -> Leaf<'_, AtomicU64> {
+        match self.page(id) {
+            Page::Leaf(leaf) => leaf,
+            Page::Inner(_) => panic!("an inner page where a leaf should be"),
+        }
+    }
+
+    pub(crate) fn inner(&self, id: Id) -> Inner<'_, AtomicU64> {
+        match self.page(id) {
+            Page::Inner(inner) => inner,
+            Page::Leaf(_) => panic!("a leaf where an inner page should be"),
+        }
+    }
+
+    fn trace(&self, path: &[u8]) -> Trace {
+        let mut trace = Trace { steps: [(ROOT, 0); HEIGHT_MAX], depth: 0, leaf: ROOT };
+        while let Page::Inner(inner) = self.page(trace.leaf) {
+            let child = inner.child_at(path);
+            trace.steps[trace.depth] = (trace.leaf, child);
+            trace.depth += 1;
+            trace.leaf = inner.id(child);
+        }
+        trace
+    }
+
+    pub(crate) fn insert(&self, key: Key<'_>) -> bool {
+        let writer = &mut *self.lock();
+        loop {
+            let trace = self.trace(key.bytes);
+            let leaf = self.leaf(trace.leaf);
+            let Err(at) = leaf.rank(key.bytes) else { return false };
+            if leaf.has_room_for(key.bytes) {
+                leaf.with(at, key, &mut writer.words);
+                self.pages.publish(&mut writer.space, trace.leaf, &writer.words);
+                self.add_along(&trace, 1);
+                self.hints.remember(key.folder, trace.leaf);
+                return true;
+            }
+            self.split(writer, &trace);
+        }
+    }
+
+    pub(crate) fn remove(&self, key: Key<'_>) -> bool {
+        let writer = &mut *self.lock();
+        let trace = self.trace(key.bytes);
+        let leaf = self.leaf(trace.leaf);
+        let Ok(at) = leaf.rank(key.bytes) else { return false };
+        leaf.without(at, &mut writer.words);
+        self.pages.publish(&mut writer.space, trace.leaf, &writer.words);
+        self.add_along(&trace, -1);
+        self.join_thin_pages(writer, &trace);
+        true
+    }
+
+    /// Takes out everything. Readers meanwhile may see some of it gone before the rest.
+    pub(crate) fn clear(&self) {
+        let writer = &mut *self.lock();
+        let mut ids = Vec::new();
+        let mut open_ids = vec![ROOT];
+        while let Some(id) = open_ids.pop() {
+            if let Page::Inner(inner) = self.page(id) {
+                open_ids.extend((0..inner.count()).map(|at| inner.id(at)));
+            }
+            ids.push(id);
+        }
+        self.publish_empty_root(writer);
+        self.move_shape();
+        for id in ids.into_iter().filter(|&id| id != ROOT) {
+            self.pages.retire(&mut writer.space, id);
+        }
+    }
+
+    fn publish_empty_root(&self, writer: &mut Writer) {
+        Paths::default().write(0, 0, &mut writer.words);
+        self.pages.publish(&mut writer.space, ROOT, &writer.words);
+        self.pages.set_paths_below(ROOT, 0);
+        writer.leaves = 1;
+    }
+
+    fn add_along(&self, trace: &Trace, paths: i64) {
+        for level in 0..=trace.depth {
+            let id = trace.id_at(level);
+            self.pages.set_paths_below(id, self.pages.paths_below(id).wrapping_add_signed(paths));
+        }
+    }
+
+    fn move_shape(&self) {
+        // Release: who sees the new shape sees the parent published before. Those who see an id
+        // retired after it (release again, in `Pages::swap`) see the new shape.
+        self.shape.store(self.shape.load(Relaxed) + 1, Release);
+    }
+
+    /// Cuts one page of the trace in two: the leaf, or the highest page that has to make room
+    /// for the cut below it. The caller starts over.
+    fn split(&self, writer: &mut Writer, trace: &Trace) {
+        let full = |&&(id, _): &&(Id, usize)| !has_room_for_kid(&self.inner(id));
+        let full_above = trace.inners().iter().rev().take_while(full).count();
+        let level = trace.depth - full_above;
+        let halves = self.halves(writer, trace.id_at(level), level == trace.depth);
+        if level == 0 {
+            // No id is retired: who still reads the root's old page reads the same paths.
+            writer.leaves -= usize::from(trace.depth == 0);
+            halves.write(&mut writer.words);
+            self.pages.publish(&mut writer.space, ROOT, &writer.words);
+        } else {
+            let (parent, at) = trace.steps[level - 1];
+            self.replace_kids(writer, parent, at, 1, halves);
+        }
+    }
+
+    /// Two new pages that hold between them what `id` does.
+    fn halves(&self, writer: &mut Writer, id: Id, is_leaf: bool) -> Kids {
+        if is_leaf {
+            let mut paths = Paths::default();
+            paths.push_all(&self.leaf(id));
+            self.write_cut_leaves(writer, &paths)
+        } else {
+            let kids = Kids::of(&self.inner(id));
+            self.write_cut_inners(writer, kids)
+        }
+    }
+
+    fn write_cut_leaves(&self, writer: &mut Writer, paths: &Paths) -> Kids {
+        let count = paths.count();
+        let (lowest, highest) = ((count * 3 / 8).max(1), (count * 5 / 8).max(1));
+        let cut = paths.cut(lowest, count / 2, highest);
+        let left = self.write_leaf(writer, paths, 0, cut);
+        let right = self.write_leaf(writer, paths, cut, count);
+        Kids { ids: vec![left, right], separators: vec![paths.separator(cut).into()] }
+    }
+
+    fn write_cut_inners(&self, writer: &mut Writer, mut left: Kids) -> Kids {
+        let (separator, right) = left.split_off(left.cut());
+        let ids = vec![self.write_inner(writer, &left), self.write_inner(writer, &right)];
+        Kids { ids, separators: vec![separator] }
+    }
+
+    /// Puts the paths `from..to` in a new leaf.
+    pub(crate) fn write_leaf(
+        &self,
+        writer: &mut Writer,
+        paths: &Paths,
+        from: usize,
+        to: usize,
+    ) -> Id {
+        let id = self.pages.new_id(&mut writer.space);
+        paths.write(from, to, &mut writer.words);
+        self.pages.publish(&mut writer.space, id, &writer.words);
+        self.pages.set_paths_below(id, (to - from) as u64);
+        writer.leaves += 1;
+        self.hints.grow(writer.leaves);
+        let mut folder: Option<&[u8]> = None;
+        for at in from..to {
+            let path = paths.path(at);
+            let slash = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+            if folder != Some(&path[..slash]) {
+                folder = Some(&path[..slash]);
+                self.hints.remember(Key::new(path).folder, id);
+            }
+        }
+        id
+    }
+
+    /// Puts children under a new inner page.
+    pub(crate) fn write_inner(&self, writer: &mut Writer, kids: &Kids) -> Id {
+        let id = self.pages.new_id(&mut writer.space);
+        kids.write(&mut writer.words);
+        self.pages.publish(&mut writer.space, id, &writer.words);
+        self.pages.set_paths_below(id, self.sum_below(&kids.ids));
+        id
+    }
+
+    fn sum_below(&self, ids: &[Id]) -> u64 {
+        ids.iter().map(|&id| self.pages.paths_below(id)).sum()
+    }
+
+    /// Steps 2 to 4 of the order above: `new` in place of `old` children of `parent`.
+    fn replace_kids(&self, writer: &mut Writer, parent: Id, at: usize, old: usize, new: Kids) {
+        let mut kids = Kids::of(&self.inner(parent));
+        let retired = kids.ids[at..at + old].to_vec();
+        kids.replace(at, old, new);
+        kids.write(&mut writer.words);
+        self.pages.publish(&mut writer.space, parent, &writer.words);
+        self.move_shape();
+        for id in retired {
+            if let Page::Leaf(_) = self.page(id) {
+                writer.leaves -= 1;
+            }
+            self.pages.retire(&mut writer.space, id);
+        }
+    }
+
+    /// From the leaf up: joins each page that has become thin with a neighbour.
+    fn join_thin_pages(&self, writer: &mut Writer, trace: &Trace) {
+        for level in (1..=trace.depth).rev() {
+            let thin = if level == trace.depth {
+                is_thin_leaf(&self.leaf(trace.leaf))
+            } else {
+                is_thin_inner(&self.inner(trace.id_at(level)))
+            };
+            if !thin {
+                return;
+            }
+            let (parent, at) = trace.steps[level - 1];
+            if self.inner(parent).count() > 1 {
+                let left = at.saturating_sub(1);
+                let joined = self.join(writer, parent, left, level == trace.depth);
+                self.replace_kids(writer, parent, left, 2, joined);
+            }
+        }
+        self.lower_root(writer);
+    }
+
+    /// What the children `left` and `left + 1` hold, in one new page if it fits, else in two.
+    fn join(&self, writer: &mut Writer, parent: Id, left: usize, are_leaves: bool) -> Kids {
+        let parent = self.inner(parent);
+        let (left, right, separator) =
+            (parent.id(left), parent.id(left + 1), parent.separator(left));
+        if are_leaves {
+            let mut paths = Paths::default();
+            paths.push_all(&self.leaf(left));
+            paths.push_all(&self.leaf(right));
+            let count = paths.count();
+            if count <= LEAF_PATHS_MAX && paths.page_words(0, count) <= LEAF_WORDS_MAX {
+                let ids = vec![self.write_leaf(writer, &paths, 0, count)];
+                return Kids { ids, separators: Vec::new() };
+            }
+            return self.write_cut_leaves(writer, &paths);
+        }
+        let mut kids = Kids::of(&self.inner(left));
+        kids.append(separator.into(), Kids::of(&self.inner(right)));
+        if kids.count() <= INNER_KIDS_MAX && kids.words_at_most() <= INNER_WORDS_MAX {
+            let ids = vec![self.write_inner(writer, &kids)];
+            return Kids { ids, separators: Vec::new() };
+        }
+        self.write_cut_inners(writer, kids)
+    }
+
+    /// While the root has one child only, that child's page becomes the root's.
+    fn lower_root(&self, writer: &mut Writer) {
+        while let Page::Inner(root) = self.page(ROOT) {
+            if root.count() > 1 {
+                return;
+            }
+            let child = root.id(0);
+            self.pages.share(&mut writer.space, child, ROOT);
+            self.move_shape();
+            self.pages.forget(&mut writer.space, child);
+        }
+    }
+}
+
+/// Whether one child more and its separator fit without a split.
+fn has_room_for_kid(inner: &Inner<'_, AtomicU64>) -> bool {
+    inner.count() < INNER_KIDS_MAX
+        && (inner.count() < INNER_KIDS_SPLIT
+            || inner.words_unprefixed() + PATH_WORDS_MAX <= INNER_WORDS_MAX)
+}
+
+fn is_thin_leaf(leaf: &Leaf<'_, AtomicU64>) -> bool {
+    leaf.count() == 0 || (leaf.count() < LEAF_PATHS_MIN && leaf.words() < LEAF_WORDS_MAX / 4)
+}
+
+fn is_thin_inner(inner: &Inner<'_, AtomicU64>) -> bool {
+    inner.count() < 2
+        || (inner.count() < INNER_KIDS_MIN && inner.words_unprefixed() < INNER_WORDS_MAX / 4)
+}
