@@ -9,15 +9,19 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod cache;
 pub mod clock;
 mod codec;
 mod cursor;
 pub mod disk;
 mod error;
 mod hash;
+#[doc(hidden)]
+pub mod internals;
 pub mod limits;
 mod memtable;
 mod names;
+mod sst;
 mod sync;
 mod value;
 

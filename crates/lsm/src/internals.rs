@@ -1,0 +1,48 @@
+//! Decoders as plain functions of bytes: the targets of the fuzzers and of the hostile-bytes tests.
+//!
+//! Each takes any bytes and must return without panicking; what it returns does not matter.
+
+use std::sync::Arc;
+
+use crate::batch::Operations;
+use crate::sst::block::{Block, BlockCursor};
+use crate::sst::filter::Filter;
+use crate::sst::footer::{Footer, Properties};
+use crate::sst::index::Index;
+
+/// Reads a data block in order and searches it for `key`.
+pub fn read_hostile_block(bytes: &[u8], key: &[u8]) {
+    let Ok(block) = Block::new(Arc::new(bytes.to_vec()), 0, bytes.len()) else { return };
+    let _ = block.find(key, u64::MAX >> 8);
+    let _ = BlockCursor::seek(block.clone(), key, Vec::new());
+    let Ok(mut cursor) = BlockCursor::first(block, Vec::new()) else { return };
+    while cursor.valid() {
+        let _ = (cursor.key().len(), cursor.value().len());
+        if cursor.advance().is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads a filter and asks it.
+pub fn read_hostile_filter(bytes: &[u8], hash: u64) {
+    if let Ok(filter) = Filter::decode(bytes) {
+        let _ = filter.may_contain(hash);
+    }
+}
+
+/// Reads a block index, a footer and properties.
+pub fn read_hostile_index(bytes: &[u8], key: &[u8]) {
+    for data_bytes in [0, 100, 104 * 40] {
+        if let Ok(index) = Index::decode(bytes, data_bytes) {
+            let _ = index.find(key);
+        }
+    }
+    let _ = Properties::decode(bytes);
+    let _ = Footer::decode(bytes, 1, bytes.len() as u64);
+}
+
+/// Reads encoded operations.
+pub fn read_hostile_operations(bytes: &[u8]) {
+    Operations::new(bytes).take_while(Option::is_some).for_each(drop);
+}
