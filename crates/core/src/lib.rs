@@ -1,1 +1,48 @@
-//! x
+//! The life of a request, behind one door: [`Core::handle`].
+//!
+//! Listeners parse bytes into a [`Request`] and give a [`Response`] or an [`Error`] its form on the
+//! wire. In between, this crate authenticates, authorises (the decision is `auth`'s), runs the
+//! handler of the route, and commits what it decides through the store. Reads are served from the
+//! [`View`]: mounts, path index, hot table, tokens. The view is written by the fold alone.
+//!
+//! Invariants:
+//! - Every handler but those on the short unauthenticated list takes an authorised request.
+//! - Handlers decide in pure functions of (record, settings, request, now) and act by one batch
+//!   with preconditions; a lost race decides again.
+//! - Time is an argument: nothing here reads a clock.
+#![forbid(unsafe_code)]
+
+mod cluster;
+mod door;
+mod duration;
+mod error;
+mod fields;
+mod json;
+mod keys;
+mod kv;
+mod latches;
+pub mod limits;
+mod mount;
+mod random;
+mod request;
+mod response;
+mod sys;
+mod token;
+mod token_routes;
+mod view;
+
+pub use cluster::Cluster;
+pub use door::{Core, DevRoot, ServerInfo};
+pub use duration::Span;
+pub use error::{Denial, Error};
+pub use json::{DEPTH_MAX, Json, Map, ParseError, VALUES_MAX, parse, write_string};
+pub use keys::MountId;
+pub use mount::{EngineKind, MountConfig, MountEntry};
+pub use random::request_id;
+pub use request::{BodyKind, QUERY_PAIRS_MAX, Request, parse_query};
+pub use response::{Logical, Response};
+pub use token::TOKEN_BYTES_MAX;
+pub use view::{Mount, Mounts, View};
+
+pub use fields::parse_bool;
+pub use kallisto_auth::{Operation, PATH_BYTES_MAX, Path, PathError};

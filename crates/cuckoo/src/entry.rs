@@ -152,8 +152,10 @@ impl<'g, H> Entry<'g, H> {
     #[inline]
     fn bytes(&self, from: usize, len: usize) -> &'g [u8] {
         debug_assert!(from + len <= (self.head().key_len + self.head().value_len) as usize);
-        // SAFETY: the block holds key and value right behind the head.
-        let start = unsafe { self.head.add(1).cast::<u8>().byte_add(from) };
+        // SAFETY: the block goes on behind the head.
+        let bytes = unsafe { self.head.add(1) }.cast::<u8>();
+        // SAFETY: key and value follow, and `from` lies within them.
+        let start = unsafe { bytes.add(from) };
         // SAFETY: initialised by `make`, live and unwritten all through 'g.
         unsafe { NonNull::slice_from_raw_parts(start, len).as_ref() }
     }

@@ -32,6 +32,7 @@ pub mod fuzz;
 mod growth;
 mod iter;
 pub mod limits;
+mod pages;
 mod path;
 mod prefetch;
 mod primitive;
@@ -40,6 +41,8 @@ mod region;
 pub mod siphash;
 mod stats;
 mod table;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use check::Violation;

@@ -1,0 +1,112 @@
+//! What a client may hear when a request fails.
+//!
+//! Grouped by what the caller does next; each listener maps it in one exhaustive `match`. Texts are
+//! those the wire contract asks for, since clients match on them; none ever holds a value, a key or
+//! a token. `Internal` sends an id outside and keeps the detail inside.
+
+use std::fmt;
+
+use kallisto_store as store;
+
+/// Why a request failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The request is wrong; the message says what and where.
+    Invalid(String),
+    /// The request is wrong, and the wire contract wants no message with it.
+    InvalidSilently,
+    /// The body or the stored entry would be over its limit.
+    TooLarge(String),
+    /// The body is of a kind this operation does not take.
+    UnsupportedMedia(String),
+    /// Nothing there, or nothing the caller may know of.
+    NotFound,
+    /// There is no such namespace.
+    NoNamespace,
+    /// No engine is mounted there (told to root only).
+    NoRoute(String),
+    /// A known engine does not know this path.
+    UnsupportedPath,
+    /// The path is known and does not take this operation.
+    UnsupportedOperation,
+    /// No token, an unknown one, or one without the right; deliberately the same.
+    Denied(Denial),
+    /// The barrier is sealed.
+    Sealed,
+    /// Others kept writing the same entry; the same request may be sent again.
+    Conflict,
+    /// The server cannot do this now.
+    Unavailable(String),
+    /// Our mistake; the detail is in the server's log under this id.
+    Internal(u64),
+}
+
+/// The wordings of a refusal that clients tell apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// The token is missing, unknown or expired.
+    BadToken,
+    /// `token lookup` of a token that does not exist.
+    UnknownToken,
+    /// The decision said no.
+    Policy,
+    /// The preflight of the `kv` commands found nothing reachable under this path.
+    Preflight(String),
+}
+
+impl Error {
+    /// An [`Error::Invalid`].
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::Invalid(message.into())
+    }
+
+    /// Logs `detail` under a fresh id and keeps only the id.
+    pub fn internal(detail: &dyn fmt::Display) -> Self {
+        let id = fastrand::u64(..);
+        tracing::error!(id = format_args!("{id:016x}"), %detail, "internal error");
+        Self::Internal(id)
+    }
+}
+
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Self {
+        match error {
+            store::Error::Conflict => Self::Conflict,
+            store::Error::TooLarge(what) => {
+                Self::TooLarge(format!("request over the limit: {what}"))
+            }
+            store::Error::Unavailable(why) => Self::Unavailable(why),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(message)
+            | Self::TooLarge(message)
+            | Self::UnsupportedMedia(message)
+            | Self::Unavailable(message) => f.write_str(message),
+            Self::InvalidSilently => f.write_str("invalid request"),
+            Self::NotFound => f.write_str("not found"),
+            Self::NoNamespace => f.write_str("namespace not found"),
+            Self::NoRoute(path) => {
+                write!(f, "no handler for route \"{path}\". route entry not found.")
+            }
+            Self::UnsupportedPath => f.write_str("unsupported path"),
+            Self::UnsupportedOperation => f.write_str("unsupported operation"),
+            Self::Denied(Denial::BadToken | Denial::Policy) => f.write_str("permission denied"),
+            Self::Denied(Denial::UnknownToken) => f.write_str("bad token"),
+            Self::Denied(Denial::Preflight(path)) => write!(
+                f,
+                "preflight capability check returned 403, please ensure client's policies grant \
+                 access to path \"{path}/\""
+            ),
+            Self::Sealed => f.write_str("Vault is sealed"),
+            Self::Conflict => f.write_str("the entry kept changing; send the request again"),
+            Self::Internal(id) => write!(f, "internal error (id {id:016x})"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

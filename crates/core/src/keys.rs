@@ -1,0 +1,182 @@
+//! The storage keys of records: one table of kinds, mirrored in `docs/format.md`.
+//!
+//! A key is one byte of kind, then what that kind is addressed by. Mount ids and versions are
+//! big-endian so that byte order is number order. A path holds no NUL (see `auth::Path`), so a NUL
+//! ends it before a version.
+
+/// Identifies a mount in keys; given once, never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MountId(pub u32);
+
+/// Kinds of records: the first byte of a key. Never reuse a number.
+pub mod kind {
+    /// The cluster's identity.
+    pub const CLUSTER: u8 = 0x01;
+    /// A mount, by id.
+    pub const MOUNT: u8 = 0x02;
+    /// The highest mount id given.
+    pub const MOUNT_COUNTER: u8 = 0x03;
+    /// A token, by its keyed hash.
+    pub const TOKEN: u8 = 0x04;
+    /// The settings of a KV v2 mount.
+    pub const KV_CONFIG: u8 = 0x10;
+    /// The metadata of a KV v2 secret, by path.
+    pub const KV_META: u8 = 0x11;
+    /// One version of a KV v2 secret, by path and version.
+    pub const KV_VERSION: u8 = 0x12;
+    /// A KV v1 secret, by path.
+    pub const KV_ONE: u8 = 0x13;
+}
+
+/// A key taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed<'a> {
+    /// [`kind::MOUNT`]
+    Mount(MountId),
+    /// [`kind::TOKEN`]
+    Token(&'a [u8]),
+    /// [`kind::KV_CONFIG`]
+    KvConfig(MountId),
+    /// [`kind::KV_META`]
+    KvMeta(MountId, &'a str),
+    /// [`kind::KV_VERSION`]
+    KvVersion(MountId, &'a str, u64),
+    /// [`kind::KV_ONE`]
+    KvOne(MountId, &'a str),
+    /// A kind the view does not follow.
+    Other,
+}
+
+/// The key of the cluster record.
+pub fn cluster() -> Vec<u8> {
+    vec![kind::CLUSTER]
+}
+
+/// The key of the mount counter.
+pub fn mount_counter() -> Vec<u8> {
+    vec![kind::MOUNT_COUNTER]
+}
+
+/// The key of a mount.
+pub fn mount(id: MountId) -> Vec<u8> {
+    with_mount(kind::MOUNT, id, 0)
+}
+
+/// The key of a token.
+pub fn token(hash: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(1 + hash.len());
+    key.push(kind::TOKEN);
+    key.extend_from_slice(hash);
+    key
+}
+
+/// The key of a KV v2 mount's settings.
+pub fn kv_config(id: MountId) -> Vec<u8> {
+    with_mount(kind::KV_CONFIG, id, 0)
+}
+
+/// The key of a KV v2 secret's metadata.
+pub fn kv_meta(id: MountId, path: &str) -> Vec<u8> {
+    with_path(kind::KV_META, id, path, 0)
+}
+
+/// The key of one version of a KV v2 secret.
+pub fn kv_version(id: MountId, path: &str, version: u64) -> Vec<u8> {
+    let mut key = with_path(kind::KV_VERSION, id, path, 9);
+    key.push(0);
+    key.extend_from_slice(&version.to_be_bytes());
+    key
+}
+
+/// The key of a KV v1 secret.
+pub fn kv_one(id: MountId, path: &str) -> Vec<u8> {
+    with_path(kind::KV_ONE, id, path, 0)
+}
+
+/// The prefixes under which everything of a mount's engine lives.
+pub fn engine_prefixes(id: MountId) -> [Vec<u8>; 4] {
+    [kind::KV_CONFIG, kind::KV_META, kind::KV_VERSION, kind::KV_ONE]
+        .map(|kind| with_mount(kind, id, 0))
+}
+
+/// Takes a key apart; bytes that are no key of ours are [`Parsed::Other`].
+pub fn parse(key: &[u8]) -> Parsed<'_> {
+    parse_known(key).unwrap_or(Parsed::Other)
+}
+
+fn parse_known(key: &[u8]) -> Option<Parsed<'_>> {
+    let (&kind, rest) = key.split_first()?;
+    if kind == kind::TOKEN {
+        return Some(Parsed::Token(rest));
+    }
+    let (id, rest) = rest.split_first_chunk::<4>()?;
+    let id = MountId(u32::from_be_bytes(*id));
+    Some(match kind {
+        kind::MOUNT => Parsed::Mount(id),
+        kind::KV_CONFIG => Parsed::KvConfig(id),
+        kind::KV_META => Parsed::KvMeta(id, std::str::from_utf8(rest).ok()?),
+        kind::KV_ONE => Parsed::KvOne(id, std::str::from_utf8(rest).ok()?),
+        kind::KV_VERSION => {
+            let (rest, version) = rest.split_last_chunk::<8>()?;
+            let path = std::str::from_utf8(rest.strip_suffix(&[0])?).ok()?;
+            Parsed::KvVersion(id, path, u64::from_be_bytes(*version))
+        }
+        _ => return None,
+    })
+}
+
+fn with_mount(kind: u8, id: MountId, extra: usize) -> Vec<u8> {
+    let mut key = Vec::with_capacity(5 + extra);
+    key.push(kind);
+    key.extend_from_slice(&id.0.to_be_bytes());
+    key
+}
+
+fn with_path(kind: u8, id: MountId, path: &str, extra: usize) -> Vec<u8> {
+    let mut key = with_mount(kind, id, path.len() + extra);
+    key.extend_from_slice(path.as_bytes());
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_parse_back() {
+        let id = MountId(7);
+        assert_eq!(parse(&mount(id)), Parsed::Mount(id));
+        assert_eq!(parse(&kv_config(id)), Parsed::KvConfig(id));
+        assert_eq!(parse(&kv_meta(id, "a/b")), Parsed::KvMeta(id, "a/b"));
+        assert_eq!(parse(&kv_one(id, "a")), Parsed::KvOne(id, "a"));
+        assert_eq!(parse(&kv_version(id, "a/b", 300)), Parsed::KvVersion(id, "a/b", 300));
+        assert_eq!(parse(&token(b"0123")), Parsed::Token(b"0123"));
+        for junk in [
+            &b""[..],
+            b"\x11",
+            b"\x11\0\0",
+            b"\x12\0\0\0\x01abc",
+            b"\xff\0\0\0\x01",
+            b"\x11\0\0\0\x01\xff",
+        ] {
+            assert_eq!(parse(junk), Parsed::Other);
+        }
+    }
+
+    #[test]
+    fn versions_of_a_path_sort_by_number_and_apart_from_other_paths() {
+        let id = MountId(1);
+        let mut keys = [
+            kv_version(id, "a", 2),
+            kv_version(id, "a", 256),
+            kv_version(id, "a/b", 1),
+            kv_version(id, "a!", 1),
+        ];
+        let expected = keys.clone();
+        keys.sort();
+        assert_eq!(
+            keys,
+            [expected[0].clone(), expected[1].clone(), expected[3].clone(), expected[2].clone()]
+        );
+    }
+}

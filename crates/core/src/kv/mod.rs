@@ -1,0 +1,64 @@
+//! The key-value engines, versions 1 and 2 (API.md A10, A11).
+//!
+//! Called by the door with an authorised request, its mount and the path inside the mount. They
+//! read the view (index first: it is the gate), read records of older versions from the store, and
+//! write by one batch per request. Neither keeps a map of its own.
+
+mod list;
+pub(crate) mod record;
+mod time;
+mod v1;
+mod v2;
+
+use crate::door::{Call, Core};
+use crate::error::Error;
+use crate::limits::ENTRY_BYTES_MAX;
+use crate::mount::EngineKind;
+use crate::response::Response;
+use crate::view::Mount;
+
+/// What a KV handler works with.
+pub(crate) struct Kv<'a, 'c, 'r> {
+    pub(crate) core: &'a Core,
+    pub(crate) call: &'a Call<'c, 'r>,
+    pub(crate) mount: &'a Mount,
+}
+
+/// Runs a request against a mounted engine; `path` is inside the mount.
+pub(crate) async fn handle(
+    core: &Core,
+    call: &Call<'_, '_>,
+    mount: &Mount,
+    path: &str,
+) -> Result<Response, Error> {
+    let kv = Kv { core, call, mount };
+    match mount.entry.kind {
+        EngineKind::KvV1 => v1::handle(&kv, path).await,
+        EngineKind::KvV2 => v2::handle(&kv, path).await,
+        EngineKind::System => Err(Error::UnsupportedPath),
+    }
+}
+
+/// Refuses a write to a folder.
+fn check_entry_path(path: &str) -> Result<(), Error> {
+    if path.is_empty() || path.ends_with('/') {
+        return Err(Error::invalid("cannot write to a path ending in '/'"));
+    }
+    Ok(())
+}
+
+/// Refuses an entry over its limit.
+fn check_entry_size(text: &[u8]) -> Result<(), Error> {
+    if text.len() > ENTRY_BYTES_MAX {
+        return Err(Error::TooLarge(format!(
+            "entry of {} bytes is over the limit of {ENTRY_BYTES_MAX}",
+            text.len()
+        )));
+    }
+    Ok(())
+}
+
+/// The failure of a record that was stored by us and cannot be read back.
+fn damaged(error: record::Malformed) -> Error {
+    Error::internal(&error)
+}

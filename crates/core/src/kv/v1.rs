@@ -1,0 +1,129 @@
+//! KV version 1: one value per path, replaced whole (API.md A10).
+
+use kallisto_auth::Operation;
+use kallisto_store::Batch;
+
+use super::list::{Depth, Page, keys_object, names};
+use super::record::encode_one;
+use super::{Kv, check_entry_path, check_entry_size};
+use crate::duration::Span;
+use crate::error::Error;
+use crate::fields::scalar_text;
+use crate::json::{Json, Map};
+use crate::keys;
+use crate::limits::DEFAULT_LEASE_SECS;
+use crate::response::{Logical, Response};
+use crate::view::{Hot, HotHeader, hot_key};
+
+pub(super) async fn handle(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    match kv.call.operation {
+        Operation::Read => read(kv, path),
+        Operation::Update => write(kv, path).await,
+        Operation::Delete => delete(kv, path).await,
+        Operation::List => list(kv, path, Depth::Children),
+        Operation::Scan => list(kv, path, Depth::All),
+        Operation::Patch => Err(Error::UnsupportedOperation),
+    }
+}
+
+fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    if path.ends_with('/') || !kv.mount.index.contains(path) {
+        return Err(Error::NotFound);
+    }
+    let hot = &kv.core.view.hot;
+    let guard = hot.pin();
+    let Some(entry) = hot.get(&hot_key(kv.mount.entry.id, path), &guard).map(Hot::from) else {
+        return read_cold(kv, path);
+    };
+    let lease = entry.header.lease_secs;
+    let own = (lease != HotHeader::NO_LEASE).then_some(lease);
+    Ok(reply(kv, own, entry.data.to_vec()))
+}
+
+/// The entry is not in memory: reads its record.
+fn read_cold(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    let key = keys::kv_one(kv.mount.entry.id, path);
+    let record = kv.core.store.get(&key)?.ok_or(Error::NotFound)?;
+    let (own, data) = super::record::decode_one(&record.value).map_err(super::damaged)?;
+    Ok(reply(kv, own, data.to_vec()))
+}
+
+fn reply(kv: &Kv<'_, '_, '_>, own_lease: Option<u32>, data: Vec<u8>) -> Response {
+    let mount = kv.mount.entry.config.default_lease_ttl_secs;
+    let default = if mount > 0 { mount } else { DEFAULT_LEASE_SECS };
+    let lease_secs = own_lease.map_or(default, u64::from);
+    Response::Logical(Logical { data, lease_secs, warnings: Vec::new() })
+}
+
+async fn write(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    check_entry_path(path)?;
+    let body = kv.call.object()?;
+    if body.is_empty() {
+        return Err(Error::invalid("missing data fields"));
+    }
+    let lease = own_lease(&body);
+    let text = Json::Object(body).to_text();
+    check_entry_size(&text)?;
+    let mut batch = Batch::new();
+    batch.put(keys::kv_one(kv.mount.entry.id, path), encode_one(lease, &text));
+    kv.core.store.commit(batch).await?;
+    Ok(Response::Empty)
+}
+
+/// The lease a secret asks for by its own `ttl` or `lease` field, if that reads as a duration.
+fn own_lease(body: &Map) -> Option<u32> {
+    let field = body.get("ttl").or_else(|| body.get("lease"))?;
+    let span = Span::parse(&scalar_text(field)?)?;
+    u32::try_from(span.secs()).ok().filter(|&secs| secs != HotHeader::NO_LEASE)
+}
+
+async fn delete(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    if kv.mount.index.contains(path) {
+        let mut batch = Batch::new();
+        batch.delete(keys::kv_one(kv.mount.entry.id, path));
+        kv.core.store.commit(batch).await?;
+    }
+    Ok(Response::Empty)
+}
+
+/// Paging parameters are not part of version 1; they are named in a warning and ignored.
+fn list(kv: &Kv<'_, '_, '_>, folder: &str, depth: Depth) -> Result<Response, Error> {
+    let names = names(kv, folder, depth, &Page::default())?;
+    let mut ignored: Vec<&str> = kv
+        .call
+        .query
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .filter(|name| matches!(*name, "after" | "limit"))
+        .collect();
+    ignored.sort_unstable();
+    let warnings = if ignored.is_empty() {
+        Vec::new()
+    } else {
+        let ignored = ignored.join(" ");
+        vec![format!("Endpoint ignored these unrecognized parameters: [{ignored}]")]
+    };
+    let data = keys_object(names).to_text();
+    Ok(Response::Logical(Logical { data, lease_secs: 0, warnings }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::parse_object;
+
+    #[test]
+    fn a_secret_asks_for_its_lease_by_ttl_then_lease() {
+        for (body, lease) in [
+            (r#"{"ttl":"1h"}"#, Some(3600)),
+            (r#"{"lease":90}"#, Some(90)),
+            (r#"{"ttl":"2s","lease":"1h"}"#, Some(2)),
+            (r#"{"lease":"bogus"}"#, None),
+            (r#"{"ttl":"-1s"}"#, None),
+            (r#"{"ttl":{}}"#, None),
+            ("{}", None),
+        ] {
+            assert_eq!(own_lease(&parse_object(body.as_bytes()).unwrap()), lease, "{body}");
+        }
+    }
+}

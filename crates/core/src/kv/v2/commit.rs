@@ -1,0 +1,77 @@
+//! From decision to commit: read the metadata, decide, write one batch that expects the metadata
+//! unchanged, and decide again when another writer came first.
+
+use kallisto_store::{Batch, Error as StoreError, Seqno};
+
+use super::decide::Decision;
+use crate::error::Error;
+use crate::keys;
+use crate::kv::record::{Metadata, encode_version};
+use crate::kv::{Kv, damaged};
+use crate::limits::CONFLICT_RETRIES_MAX;
+
+/// What to do about a secret, decided from its metadata.
+pub(super) enum Plan<T> {
+    /// Nothing to write.
+    Reply(T),
+    /// Write the decision and the data of the new current version, if there is one.
+    Write { decision: Decision, data: Option<Vec<u8>>, reply: T },
+    /// Remove the secret with all its versions.
+    Remove { metadata: Metadata, reply: T },
+}
+
+/// The metadata of `path` and its sequence number.
+pub(super) fn load(kv: &Kv<'_, '_, '_>, path: &str) -> Result<(Option<Metadata>, Seqno), Error> {
+    let record = kv.core.store.get(&keys::kv_meta(kv.mount.entry.id, path))?;
+    match record {
+        None => Ok((None, Seqno::ABSENT)),
+        Some(record) => {
+            let metadata = Metadata::decode(&record.value).map_err(damaged)?;
+            Ok((Some(metadata), record.seqno))
+        }
+    }
+}
+
+/// Decides with `decide` and commits, again and again while others win the race, up to
+/// [`CONFLICT_RETRIES_MAX`] times.
+pub(super) async fn run<T>(
+    kv: &Kv<'_, '_, '_>,
+    path: &str,
+    mut decide: impl FnMut(Option<Metadata>) -> Result<Plan<T>, Error>,
+) -> Result<T, Error> {
+    let id = kv.mount.entry.id;
+    let meta_key = keys::kv_meta(id, path);
+    let _latch = kv.core.latches.hold(&meta_key).await;
+    for _ in 0..CONFLICT_RETRIES_MAX {
+        let (metadata, seqno) = load(kv, path)?;
+        let mut batch = Batch::new();
+        batch.expect(meta_key.clone(), seqno);
+        let reply = match decide(metadata)? {
+            Plan::Reply(reply) => return Ok(reply),
+            Plan::Write { decision, data, reply } => {
+                let current = decision.metadata.current_version;
+                if let Some(data) = data {
+                    batch.put(keys::kv_version(id, path, current), encode_version(&data));
+                }
+                for version in decision.dropped {
+                    batch.delete(keys::kv_version(id, path, version));
+                }
+                batch.put(meta_key.clone(), decision.metadata.encode());
+                reply
+            }
+            Plan::Remove { metadata, reply } => {
+                for info in metadata.versions {
+                    batch.delete(keys::kv_version(id, path, info.version));
+                }
+                batch.delete(meta_key.clone());
+                reply
+            }
+        };
+        match kv.core.store.commit(batch).await {
+            Ok(_) => return Ok(reply),
+            Err(StoreError::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Conflict)
+}

@@ -1,0 +1,195 @@
+//! `data/:path`: reading a version, writing one, patching the latest.
+
+use super::commit::{Plan, load, run};
+use super::decide::{self, Decision};
+use crate::error::Error;
+use crate::fields::{Fields, unconvertible};
+use crate::json::{self, Json, Map, merge_patch};
+use crate::keys;
+use crate::kv::record::{Metadata, VersionInfo, decode_version};
+use crate::kv::{Kv, check_entry_path, check_entry_size, damaged, time};
+use crate::response::{Logical, Response};
+use crate::view::{Hot, hot_key};
+
+/// Bytes of a reply beside data and custom metadata, at the most.
+const REPLY_FRAME_BYTES: usize = 224;
+
+/// A version and what a reply shows of it.
+pub(super) struct Shown<'a> {
+    pub(super) info: VersionInfo,
+    pub(super) custom: &'a [u8],
+}
+
+pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    if !kv.mount.index.contains(path) {
+        return Err(Error::NotFound);
+    }
+    if let Some(version) = asked_version(kv)? {
+        return read_record(kv, path, Some(version));
+    }
+    let hot = &kv.core.view.hot;
+    let guard = hot.pin();
+    match hot.get(&hot_key(kv.mount.entry.id, path), &guard).map(Hot::from) {
+        Some(entry) => read_hot(&entry, kv.call.now_ns()),
+        None => read_record(kv, path, None),
+    }
+}
+
+/// The version a request asks for; 0 and below mean the latest.
+pub(super) fn asked_version(kv: &Kv<'_, '_, '_>) -> Result<Option<u64>, Error> {
+    if kv.call.query.is_empty() {
+        return Ok(None);
+    }
+    let query = kv.call.query_fields();
+    let version = Fields::new(&query).int("version")?;
+    Ok(version.and_then(|version| u64::try_from(version).ok()).filter(|&version| version > 0))
+}
+
+fn read_hot(entry: &Hot<'_>, now_ns: i64) -> Result<Response, Error> {
+    let header = entry.header;
+    if header.version == 0 {
+        return Err(Error::NotFound);
+    }
+    let info = VersionInfo {
+        version: header.version,
+        created_ns: header.created_ns,
+        deletion_ns: header.deletion(),
+        destroyed: header.destroyed,
+    };
+    let shown = Shown { info, custom: entry.custom };
+    Ok(reply(&shown, header.is_live(now_ns).then_some(entry.data)))
+}
+
+/// Reads a version's record: older versions, and current ones that are not in memory.
+fn read_record(kv: &Kv<'_, '_, '_>, path: &str, version: Option<u64>) -> Result<Response, Error> {
+    let (metadata, _) = load(kv, path)?;
+    let metadata = metadata.ok_or(Error::NotFound)?;
+    let version = version.unwrap_or(metadata.current_version);
+    let info = *metadata.version(version).ok_or(Error::NotFound)?;
+    let custom = metadata.custom.as_deref().unwrap_or_default().as_bytes();
+    let shown = Shown { info, custom };
+    if !info.is_live(kv.call.now_ns()) {
+        return Ok(reply(&shown, None));
+    }
+    let data = load_data(kv, path, version)?;
+    Ok(reply(&shown, Some(&data)))
+}
+
+/// The data text of a version that exists and was not destroyed.
+pub(super) fn load_data(kv: &Kv<'_, '_, '_>, path: &str, version: u64) -> Result<Vec<u8>, Error> {
+    let key = keys::kv_version(kv.mount.entry.id, path, version);
+    // Between reading the metadata and this the version may have been destroyed.
+    let record = kv.core.store.get(&key)?.ok_or(Error::NotFound)?;
+    Ok(decode_version(&record.value).map_err(damaged)?.to_vec())
+}
+
+/// `{"data":…,"metadata":{…}}`, found while the data is live and missing otherwise.
+fn reply(shown: &Shown<'_>, data: Option<&[u8]>) -> Response {
+    let body = data.unwrap_or(b"null");
+    let mut out = Vec::with_capacity(REPLY_FRAME_BYTES + shown.custom.len() + body.len());
+    out.extend_from_slice(b"{\"data\":");
+    out.extend_from_slice(body);
+    out.extend_from_slice(b",\"metadata\":");
+    write_shown(shown, &mut out);
+    out.push(b'}');
+    let logical = Logical { data: out, ..Logical::default() };
+    if data.is_some() { Response::Logical(logical) } else { Response::Missing(logical) }
+}
+
+/// The metadata object of a version, as reads and writes show it.
+pub(super) fn write_shown(shown: &Shown<'_>, out: &mut Vec<u8>) {
+    use std::io::Write;
+    out.extend_from_slice(b"{\"created_time\":\"");
+    time::write(shown.info.created_ns, out);
+    out.extend_from_slice(b"\",\"custom_metadata\":");
+    out.extend_from_slice(if shown.custom.is_empty() { b"null" } else { shown.custom });
+    out.extend_from_slice(b",\"deletion_time\":\"");
+    if let Some(deletion) = shown.info.deletion_ns {
+        time::write(deletion, out);
+    }
+    write!(out, "\",\"destroyed\":{},\"version\":{}}}", shown.info.destroyed, shown.info.version)
+        .expect("writing to memory");
+}
+
+/// The metadata object of the current version as a reply of its own.
+fn shown_current(metadata: &Metadata) -> Option<Logical> {
+    let info = *metadata.version(metadata.current_version)?;
+    let custom = metadata.custom.as_deref().unwrap_or_default().as_bytes();
+    let mut data = Vec::with_capacity(REPLY_FRAME_BYTES + custom.len());
+    write_shown(&Shown { info, custom }, &mut data);
+    Some(Logical { data, ..Logical::default() })
+}
+
+pub(super) async fn write(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    check_entry_path(path)?;
+    let mut body = kv.call.object()?;
+    let cas = asked_cas(&body)?;
+    let data = match body.remove("data") {
+        None => return Err(Error::invalid("no data provided")),
+        Some(data @ (Json::Object(_) | Json::Null)) => data.to_text(),
+        Some(other) => return Err(unconvertible("data", &other, "map[string]interface {}")),
+    };
+    check_entry_size(&data)?;
+    let config = kv.mount.kv_config.load();
+    let now_ns = kv.call.now_ns();
+    run(kv, path, |metadata| {
+        let decision = decide::put(metadata, &config, cas, now_ns)?;
+        Ok(plan_put(decision, data.clone()))
+    })
+    .await
+}
+
+fn plan_put(decision: Decision, data: Vec<u8>) -> Plan<Response> {
+    let reply = shown_current(&decision.metadata).map_or(Response::Empty, Response::Logical);
+    Plan::Write { decision, data: Some(data), reply }
+}
+
+/// The check-and-set parameter of a write: a whole number or its text.
+fn asked_cas(body: &Map) -> Result<Option<i64>, Error> {
+    let options = Fields::new(body).map("options")?;
+    match options.and_then(|options| options.get("cas")) {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::Number(text)) => parse_cas(text).map(Some),
+        Some(Json::String(text)) => parse_cas(text).map(Some),
+        Some(_) => Err(cas_error()),
+    }
+}
+
+fn parse_cas(text: &str) -> Result<i64, Error> {
+    text.parse().map_err(|_| cas_error())
+}
+
+fn cas_error() -> Error {
+    Error::invalid("error parsing check-and-set parameter")
+}
+
+pub(super) async fn patch(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    check_entry_path(path)?;
+    let mut body = kv.call.merge_patch()?;
+    let cas = asked_cas(&body)?;
+    let change = match body.remove("data") {
+        None => return Err(Error::invalid("no data provided")),
+        Some(Json::Object(change)) => change,
+        Some(Json::Null) => Map::new(),
+        Some(other) => return Err(unconvertible("data", &other, "map[string]interface {}")),
+    };
+    let config = kv.mount.kv_config.load();
+    let now_ns = kv.call.now_ns();
+    run(kv, path, |metadata| {
+        let Some(metadata) = metadata else { return Ok(Plan::Reply(Response::MissingEmpty)) };
+        let Some(info) = metadata.version(metadata.current_version).copied() else {
+            return Ok(Plan::Reply(Response::MissingEmpty));
+        };
+        if !info.is_live(now_ns) {
+            let gone = shown_current(&metadata).unwrap_or_default();
+            return Ok(Plan::Reply(Response::Missing(gone)));
+        }
+        let text = load_data(kv, path, info.version)?;
+        let mut data = json::parse_object(&text).map_err(|error| Error::internal(&error))?;
+        merge_patch(&mut data, change.clone());
+        let data = Json::Object(data).to_text();
+        check_entry_size(&data)?;
+        Ok(plan_put(decide::put(Some(metadata), &config, cas, now_ns)?, data))
+    })
+    .await
+}

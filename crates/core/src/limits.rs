@@ -1,0 +1,32 @@
+//! The named limits of the core. Those of JSON, paths, tokens and queries stand with their parsers.
+
+/// Largest stored entry: the canonical text of one secret version, in bytes.
+pub const ENTRY_BYTES_MAX: usize = 1 << 20;
+/// Largest request body, in bytes; the listener enforces it.
+pub const BODY_BYTES_MAX: usize = 32 << 20;
+/// Most names one unpaged list returns; past it the client is told to page.
+pub const LIST_ENTRIES_MAX: usize = 1 << 20;
+/// How often a write that lost a race decides again before the client hears of it.
+pub const CONFLICT_RETRIES_MAX: usize = 64;
+/// Most records one sweep batch deletes.
+pub const SWEEP_RECORDS_MAX: usize = 4096;
+/// Lease given when neither secret nor mount says, in seconds: 32 days, as Vault's default.
+pub const DEFAULT_LEASE_SECS: u64 = 2_764_800;
+/// Versions a KV v2 secret keeps when neither it nor its mount says.
+pub const VERSIONS_KEPT_DEFAULT: u32 = 10;
+/// Most versions a secret or mount may be told to keep; bounds the metadata record.
+pub const VERSIONS_KEPT_MAX: u32 = 10_000;
+/// Most keys of custom metadata.
+pub const CUSTOM_KEYS_MAX: usize = 64;
+/// Longest key of custom metadata, in bytes.
+pub const CUSTOM_KEY_BYTES_MAX: usize = 128;
+/// Longest value of custom metadata, in bytes.
+pub const CUSTOM_VALUE_BYTES_MAX: usize = 512;
+/// Longest mount path, in bytes.
+pub const MOUNT_PATH_BYTES_MAX: usize = 256;
+/// Longest description of a mount, in bytes.
+pub const DESCRIPTION_BYTES_MAX: usize = 4096;
+
+const _: () = assert!(ENTRY_BYTES_MAX < BODY_BYTES_MAX);
+const _: () = assert!(MOUNT_PATH_BYTES_MAX < kallisto_auth::PATH_BYTES_MAX);
+const _: () = assert!(SWEEP_RECORDS_MAX <= kallisto_store::BATCH_OPS_MAX);

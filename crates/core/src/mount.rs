@@ -1,0 +1,219 @@
+//! What is mounted: the entry that is stored, shown and tuned.
+//!
+//! Stored as JSON (mounts are few and written rarely). The shape shown on the wire is API.md A5's.
+
+use crate::json::{self, Json, Map};
+use crate::keys::MountId;
+
+/// The engine behind a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineKind {
+    /// The server's own endpoints, at `sys/`.
+    System,
+    /// Key-value secrets without versions.
+    KvV1,
+    /// Key-value secrets with versions.
+    KvV2,
+}
+
+/// How a mount behaves. TTLs are in seconds; 0 leaves them to the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MountConfig {
+    /// Lease given when nothing else says.
+    pub default_lease_ttl_secs: u64,
+    /// Longest lease given.
+    pub max_lease_ttl_secs: u64,
+    /// Accepted and shown; Kallisto's view is always coherent.
+    pub force_no_cache: bool,
+    /// `unauth`, `hidden` or empty.
+    pub listing_visibility: String,
+    /// Lists of names, by their name on the wire; absent ones are not shown.
+    pub lists: Map,
+}
+
+/// The lists a mount's configuration may hold.
+pub const CONFIG_LISTS: [&str; 4] = [
+    "allowed_response_headers",
+    "audit_non_hmac_request_keys",
+    "audit_non_hmac_response_keys",
+    "passthrough_request_headers",
+];
+
+/// A mount as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountEntry {
+    /// Its id in storage keys.
+    pub id: MountId,
+    /// Its path, with an ending slash.
+    pub path: String,
+    /// The engine.
+    pub kind: EngineKind,
+    /// Its UUID on the wire.
+    pub uuid: String,
+    /// Its accessor on the wire.
+    pub accessor: String,
+    /// For people.
+    pub description: String,
+    /// Never replicated elsewhere.
+    pub local: bool,
+    /// Asked for wrapping by the seal; shown back.
+    pub seal_wrap: bool,
+    /// Asked for external entropy; shown back.
+    pub external_entropy_access: bool,
+    /// The options as given, such as `{"version":"2"}`; `None` shows as `null`.
+    pub options: Option<Map>,
+    /// How it behaves.
+    pub config: MountConfig,
+}
+
+impl EngineKind {
+    /// The engine's type on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::KvV1 | Self::KvV2 => "kv",
+        }
+    }
+}
+
+impl MountConfig {
+    fn to_json(&self) -> Map {
+        let mut map = self.lists.clone();
+        map.insert("default_lease_ttl".into(), self.default_lease_ttl_secs.into());
+        map.insert("max_lease_ttl".into(), self.max_lease_ttl_secs.into());
+        map.insert("force_no_cache".into(), self.force_no_cache.into());
+        if !self.listing_visibility.is_empty() {
+            map.insert("listing_visibility".into(), self.listing_visibility.as_str().into());
+        }
+        map
+    }
+
+    fn from_json(map: &Map) -> Option<Self> {
+        let lists = CONFIG_LISTS
+            .iter()
+            .filter_map(|&name| Some((name.to_owned(), map.get(name)?.clone())))
+            .collect();
+        Some(Self {
+            default_lease_ttl_secs: number(map, "default_lease_ttl")?,
+            max_lease_ttl_secs: number(map, "max_lease_ttl")?,
+            force_no_cache: boolean(map, "force_no_cache")?,
+            listing_visibility: map
+                .get("listing_visibility")
+                .and_then(Json::as_str)
+                .unwrap_or_default()
+                .to_owned(),
+            lists,
+        })
+    }
+}
+
+impl MountEntry {
+    /// The entry as `sys/mounts` shows it.
+    pub fn to_wire(&self) -> Map {
+        let version = concat!("v", env!("CARGO_PKG_VERSION"), "+builtin.kallisto");
+        let options = self.options.clone().map_or(Json::Null, Json::Object);
+        let Json::Object(map) = Json::object([
+            ("accessor", self.accessor.as_str().into()),
+            ("config", self.config.to_json().into()),
+            ("deprecation_status", "supported".into()),
+            ("description", self.description.as_str().into()),
+            ("external_entropy_access", self.external_entropy_access.into()),
+            ("local", self.local.into()),
+            ("options", options),
+            ("plugin_version", "".into()),
+            ("running_plugin_version", version.into()),
+            ("running_sha256", "".into()),
+            ("seal_wrap", self.seal_wrap.into()),
+            ("type", self.kind.name().into()),
+            ("uuid", self.uuid.as_str().into()),
+        ]) else {
+            unreachable!("an object was made of pairs");
+        };
+        map
+    }
+
+    /// The record's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut map = self.to_wire();
+        map.insert("id".into(), u64::from(self.id.0).into());
+        map.insert("path".into(), self.path.as_str().into());
+        let engine = match self.kind {
+            EngineKind::System => "system",
+            EngineKind::KvV1 => "kv-v1",
+            EngineKind::KvV2 => "kv-v2",
+        };
+        map.insert("type".into(), engine.into());
+        Json::Object(map).to_text()
+    }
+
+    /// Reads a record back; `None` when the bytes are no mount.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = json::parse_object(bytes).ok()?;
+        let text = |name: &str| map.get(name).and_then(Json::as_str).map(str::to_owned);
+        Some(Self {
+            id: MountId(number(&map, "id")?.try_into().ok()?),
+            path: text("path")?,
+            kind: match text("type")?.as_str() {
+                "system" => EngineKind::System,
+                "kv-v1" => EngineKind::KvV1,
+                "kv-v2" => EngineKind::KvV2,
+                _ => return None,
+            },
+            uuid: text("uuid")?,
+            accessor: text("accessor")?,
+            description: text("description")?,
+            local: boolean(&map, "local")?,
+            seal_wrap: boolean(&map, "seal_wrap")?,
+            external_entropy_access: boolean(&map, "external_entropy_access")?,
+            options: map.get("options").and_then(Json::as_object).cloned(),
+            config: MountConfig::from_json(map.get("config")?.as_object()?)?,
+        })
+    }
+}
+
+fn number(map: &Map, name: &str) -> Option<u64> {
+    match map.get(name)? {
+        Json::Number(text) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+fn boolean(map: &Map, name: &str) -> Option<bool> {
+    match map.get(name)? {
+        Json::Bool(value) => Some(*value),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_read_back() {
+        let entry = MountEntry {
+            id: MountId(3),
+            path: "a/b/".into(),
+            kind: EngineKind::KvV2,
+            uuid: "u".into(),
+            accessor: "kv_1".into(),
+            description: "d\"".into(),
+            local: false,
+            seal_wrap: true,
+            external_entropy_access: false,
+            options: Some(Map::from([("version".to_owned(), "2".into())])),
+            config: MountConfig {
+                default_lease_ttl_secs: 3600,
+                max_lease_ttl_secs: 0,
+                force_no_cache: true,
+                listing_visibility: "unauth".into(),
+                lists: Map::from([(
+                    "passthrough_request_headers".to_owned(),
+                    Json::strings(["X"]),
+                )]),
+            },
+        };
+        assert_eq!(MountEntry::decode(&entry.encode()), Some(entry));
+        assert_eq!(MountEntry::decode(b"{}"), None);
+    }
+}

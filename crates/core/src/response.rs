@@ -1,0 +1,48 @@
+//! What the core answers; a listener gives it its form on the wire.
+
+use crate::json::Json;
+
+/// The success of a request.
+#[derive(Debug)]
+pub enum Response {
+    /// Done, nothing to say (204).
+    Empty,
+    /// An enveloped reply (200).
+    Logical(Logical),
+    /// An enveloped reply whose subject is gone, such as a deleted version (404).
+    Missing(Logical),
+    /// Gone, with nothing to say (404 and an empty body).
+    MissingEmpty,
+    /// An enveloped reply whose data stands at the top level too, as some old `sys/` ones do.
+    Merged(Logical),
+    /// A reply without an envelope, and its status code: the unauthenticated family.
+    Bare {
+        /// The status code on the wire.
+        code: u16,
+        /// The body.
+        body: Json,
+    },
+}
+
+/// The payload of an enveloped reply.
+#[derive(Debug, Default)]
+pub struct Logical {
+    /// The data as JSON text; empty stands for `null`.
+    pub data: Vec<u8>,
+    /// For how long the data may be relied on, in seconds.
+    pub lease_secs: u64,
+    /// What the caller should know besides.
+    pub warnings: Vec<String>,
+}
+
+impl Response {
+    /// An enveloped reply with this data.
+    pub(crate) fn data(data: &Json) -> Self {
+        Self::Logical(Logical { data: data.to_text(), ..Logical::default() })
+    }
+
+    /// A merged reply with this data.
+    pub(crate) fn merged(data: &Json) -> Self {
+        Self::Merged(Logical { data: data.to_text(), ..Logical::default() })
+    }
+}

@@ -1,0 +1,196 @@
+//! `sys/mounts`: what is mounted, mounting and unmounting (API.md A5).
+
+use kallisto_auth::Path;
+use kallisto_store::{Batch, Seqno, Visit};
+
+use super::tune;
+use crate::door::{Call, Core};
+use crate::error::Error;
+use crate::fields::Fields;
+use crate::json::{Json, Map};
+use crate::keys::{self, MountId};
+use crate::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX, SWEEP_RECORDS_MAX};
+use crate::mount::{EngineKind, MountEntry};
+use crate::random;
+use crate::response::Response;
+
+/// First segments that no engine may be mounted at: the server's own routes.
+const PROTECTED: [&str; 4] = ["auth", "cubbyhole", "identity", "sys"];
+
+pub(super) fn read_all(core: &Core) -> Response {
+    let all = core.view.mounts.all();
+    let data: Map =
+        all.iter().map(|mount| (mount.entry.path.clone(), mount.entry.to_wire().into())).collect();
+    Response::merged(&data.into())
+}
+
+pub(super) fn read(core: &Core, path: &str) -> Result<Response, Error> {
+    match core.view.mounts.at(&format!("{path}/")) {
+        Some(mount) => Ok(Response::merged(&mount.entry.to_wire().into())),
+        None => Err(Error::invalid(format!("No secret engine mount at {path}/"))),
+    }
+}
+
+pub(super) async fn mount(core: &Core, call: &Call<'_, '_>, path: &str) -> Result<Response, Error> {
+    check_path(path, "mount")?;
+    let body = call.object()?;
+    // One mount at a time: the counter and the nesting check belong together.
+    let _latch = core.latches.hold(&keys::mount_counter()).await;
+    let path = format!("{path}/");
+    if let Some(existing) = core.view.mounts.conflict(&path) {
+        return Err(Error::invalid(format!("path is already in use at {existing}")));
+    }
+    let (id, seqno) = next_id(core)?;
+    let entry = new_entry(id, path, Fields::new(&body))?;
+    let mut batch = Batch::new();
+    batch.expect(keys::mount_counter(), seqno);
+    batch.put(keys::mount_counter(), id.0.to_be_bytes().to_vec());
+    batch.put(keys::mount(id), entry.encode());
+    core.store.commit(batch).await?;
+    Ok(Response::Empty)
+}
+
+fn check_path(path: &str, verb: &str) -> Result<(), Error> {
+    let refuse = |why: &str| Err(Error::invalid(format!("cannot {verb} \"{path}/\"{why}")));
+    let first = path.split('/').next().unwrap_or_default();
+    if first.is_empty() || PROTECTED.contains(&first) {
+        return refuse("");
+    }
+    if path.len() > MOUNT_PATH_BYTES_MAX {
+        return refuse(&format!(": the path is longer than {MOUNT_PATH_BYTES_MAX} bytes"));
+    }
+    match Path::decode(path) {
+        Ok(canonical) if canonical.as_str() == path => Ok(()),
+        _ => refuse(": the path is not canonical"),
+    }
+}
+
+fn next_id(core: &Core) -> Result<(MountId, Seqno), Error> {
+    let record = core.store.get(&keys::mount_counter())?;
+    let Some(record) = record else { return Ok((MountId(1), Seqno::ABSENT)) };
+    let bytes: [u8; 4] =
+        (*record.value).try_into().map_err(|_| Error::internal(&"the mount counter is damaged"))?;
+    match u32::from_be_bytes(bytes).checked_add(1) {
+        Some(next) => Ok((MountId(next), record.seqno)),
+        None => Err(Error::Unavailable("all mount ids are used up".into())),
+    }
+}
+
+fn new_entry(id: MountId, path: String, fields: Fields<'_>) -> Result<MountEntry, Error> {
+    let named = fields.string("type")?.filter(|name| !name.is_empty());
+    let Some(name) = named.or(fields.string("plugin_name")?) else {
+        return Err(Error::invalid("backend type must be specified as a string"));
+    };
+    let given = fields.map("options")?;
+    let version = given.map(Fields::new).map_or(Ok(None), |options| options.string("version"))?;
+    let (kind, options) = choose_engine(&name, version.as_deref(), given)?;
+    let description = fields.string("description")?.unwrap_or_default();
+    if description.len() > DESCRIPTION_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "description is longer than {DESCRIPTION_BYTES_MAX} bytes"
+        )));
+    }
+    let config = match fields.map("config")? {
+        Some(config) => tune::config(Default::default(), Fields::new(config))?,
+        None => Default::default(),
+    };
+    let uuid = random::make_uuid()?;
+    Ok(MountEntry {
+        id,
+        path,
+        kind,
+        accessor: format!("{}_{}", kind.name(), &uuid[..8]),
+        uuid,
+        description,
+        local: fields.boolean("local")?.unwrap_or(false),
+        seal_wrap: fields.boolean("seal_wrap")?.unwrap_or(false),
+        external_entropy_access: fields.boolean("external_entropy_access")?.unwrap_or(false),
+        options,
+        config,
+    })
+}
+
+/// The engine behind a type name and a version, and the options to show.
+fn choose_engine(
+    name: &str,
+    version: Option<&str>,
+    given: Option<&Map>,
+) -> Result<(EngineKind, Option<Map>), Error> {
+    let kind = match (name, version) {
+        ("kv-v2", None | Some("2")) | ("kv", Some("2")) => EngineKind::KvV2,
+        ("kv-v1" | "generic", None | Some("1")) | ("kv", None | Some("1")) => EngineKind::KvV1,
+        ("kv" | "kv-v1" | "kv-v2" | "generic", Some(_)) => {
+            return Err(Error::invalid("the version of a kv engine must be 1 or 2"));
+        }
+        _ => return Err(Error::invalid(format!("plugin not found in the catalog: {name}"))),
+    };
+    let mut options: Option<Map> = given.map(|map| {
+        let text = |value: &Json| Json::from(crate::fields::scalar_text(value).unwrap_or_default());
+        map.iter().map(|(key, value)| (key.clone(), text(value))).collect()
+    });
+    if kind == EngineKind::KvV2 {
+        options.get_or_insert_default().insert("version".into(), "2".into());
+    }
+    Ok((kind, options))
+}
+
+pub(super) async fn unmount(core: &Core, path: &str) -> Result<Response, Error> {
+    check_path(path, "unmount")?;
+    let Some(mount) = core.view.mounts.at(&format!("{path}/")) else {
+        return Ok(Response::Empty);
+    };
+    // The mount goes first, so that nobody reads or writes what is being swept.
+    let mut batch = Batch::new();
+    batch.delete(keys::mount(mount.entry.id));
+    core.store.commit(batch).await?;
+    for prefix in keys::engine_prefixes(mount.entry.id) {
+        sweep(core, &prefix).await?;
+    }
+    Ok(Response::Empty)
+}
+
+/// Deletes every record under `prefix`, a bounded batch at a time.
+async fn sweep(core: &Core, prefix: &[u8]) -> Result<(), Error> {
+    loop {
+        let mut batch = Batch::new();
+        core.store.scan(prefix, &mut |key, _| {
+            batch.delete(key.to_vec());
+            if batch.ops().len() < SWEEP_RECORDS_MAX { Visit::Continue } else { Visit::Stop }
+        })?;
+        let swept = batch.ops().len();
+        if swept == 0 {
+            return Ok(());
+        }
+        core.store.commit(batch).await?;
+        if swept < SWEEP_RECORDS_MAX {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_own_routes_cannot_be_mounted_over() {
+        for path in ["sys", "sys/foo", "auth/x", "", "identity", "cubbyhole/a"] {
+            assert!(check_path(path, "mount").is_err(), "{path}");
+        }
+        for path in ["secret", "a/b/c", "system", "authx"] {
+            assert!(check_path(path, "mount").is_ok(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_type_and_a_version_choose_the_engine() {
+        let kind = |name, version| choose_engine(name, version, None).map(|chosen| chosen.0);
+        assert_eq!(kind("kv", None), Ok(EngineKind::KvV1));
+        assert_eq!(kind("kv", Some("2")), Ok(EngineKind::KvV2));
+        assert_eq!(kind("kv-v2", None), Ok(EngineKind::KvV2));
+        assert_eq!(kind("generic", None), Ok(EngineKind::KvV1));
+        assert!(kind("kv", Some("3")).is_err());
+        let message = kind("bogus", None).unwrap_err().to_string();
+        assert_eq!(message, "plugin not found in the catalog: bogus");
+    }
+}

@@ -1,0 +1,113 @@
+//! `sys/mounts/:path/tune`: how a mount behaves.
+
+use kallisto_store::Batch;
+
+use crate::door::{Call, Core};
+use crate::error::Error;
+use crate::fields::Fields;
+use crate::json::{Json, Map};
+use crate::keys;
+use crate::limits::{DEFAULT_LEASE_SECS, DESCRIPTION_BYTES_MAX};
+use crate::mount::{CONFIG_LISTS, EngineKind, MountConfig};
+use crate::response::Response;
+
+pub(super) fn read(core: &Core, path: &str) -> Result<Response, Error> {
+    let Some(mount) = core.view.mounts.at(&format!("{path}/")) else {
+        return Err(Error::invalid(format!("cannot fetch sysview for path \"{path}/\"")));
+    };
+    let entry = &mount.entry;
+    let effective = |ttl: u64| if ttl > 0 { ttl } else { DEFAULT_LEASE_SECS };
+    let mut data: Map = entry.config.lists.clone();
+    data.insert("default_lease_ttl".into(), effective(entry.config.default_lease_ttl_secs).into());
+    data.insert("max_lease_ttl".into(), effective(entry.config.max_lease_ttl_secs).into());
+    data.insert("description".into(), entry.description.as_str().into());
+    data.insert("force_no_cache".into(), entry.config.force_no_cache.into());
+    if !entry.config.listing_visibility.is_empty() {
+        let visibility = entry.config.listing_visibility.as_str();
+        data.insert("listing_visibility".into(), visibility.into());
+    }
+    if let Some(options) = &entry.options {
+        data.insert("options".into(), options.clone().into());
+    }
+    Ok(Response::merged(&data.into()))
+}
+
+pub(super) async fn write(core: &Core, call: &Call<'_, '_>, path: &str) -> Result<Response, Error> {
+    let body = call.object()?;
+    let fields = Fields::new(&body);
+    let _latch = core.latches.hold(&keys::mount_counter()).await;
+    let Some(mount) = core.view.mounts.at(&format!("{path}/")) else {
+        return Err(Error::invalid(format!(
+            "tune of path \"{path}/\" failed: no mount entry found"
+        )));
+    };
+    let mut entry = mount.entry.clone();
+    check_version(entry.kind, fields)?;
+    entry.config = config(entry.config, fields)?;
+    if let Some(description) = fields.string("description")? {
+        if description.len() > DESCRIPTION_BYTES_MAX {
+            return Err(Error::invalid(format!(
+                "description is longer than {DESCRIPTION_BYTES_MAX} bytes"
+            )));
+        }
+        entry.description = description;
+    }
+    let mut batch = Batch::new();
+    batch.put(keys::mount(entry.id), entry.encode());
+    core.store.commit(batch).await?;
+    Ok(Response::Empty)
+}
+
+/// A mount keeps its version: a downgrade loses data, and there is no upgrade in place.
+fn check_version(kind: EngineKind, fields: Fields<'_>) -> Result<(), Error> {
+    let options = fields.map("options")?.map(Fields::new);
+    let asked = options.map_or(Ok(None), |options| options.string("version"))?;
+    match (kind, asked.as_deref()) {
+        (_, None) | (EngineKind::KvV1, Some("1")) | (EngineKind::KvV2, Some("2")) => Ok(()),
+        (EngineKind::KvV2, Some("1")) => {
+            Err(Error::invalid("cannot downgrade mount from version 2"))
+        }
+        (EngineKind::KvV1, Some("2")) => Err(Error::invalid(
+            "upgrading a mount to version 2 in place is not available; mount a new one and copy",
+        )),
+        (_, Some(_)) => Err(Error::invalid("invalid version of the engine")),
+    }
+}
+
+/// Applies the fields of a mount's configuration; absent ones keep their value.
+///
+/// # Errors
+/// [`Error::Invalid`] naming the field that cannot be taken.
+pub(super) fn config(mut config: MountConfig, fields: Fields<'_>) -> Result<MountConfig, Error> {
+    if let Some(secs) = ttl(fields, "default_lease_ttl")? {
+        config.default_lease_ttl_secs = secs;
+    }
+    if let Some(secs) = ttl(fields, "max_lease_ttl")? {
+        config.max_lease_ttl_secs = secs;
+    }
+    let (default, max) = (config.default_lease_ttl_secs, config.max_lease_ttl_secs);
+    if max > 0 && default > max {
+        return Err(Error::invalid("given default lease TTL greater than given max lease TTL"));
+    }
+    if let Some(force) = fields.boolean("force_no_cache")? {
+        config.force_no_cache = force;
+    }
+    if let Some(visibility) = fields.string("listing_visibility")? {
+        if !matches!(visibility.as_str(), "" | "unauth" | "hidden") {
+            return Err(Error::invalid(format!("invalid listing_visibility {visibility}")));
+        }
+        config.listing_visibility = visibility;
+    }
+    for name in CONFIG_LISTS {
+        if let Some(list) = fields.strings(name)? {
+            config.lists.insert(name.to_owned(), Json::strings(list));
+        }
+    }
+    Ok(config)
+}
+
+fn ttl(fields: Fields<'_>, name: &str) -> Result<Option<u64>, Error> {
+    let Some(span) = fields.span(name)? else { return Ok(None) };
+    let secs = u64::try_from(span.secs());
+    secs.map(Some).map_err(|_| Error::invalid(format!("{name} must not be negative")))
+}

@@ -1,0 +1,41 @@
+//! `auth/token/*`: looking tokens up (API.md A12).
+
+use kallisto_auth::Operation;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::door::{Call, Core};
+use crate::error::{Denial, Error};
+use crate::fields::Fields;
+use crate::response::Response;
+use crate::token;
+
+/// Runs a token route; `path` is what follows `auth/token/`.
+pub(crate) fn handle(core: &Core, call: &Call<'_, '_>, path: &str) -> Result<Response, Error> {
+    match (path, call.operation) {
+        ("lookup-self", Operation::Read | Operation::Update) => look_up(core, call, None),
+        ("lookup", Operation::Read) => look_up(core, call, None),
+        ("lookup", Operation::Update) => {
+            let body = call.object()?;
+            let given = Fields::new(&body).string("token")?.filter(|text| !text.is_empty());
+            look_up(core, call, given.map(SecretString::from))
+        }
+        ("lookup-self" | "lookup", _) => Err(Error::UnsupportedOperation),
+        _ => Err(Error::UnsupportedPath),
+    }
+}
+
+fn look_up(
+    core: &Core,
+    call: &Call<'_, '_>,
+    given: Option<SecretString>,
+) -> Result<Response, Error> {
+    let guard = core.view.tokens.pin();
+    let asked = given.as_ref().or(call.token.as_ref());
+    let token =
+        token::find(&core.view, asked, &guard).map_err(|_| Error::Denied(Denial::UnknownToken))?;
+    if token.is_expired(call.now) {
+        return Err(Error::Denied(Denial::UnknownToken));
+    }
+    let id = asked.map(ExposeSecret::expose_secret).unwrap_or_default();
+    Ok(Response::data(&token::describe(token, id, call.now)))
+}

@@ -1,0 +1,173 @@
+//! The fold: the one writer of the view.
+//!
+//! The store calls it with every committed batch, in order, on every node and at start. It decides
+//! nothing: what a batch means was settled when it was made. A record that does not decode is
+//! damage; the fold reports it and takes the entry out of the view, so that a read goes to the
+//! store, meets the damage itself and fails loudly instead of serving something old.
+
+use std::sync::Arc;
+
+use kallisto_store::{Batch, Fold, Op, Position, Records};
+
+use super::{HotHeader, View, hot_key};
+use crate::cluster::Cluster;
+use crate::keys::{self, MountId, Parsed, kind};
+use crate::kv::record::{Config, Metadata, decode_one, decode_version};
+use crate::mount::MountEntry;
+use crate::token;
+
+/// Why a record could not be folded; reported, never served.
+struct Damaged(&'static str);
+
+impl Fold for View {
+    fn fold(&self, position: Position, batch: &Batch, records: &dyn Records) {
+        for op in batch.ops() {
+            let (key, outcome) = match op {
+                Op::Put { key, value } => (key, self.fold_put(key, value, batch, records)),
+                Op::Delete { key } => {
+                    self.fold_delete(keys::parse(key));
+                    (key, Ok(()))
+                }
+            };
+            if let Err(Damaged(what)) = outcome {
+                tracing::error!(position = position.0, kind = key.first(), what, "damaged record");
+                self.fold_delete(keys::parse(key));
+            }
+        }
+    }
+}
+
+impl View {
+    fn fold_put(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        batch: &Batch,
+        records: &dyn Records,
+    ) -> Result<(), Damaged> {
+        match keys::parse(key) {
+            Parsed::Mount(_) => {
+                let entry = MountEntry::decode(value).ok_or(Damaged("mount"))?;
+                self.mounts.put(entry);
+            }
+            Parsed::Token(hash) => {
+                let token = token::decode(value).ok_or(Damaged("token"))?;
+                let stored = self.tokens.upsert(hash, token, &[]);
+                stored.map_err(|_| Damaged("token over the table's limits"))?;
+            }
+            Parsed::KvConfig(mount) => {
+                let config = Config::decode(value).map_err(|_| Damaged("kv config"))?;
+                if let Some(mount) = self.mounts.with_id(mount) {
+                    mount.kv_config.store(Arc::new(config));
+                }
+            }
+            Parsed::KvMeta(mount, path) => {
+                let metadata = Metadata::decode(value).map_err(|_| Damaged("kv metadata"))?;
+                self.fold_metadata(mount, path, &metadata, batch, records)?;
+            }
+            Parsed::KvOne(mount, path) => self.fold_one(mount, path, value)?,
+            Parsed::KvVersion(..) => {}
+            Parsed::Other if key.first() == Some(&kind::CLUSTER) => {
+                let cluster = Cluster::decode(value).ok_or(Damaged("cluster"))?;
+                // A cluster's identity never changes, so the first one stays.
+                let _ = self.cluster.set(cluster);
+            }
+            Parsed::Other => {}
+        }
+        Ok(())
+    }
+
+    fn fold_delete(&self, key: Parsed<'_>) {
+        match key {
+            Parsed::Mount(id) => self.mounts.remove(id),
+            Parsed::Token(hash) => {
+                self.tokens.remove(hash);
+            }
+            Parsed::KvConfig(mount) => {
+                if let Some(mount) = self.mounts.with_id(mount) {
+                    mount.kv_config.store(Arc::default());
+                }
+            }
+            Parsed::KvMeta(mount, path) | Parsed::KvOne(mount, path) => {
+                if let Some(mount) = self.mounts.with_id(mount) {
+                    mount.index.remove(path);
+                }
+                self.hot.remove(&hot_key(mount, path));
+            }
+            Parsed::KvVersion(..) | Parsed::Other => {}
+        }
+    }
+
+    fn fold_metadata(
+        &self,
+        id: MountId,
+        path: &str,
+        metadata: &Metadata,
+        batch: &Batch,
+        records: &dyn Records,
+    ) -> Result<(), Damaged> {
+        let Some(mount) = self.mounts.with_id(id) else { return Ok(()) };
+        let current = metadata.version(metadata.current_version).copied();
+        let custom = metadata.custom.as_deref().unwrap_or_default();
+        let mut value = custom.as_bytes().to_vec();
+        if current.is_some_and(|info| !info.destroyed) {
+            let key = keys::kv_version(id, path, metadata.current_version);
+            let record = match put_in(batch, &key) {
+                Some(value) => value,
+                None => {
+                    records
+                        .get(&key)
+                        .map_err(|_| Damaged("kv version unreadable"))?
+                        .ok_or(Damaged("kv version missing"))?
+                        .value
+                }
+            };
+            value.extend_from_slice(decode_version(&record).map_err(|_| Damaged("kv version"))?);
+        }
+        let header = HotHeader {
+            version: metadata.current_version,
+            created_ns: current.map_or(metadata.created_ns, |info| info.created_ns),
+            deletion_ns: current.and_then(|info| info.deletion_ns).unwrap_or(HotHeader::NEVER),
+            custom_bytes: u32::try_from(custom.len()).map_err(|_| Damaged("custom metadata"))?,
+            lease_secs: HotHeader::NO_LEASE,
+            destroyed: current.is_some_and(|info| info.destroyed),
+        };
+        self.put_hot(&mount.index, id, path, header, &value)
+    }
+
+    fn fold_one(&self, id: MountId, path: &str, value: &[u8]) -> Result<(), Damaged> {
+        let Some(mount) = self.mounts.with_id(id) else { return Ok(()) };
+        let (lease, data) = decode_one(value).map_err(|_| Damaged("kv secret"))?;
+        let header = HotHeader {
+            version: 1,
+            created_ns: 0,
+            deletion_ns: HotHeader::NEVER,
+            custom_bytes: 0,
+            lease_secs: lease.unwrap_or(HotHeader::NO_LEASE),
+            destroyed: false,
+        };
+        self.put_hot(&mount.index, id, path, header, data)
+    }
+
+    /// The table first, then the index: who passes the gate finds the entry.
+    fn put_hot(
+        &self,
+        index: &kallisto_index::PathIndex,
+        id: MountId,
+        path: &str,
+        header: HotHeader,
+        value: &[u8],
+    ) -> Result<(), Damaged> {
+        let stored = self.hot.upsert(&hot_key(id, path), header, value);
+        stored.map_err(|_| Damaged("secret over the table's limits"))?;
+        index.insert(path).map_err(|_| Damaged("path over the index's limits"))?;
+        Ok(())
+    }
+}
+
+fn put_in(batch: &Batch, wanted: &[u8]) -> Option<kallisto_store::Value> {
+    batch.ops().iter().find_map(|op| match op {
+        Op::Put { key, value } if key == wanted => Some(value.clone()),
+        _ => None,
+    })
+}

@@ -1,0 +1,69 @@
+//! The hot entry: what a read of a secret's current version copies from.
+//!
+//! The header holds what decides (version, times, flags); the value holds, side by side, the custom
+//! metadata and the data as JSON text, both canonical since they were written, so that a read
+//! parses nothing.
+
+use kallisto_cuckoo::Entry;
+
+use crate::keys::MountId;
+
+/// The fixed part of a hot entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HotHeader {
+    /// The current version; 0 for a v2 entry without data.
+    pub(crate) version: u64,
+    /// When that version was written (nanoseconds since 1970).
+    pub(crate) created_ns: i64,
+    /// When it is or was deleted; `i64::MAX` for never.
+    pub(crate) deletion_ns: i64,
+    /// Bytes of custom metadata at the front of the value; 0 for none.
+    pub(crate) custom_bytes: u32,
+    /// The lease a v1 secret asks for, in seconds; `u32::MAX` for none.
+    pub(crate) lease_secs: u32,
+    /// True when the version's data is gone for good.
+    pub(crate) destroyed: bool,
+}
+
+impl HotHeader {
+    /// Never deleted.
+    pub(crate) const NEVER: i64 = i64::MAX;
+    /// No lease of its own.
+    pub(crate) const NO_LEASE: u32 = u32::MAX;
+
+    /// The deletion time, if there is one.
+    pub(crate) const fn deletion(self) -> Option<i64> {
+        if self.deletion_ns == Self::NEVER { None } else { Some(self.deletion_ns) }
+    }
+
+    /// True when the data may be shown at `now_ns`.
+    pub(crate) const fn is_live(self, now_ns: i64) -> bool {
+        !self.destroyed && self.deletion_ns > now_ns
+    }
+}
+
+/// A hot entry taken apart; borrowed from the table.
+#[derive(Clone, Copy)]
+pub(crate) struct Hot<'g> {
+    pub(crate) header: HotHeader,
+    /// Custom metadata as JSON text, empty for none.
+    pub(crate) custom: &'g [u8],
+    /// Data as JSON text, empty when destroyed.
+    pub(crate) data: &'g [u8],
+}
+
+impl<'g> From<Entry<'g, HotHeader>> for Hot<'g> {
+    fn from(entry: Entry<'g, HotHeader>) -> Self {
+        let header = *entry.header();
+        let (custom, data) = entry.value().split_at(header.custom_bytes as usize);
+        Self { header, custom, data }
+    }
+}
+
+/// The table key of `path` in a mount.
+pub(crate) fn hot_key(mount: MountId, path: &str) -> Vec<u8> {
+    let mut key = Vec::with_capacity(4 + path.len());
+    key.extend_from_slice(&mount.0.to_be_bytes());
+    key.extend_from_slice(path.as_bytes());
+    key
+}

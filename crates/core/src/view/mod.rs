@@ -1,0 +1,66 @@
+//! The view: everything a read needs, in memory.
+//!
+//! Mounts, the path index of each mount, the hot table of current secret versions, and the decoded
+//! tokens. Only the [`fold`](fold) writes here, from committed batches, in order; handlers only
+//! read. So a restart, a leader and a follower all arrive at the same view by the same code.
+//!
+//! Invariants:
+//! - A path is in its mount's index exactly when its metadata (v2) or secret (v1) record exists.
+//! - A hot entry, when present, is the current version of its path; an absent one may be cold.
+//! - Nothing here is the only copy: every entry can be rebuilt from the store's records.
+
+mod fold;
+mod hot;
+mod mounts;
+
+use std::sync::OnceLock;
+
+use kallisto_auth::Token;
+use kallisto_cuckoo::Table;
+
+pub(crate) use hot::{Hot, HotHeader, hot_key};
+pub use mounts::{Mount, Mounts};
+
+use crate::cluster::Cluster;
+use crate::error::Error;
+
+/// Entries the tables are sized for at first; they grow.
+const TOKENS_AT_START: usize = 1 << 6;
+const SECRETS_AT_START: usize = 1 << 10;
+
+/// The in-memory view of the committed state.
+pub struct View {
+    /// Where engines are mounted.
+    pub mounts: Mounts,
+    /// Current versions of secrets.
+    pub(crate) hot: Table<HotHeader>,
+    /// Live tokens by their keyed hash.
+    pub(crate) tokens: Table<Token>,
+    cluster: OnceLock<Cluster>,
+}
+
+impl View {
+    /// An empty view.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the operating system gives no randomness for the tables' keys.
+    pub fn new() -> Result<Self, Error> {
+        let unavailable = |error: kallisto_cuckoo::Error| Error::Unavailable(error.to_string());
+        Ok(Self {
+            mounts: Mounts::new().map_err(unavailable)?,
+            hot: Table::with_capacity(SECRETS_AT_START).map_err(unavailable)?,
+            tokens: Table::with_capacity(TOKENS_AT_START).map_err(unavailable)?,
+            cluster: OnceLock::new(),
+        })
+    }
+
+    /// The cluster's identity, once initialised.
+    pub fn cluster(&self) -> Option<&Cluster> {
+        self.cluster.get()
+    }
+
+    /// Current versions held in the hot table and its load factor.
+    pub fn hot_stats(&self) -> (usize, f64) {
+        (self.hot.len(), self.hot.load_factor())
+    }
+}

@@ -1,0 +1,119 @@
+//! Where engines are mounted: found by path on every request, by id in the fold.
+//!
+//! Mount paths never nest (`mount` refuses it), so at most one mount is a prefix of a request path
+//! and the first found is the right one. Reads take no lock.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use kallisto_cuckoo::Table;
+use kallisto_index::PathIndex;
+
+use crate::keys::MountId;
+use crate::kv::record::Config;
+use crate::mount::MountEntry;
+
+const MOUNTS_AT_START: usize = 16;
+
+/// A mounted engine: its entry, its paths, its settings.
+pub struct Mount {
+    /// What was mounted and how.
+    pub entry: MountEntry,
+    /// Every path of the engine that exists.
+    pub index: Arc<PathIndex>,
+    /// Settings of a KV v2 engine.
+    pub(crate) kv_config: Arc<ArcSwap<Config>>,
+}
+
+/// The mount table of the view.
+pub struct Mounts {
+    by_path: Table<Arc<Mount>>,
+    by_id: Mutex<HashMap<MountId, Arc<Mount>>>,
+    paths: PathIndex,
+}
+
+impl Mounts {
+    pub(crate) fn new() -> Result<Self, kallisto_cuckoo::Error> {
+        Ok(Self {
+            by_path: Table::with_capacity(MOUNTS_AT_START)?,
+            by_id: Mutex::default(),
+            paths: PathIndex::new(),
+        })
+    }
+
+    /// The mount that serves `path`, and the path inside it.
+    pub fn route<'p>(&self, path: &'p str) -> Option<(Arc<Mount>, &'p str)> {
+        let guard = self.by_path.pin();
+        for (at, _) in path.match_indices('/') {
+            let (mount, rest) = path.split_at(at + 1);
+            if let Some(entry) = self.by_path.get(mount.as_bytes(), &guard) {
+                return Some((Arc::clone(entry.header()), rest));
+            }
+        }
+        None
+    }
+
+    /// The mount at exactly `path` (which ends in a slash).
+    pub fn at(&self, path: &str) -> Option<Arc<Mount>> {
+        let guard = self.by_path.pin();
+        self.by_path.get(path.as_bytes(), &guard).map(|entry| Arc::clone(entry.header()))
+    }
+
+    /// The mount with this id.
+    pub(crate) fn with_id(&self, id: MountId) -> Option<Arc<Mount>> {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    /// All mounts, by path.
+    pub fn all(&self) -> Vec<Arc<Mount>> {
+        let guard = self.by_path.pin();
+        let mut all: Vec<_> =
+            self.by_path.iter(&guard).map(|entry| Arc::clone(entry.header())).collect();
+        all.sort_by(|a, b| a.entry.path.cmp(&b.entry.path));
+        all
+    }
+
+    /// The existing mount that `path` would nest under, over or upon, if any.
+    pub fn conflict(&self, path: &str) -> Option<String> {
+        for (at, _) in path.match_indices('/') {
+            let above = &path[..at];
+            if self.paths.contains(above) {
+                return Some(format!("{above}/"));
+            }
+        }
+        let below = self.paths.scan(path, None, 1);
+        below.first().map(|rest| format!("{path}{rest}/"))
+    }
+
+    /// Puts a mount in place, keeping the paths and settings of the same id.
+    pub(crate) fn put(&self, entry: MountEntry) {
+        let known = self.with_id(entry.id);
+        let (index, kv_config) = known.as_ref().map_or_else(
+            || (Arc::new(PathIndex::new()), Arc::default()),
+            |mount| (Arc::clone(&mount.index), Arc::clone(&mount.kv_config)),
+        );
+        if let Some(old) = known.filter(|mount| mount.entry.path != entry.path) {
+            self.by_path.remove(old.entry.path.as_bytes());
+            self.paths.remove(old.entry.path.trim_end_matches('/'));
+        }
+        let path = entry.path.clone();
+        let mount = Arc::new(Mount { entry, index, kv_config });
+        self.by_id
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(mount.entry.id, Arc::clone(&mount));
+        let in_index = self.paths.insert(path.trim_end_matches('/'));
+        let in_table = self.by_path.upsert(path.as_bytes(), mount, &[]);
+        assert!(in_index.is_ok(), "mount paths are checked before they are committed");
+        assert!(in_table.is_ok(), "mount paths are within the table's key limit");
+    }
+
+    pub(crate) fn remove(&self, id: MountId) {
+        let gone = self.by_id.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        if let Some(mount) = gone {
+            self.by_path.remove(mount.entry.path.as_bytes());
+            self.paths.remove(mount.entry.path.trim_end_matches('/'));
+        }
+    }
+}
