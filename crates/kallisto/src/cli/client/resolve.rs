@@ -1,0 +1,70 @@
+//! `-tls-server-name`: asking for one name at the address of another.
+//!
+//! The HTTP client takes the name to ask for from the URL. So when another name is wanted, the URL
+//! gets that name, a resolver of ours still answers with the configured host's address, and the
+//! `Host` header keeps the configured one. Without the setting all three are what they are.
+
+use ureq::Agent;
+use ureq::config::Config as AgentConfig;
+use ureq::http::Uri;
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
+
+use crate::cli::config::Config;
+
+/// An agent that resolves as `config` wants.
+pub(crate) fn agent(agent_config: AgentConfig, config: &Config) -> Agent {
+    let Some(name) = &config.tls.server_name else {
+        return Agent::new_with_config(agent_config);
+    };
+    let address = config.address.clone();
+    let resolver = FixedHost { name: name.clone(), address, inner: DefaultResolver::default() };
+    Agent::with_parts(agent_config, DefaultConnector::default(), resolver)
+}
+
+/// The URL to hand to the HTTP client.
+pub(crate) fn wire_url(url: &str, config: &Config) -> String {
+    match (authority_of(url, config), &config.tls.server_name) {
+        (Some((start, end, port)), Some(name)) => {
+            format!("{}{name}{port}{}", &url[..start], &url[end..])
+        }
+        _ => url.to_owned(),
+    }
+}
+
+/// The `Host` header, where it is not what the URL says.
+pub(crate) fn host_header(url: &str, config: &Config) -> Option<String> {
+    config.tls.server_name.as_ref()?;
+    authority_of(url, config).map(|(start, end, _)| url[start..end].to_owned())
+}
+
+/// Where the configured authority stands in `url`, and its port; `None` after a redirect elsewhere.
+fn authority_of(url: &str, config: &Config) -> Option<(usize, usize, String)> {
+    let authority = config.address.authority()?;
+    let start = url.find("://")? + 3;
+    let end = start + authority.as_str().len();
+    let same = url.starts_with("https://") && url.get(start..end) == Some(authority.as_str());
+    let port = authority.port().map_or_else(String::new, |port| format!(":{port}"));
+    same.then_some((start, end, port))
+}
+
+/// Answers for one name with the address of another host, and for any other name as always.
+#[derive(Debug)]
+struct FixedHost {
+    name: String,
+    address: Uri,
+    inner: DefaultResolver,
+}
+
+impl Resolver for FixedHost {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        config: &AgentConfig,
+        timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let ours =
+            uri.host() == Some(self.name.as_str()) && uri.port_u16() == self.address.port_u16();
+        self.inner.resolve(if ours { &self.address } else { uri }, config, timeout)
+    }
+}

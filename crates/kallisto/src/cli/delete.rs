@@ -1,0 +1,51 @@
+//! `delete PATH [K=V...]`: one DELETE; the pairs become the query.
+
+use clap::Args;
+
+use super::client::{Client, Method, Request, url};
+use super::config::Config;
+use super::error::Error;
+use super::flags::{CommonFlags, FieldFlag};
+use super::outcome::Outcome;
+use super::output;
+use super::pairs::{self, Inputs};
+use super::write::{Sent, sent};
+
+/// Deletes what is at a path.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  kallisto delete auth/userpass/users/ada\n  kallisto delete secret/data/app"
+)]
+pub(crate) struct Delete {
+    /// What to delete
+    path: String,
+    /// Parts of the query, as KEY=VALUE
+    #[arg(value_name = "KEY=VALUE")]
+    query: Vec<String>,
+    #[command(flatten)]
+    common: CommonFlags,
+    #[command(flatten)]
+    field: FieldFlag,
+}
+
+impl Delete {
+    /// Deletes it.
+    pub(crate) fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        output::refuse_raw(&config)?;
+        let path = url::clean(&self.path)?;
+        let query = pairs::parse_strings(&self.query, &mut Inputs::process())?;
+        let request = Request::new(Method::Delete, &path).with_queries(query);
+        let client = Client::new(&config)?;
+        match sent(client.send(&request), &config, format!("Error deleting {path}"))? {
+            Sent::Refused(outcome) => Ok(outcome),
+            Sent::Done(Some(secret)) if secret.says_something() || secret.wrap_info.is_some() => {
+                output::secret(&secret, &config, self.field.field.as_deref())
+            }
+            Sent::Done(_) => {
+                let sentence = format!("Success! Data deleted (if it existed) at: {path}");
+                Ok(output::done(&config, &sentence))
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The one place where the client commands touch disk and standard input.
+//!
+//! Everything read is bounded by [`INPUT_BYTES_MAX`]. The token file is written so that only its
+//! owner can ever read it: the mode is set when the file is made, not afterwards.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Most bytes taken from a file or from standard input: what a server takes as one request.
+pub(crate) const INPUT_BYTES_MAX: u64 = 32 << 20;
+/// Most files read from a directory of certificates.
+const DIRECTORY_FILES_MAX: usize = 4096;
+
+/// Reads a whole file.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    #[expect(clippy::disallowed_methods, reason = "this is the disk seam of the command line")]
+    let file = File::open(path)?;
+    bounded(file)
+}
+
+/// Reads `from` to its end, or fails past [`INPUT_BYTES_MAX`].
+pub(crate) fn bounded(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > INPUT_BYTES_MAX {
+        let text = format!("more than {INPUT_BYTES_MAX} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+    }
+    Ok(bytes)
+}
+
+/// The plain files of a directory, sorted, so that errors are the same on every run.
+pub(crate) fn files_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory)?.take(DIRECTORY_FILES_MAX) {
+        let path = entry?.path();
+        if path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Replaces `path` with a file that only its owner can read.
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let fresh = PathBuf::from(name);
+    let written = create_private(&fresh).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    // The rename makes the change whole: a reader finds the old token or the new one.
+    let done = written.and_then(|()| std::fs::rename(&fresh, path));
+    if done.is_err() {
+        // The error that matters is the one above.
+        let _ = std::fs::remove_file(&fresh);
+    }
+    done
+}
+
+fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    #[expect(clippy::disallowed_methods, reason = "this is the disk seam of the command line")]
+    options.open(path)
+}

@@ -1,0 +1,43 @@
+//! `kv enable-versioning`: turn a v1 mount into a v2 mount. There is no way back.
+
+use clap::Args;
+
+use crate::cli::client::{Client, Method, Request, url};
+use crate::cli::config::Config;
+use crate::cli::error::Error;
+use crate::cli::flags::CommonFlags;
+use crate::cli::json::Json;
+use crate::cli::outcome::Outcome;
+use crate::cli::output;
+use crate::cli::write::{Sent, sent};
+
+/// Turns a v1 mount into a v2 mount.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  kallisto kv enable-versioning secret")]
+pub(crate) struct EnableVersioning {
+    /// The mount
+    mount: String,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl EnableVersioning {
+    /// Turns it.
+    pub(crate) fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        output::refuse_raw(&config)?;
+        let mount = url::clean(&self.mount)?;
+        let body = Json::object([("options", Json::object([("version", Json::from("2"))]))]);
+        let path = format!("sys/mounts/{mount}/tune");
+        let request = Request::new(Method::Post, &path).with_body(&body);
+        let client = Client::new(&config)?;
+        let doing = format!("Error tuning secrets engine {mount}/");
+        match sent(client.send(&request), &config, doing)? {
+            Sent::Refused(outcome) => Ok(outcome),
+            Sent::Done(_) => Ok(output::done(
+                &config,
+                &format!("Success! Tuned the secrets engine at: {mount}/"),
+            )),
+        }
+    }
+}

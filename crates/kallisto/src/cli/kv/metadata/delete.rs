@@ -1,0 +1,46 @@
+//! `kv metadata delete`: the secret, all versions and all that is known about it.
+
+use clap::Args;
+
+use super::super::place::MountFlag;
+use super::metadata_path;
+use crate::cli::client::{Client, Method, Request};
+use crate::cli::config::Config;
+use crate::cli::error::Error;
+use crate::cli::flags::CommonFlags;
+use crate::cli::outcome::Outcome;
+use crate::cli::output;
+use crate::cli::write::{Sent, sent};
+
+/// Deletes a secret with all its versions.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  kallisto kv metadata delete -mount=secret app/db")]
+pub(crate) struct Delete {
+    /// Where it is
+    path: String,
+    #[command(flatten)]
+    mount: MountFlag,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl Delete {
+    /// Deletes it.
+    pub(crate) fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        output::refuse_raw(&config)?;
+        let client = Client::new(&config)?;
+        let path = metadata_path(&client, &self.mount, &self.path)?;
+        let request = Request::new(Method::Delete, &path);
+        match sent(client.send(&request), &config, format!("Error deleting {path}"))? {
+            Sent::Refused(outcome) => Ok(outcome),
+            Sent::Done(Some(secret)) if secret.says_something() || secret.wrap_info.is_some() => {
+                output::secret(&secret, &config, None)
+            }
+            Sent::Done(_) => {
+                let sentence = format!("Success! Data deleted (if it existed) at: {path}");
+                Ok(output::done(&config, &sentence))
+            }
+        }
+    }
+}

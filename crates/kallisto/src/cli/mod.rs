@@ -1,0 +1,39 @@
+//! The client commands: everything a person or a script asks of a server over HTTP.
+//!
+//! One file per verb. A command is a clap struct with a `run` that takes a [`client::Client`] and
+//! returns an [`outcome::Outcome`]; only `main` writes to the terminal. Flags, environment,
+//! output layout, streams and exit codes are those of Vault's command line, so that scripts made
+//! for it run unchanged; where we differ on purpose, the file that differs says why.
+//!
+//! - [`args`] turns `-flag` into `--flag` before clap sees it;
+//! - [`config`] is the only reader of the environment;
+//! - [`files`] is the only reader and writer of disk and standard input;
+//! - [`client`] is the only one to open a connection;
+//! - [`output`] turns answers into text.
+//!
+//! Exit codes: 0 done, 1 a mistake in the call, 2 the server refused or was not reached (for
+//! `status`: 0 unsealed, 2 sealed, 1 anything else).
+
+pub(crate) mod args;
+pub(crate) mod client;
+pub(crate) mod config;
+pub(crate) mod delete;
+pub(crate) mod duration;
+pub(crate) mod error;
+pub(crate) mod files;
+pub(crate) mod flags;
+pub(crate) mod json;
+pub(crate) mod kv;
+pub(crate) mod list;
+pub(crate) mod login;
+pub(crate) mod outcome;
+pub(crate) mod output;
+pub(crate) mod pairs;
+pub(crate) mod print;
+pub(crate) mod read;
+pub(crate) mod secret;
+pub(crate) mod status;
+pub(crate) mod token;
+pub(crate) mod unwrap;
+pub(crate) mod version;
+pub(crate) mod write;

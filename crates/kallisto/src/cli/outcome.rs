@@ -1,0 +1,67 @@
+//! What a command leaves behind: two streams and an exit code.
+//!
+//! Commands return it instead of writing, so a test sees exactly what a terminal would, and the
+//! split between the streams (data out, everything else to the side) is decided in one place.
+
+use zeroize::Zeroize;
+
+use super::error::Error;
+
+/// The two streams and the exit code of one run.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    /// Data: what a script pipes on. Often a secret, so wiped on drop.
+    pub(crate) stdout: Vec<u8>,
+    /// Warnings and errors.
+    pub(crate) stderr: Vec<u8>,
+    /// The exit code.
+    pub(crate) code: u8,
+    /// Whether stderr may be coloured, if it is a terminal.
+    pub(crate) colour: bool,
+}
+
+impl Outcome {
+    /// Success that prints `text`.
+    pub(crate) fn print(text: impl Into<Vec<u8>>) -> Self {
+        let mut outcome = Self::default();
+        outcome.stdout = text.into();
+        outcome
+    }
+
+    /// Success that prints `text` and a line break.
+    pub(crate) fn line(text: impl AsRef<str>) -> Self {
+        Self::print(format!("{}\n", text.as_ref()))
+    }
+
+    /// The same with `text` on stderr as well.
+    pub(crate) fn with_notice(mut self, text: &str) -> Self {
+        self.stderr.extend_from_slice(text.as_bytes());
+        self
+    }
+
+    /// The same with another exit code.
+    pub(crate) fn with_code(mut self, code: u8) -> Self {
+        self.code = code;
+        self
+    }
+}
+
+impl Drop for Outcome {
+    fn drop(&mut self) {
+        self.stdout.zeroize();
+    }
+}
+
+impl From<Error> for Outcome {
+    /// The message, and a hint below it where there is one.
+    fn from(error: Error) -> Self {
+        if let Error::Curl(command) = error {
+            return Self::line(command);
+        }
+        let mut text = format!("{error}\n");
+        if let Some(hint) = error.hint() {
+            text.push_str(&format!("hint: {hint}\n"));
+        }
+        Self::default().with_notice(&text).with_code(error.exit_code())
+    }
+}

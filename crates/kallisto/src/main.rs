@@ -1,0 +1,51 @@
+//! `kallisto`, the one binary: the server, and the command line that speaks to one.
+//!
+//! This file only carries: arguments and environment in, bytes and an exit code out. What there is
+//! to run is in [`command`]; the client commands live in [`cli`] and speak HTTP only, so nothing
+//! they do is out of reach of `curl`.
+
+mod cli;
+mod command;
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use cli::outcome::Outcome;
+
+/// What this build of the HTTP API calls itself: clients made for Vault parse it and turn
+/// features on by it, so it follows Vault's numbers and not those of this crate.
+pub(crate) const VAULT_API_VERSION: &str = "1.18.3";
+
+fn main() -> ExitCode {
+    let outcome = command::run(std::env::args_os().collect());
+    ExitCode::from(deliver(&outcome))
+}
+
+/// Writes the outcome where it belongs and returns the code to exit with.
+fn deliver(outcome: &Outcome) -> u8 {
+    let written = write_all(std::io::stdout(), &outcome.stdout);
+    let mut stderr = std::io::stderr();
+    let painted = outcome.colour && stderr.is_terminal();
+    let text = if painted { paint(&outcome.stderr) } else { outcome.stderr.clone() };
+    // Nobody is left to hear that stderr is gone.
+    let _ = write_all(&mut stderr, &text);
+    match written {
+        Ok(()) => outcome.code,
+        // The reader closed the pipe (`kallisto list | head`): it has what it wanted.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => outcome.code,
+        Err(_) => 1,
+    }
+}
+
+fn write_all(mut to: impl Write, bytes: &[u8]) -> std::io::Result<()> {
+    to.write_all(bytes)?;
+    to.flush()
+}
+
+/// Red for what went wrong; callers made sure that a person is watching.
+fn paint(text: &[u8]) -> Vec<u8> {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    [b"\x1b[31m", text, b"\x1b[0m"].concat()
+}
