@@ -113,8 +113,9 @@ mod from_kernel {
 }
 
 /// Whether a region of this size comes straight from the kernel.
+#[cfg(all(not(miri), target_os = "linux"))]
 fn is_mapped(bytes: usize) -> bool {
-    cfg!(all(not(miri), target_os = "linux")) && bytes.is_multiple_of(HUGE_PAGE_BYTES)
+    bytes.is_multiple_of(HUGE_PAGE_BYTES)
 }
 
 impl Region {
