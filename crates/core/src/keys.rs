@@ -9,28 +9,28 @@
 pub struct MountId(pub u32);
 
 /// Kinds of records: the first byte of a key. Never reuse a number.
-pub mod kind {
+pub(crate) mod kind {
     /// The cluster's identity.
-    pub const CLUSTER: u8 = 0x01;
+    pub(crate) const CLUSTER: u8 = 0x01;
     /// A mount, by id.
-    pub const MOUNT: u8 = 0x02;
+    pub(crate) const MOUNT: u8 = 0x02;
     /// The highest mount id given.
-    pub const MOUNT_COUNTER: u8 = 0x03;
+    pub(crate) const MOUNT_COUNTER: u8 = 0x03;
     /// A token, by its keyed hash.
-    pub const TOKEN: u8 = 0x04;
+    pub(crate) const TOKEN: u8 = 0x04;
     /// The settings of a KV v2 mount.
-    pub const KV_CONFIG: u8 = 0x10;
+    pub(crate) const KV_CONFIG: u8 = 0x10;
     /// The metadata of a KV v2 secret, by path.
-    pub const KV_META: u8 = 0x11;
+    pub(crate) const KV_META: u8 = 0x11;
     /// One version of a KV v2 secret, by path and version.
-    pub const KV_VERSION: u8 = 0x12;
+    pub(crate) const KV_VERSION: u8 = 0x12;
     /// A KV v1 secret, by path.
-    pub const KV_ONE: u8 = 0x13;
+    pub(crate) const KV_ONE: u8 = 0x13;
 }
 
 /// A key taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parsed<'a> {
+pub(crate) enum Parsed<'a> {
     /// [`kind::MOUNT`]
     Mount(MountId),
     /// [`kind::TOKEN`]
@@ -48,22 +48,22 @@ pub enum Parsed<'a> {
 }
 
 /// The key of the cluster record.
-pub fn cluster() -> Vec<u8> {
+pub(crate) fn cluster() -> Vec<u8> {
     vec![kind::CLUSTER]
 }
 
 /// The key of the mount counter.
-pub fn mount_counter() -> Vec<u8> {
+pub(crate) fn mount_counter() -> Vec<u8> {
     vec![kind::MOUNT_COUNTER]
 }
 
 /// The key of a mount.
-pub fn mount(id: MountId) -> Vec<u8> {
+pub(crate) fn mount(id: MountId) -> Vec<u8> {
     with_mount(kind::MOUNT, id, 0)
 }
 
 /// The key of a token.
-pub fn token(hash: &[u8]) -> Vec<u8> {
+pub(crate) fn token(hash: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(1 + hash.len());
     key.push(kind::TOKEN);
     key.extend_from_slice(hash);
@@ -71,17 +71,17 @@ pub fn token(hash: &[u8]) -> Vec<u8> {
 }
 
 /// The key of a KV v2 mount's settings.
-pub fn kv_config(id: MountId) -> Vec<u8> {
+pub(crate) fn kv_config(id: MountId) -> Vec<u8> {
     with_mount(kind::KV_CONFIG, id, 0)
 }
 
 /// The key of a KV v2 secret's metadata.
-pub fn kv_meta(id: MountId, path: &str) -> Vec<u8> {
+pub(crate) fn kv_meta(id: MountId, path: &str) -> Vec<u8> {
     with_path(kind::KV_META, id, path, 0)
 }
 
 /// The key of one version of a KV v2 secret.
-pub fn kv_version(id: MountId, path: &str, version: u64) -> Vec<u8> {
+pub(crate) fn kv_version(id: MountId, path: &str, version: u64) -> Vec<u8> {
     let mut key = with_path(kind::KV_VERSION, id, path, 9);
     key.push(0);
     key.extend_from_slice(&version.to_be_bytes());
@@ -89,18 +89,18 @@ pub fn kv_version(id: MountId, path: &str, version: u64) -> Vec<u8> {
 }
 
 /// The key of a KV v1 secret.
-pub fn kv_one(id: MountId, path: &str) -> Vec<u8> {
+pub(crate) fn kv_one(id: MountId, path: &str) -> Vec<u8> {
     with_path(kind::KV_ONE, id, path, 0)
 }
 
 /// The prefixes under which everything of a mount's engine lives.
-pub fn engine_prefixes(id: MountId) -> [Vec<u8>; 4] {
+pub(crate) fn engine_prefixes(id: MountId) -> [Vec<u8>; 4] {
     [kind::KV_CONFIG, kind::KV_META, kind::KV_VERSION, kind::KV_ONE]
         .map(|kind| with_mount(kind, id, 0))
 }
 
 /// Takes a key apart; bytes that are no key of ours are [`Parsed::Other`].
-pub fn parse(key: &[u8]) -> Parsed<'_> {
+pub(crate) fn parse(key: &[u8]) -> Parsed<'_> {
     parse_known(key).unwrap_or(Parsed::Other)
 }
 

@@ -32,7 +32,7 @@ pub struct MountConfig {
 }
 
 /// The lists a mount's configuration may hold.
-pub const CONFIG_LISTS: [&str; 4] = [
+pub(crate) const CONFIG_LISTS: [&str; 4] = [
     "allowed_response_headers",
     "audit_non_hmac_request_keys",
     "audit_non_hmac_response_keys",

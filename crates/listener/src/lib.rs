@@ -1,1 +1,21 @@
-//! x
+//! Sockets and wire forms: bytes in, core requests; core responses, bytes out.
+//!
+//! [`Server`] owns one listening socket and one single-threaded runtime per worker; every
+//! connection is served by [`http`]. This crate bounds what a client may send and for how long it
+//! may take, translates, and decides nothing about secrets.
+//!
+//! Invariants:
+//! - The accept loop ends only at shutdown, never on an error (lesson 46).
+//! - What a client makes us hold is bounded: connections, header bytes, body bytes per request and
+//!   over all requests, and the time each may take; see [`limits`].
+//! - Every core error has its wire form in one exhaustive `match`, `http::error`.
+#![forbid(unsafe_code)]
+
+mod budget;
+mod clock;
+pub mod http;
+pub mod limits;
+mod server;
+
+pub use clock::{Clock, SystemClock};
+pub use server::{Server, ServerConfig};

@@ -15,8 +15,9 @@ mod write;
 
 use std::collections::BTreeMap;
 
-pub use parse::{DEPTH_MAX, ParseError, VALUES_MAX, parse, parse_object};
-pub use patch::merge_patch;
+pub(crate) use parse::parse_object;
+pub use parse::{DEPTH_MAX, ParseError, VALUES_MAX, parse};
+pub(crate) use patch::merge_patch;
 pub use write::write_string;
 
 /// An object: keys sorted bytewise.
@@ -34,7 +35,7 @@ pub enum Json {
     /// A string, unescaped.
     String(String),
     /// An array.
-    Array(Vec<Json>),
+    Array(Vec<Self>),
     /// An object.
     Object(Map),
 }

@@ -15,11 +15,11 @@ const VERSION_BYTES: usize = 25;
 
 /// No bytes of a KV record, or of a format this build does not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed;
+pub(crate) struct Malformed;
 
 /// What is known of one version. Times are nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VersionInfo {
+pub(crate) struct VersionInfo {
     /// Its number, from 1.
     pub version: u64,
     /// When it was written.
@@ -32,7 +32,7 @@ pub struct VersionInfo {
 
 impl VersionInfo {
     /// True when the data can be read at `now_ns`.
-    pub fn is_live(&self, now_ns: i64) -> bool {
+    pub(crate) fn is_live(&self, now_ns: i64) -> bool {
         !self.destroyed && self.deletion_ns.is_none_or(|deletion| deletion > now_ns)
     }
 }
@@ -40,7 +40,7 @@ impl VersionInfo {
 /// The metadata of a KV v2 secret. Invariant: `versions` is sorted and holds no version above
 /// `current_version`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Metadata {
+pub(crate) struct Metadata {
     /// When the entry was made (nanoseconds since 1970).
     pub created_ns: i64,
     /// When data or metadata was last written.
@@ -67,19 +67,19 @@ pub struct Metadata {
 
 impl Metadata {
     /// The version under `number`, if it is kept.
-    pub fn version(&self, number: u64) -> Option<&VersionInfo> {
+    pub(crate) fn version(&self, number: u64) -> Option<&VersionInfo> {
         let at = self.versions.binary_search_by_key(&number, |info| info.version).ok()?;
         self.versions.get(at)
     }
 
     /// The same, to change it.
-    pub fn version_mut(&mut self, number: u64) -> Option<&mut VersionInfo> {
+    pub(crate) fn version_mut(&mut self, number: u64) -> Option<&mut VersionInfo> {
         let at = self.versions.binary_search_by_key(&number, |info| info.version).ok()?;
         self.versions.get_mut(at)
     }
 
     /// The record's bytes.
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let custom = self.custom.as_deref().unwrap_or_default();
         let mut out = Vec::with_capacity(64 + custom.len() + VERSION_BYTES * self.versions.len());
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
@@ -112,7 +112,7 @@ impl Metadata {
     ///
     /// # Errors
     /// [`Malformed`] when the bytes are no such record.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::open(bytes)?;
         let flags = reader.byte()?;
         let mut metadata = Self {
@@ -147,7 +147,7 @@ impl Metadata {
 }
 
 /// The bytes of one version: its data as canonical JSON text.
-pub fn encode_version(data: &[u8]) -> Vec<u8> {
+pub(crate) fn encode_version(data: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(1 + data.len());
     out.push(FORMAT);
     out.extend_from_slice(data);
@@ -158,7 +158,7 @@ pub fn encode_version(data: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 /// [`Malformed`] when the bytes are no such record.
-pub fn decode_version(bytes: &[u8]) -> Result<&[u8], Malformed> {
+pub(crate) fn decode_version(bytes: &[u8]) -> Result<&[u8], Malformed> {
     match bytes.split_first() {
         Some((&FORMAT, data)) => Ok(data),
         _ => Err(Malformed),
@@ -166,7 +166,7 @@ pub fn decode_version(bytes: &[u8]) -> Result<&[u8], Malformed> {
 }
 
 /// The bytes of a KV v1 secret: the lease its writer asked for (seconds), then its JSON text.
-pub fn encode_one(lease_secs: Option<u32>, data: &[u8]) -> Vec<u8> {
+pub(crate) fn encode_one(lease_secs: Option<u32>, data: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(6 + data.len());
     out.push(FORMAT);
     out.push(u8::from(lease_secs.is_some()));
@@ -179,7 +179,7 @@ pub fn encode_one(lease_secs: Option<u32>, data: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 /// [`Malformed`] when the bytes are no such record.
-pub fn decode_one(bytes: &[u8]) -> Result<(Option<u32>, &[u8]), Malformed> {
+pub(crate) fn decode_one(bytes: &[u8]) -> Result<(Option<u32>, &[u8]), Malformed> {
     let mut reader = Reader::open(bytes)?;
     let given = reader.byte()? != 0;
     let lease = reader.u32()?;
@@ -188,7 +188,7 @@ pub fn decode_one(bytes: &[u8]) -> Result<(Option<u32>, &[u8]), Malformed> {
 
 /// The settings of a KV v2 mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Config {
+pub(crate) struct Config {
     /// Versions to keep; 0 means the default.
     pub max_versions: u32,
     /// Whether writes must carry check-and-set.
@@ -201,7 +201,7 @@ pub struct Config {
 
 impl Config {
     /// The record's bytes.
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out =
             vec![FORMAT, u8::from(self.cas_required), u8::from(self.metadata_cas_required)];
         out.extend_from_slice(&self.max_versions.to_le_bytes());
@@ -213,7 +213,7 @@ impl Config {
     ///
     /// # Errors
     /// [`Malformed`] when the bytes are no such record.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::open(bytes)?;
         let config = Self {
             cas_required: reader.byte()? != 0,

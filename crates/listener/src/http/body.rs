@@ -1,0 +1,102 @@
+//! Reading a request's body: bounded in bytes, in time, and together with all others.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use hyper::http::request::Parts;
+use hyper::{StatusCode, header};
+use kallisto_core::limits::BODY_BYTES_MAX;
+
+use super::{Reply, refuse};
+use crate::budget::{Budget, Share};
+use crate::limits::BODY_TIMEOUT;
+
+/// A body in memory, and its share of the budget.
+pub(super) struct Held {
+    bytes: Bytes,
+    _share: Share,
+}
+
+/// Why a body was not taken.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    TooLarge,
+    TooSlow,
+    NoMemory,
+    Broken,
+    Encoded,
+}
+
+impl Held {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Refusal {
+    pub(super) fn into_reply(self) -> Reply {
+        let (status, message) = match self {
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "http: request body too large"),
+            Self::TooSlow => {
+                (StatusCode::REQUEST_TIMEOUT, "the request body did not arrive in time")
+            }
+            Self::NoMemory => (StatusCode::SERVICE_UNAVAILABLE, "too many request bodies at once"),
+            Self::Broken => (StatusCode::BAD_REQUEST, "the request body is cut short or malformed"),
+            Self::Encoded => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "request bodies must not be compressed")
+            }
+        };
+        refuse(status, &[message])
+    }
+}
+
+/// Reads the whole body.
+pub(super) async fn read(
+    head: &Parts,
+    body: Incoming,
+    budget: &Arc<Budget>,
+) -> Result<Held, Refusal> {
+    let mut share = budget.share();
+    if body.is_end_stream() {
+        return Ok(Held { bytes: Bytes::new(), _share: share });
+    }
+    if head.headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        return Err(Refusal::Encoded);
+    }
+    let declared = body.size_hint().lower();
+    if declared > BODY_BYTES_MAX as u64 {
+        return Err(Refusal::TooLarge);
+    }
+    match tokio::time::timeout(BODY_TIMEOUT, collect(body, &mut share)).await {
+        Ok(Ok(bytes)) => Ok(Held { bytes, _share: share }),
+        Ok(Err(refusal)) => Err(refusal),
+        Err(_) => Err(Refusal::TooSlow),
+    }
+}
+
+async fn collect(mut body: Incoming, share: &mut Share) -> Result<Bytes, Refusal> {
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| Refusal::Broken)?.into_data() else { continue };
+        if first.len() + all.len() + data.len() > BODY_BYTES_MAX {
+            return Err(Refusal::TooLarge);
+        }
+        if !share.grow(data.len()) {
+            return Err(Refusal::NoMemory);
+        }
+        // The usual body is one frame, which is kept as it is.
+        if first.is_empty() && all.is_empty() {
+            first = data;
+        } else {
+            if all.is_empty() {
+                all.extend_from_slice(&first);
+                first = Bytes::new();
+            }
+            all.extend_from_slice(&data);
+        }
+    }
+    Ok(if all.is_empty() { first } else { all.freeze() })
+}

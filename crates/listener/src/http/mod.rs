@@ -1,0 +1,89 @@
+//! HTTP/1.1 and HTTP/2: one request to the core and its answer back.
+//!
+//! `request` turns head and body into a core request, `response` and `error` give answers their
+//! wire form. hyper frames the bytes; what it refuses (a bad length, an over-long head) it answers
+//! itself with a 4xx and an empty body.
+
+mod body;
+mod error;
+mod request;
+mod response;
+mod target;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::{Method, Request, Response, StatusCode};
+use kallisto_core::{Core, Error};
+
+use crate::budget::Budget;
+use crate::clock::Clock;
+use crate::limits::BODIES_BYTES_MAX;
+
+/// An answer ready to be sent.
+pub type Reply = Response<Full<Bytes>>;
+
+/// What every connection of a server shares.
+#[derive(Clone)]
+pub struct Service {
+    core: Arc<Core>,
+    clock: Arc<dyn Clock>,
+    bodies: Arc<Budget>,
+}
+
+impl Service {
+    /// A service over `core` that reads the time from `clock`.
+    pub fn new(core: Arc<Core>, clock: Arc<dyn Clock>) -> Self {
+        Self { core, clock, bodies: Budget::new(BODIES_BYTES_MAX) }
+    }
+
+    /// Answers one request. Refusals are answers too, so there is no error.
+    ///
+    /// # Errors
+    /// None: the type says so.
+    pub async fn call(&self, request: Request<Incoming>) -> Result<Reply, Infallible> {
+        let now = self.clock.now();
+        let (head, body) = request.into_parts();
+        let is_head = head.method == Method::HEAD;
+        let reply = match target::resolve(&head) {
+            target::Resolved::Reply(reply) => reply,
+            target::Resolved::Api { path, method } => {
+                match body::read(&head, body, &self.bodies).await {
+                    Ok(held) => {
+                        let parsed = request::parse(&head, path, method, held.bytes(), now);
+                        match parsed {
+                            Ok(request) => self.answer(&request).await,
+                            Err(error) => error::render(&error),
+                        }
+                    }
+                    Err(refusal) => refusal.into_reply(),
+                }
+            }
+        };
+        Ok(if is_head { without_body(reply) } else { reply })
+    }
+
+    async fn answer(&self, request: &kallisto_core::Request<'_>) -> Reply {
+        match self.core.handle(request).await {
+            Ok(answer) => response::render(answer),
+            Err(error) => error::render(&error),
+        }
+    }
+}
+
+/// A `HEAD` is answered as a `GET` with its body left out.
+fn without_body(reply: Reply) -> Reply {
+    let (head, _) = reply.into_parts();
+    Response::from_parts(head, Full::new(Bytes::new()))
+}
+
+/// The refusal of a request whose method the wire contract knows but does not serve.
+fn refuse(status: StatusCode, messages: &[&str]) -> Reply {
+    error::with_messages(status, messages)
+}
+
+/// An error that stands for "bad request, no message".
+const SILENT: Error = Error::InvalidSilently;

@@ -1,0 +1,153 @@
+//! From an HTTP head and a body to a core request.
+
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName};
+use hyper::http::request::Parts;
+use jiff::Timestamp;
+use kallisto_core::{BodyKind, Error, Operation, Path, Request, Span, parse_bool, parse_query};
+use secrecy::SecretString;
+
+use super::SILENT;
+use super::target::Verb;
+
+static TOKEN: HeaderName = HeaderName::from_static("x-vault-token");
+static NAMESPACE: HeaderName = HeaderName::from_static("x-vault-namespace");
+static WRAP_TTL: HeaderName = HeaderName::from_static("x-vault-wrap-ttl");
+
+/// Parses a request; `path` is percent-encoded.
+///
+/// # Errors
+/// [`Error::Invalid`] naming what is malformed.
+pub(super) fn parse<'a>(
+    head: &'a Parts,
+    path: &'a str,
+    verb: Verb,
+    body: &'a [u8],
+    now: Timestamp,
+) -> Result<Request<'a>, Error> {
+    let path = Path::decode(path).map_err(|error| Error::invalid(error.to_string()))?;
+    let query = match head.uri.query() {
+        None => Vec::new(),
+        Some(query) => {
+            parse_query(query).ok_or_else(|| Error::invalid("malformed query parameters"))?
+        }
+    };
+    Ok(Request {
+        operation: operation(verb, &query)?,
+        path,
+        namespace: namespace(head)?,
+        token: token(head),
+        query,
+        body,
+        body_kind: body_kind(head),
+        wrap_ttl_secs: wrap_ttl(head)?,
+        now,
+    })
+}
+
+/// A `GET` with `list` or `scan` is a list or a scan; elsewhere the parameters mean nothing.
+fn operation(verb: Verb, query: &[(String, String)]) -> Result<Operation, Error> {
+    Ok(match verb {
+        Verb::Get if flag(query, "list")? => Operation::List,
+        Verb::Get if flag(query, "scan")? => Operation::Scan,
+        Verb::Get if flag(query, "help")? => return Err(Error::UnsupportedOperation),
+        Verb::Get => Operation::Read,
+        Verb::Write => Operation::Update,
+        Verb::Patch => Operation::Patch,
+        Verb::Delete => Operation::Delete,
+        Verb::List => Operation::List,
+        Verb::Scan => Operation::Scan,
+    })
+}
+
+fn flag(query: &[(String, String)], name: &str) -> Result<bool, Error> {
+    match query.iter().find(|(given, _)| given == name) {
+        None => Ok(false),
+        Some((_, value)) => parse_bool(value).ok_or(SILENT),
+    }
+}
+
+/// The token of the contract's own header, else of a bearer authorisation.
+fn token(head: &Parts) -> Option<SecretString> {
+    let text = match head.headers.get(&TOKEN) {
+        Some(value) => value.to_str().ok()?,
+        None => {
+            let value = head.headers.get(AUTHORIZATION)?.to_str().ok()?;
+            let (scheme, token) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())?
+        }
+    };
+    (!text.is_empty()).then(|| SecretString::from(text))
+}
+
+fn namespace(head: &Parts) -> Result<&str, Error> {
+    match head.headers.get(&NAMESPACE) {
+        None => Ok(""),
+        Some(value) => value.to_str().map_err(|_| Error::NoNamespace),
+    }
+}
+
+fn wrap_ttl(head: &Parts) -> Result<u64, Error> {
+    let Some(value) = head.headers.get(&WRAP_TTL) else { return Ok(0) };
+    let span = value.to_str().ok().and_then(Span::parse);
+    let secs = span.and_then(|span| u64::try_from(span.nanos()).ok()).map(|nanos| {
+        // A lifetime under a second still asks for wrapping.
+        nanos.div_ceil(1_000_000_000)
+    });
+    secs.ok_or_else(|| {
+        Error::invalid("error parsing X-Vault-Wrap-TTL header: not a duration of zero or more")
+    })
+}
+
+fn body_kind(head: &Parts) -> BodyKind<'_> {
+    let Some(value) = head.headers.get(CONTENT_TYPE) else { return BodyKind::Json };
+    let Ok(text) = value.to_str() else { return BodyKind::Other("") };
+    let kind = text.split(';').next().unwrap_or_default().trim();
+    if kind.eq_ignore_ascii_case("application/merge-patch+json") {
+        BodyKind::MergePatch
+    } else if kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+        BodyKind::Form
+    } else if kind.eq_ignore_ascii_case("application/json") {
+        BodyKind::Json
+    } else {
+        BodyKind::Other(kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use secrecy::ExposeSecret;
+
+    fn parts(headers: &[(&str, &str)]) -> Parts {
+        let mut builder = hyper::Request::builder().uri("/v1/a");
+        for (name, value) in headers {
+            builder = builder.header(*name, *value);
+        }
+        builder.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn the_vault_header_outranks_a_bearer() {
+        let text = |headers: &[(&str, &str)]| {
+            token(&parts(headers)).map(|token| token.expose_secret().to_owned())
+        };
+        assert_eq!(
+            text(&[("Authorization", "Bearer b"), ("X-Vault-Token", "a")]),
+            Some("a".into())
+        );
+        assert_eq!(text(&[("Authorization", "bearer b")]), Some("b".into()));
+        assert_eq!(text(&[("Authorization", "Basic b")]), None);
+        assert_eq!(text(&[("X-Vault-Token", "")]), None);
+        assert_eq!(text(&[]), None);
+    }
+
+    #[test]
+    fn wrap_ttls_parse_or_are_refused() {
+        for (text, secs) in [("0", 0), ("60", 60), ("1h", 3600), ("250ms", 1)] {
+            assert_eq!(wrap_ttl(&parts(&[("X-Vault-Wrap-TTL", text)])), Ok(secs), "{text}");
+        }
+        for text in ["-1", "soon", ""] {
+            assert!(wrap_ttl(&parts(&[("X-Vault-Wrap-TTL", text)])).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! From request target and method to a route: what is ours, what is redirected, what is refused
+//! before the core hears of it.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::http::request::Parts;
+use hyper::{Method, Response, StatusCode, header};
+
+use super::{Reply, refuse, response};
+
+/// A verb of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Get,
+    Write,
+    Patch,
+    Delete,
+    List,
+    Scan,
+}
+
+/// Where a request goes.
+pub(super) enum Resolved<'a> {
+    /// To the core, with the percent-encoded path below `/v1/`.
+    Api { path: &'a str, method: Verb },
+    /// Nowhere: this is the answer.
+    Reply(Reply),
+}
+
+/// Resolves a request's target.
+pub(super) fn resolve(head: &Parts) -> Resolved<'_> {
+    let path = head.uri.path();
+    if path.contains("//") {
+        return Resolved::Reply(redirect(head, &collapse_slashes(path)));
+    }
+    if path == "/" {
+        return Resolved::Reply(redirect(head, "/ui/"));
+    }
+    let Some(path) = path.strip_prefix("/v1/") else {
+        return Resolved::Reply(refuse(StatusCode::NOT_FOUND, &[]));
+    };
+    let method = match head.method.as_str() {
+        "GET" => Verb::Get,
+        "HEAD" if path == "sys/health" => Verb::Get,
+        "POST" | "PUT" => Verb::Write,
+        "PATCH" => Verb::Patch,
+        "DELETE" => Verb::Delete,
+        "LIST" => Verb::List,
+        "SCAN" => Verb::Scan,
+        "OPTIONS" => {
+            let message = "cannot handle internal-only request operation";
+            return Resolved::Reply(refuse(StatusCode::BAD_REQUEST, &[message]));
+        }
+        _ => return Resolved::Reply(refuse(StatusCode::METHOD_NOT_ALLOWED, &[])),
+    };
+    Resolved::Api { path, method }
+}
+
+fn collapse_slashes(path: &str) -> String {
+    let mut cleaned = String::with_capacity(path.len());
+    for character in path.chars() {
+        if character != '/' || !cleaned.ends_with('/') {
+            cleaned.push(character);
+        }
+    }
+    cleaned
+}
+
+/// A 307 to `path`, which repeats the method and body; the note for people goes with a `GET`.
+fn redirect(head: &Parts, path: &str) -> Reply {
+    let location = match head.uri.query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    };
+    let mut reply = Response::builder()
+        .status(StatusCode::TEMPORARY_REDIRECT)
+        .header(header::LOCATION, &location);
+    let mut body = String::new();
+    if head.method == Method::GET || head.method == Method::HEAD {
+        reply = reply.header(header::CONTENT_TYPE, "text/html; charset=utf-8");
+        body = format!("<a href=\"{}\">Temporary Redirect</a>.\n\n", escape_html(&location));
+    }
+    match reply.body(Full::new(Bytes::from(body))) {
+        Ok(reply) => response::with_common_headers(reply),
+        // A target that cannot stand in a header is no target of ours.
+        Err(_) => refuse(StatusCode::BAD_REQUEST, &["malformed request target"]),
+    }
+}
+
+fn escape_html(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&#34;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(method: &str, uri: &str) -> Parts {
+        hyper::Request::builder().method(method).uri(uri).body(()).unwrap().into_parts().0
+    }
+
+    fn status(method: &str, uri: &str) -> Option<u16> {
+        match resolve(&parts(method, uri)) {
+            Resolved::Api { .. } => None,
+            Resolved::Reply(reply) => Some(reply.status().as_u16()),
+        }
+    }
+
+    #[test]
+    fn targets_resolve_as_the_wire_contract_says() {
+        for (method, uri, expected) in [
+            ("GET", "/v1/secret/data/a", None),
+            ("LIST", "/v1/secret/metadata", None),
+            ("HEAD", "/v1/sys/health", None),
+            ("HEAD", "/v1/secret/data/a", Some(405)),
+            ("OPTIONS", "/v1/a", Some(400)),
+            ("TRACE", "/v1/a", Some(405)),
+            ("FOO", "/v1/a", Some(405)),
+            ("GET", "/", Some(307)),
+            ("GET", "/v1", Some(404)),
+            ("GET", "/v2/a", Some(404)),
+            ("POST", "/v1/a//b", Some(307)),
+        ] {
+            assert_eq!(status(method, uri), expected, "{method} {uri}");
+        }
+        let Resolved::Reply(reply) = resolve(&parts("GET", "/v1/a//b///c?x=%3C")) else {
+            panic!("expected a redirect");
+        };
+        assert_eq!(reply.headers()[header::LOCATION], "/v1/a/b/c?x=%3C");
+    }
+}

@@ -1,0 +1,196 @@
+//! The server: one listening socket and one single-threaded runtime per worker.
+//!
+//! All workers bind the same address with `SO_REUSEPORT`, so the kernel spreads connections and no
+//! connection ever moves between cores. [`Server::shut_down`] (or dropping the server) stops the
+//! accept loops, lets open requests finish within [`SHUTDOWN_TIMEOUT`], and joins the threads.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, watch};
+
+use crate::http::Service;
+use crate::limits::{
+    ACCEPT_PAUSE, BACKLOG, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIMEOUT, HEADERS_MAX,
+    PING_INTERVAL, SHUTDOWN_TIMEOUT, STREAMS_MAX, UNREAD_TIMEOUT,
+};
+
+/// How to listen.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerConfig {
+    /// Where; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// Threads, each with its own socket and runtime.
+    pub workers: NonZeroUsize,
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Binds, and serves until it is shut down.
+    ///
+    /// # Errors
+    /// What the operating system says when an address cannot be bound or a thread not started.
+    pub fn start(config: ServerConfig, service: &Service) -> io::Result<Self> {
+        let first = bind(config.address)?;
+        let address = first.local_addr()?;
+        let mut sockets = vec![first];
+        for _ in 1..config.workers.get() {
+            sockets.push(bind(address)?);
+        }
+        let (stop, stopped) = watch::channel(false);
+        let connections = CONNECTIONS_MAX / config.workers;
+        let workers = sockets
+            .into_iter()
+            .enumerate()
+            .map(|(at, socket)| {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+                let (service, stopped) = (service.clone(), stopped.clone());
+                std::thread::Builder::new().name(format!("http-{at}")).spawn(move || {
+                    runtime.block_on(work(socket, service, stopped, connections));
+                })
+            })
+            .collect::<io::Result<_>>()?;
+        Ok(Self { address, stop, workers })
+    }
+
+    /// Where the server listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops accepting, lets open requests finish, and waits for the workers.
+    pub fn shut_down(mut self) {
+        self.stop_and_join();
+    }
+
+    fn stop_and_join(&mut self) {
+        self.stop.send_replace(true);
+        for worker in self.workers.drain(..) {
+            if worker.join().is_err() {
+                tracing::error!("a worker panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop_and_join();
+    }
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// One worker's accept loop.
+async fn work(
+    socket: TcpListener,
+    service: Service,
+    mut stopped: watch::Receiver<bool>,
+    connections: usize,
+) {
+    let listener = match tokio::net::TcpListener::from_std(socket) {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(%error, "listener not registered");
+            return;
+        }
+    };
+    let places = Arc::new(Semaphore::new(connections));
+    let graceful = GracefulShutdown::new();
+    loop {
+        let place = tokio::select! {
+            _ = stopped.wait_for(|&stop| stop) => break,
+            place = Arc::clone(&places).acquire_owned() => place,
+        };
+        let stream = tokio::select! {
+            _ = stopped.wait_for(|&stop| stop) => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "accept failed");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            },
+        };
+        configure(&stream);
+        let service = service.clone();
+        let builder = connection_builder();
+        let connection = builder
+            .serve_connection(
+                TokioIo::new(stream),
+                service_fn(move |request| {
+                    let service = service.clone();
+                    async move { service.call(request).await }
+                }),
+            )
+            .into_owned();
+        let watched = graceful.watch(connection);
+        tokio::spawn(async move {
+            // What ends a connection early is the client's affair: resets, timeouts, bad framing.
+            if let Err(error) = watched.await {
+                tracing::debug!(%error, "connection ended early");
+            }
+            drop(place);
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(SHUTDOWN_TIMEOUT, graceful.shutdown()).await.is_err() {
+        tracing::warn!("open connections were cut at shutdown");
+    }
+}
+
+/// Sends small replies at once and ends clients that never read. A socket that refuses an option
+/// still serves.
+fn configure(stream: &TcpStream) {
+    let socket = SockRef::from(stream);
+    let set = socket
+        .set_tcp_nodelay(true)
+        .and_then(|()| socket.set_tcp_user_timeout(Some(UNREAD_TIMEOUT)));
+    if let Err(error) = set {
+        tracing::debug!(%error, "socket option refused");
+    }
+}
+
+fn connection_builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .pipeline_flush(true);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HEAD_BYTES_MAX as u32)
+        .keep_alive_interval(Some(PING_INTERVAL))
+        .keep_alive_timeout(PING_INTERVAL);
+    builder
+}
