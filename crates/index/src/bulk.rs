@@ -27,7 +27,10 @@ where
     let tree = Tree::new();
     {
         let writer = &mut *tree.lock();
-        let mut level = build_leaves(&tree, writer, paths)?;
+        let mut hashes = Vec::new();
+        let mut level = build_leaves(&tree, writer, &mut hashes, paths)?;
+        tree.sieve.prepare_for(hashes.len() as u64);
+        hashes.into_iter().for_each(|hash| tree.sieve.add(&Key::of_hash(hash)));
         while level.count() > 1 {
             level = build_inners(&tree, writer, level);
         }
@@ -38,7 +41,12 @@ where
     Ok(tree)
 }
 
-fn build_leaves<I>(tree: &Tree, writer: &mut Writer, paths: I) -> Result<Kids, Error>
+fn build_leaves<I>(
+    tree: &Tree,
+    writer: &mut Writer,
+    hashes: &mut Vec<u64>,
+    paths: I,
+) -> Result<Kids, Error>
 where
     I: IntoIterator,
     I::Item: AsRef<str>,
@@ -57,7 +65,9 @@ where
             words_left = LEAF_WORDS_MAX.saturating_sub(gathered.words_at_most());
         }
         words_left = words_left.saturating_sub(words);
-        gathered.push(Key::new(path.as_bytes()));
+        let key = Key::new(path.as_bytes());
+        hashes.push(key.hash);
+        gathered.push(key);
         last.clear();
         last.extend_from_slice(path.as_bytes());
     }

@@ -50,6 +50,9 @@ pub(crate) fn check(tree: &Tree) -> Result<(), String> {
     }
     ensure(seen.leaves == writer.leaves, "the number of leaves is off")?;
     ensure(seen.ids.len() == writer.space.ids_live(), "an id in use is not in the tree")?;
+    let (prints, overflowed) = tree.sieve.census();
+    ensure(prints == tree.count() || overflowed > 0, "the sieve holds prints of no path")?;
+    ensure(prints <= tree.count(), "the sieve holds more prints than there are paths")?;
     tree.pages.check_slots(&writer.space)
 }
 
@@ -73,7 +76,8 @@ fn check_leaf(tree: &Tree, page: &Due, seen: &mut Seen) -> Result<(), String> {
         let key = Key::new(&path);
         ensure(leaf.print(at) == key.print, "a print is not its path's")?;
         ensure(leaf.rank(&path) == Ok(at), "a search within the leaf goes astray")?;
-        ensure(tree.contains::<crate::tree::Exactly>(key), "a path is held but not found")?;
+        ensure(tree.sieve.may_contain(&key), "the sieve refuses a path that is held")?;
+        ensure(tree.look_up(key), "a path is held but not found")?;
         std::mem::swap(&mut seen.last, &mut path);
     }
     Ok(())

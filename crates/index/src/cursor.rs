@@ -104,7 +104,7 @@ impl<'a> Cursor<'a> {
         self.copy = self.tree.map_or_else(Copy::default, |tree| {
             tree.settle(|| {
                 let mut end = None;
-                let (snapshot, _) = tree.descend(target, |inner, child| {
+                let snapshot = tree.descend(target, |inner, child| {
                     if child + 1 < inner.count() {
                         end = Some(inner.separator(child));
                     }

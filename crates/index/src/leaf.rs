@@ -18,8 +18,8 @@ use std::cmp::Ordering;
 use crate::header::{HEADER_WORDS, Header, Kind};
 use crate::limits::{LEAF_PATHS_MAX, LEAF_WORDS_MAX};
 use crate::packed::{
-    Cell, LANES, add_to_lanes, common_bytes, compare, compare_prefix, equals, in_all_lanes, lane,
-    part, push_lanes, push_lanes_with, push_lanes_without, push_packed, push_unpacked, zero_lanes,
+    Cell, LANES, add_to_lanes, common_bytes, compare, compare_prefix, equals, lane, part,
+    push_lanes, push_lanes_with, push_lanes_without, push_packed, push_unpacked, zero_lanes,
 };
 use crate::print::Key;
 
@@ -30,16 +30,6 @@ pub(crate) struct Leaf<'a, C> {
     offsets: &'a [C],
     prefix: &'a [C],
     suffixes: &'a [C],
-}
-
-/// What one leaf knows of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    Present,
-    /// Not there, and it would lie between two paths of this leaf.
-    Absent,
-    /// Not there, and outside of what this leaf's paths span.
-    Outside,
 }
 
 impl<'a, C: Cell> Leaf<'a, C> {
@@ -78,54 +68,25 @@ impl<'a, C: Cell> Leaf<'a, C> {
         part(self.suffixes, start, end.saturating_sub(start))
     }
 
-    /// The first path with this print that `matches`.
+    /// Whether the path is in this leaf, exactly.
     #[inline(always)]
-    fn any_with_print(&self, print: u16, mut matches: impl FnMut(usize) -> bool) -> bool {
-        let wanted = in_all_lanes(print);
+    pub(crate) fn contains(&self, key: Key<'_>) -> bool {
+        let prefix = self.header.prefix_bytes;
+        let wanted = key.prints();
+        let may_be_at = |at: usize| {
+            equals(self.suffix(at), key.bytes, prefix)
+                && compare_prefix(key.bytes, self.prefix, prefix).is_eq()
+        };
         for (i, prints) in self.prints.iter().enumerate() {
             let mut equal = zero_lanes(prints.load() ^ wanted);
             while equal != 0 {
-                if matches(i * LANES + equal.trailing_zeros() as usize / 16) {
+                if may_be_at(i * LANES + equal.trailing_zeros() as usize / 16) {
                     return true;
                 }
                 equal &= equal - 1;
             }
         }
         false
-    }
-
-    /// Looks for a path, exactly.
-    #[inline(always)]
-    pub(crate) fn find(&self, key: Key<'_>) -> Found {
-        if compare_prefix(key.bytes, self.prefix, self.header.prefix_bytes).is_ne() {
-            return Found::Outside;
-        }
-        let rest = self.header.prefix_bytes;
-        if self.any_with_print(key.print, |at| equals(self.suffix(at), key.bytes, rest)) {
-            return Found::Present;
-        }
-        self.spans(key.bytes)
-    }
-
-    /// Looks for a path by its print alone: `Present` may be wrong, the others are not.
-    #[inline(always)]
-    pub(crate) fn may_find(&self, key: Key<'_>) -> Found {
-        if self.any_with_print(key.print, |_| true) {
-            return Found::Present;
-        }
-        if compare_prefix(key.bytes, self.prefix, self.header.prefix_bytes).is_ne() {
-            return Found::Outside;
-        }
-        self.spans(key.bytes)
-    }
-
-    /// For a path that is not there and starts with the prefix.
-    fn spans(&self, path: &[u8]) -> Found {
-        let last = self.count().saturating_sub(1);
-        let rest = self.header.prefix_bytes;
-        let within = compare(self.suffix(0), path, rest).is_lt()
-            && compare(self.suffix(last), path, rest).is_gt();
-        if within { Found::Absent } else { Found::Outside }
     }
 
     /// Where `path` is (`Ok`), or would be (`Err`).

@@ -6,8 +6,8 @@
 //!
 //! Readers take no lock, write nothing and wait for nobody; writers take turns. From the outside
 //! in: `folder` says what a listing is, `cursor` walks in order, `tree` finds and changes, `leaf`
-//! and `inner` are the two pages, `pages` publishes and recycles them, `hints` is the short cut
-//! from a folder to its leaf.
+//! and `inner` are the two pages, `pages` publishes and recycles them, `sieve` refuses most
+//! unknown paths before the tree is asked.
 //!
 //! What a reader sees of writers at work:
 //! - `contains`, `insert` and `remove` are linearizable: a path is there exactly from one moment
@@ -24,7 +24,6 @@ mod cursor;
 mod error;
 mod folder;
 mod header;
-mod hints;
 mod inner;
 mod leaf;
 mod limits;
@@ -38,6 +37,7 @@ mod packed;
 mod pages;
 mod print;
 mod segments;
+mod sieve;
 #[cfg(test)]
 mod stress_tests;
 mod tree;
@@ -48,7 +48,7 @@ use std::sync::OnceLock;
 
 use cursor::Cursor;
 use print::Key;
-use tree::{ByPrint, Exactly, Tree};
+use tree::Tree;
 
 pub use error::Error;
 pub use limits::{PATH_BYTES_MAX, SEGMENTS_MAX};
@@ -104,7 +104,7 @@ impl PathIndex {
     #[must_use]
     pub fn contains(&self, path: &str) -> bool {
         match (self.tree.get(), may_be_held(path)) {
-            (Some(tree), true) => tree.contains::<Exactly>(Key::new(path.as_bytes())),
+            (Some(tree), true) => tree.contains(Key::new(path.as_bytes())),
             _ => false,
         }
     }
@@ -115,7 +115,7 @@ impl PathIndex {
     #[must_use]
     pub fn may_contain(&self, path: &str) -> bool {
         match (self.tree.get(), may_be_held(path)) {
-            (Some(tree), true) => tree.contains::<ByPrint>(Key::new(path.as_bytes())),
+            (Some(tree), true) => tree.sieve.may_contain(&Key::new(path.as_bytes())),
             _ => false,
         }
     }

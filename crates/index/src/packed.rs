@@ -80,7 +80,7 @@ pub(crate) fn push_unpacked<C: Cell>(bytes: &mut Vec<u8>, words: &[C]) {
 /// Whether `bytes` from `at` on are what `words` hold.
 #[inline(always)]
 pub(crate) fn equals<C: Cell>(words: &[C], bytes: &[u8], at: usize) -> bool {
-    (bytes.len() - at).div_ceil(8) == words.len()
+    bytes.len().saturating_sub(at).div_ceil(8) == words.len()
         && words.iter().enumerate().all(|(i, word)| word.load() == be_word(bytes, at + 8 * i))
 }
 

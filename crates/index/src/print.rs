@@ -1,19 +1,18 @@
-//! A path's hashes: one of its folder, and a short print of the whole.
+//! A path's hash, and the short print of a path that is taken from it.
 //!
-//! The folder's hash finds a hint (`hints`), the print stands for a path in its leaf page. Neither
-//! decides anything: a hint is checked against the page it leads to, a print against the path. So
-//! the hash is fast, not keyed; someone who makes prints collide on purpose turns one lookup into
-//! at most a leaf's worth of comparisons.
+//! Prints stand for paths in the `sieve` and side by side in a `leaf`. They decide nothing: what
+//! is there is settled by comparing the path. So the hash is fast, not keyed; someone who makes
+//! prints collide on purpose turns a refusal at the sieve into a walk down the tree, and a look
+//! at a leaf into at most a leaf's worth of comparisons.
 
-use crate::packed::be_word;
+use crate::packed::{be_word, in_all_lanes};
 
-/// A path and its two hashes.
+/// A path and its hash.
 #[derive(Clone, Copy)]
 pub(crate) struct Key<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Hash of the bytes before the last slash, never zero.
-    pub(crate) folder: u32,
-    /// Short hash of all bytes, never zero.
+    pub(crate) hash: u64,
+    /// Sixteen bits of the hash, neither all zero (no print) nor all one (any print).
     pub(crate) print: u16,
 }
 
@@ -28,8 +27,8 @@ fn mix(word: u64) -> u64 {
 }
 
 #[inline(always)]
-fn hash(bytes: &[u8], seed: u64) -> u64 {
-    let mut sum = seed ^ bytes.len() as u64;
+fn hash(bytes: &[u8]) -> u64 {
+    let mut sum = SEED ^ bytes.len() as u64;
     let mut at = 0;
     while at < bytes.len() {
         sum = mix(sum ^ be_word(bytes, at));
@@ -41,10 +40,18 @@ fn hash(bytes: &[u8], seed: u64) -> u64 {
 impl<'a> Key<'a> {
     #[inline(always)]
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        let slash = bytes.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
-        let (folder, name) = bytes.split_at(slash);
-        let folder = hash(folder, SEED);
-        let whole = hash(name, folder);
-        Self { bytes, folder: ((folder >> 32) as u32).max(1), print: ((whole >> 48) as u16).max(1) }
+        Self { bytes, ..Self::of_hash(hash(bytes)) }
+    }
+
+    /// The key of a path of which only the hash is known.
+    #[inline(always)]
+    pub(crate) fn of_hash(hash: u64) -> Self {
+        Self { bytes: &[], hash, print: (hash as u16).clamp(1, 0xFFFE) }
+    }
+
+    /// The print in all lanes of a word.
+    #[inline(always)]
+    pub(crate) fn prints(&self) -> u64 {
+        in_all_lanes(self.print)
     }
 }

@@ -16,17 +16,15 @@
 //! - a path not found by a descent was absent during the call if `shape` is what it was before
 //!   the first page was read: else an id on the way may have been retired and given away (step
 //!   4), and the reader starts over;
-//! - a leaf holds every path between its first and its last, so what it encloses and does not
-//!   hold is absent however the leaf was come by.
+//! - the sieve has the print of every path held.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::header::{Header, Kind};
-use crate::hints::Hints;
 use crate::inner::{Inner, Kids};
-use crate::leaf::{Found, Leaf, Paths};
+use crate::leaf::{Leaf, Paths};
 use crate::limits::{
     HEIGHT_MAX, INNER_KIDS_MAX, INNER_KIDS_MIN, INNER_KIDS_SPLIT, INNER_WORDS_MAX, LEAF_PATHS_MAX,
     LEAF_PATHS_MIN, LEAF_WORDS_MAX, PATH_WORDS_MAX,
@@ -34,6 +32,7 @@ use crate::limits::{
 use crate::packed::word_at;
 use crate::pages::{Id, Pages, Snapshot, Space};
 use crate::print::Key;
+use crate::sieve::{Filling, Sieve};
 
 /// The id of the root, whatever page it has.
 pub(crate) const ROOT: Id = 0;
@@ -41,7 +40,7 @@ pub(crate) const ROOT: Id = 0;
 /// What readers and the writer share.
 pub(crate) struct Tree {
     pub(crate) pages: Pages,
-    pub(crate) hints: Hints,
+    pub(crate) sieve: Sieve,
     /// Counts the times ids were retired.
     shape: AtomicU64,
     writer: Mutex<Writer>,
@@ -52,6 +51,7 @@ pub(crate) struct Tree {
 pub(crate) struct Writer {
     pub(crate) space: Space,
     pub(crate) leaves: usize,
+    filling: Option<Filling>,
     /// The page being made.
     pub(crate) words: Vec<u64>,
 }
@@ -89,33 +89,11 @@ pub(crate) fn open<'a>(snapshot: &Snapshot<'a>) -> Page<'a> {
     }
 }
 
-/// How a leaf is asked for a path: exactly, or by its print alone.
-pub(crate) trait Question {
-    fn ask(leaf: &Leaf<'_, AtomicU64>, key: Key<'_>) -> Found;
-}
-
-pub(crate) struct Exactly;
-pub(crate) struct ByPrint;
-
-impl Question for Exactly {
-    #[inline(always)]
-    fn ask(leaf: &Leaf<'_, AtomicU64>, key: Key<'_>) -> Found {
-        leaf.find(key)
-    }
-}
-
-impl Question for ByPrint {
-    #[inline(always)]
-    fn ask(leaf: &Leaf<'_, AtomicU64>, key: Key<'_>) -> Found {
-        leaf.may_find(key)
-    }
-}
-
 impl Tree {
     pub(crate) fn new() -> Self {
         let tree = Self {
             pages: Pages::new(),
-            hints: Hints::new(),
+            sieve: Sieve::new(),
             shape: AtomicU64::new(0),
             writer: Mutex::new(Writer::default()),
         };
@@ -123,6 +101,7 @@ impl Tree {
             let mut writer = tree.lock();
             let root = tree.pages.new_id(&mut writer.space);
             assert_eq!(root, ROOT, "the first id is the root's");
+            tree.sieve.prepare_for(0);
             tree.publish_empty_root(&mut writer);
         }
         tree
@@ -143,44 +122,25 @@ impl Tree {
         let writer = self.lock();
         size_of::<Self>()
             + self.pages.memory_bytes()
-            + self.hints.memory_bytes()
+            + self.sieve.memory_bytes()
             + writer.space.memory_bytes()
             + writer.words.capacity() * size_of::<u64>()
     }
 
     // --- reading
 
-    #[inline(always)]
-    pub(crate) fn contains<Q: Question>(&self, key: Key<'_>) -> bool {
-        match self.ask_hinted::<Q>(key) {
-            Some(answer) => answer,
-            None => self.ask_from_root::<Q>(key),
-        }
+    /// Exact. What the sieve does not refuse is looked up.
+    #[inline]
+    pub(crate) fn contains(&self, key: Key<'_>) -> bool {
+        self.sieve.may_contain(&key) && self.look_up(key)
     }
 
-    /// Asks the leaf the folder's hint names; `None` where that settles nothing.
-    #[inline(always)]
-    fn ask_hinted<Q: Question>(&self, key: Key<'_>) -> Option<bool> {
-        let snapshot = self.pages.snapshot(self.hints.leaf_of(key.folder)?)?;
-        let header = Header::unpack(word_at(snapshot.words, 1));
-        if header.kind != Kind::Leaf {
-            return None;
-        }
-        let found = Q::ask(&Leaf::new(header, snapshot.words), key);
-        match found {
-            Found::Outside => None,
-            _ if !snapshot.is_intact() => None,
-            Found::Present => Some(true),
-            Found::Absent => Some(false),
-        }
-    }
-
-    fn ask_from_root<Q: Question>(&self, key: Key<'_>) -> bool {
+    pub(crate) fn look_up(&self, key: Key<'_>) -> bool {
         self.settle(|| {
-            let (leaf, _) = self.descend(key.bytes, |_, _| {})?;
+            let leaf = self.descend(key.bytes, |_, _| {})?;
             let Page::Leaf(page) = open(&leaf) else { return None };
-            let found = Q::ask(&page, key);
-            leaf.is_intact().then_some(found == Found::Present)
+            let found = page.contains(key);
+            leaf.is_intact().then_some(found)
         })
     }
 
@@ -205,12 +165,12 @@ impl Tree {
         &'a self,
         path: &[u8],
         mut visit: impl FnMut(&Inner<'a, AtomicU64>, usize),
-    ) -> Option<(Snapshot<'a>, Id)> {
+    ) -> Option<Snapshot<'a>> {
         let mut id = ROOT;
         for _ in 0..HEIGHT_MAX {
             let snapshot = self.pages.snapshot(id)?;
             match open(&snapshot) {
-                Page::Leaf(_) => return Some((snapshot, id)),
+                Page::Leaf(_) => return Some(snapshot),
                 Page::Inner(inner) => {
                     let child = inner.child_at(path);
                     visit(&inner, child);
@@ -228,7 +188,7 @@ impl Tree {
     /// is at work. Adds up at most `INNER_KIDS_MAX` figures per level.
     pub(crate) fn rank(&self, path: &[u8]) -> Option<u64> {
         let mut before = 0;
-        let (leaf, _) = self.descend(path, |inner, child| {
+        let leaf = self.descend(path, |inner, child| {
             before += (0..child).map(|at| self.pages.paths_below(inner.id(at))).sum::<u64>();
         })?;
         let Page::Leaf(page) = open(&leaf) else { return None };
@@ -275,9 +235,14 @@ impl Tree {
             let Err(at) = leaf.rank(key.bytes) else { return false };
             if leaf.has_room_for(key.bytes) {
                 leaf.with(at, key, &mut writer.words);
+                // The print comes before the path and goes after it: see `sieve`.
+                self.sieve.add(&key);
                 self.pages.publish(&mut writer.space, trace.leaf, &writer.words);
                 self.add_along(&trace, 1);
-                self.hints.remember(key.folder, trace.leaf);
+                if let Some(filling) = writer.filling.as_ref().filter(|f| key.bytes < &*f.next) {
+                    self.sieve.add_to(filling, &key);
+                }
+                self.grow_sieve(writer);
                 return true;
             }
             self.split(writer, &trace);
@@ -292,8 +257,42 @@ impl Tree {
         leaf.without(at, &mut writer.words);
         self.pages.publish(&mut writer.space, trace.leaf, &writer.words);
         self.add_along(&trace, -1);
+        self.sieve.remove(&key);
+        if let Some(filling) = writer.filling.as_ref().filter(|f| key.bytes < &*f.next) {
+            self.sieve.remove_from(filling, &key);
+        }
         self.join_thin_pages(writer, &trace);
         true
+    }
+
+    /// Begins a larger sieve if it is time, or puts one more leaf's paths in the one begun.
+    fn grow_sieve(&self, writer: &mut Writer) {
+        let Some(mut filling) = writer.filling.take().or_else(|| self.sieve.outgrown(self.count()))
+        else {
+            return;
+        };
+        let mut end = None;
+        let leaf = self.descend(&filling.next, |inner, child| {
+            if child + 1 < inner.count() {
+                end = Some(inner.separator(child));
+            }
+        });
+        let Some(Page::Leaf(leaf)) = leaf.as_ref().map(open) else {
+            panic!("a page changed under the writer");
+        };
+        let (Ok(first) | Err(first)) = leaf.rank(&filling.next);
+        let mut path = Vec::new();
+        for at in first..leaf.count() {
+            leaf.path_into(at, &mut path);
+            self.sieve.add_to(&filling, &Key::new(&path));
+        }
+        match end {
+            None => self.sieve.use_filled(&filling),
+            Some(end) => {
+                filling.next = end;
+                writer.filling = Some(filling);
+            }
+        }
     }
 
     /// Takes out everything. Readers meanwhile may see some of it gone before the rest.
@@ -311,6 +310,10 @@ impl Tree {
         self.move_shape();
         for id in ids.into_iter().filter(|&id| id != ROOT) {
             self.pages.retire(&mut writer.space, id);
+        }
+        self.sieve.clear();
+        if let Some(filling) = writer.filling.take() {
+            self.sieve.give_up(&filling);
         }
     }
 
@@ -392,16 +395,6 @@ impl Tree {
         self.pages.publish(&mut writer.space, id, &writer.words);
         self.pages.set_paths_below(id, (to - from) as u64);
         writer.leaves += 1;
-        self.hints.grow(writer.leaves);
-        let mut folder: Option<&[u8]> = None;
-        for at in from..to {
-            let path = paths.path(at);
-            let slash = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
-            if folder != Some(&path[..slash]) {
-                folder = Some(&path[..slash]);
-                self.hints.remember(Key::new(path).folder, id);
-            }
-        }
         id
     }
 

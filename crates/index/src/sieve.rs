@@ -1,0 +1,217 @@
+//! The sieve: a table of short prints of all paths, one cache line per question.
+//!
+//! A path's hash picks a line; the line holds the prints of the paths that picked it. No such print:
+//! no such path. That is all the gate costs for an unknown path, and all [`may_contain`] costs:
+//! a single line whose address depends on nothing but the question, so the processor fetches it
+//! while it works on something else. The tree never answers that fast: the way down is a chain
+//! of lines, each found in the one before.
+//!
+//! A line that overflows says "maybe" to everything until the next table. When there are too many paths a
+//! table of twice the size is filled from the leaves, one leaf per write, and takes over when
+//! it is complete. So no write ever pays for all paths.
+//!
+//! Invariants:
+//! - a path's print is in the table in use from before the tree holds the path until after it
+//!   holds it no more;
+//! - a print never moves, so a reader who scans while others come and go cannot miss it;
+//! - the table being filled has the paths below `Filling::next`, and no others.
+//!
+//! [`may_contain`]: crate::PathIndex::may_contain
+
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::packed::{LANES, in_all_lanes, zero_lanes};
+use crate::print::Key;
+
+/// Words of a line.
+const LINE_WORDS: usize = 8;
+
+/// Prints a line has room for.
+pub(crate) const LINE_PRINTS: usize = LINE_WORDS * LANES;
+
+/// Paths per line at which a larger table is begun. About one line in three hundred overflows.
+const PATHS_PER_LINE_MAX: u64 = 20;
+
+/// What all words of an overflowed line say. As prints these would be `0xFFFF`, which is none.
+const OVERFLOWED: u64 = u64::MAX;
+
+/// Table sizes, each twice the one before: the last is for forty billion paths.
+const LEVELS: usize = 32;
+
+/// The tables, the one in use and those outgrown: a reader may still be in one.
+pub(crate) struct Sieve {
+    tables: [OnceLock<Box<[AtomicU64]>>; LEVELS],
+    level: AtomicU32,
+}
+
+/// A table being filled.
+pub(crate) struct Filling {
+    level: usize,
+    /// Paths below this are in it.
+    pub(crate) next: Vec<u8>,
+}
+
+/// The top bit of each lane that holds `print`.
+#[inline(always)]
+fn matches(word: u64, print: u16) -> u64 {
+    zero_lanes(word ^ in_all_lanes(print))
+}
+
+fn line_of<'a>(table: &'a [AtomicU64], key: &Key<'_>) -> &'a [AtomicU64] {
+    let lines = (table.len() / LINE_WORDS) as u64;
+    let line = ((key.hash >> 32) * lines >> 32) as usize;
+    table.get(line * LINE_WORDS..line * LINE_WORDS + LINE_WORDS).unwrap_or(&[])
+}
+
+impl Sieve {
+    pub(crate) fn new() -> Self {
+        Self { tables: [const { OnceLock::new() }; LEVELS], level: AtomicU32::new(0) }
+    }
+
+    /// Whether the path may be there. Never `false` for one that is.
+    #[inline(always)]
+    pub(crate) fn may_contain(&self, key: &Key<'_>) -> bool {
+        // Acquire pairs with the release in `use_level`: the table is complete. A reader who
+        // still sees an outgrown one misses only paths that came in after it began.
+        let level = self.level.load(Acquire) as usize;
+        let Some(table) = self.tables.get(level).and_then(OnceLock::get) else { return true };
+        let prints = key.prints();
+        let found = line_of(table, key).iter().fold(0, |found, word| {
+            // Acquire pairs with the release of whoever took the print out or put it in.
+            let word = word.load(Acquire);
+            found | zero_lanes(word ^ prints) | zero_lanes(!word)
+        });
+        found != 0
+    }
+
+    fn table(&self, level: usize) -> &[AtomicU64] {
+        self.tables[level]
+            .get_or_init(|| (0..LINE_WORDS << level).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Puts a path's print in the table in use. Writers only, as all below.
+    pub(crate) fn add(&self, key: &Key<'_>) {
+        self.add_at(self.level.load(Relaxed) as usize, key);
+    }
+
+    /// Takes a path's print out of the table in use.
+    pub(crate) fn remove(&self, key: &Key<'_>) {
+        self.remove_at(self.level.load(Relaxed) as usize, key);
+    }
+
+    pub(crate) fn add_to(&self, filling: &Filling, key: &Key<'_>) {
+        self.add_at(filling.level, key);
+    }
+
+    pub(crate) fn remove_from(&self, filling: &Filling, key: &Key<'_>) {
+        self.remove_at(filling.level, key);
+    }
+
+    fn add_at(&self, level: usize, key: &Key<'_>) {
+        let line = line_of(self.table(level), key);
+        for cell in line {
+            let word = cell.load(Relaxed);
+            let free = zero_lanes(word);
+            if free != 0 {
+                let shift = free.trailing_zeros() & !15;
+                // Release: see `may_contain`.
+                cell.store(word | u64::from(key.print) << shift, Release);
+                return;
+            }
+        }
+        line.iter().for_each(|cell| cell.store(OVERFLOWED, Release));
+    }
+
+    fn remove_at(&self, level: usize, key: &Key<'_>) {
+        for cell in line_of(self.table(level), key) {
+            let word = cell.load(Relaxed);
+            let found = matches(word, key.print);
+            if found != 0 {
+                let shift = found.trailing_zeros() & !15;
+                cell.store(word & !(0xFFFF << shift), Release);
+                return;
+            }
+        }
+    }
+
+    /// A larger table to fill, if there are too many paths for the one in use.
+    pub(crate) fn outgrown(&self, paths: u64) -> Option<Filling> {
+        let level = self.level.load(Relaxed) as usize;
+        if paths <= PATHS_PER_LINE_MAX << level || level + 1 == LEVELS {
+            return None;
+        }
+        self.table(level + 1);
+        Some(Filling { level: level + 1, next: Vec::new() })
+    }
+
+    /// Uses the table that has been filled.
+    pub(crate) fn use_filled(&self, filling: &Filling) {
+        self.level.store(filling.level as u32, Release);
+    }
+
+    /// Chooses the table for `paths` paths while nobody reads.
+    pub(crate) fn prepare_for(&self, paths: u64) {
+        let fits = |level: &usize| paths <= PATHS_PER_LINE_MAX << level;
+        let level = (0..LEVELS - 1).find(fits).unwrap_or(LEVELS - 1);
+        self.table(level);
+        self.level.store(level as u32, Release);
+    }
+
+    /// Empties the table in use.
+    pub(crate) fn clear(&self) {
+        let level = self.level.load(Relaxed) as usize;
+        self.table(level).iter().for_each(|cell| cell.store(0, Release));
+    }
+
+    /// Empties the table being filled, for another filling to start from nothing.
+    pub(crate) fn give_up(&self, filling: &Filling) {
+        self.table(filling.level).iter().for_each(|cell| cell.store(0, Release));
+    }
+
+    /// Prints in the table in use, and how many of its lines have overflowed.
+    pub(crate) fn census(&self) -> (u64, u64) {
+        let level = self.level.load(Relaxed) as usize;
+        let (mut prints, mut overflowed) = (0, 0);
+        for line in self.table(level).chunks(LINE_WORDS) {
+            if line[0].load(Relaxed) == OVERFLOWED {
+                overflowed += 1;
+            } else {
+                let free = line.iter().map(|cell| zero_lanes(cell.load(Relaxed)).count_ones());
+                prints += LINE_PRINTS as u64 - u64::from(free.sum::<u32>());
+            }
+        }
+        (prints, overflowed)
+    }
+
+    /// Bytes allocated, outgrown tables included.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.tables.iter().filter_map(OnceLock::get).map(|table| size_of_val(&**table)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_line_says_maybe_and_an_emptied_one_does_not() {
+        let sieve = Sieve::new();
+        sieve.prepare_for(1);
+        let names: Vec<String> = (0..LINE_PRINTS).map(|n| format!("name-{n}")).collect();
+        let keys: Vec<Key<'_>> = names.iter().map(|name| Key::new(name.as_bytes())).collect();
+        for key in &keys {
+            assert!(!sieve.may_contain(key));
+            sieve.add(key);
+            assert!(sieve.may_contain(key));
+        }
+        assert_eq!(sieve.census(), (LINE_PRINTS as u64, 0));
+        keys.iter().for_each(|key| sieve.remove(key));
+        assert_eq!(sieve.census(), (0, 0));
+        keys.iter().chain(&keys[..1]).for_each(|key| sieve.add(key));
+        assert_eq!(sieve.census(), (0, 1));
+        keys.iter().for_each(|key| sieve.remove(key));
+        assert!(keys.iter().all(|key| sieve.may_contain(key)), "what overflowed stays so");
+    }
+}
