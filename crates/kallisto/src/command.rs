@@ -10,7 +10,7 @@
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::cli::config::{Environment, SETTINGS, colours_wanted};
 use crate::cli::error::{EXIT_USAGE, Error};
@@ -41,6 +41,8 @@ struct Cli {
 /// The verbs.
 #[derive(Subcommand, Debug)]
 enum Command {
+    Server(crate::server::ServerArgs),
+    Bench(crate::bench::BenchArgs),
     /// Store, read and version secrets
     #[command(subcommand, arg_required_else_help = true)]
     Kv(cli::kv::Kv),
@@ -72,13 +74,14 @@ enum Command {
 pub(crate) fn run(arguments: Vec<OsString>) -> Outcome {
     let arguments = args::normalise(arguments);
     let colour = colours_wanted(&arguments, &Environment::process());
+    let verb = arguments.get(1).and_then(|word| word.to_str()).unwrap_or_default().to_owned();
     let mut outcome = match Cli::try_parse_from(arguments) {
         Ok(Cli { version: true, .. } | Cli { command: Some(Command::Version), .. }) => {
             cli::version::run()
         }
         Ok(Cli { command: Some(command), .. }) => dispatch(command).unwrap_or_else(Outcome::from),
         Ok(Cli { command: None, .. }) => Outcome::default().with_code(EXIT_USAGE),
-        Err(error) => refusal(&error),
+        Err(error) => refusal(&error, &verb),
     };
     outcome.colour = colour;
     outcome
@@ -86,6 +89,8 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Outcome {
 
 fn dispatch(command: Command) -> Result<Outcome, Error> {
     match command {
+        Command::Server(server) => server.run(),
+        Command::Bench(bench) => bench.run(),
         Command::Kv(kv) => kv.run(),
         Command::Read(read) => read.run(),
         Command::Write(write) => write.run(),
@@ -101,23 +106,14 @@ fn dispatch(command: Command) -> Result<Outcome, Error> {
 }
 
 /// Help that was asked for goes to stdout and is a success; everything else is a mistake.
-fn refusal(error: &clap::Error) -> Outcome {
+fn refusal(error: &clap::Error, verb: &str) -> Outcome {
     let text = error.render().to_string();
     match error.kind() {
         ErrorKind::DisplayHelp => Outcome::print(text),
-        ErrorKind::InvalidSubcommand if is_unknown_verb(error) => {
+        ErrorKind::InvalidSubcommand if Cli::command().find_subcommand(verb).is_none() => {
             Outcome::default().with_notice(&text).with_code(EXIT_NO_COMMAND)
         }
         _ => Outcome::default().with_notice(&text).with_code(EXIT_USAGE),
-    }
-}
-
-/// Whether the first word is no verb, and not a word after one.
-fn is_unknown_verb(error: &clap::Error) -> bool {
-    use clap::error::{ContextKind, ContextValue};
-    match error.get(ContextKind::Usage) {
-        Some(ContextValue::StyledStr(usage)) => usage.to_string().contains("kallisto [OPTIONS]"),
-        _ => false,
     }
 }
 
@@ -141,8 +137,6 @@ fn environment_help() -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     fn run_line(line: &str) -> Outcome {

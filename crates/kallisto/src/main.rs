@@ -4,8 +4,11 @@
 //! to run is in [`command`]; the client commands live in [`cli`] and speak HTTP only, so nothing
 //! they do is out of reach of `curl`.
 
+mod bench;
 mod cli;
 mod command;
+mod server;
+mod wait;
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;

@@ -15,8 +15,7 @@ mod write;
 
 use std::collections::BTreeMap;
 
-pub(crate) use parse::parse_object;
-pub use parse::{DEPTH_MAX, ParseError, VALUES_MAX, parse};
+pub use parse::{DEPTH_MAX, ParseError, VALUES_MAX, parse, parse_object};
 pub(crate) use patch::merge_patch;
 pub use write::write_string;
 

@@ -55,7 +55,7 @@ pub fn parse(bytes: &[u8]) -> Result<Json, ParseError> {
 ///
 /// # Errors
 /// A [`ParseError`] naming what and where.
-pub(crate) fn parse_object(bytes: &[u8]) -> Result<Map, ParseError> {
+pub fn parse_object(bytes: &[u8]) -> Result<Map, ParseError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(Map::new());
     }

@@ -30,7 +30,7 @@ const RETRIES_MAX: u32 = 100;
 const TOKEN_FILE: &str = ".vault-token";
 
 /// Every setting the environment can hold, and what it is.
-pub(crate) const SETTINGS: [(&str, &str); 17] = [
+pub(crate) const SETTINGS: [(&str, &str); 19] = [
     ("ADDR", "address of the server"),
     ("TOKEN", "token to use instead of the one that login stored"),
     ("NAMESPACE", "namespace to work in"),
@@ -48,10 +48,15 @@ pub(crate) const SETTINGS: [(&str, &str); 17] = [
     ("HTTP_PROXY", "proxy for every request"),
     ("PROXY_ADDR", "the same, wins over HTTP_PROXY"),
     ("CLI_NO_COLOR", "no colours"),
+    ("DEV_ROOT_TOKEN_ID", "root token of a dev server"),
+    ("DEV_LISTEN_ADDRESS", "address a dev server listens on"),
 ];
 
 /// The environment, by name; a function so that tests need not touch the real one.
-pub(crate) struct Environment<'a>(Box<dyn Fn(&str) -> Option<String> + 'a>);
+pub(crate) struct Environment<'a>(Box<Lookup<'a>>);
+
+/// Finds the value of a variable.
+type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 impl<'a> Environment<'a> {
     /// The environment of this process.
@@ -79,9 +84,15 @@ impl<'a> Environment<'a> {
         })
     }
 
-    fn value(&self, name: &str) -> Option<String> {
+    /// The value of a setting, however it is spelled.
+    pub(crate) fn value(&self, name: &str) -> Option<String> {
         self.setting(name).map(|(_, value)| value)
     }
+}
+
+/// Where `login` and a dev server keep the token of this user, if there is a home directory.
+pub(crate) fn token_file(environment: &Environment<'_>) -> Option<PathBuf> {
+    environment.plain("HOME").map(|home| Path::new(&home).join(TOKEN_FILE))
 }
 
 /// Where the token came from.
@@ -217,7 +228,7 @@ impl Config {
         Ok(Self {
             token_source: token.as_ref().map_or(TokenSource::File, |_| TokenSource::Environment),
             token,
-            token_file: environment.plain("HOME").map(|home| Path::new(&home).join(TOKEN_FILE)),
+            token_file: token_file(environment),
             namespace: connection
                 .namespace
                 .clone()
@@ -287,7 +298,7 @@ pub(crate) fn colours_wanted(arguments: &[OsString], environment: &Environment<'
 /// A token is sent in a header: control characters in it would fail late and obscurely.
 pub(crate) fn checked_token(token: String) -> Result<SecretString, Error> {
     if token.chars().any(|c| c.is_control() || !c.is_ascii()) {
-        let text = "the token holds characters that cannot be printed and cannot be used";
+        let text = "configured Vault token contains non-printable characters and cannot be used";
         return Err(Error::Settings(text.to_owned()));
     }
     Ok(SecretString::from(token))
@@ -428,4 +439,111 @@ fn exempt(host: &str, environment: &Environment<'_>) -> bool {
             host.strip_suffix(domain).is_some_and(|head| head.is_empty() || head.ends_with('.'));
         entry == "*" || (!domain.is_empty() && below)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(flags: &ConnectionFlags, variables: &[(&str, &str)]) -> Result<Config, String> {
+        let lookup = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        let flags = CommonFlags { connection: flags.clone(), ..CommonFlags::default() };
+        let environment = Environment::of(lookup);
+        Config::resolve(&flags, &environment, Audience::Program).map_err(|error| error.to_string())
+    }
+
+    fn from_environment(variables: &[(&str, &str)]) -> Result<Config, String> {
+        resolved(&ConnectionFlags::default(), variables)
+    }
+
+    #[test]
+    fn without_anything_the_defaults_hold() {
+        let config = from_environment(&[]).unwrap();
+        assert_eq!(config.address.to_string(), "https://127.0.0.1:8200/");
+        assert_eq!((config.format, config.retries_max), (Format::Table, 0));
+        assert_eq!(config.timeout, Duration::from_secs(60));
+        assert!(config.token.is_none() && config.namespace.is_none() && config.proxy.is_none());
+        assert_eq!(config.tls, TlsSettings::default());
+    }
+
+    #[test]
+    fn flags_win_over_our_spelling_and_that_over_vaults() {
+        let vault = ("VAULT_ADDR", "http://vault:1");
+        let ours = ("KALLISTO_ADDR", "http://kallisto:2/");
+        let flag = ConnectionFlags { address: Some("http://flag:3".into()), ..Default::default() };
+        let host =
+            |config: Result<Config, String>| config.unwrap().address.host().unwrap().to_owned();
+        assert_eq!(host(from_environment(&[vault])), "vault");
+        assert_eq!(host(from_environment(&[vault, ours])), "kallisto");
+        assert_eq!(host(from_environment(&[vault, ("KALLISTO_ADDR", "")])), "vault");
+        assert_eq!(host(resolved(&flag, &[vault, ours])), "flag");
+    }
+
+    #[test]
+    fn values_are_checked_and_errors_name_the_setting() {
+        for (name, value) in [
+            ("VAULT_ADDR", "::::"),
+            ("VAULT_ADDR", "127.0.0.1:8200"),
+            ("VAULT_ADDR", "ftp://host"),
+            ("VAULT_ADDR", "http://user:pass@host"),
+            ("VAULT_FORMAT", "bogus"),
+            ("VAULT_TOKEN", "bad\n"),
+            ("VAULT_SKIP_VERIFY", "x"),
+            ("VAULT_WRAP_TTL", "x"),
+            ("VAULT_CLIENT_TIMEOUT", "x"),
+            ("VAULT_CLIENT_TIMEOUT", "0"),
+            ("VAULT_MAX_RETRIES", "-1"),
+            ("VAULT_MAX_RETRIES", "101"),
+            ("VAULT_CLIENT_CERT", "/only/one/of/two"),
+        ] {
+            assert!(from_environment(&[(name, value)]).is_err(), "{name}={value}");
+        }
+        let error = from_environment(&[("KALLISTO_MAX_RETRIES", "x")]).unwrap_err();
+        assert!(error.contains("KALLISTO_MAX_RETRIES"), "{error}");
+        let error = from_environment(&[("VAULT_TOKEN", "hunter\u{7}2")]).unwrap_err();
+        assert!(!error.contains("hunter"), "{error}");
+    }
+
+    #[test]
+    fn debug_shows_no_token() {
+        let config = from_environment(&[("VAULT_TOKEN", "hvs.hunter2")]).unwrap();
+        assert!(!format!("{config:?}").contains("hunter2"));
+        assert_eq!(config.expose_token(), Some("hvs.hunter2"));
+    }
+
+    #[test]
+    fn namespaces_end_in_a_slash_and_the_root_has_none() {
+        for (given, wanted) in [("team", Some("team/")), ("/a/b/", Some("a/b/")), ("/", None)] {
+            let config = from_environment(&[("VAULT_NAMESPACE", given)]).unwrap();
+            assert_eq!(config.namespace.as_deref(), wanted, "{given}");
+        }
+    }
+
+    #[test]
+    fn this_machine_is_not_reached_through_a_proxy() {
+        let proxy = |address: &str, no_proxy: &str| {
+            let variables =
+                [("VAULT_ADDR", address), ("HTTPS_PROXY", "http://p:3"), ("NO_PROXY", no_proxy)];
+            from_environment(&variables).unwrap().proxy
+        };
+        assert_eq!(proxy("https://vault.corp:8200", "").as_deref(), Some("http://p:3"));
+        for address in ["https://127.0.0.1:8200", "https://localhost:1", "https://[::1]:1"] {
+            assert_eq!(proxy(address, ""), None, "{address}");
+        }
+        assert_eq!(proxy("https://vault.corp:8200", "x, .corp"), None);
+        assert_eq!(proxy("https://vault.corp:8200", "orp").as_deref(), Some("http://p:3"));
+        assert_eq!(proxy("https://vault.corp:8200", "*"), None);
+    }
+
+    #[test]
+    fn headers_of_ours_cannot_be_forged() {
+        let given =
+            |header: &str| ConnectionFlags { header: vec![header.into()], ..Default::default() };
+        assert!(resolved(&given("x-test=1=2"), &[]).is_ok());
+        for header in ["bad", "X-Vault-Token=x", "a b=c", "a=b\nc"] {
+            assert!(resolved(&given(header), &[]).is_err(), "{header}");
+        }
+    }
 }

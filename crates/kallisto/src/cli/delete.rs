@@ -9,7 +9,6 @@ use super::flags::{CommonFlags, FieldFlag};
 use super::outcome::Outcome;
 use super::output;
 use super::pairs::{self, Inputs};
-use super::write::{Sent, sent};
 
 /// Deletes what is at a path.
 #[derive(Args, Debug)]
@@ -37,12 +36,11 @@ impl Delete {
         let query = pairs::parse_strings(&self.query, &mut Inputs::process())?;
         let request = Request::new(Method::Delete, &path).with_queries(query);
         let client = Client::new(&config)?;
-        match sent(client.send(&request), &config, format!("Error deleting {path}"))? {
-            Sent::Refused(outcome) => Ok(outcome),
-            Sent::Done(Some(secret)) if secret.says_something() || secret.wrap_info.is_some() => {
+        match client.send(&request).map_err(Error::doing(format!("Error deleting {path}")))? {
+            Some(secret) if secret.says_something() || secret.wrap_info.is_some() => {
                 output::secret(&secret, &config, self.field.field.as_deref())
             }
-            Sent::Done(_) => {
+            _ => {
                 let sentence = format!("Success! Data deleted (if it existed) at: {path}");
                 Ok(output::done(&config, &sentence))
             }

@@ -5,7 +5,7 @@
 use clap::Args;
 
 /// Which server to speak to and how; every client command has these.
-#[derive(Args, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionFlags {
     /// Address of the server [env: VAULT_ADDR] [default: https://127.0.0.1:8200]

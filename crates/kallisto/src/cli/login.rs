@@ -175,7 +175,7 @@ impl Login {
             }
         }
         let body: Map = pairs.into_iter().map(|(key, value)| (key, Json::from(value))).collect();
-        let client = Client::new(config)?;
+        let client = Client::new(config)?.without_token();
         let secret =
             client.send(&Request::put(&path, body)).map_err(Error::doing(AUTHENTICATING))?;
         let nothing = || Error::Absent(format!("{AUTHENTICATING}: the server gave no token"));

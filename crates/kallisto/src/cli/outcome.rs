@@ -6,6 +6,7 @@
 use zeroize::Zeroize;
 
 use super::error::Error;
+use super::output;
 
 /// The two streams and the exit code of one run.
 #[derive(Default)]
@@ -53,12 +54,15 @@ impl Drop for Outcome {
 }
 
 impl From<Error> for Outcome {
-    /// The message, and a hint below it where there is one.
+    /// The message, the warnings that came with it, and a hint where there is one.
     fn from(error: Error) -> Self {
         if let Error::Curl(command) = error {
             return Self::line(command);
         }
         let mut text = format!("{error}\n");
+        if let Some(secret) = error.api().and_then(|api| api.secret.as_ref()) {
+            text.push_str(&output::warnings(secret));
+        }
         if let Some(hint) = error.hint() {
             text.push_str(&format!("hint: {hint}\n"));
         }

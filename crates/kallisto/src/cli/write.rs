@@ -1,11 +1,7 @@
 //! `write PATH [K=V...]`: one PUT of a JSON object.
-//!
-//! [`sent`] is what the other writing commands share: what to print when a write was answered, and
-//! when an error came with an answer inside.
 
 use clap::Args;
 
-use super::client::error::ClientError;
 use super::client::{Client, Method, Request, url};
 use super::config::Config;
 use super::error::Error;
@@ -14,7 +10,6 @@ use super::json::Json;
 use super::outcome::Outcome;
 use super::output;
 use super::pairs::{self, Inputs};
-use super::secret::Secret;
 
 /// Writes data to a path.
 #[derive(Args, Debug)]
@@ -53,40 +48,9 @@ impl Write {
         };
         let client = Client::new(&config)?;
         let doing = format!("Error writing data to {path}");
-        match sent(client.send(&request), &config, doing)? {
-            Sent::Refused(outcome) => Ok(outcome),
-            Sent::Done(None) => {
-                Ok(output::done(&config, &format!("Success! Data written to: {path}")))
-            }
-            Sent::Done(Some(secret)) => {
-                output::secret(&secret, &config, self.field.field.as_deref())
-            }
+        match client.send(&request).map_err(Error::doing(doing))? {
+            None => Ok(output::done(&config, &format!("Success! Data written to: {path}"))),
+            Some(secret) => output::secret(&secret, &config, self.field.field.as_deref()),
         }
     }
-}
-
-/// What came of a write.
-pub(crate) enum Sent {
-    /// It was done; perhaps there is something to show.
-    Done(Option<Secret>),
-    /// It was refused, and the refusal itself carries something to show.
-    Refused(Outcome),
-}
-
-/// Sorts the result of a write. A refusal may carry warnings or data; those are shown below it.
-pub(crate) fn sent(
-    result: Result<Option<Secret>, ClientError>,
-    config: &Config,
-    doing: String,
-) -> Result<Sent, Error> {
-    let error = match result {
-        Ok(secret) => return Ok(Sent::Done(secret)),
-        Err(error) => Error::doing(doing)(error),
-    };
-    let Some(secret) = error.api().and_then(|api| api.secret.as_ref()) else { return Err(error) };
-    let shown = output::secret(secret, config, None)?;
-    let mut outcome = Outcome::from(error);
-    outcome.stdout = shown.stdout.clone();
-    outcome.stderr.extend_from_slice(&shown.stderr);
-    Ok(Sent::Refused(outcome))
 }

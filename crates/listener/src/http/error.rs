@@ -1,7 +1,8 @@
 //! The wire form of a core error: one exhaustive `match` (STYLE, Errors).
 
 use hyper::StatusCode;
-use kallisto_core::{Denial, Error, write_string};
+use kallisto_core::json::write_string;
+use kallisto_core::{Denial, Error};
 
 use super::{Reply, response};
 

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use hyper::{Response, StatusCode};
-use kallisto_core::{Logical, request_id, write_string};
+use kallisto_core::json::write_string;
+use kallisto_core::{Logical, request_id};
 
 use super::Reply;
 

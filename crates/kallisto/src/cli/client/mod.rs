@@ -148,20 +148,42 @@ pub(crate) struct Answer {
 pub(crate) struct Client<'a> {
     agent: Agent,
     config: &'a Config,
-    /// Used instead of the configured token, for `login` and `unwrap`.
-    token: Option<SecretString>,
+    identity: Identity,
+}
+
+/// Whose token goes with a request.
+enum Identity {
+    /// The configured one, if there is one.
+    Configured,
+    /// This one: `login` tries it, `unwrap` uses it up.
+    Other(SecretString),
+    /// None: a login proves who one is by other means.
+    Nobody,
 }
 
 impl<'a> Client<'a> {
     /// Prepares a client; nothing is sent yet.
     pub(crate) fn new(config: &'a Config) -> Result<Self, Error> {
         let agent = make_agent(config).map_err(|error| Error::Settings(error.to_string()))?;
-        Ok(Self { agent, config, token: None })
+        Ok(Self { agent, config, identity: Identity::Configured })
     }
 
     /// The same client with another token.
     pub(crate) fn with_token(self, token: &str) -> Self {
-        Self { token: Some(SecretString::from(token)), ..self }
+        Self { identity: Identity::Other(SecretString::from(token)), ..self }
+    }
+
+    /// The same client without any token.
+    pub(crate) fn without_token(self) -> Self {
+        Self { identity: Identity::Nobody, ..self }
+    }
+
+    fn expose_token(&self) -> Option<&str> {
+        match &self.identity {
+            Identity::Configured => self.config.expose_token(),
+            Identity::Other(token) => Some(token.expose_secret()),
+            Identity::Nobody => None,
+        }
     }
 
     /// Sends a request and reads the answer as a secret; nothing there is `None`.
@@ -250,8 +272,7 @@ impl<'a> Client<'a> {
         if let Some(host) = resolve::host_header(url, self.config) {
             builder = builder.header("Host", host);
         }
-        let token = self.token.as_ref().map(ExposeSecret::expose_secret);
-        if let Some(token) = token.or_else(|| self.config.expose_token()) {
+        if let Some(token) = self.expose_token() {
             builder = builder.header("X-Vault-Token", token);
         }
         let response = match &request.body {

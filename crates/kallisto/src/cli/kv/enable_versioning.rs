@@ -9,7 +9,6 @@ use crate::cli::flags::CommonFlags;
 use crate::cli::json::Json;
 use crate::cli::outcome::Outcome;
 use crate::cli::output;
-use crate::cli::write::{Sent, sent};
 
 /// Turns a v1 mount into a v2 mount.
 #[derive(Args, Debug)]
@@ -32,12 +31,7 @@ impl EnableVersioning {
         let request = Request::new(Method::Post, &path).with_body(&body);
         let client = Client::new(&config)?;
         let doing = format!("Error tuning secrets engine {mount}/");
-        match sent(client.send(&request), &config, doing)? {
-            Sent::Refused(outcome) => Ok(outcome),
-            Sent::Done(_) => Ok(output::done(
-                &config,
-                &format!("Success! Tuned the secrets engine at: {mount}/"),
-            )),
-        }
+        client.send(&request).map_err(Error::doing(doing))?;
+        Ok(output::done(&config, &format!("Success! Tuned the secrets engine at: {mount}/")))
     }
 }

@@ -23,7 +23,6 @@ use crate::cli::outcome::Outcome;
 use crate::cli::output;
 use crate::cli::pairs::{self, Inputs};
 use crate::cli::secret::{Secret, as_u64};
-use crate::cli::write::{Sent, sent};
 
 /// Changes some members of a secret.
 #[derive(Args, Debug)]
@@ -78,14 +77,10 @@ impl Patch {
         })?;
         let path = place.path("data");
         let (result, notice) = self.change(&client, &path, data)?;
-        match sent(result, &config, format!("Error writing data to {path}"))? {
-            Sent::Refused(outcome) => Ok(outcome),
-            Sent::Done(secret) => {
-                let field = self.field.field.as_deref();
-                let outcome = written(secret.as_ref(), &path, &config, field)?;
-                Ok(outcome.with_notice(&notice))
-            }
-        }
+        let doing = format!("Error writing data to {path}");
+        let secret = result.map_err(Error::doing(doing))?;
+        let outcome = written(secret.as_ref(), &path, &config, self.field.field.as_deref())?;
+        Ok(outcome.with_notice(&notice))
     }
 
     /// Sends the change by the method asked for; also returns what to tell the user about it.
@@ -135,7 +130,9 @@ impl Patch {
             client.send_really(&Request::get(path).unwrapped()).map_err(Error::doing(doing))?;
         let current = current.ok_or_else(|| Error::no_value(path))?;
         let Some(data) = current.datum_map("data") else {
-            return Err(Error::Absent(format!("No data found at {path}")));
+            return Err(Error::Absent(format!(
+                "No data found at {path}; patch only works on existing data"
+            )));
         };
         let version = current.datum_map("metadata").and_then(|metadata| metadata.get("version"));
         let version = version.and_then(as_u64).and_then(|version| i64::try_from(version).ok());

@@ -12,7 +12,6 @@ use crate::cli::json::{Json, Map};
 use crate::cli::outcome::Outcome;
 use crate::cli::output;
 use crate::cli::pairs::{self, Inputs};
-use crate::cli::write::{Sent, sent};
 
 /// Stores a secret.
 #[derive(Args, Debug)]
@@ -53,12 +52,8 @@ impl Put {
             Engine::V2 => versioned(data, cas_options(self.cas)),
         };
         let result = client.send(&Request::put(&path, body));
-        match sent(result, &config, format!("Error writing data to {path}"))? {
-            Sent::Refused(outcome) => Ok(outcome),
-            Sent::Done(secret) => {
-                written(secret.as_ref(), &path, &config, self.field.field.as_deref())
-            }
-        }
+        let secret = result.map_err(Error::doing(format!("Error writing data to {path}")))?;
+        written(secret.as_ref(), &path, &config, self.field.field.as_deref())
     }
 }
 

@@ -11,10 +11,10 @@ use crate::cli::client::{Client, Request};
 use crate::cli::config::Config;
 use crate::cli::error::Error;
 use crate::cli::flags::CommonFlags;
+use crate::cli::json::Json;
 use crate::cli::outcome::Outcome;
 use crate::cli::output;
 use crate::cli::secret::{Secret, as_u64};
-use crate::cli::write::{Sent, sent};
 
 /// Makes an old version the newest.
 #[derive(Args, Debug)]
@@ -54,12 +54,9 @@ impl Rollback {
         let data = old.datum_map("data").cloned().unwrap_or_default();
         let body = versioned(data, cas_options(Some(newest)));
         let result = client.send(&Request::put(&path, body));
-        match sent(result, &config, format!("Error writing data to {path}"))? {
-            Sent::Refused(outcome) => Ok(outcome),
-            Sent::Done(Some(secret)) => output::secret(&secret, &config, None),
-            Sent::Done(None) => {
-                Ok(output::done(&config, &format!("Success! Data written to: {path}")))
-            }
+        match result.map_err(Error::doing(format!("Error writing data to {path}")))? {
+            Some(secret) => output::secret(&secret, &config, None),
+            None => Ok(output::done(&config, &format!("Success! Data written to: {path}"))),
         }
     }
 
@@ -80,9 +77,12 @@ impl Rollback {
         let doing = format!("Error doing pre-read at {path}");
         let secret = client.send_really(&request).map_err(Error::doing(doing))?;
         let secret = secret.ok_or_else(|| Error::no_value(path))?;
-        match secret.datum_map("data") {
-            Some(_) => Ok(secret),
-            None => Err(Error::Absent(format!("No data found at {path} in version {version}"))),
+        if secret.datum_map("data").is_some() {
+            return Ok(secret);
         }
+        let metadata = secret.datum_map("metadata");
+        let destroyed = metadata.and_then(|metadata| metadata.get("destroyed"));
+        let how = if destroyed == Some(&Json::Bool(true)) { "destroyed" } else { "deleted" };
+        Err(Error::Absent(format!("Cannot roll back to a version that has been {how}")))
     }
 }

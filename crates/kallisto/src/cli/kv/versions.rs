@@ -10,7 +10,6 @@ use crate::cli::flags::CommonFlags;
 use crate::cli::json::{Json, Map};
 use crate::cli::outcome::Outcome;
 use crate::cli::output;
-use crate::cli::write::{Sent, sent};
 
 /// Which versions of which secret.
 #[derive(Args, Debug)]
@@ -71,12 +70,9 @@ impl Versions {
         place.require_v2(|| Error::usage(format!("{title} not supported on KV Version 1")))?;
         let path = place.path(verb);
         let result = client.send(&Request::put(&path, version_list(&self.versions)));
-        match sent(result, &config, format!("Error writing data to {path}"))? {
-            Sent::Refused(outcome) => Ok(outcome),
-            Sent::Done(Some(secret)) => output::secret(&secret, &config, None),
-            Sent::Done(None) => {
-                Ok(output::done(&config, &format!("Success! Data written to: {path}")))
-            }
+        match result.map_err(Error::doing(format!("Error writing data to {path}")))? {
+            Some(secret) => output::secret(&secret, &config, None),
+            None => Ok(output::done(&config, &format!("Success! Data written to: {path}"))),
         }
     }
 }

@@ -14,6 +14,9 @@ use super::json::{Json, Map};
 use super::outcome::Outcome;
 use super::secret::Secret;
 
+/// Widest line of a warning, without its indentation.
+const WARNING_WIDTH: usize = 75;
+
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -168,9 +171,31 @@ pub(crate) fn warnings(secret: &Secret) -> String {
     if secret.warnings.is_empty() {
         return String::new();
     }
-    let lines: Vec<String> = secret.warnings.iter().map(|text| format!("  * {text}\n")).collect();
+    let lines: Vec<String> =
+        secret.warnings.iter().map(|text| wrapped(&format!("* {text}"))).collect();
     let heading = "WARNING! The following warnings were returned from Kallisto:";
     format!("{heading}\n\n{}\n", lines.join("\n"))
+}
+
+/// Text at most [`WARNING_WIDTH`] wide, each line indented by two; line breaks in it are kept.
+fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    for paragraph in text.split('\n') {
+        let mut line = String::new();
+        for word in paragraph.split(' ') {
+            let fits = line.chars().count() + 1 + word.chars().count() <= WARNING_WIDTH;
+            if !line.is_empty() && !fits {
+                out.push_str(&format!("  {line}\n"));
+                line.clear();
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        out.push_str(&format!("  {line}\n"));
+    }
+    out
 }
 
 /// The keys of a list.

@@ -38,11 +38,13 @@ fn cell(text: &str) -> &str {
     if trimmed.is_empty() { EMPTY } else { trimmed }
 }
 
-/// One column of keys.
+/// One column of keys, sorted.
 pub(crate) fn list(keys: &[Json]) -> String {
+    let mut keys: Vec<String> = keys.iter().map(show).collect();
+    keys.sort_unstable();
     let mut out = String::from("Keys\n----\n");
-    for key in keys {
-        let _ = writeln!(out, "{}", cell(&show(key)));
+    for key in &keys {
+        let _ = writeln!(out, "{}", cell(key));
     }
     out
 }

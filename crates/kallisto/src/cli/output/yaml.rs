@@ -179,20 +179,42 @@ fn is_word(text: &str) -> bool {
     WORDS.contains(&text.to_ascii_lowercase().as_str())
 }
 
-/// Anything a reader might take for a number, a date or a time of day.
+/// Anything a reader of YAML 1.1 or 1.2 might take for a number, a date or a time of day.
 fn looks_like_number(text: &str) -> bool {
     let body = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let first = body.strip_prefix('.').unwrap_or(body).chars().next();
-    let numeric =
-        |c: char| c.is_ascii_hexdigit() || matches!(c, '.' | '_' | '+' | '-' | ':' | 'x' | 'o');
-    let is_date = || {
-        body.len() >= 10
-            && body.as_bytes()[4] == b'-'
-            && body.starts_with(|c: char| c.is_ascii_digit())
-    };
-    let infinite = matches!(body.to_ascii_lowercase().as_str(), ".inf" | ".nan");
-    let begins = first.is_some_and(|c| c.is_ascii_digit());
-    infinite || (begins && (body.chars().all(numeric) || is_date()))
+    let lower = body.to_ascii_lowercase();
+    let based = [("0x", 16), ("0o", 8), ("0b", 2)].iter().any(|(prefix, radix)| {
+        let digits = lower.strip_prefix(prefix);
+        digits.is_some_and(|digits| digits.chars().all(|c| c.is_digit(*radix) || c == '_'))
+    });
+    let infinite = matches!(lower.as_str(), ".inf" | ".nan");
+    based || infinite || is_decimal(&lower) || is_sexagesimal(&lower) || is_date(text)
+}
+
+/// `12`, `1_000`, `1.5`, `.5`, `1.`, `1e+5`: digits with at most one point and one exponent.
+fn is_decimal(text: &str) -> bool {
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
+    let exponent = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = |part: &str| part.chars().all(|c| c.is_ascii_digit() || c == '_');
+    let some_digit = mantissa.contains(|c: char| c.is_ascii_digit());
+    some_digit && digits(whole) && digits(fraction) && digits(exponent) && !exponent.is_empty()
+}
+
+/// `12:30:45`: numbers to the base of sixty, in YAML 1.1.
+fn is_sexagesimal(text: &str) -> bool {
+    text.contains(':')
+        && text.split(':').all(|part| {
+            !part.is_empty() && part.chars().all(|c| c.is_ascii_digit() || c == '.' || c == '_')
+        })
+}
+
+/// `2020-01-01`, alone or before a time.
+fn is_date(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let shape = bytes.len() >= 10 && bytes[4] == b'-' && bytes[7] == b'-';
+    let digits = |range: std::ops::Range<usize>| bytes[range].iter().all(u8::is_ascii_digit);
+    shape && digits(0..4) && digits(5..7) && digits(8..10)
 }
 
 /// Whether YAML's own signs stand where they would mean something.
@@ -333,9 +355,23 @@ mod tests {
         for text in single {
             assert_eq!(scalar(text), format!("'{text}'"));
         }
-        for text in
-            ["http://x/y", "a\\b", "q\"x", "it's", "a,b", "\u{e9}", "=x", "a]", "12ab3z", "s.abc"]
-        {
+        for text in [
+            "http://x/y",
+            "a\\b",
+            "q\"x",
+            "it's",
+            "a,b",
+            "\u{e9}",
+            "=x",
+            "a]",
+            "12ab3z",
+            "s.abc",
+            "2.7.2",
+            "753d3456-e853-d7a9-6031-6bce0f7fb078",
+            "1e",
+            "0xyz",
+            "2020-1-1",
+        ] {
             assert_eq!(scalar(text), text);
         }
         assert_eq!(scalar("tab\tx"), "\"tab\\tx\"");

@@ -10,7 +10,6 @@ use crate::cli::error::Error;
 use crate::cli::flags::CommonFlags;
 use crate::cli::outcome::Outcome;
 use crate::cli::output;
-use crate::cli::write::{Sent, sent};
 
 /// Deletes a secret with all its versions.
 #[derive(Args, Debug)]
@@ -32,12 +31,11 @@ impl Delete {
         let client = Client::new(&config)?;
         let path = metadata_path(&client, &self.mount, &self.path)?;
         let request = Request::new(Method::Delete, &path);
-        match sent(client.send(&request), &config, format!("Error deleting {path}"))? {
-            Sent::Refused(outcome) => Ok(outcome),
-            Sent::Done(Some(secret)) if secret.says_something() || secret.wrap_info.is_some() => {
+        match client.send(&request).map_err(Error::doing(format!("Error deleting {path}")))? {
+            Some(secret) if secret.says_something() || secret.wrap_info.is_some() => {
                 output::secret(&secret, &config, None)
             }
-            Sent::Done(_) => {
+            _ => {
                 let sentence = format!("Success! Data deleted (if it existed) at: {path}");
                 Ok(output::done(&config, &sentence))
             }

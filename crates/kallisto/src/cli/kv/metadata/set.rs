@@ -15,7 +15,6 @@ use crate::cli::flags::CommonFlags;
 use crate::cli::json::{Json, Map};
 use crate::cli::outcome::Outcome;
 use crate::cli::output;
-use crate::cli::write::{Sent, sent};
 
 /// What both take.
 #[derive(Args, Debug)]
@@ -122,12 +121,12 @@ impl Settings {
         let client = Client::new(&config)?;
         let path = metadata_path(&client, &self.mount, &self.path)?;
         let request = Request::new(method, &path).with_body(&Json::Object(body));
-        match sent(client.send(&request), &config, format!("Error writing data to {path}"))? {
-            Sent::Refused(outcome) => Ok(outcome),
-            Sent::Done(Some(secret)) => output::secret(&secret, &config, None),
-            Sent::Done(None) => {
-                Ok(output::done(&config, &format!("Success! Data written to: {path}")))
-            }
+        match client
+            .send(&request)
+            .map_err(Error::doing(format!("Error writing data to {path}")))?
+        {
+            Some(secret) => output::secret(&secret, &config, None),
+            None => Ok(output::done(&config, &format!("Success! Data written to: {path}"))),
         }
     }
 }

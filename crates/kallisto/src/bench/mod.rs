@@ -1,0 +1,59 @@
+//! `kallisto bench`: the classic workload, in process.
+//!
+//! N puts over ten paths, then N gets of the same keys, through the door of the core with token,
+//! decision, index and hot table on, and no socket in between: what is measured is our own part of
+//! a request. Latencies go into HDR histograms; the order of keys is drawn from a seed, so that a
+//! run can be repeated.
+
+mod report;
+mod workload;
+
+use std::io::IsTerminal;
+
+use clap::Args;
+
+use crate::cli::error::Error;
+use crate::cli::outcome::Outcome;
+
+/// Most operations of one kind in a run; keeps the data set in memory.
+const COUNT_MAX: u64 = 20_000_000;
+/// Largest value of a secret in a run, in bytes.
+const VALUE_BYTES_MAX: usize = 64 << 10;
+
+/// Measure puts and gets in this process
+///
+/// Writes COUNT secrets at secret/bench/p0/k0, secret/bench/p1/k0 and so on over ten paths, then
+/// reads each once, in an order drawn from the seed. One thread; nothing leaves the process.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  kallisto bench\n  kallisto bench -n 1000000 -json\n\n\
+    Exit codes: 0 every key was read back, 1 a mistake in the call, 2 keys were lost")]
+pub(crate) struct BenchArgs {
+    /// Puts, and gets after them
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 10_000,
+          value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX))]
+    count: u64,
+    /// Bytes of each secret's value
+    #[arg(long, value_name = "BYTES", default_value_t = 128)]
+    value_bytes: usize,
+    /// Seed of the order of the gets
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl BenchArgs {
+    /// Runs the workload and prints its figures.
+    pub(crate) fn run(self) -> Result<Outcome, Error> {
+        if self.value_bytes > VALUE_BYTES_MAX {
+            return Err(Error::usage(format!("-value-bytes must be at most {VALUE_BYTES_MAX}")));
+        }
+        let watched = std::io::stderr().is_terminal() && !self.json;
+        let figures = workload::run(self.count, self.value_bytes, self.seed, watched)
+            .map_err(|error| Error::usage(format!("the workload failed: {error}")))?;
+        let lost = figures.hits < figures.count;
+        let text = if self.json { report::json(&figures) } else { report::table(&figures) };
+        Ok(Outcome::print(text).with_code(if lost { 2 } else { 0 }))
+    }
+}

@@ -1,0 +1,163 @@
+//! The workload itself: a core over memory, puts, gets, and what they took.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use indicatif::{ProgressBar, ProgressStyle};
+use kallisto_core::{
+    BodyKind, Core, DevRoot, Error, Operation, Path, Request, Response, ServerInfo, View,
+};
+use kallisto_listener::{Clock, SystemClock};
+use kallisto_store::{Fold, MemoryStore};
+use secrecy::SecretString;
+
+use crate::wait::ready;
+
+const PATHS: u64 = 10;
+/// Operations between two updates of the progress bar.
+const PROGRESS_STEP: u64 = 1 << 14;
+/// Longest latency told apart, in nanoseconds: ten seconds.
+const LATENCY_MAX_NS: u64 = 10_000_000_000;
+
+/// What one kind of operation took.
+pub(super) struct Phase {
+    pub(super) elapsed: Duration,
+    pub(super) latency_ns: Histogram<u64>,
+}
+
+/// The outcome of a run.
+pub(super) struct Figures {
+    pub(super) count: u64,
+    pub(super) value_bytes: usize,
+    pub(super) seed: u64,
+    pub(super) writes: Phase,
+    pub(super) reads: Phase,
+    /// Gets that returned the value that was put.
+    pub(super) hits: u64,
+    pub(super) load_factor: f64,
+}
+
+/// Runs `count` puts, then `count` gets; `watched` draws a progress bar on stderr.
+pub(super) fn run(
+    count: u64,
+    value_bytes: usize,
+    seed: u64,
+    watched: bool,
+) -> Result<Figures, Error> {
+    let (core, token) = open()?;
+    let mut order = fastrand::Rng::with_seed(seed);
+    let body = format!("{{\"data\":{{\"value\":\"{}\"}}}}", "v".repeat(value_bytes));
+    let expected = format!("{{\"data\":{{\"value\":\"{}\"}}", "v".repeat(value_bytes));
+
+    let bar = progress(count, "put", watched);
+    let writes = measure(count, &bar, |at| {
+        let path = path_of(at);
+        let request = request(Operation::Update, &path, &token, body.as_bytes())?;
+        ready(core.handle(&request)).map(|_| ())
+    })?;
+    let bar = progress(count, "get", watched);
+    let mut hits = 0;
+    let reads = measure(count, &bar, |_| {
+        let path = path_of(order.u64(..count));
+        let request = request(Operation::Read, &path, &token, b"")?;
+        if let Response::Logical(found) = ready(core.handle(&request))? {
+            hits += u64::from(found.data.starts_with(expected.as_bytes()));
+        }
+        Ok(())
+    })?;
+    let load_factor = core.view().hot_stats().1;
+    Ok(Figures { count, value_bytes, seed, writes, reads, hits, load_factor })
+}
+
+fn open() -> Result<(Core, SecretString), Error> {
+    let view = Arc::new(View::new()?);
+    let store = MemoryStore::new(Arc::clone(&view) as Arc<dyn Fold>);
+    let info = ServerInfo {
+        version: crate::VAULT_API_VERSION.to_owned(),
+        build_date: String::new(),
+        storage_type: "inmem".to_owned(),
+        api_addr: String::new(),
+    };
+    let core = Core::new(view, Box::new(store), info);
+    let token = ready(core.initialize_dev(DevRoot::Random, SystemClock.now()))?;
+    Ok((core, token))
+}
+
+fn path_of(at: u64) -> String {
+    format!("secret/data/bench/p{}/k{}", at % PATHS, at / PATHS)
+}
+
+fn request<'a>(
+    operation: Operation,
+    path: &'a str,
+    token: &SecretString,
+    body: &'a [u8],
+) -> Result<Request<'a>, Error> {
+    Ok(Request {
+        operation,
+        path: Path::decode(path).map_err(|error| Error::invalid(error.to_string()))?,
+        namespace: "",
+        token: Some(token.clone()),
+        query: Vec::new(),
+        body,
+        body_kind: BodyKind::Json,
+        wrap_ttl_secs: 0,
+        now: SystemClock.now(),
+    })
+}
+
+fn measure(
+    count: u64,
+    bar: &ProgressBar,
+    mut operation: impl FnMut(u64) -> Result<(), Error>,
+) -> Result<Phase, Error> {
+    let mut latency_ns =
+        Histogram::new_with_max(LATENCY_MAX_NS, 3).map_err(|e| Error::internal(&e))?;
+    let begin = clock();
+    let mut before = begin;
+    for at in 0..count {
+        operation(at)?;
+        let after = clock();
+        let took = u64::try_from((after - before).as_nanos()).unwrap_or(LATENCY_MAX_NS);
+        latency_ns.saturating_record(took);
+        before = after;
+        if at % PROGRESS_STEP == 0 {
+            bar.set_position(at);
+        }
+    }
+    let elapsed = before - begin;
+    bar.finish_and_clear();
+    Ok(Phase { elapsed, latency_ns })
+}
+
+#[expect(clippy::disallowed_methods, reason = "measuring time is what this command does")]
+fn clock() -> Instant {
+    Instant::now()
+}
+
+fn progress(count: u64, what: &'static str, watched: bool) -> ProgressBar {
+    if !watched {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{msg} [{wide_bar}] {pos}/{len} {per_sec} {eta}");
+    let bar = ProgressBar::new(count).with_message(what);
+    match style {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_that_was_put_is_read_back() {
+        let figures = run(2_000, 32, 7, false).unwrap();
+        assert_eq!(figures.hits, 2_000);
+        assert_eq!(figures.writes.latency_ns.len(), 2_000);
+        assert_eq!(figures.reads.latency_ns.len(), 2_000);
+        assert!(figures.load_factor > 0.0 && figures.load_factor <= 1.0);
+    }
+}
