@@ -84,7 +84,6 @@ impl Patch {
     }
 
     /// Sends the change by the method asked for; also returns what to tell the user about it.
-    #[expect(clippy::type_complexity, reason = "a result of the client and a sentence")]
     fn change(
         &self,
         client: &Client<'_>,

@@ -32,8 +32,8 @@ pub(crate) fn block(document: &Document<'_>) -> String {
 enum Node<'a> {
     Scalar(Cow<'a, str>),
     Block(&'a str),
-    List(Vec<Node<'a>>),
-    Map(Vec<(&'a str, Node<'a>)>),
+    List(Vec<Self>),
+    Map(Vec<(&'a str, Self)>),
 }
 
 /// Where a node begins.

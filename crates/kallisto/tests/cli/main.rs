@@ -1,0 +1,12 @@
+//! The command line as a user meets it: the real program, run against a server of the test's own.
+//!
+//! - [`transcripts`] holds it to the reference, byte for byte;
+//! - [`client`] tests what happens on the way: redirects, retries, tokens, hints;
+//! - [`support`] runs it and plays the server.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::disallowed_methods, reason = "a test may touch disk")]
+
+mod client;
+mod support;
+mod transcripts;
