@@ -110,6 +110,7 @@ impl<H> Array<H> {
         for bucket in [self.bucket(spot.first), self.bucket(second)] {
             for (cell, word) in bucket.tagged(spot.tag) {
                 let Some(head) = word.entry() else { continue };
+                prefetch::entry(head.as_ptr());
                 // SAFETY: just read from a slot, so live for as long as the caller says.
                 let entry = unsafe { Entry::new(head) };
                 if entry.key() == key {

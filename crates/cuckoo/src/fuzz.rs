@@ -82,7 +82,7 @@ fn compare(table: &Table<u64>, model: &Model) {
 mod tests {
     #[test]
     fn seeded_smoke() {
-        let (runs, operations) = if cfg!(miri) { (2, 300) } else { (200, 4000) };
+        let (runs, operations) = if cfg!(miri) { (2, 60) } else { (200, 4000) };
         for seed in 0..runs {
             let mut random = fastrand::Rng::with_seed(seed);
             // Clearing is rare in half of the runs, so that tables grow.

@@ -158,5 +158,8 @@ impl<H> Writer<H> {
         // A reader with the arrays from before may miss entries from now on.
         shared.step_moves();
         self.limbo.retire(Retired::Arrays(before), 0);
+        // An array is large and a table that only gains entries retires nothing else: no waiting
+        // for a batch to fill.
+        self.limbo.close();
     }
 }

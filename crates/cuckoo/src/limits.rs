@@ -34,10 +34,13 @@ pub(crate) const MIGRATE_BUCKETS: usize = 4;
 pub(crate) const REBUILD_TRIES_MAX: usize = 4;
 
 /// Retired things gathered before the writer asks which of them are free.
-#[cfg(not(loom))]
-pub(crate) const RETIRE_BATCH: usize = 64;
-#[cfg(loom)]
-pub(crate) const RETIRE_BATCH: usize = 1;
+pub(crate) const RETIRE_BATCH: usize = if cfg!(loom) {
+    1
+} else if cfg!(miri) {
+    8
+} else {
+    64
+};
 
 /// Bytes of retired entries gathered before the writer asks which of them are free.
 pub(crate) const RETIRE_BYTES: usize = 1 << 20;

@@ -229,7 +229,13 @@ thread_local! {
 /// A pin: entries borrowed under it stay valid until it is dropped.
 ///
 /// Cheap to make and free to hold for one batch of reads; while it is held nothing that any table
-/// retires is freed, so do not keep one for long. It belongs to its thread.
+/// retires is freed, so do not keep one for long. It belongs to its thread:
+///
+/// ```compile_fail,E0277
+/// let table = kallisto_cuckoo::Table::<u64>::with_capacity(0).unwrap();
+/// let guard = table.pin();
+/// std::thread::spawn(move || drop(guard));
+/// ```
 pub struct Guard {
     slot: &'static Slot,
     _not_send: PhantomData<*const ()>,

@@ -34,6 +34,35 @@ use crate::{Error, limits, prefetch};
 /// Readers never wait and never miss a key that is present throughout their lookup. Writers are
 /// serialised. A header's destructor runs in some later write, or when the table goes, once no
 /// reader can hold the entry; it must not write to the same table.
+///
+/// ```
+/// use kallisto_cuckoo::{Inserted, Table};
+///
+/// let table = Table::with_capacity(1000)?;
+/// assert_eq!(table.insert(b"secret/app", 7_u64, b"ciphertext")?, Inserted::Inserted);
+/// let guard = table.pin();
+/// let entry = table.get(b"secret/app", &guard).expect("present");
+/// table.remove(b"secret/app");
+/// assert_eq!((*entry.header(), entry.value()), (7, &b"ciphertext"[..]));
+/// # Ok::<(), kallisto_cuckoo::Error>(())
+/// ```
+///
+/// An entry cannot outlive its guard:
+///
+/// ```compile_fail,E0597
+/// let table = kallisto_cuckoo::Table::<u64>::with_capacity(0).unwrap();
+/// let entry = {
+///     let guard = table.pin();
+///     table.get(b"secret/app", &guard)
+/// };
+/// drop(entry);
+/// ```
+///
+/// and a header must be fit for other threads, since any of them may read or drop it:
+///
+/// ```compile_fail,E0277
+/// let _ = kallisto_cuckoo::Table::<std::rc::Rc<u8>>::with_capacity(0);
+/// ```
 pub struct Table<H: Send + Sync + 'static> {
     inner: ManuallyDrop<Box<Inner<H>>>,
 }
@@ -111,8 +140,7 @@ impl<H: Send + Sync + 'static> Table<H> {
         found.clear();
         found.reserve(keys.len());
         for batch in keys.chunks(limits::LOOKUP_BATCH) {
-            self.inner.shared.prefetch(batch, guard);
-            found.extend(batch.iter().map(|key| self.get(key, guard)));
+            self.inner.shared.get_batch(batch, found, guard);
         }
     }
 
@@ -194,7 +222,9 @@ impl<H: Send + Sync + 'static> Table<H> {
     /// maintenance thread: with further writes it would come about by itself.
     pub fn finish_growth(&self) -> Result<(), Error> {
         let (shared, mut writer) = self.write();
-        writer.finish_growth(shared)
+        writer.finish_growth(shared)?;
+        writer.free_retired();
+        Ok(())
     }
 
     /// Entries in the table.
@@ -275,18 +305,31 @@ impl<H> Shared<H> {
         }
     }
 
-    /// Asks for the buckets of all keys, then for the entries they most likely lead to.
-    fn prefetch(&self, keys: &[&[u8]], guard: &Guard) {
+    /// Asks for the buckets of all keys, then for the entries they most likely lead to, and only
+    /// then looks.
+    fn get_batch<'g>(
+        &self,
+        keys: &[&[u8]],
+        found: &mut Vec<Option<Entry<'g, H>>>,
+        guard: &'g Guard,
+    ) {
         let array = &self.arrays(guard).current;
         let mut spots = [array::Spot { first: 0, tag: 1 }; limits::LOOKUP_BATCH];
+        let spots = &mut spots[..keys.len()];
         for (spot, key) in spots.iter_mut().zip(keys) {
             *spot = array.spot(key);
             array.prefetch(*spot);
         }
-        for spot in &spots[..keys.len()] {
+        for spot in spots.iter() {
             if let Some(entry) = array.guess(*spot) {
-                prefetch::two_lines(entry.as_ptr());
+                prefetch::entry(entry.as_ptr());
             }
+        }
+        for (spot, key) in spots.iter().zip(keys) {
+            // SAFETY: the guard keeps what slots point to alive.
+            let hit = unsafe { array.find(*spot, key) }.map(|(_, _, entry)| entry);
+            // A hit in the current array is right at any time; all else is for `get` to judge.
+            found.push(hit.or_else(|| self.get(key, guard)));
         }
     }
 

@@ -47,7 +47,7 @@ fn colliding(count: usize, buckets: usize) -> Vec<[u8; 8]> {
 
 #[test]
 fn lesson_56_8_000_keys_that_all_collide_under_a_known_key_go_in() {
-    let (count, buckets) = if cfg!(miri) { (60, 8) } else { (8_000, 64) };
+    let (count, buckets) = if cfg!(miri) { (40, 4) } else { (8_000, 64) };
     let keys = colliding(count, buckets);
     let table = Table::with_draw(buckets * 8 * 9 / 10, known_first).unwrap();
     assert_eq!(table.capacity(), buckets * 8);
@@ -76,9 +76,11 @@ fn lesson_56_a_flood_of_a_sparse_table_redraws_the_key_and_takes_no_memory() {
     assert_eq!(table.capacity(), buckets * 8);
 }
 
+/// Not under Miri: minutes of rebuilding there, and no unsafe step the others do not take.
+#[cfg(not(miri))]
 #[test]
 fn lesson_56_when_every_key_drawn_is_known_inserts_are_refused_and_memory_stays() {
-    let buckets = if cfg!(miri) { 8 } else { 64 };
+    let buckets = 64;
     let keys = colliding(40, buckets);
     let table = Table::with_draw(buckets * 8 * 9 / 10, known_always).unwrap();
     let (taken, refused): (Vec<_>, Vec<_>) =
@@ -95,8 +97,8 @@ fn lesson_56_when_every_key_drawn_is_known_inserts_are_refused_and_memory_stays(
 
 #[test]
 fn without_randomness_a_table_refuses_to_grow_and_keeps_what_it_has() {
-    let keys = colliding(17, 8);
-    let table = Table::with_draw(57, never_again).unwrap();
+    let keys = colliding(17, 4);
+    let table = Table::with_draw(29, never_again).unwrap();
     for key in &keys[..16] {
         assert_eq!(table.insert(key, (), b""), Ok(Inserted::Inserted));
     }

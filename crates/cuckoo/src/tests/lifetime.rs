@@ -7,6 +7,9 @@ use std::thread;
 
 use crate::{Entry, Error, Guard, Table};
 
+/// Upserts that fill several batches of retired entries.
+const UPSERTS: u32 = 4 * crate::limits::RETIRE_BATCH as u32;
+
 /// Counts the live ones.
 struct Counted(Arc<AtomicUsize>);
 
@@ -29,7 +32,7 @@ fn live() -> Arc<AtomicUsize> {
 
 /// Drops pins of other tests' threads take time to go: tries until what must be free is free.
 fn eventually(mut holds: impl FnMut() -> bool) -> bool {
-    (0..1_000_000).any(|_| {
+    (0..if cfg!(miri) { 1_000 } else { 1_000_000 }).any(|_| {
         thread::yield_now();
         holds()
     })
@@ -48,7 +51,7 @@ fn entries_outlive_removal_replacement_and_the_table() {
     let all = table.iter(&guard);
     assert!(table.remove(b"removed"));
     table.upsert(b"replaced", Counted::new(&live), b"new").unwrap();
-    for number in 0_u32..500 {
+    for number in 0..UPSERTS {
         table.upsert(&number.to_be_bytes(), Counted::new(&live), b"x").unwrap();
         table.upsert(&number.to_be_bytes(), Counted::new(&live), b"y").unwrap();
     }
@@ -56,7 +59,11 @@ fn entries_outlive_removal_replacement_and_the_table() {
     let values: Vec<_> = entries.iter().map(Entry::value).collect();
     assert_eq!(values, [&b"one"[..], b"two", b"three"]);
     assert_eq!(all.count(), 3);
-    assert_eq!(live.load(Ordering::Relaxed), 4 + 1000, "nothing is dropped under a guard");
+    assert_eq!(
+        live.load(Ordering::Relaxed),
+        4 + 2 * UPSERTS as usize,
+        "nothing is dropped under a guard"
+    );
     drop(guard);
     assert!(eventually(|| {
         drop(Table::<()>::with_capacity(0).unwrap().pin());
@@ -69,7 +76,7 @@ fn without_readers_memory_comes_back_while_the_table_works() {
     let live = live();
     let table = Table::with_capacity(0).unwrap();
     assert!(eventually(|| {
-        for number in 0_u32..200 {
+        for number in 0..UPSERTS {
             table.upsert(&(number % 7).to_be_bytes(), Counted::new(&live), &[1; 300]).unwrap();
         }
         live.load(Ordering::Relaxed) < 7 + 2 * crate::limits::RETIRE_BATCH
@@ -106,7 +113,7 @@ fn a_guard_of_one_table_serves_another() {
     two.insert(b"key", 1_u64, b"value").unwrap();
     let entry = two.get(b"key", &guard).unwrap();
     two.upsert(b"key", 2, b"other").unwrap();
-    for number in 0_u32..300 {
+    for number in 0..UPSERTS {
         two.upsert(b"key", u64::from(number), b"again").unwrap();
     }
     drop(two);

@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::Table;
 
-const READERS: usize = 3;
+const READERS: usize = if cfg!(miri) { 1 } else { 3 };
 
 fn key(kind: &str, number: u64) -> Vec<u8> {
     format!("{kind}/{number:010}").into_bytes()
@@ -33,7 +33,7 @@ impl Drop for Done<'_> {
 /// all the time; the table grows on the way.
 #[test]
 fn a_present_key_is_never_missed() {
-    let (kept, writes) = if cfg!(miri) { (20, 120) } else { (4_000, 300_000) };
+    let (kept, writes) = if cfg!(miri) { (12, 30) } else { (4_000, 300_000) };
     let table = Table::with_capacity(kept as usize).unwrap();
     for number in 0..kept {
         table.insert(&key("kept", number), 0, &value(&key("kept", number), 0)).unwrap();
@@ -86,7 +86,7 @@ fn write_around_the_kept(table: &Table<u64>, kept: u64, writes: u64) {
 /// removal; versions of one key never go back.
 #[test]
 fn a_removed_key_is_never_returned_and_versions_never_go_back() {
-    let count = if cfg!(miri) { 60 } else { 60_000 };
+    let count = if cfg!(miri) { 15 } else { 60_000 };
     let table = Table::with_capacity(0).unwrap();
     for number in 0..count {
         table.insert(&key("gone", number), 0, b"v").unwrap();
@@ -128,7 +128,7 @@ fn a_removed_key_is_never_returned_and_versions_never_go_back() {
 /// Writers exclude each other; none of their keys is lost.
 #[test]
 fn writers_from_many_threads_lose_nothing() {
-    let count = if cfg!(miri) { 40 } else { 20_000 };
+    let count = if cfg!(miri) { 8 } else { 20_000 };
     let table = Table::with_capacity(0).unwrap();
     thread::scope(|scope| {
         for writer in ["a", "b", "c"] {
