@@ -147,9 +147,14 @@ fn rows(state: &Map) -> Vec<(String, String)> {
         row("Seal Migration in Progress", "true".to_owned());
     }
     row("Version", text("version"));
+    // Servers name one date or the other; one that names both means the same by them.
+    let date = if text("build_date").is_empty() {
+        ("commit_date", "Commit Date")
+    } else {
+        ("build_date", "Build Date")
+    };
     for (name, title) in [
-        ("build_date", "Build Date"),
-        ("commit_date", "Commit Date"),
+        date,
         ("storage_type", "Storage Type"),
         ("cluster_name", "Cluster Name"),
         ("cluster_id", "Cluster ID"),

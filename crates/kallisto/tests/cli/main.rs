@@ -2,6 +2,7 @@
 //!
 //! - [`transcripts`] holds it to the reference, byte for byte;
 //! - [`client`] tests what happens on the way: redirects, retries, tokens, hints;
+//! - [`walk`] takes a secret through its life on our own server;
 //! - [`support`] runs it and plays the server.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -10,3 +11,4 @@
 mod client;
 mod support;
 mod transcripts;
+mod walk;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -175,5 +175,39 @@ pub(crate) fn kallisto(
         stderr: rest.concat(),
         hints: hints.concat(),
         code: output.status.code().unwrap(),
+    }
+}
+
+/// A `kallisto server -dev` of the test's own; it ends with the value.
+pub(crate) struct DevServer {
+    /// `http://127.0.0.1:<port>`
+    pub(crate) address: String,
+    process: Child,
+}
+
+impl DevServer {
+    /// Starts one whose root token is `root`.
+    pub(crate) fn start(home: &Path) -> Self {
+        // The port was free a moment ago; another process taking it fails the test loudly.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let listen = format!("-dev-listen-address=127.0.0.1:{port}");
+        let process = Command::new(env!("CARGO_BIN_EXE_kallisto"))
+            .args(["server", "-dev", "-dev-root-token-id=root", "-dev-no-store-token", &listen])
+            .env_clear()
+            .env("HOME", home)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { address: format!("http://127.0.0.1:{port}"), process }
+    }
+}
+
+impl Drop for DevServer {
+    fn drop(&mut self) {
+        // It may have ended by itself; then the test has failed already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }

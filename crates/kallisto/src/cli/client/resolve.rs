@@ -68,3 +68,39 @@ impl Resolver for FixedHost {
         self.inner.resolve(if ours { &self.address } else { uri }, config, timeout)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::config::{Audience, Environment};
+    use crate::cli::flags::{CommonFlags, ConnectionFlags};
+
+    fn config(address: &str, name: Option<&str>) -> Config {
+        let connection = ConnectionFlags {
+            address: Some(address.to_owned()),
+            tls_server_name: name.map(str::to_owned),
+            ..ConnectionFlags::default()
+        };
+        let flags = CommonFlags { connection, ..CommonFlags::default() };
+        Config::resolve(&flags, &Environment::of(|_| None), Audience::Program).unwrap()
+    }
+
+    #[test]
+    fn the_name_replaces_the_host_and_nothing_else() {
+        let named = config("https://10.0.0.1:8200", Some("vault.corp"));
+        let url = "https://10.0.0.1:8200/v1/kv/a?x=10.0.0.1:8200";
+        assert_eq!(wire_url(url, &named), "https://vault.corp:8200/v1/kv/a?x=10.0.0.1:8200");
+        assert_eq!(host_header(url, &named).as_deref(), Some("10.0.0.1:8200"));
+    }
+
+    #[test]
+    fn other_servers_and_plain_settings_are_left_alone() {
+        let named = config("https://10.0.0.1:8200", Some("vault.corp"));
+        let elsewhere = "https://10.0.0.2:8200/v1/kv/a";
+        assert_eq!(wire_url(elsewhere, &named), elsewhere);
+        assert_eq!(host_header(elsewhere, &named), None);
+        let plain = config("https://10.0.0.1:8200", None);
+        let url = "https://10.0.0.1:8200/v1/kv/a";
+        assert_eq!((wire_url(url, &plain).as_str(), host_header(url, &plain)), (url, None));
+    }
+}
