@@ -101,32 +101,43 @@ const fn hex(digit: u8) -> Option<u8> {
     }
 }
 
+/// One pass over the bytes: a path is short, and every request has one.
 fn check(path: &str) -> Result<(), PathError> {
     if path.len() > PATH_BYTES_MAX {
         return Err(PathError::TooLong);
     }
-    for (at, character) in path.char_indices() {
-        if character.is_control() {
-            return Err(PathError::Control(at));
-        }
-        if character == '\\' {
-            return Err(PathError::Backslash(at));
-        }
-    }
-    let body = path.strip_suffix('/').unwrap_or(path);
-    if body.is_empty() {
-        return if path.is_empty() { Ok(()) } else { Err(PathError::EmptySegment(0)) };
-    }
-    let mut at = 0;
-    for (count, segment) in body.split('/').enumerate() {
-        match segment {
-            _ if count >= SEGMENTS_MAX => return Err(PathError::TooDeep),
-            "" => return Err(PathError::EmptySegment(at)),
-            "." | ".." => return Err(PathError::DotSegment(at)),
-            _ => at += segment.len() + 1,
+    let bytes = path.as_bytes();
+    let mut start = 0;
+    let mut segments = 0;
+    for (at, &byte) in bytes.iter().enumerate() {
+        match byte {
+            b'/' => {
+                check_segment(&bytes[start..at], start)?;
+                start = at + 1;
+                segments += 1;
+            }
+            b'\\' => return Err(PathError::Backslash(at)),
+            0..=0x1f | 0x7f => return Err(PathError::Control(at)),
+            // The C1 controls, U+0080 to U+009F, are the bytes C2 80 to C2 9F.
+            0x80..=0x9f if at > 0 && bytes[at - 1] == 0xc2 => {
+                return Err(PathError::Control(at - 1));
+            }
+            _ => {}
         }
     }
-    Ok(())
+    if start < bytes.len() {
+        check_segment(&bytes[start..], start)?;
+        segments += 1;
+    }
+    if segments > SEGMENTS_MAX { Err(PathError::TooDeep) } else { Ok(()) }
+}
+
+fn check_segment(segment: &[u8], at: usize) -> Result<(), PathError> {
+    match segment {
+        b"" => Err(PathError::EmptySegment(at)),
+        b"." | b".." => Err(PathError::DotSegment(at)),
+        _ => Ok(()),
+    }
 }
 
 impl fmt::Display for PathError {
@@ -202,6 +213,16 @@ mod tests {
             assert_eq!(again, path);
             let body = path.as_str().strip_suffix('/').unwrap_or(path.as_str());
             assert!(body.split('/').all(|s| !s.is_empty() && s != "." && s != ".."), "{raw}");
+        }
+    }
+
+    /// The byte pass agrees with `char::is_control` on every character.
+    #[test]
+    fn controls_are_those_of_unicode() {
+        for character in '\0'..=char::MAX {
+            let path = format!("a{character}b");
+            let refused = check(&path) == Err(PathError::Control(1));
+            assert_eq!(refused, character.is_control(), "{character:?}");
         }
     }
 

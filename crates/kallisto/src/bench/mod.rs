@@ -17,6 +17,8 @@ use crate::cli::outcome::Outcome;
 
 /// Most operations of one kind in a run; keeps the data set in memory.
 const COUNT_MAX: u64 = 20_000_000;
+/// Most gets in a run; bounds its time.
+const GETS_MAX: u64 = 1_000_000_000;
 /// Largest value of a secret in a run, in bytes.
 const VALUE_BYTES_MAX: usize = 64 << 10;
 
@@ -28,10 +30,13 @@ const VALUE_BYTES_MAX: usize = 64 << 10;
 #[command(after_help = "Examples:\n  kallisto bench\n  kallisto bench -n 1000000 -json\n\n\
     Exit codes: 0 every key was read back, 1 a mistake in the call, 2 keys were lost")]
 pub(crate) struct BenchArgs {
-    /// Puts, and gets after them
+    /// Puts, and as many gets after them
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 10_000,
           value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX))]
     count: u64,
+    /// Gets, if not as many as puts
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=GETS_MAX))]
+    gets: Option<u64>,
     /// Bytes of each secret's value
     #[arg(long, value_name = "BYTES", default_value_t = 128)]
     value_bytes: usize,
@@ -50,9 +55,15 @@ impl BenchArgs {
             return Err(Error::usage(format!("-value-bytes must be at most {VALUE_BYTES_MAX}")));
         }
         let watched = std::io::stderr().is_terminal() && !self.json;
-        let figures = workload::run(self.count, self.value_bytes, self.seed, watched)
+        let plan = workload::Plan {
+            puts: self.count,
+            gets: self.gets.unwrap_or(self.count),
+            value_bytes: self.value_bytes,
+            seed: self.seed,
+        };
+        let figures = workload::run(plan, watched)
             .map_err(|error| Error::usage(format!("the workload failed: {error}")))?;
-        let lost = figures.hits < figures.count;
+        let lost = figures.hits < plan.gets;
         let text = if self.json { report::json(&figures) } else { report::table(&figures) };
         Ok(Outcome::print(text).with_code(if lost { 2 } else { 0 }))
     }

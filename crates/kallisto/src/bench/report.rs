@@ -5,20 +5,20 @@ use super::workload::{Figures, Phase};
 /// Percentiles shown, by name.
 const PERCENTILES: [(&str, f64); 3] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9)];
 
-fn rate(count: u64, phase: &Phase) -> f64 {
-    count as f64 / phase.elapsed.as_secs_f64()
+fn rate(phase: &Phase) -> f64 {
+    phase.count as f64 / phase.elapsed.as_secs_f64()
 }
 
 /// A table for a terminal.
 pub(super) fn table(figures: &Figures) -> String {
-    let count = figures.count;
+    let plan = figures.plan;
     let mut text = format!(
-        "{count} puts, {count} gets; values of {} bytes; seed {}; one thread, in process\n\n\
+        "{} puts, {} gets; values of {} bytes; seed {}; one thread, in process\n\n\
          {:<8}{:>14}{:>12}{:>12}{:>12}\n",
-        figures.value_bytes, figures.seed, "", "per second", "p50", "p99", "p99.9"
+        plan.puts, plan.gets, plan.value_bytes, plan.seed, "", "per second", "p50", "p99", "p99.9"
     );
     for (name, phase) in [("writes", &figures.writes), ("reads", &figures.reads)] {
-        text.push_str(&format!("{name:<8}{:>14.0}", rate(count, phase)));
+        text.push_str(&format!("{name:<8}{:>14.0}", rate(phase)));
         for (_, percentile) in PERCENTILES {
             let micros = phase.latency_ns.value_at_percentile(percentile) as f64 / 1000.0;
             text.push_str(&format!("{:>12}", format!("{micros:.2} us")));
@@ -26,8 +26,8 @@ pub(super) fn table(figures: &Figures) -> String {
         text.push('\n');
     }
     text.push_str(&format!(
-        "\nhits {}/{count}   load factor {:.3}\n",
-        figures.hits, figures.load_factor
+        "\nhits {}/{}   load factor {:.3}\n",
+        figures.hits, plan.gets, figures.load_factor
     ));
     text
 }
@@ -35,7 +35,7 @@ pub(super) fn table(figures: &Figures) -> String {
 /// One JSON object on a line. Latencies are in nanoseconds.
 pub(super) fn json(figures: &Figures) -> String {
     let phase = |phase: &Phase| {
-        let mut text = format!("{{\"per_second\":{:.0}", rate(figures.count, phase));
+        let mut text = format!("{{\"per_second\":{:.0}", rate(phase));
         for (name, percentile) in PERCENTILES {
             let nanos = phase.latency_ns.value_at_percentile(percentile);
             text.push_str(&format!(",\"{name}_ns\":{nanos}"));
@@ -44,11 +44,12 @@ pub(super) fn json(figures: &Figures) -> String {
         text
     };
     format!(
-        "{{\"count\":{},\"value_bytes\":{},\"seed\":{},\"writes\":{},\"reads\":{},\"hits\":{},\
+        "{{\"puts\":{},\"gets\":{},\"value_bytes\":{},\"seed\":{},\"writes\":{},\"reads\":{},\"hits\":{},\
          \"load_factor\":{:.4}}}\n",
-        figures.count,
-        figures.value_bytes,
-        figures.seed,
+        figures.plan.puts,
+        figures.plan.gets,
+        figures.plan.value_bytes,
+        figures.plan.seed,
         phase(&figures.writes),
         phase(&figures.reads),
         figures.hits,

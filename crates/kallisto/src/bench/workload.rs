@@ -20,17 +20,27 @@ const PROGRESS_STEP: u64 = 1 << 14;
 /// Longest latency told apart, in nanoseconds: ten seconds.
 const LATENCY_MAX_NS: u64 = 10_000_000_000;
 
+/// What a run does.
+#[derive(Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) puts: u64,
+    pub(super) gets: u64,
+    /// Bytes of each secret's value.
+    pub(super) value_bytes: usize,
+    /// Seed of the order of the gets.
+    pub(super) seed: u64,
+}
+
 /// What one kind of operation took.
 pub(super) struct Phase {
+    pub(super) count: u64,
     pub(super) elapsed: Duration,
     pub(super) latency_ns: Histogram<u64>,
 }
 
 /// The outcome of a run.
 pub(super) struct Figures {
-    pub(super) count: u64,
-    pub(super) value_bytes: usize,
-    pub(super) seed: u64,
+    pub(super) plan: Plan,
     pub(super) writes: Phase,
     pub(super) reads: Phase,
     /// Gets that returned the value that was put.
@@ -38,28 +48,24 @@ pub(super) struct Figures {
     pub(super) load_factor: f64,
 }
 
-/// Runs `count` puts, then `count` gets; `watched` draws a progress bar on stderr.
-pub(super) fn run(
-    count: u64,
-    value_bytes: usize,
-    seed: u64,
-    watched: bool,
-) -> Result<Figures, Error> {
+/// Runs the puts, then the gets; `watched` draws a progress bar on stderr.
+pub(super) fn run(plan: Plan, watched: bool) -> Result<Figures, Error> {
+    let Plan { puts, gets, value_bytes, seed } = plan;
     let (core, token) = open()?;
     let mut order = fastrand::Rng::with_seed(seed);
     let body = format!("{{\"data\":{{\"value\":\"{}\"}}}}", "v".repeat(value_bytes));
     let expected = format!("{{\"data\":{{\"value\":\"{}\"}}", "v".repeat(value_bytes));
 
-    let bar = progress(count, "put", watched);
-    let writes = measure(count, &bar, |at| {
+    let bar = progress(puts, "put", watched);
+    let writes = measure(puts, &bar, |at| {
         let path = path_of(at);
         let request = request(Operation::Update, &path, &token, body.as_bytes())?;
         ready(core.handle(&request)).map(|_| ())
     })?;
-    let bar = progress(count, "get", watched);
+    let bar = progress(gets, "get", watched);
     let mut hits = 0;
-    let reads = measure(count, &bar, |_| {
-        let path = path_of(order.u64(..count));
+    let reads = measure(gets, &bar, |_| {
+        let path = path_of(order.u64(..puts));
         let request = request(Operation::Read, &path, &token, b"")?;
         if let Response::Logical(found) = ready(core.handle(&request))? {
             hits += u64::from(found.data.starts_with(expected.as_bytes()));
@@ -67,7 +73,7 @@ pub(super) fn run(
         Ok(())
     })?;
     let load_factor = core.view().hot_stats().1;
-    Ok(Figures { count, value_bytes, seed, writes, reads, hits, load_factor })
+    Ok(Figures { plan, writes, reads, hits, load_factor })
 }
 
 fn open() -> Result<(Core, SecretString), Error> {
@@ -128,7 +134,7 @@ fn measure(
     }
     let elapsed = before - begin;
     bar.finish_and_clear();
-    Ok(Phase { elapsed, latency_ns })
+    Ok(Phase { count, elapsed, latency_ns })
 }
 
 #[expect(clippy::disallowed_methods, reason = "measuring time is what this command does")]
@@ -154,10 +160,11 @@ mod tests {
 
     #[test]
     fn every_key_that_was_put_is_read_back() {
-        let figures = run(2_000, 32, 7, false).unwrap();
-        assert_eq!(figures.hits, 2_000);
+        let plan = Plan { puts: 2_000, gets: 3_000, value_bytes: 32, seed: 7 };
+        let figures = run(plan, false).unwrap();
+        assert_eq!(figures.hits, 3_000);
         assert_eq!(figures.writes.latency_ns.len(), 2_000);
-        assert_eq!(figures.reads.latency_ns.len(), 2_000);
+        assert_eq!(figures.reads.latency_ns.len(), 3_000);
         assert!(figures.load_factor > 0.0 && figures.load_factor <= 1.0);
     }
 }
