@@ -41,7 +41,7 @@ pub use mount::{EngineKind, MountConfig, MountEntry};
 pub use random::request_id;
 pub use request::{BodyKind, QUERY_PAIRS_MAX, Request, parse_query};
 pub use response::{Logical, Response};
-pub use token::TOKEN_BYTES_MAX;
+pub use token::{TOKEN_BYTES_MAX, TokenText};
 pub use view::{Mount, Mounts, View};
 
 pub use fields::parse_bool;

@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 use kallisto_auth::{Operation, Path, Subject};
-use secrecy::SecretString;
 
 use crate::error::Error;
 use crate::json::{self, Json, Map};
+use crate::token::TokenText;
 
 /// What the body is said to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Request<'a> {
     /// The namespace asked for; empty for the root one.
     pub namespace: &'a str,
     /// Who asks.
-    pub token: Option<SecretString>,
+    pub token: Option<TokenText<'a>>,
     /// The query parameters, decoded.
     pub query: Vec<(String, String)>,
     /// The body's bytes, bounded by the listener.

@@ -4,10 +4,12 @@
 //! out, nowhere else: records and view are addressed by HMAC-SHA-256 of the text under the cluster's
 //! token key (LESSONS, Tokens).
 
+use std::fmt;
+
 use jiff::Timestamp;
 use kallisto_auth::{Kind, Token};
 use kallisto_cuckoo::Guard;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 
 use crate::error::{Denial, Error};
 use crate::json::{self, Json, Map};
@@ -20,6 +22,28 @@ pub(crate) const PREFIX: &str = "hvs.";
 pub const TOKEN_BYTES_MAX: usize = 512;
 const TOKEN_BODY_CHARS: usize = 24;
 const ACCESSOR_CHARS: usize = 24;
+
+/// The text of a token, borrowed from the request that carries it. Never printed.
+#[derive(Clone, Copy)]
+pub struct TokenText<'a>(&'a str);
+
+impl<'a> TokenText<'a> {
+    /// Wraps a token's text.
+    pub const fn new(text: &'a str) -> Self {
+        Self(text)
+    }
+
+    /// The text itself; whoever calls this handles a secret.
+    pub const fn expose(self) -> &'a str {
+        self.0
+    }
+}
+
+impl fmt::Debug for TokenText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenText")
+    }
+}
 
 /// A new token text: `hvs.` and 24 characters of base 62.
 pub(crate) fn make_text() -> Result<SecretString, Error> {
@@ -46,17 +70,16 @@ pub(crate) fn make_root(now: Timestamp) -> Result<Token, Error> {
 /// [`Denial::BadToken`] when there is none.
 pub(crate) fn find<'g>(
     view: &View,
-    text: Option<&SecretString>,
+    text: Option<TokenText<'_>>,
     guard: &'g Guard,
 ) -> Result<&'g Token, Error> {
     let bad = || Error::Denied(Denial::BadToken);
-    let text = text.ok_or_else(bad)?.expose_secret();
-    if text.is_empty() || text.len() > TOKEN_BYTES_MAX {
+    let text = text.ok_or_else(bad)?;
+    if text.0.is_empty() || text.0.len() > TOKEN_BYTES_MAX {
         return Err(bad());
     }
     let cluster = view.cluster().ok_or(Error::Sealed)?;
-    let hash = cluster.token_key.hash(text);
-    view.tokens.get(hash.as_ref(), guard).map(|entry| entry.header()).ok_or_else(bad)
+    view.tokens.find(cluster, text, guard).ok_or_else(bad)
 }
 
 /// The data of `auth/token/lookup*`; `id` is the token's text when its bearer asks.
@@ -142,6 +165,8 @@ fn time(map: &Map, name: &str) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret;
+
     use super::*;
 
     #[test]
@@ -160,6 +185,7 @@ mod tests {
         let text = make_text().unwrap();
         assert_eq!(text.expose_secret().len(), 28);
         assert!(text.expose_secret().starts_with("hvs."));
-        assert!(!format!("{text:?}").contains("hvs."));
+        let borrowed = TokenText::new(text.expose_secret());
+        assert!(!format!("{text:?} {borrowed:?}").contains("hvs."));
     }
 }

@@ -7,7 +7,7 @@ use crate::door::{Call, Core};
 use crate::error::{Denial, Error};
 use crate::fields::Fields;
 use crate::response::Response;
-use crate::token;
+use crate::token::{self, TokenText};
 
 /// Runs a token route; `path` is what follows `auth/token/`.
 pub(crate) fn handle(core: &Core, call: &Call<'_, '_>, path: &str) -> Result<Response, Error> {
@@ -17,7 +17,7 @@ pub(crate) fn handle(core: &Core, call: &Call<'_, '_>, path: &str) -> Result<Res
         ("lookup", Operation::Update) => {
             let body = call.object()?;
             let given = Fields::new(&body).string("token")?.filter(|text| !text.is_empty());
-            look_up(core, call, given.map(SecretString::from))
+            look_up(core, call, given.map(SecretString::from).as_ref())
         }
         ("lookup-self" | "lookup", _) => Err(Error::UnsupportedOperation),
         _ => Err(Error::UnsupportedPath),
@@ -27,15 +27,16 @@ pub(crate) fn handle(core: &Core, call: &Call<'_, '_>, path: &str) -> Result<Res
 fn look_up(
     core: &Core,
     call: &Call<'_, '_>,
-    given: Option<SecretString>,
+    given: Option<&SecretString>,
 ) -> Result<Response, Error> {
     let guard = core.view.tokens.pin();
-    let asked = given.as_ref().or(call.token.as_ref());
+    let given = given.map(|text| TokenText::new(text.expose_secret()));
+    let asked = given.or(call.token);
     let token =
         token::find(&core.view, asked, &guard).map_err(|_| Error::Denied(Denial::UnknownToken))?;
     if token.is_expired(call.now) {
         return Err(Error::Denied(Denial::UnknownToken));
     }
-    let id = asked.map(ExposeSecret::expose_secret).unwrap_or_default();
+    let id = asked.map(TokenText::expose).unwrap_or_default();
     Ok(Response::data(&token::describe(token, id, call.now)))
 }

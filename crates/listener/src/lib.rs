@@ -15,7 +15,9 @@ mod budget;
 mod clock;
 pub mod http;
 pub mod limits;
+mod opening;
 mod server;
 
 pub use clock::{Clock, SystemClock};
+pub use limits::Timeouts;
 pub use server::{Server, ServerConfig};

@@ -28,4 +28,19 @@ pub const STREAMS_MAX: u32 = 128;
 /// Interval of HTTP/2 pings, and the time a peer has to answer one.
 pub const PING_INTERVAL: Duration = Duration::from_secs(20);
 
+/// How long a client may take to send a request. A test shortens the times; a server has the defaults.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// For the headers, and for the first bytes of a connection.
+    pub head: Duration,
+    /// For the body.
+    pub body: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { head: HEAD_TIMEOUT, body: BODY_TIMEOUT }
+    }
+}
+
 const _: () = assert!(kallisto_core::limits::BODY_BYTES_MAX <= BODIES_BYTES_MAX);

@@ -9,6 +9,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -20,9 +21,10 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::http::Service;
 use crate::limits::{
-    ACCEPT_PAUSE, BACKLOG, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIMEOUT, HEADERS_MAX,
-    PING_INTERVAL, SHUTDOWN_TIMEOUT, STREAMS_MAX, UNREAD_TIMEOUT,
+    ACCEPT_PAUSE, BACKLOG, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEADERS_MAX, PING_INTERVAL,
+    SHUTDOWN_TIMEOUT, STREAMS_MAX, UNREAD_TIMEOUT,
 };
+use crate::opening::Opening;
 
 /// How to listen.
 #[derive(Clone, Copy, Debug)]
@@ -139,10 +141,11 @@ async fn work(
         };
         configure(&stream);
         let service = service.clone();
-        let builder = connection_builder();
+        let head_timeout = service.timeouts().head;
+        let builder = connection_builder(head_timeout);
         let connection = builder
             .serve_connection(
-                TokioIo::new(stream),
+                TokioIo::new(Opening::new(stream, head_timeout)),
                 service_fn(move |request| {
                     let service = service.clone();
                     async move { service.call(request).await }
@@ -176,12 +179,12 @@ fn configure(stream: &TcpStream) {
     }
 }
 
-fn connection_builder() -> auto::Builder<TokioExecutor> {
+fn connection_builder(head_timeout: Duration) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
+        .header_read_timeout(head_timeout)
         .max_headers(HEADERS_MAX)
         .max_buf_size(HEAD_BYTES_MAX)
         .pipeline_flush(true);

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 pub use parse::{DEPTH_MAX, ParseError, VALUES_MAX, parse, parse_object};
 pub(crate) use patch::merge_patch;
-pub use write::write_string;
+pub use write::{write_string, write_u64};
 
 /// An object: keys sorted bytewise.
 pub type Map = BTreeMap<String, Json>;

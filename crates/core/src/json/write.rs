@@ -37,6 +37,22 @@ impl Json {
     }
 }
 
+/// Appends `number` in decimal.
+pub fn write_u64(number: u64, out: &mut Vec<u8>) {
+    let mut digits = [0_u8; 20];
+    let mut at = digits.len();
+    let mut rest = number;
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
 /// Appends `text` as a JSON string.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     if text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
@@ -47,4 +63,18 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
     }
     // A `Vec` takes every byte and a `str` is always a JSON string, so this cannot fail.
     serde_json::to_writer(out, text).expect("writing a string to memory");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_decimal() {
+        for number in [0, 1, 9, 10, 99, 100, 12_345, u64::from(u32::MAX), u64::MAX] {
+            let mut out = Vec::new();
+            write_u64(number, &mut out);
+            assert_eq!(out, number.to_string().as_bytes());
+        }
+    }
 }

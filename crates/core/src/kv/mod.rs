@@ -24,8 +24,8 @@ pub(crate) struct Kv<'a, 'c, 'r> {
     pub(crate) mount: &'a Mount,
 }
 
-/// Runs a request against a mounted engine; `path` is inside the mount.
-pub(crate) async fn handle(
+/// Answers a read, list or scan; `path` is inside the mount.
+pub(crate) fn read(
     core: &Core,
     call: &Call<'_, '_>,
     mount: &Mount,
@@ -33,8 +33,23 @@ pub(crate) async fn handle(
 ) -> Result<Response, Error> {
     let kv = Kv { core, call, mount };
     match mount.entry.kind {
-        EngineKind::KvV1 => v1::handle(&kv, path).await,
-        EngineKind::KvV2 => v2::handle(&kv, path).await,
+        EngineKind::KvV1 => v1::read(&kv, path),
+        EngineKind::KvV2 => v2::read(&kv, path),
+        EngineKind::System => Err(Error::UnsupportedPath),
+    }
+}
+
+/// Runs an operation that changes something; `path` is inside the mount.
+pub(crate) async fn write(
+    core: &Core,
+    call: &Call<'_, '_>,
+    mount: &Mount,
+    path: &str,
+) -> Result<Response, Error> {
+    let kv = Kv { core, call, mount };
+    match mount.entry.kind {
+        EngineKind::KvV1 => v1::write(&kv, path).await,
+        EngineKind::KvV2 => v2::write(&kv, path).await,
         EngineKind::System => Err(Error::UnsupportedPath),
     }
 }

@@ -1,19 +1,67 @@
 //! Times of KV records on the wire: RFC 3339 with up to nine digits of a second, trailing zeros
 //! cut, in UTC.
+//!
+//! Every read writes one, so it is done by hand: a general formatter takes longer than the lookup.
 
-use jiff::Timestamp;
+const NANOS: i64 = 1_000_000_000;
+const DAY_SECS: i64 = 86_400;
 
-/// Appends `at_ns` (nanoseconds since 1970) as text.
+/// Appends `at_ns` (nanoseconds since 1970) as text. The range of `i64` is the years 1677 to 2262.
 pub(super) fn write(at_ns: i64, out: &mut Vec<u8>) {
-    use std::io::Write;
-    let at = Timestamp::from_nanosecond(i128::from(at_ns)).unwrap_or(Timestamp::UNIX_EPOCH);
-    write!(out, "{at}").expect("writing to memory");
+    let (secs, nanos) = (at_ns.div_euclid(NANOS), at_ns.rem_euclid(NANOS));
+    let (days, second) = (secs.div_euclid(DAY_SECS), secs.rem_euclid(DAY_SECS));
+    let (year, month, day) = civil(days);
+    push(year, 4, out);
+    for (lead, number) in [(b'-', month), (b'-', day), (b'T', second / 3600)] {
+        out.push(lead);
+        push(number, 2, out);
+    }
+    for number in [second / 60 % 60, second % 60] {
+        out.push(b':');
+        push(number, 2, out);
+    }
+    if nanos > 0 {
+        out.push(b'.');
+        push(nanos, 9, out);
+        while out.last() == Some(&b'0') {
+            out.pop();
+        }
+    }
+    out.push(b'Z');
+}
+
+/// Year, month and day of a day since 1970, after H. Hinnant, "chrono-Compatible Low-Level Date
+/// Algorithms", `civil_from_days`: years begin in March, eras have 400 years.
+const fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + if month <= 2 { 1 } else { 0 };
+    (year, month, day)
+}
+
+/// Appends `number` with exactly `width` digits.
+fn push(number: i64, width: usize, out: &mut Vec<u8>) {
+    let mut digits = [b'0'; 9];
+    let mut rest = number;
+    for digit in digits[..width].iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    out.extend_from_slice(&digits[..width]);
 }
 
 /// The text of `at_ns`.
 pub(super) fn text(at_ns: i64) -> String {
-    let at = Timestamp::from_nanosecond(i128::from(at_ns)).unwrap_or(Timestamp::UNIX_EPOCH);
-    at.to_string()
+    let mut out = Vec::with_capacity(30);
+    write(at_ns, &mut out);
+    out.into_iter().map(char::from).collect()
 }
 
 /// The text of an optional time; empty for none.
@@ -23,6 +71,8 @@ pub(super) fn optional_text(at_ns: Option<i64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
 
     #[test]
@@ -32,8 +82,24 @@ mod tests {
             (1_500_000_000, "1970-01-01T00:00:01.5Z"),
             (1_795_290_463_146_601_710, "2026-11-21T19:47:43.14660171Z"),
             (-1, "1969-12-31T23:59:59.999999999Z"),
+            (951_782_400 * NANOS, "2000-02-29T00:00:00Z"),
         ] {
             assert_eq!(text(at), expected);
+        }
+    }
+
+    /// The general formatter is the oracle, over the whole range and around every midnight hit.
+    #[test]
+    fn the_hand_written_form_is_that_of_a_general_formatter() {
+        let oracle = |at: i64| Timestamp::from_nanosecond(i128::from(at)).unwrap().to_string();
+        let mut state = 1_u64;
+        for _ in 0..20_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let at = i64::from_le_bytes(state.to_le_bytes());
+            let midnight = at / (DAY_SECS * NANOS) * (DAY_SECS * NANOS);
+            for at in [at, midnight, midnight - 1, i64::MAX, i64::MIN] {
+                assert_eq!(text(at), oracle(at));
+            }
         }
     }
 }

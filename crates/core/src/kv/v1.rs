@@ -15,18 +15,28 @@ use crate::limits::DEFAULT_LEASE_SECS;
 use crate::response::{Logical, Response};
 use crate::view::{Hot, HotHeader, hot_key};
 
-pub(super) async fn handle(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     match kv.call.operation {
-        Operation::Read => read(kv, path),
-        Operation::Update => write(kv, path).await,
-        Operation::Delete => delete(kv, path).await,
+        Operation::Read => read_entry(kv, path),
         Operation::List => list(kv, path, Depth::Children),
         Operation::Scan => list(kv, path, Depth::All),
-        Operation::Patch => Err(Error::UnsupportedOperation),
+        Operation::Update | Operation::Patch | Operation::Delete => {
+            Err(Error::UnsupportedOperation)
+        }
     }
 }
 
-fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+pub(super) async fn write(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    match kv.call.operation {
+        Operation::Update => put(kv, path).await,
+        Operation::Delete => delete(kv, path).await,
+        Operation::Patch | Operation::Read | Operation::List | Operation::Scan => {
+            Err(Error::UnsupportedOperation)
+        }
+    }
+}
+
+fn read_entry(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     if path.ends_with('/') || !kv.mount.index.contains(path) {
         return Err(Error::NotFound);
     }
@@ -55,7 +65,7 @@ fn reply(kv: &Kv<'_, '_, '_>, own_lease: Option<u32>, data: Vec<u8>) -> Response
     Response::Logical(Logical { data, lease_secs, warnings: Vec::new() })
 }
 
-async fn write(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+async fn put(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     check_entry_path(path)?;
     let body = kv.call.object()?;
     if body.is_empty() {

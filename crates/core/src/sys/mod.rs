@@ -29,7 +29,7 @@ pub(crate) fn unauthenticated(
         ("init", Read) => Ok(status::init(core)),
         ("init", Update) => status::refuse_init(core, request),
         ("unseal", Update) => status::unseal(core, request),
-        ("leader", Read) => Ok(status::leader(core)),
+        ("leader", Read) => status::leader(core),
         ("internal/ui/mounts", Read) if request.token.is_none() => Ok(ui::public_mounts(core)),
         ("health" | "seal-status" | "init" | "unseal" | "leader", _) => {
             Err(Error::UnsupportedOperation)

@@ -64,7 +64,10 @@ pub(super) fn unseal(core: &Core, request: &Request<'_>) -> Result<Response, Err
     Ok(seal_status(core))
 }
 
-pub(super) fn leader(_: &Core) -> Response {
+pub(super) fn leader(core: &Core) -> Result<Response, Error> {
+    if core.view.cluster().is_none() {
+        return Err(Error::Sealed);
+    }
     let body = Json::object([
         ("ha_enabled", false.into()),
         ("is_self", false.into()),
@@ -73,5 +76,5 @@ pub(super) fn leader(_: &Core) -> Response {
         ("performance_standby", false.into()),
         ("performance_standby_last_remote_wal", 0_u64.into()),
     ]);
-    Response::Bare { code: OK, body }
+    Ok(Response::Bare { code: OK, body })
 }

@@ -52,7 +52,7 @@ impl View {
             }
             Parsed::Token(hash) => {
                 let token = token::decode(value).ok_or(Damaged("token"))?;
-                let stored = self.tokens.upsert(hash, token, &[]);
+                let stored = self.tokens.put(hash, token);
                 stored.map_err(|_| Damaged("token over the table's limits"))?;
             }
             Parsed::KvConfig(mount) => {
@@ -80,9 +80,7 @@ impl View {
     fn fold_delete(&self, key: Parsed<'_>) {
         match key {
             Parsed::Mount(id) => self.mounts.remove(id),
-            Parsed::Token(hash) => {
-                self.tokens.remove(hash);
-            }
+            Parsed::Token(hash) => self.tokens.remove(hash),
             Parsed::KvConfig(mount) => {
                 if let Some(mount) = self.mounts.with_id(mount) {
                     mount.kv_config.store(Arc::default());

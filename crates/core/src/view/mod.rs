@@ -12,20 +12,20 @@
 mod fold;
 mod hot;
 mod mounts;
+mod tokens;
 
 use std::sync::OnceLock;
 
-use kallisto_auth::Token;
 use kallisto_cuckoo::Table;
 
 pub(crate) use hot::{Hot, HotHeader, hot_key};
 pub use mounts::{Mount, Mounts};
+pub(crate) use tokens::Tokens;
 
 use crate::cluster::Cluster;
 use crate::error::Error;
 
-/// Entries the tables are sized for at first; they grow.
-const TOKENS_AT_START: usize = 1 << 6;
+/// Entries the hot table is sized for at first; it grows.
 const SECRETS_AT_START: usize = 1 << 10;
 
 /// The in-memory view of the committed state.
@@ -34,8 +34,8 @@ pub struct View {
     pub mounts: Mounts,
     /// Current versions of secrets.
     pub(crate) hot: Table<HotHeader>,
-    /// Live tokens by their keyed hash.
-    pub(crate) tokens: Table<Token>,
+    /// Live tokens.
+    pub(crate) tokens: Tokens,
     cluster: OnceLock<Cluster>,
 }
 
@@ -49,7 +49,7 @@ impl View {
         Ok(Self {
             mounts: Mounts::new().map_err(unavailable)?,
             hot: Table::with_capacity(SECRETS_AT_START).map_err(unavailable)?,
-            tokens: Table::with_capacity(TOKENS_AT_START).map_err(unavailable)?,
+            tokens: Tokens::new().map_err(unavailable)?,
             cluster: OnceLock::new(),
         })
     }

@@ -42,7 +42,8 @@ impl Mounts {
         })
     }
 
-    /// The mount that serves `path`, and the path inside it.
+    /// The mount that serves `path`, and the path inside it. A mount's own path serves without its
+    /// ending slash too: `LIST secret` asks what `LIST secret/` does.
     pub fn route<'p>(&self, path: &'p str) -> Option<(Arc<Mount>, &'p str)> {
         let guard = self.by_path.pin();
         for (at, _) in path.match_indices('/') {
@@ -51,7 +52,7 @@ impl Mounts {
                 return Some((Arc::clone(entry.header()), rest));
             }
         }
-        None
+        self.at(&format!("{path}/")).map(|mount| (mount, ""))
     }
 
     /// The mount at exactly `path` (which ends in a slash).

@@ -1,6 +1,7 @@
 //! Reading a request's body: bounded in bytes, in time, and together with all others.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -11,7 +12,6 @@ use kallisto_core::limits::BODY_BYTES_MAX;
 
 use super::{Reply, refuse};
 use crate::budget::{Budget, Share};
-use crate::limits::BODY_TIMEOUT;
 
 /// A body in memory, and its share of the budget.
 pub(super) struct Held {
@@ -52,11 +52,12 @@ impl Refusal {
     }
 }
 
-/// Reads the whole body.
+/// Reads the whole body, which has to arrive within `timeout`.
 pub(super) async fn read(
     head: &Parts,
     body: Incoming,
     budget: &Arc<Budget>,
+    timeout: Duration,
 ) -> Result<Held, Refusal> {
     let mut share = budget.share();
     if body.is_end_stream() {
@@ -69,7 +70,7 @@ pub(super) async fn read(
     if declared > BODY_BYTES_MAX as u64 {
         return Err(Refusal::TooLarge);
     }
-    match tokio::time::timeout(BODY_TIMEOUT, collect(body, &mut share)).await {
+    match tokio::time::timeout(timeout, collect(body, &mut share)).await {
         Ok(Ok(bytes)) => Ok(Held { bytes, _share: share }),
         Ok(Err(refusal)) => Err(refusal),
         Err(_) => Err(Refusal::TooSlow),

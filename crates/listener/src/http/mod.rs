@@ -21,7 +21,7 @@ use kallisto_core::{Core, Error};
 
 use crate::budget::Budget;
 use crate::clock::Clock;
-use crate::limits::BODIES_BYTES_MAX;
+use crate::limits::{BODIES_BYTES_MAX, Timeouts};
 
 /// An answer ready to be sent.
 pub type Reply = Response<Full<Bytes>>;
@@ -32,12 +32,23 @@ pub struct Service {
     core: Arc<Core>,
     clock: Arc<dyn Clock>,
     bodies: Arc<Budget>,
+    timeouts: Timeouts,
 }
 
 impl Service {
     /// A service over `core` that reads the time from `clock`.
     pub fn new(core: Arc<Core>, clock: Arc<dyn Clock>) -> Self {
-        Self { core, clock, bodies: Budget::new(BODIES_BYTES_MAX) }
+        let bodies = Budget::new(BODIES_BYTES_MAX);
+        Self { core, clock, bodies, timeouts: Timeouts::default() }
+    }
+
+    /// The same with other timeouts.
+    pub fn with_timeouts(self, timeouts: Timeouts) -> Self {
+        Self { timeouts, ..self }
+    }
+
+    pub(crate) const fn timeouts(&self) -> Timeouts {
+        self.timeouts
     }
 
     /// Answers one request. Refusals are answers too, so there is no error.
@@ -51,7 +62,7 @@ impl Service {
         let reply = match target::resolve(&head) {
             target::Resolved::Reply(reply) => reply,
             target::Resolved::Api { path, method } => {
-                match body::read(&head, body, &self.bodies).await {
+                match body::read(&head, body, &self.bodies, self.timeouts.body).await {
                     Ok(held) => {
                         let parsed = request::parse(&head, path, method, held.bytes(), now);
                         match parsed {

@@ -3,8 +3,9 @@
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName};
 use hyper::http::request::Parts;
 use jiff::Timestamp;
-use kallisto_core::{BodyKind, Error, Operation, Path, Request, Span, parse_bool, parse_query};
-use secrecy::SecretString;
+use kallisto_core::{
+    BodyKind, Error, Operation, Path, Request, Span, TokenText, parse_bool, parse_query,
+};
 
 use super::SILENT;
 use super::target::Verb;
@@ -67,7 +68,7 @@ fn flag(query: &[(String, String)], name: &str) -> Result<bool, Error> {
 }
 
 /// The token of the contract's own header, else of a bearer authorisation.
-fn token(head: &Parts) -> Option<SecretString> {
+fn token(head: &Parts) -> Option<TokenText<'_>> {
     let text = match head.headers.get(&TOKEN) {
         Some(value) => value.to_str().ok()?,
         None => {
@@ -76,7 +77,7 @@ fn token(head: &Parts) -> Option<SecretString> {
             scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())?
         }
     };
-    (!text.is_empty()).then(|| SecretString::from(text))
+    (!text.is_empty()).then(|| TokenText::new(text))
 }
 
 fn namespace(head: &Parts) -> Result<&str, Error> {
@@ -116,7 +117,6 @@ fn body_kind(head: &Parts) -> BodyKind<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use secrecy::ExposeSecret;
 
     fn parts(headers: &[(&str, &str)]) -> Parts {
         let mut builder = hyper::Request::builder().uri("/v1/a");
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn the_vault_header_outranks_a_bearer() {
         let text = |headers: &[(&str, &str)]| {
-            token(&parts(headers)).map(|token| token.expose_secret().to_owned())
+            token(&parts(headers)).map(|token| token.expose().to_owned())
         };
         assert_eq!(
             text(&[("Authorization", "Bearer b"), ("X-Vault-Token", "a")]),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use hyper::{Response, StatusCode};
-use kallisto_core::json::write_string;
+use kallisto_core::json::{write_string, write_u64};
 use kallisto_core::{Logical, request_id};
 
 use super::Reply;
@@ -35,7 +35,6 @@ pub(super) fn render(response: kallisto_core::Response) -> Reply {
 
 /// The envelope around `logical`, led by `members` at the top level.
 fn envelope(logical: &Logical, members: &[u8]) -> Vec<u8> {
-    use std::io::Write;
     let data: &[u8] = if logical.data.is_empty() { b"null" } else { &logical.data };
     let mut out = Vec::with_capacity(FRAME_BYTES + members.len() + data.len());
     out.push(b'{');
@@ -46,7 +45,7 @@ fn envelope(logical: &Logical, members: &[u8]) -> Vec<u8> {
     out.extend_from_slice(b"\"request_id\":\"");
     out.extend_from_slice(request_id().as_bytes());
     out.extend_from_slice(b"\",\"lease_id\":\"\",\"renewable\":false,\"lease_duration\":");
-    write!(out, "{}", logical.lease_secs).expect("writing to memory");
+    write_u64(logical.lease_secs, &mut out);
     out.extend_from_slice(b",\"data\":");
     out.extend_from_slice(data);
     out.extend_from_slice(b",\"wrap_info\":null,\"warnings\":");

@@ -4,7 +4,7 @@ use super::commit::{Plan, load, run};
 use super::decide::{self, Decision};
 use crate::error::Error;
 use crate::fields::{Fields, unconvertible};
-use crate::json::{self, Json, Map, merge_patch};
+use crate::json::{self, Json, Map, merge_patch, write_u64};
 use crate::keys;
 use crate::kv::record::{Metadata, VersionInfo, decode_version};
 use crate::kv::{Kv, check_entry_path, check_entry_size, damaged, time};
@@ -98,7 +98,6 @@ fn reply(shown: &Shown<'_>, data: Option<&[u8]>) -> Response {
 
 /// The metadata object of a version, as reads and writes show it.
 pub(super) fn write_shown(shown: &Shown<'_>, out: &mut Vec<u8>) {
-    use std::io::Write;
     out.extend_from_slice(b"{\"created_time\":\"");
     time::write(shown.info.created_ns, out);
     out.extend_from_slice(b"\",\"custom_metadata\":");
@@ -107,8 +106,12 @@ pub(super) fn write_shown(shown: &Shown<'_>, out: &mut Vec<u8>) {
     if let Some(deletion) = shown.info.deletion_ns {
         time::write(deletion, out);
     }
-    write!(out, "\",\"destroyed\":{},\"version\":{}}}", shown.info.destroyed, shown.info.version)
-        .expect("writing to memory");
+    let destroyed: &[u8] = if shown.info.destroyed { b"true" } else { b"false" };
+    out.extend_from_slice(b"\",\"destroyed\":");
+    out.extend_from_slice(destroyed);
+    out.extend_from_slice(b",\"version\":");
+    write_u64(shown.info.version, out);
+    out.push(b'}');
 }
 
 /// The metadata object of the current version as a reply of its own.

@@ -19,36 +19,60 @@ use super::Kv;
 use crate::error::Error;
 use crate::response::{Logical, Response};
 
-pub(super) async fn handle(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
-    use Operation::{Delete, List, Patch, Read, Scan, Update};
-    let (noun, rest) = path.split_once('/').unwrap_or((path, ""));
-    let has_rest = path.len() > noun.len();
-    let outcome = match (noun, kv.call.operation) {
-        ("config", Read) if !has_rest => Ok(config::read(kv)),
-        ("config", Update) if !has_rest => config::write(kv).await,
-        ("config", _) if !has_rest => Err(Error::UnsupportedOperation),
-        ("metadata" | "detailed-metadata", List | Scan) => metadata::list(kv, noun, rest),
-        _ if !has_rest => Err(Error::UnsupportedPath),
-        ("data", Read) => data::read(kv, rest),
-        ("data", Update) => data::write(kv, rest).await,
-        ("data", Patch) => data::patch(kv, rest).await,
-        ("data", Delete) => versions::delete_latest(kv, rest).await,
-        ("subkeys", Read) => subkeys::read(kv, rest),
-        ("metadata", Read) => metadata::read(kv, rest),
-        ("metadata", Update) => metadata::write(kv, rest).await,
-        ("metadata", Patch) => metadata::patch(kv, rest).await,
-        ("metadata", Delete) => metadata::delete(kv, rest).await,
-        ("delete", Update) => versions::change(kv, rest, versions::Change::Delete).await,
-        ("undelete", Update) => versions::change(kv, rest, versions::Change::Undelete).await,
-        ("destroy", Update) => versions::change(kv, rest, versions::Change::Destroy).await,
-        ("data" | "subkeys" | "detailed-metadata" | "delete" | "undelete" | "destroy", _) => {
+pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    use Operation::{List, Read, Scan};
+    let (noun, rest) = split(path);
+    match (noun, rest, kv.call.operation) {
+        ("config", None, Read) => Ok(config::read(kv)),
+        ("config", None, _) => Err(Error::UnsupportedOperation),
+        ("metadata" | "detailed-metadata", rest, List | Scan) => {
+            metadata::list(kv, noun, rest.unwrap_or_default())
+        }
+        ("data", Some(path), Read) => data::read(kv, path),
+        ("subkeys", Some(path), Read) => subkeys::read(kv, path),
+        ("metadata", Some(path), Read) => metadata::read(kv, path),
+        _ => other(kv, noun, rest),
+    }
+}
+
+pub(super) async fn write(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    use Operation::{Delete, Patch, Update};
+    use versions::Change;
+    let (noun, rest) = split(path);
+    match (noun, rest, kv.call.operation) {
+        ("config", None, Update) => config::write(kv).await,
+        ("config", None, _) => Err(Error::UnsupportedOperation),
+        ("data", Some(path), Update) => data::write(kv, path).await,
+        ("data", Some(path), Patch) => data::patch(kv, path).await,
+        ("data", Some(path), Delete) => versions::delete_latest(kv, path).await,
+        ("metadata", Some(path), Update) => metadata::write(kv, path).await,
+        ("metadata", Some(path), Patch) => metadata::patch(kv, path).await,
+        ("metadata", Some(path), Delete) => metadata::delete(kv, path).await,
+        ("delete", Some(path), Update) => versions::change(kv, path, Change::Delete).await,
+        ("undelete", Some(path), Update) => versions::change(kv, path, Change::Undelete).await,
+        ("destroy", Some(path), Update) => versions::change(kv, path, Change::Destroy).await,
+        _ => other(kv, noun, rest),
+    }
+}
+
+/// The noun that leads a path, and what follows its slash.
+fn split(path: &str) -> (&str, Option<&str>) {
+    match path.split_once('/') {
+        Some((noun, rest)) => (noun, Some(rest)),
+        None => (path, None),
+    }
+}
+
+/// A noun of ours that does not take this operation, or no noun of ours.
+fn other(kv: &Kv<'_, '_, '_>, noun: &str, rest: Option<&str>) -> Result<Response, Error> {
+    match noun {
+        "data" | "subkeys" | "metadata" | "detailed-metadata" | "delete" | "undelete"
+        | "destroy"
+            if rest.is_some() =>
+        {
             Err(Error::UnsupportedOperation)
         }
-        _ => Err(Error::UnsupportedPath),
-    };
-    match outcome {
-        Err(Error::UnsupportedPath) => Ok(invalid_path(kv)),
-        outcome => outcome,
+        _ => Ok(invalid_path(kv)),
     }
 }
 
