@@ -46,3 +46,15 @@ pub fn read_hostile_index(bytes: &[u8], key: &[u8]) {
 pub fn read_hostile_operations(bytes: &[u8]) {
     Operations::new(bytes).take_while(Option::is_some).for_each(drop);
 }
+
+/// Reads a WAL frame.
+pub fn read_hostile_frame(bytes: &[u8]) {
+    if let Some(frame) = crate::wal::frame::decode(bytes, 1) {
+        read_hostile_operations(frame.payload);
+    }
+}
+
+/// Reads a manifest.
+pub fn read_hostile_manifest(bytes: &[u8]) {
+    let _ = crate::manifest::decode(bytes, 1, std::path::Path::new("manifest"));
+}

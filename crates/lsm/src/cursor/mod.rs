@@ -3,6 +3,12 @@
 //! Entries come by rising key, and for one key by falling sequence number. A cursor that failed stands nowhere and
 //! must not be advanced.
 
+mod merge;
+mod run;
+
+pub(crate) use merge::MergeCursor;
+pub(crate) use run::RunCursor;
+
 use crate::batch::Kind;
 use crate::error::Result;
 

@@ -24,7 +24,6 @@ mod reader;
 
 pub(crate) use builder::SstBuilder;
 pub(crate) use cursor::{ReadMode, SstCursor};
-pub(crate) use footer::Properties;
 pub(crate) use reader::{Sst, SstShared};
 
 /// Bytes of the checksum behind each part.

@@ -1,0 +1,171 @@
+//! Merges the files of a plan into new ones.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Plan, VersionFilter};
+use crate::cursor::{Cursor, MergeCursor, RunCursor};
+use crate::disk::Disk;
+use crate::error::Result;
+use crate::levels::{FileDesc, Levels, SstFile};
+use crate::limits::LEVELS;
+use crate::names;
+use crate::numbers::Numbers;
+use crate::sst::{ReadMode, SstBuilder};
+
+/// Filter bits for each key, by how deep the file lies: a missing key asks every level, so the small ones above, which
+/// are cheap to make precise, get more.
+const BITS_TOP: usize = 20;
+const BITS_MIDDLE: usize = 16;
+const BITS_BOTTOM: usize = 11;
+
+/// Where and how new files are written.
+#[derive(Debug)]
+pub(crate) struct Output<'a> {
+    /// The disk.
+    pub(crate) disk: &'a dyn Disk,
+    /// The store's directory.
+    pub(crate) dir: &'a Path,
+    /// Numbers for them.
+    pub(crate) numbers: &'a Numbers,
+    /// Size of their blocks, in bytes.
+    pub(crate) block_bytes: usize,
+    /// Size at which the next one starts, in bytes.
+    pub(crate) sst_bytes: u64,
+    /// Filter bits for each key.
+    pub(crate) bits_per_key: usize,
+}
+
+impl<'a> Output<'a> {
+    /// Files for L0.
+    pub(crate) fn for_flush(mut self) -> Self {
+        self.bits_per_key = BITS_TOP;
+        self.sst_bytes = u64::MAX;
+        self
+    }
+
+    /// Files for level `to`.
+    pub(crate) fn for_level(mut self, levels: &Levels, to: usize) -> Self {
+        let bottom = (to + 1..LEVELS).all(|level| levels.files(level).is_empty());
+        self.bits_per_key = if bottom { BITS_BOTTOM } else { BITS_MIDDLE };
+        self
+    }
+
+    /// Writes what `cursor` gives and `filter` keeps. On an error nothing of it stays.
+    pub(crate) fn write(
+        &self,
+        cursor: &mut dyn Cursor,
+        filter: VersionFilter,
+        bottom: impl FnMut(&[u8]) -> bool,
+    ) -> Result<Vec<FileDesc>> {
+        let mut made = Vec::new();
+        let written = self.write_files(cursor, filter, bottom, &mut made);
+        if written.is_err() {
+            for number in made {
+                // What cannot be removed now is removed by the next open.
+                let _ = self.disk.remove(&names::sst(self.dir, number));
+            }
+        }
+        written
+    }
+
+    fn write_files(
+        &self,
+        cursor: &mut dyn Cursor,
+        mut filter: VersionFilter,
+        mut bottom: impl FnMut(&[u8]) -> bool,
+        made: &mut Vec<u64>,
+    ) -> Result<Vec<FileDesc>> {
+        let mut done = Vec::new();
+        let mut open: Option<SstBuilder> = None;
+        cursor.seek_first()?;
+        while cursor.valid() {
+            let (key, seqno, kind) = (cursor.key(), cursor.seqno(), cursor.kind());
+            if filter.keeps(key, seqno, kind, || bottom(key)) {
+                // Versions of one key stay in one file, or files of a level would overlap.
+                let full = |builder: &mut SstBuilder| {
+                    builder.bytes_estimate() >= self.sst_bytes && builder.last_key() != key
+                };
+                if let Some(builder) = open.take_if(full) {
+                    done.push(finish(builder)?);
+                }
+                let builder = match &mut open {
+                    Some(builder) => builder,
+                    None => open.insert(self.create(made)?),
+                };
+                builder.add(key, seqno, kind, cursor.value())?;
+            }
+            cursor.next()?;
+        }
+        if let Some(builder) = open {
+            done.push(finish(builder)?);
+        }
+        Ok(done)
+    }
+
+    fn create(&self, made: &mut Vec<u64>) -> Result<SstBuilder> {
+        let number = self.numbers.next();
+        made.push(number);
+        SstBuilder::create(self.disk, self.dir, number, self.block_bytes, self.bits_per_key)
+    }
+}
+
+fn finish(builder: SstBuilder) -> Result<FileDesc> {
+    let summary = builder.finish()?;
+    let properties = summary.properties;
+    Ok(FileDesc {
+        number: summary.number,
+        bytes: summary.bytes,
+        entries: properties.entries,
+        deletes: properties.deletes,
+        seqno_min: properties.seqno_min,
+        seqno_max: properties.seqno_max,
+        smallest: properties.smallest,
+        largest: properties.largest,
+    })
+}
+
+/// Merges the inputs of `plan` into new files for its target level.
+pub(crate) fn merge(
+    plan: &Plan,
+    levels: &Levels,
+    output: &Output<'_>,
+    filter: VersionFilter,
+) -> Result<Vec<FileDesc>> {
+    let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
+    if plan.from == 0 {
+        for file in &plan.upper {
+            sources.push(file.cursor(ReadMode::Streaming)?);
+        }
+    } else {
+        sources.push(Box::new(RunCursor::new(plan.upper.clone(), ReadMode::Streaming)));
+    }
+    if !plan.lower.is_empty() {
+        sources.push(Box::new(RunCursor::new(plan.lower.clone(), ReadMode::Streaming)));
+    }
+    let mut below = Below::new(levels, plan.to);
+    output.write(&mut MergeCursor::new(sources), filter, |key| !below.may_hold(key))
+}
+
+/// The files deeper than a level, asked by rising key.
+struct Below<'a> {
+    levels: Vec<std::slice::Iter<'a, Arc<SstFile>>>,
+}
+
+impl<'a> Below<'a> {
+    fn new(levels: &'a Levels, level: usize) -> Self {
+        let deeper = level + 1..LEVELS;
+        Self { levels: deeper.map(|level| levels.files(level).iter()).collect() }
+    }
+
+    /// Whether `key` lies between the first and the last key of a deeper file.
+    fn may_hold(&mut self, key: &[u8]) -> bool {
+        self.levels.iter_mut().any(|files| {
+            while files.as_slice().first().is_some_and(|file| file.desc().largest.as_slice() < key)
+            {
+                files.next();
+            }
+            files.as_slice().first().is_some_and(|file| file.desc().smallest.as_slice() <= key)
+        })
+    }
+}

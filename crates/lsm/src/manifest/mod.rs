@@ -1,0 +1,300 @@
+//! The manifest: the log of edits that says which files are live, and `CURRENT`, which names the live manifest.
+//!
+//! ```text
+//! manifest := magic 8 bytes | format u32 | checksum u32 | record*
+//! record   := checksum u32 | length u32 | edit | zeros up to a multiple of 8
+//! CURRENT  := "kallisto-lsm 1 <manifest number, 16 hex digits> <checksum, 8 hex digits>\n"
+//! ```
+//!
+//! A record's checksum covers its length and its edit in the context of the manifest's number and the record's offset.
+//!
+//! Invariants:
+//! - every record is synced before the next one is written, so a bad record with a good one behind it is damage, and
+//!   one with nothing behind it is a torn tail;
+//! - every file that a record names is complete, synced and has a synced name before the record is written;
+//! - `CURRENT` changes by rename after the new manifest is synced: a crash leaves the old or the new one.
+
+mod edit;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(crate) use self::edit::Edit;
+use crate::codec::{Reader, checksum};
+use crate::disk::{Disk, DiskFile, read_all, write_all_at};
+use crate::error::{Error, Result};
+use crate::limits::{EDIT_BYTES_MAX, MANIFEST_BYTES_MAX, MANIFEST_BYTES_ROTATE};
+use crate::names::{self, CURRENT, CURRENT_NEW};
+
+const MAGIC: [u8; 8] = *b"KALLMAN\n";
+/// The number of this layout, of `CURRENT` too.
+const MANIFEST_FORMAT: u32 = 1;
+const HEADER_BYTES: usize = 16;
+const RECORD_HEADER_BYTES: usize = 8;
+const ALIGN_BYTES: usize = 8;
+/// The first word of `CURRENT`.
+const CURRENT_WORD: &str = "kallisto-lsm";
+/// The largest `CURRENT` that is read, in bytes.
+const CURRENT_BYTES_MAX: u64 = 256;
+
+/// The writing end.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    number: u64,
+    file: Arc<dyn DiskFile>,
+    end: u64,
+}
+
+impl Manifest {
+    /// Writes a fresh manifest that starts with `snapshot` and makes it the live one.
+    pub(crate) fn create(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        number: u64,
+        snapshot: &Edit,
+    ) -> Result<Self> {
+        let path = names::manifest(dir, number);
+        let file = disk.create(&path).map_err(|e| Error::io("create", &path, &e))?;
+        let mut bytes = header(number);
+        append_record(&mut bytes, number, 0, snapshot);
+        write_all_at(&*file, &bytes, 0).map_err(|e| Error::io("write", &path, &e))?;
+        file.sync_data().map_err(|e| Error::poison("sync", &path, &e))?;
+        let this = Self { disk, dir: dir.to_owned(), number, file, end: bytes.len() as u64 };
+        this.make_current()?;
+        Ok(this)
+    }
+
+    /// Its number.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether it has grown enough to be replaced.
+    pub(crate) fn wants_rotation(&self) -> bool {
+        self.end > MANIFEST_BYTES_ROTATE
+    }
+
+    /// Appends an edit and makes it durable.
+    ///
+    /// # Errors
+    /// [`Error::Full`] leaves the manifest as it was; after anything else its state is unknown.
+    pub(crate) fn append(&mut self, edit: &Edit) -> Result<()> {
+        let path = names::manifest(&self.dir, self.number);
+        let mut bytes = Vec::new();
+        append_record(&mut bytes, self.number, self.end, edit);
+        write_all_at(&*self.file, &bytes, self.end).map_err(|error| {
+            match Error::io("write", &path, &error) {
+                full @ Error::Full(_) => full,
+                _ => Error::poison("write", &path, &error),
+            }
+        })?;
+        self.file.sync_data().map_err(|e| Error::poison("sync", &path, &e))?;
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn make_current(&self) -> Result<()> {
+        let new = self.dir.join(CURRENT_NEW);
+        let text = current_text(self.number);
+        let file = self.disk.create(&new).map_err(|e| Error::io("create", &new, &e))?;
+        write_all_at(&*file, text.as_bytes(), 0).map_err(|e| Error::io("write", &new, &e))?;
+        file.sync_data().map_err(|e| Error::poison("sync", &new, &e))?;
+        // The manifest's own name must be durable before CURRENT can lead to it.
+        let synced = |e| Error::poison("sync", &self.dir, &e);
+        self.disk.sync_dir(&self.dir).map_err(synced)?;
+        let current = self.dir.join(CURRENT);
+        self.disk.rename(&new, &current).map_err(|e| Error::io("rename", &new, &e))?;
+        self.disk.sync_dir(&self.dir).map_err(synced)
+    }
+}
+
+/// The number of the live manifest, or `None` if the directory has no `CURRENT`.
+pub(crate) fn current(disk: &dyn Disk, dir: &Path) -> Result<Option<u64>> {
+    let path = dir.join(CURRENT);
+    let bytes = match read_all(disk, &path, CURRENT_BYTES_MAX) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io("read", &path, &error)),
+    };
+    let damaged = || Error::corrupt(&path, 0, "name of the manifest");
+    let text = std::str::from_utf8(&bytes).map_err(|_| damaged())?;
+    let mut words = text.split_ascii_whitespace();
+    let (word, format, number) = (words.next(), words.next(), words.next());
+    let format: u32 = format.and_then(|format| format.parse().ok()).ok_or_else(damaged)?;
+    if word == Some(CURRENT_WORD) && format > MANIFEST_FORMAT && current_sum_holds(text) {
+        return Err(Error::Unsupported { file: path, format });
+    }
+    let number = number.and_then(|hex| u64::from_str_radix(hex, 16).ok()).ok_or_else(damaged)?;
+    if text == current_text(number) { Ok(Some(number)) } else { Err(damaged()) }
+}
+
+/// Reads manifest `number`: everything its edits say, as one. The caller has it from `CURRENT`.
+pub(crate) fn read(disk: &dyn Disk, dir: &Path, number: u64) -> Result<Edit> {
+    let path = names::manifest(dir, number);
+    let bytes = match read_all(disk, &path, MANIFEST_BYTES_MAX) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(Error::corrupt(&path, 0, "the manifest is missing"));
+        }
+        Err(error) => return Err(Error::io("read", &path, &error)),
+    };
+    decode(&bytes, number, &path)
+}
+
+/// Reads a manifest's bytes.
+pub(crate) fn decode(bytes: &[u8], number: u64, path: &Path) -> Result<Edit> {
+    let damaged = |at: usize, what| Error::corrupt(path, at as u64, what);
+    check_header(bytes, number, path)?;
+    let mut all = Edit::default();
+    let mut at = HEADER_BYTES;
+    let mut records = 0u64;
+    while let Some((edit, next)) = record(bytes, number, at) {
+        let edit = Edit::decode(edit).ok_or_else(|| damaged(at, "edit"))?;
+        all.absorb(edit);
+        at = next;
+        records += 1;
+    }
+    if records == 0 {
+        return Err(damaged(at, "the first record"));
+    }
+    let mut behind = at + ALIGN_BYTES;
+    while behind < bytes.len() {
+        if record(bytes, number, behind).is_some() {
+            return Err(damaged(at, "record"));
+        }
+        behind += ALIGN_BYTES;
+    }
+    Ok(all)
+}
+
+fn header(number: u64) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend_from_slice(&MANIFEST_FORMAT.to_le_bytes());
+    let sum = checksum([number, 0], &bytes);
+    bytes.extend_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+fn check_header(bytes: &[u8], number: u64, path: &Path) -> Result<()> {
+    if bytes.get(..HEADER_BYTES) == Some(header(number).as_slice()) {
+        return Ok(());
+    }
+    let mut reader = Reader::new(bytes);
+    let magic = reader.take(MAGIC.len());
+    let (format, sum) = (reader.u32(), reader.u32());
+    let covered = bytes.get(..MAGIC.len() + 4).unwrap_or_default();
+    match format {
+        Some(format) if magic == Some(&MAGIC) && sum == Some(checksum([number, 0], covered)) => {
+            Err(Error::Unsupported { file: path.to_owned(), format })
+        }
+        _ => Err(Error::corrupt(path, 0, "header")),
+    }
+}
+
+/// Appends a record whose manifest ends at `end` before `bytes`.
+fn append_record(bytes: &mut Vec<u8>, number: u64, end: u64, edit: &Edit) {
+    let at = end + bytes.len() as u64;
+    let edit = edit.encode();
+    assert!(edit.len() <= EDIT_BYTES_MAX, "an edit names a bounded number of files");
+    let len = u32::try_from(edit.len()).expect("EDIT_BYTES_MAX is below 4 GiB");
+    let mut covered = len.to_le_bytes().to_vec();
+    covered.extend_from_slice(&edit);
+    bytes.extend_from_slice(&checksum([number, at], &covered).to_le_bytes());
+    bytes.extend_from_slice(&covered);
+    bytes.resize(bytes.len().next_multiple_of(ALIGN_BYTES), 0);
+}
+
+/// The edit of the record at `at` and where the next record starts, if a sound one is there.
+fn record(bytes: &[u8], number: u64, at: usize) -> Option<(&[u8], usize)> {
+    let rest = bytes.get(at..)?;
+    let mut reader = Reader::new(rest);
+    let sum = reader.u32()?;
+    let len = reader.u32()? as usize;
+    if len == 0 || len > EDIT_BYTES_MAX {
+        return None;
+    }
+    let edit = reader.take(len)?;
+    let covered = rest.get(4..RECORD_HEADER_BYTES + len)?;
+    let next = (at + RECORD_HEADER_BYTES + len).next_multiple_of(ALIGN_BYTES);
+    (checksum([number, at as u64], covered) == sum).then_some((edit, next))
+}
+
+fn current_text(number: u64) -> String {
+    let words = format!("{CURRENT_WORD} {MANIFEST_FORMAT} {number:016x}");
+    format!("{words} {:08x}\n", checksum([0, 0], words.as_bytes()))
+}
+
+fn current_sum_holds(text: &str) -> bool {
+    text.trim_end().rsplit_once(' ').is_some_and(|(words, sum)| {
+        u32::from_str_radix(sum, 16) == Ok(checksum([0, 0], words.as_bytes()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::MemDisk;
+
+    fn edit(wal_floor: u64) -> Edit {
+        Edit { wal_floor: Some(wal_floor), ..Edit::default() }
+    }
+
+    fn three_records() -> Vec<u8> {
+        let mut bytes = header(7);
+        (1..=3).for_each(|floor| append_record(&mut bytes, 7, 0, &edit(floor)));
+        bytes
+    }
+
+    #[test]
+    fn edits_come_back_through_current() {
+        let disk = MemDisk::shared();
+        let dir = Path::new("d");
+        assert_eq!(current(&*disk, dir), Ok(None));
+        let mut manifest = Manifest::create(disk.clone(), dir, 5, &edit(1)).unwrap();
+        manifest.append(&edit(2)).unwrap();
+        assert_eq!(current(&*disk, dir), Ok(Some(5)));
+        assert_eq!(read(&*disk, dir, 5), Ok(edit(2)));
+        Manifest::create(disk.clone(), dir, 6, &edit(3)).unwrap();
+        assert_eq!(current(&*disk, dir), Ok(Some(6)));
+    }
+
+    #[test]
+    fn a_torn_record_is_the_end_and_damage_before_a_good_one_is_loud() {
+        let path = Path::new("m");
+        let bytes = three_records();
+        assert_eq!(decode(&bytes, 7, path), Ok(edit(3)));
+        assert_eq!(decode(&bytes[..bytes.len() - 7], 7, path), Ok(edit(2)));
+        let mut bad = bytes.clone();
+        bad[HEADER_BYTES + 16 + 9] ^= 1;
+        let want = Error::corrupt(path, (HEADER_BYTES + 16) as u64, "record");
+        assert_eq!(decode(&bad, 7, path), Err(want));
+    }
+
+    #[test]
+    fn a_flipped_bit_is_seen_or_ends_the_log() {
+        let path = Path::new("m");
+        let good = three_records();
+        for bit in 0..good.len() * 8 {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            match decode(&bad, 7, path) {
+                Ok(read) => assert!(read == edit(2) || read == edit(3), "bit {bit}"),
+                Err(Error::Corrupt { .. }) => {}
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_newer_format_is_named() {
+        let disk = MemDisk::shared();
+        let words = format!("{CURRENT_WORD} 2 {:016x}", 5);
+        let text = format!("{words} {:08x}\n", checksum([0, 0], words.as_bytes()));
+        let file = disk.create(Path::new("d/CURRENT")).unwrap();
+        write_all_at(&*file, text.as_bytes(), 0).unwrap();
+        let got = current(&*disk, Path::new("d"));
+        assert!(matches!(got, Err(Error::Unsupported { format: 2, .. })));
+    }
+}

@@ -1,0 +1,264 @@
+//! The write-ahead log: what makes a commit survive.
+//!
+//! The commit leader appends one frame per group to the current segment and syncs as its mode asks. When a segment has
+//! no room the next one is taken from the pool. Flushes tell the pool which segments are no longer needed. Layout:
+//! `frame.rs`; what a crash may leave and how it is read: `recovery.rs`.
+//!
+//! Invariants:
+//! - a segment is synced before the first frame of the next one is written;
+//! - after a failed write or sync the writer refuses everything: what is on the disk is unknown, and a retried sync
+//!   would lie.
+
+pub(crate) mod frame;
+mod pool;
+pub(crate) mod recovery;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use self::frame::FrameHeader;
+pub(crate) use self::pool::{ReadySegment, SegmentPool};
+use crate::disk::write_all_at;
+use crate::error::{Error, Result};
+use crate::names;
+
+/// The writing end of the log.
+#[derive(Debug)]
+pub(crate) struct WalWriter {
+    pool: Arc<SegmentPool>,
+    dir: PathBuf,
+    segment: Option<Open>,
+    failed: Option<Error>,
+}
+
+#[derive(Debug)]
+struct Open {
+    ready: ReadySegment,
+    /// Where the next frame goes.
+    end: u64,
+    /// How much is synced.
+    durable: u64,
+}
+
+impl WalWriter {
+    /// A writer that will take its first segment from `pool`.
+    pub(crate) fn new(pool: Arc<SegmentPool>, dir: PathBuf) -> Self {
+        Self { pool, dir, segment: None, failed: None }
+    }
+
+    /// Makes sure the current segment has room for a frame of `bytes` bytes; returns the segment's number.
+    ///
+    /// # Errors
+    /// [`Error::Full`] leaves everything as it was.
+    pub(crate) fn make_room(&mut self, bytes: usize) -> Result<u64> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let bytes = bytes as u64;
+        if let Some(open) = &self.segment
+            && open.end + bytes <= open.ready.bytes
+        {
+            return Ok(open.ready.number);
+        }
+        self.sync()?;
+        let ready = self.pool.take(bytes).inspect_err(|error| self.note(error))?;
+        let number = ready.number;
+        self.segment = Some(Open { ready, end: 0, durable: 0 });
+        Ok(number)
+    }
+
+    /// Completes the frame in `buffer` and writes it. Room was made.
+    pub(crate) fn append(&mut self, buffer: &mut Vec<u8>, seqno: u64, ops: u32) -> Result<()> {
+        let open = self.segment.as_mut().expect("room was made");
+        let segment = open.ready.number;
+        let header = FrameHeader { segment, seqno_first: seqno, ops, durable: open.durable };
+        frame::finish(buffer, header);
+        assert!(open.end + buffer.len() as u64 <= open.ready.bytes, "room was made");
+        let written = write_all_at(&*open.ready.file, buffer, open.end);
+        open.end += buffer.len() as u64;
+        let path = names::wal(&self.dir, segment);
+        written.map_err(|e| Error::poison("write", &path, &e)).inspect_err(|error| self.note(error))
+    }
+
+    /// Makes everything written durable.
+    pub(crate) fn sync(&mut self) -> Result<()> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let Some(open) = &mut self.segment else { return Ok(()) };
+        if open.durable == open.end {
+            return Ok(());
+        }
+        let synced = open.ready.file.sync_data();
+        if synced.is_ok() {
+            open.durable = open.end;
+        }
+        let path = names::wal(&self.dir, open.ready.number);
+        synced.map_err(|e| Error::poison("sync", &path, &e)).inspect_err(|error| self.note(error))
+    }
+
+    /// The number of the current segment.
+    pub(crate) fn segment_number(&self) -> Option<u64> {
+        self.segment.as_ref().map(|open| open.ready.number)
+    }
+
+    /// Ends the current segment after a sync, so that the next frame starts a new one. Returns its number.
+    pub(crate) fn end_segment(&mut self) -> Result<Option<u64>> {
+        self.sync()?;
+        Ok(self.segment.take().map(|open| open.ready.number))
+    }
+
+    fn note(&mut self, error: &Error) {
+        if matches!(error, Error::Poisoned(_)) {
+            self.failed = Some(error.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::batch::Batch;
+    use crate::disk::{Access, Disk, MemDisk};
+    use crate::numbers::Numbers;
+
+    const SEGMENT: u64 = 512;
+    /// What a frame of these tests takes.
+    const FRAME: u64 = 56;
+
+    fn writer(disk: &Arc<MemDisk>, first_number: u64) -> (WalWriter, Arc<SegmentPool>) {
+        let numbers = Arc::new(Numbers::new(first_number));
+        let pool = Arc::new(SegmentPool::new(disk.clone(), "d".into(), SEGMENT, numbers));
+        (WalWriter::new(pool.clone(), "d".into()), pool)
+    }
+
+    fn append(wal: &mut WalWriter, seqno: u64) -> u64 {
+        let mut batch = Batch::new();
+        batch.put(&seqno.to_be_bytes(), b"value").unwrap();
+        let mut buffer = Vec::new();
+        frame::start(&mut buffer);
+        buffer.extend_from_slice(batch.bytes());
+        let segment = wal.make_room(frame::padded(buffer.len())).unwrap();
+        wal.append(&mut buffer, seqno, 1).unwrap();
+        segment
+    }
+
+    fn segments(disk: &MemDisk) -> Vec<u64> {
+        let names = disk.list(Path::new("d")).unwrap();
+        let mut numbers: Vec<u64> =
+            names.iter().filter_map(|name| names::FileName::parse(name).number()).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    fn recovered(disk: &MemDisk) -> Result<Vec<u64>> {
+        recovered_from(disk, 1)
+    }
+
+    fn recovered_from(disk: &MemDisk, needed: u64) -> Result<Vec<u64>> {
+        let mut seqnos = Vec::new();
+        let all = segments(disk);
+        recovery::recover(disk, Path::new("d"), &all, needed, |_, seqno, operation| {
+            assert_eq!(operation.key, seqno.to_be_bytes());
+            seqnos.push(seqno);
+            Ok(())
+        })?;
+        Ok(seqnos)
+    }
+
+    fn flip(disk: &MemDisk, segment: u64, at: u64) {
+        let file = disk.open(&names::wal(Path::new("d"), segment), Access::ReadWrite).unwrap();
+        let mut byte = [0];
+        file.read_at(&mut byte, at).unwrap();
+        file.write_at(&[byte[0] ^ 0x40], at).unwrap();
+    }
+
+    #[test]
+    fn frames_come_back_over_several_segments() {
+        let disk = MemDisk::shared();
+        let (mut wal, _pool) = writer(&disk, 1);
+        for seqno in 1..=40 {
+            append(&mut wal, seqno);
+        }
+        assert!(segments(&disk).len() > 3);
+        assert_eq!(recovered(&disk).unwrap(), (1..=40).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_recycled_segment_does_not_replay_its_earlier_life() {
+        let disk = MemDisk::shared();
+        let (mut wal, pool) = writer(&disk, 1);
+        let first = append(&mut wal, 1);
+        let mut seqno = 1;
+        while append(&mut wal, seqno + 1) == first {
+            seqno += 1;
+        }
+        seqno += 1;
+        pool.release_below(first + 1).unwrap();
+        assert!(wal.end_segment().unwrap().is_some());
+        let recycled = append(&mut wal, seqno + 1);
+        assert!(recycled > first && !segments(&disk).contains(&first));
+        assert_eq!(recovered_from(&disk, seqno).unwrap(), [seqno, seqno + 1]);
+    }
+
+    #[test]
+    fn a_torn_tail_ends_the_log_and_damage_before_it_is_loud() {
+        let disk = MemDisk::shared();
+        let (mut wal, _pool) = writer(&disk, 1);
+        for seqno in 1..=3 {
+            append(&mut wal, seqno);
+            wal.sync().unwrap();
+        }
+        let torn = disk.fork();
+        flip(&torn, 1, 2 * FRAME + 10);
+        assert_eq!(recovered(&torn).unwrap(), [1, 2], "the last frame may be torn");
+        let bad = disk.fork();
+        flip(&bad, 1, FRAME + 10);
+        let want = Error::corrupt(&names::wal(Path::new("d"), 1), FRAME, "frame");
+        assert_eq!(recovered(&bad).unwrap_err(), want);
+    }
+
+    #[test]
+    fn unsynced_frames_may_arrive_in_any_order() {
+        let disk = MemDisk::shared();
+        let (mut wal, _pool) = writer(&disk, 1);
+        for seqno in 1..=3 {
+            append(&mut wal, seqno);
+        }
+        flip(&disk, 1, FRAME + 10);
+        assert_eq!(
+            recovered(&disk).unwrap(),
+            [1],
+            "the third was written before the second was synced"
+        );
+    }
+
+    #[test]
+    fn a_missing_first_segment_is_loud() {
+        let disk = MemDisk::shared();
+        let (mut wal, _pool) = writer(&disk, 1);
+        for seqno in 1..=20 {
+            append(&mut wal, seqno);
+        }
+        disk.remove(&names::wal(Path::new("d"), 1)).unwrap();
+        let all = segments(&disk);
+        let result = recovery::recover(&*disk, Path::new("d"), &all, 1, |_, _, _| Ok(()));
+        assert!(matches!(result, Err(Error::Corrupt { .. })));
+    }
+
+    #[test]
+    fn damage_in_an_earlier_segment_is_loud() {
+        let disk = MemDisk::shared();
+        let (mut wal, _pool) = writer(&disk, 1);
+        let mut seqno = 1;
+        while append(&mut wal, seqno) == 1 {
+            seqno += 1;
+        }
+        flip(&disk, 1, (seqno - 2) * FRAME + 10);
+        assert!(
+            matches!(recovered(&disk), Err(Error::Corrupt { offset, .. }) if offset == (seqno - 2) * FRAME)
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! Reading WAL segments back after a crash.
+//!
+//! Segments are read by rising number. In each, frames are taken until the first bad one. Then the question is whether
+//! that is the end of what was acknowledged or damage:
+//!
+//! - a frame behind the bad place that was written after the place had been synced (`durable`) proves damage;
+//! - a later segment whose first frame does not continue the sequence numbers proves damage, because a segment is
+//!   synced before the next one is used (unless all that is missing is in SSTs);
+//! - otherwise it is the torn or unwritten tail: the log ends here.
+//!
+//! Damage is an error that names file and offset; nothing is skipped silently.
+
+use std::path::Path;
+
+use super::frame::{self, ALIGN_BYTES, Frame};
+use crate::batch::{Operation, Operations};
+use crate::disk::{Disk, read_all};
+use crate::error::{Error, Result};
+use crate::limits::SEGMENT_BYTES_MAX;
+use crate::names;
+
+/// What reading all segments found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recovered {
+    /// Segments that hold frames, oldest first.
+    pub(crate) used: Vec<u64>,
+    /// Segments without a frame of their own.
+    pub(crate) unused: Vec<u64>,
+    /// Frames read.
+    pub(crate) frames: u64,
+    /// Where the last used segment's frames end, in bytes.
+    pub(crate) end: u64,
+}
+
+/// Reads `segments` (sorted by number) and hands each operation with its sequence number and segment to `apply`.
+/// `seqno_needed` is the first sequence number that is not in an SST: the log must not start later. Older ones may come
+/// and are handed on.
+pub(crate) fn recover(
+    disk: &dyn Disk,
+    dir: &Path,
+    segments: &[u64],
+    seqno_needed: u64,
+    mut apply: impl FnMut(u64, u64, Operation<'_>) -> Result<()>,
+) -> Result<Recovered> {
+    let mut recovered = Recovered::default();
+    let mut tail: Option<Tail> = None;
+    for &number in segments {
+        let path = names::wal(dir, number);
+        let bytes = read_all(disk, &path, SEGMENT_BYTES_MAX)
+            .map_err(|error| Error::io("read", &path, &error))?;
+        let segment = Segment { path: &path, number, bytes: &bytes };
+        let Some(first) = frame::decode(&bytes, number) else {
+            segment.refuse_if_frames_follow(0)?;
+            recovered.unused.push(number);
+            continue;
+        };
+        let what = "frames are missing here";
+        let starts = first.header.seqno_first;
+        match &tail {
+            Some(tail) if !tail.leads_to(starts, seqno_needed) => {
+                return Err(Error::corrupt(&names::wal(dir, tail.number), tail.end, what));
+            }
+            None if starts > seqno_needed => return Err(Error::corrupt(&path, 0, what)),
+            _ => {}
+        }
+        let ended = segment.replay(&mut recovered.frames, &mut apply)?;
+        recovered.used.push(number);
+        recovered.end = ended.end;
+        tail = Some(ended);
+    }
+    Ok(recovered)
+}
+
+/// Where a segment's sound frames end.
+struct Tail {
+    number: u64,
+    seqno_next: u64,
+    end: u64,
+}
+
+impl Tail {
+    /// Whether a segment that starts at `seqno` may come next. Frames may be missing if a flush made them unnecessary
+    /// before they were synced.
+    fn leads_to(&self, seqno: u64, seqno_needed: u64) -> bool {
+        seqno == self.seqno_next || (seqno > self.seqno_next && seqno <= seqno_needed)
+    }
+}
+
+struct Segment<'a> {
+    path: &'a Path,
+    number: u64,
+    bytes: &'a [u8],
+}
+
+impl Segment<'_> {
+    fn replay(
+        &self,
+        frames: &mut u64,
+        apply: &mut impl FnMut(u64, u64, Operation<'_>) -> Result<()>,
+    ) -> Result<Tail> {
+        let mut at = 0;
+        let mut seqno_next = None;
+        while let Some(frame) = frame::decode(&self.bytes[at..], self.number) {
+            let first = frame.header.seqno_first;
+            if seqno_next.is_some_and(|next| next != first) {
+                return Err(Error::corrupt(self.path, at as u64, "sequence numbers do not follow"));
+            }
+            self.apply(at, &frame, apply)?;
+            seqno_next = Some(first + u64::from(frame.header.ops));
+            at = (at + frame.bytes).min(self.bytes.len());
+            *frames += 1;
+        }
+        self.refuse_if_frames_follow(at)?;
+        let seqno_next = seqno_next.expect("the first frame was sound");
+        Ok(Tail { number: self.number, seqno_next, end: at as u64 })
+    }
+
+    fn apply(
+        &self,
+        at: usize,
+        frame: &Frame<'_>,
+        apply: &mut impl FnMut(u64, u64, Operation<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let damaged = || Error::corrupt(self.path, at as u64, "operations of a frame");
+        let mut seqno = frame.header.seqno_first;
+        let mut left = frame.header.ops;
+        for operation in Operations::new(frame.payload) {
+            left = left.checked_sub(1).ok_or_else(damaged)?;
+            apply(self.number, seqno, operation.ok_or_else(damaged)?)?;
+            seqno += 1;
+        }
+        if left == 0 { Ok(()) } else { Err(damaged()) }
+    }
+
+    /// Looks behind a bad place for a frame that was written after the place was synced.
+    fn refuse_if_frames_follow(&self, bad: usize) -> Result<()> {
+        let mut at = bad.next_multiple_of(ALIGN_BYTES);
+        while let Some(rest) = self.bytes.get(at..) {
+            if rest.len() < frame::HEADER_BYTES {
+                break;
+            }
+            match frame::decode(rest, self.number) {
+                Some(found) if found.header.durable > bad as u64 => {
+                    return Err(Error::corrupt(self.path, bad as u64, "frame"));
+                }
+                Some(found) => at += found.bytes,
+                None => at += ALIGN_BYTES,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,222 @@
+//! Power cuts: after every single disk operation of a long mixed workload, in every way a cut may leave the disk.
+//!
+//! The workload runs once on a recording disk with small limits, so that flushes, compactions, moves, manifest switches,
+//! WAL recycling, large values and checkpoints all happen. Then, for each point of the record and each tail, the store is
+//! opened on what the cut left. It must open, hold every acknowledged batch, hold of the unacknowledged ones a whole prefix
+//! or nothing, and pass `check`. The number of images is printed and has a floor.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kallisto_lsm::disk::{CrashReplay, DiskEvent, FaultyDisk, Tail};
+use kallisto_lsm::{Background, Batch, Durability, Engine, Error, Options, Sync, SyncMode};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn options(mode: SyncMode) -> Options {
+    Options {
+        durability: Durability::Wal(mode),
+        background: Background::Inline,
+        memtable_bytes: 2 << 10,
+        wal_segment_bytes: 1 << 10,
+        block_bytes: 256,
+        sst_bytes: 2 << 10,
+        level_base_bytes: 4 << 10,
+        cache_bytes: 8 << 10,
+        open_files_max: 4,
+        ..Options::default()
+    }
+}
+
+/// What a store holds, as one number.
+fn digest<'a>(entries: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> u64 {
+    let mut state = 0xcbf2_9ce4_8422_2325u64;
+    let mut eat = |bytes: &[u8]| {
+        for byte in bytes.iter().copied().chain((bytes.len() as u32).to_le_bytes()) {
+            state = (state ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    };
+    for (key, value) in entries {
+        eat(key);
+        eat(value);
+    }
+    state
+}
+
+fn digest_of(engine: &Engine) -> u64 {
+    let mut scan = engine.scan(..).unwrap();
+    let mut all = Vec::new();
+    while let Some((key, value)) = scan.next_entry().unwrap() {
+        all.push((key.to_vec(), value.to_vec()));
+    }
+    digest(all.iter().map(|(key, value)| (&key[..], &value[..])))
+}
+
+/// A recorded run.
+struct Run {
+    mode: SyncMode,
+    events: Vec<DiskEvent>,
+    /// After so many events, so many batches were acknowledged as durable.
+    durable: Vec<(usize, usize)>,
+    /// After so many events, the batch of this number was handed in.
+    begun: Vec<usize>,
+    /// What the store holds after each number of batches.
+    digests: Vec<u64>,
+    /// The batches and events at which a checkpoint was complete.
+    checkpoint: Option<(usize, usize)>,
+}
+
+impl Run {
+    fn record(mode: SyncMode, seed: u64, batches: usize) -> Self {
+        let disk = FaultyDisk::shared();
+        let mut dice = fastrand::Rng::with_seed(seed);
+        let mut engine = Engine::open(disk.clone(), "store", options(mode)).unwrap();
+        let mut model = Model::new();
+        let mut run = Self {
+            mode,
+            events: Vec::new(),
+            durable: vec![(0, 0)],
+            begun: Vec::new(),
+            digests: vec![digest(std::iter::empty())],
+            checkpoint: None,
+        };
+        for n in 0..batches {
+            run.begun.push(disk.events_len());
+            let (batch, sync) = random_batch(&mut dice, &mut model, n);
+            engine.write(&batch, sync).unwrap();
+            let entries = model.iter().map(|(key, value)| (&key[..], &value[..]));
+            run.digests.push(digest(entries));
+            if mode == SyncMode::EveryCommit || sync == Sync::Now {
+                run.durable.push((disk.events_len(), n + 1));
+            }
+            let durable_all = match dice.u32(..1000) {
+                0..12 => engine.flush().is_ok(),
+                12..16 => engine.compact().is_ok(),
+                16..24 => engine.sync().is_ok(),
+                24..30 => {
+                    engine.close().unwrap();
+                    drop(engine);
+                    engine = Engine::open(disk.clone(), "store", options(mode)).unwrap();
+                    true
+                }
+                _ => false,
+            };
+            if n == batches / 2 {
+                engine.checkpoint(Path::new("copy")).unwrap();
+                run.checkpoint = Some((n + 1, disk.events_len()));
+            }
+            if durable_all {
+                run.durable.push((disk.events_len(), n + 1));
+            }
+        }
+        let stats = engine.stats();
+        assert!(stats.levels[1..].iter().any(|level| level.files > 0), "compactions happened");
+        run.events = disk.events();
+        run
+    }
+
+    /// Opens what a cut after `at` events leaves and judges it.
+    fn judge(&self, replay: &CrashReplay<'_>, at: usize, tail: Tail, seed: u64) {
+        let image = Arc::new(replay.image(tail, seed));
+        let place = || format!("{:?} after event {at}, tail {tail:?}, seed {seed}", self.mode);
+        let engine = Engine::open(image.clone(), "store", options(self.mode))
+            .unwrap_or_else(|error| panic!("{error}: {}", place()));
+        let durable = self.durable.partition_point(|(events, _)| *events <= at) - 1;
+        let least = self.durable[durable].1;
+        let most = self.begun.partition_point(|events| *events <= at);
+        let got = digest_of(&engine);
+        let whole = self.digests[least..=most].contains(&got);
+        assert!(whole, "not the state after {least} to {most} batches: {}", place());
+        engine.check().unwrap_or_else(|error| panic!("{error}: {}", place()));
+        drop(engine);
+        self.judge_checkpoint(&image, at, &place);
+    }
+
+    /// A checkpoint is there when its call returned; before that it is there whole or refuses to open.
+    fn judge_checkpoint(
+        &self,
+        image: &Arc<kallisto_lsm::disk::MemDisk>,
+        at: usize,
+        place: &dyn Fn() -> String,
+    ) {
+        let Some((batches, complete)) = self.checkpoint else { return };
+        if image.files().keys().all(|path| !path.starts_with("copy")) {
+            assert!(at < complete, "the checkpoint is gone: {}", place());
+            return;
+        }
+        match Engine::open(image.clone(), "copy", options(self.mode)) {
+            Ok(copy) => {
+                let got = digest_of(&copy);
+                let empty = at < complete && got == self.digests[0];
+                assert!(empty || got == self.digests[batches], "a wrong checkpoint: {}", place());
+                copy.check().unwrap_or_else(|error| panic!("{error}: {}", place()));
+            }
+            Err(Error::Corrupt { .. }) if at < complete => {}
+            Err(error) => panic!("{error}: {}", place()),
+        }
+    }
+}
+
+fn random_batch(dice: &mut fastrand::Rng, model: &mut Model, n: usize) -> (Batch, Sync) {
+    let mut batch = Batch::new();
+    for _ in 0..dice.usize(1..4) {
+        let key = format!("key-{}", dice.u32(..60)).into_bytes();
+        if dice.u8(..) < 60 {
+            batch.delete(&key).unwrap();
+            model.remove(&key);
+        } else {
+            let len = if dice.u8(..) < 3 { dice.usize(1000..3000) } else { dice.usize(..60) };
+            let value = vec![n as u8; len];
+            batch.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+    }
+    (batch, if dice.u8(..) < 20 { Sync::Now } else { Sync::Mode })
+}
+
+/// Judges every `stride`-th event in every tail; returns the number of images.
+fn judge_all(run: &Run, dice: u64, stride: usize, phase: usize) -> usize {
+    let mut replay = CrashReplay::new(&run.events);
+    let mut images = 0;
+    let mut at = 0;
+    loop {
+        if at % stride == phase {
+            for tail in Tail::ALL {
+                run.judge(&replay, at, tail, dice ^ at as u64);
+                images += 1;
+            }
+        }
+        if !replay.advance() {
+            return images;
+        }
+        at += 1;
+    }
+}
+
+/// Runs in two halves on two threads.
+fn crash_everywhere(mode: SyncMode, seeds: std::ops::Range<u64>, batches: usize) -> usize {
+    let images = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for phase in 0..2 {
+            let (images, seeds) = (&images, seeds.clone());
+            scope.spawn(move || {
+                for seed in seeds {
+                    let run = Run::record(mode, seed, batches);
+                    images.fetch_add(judge_all(&run, seed, 2, phase), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    images.into_inner()
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "the number of images is part of the result")]
+fn a_cut_after_every_disk_operation_loses_nothing() {
+    let every = crash_everywhere(SyncMode::EveryCommit, 0..2, 600);
+    let demand = crash_everywhere(SyncMode::OnDemand, 2..5, 900);
+    println!("crash images: {} ({every} strict, {demand} on demand)", every + demand);
+    assert!(every + demand >= 50_000, "{} images", every + demand);
+}
