@@ -1,7 +1,7 @@
 //! Memory for entries: `pages` for the usual sizes, the global allocator for the rest.
 //!
-//! Used by the writer only, under its lock; freed blocks come back through `reclaim`. What pages
-//! buy over the allocator alone was measured: `docs/decisions/0003-cuckoo-table.md`.
+//! Used by the writer only, under its lock; freed blocks come back through `reclaim`. Why entries
+//! have pages of their own: `docs/decisions/0003-cuckoo-table.md`.
 
 #![expect(unsafe_code, reason = "entries live in memory managed by hand")]
 

@@ -94,6 +94,9 @@ fn keys_have_a_limit() {
     assert_eq!(table.upsert(&key, (), b""), Err(Error::KeyTooLong));
     assert_eq!(table.insert(&key, (), b""), Err(Error::KeyTooLong));
     assert!(table.is_empty());
+    if cfg!(miri) {
+        return; // Hashing 64 KiB takes minutes there.
+    }
     let longest = &key[..KEY_BYTES_MAX];
     assert_eq!(table.upsert(longest, (), b""), Ok(Upserted::Inserted));
     assert_eq!(table.upsert(b"", (), b""), Ok(Upserted::Inserted));
