@@ -109,9 +109,10 @@ impl PathIndex {
         }
     }
 
-    /// Whether `path` may be there: never `false` for a path that is, and for one that is not
-    /// `true` less than once in 200 times. Reads a third less memory than
-    /// [`contains`](Self::contains); for a caller who compares the path in full later on.
+    /// Whether `path` may be there: never `false` for a path that is. `true` for about one absent
+    /// path in 200 when the sieve is at its fullest, one in thousands when it is half as full;
+    /// lines that overflowed stay so until the sieve grows. Reads one cache line, where
+    /// [`contains`](Self::contains) walks the tree; for a caller who compares the path later on.
     #[must_use]
     pub fn may_contain(&self, path: &str) -> bool {
         match (self.tree.get(), may_be_held(path)) {

@@ -189,3 +189,17 @@ fn a_scan_gives_leaves_before_folders() {
     assert_eq!(index.scan("", None, 9), ["z", "f/c", "f/y", "f/a/x"]);
     assert_eq!(index.scan("", Some("f/c"), 9), ["f/y", "f/a/x"]);
 }
+
+#[test]
+fn few_unknown_paths_get_past_the_sieve() {
+    let index = PathIndex::new();
+    let known = scaled(30_000);
+    for number in 0..known {
+        assert_eq!(index.insert(&format!("folder-{}/name-{number}", number % 99)), Ok(true));
+    }
+    let asked = 4 * known;
+    let passed = (0..asked)
+        .filter(|number| index.may_contain(&format!("folder-{}/other-{number}", number % 99)));
+    let passed = passed.count() as u64;
+    assert!(passed <= asked / 200 + 1, "{passed} of {asked} unknown paths got past");
+}

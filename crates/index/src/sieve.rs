@@ -31,7 +31,8 @@ const LINE_WORDS: usize = 8;
 /// Prints a line has room for.
 pub(crate) const LINE_PRINTS: usize = LINE_WORDS * LANES;
 
-/// Paths per line at which a larger table is begun. About one line in three hundred overflows.
+/// Paths per line at which a larger table is begun. By the Poisson
+/// distribution one line in two hundred has overflowed by then.
 const PATHS_PER_LINE_MAX: u64 = 20;
 
 /// What all words of an overflowed line say. As prints these would be `0xFFFF`, which is none.
@@ -61,7 +62,7 @@ fn matches(word: u64, print: u16) -> u64 {
 
 fn line_of<'a>(table: &'a [AtomicU64], key: &Key<'_>) -> &'a [AtomicU64] {
     let lines = (table.len() / LINE_WORDS) as u64;
-    let line = ((key.hash >> 32) * lines >> 32) as usize;
+    let line = (((key.hash >> 32) * lines) >> 32) as usize;
     table.get(line * LINE_WORDS..line * LINE_WORDS + LINE_WORDS).unwrap_or(&[])
 }
 
