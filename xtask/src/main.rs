@@ -1,2 +1,143 @@
-//! Developer commands behind `cargo x`.
-fn main() {}
+//! Developer commands behind `cargo x`, in std-only Rust: a fresh clone needs nothing but cargo.
+//!
+//! One file per verb; [`VERBS`] is the list of them. A verb runs [`process`]es or checks of its
+//! own and returns the [`steps::Step`]s it took; this file prints their summary and turns them
+//! into an exit code. Checking verbs never change a tracked file; `fix` is the one that does.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod ci;
+mod fix;
+mod fuzz;
+mod lint;
+mod loom;
+mod miri;
+mod process;
+mod steps;
+mod test;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use steps::{Step, Usage};
+
+/// A command of `cargo x`.
+struct Verb {
+    name: &'static str,
+    arguments: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Result<Vec<Step>, Usage>,
+}
+
+const VERBS: [Verb; 9] = [
+    Verb {
+        name: "test",
+        arguments: "[CARGO TEST ARGS]",
+        about: "every test: unit, model, format, corpus, fuzz smoke, the real binary",
+        run: test::run,
+    },
+    Verb {
+        name: "lint",
+        arguments: "",
+        about: "fmt, clippy, rustdoc, tidy and deny; writes nothing",
+        run: lint::run,
+    },
+    Verb { name: "fix", arguments: "", about: "clippy --fix and fmt; writes", run: fix::run },
+    Verb {
+        name: "tidy",
+        arguments: "",
+        about: "arrows between crates, dependencies, headers, sizes",
+        run: tidy::run,
+    },
+    Verb {
+        name: "bench",
+        arguments: "[NAME [--criterion] [ARGS]]",
+        about: "`kallisto bench` and the comparisons with peers, in release",
+        run: bench::run,
+    },
+    Verb {
+        name: "fuzz",
+        arguments: "[TARGET|all [SECS] [--seed N] [--from N] | TARGET --replay FILE]",
+        about: "hostile bytes, seeded; without a target lists them",
+        run: fuzz::run,
+    },
+    Verb {
+        name: "miri",
+        arguments: "[ARGS]",
+        about: "the crate with unsafe code under Miri (needs a nightly)",
+        run: miri::run,
+    },
+    Verb {
+        name: "loom",
+        arguments: "[ARGS]",
+        about: "every interleaving of the lock-free code, within bounds",
+        run: loom::run,
+    },
+    Verb {
+        name: "ci",
+        arguments: "",
+        about: "all of the above that checks, and a release build",
+        run: ci::run,
+    },
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.split_first() {
+        None => help(),
+        Some((name, _)) if ["-h", "--help", "help"].contains(&name.as_str()) => help(),
+        Some((name, rest)) => match VERBS.iter().find(|verb| verb.name == name) {
+            Some(verb) => execute(verb, rest),
+            None => {
+                eprint!("cargo x: no verb is called {name:?}\n\n{}", list());
+                ExitCode::from(1)
+            }
+        },
+    }
+}
+
+fn execute(verb: &Verb, args: &[String]) -> ExitCode {
+    if args.first().is_some_and(|arg| arg == "-h" || arg == "--help") {
+        steps::say(&format!("{}\n{}", usage(verb), verb.about));
+        return ExitCode::SUCCESS;
+    }
+    match (verb.run)(args) {
+        Ok(taken) => steps::finish(&taken),
+        Err(Usage(what)) => {
+            eprintln!("cargo x {}: {what}\n{}", verb.name, usage(verb));
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn help() -> ExitCode {
+    steps::say(list().trim_end());
+    ExitCode::SUCCESS
+}
+
+fn usage(verb: &Verb) -> String {
+    format!("usage: cargo x {} {}", verb.name, verb.arguments).trim_end().to_owned()
+}
+
+fn list() -> String {
+    let mut text = "usage: cargo x VERB [ARGS]\n\n".to_owned();
+    for verb in &VERBS {
+        text.push_str(&format!("  {:<6} {}\n", verb.name, verb.about));
+    }
+    text.push_str("\n`cargo x VERB -h` shows a verb's arguments.\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_names_every_verb_once() {
+        let text = list();
+        for verb in &VERBS {
+            assert_eq!(text.matches(&format!("\n  {} ", verb.name)).count(), 1, "{}", verb.name);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The registry: every target is a function that takes any bytes and panics when a promise breaks.
+//!
+//! Targets of the structures live with them (their feature `fuzz`, or the engine's `internals`);
+//! those of the public API are here. A new one is a line in [`TARGETS`] and a folder in `corpus/`.
+
+mod http_route;
+mod json;
+mod lsm;
+
+/// A fuzz target.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) run: fn(&[u8]),
+    /// What the target's language is made of.
+    pub(crate) words: &'static [&'static [u8]],
+}
+
+/// Every target.
+pub(crate) const TARGETS: [Target; 8] = [
+    Target {
+        name: "http_route",
+        about: "request paths and queries: one spelling, in bounds, decoded once",
+        run: http_route::run,
+        words: http_route::WORDS,
+    },
+    Target {
+        name: "json",
+        about: "JSON bodies: a tree whose text is a fixed point, or an error",
+        run: json::run,
+        words: json::WORDS,
+    },
+    Target {
+        name: "cuckoo_ops",
+        about: "operations on the cuckoo table beside a HashMap",
+        run: kallisto_cuckoo::fuzz::cuckoo_ops,
+        words: &[],
+    },
+    Target {
+        name: "index_ops",
+        about: "operations on the path index beside a BTreeSet",
+        run: kallisto_index::index_ops,
+        words: &[],
+    },
+    Target {
+        name: "sst_block",
+        about: "data blocks of an SST: searched and walked",
+        run: lsm::sst_block,
+        words: lsm::WORDS,
+    },
+    Target {
+        name: "sst_filter",
+        about: "Bloom filters of an SST",
+        run: lsm::sst_filter,
+        words: lsm::WORDS,
+    },
+    Target {
+        name: "sst_index",
+        about: "block index, properties and footer of an SST",
+        run: lsm::sst_index,
+        words: lsm::WORDS,
+    },
+    Target {
+        name: "batch",
+        about: "encoded operations, as the WAL carries them",
+        run: lsm::batch,
+        words: lsm::WORDS,
+    },
+];
+
+/// The targets, one a line.
+pub(crate) fn list() -> String {
+    TARGETS.iter().map(|target| format!("  {:<12} {}\n", target.name, target.about)).collect()
+}

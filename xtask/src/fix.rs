@@ -1,0 +1,20 @@
+//! `cargo x fix`: the only verb that changes the sources. What clippy can repair, then the form.
+
+use crate::process::Process;
+use crate::steps::{Step, Usage};
+
+/// Repairs and formats.
+pub(crate) fn run(args: &[String]) -> Result<Vec<Step>, Usage> {
+    if !args.is_empty() {
+        return Err(Usage("takes no arguments".to_owned()));
+    }
+    let clippy = ["clippy", "--fix", "--allow-dirty", "--allow-staged"];
+    let everything = ["--workspace", "--all-targets", "--locked"];
+    let mut steps = vec![Process::cargo(clippy.into_iter().chain(everything)).step("clippy --fix")];
+    steps.push(Process::cargo(["fmt", "--all"]).step("fmt"));
+    steps.extend(crate::workspace::bench_names().iter().map(|name| {
+        let manifest = format!("bench/{name}/Cargo.toml");
+        Process::cargo(["fmt", "--manifest-path", &manifest]).step(&format!("fmt bench/{name}"))
+    }));
+    Ok(steps)
+}

@@ -1,0 +1,28 @@
+//! `cargo x loom`: the lock-free code in every interleaving that loom's bounds allow.
+//!
+//! Crates that take their atomics from loom under `--cfg loom` are listed in [`CRATES`]; their
+//! other tests are compiled out then. The flag would throw every other build away, so these have a
+//! target folder of their own.
+
+use crate::process::Process;
+use crate::steps::{Step, Usage};
+use crate::workspace;
+
+const CRATES: [&str; 1] = ["kallisto-cuckoo"];
+
+/// Runs the models; `args` go to the tests.
+pub(crate) fn run(args: &[String]) -> Result<Vec<Step>, Usage> {
+    Ok(vec![step(args)])
+}
+
+/// One step over all crates.
+pub(crate) fn step(args: &[String]) -> Step {
+    let folder = workspace::target_folder("loom");
+    let fixed = ["test", "--release", "--lib", "--locked"].map(str::to_owned).into_iter();
+    let target = ["--target-dir".to_owned(), folder.display().to_string()];
+    let packages = CRATES.iter().flat_map(|name| ["--package".to_owned(), (*name).to_owned()]);
+    Process::cargo(fixed.chain(target).chain(packages).chain(["--".to_owned()]))
+        .args(args)
+        .with_flags("RUSTFLAGS", "--cfg loom")
+        .step("loom")
+}

@@ -1,0 +1,114 @@
+//! Runs other programs: shows the command line first, then runs it where the workspace is.
+
+use std::env;
+use std::process::Command;
+
+use crate::steps::{Outcome, Step};
+use crate::workspace;
+
+/// A program to run, with what differs from our own environment.
+pub(crate) struct Process {
+    program: String,
+    args: Vec<String>,
+    variables: Vec<(&'static str, String)>,
+}
+
+impl Process {
+    /// `cargo` with these arguments.
+    pub(crate) fn cargo<S: Into<String>>(args: impl IntoIterator<Item = S>) -> Self {
+        Self::new("cargo", args)
+    }
+
+    /// Any program with these arguments.
+    pub(crate) fn new<S: Into<String>>(program: &str, args: impl IntoIterator<Item = S>) -> Self {
+        let args = args.into_iter().map(Into::into).collect();
+        Self { program: program.to_owned(), args, variables: Vec::new() }
+    }
+
+    /// Adds arguments.
+    pub(crate) fn args(mut self, args: &[String]) -> Self {
+        self.args.extend_from_slice(args);
+        self
+    }
+
+    /// Appends `flags` to those that the environment variable `name` already holds.
+    pub(crate) fn with_flags(mut self, name: &'static str, flags: &str) -> Self {
+        let value = match env::var(name) {
+            Ok(given) if !given.is_empty() => format!("{given} {flags}"),
+            _ => flags.to_owned(),
+        };
+        self.variables.push((name, value));
+        self
+    }
+
+    /// Runs it as a step called `name`, its output to ours.
+    pub(crate) fn step(self, name: &str) -> Step {
+        Step::run(name, || self.run())
+    }
+
+    /// Runs it, its output to ours.
+    pub(crate) fn run(self) -> Outcome {
+        eprintln!("$ {}", self.shown());
+        match self.command().status() {
+            Ok(status) if status.success() => Outcome::Passed,
+            // A process that a signal ended has no code.
+            Ok(status) => {
+                Outcome::Failed(status.code().and_then(|code| code.try_into().ok()).unwrap_or(1))
+            }
+            Err(error) => {
+                eprintln!("cannot run {}: {error}", self.program);
+                Outcome::Failed(1)
+            }
+        }
+    }
+
+    /// Runs it silently. What it wrote to standard output, or to standard error if it failed.
+    pub(crate) fn output(self) -> Result<String, String> {
+        let output = self.command().output().map_err(|error| error.to_string())?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = match self.program.as_str() {
+            "cargo" => Command::new(workspace::cargo()),
+            program => Command::new(program),
+        };
+        command.args(&self.args).current_dir(workspace::root());
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// The command line as one would type it.
+    fn shown(&self) -> String {
+        let variables = self.variables.iter().map(|(name, value)| format!("{name}='{value}' "));
+        let mut text: String = variables.collect();
+        text.push_str(&self.program);
+        for arg in &self.args {
+            let plain = !arg.is_empty() && !arg.contains([' ', '\'', '"', '$', '\\', '*']);
+            let shown = if plain { arg.clone() } else { format!("{arg:?}") };
+            text.push(' ');
+            text.push_str(&shown);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_pass_through() {
+        assert_eq!(Process::new("true", [""; 0]).run(), Outcome::Passed);
+        assert_eq!(Process::new("sh", ["-c", "exit 42"]).run(), Outcome::Failed(42));
+        assert_eq!(Process::new("sh", ["-c", "kill -9 $$"]).run(), Outcome::Failed(1));
+        assert_eq!(Process::new("no-such-program-anywhere", [""; 0]).run(), Outcome::Failed(1));
+    }
+
+    #[test]
+    fn the_shown_command_can_be_typed() {
+        let process = Process::new("cargo", ["test", "--", "a name"]);
+        assert_eq!(process.shown(), "cargo test -- \"a name\"");
+    }
+}

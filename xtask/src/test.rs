@@ -1,0 +1,37 @@
+//! `cargo x test`: the one command that tests everything. Its arguments are those of `cargo test`.
+
+use crate::process::Process;
+use crate::steps::{Step, Usage};
+
+/// Runs every test of the workspace, or what `args` select of them.
+pub(crate) fn run(args: &[String]) -> Result<Vec<Step>, Usage> {
+    Ok(vec![Process::cargo(arguments(args)).step("test")])
+}
+
+/// Everything, unless packages are named before the `--` that ends cargo's own arguments.
+fn arguments(args: &[String]) -> Vec<String> {
+    let own = args.iter().take_while(|arg| *arg != "--");
+    let names_package = |arg: &String| arg.starts_with("-p") || arg.starts_with("--package");
+    let mut all = vec!["test".to_owned(), "--locked".to_owned()];
+    if !own.clone().any(names_package) {
+        all.insert(1, "--workspace".to_owned());
+    }
+    all.extend_from_slice(args);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(args: &[&str]) -> String {
+        arguments(&args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>()).join(" ")
+    }
+
+    #[test]
+    fn arguments_are_those_of_cargo_test() {
+        assert_eq!(line(&[]), "test --workspace --locked");
+        assert_eq!(line(&["--", "-p", "name"]), "test --workspace --locked -- -p name");
+        assert_eq!(line(&["-p", "kallisto-core", "kv"]), "test --locked -p kallisto-core kv");
+    }
+}

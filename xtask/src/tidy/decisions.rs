@@ -1,0 +1,79 @@
+//! The decision records: `docs/decisions/NNNN-words-of-the-title.md`, each number once, and every
+//! record that a file points to is there.
+
+use std::collections::BTreeMap;
+
+use super::Finding;
+use super::files::File;
+
+const FOLDER: &str = "docs/decisions/";
+const DIGITS: usize = 4;
+
+/// Checks names, numbers and references.
+pub(super) fn check(files: &[File]) -> Vec<Finding> {
+    let records: Vec<&str> =
+        files.iter().filter_map(|file| file.path.strip_prefix(FOLDER)).collect();
+    let mut findings = check_names(&records);
+    for file in files {
+        let missing = references(&file.text).filter(|name| !records.contains(name));
+        findings.extend(missing.map(|name| {
+            Finding::new(&*file.path, format!("points to {FOLDER}{name}, which is not there"))
+        }));
+    }
+    findings
+}
+
+fn check_names(records: &[&str]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut owners = BTreeMap::new();
+    for &name in records {
+        let place = format!("{FOLDER}{name}");
+        let Some(number) = number_of(name) else {
+            findings.push(Finding::new(place, "a record is called NNNN-some-words.md"));
+            continue;
+        };
+        if let Some(owner) = owners.insert(number, name) {
+            findings.push(Finding::new(place, format!("has the number of {owner}")));
+        }
+    }
+    findings
+}
+
+fn number_of(name: &str) -> Option<&str> {
+    let (number, rest) = name.split_once('-')?;
+    let words = rest.strip_suffix(".md")?;
+    let digits = number.len() == DIGITS && number.bytes().all(|byte| byte.is_ascii_digit());
+    (digits && !words.is_empty()).then_some(number)
+}
+
+/// The names of records that a text points to by full path.
+fn references(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices(FOLDER).filter_map(|(at, _)| {
+        let rest = &text[at + FOLDER.len()..];
+        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "-._".contains(c)));
+        let name = rest[..end.unwrap_or(rest.len())].trim_end_matches('.');
+        number_of(name).map(|_| name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_belongs_to_one_record() {
+        assert_eq!(check_names(&["0001-a.md", "0002-b.md"]), []);
+        let found = check_names(&["0001-a.md", "0001-b.md", "2-c.md", "0003-.md", "notes.md"]);
+        assert_eq!(found.len(), 4, "{found:?}");
+    }
+
+    #[test]
+    fn a_reference_needs_its_record() {
+        let file = |path: &str, text: String| File { path: path.to_owned(), text };
+        let text = format!("//! see `{FOLDER}0001-a.md` and {FOLDER}0002-b.md.");
+        let files = [file(&format!("{FOLDER}0001-a.md"), String::new()), file("x.rs", text)];
+        let found = check(&files);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].what.contains("0002-b.md"));
+    }
+}

@@ -1,0 +1,78 @@
+//! `cargo x tidy`: what this workspace promises about its own shape, held by a machine.
+//!
+//! Each room checks one kind of promise and returns [`Finding`]s: `arrows` who may know whom and
+//! which external crates come in, `graph` what all of them bring along, `sources` what every file
+//! looks like, `decisions` the records. `files` reads the tree for all of them. A test below runs
+//! every check over this very tree, so `cargo x test` holds them too.
+//!
+//! Not held here: taste. Sizes of functions and good names are for the reader.
+
+mod arrows;
+mod decisions;
+mod files;
+mod graph;
+mod rooms;
+mod sources;
+
+use std::path::Path;
+
+use crate::steps::{Outcome, Step, Usage};
+use crate::workspace;
+
+/// A broken promise: where, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Finding {
+    place: String,
+    what: String,
+}
+
+impl Finding {
+    fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { place: place.into(), what: what.into() }
+    }
+}
+
+/// The verb.
+pub(crate) fn run(args: &[String]) -> Result<Vec<Step>, Usage> {
+    if !args.is_empty() {
+        return Err(Usage("takes no arguments".to_owned()));
+    }
+    Ok(vec![step()])
+}
+
+/// All checks over the workspace, each finding printed.
+pub(crate) fn step() -> Step {
+    Step::run("tidy", || {
+        eprintln!("$ cargo x tidy");
+        let findings = check(&workspace::root());
+        for Finding { place, what } in &findings {
+            eprintln!("{place}: {what}");
+        }
+        if findings.is_empty() { Outcome::Passed } else { Outcome::Failed(1) }
+    })
+}
+
+fn check(root: &Path) -> Vec<Finding> {
+    let files = match files::read(root) {
+        Ok(files) => files,
+        Err(error) => return vec![Finding::new(".", format!("cannot read the tree: {error}"))],
+    };
+    let mut findings = arrows::check(&files);
+    findings.extend(graph::check());
+    findings.extend(sources::check(&files));
+    findings.extend(decisions::check(&files));
+    findings.sort();
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_workspace_is_tidy() {
+        let findings = check(&workspace::root());
+        let lines = findings.iter().map(|finding| format!("{}: {}\n", finding.place, finding.what));
+        assert!(findings.is_empty(), "\n{}", lines.collect::<String>());
+    }
+}

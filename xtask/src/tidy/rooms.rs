@@ -1,0 +1,147 @@
+//! Who may know whom: the picture of the design as a table.
+//!
+//! A crate enters with a decision: to take in a new one, write the record, then the line here. A
+//! line that nothing uses any more is a finding as well, so the table says what is.
+
+/// What one crate of the workspace may depend on.
+pub(super) struct Room {
+    /// Its folder.
+    pub(super) folder: &'static str,
+    /// Its package.
+    pub(super) package: &'static str,
+    /// Crates of ours below it. An upper bound: not all need be used.
+    pub(super) below: &'static [&'static str],
+    /// External crates it is built with. Exact.
+    pub(super) external: &'static [&'static str],
+    /// What only its tests and models use, ours or not. Exact.
+    pub(super) for_tests: &'static [&'static str],
+}
+
+/// Every crate of the workspace, bottom up.
+pub(super) const ROOMS: [Room; 10] = [
+    Room {
+        folder: "crates/cuckoo",
+        package: "kallisto-cuckoo",
+        below: &[],
+        external: &["getrandom", "rustix"],
+        for_tests: &["fastrand", "loom"],
+    },
+    Room {
+        folder: "crates/index",
+        package: "kallisto-index",
+        below: &[],
+        external: &[],
+        for_tests: &[],
+    },
+    Room {
+        folder: "crates/lsm",
+        package: "kallisto-lsm",
+        below: &[],
+        external: &["arc-swap", "crc32c", "quick_cache"],
+        for_tests: &["fastrand", "loom"],
+    },
+    Room {
+        folder: "crates/store",
+        package: "kallisto-store",
+        below: &["kallisto-lsm"],
+        external: &["bytes"],
+        for_tests: &[],
+    },
+    Room {
+        folder: "crates/auth",
+        package: "kallisto-auth",
+        below: &[],
+        external: &["jiff"],
+        for_tests: &[],
+    },
+    Room {
+        folder: "crates/core",
+        package: "kallisto-core",
+        below: &[
+            "kallisto-auth",
+            "kallisto-index",
+            "kallisto-cuckoo",
+            "kallisto-barrier",
+            "kallisto-store",
+        ],
+        external: &[
+            "arc-swap",
+            "aws-lc-rs",
+            "bytes",
+            "fastrand",
+            "getrandom",
+            "jiff",
+            "secrecy",
+            "serde_json",
+            "tokio",
+            "tracing",
+            "zeroize",
+        ],
+        for_tests: &[],
+    },
+    Room {
+        folder: "crates/listener",
+        package: "kallisto-listener",
+        below: &["kallisto-core"],
+        external: &[
+            "bytes",
+            "http-body-util",
+            "hyper",
+            "hyper-util",
+            "jiff",
+            "secrecy",
+            "socket2",
+            "tokio",
+            "tracing",
+        ],
+        for_tests: &["hyper", "kallisto-store"],
+    },
+    Room {
+        folder: "crates/kallisto",
+        package: "kallisto",
+        below: &[
+            "kallisto-cuckoo",
+            "kallisto-index",
+            "kallisto-lsm",
+            "kallisto-barrier",
+            "kallisto-store",
+            "kallisto-auth",
+            "kallisto-core",
+            "kallisto-listener",
+        ],
+        external: &[
+            "clap",
+            "fastrand",
+            "hdrhistogram",
+            "indicatif",
+            "jiff",
+            "rpassword",
+            "rustls",
+            "rustls-native-certs",
+            "secrecy",
+            "tokio",
+            "tracing",
+            "tracing-subscriber",
+            "ureq",
+            "zeroize",
+        ],
+        for_tests: &[],
+    },
+    Room { folder: "xtask", package: "xtask", below: &[], external: &[], for_tests: &[] },
+    Room {
+        folder: "fuzz",
+        package: "kallisto-fuzz",
+        below: &[
+            "kallisto-cuckoo",
+            "kallisto-index",
+            "kallisto-lsm",
+            "kallisto-barrier",
+            "kallisto-store",
+            "kallisto-auth",
+            "kallisto-core",
+            "kallisto-listener",
+        ],
+        external: &[],
+        for_tests: &[],
+    },
+];
