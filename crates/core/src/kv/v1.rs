@@ -37,7 +37,7 @@ pub(super) async fn write(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, E
 }
 
 fn read_entry(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
-    if path.ends_with('/') || !kv.mount.index.contains(path) {
+    if path.ends_with('/') || !kv.mount.index.may_contain(path) {
         return Err(Error::NotFound);
     }
     let hot = &kv.core.view.hot;
@@ -88,7 +88,7 @@ fn own_lease(body: &Map) -> Option<u32> {
 }
 
 async fn delete(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
-    if kv.mount.index.contains(path) {
+    if kv.mount.index.may_contain(path) {
         let mut batch = Batch::new();
         batch.delete(keys::kv_one(kv.mount.entry.id, path));
         kv.core.store.commit(batch).await?;

@@ -26,7 +26,7 @@ use crate::cluster::Cluster;
 use crate::error::Error;
 
 /// Entries the hot table is sized for at first; it grows.
-const SECRETS_AT_START: usize = 1 << 10;
+const SECRETS_AT_START: usize = 1 << 14;
 
 /// The in-memory view of the committed state.
 pub struct View {

@@ -1,6 +1,8 @@
 //! From decision to commit: read the metadata, decide, write one batch that expects the metadata
 //! unchanged, and decide again when another writer came first.
 
+use std::borrow::Cow;
+
 use kallisto_store::{Batch, Error as StoreError, Seqno};
 
 use super::decide::Decision;
@@ -11,11 +13,11 @@ use crate::kv::{Kv, damaged};
 use crate::limits::CONFLICT_RETRIES_MAX;
 
 /// What to do about a secret, decided from its metadata.
-pub(super) enum Plan<T> {
+pub(super) enum Plan<'d, T> {
     /// Nothing to write.
     Reply(T),
     /// Write the decision and the data of the new current version, if there is one.
-    Write { decision: Decision, data: Option<Vec<u8>>, reply: T },
+    Write { decision: Decision, data: Option<Cow<'d, [u8]>>, reply: T },
     /// Remove the secret with all its versions.
     Remove { metadata: Metadata, reply: T },
 }
@@ -34,10 +36,10 @@ pub(super) fn load(kv: &Kv<'_, '_, '_>, path: &str) -> Result<(Option<Metadata>,
 
 /// Decides with `decide` and commits, again and again while others win the race, up to
 /// [`CONFLICT_RETRIES_MAX`] times.
-pub(super) async fn run<T>(
+pub(super) async fn run<'d, T>(
     kv: &Kv<'_, '_, '_>,
     path: &str,
-    mut decide: impl FnMut(Option<Metadata>) -> Result<Plan<T>, Error>,
+    mut decide: impl FnMut(Option<Metadata>) -> Result<Plan<'d, T>, Error>,
 ) -> Result<T, Error> {
     let id = kv.mount.entry.id;
     let meta_key = keys::kv_meta(id, path);

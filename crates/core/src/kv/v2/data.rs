@@ -1,5 +1,7 @@
 //! `data/:path`: reading a version, writing one, patching the latest.
 
+use std::borrow::Cow;
+
 use super::commit::{Plan, load, run};
 use super::decide::{self, Decision};
 use crate::error::Error;
@@ -21,7 +23,7 @@ pub(super) struct Shown<'a> {
 }
 
 pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
-    if !kv.mount.index.contains(path) {
+    if !kv.mount.index.may_contain(path) {
         return Err(Error::NotFound);
     }
     if let Some(version) = asked_version(kv)? {
@@ -137,12 +139,12 @@ pub(super) async fn write(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, E
     let now_ns = kv.call.now_ns();
     run(kv, path, |metadata| {
         let decision = decide::put(metadata, &config, cas, now_ns)?;
-        Ok(plan_put(decision, data.clone()))
+        Ok(plan_put(decision, Cow::Borrowed(&data)))
     })
     .await
 }
 
-fn plan_put(decision: Decision, data: Vec<u8>) -> Plan<Response> {
+fn plan_put(decision: Decision, data: Cow<'_, [u8]>) -> Plan<'_, Response> {
     let reply = shown_current(&decision.metadata).map_or(Response::Empty, Response::Logical);
     Plan::Write { decision, data: Some(data), reply }
 }
@@ -192,7 +194,7 @@ pub(super) async fn patch(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, E
         merge_patch(&mut data, change.clone());
         let data = Json::Object(data).to_text();
         check_entry_size(&data)?;
-        Ok(plan_put(decide::put(Some(metadata), &config, cas, now_ns)?, data))
+        Ok(plan_put(decide::put(Some(metadata), &config, cas, now_ns)?, Cow::Owned(data)))
     })
     .await
 }

@@ -33,7 +33,7 @@ enum Custom {
 }
 
 pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
-    if !kv.mount.index.contains(path) {
+    if !kv.mount.index.may_contain(path) {
         return Err(Error::NotFound);
     }
     let metadata = load(kv, path)?.0.ok_or(Error::NotFound)?;
@@ -100,7 +100,7 @@ fn change(
     body: &Map,
     how: Custom,
     now_ns: i64,
-) -> Result<Plan<Response>, Error> {
+) -> Result<Plan<'static, Response>, Error> {
     let fields = Fields::new(body);
     check_metadata_cas(&metadata, config, fields)?;
     if let Some(kept) = max_versions(fields)? {

@@ -15,7 +15,7 @@ pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
         0 => usize::MAX,
         depth => usize::try_from(depth).unwrap_or(1),
     };
-    if !kv.mount.index.contains(path) {
+    if !kv.mount.index.may_contain(path) {
         return Err(Error::NotFound);
     }
     let metadata = load(kv, path)?.0.ok_or(Error::NotFound)?;

@@ -56,7 +56,7 @@ pub(super) async fn change(
     .await
 }
 
-fn plan(decision: Option<decide::Decision>) -> Plan<Response> {
+fn plan(decision: Option<decide::Decision>) -> Plan<'static, Response> {
     match decision {
         None => Plan::Reply(Response::Empty),
         Some(decision) => Plan::Write { decision, data: None, reply: Response::Empty },
