@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use memchr::memchr2;
 use serde_json::value::RawValue;
 
 use super::{Json, Map};
@@ -77,6 +78,10 @@ fn syntax(error: &serde_json::Error) -> ParseError {
 
 /// Brackets outside strings, counted without recursion.
 fn check_depth(bytes: &[u8]) -> Result<(), ParseError> {
+    // Most documents have fewer brackets than levels allowed, which a counting pass sees at once.
+    if bytes.iter().filter(|&&byte| byte == b'[' || byte == b'{').count() <= DEPTH_MAX {
+        return Ok(());
+    }
     let mut depth = 0_usize;
     let mut in_string = false;
     let mut escaped = false;
@@ -156,15 +161,13 @@ impl Walker<'_> {
         let bytes = self.text.as_bytes();
         let mut end = start + 1;
         let mut plain = true;
-        while let Some(&byte) = bytes.get(end) {
-            match byte {
-                b'"' => break,
-                b'\\' => {
-                    plain = false;
-                    end += 2;
-                }
-                _ => end += 1,
+        while let Some(found) = bytes.get(end..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+            end += found;
+            if bytes[end] == b'"' {
+                break;
             }
+            plain = false;
+            end += 2;
         }
         self.at = end + 1;
         if plain {

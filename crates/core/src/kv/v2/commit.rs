@@ -22,10 +22,14 @@ pub(super) enum Plan<'d, T> {
     Remove { metadata: Metadata, reply: T },
 }
 
-/// The metadata of `path` and its sequence number.
-pub(super) fn load(kv: &Kv<'_, '_, '_>, path: &str) -> Result<(Option<Metadata>, Seqno), Error> {
-    let record = kv.core.store.get(&keys::kv_meta(kv.mount.entry.id, path))?;
-    match record {
+/// The metadata of `path`.
+pub(super) fn load(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Option<Metadata>, Error> {
+    load_record(kv, &keys::kv_meta(kv.mount.entry.id, path)).map(|(metadata, _)| metadata)
+}
+
+/// The metadata under `key` and its sequence number.
+fn load_record(kv: &Kv<'_, '_, '_>, key: &[u8]) -> Result<(Option<Metadata>, Seqno), Error> {
+    match kv.core.store.get(key)? {
         None => Ok((None, Seqno::ABSENT)),
         Some(record) => {
             let metadata = Metadata::decode(&record.value).map_err(damaged)?;
@@ -44,8 +48,12 @@ pub(super) async fn run<'d, T>(
     let id = kv.mount.entry.id;
     let meta_key = keys::kv_meta(id, path);
     let _latch = kv.core.latches.hold(&meta_key).await;
-    for _ in 0..CONFLICT_RETRIES_MAX {
-        let (metadata, seqno) = load(kv, path)?;
+    for attempt in 0..CONFLICT_RETRIES_MAX {
+        // The first write of a path need not ask the store; the expectation still judges it.
+        let (metadata, seqno) = match attempt {
+            0 if !kv.mount.index.may_contain(path) => (None, Seqno::ABSENT),
+            _ => load_record(kv, &meta_key)?,
+        };
         let mut batch = Batch::new();
         batch.expect(meta_key.clone(), seqno);
         let reply = match decide(metadata)? {

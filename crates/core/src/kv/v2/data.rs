@@ -64,8 +64,7 @@ fn read_hot(entry: &Hot<'_>, now_ns: i64) -> Result<Response, Error> {
 
 /// Reads a version's record: older versions, and current ones that are not in memory.
 fn read_record(kv: &Kv<'_, '_, '_>, path: &str, version: Option<u64>) -> Result<Response, Error> {
-    let (metadata, _) = load(kv, path)?;
-    let metadata = metadata.ok_or(Error::NotFound)?;
+    let metadata = load(kv, path)?.ok_or(Error::NotFound)?;
     let version = version.unwrap_or(metadata.current_version);
     let info = *metadata.version(version).ok_or(Error::NotFound)?;
     let custom = metadata.custom.as_deref().unwrap_or_default().as_bytes();

@@ -36,7 +36,7 @@ pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     if !kv.mount.index.may_contain(path) {
         return Err(Error::NotFound);
     }
-    let metadata = load(kv, path)?.0.ok_or(Error::NotFound)?;
+    let metadata = load(kv, path)?.ok_or(Error::NotFound)?;
     Ok(Response::data(&to_wire(&metadata)?))
 }
 
@@ -191,7 +191,7 @@ pub(super) fn list(kv: &Kv<'_, '_, '_>, noun: &str, folder: &str) -> Result<Resp
     for name in names.iter().filter(|name| !name.ends_with('/')) {
         let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
         // A name that vanished since it was listed keeps its place in the list only.
-        if let Some(metadata) = load(kv, &path)?.0 {
+        if let Some(metadata) = load(kv, &path)? {
             info.insert(name.clone(), to_wire(&metadata)?);
         }
     }

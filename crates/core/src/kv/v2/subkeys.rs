@@ -18,7 +18,7 @@ pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     if !kv.mount.index.may_contain(path) {
         return Err(Error::NotFound);
     }
-    let metadata = load(kv, path)?.0.ok_or(Error::NotFound)?;
+    let metadata = load(kv, path)?.ok_or(Error::NotFound)?;
     let version = asked.unwrap_or(metadata.current_version);
     let info = *metadata.version(version).ok_or(Error::NotFound)?;
     let live = info.is_live(kv.call.now_ns());
