@@ -89,7 +89,6 @@ pub(super) const ROOMS: [Room; 10] = [
             "hyper",
             "hyper-util",
             "jiff",
-            "secrecy",
             "socket2",
             "tokio",
             "tracing",
