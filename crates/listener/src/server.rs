@@ -179,6 +179,8 @@ fn configure(stream: &TcpStream) {
     }
 }
 
+/// hyper's `pipeline_flush` stays off: with it replies wait in memory without bound while requests
+/// keep coming, and the refusal of a malformed request is never sent.
 fn connection_builder(head_timeout: Duration) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
@@ -186,8 +188,7 @@ fn connection_builder(head_timeout: Duration) -> auto::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .header_read_timeout(head_timeout)
         .max_headers(HEADERS_MAX)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .pipeline_flush(true);
+        .max_buf_size(HEAD_BYTES_MAX);
     builder
         .http2()
         .timer(TokioTimer::new())
