@@ -1,0 +1,13 @@
+//! The server as a client meets it: sockets, bytes, replies.
+//!
+//! - [`golden`] replays exchanges recorded from a reference server and compares every reply;
+//! - [`hostile`] sends what no honest client sends;
+//! - [`concurrency`] lets clients race and checks what came of it;
+//! - [`support`] starts a real server in this process and speaks to it.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod concurrency;
+mod golden;
+mod hostile;
+mod support;

@@ -1,0 +1,296 @@
+//! A server of a test's own on a free port, and a client that sends bytes as they are given.
+//!
+//! The client speaks HTTP/1.1 over a plain socket: no method, path or length is corrected on the
+//! way, and no reply is hidden.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kallisto_core::json::{self, Json};
+use kallisto_core::{Core, DevRoot, ServerInfo, View};
+use kallisto_listener::http::Service;
+use kallisto_listener::{Clock, Server, ServerConfig, Timeouts};
+use kallisto_store::{Fold, MemoryStore};
+
+/// The root token of every server here.
+pub(crate) const TOKEN: &str = "the-root-token-of-these-tests";
+/// Longest a reply may take before the test fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Where the clock of every server starts: some second of 2026.
+const START_SECS: i64 = 1_795_290_463;
+
+/// A clock that moves when it is told to.
+pub(crate) struct ManualClock(AtomicI64);
+
+impl ManualClock {
+    /// Moves the clock on.
+    pub(crate) fn advance(&self, by: Duration) {
+        let nanos = i64::try_from(by.as_nanos()).unwrap();
+        self.0.fetch_add(nanos, Ordering::Relaxed);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        let nanos = self.0.load(Ordering::Relaxed);
+        Timestamp::from_second(START_SECS).unwrap() + SignedDuration::from_nanos(nanos)
+    }
+}
+
+/// A running server and its clock.
+pub(crate) struct Running {
+    server: Server,
+    /// What the server takes for the time.
+    pub(crate) clock: Arc<ManualClock>,
+}
+
+impl Running {
+    /// A dev server: KV v2 at `secret/`, the root token is [`TOKEN`].
+    pub(crate) fn start() -> Self {
+        Self::start_with(Timeouts::default())
+    }
+
+    /// The same with timeouts of the test's choice.
+    pub(crate) fn start_with(timeouts: Timeouts) -> Self {
+        let running = Self::launch(timeouts, |core, now| {
+            let root = DevRoot::Given(TOKEN.to_owned().into());
+            ready(core.initialize_dev(root, now)).unwrap();
+        });
+        running.assert_serves();
+        running
+    }
+
+    /// A server that was never initialised.
+    pub(crate) fn start_uninitialized() -> Self {
+        Self::launch(Timeouts::default(), |_, _| {})
+    }
+
+    fn launch(timeouts: Timeouts, prepare: impl FnOnce(&Core, Timestamp)) -> Self {
+        let view = Arc::new(View::new().unwrap());
+        let store = MemoryStore::new(Arc::clone(&view) as Arc<dyn Fold>);
+        let info = ServerInfo {
+            version: "1.18.0".to_owned(),
+            build_date: "2026-11-01T00:00:00Z".to_owned(),
+            storage_type: "inmem".to_owned(),
+            api_addr: "http://127.0.0.1:8200".to_owned(),
+        };
+        let core = Core::new(view, Box::new(store), info);
+        let clock = Arc::new(ManualClock(AtomicI64::new(0)));
+        prepare(&core, clock.now());
+        let service = Service::new(Arc::new(core), Arc::clone(&clock) as Arc<dyn Clock>)
+            .with_timeouts(timeouts);
+        let config = ServerConfig {
+            address: "127.0.0.1:0".parse().unwrap(),
+            workers: NonZeroUsize::new(2).unwrap(),
+        };
+        Self { server: Server::start(config, &service).unwrap(), clock }
+    }
+
+    /// Where the server listens.
+    pub(crate) fn address(&self) -> std::net::SocketAddr {
+        self.server.address()
+    }
+
+    /// Opens a connection.
+    pub(crate) fn connect(&self) -> Connection {
+        let stream = TcpStream::connect(self.server.address()).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Connection { reader: BufReader::new(stream) }
+    }
+
+    /// Asks once, as root, on a connection of its own.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> Reply {
+        self.connect().ask(method, path, body)
+    }
+
+    /// Sends bytes on a connection of their own and takes the first reply; `None` when the
+    /// server hangs up without one.
+    pub(crate) fn tell(&self, bytes: &[u8]) -> Option<Reply> {
+        let mut connection = self.connect();
+        connection.send(bytes);
+        connection.receive()
+    }
+
+    /// An honest client is served.
+    pub(crate) fn assert_serves(&self) {
+        let mut connection = self.connect();
+        let put = connection.ask("POST", "secret/data/honest", r#"{"data":{"still":"here"}}"#);
+        assert_eq!(put.status, 200, "{}", put.text());
+        let got = connection.ask("GET", "secret/data/honest", "");
+        assert_eq!(got.status, 200);
+        assert!(got.text().contains(r#""data":{"still":"here"}"#), "{}", got.text());
+    }
+}
+
+/// One connection.
+pub(crate) struct Connection {
+    reader: BufReader<TcpStream>,
+}
+
+impl Connection {
+    /// Sends bytes. A server that hung up already will say so when its reply is taken.
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        let _ = self.reader.get_mut().write_all(bytes);
+    }
+
+    /// Says that nothing more is sent.
+    pub(crate) fn finish(&mut self) {
+        let _ = self.reader.get_mut().shutdown(Shutdown::Write);
+    }
+
+    /// Another handle to the same connection.
+    pub(crate) fn writer(&self) -> TcpStream {
+        self.reader.get_ref().try_clone().unwrap()
+    }
+
+    /// Asks as root and takes the reply.
+    pub(crate) fn ask(&mut self, method: &str, path: &str, body: &str) -> Reply {
+        self.ask_with(method, path, &[("X-Vault-Token", TOKEN)], body)
+    }
+
+    /// Asks with headers of the test's choice and takes the reply.
+    pub(crate) fn ask_with(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Reply {
+        self.send(&request(method, path, headers, body));
+        let reply = self.receive_for(method);
+        reply.unwrap_or_else(|| panic!("no reply to {method} {path}"))
+    }
+
+    /// Takes one reply; `None` when the server hung up instead.
+    pub(crate) fn receive(&mut self) -> Option<Reply> {
+        self.receive_for("GET")
+    }
+
+    /// Takes the reply to a request with this method.
+    pub(crate) fn receive_for(&mut self, method: &str) -> Option<Reply> {
+        let status = self.line()?.split(' ').nth(1)?.parse().ok()?;
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line()?;
+            match line.split_once(": ") {
+                Some((name, value)) => headers.push((name.to_ascii_lowercase(), value.to_owned())),
+                None if line.is_empty() => break,
+                None => panic!("malformed header line {line:?}"),
+            }
+        }
+        let mut reply = Reply { status, headers, body: Vec::new() };
+        assert_eq!(reply.header("transfer-encoding"), None, "replies have a length");
+        if method != "HEAD" {
+            let length = reply.header("content-length").map_or(0, |text| text.parse().unwrap());
+            reply.body = vec![0; length];
+            self.reader.read_exact(&mut reply.body).ok()?;
+        }
+        Some(reply)
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let count = self.reader.read_line(&mut line).ok()?;
+        let line = line.strip_suffix("\r\n").filter(|_| count > 0)?;
+        Some(line.to_owned())
+    }
+}
+
+/// The bytes of a request; a path that starts with a slash stands as it is.
+pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Vec<u8> {
+    let prefix = if path.starts_with('/') { "" } else { "/v1/" };
+    let mut text = format!("{method} {prefix}{path} HTTP/1.1\r\nHost: test\r\n");
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if !body.is_empty() {
+        text.push_str(&format!("Content-Length: {}\r\n", body.len()));
+    }
+    text.push_str("\r\n");
+    text.push_str(body);
+    text.into_bytes()
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    /// The status code.
+    pub(crate) status: u16,
+    /// The headers, names in lower case.
+    pub(crate) headers: Vec<(String, String)>,
+    /// The body.
+    pub(crate) body: Vec<u8>,
+}
+
+impl Reply {
+    /// The value of a header.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The body as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> Json {
+        json::parse(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+    }
+
+    /// What stands at a place of the body, such as `data/metadata/version`.
+    pub(crate) fn at(&self, place: &str) -> Json {
+        let mut value = self.json();
+        for name in place.split('/') {
+            let found = value.as_object().and_then(|map| map.get(name)).cloned();
+            value = found.unwrap_or_else(|| panic!("no {place} in {}", self.text()));
+        }
+        value
+    }
+
+    /// The text of what stands at a place of the body.
+    pub(crate) fn text_at(&self, place: &str) -> String {
+        String::from_utf8(self.at(place).to_text()).unwrap()
+    }
+}
+
+/// The output of a future that never waits: everything here is in memory.
+fn ready<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("a store in memory made us wait"),
+    }
+}
+
+/// Held by tests that watch the memory of this process, so that no two of them blame each other.
+static MEMORY: Mutex<()> = Mutex::new(());
+
+/// Bytes by which the resident memory of this process grew at the most while `work` ran.
+pub(crate) fn memory_growth(work: impl FnOnce()) -> u64 {
+    let _alone = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = status_bytes("VmRSS:");
+    reset_high_water_mark();
+    work();
+    status_bytes("VmHWM:").saturating_sub(before)
+}
+
+/// Makes the high-water mark what is resident now (proc(5), clear_refs).
+#[expect(clippy::disallowed_methods, reason = "the kernel is asked, not a disk")]
+fn reset_high_water_mark() {
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+}
+
+fn status_bytes(name: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() * 1024
+}
