@@ -10,22 +10,11 @@ use kallisto_lsm::{
     Background, Batch, Durability, Engine, Error, Options, ReadPoint, Sync, SyncMode,
 };
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+mod common;
 
-/// Small enough that a few thousand operations reach every level.
-fn small(background: Background) -> Options {
-    Options {
-        background,
-        memtable_bytes: 4 << 10,
-        wal_segment_bytes: 4 << 10,
-        block_bytes: 256,
-        sst_bytes: 4 << 10,
-        level_base_bytes: 16 << 10,
-        cache_bytes: 16 << 10,
-        open_files_max: 4,
-        ..Options::default()
-    }
-}
+use common::small;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn open(disk: &Arc<MemDisk>, options: &Options) -> Engine {
     Engine::open(disk.clone(), "store", options.clone()).unwrap()

@@ -84,6 +84,10 @@ impl SegmentPool {
         assert!(segment.number > state.last_taken, "segments are taken with rising numbers");
         state.last_taken = segment.number;
         state.in_use.insert(segment.number);
+        // The background may have made one ready while this one was made, with a number that is now too low.
+        if let Some(late) = state.ready.take_if(|ready| ready.number < segment.number) {
+            state.flushed.push(late.number);
+        }
         drop(state);
         Ok(segment)
     }

@@ -1,0 +1,145 @@
+//! A disk that fails: errors are clear, nothing acknowledged is lost, nothing is written after a failed sync.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kallisto_lsm::disk::{CrashReplay, Disk, Fault, FaultKind, FaultyDisk, MemDisk, Tail};
+use kallisto_lsm::{Background, Engine, Error, Options};
+
+mod common;
+
+use common::small;
+
+fn fault(kind: FaultKind, from: u64, until: u64) -> Option<Fault> {
+    Some(Fault { kind, from, until })
+}
+
+fn open(disk: Arc<dyn Disk>, options: &Options) -> Result<Engine, Error> {
+    Engine::open(disk, "store", options.clone())
+}
+
+#[test]
+fn a_failed_sync_poisons_and_no_retry_is_believed() {
+    let disk = FaultyDisk::shared();
+    let options = small(Background::Inline);
+    let engine = open(disk.clone(), &options).unwrap();
+    engine.put(b"a", b"1").unwrap();
+    disk.plan(fault(FaultKind::SyncFails, 0, u64::MAX));
+    assert!(matches!(engine.put(b"b", b"2"), Err(Error::Poisoned(_))));
+    disk.plan(None);
+    assert!(matches!(engine.put(b"c", b"3"), Err(Error::Poisoned(_))), "for good");
+    assert!(matches!(engine.flush(), Err(Error::Poisoned(_))));
+    assert_eq!(engine.get(b"a").unwrap().as_deref(), Some(&b"1"[..]), "reads go on");
+    assert!(engine.get(b"b").unwrap().is_none(), "what failed is not visible");
+    let operations = disk.operations();
+    assert!(engine.sync().is_err() && engine.put(b"d", b"4").is_err());
+    assert_eq!(disk.operations(), operations, "nothing touches the disk any more");
+}
+
+#[test]
+fn a_full_disk_makes_it_read_only_until_there_is_space() {
+    for background in [Background::Inline, Background::Threads(1)] {
+        let disk = FaultyDisk::shared();
+        let options = small(background);
+        let engine = open(disk.clone(), &options).unwrap();
+        engine.put(b"a", b"1").unwrap();
+        disk.plan(fault(FaultKind::NoSpace, disk.operations() + 8, u64::MAX));
+        let mut written = 0u32;
+        let error = loop {
+            match engine.put(&written.to_be_bytes(), &[7; 200]) {
+                Ok(()) => written += 1,
+                Err(error) => break error,
+            }
+            assert!(written < 100_000, "a full disk is noticed");
+        };
+        // A WAL write that hits the wall leaves an unknown tail, which is the other honest answer.
+        assert!(matches!(error, Error::Full(_) | Error::Poisoned(_)), "{error}");
+        assert!((0..written).all(|n| engine.get(&n.to_be_bytes()).unwrap().is_some()));
+        disk.plan(None);
+        if matches!(error, Error::Full(_)) {
+            let healed = (0..1000).any(|_| {
+                std::thread::yield_now();
+                engine.put(b"after", b"2").is_ok()
+            });
+            assert!(healed, "space came back and so do writes");
+        }
+        drop(engine);
+        let engine = open(disk, &options).unwrap();
+        assert!((0..written).all(|n| engine.get(&n.to_be_bytes()).unwrap().is_some()));
+        engine.check().unwrap();
+    }
+}
+
+#[test]
+fn short_writes_are_completed() {
+    let disk = FaultyDisk::shared();
+    let options = small(Background::Inline);
+    disk.plan(fault(FaultKind::ShortWrite, 0, u64::MAX));
+    let engine = open(disk.clone(), &options).unwrap();
+    for n in 0..500u32 {
+        engine.put(&n.to_be_bytes(), &[1; 30]).unwrap();
+    }
+    engine.compact().unwrap();
+    engine.check().unwrap();
+    drop(engine);
+    let engine = open(disk, &options).unwrap();
+    assert_eq!(engine.scan(..).unwrap().count(), 500);
+}
+
+/// Runs a workload that meets `kind` at operation `from`, then reopens what is on the disk; returns false if the fault
+/// was never met.
+fn survive(kind: FaultKind, from: u64, until: u64) -> bool {
+    let disk = FaultyDisk::shared();
+    let options = small(Background::Inline);
+    disk.plan(fault(kind, from, until));
+    let mut acked: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    let mut unsure: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    if let Ok(engine) = open(disk.clone(), &options) {
+        let mut dice = fastrand::Rng::with_seed(from);
+        for n in 0..150u32 {
+            let (key, value) = (vec![dice.u8(..50)], vec![n as u8; dice.usize(..150)]);
+            match engine.put(&key, &value) {
+                Ok(()) => drop(acked.insert(key, value)),
+                Err(Error::Full(_)) => {}
+                Err(_) => unsure.push((key, value)),
+            }
+            for (key, value) in &acked {
+                // A crashed disk cannot be read; nothing it says may be wrong.
+                if let Ok(got) = engine.get(key) {
+                    assert_eq!(got.as_deref(), Some(&value[..]));
+                }
+            }
+        }
+    }
+    let met = disk.operations() > from;
+    let events = disk.events();
+    let mut replay = CrashReplay::new(&events);
+    while replay.advance() {}
+    for tail in [Tail::Kept, Tail::Lost, Tail::Reordered] {
+        let image: Arc<MemDisk> = Arc::new(replay.image(tail, from));
+        let engine = open(image, &options)
+            .unwrap_or_else(|error| panic!("{error}: {kind:?} at {from}, tail {tail:?}"));
+        engine.check().unwrap();
+        for (key, value) in &acked {
+            let got = engine.get(key).unwrap().map(kallisto_lsm::Value::into_vec);
+            let later = unsure.iter().any(|(k, v)| k == key && Some(v) == got.as_ref());
+            assert!(got.as_ref() == Some(value) || later, "{kind:?} at {from}, tail {tail:?}");
+        }
+    }
+    met
+}
+
+#[test]
+fn a_fault_at_any_operation_loses_nothing_acknowledged() {
+    let kinds = [FaultKind::Eio, FaultKind::NoSpace, FaultKind::SyncFails, FaultKind::Crash];
+    for kind in kinds {
+        let mut from = 0;
+        while survive(kind, from, u64::MAX) {
+            from += 1;
+        }
+        assert!(from > 100, "{kind:?} was met {from} times");
+        for once in (0..from).step_by(3) {
+            survive(kind, once, once + 1);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Every byte of a small store, flipped: the damage is detected or harmless, never a wrong value, never a panic.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kallisto_lsm::disk::{Access, Disk, MemDisk};
+use kallisto_lsm::{Background, Engine, Error, Options};
+
+mod common;
+
+use common::small;
+
+fn open(disk: Arc<MemDisk>, options: &Options) -> Result<Engine, Error> {
+    Engine::open(disk, "store", options.clone())
+}
+
+/// What a flip led to.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Detected,
+    Harmless,
+    /// The last commit is gone: its frame is what a torn one looks like.
+    TornTail,
+}
+
+#[test]
+fn every_flipped_byte_is_detected_or_harmless() {
+    let disk = MemDisk::shared();
+    let options = Options { wal_segment_bytes: 2 << 10, ..small(Background::Inline) };
+    let engine = open(disk.clone(), &options).unwrap();
+    let mut model = BTreeMap::new();
+    for n in 0..60u32 {
+        let (key, value) = (n.to_be_bytes().to_vec(), vec![n as u8; 20]);
+        engine.put(&key, &value).unwrap();
+        model.insert(key, value);
+    }
+    engine.compact().unwrap();
+    for n in 50..80u32 {
+        let (key, value) = (n.to_be_bytes().to_vec(), vec![!n as u8; 20]);
+        engine.put(&key, &value).unwrap();
+        model.insert(key, value);
+    }
+    // The process dies: the last commits are in the WAL alone.
+    let image = disk.fork();
+    let mut without_last = model.clone();
+    without_last.remove(&79u32.to_be_bytes()[..]);
+    let mut counts = [0usize; 3];
+    let mut dice = fastrand::Rng::with_seed(1);
+    for (path, bytes) in image.files() {
+        for at in 0..bytes.len() {
+            let bad = image.fork();
+            let flipped = bytes[at] ^ 1 << dice.u8(..8);
+            bad.open(&path, Access::ReadWrite).unwrap().write_at(&[flipped], at as u64).unwrap();
+            let outcome = judge(Arc::new(bad), &options, &model, &without_last);
+            counts[outcome as usize] += 1;
+        }
+    }
+    let [detected, harmless, torn] = counts;
+    assert!(detected > 1000, "{detected} detected, {harmless} harmless, {torn} torn");
+    assert!(torn > 0 && torn < 100, "only the last frame can pass for torn: {torn}");
+}
+
+fn judge(
+    disk: Arc<MemDisk>,
+    options: &Options,
+    model: &BTreeMap<Vec<u8>, Vec<u8>>,
+    without_last: &BTreeMap<Vec<u8>, Vec<u8>>,
+) -> Outcome {
+    let engine = match open(disk, options) {
+        Ok(engine) => engine,
+        Err(Error::Corrupt { .. } | Error::Unsupported { .. }) => return Outcome::Detected,
+        Err(error) => panic!("not named as damage: {error}"),
+    };
+    let scanned: Result<BTreeMap<_, _>, Error> = engine.scan(..).and_then(Iterator::collect);
+    for (key, value) in model {
+        match engine.get(key) {
+            Ok(Some(got)) => assert!(*got == **value, "a wrong value"),
+            Ok(None) => assert!(!without_last.contains_key(key), "a lost value"),
+            Err(Error::Corrupt { .. }) => {}
+            Err(error) => panic!("not named as damage: {error}"),
+        }
+    }
+    match (scanned, engine.check()) {
+        (Ok(all), Ok(_)) if all == *model => Outcome::Harmless,
+        (Ok(all), Ok(_)) if all == *without_last => Outcome::TornTail,
+        (Ok(all), Ok(_)) => panic!("{} of {} entries, unnoticed", all.len(), model.len()),
+        (Err(Error::Corrupt { .. }), _) | (_, Err(Error::Corrupt { .. })) => Outcome::Detected,
+        (scanned, checked) => panic!("{:?} {checked:?}", scanned.err()),
+    }
+}
