@@ -71,6 +71,7 @@ pub(super) const ROOMS: [Room; 10] = [
             "fastrand",
             "getrandom",
             "jiff",
+            "memchr",
             "secrecy",
             "serde_json",
             "tokio",
