@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod cluster;
+mod dev;
 mod door;
 mod duration;
 mod error;
@@ -26,22 +27,24 @@ mod mount;
 mod random;
 mod request;
 mod response;
+mod state;
 mod sys;
 mod token;
 mod token_routes;
 mod view;
 
 pub use cluster::Cluster;
-pub use door::{Core, DevRoot, ServerInfo};
+pub use dev::DevRoot;
 pub use duration::Span;
 pub use error::{Denial, Error};
 pub use json::{Json, Map};
 pub use keys::MountId;
 pub use mount::{EngineKind, MountConfig, MountEntry};
 pub use random::request_id;
-pub use request::{BodyKind, QUERY_PAIRS_MAX, Request, parse_query};
+pub use request::{BodyKind, QUERY_PAIRS_MAX, Request, TokenText, parse_query};
 pub use response::{Logical, Response};
-pub use token::{TOKEN_BYTES_MAX, TokenText};
+pub use state::{Core, ServerInfo};
+pub use token::TOKEN_BYTES_MAX;
 pub use view::{Mount, Mounts, View};
 
 pub use fields::parse_bool;

@@ -1,11 +1,12 @@
 //! A request as the core takes it: parsed by a listener, not yet trusted.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use kallisto_auth::{Operation, Path, Subject};
 
 use crate::error::Error;
 use crate::json::{self, Json, Map};
-use crate::token::TokenText;
 
 /// What the body is said to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +19,28 @@ pub enum BodyKind<'a> {
     Form,
     /// JSON under another content type, which `PATCH` names when it refuses.
     Other(&'a str),
+}
+
+/// The text of a token, borrowed from the request that carries it. Never printed.
+#[derive(Clone, Copy)]
+pub struct TokenText<'a>(&'a str);
+
+impl<'a> TokenText<'a> {
+    /// Wraps a token's text.
+    pub const fn new(text: &'a str) -> Self {
+        Self(text)
+    }
+
+    /// The text itself; whoever calls this handles a secret.
+    pub const fn expose(self) -> &'a str {
+        self.0
+    }
+}
+
+impl fmt::Debug for TokenText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenText")
+    }
 }
 
 /// One request.

@@ -4,8 +4,6 @@
 //! out, nowhere else: records and view are addressed by HMAC-SHA-256 of the text under the cluster's
 //! token key (LESSONS, Tokens).
 
-use std::fmt;
-
 use jiff::Timestamp;
 use kallisto_auth::{Kind, Token};
 use kallisto_cuckoo::Guard;
@@ -14,6 +12,7 @@ use secrecy::SecretString;
 use crate::error::{Denial, Error};
 use crate::json::{self, Json, Map};
 use crate::random;
+use crate::request::TokenText;
 use crate::view::View;
 
 /// Every service token starts with this.
@@ -22,28 +21,6 @@ pub(crate) const PREFIX: &str = "hvs.";
 pub const TOKEN_BYTES_MAX: usize = 512;
 const TOKEN_BODY_CHARS: usize = 24;
 const ACCESSOR_CHARS: usize = 24;
-
-/// The text of a token, borrowed from the request that carries it. Never printed.
-#[derive(Clone, Copy)]
-pub struct TokenText<'a>(&'a str);
-
-impl<'a> TokenText<'a> {
-    /// Wraps a token's text.
-    pub const fn new(text: &'a str) -> Self {
-        Self(text)
-    }
-
-    /// The text itself; whoever calls this handles a secret.
-    pub const fn expose(self) -> &'a str {
-        self.0
-    }
-}
-
-impl fmt::Debug for TokenText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TokenText")
-    }
-}
 
 /// A new token text: `hvs.` and 24 characters of base 62.
 pub(crate) fn make_text() -> Result<SecretString, Error> {
@@ -75,7 +52,7 @@ pub(crate) fn find<'g>(
 ) -> Result<&'g Token, Error> {
     let bad = || Error::Denied(Denial::BadToken);
     let text = text.ok_or_else(bad)?;
-    if text.0.is_empty() || text.0.len() > TOKEN_BYTES_MAX {
+    if text.expose().is_empty() || text.expose().len() > TOKEN_BYTES_MAX {
         return Err(bad());
     }
     let cluster = view.cluster().ok_or(Error::Sealed)?;

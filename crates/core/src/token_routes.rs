@@ -3,11 +3,12 @@
 use kallisto_auth::Operation;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::door::{Call, Core};
 use crate::error::{Denial, Error};
 use crate::fields::Fields;
+use crate::request::TokenText;
 use crate::response::Response;
-use crate::token::{self, TokenText};
+use crate::state::{Call, Core};
+use crate::token;
 
 /// Runs a token route; `path` is what follows `auth/token/`.
 pub(crate) fn handle(core: &Core, call: &Call<'_, '_>, path: &str) -> Result<Response, Error> {

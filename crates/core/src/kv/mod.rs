@@ -11,11 +11,11 @@ mod time;
 mod v1;
 mod v2;
 
-use crate::door::{Call, Core};
 use crate::error::Error;
 use crate::limits::ENTRY_BYTES_MAX;
 use crate::mount::EngineKind;
 use crate::response::Response;
+use crate::state::{Call, Core};
 use crate::view::Mount;
 
 /// What a KV handler works with.

@@ -1,11 +1,11 @@
 //! `sys/health`: the state of this server, for load balancers (API.md A3).
 
-use crate::door::Core;
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::{Json, Map};
 use crate::request::Request;
 use crate::response::Response;
+use crate::state::Core;
 
 const ACTIVE: u16 = 200;
 const UNINITIALIZED: u16 = 501;

@@ -11,10 +11,10 @@ mod ui;
 
 use kallisto_auth::Operation;
 
-use crate::door::{Call, Core};
 use crate::error::Error;
 use crate::request::Request;
 use crate::response::Response;
+use crate::state::{Call, Core};
 
 /// Answers the routes that need no token; `None` for all others.
 pub(crate) fn unauthenticated(

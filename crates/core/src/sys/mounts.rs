@@ -4,7 +4,6 @@ use kallisto_auth::Path;
 use kallisto_store::{Batch, Seqno, Visit};
 
 use super::tune;
-use crate::door::{Call, Core};
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::{Json, Map};
@@ -13,6 +12,7 @@ use crate::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX, SWEEP_RECORDS_M
 use crate::mount::{EngineKind, MountEntry};
 use crate::random;
 use crate::response::Response;
+use crate::state::{Call, Core};
 
 /// First segments that no engine may be mounted at: the server's own routes.
 const PROTECTED: [&str; 4] = ["auth", "cubbyhole", "identity", "sys"];

@@ -1,12 +1,12 @@
 //! Seal status, initialisation and leadership, as a server without a seal tells them: it was
 //! initialised when it started and stays unsealed until it stops (API.md A1, A2, A4).
 
-use crate::door::Core;
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::Json;
 use crate::request::Request;
 use crate::response::Response;
+use crate::state::Core;
 
 const OK: u16 = 200;
 

@@ -2,7 +2,6 @@
 
 use kallisto_store::Batch;
 
-use crate::door::{Call, Core};
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::{Json, Map};
@@ -10,6 +9,7 @@ use crate::keys;
 use crate::limits::{DEFAULT_LEASE_SECS, DESCRIPTION_BYTES_MAX};
 use crate::mount::{CONFIG_LISTS, EngineKind, MountConfig};
 use crate::response::Response;
+use crate::state::{Call, Core};
 
 pub(super) fn read(core: &Core, path: &str) -> Result<Response, Error> {
     let Some(mount) = core.view.mounts.at(&format!("{path}/")) else {

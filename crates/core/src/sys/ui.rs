@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::door::Core;
 use crate::error::{Denial, Error};
 use crate::json::{Json, Map};
 use crate::response::Response;
+use crate::state::Core;
 use crate::view::Mount;
 
 /// The mount that serves `path`, for a command that needs to know its version.

@@ -11,7 +11,7 @@ use kallisto_cuckoo::siphash::{Key, SipHash24};
 use kallisto_cuckoo::{Error, Guard, Table};
 
 use crate::cluster::Cluster;
-use crate::token::TokenText;
+use crate::request::TokenText;
 
 const TOKENS_AT_START: usize = 1 << 6;
 /// Prints kept beyond the live tokens before all are forgotten.

@@ -87,7 +87,6 @@ fn open() -> Result<(Core, SecretString), Error> {
         version: crate::VAULT_API_VERSION.to_owned(),
         build_date: String::new(),
         storage_type: "inmem".to_owned(),
-        api_addr: String::new(),
     };
     let core = Core::new(view, Box::new(store), info);
     let token = ready(core.initialize_dev(DevRoot::Random, SystemClock.now()))?;

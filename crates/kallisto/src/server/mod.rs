@@ -55,7 +55,6 @@ fn open_dev(settings: &Settings) -> Result<(Arc<Core>, SecretString), kallisto_c
         version: VAULT_API_VERSION.to_owned(),
         build_date: build_date(),
         storage_type: "inmem".to_owned(),
-        api_addr: format!("http://{}", settings.address),
     };
     let core = Core::new(view, Box::new(store), info);
     let root = match settings.root_token.clone() {

@@ -78,7 +78,6 @@ impl Running {
             version: "1.18.0".to_owned(),
             build_date: "2026-11-01T00:00:00Z".to_owned(),
             storage_type: "inmem".to_owned(),
-            api_addr: "http://127.0.0.1:8200".to_owned(),
         };
         let core = Core::new(view, Box::new(store), info);
         let clock = Arc::new(ManualClock(AtomicI64::new(0)));
