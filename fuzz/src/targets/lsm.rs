@@ -43,6 +43,16 @@ pub(crate) fn batch(bytes: &[u8]) {
     internals::read_hostile_operations(bytes);
 }
 
+/// A frame of the WAL and the operations in it.
+pub(crate) fn wal_record(bytes: &[u8]) {
+    internals::read_hostile_frame(bytes);
+}
+
+/// A manifest.
+pub(crate) fn manifest(bytes: &[u8]) {
+    internals::read_hostile_manifest(bytes);
+}
+
 fn split_key(bytes: &[u8]) -> (&[u8], &[u8]) {
     let Some((&len, rest)) = bytes.split_first() else { return (&[], &[]) };
     rest.split_at(usize::from(len).min(rest.len()))

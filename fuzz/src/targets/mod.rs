@@ -6,6 +6,7 @@
 mod http_route;
 mod json;
 mod lsm;
+mod lsm_ops;
 
 /// A fuzz target.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub(crate) struct Target {
 }
 
 /// Every target.
-pub(crate) const TARGETS: [Target; 8] = [
+pub(crate) const TARGETS: [Target; 11] = [
     Target {
         name: "http_route",
         about: "request paths and queries: one spelling, in bounds, decoded once",
@@ -44,6 +45,12 @@ pub(crate) const TARGETS: [Target; 8] = [
         words: &[],
     },
     Target {
+        name: "lsm_ops",
+        about: "operations on the storage engine beside a BTreeMap",
+        run: lsm_ops::run,
+        words: &[],
+    },
+    Target {
         name: "sst_block",
         about: "data blocks of an SST: searched and walked",
         run: lsm::sst_block,
@@ -65,6 +72,18 @@ pub(crate) const TARGETS: [Target; 8] = [
         name: "batch",
         about: "encoded operations, as the WAL carries them",
         run: lsm::batch,
+        words: lsm::WORDS,
+    },
+    Target {
+        name: "wal_record",
+        about: "frames of the WAL; most die at the checksum, as they should",
+        run: lsm::wal_record,
+        words: lsm::WORDS,
+    },
+    Target {
+        name: "manifest",
+        about: "the log of live files",
+        run: lsm::manifest,
         words: lsm::WORDS,
     },
 ];
