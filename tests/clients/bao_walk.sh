@@ -30,13 +30,21 @@ expect cas 0 "version            2" "$cli" kv put -cas=1 "$p" password=two
 expect wrong-cas 2 "check-and-set parameter did not match" "$cli" kv put -cas=1 "$p" password=x
 expect patch 0 "version            3" "$cli" kv patch "$p" more=yes
 expect patched 0 "two" "$cli" kv get -field=password "$p"
+expect patch-by-reading 0 "version            4" "$cli" kv patch -method=rw "$p" even=more
+expect patch-removes 0 "version            5" "$cli" kv patch -method=patch -remove-data=even "$p"
+expect removed-field 1 "even" "$cli" kv get -field=even "$p"
+expect patch-of-nothing 2 "404" "$cli" kv patch "secret/$folder/never" a=b
+expect stdin 0 "version            1" "$cli" kv put "secret/$folder/stdin" - <<<'{"deep":{"x":[1,2.5,null]}}'
+expect stdin-deep 0 "map[x:[1 2.5 <nil>]]" "$cli" kv get -field=deep "secret/$folder/stdin"
+expect list-by-mount 0 "stdin" "$cli" kv list -mount=secret "$folder"
+expect list-of-nothing 2 "No value found" "$cli" kv list "secret/$folder/none"
 expect old-version 0 "s3cr3t" "$cli" kv get -version=1 -field=password "$p"
 expect list 0 "app" "$cli" kv list "secret/$folder"
 expect delete 0 "Success!" "$cli" kv delete "$p"
 expect deleted 0 "deletion_time      20" "$cli" kv get "$p"
-expect undelete 0 "Success!" "$cli" kv undelete -versions=3 "$p"
+expect undelete 0 "Success!" "$cli" kv undelete -versions=5 "$p"
 expect destroy 0 "Success!" "$cli" kv destroy -versions=2 "$p"
-expect rollback 0 "version            4" "$cli" kv rollback -version=1 "$p"
+expect rollback 0 "version            6" "$cli" kv rollback -version=1 "$p"
 expect rolled-back 0 "s3cr3t" "$cli" kv get -field=password "$p"
 expect metadata-put 0 "Success!" "$cli" kv metadata put -custom-metadata=owner=ada -max-versions=4 "$p"
 expect metadata-get 0 "map[owner:ada]" "$cli" kv metadata get "$p"
@@ -55,6 +63,11 @@ if [ "$(basename "$cli")" = bao ]; then
   expect enable 0 "Success!" "$cli" secrets enable -path="$folder-kv" -version=1 kv
   expect v1-put 0 "Success!" "$cli" kv put "$folder-kv/a" x=y
   expect v1-get 0 "y" "$cli" kv get -field=x "$folder-kv/a"
+  expect v1-list 0 "a" "$cli" list "$folder-kv"
+  expect v1-read 0 "y" "$cli" read -field=x "$folder-kv/a"
+  expect v1-delete 0 "Success!" "$cli" delete "$folder-kv/a"
+  expect v1-gone 2 "No value found" "$cli" read "$folder-kv/a"
+  expect mounted-twice 2 "path is already in use at $folder-kv/" "$cli" secrets enable -path="$folder-kv" kv
   expect engines 0 "$folder-kv/" "$cli" secrets list
   expect tune 0 "Success!" "$cli" secrets tune -description=d "$folder-kv"
   expect disable 0 "Success!" "$cli" secrets disable "$folder-kv"

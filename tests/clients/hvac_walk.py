@@ -48,8 +48,11 @@ check("read_secret", kv.read_secret("app", raise_on_deleted_version=True)["data"
 check("patch", kv.patch("app", {"a": "9", "b": None})["data"]["version"] == 3)
 # hvac patches by reading and writing, so its None is stored as a null.
 check("patched", kv.read_secret_version("app", raise_on_deleted_version=True)["data"]["data"] == {"a": "9", "b": None})
-if hasattr(kv, "read_secret_subkeys"):
-    check("subkeys", kv.read_secret_subkeys("app")["data"]["subkeys"] == {"a": None, "b": None})
+# hvac has no call for subkeys yet.
+subkeys = client.adapter.get("/v1/secret/subkeys/app?version=2")["data"]["subkeys"]
+check("subkeys", subkeys == {"a": None, "b": None})
+refused("a patch of nothing", hvac.exceptions.InvalidPath, kv.patch, "never", {"a": "1"})
+refused("a cas of 0 on what is there", hvac.exceptions.InvalidRequest, kv.create_or_update_secret, "app", {}, cas=0)
 kv.delete_latest_version_of_secret("app")
 error = refused("a deleted version", hvac.exceptions.InvalidPath, kv.read_secret_version, "app", raise_on_deleted_version=True)
 gone = kv.read_secret_version("app", raise_on_deleted_version=False)["data"]
