@@ -19,6 +19,9 @@ pub use parse::{DEPTH_MAX, ParseError, VALUES_MAX, parse, parse_object};
 pub(crate) use patch::merge_patch;
 pub use write::{write_string, write_u64};
 
+/// Bytes set aside for the text of a value: what a small secret takes.
+const TEXT_BYTES_USUAL: usize = 256;
+
 /// An object: keys sorted bytewise.
 pub type Map = BTreeMap<String, Json>;
 
@@ -52,7 +55,7 @@ impl Json {
 
     /// Compact text with sorted keys.
     pub fn to_text(&self) -> Vec<u8> {
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(TEXT_BYTES_USUAL);
         self.write(&mut out);
         out
     }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use kallisto_store::{Batch, Fold, Op, Position, Records};
+use kallisto_store::{Batch, Fold, Op, Position, Records, Value};
 
 use super::{HotHeader, View, hot_key};
 use crate::cluster::Cluster;
@@ -107,21 +107,11 @@ impl View {
         let Some(mount) = self.mounts.with_id(id) else { return Ok(()) };
         let current = metadata.version(metadata.current_version).copied();
         let custom = metadata.custom.as_deref().unwrap_or_default();
-        let mut value = custom.as_bytes().to_vec();
-        if current.is_some_and(|info| !info.destroyed) {
-            let key = keys::kv_version(id, path, metadata.current_version);
-            let record = match put_in(batch, &key) {
-                Some(value) => value,
-                None => {
-                    records
-                        .get(&key)
-                        .map_err(|_| Damaged("kv version unreadable"))?
-                        .ok_or(Damaged("kv version missing"))?
-                        .value
-                }
-            };
-            value.extend_from_slice(decode_version(&record).map_err(|_| Damaged("kv version"))?);
-        }
+        let live = current.is_some_and(|info| !info.destroyed);
+        let key = keys::kv_version(id, path, metadata.current_version);
+        let record = if live { Some(current_record(&key, batch, records)?) } else { None };
+        let data = record.as_deref().map_or(Ok(&[][..]), decode_version);
+        let value = [custom.as_bytes(), data.map_err(|_| Damaged("kv version"))?].concat();
         let header = HotHeader {
             version: metadata.current_version,
             created_ns: current.map_or(metadata.created_ns, |info| info.created_ns),
@@ -163,9 +153,15 @@ impl View {
     }
 }
 
-fn put_in(batch: &Batch, wanted: &[u8]) -> Option<kallisto_store::Value> {
-    batch.ops().iter().find_map(|op| match op {
-        Op::Put { key, value } if key == wanted => Some(value.clone()),
+/// The record of the version that a batch makes current: from the batch, or from before it.
+fn current_record(key: &[u8], batch: &Batch, records: &dyn Records) -> Result<Value, Damaged> {
+    let in_batch = batch.ops().iter().find_map(|op| match op {
+        Op::Put { key: put, value } if put == key => Some(value.clone()),
         _ => None,
-    })
+    });
+    if let Some(value) = in_batch {
+        return Ok(value);
+    }
+    let record = records.get(key).map_err(|_| Damaged("kv version unreadable"))?;
+    Ok(record.ok_or(Damaged("kv version missing"))?.value)
 }
