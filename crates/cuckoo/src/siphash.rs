@@ -55,19 +55,21 @@ impl SipHash24 {
         for word in words {
             state.absorb(u64::from_le_bytes(*word));
         }
-        state.absorb(last_word(tail, bytes.len()));
+        state.absorb(last_word(bytes, tail));
         state.finish()
     }
 }
 
-/// The bytes left over, with the length modulo 256 on top.
+/// The bytes left over, `tail`, with the length modulo 256 on top.
 #[inline]
-fn last_word(tail: &[u8], len: usize) -> u64 {
-    let mut word = (len as u64) << 56;
-    for (place, byte) in tail.iter().enumerate() {
-        word |= u64::from(*byte) << (8 * place);
+fn last_word(bytes: &[u8], tail: &[u8]) -> u64 {
+    let len = (bytes.len() as u64) << 56;
+    if let Some(last) = bytes.last_chunk::<8>() {
+        // One load that ends where the message does, without the bytes before the tail.
+        let unused_bits = 64 - 8 * tail.len() as u32;
+        return len | u64::from_le_bytes(*last).checked_shr(unused_bits).unwrap_or(0);
     }
-    word
+    tail.iter().enumerate().fold(len, |word, (place, byte)| word | u64::from(*byte) << (8 * place))
 }
 
 struct State {
