@@ -1,8 +1,10 @@
 //! One run, every map, paired rounds: a table for people and a line of JSON for machines.
 //!
-//! `bench-cuckoo [--keys N] [--rounds N] [--maps a,b] [--operations N] [--json FILE]`. All maps are
-//! filled first, then each workload runs in rounds in which every map takes its turn, so that
-//! drift of the machine hits all alike; the median of the rounds counts. Threads are pinned.
+//! `bench-cuckoo [--keys N] [--rounds N] [--maps a,b] [--operations N] [--only TEXT] [--json FILE]`;
+//! `--only` keeps the workloads whose name contains the text. All maps are filled first, then each
+//! workload runs in rounds in which every map takes its turn, so that drift of the machine hits all
+//! alike; the median of the rounds counts. Threads are pinned. What huge pages hold is printed with
+//! the filling, since without them every number is another one.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -24,6 +26,7 @@ struct Options {
     rounds: usize,
     operations: usize,
     maps: Vec<String>,
+    only: String,
     json: Option<String>,
 }
 
@@ -35,6 +38,7 @@ impl Options {
             rounds: 5,
             operations: 400_000,
             maps: NAMES.map(String::from).to_vec(),
+            only: String::new(),
             json: None,
         };
         let mut args = std::env::args().skip(1);
@@ -46,6 +50,7 @@ impl Options {
                 "--rounds" => options.rounds = number(),
                 "--operations" => options.operations = number(),
                 "--maps" => options.maps = text.split(',').map(String::from).collect(),
+                "--only" => options.only = text,
                 "--json" => options.json = Some(text),
                 other => panic!("no option {other}"),
             }
@@ -99,9 +104,16 @@ fn rustix_page_bytes() -> usize {
     4096
 }
 
-/// Fills a map in random order; bytes of resident memory per entry.
-fn fill(map: &dyn Map, keys: u32) -> f64 {
-    let before = rss_bytes();
+/// Bytes of the process that huge pages hold.
+fn huge_page_bytes() -> usize {
+    let rollup = std::fs::read_to_string("/proc/self/smaps_rollup").expect("Linux");
+    let line = rollup.lines().find(|line| line.starts_with("AnonHugePages:")).expect("a field");
+    line.split_whitespace().nth(1).expect("a number").parse::<usize>().expect("a number") << 10
+}
+
+/// Fills a map in random order; nanoseconds of an insert and bytes of resident memory per entry.
+fn fill(map: &dyn Map, keys: u32) -> Filled {
+    let (before, huge_before) = (rss_bytes(), huge_page_bytes());
     let mut numbers: Vec<u32> = (0..keys).collect();
     let after_numbers = rss_bytes().max(before);
     fastrand::Rng::with_seed(1).shuffle(&mut numbers);
@@ -110,10 +122,25 @@ fn fill(map: &dyn Map, keys: u32) -> f64 {
         map.put(&key(*number), &value(0));
     }
     assert_eq!(map.count(), keys as usize, "{} lost keys", map.name());
-    let bytes = (rss_bytes() - after_numbers) as f64 / f64::from(keys);
-    let each = started.elapsed().as_nanos() as f64 / f64::from(keys);
-    eprintln!("filled {}: {each:.0} ns an insert, {bytes:.0} bytes an entry", map.name());
-    bytes
+    let insert_ns = started.elapsed().as_nanos() as f64 / f64::from(keys);
+    let grown = rss_bytes() - after_numbers;
+    let huge = huge_page_bytes().saturating_sub(huge_before);
+    let filled = Filled {
+        insert_ns,
+        bytes: grown as f64 / f64::from(keys),
+        huge_percent: 100.0 * huge as f64 / grown as f64,
+    };
+    eprintln!("filled {}: {filled:.0?}", map.name());
+    filled
+}
+
+/// What filling a map tells, per entry.
+#[derive(Clone, Copy, Debug)]
+struct Filled {
+    insert_ns: f64,
+    bytes: f64,
+    /// The part of the new resident memory that is in huge pages.
+    huge_percent: f64,
 }
 
 /// One thread's share of a round.
@@ -202,26 +229,39 @@ fn main() {
     let options = Options::parse();
     let ours = Ours(Table::with_capacity(options.keys as usize).expect("a table"));
     let wants = |name: &str| options.maps.iter().any(|wanted| wanted == name);
-    let mut bytes = Vec::new();
+    let mut filled = Vec::new();
     let mut peers: Vec<Box<dyn Map>> = Vec::new();
-    bytes.push(fill(&ours, options.keys));
+    filled.push(fill(&ours, options.keys));
     for name in NAMES.iter().filter(|name| !name.starts_with("kallisto") && wants(name)) {
         let map = make(name, options.keys as usize);
-        bytes.push(fill(&*map, options.keys));
+        filled.push(fill(&*map, options.keys));
         peers.push(map);
     }
     eprintln!("load {:.3}, {:?}", ours.0.load_factor(), ours.0.memory());
     let many = Many(&ours);
     let mut maps: Vec<&dyn Map> = vec![&ours, &many];
     maps.extend(peers.iter().map(|map| &**map));
-    bytes.insert(1, bytes[0]);
+    filled.insert(1, filled[0]);
 
     let mut rows = measure(&maps, &options);
-    rows.push(Row { name: "resident bytes an entry".into(), unit: "B", values: bytes });
+    rows.extend(rows_of_filling(&filled));
     print!("{}", markdown(&maps, &rows, &options));
     if let Some(path) = &options.json {
         std::fs::write(path, json(&maps, &rows, &options)).expect("a writable file");
     }
+}
+
+fn rows_of_filling(filled: &[Filled]) -> [Row; 3] {
+    let row = |name: &str, unit, value: fn(&Filled) -> f64| Row {
+        name: name.into(),
+        unit,
+        values: filled.iter().map(value).collect(),
+    };
+    [
+        row("insert while filling", "ns", |filled| filled.insert_ns),
+        row("resident bytes an entry", "B", |filled| filled.bytes),
+        row("of them in huge pages", "%", |filled| filled.huge_percent),
+    ]
 }
 
 fn measure(maps: &[&dyn Map], options: &Options) -> Vec<Row> {
@@ -233,12 +273,16 @@ fn measure(maps: &[&dyn Map], options: &Options) -> Vec<Row> {
                     continue;
                 }
                 let workload = Workload { spread, threads, work };
-                rows.push(measure_workload(maps, options, workload));
+                if workload.name().contains(&options.only) {
+                    rows.push(measure_workload(maps, options, workload));
+                }
             }
         }
     }
     for spread in [Spread::Uniform, Spread::Zipf] {
-        rows.extend(measure_latencies(maps, options, spread));
+        if latencies_name(spread).contains(&options.only) {
+            rows.extend(measure_latencies(maps, options, spread));
+        }
     }
     rows
 }
@@ -267,6 +311,10 @@ fn measure_workload(maps: &[&dyn Map], options: &Options, workload: Workload) ->
     row
 }
 
+fn latencies_name(spread: Spread) -> String {
+    format!("{} get beside a 95/5 thread", spread.name())
+}
+
 fn measure_latencies(maps: &[&dyn Map], options: &Options, spread: Spread) -> Vec<Row> {
     let mut seen = vec![[Vec::new(), Vec::new(), Vec::new()]; maps.len()];
     for round_number in 0..options.rounds {
@@ -282,7 +330,7 @@ fn measure_latencies(maps: &[&dyn Map], options: &Options, spread: Spread) -> Ve
     }
     let percentiles = ["p50", "p99", "p99.9"];
     let rows = percentiles.iter().enumerate().map(|(place, percentile)| Row {
-        name: format!("{} get beside a 95/5 thread, {percentile}", spread.name()),
+        name: format!("{}, {percentile}", latencies_name(spread)),
         unit: "ns",
         values: seen.iter().map(|map| median(map[place].clone())).collect(),
     });
@@ -293,9 +341,10 @@ fn measure_latencies(maps: &[&dyn Map], options: &Options, spread: Spread) -> Ve
     rows
 }
 
-/// Ours by the best of the peers: below one, ours is ahead.
-fn ratio(row: &Row) -> f64 {
-    row.values[0] / row.values[2..].iter().copied().fold(f64::INFINITY, f64::min)
+/// Ours by the best of the peers: below one, ours is ahead. Shares are not ranked.
+fn ratio(row: &Row) -> Option<f64> {
+    let best = row.values[2..].iter().copied().fold(f64::INFINITY, f64::min);
+    (row.unit != "%").then_some(row.values[0] / best)
 }
 
 fn markdown(maps: &[&dyn Map], rows: &[Row], options: &Options) -> String {
@@ -309,7 +358,11 @@ fn markdown(maps: &[&dyn Map], rows: &[Row], options: &Options) -> String {
         for value in &row.values {
             let _ = write!(text, " {value:.0} |");
         }
-        let _ = writeln!(text, " {:.2} |", ratio(row));
+        match ratio(row) {
+            Some(ratio) => writeln!(text, " {ratio:.2} |"),
+            None => writeln!(text, " - |"),
+        }
+        .expect("a string takes everything");
     }
     text
 }
@@ -322,7 +375,10 @@ fn json(maps: &[&dyn Map], rows: &[Row], options: &Options) -> String {
         for (map, value) in maps.iter().zip(&row.values) {
             let _ = write!(text, ",\"{}\":{value:.1}", map.name());
         }
-        let _ = write!(text, ",\"ratio\":{:.3}}}", ratio(row));
+        if let Some(ratio) = ratio(row) {
+            let _ = write!(text, ",\"ratio\":{ratio:.3}");
+        }
+        text.push('}');
     }
     text.push_str("\n]}\n");
     text
