@@ -106,8 +106,10 @@ impl<H> Array<H> {
     where
         H: 'g,
     {
-        let second = self.other(spot.first, spot.tag);
-        for bucket in [self.bucket(spot.first), self.bucket(second)] {
+        let second = self.bucket(self.other(spot.first, spot.tag));
+        // Both lines are fetched at once: a miss, and a hit in the second, wait for one only.
+        prefetch::line(second);
+        for bucket in [self.bucket(spot.first), second] {
             for (cell, word) in bucket.tagged(spot.tag) {
                 let Some(head) = word.entry() else { continue };
                 prefetch::entry(head.as_ptr());

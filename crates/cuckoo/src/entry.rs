@@ -60,10 +60,10 @@ impl<H> Head<H> {
     pub(crate) unsafe fn free(arena: &mut Arena, entry: NonNull<Self>) {
         // SAFETY: live until the end of this function, says the caller.
         let layout = unsafe { Self::layout_of(entry) };
+        // Before the destructor, so that the block goes back even if that panics.
+        let _block = Block { arena, start: entry.cast(), layout };
         // SAFETY: nobody else can reach the header, so it may be dropped, once.
         unsafe { entry.drop_in_place() };
-        // SAFETY: made by this arena with the layout of the same lengths.
-        unsafe { arena.free(entry.cast(), layout) };
     }
 
     /// The layout a live entry was made with.
@@ -81,6 +81,20 @@ impl<H> Head<H> {
             .extend(Layout::array::<u8>(key_len + value_len).expect("both lengths are bounded"))
             .expect("both lengths are bounded")
             .0
+    }
+}
+
+/// The block of an entry that is being freed; given back on drop.
+struct Block<'a> {
+    arena: &'a mut Arena,
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+impl Drop for Block<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by this arena with this layout, and freed once, says `Head::free`.
+        unsafe { self.arena.free(self.start, self.layout) };
     }
 }
 

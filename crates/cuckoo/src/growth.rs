@@ -4,7 +4,9 @@
 //! The new array has twice the buckets - or as many as before when the old one was not even half
 //! full: then keys collide, and what helps is the new hash key, not memory. From then on new
 //! entries go to the new array, and each write first moves a few buckets over; lookups look in
-//! both. An entry is copied first, `moves` is stepped, and only then is the old slot cleared.
+//! both, in the old one first. So an entry that is copied first and cleared from the old slot then
+//! needs no step of `moves`: who sees the slot cleared comes to its copy afterwards. What needs the
+//! step is publishing, since a reader with the arrays from before knows only the old one.
 //!
 //! If the new array itself finds no place (with a secret key that does not happen), everything is
 //! put into one more array at once; a bounded number of tries, then the write is refused.
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use crate::array::{self, Array};
 use crate::bucket::Word;
 use crate::primitive::Ordering;
-use crate::writer::{Arrays, Retired, Shared, Writer};
+use crate::writer::{Arrays, Found, Retired, Shared, Writer};
 use crate::{Error, limits};
 
 /// The old array of a growing table.
@@ -36,8 +38,12 @@ impl<H> Growth<H> {
 }
 
 impl<H> Writer<H> {
-    /// Makes sure that `key`, which is not in the table, has a free slot in the current array.
-    pub(crate) fn make_room(&mut self, shared: &Shared<H>, key: &[u8]) -> Result<(), Error> {
+    /// A free slot of the current array for `key`, which is not in the table, and its tag there.
+    pub(crate) fn make_room(
+        &mut self,
+        shared: &Shared<H>,
+        key: &[u8],
+    ) -> Result<(Found<H>, u16), Error> {
         // Relaxed: written under this lock.
         let len = shared.len.load(Ordering::Relaxed);
         if len >= self.current.entries_max() {
@@ -47,8 +53,8 @@ impl<H> Writer<H> {
         for _ in 0..=limits::REBUILD_TRIES_MAX {
             let array = Arc::clone(&self.current);
             let spot = array.spot(key);
-            if self.free_cell(shared, &array, spot).is_some() {
-                return Ok(());
+            if let Some(cell) = self.free_cell(shared, &array, spot) {
+                return Ok((Found::new(&array, cell), spot.tag));
             }
             match self.growth {
                 None => self.begin_growth(shared, len)?,
@@ -116,7 +122,7 @@ impl<H> Writer<H> {
             let spot = array.spot(self.key_of(entry));
             let Some(place) = self.free_cell(shared, &array, spot) else { return false };
             place.store(Word::new(entry, spot.tag));
-            shared.step_moves();
+            // No step of `moves`: see above.
             cell.store(Word::EMPTY);
         }
         true

@@ -254,8 +254,9 @@ impl Guard {
     fn on(handle: &Handle) -> Self {
         let slot = handle.0;
         if slot.claim_more(GUARD) < GUARD {
-            // Acquire: whatever was unlinked before this epoch began, we do not see.
-            let epoch = Domain::global().epoch.load(Ordering::Acquire);
+            // Relaxed: the fence below acquires what this load saw, so whatever was unlinked
+            // before this epoch began, we do not see after it.
+            let epoch = Domain::global().epoch.load(Ordering::Relaxed);
             // Release: our earlier reads, under an earlier pin, come before any freeing that sees
             // this epoch instead of the unpinned mark.
             slot.epoch.store(epoch, Ordering::Release);
@@ -288,11 +289,13 @@ pub(crate) struct Limbo<T> {
     open: Vec<T>,
     open_bytes: usize,
     closed: VecDeque<(u64, Vec<T>)>,
+    /// What is left of a batch that no pin can see any more.
+    free: Vec<T>,
 }
 
 impl<T> Limbo<T> {
     pub(crate) fn new() -> Self {
-        Self { open: Vec::new(), open_bytes: 0, closed: VecDeque::new() }
+        Self { open: Vec::new(), open_bytes: 0, closed: VecDeque::new(), free: Vec::new() }
     }
 
     /// Takes a thing that no slot and no pointer of the table leads to any more.
@@ -314,24 +317,29 @@ impl<T> Limbo<T> {
         self.closed.push_back((Domain::global().step(), batch));
     }
 
-    /// The batches that no pin can see any more. The caller frees them.
-    pub(crate) fn take_free(&mut self) -> Vec<Vec<T>> {
-        if self.closed.is_empty() {
-            return Vec::new();
+    /// A thing that no pin can see any more, if there is one. The caller frees it. One by one, so
+    /// that a destructor that panics takes no other thing with it.
+    pub(crate) fn pop_free(&mut self) -> Option<T> {
+        if self.free.is_empty() {
+            let (stamp, _) = self.closed.front()?;
+            if *stamp >= Domain::global().oldest_pin() {
+                return None;
+            }
+            (_, self.free) = self.closed.pop_front()?;
         }
-        let oldest = Domain::global().oldest_pin();
-        let free = self.closed.iter().take_while(|(stamp, _)| *stamp < oldest).count();
-        self.closed.drain(..free).map(|(_, batch)| batch).collect()
+        self.free.pop()
     }
 
     /// Everything, free or not: for an owner that is dropped after all pins.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = T> {
-        let open = mem::take(&mut self.open);
-        mem::take(&mut self.closed).into_iter().flat_map(|(_, batch)| batch).chain(open)
+        let rest = mem::take(&mut self.free).into_iter().chain(mem::take(&mut self.open));
+        mem::take(&mut self.closed).into_iter().flat_map(|(_, batch)| batch).chain(rest)
     }
 
     /// Things not freed yet.
     pub(crate) fn len(&self) -> usize {
-        self.open.len() + self.closed.iter().map(|(_, batch)| batch.len()).sum::<usize>()
+        self.free.len()
+            + self.open.len()
+            + self.closed.iter().map(|(_, batch)| batch.len()).sum::<usize>()
     }
 }

@@ -3,10 +3,12 @@
 //! A lookup loads `moves`, scans the key's two buckets (of both arrays while the table grows) and
 //! returns at once on a hit: entries are immutable, so what it found is right. Only a miss loads
 //! `moves` again; if it stepped, an entry may have gone past the scan and the lookup repeats. The
-//! proof in short: an entry that stays in the table leaves a slot only by (1) a copy elsewhere,
-//! (2) a step of `moves`, (3) the overwriting, each a `Release` store. A scan that found neither
-//! place saw (3) but not (1). Seeing (3), its second load of `moves` sees (2); not seeing (1), its
-//! first load, which came before, did not. So the two loads differ.
+//! proof in short: within an array an entry that stays in the table leaves a slot only by (1) a
+//! copy elsewhere, (2) a step of `moves`, (3) the overwriting, each a `Release` store. A scan that
+//! found neither place saw (3) but not (1). Seeing (3), its second load of `moves` sees (2); not
+//! seeing (1), its first load, which came before, did not. So the two loads differ. From an old
+//! array to the current one there is no (2): the old one is scanned first, so who saw (3) sees (1)
+//! afterwards. Publishing arrays steps `moves` before anything leaves the slots known till then.
 //!
 //! Writers exclude each other by a mutex that readers never touch. `writer` and `growth` do the
 //! work; `reclaim` decides when freed memory may be used again.
@@ -33,7 +35,8 @@ use crate::{Error, limits, prefetch};
 ///
 /// Readers never wait and never miss a key that is present throughout their lookup. Writers are
 /// serialised. A header's destructor runs in some later write, or when the table goes, once no
-/// reader can hold the entry; it must not write to the same table.
+/// reader can hold the entry, under the table's lock: it may look keys up there, but it must call
+/// nothing else of the same table. If it panics, the write that ran it has taken effect.
 ///
 /// ```
 /// use kallisto_cuckoo::{Inserted, Table};
@@ -313,7 +316,10 @@ impl<H> Shared<H> {
         found: &mut Vec<Option<Entry<'g, H>>>,
         guard: &'g Guard,
     ) {
-        let array = &self.arrays(guard).current;
+        // Acquire: the scans come after this load, as in `get`.
+        let before = self.moves.0.load(Ordering::Acquire);
+        let arrays = self.arrays(guard);
+        let array = &arrays.current;
         let mut spots = [array::Spot { first: 0, tag: 1 }; limits::LOOKUP_BATCH];
         let spots = &mut spots[..keys.len()];
         for (spot, key) in spots.iter_mut().zip(keys) {
@@ -328,8 +334,11 @@ impl<H> Shared<H> {
         for (spot, key) in spots.iter().zip(keys) {
             // SAFETY: the guard keeps what slots point to alive.
             let hit = unsafe { array.find(*spot, key) }.map(|(_, _, entry)| entry);
-            // A hit in the current array is right at any time; all else is for `get` to judge.
-            found.push(hit.or_else(|| self.get(key, guard)));
+            // Relaxed: as in `get`. A hit in the current array is right at any time, and so is a
+            // miss when there is no other array and nothing moved; all else is for `get` to judge.
+            let settled = hit.is_some()
+                || arrays.old.is_none() && self.moves.0.load(Ordering::Relaxed) == before;
+            found.push(if settled { hit } else { self.get(key, guard) });
         }
     }
 
@@ -347,8 +356,7 @@ impl<H> Shared<H> {
 }
 
 impl<H> Arrays<H> {
-    /// Old before current: an entry goes from the one to the other, so most are met even on the
-    /// move.
+    /// Old before current, which the proof above needs: entries go from the one to the other.
     #[inline]
     fn find<'g>(&self, key: &[u8], _guard: &'g Guard) -> Option<Entry<'g, H>> {
         if let Some(old) = &self.old {
@@ -357,10 +365,8 @@ impl<H> Arrays<H> {
                 return Some(entry);
             }
         }
-        let spot = self.current.spot(key);
-        self.current.prefetch(spot);
         // SAFETY: the guard keeps what slots point to alive.
-        unsafe { self.current.find(spot, key) }.map(|(_, _, entry)| entry)
+        unsafe { self.current.find(self.current.spot(key), key) }.map(|(_, _, entry)| entry)
     }
 }
 

@@ -5,6 +5,7 @@
 //! 1. A key is in one slot only, but while it moves, when its entry is in two.
 //! 2. A slot whose entry stays in the table is overwritten only after the entry was copied
 //!    elsewhere *and then* `moves` was stepped: a reader that missed both places sees the step.
+//!    From an old array to the current one the copy is enough, since readers look in that order.
 //! 3. What is retired is in no slot.
 
 #![expect(unsafe_code, reason = "the writer owns the entries behind the addresses in slots")]
@@ -87,8 +88,7 @@ impl<H> Writer<H> {
         for array in old.into_iter().chain([&self.current]) {
             // SAFETY: entries in slots live until this writer frees them, and it is borrowed.
             if let Some((cell, word, _)) = unsafe { array.find(array.spot(key), key) } {
-                let cell = NonNull::from(cell);
-                return Some((Found { _array: Arc::clone(array), cell }, word));
+                return Some((Found::new(array, cell), word));
             }
         }
         None
@@ -108,13 +108,9 @@ impl<H> Writer<H> {
         header: H,
         value: &[u8],
     ) -> Result<(), Error> {
-        self.make_room(shared, key)?;
-        // Room was made, so a slot is free; moves of others cannot come between, we hold the lock.
+        let (cell, tag) = self.make_room(shared, key)?;
         let entry = Head::make(&mut self.arena, header, key, value)?;
-        let array = Arc::clone(&self.current);
-        let spot = array.spot(key);
-        let cell = self.free_cell(shared, &array, spot).expect("room was made just now");
-        cell.store(Word::new(entry, spot.tag));
+        cell.store(Word::new(entry, tag));
         self.stats.inserted += 1;
         // Relaxed: a count, written under the lock and read as a hint.
         shared.len.store(shared.len.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -162,12 +158,11 @@ impl<H> Writer<H> {
     }
 
     /// Frees what no reader can see. The last thing of every write: a header's destructor that
-    /// panics then finds a table in order.
+    /// panics then finds a table in order, and what it kept from being freed goes with a later
+    /// write.
     pub(crate) fn free_retired(&mut self) {
-        for batch in self.limbo.take_free() {
-            for thing in batch {
-                self.free(thing);
-            }
+        while let Some(thing) = self.limbo.pop_free() {
+            self.free(thing);
         }
     }
 
@@ -232,6 +227,11 @@ pub(crate) struct Found<H> {
 }
 
 impl<H> Found<H> {
+    /// The slot must be inside the array.
+    pub(crate) fn new(array: &Arc<Array<H>>, cell: &Cell<H>) -> Self {
+        Self { _array: Arc::clone(array), cell: NonNull::from(cell) }
+    }
+
     pub(crate) fn store(&self, word: Word<H>) {
         // SAFETY: the slot is inside the array held beside it, and slots are atomic.
         unsafe { self.cell.as_ref() }.store(word);

@@ -198,6 +198,15 @@ fn a_panicking_destructor_leaves_the_table_in_order() {
     }
     assert_eq!(panics, 1, "it panics in the write that frees it");
     assert_eq!(table.len(), 1);
+    assert_eq!(table.check(), Ok(()), "its block went back all the same");
     table.upsert(b"third", Panics(false), b"").unwrap();
     assert!(table.get(b"third", &table.pin()).is_some());
+    assert!(
+        eventually(|| {
+            table.clear();
+            table.stats().retired == 0
+        }),
+        "the rest of its batch is freed by later writes"
+    );
+    assert_eq!(table.memory().entry_bytes, 0);
 }
