@@ -66,15 +66,16 @@ fn check_leaf(tree: &Tree, page: &Due, seen: &mut Seen) -> Result<(), String> {
     ensure(leaf.words() <= LEAF_WORDS_MAX + 2 * PATH_WORDS_MAX, "a leaf has too many words")?;
     ensure(tree.pages.paths_below(page.id) == leaf.count() as u64, "a leaf's count is off")?;
     let mut path = Vec::new();
-    for at in 0..leaf.count() {
-        leaf.path_into(at, &mut path);
+    for (at, &place) in leaf.places().all().iter().enumerate() {
+        let place = usize::from(place);
+        leaf.path_into(place, &mut path);
         ensure(seen.last < path, "paths do not ascend")?;
         ensure(page.from <= path, "a path is below its leaf's separator")?;
         ensure(page.to.as_ref().is_none_or(|to| path < *to), "a path is above its leaf's end")?;
         let text = std::str::from_utf8(&path).map_err(|_| "a path is not text")?;
         ensure(validate(text).is_ok(), "an invalid path is held")?;
         let key = Key::new(&path);
-        ensure(leaf.print(at) == key.print, "a print is not its path's")?;
+        ensure(leaf.print(place) == key.print, "a print is not its path's")?;
         ensure(leaf.rank(&path) == Ok(at), "a search within the leaf goes astray")?;
         ensure(tree.sieve.may_contain(&key), "the sieve refuses a path that is held")?;
         ensure(tree.look_up(key), "a path is held but not found")?;

@@ -9,8 +9,7 @@ use std::ops::Bound;
 use std::str;
 
 use crate::header::Header;
-use crate::leaf::Leaf;
-use crate::packed::Cell;
+use crate::leaf::{Leaf, Room};
 use crate::tree::{Page, Tree, open};
 
 /// Stands on a path, or past the last one.
@@ -27,6 +26,17 @@ pub(crate) struct Cursor<'a> {
 struct Copy {
     words: Vec<u64>,
     end: Option<Vec<u8>>,
+}
+
+/// The words of a leaf with all its paths as entries.
+fn in_order(words: Vec<u64>) -> Vec<u64> {
+    let leaf = Leaf::new(Header::unpack(words[1]), &words);
+    let mut ordered = Vec::with_capacity(words.len());
+    if leaf.is_in_order() {
+        return words;
+    }
+    leaf.write(leaf.places().all(), Room::None, &mut ordered);
+    ordered
 }
 
 impl Copy {
@@ -110,8 +120,8 @@ impl<'a> Cursor<'a> {
                     }
                 })?;
                 let Page::Leaf(leaf) = open(&snapshot) else { return None };
-                let words = snapshot.words.iter().take(leaf.words()).map(Cell::load).collect();
-                snapshot.is_intact().then_some(Copy { words, end })
+                let words = leaf.copy(snapshot.words);
+                snapshot.is_intact().then(|| Copy { words: in_order(words), end })
             })
         });
     }

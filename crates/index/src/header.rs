@@ -1,17 +1,19 @@
 //! The second word of every page.
 //!
 //! ```text
-//! | words:24 | prefix bytes:16 | entries:16 | kind:8 |     high to low
+//! | words:16 | room:8 | prefix bytes:16 | entries:16 | kind:8 |     high to low
 //! ```
 
 /// What a page is, and how much is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: Kind,
-    /// Paths of a leaf, children of an inner page.
+    /// Paths a leaf was written with, children of an inner page.
     pub(crate) entries: usize,
+    /// Paths that may be put behind a leaf's entries in place.
+    pub(crate) room: usize,
     pub(crate) prefix_bytes: usize,
-    /// Words of the whole page.
+    /// Words of the whole page, those still free included.
     pub(crate) words: usize,
 }
 
@@ -31,7 +33,8 @@ impl Header {
             kind: if word & 0xFF == 0 { Kind::Leaf } else { Kind::Inner },
             entries: (word >> 8) as usize & 0xFFFF,
             prefix_bytes: (word >> 24) as usize & 0xFFFF,
-            words: (word >> 40) as usize,
+            room: (word >> 40) as usize & 0xFF,
+            words: (word >> 48) as usize,
         }
     }
 
@@ -42,6 +45,7 @@ impl Header {
         };
         kind | (self.entries as u64) << 8
             | (self.prefix_bytes as u64) << 24
-            | (self.words as u64) << 40
+            | (self.room as u64) << 40
+            | (self.words as u64) << 48
     }
 }

@@ -17,8 +17,8 @@ use std::cmp::Ordering;
 
 use crate::header::{HEADER_WORDS, Header, Kind};
 use crate::packed::{
-    Cell, LANES, be_word, common_bytes, compare, compare_prefix, lane, part, push_lanes,
-    push_packed, push_unpacked, word_at,
+    Cell, LANES, add_to_lanes, be_word, common_bytes, compare, compare_prefix, lane, part,
+    push_lanes, push_lanes_with, push_packed, push_unpacked, word_at,
 };
 use crate::pages::Id;
 
@@ -110,6 +110,51 @@ impl<'a, C: Cell> Inner<'a, C> {
         }
         push_unpacked(&mut bytes, self.rest(at));
         bytes
+    }
+
+    /// The page with child `at` replaced by two that `separator` divides. All else is copied as
+    /// it lies. `false`, and nothing written: the separator does not start with the prefix.
+    #[must_use]
+    pub(crate) fn with_cut_kid(
+        &self,
+        at: usize,
+        halves: [Id; 2],
+        separator: &[u8],
+        words: &mut Vec<u64>,
+    ) -> bool {
+        let start = self.header.prefix_bytes;
+        if compare_prefix(separator, self.prefix, start).is_ne() {
+            return false;
+        }
+        words.clear();
+        words.extend([0; HEADER_WORDS]);
+        words.extend(self.heads[..at].iter().map(Cell::load));
+        words.push(be_word(separator, start));
+        words.extend(self.heads[at..].iter().map(Cell::load));
+        let id = |place: usize| match place.checked_sub(at) {
+            None => self.id(place),
+            Some(half @ (0 | 1)) => halves[half],
+            Some(_) => self.id(place - 1),
+        };
+        let count = self.count() + 1;
+        words.extend((0..count).step_by(IDS).map(|place| {
+            let second = if place + 1 < count { id(place + 1) } else { 0 };
+            u64::from(id(place)) | u64::from(second) << 32
+        }));
+        let offsets = words.len();
+        push_lanes_with(words, self.offsets, self.count(), at, lane(self.offsets, at));
+        let prefix = words.len();
+        words.extend(self.prefix.iter().map(Cell::load));
+        let rest = usize::from(lane(self.offsets, at));
+        words.extend(self.rests[..rest].iter().map(Cell::load));
+        let before = words.len();
+        push_packed(words, separator.get(start + 8..).unwrap_or(&[]));
+        let grown = (words.len() - before) as u16;
+        words.extend(self.rests[rest..].iter().map(Cell::load));
+        // Lanes past the last offset are spare: what they say means nothing.
+        add_to_lanes(&mut words[offsets..prefix], at + 1, grown);
+        words[1] = Header { entries: count, words: words.len(), ..self.header }.pack();
+        true
     }
 }
 
@@ -221,7 +266,7 @@ impl Kids {
         }
         words.append(&mut rests);
         let (kind, entries) = (Kind::Inner, self.count());
-        words[1] = Header { kind, entries, prefix_bytes: prefix, words: words.len() }.pack();
+        words[1] = Header { kind, entries, room: 0, prefix_bytes: prefix, words: words.len() }.pack();
     }
 }
 
@@ -257,6 +302,25 @@ mod tests {
             assert_eq!(inner.child_at(b""), 0);
             assert_eq!(inner.child_at(b"zz"), kids.separators.len());
             let back = Kids::of(&inner);
+            assert_eq!((&back.ids, &back.separators), (&kids.ids, &kids.separators));
+            assert_cuts_as_kids_do(&inner, kids, &draw());
+        }
+    }
+
+    /// A child cut by copying is the child cut by taking the page apart.
+    fn assert_cuts_as_kids_do(inner: &Inner<'_, u64>, mut kids: Kids, separator: &[u8]) {
+        if kids.separators.iter().any(|known| **known == *separator) {
+            return;
+        }
+        let (at, mut words) = (inner.child_at(separator), Vec::new());
+        let could = inner.with_cut_kid(at, [1000, 1001], separator, &mut words);
+        let stem = &kids.separators[0][..inner.header.prefix_bytes];
+        assert_eq!(could, separator.starts_with(stem));
+        if could {
+            let cut = Inner::new(Header::unpack(words[1]), &words);
+            let new = Kids { ids: vec![1000, 1001], separators: vec![separator.into()] };
+            kids.replace(at, 1, new);
+            let back = Kids::of(&cut);
             assert_eq!((back.ids, back.separators), (kids.ids, kids.separators));
         }
     }

@@ -1,31 +1,125 @@
-//! A leaf page: up to `LEAF_PATHS_MAX` paths in order, their common prefix kept once.
+//! A leaf page: up to `LEAF_PATHS_MAX` paths, their common prefix kept once.
 //!
 //! ```text
-//! generation | header | prints, 4 a word | offsets, 4 a word | prefix | suffix 0 | suffix 1 ...
+//! generation | header | tail | prints, 4 a word | offsets, 4 a word | prefix | suffix 0 | ...
 //! ```
 //!
+//! The paths a page is written with, its entries, lie in order. Up to `ROOM_MAX` more are put
+//! behind them in place, in the order they come; the tail word says how many and how they sort.
+//! One store of it takes a path in, so an insert writes a few words and not the page. When the
+//! room is used up the page is written anew, everything in order.
+//!
 //! A membership test scans the prints, which lie side by side (two or three cache lines for a
-//! hundred paths), and compares one suffix. Order is in the suffixes alone.
+//! hundred paths), and compares one suffix. Order is in the suffixes and the tail alone.
 //!
 //! Invariants:
-//! - paths ascend strictly; each starts with the prefix (which need not be the longest such);
-//! - print `i` is that of path `i`; unused lanes are zero, which is no path's print;
-//! - offset `i` is where suffix `i` starts, in words from the first suffix; the last one is the
-//!   end of the last suffix.
+//! - entries ascend strictly; every path starts with the prefix (which need not be the longest
+//!   such); no path is there twice;
+//! - print `i` is that of path `i`; lanes past the last path are zero, which is no path's print,
+//!   or belong to a path whose insert is under way;
+//! - offset `i` is where suffix `i` starts, in words from the first suffix; the one after the
+//!   last path is the end of its suffix;
+//! - what the tail word counts was written before it (release), and a reader loads it before
+//!   anything else (acquire).
 
 use std::cmp::Ordering;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::header::{HEADER_WORDS, Header, Kind};
 use crate::limits::{LEAF_PATHS_MAX, LEAF_WORDS_MAX};
 use crate::packed::{
-    Cell, LANES, add_to_lanes, common_bytes, compare, compare_prefix, equals, lane, part,
-    push_lanes, push_lanes_with, push_lanes_without, push_packed, push_unpacked, zero_lanes,
+    Cell, LANES, be_word, common_bytes, common_bytes_packed, compare, compare_packed,
+    compare_prefix, equals, lane, part, push_lanes, push_packed, push_shifted, push_unpacked,
+    zero_lanes,
 };
+use crate::pages::slot_words;
 use crate::print::Key;
+
+/// Where the tail word is.
+const TAIL_AT: usize = HEADER_WORDS;
+
+/// Words before a leaf's arrays.
+const LEAF_HEADER_WORDS: usize = HEADER_WORDS + 1;
+
+/// The most paths behind the entries: as many as one word can order.
+const ROOM_MAX: usize = 15;
+
+/// The least room a page that is to grow is given.
+const ROOM_MIN: usize = 3;
+
+/// With fewer paths than this, a page that is to grow keeps no more of a common prefix than
+/// whole segments: the next path hardly shares the last bytes.
+const PATHS_OF_CLOSE_PREFIX: usize = 16;
+
+/// The most bytes of a common prefix of several paths that are given up so.
+const CLOSE_BYTES_MAX: usize = 16;
+
+/// The paths behind the entries: their number in the low four bits, then, four bits each, their
+/// places in the order they sort.
+#[derive(Clone, Copy)]
+struct Tail(u64);
+
+impl Tail {
+    #[inline(always)]
+    fn len(self) -> usize {
+        (self.0 & 15) as usize
+    }
+
+    /// The place of the one that sorts as number `rank`.
+    fn place(self, rank: usize) -> usize {
+        (self.0 >> (4 + 4 * rank)) as usize & 15
+    }
+
+    /// With one more, which comes last by place and as number `rank` by order.
+    fn with(self, rank: usize) -> Self {
+        let (len, shift) = (self.len() as u64, 4 * rank);
+        let ranks = self.0 >> 4;
+        let low = ranks & ((1 << shift) - 1);
+        let high = (ranks >> shift).checked_shl(shift as u32 + 4).unwrap_or(0);
+        Self((low | len << shift | high) << 4 | (len + 1))
+    }
+}
+
+/// What a page is left beside the paths it is written with.
+#[derive(Clone, Copy)]
+pub(crate) enum Room<'a> {
+    /// Nothing.
+    None,
+    /// For paths like those in it.
+    Some,
+    /// For this path at least.
+    For(&'a [u8]),
+}
+
+/// The places of a leaf's paths in the order of the paths.
+pub(crate) struct Places {
+    places: [u8; LEAF_PATHS_MAX],
+    count: usize,
+}
+
+const _: () = assert!(LEAF_PATHS_MAX <= 1 << u8::BITS);
+
+impl Places {
+    pub(crate) fn all(&self) -> &[u8] {
+        &self.places[..self.count]
+    }
+
+    pub(crate) fn take_out(&mut self, rank: usize) {
+        self.places.copy_within(rank + 1..self.count, rank);
+        self.count -= 1;
+    }
+
+    fn push(&mut self, place: usize) {
+        self.places[self.count] = place as u8;
+        self.count += 1;
+    }
+}
 
 /// A leaf page as read from shared words or a private copy of them.
 pub(crate) struct Leaf<'a, C> {
     header: Header,
+    tail: Tail,
     prints: &'a [C],
     offsets: &'a [C],
     prefix: &'a [C],
@@ -35,52 +129,55 @@ pub(crate) struct Leaf<'a, C> {
 impl<'a, C: Cell> Leaf<'a, C> {
     #[inline(always)]
     pub(crate) fn new(header: Header, words: &'a [C]) -> Self {
-        let count = header.entries;
-        let (print_words, offset_words) = (count.div_ceil(LANES), (count + 1).div_ceil(LANES));
-        let offsets = HEADER_WORDS + print_words;
-        let prefix = offsets + offset_words;
+        let lanes = header.entries + header.room;
+        let offsets = LEAF_HEADER_WORDS + lanes.div_ceil(LANES);
+        let prefix = offsets + (lanes + 1).div_ceil(LANES);
         let suffixes = prefix + header.prefix_bytes.div_ceil(8);
         Self {
             header,
-            prints: part(words, HEADER_WORDS, print_words),
-            offsets: part(words, offsets, offset_words),
+            tail: Tail(words.get(TAIL_AT).map_or(0, Cell::load_first)),
+            prints: part(words, LEAF_HEADER_WORDS, offsets - LEAF_HEADER_WORDS),
+            offsets: part(words, offsets, prefix - offsets),
             prefix: part(words, prefix, suffixes - prefix),
             suffixes: part(words, suffixes, header.words.saturating_sub(suffixes)),
         }
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.header.entries
+        self.header.entries + self.tail.len()
     }
 
+    /// Words taken up, free ones left out.
     pub(crate) fn words(&self) -> usize {
-        self.header.words
+        self.header.words - self.suffixes.len() + usize::from(lane(self.offsets, self.count()))
     }
 
-    pub(crate) fn print(&self, at: usize) -> u16 {
-        lane(self.prints, at)
+    pub(crate) fn print(&self, place: usize) -> u16 {
+        lane(self.prints, place)
     }
 
     #[inline(always)]
-    fn suffix(&self, at: usize) -> &'a [C] {
-        let start = usize::from(lane(self.offsets, at));
-        let end = usize::from(lane(self.offsets, at + 1));
+    fn suffix(&self, place: usize) -> &'a [C] {
+        let start = usize::from(lane(self.offsets, place));
+        let end = usize::from(lane(self.offsets, place + 1));
         part(self.suffixes, start, end.saturating_sub(start))
     }
 
     /// Whether the path is in this leaf, exactly.
     #[inline(always)]
     pub(crate) fn contains(&self, key: Key<'_>) -> bool {
-        let prefix = self.header.prefix_bytes;
+        let (prefix, count) = (self.header.prefix_bytes, self.count());
         let wanted = key.prints();
-        let may_be_at = |at: usize| {
-            equals(self.suffix(at), key.bytes, prefix)
+        // A place past the tail is that of a path put in after this look at the page began.
+        let is_at = |place: usize| {
+            place < count
+                && equals(self.suffix(place), key.bytes, prefix)
                 && compare_prefix(key.bytes, self.prefix, prefix).is_eq()
         };
         for (i, prints) in self.prints.iter().enumerate() {
             let mut equal = zero_lanes(prints.load() ^ wanted);
             while equal != 0 {
-                if may_be_at(i * LANES + equal.trailing_zeros() as usize / 16) {
+                if is_at(i * LANES + equal.trailing_zeros() as usize / 16) {
                     return true;
                 }
                 equal &= equal - 1;
@@ -89,34 +186,74 @@ impl<'a, C: Cell> Leaf<'a, C> {
         false
     }
 
-    /// Where `path` is (`Ok`), or would be (`Err`).
+    /// How many paths sort below `path`, which is there (`Ok`) or not (`Err`).
     pub(crate) fn rank(&self, path: &[u8]) -> Result<usize, usize> {
         match compare_prefix(path, self.prefix, self.header.prefix_bytes) {
             Ordering::Less => return Err(0),
             Ordering::Greater => return Err(self.count()),
             Ordering::Equal => {}
         }
-        let (mut low, mut high) = (0, self.count());
-        while low < high {
-            let middle = low.midpoint(high);
-            match compare(self.suffix(middle), path, self.header.prefix_bytes) {
-                Ordering::Less => low = middle + 1,
-                Ordering::Greater => high = middle,
-                Ordering::Equal => return Ok(middle),
-            }
-        }
-        Err(low)
+        let in_entries = search(self.header.entries, |at| self.compare_at(at, path));
+        let in_tail = self.rank_in_tail(path);
+        let (Ok(below) | Err(below), Ok(tail_below) | Err(tail_below)) = (in_entries, in_tail);
+        let is_there = in_entries.or(in_tail).is_ok();
+        if is_there { Ok(below + tail_below) } else { Err(below + tail_below) }
     }
 
-    /// Replaces `bytes` by path `at`.
-    pub(crate) fn path_into(&self, at: usize, bytes: &mut Vec<u8>) {
+    fn rank_in_tail(&self, path: &[u8]) -> Result<usize, usize> {
+        search(self.tail.len(), |rank| self.compare_at(self.tail_place(rank), path))
+    }
+
+    fn tail_place(&self, rank: usize) -> usize {
+        self.header.entries + self.tail.place(rank)
+    }
+
+    fn compare_at(&self, place: usize, path: &[u8]) -> Ordering {
+        compare(self.suffix(place), path, self.header.prefix_bytes)
+    }
+
+    /// The paths' places in order. Not for a page that may change underfoot.
+    pub(crate) fn places(&self) -> Places {
+        let mut places = Places { places: [0; LEAF_PATHS_MAX], count: 0 };
+        let mut next = 0;
+        for rank in 0..self.tail.len() {
+            let place = self.tail_place(rank);
+            let suffix = self.suffix(place);
+            let (Ok(below) | Err(below)) = search(self.header.entries - next, |at| {
+                compare_packed(self.suffix(next + at), suffix)
+            });
+            (next..next + below).for_each(|entry| places.push(entry));
+            next += below;
+            places.push(place);
+        }
+        (next..self.header.entries).for_each(|entry| places.push(entry));
+        places
+    }
+
+    /// Replaces `bytes` by the path at `place`.
+    pub(crate) fn path_into(&self, place: usize, bytes: &mut Vec<u8>) {
         bytes.clear();
         push_unpacked(bytes, self.prefix);
         bytes.truncate(self.header.prefix_bytes);
-        push_unpacked(bytes, self.suffix(at));
+        push_unpacked(bytes, self.suffix(place));
     }
 
-    /// Whether there is room for one more path.
+    /// The page's words as they were when this look at it began.
+    pub(crate) fn copy(&self, words: &[C]) -> Vec<u64> {
+        let mut copy: Vec<u64> = words.iter().take(self.words()).map(Cell::load).collect();
+        if let Some([_, header, tail]) = copy.first_chunk_mut::<LEAF_HEADER_WORDS>() {
+            *header = Header { words: self.words(), ..self.header }.pack();
+            *tail = self.tail.0;
+        }
+        copy
+    }
+
+    /// Whether the paths lie in order, none behind the entries.
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.tail.len() == 0
+    }
+
+    /// Whether one more path fits, if the page may be written anew.
     pub(crate) fn has_room_for(&self, path: &[u8]) -> bool {
         let rest = path.len().saturating_sub(self.header.prefix_bytes);
         let grown = match compare_prefix(path, self.prefix, self.header.prefix_bytes) {
@@ -127,53 +264,171 @@ impl<'a, C: Cell> Leaf<'a, C> {
         self.count() < 2 || (self.count() < LEAF_PATHS_MAX && grown <= LEAF_WORDS_MAX)
     }
 
-    /// The page with `key` put in front of path `at`.
-    pub(crate) fn with(&self, at: usize, key: Key<'_>, words: &mut Vec<u64>) {
-        if compare_prefix(key.bytes, self.prefix, self.header.prefix_bytes).is_ne() {
-            let mut paths = Paths::default();
-            paths.push_all(self);
-            paths.insert(at, key);
-            return paths.write(0, paths.count(), words);
+    /// Whether one more path fits in place.
+    pub(crate) fn takes_in_place(&self, path: &[u8]) -> bool {
+        let (prefix, used) = (self.header.prefix_bytes, lane(self.offsets, self.count()));
+        self.tail.len() < self.header.room
+            && usize::from(used) + path.len().saturating_sub(prefix).div_ceil(8)
+                <= self.suffixes.len()
+            && compare_prefix(path, self.prefix, prefix).is_eq()
+    }
+
+    /// Writes a page of the paths at `places`, which ascend.
+    pub(crate) fn write(&self, places: &[u8], room: Room<'_>, words: &mut Vec<u64>) {
+        let mut first = Vec::new();
+        match (places.first(), room) {
+            (Some(&place), _) => self.path_into(usize::from(place), &mut first),
+            (None, Room::For(path)) => first.extend_from_slice(path),
+            (None, _) => {}
         }
-        let count = self.count();
-        let suffix = usize::from(lane(self.offsets, at));
+        let prefix = self.prefix_of(places, room, &first);
+        let count = places.len();
+        let spare = match room {
+            Room::None => 0,
+            Room::Some | Room::For(_) => {
+                (count / 4).clamp(ROOM_MIN, ROOM_MAX).min(LEAF_PATHS_MAX - count)
+            }
+        };
+        let (mut prints, mut offsets) = ([0; LANES_MAX], [0; LANES_MAX]);
         words.clear();
-        words.extend([0; HEADER_WORDS]);
-        push_lanes_with(words, self.prints, count, at, key.print);
-        let offsets = words.len();
-        push_lanes_with(words, self.offsets, count + 1, at, lane(self.offsets, at));
-        let prefix = words.len();
-        words.extend(self.prefix.iter().map(Cell::load));
-        words.extend(part(self.suffixes, 0, suffix).iter().map(Cell::load));
-        let before = words.len();
-        let rest = &key.bytes[self.header.prefix_bytes..];
-        push_packed(words, rest);
-        let grown = (words.len() - before) as u16;
-        words.extend(self.suffixes[suffix..].iter().map(Cell::load));
-        add_to_lanes(&mut words[offsets..prefix], at + 1, count + 2, grown);
-        self.seal(count + 1, words);
+        words.extend([0; LEAF_HEADER_WORDS]);
+        let lanes = words.len();
+        let print_words = (count + spare).div_ceil(LANES);
+        words.resize(lanes + print_words + (count + spare + 1).div_ceil(LANES), 0);
+        push_packed(words, &first[..prefix]);
+        let suffixes = words.len();
+        for (at, &place) in places.iter().enumerate() {
+            prints[at] = self.print(usize::from(place));
+            self.push_suffix(usize::from(place), prefix, words);
+            offsets[at + 1] = (words.len() - suffixes) as u16;
+        }
+        fill_lanes(&mut words[lanes..], &prints[..count]);
+        fill_lanes(&mut words[lanes + print_words..], &offsets[..=count]);
+        let likely = (words.len() - suffixes) / count.max(1) * spare;
+        let likely = likely.min(LEAF_WORDS_MAX.saturating_sub(words.len()));
+        let page_words = words.len()
+            + match room {
+                Room::None => 0,
+                Room::Some => likely,
+                Room::For(path) => likely.max((path.len() - prefix).div_ceil(8)),
+            };
+        let header = Header {
+            kind: Kind::Leaf,
+            entries: count,
+            room: spare,
+            prefix_bytes: prefix,
+            words: match room {
+                Room::Some | Room::For(_) if page_words < LEAF_WORDS_MAX => slot_words(page_words),
+                _ => page_words,
+            },
+        };
+        words[1] = header.pack();
     }
 
-    /// The page without path `at`.
-    pub(crate) fn without(&self, at: usize, words: &mut Vec<u64>) {
-        let count = self.count();
-        let (start, end) = (lane(self.offsets, at), lane(self.offsets, at + 1));
-        words.clear();
-        words.extend([0; HEADER_WORDS]);
-        push_lanes_without(words, self.prints, count, at);
-        let offsets = words.len();
-        push_lanes_without(words, self.offsets, count + 1, at);
-        let prefix = words.len();
-        add_to_lanes(&mut words[offsets..prefix], at, count, start.wrapping_sub(end));
-        words.extend(self.prefix.iter().map(Cell::load));
-        words.extend(part(self.suffixes, 0, usize::from(start)).iter().map(Cell::load));
-        words.extend(self.suffixes[usize::from(end)..].iter().map(Cell::load));
-        self.seal(count - 1, words);
+    /// Bytes of the prefix of a page with the paths at `places`, the first of which is `first`.
+    fn prefix_of(&self, places: &[u8], room: Room<'_>, first: &[u8]) -> usize {
+        let shared = match places {
+            [left, .., right] => {
+                let (left, right) = (usize::from(*left), usize::from(*right));
+                self.header.prefix_bytes
+                    + common_bytes_packed(self.suffix(left), self.suffix(right))
+            }
+            _ => first.len(),
+        };
+        let shared = match room {
+            Room::None => return shared,
+            Room::Some => shared,
+            Room::For(path) => shared.min(common_bytes(first, path)),
+        };
+        let segments = first[..shared].iter().rposition(|&byte| byte == b'/');
+        let segments = segments.map_or(0, |slash| slash + 1);
+        let is_cheap = places.len() < 2
+            || (places.len() < PATHS_OF_CLOSE_PREFIX && shared - segments <= CLOSE_BYTES_MAX);
+        if is_cheap { segments } else { shared }
     }
 
-    fn seal(&self, entries: usize, words: &mut [u64]) {
-        words[1] = Header { entries, words: words.len(), ..self.header }.pack();
+    /// Appends what the path at `place` has after `prefix` bytes.
+    fn push_suffix(&self, place: usize, prefix: usize, words: &mut Vec<u64>) {
+        match prefix.checked_sub(self.header.prefix_bytes) {
+            Some(dropped) => push_shifted(words, self.suffix(place), dropped),
+            None => {
+                let mut path = Vec::new();
+                self.path_into(place, &mut path);
+                push_packed(words, &path[prefix..]);
+            }
+        }
     }
+
+    /// Where to cut the paths at `places`: see [`Paths::cut`].
+    pub(crate) fn cut(&self, places: &[u8]) -> usize {
+        let count = places.len();
+        let (lowest, highest) = ((count * 3 / 8).max(1), (count * 5 / 8).max(1));
+        (lowest..=highest)
+            .min_by_key(|&at| (self.shared_at(places, at), at.abs_diff(count / 2)))
+            .unwrap_or(count / 2)
+    }
+
+    /// Bytes of suffix that the paths on either side of a cut share.
+    fn shared_at(&self, places: &[u8], at: usize) -> usize {
+        let (left, right) = (usize::from(places[at - 1]), usize::from(places[at]));
+        common_bytes_packed(self.suffix(left), self.suffix(right))
+    }
+
+    /// The shortest string above the path before the cut and not above the one behind it.
+    pub(crate) fn separator(&self, places: &[u8], at: usize) -> Vec<u8> {
+        let mut separator = Vec::new();
+        self.path_into(usize::from(places[at]), &mut separator);
+        separator.truncate(self.header.prefix_bytes + self.shared_at(places, at) + 1);
+        separator
+    }
+}
+
+impl Leaf<'_, AtomicU64> {
+    /// Takes in a path that is not there and [fits in place](Self::takes_in_place). `words` are
+    /// the page's, and only the writer calls this.
+    pub(crate) fn take_in(&self, key: Key<'_>, words: &[AtomicU64]) {
+        let (place, prefix) = (self.count(), self.header.prefix_bytes);
+        let (Ok(rank) | Err(rank)) = self.rank_in_tail(key.bytes);
+        let start = usize::from(lane(self.offsets, place));
+        let len = (key.bytes.len() - prefix).div_ceil(8);
+        for (i, cell) in self.suffixes[start..start + len].iter().enumerate() {
+            // Relaxed, here and in `set_lane`: the release below orders them.
+            cell.store(be_word(key.bytes, prefix + 8 * i), Relaxed);
+        }
+        set_lane(self.offsets, place + 1, (start + len) as u16);
+        set_lane(self.prints, place, key.print);
+        words[TAIL_AT].store(self.tail.with(rank).0, Release);
+    }
+}
+
+/// Sets a lane that is zero.
+fn set_lane(words: &[AtomicU64], at: usize, value: u16) {
+    let word = &words[at / LANES];
+    word.store(word.load(Relaxed) | u64::from(value) << (16 * (at % LANES)), Relaxed);
+}
+
+/// Lanes of the offsets of a page, at most.
+const LANES_MAX: usize = LEAF_PATHS_MAX + 1;
+
+/// Puts `lanes` in the first words.
+fn fill_lanes(words: &mut [u64], lanes: &[u16]) {
+    for (word, four) in words.iter_mut().zip(lanes.chunks(LANES)) {
+        *word = four.iter().rev().fold(0, |word, &lane| word << 16 | u64::from(lane));
+    }
+}
+
+/// Where among `count` in order the wanted one is (`Ok`), or would be (`Err`).
+fn search(count: usize, compare: impl Fn(usize) -> Ordering) -> Result<usize, usize> {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low.midpoint(high);
+        match compare(middle) {
+            Ordering::Less => low = middle + 1,
+            Ordering::Greater => high = middle,
+            Ordering::Equal => return Ok(middle),
+        }
+    }
+    Err(low)
 }
 
 /// Whole paths in order with their prints, on their way into leaf pages.
@@ -202,20 +457,12 @@ impl Paths {
 
     pub(crate) fn push_all<C: Cell>(&mut self, leaf: &Leaf<'_, C>) {
         let mut path = Vec::new();
-        for at in 0..leaf.count() {
-            leaf.path_into(at, &mut path);
+        for &place in leaf.places().all() {
+            leaf.path_into(usize::from(place), &mut path);
             self.bytes.extend_from_slice(&path);
             self.ends.push(self.bytes.len());
-            self.prints.push(leaf.print(at));
+            self.prints.push(leaf.print(usize::from(place)));
         }
-    }
-
-    fn insert(&mut self, at: usize, key: Key<'_>) {
-        let start = if at == 0 { 0 } else { self.ends[at - 1] };
-        self.bytes.splice(start..start, key.bytes.iter().copied());
-        self.ends[at..].iter_mut().for_each(|end| *end += key.bytes.len());
-        self.ends.insert(at, start + key.bytes.len());
-        self.prints.insert(at, key.print);
     }
 
     /// Drops the first `count` paths.
@@ -232,7 +479,7 @@ impl Paths {
         let prefix = self.prefix_bytes(from, to);
         let suffixes: usize = (from..to).map(|at| (self.path(at).len() - prefix).div_ceil(8)).sum();
         let count = to - from;
-        HEADER_WORDS
+        LEAF_HEADER_WORDS
             + count.div_ceil(LANES)
             + (count + 1).div_ceil(LANES)
             + prefix.div_ceil(8)
@@ -241,7 +488,7 @@ impl Paths {
 
     /// Words of a page holding all of them, no prefix counted on.
     pub(crate) fn words_at_most(&self) -> usize {
-        HEADER_WORDS + 2 + self.bytes.len() / 8 + 2 * self.count()
+        LEAF_HEADER_WORDS + 2 + self.bytes.len() / 8 + 2 * self.count()
     }
 
     fn prefix_bytes(&self, from: usize, to: usize) -> usize {
@@ -259,7 +506,7 @@ impl Paths {
         }
         offsets.push(suffixes.len() as u16);
         words.clear();
-        words.extend([0; HEADER_WORDS]);
+        words.extend([0; LEAF_HEADER_WORDS]);
         push_lanes(words, &self.prints[from..to]);
         push_lanes(words, &offsets);
         if from < to {
@@ -267,7 +514,8 @@ impl Paths {
         }
         words.append(&mut suffixes);
         let kind = Kind::Leaf;
-        let header = Header { kind, entries: to - from, prefix_bytes: prefix, words: words.len() };
+        let (entries, words_used) = (to - from, words.len());
+        let header = Header { kind, entries, room: 0, prefix_bytes: prefix, words: words_used };
         words[1] = header.pack();
     }
 
@@ -283,5 +531,26 @@ impl Paths {
     pub(crate) fn separator(&self, at: usize) -> &[u8] {
         let shared = common_bytes(self.path(at - 1), self.path(at));
         &self.path(at)[..=shared]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Dice;
+
+    #[test]
+    fn a_tail_sorts_whatever_comes() {
+        let mut dice = Dice::new(11);
+        for _ in 0..500 {
+            let (mut tail, mut sorted) = (Tail(0), Vec::new());
+            for place in 0..ROOM_MAX {
+                let rank = dice.below(place as u64 + 1) as usize;
+                tail = tail.with(rank);
+                sorted.insert(rank, place);
+                assert_eq!(tail.len(), place + 1);
+                assert!((0..=place).all(|rank| tail.place(rank) == sorted[rank]), "{sorted:?}");
+            }
+        }
     }
 }

@@ -5,11 +5,15 @@
 //! Arrays of sixteen-bit numbers are packed too, four lanes to a word, lane 0 lowest.
 
 use std::cmp::Ordering;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// A word of a page: shared and atomic, or in a private copy.
 pub(crate) trait Cell {
     fn load(&self) -> u64;
+
+    /// Loads the word before all that is loaded after it.
+    fn load_first(&self) -> u64;
 }
 
 impl Cell for AtomicU64 {
@@ -18,11 +22,21 @@ impl Cell for AtomicU64 {
         // Relaxed: a page's reader orders its loads by the fence in `Snapshot::is_intact`.
         self.load(Relaxed)
     }
+
+    #[inline(always)]
+    fn load_first(&self) -> u64 {
+        self.load(Acquire)
+    }
 }
 
 impl Cell for u64 {
     #[inline(always)]
     fn load(&self) -> u64 {
+        *self
+    }
+
+    #[inline(always)]
+    fn load_first(&self) -> u64 {
         *self
     }
 }
@@ -75,6 +89,39 @@ pub(crate) fn push_unpacked<C: Cell>(bytes: &mut Vec<u8>, words: &[C]) {
     let last = last.load();
     let len = 8 - last.trailing_zeros() as usize / 8;
     bytes.extend_from_slice(&last.to_be_bytes()[..len]);
+}
+
+/// Bytes packed in `words`, the padding left out.
+fn unpacked_len<C: Cell>(words: &[C]) -> usize {
+    words.last().map_or(0, |last| 8 * words.len() - last.load().trailing_zeros() as usize / 8)
+}
+
+/// Appends what `from` packs, its first `dropped` bytes left out.
+pub(crate) fn push_shifted<C: Cell>(words: &mut Vec<u64>, from: &[C], dropped: usize) {
+    if dropped == 0 {
+        return words.extend(from.iter().map(Cell::load));
+    }
+    let left = unpacked_len(from).saturating_sub(dropped).div_ceil(8);
+    let (skipped, shift) = (dropped / 8, 8 * (dropped % 8));
+    words.extend((skipped..skipped + left).map(|at| match shift {
+        0 => word_at(from, at),
+        _ => word_at(from, at) << shift | word_at(from, at + 1) >> (64 - shift),
+    }));
+}
+
+/// How two packed strings compare.
+pub(crate) fn compare_packed<C: Cell>(left: &[C], right: &[C]) -> Ordering {
+    left.iter().map(Cell::load).cmp(right.iter().map(Cell::load))
+}
+
+/// Bytes two packed strings have in common at the front.
+pub(crate) fn common_bytes_packed<C: Cell>(left: &[C], right: &[C]) -> usize {
+    let pairs = left.iter().zip(right).map(|(left, right)| left.load() ^ right.load());
+    let unequal = pairs.enumerate().find(|&(_, difference)| difference != 0);
+    unequal.map_or_else(
+        || unpacked_len(left).min(unpacked_len(right)),
+        |(word, difference)| 8 * word + difference.leading_zeros() as usize / 8,
+    )
 }
 
 /// Whether `bytes` from `at` on are what `words` hold.
@@ -175,34 +222,15 @@ pub(crate) fn push_lanes_with<C: Cell>(
     }
 }
 
-/// Appends `count` lanes of `from` without lane `at`.
-pub(crate) fn push_lanes_without<C: Cell>(
-    words: &mut Vec<u64>,
-    from: &[C],
-    count: usize,
-    at: usize,
-) {
-    let (first, lane) = (at / LANES, at % LANES);
-    words.extend(from[..first].iter().map(Cell::load));
-    for i in first..(count - 1).div_ceil(LANES) {
-        let word = word_at(from, i);
-        let shifted = word >> 16 | word_at(from, i + 1) << 48;
-        let low = if i == first { lanes_below(lane) } else { 0 };
-        words.push(word & low | shifted & !low);
-    }
-}
-
-/// Adds `delta` (modulo 2^16) to the lanes from `at` on, `count` lanes in all.
-pub(crate) fn add_to_lanes(words: &mut [u64], at: usize, count: usize, delta: u16) {
+/// Adds `delta` (modulo 2^16) to the lanes from `at` on.
+pub(crate) fn add_to_lanes(words: &mut [u64], at: usize, delta: u16) {
+    let delta = in_all_lanes(delta);
     for (i, word) in words.iter_mut().enumerate().skip(at / LANES) {
-        for lane in 0..LANES {
-            let place = i * LANES + lane;
-            if place >= at && place < count {
-                let shift = 16 * lane;
-                let sum = ((*word >> shift) as u16).wrapping_add(delta);
-                *word = *word & !(0xFFFF << shift) | u64::from(sum) << shift;
-            }
-        }
+        let spared = if i == at / LANES { lanes_below(at % LANES) } else { 0 };
+        let delta = delta & !spared;
+        // The top bits are added without their carry, which would reach the next lane.
+        *word = ((*word & LANE_LOW_BITS) + (delta & LANE_LOW_BITS))
+            ^ ((*word ^ delta) & !LANE_LOW_BITS);
     }
 }
 
@@ -231,6 +259,14 @@ mod tests {
             assert_eq!(order.is_eq(), right.starts_with(&left), "{left:?} {right:?}");
             if order.is_ne() {
                 assert_eq!(order, right.cmp(&left), "{left:?} {right:?}");
+            }
+            let other = packed(&right);
+            assert_eq!(compare_packed(&words, &other), left.cmp(&right));
+            assert_eq!(common_bytes_packed(&words, &other), common_bytes(&left, &right));
+            for dropped in 0..=left.len() {
+                let mut shifted = Vec::new();
+                push_shifted(&mut shifted, &words, dropped);
+                assert_eq!(shifted, packed(&left[dropped..]), "{left:?} without {dropped}");
             }
             let mut back = Vec::new();
             push_unpacked(&mut back, &words);
@@ -264,11 +300,13 @@ mod tests {
                 want.insert(at, 9);
                 assert!((0..=count).all(|i| lane(&with, i) == want[i]), "{count} {at}");
                 assert_eq!(with.len(), (count + 1).div_ceil(LANES));
-                let mut without = Vec::new();
-                push_lanes_without(&mut without, &with, count + 1, at);
-                assert_eq!(without, words, "{count} {at}");
-                add_to_lanes(&mut with, at, count + 1, 3);
-                assert!((at..=count).all(|i| lane(&with, i) == want[i] + 3));
+                for delta in [3, 3_u16.wrapping_neg()] {
+                    let mut moved = with.clone();
+                    add_to_lanes(&mut moved, at, delta);
+                    let added = |i: usize| if i < at { 0 } else { delta };
+                    let fits = |i: usize| lane(&moved, i) == want[i].wrapping_add(added(i));
+                    assert!((0..=count).all(fits), "{count} {at}");
+                }
             }
         }
         let word = 0x0001_0000_8000_0000;

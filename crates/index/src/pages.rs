@@ -24,6 +24,7 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 
+use crate::header::Header;
 use crate::limits::PAGE_WORDS_MAX;
 use crate::segments::Segments;
 
@@ -51,6 +52,11 @@ const _: () = assert!(CLASSES[35] * LINE_WORDS >= PAGE_WORDS_MAX);
 fn class_of(words: usize) -> usize {
     let lines = words.div_ceil(LINE_WORDS);
     CLASSES.partition_point(|&size| size < lines)
+}
+
+/// Words of the slot that a page of `words` words is put in.
+pub(crate) fn slot_words(words: usize) -> usize {
+    CLASSES[class_of(words)] * LINE_WORDS
 }
 
 /// All pages and cells. What readers share.
@@ -113,7 +119,8 @@ impl Pages {
         self.cells.from(id as usize * CELL_WORDS)[1].store(paths, Relaxed);
     }
 
-    /// Makes `words` (the first one spare) the page of `id`, and retires the one it had.
+    /// Makes `words` (the first one spare) the page of `id`, and retires the one it had. The
+    /// header's words may be more: those behind the given ones hold anything.
     pub(crate) fn publish(&self, space: &mut Space, id: Id, words: &[u64]) {
         let place = self.write(space, words);
         self.swap(space, id, place);
@@ -169,8 +176,10 @@ impl Pages {
 
     /// Writes a page into a free slot and returns what its cell is to say.
     fn write(&self, space: &mut Space, words: &[u64]) -> u64 {
-        assert!(words.len() <= PAGE_WORDS_MAX, "a page is past its bound");
-        let class = class_of(words.len());
+        let page_words = Header::unpack(words[1]).words;
+        assert!(words.len() <= page_words, "a page is larger than its header says");
+        assert!(page_words <= PAGE_WORDS_MAX, "a page is past its bound");
+        let class = class_of(page_words);
         let line = space.free_slots[class].pop().unwrap_or_else(|| self.new_slot(space, class));
         let slot = self.slots.from(line as usize * LINE_WORDS);
         // Zero is skipped so that a cell in use is never zero.
@@ -251,6 +260,7 @@ impl Space {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::header::Kind;
 
     #[test]
     fn classes_waste_at_most_a_quarter() {
@@ -266,12 +276,14 @@ mod tests {
         let (pages, mut space) = (Pages::new(), Space::default());
         let id = pages.new_id(&mut space);
         assert!(pages.snapshot(id).is_none());
-        pages.publish(&mut space, id, &[0, 1, 2]);
+        let header = Header { kind: Kind::Leaf, entries: 0, room: 0, prefix_bytes: 0, words: 3 };
+        let page = |word| [0, header.pack(), word];
+        pages.publish(&mut space, id, &page(2));
         let old = pages.snapshot(id).expect("just published");
         assert!(old.is_intact());
-        pages.publish(&mut space, id, &[0, 3, 4]);
+        pages.publish(&mut space, id, &page(4));
         assert!(old.is_intact(), "retired, but not used again yet");
-        pages.publish(&mut space, id, &[0, 5, 6]);
+        pages.publish(&mut space, id, &page(6));
         assert!(!old.is_intact(), "its slot holds another page");
         pages.retire(&mut space, id);
         assert!(pages.snapshot(id).is_none());

@@ -1,3 +1,4 @@
+use std::sync::OnceLock;
 //! The sieve: a table of short prints of all paths, one cache line per question.
 //!
 //! A path's hash picks a line; the line holds the prints of the paths that picked it. No such print:
@@ -18,7 +19,6 @@
 //!
 //! [`may_contain`]: crate::PathIndex::may_contain
 
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 

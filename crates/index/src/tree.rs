@@ -1,9 +1,10 @@
 //! The B-tree: full paths in bytewise order, in leaf pages under inner pages.
 //!
 //! Readers walk it without a lock; writers take turns. Every change of what the index holds is
-//! one store: a new leaf page published in place of the old. Everything else a writer does
-//! (cutting a page in two, joining two) moves no path in or out, and goes in an order that
-//! leaves a reader on either side of each step with the right answer:
+//! one store: the tail word of a leaf with one path more, or the cell of a leaf's page with one
+//! path less. Everything else a writer does (writing a page anew, cutting one in two, joining
+//! two) moves no path in or out, and goes in an order that leaves a reader on either side of
+//! each step with the right answer:
 //!
 //! 1. the new children get pages under ids nobody knows yet;
 //! 2. their parent's new page is published: from here on new descents find them;
@@ -24,7 +25,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::header::{Header, Kind};
 use crate::inner::{Inner, Kids};
-use crate::leaf::{Leaf, Paths};
+use crate::leaf::{Leaf, Paths, Room};
 use crate::limits::{
     HEIGHT_MAX, INNER_KIDS_MAX, INNER_KIDS_MIN, INNER_KIDS_SPLIT, INNER_WORDS_MAX, LEAF_PATHS_MAX,
     LEAF_PATHS_MIN, LEAF_WORDS_MAX, PATH_WORDS_MAX,
@@ -36,6 +37,9 @@ use crate::sieve::{Filling, Sieve};
 
 /// The id of the root, whatever page it has.
 pub(crate) const ROOT: Id = 0;
+
+/// Paths an insert puts in the sieve being filled, at most: more than come in meanwhile.
+const PATHS_SIEVED: usize = 32;
 
 /// What readers and the writer share.
 pub(crate) struct Tree {
@@ -54,6 +58,8 @@ pub(crate) struct Writer {
     filling: Option<Filling>,
     /// The page being made.
     pub(crate) words: Vec<u64>,
+    /// The parent's page being made beside it.
+    parent: Vec<u64>,
 }
 
 /// The inner pages from the root down to a leaf, and which child was taken in each.
@@ -124,7 +130,7 @@ impl Tree {
             + self.pages.memory_bytes()
             + self.sieve.memory_bytes()
             + writer.space.memory_bytes()
-            + writer.words.capacity() * size_of::<u64>()
+            + (writer.words.capacity() + writer.parent.capacity()) * size_of::<u64>()
     }
 
     // --- reading
@@ -229,15 +235,19 @@ impl Tree {
 
     pub(crate) fn insert(&self, key: Key<'_>) -> bool {
         let writer = &mut *self.lock();
+        let mut is_new = false;
         loop {
             let trace = self.trace(key.bytes);
+            let page = self.pages.snapshot(trace.leaf).expect("the writer follows only live ids");
             let leaf = self.leaf(trace.leaf);
-            let Err(at) = leaf.rank(key.bytes) else { return false };
-            if leaf.has_room_for(key.bytes) {
-                leaf.with(at, key, &mut writer.words);
+            if !is_new && self.sieve.may_contain(&key) && leaf.contains(key) {
+                return false;
+            }
+            is_new = true;
+            if leaf.takes_in_place(key.bytes) {
                 // The print comes before the path and goes after it: see `sieve`.
                 self.sieve.add(&key);
-                self.pages.publish(&mut writer.space, trace.leaf, &writer.words);
+                leaf.take_in(key, page.words);
                 self.add_along(&trace, 1);
                 if let Some(filling) = writer.filling.as_ref().filter(|f| key.bytes < &*f.next) {
                     self.sieve.add_to(filling, &key);
@@ -245,7 +255,12 @@ impl Tree {
                 self.grow_sieve(writer);
                 return true;
             }
-            self.split(writer, &trace);
+            if leaf.has_room_for(key.bytes) {
+                leaf.write(leaf.places().all(), Room::For(key.bytes), &mut writer.words);
+                self.pages.publish(&mut writer.space, trace.leaf, &writer.words);
+            } else {
+                self.split(writer, &trace);
+            }
         }
     }
 
@@ -254,7 +269,9 @@ impl Tree {
         let trace = self.trace(key.bytes);
         let leaf = self.leaf(trace.leaf);
         let Ok(at) = leaf.rank(key.bytes) else { return false };
-        leaf.without(at, &mut writer.words);
+        let mut places = leaf.places();
+        places.take_out(at);
+        leaf.write(places.all(), Room::Some, &mut writer.words);
         self.pages.publish(&mut writer.space, trace.leaf, &writer.words);
         self.add_along(&trace, -1);
         self.sieve.remove(&key);
@@ -265,7 +282,7 @@ impl Tree {
         true
     }
 
-    /// Begins a larger sieve if it is time, or puts one more leaf's paths in the one begun.
+    /// Begins a larger sieve if it is time, or puts some more paths in the one begun.
     fn grow_sieve(&self, writer: &mut Writer) {
         let Some(mut filling) = writer.filling.take().or_else(|| self.sieve.outgrown(self.count()))
         else {
@@ -281,10 +298,15 @@ impl Tree {
             panic!("a page changed under the writer");
         };
         let (Ok(first) | Err(first)) = leaf.rank(&filling.next);
-        let mut path = Vec::new();
-        for at in first..leaf.count() {
-            leaf.path_into(at, &mut path);
+        let (places, mut path) = (leaf.places(), Vec::new());
+        let mut due = places.all()[first..].iter().map(|&place| usize::from(place));
+        for place in due.by_ref().take(PATHS_SIEVED) {
+            leaf.path_into(place, &mut path);
             self.sieve.add_to(&filling, &Key::new(&path));
+        }
+        if let Some(place) = due.next() {
+            leaf.path_into(place, &mut path);
+            end = Some(path);
         }
         match end {
             None => self.sieve.use_filled(&filling),
@@ -343,6 +365,9 @@ impl Tree {
         let full = |&&(id, _): &&(Id, usize)| !has_room_for_kid(&self.inner(id));
         let full_above = trace.inners().iter().rev().take_while(full).count();
         let level = trace.depth - full_above;
+        if level > 0 && level == trace.depth && self.split_leaf(writer, trace) {
+            return;
+        }
         let halves = self.halves(writer, trace.id_at(level), level == trace.depth);
         if level == 0 {
             // No id is retired: who still reads the root's old page reads the same paths.
@@ -353,6 +378,31 @@ impl Tree {
             let (parent, at) = trace.steps[level - 1];
             self.replace_kids(writer, parent, at, 1, halves);
         }
+    }
+
+    /// Cuts the leaf in two under a parent that has room. All but the two halves is copied as it
+    /// lies. `false`, and nothing done: the parent has to be taken apart.
+    fn split_leaf(&self, writer: &mut Writer, trace: &Trace) -> bool {
+        let (leaf, (parent, at)) = (self.leaf(trace.leaf), trace.steps[trace.depth - 1]);
+        let places = leaf.places();
+        let places = places.all();
+        let cut = leaf.cut(places);
+        let separator = leaf.separator(places, cut);
+        let halves = [(); 2].map(|()| self.pages.new_id(&mut writer.space));
+        if !self.inner(parent).with_cut_kid(at, halves, &separator, &mut writer.parent) {
+            halves.into_iter().rev().for_each(|id| self.pages.forget(&mut writer.space, id));
+            return false;
+        }
+        for (id, places) in halves.into_iter().zip([&places[..cut], &places[cut..]]) {
+            leaf.write(places, Room::Some, &mut writer.words);
+            self.pages.publish(&mut writer.space, id, &writer.words);
+            self.pages.set_paths_below(id, places.len() as u64);
+        }
+        writer.leaves += 1;
+        self.pages.publish(&mut writer.space, parent, &writer.parent);
+        self.move_shape();
+        self.pages.retire(&mut writer.space, trace.leaf);
+        true
     }
 
     /// Two new pages that hold between them what `id` does.
