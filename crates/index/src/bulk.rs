@@ -61,6 +61,9 @@ where
         }
         let words = path.len().div_ceil(8) + 1;
         while gathered.count() == GATHERED || (gathered.count() > 1 && words > words_left) {
+            if !writer.space.has_room() {
+                return Err(Error::Full);
+            }
             cut_leaf(tree, writer, &mut gathered, &mut level);
             words_left = LEAF_WORDS_MAX.saturating_sub(gathered.words_at_most());
         }

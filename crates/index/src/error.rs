@@ -1,14 +1,15 @@
 //! Why a path was not taken in.
 //!
 //! The index refuses what it could not list again: a path it cannot cut into segments, and a path
-//! past its limits. What a path may look like beyond that is decided above, where one is parsed.
+//! past its limits. The one refusal that is not the path's fault is `Full`. What a path may look like beyond that is decided above, where one is parsed.
 
 use std::error::Error as StdError;
 use std::fmt;
 
 use crate::limits::{PATH_BYTES_MAX, SEGMENTS_MAX};
 
-/// A path the index does not hold, and never will. The caller answers "invalid".
+/// A path the index does not hold. But for [`Error::Full`] it never will: the caller answers
+/// "invalid".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The path has no bytes.
@@ -25,6 +26,9 @@ pub enum Error {
     TooDeep,
     /// A bulk build met a path that does not come strictly after the one before it.
     NotAscending,
+    /// There are no pages left for one more path, of 64 GiB. The caller answers "unavailable";
+    /// what is there can still be read and removed.
+    Full,
 }
 
 impl fmt::Display for Error {
@@ -37,6 +41,7 @@ impl fmt::Display for Error {
             Self::TooLong => write!(f, "the path is longer than {PATH_BYTES_MAX} bytes"),
             Self::TooDeep => write!(f, "the path has more than {SEGMENTS_MAX} segments"),
             Self::NotAscending => f.write_str("the paths are not in strictly ascending order"),
+            Self::Full => f.write_str("the index has no room for one more path"),
         }
     }
 }
@@ -95,6 +100,7 @@ mod tests {
             Error::TooLong,
             Error::TooDeep,
             Error::NotAscending,
+            Error::Full,
         ] {
             let text = error.to_string();
             assert!(!text.is_empty() && !text.ends_with('.'), "{text}");

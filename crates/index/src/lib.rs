@@ -85,11 +85,11 @@ impl PathIndex {
     /// Takes in `path`. `true`: it was not there before.
     ///
     /// # Errors
-    /// A path that is empty, past a limit, or not made of non-empty segments.
+    /// A path that is empty, past a limit, or not made of non-empty segments; [`Error::Full`].
     pub fn insert(&self, path: &str) -> Result<bool, Error> {
         error::validate(path)?;
         let tree = self.tree.get_or_init(|| Box::new(Tree::new()));
-        Ok(tree.insert(Key::new(path.as_bytes())))
+        tree.insert(Key::new(path.as_bytes()))
     }
 
     /// Takes out `path`. `true`: it was there.
@@ -200,6 +200,12 @@ impl PathIndex {
     pub fn memory_bytes(&self) -> u64 {
         let tree = self.tree.get().map_or(0, |tree| tree.memory_bytes());
         (size_of::<Self>() + tree) as u64
+    }
+
+    /// See `Space::limit_to`.
+    #[cfg(test)]
+    fn limit_to(&self, lines: usize) {
+        self.tree.get().expect("a path was taken in").lock().space.limit_to(lines);
     }
 
     fn cursor(&self) -> Cursor<'_> {

@@ -162,6 +162,28 @@ fn bulk_building_refuses_disorder() {
 }
 
 #[test]
+fn a_full_index_refuses_reads_on_and_empties() {
+    let index = PathIndex::new();
+    assert_eq!(index.insert("first"), Ok(true));
+    index.limit_to(1000);
+    let mut set = BTreeSet::from(["first".to_owned()]);
+    let refused = (0..1_000_000).map(|number| format!("folder-{}/{number}", number % 37)).find(
+        |path| match index.insert(path) {
+            Ok(new) => !set.insert(path.clone()) || !new,
+            Err(reason) => reason == crate::Error::Full,
+        },
+    );
+    let refused = refused.expect("the pages end before the paths");
+    assert!(set.len() > 500 && !set.contains(&refused), "{} paths", set.len());
+    assert_eq!(index.check(), Ok(()));
+    assert_eq!(index.insert("first"), Ok(false), "what is there needs no room");
+    let all = index.range(Bound::Unbounded, Bound::Unbounded, usize::MAX);
+    assert!(all.iter().eq(set.iter()));
+    assert!(set.iter().all(|path| index.remove(path)));
+    assert_eq!((index.len(), index.check()), (0, Ok(())));
+}
+
+#[test]
 fn listing_prints_names_the_vault_way() {
     let index = PathIndex::new();
     for path in ["b", "b-x", "b/c", "b/d/e", "a", "c/x"] {

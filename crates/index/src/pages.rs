@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 
 use crate::header::Header;
-use crate::limits::PAGE_WORDS_MAX;
+use crate::limits::{HEIGHT_MAX, PAGE_WORDS_MAX};
 use crate::segments::Segments;
 
 /// Names a page for as long as it lives, whatever slot it is in.
@@ -61,16 +61,37 @@ pub(crate) fn slot_words(words: usize) -> usize {
 
 /// All pages and cells. What readers share.
 pub(crate) struct Pages {
-    slots: Segments<96>,
-    cells: Segments<64>,
+    slots: Slots,
+    cells: Cells,
 }
+
+/// 64 GiB of pages.
+type Slots = Segments<96, 128>;
+
+/// Cells for 32 million pages.
+type Cells = Segments<80, 16>;
+
+/// Lines there are.
+const LINES_MAX: usize = Slots::WORDS / LINE_WORDS;
+
+/// Ids there are.
+const IDS_MAX: usize = Cells::WORDS / CELL_WORDS;
+const _: () = assert!(LINES_MAX <= 1 << u32::BITS && IDS_MAX <= 1 << Id::BITS);
+
+/// Pages one operation of the writer may make: on each level both halves of one, and its parent.
+const PAGES_PER_WRITE: usize = 3 * HEIGHT_MAX;
+
+/// Lines kept back from inserts, so that one that has begun can end, and paths can be removed.
+const LINES_KEPT: usize = PAGES_PER_WRITE * (PAGE_WORDS_MAX / LINE_WORDS);
 
 /// What the writer knows of slots and ids besides. Kept under the tree's mutex.
 pub(crate) struct Space {
     next_line: usize,
     next_id: Id,
-    free_slots: [Vec<u32>; CLASSES.len()],
+    /// By class, as far as there are any.
+    free_slots: Vec<Vec<u32>>,
     free_ids: Vec<Id>,
+    lines_max: usize,
 }
 
 /// A page as a reader found it. What it shows counts only if it [`is_intact`](Self::is_intact)
@@ -148,6 +169,7 @@ impl Pages {
     pub(crate) fn new_id(&self, space: &mut Space) -> Id {
         space.free_ids.pop().unwrap_or_else(|| {
             let id = space.next_id;
+            assert!((id as usize) < IDS_MAX, "an insert began without room");
             self.cells.reserve(id as usize * CELL_WORDS);
             space.next_id += 1;
             id
@@ -165,7 +187,7 @@ impl Pages {
         if old != 0 {
             let line = old as u32;
             let class = self.class_at(line);
-            space.free_slots[class].push(line);
+            space.free(class, line);
         }
     }
 
@@ -180,7 +202,10 @@ impl Pages {
         assert!(words.len() <= page_words, "a page is larger than its header says");
         assert!(page_words <= PAGE_WORDS_MAX, "a page is past its bound");
         let class = class_of(page_words);
-        let line = space.free_slots[class].pop().unwrap_or_else(|| self.new_slot(space, class));
+        let free = space.free_slots.get_mut(class).and_then(Vec::pop);
+        let line = free.unwrap_or_else(|| self.new_slot(space, class));
+        // A slot that is larger than asked for keeps its class.
+        let class = self.class_at(line).max(class);
         let slot = self.slots.from(line as usize * LINE_WORDS);
         // Zero is skipped so that a cell in use is never zero.
         let generation = (slot[0].load(Relaxed) as u32).wrapping_add(1).max(1);
@@ -193,17 +218,40 @@ impl Pages {
         u64::from(generation) << 32 | u64::from(line)
     }
 
-    /// A slot never used before. It lies within one segment; what a segment has left is skipped.
+    /// A slot never used before. It lies within one segment. Once the lines run out, a free slot
+    /// of a larger class.
     fn new_slot(&self, space: &mut Space, class: usize) -> u32 {
         let lines = CLASSES[class];
         loop {
-            let left = self.slots.reserve(space.next_line * LINE_WORDS) / LINE_WORDS;
             let line = space.next_line;
+            let left = Slots::left_from(line * LINE_WORDS) / LINE_WORDS;
+            if line + left.min(lines) > space.lines_max {
+                let larger = space.free_slots.iter_mut().skip(class).find_map(Vec::pop);
+                return larger.expect("the lines kept back outlast the removals");
+            }
             if left >= lines {
+                self.slots.reserve(line * LINE_WORDS);
                 space.next_line += lines;
                 return u32::try_from(line).expect("the segments end before 2^32 lines");
             }
+            self.free_lines(space, line, left);
             space.next_line += left;
+        }
+    }
+
+    /// Makes free slots of what a segment has left. Of one not begun nothing was allocated, and
+    /// nothing is.
+    fn free_lines(&self, space: &mut Space, mut line: usize, mut left: usize) {
+        if self.slots.from(line * LINE_WORDS).is_empty() {
+            return;
+        }
+        while left > 0 {
+            let class = CLASSES.partition_point(|&size| size <= left) - 1;
+            // Relaxed: nobody but the writer reads a slot that was never named.
+            self.slots.from(line * LINE_WORDS)[0].store((class as u64) << 32, Relaxed);
+            space.free(class, line as u32);
+            line += CLASSES[class];
+            left -= CLASSES[class];
         }
     }
 
@@ -239,8 +287,8 @@ impl Pages {
 
 impl Default for Space {
     fn default() -> Self {
-        let free_slots = [const { Vec::new() }; CLASSES.len()];
-        Self { next_line: 0, next_id: 0, free_slots, free_ids: Vec::new() }
+        let (free_slots, free_ids) = (Vec::new(), Vec::new());
+        Self { next_line: 0, next_id: 0, free_slots, free_ids, lines_max: LINES_MAX }
     }
 }
 
@@ -249,6 +297,26 @@ impl Space {
     pub(crate) fn memory_bytes(&self) -> usize {
         let slots: usize = self.free_slots.iter().map(Vec::capacity).sum();
         (slots + self.free_ids.capacity()) * size_of::<u32>()
+            + self.free_slots.capacity() * size_of::<Vec<u32>>()
+    }
+
+    fn free(&mut self, class: usize, line: u32) {
+        if self.free_slots.len() <= class {
+            self.free_slots.resize_with(class + 1, Vec::new);
+        }
+        self.free_slots[class].push(line);
+    }
+
+    /// Whether an insert may begin: there are pages for whatever it comes to.
+    pub(crate) fn has_room(&self) -> bool {
+        self.next_line + LINES_KEPT <= self.lines_max
+            && self.ids_live() + PAGES_PER_WRITE <= IDS_MAX
+    }
+
+    /// Leaves inserts as few lines as `lines`, to try out what happens at the end of them.
+    #[cfg(test)]
+    pub(crate) fn limit_to(&mut self, lines: usize) {
+        self.lines_max = lines + LINES_KEPT;
     }
 
     /// Ids in use.

@@ -1,54 +1,103 @@
-//! A growing array of atomic words that never moves, so that readers need no lock to walk it.
+//! Growing arrays of atomic words that never move, so that readers need no lock to walk them.
 //!
-//! Segments are added at the end, each about a quarter of what is there, so at most that much
-//! is unused. Words start as zero.
+//! [`Arrays`] is a row of such arrays of which only the first is at hand: the table of all others
+//! is made with the first of them, so that an index of a few paths does without. [`Segments`]
+//! lays one long array out over them: a first segment, then segments of about a quarter of what
+//! is there, so at most that much is unused. Words start as zero.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
-/// Words of the first four segments; every four segments the size doubles.
-const FIRST_WORDS: usize = 64;
-const FIRST_BITS: u32 = FIRST_WORDS.ilog2();
+type Words = OnceLock<Box<[AtomicU64]>>;
 
-/// At most `N` segments.
-pub(crate) struct Segments<const N: usize> {
-    segments: [OnceLock<Box<[AtomicU64]>>; N],
+/// A first array and up to `N` others, each made when it is first needed.
+pub(crate) struct Arrays<const N: usize> {
+    first: Words,
+    others: OnceLock<Box<[Words; N]>>,
 }
 
-/// Where a word is: which segment, and how far into it.
-#[inline(always)]
-fn locate(word: usize) -> (usize, usize) {
-    let place = word + 4 * FIRST_WORDS;
-    let shift = place.ilog2() - 2;
-    let segment = ((shift - FIRST_BITS) as usize) * 4 + ((place >> shift) & 3);
-    (segment, place & ((1 << shift) - 1))
-}
-
-impl<const N: usize> Segments<N> {
+impl<const N: usize> Arrays<N> {
     pub(crate) fn new() -> Self {
-        Self { segments: [const { OnceLock::new() }; N] }
+        Self { first: OnceLock::new(), others: OnceLock::new() }
+    }
+
+    /// Array `at`, if it has been made.
+    #[inline(always)]
+    pub(crate) fn get(&self, at: usize) -> Option<&[AtomicU64]> {
+        let words = match at.checked_sub(1) {
+            None => &self.first,
+            Some(other) => self.others.get()?.get(other)?,
+        };
+        words.get().map(|words| &**words)
+    }
+
+    /// Array `at`, made of `len` words if it was not there.
+    pub(crate) fn get_or_make(&self, at: usize, len: usize) -> &[AtomicU64] {
+        let words = match at.checked_sub(1) {
+            None => &self.first,
+            Some(other) => {
+                &self.others.get_or_init(|| Box::new([const { OnceLock::new() }; N]))[other]
+            }
+        };
+        words.get_or_init(|| (0..len).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Bytes allocated.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let words: usize = (0..=N).filter_map(|at| self.get(at)).map(size_of_val).sum();
+        words + self.others.get().map_or(0, |others| size_of_val(&**others))
+    }
+}
+
+/// An array of words: `FIRST` at first, `FIRST` in each of the next four segments; every four
+/// segments the size doubles.
+pub(crate) struct Segments<const N: usize, const FIRST: usize> {
+    segments: Arrays<N>,
+}
+
+impl<const N: usize, const FIRST: usize> Segments<N, FIRST> {
+    /// Words of all segments.
+    pub(crate) const WORDS: usize = FIRST + 4 * FIRST * ((1 << (N / 4)) - 1);
+
+    pub(crate) fn new() -> Self {
+        const { assert!(FIRST.is_power_of_two() && N.is_multiple_of(4)) };
+        Self { segments: Arrays::new() }
+    }
+
+    /// Where a word is: which segment, how far into it, and how long the segment is.
+    #[inline(always)]
+    fn locate(word: usize) -> (usize, usize, usize) {
+        if word < FIRST {
+            return (0, word, FIRST);
+        }
+        let place = word + 3 * FIRST;
+        let shift = place.ilog2() - 2;
+        let segment = 1 + ((shift - FIRST.ilog2()) as usize) * 4 + ((place >> shift) & 3);
+        (segment, place & ((1 << shift) - 1), 1 << shift)
     }
 
     /// Words from `word` to the end of its segment; empty where nothing was ever allocated.
     #[inline(always)]
     pub(crate) fn from(&self, word: usize) -> &[AtomicU64] {
-        let (segment, offset) = locate(word);
-        let Some(words) = self.segments.get(segment).and_then(OnceLock::get) else { return &[] };
-        words.get(offset..).unwrap_or(&[])
+        let (segment, offset, _) = Self::locate(word);
+        self.segments.get(segment).and_then(|words| words.get(offset..)).unwrap_or(&[])
     }
 
-    /// Makes sure `word` is there, and tells how many words lie from it to its segment's end.
-    pub(crate) fn reserve(&self, word: usize) -> usize {
-        let (segment, offset) = locate(word);
-        assert!(segment < N, "the index has outgrown its address space");
-        let size = FIRST_WORDS << (segment / 4);
-        self.segments[segment].get_or_init(|| (0..size).map(|_| AtomicU64::new(0)).collect()).len()
-            - offset
+    /// How many words lie from `word` to its segment's end, allocated or not.
+    pub(crate) fn left_from(word: usize) -> usize {
+        let (_, offset, len) = Self::locate(word);
+        len - offset
     }
 
-    /// Bytes allocated for words.
+    /// Makes sure `word`, below [`WORDS`](Self::WORDS), is there.
+    pub(crate) fn reserve(&self, word: usize) {
+        let (segment, _, len) = Self::locate(word);
+        self.segments.get_or_make(segment, len);
+    }
+
+    /// Bytes allocated.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.segments.iter().filter_map(OnceLock::get).map(|words| size_of_val(&**words)).sum()
+        self.segments.memory_bytes()
     }
 }
 
@@ -58,21 +107,30 @@ mod tests {
 
     use super::*;
 
+    type Small = Segments<24, 64>;
+
     #[test]
     fn every_word_has_its_own_place() {
-        let segments = Segments::<24>::new();
+        let segments = Small::new();
         assert!(segments.from(0).is_empty());
         let words = 5000;
         for word in 0..words {
-            assert!(segments.reserve(word) > 0);
+            segments.reserve(word);
             segments.from(word)[0].store(word as u64, Relaxed);
         }
         for word in 0..words {
             let rest = segments.from(word);
             assert_eq!(rest[0].load(Relaxed), word as u64);
-            assert_eq!(rest.len(), segments.reserve(word));
+            assert_eq!(rest.len(), Small::left_from(word));
         }
-        assert!(segments.memory_bytes() <= words * 8 * 13 / 10);
+        assert!(segments.memory_bytes() <= words * 8 * 13 / 10 + 24 * size_of::<Words>());
         assert!(segments.from(usize::MAX >> 8).is_empty());
+    }
+
+    #[test]
+    fn the_last_word_has_a_place_and_the_next_has_none() {
+        let locate = |word| Small::locate(word).0;
+        assert_eq!((locate(Small::WORDS - 1), locate(Small::WORDS)), (24, 25));
+        assert_eq!(Small::left_from(Small::WORDS - 1), 1);
     }
 }

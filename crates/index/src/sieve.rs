@@ -1,4 +1,3 @@
-use std::sync::OnceLock;
 //! The sieve: a table of short prints of all paths, one cache line per question.
 //!
 //! A path's hash picks a line; the line holds the prints of the paths that picked it. No such print:
@@ -24,6 +23,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::packed::{LANES, in_all_lanes, zero_lanes};
 use crate::print::Key;
+use crate::segments::Arrays;
 
 /// Words of a line.
 const LINE_WORDS: usize = 8;
@@ -43,7 +43,7 @@ const LEVELS: usize = 32;
 
 /// The tables, the one in use and those outgrown: a reader may still be in one.
 pub(crate) struct Sieve {
-    tables: [OnceLock<Box<[AtomicU64]>>; LEVELS],
+    tables: Arrays<{ LEVELS - 1 }>,
     level: AtomicU32,
 }
 
@@ -68,7 +68,7 @@ fn line_of<'a>(table: &'a [AtomicU64], key: &Key<'_>) -> &'a [AtomicU64] {
 
 impl Sieve {
     pub(crate) fn new() -> Self {
-        Self { tables: [const { OnceLock::new() }; LEVELS], level: AtomicU32::new(0) }
+        Self { tables: Arrays::new(), level: AtomicU32::new(0) }
     }
 
     /// Whether the path may be there. Never `false` for one that is.
@@ -77,7 +77,7 @@ impl Sieve {
         // Acquire pairs with the release in `use_level`: the table is complete. A reader who
         // still sees an outgrown one misses only paths that came in after it began.
         let level = self.level.load(Acquire) as usize;
-        let Some(table) = self.tables.get(level).and_then(OnceLock::get) else { return true };
+        let Some(table) = self.tables.get(level) else { return true };
         let prints = key.prints();
         let found = line_of(table, key).iter().fold(0, |found, word| {
             // Acquire pairs with the release of whoever took the print out or put it in.
@@ -88,8 +88,7 @@ impl Sieve {
     }
 
     fn table(&self, level: usize) -> &[AtomicU64] {
-        self.tables[level]
-            .get_or_init(|| (0..LINE_WORDS << level).map(|_| AtomicU64::new(0)).collect())
+        self.tables.get_or_make(level, LINE_WORDS << level)
     }
 
     /// Puts a path's print in the table in use. Writers only, as all below.
@@ -188,7 +187,7 @@ impl Sieve {
 
     /// Bytes allocated, outgrown tables included.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.tables.iter().filter_map(OnceLock::get).map(|table| size_of_val(&**table)).sum()
+        self.tables.memory_bytes()
     }
 }
 

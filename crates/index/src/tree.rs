@@ -23,6 +23,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::error::Error;
 use crate::header::{Header, Kind};
 use crate::inner::{Inner, Kids};
 use crate::leaf::{Leaf, Paths, Room};
@@ -233,7 +234,7 @@ impl Tree {
         trace
     }
 
-    pub(crate) fn insert(&self, key: Key<'_>) -> bool {
+    pub(crate) fn insert(&self, key: Key<'_>) -> Result<bool, Error> {
         let writer = &mut *self.lock();
         let mut is_new = false;
         loop {
@@ -241,7 +242,10 @@ impl Tree {
             let page = self.pages.snapshot(trace.leaf).expect("the writer follows only live ids");
             let leaf = self.leaf(trace.leaf);
             if !is_new && self.sieve.may_contain(&key) && leaf.contains(key) {
-                return false;
+                return Ok(false);
+            }
+            if !is_new && !writer.space.has_room() {
+                return Err(Error::Full);
             }
             is_new = true;
             if leaf.takes_in_place(key.bytes) {
@@ -253,7 +257,7 @@ impl Tree {
                     self.sieve.add_to(filling, &key);
                 }
                 self.grow_sieve(writer);
-                return true;
+                return Ok(true);
             }
             if leaf.has_room_for(key.bytes) {
                 leaf.write(leaf.places().all(), Room::For(key.bytes), &mut writer.words);
