@@ -1,4 +1,5 @@
 //! Measures the engine on a real directory: `lsm_bench DIR COUNT`.
+#![expect(clippy::unwrap_used, reason = "a benchmark stops at the first surprise")]
 #![expect(clippy::print_stdout, reason = "this is a command-line tool")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 

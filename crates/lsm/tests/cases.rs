@@ -1,4 +1,5 @@
 //! Cases that earlier engines of this kind failed, one test each.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! The engine against a `BTreeMap`: same operations, same answers, through flushes, compactions and reopenings.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

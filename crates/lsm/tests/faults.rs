@@ -1,4 +1,5 @@
 //! A disk that fails: errors are clear, nothing acknowledged is lost, nothing is written after a failed sync.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

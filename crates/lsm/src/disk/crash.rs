@@ -295,7 +295,8 @@ mod tests {
         let mut cuts = 0;
         for seed in 0..64 {
             let torn = image_at_end(&disk, Tail::Torn, seed);
-            cuts += u32::from(torn[Path::new("d/a")].len() % SECTOR_BYTES != 0);
+            let len = torn[Path::new("d/a")].len();
+            cuts += u32::from(!len.is_multiple_of(SECTOR_BYTES));
             let scattered = image_at_end(&disk, Tail::Reordered, seed);
             let bytes = &scattered[Path::new("d/a")];
             holes += u32::from(bytes.contains(&0) && bytes.contains(&1));

@@ -176,10 +176,15 @@ impl Cursor for MemtableCursor {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+    use std::cmp::Reverse;
     use std::collections::BTreeMap;
     use std::ops::Bound;
 
     use super::*;
+
+    /// Entries in the memtable's order.
+    type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
 
     fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
         Operation { kind: Kind::Put, key, value }
@@ -211,15 +216,14 @@ mod tests {
     fn it_agrees_with_a_btree_map() {
         let mut dice = fastrand::Rng::with_seed(1);
         let (table, mut writer) = Memtable::new(1 << 20);
-        let mut model: BTreeMap<(Vec<u8>, std::cmp::Reverse<u64>), (Kind, Vec<u8>)> =
-            BTreeMap::new();
+        let mut model = Model::new();
         for seqno in 1..4000 {
             let key = random_key(&mut dice);
             let value = vec![seqno as u8; dice.usize(..40)];
             let kind = if dice.u8(..) < 50 { Kind::Delete } else { Kind::Put };
             let value = if kind == Kind::Put { value } else { vec![] };
             writer.insert(seqno, Operation { kind, key: &key, value: &value });
-            model.insert((key, std::cmp::Reverse(seqno)), (kind, value));
+            model.insert((key, Reverse(seqno)), (kind, value));
         }
         let want: Vec<_> =
             model.iter().map(|((k, s), (kind, v))| (k.clone(), s.0, *kind, v.clone())).collect();
@@ -227,7 +231,7 @@ mod tests {
         for _ in 0..4000 {
             let key = random_key(&mut dice);
             let seqno = dice.u64(..4000);
-            let after = (key.clone(), std::cmp::Reverse(seqno));
+            let after = (key.clone(), Reverse(seqno));
             let newest = model.range((Bound::Included(after), Bound::Unbounded)).next();
             let want = newest.filter(|((k, _), _)| *k == key);
             match (table.get(&key, key_hash(&key), seqno), want) {
@@ -296,6 +300,47 @@ mod tests {
             for (n, key) in keys.into_iter().enumerate() {
                 writer.insert(n as u64 + 1, put(&key.to_be_bytes(), &key.to_be_bytes()));
             }
+        });
+    }
+}
+
+/// Run with `RUSTFLAGS="--cfg loom" cargo test --release --lib loom_`.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+
+    /// Every interleaving of one writer and one reader: what the reader reaches is complete and in order, and what was
+    /// inserted before it began is there.
+    #[test]
+    fn loom_a_reader_reaches_only_whole_entries_in_order() {
+        let mut model = loom::model::Builder::new();
+        // Two forced switches find the orderings that matter; all of them would take hours.
+        model.preemption_bound = Some(2);
+        model.check(|| {
+            let (table, mut writer) = Memtable::new(1024);
+            let put = |key, value| Operation { kind: Kind::Put, key, value };
+            writer.insert(1, put(b"b", b"b1"));
+            let reader = {
+                let table = table.clone();
+                loom::thread::spawn(move || {
+                    let mut cursor = MemtableCursor::new(table.clone());
+                    cursor.seek_first().expect("memory does not fail");
+                    let mut seen = Vec::new();
+                    while cursor.valid() {
+                        let text =
+                            [cursor.key(), b"", cursor.seqno().to_string().as_bytes()].concat();
+                        assert_eq!(cursor.value(), text, "whole");
+                        seen.push((cursor.key().to_vec(), u64::MAX - cursor.seqno()));
+                        cursor.next().expect("memory does not fail");
+                    }
+                    assert!(seen.is_sorted());
+                    assert!(seen.iter().any(|(key, _)| key == b"b"));
+                    assert!(matches!(table.get(b"b", key_hash(b"b"), 1), Found::Value(_)));
+                })
+            };
+            writer.insert(2, put(b"a", b"a2"));
+            writer.insert(3, put(b"b", b"b3"));
+            reader.join().expect("the reader's assertions hold");
         });
     }
 }

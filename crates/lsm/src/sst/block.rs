@@ -353,7 +353,11 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::indexing_slicing, reason = "tests index what they built")]
+    #![expect(
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation,
+        reason = "tests index what they built"
+    )]
     use super::*;
 
     type Entry = (Vec<u8>, u64, Kind, Vec<u8>);

@@ -100,6 +100,11 @@ fn bits_of(hash: u64, probes: u8) -> impl Iterator<Item = (usize, u8)> {
 
 #[cfg(test)]
 mod tests {
+    #![expect(
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation,
+        reason = "tests index what they built"
+    )]
     use super::*;
     use crate::hash::key_hash;
 

@@ -122,12 +122,10 @@ impl Segment<'_> {
         apply: &mut impl FnMut(u64, u64, Operation<'_>) -> Result<()>,
     ) -> Result<()> {
         let damaged = || Error::corrupt(self.path, at as u64, "operations of a frame");
-        let mut seqno = frame.header.seqno_first;
         let mut left = frame.header.ops;
-        for operation in Operations::new(frame.payload) {
+        for (seqno, operation) in (frame.header.seqno_first..).zip(Operations::new(frame.payload)) {
             left = left.checked_sub(1).ok_or_else(damaged)?;
             apply(self.number, seqno, operation.ok_or_else(damaged)?)?;
-            seqno += 1;
         }
         if left == 0 { Ok(()) } else { Err(damaged()) }
     }

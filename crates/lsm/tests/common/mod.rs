@@ -4,7 +4,7 @@ use kallisto_lsm::{Background, Options};
 
 /// Limits so small that a few thousand operations flush, compact and recycle many times.
 #[must_use]
-pub fn small(background: Background) -> Options {
+pub(crate) fn small(background: Background) -> Options {
     Options {
         background,
         memtable_bytes: 4 << 10,
