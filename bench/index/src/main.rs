@@ -112,8 +112,7 @@ fn grown(paths: &[String]) -> PathIndex {
     index
 }
 
-fn tables(shape: &Shape, is_grown: bool) -> Tables {
-    let index = if is_grown { grown(&shape.paths) } else { PathIndex::build(&shape.paths) };
+fn tables(shape: &Shape, index: PathIndex) -> Tables {
     let value = [7; VALUE_BYTES];
     // In another order than the paths', as a store that is read by hashed names would fill them.
     let mut order: Vec<&String> = shape.paths.iter().collect();
@@ -242,12 +241,13 @@ fn main() {
     let rounds = arguments.next().unwrap_or(5) as u64;
     let only = arguments.next();
     let is_grown = std::env::args().any(|argument| argument == "grown");
+    let build = if is_grown { grown } else { PathIndex::build };
     let mut json = Vec::new();
     for (number, shape) in shapes(count).enumerate() {
         if only.is_some_and(|only| only != number) {
             continue;
         }
-        let tables = tables(&shape, is_grown);
+        let tables = tables(&shape, build(&shape.paths));
         for spread in [Spread::Uniform, Spread::Zipf] {
             let mut rows = Rows::default();
             for round in 0..rounds {

@@ -59,13 +59,22 @@ pub(crate) fn validate(path: &str) -> Result<(), Error> {
     if path.ends_with('/') {
         return Err(Error::TrailingSlash);
     }
-    if path.starts_with('/') || path.contains("//") {
+    // One pass without a branch per byte: every insert pays for it. A slash before the first byte
+    // makes a slash in front the second of two.
+    let (mut previous, mut slashes, mut has_empty, mut has_nul) = (b'/', 0, false, false);
+    for &byte in path.as_bytes() {
+        has_empty |= byte == b'/' && previous == b'/';
+        has_nul |= byte == 0;
+        slashes += usize::from(byte == b'/');
+        previous = byte;
+    }
+    if has_empty {
         return Err(Error::EmptySegment);
     }
-    if path.contains('\0') {
+    if has_nul {
         return Err(Error::Nul);
     }
-    if path.bytes().filter(|&byte| byte == b'/').count() >= SEGMENTS_MAX {
+    if slashes >= SEGMENTS_MAX {
         return Err(Error::TooDeep);
     }
     Ok(())

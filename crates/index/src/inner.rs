@@ -266,7 +266,8 @@ impl Kids {
         }
         words.append(&mut rests);
         let (kind, entries) = (Kind::Inner, self.count());
-        words[1] = Header { kind, entries, room: 0, prefix_bytes: prefix, words: words.len() }.pack();
+        words[1] =
+            Header { kind, entries, room: 0, prefix_bytes: prefix, words: words.len() }.pack();
     }
 }
 

@@ -167,12 +167,13 @@ fn a_full_index_refuses_reads_on_and_empties() {
     assert_eq!(index.insert("first"), Ok(true));
     index.limit_to(1000);
     let mut set = BTreeSet::from(["first".to_owned()]);
-    let refused = (0..1_000_000).map(|number| format!("folder-{}/{number}", number % 37)).find(
-        |path| match index.insert(path) {
-            Ok(new) => !set.insert(path.clone()) || !new,
-            Err(reason) => reason == crate::Error::Full,
-        },
-    );
+    let refused =
+        (0..1_000_000).map(|number| format!("folder-{}/{number}", number % 37)).find(|path| {
+            match index.insert(path) {
+                Ok(new) => !set.insert(path.clone()) || !new,
+                Err(reason) => reason == crate::Error::Full,
+            }
+        });
     let refused = refused.expect("the pages end before the paths");
     assert!(set.len() > 500 && !set.contains(&refused), "{} paths", set.len());
     assert_eq!(index.check(), Ok(()));

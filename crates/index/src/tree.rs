@@ -257,6 +257,10 @@ impl Tree {
                     self.sieve.add_to(filling, &key);
                 }
                 self.grow_sieve(writer);
+                if trace.depth == 0 {
+                    // Many small indexes are to be small: this would be a quarter of one.
+                    writer.words = Vec::new();
+                }
                 return Ok(true);
             }
             if leaf.has_room_for(key.bytes) {
