@@ -1,7 +1,7 @@
 //! The view: everything a read needs, in memory.
 //!
 //! Mounts, the path index of each mount, the hot table of current secret versions, and the decoded
-//! tokens. Only the [`fold`](fold) writes here, from committed batches, in order; handlers only
+//! tokens. Only the [`fold`] writes here, from committed batches, in order; handlers only
 //! read. So a restart, a leader and a follower all arrive at the same view by the same code.
 //!
 //! Invariants:
