@@ -5,6 +5,7 @@
 //! per shape and as JSON. Questions lie in one buffer in the order they are asked, as requests
 //! do in a socket's buffer: reading a question is no cache miss. 943718 paths fill the cuckoo
 //! table to nine tenths.
+#![expect(clippy::disallowed_methods, reason = "a bench is there to read the clock")]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hint::black_box;

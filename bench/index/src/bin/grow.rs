@@ -4,6 +4,7 @@
 //! the mean of the median round and the quantiles of single inserts over all rounds, clock
 //! included. `grow small [indexes]` makes as many indexes of 1, 10 and 100 paths and prints what
 //! the process grew by for each.
+#![expect(clippy::disallowed_methods, reason = "a bench is there to read the clock")]
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
