@@ -43,6 +43,9 @@ struct Cli {
 enum Command {
     Server(crate::server::ServerArgs),
     Bench(crate::bench::BenchArgs),
+    /// Drive the storage engine by itself
+    #[command(subcommand, arg_required_else_help = true)]
+    Engine(crate::engine::EngineCommand),
     /// Store, read and version secrets
     #[command(subcommand, arg_required_else_help = true)]
     Kv(cli::kv::Kv),
@@ -91,6 +94,7 @@ fn dispatch(command: Command) -> Result<Outcome, Error> {
     match command {
         Command::Server(server) => server.run(),
         Command::Bench(bench) => bench.run(),
+        Command::Engine(engine) => engine.run(),
         Command::Kv(kv) => kv.run(),
         Command::Read(read) => read.run(),
         Command::Write(write) => write.run(),

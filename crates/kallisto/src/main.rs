@@ -7,6 +7,7 @@
 mod bench;
 mod cli;
 mod command;
+mod engine;
 mod server;
 mod wait;
 

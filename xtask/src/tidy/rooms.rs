@@ -115,6 +115,7 @@ pub(super) const ROOMS: [Room; 10] = [
             "hdrhistogram",
             "indicatif",
             "jiff",
+            "memchr",
             "rpassword",
             "rustls",
             "rustls-native-certs",
