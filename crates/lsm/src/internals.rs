@@ -58,3 +58,34 @@ pub fn read_hostile_frame(bytes: &[u8]) {
 pub fn read_hostile_manifest(bytes: &[u8]) {
     let _ = crate::manifest::decode(bytes, 1, std::path::Path::new("manifest"));
 }
+
+/// The memtable alone, for the benchmark that argues its design.
+#[derive(Debug)]
+pub struct BenchMemtable {
+    table: Arc<crate::memtable::Memtable>,
+    writer: crate::memtable::MemtableWriter,
+    seqno: u64,
+}
+
+impl BenchMemtable {
+    /// An empty one of `bytes_max` bytes.
+    #[must_use]
+    pub fn new(bytes_max: usize) -> Self {
+        let (table, writer) = crate::memtable::Memtable::new(bytes_max);
+        Self { table, writer, seqno: 0 }
+    }
+
+    /// Inserts an entry.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.seqno += 1;
+        let kind = crate::batch::Kind::Put;
+        self.writer.insert(self.seqno, crate::batch::Operation { kind, key, value });
+    }
+
+    /// Whether a key is there.
+    #[must_use]
+    pub fn contains(&self, key: &[u8]) -> bool {
+        let found = self.table.get(key, crate::hash::key_hash(key), u64::MAX >> 8);
+        matches!(found, crate::value::Found::Value(_))
+    }
+}
