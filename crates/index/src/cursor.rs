@@ -4,12 +4,19 @@
 //! the copy touches nothing shared; past its end it takes the leaf at the separator. So what a
 //! listing sees of concurrent writes: each leaf as it was at one moment, later leaves at later
 //! moments. A path present throughout is seen once, one absent throughout never.
+//!
+//! The copy lies as the leaf did, with paths behind its entries that are in no order; a walk
+//! merges the two as it goes ([`Leaf::next`]), so that a jump into a leaf sorts nothing.
+//!
+//! Invariants:
+//! - `path` starts with the prefix of the leaf in the copy while the cursor stands on a path;
+//! - nothing the cursor has seen lies between the copy's `start` and its first path.
 
 use std::ops::Bound;
 use std::str;
 
 use crate::header::Header;
-use crate::leaf::{Leaf, Room};
+use crate::leaf::{Leaf, Passed};
 use crate::tree::{Page, Tree, open};
 
 /// Stands on a path, or past the last one.
@@ -17,26 +24,18 @@ pub(crate) struct Cursor<'a> {
     /// `None` for an index that never held a path.
     tree: Option<&'a Tree>,
     copy: Copy,
-    at: usize,
+    /// The paths of the copy up to the one it stands on, that one included.
+    passed: Passed,
     path: Vec<u8>,
 }
 
-/// A leaf's words, and the separator to its right (`None` for the last leaf).
+/// A leaf's words and the bounds it answers for.
 #[derive(Default)]
 struct Copy {
     words: Vec<u64>,
+    start: Vec<u8>,
+    /// The separator to the leaf's right, `None` for the last leaf.
     end: Option<Vec<u8>>,
-}
-
-/// The words of a leaf with all its paths as entries.
-fn in_order(words: Vec<u64>) -> Vec<u64> {
-    let leaf = Leaf::new(Header::unpack(words[1]), &words);
-    let mut ordered = Vec::with_capacity(words.len());
-    if leaf.is_in_order() {
-        return words;
-    }
-    leaf.write(leaf.places().all(), Room::None, &mut ordered);
-    ordered
 }
 
 impl Copy {
@@ -44,11 +43,15 @@ impl Copy {
         let header = self.words.get(1).copied().unwrap_or(0);
         Leaf::new(Header::unpack(header), &self.words)
     }
+
+    fn spans(&self, target: &[u8]) -> bool {
+        self.start.as_slice() <= target && self.end.as_deref().is_none_or(|end| target < end)
+    }
 }
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(tree: Option<&'a Tree>) -> Self {
-        Self { tree, copy: Copy::default(), at: 0, path: Vec::new() }
+        Self { tree, copy: Copy::default(), passed: Passed::default(), path: Vec::new() }
     }
 
     /// Moves to the first path within `from` and after.
@@ -63,27 +66,38 @@ impl<'a> Cursor<'a> {
             Bound::Excluded(target) => (target, true),
         };
         let target = target.as_bytes();
-        if !self.copy_spans(target) {
+        if self.path.is_empty() || !self.copy.spans(target) {
+            self.copy.start.clear();
+            self.copy.start.extend_from_slice(target);
             self.take_leaf_for(target);
         }
-        self.at = match self.copy.leaf().rank(target) {
-            Ok(at) => at + usize::from(past_equal),
-            Err(at) => at,
+        let leaf = self.copy.leaf();
+        self.passed = match leaf.passed_at(target) {
+            Ok(passed) if past_equal => leaf.next(passed).map_or(passed, |(_, passed)| passed),
+            Ok(passed) | Err(passed) => passed,
         };
-        self.settle_on_path();
+        self.advance();
     }
 
-    /// Whether `target` is between where the cursor stands and the end of its copy.
-    fn copy_spans(&self, target: &[u8]) -> bool {
-        !self.path.is_empty()
-            && self.path.as_slice() <= target
-            && self.copy.end.as_deref().is_none_or(|end| target < end)
-    }
-
-    /// Moves to the next path.
+    /// Moves to the next path, in the next leaves if this one has no more.
     pub(crate) fn advance(&mut self) {
-        self.at += 1;
-        self.settle_on_path();
+        loop {
+            let leaf = self.copy.leaf();
+            if let Some((place, passed)) = leaf.next(self.passed) {
+                self.passed = passed;
+                self.path.truncate(leaf.prefix_bytes());
+                leaf.suffix_onto(place, &mut self.path);
+                return;
+            }
+            let Some(end) = self.copy.end.take() else {
+                self.path.clear();
+                return;
+            };
+            self.move_start_past_copy();
+            self.take_leaf_for(&end);
+            let (Ok(passed) | Err(passed)) = self.copy.leaf().passed_at(&end);
+            self.passed = passed;
+        }
     }
 
     /// The path it stands on.
@@ -94,35 +108,32 @@ impl<'a> Cursor<'a> {
         Some(str::from_utf8(&self.path).expect("every path came in as a string"))
     }
 
-    /// Reads the path at `at`, in the next leaves if this one ends before it.
-    fn settle_on_path(&mut self) {
-        while self.at >= self.copy.leaf().count() {
-            let Some(end) = self.copy.end.take() else {
-                self.path.clear();
-                return;
-            };
-            self.take_leaf_for(&end);
-            let (Ok(at) | Err(at)) = self.copy.leaf().rank(&end);
-            self.at = at;
+    /// The next copy answers for what lies behind this one's last path: a listing that looks
+    /// for the end of a folder which ends with its leaf need not come back here.
+    fn move_start_past_copy(&mut self) {
+        let mut start = std::mem::take(&mut self.copy.start);
+        let leaf = self.copy.leaf();
+        if let Some(last) = leaf.last() {
+            leaf.path_into(last, &mut start);
+            start.push(0);
         }
-        let mut path = std::mem::take(&mut self.path);
-        self.copy.leaf().path_into(self.at, &mut path);
-        self.path = path;
+        self.copy.start = start;
     }
 
     fn take_leaf_for(&mut self, target: &[u8]) {
-        self.copy = self.tree.map_or_else(Copy::default, |tree| {
-            tree.settle(|| {
-                let mut end = None;
-                let snapshot = tree.descend(target, |inner, child| {
-                    if child + 1 < inner.count() {
-                        end = Some(inner.separator(child));
-                    }
-                })?;
-                let Page::Leaf(leaf) = open(&snapshot) else { return None };
-                let words = leaf.copy(snapshot.words);
-                snapshot.is_intact().then(|| Copy { words: in_order(words), end })
-            })
+        let Some(tree) = self.tree else { return };
+        let copy = &mut self.copy;
+        tree.settle(|| {
+            copy.end = None;
+            let snapshot = tree.descend(target, |inner, child| {
+                if child + 1 < inner.count() {
+                    copy.end = Some(inner.separator(child));
+                }
+            })?;
+            let Page::Leaf(leaf) = open(&snapshot) else { return None };
+            leaf.copy_to(snapshot.words, &mut copy.words);
+            snapshot.is_intact().then_some(())
         });
+        self.copy.leaf().prefix_into(&mut self.path);
     }
 }

@@ -122,8 +122,13 @@ pub(crate) fn scan(
         match &mut frame.phase {
             Phase::Leaves { after } => {
                 seek_child_after(cursor, &frame.prefix, Some(after.as_str()));
-                take_leaves(cursor, &frame.prefix, root.len(), limit, &mut paths);
-                frame.phase = Phase::Folders { after: String::new() };
+                let beside = take_leaves(cursor, &frame.prefix, root.len(), limit, &mut paths);
+                // Leaves that began in the middle say nothing of the sub-folders before them.
+                if after.is_empty() && beside == Beside::NoFolder {
+                    frames.pop();
+                } else {
+                    frame.phase = Phase::Folders { after: String::new() };
+                }
             }
             Phase::Folders { after } => {
                 seek_child_after(cursor, &frame.prefix, Some(after.as_str()));
@@ -157,6 +162,13 @@ fn frames_after(root: &str, after: &str) -> Vec<Frame> {
     frames
 }
 
+/// What the leaves a scan took have beside them in their folder.
+#[derive(PartialEq, Eq)]
+enum Beside {
+    NoFolder,
+    Folders,
+}
+
 /// Pushes the folder's own leaves from the cursor on, as they read from `root_bytes` on.
 fn take_leaves(
     cursor: &mut Cursor<'_>,
@@ -164,10 +176,11 @@ fn take_leaves(
     root_bytes: usize,
     limit: usize,
     paths: &mut Vec<String>,
-) {
+) -> Beside {
+    let mut beside = Beside::NoFolder;
     while paths.len() < limit {
         match child(prefix, cursor.peek()) {
-            Child::Outside => return,
+            Child::Outside => break,
             Child::Leaf(name) => {
                 paths.push(format!("{}{name}", &prefix[root_bytes..]));
                 cursor.advance();
@@ -175,9 +188,11 @@ fn take_leaves(
             Child::Folder(name) => {
                 let name = name.to_owned();
                 pass_child(cursor, prefix, &name);
+                beside = Beside::Folders;
             }
         }
     }
+    beside
 }
 
 /// The next sub-folder from the cursor on, leaves passed over.

@@ -84,12 +84,24 @@ impl Tail {
 /// What a page is left beside the paths it is written with.
 #[derive(Clone, Copy)]
 pub(crate) enum Room<'a> {
-    /// Nothing.
-    None,
     /// For paths like those in it.
     Some,
     /// For this path at least.
     For(&'a [u8]),
+}
+
+/// How far a walk through a leaf's paths in order has come.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Passed {
+    entries: usize,
+    /// By rank.
+    tail: usize,
+}
+
+impl Passed {
+    fn count(self) -> usize {
+        self.entries + self.tail
+    }
 }
 
 /// The places of a leaf's paths in the order of the paths.
@@ -188,16 +200,51 @@ impl<'a, C: Cell> Leaf<'a, C> {
 
     /// How many paths sort below `path`, which is there (`Ok`) or not (`Err`).
     pub(crate) fn rank(&self, path: &[u8]) -> Result<usize, usize> {
+        self.passed_at(path).map(Passed::count).map_err(Passed::count)
+    }
+
+    /// How far a walk has come before `path`, which is there (`Ok`) or not (`Err`).
+    pub(crate) fn passed_at(&self, path: &[u8]) -> Result<Passed, Passed> {
         match compare_prefix(path, self.prefix, self.header.prefix_bytes) {
-            Ordering::Less => return Err(0),
-            Ordering::Greater => return Err(self.count()),
+            Ordering::Less => return Err(Passed::default()),
+            Ordering::Greater => {
+                return Err(Passed { entries: self.header.entries, tail: self.tail.len() });
+            }
             Ordering::Equal => {}
         }
         let in_entries = search(self.header.entries, |at| self.compare_at(at, path));
         let in_tail = self.rank_in_tail(path);
-        let (Ok(below) | Err(below), Ok(tail_below) | Err(tail_below)) = (in_entries, in_tail);
-        let is_there = in_entries.or(in_tail).is_ok();
-        if is_there { Ok(below + tail_below) } else { Err(below + tail_below) }
+        let (Ok(entries) | Err(entries), Ok(tail) | Err(tail)) = (in_entries, in_tail);
+        let passed = Passed { entries, tail };
+        if in_entries.or(in_tail).is_ok() { Ok(passed) } else { Err(passed) }
+    }
+
+    /// The place of the path a walk comes to next, and how far it has come with it.
+    pub(crate) fn next(&self, passed: Passed) -> Option<(usize, Passed)> {
+        let Passed { entries, tail } = passed;
+        let is_entry = match (entries < self.header.entries, tail < self.tail.len()) {
+            (false, false) => return None,
+            (true, true) => {
+                let (entry, behind) = (self.suffix(entries), self.suffix(self.tail_place(tail)));
+                compare_packed(entry, behind).is_lt()
+            }
+            (has_entry, _) => has_entry,
+        };
+        Some(if is_entry {
+            (entries, Passed { entries: entries + 1, tail })
+        } else {
+            (self.tail_place(tail), Passed { entries, tail: tail + 1 })
+        })
+    }
+
+    /// The place of the path that sorts last.
+    pub(crate) fn last(&self) -> Option<usize> {
+        let entry = self.header.entries.checked_sub(1);
+        let behind = self.tail.len().checked_sub(1).map(|rank| self.tail_place(rank));
+        entry
+            .into_iter()
+            .chain(behind)
+            .max_by(|&left, &right| compare_packed(self.suffix(left), self.suffix(right)))
     }
 
     fn rank_in_tail(&self, path: &[u8]) -> Result<usize, usize> {
@@ -230,27 +277,37 @@ impl<'a, C: Cell> Leaf<'a, C> {
         places
     }
 
-    /// Replaces `bytes` by the path at `place`.
-    pub(crate) fn path_into(&self, place: usize, bytes: &mut Vec<u8>) {
+    /// Bytes every path here starts with.
+    pub(crate) fn prefix_bytes(&self) -> usize {
+        self.header.prefix_bytes
+    }
+
+    /// Replaces `bytes` by the prefix.
+    pub(crate) fn prefix_into(&self, bytes: &mut Vec<u8>) {
         bytes.clear();
         push_unpacked(bytes, self.prefix);
         bytes.truncate(self.header.prefix_bytes);
+    }
+
+    /// Appends what the path at `place` has after the prefix.
+    pub(crate) fn suffix_onto(&self, place: usize, bytes: &mut Vec<u8>) {
         push_unpacked(bytes, self.suffix(place));
     }
 
-    /// The page's words as they were when this look at it began.
-    pub(crate) fn copy(&self, words: &[C]) -> Vec<u64> {
-        let mut copy: Vec<u64> = words.iter().take(self.words()).map(Cell::load).collect();
+    /// Replaces `bytes` by the path at `place`.
+    pub(crate) fn path_into(&self, place: usize, bytes: &mut Vec<u8>) {
+        self.prefix_into(bytes);
+        self.suffix_onto(place, bytes);
+    }
+
+    /// Replaces `copy` by the page's words as they were when this look at it began.
+    pub(crate) fn copy_to(&self, words: &[C], copy: &mut Vec<u64>) {
+        copy.clear();
+        copy.extend(words.iter().take(self.words()).map(Cell::load));
         if let Some([_, header, tail]) = copy.first_chunk_mut::<LEAF_HEADER_WORDS>() {
             *header = Header { words: self.words(), ..self.header }.pack();
             *tail = self.tail.0;
         }
-        copy
-    }
-
-    /// Whether the paths lie in order, none behind the entries.
-    pub(crate) fn is_in_order(&self) -> bool {
-        self.tail.len() == 0
     }
 
     /// Whether one more path fits, if the page may be written anew.
@@ -283,12 +340,7 @@ impl<'a, C: Cell> Leaf<'a, C> {
         }
         let prefix = self.prefix_of(places, room, &first);
         let count = places.len();
-        let spare = match room {
-            Room::None => 0,
-            Room::Some | Room::For(_) => {
-                (count / 4).clamp(ROOM_MIN, ROOM_MAX).min(LEAF_PATHS_MAX - count)
-            }
-        };
+        let spare = (count / 4).clamp(ROOM_MIN, ROOM_MAX).min(LEAF_PATHS_MAX - count);
         let (mut prints, mut offsets) = ([0; LANES_MAX], [0; LANES_MAX]);
         words.clear();
         words.extend([0; LEAF_HEADER_WORDS]);
@@ -308,7 +360,6 @@ impl<'a, C: Cell> Leaf<'a, C> {
         let likely = likely.min(LEAF_WORDS_MAX.saturating_sub(words.len()));
         let page_words = words.len()
             + match room {
-                Room::None => 0,
                 Room::Some => likely,
                 Room::For(path) => likely.max((path.len() - prefix).div_ceil(8)),
             };
@@ -317,10 +368,7 @@ impl<'a, C: Cell> Leaf<'a, C> {
             entries: count,
             room: spare,
             prefix_bytes: prefix,
-            words: match room {
-                Room::Some | Room::For(_) if page_words < LEAF_WORDS_MAX => slot_words(page_words),
-                _ => page_words,
-            },
+            words: if page_words < LEAF_WORDS_MAX { slot_words(page_words) } else { page_words },
         };
         words[1] = header.pack();
     }
@@ -336,7 +384,6 @@ impl<'a, C: Cell> Leaf<'a, C> {
             _ => first.len(),
         };
         let shared = match room {
-            Room::None => return shared,
             Room::Some => shared,
             Room::For(path) => shared.min(common_bytes(first, path)),
         };

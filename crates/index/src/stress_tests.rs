@@ -101,6 +101,70 @@ fn a_reader_sees_what_was_finished_before_it_began() {
     assert_eq!(index.check(), Ok(()));
 }
 
+/// Waves of paths into one folder: each fills tails a path at a time until leaves are
+/// written anew and cut, the ebb empties them until leaves are joined. The flow goes up, down and
+/// to and fro, so that a tail's order is sometimes that of arrival, sometimes its reverse.
+#[test]
+fn tails_fill_fold_and_empty_under_readers() {
+    let index = PathIndex::new();
+    // Those that stay lie two tails apart; the ones between them come and go.
+    let (span, waves) = (scaled(3000), 12);
+    let name = |number: u64| format!("folder/secret-{number:06}");
+    let stays = |number: u64| number % 31 == 1;
+    let staying: Vec<String> = (0..span).filter(|&n| stays(n)).map(name).collect();
+    for path in &staying {
+        assert_eq!(index.insert(path), Ok(true));
+    }
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for seed in 20..22 {
+            let (index, done, staying) = (&index, &done, &staying);
+            scope.spawn(move || {
+                let mut dice = Dice::new(seed);
+                while !done.load(SeqCst) {
+                    let from = dice.below(span);
+                    read_around(index, &name(from), &name(from + 200), staying);
+                }
+            });
+        }
+        let mut dice = Dice::new(23);
+        for wave in 0..waves {
+            let mut passing: Vec<u64> = (0..span).filter(|&n| !stays(n)).collect();
+            match wave % 3 {
+                0 => {}
+                1 => passing.reverse(),
+                _ => shuffle(&mut passing, &mut dice),
+            }
+            passing.iter().for_each(|&n| assert_eq!(index.insert(&name(n)), Ok(true)));
+            shuffle(&mut passing, &mut dice);
+            passing.iter().for_each(|&n| assert!(index.remove(&name(n))));
+        }
+        done.store(true, SeqCst);
+    });
+    assert_eq!(index.range(Bound::Unbounded, Bound::Unbounded, usize::MAX), staying);
+    assert_eq!(index.check(), Ok(()));
+}
+
+/// Between `from` and `to`: ascending, all that stays there once, nothing that never was.
+fn read_around(index: &PathIndex, from: &str, to: &str, staying: &[String]) {
+    let paths = index.range(Bound::Included(from), Bound::Excluded(to), usize::MAX);
+    assert!(paths.is_sorted_by(|left, right| left < right), "a range repeats or goes back");
+    assert!(paths.iter().all(|path| (from..to).contains(&path.as_str())), "a range overshoots");
+    let is_name = |path: &String| path.len() == from.len() && path.starts_with("folder/secret-");
+    assert!(paths.iter().all(is_name), "a range made a path up");
+    for path in staying.iter().filter(|path| (from..to).contains(&path.as_str())) {
+        assert!(paths.binary_search(path).is_ok(), "{path} was missed by a range");
+        assert!(index.contains(path), "{path} was missed");
+        assert!(!index.contains(&format!("{path}x")), "{path}x never was");
+    }
+}
+
+fn shuffle(numbers: &mut [u64], dice: &mut Dice) {
+    for at in (1..numbers.len()).rev() {
+        numbers.swap(at, dice.below(at as u64 + 1) as usize);
+    }
+}
+
 #[test]
 fn an_index_may_be_shared() {
     const fn shareable<T: Send + Sync>() {}

@@ -152,7 +152,7 @@ impl Tree {
     }
 
     /// Runs `read` until it answers from pages that were all in place when it began.
-    pub(crate) fn settle<T>(&self, read: impl Fn() -> Option<T>) -> T {
+    pub(crate) fn settle<T>(&self, mut read: impl FnMut() -> Option<T>) -> T {
         loop {
             let shape = self.shape.load(Acquire);
             if let Some(answer) = read() {
