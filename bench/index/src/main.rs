@@ -14,7 +14,7 @@ use std::sync::RwLock;
 use std::time::Instant;
 
 use kallisto_bench_index::{Peer, Radix, Shape, Spread, picks, shapes};
-use kallisto_cuckoo::Table;
+use kallisto_cuckoo::{Gated, Table};
 use kallisto_index::PathIndex;
 
 /// Bytes of a stored value, as in the cuckoo table's own figures.
@@ -161,6 +161,21 @@ fn gate_rows(rows: &mut Rows, tables: &Tables, hits: &Questions, shape: &Shape, 
     rows.add("cuckoo hit", cuckoo_with(|_, _| true));
     rows.add("contains + cuckoo hit", cuckoo_with(PathIndex::contains));
     rows.add("may_contain + cuckoo hit", cuckoo_with(PathIndex::may_contain));
+    let gated = {
+        let (mut asked, mut guard) = (0, tables.cuckoo.pin());
+        hits.ask(all, |path, _| {
+            asked += 1;
+            if asked % LOOKUPS_PER_PIN == 0 {
+                guard = tables.cuckoo.pin();
+            }
+            let gate = || index.may_contain(path);
+            match tables.cuckoo.get_gated(path.as_bytes(), &guard, gate) {
+                Gated::Found(entry) => entry.value()[VALUE_BYTES - 1] == 7,
+                Gated::Missing | Gated::Refused => false,
+            }
+        })
+    };
+    rows.add("cuckoo hit gated by may_contain", gated);
     let some = |paths: &Vec<String>| {
         let picks = picks(Spread::Uniform, paths.len(), all, round + 100);
         Questions::new(picks.iter().map(|&at| &paths[at]).collect::<Vec<_>>().into_iter())

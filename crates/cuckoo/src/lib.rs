@@ -51,4 +51,4 @@ pub use error::Error;
 pub use iter::Iter;
 pub use reclaim::Guard;
 pub use stats::{Memory, Stats};
-pub use table::{Inserted, Table, Upserted};
+pub use table::{Gated, Inserted, Table, Upserted};

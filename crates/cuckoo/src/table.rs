@@ -79,6 +79,16 @@ pub enum Inserted {
     AlreadyPresent,
 }
 
+/// What [`Table::get_gated`] found.
+pub enum Gated<'g, H> {
+    /// The gate said no.
+    Refused,
+    /// The gate let the key pass, and it has no entry.
+    Missing,
+    /// The entry.
+    Found(Entry<'g, H>),
+}
+
 /// What `upsert` did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Upserted {
@@ -128,6 +138,20 @@ impl<H: Send + Sync + 'static> Table<H> {
     #[inline]
     pub fn get<'g>(&self, key: &[u8], guard: &'g Guard) -> Option<Entry<'g, H>> {
         self.inner.shared.get(key, guard)
+    }
+
+    /// The entry of a key that `gate` lets pass.
+    ///
+    /// The key is hashed and its buckets are asked for before the gate is, so that a gate which
+    /// waits for memory of its own waits at the same time. Nothing is looked at if it says no.
+    #[inline]
+    pub fn get_gated<'g>(
+        &self,
+        key: &[u8],
+        guard: &'g Guard,
+        gate: impl FnOnce() -> bool,
+    ) -> Gated<'g, H> {
+        self.inner.shared.get_gated(key, guard, gate)
     }
 
     /// The entries of many keys, in their order; `found` is emptied first.
@@ -310,6 +334,25 @@ impl<H> Shared<H> {
 
     /// Asks for the buckets of all keys, then for the entries they most likely lead to, and only
     /// then looks.
+    #[inline]
+    fn get_gated<'g>(
+        &self,
+        key: &[u8],
+        guard: &'g Guard,
+        gate: impl FnOnce() -> bool,
+    ) -> Gated<'g, H> {
+        let array = &self.arrays(guard).current;
+        let spot = array.spot(key);
+        array.prefetch(spot);
+        if !gate() {
+            return Gated::Refused;
+        }
+        // SAFETY: the guard keeps what slots point to alive.
+        let hit = unsafe { array.find(spot, key) }.map(|(_, _, entry)| entry);
+        // A hit in the current array is right at any time; a miss is for `get` to judge.
+        hit.or_else(|| self.get(key, guard)).map_or(Gated::Missing, Gated::Found)
+    }
+
     fn get_batch<'g>(
         &self,
         keys: &[&[u8]],

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::{Inserted, Table, Upserted};
+use crate::{Gated, Inserted, Table, Upserted};
 
 #[test]
 fn agrees_with_a_hash_map_through_growth_and_shrinking() {
@@ -32,6 +32,14 @@ fn agrees_with_a_hash_map_through_growth_and_shrinking() {
                     let guard = table.pin();
                     let found = table.get(&key, &guard).map(|entry| *entry.header());
                     assert_eq!(found, model.get(&key).copied());
+                    let passed = match table.get_gated(&key, &guard, || true) {
+                        Gated::Found(entry) => Some(*entry.header()),
+                        Gated::Missing => None,
+                        Gated::Refused => panic!("the gate let it pass"),
+                    };
+                    assert_eq!(passed, found);
+                    let refused = table.get_gated(&key, &guard, || false);
+                    assert!(matches!(refused, Gated::Refused));
                 }
             }
             if step % (operations / 50) == 0 {

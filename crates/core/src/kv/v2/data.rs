@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use kallisto_cuckoo::Gated;
+
 use super::commit::{Plan, load, run};
 use super::decide::{self, Decision};
 use crate::error::Error;
@@ -23,17 +25,22 @@ pub(super) struct Shown<'a> {
 }
 
 pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
-    if !kv.mount.index.may_contain(path) {
-        return Err(Error::NotFound);
-    }
+    let index = &kv.mount.index;
     if let Some(version) = asked_version(kv)? {
-        return read_record(kv, path, Some(version));
+        return if index.may_contain(path) {
+            read_record(kv, path, Some(version))
+        } else {
+            Err(Error::NotFound)
+        };
     }
+    // The table's lines are asked for before the gate is, so that both waits are one.
     let hot = &kv.core.view.hot;
     let guard = hot.pin();
-    match hot.get(&hot_key(kv.mount.entry.id, path), &guard).map(Hot::from) {
-        Some(entry) => read_hot(&entry, kv.call.now_ns()),
-        None => read_record(kv, path, None),
+    let key = hot_key(kv.mount.entry.id, path);
+    match hot.get_gated(&key, &guard, || index.may_contain(path)) {
+        Gated::Refused => Err(Error::NotFound),
+        Gated::Found(entry) => read_hot(&Hot::from(entry), kv.call.now_ns()),
+        Gated::Missing => read_record(kv, path, None),
     }
 }
 
