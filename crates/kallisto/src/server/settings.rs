@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Args;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::cli::config::{Environment, token_file};
@@ -28,7 +28,7 @@ pub(crate) struct ServerArgs {
     dev: bool,
     /// Root token of a dev server; drawn at random when absent
     #[arg(long, value_name = "TOKEN")]
-    dev_root_token_id: Option<String>,
+    dev_root_token_id: Option<SecretString>,
     /// Address a dev server listens on [default: 127.0.0.1:8200]
     #[arg(long, value_name = "HOST:PORT")]
     dev_listen_address: Option<String>,
@@ -63,7 +63,9 @@ impl ServerArgs {
             ));
         }
         let environment = Environment::process();
-        let token = self.dev_root_token_id.or_else(|| environment.value("DEV_ROOT_TOKEN_ID"));
+        let token = self
+            .dev_root_token_id
+            .or_else(|| environment.value("DEV_ROOT_TOKEN_ID").map(SecretString::from));
         let address = self
             .dev_listen_address
             .or_else(|| environment.value("DEV_LISTEN_ADDRESS"))
@@ -71,7 +73,7 @@ impl ServerArgs {
         let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Ok(Settings {
             address: resolve(&address)?,
-            root_token: token.filter(|text| !text.is_empty()).map(SecretString::from),
+            root_token: token.filter(|text| !text.expose_secret().is_empty()),
             token_file: token_file(&environment).filter(|_| !self.dev_no_store_token),
             log_level: self.log_level,
             workers: self.workers.unwrap_or(cores),
