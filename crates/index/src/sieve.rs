@@ -7,7 +7,7 @@
 //! of lines, each found in the one before.
 //!
 //! A line that overflows says "maybe" to everything until the next table. When there are too many paths a
-//! table of twice the size is filled from the leaves, one leaf per write, and takes over when
+//! table of twice the size is filled from the leaves, a few paths per write, and takes over when
 //! it is complete. So no write ever pays for all paths.
 //!
 //! Invariants:
