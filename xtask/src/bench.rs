@@ -4,6 +4,7 @@
 //! of our structures with its peers in one run; it is a workspace of its own, so that neither the
 //! product nor its tests compile the peers.
 
+use crate::bench_lsm;
 use crate::process::Process;
 use crate::steps::{Step, Usage};
 use crate::workspace;
@@ -14,8 +15,8 @@ const BINARY: &str = "kallisto";
 pub(crate) fn run(args: &[String]) -> Result<Vec<Step>, Usage> {
     let names = workspace::bench_names();
     let Some((name, rest)) = args.split_first() else {
-        let all = std::iter::once(binary(&[])).chain(names.iter().map(|name| peers(name, &[])));
-        return Ok(all.collect());
+        let all = names.iter().flat_map(|name| peers(name, &[]));
+        return Ok(std::iter::once(binary(&[])).chain(all).collect());
     };
     if name == BINARY {
         return Ok(vec![binary(rest)]);
@@ -26,10 +27,10 @@ pub(crate) fn run(args: &[String]) -> Result<Vec<Step>, Usage> {
             names.join(", ")
         )));
     }
-    Ok(vec![match rest.split_first() {
-        Some((flag, rest)) if flag == "--criterion" => criterion(name, rest),
+    Ok(match rest.split_first() {
+        Some((flag, rest)) if flag == "--criterion" => vec![criterion(name, rest)],
         _ => peers(name, rest),
-    }])
+    })
 }
 
 fn binary(args: &[String]) -> Step {
@@ -38,10 +39,13 @@ fn binary(args: &[String]) -> Step {
 }
 
 /// The comparison in one run, which the crate's own executable makes.
-fn peers(name: &str, args: &[String]) -> Step {
+fn peers(name: &str, args: &[String]) -> Vec<Step> {
+    if name == "lsm" {
+        return bench_lsm::run(args);
+    }
     let manifest = format!("bench/{name}/Cargo.toml");
     let run = ["run", "--release", "--locked", "--manifest-path", &manifest, "--"];
-    Process::cargo(run).args(args).step(name)
+    vec![Process::cargo(run).args(args).step(name)]
 }
 
 fn criterion(name: &str, args: &[String]) -> Step {

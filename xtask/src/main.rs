@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod bench_lsm;
 mod ci;
 mod fix;
 mod fuzz;
