@@ -18,7 +18,7 @@ pub(super) struct Room {
 }
 
 /// Every crate of the workspace, bottom up.
-pub(super) const ROOMS: [Room; 10] = [
+pub(super) const ROOMS: [Room; 11] = [
     Room {
         folder: "crates/cuckoo",
         package: "kallisto-cuckoo",
@@ -48,9 +48,16 @@ pub(super) const ROOMS: [Room; 10] = [
         for_tests: &[],
     },
     Room {
+        folder: "crates/hcl",
+        package: "kallisto-hcl",
+        below: &[],
+        external: &[],
+        for_tests: &[],
+    },
+    Room {
         folder: "crates/auth",
         package: "kallisto-auth",
-        below: &[],
+        below: &["kallisto-hcl"],
         external: &["jiff"],
         for_tests: &[],
     },
@@ -107,6 +114,7 @@ pub(super) const ROOMS: [Room; 10] = [
             "kallisto-store",
             "kallisto-auth",
             "kallisto-core",
+            "kallisto-hcl",
             "kallisto-listener",
         ],
         external: &[
@@ -140,6 +148,7 @@ pub(super) const ROOMS: [Room; 10] = [
             "kallisto-store",
             "kallisto-auth",
             "kallisto-core",
+            "kallisto-hcl",
             "kallisto-listener",
         ],
         external: &[],

@@ -1,0 +1,111 @@
+//! JSON, as RFC 8259 has it, read into the tree of HCL.
+
+use crate::cursor::Cursor;
+use crate::text::{Dialect, quoted};
+use crate::{Body, Error, Form, Item, Key, Kind, Value};
+
+/// A whole file: one object.
+pub(crate) fn document(cursor: &mut Cursor<'_>) -> Result<Body, Error> {
+    blank(cursor);
+    let body = object(cursor)?;
+    blank(cursor);
+    match cursor.peek() {
+        None => Ok(body),
+        Some(_) => Err(cursor.error("expected the end of the file")),
+    }
+}
+
+fn blank(cursor: &mut Cursor<'_>) {
+    cursor.take_while(|next| matches!(next, ' ' | '\t' | '\n' | '\r'));
+}
+
+fn object(cursor: &mut Cursor<'_>) -> Result<Body, Error> {
+    cursor.enter()?;
+    cursor.take();
+    blank(cursor);
+    let mut body = Body::default();
+    if !cursor.take_if('}') {
+        loop {
+            blank(cursor);
+            let at = cursor.at();
+            let key = Key { text: quoted(cursor, Dialect::Json)?, at };
+            blank(cursor);
+            if !cursor.take_if(':') {
+                return Err(cursor.error("expected ':'"));
+            }
+            let value = value(cursor)?;
+            body.items.push(Item { key, labels: Vec::new(), form: Form::Assignment, value });
+            blank(cursor);
+            match cursor.take_if(',') {
+                true => {}
+                false if cursor.take_if('}') => break,
+                false => return Err(cursor.error("expected ',' or '}'")),
+            }
+        }
+    }
+    cursor.leave();
+    Ok(body)
+}
+
+fn list(cursor: &mut Cursor<'_>) -> Result<Vec<Value>, Error> {
+    cursor.enter()?;
+    cursor.take();
+    blank(cursor);
+    let mut values = Vec::new();
+    if !cursor.take_if(']') {
+        loop {
+            values.push(value(cursor)?);
+            blank(cursor);
+            match cursor.take_if(',') {
+                true => {}
+                false if cursor.take_if(']') => break,
+                false => return Err(cursor.error("expected ',' or ']'")),
+            }
+        }
+    }
+    cursor.leave();
+    Ok(values)
+}
+
+fn value(cursor: &mut Cursor<'_>) -> Result<Value, Error> {
+    blank(cursor);
+    cursor.count()?;
+    let at = cursor.at();
+    let kind = match cursor.peek() {
+        Some('{') => Kind::Object(object(cursor)?),
+        Some('[') => Kind::List(list(cursor)?),
+        Some('"') => Kind::Text(quoted(cursor, Dialect::Json)?),
+        Some('-' | '0'..='9') => Kind::Number(number(cursor)?),
+        _ => match cursor.take_while(|next| next.is_ascii_alphabetic()) {
+            "null" => Kind::Null,
+            "true" => Kind::Bool(true),
+            "false" => Kind::Bool(false),
+            _ => return Err(Error { at, what: "expected a value" }),
+        },
+    };
+    Ok(Value { at, kind })
+}
+
+fn number(cursor: &mut Cursor<'_>) -> Result<String, Error> {
+    let at = cursor.at();
+    let text = cursor.take_while(|next| matches!(next, '0'..='9' | '+' | '-' | '.' | 'e' | 'E'));
+    if is_number(text) { Ok(text.to_owned()) } else { Err(Error { at, what: "not a number" }) }
+}
+
+/// True when `text` is a number of JSON's grammar.
+pub(crate) fn is_number(text: &str) -> bool {
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+        None => (unsigned, None),
+    };
+    let (whole, fraction) = match mantissa.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (mantissa, None),
+    };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits(whole)
+        && (whole == "0" || !whole.starts_with('0'))
+        && fraction.is_none_or(digits)
+        && exponent.is_none_or(|text| digits(text.strip_prefix(['+', '-']).unwrap_or(text)))
+}

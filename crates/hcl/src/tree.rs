@@ -1,0 +1,158 @@
+//! The tree that both languages end in.
+//!
+//! HCL writes one thing in several ways: `path "a" { .. }`, `path = { "a" = { .. } }`, in JSON
+//! `{"path": {"a": {..}}}` or with lists of objects in between. [`Body::labelled`] and
+//! [`Body::unlabelled`] read them all alike, so the readers of policies and configuration need not
+//! know which was used.
+
+use crate::{Error, Position};
+
+/// The inside of a file or of a block: what stands in it, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Body {
+    /// The assignments and blocks.
+    pub items: Vec<Item>,
+}
+
+/// One assignment or block.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// Its name.
+    pub key: Key,
+    /// What stands between the name and the brace: `"a"` in `path "a" { .. }`.
+    pub labels: Vec<Key>,
+    /// How it was written.
+    pub form: Form,
+    /// What it holds.
+    pub value: Value,
+}
+
+/// How an item was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `name = value`, or a member of a JSON object.
+    Assignment,
+    /// `name { .. }`.
+    Block,
+}
+
+/// A name and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The name, without quotes.
+    pub text: String,
+    /// Where it starts.
+    pub at: Position,
+}
+
+/// A value and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// Where it starts.
+    pub at: Position,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a value is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// `null`, in JSON only.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number, as it was written: decimal, `0x` hexadecimal, or with a fraction or exponent.
+    Number(String),
+    /// A string or heredoc.
+    Text(String),
+    /// A list.
+    List(Vec<Value>),
+    /// A block or map.
+    Object(Body),
+}
+
+impl Body {
+    /// The first item called `name`.
+    pub fn first(&self, name: &str) -> Option<&Item> {
+        self.items.iter().find(|item| item.key.text == name)
+    }
+
+    /// Every block called `name` with its one label, such as each `path "label" { .. }`.
+    ///
+    /// # Errors
+    /// [`Error`] at an item of that name that is not a block with one label.
+    pub fn labelled(&self, name: &str) -> Result<Vec<(&Key, &Self)>, Error> {
+        let mut found = Vec::new();
+        for item in self.items.iter().filter(|item| item.key.text == name) {
+            match item.labels.as_slice() {
+                [label] => objects(&item.value, &mut |body| found.push((label, body)))?,
+                [] => {
+                    let mut outer = Vec::new();
+                    objects(&item.value, &mut |body| outer.push(body))?;
+                    for inner in outer.into_iter().flat_map(|body| &body.items) {
+                        if let Some(label) = inner.labels.first() {
+                            return Err(Error { at: label.at, what: "this block takes one label" });
+                        }
+                        objects(&inner.value, &mut |body| found.push((&inner.key, body)))?;
+                    }
+                }
+                [_, second, ..] => {
+                    return Err(Error { at: second.at, what: "this block takes one label" });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Every block called `name` that has no label, such as each `telemetry { .. }`.
+    ///
+    /// # Errors
+    /// [`Error`] at an item of that name that is no block, or one with a label.
+    pub fn unlabelled(&self, name: &str) -> Result<Vec<(&Key, &Self)>, Error> {
+        let mut found = Vec::new();
+        for item in self.items.iter().filter(|item| item.key.text == name) {
+            if let Some(label) = item.labels.first() {
+                return Err(Error { at: label.at, what: "this block takes no label" });
+            }
+            objects(&item.value, &mut |body| found.push((&item.key, body)))?;
+        }
+        Ok(found)
+    }
+}
+
+/// Visits a block, or each block of a list of them, which is how JSON repeats a key.
+fn objects<'a>(value: &'a Value, visit: &mut dyn FnMut(&'a Body)) -> Result<(), Error> {
+    let refuse = |at| Err(Error { at, what: "expected a block" });
+    match &value.kind {
+        Kind::Object(body) => visit(body),
+        Kind::List(values) => {
+            for value in values {
+                match &value.kind {
+                    Kind::Object(body) => visit(body),
+                    _ => return refuse(value.at),
+                }
+            }
+        }
+        Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) => return refuse(value.at),
+    }
+    Ok(())
+}
+
+impl Value {
+    /// The text, if this is a string.
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Text(text) => Some(text),
+            Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::List(_) | Kind::Object(_) => None,
+        }
+    }
+
+    /// The number, if this is a whole one that is not negative and fits.
+    pub fn as_u64(&self) -> Option<u64> {
+        let Kind::Number(text) = &self.kind else { return None };
+        match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            None => text.parse().ok(),
+        }
+    }
+}
