@@ -76,6 +76,12 @@ impl From<store::Error> for Error {
                 Self::TooLarge(format!("request over the limit: {what}"))
             }
             store::Error::Unavailable(why) => Self::Unavailable(why),
+            store::Error::Busy
+            | store::Error::Full(_)
+            | store::Error::Unknown(_)
+            | store::Error::Poisoned(_)
+            | store::Error::Locked(_)
+            | store::Error::Damaged(_) => Self::Unavailable(error.to_string()),
         }
     }
 }

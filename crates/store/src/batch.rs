@@ -4,10 +4,16 @@
 //! its preconditions with it, so that judging them is a pure function of the batch and the records,
 //! the same on every node.
 
-use crate::Value;
+use crate::{Error, Value};
 
-/// Longest key of a record, in bytes.
-pub const KEY_BYTES_MAX: usize = 64 << 10;
+/// Longest key of a record, in bytes: one less than the engine's, which keeps a byte for itself.
+pub const KEY_BYTES_MAX: usize = (64 << 10) - 1;
+/// Longest value of a record, in bytes.
+pub const VALUE_BYTES_MAX: usize = 32 << 20;
+/// Longest note of a delete, in bytes.
+pub const NOTE_BYTES_MAX: usize = 64 << 10;
+/// Most bytes of keys, values and notes in one batch.
+pub const BATCH_BYTES_MAX: usize = 32 << 20;
 /// Most operations in one batch.
 pub const BATCH_OPS_MAX: usize = 64 << 10;
 
@@ -47,6 +53,9 @@ pub enum Op {
     Delete {
         /// Where.
         key: Vec<u8>,
+        /// What the fold is told besides the key, which may say too little about what is gone. It
+        /// is kept in the log only.
+        note: Value,
     },
 }
 
@@ -80,7 +89,12 @@ impl Batch {
 
     /// Adds a delete.
     pub fn delete(&mut self, key: Vec<u8>) -> &mut Self {
-        self.ops.push(Op::Delete { key });
+        self.delete_noted(key, Value::new())
+    }
+
+    /// Adds a delete with a note to the fold.
+    pub fn delete_noted(&mut self, key: Vec<u8>, note: impl Into<Value>) -> &mut Self {
+        self.ops.push(Op::Delete { key, note: note.into() });
         self
     }
 
@@ -99,4 +113,37 @@ impl Batch {
     pub fn expectations(&self) -> &[Expectation] {
         &self.expectations
     }
+
+    /// Refuses a batch over a limit.
+    pub(crate) fn check_limits(&self) -> Result<(), Error> {
+        if self.ops.len() > BATCH_OPS_MAX {
+            return Err(Error::TooLarge("operations in a batch"));
+        }
+        if self.expectations.len() > BATCH_OPS_MAX {
+            return Err(Error::TooLarge("preconditions of a batch"));
+        }
+        let mut bytes = 0_usize;
+        for op in &self.ops {
+            let (key, rest) = match op {
+                Op::Put { value, .. } if value.len() > VALUE_BYTES_MAX => {
+                    return Err(Error::TooLarge("bytes of a value"));
+                }
+                Op::Delete { note, .. } if note.len() > NOTE_BYTES_MAX => {
+                    return Err(Error::TooLarge("bytes of a note"));
+                }
+                Op::Put { key, value: rest } | Op::Delete { key, note: rest } => (key, rest),
+            };
+            check_key(key)?;
+            bytes += key.len() + rest.len();
+        }
+        for expectation in &self.expectations {
+            check_key(&expectation.key)?;
+            bytes += expectation.key.len();
+        }
+        if bytes > BATCH_BYTES_MAX { Err(Error::TooLarge("bytes of a batch")) } else { Ok(()) }
+    }
+}
+
+fn check_key(key: &[u8]) -> Result<(), Error> {
+    if key.len() > KEY_BYTES_MAX { Err(Error::TooLarge("bytes of a key")) } else { Ok(()) }
 }

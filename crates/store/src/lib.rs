@@ -8,34 +8,35 @@
 //! Invariants:
 //! - A batch is applied whole or not at all; of two batches with the same precondition at most one
 //!   commits.
-//! - The fold sees every committed batch exactly once, in position order.
+//! - An attached fold sees the state once, when it is attached, and from then on every committed
+//!   batch exactly once, in position order.
 //! - When [`Store::commit`] has resolved, the fold of that batch has returned: a writer reads its
 //!   own write.
 #![forbid(unsafe_code)]
 
 mod batch;
+#[cfg_attr(not(test), expect(dead_code, reason = "the Raft store, the next step, decides late"))]
+mod commit;
+mod error;
 mod memory;
+mod stats;
 
-use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
-pub use batch::{BATCH_OPS_MAX, Batch, Expectation, KEY_BYTES_MAX, Op, Position, Record, Seqno};
+pub use batch::{
+    BATCH_BYTES_MAX, BATCH_OPS_MAX, Batch, Expectation, KEY_BYTES_MAX, NOTE_BYTES_MAX, Op,
+    Position, Record, Seqno, VALUE_BYTES_MAX,
+};
+pub use commit::Commit;
+pub use error::Error;
 pub use memory::MemoryStore;
+pub use stats::{EngineStats, RaftStats, Stats};
 
-/// Why a store refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Error {
-    /// A precondition did not hold: someone else wrote first. Read again and decide again.
-    Conflict,
-    /// The batch breaks a named limit; retrying cannot help.
-    TooLarge(&'static str),
-    /// The store can not take writes or answer reads; a person is needed.
-    Unavailable(String),
-}
+/// The bytes of a record's value, shared and immutable.
+pub type Value = Bytes;
 
 /// Read access to committed records.
 pub trait Records {
@@ -54,6 +55,10 @@ pub trait Records {
         prefix: &[u8],
         visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
     ) -> Result<(), Error>;
+
+    /// About how many records there are, for showing progress. Cheap, and wrong by what was
+    /// overwritten or removed lately.
+    fn approximate_len(&self) -> u64;
 }
 
 /// Whether a scan goes on.
@@ -67,8 +72,36 @@ pub enum Visit {
 
 /// What a store calls with every committed batch, in order.
 pub trait Fold: Send + Sync {
+    /// Builds the view from nothing: `records` holds what was committed up to `position`. Called
+    /// once, by [`Store::attach`], before any batch is folded; nothing commits meanwhile.
+    ///
+    /// # Errors
+    /// Whatever makes the view unusable; [`Store::attach`] returns it and nothing is attached.
+    fn load(&self, position: Position, records: &dyn Records) -> Result<(), Error>;
+
     /// Updates the view. `records` shows the state with this batch applied.
     fn fold(&self, position: Position, batch: &Batch, records: &dyn Records);
+}
+
+/// When a commit is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Once it is on the disk (on a majority's, when clustered): a power cut takes nothing that
+    /// was acknowledged.
+    Strict,
+    /// Once it is with the operating system: the death of the process takes nothing that was
+    /// acknowledged, a power cut at most what these bounds say.
+    Batch {
+        /// Fewer commits than this are acknowledged and not yet on the disk.
+        ops: u64,
+        /// A commit waits at most this long, and the time of one sync, for the disk.
+        interval: Duration,
+    },
+}
+
+impl Durability {
+    /// Batch mode with its usual bounds: 10,000 commits or 100 ms.
+    pub const BATCH: Self = Self::Batch { ops: 10_000, interval: Duration::from_millis(100) };
 }
 
 /// A place that orders batches and keeps them.
@@ -76,44 +109,41 @@ pub trait Store: Records + Send + Sync {
     /// Commits `batch`; resolves when it is as durable as this store promises and folded.
     fn commit(&self, batch: Batch) -> Commit;
 
-    /// The position of the last committed batch.
+    /// The position up to which everything committed has been applied and folded.
     fn position(&self) -> Position;
+
+    /// Makes `fold` the one that is fed: loads it with the state as it is, then hands it every
+    /// batch committed after that; none is missed and none comes twice. Commits wait until it has
+    /// loaded. A fold attached before is replaced. Returns the position it was loaded at.
+    ///
+    /// Blocks for as long as the load takes: call it where that is no harm.
+    ///
+    /// # Errors
+    /// What [`Fold::load`] said; the store then has no fold.
+    fn attach(&self, fold: Arc<dyn Fold>) -> Result<Position, Error>;
+
+    /// Stops feeding the attached fold, if there is one. When it returns, the fold is not running
+    /// and never will be again.
+    fn detach(&self);
+
+    /// When commits are acknowledged now.
+    fn durability(&self) -> Durability;
+
+    /// Changes when commits are acknowledged. Resolves when it holds for every commit made from
+    /// then on; after a switch to [`Durability::Strict`], all that was committed before is on the
+    /// disk.
+    fn set_durability(&self, durability: Durability) -> Commit;
+
+    /// Resolves when everything committed before the call, acknowledged or still waiting, is on
+    /// the disk and folded.
+    fn save(&self) -> Commit;
+
+    /// Figures for operators.
+    fn stats(&self) -> Stats;
+
+    /// Finishes what was begun and refuses everything from then on. A second close does nothing.
+    ///
+    /// # Errors
+    /// What the last writes to the disk said; the store is closed either way.
+    fn close(&self) -> Result<(), Error>;
 }
-
-/// A commit under way; resolves to the batch's position.
-#[must_use = "a commit that is not awaited is not acknowledged"]
-#[derive(Debug)]
-pub struct Commit(Option<Result<Position, Error>>);
-
-impl Commit {
-    /// A commit that is already decided.
-    pub fn decided(outcome: Result<Position, Error>) -> Self {
-        Self(Some(outcome))
-    }
-}
-
-impl Future for Commit {
-    type Output = Result<Position, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.0.take() {
-            Some(outcome) => Poll::Ready(outcome),
-            None => Poll::Ready(Err(Error::Unavailable("commit polled after it resolved".into()))),
-        }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Conflict => f.write_str("a precondition did not hold"),
-            Self::TooLarge(what) => write!(f, "batch over its limit: {what}"),
-            Self::Unavailable(why) => write!(f, "store unavailable: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
-
-/// The bytes of a record's value, shared and immutable.
-pub type Value = Bytes;

@@ -6,32 +6,38 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::batch::{BATCH_OPS_MAX, Batch, KEY_BYTES_MAX, Op, Position, Record, Seqno};
-use crate::{Commit, Error, Fold, Records, Store, Visit};
+use crate::batch::{Batch, Op, Position, Record, Seqno};
+use crate::{Commit, Durability, Error, Fold, Records, Stats, Store, Visit};
 
 /// An ordered map behind a lock, feeding a fold.
 pub struct MemoryStore {
     state: RwLock<State>,
-    fold: Arc<dyn Fold>,
+    /// Asked for and remembered; nothing here outlives the process whatever it says.
+    durability: Mutex<Durability>,
 }
 
 #[derive(Default)]
 struct State {
     records: BTreeMap<Vec<u8>, Record>,
     position: Position,
+    fold: Option<Arc<dyn Fold>>,
+    closed: bool,
 }
 
 impl MemoryStore {
-    /// An empty store that hands its committed batches to `fold`.
-    pub fn new(fold: Arc<dyn Fold>) -> Self {
-        Self { state: RwLock::default(), fold }
+    /// An empty store without a fold.
+    pub fn new() -> Self {
+        Self { state: RwLock::default(), durability: Mutex::new(Durability::Strict) }
     }
 
     fn commit_now(&self, batch: &Batch) -> Result<Position, Error> {
-        check_limits(batch)?;
-        let mut state = self.state.write().map_err(poisoned)?;
+        batch.check_limits()?;
+        let mut state = self.write()?;
+        if state.closed {
+            return Err(closed());
+        }
         for expectation in batch.expectations() {
             let record = state.records.get(&expectation.key);
             if record.map_or(Seqno::ABSENT, |record| record.seqno) != expectation.seqno {
@@ -39,12 +45,29 @@ impl MemoryStore {
             }
         }
         state.apply(batch);
-        self.fold.fold(state.position, batch, &*state);
+        if let Some(fold) = &state.fold {
+            fold.fold(state.position, batch, &*state);
+        }
         Ok(state.position)
     }
 
     fn read(&self) -> Result<RwLockReadGuard<'_, State>, Error> {
         self.state.read().map_err(poisoned)
+    }
+
+    fn write(&self) -> Result<RwLockWriteGuard<'_, State>, Error> {
+        self.state.write().map_err(poisoned)
+    }
+
+    /// Nothing waits here, so whatever was committed is as safe as it ever will be.
+    fn settled(&self) -> Commit {
+        Commit::decided(self.read().map(|state| state.position))
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -52,17 +75,8 @@ fn poisoned<T>(_: PoisonError<T>) -> Error {
     Error::Unavailable("a writer panicked".into())
 }
 
-fn check_limits(batch: &Batch) -> Result<(), Error> {
-    if batch.ops().len() > BATCH_OPS_MAX {
-        return Err(Error::TooLarge("operations in a batch"));
-    }
-    let long = |op: &Op| match op {
-        Op::Put { key, .. } | Op::Delete { key } => key.len() > KEY_BYTES_MAX,
-    };
-    if batch.ops().iter().any(long) {
-        return Err(Error::TooLarge("bytes of a key"));
-    }
-    Ok(())
+fn closed() -> Error {
+    Error::Unavailable("the store is closed".into())
 }
 
 impl State {
@@ -75,7 +89,7 @@ impl State {
                     let record = Record { value: value.clone(), seqno };
                     self.records.insert(key.clone(), record);
                 }
-                Op::Delete { key } => {
+                Op::Delete { key, .. } => {
                     self.records.remove(key);
                 }
             }
@@ -101,6 +115,10 @@ impl Records for State {
         }
         Ok(())
     }
+
+    fn approximate_len(&self) -> u64 {
+        self.records.len() as u64
+    }
 }
 
 impl Records for MemoryStore {
@@ -115,6 +133,10 @@ impl Records for MemoryStore {
     ) -> Result<(), Error> {
         self.read()?.scan(prefix, visit)
     }
+
+    fn approximate_len(&self) -> u64 {
+        self.read().map_or(0, |state| state.approximate_len())
+    }
 }
 
 impl Store for MemoryStore {
@@ -125,20 +147,65 @@ impl Store for MemoryStore {
     fn position(&self) -> Position {
         self.read().map(|state| state.position).unwrap_or_default()
     }
+
+    fn attach(&self, fold: Arc<dyn Fold>) -> Result<Position, Error> {
+        let mut state = self.write()?;
+        state.fold = None;
+        fold.load(state.position, &*state)?;
+        state.fold = Some(fold);
+        Ok(state.position)
+    }
+
+    fn detach(&self) {
+        if let Ok(mut state) = self.write() {
+            state.fold = None;
+        }
+    }
+
+    fn durability(&self) -> Durability {
+        *self.durability.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_durability(&self, durability: Durability) -> Commit {
+        *self.durability.lock().unwrap_or_else(PoisonError::into_inner) = durability;
+        self.settled()
+    }
+
+    fn save(&self) -> Commit {
+        self.settled()
+    }
+
+    fn stats(&self) -> Stats {
+        Stats {
+            position: self.position(),
+            durability: self.durability(),
+            records: self.approximate_len(),
+            raft: None,
+        }
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        self.write()?.closed = true;
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
-    use std::sync::Mutex;
-    use std::task::{Context, Poll, Waker};
-
     use super::*;
+    use crate::KEY_BYTES_MAX;
 
+    /// Remembers what it was told.
     #[derive(Default)]
     struct Journal(Mutex<Vec<(Position, usize)>>);
 
     impl Fold for Journal {
+        fn load(&self, position: Position, records: &dyn Records) -> Result<(), Error> {
+            let records = usize::try_from(records.approximate_len()).unwrap();
+            self.0.lock().unwrap().push((position, records));
+            Ok(())
+        }
+
         fn fold(&self, position: Position, batch: &Batch, records: &dyn Records) {
             for op in batch.ops() {
                 if let Op::Put { key, value } = op {
@@ -149,10 +216,15 @@ mod tests {
         }
     }
 
-    fn now<T>(future: impl Future<Output = T>) -> T {
-        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(value) => value,
-            Poll::Pending => panic!("the memory store never waits"),
+    struct Unwilling;
+
+    impl Fold for Unwilling {
+        fn load(&self, _: Position, _: &dyn Records) -> Result<(), Error> {
+            Err(Error::Damaged("a record".into()))
+        }
+
+        fn fold(&self, _: Position, _: &Batch, _: &dyn Records) {
+            panic!("a fold that did not load is not fed");
         }
     }
 
@@ -165,10 +237,12 @@ mod tests {
     #[test]
     fn a_commit_is_folded_in_order_and_read_back() {
         let journal = Arc::new(Journal::default());
-        let store = MemoryStore::new(journal.clone());
-        assert_eq!(now(store.commit(put("a", "1"))), Ok(Position(1)));
-        assert_eq!(now(store.commit(put("b", "2"))), Ok(Position(2)));
-        assert_eq!(*journal.0.lock().unwrap(), [(Position(1), 1), (Position(2), 1)]);
+        let store = MemoryStore::new();
+        assert_eq!(store.attach(journal.clone()), Ok(Position(0)));
+        assert_eq!(store.commit(put("a", "1")).wait(), Ok(Position(1)));
+        assert_eq!(store.commit(put("b", "2")).wait(), Ok(Position(2)));
+        let told = [(Position(0), 0), (Position(1), 1), (Position(2), 1)];
+        assert_eq!(*journal.0.lock().unwrap(), told);
         let record = store.get(b"b").unwrap().unwrap();
         assert_eq!((&record.value[..], record.seqno), (&b"2"[..], Seqno(2)));
         let mut seen = Vec::new();
@@ -182,22 +256,46 @@ mod tests {
     }
 
     #[test]
+    fn a_fold_is_loaded_once_and_left_alone_after_it_is_detached() {
+        let (first, second) = (Arc::new(Journal::default()), Arc::new(Journal::default()));
+        let store = MemoryStore::new();
+        store.commit(put("a", "1")).wait().unwrap();
+        store.attach(first.clone()).unwrap();
+        store.commit(put("b", "2")).wait().unwrap();
+        store.attach(second.clone()).unwrap();
+        store.commit(put("c", "3")).wait().unwrap();
+        store.detach();
+        store.commit(put("d", "4")).wait().unwrap();
+        assert_eq!(*first.0.lock().unwrap(), [(Position(1), 1), (Position(2), 1)]);
+        assert_eq!(*second.0.lock().unwrap(), [(Position(2), 2), (Position(3), 1)]);
+    }
+
+    #[test]
+    fn a_fold_that_cannot_load_is_not_attached() {
+        let store = MemoryStore::new();
+        assert_eq!(store.attach(Arc::new(Unwilling)), Err(Error::Damaged("a record".into())));
+        assert_eq!(store.commit(put("a", "1")).wait(), Ok(Position(1)));
+    }
+
+    #[test]
     fn of_two_writers_with_one_expectation_one_wins() {
-        let store = MemoryStore::new(Arc::new(Journal::default()));
+        let store = MemoryStore::new();
         let mut first = put("a", "1");
         first.expect(b"a".to_vec(), Seqno::ABSENT);
         let second = first.clone();
-        assert_eq!(now(store.commit(first)), Ok(Position(1)));
-        assert_eq!(now(store.commit(second)), Err(Error::Conflict));
+        assert_eq!(store.commit(first).wait(), Ok(Position(1)));
+        assert_eq!(store.commit(second).wait(), Err(Error::Conflict));
         assert_eq!(store.position(), Position(1));
     }
 
     #[test]
     fn a_refused_batch_changes_nothing() {
-        let store = MemoryStore::new(Arc::new(Journal::default()));
+        let store = MemoryStore::new();
         let mut batch = put("a", "1");
         batch.put(vec![0; KEY_BYTES_MAX + 1], Vec::new());
-        assert_eq!(now(store.commit(batch)), Err(Error::TooLarge("bytes of a key")));
+        assert_eq!(store.commit(batch).wait(), Err(Error::TooLarge("bytes of a key")));
         assert_eq!(store.get(b"a"), Ok(None));
+        store.close().unwrap();
+        assert!(matches!(store.commit(put("a", "1")).wait(), Err(Error::Unavailable(_))));
     }
 }

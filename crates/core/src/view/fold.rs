@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use kallisto_store::{Batch, Fold, Op, Position, Records, Value};
+use kallisto_store::{Batch, Error as StoreError, Fold, Op, Position, Records, Value, Visit};
 
 use super::{HotHeader, View, hot_key};
 use crate::cluster::Cluster;
@@ -20,11 +20,29 @@ use crate::token;
 struct Damaged(&'static str);
 
 impl Fold for View {
+    fn load(&self, _position: Position, records: &dyn Records) -> Result<(), StoreError> {
+        let empty = Batch::new();
+        let mut damaged = None;
+        records.scan(&[], &mut |key, record| match self.fold_put(
+            key,
+            &record.value,
+            &empty,
+            records,
+        ) {
+            Ok(()) => Visit::Continue,
+            Err(Damaged(what)) => {
+                damaged = Some(what);
+                Visit::Stop
+            }
+        })?;
+        damaged.map_or(Ok(()), |what| Err(StoreError::Damaged(what.to_owned())))
+    }
+
     fn fold(&self, position: Position, batch: &Batch, records: &dyn Records) {
         for op in batch.ops() {
             let (key, outcome) = match op {
                 Op::Put { key, value } => (key, self.fold_put(key, value, batch, records)),
-                Op::Delete { key } => {
+                Op::Delete { key, .. } => {
                     self.fold_delete(keys::parse(key));
                     (key, Ok(()))
                 }

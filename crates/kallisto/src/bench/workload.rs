@@ -9,7 +9,7 @@ use kallisto_core::{
     BodyKind, Core, DevRoot, Error, Operation, Path, Request, Response, ServerInfo, TokenText, View,
 };
 use kallisto_listener::{Clock, SystemClock};
-use kallisto_store::{Fold, MemoryStore};
+use kallisto_store::{Fold, MemoryStore, Store};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::wait::ready;
@@ -82,7 +82,8 @@ pub(super) fn run(plan: Plan, watched: bool) -> Result<Figures, Error> {
 
 fn open() -> Result<(Core, SecretString), Error> {
     let view = Arc::new(View::new()?);
-    let store = MemoryStore::new(Arc::clone(&view) as Arc<dyn Fold>);
+    let store = MemoryStore::new();
+    store.attach(Arc::clone(&view) as Arc<dyn Fold>)?;
     let info = ServerInfo {
         version: crate::VAULT_API_VERSION.to_owned(),
         build_date: String::new(),

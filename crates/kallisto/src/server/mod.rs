@@ -13,7 +13,7 @@ use std::sync::Arc;
 use kallisto_core::{Core, DevRoot, ServerInfo, View};
 use kallisto_listener::http::Service;
 use kallisto_listener::{Clock, Server, ServerConfig, SystemClock};
-use kallisto_store::MemoryStore;
+use kallisto_store::{MemoryStore, Store};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::VAULT_API_VERSION;
@@ -50,7 +50,8 @@ impl ServerArgs {
 /// A core over memory, initialised and unsealed, and its root token.
 fn open_dev(settings: &Settings) -> Result<(Arc<Core>, SecretString), kallisto_core::Error> {
     let view = Arc::new(View::new()?);
-    let store = MemoryStore::new(Arc::clone(&view) as Arc<dyn kallisto_store::Fold>);
+    let store = MemoryStore::new();
+    store.attach(Arc::clone(&view) as Arc<dyn kallisto_store::Fold>)?;
     let info = ServerInfo {
         version: VAULT_API_VERSION.to_owned(),
         build_date: build_date(),

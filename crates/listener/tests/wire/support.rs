@@ -16,7 +16,7 @@ use kallisto_core::json::{self, Json};
 use kallisto_core::{Core, DevRoot, ServerInfo, View};
 use kallisto_listener::http::Service;
 use kallisto_listener::{Clock, Server, ServerConfig, Timeouts};
-use kallisto_store::{Fold, MemoryStore};
+use kallisto_store::{Fold, MemoryStore, Store};
 
 /// The root token of every server here.
 pub(crate) const TOKEN: &str = "the-root-token-of-these-tests";
@@ -73,7 +73,8 @@ impl Running {
 
     fn launch(timeouts: Timeouts, prepare: impl FnOnce(&Core, Timestamp)) -> Self {
         let view = Arc::new(View::new().unwrap());
-        let store = MemoryStore::new(Arc::clone(&view) as Arc<dyn Fold>);
+        let store = MemoryStore::new();
+        store.attach(Arc::clone(&view) as Arc<dyn Fold>).unwrap();
         let info = ServerInfo {
             version: "1.18.0".to_owned(),
             build_date: "2026-11-01T00:00:00Z".to_owned(),

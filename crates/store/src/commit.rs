@@ -1,0 +1,190 @@
+//! A commit under way, and the promise behind it.
+//!
+//! [`Commit`] is the caller's half: a future that needs no particular runtime, or a blocking wait.
+//! [`Promise`] is the store's half. Invariants:
+//! - a promise is kept once; dropping it unkept resolves the commit to [`Error::Unknown`], so that
+//!   nobody waits for ever;
+//! - the waker runs outside the lock.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use crate::{Error, Position};
+
+/// How a commit ended.
+pub(crate) type Outcome = Result<Position, Error>;
+
+/// A commit under way; resolves to the batch's position.
+#[must_use = "a commit that is not awaited is not acknowledged"]
+pub struct Commit(State);
+
+enum State {
+    Decided(Option<Outcome>),
+    Waiting(Arc<Shared>),
+}
+
+#[derive(Default)]
+struct Shared {
+    slot: Mutex<Slot>,
+}
+
+#[derive(Default)]
+struct Slot {
+    outcome: Option<Outcome>,
+    waker: Option<Waker>,
+}
+
+/// The duty to say how a commit ended.
+pub(crate) struct Promise(Option<Arc<Shared>>);
+
+impl Commit {
+    /// A commit that is already decided.
+    pub fn decided(outcome: Result<Position, Error>) -> Self {
+        Self(State::Decided(Some(outcome)))
+    }
+
+    /// A commit and the promise that decides it.
+    pub(crate) fn promised() -> (Promise, Self) {
+        let shared = Arc::<Shared>::default();
+        (Promise(Some(Arc::clone(&shared))), Self(State::Waiting(shared)))
+    }
+
+    /// Blocks this thread until the commit is decided. Not for the threads of an async runtime.
+    ///
+    /// # Errors
+    /// What the commit resolves to.
+    pub fn wait(self) -> Result<Position, Error> {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        let mut commit = pin!(self);
+        loop {
+            match commit.as_mut().poll(&mut context) {
+                Poll::Ready(outcome) => return outcome,
+                Poll::Pending => std::thread::park(),
+            }
+        }
+    }
+}
+
+impl Future for Commit {
+    type Output = Result<Position, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let outcome = match &mut self.0 {
+            State::Decided(outcome) => outcome.take(),
+            State::Waiting(shared) => {
+                let mut slot = shared.lock();
+                if slot.outcome.is_none() {
+                    let waker = context.waker();
+                    if !slot.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+                        slot.waker = Some(waker.clone());
+                    }
+                    return Poll::Pending;
+                }
+                slot.outcome.take()
+            }
+        };
+        self.0 = State::Decided(None);
+        let polled_again = || Err(Error::Unavailable("commit polled after it resolved".into()));
+        Poll::Ready(outcome.unwrap_or_else(polled_again))
+    }
+}
+
+impl fmt::Debug for Commit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Commit")
+    }
+}
+
+impl Promise {
+    /// Resolves the commit.
+    pub(crate) fn keep(mut self, outcome: Outcome) {
+        self.resolve(outcome);
+    }
+
+    fn resolve(&mut self, outcome: Outcome) {
+        let Some(shared) = self.0.take() else { return };
+        let waker = {
+            let mut slot = shared.lock();
+            slot.outcome = Some(outcome);
+            slot.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.resolve(Err(Error::Unknown("the store stopped before it was decided".into())));
+    }
+}
+
+impl fmt::Debug for Promise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Promise")
+    }
+}
+
+impl Shared {
+    /// A panic under this lock cannot leave the slot half-written, so its poison says nothing.
+    fn lock(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Wakes a blocked thread.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_promise_resolves_from_another_thread() {
+        let (promise, commit) = Commit::promised();
+        let keeper = std::thread::spawn(move || promise.keep(Ok(Position(7))));
+        assert_eq!(commit.wait(), Ok(Position(7)));
+        keeper.join().unwrap();
+    }
+
+    #[test]
+    fn a_dropped_promise_leaves_nobody_waiting() {
+        let (promise, commit) = Commit::promised();
+        drop(promise);
+        assert!(matches!(commit.wait(), Err(Error::Unknown(_))));
+    }
+
+    #[test]
+    fn the_last_waker_is_the_one_that_is_woken() {
+        struct Count(std::sync::atomic::AtomicUsize);
+        impl Wake for Count {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        let counts = [0, 1].map(|_| Arc::new(Count(0.into())));
+        let (promise, commit) = Commit::promised();
+        let mut commit = pin!(commit);
+        for count in &counts {
+            let waker = Waker::from(Arc::clone(count));
+            assert!(commit.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        promise.keep(Err(Error::Conflict));
+        let woken = counts.map(|count| count.0.load(std::sync::atomic::Ordering::Relaxed));
+        assert_eq!(woken, [0, 1]);
+        let mut context = Context::from_waker(Waker::noop());
+        assert_eq!(commit.as_mut().poll(&mut context), Poll::Ready(Err(Error::Conflict)));
+    }
+}
