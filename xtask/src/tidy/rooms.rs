@@ -18,7 +18,7 @@ pub(super) struct Room {
 }
 
 /// Every crate of the workspace, bottom up.
-pub(super) const ROOMS: [Room; 11] = [
+pub(super) const ROOMS: [Room; 12] = [
     Room {
         folder: "crates/cuckoo",
         package: "kallisto-cuckoo",
@@ -39,6 +39,13 @@ pub(super) const ROOMS: [Room; 11] = [
         below: &[],
         external: &["arc-swap", "crc32c", "quick_cache"],
         for_tests: &["fastrand", "loom"],
+    },
+    Room {
+        folder: "crates/barrier",
+        package: "kallisto-barrier",
+        below: &[],
+        external: &["arc-swap", "aws-lc-rs", "getrandom", "memmap2", "subtle", "zeroize"],
+        for_tests: &[],
     },
     Room {
         folder: "crates/store",

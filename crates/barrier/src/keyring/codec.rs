@@ -1,0 +1,148 @@
+//! The bytes of a keyring, before they are sealed.
+//!
+//! ```text
+//! keyring  := cluster id 16 | base key 32 | its commitment 32 | count u32 | data key * count
+//! data key := key_version u32 | installed i64 (seconds since 1970) | seals u64 | key 32 | its commitment 32
+//! ```
+//!
+//! Integers are little-endian; versions rise by one. These bytes were authenticated before they come here, so what does not
+//! fit is a mistake of the writer: it is refused all the same, without a panic and before anything is allocated for it.
+
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+use super::{Base, DataKey, Keyring, data_key_commitment};
+use crate::derive::{COMMITMENT_BYTES, commitment};
+use crate::error::{Error, Result};
+use crate::limits::{CLUSTER_ID_BYTES, DATA_KEYS_MAX, KEY_BYTES};
+use crate::secret::SecretKey;
+
+const BASE_KEY_LABEL: &[u8] = b"base-key/v1";
+const HEAD_BYTES: usize = CLUSTER_ID_BYTES + KEY_BYTES + COMMITMENT_BYTES + 4;
+const DATA_KEY_BYTES: usize = 4 + 8 + 8 + KEY_BYTES + COMMITMENT_BYTES;
+
+/// The bytes of a keyring, in one allocation that is wiped.
+pub(super) fn encode(keyring: &Keyring) -> Zeroizing<Vec<u8>> {
+    let length = HEAD_BYTES + keyring.data_keys.len() * DATA_KEY_BYTES;
+    let mut out = Zeroizing::new(Vec::with_capacity(length));
+    let count = u32::try_from(keyring.data_keys.len()).expect("a keyring has 8,760 keys at most");
+    out.extend_from_slice(&keyring.base.cluster_id);
+    out.extend_from_slice(keyring.base.key.expose());
+    out.extend_from_slice(&commitment(&keyring.base.key, BASE_KEY_LABEL));
+    out.extend_from_slice(&count.to_le_bytes());
+    for key in &keyring.data_keys {
+        out.extend_from_slice(&key.version().to_le_bytes());
+        out.extend_from_slice(&key.installed_at_unix().to_le_bytes());
+        out.extend_from_slice(&key.describe().seals.to_le_bytes());
+        out.extend_from_slice(key.key().expose());
+        out.extend_from_slice(&key.commitment());
+    }
+    assert_eq!(out.len(), length, "a buffer that grew would have left a copy behind");
+    out
+}
+
+/// The keyring in `bytes`.
+pub(super) fn decode(bytes: &[u8]) -> Result<Keyring> {
+    let mut reader = Reader(bytes);
+    let cluster_id = *reader.take()?;
+    let base_key = reader.key()?;
+    reader.committed(&commitment(&base_key, BASE_KEY_LABEL))?;
+    let count = u32::from_le_bytes(*reader.take()?) as usize;
+    if count == 0 || count > DATA_KEYS_MAX || reader.0.len() != count * DATA_KEY_BYTES {
+        return Err(Error::Damaged("a keyring has another number of keys than it says"));
+    }
+    let mut data_keys = Vec::with_capacity(count);
+    let mut next = None;
+    for _ in 0..count {
+        let key = data_key(&mut reader)?;
+        if next.is_some_and(|next| next != key.version()) || key.version() == 0 {
+            return Err(Error::Damaged("the versions of a keyring do not rise by one"));
+        }
+        next = key.version().checked_add(1);
+        data_keys.push(std::sync::Arc::new(key));
+    }
+    Ok(Keyring { base: Base::new(cluster_id, base_key)?, data_keys })
+}
+
+fn data_key(reader: &mut Reader<'_>) -> Result<DataKey> {
+    let version = u32::from_le_bytes(*reader.take()?);
+    let installed_at_unix = i64::from_le_bytes(*reader.take()?);
+    let seals = u64::from_le_bytes(*reader.take()?);
+    let key = reader.key()?;
+    reader.committed(&data_key_commitment(&key, version))?;
+    DataKey::new(version, installed_at_unix, seals, key)
+}
+
+/// What is left to read.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take<const N: usize>(&mut self) -> Result<&'a [u8; N]> {
+        let (taken, rest) =
+            self.0.split_first_chunk().ok_or(Error::Damaged("a keyring is cut off"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn key(&mut self) -> Result<SecretKey> {
+        let bytes = self.take::<KEY_BYTES>()?;
+        SecretKey::from_bytes(bytes).map_err(|error| match error {
+            Error::Invalid(_) => Error::Damaged("a key of a keyring is blank"),
+            other => other,
+        })
+    }
+
+    fn committed(&mut self, expected: &[u8; COMMITMENT_BYTES]) -> Result<()> {
+        let found = self.take::<COMMITMENT_BYTES>()?;
+        if bool::from(found.ct_eq(expected)) {
+            Ok(())
+        } else {
+            Err(Error::Damaged("a key of a keyring does not fit its commitment"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keyring() -> Keyring {
+        Keyring::generate([7; 16], 1_000).unwrap().rotated(2_000).unwrap().rotated(3_000).unwrap()
+    }
+
+    #[test]
+    fn what_was_encoded_is_decoded() {
+        let keyring = keyring();
+        let decoded = decode(&encode(&keyring)).unwrap();
+        assert_eq!(decoded.cluster_id(), keyring.cluster_id());
+        assert_eq!(decoded.versions(), keyring.versions());
+        assert_eq!(*encode(&decoded), *encode(&keyring));
+    }
+
+    #[test]
+    fn every_cut_and_every_flip_in_a_key_or_commitment_is_refused() {
+        let bytes = encode(&keyring());
+        for length in 0..bytes.len() {
+            assert!(decode(&bytes[..length]).is_err(), "cut at {length}");
+        }
+        let free = |at: usize| {
+            let in_key = at.checked_sub(HEAD_BYTES).map(|at| at % DATA_KEY_BYTES);
+            at < CLUSTER_ID_BYTES || in_key.is_some_and(|at| (4..20).contains(&at))
+        };
+        for at in (0..bytes.len()).filter(|&at| !free(at)) {
+            let mut flipped = bytes.to_vec();
+            flipped[at] ^= 0x10;
+            assert!(decode(&flipped).is_err(), "flipped at {at}");
+        }
+    }
+
+    #[test]
+    fn versions_that_do_not_rise_by_one_are_refused() {
+        let bytes = encode(&keyring());
+        let mut doubled = bytes.to_vec();
+        let (first, second) = (HEAD_BYTES, HEAD_BYTES + DATA_KEY_BYTES);
+        doubled.copy_within(first..second, second);
+        let refused = decode(&doubled).err();
+        assert_eq!(refused, Some(Error::Damaged("the versions of a keyring do not rise by one")));
+    }
+}

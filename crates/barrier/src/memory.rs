@@ -1,0 +1,125 @@
+//! The cipher of what stays in memory: the hot table's records.
+//!
+//! A key drawn when the barrier is unsealed, never stored, gone with the cipher. ChaCha20-Poly1305 under a counter: the key
+//! is used in one process and one unseal, so no prefix is needed.
+//!
+//! ```text
+//! sealed := counter u64, little-endian | ciphertext | tag 16
+//! ```
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{Error, Result};
+use crate::secret::SecretKey;
+use crate::xchacha::{COUNTER_BYTES, Cipher, TAG_BYTES};
+
+/// By how much sealing makes bytes longer.
+pub const MEMORY_OVERHEAD: usize = COUNTER_BYTES + TAG_BYTES;
+
+/// Encrypts for this process and this unseal. Any number of threads use it; none waits for another.
+pub struct MemoryCipher {
+    cipher: Cipher,
+    sealed: AtomicU64,
+}
+
+impl MemoryCipher {
+    /// One under a fresh key.
+    ///
+    /// # Errors
+    /// [`Error::Machine`] if there is no memory or no randomness.
+    pub fn generate() -> Result<Self> {
+        let key = SecretKey::generate()?;
+        Ok(Self { cipher: Cipher::with_subkey(key.expose()), sealed: AtomicU64::new(0) })
+    }
+
+    /// Appends `plain`, sealed and bound to `aad`, to `out`.
+    pub fn seal(&self, aad: &[u8], plain: &[u8], out: &mut Vec<u8>) {
+        // Relaxed: that each value is given out once is all that counts. 2^64 of them outlast the machine.
+        let counter = self.sealed.fetch_add(1, Ordering::Relaxed).to_le_bytes();
+        out.reserve(MEMORY_OVERHEAD + plain.len());
+        out.extend_from_slice(&counter);
+        self.cipher.seal(counter, aad, plain, out);
+    }
+
+    /// Appends the plaintext of `sealed` to `out`; on failure `out` is as before and nothing of it stays.
+    ///
+    /// `out` should have room: a buffer that grows leaves a copy of what was in it behind.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if these are not bytes that this cipher sealed for `aad`.
+    pub fn open(&self, aad: &[u8], sealed: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        if sealed.len() < MEMORY_OVERHEAD {
+            return Err(Error::Damaged("a record in memory is cut off"));
+        }
+        let (counter, rest) = sealed.split_first_chunk().expect("the length was checked");
+        let (ciphertext, tag) = rest.split_at(rest.len() - TAG_BYTES);
+        self.cipher.open(*counter, aad, ciphertext, tag, out)
+    }
+}
+
+impl fmt::Debug for MemoryCipher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MemoryCipher")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sealed_opens_under_its_name_and_in_its_process_only() {
+        let cipher = MemoryCipher::generate().unwrap();
+        let mut sealed = Vec::new();
+        cipher.seal(b"name", b"value", &mut sealed);
+        assert_eq!(sealed.len(), MEMORY_OVERHEAD + 5);
+        let mut out = b"before".to_vec();
+        cipher.open(b"name", &sealed, &mut out).unwrap();
+        assert_eq!(out, b"beforevalue");
+        assert!(cipher.open(b"other", &sealed, &mut out).is_err());
+        let other = MemoryCipher::generate().unwrap();
+        assert!(other.open(b"name", &sealed, &mut out).is_err());
+        assert_eq!(out, b"beforevalue");
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_refused() {
+        let cipher = MemoryCipher::generate().unwrap();
+        let mut sealed = Vec::new();
+        cipher.seal(b"", b"value", &mut sealed);
+        let mut out = Vec::new();
+        for bit in 0..sealed.len() * 8 {
+            let mut flipped = sealed.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(cipher.open(b"", &flipped, &mut out).is_err(), "bit {bit}");
+        }
+        for length in 0..sealed.len() {
+            assert!(cipher.open(b"", &sealed[..length], &mut out).is_err());
+        }
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn threads_never_share_a_counter() {
+        const THREADS: usize = 4;
+        const EACH: usize = 1_000;
+        let cipher = MemoryCipher::generate().unwrap();
+        let mut counters: Vec<Vec<u8>> = std::thread::scope(|scope| {
+            let seal = || {
+                (0..EACH)
+                    .map(|_| {
+                        let mut sealed = Vec::new();
+                        cipher.seal(b"", b"", &mut sealed);
+                        sealed[..COUNTER_BYTES].to_vec()
+                    })
+                    .collect::<Vec<_>>()
+            };
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(seal)).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        counters.sort_unstable();
+        counters.dedup();
+        assert_eq!(counters.len(), THREADS * EACH);
+    }
+}
