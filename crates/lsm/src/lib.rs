@@ -33,9 +33,11 @@ mod sync;
 mod value;
 mod wal;
 
+pub use wal::outer as log;
+
 pub use batch::Batch;
 pub use commit::Sync;
 pub use engine::{CheckReport, Engine, LevelStats, ReadPoint, Scan, Stats};
 pub use error::{Error, Result};
-pub use options::{Background, Durability, Options, SyncMode};
+pub use options::{Background, Durability, Options, OuterLog, SyncMode};
 pub use value::Value;

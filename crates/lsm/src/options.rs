@@ -1,5 +1,6 @@
 //! What an engine is opened with.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +34,16 @@ pub enum Durability {
     External,
 }
 
+/// What the engine asks of the outer log of [`Durability::External`].
+pub trait OuterLog: Debug + Send + Sync {
+    /// Makes the log durable at least up to `position`. Called before a flush makes files live that hold what was
+    /// written up to there: an engine that is ahead of its log after a power cut would have no past.
+    ///
+    /// # Errors
+    /// What the log's sync said; the flush does not happen and the engine is poisoned.
+    fn sync_to(&self, position: u64) -> Result<()>;
+}
+
 /// Who does flushes and compactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Background {
@@ -47,6 +58,8 @@ pub enum Background {
 pub struct Options {
     /// Who keeps unflushed commits.
     pub durability: Durability,
+    /// The outer log, for [`Durability::External`]; `None` if whatever was written to the engine is durable there.
+    pub outer_log: Option<Arc<dyn OuterLog>>,
     /// Who does background work.
     pub background: Background,
     /// A memtable freezes at about this size, in bytes.
@@ -74,6 +87,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             durability: Durability::Wal(SyncMode::EveryCommit),
+            outer_log: None,
             background: Background::Threads(2),
             memtable_bytes: 64 << 20,
             frozen_max: 3,

@@ -230,6 +230,9 @@ impl Inner {
         let mut cursor = MemtableCursor::new(frozen.table.clone());
         let descs = self.output().for_flush().write(&mut cursor, filter, |_| false)?;
         let bytes: u64 = descs.iter().map(|desc| desc.bytes).sum();
+        if let Some(log) = &self.options.outer_log {
+            log.sync_to(frozen.position)?;
+        }
         let edit = Edit {
             wal_floor: Some(frozen.floor_after),
             seqno_flushed: Some(frozen.seqno_last),

@@ -2,7 +2,8 @@
 //!
 //! The commit leader appends one frame per group to the current segment and syncs as its mode asks. When a segment has
 //! no room the next one is taken from the pool. Flushes tell the pool which segments are no longer needed. Layout:
-//! `frame.rs`; what a crash may leave and how it is read: `recovery.rs`.
+//! `frame.rs`; what a crash may leave and how it is read: `recovery.rs`. The same segments serve other logs through
+//! `outer.rs`, which is [`crate::log`] outside.
 //!
 //! Invariants:
 //! - a segment is synced before the first frame of the next one is written;
@@ -10,6 +11,7 @@
 //!   would lie.
 
 pub(crate) mod frame;
+pub mod outer;
 mod pool;
 pub(crate) mod recovery;
 
@@ -69,15 +71,29 @@ impl WalWriter {
 
     /// Completes the frame in `buffer` and writes it. Room was made.
     pub(crate) fn append(&mut self, buffer: &mut Vec<u8>, seqno: u64, ops: u32) -> Result<()> {
+        self.append_at(buffer, seqno, ops).map(|_| ())
+    }
+
+    /// As `append`; returns the offset and the segment it was written to.
+    pub(crate) fn append_at(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        seqno: u64,
+        ops: u32,
+    ) -> Result<(u64, u64)> {
         let open = self.segment.as_mut().expect("room was made");
         let segment = open.ready.number;
         let header = FrameHeader { segment, seqno_first: seqno, ops, durable: open.durable };
         frame::finish(buffer, header);
         assert!(open.end + buffer.len() as u64 <= open.ready.bytes, "room was made");
-        let written = write_all_at(&*open.ready.file, buffer, open.end);
+        let at = open.end;
+        let written = write_all_at(&*open.ready.file, buffer, at);
         open.end += buffer.len() as u64;
         let path = names::wal(&self.dir, segment);
-        written.map_err(|e| Error::poison("write", &path, &e)).inspect_err(|error| self.note(error))
+        written
+            .map_err(|e| Error::poison("write", &path, &e))
+            .inspect_err(|error| self.note(error))?;
+        Ok((at, segment))
     }
 
     /// Makes everything written durable.

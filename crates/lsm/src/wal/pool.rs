@@ -67,6 +67,11 @@ impl SegmentPool {
         Self { disk, dir, segment_bytes, numbers, state: Mutex::default() }
     }
 
+    /// Where the segments are.
+    pub(crate) fn disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.disk)
+    }
+
     /// A segment with room for `bytes` bytes, numbered above every earlier one.
     pub(crate) fn take(&self, bytes: u64) -> Result<ReadySegment> {
         let ready = lock(&self.state).ready.take();

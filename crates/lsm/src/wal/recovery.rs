@@ -9,6 +9,8 @@
 //! - otherwise it is the torn or unwritten tail: the log ends here.
 //!
 //! Damage is an error that names file and offset; nothing is skipped silently.
+//!
+//! [`read`] knows frames only and asks a [`Visitor`] what they mean; [`recover`] is the engine's own reading.
 
 use std::path::Path;
 
@@ -32,15 +34,31 @@ pub(crate) struct Recovered {
     pub(crate) end: u64,
 }
 
-/// Reads `segments` (sorted by number) and hands each operation with its sequence number and segment to `apply`.
-/// `seqno_needed` is the first sequence number that is not in an SST: the log must not start later. Older ones may come
-/// and are handed on.
-pub(crate) fn recover(
+/// What makes sense of the frames that [`read`] finds.
+pub(crate) trait Visitor {
+    /// Takes the frame at `at` of segment `number`.
+    fn frame(&mut self, path: &Path, number: u64, at: u64, frame: &Frame<'_>) -> Result<()>;
+
+    /// Judges a segment that does not continue the one before it, or that comes first; `starts` is its first sequence
+    /// number. What was read so far is not part of the log if the answer is [`Start::Afresh`].
+    fn start(&mut self, path: &Path, before: Option<&Tail>, starts: u64) -> Result<Start>;
+}
+
+/// What a segment is that does not continue the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Part of the log.
+    Continues,
+    /// Where the log starts: what was read before is left over from a purge.
+    Afresh,
+}
+
+/// Reads `segments`, sorted by number.
+pub(crate) fn read(
     disk: &dyn Disk,
     dir: &Path,
     segments: &[u64],
-    seqno_needed: u64,
-    mut apply: impl FnMut(u64, u64, Operation<'_>) -> Result<()>,
+    visitor: &mut dyn Visitor,
 ) -> Result<Recovered> {
     let mut recovered = Recovered::default();
     let mut tail: Option<Tail> = None;
@@ -54,16 +72,13 @@ pub(crate) fn recover(
             recovered.unused.push(number);
             continue;
         };
-        let what = "frames are missing here";
         let starts = first.header.seqno_first;
-        match &tail {
-            Some(tail) if !tail.leads_to(starts, seqno_needed) => {
-                return Err(Error::corrupt(&names::wal(dir, tail.number), tail.end, what));
-            }
-            None if starts > seqno_needed => return Err(Error::corrupt(&path, 0, what)),
-            _ => {}
+        if tail.as_ref().is_none_or(|tail| tail.seqno_next != starts)
+            && visitor.start(&path, tail.as_ref(), starts)? == Start::Afresh
+        {
+            recovered.unused.append(&mut recovered.used);
         }
-        let ended = segment.replay(&mut recovered.frames, &mut apply)?;
+        let ended = segment.replay(&mut recovered.frames, visitor)?;
         recovered.used.push(number);
         recovered.end = ended.end;
         tail = Some(ended);
@@ -71,19 +86,57 @@ pub(crate) fn recover(
     Ok(recovered)
 }
 
-/// Where a segment's sound frames end.
-struct Tail {
-    number: u64,
-    seqno_next: u64,
-    end: u64,
+/// Reads `segments` (sorted by number) and hands each operation with its sequence number and segment to `apply`.
+/// `seqno_needed` is the first sequence number that is not in an SST: the log must not start later. Older ones may come
+/// and are handed on.
+pub(crate) fn recover(
+    disk: &dyn Disk,
+    dir: &Path,
+    segments: &[u64],
+    seqno_needed: u64,
+    apply: impl FnMut(u64, u64, Operation<'_>) -> Result<()>,
+) -> Result<Recovered> {
+    read(disk, dir, segments, &mut Replay { dir, seqno_needed, apply })
 }
 
-impl Tail {
-    /// Whether a segment that starts at `seqno` may come next. Frames may be missing if a flush made them unnecessary
-    /// before they were synced.
-    fn leads_to(&self, seqno: u64, seqno_needed: u64) -> bool {
-        seqno == self.seqno_next || (seqno > self.seqno_next && seqno <= seqno_needed)
+/// The engine's reading: a frame holds operations, and each has a sequence number.
+struct Replay<'a, A> {
+    dir: &'a Path,
+    seqno_needed: u64,
+    apply: A,
+}
+
+impl<A: FnMut(u64, u64, Operation<'_>) -> Result<()>> Visitor for Replay<'_, A> {
+    fn frame(&mut self, path: &Path, number: u64, at: u64, frame: &Frame<'_>) -> Result<()> {
+        let damaged = || Error::corrupt(path, at, "operations of a frame");
+        let mut left = frame.header.ops;
+        for (seqno, operation) in (frame.header.seqno_first..).zip(Operations::new(frame.payload)) {
+            left = left.checked_sub(1).ok_or_else(damaged)?;
+            (self.apply)(number, seqno, operation.ok_or_else(damaged)?)?;
+        }
+        if left == 0 { Ok(()) } else { Err(damaged()) }
     }
+
+    /// Frames may be missing if a flush made them unnecessary before they were synced.
+    fn start(&mut self, path: &Path, before: Option<&Tail>, starts: u64) -> Result<Start> {
+        let what = "frames are missing here";
+        let forward = before.is_none_or(|tail| starts > tail.seqno_next);
+        match before {
+            _ if forward && starts <= self.seqno_needed => Ok(Start::Continues),
+            Some(tail) => Err(Error::corrupt(&names::wal(self.dir, tail.number), tail.end, what)),
+            None => Err(Error::corrupt(path, 0, what)),
+        }
+    }
+}
+
+/// Where a segment's sound frames end.
+pub(crate) struct Tail {
+    /// The segment.
+    pub(crate) number: u64,
+    /// The sequence number that comes next.
+    pub(crate) seqno_next: u64,
+    /// The length of its sound frames, in bytes.
+    pub(crate) end: u64,
 }
 
 struct Segment<'a> {
@@ -93,11 +146,7 @@ struct Segment<'a> {
 }
 
 impl Segment<'_> {
-    fn replay(
-        &self,
-        frames: &mut u64,
-        apply: &mut impl FnMut(u64, u64, Operation<'_>) -> Result<()>,
-    ) -> Result<Tail> {
+    fn replay(&self, frames: &mut u64, visitor: &mut dyn Visitor) -> Result<Tail> {
         let mut at = 0;
         let mut seqno_next = None;
         while let Some(frame) = frame::decode(&self.bytes[at..], self.number) {
@@ -105,7 +154,7 @@ impl Segment<'_> {
             if seqno_next.is_some_and(|next| next != first) {
                 return Err(Error::corrupt(self.path, at as u64, "sequence numbers do not follow"));
             }
-            self.apply(at, &frame, apply)?;
+            visitor.frame(self.path, self.number, at as u64, &frame)?;
             seqno_next = Some(first + u64::from(frame.header.ops));
             at = (at + frame.bytes).min(self.bytes.len());
             *frames += 1;
@@ -113,21 +162,6 @@ impl Segment<'_> {
         self.refuse_if_frames_follow(at)?;
         let seqno_next = seqno_next.expect("the first frame was sound");
         Ok(Tail { number: self.number, seqno_next, end: at as u64 })
-    }
-
-    fn apply(
-        &self,
-        at: usize,
-        frame: &Frame<'_>,
-        apply: &mut impl FnMut(u64, u64, Operation<'_>) -> Result<()>,
-    ) -> Result<()> {
-        let damaged = || Error::corrupt(self.path, at as u64, "operations of a frame");
-        let mut left = frame.header.ops;
-        for (seqno, operation) in (frame.header.seqno_first..).zip(Operations::new(frame.payload)) {
-            left = left.checked_sub(1).ok_or_else(damaged)?;
-            apply(self.number, seqno, operation.ok_or_else(damaged)?)?;
-        }
-        if left == 0 { Ok(()) } else { Err(damaged()) }
     }
 
     /// Looks behind a bad place for a frame that was written after the place was synced.

@@ -1,0 +1,315 @@
+//! A log of opaque payloads in the engine's WAL segments, for a log that lies above an engine (Raft's, say).
+//!
+//! [`Log`] appends payloads, one frame each, one write and, when asked, one sync; [`Log::open`] reads them back after a
+//! crash with the engine's rules for torn tails and damage; [`Keeper`] prepares segments ahead and takes back those that
+//! were purged, on whatever thread has time for a sync.
+//!
+//! Invariants:
+//! - a segment is synced before the first frame of the next one is written;
+//! - what [`Log::open`] handed to its reader is durable when it returns;
+//! - after a failed write or sync the log refuses everything;
+//! - which old segments are needed is known by the reader alone: a purge leaves no mark. So after a crash segments may be
+//!   back that were purged, with gaps between them ([`Reader::restart`]), and the reader judges whether what it has been
+//!   given is enough.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::frame::{self, Frame};
+use super::recovery::{self, Start, Tail, Visitor};
+use super::{SegmentPool, WalWriter};
+use crate::disk::{Access, Disk, read_full_at};
+use crate::error::{Error, Result};
+use crate::limits::FRAME_BYTES_MAX;
+use crate::names::{self, FileName};
+use crate::numbers::Numbers;
+
+/// The largest payload, in bytes.
+pub const PAYLOAD_BYTES_MAX: usize = FRAME_BYTES_MAX;
+
+/// Where bytes of a payload are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The number of the segment; later ones have higher numbers.
+    pub segment: u64,
+    /// Where in it, in bytes.
+    pub offset: u64,
+}
+
+/// What makes sense of the payloads that are read back.
+pub trait Reader {
+    /// Takes the next payload.
+    ///
+    /// # Errors
+    /// Whatever makes it impossible; [`Log::open`] returns it.
+    fn payload(&mut self, place: Place, payload: &[u8]) -> Result<()>;
+
+    /// Forgets what was read so far: it does not lead to what comes next, so it is left over from a purge, or what
+    /// follows it is lost. Also called before the first payload.
+    fn restart(&mut self);
+}
+
+/// The writing end.
+#[derive(Debug)]
+pub struct Log {
+    dir: PathBuf,
+    writer: WalWriter,
+    pool: Arc<SegmentPool>,
+    buffer: Vec<u8>,
+    frame_next: u64,
+}
+
+/// The segments of a [`Log`], for a thread that keeps them in order.
+#[derive(Clone, Debug)]
+pub struct Keeper {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    pool: Arc<SegmentPool>,
+}
+
+impl Log {
+    /// Opens the log in `dir`, which must exist and belong to it alone, and hands what it holds to `reader`, oldest
+    /// first. The caller keeps others out.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] for damage before the torn tail; what the reader said; [`Error::Io`].
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        segment_bytes: u64,
+        reader: &mut dyn Reader,
+    ) -> Result<Self> {
+        let names = disk.list(dir).map_err(|e| Error::io("list", dir, &e))?;
+        let mut segments: Vec<u64> = names
+            .iter()
+            .filter_map(|name| match FileName::parse(name) {
+                FileName::Wal(number) => Some(number),
+                _ => None,
+            })
+            .collect();
+        segments.sort_unstable();
+        let mut visitor = Payloads { reader, frame_next: 1 };
+        let recovered = recovery::read(&*disk, dir, &segments, &mut visitor)?;
+        let frame_next = visitor.frame_next;
+        for &number in &recovered.used {
+            // A process that died (and not the machine) leaves frames that are readable and not durable.
+            let path = names::wal(dir, number);
+            let file =
+                disk.open(&path, Access::ReadWrite).map_err(|e| Error::io("open", &path, &e))?;
+            file.sync_data().map_err(|e| Error::poison("sync", &path, &e))?;
+        }
+        let numbers = Arc::new(Numbers::new(segments.last().map_or(1, |last| last + 1)));
+        let pool = Arc::new(SegmentPool::new(disk, dir.to_owned(), segment_bytes, numbers));
+        pool.adopt(&recovered.used);
+        recovered.unused.iter().try_for_each(|&number| pool.release(number))?;
+        let writer = WalWriter::new(Arc::clone(&pool), dir.to_owned());
+        Ok(Self { dir: dir.to_owned(), writer, pool, buffer: Vec::new(), frame_next })
+    }
+
+    /// Makes sure that a payload of at most `bytes` bytes has room, and returns the segment it will be in. A number that
+    /// differs from the last one says that a segment starts with this payload.
+    ///
+    /// # Errors
+    /// [`Error::Full`] leaves everything as it was; [`Error::Poisoned`].
+    pub fn make_room(&mut self, bytes: usize) -> Result<u64> {
+        if bytes > PAYLOAD_BYTES_MAX {
+            return Err(Error::Invalid("a payload over its limit"));
+        }
+        self.writer.make_room(frame::padded(frame::HEADER_BYTES + bytes))
+    }
+
+    /// Appends the payload that `fill` writes behind what is in the buffer it is given. Room was made for it. Returns the
+    /// place of its first byte.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if the write fails.
+    pub fn append(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Result<Place> {
+        frame::start(&mut self.buffer);
+        fill(&mut self.buffer);
+        let (at, segment) = self.writer.append_at(&mut self.buffer, self.frame_next, 1)?;
+        self.frame_next += 1;
+        if self.buffer.capacity() > crate::limits::POOLED_BUFFER_BYTES_MAX {
+            self.buffer = Vec::new();
+        }
+        Ok(Place { segment, offset: at + frame::HEADER_BYTES as u64 })
+    }
+
+    /// Makes everything appended durable.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if the disk refuses.
+    pub fn sync(&mut self) -> Result<()> {
+        self.writer.sync()
+    }
+
+    /// A handle on the segments.
+    #[must_use]
+    pub fn keeper(&self) -> Keeper {
+        Keeper { disk: self.pool.disk(), dir: self.dir.clone(), pool: Arc::clone(&self.pool) }
+    }
+}
+
+impl Keeper {
+    /// Makes sure that a segment is ready to be written, so that [`Log::make_room`] need not make one.
+    ///
+    /// # Errors
+    /// [`Error::Full`], which may be tried again; [`Error::Poisoned`].
+    pub fn prepare(&self) -> Result<()> {
+        self.pool.prepare()
+    }
+
+    /// Takes back the segments below `segment` for other use.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a file cannot be removed; it is tried again at the next open.
+    pub fn release_below(&self, segment: u64) -> Result<()> {
+        self.pool.release_below(segment)
+    }
+
+    /// Bytes of the segments in use.
+    #[must_use]
+    pub fn in_use_bytes(&self) -> u64 {
+        self.pool.in_use_bytes()
+    }
+
+    /// Reads back bytes of a payload; `buf` says how many. Nothing is checked: the caller keeps a checksum.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when they cannot be read; [`Error::Corrupt`] when they are not there.
+    pub fn read(&self, place: Place, buf: &mut [u8]) -> Result<()> {
+        let path = names::wal(&self.dir, place.segment);
+        let file = self.disk.open(&path, Access::Read).map_err(|e| Error::io("open", &path, &e))?;
+        let read = read_full_at(&*file, buf, place.offset);
+        if read.map_err(|e| Error::io("read", &path, &e))? < buf.len() {
+            return Err(Error::corrupt(&path, place.offset, "a payload is cut"));
+        }
+        Ok(())
+    }
+}
+
+/// Each frame is one payload.
+struct Payloads<'a> {
+    reader: &'a mut dyn Reader,
+    frame_next: u64,
+}
+
+impl Visitor for Payloads<'_> {
+    fn frame(&mut self, path: &Path, number: u64, at: u64, frame: &Frame<'_>) -> Result<()> {
+        if frame.header.ops != 1 {
+            return Err(Error::corrupt(path, at, "a frame that is not one payload"));
+        }
+        self.frame_next = frame.header.seqno_first + 1;
+        let place = Place { segment: number, offset: at + frame::HEADER_BYTES as u64 };
+        self.reader.payload(place, frame.payload)
+    }
+
+    fn start(&mut self, path: &Path, before: Option<&Tail>, starts: u64) -> Result<Start> {
+        if before.is_some_and(|tail| starts < tail.seqno_next) {
+            return Err(Error::corrupt(path, 0, "frames that were there before"));
+        }
+        self.reader.restart();
+        Ok(Start::Afresh)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::MemDisk;
+
+    const SEGMENT: u64 = 1 << 10;
+
+    #[derive(Default)]
+    struct Found {
+        payloads: Vec<(Place, Vec<u8>)>,
+        restarts: u32,
+    }
+
+    impl Reader for Found {
+        fn payload(&mut self, place: Place, payload: &[u8]) -> Result<()> {
+            self.payloads.push((place, payload.to_vec()));
+            Ok(())
+        }
+
+        fn restart(&mut self) {
+            self.payloads.clear();
+            self.restarts += 1;
+        }
+    }
+
+    fn open(disk: &Arc<MemDisk>) -> Result<(Log, Found)> {
+        let mut found = Found::default();
+        let log = Log::open(disk.clone(), Path::new("d"), SEGMENT, &mut found)?;
+        Ok((log, found))
+    }
+
+    fn append(log: &mut Log, n: u64) -> Place {
+        let payload = vec![n as u8; 100];
+        log.make_room(payload.len()).unwrap();
+        log.append(|buffer| buffer.extend_from_slice(&payload)).unwrap()
+    }
+
+    #[test]
+    fn payloads_come_back_over_segments_and_reopenings() {
+        let disk = MemDisk::shared();
+        let mut places = Vec::new();
+        for round in 0..4 {
+            let (mut log, found) = open(&disk).unwrap();
+            let expected: Vec<_> =
+                places.iter().zip(0u64..).map(|(&at, n)| (at, vec![n as u8; 100])).collect();
+            assert_eq!(found.payloads, expected);
+            for n in 0..10 {
+                places.push(append(&mut log, round * 10 + n));
+            }
+            let mut bytes = [0; 100];
+            log.keeper().read(places[3], &mut bytes).unwrap();
+            assert_eq!(bytes, [3; 100]);
+        }
+        assert!(places[39].segment > places[0].segment + 3);
+    }
+
+    #[test]
+    fn a_purged_log_starts_where_it_is_whole() {
+        let disk = MemDisk::shared();
+        let (mut log, _) = open(&disk).unwrap();
+        let places: Vec<_> = (0..40).map(|n| append(&mut log, n)).collect();
+        let copy = disk.files();
+        let third = places[0].segment + 2;
+        log.keeper().release_below(third).unwrap();
+        drop(log);
+        disk.remove(&names::wal(Path::new("d"), places[0].segment)).unwrap();
+        disk.remove(&names::wal(Path::new("d"), places[0].segment + 1)).unwrap();
+        let (_, found) = open(&Arc::new(disk.fork())).unwrap();
+        assert_eq!((found.restarts, found.payloads[0].0.segment), (1, third));
+        // A purged segment is back, and the one behind it is not.
+        let first = names::wal(Path::new("d"), places[0].segment);
+        let file = disk.create(&first).unwrap();
+        file.write_at(&copy[&first], 0).unwrap();
+        let (_, found) = open(&disk).unwrap();
+        assert_eq!((found.restarts, found.payloads[0].0.segment), (2, third));
+        assert_eq!(found.payloads.last().map(|(place, _)| *place), places.last().copied());
+    }
+
+    #[test]
+    fn what_was_lost_is_told_from_a_torn_tail() {
+        let disk = MemDisk::shared();
+        let (mut log, _) = open(&disk).unwrap();
+        let places: Vec<_> = (0..4)
+            .map(|n| {
+                let place = append(&mut log, n);
+                log.sync().unwrap();
+                place
+            })
+            .collect();
+        let flip = |disk: &MemDisk, place: Place| {
+            let path = names::wal(Path::new("d"), place.segment);
+            let file = disk.open(&path, Access::ReadWrite).unwrap();
+            file.write_at(&[99], place.offset).unwrap();
+        };
+        let torn = Arc::new(disk.fork());
+        flip(&torn, places[3]);
+        assert_eq!(open(&torn).unwrap().1.payloads.len(), 3);
+        flip(&disk, places[1]);
+        assert!(matches!(open(&disk), Err(Error::Corrupt { .. })));
+    }
+}
