@@ -1,15 +1,26 @@
 //! The storage keys of records: one table of kinds, mirrored in `docs/format.md`.
 //!
-//! A key is one byte of kind, then what that kind is addressed by. Mount ids and versions are
-//! big-endian so that byte order is number order. A path holds no NUL (see `auth::Path`), so a NUL
-//! ends it before a version.
+//! A *logical* key is one byte of kind, then what that kind is addressed by. Mount ids and versions
+//! are big-endian so that byte order is number order. A path holds no NUL (see `auth::Path`), so a
+//! NUL ends it before a version. Logical keys are what the core speaks in.
+//!
+//! A *storage* key is what the store sees: the same, with every name replaced by its keyed hash
+//! ([`storage`]). A secret's metadata and versions share a prefix there, so that one streaming scan
+//! meets a secret's records together, metadata first.
+
+use kallisto_barrier::Keyring;
 
 /// Identifies a mount in keys; given once, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MountId(pub u32);
 
+/// Bytes of a hidden name and a version.
+const HIDDEN_BYTES: usize = 24;
+
 /// Kinds of records: the first byte of a key. Never reuse a number.
 pub(crate) mod kind {
+    /// What the barrier keeps for itself; never seen above it.
+    pub(crate) const BARRIER: u8 = 0x00;
     /// The cluster's identity.
     pub(crate) const CLUSTER: u8 = 0x01;
     /// A mount, by id.
@@ -45,6 +56,48 @@ pub(crate) enum Parsed<'a> {
     KvOne(MountId, &'a str),
     /// A kind the view does not follow.
     Other,
+}
+
+/// The storage key of the seal's configuration.
+pub(crate) fn seal_config() -> Vec<u8> {
+    vec![kind::BARRIER, 1]
+}
+
+/// The storage key of the keyring.
+pub(crate) fn keyring() -> Vec<u8> {
+    vec![kind::BARRIER, 2]
+}
+
+/// The storage key of a logical key: names are hidden under `keyring`'s name key.
+pub(crate) fn storage(logical: &[u8], keyring: &Keyring) -> Vec<u8> {
+    match parse(logical) {
+        Parsed::KvMeta(mount, path) => hidden(kind::KV_META, mount, path, Some(0), keyring),
+        Parsed::KvVersion(mount, path, version) => {
+            hidden(kind::KV_META, mount, path, Some(version), keyring)
+        }
+        Parsed::KvOne(mount, path) => hidden(kind::KV_ONE, mount, path, None, keyring),
+        // Ids, and hashes under a key already.
+        Parsed::Mount(_) | Parsed::Token(_) | Parsed::KvConfig(_) | Parsed::Other => {
+            logical.to_vec()
+        }
+    }
+}
+
+/// Kind, mount, 16 bytes of the name's keyed hash, and the version if the kind has one.
+fn hidden(
+    kind: u8,
+    mount: MountId,
+    name: &str,
+    version: Option<u64>,
+    keyring: &Keyring,
+) -> Vec<u8> {
+    let mut key = with_mount(kind, mount, HIDDEN_BYTES);
+    let hash = keyring.name_hash(&key, name.as_bytes());
+    key.extend_from_slice(&hash);
+    if let Some(version) = version {
+        key.extend_from_slice(&version.to_be_bytes());
+    }
+    key
 }
 
 /// The key of the cluster record.
@@ -93,10 +146,9 @@ pub(crate) fn kv_one(id: MountId, path: &str) -> Vec<u8> {
     with_path(kind::KV_ONE, id, path, 0)
 }
 
-/// The prefixes under which everything of a mount's engine lives.
-pub(crate) fn engine_prefixes(id: MountId) -> [Vec<u8>; 4] {
-    [kind::KV_CONFIG, kind::KV_META, kind::KV_VERSION, kind::KV_ONE]
-        .map(|kind| with_mount(kind, id, 0))
+/// The storage prefixes under which everything of a mount's engine lives.
+pub(crate) fn engine_prefixes(id: MountId) -> [Vec<u8>; 3] {
+    [kind::KV_CONFIG, kind::KV_META, kind::KV_ONE].map(|kind| with_mount(kind, id, 0))
 }
 
 /// Takes a key apart; bytes that are no key of ours are [`Parsed::Other`].

@@ -10,10 +10,12 @@
 //! - Handlers decide in pure functions of (record, settings, request, now) and act by one batch
 //!   with preconditions; a lost race decides again.
 //! - Time is an argument: nothing here reads a clock.
+//! - Nothing reaches the store but through the `clear` side of the barrier, and no handler runs
+//!   while the server is sealed.
 #![forbid(unsafe_code)]
 
+mod clear;
 mod cluster;
-mod dev;
 mod door;
 mod duration;
 mod error;
@@ -27,6 +29,7 @@ mod mount;
 mod random;
 mod request;
 mod response;
+mod seal;
 mod state;
 mod sys;
 mod token;
@@ -34,7 +37,6 @@ mod token_routes;
 mod view;
 
 pub use cluster::Cluster;
-pub use dev::DevRoot;
 pub use duration::Span;
 pub use error::{Denial, Error};
 pub use json::{Json, Map};
@@ -43,7 +45,8 @@ pub use mount::{EngineKind, MountConfig, MountEntry};
 pub use random::request_id;
 pub use request::{BodyKind, QUERY_PAIRS_MAX, Request, TokenText, parse_query};
 pub use response::{Logical, Response};
-pub use state::{Core, ServerInfo};
+pub use seal::{AutoSeal, InitSpec, Initialized};
+pub use state::{Access, Core, ServerInfo};
 pub use token::TOKEN_BYTES_MAX;
 pub use view::{Mount, Mounts, View};
 

@@ -44,6 +44,12 @@ pub(crate) fn make_uuid() -> Result<String, Error> {
     Ok(uuid_text(u128::from_be_bytes(bytes)))
 }
 
+/// The bytes of a UUID's text; zeros for text that is none.
+pub(crate) fn uuid_bytes(text: &str) -> [u8; 16] {
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    u128::from_str_radix(&digits, 16).unwrap_or_default().to_be_bytes()
+}
+
 /// The id of a request: a version 4 UUID from a per-thread generator.
 pub fn request_id() -> String {
     thread_local! {

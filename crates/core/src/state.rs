@@ -1,17 +1,24 @@
-//! What a server holds: the view it reads, the store it writes, and what it says of itself.
+//! What a server holds, sealed and unsealed, and what it says of itself.
 //!
-//! Handlers take a [`Core`] and a [`Call`]; how a request becomes a call is the `door`'s matter.
+//! A [`Core`] always has its store of ciphertext and its seal; while it is unsealed it has an
+//! [`Unsealed`] besides: keys, view and the clear side of the store. Handlers take an [`Unsealed`]
+//! and a [`Call`], so that none can run against a sealed server; how a request becomes a call is
+//! the `door`'s matter.
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use kallisto_auth::Authorized;
+use kallisto_barrier::RootKey;
 use kallisto_store::Store;
 
+use crate::clear::ClearStore;
 use crate::latches::Latches;
 use crate::request::Request;
+use crate::seal::{AutoSeal, Reencryption, Seal};
 use crate::view::View;
 
-/// What this server says of itself.
+/// What this server says of itself, and what it was told at start.
 #[derive(Clone, Debug)]
 pub struct ServerInfo {
     /// The Vault-like version that clients gate their features on.
@@ -20,27 +27,71 @@ pub struct ServerInfo {
     pub build_date: String,
     /// The name of the storage type, such as `inmem`.
     pub storage_type: String,
+    /// The name of the cluster, when the configuration gives one; drawn otherwise.
+    pub cluster_name: Option<String>,
+    /// Whether rekey and generate-root answer without a token.
+    pub unauthenticated_rekey: Access,
+}
+
+/// Who may use a group of routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Those with a token that may.
+    Token,
+    /// Anyone.
+    Open,
 }
 
 /// A server's state and its one door.
 pub struct Core {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) info: Arc<ServerInfo>,
+    pub(crate) seal: Seal,
+    pub(crate) auto_seal: Option<Arc<dyn AutoSeal>>,
+    pub(crate) unsealed: Arc<ArcSwapOption<Unsealed>>,
+}
+
+/// What a server has while it is unsealed.
+pub(crate) struct Unsealed {
     pub(crate) view: Arc<View>,
-    pub(crate) store: Box<dyn Store>,
-    pub(crate) info: ServerInfo,
+    pub(crate) store: ClearStore,
     pub(crate) latches: Latches,
+    pub(crate) root: Arc<RootKey>,
+    pub(crate) reencryption: Reencryption,
 }
 
 /// A request that may run.
 pub(crate) type Call<'c, 'r> = Authorized<&'c Request<'r>>;
 
 impl Core {
-    /// A core over `store`, whose fold must feed `view`.
-    pub fn new(view: Arc<View>, store: Box<dyn Store>, info: ServerInfo) -> Self {
-        Self { view, store, info, latches: Latches::new() }
+    /// A sealed core over `store`.
+    pub fn new(store: Arc<dyn Store>, info: ServerInfo) -> Self {
+        Self {
+            store,
+            info: Arc::new(info),
+            seal: Seal::new(),
+            auto_seal: None,
+            unsealed: Arc::default(),
+        }
     }
 
-    /// The view, for measurements.
-    pub fn view(&self) -> &View {
-        &self.view
+    /// The same, with a seal that opens by itself.
+    pub fn with_auto_seal(self, auto: Arc<dyn AutoSeal>) -> Self {
+        Self { auto_seal: Some(auto), ..self }
+    }
+
+    /// The view while unsealed, for measurements.
+    pub fn view(&self) -> Option<Arc<View>> {
+        self.unsealed.load().as_ref().map(|unsealed| Arc::clone(&unsealed.view))
+    }
+
+    /// Whether the keys are not in memory.
+    pub fn is_sealed(&self) -> bool {
+        self.unsealed.load().is_none()
+    }
+
+    /// The store of ciphertext.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
     }
 }

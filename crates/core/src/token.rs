@@ -20,6 +20,8 @@ pub(crate) const PREFIX: &str = "hvs.";
 /// Longest token text taken, in bytes.
 pub const TOKEN_BYTES_MAX: usize = 512;
 const TOKEN_BODY_CHARS: usize = 24;
+/// Characters of a token's text.
+pub(crate) const TEXT_CHARS: usize = PREFIX.len() + TOKEN_BODY_CHARS;
 const ACCESSOR_CHARS: usize = 24;
 
 /// A new token text: `hvs.` and 24 characters of base 62.

@@ -7,18 +7,22 @@ use crate::error::{Denial, Error};
 use crate::fields::Fields;
 use crate::request::TokenText;
 use crate::response::Response;
-use crate::state::{Call, Core};
+use crate::state::{Call, Unsealed};
 use crate::token;
 
 /// Runs a token route; `path` is what follows `auth/token/`.
-pub(crate) fn handle(core: &Core, call: &Call<'_, '_>, path: &str) -> Result<Response, Error> {
+pub(crate) fn handle(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    path: &str,
+) -> Result<Response, Error> {
     match (path, call.operation) {
-        ("lookup-self", Operation::Read | Operation::Update) => look_up(core, call, None),
-        ("lookup", Operation::Read) => look_up(core, call, None),
+        ("lookup-self", Operation::Read | Operation::Update) => look_up(unsealed, call, None),
+        ("lookup", Operation::Read) => look_up(unsealed, call, None),
         ("lookup", Operation::Update) => {
             let body = call.object()?;
             let given = Fields::new(&body).string("token")?.filter(|text| !text.is_empty());
-            look_up(core, call, given.map(SecretString::from).as_ref())
+            look_up(unsealed, call, given.map(SecretString::from).as_ref())
         }
         ("lookup-self" | "lookup", _) => Err(Error::UnsupportedOperation),
         _ => Err(Error::UnsupportedPath),
@@ -26,15 +30,15 @@ pub(crate) fn handle(core: &Core, call: &Call<'_, '_>, path: &str) -> Result<Res
 }
 
 fn look_up(
-    core: &Core,
+    unsealed: &Unsealed,
     call: &Call<'_, '_>,
     given: Option<&SecretString>,
 ) -> Result<Response, Error> {
-    let guard = core.view.tokens.pin();
+    let guard = unsealed.view.tokens.pin();
     let given = given.map(|text| TokenText::new(text.expose_secret()));
     let asked = given.or(call.token);
-    let token =
-        token::find(&core.view, asked, &guard).map_err(|_| Error::Denied(Denial::UnknownToken))?;
+    let token = token::find(&unsealed.view, asked, &guard)
+        .map_err(|_| Error::Denied(Denial::UnknownToken))?;
     if token.is_expired(call.now) {
         return Err(Error::Denied(Denial::UnknownToken));
     }

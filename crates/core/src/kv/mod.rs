@@ -15,24 +15,24 @@ use crate::error::Error;
 use crate::limits::ENTRY_BYTES_MAX;
 use crate::mount::EngineKind;
 use crate::response::Response;
-use crate::state::{Call, Core};
+use crate::state::{Call, Unsealed};
 use crate::view::Mount;
 
 /// What a KV handler works with.
 pub(crate) struct Kv<'a, 'c, 'r> {
-    pub(crate) core: &'a Core,
+    pub(crate) unsealed: &'a Unsealed,
     pub(crate) call: &'a Call<'c, 'r>,
     pub(crate) mount: &'a Mount,
 }
 
 /// Answers a read, list or scan; `path` is inside the mount.
 pub(crate) fn read(
-    core: &Core,
+    unsealed: &Unsealed,
     call: &Call<'_, '_>,
     mount: &Mount,
     path: &str,
 ) -> Result<Response, Error> {
-    let kv = Kv { core, call, mount };
+    let kv = Kv { unsealed, call, mount };
     match mount.entry.kind {
         EngineKind::KvV1 => v1::read(&kv, path),
         EngineKind::KvV2 => v2::read(&kv, path),
@@ -42,12 +42,12 @@ pub(crate) fn read(
 
 /// Runs an operation that changes something; `path` is inside the mount.
 pub(crate) async fn write(
-    core: &Core,
+    unsealed: &Unsealed,
     call: &Call<'_, '_>,
     mount: &Mount,
     path: &str,
 ) -> Result<Response, Error> {
-    let kv = Kv { core, call, mount };
+    let kv = Kv { unsealed, call, mount };
     match mount.entry.kind {
         EngineKind::KvV1 => v1::write(&kv, path).await,
         EngineKind::KvV2 => v2::write(&kv, path).await,

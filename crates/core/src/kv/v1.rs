@@ -40,20 +40,22 @@ fn read_entry(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     if path.ends_with('/') || !kv.mount.index.may_contain(path) {
         return Err(Error::NotFound);
     }
-    let hot = &kv.core.view.hot;
+    let hot = &kv.unsealed.view.hot;
     let guard = hot.pin();
     let Some(entry) = hot.get(&hot_key(kv.mount.entry.id, path), &guard).map(Hot::from) else {
         return read_cold(kv, path);
     };
     let lease = entry.header.lease_secs;
     let own = (lease != HotHeader::NO_LEASE).then_some(lease);
-    Ok(reply(kv, own, entry.data.to_vec()))
+    let mut data = Vec::with_capacity(entry.sealed_bytes());
+    entry.open_into(&kv.unsealed.view.cipher, &mut data)?;
+    Ok(reply(kv, own, data))
 }
 
 /// The entry is not in memory: reads its record.
 fn read_cold(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     let key = keys::kv_one(kv.mount.entry.id, path);
-    let record = kv.core.store.get(&key)?.ok_or(Error::NotFound)?;
+    let record = kv.unsealed.store.get(&key)?.ok_or(Error::NotFound)?;
     let (own, data) = super::record::decode_one(&record.value).map_err(super::damaged)?;
     Ok(reply(kv, own, data.to_vec()))
 }
@@ -76,7 +78,7 @@ async fn put(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     check_entry_size(&text)?;
     let mut batch = Batch::new();
     batch.put(keys::kv_one(kv.mount.entry.id, path), encode_one(lease, &text));
-    kv.core.store.commit(batch).await?;
+    kv.unsealed.store.commit(batch).await?;
     Ok(Response::Empty)
 }
 
@@ -91,7 +93,7 @@ async fn delete(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     if kv.mount.index.may_contain(path) {
         let mut batch = Batch::new();
         batch.delete(keys::kv_one(kv.mount.entry.id, path));
-        kv.core.store.commit(batch).await?;
+        kv.unsealed.store.commit(batch).await?;
     }
     Ok(Response::Empty)
 }

@@ -9,35 +9,37 @@ use crate::state::Core;
 
 const ACTIVE: u16 = 200;
 const UNINITIALIZED: u16 = 501;
+const SEALED: u16 = 503;
 
 pub(super) fn read(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
     let query = request.query_fields();
-    let cluster = core.view.cluster();
-    let (parameter, default) = match cluster {
-        Some(_) => ("activecode", ACTIVE),
-        None => ("uninitcode", UNINITIALIZED),
+    let view = core.view();
+    let cluster = view.as_ref().and_then(|view| view.cluster());
+    let initialized = cluster.is_some() || core.seal_status()?.initialized;
+    let (parameter, default) = match (cluster, initialized) {
+        (Some(_), _) => ("activecode", ACTIVE),
+        (None, true) => ("sealedcode", SEALED),
+        (None, false) => ("uninitcode", UNINITIALIZED),
     };
     let code = asked_code(&query, parameter)?.unwrap_or(default);
     let modes = if cluster.is_some() { "disabled" } else { "unknown" };
-    let Json::Object(mut body) = Json::object([
-        ("initialized", cluster.is_some().into()),
-        ("sealed", cluster.is_none().into()),
-        ("standby", cluster.is_none().into()),
-        ("performance_standby", false.into()),
-        ("replication_performance_mode", modes.into()),
-        ("replication_dr_mode", modes.into()),
-        ("server_time_utc", request.now.as_second().into()),
-        ("version", core.info.version.as_str().into()),
-        ("enterprise", false.into()),
-        ("echo_duration_ms", 0_u64.into()),
-        ("clock_skew_ms", 0_u64.into()),
-        ("replication_primary_canary_age_ms", 0_u64.into()),
-    ]) else {
-        unreachable!("an object was made of pairs");
-    };
+    let mut body = Map::new();
+    let mut put = |name: &str, value: Json| body.insert(name.to_owned(), value);
+    put("initialized", initialized.into());
+    put("sealed", cluster.is_none().into());
+    put("standby", cluster.is_none().into());
+    put("performance_standby", false.into());
+    put("replication_performance_mode", modes.into());
+    put("replication_dr_mode", modes.into());
+    put("server_time_utc", request.now.as_second().into());
+    put("version", core.info.version.as_str().into());
+    put("enterprise", false.into());
+    put("echo_duration_ms", 0_u64.into());
+    put("clock_skew_ms", 0_u64.into());
+    put("replication_primary_canary_age_ms", 0_u64.into());
     if let Some(cluster) = cluster {
-        body.insert("cluster_name".into(), cluster.name.as_str().into());
-        body.insert("cluster_id".into(), cluster.id.as_str().into());
+        put("cluster_name", cluster.name.as_str().into());
+        put("cluster_id", cluster.id.as_str().into());
     }
     Ok(Response::Bare { code, body: body.into() })
 }

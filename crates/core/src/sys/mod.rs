@@ -1,72 +1,183 @@
 //! The system endpoints at `sys/`.
 //!
-//! [`unauthenticated`] is the short list of routes that answer without a token; everything else
-//! reaches [`handle`] only with an authorised request.
+//! [`open_route`] is the short list of routes that answer without a token; everything else reaches
+//! [`handle`] only with an authorised request.
 
 mod health;
+mod init;
 mod mounts;
+mod rekey;
+mod root;
+mod rotate;
 mod status;
 mod tune;
 mod ui;
+
+use std::sync::Arc;
 
 use kallisto_auth::Operation;
 
 use crate::error::Error;
 use crate::request::Request;
 use crate::response::Response;
-use crate::state::{Call, Core};
+use crate::state::{Access, Call, Core, Unsealed};
 
-/// Answers the routes that need no token; `None` for all others.
-pub(crate) fn unauthenticated(
+/// What the rekey of the unseal key is called where it asks for a token.
+const ROTATE_ROOT: &str = "rotate/root";
+
+/// A route that answers without a token.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OpenRoute<'p> {
+    Health,
+    SealStatus,
+    InitStatus,
+    Init,
+    Unseal,
+    Leader,
+    /// Sealing what is sealed: nothing to do, and nobody to ask who asks.
+    SealAgain,
+    PublicMounts,
+    /// What follows `rekey/`.
+    Rekey(&'p str),
+    /// What follows `rekey-recovery-key/`.
+    RekeyRecovery(&'p str),
+    /// What follows `generate-root/`.
+    GenerateRoot(&'p str),
+    /// An open route that does not take this operation.
+    Refused,
+}
+
+/// Finds the route that answers without a token; `None` for all others.
+pub(crate) fn open_route<'p>(
     core: &Core,
-    path: &str,
+    path: &'p str,
     request: &Request<'_>,
-) -> Option<Result<Response, Error>> {
+) -> Option<OpenRoute<'p>> {
     use Operation::{Read, Update};
     Some(match (path, request.operation) {
-        ("health", Read) => health::read(core, request),
-        ("seal-status", Read) => Ok(status::seal_status(core)),
-        ("init", Read) => Ok(status::init(core)),
-        ("init", Update) => status::refuse_init(core, request),
-        ("unseal", Update) => status::unseal(core, request),
-        ("leader", Read) => status::leader(core),
-        ("internal/ui/mounts", Read) if request.token.is_none() => Ok(ui::public_mounts(core)),
-        ("health" | "seal-status" | "init" | "unseal" | "leader", _) => {
-            Err(Error::UnsupportedOperation)
+        ("health", Read) => OpenRoute::Health,
+        ("seal-status", Read) => OpenRoute::SealStatus,
+        ("init", Read) => OpenRoute::InitStatus,
+        ("init", Update) => OpenRoute::Init,
+        ("unseal", Update) => OpenRoute::Unseal,
+        ("leader", Read) => OpenRoute::Leader,
+        ("seal", Update) if core.is_sealed() => OpenRoute::SealAgain,
+        ("internal/ui/mounts", Read) if request.token.is_none() => OpenRoute::PublicMounts,
+        ("health" | "seal-status" | "init" | "unseal" | "leader", _) => OpenRoute::Refused,
+        _ if core.info.unauthenticated_rekey == Access::Open && request.token.is_none() => {
+            let (family, rest) = path.split_once('/')?;
+            match family {
+                "rekey" => OpenRoute::Rekey(rest),
+                "rekey-recovery-key" => OpenRoute::RekeyRecovery(rest),
+                "generate-root" => OpenRoute::GenerateRoot(rest),
+                _ => return None,
+            }
         }
         _ => return None,
     })
 }
 
+impl OpenRoute<'_> {
+    /// Answers the request.
+    ///
+    /// # Errors
+    /// What the client may hear.
+    pub(crate) async fn answer(
+        self,
+        core: &Core,
+        request: &Request<'_>,
+    ) -> Result<Response, Error> {
+        use crate::seal::Target::{Recovery, Unseal};
+        match self {
+            Self::Health => health::read(core, request),
+            Self::SealStatus => status::seal_status(core),
+            Self::InitStatus => init::read(core),
+            Self::Init => init::write(core, request).await,
+            Self::Unseal => status::unseal(core, request).await,
+            Self::Leader => status::leader(core),
+            Self::SealAgain => Ok(Response::Empty),
+            Self::PublicMounts => {
+                let unsealed = core.unsealed.load();
+                Ok(ui::public_mounts(unsealed.as_ref().ok_or(Error::Sealed)?))
+            }
+            Self::Rekey(path) => rekey::handle(core, request, path, Unseal, Caller::Anyone).await,
+            Self::RekeyRecovery(path) => {
+                rekey::handle(core, request, path, Recovery, Caller::Anyone).await
+            }
+            Self::GenerateRoot(path) => root::handle(core, request, path, Caller::Anyone).await,
+            Self::Refused => Err(Error::UnsupportedOperation),
+        }
+    }
+}
+
+/// Who asks for an operation that exists with and without a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// Somebody with a token that may.
+    Known,
+    /// Anyone who reaches the listener.
+    Anyone,
+}
+
 /// Runs an authorised request; `path` is what follows `sys/`.
 pub(crate) async fn handle(
     core: &Core,
+    unsealed: Arc<Unsealed>,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Result<Response, Error> {
+    use crate::seal::Target;
     use Operation::{Delete, Read, Update};
     if let Some(target) = path.strip_prefix("mounts/") {
         let target = target.trim_end_matches('/');
         return match (target.strip_suffix("/tune"), call.operation) {
-            (Some(mount), Read) => tune::read(core, mount),
-            (Some(mount), Update) => tune::write(core, call, mount).await,
-            (None, Read) if target.is_empty() => Ok(mounts::read_all(core)),
-            (None, Read) => mounts::read(core, target),
-            (None, Update) => mounts::mount(core, call, target).await,
-            (None, Delete) => mounts::unmount(core, target).await,
+            (Some(mount), Read) => tune::read(&unsealed, mount),
+            (Some(mount), Update) => tune::write(&unsealed, call, mount).await,
+            (None, Read) if target.is_empty() => Ok(mounts::read_all(&unsealed)),
+            (None, Read) => mounts::read(&unsealed, target),
+            (None, Update) => mounts::mount(&unsealed, call, target).await,
+            (None, Delete) => mounts::unmount(&unsealed, target).await,
             _ => Err(Error::UnsupportedOperation),
         };
     }
     if let Some(target) = path.strip_prefix("internal/ui/mounts/") {
         return match call.operation {
-            Read => ui::preflight(core, target.trim_end_matches('/')),
+            Read => ui::preflight(&unsealed, target.trim_end_matches('/')),
             _ => Err(Error::UnsupportedOperation),
         };
     }
+    for (prefix, target) in [
+        ("rekey", Target::Unseal),
+        (ROTATE_ROOT, Target::Unseal),
+        ("rekey-recovery-key", Target::Recovery),
+        ("rotate/recovery", Target::Recovery),
+    ] {
+        if let Some(path) = path.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/')) {
+            return rekey::handle(core, call, path, target, Caller::Known).await;
+        }
+    }
+    if let Some(path) = path.strip_prefix("generate-root/") {
+        return root::handle(core, call, path, Caller::Known).await;
+    }
     match (path, call.operation) {
-        ("mounts", Read) => Ok(mounts::read_all(core)),
-        ("internal/ui/mounts", Read) => Ok(ui::all_mounts(core)),
-        ("mounts" | "internal/ui/mounts", _) => Err(Error::UnsupportedOperation),
+        ("mounts", Read) => Ok(mounts::read_all(&unsealed)),
+        ("internal/ui/mounts", Read) => Ok(ui::all_mounts(&unsealed)),
+        ("seal", Update) => {
+            // The request's own hold on the keys ends here.
+            drop(unsealed);
+            core.seal().await.map(|()| Response::Empty)
+        }
+        ("step-down", Update) => Ok(Response::Empty),
+        ("key-status", Read) => Ok(rotate::key_status(&unsealed)),
+        ("rotate" | "rotate/keyring", Update) => rotate::rotate(core, &unsealed, call).await,
+        ("rotate/progress", Read) => Ok(rotate::progress(&unsealed)),
+        ("decode-token", Update) => root::decode(call),
+        ("ha-status", Read) => Ok(status::ha_status(core)),
+        (
+            "mounts" | "internal/ui/mounts" | "seal" | "step-down" | "key-status" | "rotate"
+            | "rotate/keyring" | "rotate/progress" | "decode-token" | "ha-status",
+            _,
+        ) => Err(Error::UnsupportedOperation),
         _ => Err(Error::UnsupportedPath),
     }
 }

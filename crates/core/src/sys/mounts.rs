@@ -12,41 +12,45 @@ use crate::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX, SWEEP_RECORDS_M
 use crate::mount::{EngineKind, MountEntry};
 use crate::random;
 use crate::response::Response;
-use crate::state::{Call, Core};
+use crate::state::{Call, Unsealed};
 
 /// First segments that no engine may be mounted at: the server's own routes.
 const PROTECTED: [&str; 4] = ["auth", "cubbyhole", "identity", "sys"];
 
-pub(super) fn read_all(core: &Core) -> Response {
-    let all = core.view.mounts.all();
+pub(super) fn read_all(unsealed: &Unsealed) -> Response {
+    let all = unsealed.view.mounts.all();
     let data: Map =
         all.iter().map(|mount| (mount.entry.path.clone(), mount.entry.to_wire().into())).collect();
     Response::merged(&data.into())
 }
 
-pub(super) fn read(core: &Core, path: &str) -> Result<Response, Error> {
-    match core.view.mounts.at(&format!("{path}/")) {
+pub(super) fn read(unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
+    match unsealed.view.mounts.at(&format!("{path}/")) {
         Some(mount) => Ok(Response::merged(&mount.entry.to_wire().into())),
         None => Err(Error::invalid(format!("No secret engine mount at {path}/"))),
     }
 }
 
-pub(super) async fn mount(core: &Core, call: &Call<'_, '_>, path: &str) -> Result<Response, Error> {
+pub(super) async fn mount(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    path: &str,
+) -> Result<Response, Error> {
     check_path(path, "mount")?;
     let body = call.object()?;
     // One mount at a time: the counter and the nesting check belong together.
-    let _latch = core.latches.hold(&keys::mount_counter()).await;
+    let _latch = unsealed.latches.hold(&keys::mount_counter()).await;
     let path = format!("{path}/");
-    if let Some(existing) = core.view.mounts.conflict(&path) {
+    if let Some(existing) = unsealed.view.mounts.conflict(&path) {
         return Err(Error::invalid(format!("path is already in use at {existing}")));
     }
-    let (id, seqno) = next_id(core)?;
+    let (id, seqno) = next_id(unsealed)?;
     let entry = new_entry(id, path, Fields::new(&body))?;
     let mut batch = Batch::new();
     batch.expect(keys::mount_counter(), seqno);
     batch.put(keys::mount_counter(), id.0.to_be_bytes().to_vec());
     batch.put(keys::mount(id), entry.encode());
-    core.store.commit(batch).await?;
+    unsealed.store.commit(batch).await?;
     Ok(Response::Empty)
 }
 
@@ -65,8 +69,8 @@ fn check_path(path: &str, verb: &str) -> Result<(), Error> {
     }
 }
 
-fn next_id(core: &Core) -> Result<(MountId, Seqno), Error> {
-    let record = core.store.get(&keys::mount_counter())?;
+fn next_id(unsealed: &Unsealed) -> Result<(MountId, Seqno), Error> {
+    let record = unsealed.store.get(&keys::mount_counter())?;
     let Some(record) = record else { return Ok((MountId(1), Seqno::ABSENT)) };
     let bytes: [u8; 4] =
         (*record.value).try_into().map_err(|_| Error::internal(&"the mount counter is damaged"))?;
@@ -134,26 +138,26 @@ fn choose_engine(
     Ok((kind, options))
 }
 
-pub(super) async fn unmount(core: &Core, path: &str) -> Result<Response, Error> {
+pub(super) async fn unmount(unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
     check_path(path, "unmount")?;
-    let Some(mount) = core.view.mounts.at(&format!("{path}/")) else {
+    let Some(mount) = unsealed.view.mounts.at(&format!("{path}/")) else {
         return Ok(Response::Empty);
     };
     // The mount goes first, so that nobody reads or writes what is being swept.
     let mut batch = Batch::new();
     batch.delete(keys::mount(mount.entry.id));
-    core.store.commit(batch).await?;
+    unsealed.store.commit(batch).await?;
     for prefix in keys::engine_prefixes(mount.entry.id) {
-        sweep(core, &prefix).await?;
+        sweep(unsealed, &prefix).await?;
     }
     Ok(Response::Empty)
 }
 
 /// Deletes every record under `prefix`, a bounded batch at a time.
-async fn sweep(core: &Core, prefix: &[u8]) -> Result<(), Error> {
+async fn sweep(unsealed: &Unsealed, prefix: &[u8]) -> Result<(), Error> {
     loop {
         let mut batch = Batch::new();
-        core.store.scan(prefix, &mut |key, _| {
+        unsealed.store.scan(prefix, &mut |key, _| {
             batch.delete(key.to_vec());
             if batch.ops().len() < SWEEP_RECORDS_MAX { Visit::Continue } else { Visit::Stop }
         })?;
@@ -161,7 +165,7 @@ async fn sweep(core: &Core, prefix: &[u8]) -> Result<(), Error> {
         if swept == 0 {
             return Ok(());
         }
-        core.store.commit(batch).await?;
+        unsealed.store.commit(batch).await?;
         if swept < SWEEP_RECORDS_MAX {
             return Ok(());
         }

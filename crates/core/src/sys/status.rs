@@ -1,71 +1,62 @@
-//! Seal status, initialisation and leadership, as a server without a seal tells them: it was
-//! initialised when it started and stays unsealed until it stops (API.md A1, A2, A4).
+//! Seal status, unsealing and leadership (API.md A2, A4).
 
 use crate::error::Error;
 use crate::fields::Fields;
-use crate::json::Json;
+use crate::json::{Json, Map};
 use crate::request::Request;
 use crate::response::Response;
+use crate::seal::parse_share;
 use crate::state::Core;
 
 const OK: u16 = 200;
 
-pub(super) fn seal_status(core: &Core) -> Response {
-    let cluster = core.view.cluster();
-    let shares = u64::from(cluster.is_some());
-    let Json::Object(mut body) = Json::object([
-        ("type", "shamir".into()),
-        ("initialized", cluster.is_some().into()),
-        ("sealed", cluster.is_none().into()),
-        ("t", shares.into()),
-        ("n", shares.into()),
-        ("progress", 0_u64.into()),
-        ("nonce", "".into()),
-        ("recovery_seal", false.into()),
-        ("version", core.info.version.as_str().into()),
-        ("build_date", core.info.build_date.as_str().into()),
-        ("commit_date", core.info.build_date.as_str().into()),
-        ("migration", false.into()),
-        ("storage_type", core.info.storage_type.as_str().into()),
-    ]) else {
-        unreachable!("an object was made of pairs");
-    };
+pub(super) fn seal_status(core: &Core) -> Result<Response, Error> {
+    let status = core.seal_status()?;
+    let view = core.view();
+    let cluster = view.as_ref().and_then(|view| view.cluster());
+    let mut body: Map = Map::new();
+    let mut put = |name: &str, value: Json| body.insert(name.to_owned(), value);
+    put("type", status.scheme.into());
+    put("initialized", status.initialized.into());
+    put("sealed", cluster.is_none().into());
+    put("t", u64::from(status.threshold).into());
+    put("n", u64::from(status.shares).into());
+    put("progress", (status.given as u64).into());
+    put("nonce", status.nonce.into());
+    put("recovery_seal", status.recovery.into());
+    put("version", core.info.version.as_str().into());
+    put("build_date", core.info.build_date.as_str().into());
+    put("commit_date", core.info.build_date.as_str().into());
+    put("migration", false.into());
+    put("storage_type", core.info.storage_type.as_str().into());
     if let Some(cluster) = cluster {
-        body.insert("cluster_name".into(), cluster.name.as_str().into());
-        body.insert("cluster_id".into(), cluster.id.as_str().into());
+        put("cluster_name", cluster.name.as_str().into());
+        put("cluster_id", cluster.id.as_str().into());
     }
-    Response::Bare { code: OK, body: body.into() }
+    Ok(Response::Bare { code: OK, body: body.into() })
 }
 
-pub(super) fn init(core: &Core) -> Response {
-    let initialized = core.view.cluster().is_some();
-    Response::Bare { code: OK, body: Json::object([("initialized", initialized.into())]) }
-}
-
-pub(super) fn refuse_init(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
-    request.object()?;
-    Err(match core.view.cluster() {
-        Some(_) => Error::invalid("Vault is already initialized"),
-        None => Error::Unavailable("this server has no storage to initialize".into()),
-    })
-}
-
-/// Nothing to unseal: answers the status, as for a share given too many.
-pub(super) fn unseal(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
+/// Takes a share. The answer is the status, whatever the share led to.
+pub(super) async fn unseal(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
     let body = request.object()?;
     let fields = Fields::new(&body);
     let reset = fields.boolean("reset")?.unwrap_or(false);
-    let key = fields.string("key")?.unwrap_or_default();
+    let key = zeroize::Zeroizing::new(fields.string("key")?.unwrap_or_default());
     if key.is_empty() && !reset {
         return Err(Error::invalid(
             "'key' must be specified in request body as JSON, or 'reset' set to true",
         ));
     }
-    Ok(seal_status(core))
+    if reset {
+        core.forget_shares();
+    } else {
+        core.give_share(parse_share(&key)?).await?;
+    }
+    seal_status(core)
 }
 
 pub(super) fn leader(core: &Core) -> Result<Response, Error> {
-    if core.view.cluster().is_none() {
+    if core.is_sealed() {
         return Err(Error::Sealed);
     }
     let body = Json::object([
@@ -77,4 +68,17 @@ pub(super) fn leader(core: &Core) -> Result<Response, Error> {
         ("performance_standby_last_remote_wal", 0_u64.into()),
     ]);
     Ok(Response::Bare { code: OK, body })
+}
+
+/// The servers of the cluster: this one.
+pub(super) fn ha_status(core: &Core) -> Response {
+    let node = Json::object([
+        ("hostname", "".into()),
+        ("api_address", "".into()),
+        ("cluster_address", "".into()),
+        ("active_node", true.into()),
+        ("last_echo", Json::Null),
+        ("version", core.info.version.as_str().into()),
+    ]);
+    Response::merged(&Json::object([("nodes", Json::Array(vec![node]))]))
 }

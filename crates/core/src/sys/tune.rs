@@ -9,10 +9,10 @@ use crate::keys;
 use crate::limits::{DEFAULT_LEASE_SECS, DESCRIPTION_BYTES_MAX};
 use crate::mount::{CONFIG_LISTS, EngineKind, MountConfig};
 use crate::response::Response;
-use crate::state::{Call, Core};
+use crate::state::{Call, Unsealed};
 
-pub(super) fn read(core: &Core, path: &str) -> Result<Response, Error> {
-    let Some(mount) = core.view.mounts.at(&format!("{path}/")) else {
+pub(super) fn read(unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
+    let Some(mount) = unsealed.view.mounts.at(&format!("{path}/")) else {
         return Err(Error::invalid(format!("cannot fetch sysview for path \"{path}/\"")));
     };
     let entry = &mount.entry;
@@ -32,11 +32,15 @@ pub(super) fn read(core: &Core, path: &str) -> Result<Response, Error> {
     Ok(Response::merged(&data.into()))
 }
 
-pub(super) async fn write(core: &Core, call: &Call<'_, '_>, path: &str) -> Result<Response, Error> {
+pub(super) async fn write(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    path: &str,
+) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
-    let _latch = core.latches.hold(&keys::mount_counter()).await;
-    let Some(mount) = core.view.mounts.at(&format!("{path}/")) else {
+    let _latch = unsealed.latches.hold(&keys::mount_counter()).await;
+    let Some(mount) = unsealed.view.mounts.at(&format!("{path}/")) else {
         return Err(Error::invalid(format!(
             "tune of path \"{path}/\" failed: no mount entry found"
         )));
@@ -54,7 +58,7 @@ pub(super) async fn write(core: &Core, call: &Call<'_, '_>, path: &str) -> Resul
     }
     let mut batch = Batch::new();
     batch.put(keys::mount(entry.id), entry.encode());
-    core.store.commit(batch).await?;
+    unsealed.store.commit(batch).await?;
     Ok(Response::Empty)
 }
 

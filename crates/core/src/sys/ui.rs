@@ -5,13 +5,13 @@ use std::sync::Arc;
 use crate::error::{Denial, Error};
 use crate::json::{Json, Map};
 use crate::response::Response;
-use crate::state::Core;
+use crate::state::Unsealed;
 use crate::view::Mount;
 
 /// The mount that serves `path`, for a command that needs to know its version.
-pub(super) fn preflight(core: &Core, path: &str) -> Result<Response, Error> {
+pub(super) fn preflight(unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
     let folder = format!("{path}/");
-    let Some((mount, _)) = core.view.mounts.route(&folder) else {
+    let Some((mount, _)) = unsealed.view.mounts.route(&folder) else {
         return Err(Error::Denied(Denial::Preflight(path.to_owned())));
     };
     let mut data = mount.entry.to_wire();
@@ -20,13 +20,13 @@ pub(super) fn preflight(core: &Core, path: &str) -> Result<Response, Error> {
 }
 
 /// Every mount, for a token that may see them.
-pub(super) fn all_mounts(core: &Core) -> Response {
-    reply(core.view.mounts.all().iter().map(|mount| (mount, mount.entry.to_wire())))
+pub(super) fn all_mounts(unsealed: &Unsealed) -> Response {
+    reply(unsealed.view.mounts.all().iter().map(|mount| (mount, mount.entry.to_wire())))
 }
 
 /// What a login page may show: mounts listed as `unauth`, reduced to their kind.
-pub(super) fn public_mounts(core: &Core) -> Response {
-    let all = core.view.mounts.all();
+pub(super) fn public_mounts(unsealed: &Unsealed) -> Response {
+    let all = unsealed.view.mounts.all();
     let public = all.iter().filter(|mount| mount.entry.config.listing_visibility == "unauth");
     reply(public.map(|mount| {
         let mut entry = mount.entry.to_wire();

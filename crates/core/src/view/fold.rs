@@ -1,15 +1,19 @@
 //! The fold: the one writer of the view.
 //!
-//! The store calls it with every committed batch, in order, on every node and at start. It decides
-//! nothing: what a batch means was settled when it was made. A record that does not decode is
-//! damage; the fold reports it and takes the entry out of the view, so that a read goes to the
-//! store, meets the damage itself and fails loudly instead of serving something old.
+//! The store hands [`Follower`] every committed batch, in order, on every node; it opens the batch
+//! with the keys in use and folds it into the view. It decides nothing: what a batch means was
+//! settled when it was made. A record that does not decode is damage; the fold reports it and takes
+//! the entry out of the view, so that a read goes to the store, meets the damage itself and fails
+//! loudly instead of serving something old. How the view is first filled: `load`.
 
 use std::sync::Arc;
 
-use kallisto_store::{Batch, Error as StoreError, Fold, Op, Position, Records, Value, Visit};
+use kallisto_barrier::{Keyring, MEMORY_OVERHEAD, RootKey};
+use kallisto_store::{Batch, Error as StoreError, Fold, Op, Position, Records, Value};
+use zeroize::Zeroizing;
 
 use super::{HotHeader, View, hot_key};
+use crate::clear::{ClearRecords, Keys, open_batch};
 use crate::cluster::Cluster;
 use crate::keys::{self, MountId, Parsed, kind};
 use crate::kv::record::{Config, Metadata, decode_one, decode_version};
@@ -17,28 +21,60 @@ use crate::mount::MountEntry;
 use crate::token;
 
 /// Why a record could not be folded; reported, never served.
-struct Damaged(&'static str);
+pub(super) struct Damaged(pub(super) &'static str);
 
-impl Fold for View {
-    fn load(&self, _position: Position, records: &dyn Records) -> Result<(), StoreError> {
-        let empty = Batch::new();
-        let mut damaged = None;
-        records.scan(&[], &mut |key, record| match self.fold_put(
-            key,
-            &record.value,
-            &empty,
-            records,
-        ) {
-            Ok(()) => Visit::Continue,
-            Err(Damaged(what)) => {
-                damaged = Some(what);
-                Visit::Stop
+/// Follows the committed batches of a store with a view.
+pub(crate) struct Follower {
+    view: Arc<View>,
+    keys: Keys,
+    root: Arc<RootKey>,
+}
+
+impl Follower {
+    pub(crate) fn new(view: Arc<View>, keys: Keys, root: Arc<RootKey>) -> Self {
+        Self { view, keys, root }
+    }
+
+    /// Takes the keyring of a rotation into use before anything is sealed under it.
+    fn follow_keyring(&self, batch: &Batch) {
+        for op in batch.ops() {
+            let Op::Put { key, value } = op else { continue };
+            if *key != keys::keyring() {
+                continue;
             }
-        })?;
-        damaged.map_or(Ok(()), |what| Err(StoreError::Damaged(what.to_owned())))
+            match Keyring::open(value, &self.root) {
+                Ok(keyring) => self.keys.store(Arc::new(keyring)),
+                Err(error) => tracing::error!(%error, "a committed keyring does not open"),
+            }
+        }
+    }
+}
+
+impl Fold for Follower {
+    fn load(&self, position: Position, records: &dyn Records) -> Result<(), StoreError> {
+        if let Some(record) = records.get(&keys::keyring())? {
+            let keyring = Keyring::open(&record.value, &self.root);
+            let keyring = keyring.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+            self.keys.store(Arc::new(keyring));
+        }
+        self.view.load(position, records, &self.keys.load())
     }
 
     fn fold(&self, position: Position, batch: &Batch, records: &dyn Records) {
+        self.follow_keyring(batch);
+        let keyring = self.keys.load();
+        match open_batch(batch, &keyring) {
+            Ok(clear) => {
+                self.view.fold(position, &clear, &ClearRecords::new(records, &keyring));
+            }
+            Err(error) => tracing::error!(position = position.0, %error, "damaged batch"),
+        }
+    }
+}
+
+impl View {
+    /// Folds a batch in the clear.
+    fn fold(&self, position: Position, batch: &Batch, records: &ClearRecords<'_>) {
         for op in batch.ops() {
             let (key, outcome) = match op {
                 Op::Put { key, value } => (key, self.fold_put(key, value, batch, records)),
@@ -53,15 +89,13 @@ impl Fold for View {
             }
         }
     }
-}
 
-impl View {
-    fn fold_put(
+    pub(super) fn fold_put(
         &self,
         key: &[u8],
         value: &[u8],
         batch: &Batch,
-        records: &dyn Records,
+        records: &ClearRecords<'_>,
     ) -> Result<(), Damaged> {
         match keys::parse(key) {
             Parsed::Mount(_) => {
@@ -120,16 +154,30 @@ impl View {
         path: &str,
         metadata: &Metadata,
         batch: &Batch,
-        records: &dyn Records,
+        records: &ClearRecords<'_>,
+    ) -> Result<(), Damaged> {
+        let key = keys::kv_version(id, path, metadata.current_version);
+        let current = metadata.version(metadata.current_version);
+        let record = match current {
+            Some(info) if !info.destroyed => Some(current_record(&key, batch, records)?),
+            _ => None,
+        };
+        self.put_secret(id, path, metadata, record.as_deref())
+    }
+
+    /// Makes a KV v2 secret readable; `record` is its current version's, if that has data.
+    pub(super) fn put_secret(
+        &self,
+        id: MountId,
+        path: &str,
+        metadata: &Metadata,
+        record: Option<&[u8]>,
     ) -> Result<(), Damaged> {
         let Some(mount) = self.mounts.with_id(id) else { return Ok(()) };
-        let current = metadata.version(metadata.current_version).copied();
+        let current = metadata.version(metadata.current_version);
         let custom = metadata.custom.as_deref().unwrap_or_default();
-        let live = current.is_some_and(|info| !info.destroyed);
-        let key = keys::kv_version(id, path, metadata.current_version);
-        let record = if live { Some(current_record(&key, batch, records)?) } else { None };
-        let data = record.as_deref().map_or(Ok(&[][..]), decode_version);
-        let value = [custom.as_bytes(), data.map_err(|_| Damaged("kv version"))?].concat();
+        let data = record.map_or(Ok(&[][..]), decode_version);
+        let data = data.map_err(|_| Damaged("kv version"))?;
         let header = HotHeader {
             version: metadata.current_version,
             created_ns: current.map_or(metadata.created_ns, |info| info.created_ns),
@@ -138,10 +186,10 @@ impl View {
             lease_secs: HotHeader::NO_LEASE,
             destroyed: current.is_some_and(|info| info.destroyed),
         };
-        self.put_hot(&mount.index, id, path, header, &value)
+        self.put_hot(&mount.index, id, path, header, &[data, custom.as_bytes()])
     }
 
-    fn fold_one(&self, id: MountId, path: &str, value: &[u8]) -> Result<(), Damaged> {
+    pub(super) fn fold_one(&self, id: MountId, path: &str, value: &[u8]) -> Result<(), Damaged> {
         let Some(mount) = self.mounts.with_id(id) else { return Ok(()) };
         let (lease, data) = decode_one(value).map_err(|_| Damaged("kv secret"))?;
         let header = HotHeader {
@@ -152,7 +200,7 @@ impl View {
             lease_secs: lease.unwrap_or(HotHeader::NO_LEASE),
             destroyed: false,
         };
-        self.put_hot(&mount.index, id, path, header, data)
+        self.put_hot(&mount.index, id, path, header, &[data])
     }
 
     /// The table first, then the index: who passes the gate finds the entry.
@@ -162,9 +210,13 @@ impl View {
         id: MountId,
         path: &str,
         header: HotHeader,
-        value: &[u8],
+        parts: &[&[u8]],
     ) -> Result<(), Damaged> {
-        let stored = self.hot.upsert(&hot_key(id, path), header, value);
+        let key = hot_key(id, path);
+        let plain = Zeroizing::new(parts.concat());
+        let mut sealed = Vec::with_capacity(plain.len() + MEMORY_OVERHEAD);
+        self.cipher.seal(&key, &plain, &mut sealed);
+        let stored = self.hot.upsert(&key, header, &sealed);
         stored.map_err(|_| Damaged("secret over the table's limits"))?;
         index.insert(path).map_err(|_| Damaged("path over the index's limits"))?;
         Ok(())
@@ -172,7 +224,7 @@ impl View {
 }
 
 /// The record of the version that a batch makes current: from the batch, or from before it.
-fn current_record(key: &[u8], batch: &Batch, records: &dyn Records) -> Result<Value, Damaged> {
+fn current_record(key: &[u8], batch: &Batch, records: &ClearRecords<'_>) -> Result<Value, Damaged> {
     let in_batch = batch.ops().iter().find_map(|op| match op {
         Op::Put { key: put, value } if put == key => Some(value.clone()),
         _ => None,

@@ -1,11 +1,13 @@
 //! The hot entry: what a read of a secret's current version copies from.
 //!
-//! The header holds what decides (version, times, flags); the value holds, side by side, the custom
-//! metadata and the data as JSON text, both canonical since they were written, so that a read
-//! parses nothing.
+//! The header holds what decides (version, times, flags); the value holds, sealed under the view's
+//! own key and side by side, the data and the custom metadata as JSON text, both canonical since
+//! they were written, so that a read parses nothing and opens them into its reply.
 
+use kallisto_barrier::MemoryCipher;
 use kallisto_cuckoo::Entry;
 
+use crate::error::Error;
 use crate::keys::MountId;
 
 /// The fixed part of a hot entry.
@@ -17,7 +19,7 @@ pub(crate) struct HotHeader {
     pub(crate) created_ns: i64,
     /// When it is or was deleted; `i64::MAX` for never.
     pub(crate) deletion_ns: i64,
-    /// Bytes of custom metadata at the front of the value; 0 for none.
+    /// Bytes of custom metadata at the end of the value; 0 for none.
     pub(crate) custom_bytes: u32,
     /// The lease a v1 secret asks for, in seconds; `u32::MAX` for none.
     pub(crate) lease_secs: u32,
@@ -42,21 +44,39 @@ impl HotHeader {
     }
 }
 
-/// A hot entry taken apart; borrowed from the table.
+/// A hot entry with its value sealed; borrowed from the table.
 #[derive(Clone, Copy)]
 pub(crate) struct Hot<'g> {
     pub(crate) header: HotHeader,
-    /// Custom metadata as JSON text, empty for none.
-    pub(crate) custom: &'g [u8],
-    /// Data as JSON text, empty when destroyed.
-    pub(crate) data: &'g [u8],
+    key: &'g [u8],
+    sealed: &'g [u8],
+}
+
+impl Hot<'_> {
+    /// Bytes of the sealed value: a little more than its data and custom metadata.
+    pub(crate) const fn sealed_bytes(&self) -> usize {
+        self.sealed.len()
+    }
+
+    /// Appends the data to `out` and returns the custom metadata, both as JSON text, each empty
+    /// for none.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] when the value does not open: memory was damaged.
+    pub(crate) fn open_into(
+        &self,
+        cipher: &MemoryCipher,
+        out: &mut Vec<u8>,
+    ) -> Result<Vec<u8>, Error> {
+        cipher.open(self.key, self.sealed, out).map_err(|error| Error::internal(&error))?;
+        let custom = self.header.custom_bytes as usize;
+        Ok(out.split_off(out.len().saturating_sub(custom)))
+    }
 }
 
 impl<'g> From<Entry<'g, HotHeader>> for Hot<'g> {
     fn from(entry: Entry<'g, HotHeader>) -> Self {
-        let header = *entry.header();
-        let (custom, data) = entry.value().split_at(header.custom_bytes as usize);
-        Self { header, custom, data }
+        Self { header: *entry.header(), key: entry.key(), sealed: entry.value() }
     }
 }
 

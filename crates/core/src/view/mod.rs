@@ -4,6 +4,8 @@
 //! tokens. Only the [`fold`] writes here, from committed batches, in order; handlers only
 //! read. So a restart, a leader and a follower all arrive at the same view by the same code.
 //!
+//! What the hot table holds is ciphertext under a key drawn for this view, gone with it at seal.
+//!
 //! Invariants:
 //! - A path is in its mount's index exactly when its metadata (v2) or secret (v1) record exists.
 //! - A hot entry, when present, is the current version of its path; an absent one may be cold.
@@ -11,13 +13,16 @@
 
 mod fold;
 mod hot;
+mod load;
 mod mounts;
 mod tokens;
 
 use std::sync::OnceLock;
 
+use kallisto_barrier::MemoryCipher;
 use kallisto_cuckoo::Table;
 
+pub(crate) use fold::Follower;
 pub(crate) use hot::{Hot, HotHeader, hot_key};
 pub use mounts::{Mount, Mounts};
 pub(crate) use tokens::Tokens;
@@ -34,6 +39,8 @@ pub struct View {
     pub mounts: Mounts,
     /// Current versions of secrets.
     pub(crate) hot: Table<HotHeader>,
+    /// What the values of the hot table are sealed with.
+    pub(crate) cipher: MemoryCipher,
     /// Live tokens.
     pub(crate) tokens: Tokens,
     cluster: OnceLock<Cluster>,
@@ -49,6 +56,7 @@ impl View {
         Ok(Self {
             mounts: Mounts::new().map_err(unavailable)?,
             hot: Table::with_capacity(SECRETS_AT_START).map_err(unavailable)?,
+            cipher: MemoryCipher::generate().map_err(|e| Error::Unavailable(e.to_string()))?,
             tokens: Tokens::new().map_err(unavailable)?,
             cluster: OnceLock::new(),
         })

@@ -3,14 +3,15 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use kallisto_core::Initialized;
 use kallisto_listener::Server;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 
 /// Greets the operator of a dev server: where it is, how to get in, three lines to try.
-pub(super) fn dev(server: &Server, root: &SecretString, stored: Option<&Path>) -> io::Result<()> {
+pub(super) fn dev(server: &Server, made: &Initialized, stored: Option<&Path>) -> io::Result<()> {
     let address = format!("http://{}", server.address());
     // The operator asked for a dev server; its root token is meant to be read here.
-    let token = root.expose_secret();
+    let token = made.root_token.expose_secret();
     let mut out = io::stdout().lock();
     writeln!(
         out,
@@ -26,7 +27,7 @@ pub(super) fn dev(server: &Server, root: &SecretString, stored: Option<&Path>) -
         "         Mode: development: in memory, unsealed, plain HTTP. Not for production."
     )?;
     writeln!(out)?;
-    writeln!(out, "Unseal Key: none, a server in memory is never sealed")?;
+    writeln!(out, "Unseal Key: {}", Initialized::base64(&made.keys).join(" "))?;
     writeln!(out, "Root Token: {token}")?;
     if let Some(path) = stored {
         writeln!(

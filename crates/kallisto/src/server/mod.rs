@@ -10,11 +10,11 @@ mod settings;
 use std::io;
 use std::sync::Arc;
 
-use kallisto_core::{Core, DevRoot, ServerInfo, View};
+use kallisto_core::{Access, Core, Initialized, ServerInfo};
 use kallisto_listener::http::Service;
 use kallisto_listener::{Clock, Server, ServerConfig, SystemClock};
-use kallisto_store::{MemoryStore, Store};
-use secrecy::{ExposeSecret, SecretString};
+use kallisto_store::MemoryStore;
+use secrecy::ExposeSecret;
 
 use crate::VAULT_API_VERSION;
 use crate::cli::error::Error;
@@ -28,16 +28,18 @@ impl ServerArgs {
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let settings = self.into_settings()?;
         start_logging(&settings);
-        let (core, root) = open_dev(&settings).map_err(|error| Error::usage(error.to_string()))?;
+        let (core, made) = open_dev(&settings).map_err(|error| Error::usage(error.to_string()))?;
         let server = serve(core, &settings).map_err(|error| {
             Error::usage(format!("cannot listen on {}: {error}", settings.address))
         })?;
         if let Some(path) = &settings.token_file {
-            files::write_private(path, root.expose_secret().as_bytes()).map_err(|error| {
-                Error::usage(format!("cannot write the token to {}: {error}", path.display()))
-            })?;
+            files::write_private(path, made.root_token.expose_secret().as_bytes()).map_err(
+                |error| {
+                    Error::usage(format!("cannot write the token to {}: {error}", path.display()))
+                },
+            )?;
         }
-        announce::dev(&server, &root, settings.token_file.as_deref())
+        announce::dev(&server, &made, settings.token_file.as_deref())
             .map_err(|error| Error::usage(format!("cannot write to standard output: {error}")))?;
         let signal = wait_for_signal()
             .map_err(|error| Error::usage(format!("cannot wait for signals: {error}")))?;
@@ -47,23 +49,19 @@ impl ServerArgs {
     }
 }
 
-/// A core over memory, initialised and unsealed, and its root token.
-fn open_dev(settings: &Settings) -> Result<(Arc<Core>, SecretString), kallisto_core::Error> {
-    let view = Arc::new(View::new()?);
-    let store = MemoryStore::new();
-    store.attach(Arc::clone(&view) as Arc<dyn kallisto_store::Fold>)?;
+/// A core over memory, initialised and unsealed, and what initialisation handed out.
+fn open_dev(settings: &Settings) -> Result<(Arc<Core>, Initialized), kallisto_core::Error> {
     let info = ServerInfo {
         version: VAULT_API_VERSION.to_owned(),
         build_date: build_date(),
         storage_type: "inmem".to_owned(),
+        cluster_name: None,
+        unauthenticated_rekey: Access::Open,
     };
-    let core = Core::new(view, Box::new(store), info);
-    let root = match settings.root_token.clone() {
-        Some(text) => DevRoot::Given(text),
-        None => DevRoot::Random,
-    };
-    let root = crate::wait::ready(core.initialize_dev(root, SystemClock.now()))?;
-    Ok((Arc::new(core), root))
+    let core = Core::new(Arc::new(MemoryStore::new()), info);
+    let root = settings.root_token.clone();
+    let made = pollster::block_on(core.initialize_dev(root, SystemClock.now()))?;
+    Ok((Arc::new(core), made))
 }
 
 fn serve(core: Arc<Core>, settings: &Settings) -> io::Result<Server> {

@@ -8,15 +8,14 @@ use std::net::{Shutdown, TcpStream};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kallisto_core::json::{self, Json};
-use kallisto_core::{Core, DevRoot, ServerInfo, View};
+use kallisto_core::{Access, Core, ServerInfo};
 use kallisto_listener::http::Service;
 use kallisto_listener::{Clock, Server, ServerConfig, Timeouts};
-use kallisto_store::{Fold, MemoryStore, Store};
+use kallisto_store::MemoryStore;
 
 /// The root token of every server here.
 pub(crate) const TOKEN: &str = "the-root-token-of-these-tests";
@@ -59,8 +58,7 @@ impl Running {
     /// The same with timeouts of the test's choice.
     pub(crate) fn start_with(timeouts: Timeouts) -> Self {
         let running = Self::launch(timeouts, |core, now| {
-            let root = DevRoot::Given(TOKEN.to_owned().into());
-            ready(core.initialize_dev(root, now)).unwrap();
+            pollster::block_on(core.initialize_dev(Some(TOKEN.to_owned().into()), now)).unwrap();
         });
         running.assert_serves();
         running
@@ -72,15 +70,14 @@ impl Running {
     }
 
     fn launch(timeouts: Timeouts, prepare: impl FnOnce(&Core, Timestamp)) -> Self {
-        let view = Arc::new(View::new().unwrap());
-        let store = MemoryStore::new();
-        store.attach(Arc::clone(&view) as Arc<dyn Fold>).unwrap();
         let info = ServerInfo {
             version: "1.18.0".to_owned(),
             build_date: "2026-11-01T00:00:00Z".to_owned(),
             storage_type: "inmem".to_owned(),
+            cluster_name: None,
+            unauthenticated_rekey: Access::Open,
         };
-        let core = Core::new(view, Box::new(store), info);
+        let core = Core::new(Arc::new(MemoryStore::new()), info);
         let clock = Arc::new(ManualClock(AtomicI64::new(0)));
         prepare(&core, clock.now());
         let service = Service::new(Arc::new(core), Arc::clone(&clock) as Arc<dyn Clock>)
@@ -259,15 +256,6 @@ impl Reply {
     /// The text of what stands at a place of the body.
     pub(crate) fn text_at(&self, place: &str) -> String {
         String::from_utf8(self.at(place).to_text()).unwrap()
-    }
-}
-
-/// The output of a future that never waits: everything here is in memory.
-fn ready<T>(future: impl Future<Output = T>) -> T {
-    let mut future = std::pin::pin!(future);
-    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("a store in memory made us wait"),
     }
 }
 

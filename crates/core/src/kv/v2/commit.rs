@@ -29,7 +29,7 @@ pub(super) fn load(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Option<Metadata>, 
 
 /// The metadata under `key` and its sequence number.
 fn load_record(kv: &Kv<'_, '_, '_>, key: &[u8]) -> Result<(Option<Metadata>, Seqno), Error> {
-    match kv.core.store.get(key)? {
+    match kv.unsealed.store.get(key)? {
         None => Ok((None, Seqno::ABSENT)),
         Some(record) => {
             let metadata = Metadata::decode(&record.value).map_err(damaged)?;
@@ -47,7 +47,7 @@ pub(super) async fn run<'d, T>(
 ) -> Result<T, Error> {
     let id = kv.mount.entry.id;
     let meta_key = keys::kv_meta(id, path);
-    let _latch = kv.core.latches.hold(&meta_key).await;
+    let _latch = kv.unsealed.latches.hold(&meta_key).await;
     for attempt in 0..CONFLICT_RETRIES_MAX {
         // The first write of a path need not ask the store; the expectation still judges it.
         let (metadata, seqno) = match attempt {
@@ -77,7 +77,7 @@ pub(super) async fn run<'d, T>(
                 reply
             }
         };
-        match kv.core.store.commit(batch).await {
+        match kv.unsealed.store.commit(batch).await {
             Ok(_) => return Ok(reply),
             Err(StoreError::Conflict) => {}
             Err(error) => return Err(error.into()),

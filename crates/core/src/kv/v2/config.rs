@@ -26,7 +26,7 @@ pub(super) async fn write(kv: &Kv<'_, '_, '_>) -> Result<Response, Error> {
     let body = kv.call.object()?;
     let fields = Fields::new(&body);
     let key = keys::kv_config(kv.mount.entry.id);
-    let _latch = kv.core.latches.hold(&key).await;
+    let _latch = kv.unsealed.latches.hold(&key).await;
     let mut config = **kv.mount.kv_config.load();
     if let Some(required) = fields.boolean("cas_required")? {
         config.cas_required = required;
@@ -42,6 +42,6 @@ pub(super) async fn write(kv: &Kv<'_, '_, '_>) -> Result<Response, Error> {
     }
     let mut batch = Batch::new();
     batch.put(key, config.encode());
-    kv.core.store.commit(batch).await?;
+    kv.unsealed.store.commit(batch).await?;
     Ok(Response::Empty)
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use kallisto_cuckoo::Gated;
+use zeroize::Zeroize;
 
 use super::commit::{Plan, load, run};
 use super::decide::{self, Decision};
@@ -17,6 +18,8 @@ use crate::view::{Hot, hot_key};
 
 /// Bytes of a reply beside data and custom metadata, at the most.
 const REPLY_FRAME_BYTES: usize = 224;
+/// What stands before the data in a reply.
+const DATA_FIELD: &[u8] = b"{\"data\":";
 
 /// A version and what a reply shows of it.
 pub(super) struct Shown<'a> {
@@ -34,12 +37,12 @@ pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
         };
     }
     // The table's lines are asked for before the gate is, so that both waits are one.
-    let hot = &kv.core.view.hot;
+    let hot = &kv.unsealed.view.hot;
     let guard = hot.pin();
     let key = hot_key(kv.mount.entry.id, path);
     match hot.get_gated(&key, &guard, || index.may_contain(path)) {
         Gated::Refused => Err(Error::NotFound),
-        Gated::Found(entry) => read_hot(&Hot::from(entry), kv.call.now_ns()),
+        Gated::Found(entry) => read_hot(kv, &Hot::from(entry)),
         Gated::Missing => read_record(kv, path, None),
     }
 }
@@ -54,7 +57,8 @@ pub(super) fn asked_version(kv: &Kv<'_, '_, '_>) -> Result<Option<u64>, Error> {
     Ok(version.and_then(|version| u64::try_from(version).ok()).filter(|&version| version > 0))
 }
 
-fn read_hot(entry: &Hot<'_>, now_ns: i64) -> Result<Response, Error> {
+/// Opens the entry into the reply itself: the data is copied nowhere else.
+fn read_hot(kv: &Kv<'_, '_, '_>, entry: &Hot<'_>) -> Result<Response, Error> {
     let header = entry.header;
     if header.version == 0 {
         return Err(Error::NotFound);
@@ -65,8 +69,16 @@ fn read_hot(entry: &Hot<'_>, now_ns: i64) -> Result<Response, Error> {
         deletion_ns: header.deletion(),
         destroyed: header.destroyed,
     };
-    let shown = Shown { info, custom: entry.custom };
-    Ok(reply(&shown, header.is_live(now_ns).then_some(entry.data)))
+    let live = header.is_live(kv.call.now_ns());
+    let mut out = Vec::with_capacity(REPLY_FRAME_BYTES + entry.sealed_bytes());
+    out.extend_from_slice(DATA_FIELD);
+    let custom = entry.open_into(&kv.unsealed.view.cipher, &mut out)?;
+    if !live {
+        out[DATA_FIELD.len()..].zeroize();
+        out.truncate(DATA_FIELD.len());
+        out.extend_from_slice(b"null");
+    }
+    Ok(finish_reply(&Shown { info, custom: &custom }, live, out))
 }
 
 /// Reads a version's record: older versions, and current ones that are not in memory.
@@ -87,7 +99,7 @@ fn read_record(kv: &Kv<'_, '_, '_>, path: &str, version: Option<u64>) -> Result<
 pub(super) fn load_data(kv: &Kv<'_, '_, '_>, path: &str, version: u64) -> Result<Vec<u8>, Error> {
     let key = keys::kv_version(kv.mount.entry.id, path, version);
     // Between reading the metadata and this the version may have been destroyed.
-    let record = kv.core.store.get(&key)?.ok_or(Error::NotFound)?;
+    let record = kv.unsealed.store.get(&key)?.ok_or(Error::NotFound)?;
     Ok(decode_version(&record.value).map_err(damaged)?.to_vec())
 }
 
@@ -95,13 +107,18 @@ pub(super) fn load_data(kv: &Kv<'_, '_, '_>, path: &str, version: u64) -> Result
 fn reply(shown: &Shown<'_>, data: Option<&[u8]>) -> Response {
     let body = data.unwrap_or(b"null");
     let mut out = Vec::with_capacity(REPLY_FRAME_BYTES + shown.custom.len() + body.len());
-    out.extend_from_slice(b"{\"data\":");
+    out.extend_from_slice(DATA_FIELD);
     out.extend_from_slice(body);
+    finish_reply(shown, data.is_some(), out)
+}
+
+/// Closes a reply that holds the data by now.
+fn finish_reply(shown: &Shown<'_>, live: bool, mut out: Vec<u8>) -> Response {
     out.extend_from_slice(b",\"metadata\":");
     write_shown(shown, &mut out);
     out.push(b'}');
     let logical = Logical { data: out, ..Logical::default() };
-    if data.is_some() { Response::Logical(logical) } else { Response::Missing(logical) }
+    if live { Response::Logical(logical) } else { Response::Missing(logical) }
 }
 
 /// The metadata object of a version, as reads and writes show it.

@@ -1,0 +1,222 @@
+//! The clear side of the barrier: records in logical keys and plaintext over a store of ciphertext.
+//!
+//! Everything above works with [`ClearStore`] and [`ClearRecords`]; everything below sees storage
+//! keys and envelopes. A record's plaintext starts with its logical key, so that a scan can tell
+//! whose record it met; its envelope is bound to its storage key, so that it opens nowhere else. A
+//! delete carries the logical key sealed in its note, for the fold alone.
+//!
+//! Invariant: nothing passes from above to below in the clear, and nothing from below is believed
+//! before it was opened and its logical key was found to belong to its storage key.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use kallisto_barrier::Keyring;
+use kallisto_store::{Batch, Commit, Error, Op, Record, Records, Store, Visit};
+use zeroize::Zeroizing;
+
+use crate::keys::{self, kind};
+
+/// The keys in use; replaced whole when they are rotated.
+pub(crate) type Keys = Arc<ArcSwap<Keyring>>;
+
+/// Bytes of the logical key's length in front of a record's plaintext.
+const LENGTH_BYTES: usize = 2;
+
+/// A store seen from above the barrier.
+pub(crate) struct ClearStore {
+    store: Arc<dyn Store>,
+    keys: Keys,
+}
+
+impl ClearStore {
+    pub(crate) fn new(store: Arc<dyn Store>, keys: Keys) -> Self {
+        Self { store, keys }
+    }
+
+    /// The record under a logical key.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when it cannot be read or opened.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
+        ClearRecords::new(&*self.store, &self.keys.load()).get(key)
+    }
+
+    /// The logical key and record under a storage key.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when it cannot be read or opened.
+    pub(crate) fn get_stored(&self, storage: &[u8]) -> Result<Option<(Vec<u8>, Record)>, Error> {
+        let Some(record) = self.store.get(storage)? else { return Ok(None) };
+        let (key, value) = open_checked(storage, &record.value, &self.keys.load())?;
+        Ok(Some((key, Record { value, seqno: record.seqno })))
+    }
+
+    /// Visits the records under a prefix of *storage* keys by their logical keys.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when one cannot be read or opened.
+    pub(crate) fn scan(
+        &self,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
+    ) -> Result<(), Error> {
+        ClearRecords::new(&*self.store, &self.keys.load()).scan(prefix, visit)
+    }
+
+    /// Seals a batch of logical keys and plaintext and commits it.
+    pub(crate) fn commit(&self, batch: Batch) -> Commit {
+        match seal_batch(&batch, &self.keys.load()) {
+            Ok(sealed) => self.store.commit(sealed),
+            Err(error) => Commit::decided(Err(error)),
+        }
+    }
+
+    /// The store below.
+    pub(crate) fn below(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The keys in use.
+    pub(crate) const fn keys(&self) -> &Keys {
+        &self.keys
+    }
+}
+
+/// Records seen from above the barrier.
+pub(crate) struct ClearRecords<'a> {
+    records: &'a dyn Records,
+    keyring: &'a Keyring,
+}
+
+impl<'a> ClearRecords<'a> {
+    pub(crate) fn new(records: &'a dyn Records, keyring: &'a Keyring) -> Self {
+        Self { records, keyring }
+    }
+
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
+        let storage = keys::storage(key, self.keyring);
+        let Some(record) = self.records.get(&storage)? else { return Ok(None) };
+        let (found, value) = open(&storage, &record.value, self.keyring)?;
+        if found != key {
+            return Err(damaged(&storage, "it holds another record's key"));
+        }
+        Ok(Some(Record { value, seqno: record.seqno }))
+    }
+
+    pub(crate) fn scan(
+        &self,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
+    ) -> Result<(), Error> {
+        let mut failed = None;
+        self.records.scan(prefix, &mut |storage, record| {
+            if storage.first() == Some(&kind::BARRIER) {
+                return Visit::Continue;
+            }
+            match open_checked(storage, &record.value, self.keyring) {
+                Ok((key, value)) => visit(&key, &Record { value, seqno: record.seqno }),
+                Err(error) => {
+                    failed = Some(error);
+                    Visit::Stop
+                }
+            }
+        })?;
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// The batch that the store gets for a batch of logical keys and plaintext.
+pub(crate) fn seal_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Error> {
+    let mut sealed = Batch::new();
+    for expectation in batch.expectations() {
+        sealed.expect(keys::storage(&expectation.key, keyring), expectation.seqno);
+    }
+    for op in batch.ops() {
+        match op {
+            Op::Put { key, value } => {
+                let storage = keys::storage(key, keyring);
+                let envelope = seal(&storage, key, value, keyring)?;
+                sealed.put(storage, envelope);
+            }
+            Op::Delete { key, .. } => {
+                let storage = keys::storage(key, keyring);
+                let note = seal(&storage, key, &[], keyring)?;
+                sealed.delete_noted(storage, note);
+            }
+        }
+    }
+    Ok(sealed)
+}
+
+/// The batch of logical keys and plaintext that a committed batch holds. What the barrier keeps
+/// for itself is left out.
+///
+/// # Errors
+/// [`Error::Unavailable`] naming the first record that does not open.
+pub(crate) fn open_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Error> {
+    let mut clear = Batch::new();
+    for op in batch.ops() {
+        let (storage, bytes) = match op {
+            Op::Put { key, value } => (key, value),
+            Op::Delete { key, note } => (key, note),
+        };
+        if storage.first() == Some(&kind::BARRIER) {
+            continue;
+        }
+        let (key, value) = open_checked(storage, bytes, keyring)?;
+        match op {
+            Op::Put { .. } => clear.put(key, value),
+            Op::Delete { .. } => clear.delete(key),
+        };
+    }
+    Ok(clear)
+}
+
+fn seal(storage: &[u8], key: &[u8], value: &[u8], keyring: &Keyring) -> Result<Vec<u8>, Error> {
+    let length = u16::try_from(key.len()).map_err(|_| Error::TooLarge("bytes of a key"))?;
+    let mut plain = Zeroizing::new(Vec::with_capacity(LENGTH_BYTES + key.len() + value.len()));
+    plain.extend_from_slice(&length.to_be_bytes());
+    plain.extend_from_slice(key);
+    plain.extend_from_slice(value);
+    let mut envelope = Vec::with_capacity(plain.len() + kallisto_barrier::ENVELOPE_OVERHEAD);
+    keyring
+        .seal_record(storage, &plain, &mut envelope)
+        .map_err(|error| Error::Unavailable(format!("cannot encrypt: {error}")))?;
+    Ok(envelope)
+}
+
+/// The logical key and the value inside an envelope.
+fn open(storage: &[u8], envelope: &[u8], keyring: &Keyring) -> Result<(Vec<u8>, Bytes), Error> {
+    let mut plain = Vec::with_capacity(envelope.len());
+    keyring
+        .open_record(storage, envelope, &mut plain)
+        .map_err(|error| damaged(storage, &error.to_string()))?;
+    let plain = Bytes::from(plain);
+    let split = plain.split_first_chunk::<LENGTH_BYTES>().and_then(|(length, rest)| {
+        rest.split_at_checked(usize::from(u16::from_be_bytes(*length))).map(|(key, _)| key)
+    });
+    let key = split.ok_or_else(|| damaged(storage, "it is shorter than its key"))?.to_vec();
+    let value = plain.slice(LENGTH_BYTES + key.len()..);
+    Ok((key, value))
+}
+
+/// The same, refused unless the logical key belongs to the storage key.
+fn open_checked(
+    storage: &[u8],
+    envelope: &[u8],
+    keyring: &Keyring,
+) -> Result<(Vec<u8>, Bytes), Error> {
+    let (key, value) = open(storage, envelope, keyring)?;
+    if keys::storage(&key, keyring) != storage {
+        return Err(damaged(storage, "its key belongs elsewhere"));
+    }
+    Ok((key, value))
+}
+
+/// Names a record without its name: the storage key tells nothing.
+fn damaged(storage: &[u8], why: &str) -> Error {
+    let key: String = storage.iter().map(|byte| format!("{byte:02x}")).collect();
+    Error::Unavailable(format!("record {key} is damaged: {why}"))
+}

@@ -1,0 +1,234 @@
+//! Initialisation: an empty store gets keys, a cluster, a root token and its first mounts, all in
+//! one batch.
+
+use data_encoding::{BASE64, HEXLOWER};
+use jiff::Timestamp;
+use kallisto_barrier::{Keyring, RootKey, UnsealKey};
+use kallisto_store::{Batch, Seqno};
+use secrecy::{ExposeSecret, SecretString};
+use zeroize::Zeroizing;
+
+use super::config::{Scheme, SealConfig};
+use crate::clear::seal_batch;
+use crate::cluster::{Cluster, TokenKey};
+use crate::error::Error;
+use crate::keys::{self, MountId};
+use crate::mount::{EngineKind, MountConfig, MountEntry};
+use crate::state::Core;
+use crate::{random, token};
+
+/// Shares of a key, each as people get it.
+type Shares = Vec<Zeroizing<Vec<u8>>>;
+
+/// How to initialise.
+pub struct InitSpec {
+    /// Shares to make.
+    pub shares: u8,
+    /// Shares that are enough.
+    pub threshold: u8,
+    /// The text of the root token; drawn when absent.
+    pub root_token: Option<SecretString>,
+    /// Whether KV version 2 is mounted at `secret/`, as a dev server has it.
+    pub mount_kv: bool,
+}
+
+/// What initialisation hands out, once.
+pub struct Initialized {
+    /// The shares of the unseal key; none with auto-unseal.
+    pub keys: Shares,
+    /// The shares of the recovery key; none without auto-unseal.
+    pub recovery_keys: Shares,
+    /// The root token.
+    pub root_token: SecretString,
+}
+
+impl Initialized {
+    /// Shares as hexadecimal text.
+    pub fn hex(shares: &[Zeroizing<Vec<u8>>]) -> Vec<String> {
+        shares.iter().map(|share| HEXLOWER.encode(share)).collect()
+    }
+
+    /// Shares as base64 text.
+    pub fn base64(shares: &[Zeroizing<Vec<u8>>]) -> Vec<String> {
+        shares.iter().map(|share| BASE64.encode(share)).collect()
+    }
+}
+
+impl InitSpec {
+    /// Refuses numbers of shares that make no scheme.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] in the words of the contract.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        check_scheme(self.shares, self.threshold)
+    }
+}
+
+/// Refuses numbers of shares that make no scheme.
+pub(super) fn check_scheme(shares: u8, threshold: u8) -> Result<(), Error> {
+    let refuse = |why: &str| Err(Error::invalid(format!("invalid seal configuration: {why}")));
+    match (shares, threshold) {
+        (0, _) => refuse("shares must be at least one"),
+        (_, 0) => refuse("threshold must be at least one"),
+        (shares, threshold) if threshold > shares => {
+            refuse("threshold cannot be larger than shares")
+        }
+        (2.., 1) => refuse("threshold must be greater than one for multiple shares"),
+        _ => Ok(()),
+    }
+}
+
+/// Splits a key; a scheme of one share is the key itself.
+pub(super) fn split(key: &UnsealKey, shares: u8, threshold: u8) -> Result<Shares, Error> {
+    if shares == 1 {
+        return Ok(vec![Zeroizing::new(key.expose().to_vec())]);
+    }
+    let split = key.split(shares, threshold).map_err(unavailable)?;
+    Ok(split.iter().map(|share| Zeroizing::new(share.expose().to_vec())).collect())
+}
+
+pub(super) fn unavailable(error: kallisto_barrier::Error) -> Error {
+    Error::Unavailable(error.to_string())
+}
+
+impl Core {
+    /// Initialises an empty store. It stays sealed, unless the seal opens by itself.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it is initialised already or the specification is wrong,
+    /// [`Error::Unavailable`] when randomness, the auto-seal or the store fail.
+    pub async fn initialize(&self, spec: &InitSpec, now: Timestamp) -> Result<Initialized, Error> {
+        let _turn = self.seal.turn().await;
+        if self.seal_config()?.is_some() {
+            return Err(Error::invalid("Vault is already initialized"));
+        }
+        spec.check()?;
+        let root_token = match &spec.root_token {
+            Some(text) => text.clone(),
+            None => token::make_text()?,
+        };
+        check_token_text(root_token.expose_secret())?;
+
+        let root = RootKey::generate().map_err(unavailable)?;
+        let (config, keys, recovery_keys) = self.make_seal(spec, &root)?;
+        let id = random::make_uuid()?;
+        let keyring = Keyring::generate(random::uuid_bytes(&id), now.as_second());
+        let keyring = keyring.map_err(unavailable)?;
+
+        let clear = self.first_records(spec, id, root_token.expose_secret(), now)?;
+        let mut batch = seal_batch(&clear, &keyring)?;
+        batch.expect(keys::seal_config(), Seqno::ABSENT);
+        batch.put(keys::seal_config(), config.encode());
+        batch.put(keys::keyring(), keyring.seal(&root).map_err(unavailable)?);
+        self.store.commit(batch).await?;
+        tracing::info!(seal = config.name(), "initialized");
+        Ok(Initialized { keys, recovery_keys, root_token })
+    }
+
+    /// Initialises an empty store the way a dev server starts: one share, KV version 2 at
+    /// `secret/`, unsealed.
+    ///
+    /// # Errors
+    /// What [`Core::initialize`] and opening say.
+    pub async fn initialize_dev(
+        &self,
+        root_token: Option<SecretString>,
+        now: Timestamp,
+    ) -> Result<Initialized, Error> {
+        let spec = InitSpec { shares: 1, threshold: 1, root_token, mount_kv: true };
+        let made = self.initialize(&spec, now).await?;
+        for share in &made.keys {
+            self.give_share(share.clone()).await?;
+        }
+        Ok(made)
+    }
+
+    /// The seal's record, the unseal shares and the recovery shares.
+    fn make_seal(
+        &self,
+        spec: &InitSpec,
+        root: &RootKey,
+    ) -> Result<(SealConfig, Shares, Shares), Error> {
+        let key = UnsealKey::generate().map_err(unavailable)?;
+        let wrapped_root = root.wrap(&key).map_err(unavailable)?;
+        let (shares, threshold) = (spec.shares, spec.threshold);
+        let Some(auto) = &self.auto_seal else {
+            let keys = split(&key, shares, threshold)?;
+            let scheme = Scheme::Shamir;
+            return Ok((
+                SealConfig { scheme, shares, threshold, root: wrapped_root },
+                keys,
+                Vec::new(),
+            ));
+        };
+        let wrapped = auto.wrap(key.expose()).map_err(Error::Unavailable)?;
+        let recovery = UnsealKey::generate().map_err(unavailable)?;
+        let proof = RootKey::generate().and_then(|thrown_away| thrown_away.wrap(&recovery));
+        let proof = proof.map_err(unavailable)?;
+        let scheme = Scheme::Auto { name: auto.name().to_owned(), wrapped, proof };
+        let keys = split(&recovery, shares, threshold)?;
+        Ok((SealConfig { scheme, shares, threshold, root: wrapped_root }, Vec::new(), keys))
+    }
+
+    /// What an initialised store starts with, in the clear.
+    fn first_records(
+        &self,
+        spec: &InitSpec,
+        id: String,
+        root_token: &str,
+        now: Timestamp,
+    ) -> Result<Batch, Error> {
+        let mut key = Zeroizing::new([0; 32]);
+        random::fill(&mut *key)?;
+        let drawn = || format!("vault-cluster-{}", &id[..8]);
+        let name = self.info.cluster_name.clone().unwrap_or_else(drawn);
+        let cluster = Cluster { id, name, token_key: TokenKey::new(key) };
+        let hash = cluster.token_key.hash(root_token);
+        let mut batch = Batch::new();
+        batch.put(keys::cluster(), cluster.encode());
+        batch.put(keys::token(hash.as_ref()), token::encode(&token::make_root(now)?));
+        let system = builtin_mount(MountId(0), "sys/", EngineKind::System)?;
+        batch.put(keys::mount(system.id), system.encode());
+        if spec.mount_kv {
+            let secret = builtin_mount(MountId(1), "secret/", EngineKind::KvV2)?;
+            batch.put(keys::mount(secret.id), secret.encode());
+        }
+        batch.put(keys::mount_counter(), u32::from(spec.mount_kv).to_be_bytes().to_vec());
+        Ok(batch)
+    }
+}
+
+fn builtin_mount(id: MountId, path: &str, kind: EngineKind) -> Result<MountEntry, Error> {
+    let uuid = random::make_uuid()?;
+    let (description, options) = match kind {
+        EngineKind::System => ("system endpoints for control, policy and debugging", None),
+        EngineKind::KvV1 | EngineKind::KvV2 => {
+            let version = [("version".to_owned(), "2".into())];
+            ("key/value secret storage", Some(version.into_iter().collect()))
+        }
+    };
+    Ok(MountEntry {
+        id,
+        path: path.to_owned(),
+        kind,
+        accessor: format!("{}_{}", kind.name(), &uuid[..8]),
+        uuid,
+        description: description.to_owned(),
+        local: false,
+        seal_wrap: kind == EngineKind::System,
+        external_entropy_access: false,
+        options,
+        config: MountConfig::default(),
+    })
+}
+
+fn check_token_text(text: &str) -> Result<(), Error> {
+    let printable = text.bytes().all(|byte| byte.is_ascii_graphic());
+    if text.is_empty() || text.len() > token::TOKEN_BYTES_MAX || !printable {
+        return Err(Error::invalid(format!(
+            "a root token id must be 1 to {} printable ASCII characters",
+            token::TOKEN_BYTES_MAX
+        )));
+    }
+    Ok(())
+}

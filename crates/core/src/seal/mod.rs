@@ -1,0 +1,153 @@
+//! The seal: how the keys come into memory and leave it (API.md A1, A2, A20).
+//!
+//! ```text
+//! shares --combine--> unseal key --unwraps--> root key --opens--> keyring
+//! ```
+//! The wrapped root key and the scheme stand in one record ([`config::SealConfig`]), the sealed
+//! keyring in another; both lie beside the barrier's records, under keys that nothing above the
+//! barrier can name. Each verb is one file: `init`, `unseal` (and seal), `rotate`, `rekey`,
+//! `generate_root`.
+//!
+//! Invariants:
+//! - One of these operations runs at a time ([`Seal::turn`]), to its end even when the client that
+//!   asked hangs up.
+//! - Shares and keys live in wiped memory, and only until they were tried.
+//! - Whether a key is right is decided by its commitment, before anything is opened with it.
+
+mod attempt;
+mod config;
+mod generate_root;
+mod init;
+mod rekey;
+mod rotate;
+mod unseal;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kallisto_store::Record;
+use tokio::sync::OwnedMutexGuard;
+
+use crate::error::Error;
+use crate::keys;
+use crate::state::Core;
+
+pub(crate) use attempt::parse_share;
+pub(crate) use generate_root::{OTP_CHARS, RootProgress, RootResult, decode_token};
+pub use init::{InitSpec, Initialized};
+pub(crate) use rekey::{RekeyProgress, RekeyResult, RekeySpec, Target, Verification, Verified};
+pub(crate) use rotate::Reencryption;
+
+use attempt::Attempt;
+use config::SealConfig;
+use generate_root::RootAttempt;
+use rekey::RekeyAttempt;
+
+/// Keeps the unseal key in place of people: something that wraps it and gives it back.
+pub trait AutoSeal: Send + Sync {
+    /// The name of the scheme, such as `static` or `transit`; part of the stored record.
+    fn name(&self) -> &str;
+
+    /// Wraps a key.
+    ///
+    /// # Errors
+    /// What went wrong, without the key.
+    fn wrap(&self, key: &[u8]) -> Result<Vec<u8>, String>;
+
+    /// Gives a wrapped key back.
+    ///
+    /// # Errors
+    /// What went wrong, without the key.
+    fn unwrap(&self, wrapped: &[u8]) -> Result<zeroize::Zeroizing<Vec<u8>>, String>;
+}
+
+/// What is under way at the seal.
+#[derive(Default)]
+pub(crate) struct Seal {
+    turn: Arc<tokio::sync::Mutex<()>>,
+    progress: Mutex<Progress>,
+}
+
+/// Shares collected so far, per purpose.
+#[derive(Default)]
+struct Progress {
+    unseal: Option<Attempt>,
+    rekey: Option<RekeyAttempt>,
+    root: Option<RootAttempt>,
+}
+
+impl Seal {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Waits until no other operation changes the seal.
+    async fn turn(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.turn).lock_owned().await
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What `seal-status` tells.
+pub(crate) struct SealStatus {
+    /// The scheme; `shamir` before initialisation, unless the configuration names another.
+    pub(crate) scheme: String,
+    pub(crate) initialized: bool,
+    /// Whether shares are those of a recovery key.
+    pub(crate) recovery: bool,
+    pub(crate) threshold: u8,
+    pub(crate) shares: u8,
+    /// Shares given so far, and the nonce of the attempt.
+    pub(crate) given: usize,
+    pub(crate) nonce: String,
+}
+
+impl Core {
+    /// What is known of the seal without a key.
+    ///
+    /// # Errors
+    /// When its record cannot be read.
+    pub(crate) fn seal_status(&self) -> Result<SealStatus, Error> {
+        let (given, nonce) = match &self.seal.progress().unseal {
+            Some(attempt) => (attempt.count(), attempt.nonce.clone()),
+            None => (0, String::new()),
+        };
+        let config = self.seal_config()?;
+        let configured = self.auto_seal.as_ref().map_or("shamir", |auto| auto.name());
+        Ok(SealStatus {
+            scheme: config.as_ref().map_or(configured, SealConfig::name).to_owned(),
+            initialized: config.is_some(),
+            recovery: config.as_ref().is_some_and(|config| config.name() != "shamir"),
+            threshold: config.as_ref().map_or(0, |config| config.threshold),
+            shares: config.as_ref().map_or(0, |config| config.shares),
+            given,
+            nonce,
+        })
+    }
+
+    /// The seal's configuration; `None` before initialisation.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the record cannot be read, [`Error::Internal`] when it is no
+    /// configuration.
+    pub(crate) fn seal_config(&self) -> Result<Option<SealConfig>, Error> {
+        match self.seal_record()? {
+            None => Ok(None),
+            Some(record) => match SealConfig::decode(&record.value) {
+                Some(config) => Ok(Some(config)),
+                None => Err(Error::internal(&"the seal's configuration is damaged")),
+            },
+        }
+    }
+
+    fn seal_record(&self) -> Result<Option<Record>, Error> {
+        Ok(self.store.get(&keys::seal_config())?)
+    }
+
+    /// The same, where its absence is a refusal.
+    fn expect_seal_config(&self) -> Result<SealConfig, Error> {
+        self.seal_config()?.ok_or_else(|| Error::invalid("Vault is not initialized"))
+    }
+}

@@ -1,0 +1,285 @@
+//! Rekey: the same root key under a new unseal key, in new shares. With auto-unseal, the same for
+//! the recovery key. Data is not touched.
+//!
+//! Holders of the old shares prove themselves first. If verification was asked for, the new shares
+//! must come back before they count; until then the old ones do.
+
+use kallisto_barrier::{RootKey, UnsealKey};
+use kallisto_store::Batch;
+use zeroize::Zeroizing;
+
+use super::attempt::{Attempt, ShareBytes};
+use super::config::{Scheme, SealConfig};
+use super::init::{check_scheme, split, unavailable};
+use super::unseal::prove;
+use crate::error::Error;
+use crate::keys;
+use crate::state::Core;
+
+/// Which shares are made anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Those of the unseal key.
+    Unseal,
+    /// Those of the recovery key.
+    Recovery,
+}
+
+/// How the new shares shall be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RekeySpec {
+    pub(crate) target: Target,
+    pub(crate) shares: u8,
+    pub(crate) threshold: u8,
+    pub(crate) verification: Verification,
+}
+
+/// Whether new shares must come back before they count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verification {
+    None,
+    Required,
+}
+
+/// A rekey under way.
+pub(crate) struct RekeyAttempt {
+    pub(crate) spec: RekeySpec,
+    attempt: Attempt,
+    unverified: Option<Unverified>,
+}
+
+/// New shares that were handed out and do not count yet.
+struct Unverified {
+    config: SealConfig,
+    attempt: Attempt,
+}
+
+/// What is known of a rekey.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RekeyProgress {
+    pub(crate) spec: RekeySpec,
+    pub(crate) nonce: String,
+    /// Shares given, and shares that are enough.
+    pub(crate) given: usize,
+    pub(crate) required: u8,
+    /// The nonce, shares given and shares needed of a verification that waits.
+    pub(crate) verification: Option<(String, usize, u8)>,
+}
+
+/// What giving a share led to.
+pub(crate) enum RekeyResult {
+    /// More are needed.
+    Progress(RekeyProgress),
+    /// Here are the new shares; with verification, under this nonce.
+    Keys { nonce: String, keys: Vec<Zeroizing<Vec<u8>>>, verification: Option<String> },
+}
+
+/// What giving a new share back led to.
+pub(crate) enum Verified {
+    /// More are needed.
+    Waiting,
+    /// The new shares count now; the nonce of the verification.
+    Done(String),
+}
+
+const NOT_STARTED: &str = "no barrier rekey in progress";
+
+impl Core {
+    /// Begins a rekey.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when one is under way, or the scheme or target is wrong.
+    pub(crate) async fn start_rekey(&self, spec: RekeySpec) -> Result<RekeyProgress, Error> {
+        let _turn = self.seal.turn().await;
+        let config = self.expect_seal_config()?;
+        check_target(&config, spec.target)?;
+        check_scheme(spec.shares, spec.threshold)?;
+        if spec.shares == 1 && spec.verification == Verification::Required {
+            return Err(Error::invalid("a single share needs no verification"));
+        }
+        let mut progress = self.seal.progress();
+        if progress.rekey.is_some() {
+            return Err(Error::invalid("rekey already in progress"));
+        }
+        let attempt = RekeyAttempt { spec, attempt: Attempt::start()?, unverified: None };
+        let started = attempt.progress(config.threshold);
+        progress.rekey = Some(attempt);
+        Ok(started)
+    }
+
+    /// The rekey under way.
+    ///
+    /// # Errors
+    /// When the seal's record cannot be read.
+    pub(crate) fn rekey_progress(&self) -> Result<Option<RekeyProgress>, Error> {
+        let required = self.seal_config()?.map_or(0, |config| config.threshold);
+        Ok(self.seal.progress().rekey.as_ref().map(|rekey| rekey.progress(required)))
+    }
+
+    /// Ends a rekey; `nonce` must be its own unless the caller is known (`None`).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for another nonce.
+    pub(crate) fn cancel_rekey(&self, nonce: Option<&str>) -> Result<(), Error> {
+        let mut progress = self.seal.progress();
+        if let (Some(rekey), Some(given)) = (&progress.rekey, nonce)
+            && rekey.attempt.nonce != given
+        {
+            return Err(Error::invalid("cancelling a rekey needs its nonce"));
+        }
+        progress.rekey = None;
+        Ok(())
+    }
+
+    /// Takes an old share; with enough of them, makes the new ones.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] without a rekey, for another nonce, and when the shares make the wrong
+    /// key (they are forgotten then).
+    pub(crate) async fn give_rekey_share(
+        &self,
+        share: ShareBytes,
+        nonce: &str,
+    ) -> Result<RekeyResult, Error> {
+        let _turn = self.seal.turn().await;
+        let config = self.expect_seal_config()?;
+        let (spec, key, own_nonce) = {
+            let mut progress = self.seal.progress();
+            let rekey = progress.rekey.as_mut().ok_or_else(|| Error::invalid(NOT_STARTED))?;
+            check_nonce(&rekey.attempt.nonce, nonce, "rekey")?;
+            rekey.attempt.add(share);
+            if rekey.attempt.count() < usize::from(config.threshold) {
+                return Ok(RekeyResult::Progress(rekey.progress(config.threshold)));
+            }
+            let key = rekey.attempt.combine();
+            rekey.attempt.clear();
+            (rekey.spec, key?, rekey.attempt.nonce.clone())
+        };
+        let proven = prove(config.proof(), &key)?;
+        let fresh = UnsealKey::generate().map_err(unavailable)?;
+        let keys = split(&fresh, spec.shares, spec.threshold)?;
+        let config = rewrap(config, spec, &proven, &fresh)?;
+        if spec.verification == Verification::Required {
+            let attempt = Attempt::start()?;
+            let verification = Some(attempt.nonce.clone());
+            if let Some(rekey) = &mut self.seal.progress().rekey {
+                rekey.unverified = Some(Unverified { config, attempt });
+            }
+            return Ok(RekeyResult::Keys { nonce: own_nonce, keys, verification });
+        }
+        self.adopt(&config).await?;
+        Ok(RekeyResult::Keys { nonce: own_nonce, keys, verification: None })
+    }
+
+    /// Takes a new share back; with enough of them, they count.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when nothing waits for verification, for another nonce, and when the
+    /// shares make the wrong key.
+    pub(crate) async fn verify_rekey(
+        &self,
+        share: ShareBytes,
+        nonce: &str,
+    ) -> Result<Verified, Error> {
+        let _turn = self.seal.turn().await;
+        let (config, key, own_nonce) = {
+            let mut progress = self.seal.progress();
+            let rekey = progress.rekey.as_mut().ok_or_else(|| Error::invalid(NOT_STARTED))?;
+            let unverified = rekey.unverified.as_mut();
+            let waiting =
+                unverified.ok_or_else(|| Error::invalid("no rekey verification in progress"))?;
+            check_nonce(&waiting.attempt.nonce, nonce, "verify")?;
+            waiting.attempt.add(share);
+            if waiting.attempt.count() < usize::from(waiting.config.threshold) {
+                return Ok(Verified::Waiting);
+            }
+            let key = waiting.attempt.combine();
+            waiting.attempt.clear();
+            (waiting.config.clone(), key?, waiting.attempt.nonce.clone())
+        };
+        prove(config.proof(), &key)?;
+        self.adopt(&config).await?;
+        Ok(Verified::Done(own_nonce))
+    }
+
+    /// Forgets the new shares given back so far; the verification starts over under a new nonce.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when nothing waits for verification.
+    pub(crate) fn restart_verification(&self) -> Result<(), Error> {
+        let mut progress = self.seal.progress();
+        let waiting = progress.rekey.as_mut().and_then(|rekey| rekey.unverified.as_mut());
+        let waiting = waiting.ok_or_else(|| Error::invalid("no rekey verification in progress"))?;
+        waiting.attempt = Attempt::start()?;
+        Ok(())
+    }
+
+    /// Makes a new configuration the one that counts.
+    async fn adopt(&self, config: &SealConfig) -> Result<(), Error> {
+        let record = self.seal_record()?.ok_or_else(|| Error::internal(&"no seal record"))?;
+        let mut batch = Batch::new();
+        batch.expect(keys::seal_config(), record.seqno);
+        batch.put(keys::seal_config(), config.encode());
+        self.store.commit(batch).await?;
+        self.seal.progress().rekey = None;
+        tracing::info!(shares = config.shares, threshold = config.threshold, "rekeyed");
+        Ok(())
+    }
+}
+
+impl RekeyAttempt {
+    fn progress(&self, required: u8) -> RekeyProgress {
+        let verification = self.unverified.as_ref().map(|waiting| {
+            (waiting.attempt.nonce.clone(), waiting.attempt.count(), waiting.config.threshold)
+        });
+        RekeyProgress {
+            spec: self.spec,
+            nonce: self.attempt.nonce.clone(),
+            given: self.attempt.count(),
+            required,
+            verification,
+        }
+    }
+}
+
+fn check_target(config: &SealConfig, target: Target) -> Result<(), Error> {
+    match (&config.scheme, target) {
+        (Scheme::Shamir, Target::Unseal) | (Scheme::Auto { .. }, Target::Recovery) => Ok(()),
+        (Scheme::Shamir, Target::Recovery) => {
+            Err(Error::invalid("recovery rekeying not supported"))
+        }
+        (Scheme::Auto { .. }, Target::Unseal) => {
+            Err(Error::invalid("this seal has no unseal shares; rekey its recovery key instead"))
+        }
+    }
+}
+
+/// The configuration under the new key. `proven` is what the old shares opened.
+fn rewrap(
+    config: SealConfig,
+    spec: RekeySpec,
+    proven: &RootKey,
+    fresh: &UnsealKey,
+) -> Result<SealConfig, Error> {
+    let wrapped_anew = proven.wrap(fresh).map_err(unavailable)?;
+    let (shares, threshold) = (spec.shares, spec.threshold);
+    Ok(match config.scheme {
+        Scheme::Shamir => {
+            SealConfig { scheme: Scheme::Shamir, shares, threshold, root: wrapped_anew }
+        }
+        Scheme::Auto { name, wrapped, .. } => {
+            let scheme = Scheme::Auto { name, wrapped, proof: wrapped_anew };
+            SealConfig { scheme, shares, threshold, root: config.root }
+        }
+    })
+}
+
+/// Refuses a nonce of another attempt.
+pub(super) fn check_nonce(own: &str, given: &str, what: &str) -> Result<(), Error> {
+    if own == given {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "incorrect nonce supplied; nonce for this {what} operation is {own:?}"
+    )))
+}

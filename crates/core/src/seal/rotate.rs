@@ -1,0 +1,131 @@
+//! Rotation: a new data key, and the old records under it in the background.
+//!
+//! New writes use the new key from the moment its keyring is committed; the re-encryption reads
+//! every record under an older key and writes it back unless somebody was faster.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use jiff::Timestamp;
+use kallisto_barrier::{KeyVersion, envelope_key_version};
+use kallisto_store::{Batch, Error as StoreError, Seqno, Visit};
+
+use super::init::unavailable;
+use crate::error::Error;
+use crate::keys::{self, kind};
+use crate::state::{Core, Unsealed};
+
+/// Records looked up in one pass of the re-encryption; bounds its memory.
+const PASS_RECORDS_MAX: usize = 1 << 16;
+/// Records written back in one batch.
+const BATCH_RECORDS_MAX: usize = 128;
+
+/// How far the re-encryption of old records is.
+#[derive(Debug, Default)]
+pub(crate) struct Reencryption {
+    /// Records written back since the server was unsealed.
+    pub(crate) done: AtomicU64,
+    /// 1 while it runs.
+    pub(crate) running: AtomicU64,
+}
+
+impl Core {
+    /// The active data key: its version, since when, and how many records it sealed.
+    pub(crate) fn active_key(unsealed: &Unsealed) -> Option<KeyVersion> {
+        unsealed.store.keys().load().versions().last().copied()
+    }
+
+    /// Adds a data key, makes it the active one, and starts the re-encryption.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] without randomness or when the store refuses.
+    pub(crate) async fn rotate(
+        &self,
+        unsealed: &Arc<Unsealed>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let _turn = self.seal.turn().await;
+        let record = self.store.get(&keys::keyring())?;
+        let seqno = record.map_or(Seqno::ABSENT, |record| record.seqno);
+        let next = unsealed.store.keys().load().rotated(now.as_second()).map_err(unavailable)?;
+        let mut batch = Batch::new();
+        batch.expect(keys::keyring(), seqno);
+        batch.put(keys::keyring(), next.seal(&unsealed.root).map_err(unavailable)?);
+        // The fold takes the committed keyring into use, here as on every other server.
+        self.store.commit(batch).await?;
+        tracing::info!(key_version = next.active_version(), "rotated");
+        start_reencryption(unsealed)
+    }
+}
+
+/// Starts the re-encryption unless it runs; it ends by itself when the server is sealed.
+pub(crate) fn start_reencryption(unsealed: &Arc<Unsealed>) -> Result<(), Error> {
+    if unsealed.reencryption.running.swap(1, Ordering::AcqRel) == 1 {
+        return Ok(());
+    }
+    let weak = Arc::downgrade(unsealed);
+    let run = move || {
+        let outcome = reencrypt(&weak);
+        if let Some(unsealed) = weak.upgrade() {
+            unsealed.reencryption.running.store(0, Ordering::Release);
+        }
+        match outcome {
+            Ok(records) => tracing::info!(records, "re-encrypted"),
+            Err(error) => tracing::error!(%error, "re-encryption stopped"),
+        }
+    };
+    let spawned = std::thread::Builder::new().name("reencrypt".into()).spawn(run);
+    spawned.map(|_| ()).map_err(|error| Error::Unavailable(format!("no thread: {error}")))
+}
+
+/// Passes over the store until no record is under an older key.
+fn reencrypt(unsealed: &Weak<Unsealed>) -> Result<u64, StoreError> {
+    let mut total = 0;
+    loop {
+        let Some(live) = unsealed.upgrade() else { return Ok(total) };
+        let stale = find_stale(&live)?;
+        drop(live);
+        if stale.is_empty() {
+            return Ok(total);
+        }
+        for chunk in stale.chunks(BATCH_RECORDS_MAX) {
+            let Some(live) = unsealed.upgrade() else { return Ok(total) };
+            let written = write_back(&live, chunk)?;
+            live.reencryption.done.fetch_add(written, Ordering::Relaxed);
+            total += written;
+        }
+    }
+}
+
+/// Logical keys of records under an older key.
+fn find_stale(unsealed: &Unsealed) -> Result<Vec<Vec<u8>>, StoreError> {
+    let active = unsealed.store.keys().load().active_version();
+    let mut storage_keys = Vec::new();
+    unsealed.store.below().scan(&[], &mut |key, record| {
+        let older = envelope_key_version(&record.value).is_some_and(|version| version < active);
+        if key.first() != Some(&kind::BARRIER) && older {
+            storage_keys.push(key.to_vec());
+        }
+        if storage_keys.len() < PASS_RECORDS_MAX { Visit::Continue } else { Visit::Stop }
+    })?;
+    Ok(storage_keys)
+}
+
+/// Seals records anew, each on the condition that it is still the one that was read. When one lost
+/// its race the others of its batch are found again by the next pass.
+fn write_back(unsealed: &Unsealed, storage_keys: &[Vec<u8>]) -> Result<u64, StoreError> {
+    let mut batch = Batch::new();
+    let mut written = 0;
+    for storage in storage_keys {
+        if let Some((key, record)) = unsealed.store.get_stored(storage)? {
+            batch.expect(key.clone(), record.seqno);
+            batch.put(key, record.value);
+            written += 1;
+        }
+    }
+    match pollster::block_on(unsealed.store.commit(batch)) {
+        Ok(_) => Ok(written),
+        Err(StoreError::Conflict) => Ok(0),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,192 @@
+//! Unsealing and sealing.
+//!
+//! Unsealing reads everything committed once, which takes seconds on a large store. It runs on a
+//! thread of its own, so that the listener's threads go on answering, and to its end, whoever hangs
+//! up meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use kallisto_barrier::{Error as BarrierError, Keyring, RootKey, UnsealKey};
+use kallisto_store::Store;
+use tokio::sync::oneshot;
+
+use super::attempt::{Attempt, ShareBytes};
+use super::config::{Scheme, SealConfig};
+use super::init::unavailable;
+use super::rotate::{Reencryption, start_reencryption};
+use crate::clear::ClearStore;
+use crate::error::Error;
+use crate::keys;
+use crate::latches::Latches;
+use crate::state::{Core, Unsealed};
+use crate::view::{Follower, View};
+
+/// How often and how long sealing looks whether the last request that uses the keys has ended.
+const LAST_REQUEST_CHECKS: u32 = 200;
+const LAST_REQUEST_PAUSE: Duration = Duration::from_millis(10);
+
+/// Whether an unseal attempt is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unsealing {
+    /// More shares are needed.
+    Collecting,
+    /// The server is unsealed.
+    Done,
+}
+
+impl Core {
+    /// Takes a share; with enough of them, unseals.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the shares make the wrong key (they are forgotten then), or there is
+    /// nothing to unseal; what [`Core::open`] says.
+    pub(crate) async fn give_share(&self, share: ShareBytes) -> Result<Unsealing, Error> {
+        let turn = self.seal.turn().await;
+        if !self.is_sealed() {
+            return Ok(Unsealing::Done);
+        }
+        let config = self.expect_seal_config()?;
+        let key = {
+            let mut progress = self.seal.progress();
+            let attempt = match &mut progress.unseal {
+                Some(attempt) => attempt,
+                none => none.insert(Attempt::start()?),
+            };
+            attempt.add(share);
+            if attempt.count() < usize::from(config.threshold) {
+                return Ok(Unsealing::Collecting);
+            }
+            // Right or wrong, these shares have done their part.
+            let attempt = progress.unseal.take();
+            attempt.map(|attempt| attempt.combine()).transpose()?
+        };
+        let Some(key) = key else { return Ok(Unsealing::Collecting) };
+        if let Scheme::Auto { .. } = config.scheme {
+            return Err(Error::invalid("recovery keys do not unseal; this seal opens by itself"));
+        }
+        let root = unwrap_root(&config, &key)?;
+        self.open(root, turn).await?;
+        Ok(Unsealing::Done)
+    }
+
+    /// Forgets the shares given so far.
+    pub(crate) fn forget_shares(&self) {
+        self.seal.progress().unseal = None;
+    }
+
+    /// Unseals through the auto-seal, if there is one and the store is initialised.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the auto-seal does not give the key back, and what opening says.
+    pub async fn auto_unseal(&self) -> Result<(), Error> {
+        let turn = self.seal.turn().await;
+        let (Some(auto), true) = (&self.auto_seal, self.is_sealed()) else { return Ok(()) };
+        let Some(config) = self.seal_config()? else { return Ok(()) };
+        let Scheme::Auto { name, wrapped, .. } = &config.scheme else {
+            return Err(Error::invalid(
+                "the storage was initialised with unseal shares, the configuration names a seal",
+            ));
+        };
+        if name != auto.name() {
+            return Err(Error::invalid(format!(
+                "the storage was initialised with the seal {name}, the configuration names {}",
+                auto.name()
+            )));
+        }
+        let bytes = auto.unwrap(wrapped).map_err(Error::Unavailable)?;
+        let key = UnsealKey::from_bytes(&bytes).map_err(unavailable)?;
+        let root = unwrap_root(&config, &key)?;
+        self.open(root, turn).await
+    }
+
+    /// Opens with the right root key, on a thread of its own.
+    async fn open(
+        &self,
+        root: RootKey,
+        turn: tokio::sync::OwnedMutexGuard<()>,
+    ) -> Result<(), Error> {
+        let (store, slot) = (Arc::clone(&self.store), Arc::clone(&self.unsealed));
+        let (tell, told) = oneshot::channel();
+        let run = move || {
+            let outcome = open_blocking(store, root, &slot);
+            // Nobody may be left to hear it; the slot says how it went.
+            let _ = tell.send(outcome);
+            drop(turn);
+        };
+        let spawned = std::thread::Builder::new().name("unseal".into()).spawn(run);
+        spawned.map_err(|error| Error::Unavailable(format!("no thread to unseal on: {error}")))?;
+        told.await.map_err(|_| Error::internal(&"unsealing ended early"))?
+    }
+
+    /// Drops keys and view. The same for a server that is sealed already.
+    ///
+    /// # Errors
+    /// None today; a store may refuse to detach one day.
+    pub async fn seal(&self) -> Result<(), Error> {
+        let _turn = self.seal.turn().await;
+        let Some(last) = self.unsealed.swap(None) else { return Ok(()) };
+        self.store.detach();
+        *self.seal.progress() = Default::default();
+        // Requests that began before end with the keys they have; then the keys are wiped.
+        for _ in 0..LAST_REQUEST_CHECKS {
+            if Arc::strong_count(&last) == 1 {
+                break;
+            }
+            tokio::time::sleep(LAST_REQUEST_PAUSE).await;
+        }
+        tracing::info!("sealed");
+        Ok(())
+    }
+}
+
+/// The root key, if the unseal key is the right one.
+///
+/// # Errors
+/// [`Error::Invalid`] in the words of the contract when it is not.
+pub(super) fn unwrap_root(config: &SealConfig, key: &UnsealKey) -> Result<RootKey, Error> {
+    prove(&config.root, key)
+}
+
+/// Opens `wrapped`, which proves that the shares behind `key` are right.
+pub(super) fn prove(wrapped: &[u8], key: &UnsealKey) -> Result<RootKey, Error> {
+    RootKey::unwrap(wrapped, key).map_err(|error| match error {
+        BarrierError::WrongKey => Error::invalid(
+            "unable to retrieve stored keys: invalid key: failed to decrypt keys from storage: \
+             the shares make another key",
+        ),
+        other => Error::internal(&other),
+    })
+}
+
+fn open_blocking(
+    store: Arc<dyn Store>,
+    root: RootKey,
+    slot: &ArcSwapOption<Unsealed>,
+) -> Result<(), Error> {
+    let record = store.get(&keys::keyring())?;
+    let record = record.ok_or_else(|| Error::internal(&"the keyring is missing"))?;
+    let keyring = Keyring::open(&record.value, &root).map_err(|error| Error::internal(&error))?;
+    let keys = Arc::new(ArcSwap::from_pointee(keyring));
+    let root = Arc::new(root);
+    let view = Arc::new(View::new()?);
+    let follower = Follower::new(Arc::clone(&view), Arc::clone(&keys), Arc::clone(&root));
+    store.attach(Arc::new(follower))?;
+    let store = ClearStore::new(store, keys);
+    let unsealed = Unsealed {
+        view,
+        store,
+        latches: Latches::new(),
+        root,
+        reencryption: Reencryption::default(),
+    };
+    let unsealed = Arc::new(unsealed);
+    slot.store(Some(Arc::clone(&unsealed)));
+    // A rotation may have been cut short by a restart.
+    if let Err(error) = start_reencryption(&unsealed) {
+        tracing::warn!(%error, "old records stay under their keys for now");
+    }
+    tracing::info!("unsealed");
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! Filling an empty view: one streaming scan over everything committed.
+//!
+//! Kinds come in the order of their numbers, so mounts are there before their secrets, and a
+//! secret's metadata is followed by its versions (see `keys`). What the scan holds at a time is one
+//! secret.
+
+use kallisto_barrier::Keyring;
+use kallisto_store::{Error as StoreError, Position, Records, Visit};
+
+use super::View;
+use super::fold::Damaged;
+use crate::clear::ClearRecords;
+use crate::keys::{self, MountId, Parsed};
+use crate::kv::record::Metadata;
+
+/// Records between two progress lines in the log.
+const PROGRESS_RECORDS: u64 = 250_000;
+
+/// A secret whose metadata was met and whose current version comes next.
+struct Pending {
+    mount: MountId,
+    path: String,
+    metadata: Metadata,
+}
+
+/// A scan under way.
+struct Load<'v> {
+    view: &'v View,
+    pending: Option<Pending>,
+    records: u64,
+}
+
+impl View {
+    /// Fills this empty view with everything in `records`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] when a record cannot be read or opened, or says nothing sound.
+    pub(super) fn load(
+        &self,
+        position: Position,
+        records: &dyn Records,
+        keyring: &Keyring,
+    ) -> Result<(), StoreError> {
+        let clear = ClearRecords::new(records, keyring);
+        let mut load = Load { view: self, pending: None, records: 0 };
+        let mut failed = None;
+        clear.scan(&[], &mut |key, record| match load.take(key, &record.value, &clear) {
+            Ok(()) => Visit::Continue,
+            Err(Damaged(what)) => {
+                failed = Some(what);
+                Visit::Stop
+            }
+        })?;
+        if failed.is_none() {
+            failed = load.settle().err().map(|Damaged(what)| what);
+        }
+        if let Some(what) = failed {
+            return Err(StoreError::Unavailable(format!("damaged record: {what}")));
+        }
+        tracing::info!(records = load.records, position = position.0, "view loaded");
+        Ok(())
+    }
+}
+
+impl Load<'_> {
+    fn take(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        records: &ClearRecords<'_>,
+    ) -> Result<(), Damaged> {
+        self.records += 1;
+        if self.records.is_multiple_of(PROGRESS_RECORDS) {
+            tracing::info!(records = self.records, "loading");
+        }
+        match keys::parse(key) {
+            Parsed::KvVersion(mount, path, version) => {
+                self.take_version(mount, path, version, value)
+            }
+            Parsed::KvMeta(mount, path) => {
+                self.settle()?;
+                let metadata = Metadata::decode(value).map_err(|_| Damaged("kv metadata"))?;
+                self.pending = Some(Pending { mount, path: path.to_owned(), metadata });
+                Ok(())
+            }
+            _ => {
+                self.settle()?;
+                self.view.fold_put(key, value, &kallisto_store::Batch::new(), records)
+            }
+        }
+    }
+
+    /// Completes the pending secret if this is its current version; others stay in the store.
+    fn take_version(
+        &mut self,
+        mount: MountId,
+        path: &str,
+        version: u64,
+        value: &[u8],
+    ) -> Result<(), Damaged> {
+        let current = self.pending.take_if(|pending| {
+            pending.mount == mount
+                && pending.path == path
+                && pending.metadata.current_version == version
+        });
+        match current {
+            Some(Pending { metadata, .. }) => {
+                let live = metadata.version(version).is_some_and(|info| !info.destroyed);
+                self.view.put_secret(mount, path, &metadata, live.then_some(value))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Ends a secret whose current version has no record: destroyed, or metadata alone.
+    fn settle(&mut self) -> Result<(), Damaged> {
+        let Some(Pending { mount, path, metadata }) = self.pending.take() else { return Ok(()) };
+        let current = metadata.version(metadata.current_version);
+        if current.is_some_and(|info| !info.destroyed) {
+            return Err(Damaged("kv version missing"));
+        }
+        self.view.put_secret(mount, &path, &metadata, None)
+    }
+}
