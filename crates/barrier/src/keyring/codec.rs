@@ -17,9 +17,9 @@ use crate::error::{Error, Result};
 use crate::limits::{CLUSTER_ID_BYTES, DATA_KEYS_MAX, KEY_BYTES};
 use crate::secret::SecretKey;
 
-const BASE_KEY_LABEL: &[u8] = b"base-key/v1";
-const HEAD_BYTES: usize = CLUSTER_ID_BYTES + KEY_BYTES + COMMITMENT_BYTES + 4;
-const DATA_KEY_BYTES: usize = 4 + 8 + 8 + KEY_BYTES + COMMITMENT_BYTES;
+pub(super) const BASE_KEY_LABEL: &[u8] = b"base-key/v1";
+pub(super) const HEAD_BYTES: usize = CLUSTER_ID_BYTES + KEY_BYTES + COMMITMENT_BYTES + 4;
+pub(super) const DATA_KEY_BYTES: usize = 4 + 8 + 8 + KEY_BYTES + COMMITMENT_BYTES;
 
 /// The bytes of a keyring, in one allocation that is wiped.
 pub(super) fn encode(keyring: &Keyring) -> Zeroizing<Vec<u8>> {

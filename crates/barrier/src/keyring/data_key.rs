@@ -195,6 +195,11 @@ impl DataKey {
         Ok(())
     }
 
+    #[cfg(test)]
+    pub(super) fn key_material(&self) -> [&[u8; crate::limits::KEY_BYTES]; 2] {
+        [self.key.expose(), self.record_key.expose()]
+    }
+
     /// A key whose runs are short.
     #[cfg(test)]
     pub(super) fn with_records_per_run(mut self, records: u64) -> Self {

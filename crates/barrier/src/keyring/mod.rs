@@ -12,6 +12,8 @@
 mod codec;
 mod data_key;
 mod envelope;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) mod fuzz;
 
 use std::fmt;
 use std::sync::Arc;
@@ -224,6 +226,13 @@ impl Keyring {
     /// [`Error::Machine`] if there is no randomness.
     pub fn redraw_nonces(&self) -> Result<()> {
         self.active().redraw_nonces()
+    }
+
+    /// Every key there is, for the test that looks for them in memory.
+    #[cfg(test)]
+    pub(crate) fn key_material(&self) -> impl Iterator<Item = &[u8; crate::limits::KEY_BYTES]> {
+        let data_keys = self.data_keys.iter().flat_map(|key| key.key_material());
+        data_keys.chain([self.base.key.expose()])
     }
 
     fn active(&self) -> &DataKey {
