@@ -24,8 +24,9 @@ fn row(name: &str, elapsed: Duration) {
 }
 
 fn main() {
-    for (order, random) in [("sequential", 1), ("random", 0x9e37_79b9_7f4a_7c15)] {
-        let mut table = BenchMemtable::new(128 << 20);
+    let orders = [("sequential", 1, &[0; 5][..]), ("random", 0x9e37_79b9_7f4a_7c15, b"")];
+    for (order, random, prefix) in orders {
+        let mut table = BenchMemtable::new(128 << 20, prefix);
         let start = Instant::now();
         (0..COUNT).for_each(|n| table.put(&key(n, random), &[7; 128]));
         row(&format!("skip list put, {order}"), start.elapsed());

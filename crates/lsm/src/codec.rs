@@ -125,6 +125,23 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// How many leading bytes are equal.
+#[inline]
+pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let (a_words, _) = a.as_chunks::<8>();
+    let (b_words, _) = b.as_chunks::<8>();
+    let mut at = 0;
+    for (x, y) in a_words.iter().zip(b_words) {
+        let difference = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if difference != 0 {
+            return at + (difference.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    let tails = a.get(at..).unwrap_or_default().iter().zip(b.get(at..).unwrap_or_default());
+    at + tails.take_while(|(x, y)| x == y).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

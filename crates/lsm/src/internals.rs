@@ -68,10 +68,10 @@ pub struct BenchMemtable {
 }
 
 impl BenchMemtable {
-    /// An empty one of `bytes_max` bytes.
+    /// An empty one of `bytes_max` bytes, for keys that start with `prefix`: the engine knows that from the one before.
     #[must_use]
-    pub fn new(bytes_max: usize) -> Self {
-        let (table, writer) = crate::memtable::Memtable::new(bytes_max);
+    pub fn new(bytes_max: usize, prefix: &[u8]) -> Self {
+        let (table, writer) = crate::memtable::Memtable::new(bytes_max, prefix);
         Self { table, writer, seqno: 0 }
     }
 

@@ -126,8 +126,8 @@ struct Replay {
 }
 
 impl Replay {
-    fn new(options: &Options, seqno_flushed: u64) -> Self {
-        let (active, writer) = Memtable::new(options.memtable_bytes);
+    fn new(options: &Options, seqno_flushed: u64, prefix: &[u8]) -> Self {
+        let (active, writer) = Memtable::new(options.memtable_bytes, prefix);
         let frozen = VecDeque::new();
         let options = options.clone();
         Self { options, writer, active, frozen, seqno_flushed, seqno_last: seqno_flushed }
@@ -139,7 +139,8 @@ impl Replay {
         }
         let room = room_for(operation.key.len() + operation.value.len(), 1);
         if !self.writer.has_room(room) {
-            let (active, writer) = Memtable::new(self.options.memtable_bytes.max(room));
+            let (active, writer) =
+                Memtable::new(self.options.memtable_bytes.max(room), &self.active.common_prefix());
             let full = std::mem::replace(&mut self.active, active);
             let old = std::mem::replace(&mut self.writer, writer);
             if !old.is_empty() {
@@ -176,7 +177,7 @@ impl Inner {
 
         let seqno_flushed = known.seqno_flushed.unwrap_or(0);
         let wal_floor = known.wal_floor.unwrap_or(0);
-        let mut replay = Replay::new(&options, seqno_flushed);
+        let mut replay = Replay::new(&options, seqno_flushed, &levels.common_prefix());
         let needed: Vec<u64> =
             listing.segments.iter().copied().filter(|&number| number >= wal_floor).collect();
         let recovered =

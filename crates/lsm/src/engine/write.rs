@@ -197,7 +197,8 @@ impl Inner {
 
     /// Freezes the memtable and starts one that has room for `room` bytes.
     pub(super) fn freeze(&self, writer: &mut Writer, room: usize) -> Result<()> {
-        let (active, memtable) = Memtable::new(self.options.memtable_bytes.max(room));
+        let prefix = lock(&self.work).active.common_prefix();
+        let (active, memtable) = Memtable::new(self.options.memtable_bytes.max(room), &prefix);
         if writer.memtable.is_empty() {
             writer.memtable = memtable;
             let mut work = lock(&self.work);

@@ -12,6 +12,7 @@ mod file;
 use std::sync::Arc;
 
 pub(crate) use self::file::{FileDesc, Graveyard, SstFile};
+use crate::codec::common_prefix;
 use crate::error::Result;
 use crate::limits::LEVELS;
 use crate::value::Found;
@@ -129,6 +130,15 @@ impl Levels {
             }
         }
         Ok(Found::Nothing)
+    }
+
+    /// What all keys share.
+    pub(crate) fn common_prefix(&self) -> Vec<u8> {
+        let descs = || self.all().map(|(_, file)| file.desc());
+        let smallest = descs().map(|desc| &desc.smallest).min();
+        let largest = descs().map(|desc| &desc.largest).max();
+        let (Some(smallest), Some(largest)) = (smallest, largest) else { return Vec::new() };
+        smallest[..common_prefix(smallest, largest)].to_vec()
     }
 
     /// The first broken invariant, in words, with the number of a file that breaks it.

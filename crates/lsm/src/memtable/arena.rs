@@ -6,6 +6,7 @@
 //!
 //! Invariants:
 //! - one writer allocates; it is the only one that may store to words it has not published yet;
+//! - objects of one [`Region`] share chunks with their like only, so that what a search walks over lies close together;
 //! - an object never crosses a chunk; one that would waste more than a quarter of a chunk gets its own;
 //! - address 0 is the first object ever allocated, so it can serve as "none" for links.
 
@@ -29,15 +30,30 @@ pub(crate) struct Arena {
     chunks: Box<[OnceLock<Box<[AtomicU64]>>]>,
 }
 
+/// What an object is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Region {
+    /// Searches walk over it.
+    Index,
+    /// It is looked at when a search has ended.
+    Records,
+}
+
 /// The writer's end of an arena.
 #[derive(Debug)]
 pub(crate) struct Allocator {
     chunk_words: usize,
     chunks_used: usize,
-    /// The chunk that small objects go to, and its first free word.
-    open_chunk: usize,
-    open_word: usize,
+    /// The chunk that small objects of each region go to.
+    open: [Option<Open>; 2],
     words_reserved: usize,
+}
+
+/// A chunk with room, and its first free word.
+#[derive(Debug)]
+struct Open {
+    chunk: usize,
+    word: usize,
 }
 
 impl Arena {
@@ -45,15 +61,10 @@ impl Arena {
     pub(crate) fn new(bytes_max: usize, chunk_bytes: usize) -> (Self, Allocator) {
         let chunk_words = (chunk_bytes / 8).clamp(CHUNK_WORDS_MIN, CHUNK_WORDS_MAX);
         // A chunk closes at least three quarters full, or holds one object of at least a quarter of a chunk.
-        let slots = (bytes_max / 8 / (chunk_words / 4) + 2).min(1 << (u32::BITS - WORD_BITS));
+        let slots = (bytes_max / 8 / (chunk_words / 4) + 3).min(1 << (u32::BITS - WORD_BITS));
         let arena = Self { chunks: (0..slots).map(|_| OnceLock::new()).collect() };
-        let allocator = Allocator {
-            chunk_words,
-            chunks_used: 0,
-            open_chunk: 0,
-            open_word: chunk_words,
-            words_reserved: 0,
-        };
+        let allocator =
+            Allocator { chunk_words, chunks_used: 0, open: [None, None], words_reserved: 0 };
         (arena, allocator)
     }
 
@@ -68,18 +79,25 @@ impl Arena {
 
 impl Allocator {
     /// Room for `words` words, zeroed or holding what an abandoned allocation left; `None` if the arena has no chunk left.
-    pub(crate) fn allocate(&mut self, arena: &Arena, words: usize) -> Option<Address> {
-        if self.open_word + words <= self.chunk_words && self.chunks_used > 0 {
-            let address = address_of(self.open_chunk, self.open_word);
-            self.open_word += words;
+    pub(crate) fn allocate(
+        &mut self,
+        arena: &Arena,
+        region: Region,
+        words: usize,
+    ) -> Option<Address> {
+        if let Some(open) = &mut self.open[region as usize]
+            && open.word + words <= self.chunk_words
+        {
+            let address = address_of(open.chunk, open.word);
+            open.word += words;
             return Some(address);
         }
         if words > self.chunk_words / 4 {
             return Some(address_of(self.add_chunk(arena, words)?, 0));
         }
-        self.open_chunk = self.add_chunk(arena, self.chunk_words)?;
-        self.open_word = words;
-        Some(address_of(self.open_chunk, 0))
+        let chunk = self.add_chunk(arena, self.chunk_words)?;
+        self.open[region as usize] = Some(Open { chunk, word: words });
+        Some(address_of(chunk, 0))
     }
 
     /// The memory taken so far, in bytes.
@@ -112,8 +130,9 @@ mod tests {
         let (arena, mut allocator) = Arena::new(1 << 20, 4096);
         let mut taken = Vec::new();
         for n in 0..200usize {
+            let region = if n % 3 == 0 { Region::Index } else { Region::Records };
             let words = if n % 50 == 49 { 3000 } else { n % 60 + 1 };
-            let address = allocator.allocate(&arena, words).unwrap();
+            let address = allocator.allocate(&arena, region, words).unwrap();
             for word in &arena.at(address)[..words] {
                 assert_eq!(word.load(Relaxed), 0, "fresh words are zero");
                 word.store(n as u64 + 1, Relaxed);
@@ -129,7 +148,7 @@ mod tests {
     fn a_full_arena_says_so() {
         let (arena, mut allocator) = Arena::new(8192, 4096);
         let mut objects = 0;
-        while allocator.allocate(&arena, 512).is_some() {
+        while allocator.allocate(&arena, Region::Records, 512).is_some() {
             objects += 1;
         }
         assert!(objects * 4096 >= 8192, "{objects} chunks");

@@ -1,14 +1,19 @@
 //! The skip list: entries ordered by key, newest version first, read without locks while one writer inserts.
 //!
-//! A node lies in the arena as words:
+//! An entry lies in the arena as a node, which searches walk over, and a record, which they end at:
 //!
 //! ```text
-//! word 0      value length << 32 | key length << 8 | kind << 7 | height
-//! word 1      sequence number
-//! next 2..    one link per level, the address of the next node or 0
-//! key         big-endian words, zero-padded: comparing words compares bytes
-//! value       little-endian words, zero-padded
+//! node    record    word, the address of the record
+//!         next 1..  one link per level: the code of the next node << 32 | its address, or 0
+//! record  lengths   word: value length << 32 | key length << 8 | kind
+//!         sequence number
+//!         key       big-endian words, zero-padded: comparing words compares bytes
+//!         value     little-endian words, zero-padded
 //! ```
+//!
+//! The *code* of a node is 32 bits of its key, behind a prefix that the list's keys are expected to share. It orders as
+//! the keys do, except that different keys may have the same code. It lies beside the link, so a search seldom
+//! touches a record before its end: what it costs is cache misses, and nodes lie close together. A prefix that does not fit costs speed and nothing else.
 //!
 //! Invariants:
 //! - a node is complete before a link to it is stored with `Release`; a reader loads links with `Acquire`, so what it
@@ -20,23 +25,60 @@
 
 use std::cmp::Ordering as Compare;
 
-use super::arena::{Address, Allocator, Arena};
+use super::arena::{Address, Allocator, Arena, Region};
 use crate::batch::{Kind, Operation};
+use crate::codec::common_prefix;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Levels of the list; with one node in four rising, enough for 4^12 entries.
-const HEIGHT_MAX: usize = if cfg!(loom) { 2 } else { 12 };
+/// Levels of the list; with one node in two rising, enough for 2^20 entries. One in two, because a level costs a look at a
+/// code that is in the cache, and a step to a node one that is not.
+const HEIGHT_MAX: usize = if cfg!(loom) { 2 } else { 20 };
 /// Words before the links of a node.
+const NODE_WORDS: usize = 1;
+/// Words before the key of a record.
 const HEADER_WORDS: usize = 2;
 /// The link that leads nowhere, and the address of the head, which no link leads to.
 const NONE: Address = 0;
 /// Keys up to this many words are compared from the stack.
 const STACK_WORDS: usize = 16;
+/// Bits of a link that are an address; the code is above them.
+const ADDRESS_BITS: u32 = Address::BITS;
 
 /// The readers' end.
 #[derive(Debug)]
 pub(crate) struct SkipList {
     arena: Arena,
+    /// What the keys are expected to start with.
+    prefix: Vec<u8>,
+}
+
+/// A link as it is stored: code and address of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Link(u64);
+
+impl Link {
+    /// Leads nowhere.
+    const NONE: Self = Self(0);
+
+    #[inline]
+    fn new(code: u32, address: Address) -> Self {
+        Self(u64::from(code) << ADDRESS_BITS | u64::from(address))
+    }
+
+    #[inline]
+    fn address(self) -> Address {
+        (self.0 & u64::from(Address::MAX)) as Address
+    }
+
+    #[inline]
+    fn code(self) -> u32 {
+        (self.0 >> ADDRESS_BITS) as u32
+    }
+
+    #[inline]
+    fn is_none(self) -> bool {
+        self.address() == NONE
+    }
 }
 
 /// The one writer's end.
@@ -52,11 +94,17 @@ pub(crate) struct Inserter {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     before: Address,
-    after: Address,
+    after: Link,
 }
 
-/// A key as words, on the stack if it is short.
+impl Place {
+    /// Between the head and nothing.
+    const EMPTY: Self = Self { before: NONE, after: Link::NONE };
+}
+
+/// A key as words, on the stack if it is short, with its code.
 struct KeyWords {
+    code: u32,
     len: usize,
     short: [u64; STACK_WORDS],
     long: Vec<u64>,
@@ -64,8 +112,8 @@ struct KeyWords {
 
 impl KeyWords {
     #[inline]
-    fn new(key: &[u8]) -> Self {
-        let mut this = Self { len: key.len(), short: [0; STACK_WORDS], long: Vec::new() };
+    fn new(key: &[u8], code: u32) -> Self {
+        let mut this = Self { code, len: key.len(), short: [0; STACK_WORDS], long: Vec::new() };
         let count = key.len().div_ceil(8);
         if count > STACK_WORDS {
             this.long.resize(count, 0);
@@ -88,26 +136,14 @@ impl KeyWords {
     }
 }
 
-/// A node as the reader sees it.
+/// A record as the reader sees it.
 #[derive(Clone, Copy)]
-pub(crate) struct Node<'a> {
+pub(crate) struct Record<'a> {
     words: &'a [AtomicU64],
     header: u64,
 }
 
-impl<'a> Node<'a> {
-    #[inline]
-    fn new(arena: &'a Arena, address: Address) -> Self {
-        let words = arena.at(address);
-        // Relaxed: the acquire load of the link that led here ordered the node's words before this.
-        Node { words, header: words[0].load(Ordering::Relaxed) }
-    }
-
-    #[inline]
-    fn height(self) -> usize {
-        (self.header & 0x7f) as usize
-    }
-
+impl<'a> Record<'a> {
     #[inline]
     fn key_len(self) -> usize {
         (self.header >> 8 & 0xff_ffff) as usize
@@ -120,7 +156,7 @@ impl<'a> Node<'a> {
 
     /// What the entry says.
     pub(crate) fn kind(self) -> Kind {
-        if self.header & 0x80 == 0 { Kind::Delete } else { Kind::Put }
+        if self.header & 0xff == 0 { Kind::Delete } else { Kind::Put }
     }
 
     /// The entry's place in the order of writes.
@@ -131,7 +167,7 @@ impl<'a> Node<'a> {
 
     #[inline]
     fn key_words(self) -> &'a [AtomicU64] {
-        &self.words[HEADER_WORDS + self.height()..][..self.key_len().div_ceil(8)]
+        &self.words[HEADER_WORDS..][..self.key_len().div_ceil(8)]
     }
 
     /// Copies the key out.
@@ -145,7 +181,7 @@ impl<'a> Node<'a> {
 
     /// Copies the value out.
     pub(crate) fn copy_value(self, out: &mut Vec<u8>) {
-        let start = HEADER_WORDS + self.height() + self.key_len().div_ceil(8);
+        let start = HEADER_WORDS + self.key_len().div_ceil(8);
         let words = &self.words[start..][..self.value_len().div_ceil(8)];
         out.clear();
         out.reserve(words.len() * 8);
@@ -178,83 +214,129 @@ impl<'a> Node<'a> {
 }
 
 impl SkipList {
-    /// An empty list that can hold `bytes_max` bytes.
-    pub(crate) fn new(bytes_max: usize, chunk_bytes: usize) -> (Self, Inserter) {
+    /// An empty list that can hold `bytes_max` bytes of keys that are expected to start with `prefix`.
+    pub(crate) fn new(bytes_max: usize, chunk_bytes: usize, prefix: &[u8]) -> (Self, Inserter) {
         let (arena, mut allocator) = Arena::new(bytes_max, chunk_bytes);
-        let head = allocator.allocate(&arena, HEADER_WORDS + HEIGHT_MAX);
+        let head = allocator.allocate(&arena, Region::Index, NODE_WORDS + HEIGHT_MAX);
         assert_eq!(head, Some(NONE), "the head is the first object");
-        arena.at(NONE)[0].store(HEIGHT_MAX as u64, Ordering::Relaxed);
         let inserter = Inserter {
             allocator,
-            splice: [Place { before: NONE, after: NONE }; HEIGHT_MAX],
+            splice: [Place::EMPTY; HEIGHT_MAX],
             height: 1,
             dice: 0x2545_f491_4f6c_dd1d,
         };
-        (Self { arena }, inserter)
+        (Self { arena, prefix: prefix.to_vec() }, inserter)
     }
 
-    /// The node behind an address from `first`, `seek` or `after`.
-    pub(crate) fn node(&self, address: Address) -> Node<'_> {
-        Node::new(&self.arena, address)
+    /// What all keys so far share: a good guess at what keys to come will.
+    pub(crate) fn common_prefix(&self) -> Vec<u8> {
+        let (mut first, mut last) = (Vec::new(), Vec::new());
+        if let Some(address) = self.first() {
+            self.record(address).copy_key(&mut first);
+            self.record(self.last()).copy_key(&mut last);
+        }
+        let shared = common_prefix(&first, &last);
+        first.truncate(shared);
+        first
+    }
+
+    /// The last entry, or the head of an empty list.
+    fn last(&self) -> Address {
+        let mut at = NONE;
+        for level in (0..HEIGHT_MAX).rev() {
+            while let Some(next) = some(self.link(at, level).address()) {
+                at = next;
+            }
+        }
+        at
+    }
+
+    /// See the module header. Keys before the prefix and behind it share the lowest and the highest code.
+    #[inline]
+    fn code(&self, key: &[u8]) -> u32 {
+        match key.strip_prefix(self.prefix.as_slice()) {
+            Some(rest) => match rest.first_chunk() {
+                Some(bytes) => u32::from_be_bytes(*bytes),
+                None => (padded_be(rest) >> 32) as u32,
+            },
+            None if key < self.prefix.as_slice() => u32::MIN,
+            None => u32::MAX,
+        }
+    }
+
+    #[inline]
+    fn words_of(&self, key: &[u8]) -> KeyWords {
+        KeyWords::new(key, self.code(key))
+    }
+
+    /// The entry behind an address from `first`, `seek` or `after`.
+    #[inline]
+    pub(crate) fn record(&self, node: Address) -> Record<'_> {
+        // Relaxed: the acquire load of the link that led to the node ordered all of the entry's words before this.
+        let address = self.arena.at(node)[0].load(Ordering::Relaxed);
+        let words = self.arena.at((address & u64::from(Address::MAX)) as Address);
+        Record { words, header: words[0].load(Ordering::Relaxed) }
     }
 
     /// The first entry.
     pub(crate) fn first(&self) -> Option<Address> {
-        some(self.link(NONE, 0))
+        some(self.link(NONE, 0).address())
     }
 
     /// The entry after one.
     pub(crate) fn after(&self, address: Address) -> Option<Address> {
-        some(self.link(address, 0))
+        some(self.link(address, 0).address())
     }
 
     /// The first entry that is not before version `seqno` of `key`.
     pub(crate) fn seek(&self, key: &[u8], seqno: u64) -> Option<Address> {
-        let key = KeyWords::new(key);
+        let key = self.words_of(key);
         some(self.seek_words(&key, seqno))
     }
 
     /// The newest version of `key` that is not newer than `seqno`.
-    pub(crate) fn find(&self, key: &[u8], seqno: u64) -> Option<Node<'_>> {
-        let key = KeyWords::new(key);
-        let node = self.node(some(self.seek_words(&key, seqno))?);
-        (node.compare_key(&key) == Compare::Equal).then_some(node)
+    pub(crate) fn find(&self, key: &[u8], seqno: u64) -> Option<Record<'_>> {
+        let key = self.words_of(key);
+        let record = self.record(some(self.seek_words(&key, seqno))?);
+        (record.compare_key(&key) == Compare::Equal).then_some(record)
     }
 
     #[inline]
-    fn link(&self, address: Address, level: usize) -> Address {
+    fn link(&self, address: Address, level: usize) -> Link {
         // Acquire: pairs with the release store in `insert`, so the node behind the link is complete.
-        let link = self.arena.at(address)[HEADER_WORDS + level].load(Ordering::Acquire);
-        (link & u64::from(u32::MAX)) as u32
+        Link(self.arena.at(address)[NODE_WORDS + level].load(Ordering::Acquire))
     }
 
     fn seek_words(&self, key: &KeyWords, seqno: u64) -> Address {
-        let mut before = NONE;
-        let mut known_after = NONE;
+        let mut place = Place::EMPTY;
         for level in (0..HEIGHT_MAX).rev() {
-            let place = self.walk(key, seqno, before, known_after, level);
-            before = place.before;
-            known_after = place.after;
+            place = self.walk(key, seqno, place, level);
         }
-        known_after
+        place.after.address()
     }
 
-    /// Walks right on one level from `before` to the place of the key. `known_after` is known not to be before it.
+    /// Walks right on one level to the place of the key, from its place on a level above.
     #[inline]
-    fn walk(
-        &self,
-        key: &KeyWords,
-        seqno: u64,
-        mut before: Address,
-        known_after: Address,
-        level: usize,
-    ) -> Place {
+    fn walk(&self, key: &KeyWords, seqno: u64, from: Place, level: usize) -> Place {
+        let mut before = from.before;
         loop {
             let after = self.link(before, level);
-            if after == NONE || after == known_after || !self.node(after).is_before(key, seqno) {
+            // The node behind the place above was judged there.
+            if after.address() == from.after.address() || !self.is_before(after, key, seqno) {
                 return Place { before, after };
             }
-            before = after;
+            before = after.address();
+        }
+    }
+
+    /// Whether the node behind a link comes before version `seqno` of `key`; nothing does not.
+    #[inline]
+    fn is_before(&self, link: Link, key: &KeyWords, seqno: u64) -> bool {
+        match link.code().cmp(&key.code) {
+            _ if link.is_none() => false,
+            Compare::Less => true,
+            Compare::Equal => self.record(link.address()).is_before(key, seqno),
+            Compare::Greater => false,
         }
     }
 }
@@ -262,23 +344,31 @@ impl SkipList {
 impl Inserter {
     /// Adds an entry; sequence numbers of one key must rise. False if the arena is full.
     pub(crate) fn insert(&mut self, list: &SkipList, seqno: u64, operation: Operation<'_>) -> bool {
-        let key = KeyWords::new(operation.key);
+        let key = list.words_of(operation.key);
         let height = self.roll_height();
-        let value_words = operation.value.len().div_ceil(8);
-        let words = HEADER_WORDS + height + key.words().len() + value_words;
-        let Some(address) = self.allocator.allocate(&list.arena, words) else { return false };
-        let node = &list.arena.at(address)[..words];
-        fill(node, height, seqno, operation, &key);
+        let words = HEADER_WORDS + key.words().len() + operation.value.len().div_ceil(8);
+        let arena = &list.arena;
+        let Some(record) = self.allocator.allocate(arena, Region::Records, words) else {
+            return false;
+        };
+        fill(&arena.at(record)[..words], seqno, operation, &key);
+        let Some(address) = self.allocator.allocate(arena, Region::Index, NODE_WORDS + height)
+        else {
+            return false;
+        };
+        let node = &arena.at(address)[..NODE_WORDS + height];
+        // Relaxed, as all of the entry: nobody knows it before the release store of its first link.
+        node[0].store(u64::from(record), Ordering::Relaxed);
         self.find_splice(list, &key, seqno);
         for level in 0..height {
             let place = self.splice[level];
-            node[HEADER_WORDS + level].store(u64::from(place.after), Ordering::Relaxed);
+            node[NODE_WORDS + level].store(place.after.0, Ordering::Relaxed);
         }
+        let link = Link::new(key.code, address);
         for level in 0..height {
             let before = self.splice[level].before;
             // Release: everything stored to the node comes before the link that publishes it.
-            list.arena.at(before)[HEADER_WORDS + level]
-                .store(u64::from(address), Ordering::Release);
+            arena.at(before)[NODE_WORDS + level].store(link.0, Ordering::Release);
             self.splice[level].before = address;
         }
         true
@@ -294,45 +384,41 @@ impl Inserter {
     fn find_splice(&mut self, list: &SkipList, key: &KeyWords, seqno: u64) {
         let Place { before, after } = self.splice[0];
         let follows = before != NONE
-            && list.node(before).is_before(key, seqno)
-            && (after == NONE || !list.node(after).is_before(key, seqno));
+            && !list.is_before(after, key, seqno)
+            && list.record(before).is_before(key, seqno);
         if follows {
             return;
         }
-        let mut before = NONE;
-        let mut known_after = NONE;
+        let mut place = Place::EMPTY;
         for level in (0..self.height).rev() {
-            let place = list.walk(key, seqno, before, known_after, level);
+            place = list.walk(key, seqno, place, level);
             self.splice[level] = place;
-            before = place.before;
-            known_after = place.after;
         }
     }
 
-    /// One node in four rises a level. Xorshift64*: the shape of the list needs spread, not secrecy.
+    /// One node in two rises a level. Xorshift64*: the shape of the list needs spread, not secrecy.
     fn roll_height(&mut self) -> usize {
         self.dice ^= self.dice >> 12;
         self.dice ^= self.dice << 25;
         self.dice ^= self.dice >> 27;
         let roll = self.dice.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        let height = (1 + (roll.trailing_zeros() / 2) as usize).min(HEIGHT_MAX);
+        let height = (1 + roll.trailing_zeros() as usize).min(HEIGHT_MAX);
         if height > self.height {
             // Levels above the old height were empty: their place is from the head to nowhere.
-            self.splice[self.height..height].fill(Place { before: NONE, after: NONE });
+            self.splice[self.height..height].fill(Place::EMPTY);
             self.height = height;
         }
         height
     }
 }
 
-/// Writes everything of a node but its links.
-fn fill(node: &[AtomicU64], height: usize, seqno: u64, operation: Operation<'_>, key: &KeyWords) {
-    let kind = u64::from(operation.kind.code()) << 7;
+/// Writes a record.
+fn fill(record: &[AtomicU64], seqno: u64, operation: Operation<'_>, key: &KeyWords) {
+    let kind = u64::from(operation.kind.code());
     let lengths = (operation.value.len() as u64) << 32 | (operation.key.len() as u64) << 8;
-    // Relaxed throughout: nobody knows this node before the release store of its first link.
-    node[0].store(lengths | kind | height as u64, Ordering::Relaxed);
-    node[1].store(seqno, Ordering::Relaxed);
-    let (key_slots, value_slots) = node[HEADER_WORDS + height..].split_at(key.words().len());
+    record[0].store(lengths | kind, Ordering::Relaxed);
+    record[1].store(seqno, Ordering::Relaxed);
+    let (key_slots, value_slots) = record[HEADER_WORDS..].split_at(key.words().len());
     for (slot, word) in key_slots.iter().zip(key.words()) {
         slot.store(*word, Ordering::Relaxed);
     }

@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::batch::Kind;
-use crate::codec::{Reader, put_varint};
+use crate::codec::{Reader, common_prefix, put_varint};
 use crate::limits::{KEY_BYTES_MAX, SEQNO_MAX, VALUE_BYTES_MAX};
 
 /// Entries between two restart points.
@@ -332,23 +332,6 @@ impl BlockCursor {
     pub(crate) fn into_key_buffer(self) -> Vec<u8> {
         self.key
     }
-}
-
-/// How many leading bytes are equal.
-#[inline]
-pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let (a_words, _) = a.as_chunks::<8>();
-    let (b_words, _) = b.as_chunks::<8>();
-    let mut at = 0;
-    for (x, y) in a_words.iter().zip(b_words) {
-        let difference = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
-        if difference != 0 {
-            return at + (difference.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    let tails = a.get(at..).unwrap_or_default().iter().zip(b.get(at..).unwrap_or_default());
-    at + tails.take_while(|(x, y)| x == y).count()
 }
 
 #[cfg(test)]

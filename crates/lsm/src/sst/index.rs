@@ -12,8 +12,8 @@
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use super::CHECKSUM_BYTES;
-use super::block::{Damaged, common_prefix};
-use crate::codec::{Reader, put_varint};
+use super::block::Damaged;
+use crate::codec::{Reader, common_prefix, put_varint};
 use crate::limits::{BLOCK_BYTES_MAX, KEY_BYTES_MAX};
 
 /// Where a block's content lies in its file, in bytes. Its checksum follows.
