@@ -1,21 +1,52 @@
-//! The access decision: (token, request, now) -> authorised request or denial.
+//! The access decision: (token, policies, request, now) -> authorised request or denial.
 //!
-//! [`Authorized`] is a proof: its only constructor is [`authorize`], so whoever holds one was let
-//! in. Policies beyond root are decided here too once a policy language exists; until then every
-//! token that is not root is denied, which is the default the language starts from.
+//! [`Authorized`] is a proof: its only constructors are [`authorize`] and [`authorize_by`], so
+//! whoever holds one was let in. A [`Subject`] is what the decision wants to know of a request. What
+//! it is not told counts against it: a rule that limits parameters refuses a request whose
+//! parameters are unknown.
 
 use std::ops::Deref;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::{Kind, Operation, Path, Token};
+use crate::policy::Literal;
+use crate::{AclSet, Capability, Kind, Operation, Path, Token, sudo};
 
 /// A request as the decision sees it.
 pub trait Subject {
     /// What is asked.
     fn operation(&self) -> Operation;
+
     /// Where; the same value is acted on afterwards.
     fn path(&self) -> &Path<'_>;
+
+    /// The capability it takes. An endpoint that can tell whether the entry exists answers
+    /// [`Capability::Create`] for a write of one that does not.
+    fn capability(&self) -> Capability {
+        self.operation().capability()
+    }
+
+    /// True when it takes [`Capability::Sudo`] as well.
+    fn needs_sudo(&self) -> bool {
+        sudo::needs_sudo(self.operation(), self.path().as_str())
+    }
+
+    /// How long the answer is to be wrapped; `None` for an open one.
+    fn wrap_ttl(&self) -> Option<Duration> {
+        None
+    }
+
+    /// How many entries of a listing are asked for at most; `None` when the request does not say.
+    fn page_entries(&self) -> Option<u64> {
+        None
+    }
+
+    /// The parameters: the top level of a body, or the query of a read. `None` when they cannot be
+    /// read. Asked only when a rule limits them.
+    fn parameters(&self) -> Option<Vec<(String, Literal)>> {
+        None
+    }
 }
 
 /// A request that passed the decision. Nothing else can make one.
@@ -26,12 +57,25 @@ pub struct Authorized<R>(R);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Denied;
 
-/// Decides whether `token` may do `request` at `now`.
+/// Decides whether `token` may do `request` at `now`, for tokens without policies.
 ///
 /// # Errors
-/// [`Denied`] when the token has expired or nothing grants the request.
+/// [`Denied`] when the token has expired or is not a root token.
 pub fn authorize<R: Subject>(
     token: &Token,
+    request: R,
+    now: Timestamp,
+) -> Result<Authorized<R>, Denied> {
+    authorize_by(token, &AclSet::default(), request, now)
+}
+
+/// Decides whether `token`, whose policies are compiled in `acl`, may do `request` at `now`.
+///
+/// # Errors
+/// [`Denied`] when the token has expired, nothing grants the request, or `acl` is stale.
+pub fn authorize_by<R: Subject>(
+    token: &Token,
+    acl: &AclSet,
     request: R,
     now: Timestamp,
 ) -> Result<Authorized<R>, Denied> {
@@ -40,7 +84,8 @@ pub fn authorize<R: Subject>(
     }
     match token.kind {
         Kind::Root => Ok(Authorized(request)),
-        Kind::Service => Err(Denied),
+        Kind::Service if acl.stale_at().is_some_and(|end| end <= now) => Err(Denied),
+        Kind::Service => acl.decide(&request).map(|_| Authorized(request)),
     }
 }
 

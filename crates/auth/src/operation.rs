@@ -3,6 +3,8 @@
 //! The listener derives an [`Operation`] from the method and the `list`/`scan` query parameters;
 //! internal operations do not exist in this type, so the wire cannot name one (lesson 11).
 
+use crate::Capability;
+
 /// What a client asks to be done at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
@@ -24,5 +26,18 @@ impl Operation {
     /// True for the operations that may change stored state.
     pub const fn writes(self) -> bool {
         matches!(self, Self::Update | Self::Patch | Self::Delete)
+    }
+
+    /// The capability that the operation needs. A write of an entry that does not exist yet needs
+    /// [`Capability::Create`] instead, where an endpoint can tell.
+    pub const fn capability(self) -> Capability {
+        match self {
+            Self::Read => Capability::Read,
+            Self::Update => Capability::Update,
+            Self::Patch => Capability::Patch,
+            Self::Delete => Capability::Delete,
+            Self::List => Capability::List,
+            Self::Scan => Capability::Scan,
+        }
     }
 }

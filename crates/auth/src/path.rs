@@ -58,6 +58,11 @@ impl<'a> Path<'a> {
         Ok(Self(decoded))
     }
 
+    /// The same path, holding its own text.
+    pub fn into_owned(self) -> Path<'static> {
+        Path(Cow::Owned(self.0.into_owned()))
+    }
+
     /// The path as text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod cursor;
+mod duration;
 mod error;
 mod hcl;
 mod json;

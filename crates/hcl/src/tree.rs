@@ -5,7 +5,9 @@
 //! [`Body::unlabelled`] read them all alike, so the readers of policies and configuration need not
 //! know which was used.
 
-use crate::{Error, Position};
+use std::time::Duration;
+
+use crate::{Error, Position, duration};
 
 /// The inside of a file or of a block: what stands in it, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -153,6 +155,14 @@ impl Value {
         match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
             Some(digits) => u64::from_str_radix(digits, 16).ok(),
             None => text.parse().ok(),
+        }
+    }
+
+    /// The span of time, if this is a whole number of seconds or text such as `1h30m`.
+    pub fn as_duration(&self) -> Option<Duration> {
+        match &self.kind {
+            Kind::Number(text) | Kind::Text(text) => duration::parse(text),
+            Kind::Null | Kind::Bool(_) | Kind::List(_) | Kind::Object(_) => None,
         }
     }
 }

@@ -1,0 +1,90 @@
+//! From the policies of a caller to a set that answers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::table::{Rank, Table};
+use super::{AclSet, Merged, Part, Skipped, Why};
+use crate::Capabilities;
+use crate::pattern::{Resolved, Use};
+use crate::policy::{Constraints, Policy};
+use crate::template::Identity;
+
+impl AclSet {
+    /// Compiles `policies` for the caller that `identity` describes, as of `now`.
+    ///
+    /// The order of the policies means nothing. The set is valid until [`AclSet::stale_at`].
+    pub fn compile(policies: &[Arc<Policy>], identity: &dyn Identity, now: Timestamp) -> Self {
+        let mut draft = Draft::default();
+        for policy in policies {
+            for rule in 0..policy.rules().len() {
+                draft.take(Part { policy: Arc::clone(policy), rule }, identity, now);
+            }
+        }
+        draft.finish()
+    }
+}
+
+/// A set in the making.
+#[derive(Default)]
+struct Draft {
+    merged: BTreeMap<Resolved, Vec<Part>>,
+    skipped: Vec<Skipped>,
+    stale_at: Option<Timestamp>,
+}
+
+impl Draft {
+    fn take(&mut self, part: Part, identity: &dyn Identity, now: Timestamp) {
+        let rule = &part.policy.rules()[part.rule];
+        if let Some(end) = rule.expires_at {
+            if end <= now {
+                self.skipped.push(Skipped { part, why: Why::Expired });
+                return;
+            }
+            self.stale_at = Some(self.stale_at.map_or(end, |soonest| soonest.min(end)));
+        }
+        let use_of = if rule.capabilities.is_denial() { Use::Denial } else { Use::Grant };
+        match rule.pattern.resolve(identity, use_of) {
+            Ok(pattern) => self.merged.entry(pattern).or_default().push(part),
+            Err(why) => self.skipped.push(Skipped { part, why: Why::Template(why) }),
+        }
+    }
+
+    fn finish(self) -> AclSet {
+        let mut rules: Vec<Merged> =
+            self.merged.into_iter().map(|(pattern, parts)| merge(pattern, parts)).collect();
+        rules.sort_by_cached_key(|rule| {
+            let is_denial = rule.capabilities.is_denial();
+            (rule.pattern.specificity(), is_denial, rule.pattern.to_string(), rule.pattern.clone())
+        });
+        let ranked = || rules.iter().zip(0 as Rank..);
+        let all: Vec<_> = ranked().map(|(rule, rank)| (rule.pattern.clone(), rank)).collect();
+        let denials: Vec<_> = ranked()
+            .filter(|(rule, _)| rule.capabilities.is_denial())
+            .map(|(rule, rank)| (rule.pattern.folded(), rank))
+            .collect();
+        AclSet {
+            table: Table::new(&all),
+            denials: if denials.is_empty() { None } else { Some(Table::new(&denials)) },
+            rules: rules.into(),
+            dropped: self.skipped.into(),
+            stale_at: self.stale_at,
+        }
+    }
+}
+
+/// Adds up what the parts say. A denial leaves nothing to constrain.
+fn merge(pattern: Resolved, parts: Vec<Part>) -> Merged {
+    let mut capabilities = Capabilities::NONE;
+    let mut constraints = Constraints::default();
+    for part in &parts {
+        let rule = &part.policy.rules()[part.rule];
+        capabilities = capabilities.union(rule.capabilities);
+        constraints.merge(&rule.constraints);
+    }
+    let is_bare = constraints.is_empty() || capabilities.is_denial();
+    let constraints = if is_bare { None } else { Some(Box::new(constraints)) };
+    Merged { pattern, capabilities, constraints, parts: parts.into() }
+}

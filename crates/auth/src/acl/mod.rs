@@ -1,0 +1,226 @@
+//! The access decision over a set of policies, compiled once and asked often.
+//!
+//! `core` compiles an [`AclSet`] per (policies, caller), keeps it by generation, and asks it for
+//! every request of a token that is not root. `compile` merges the rules of all
+//! policies by pattern and ranks them, `table` finds the highest that matches a path, this file
+//! judges a request by it, and `explain` says afterwards why.
+//!
+//! Which rule speaks, in this order (the contract's rules, and lessons 2 and 3 on top):
+//! 1. An exact pattern, else the one with the later first wildcard, else the one without a final
+//!    `*`, else the one with fewer `+`, else the longer one.
+//! 2. Of rules that are equal so far a denial speaks first, then the greater text.
+//! 3. Denials match without regard to case, everything else with: a secret cannot be reached by
+//!    another spelling of a path that is denied.
+//! 4. A listing of `p` and of `p/` is one question: rules for either apply.
+//!
+//! Only one rule speaks; capabilities of different patterns are never added up. Without a rule
+//! there is no access.
+
+mod compile;
+mod explain;
+mod table;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::decision::{Denied, Subject};
+use crate::pattern::{Resolved, Unresolved, fold_case};
+use crate::policy::{Constraints, Policy, PolicyName, Refusal};
+use crate::{Capabilities, Capability};
+pub use explain::{Dropped, Explanation, Lost, Reason, RuleReport, Source};
+use table::{Rank, Table};
+
+/// The compiled policies of a caller. Immutable; share it by `Arc`.
+#[derive(Debug, Default)]
+pub struct AclSet {
+    /// By rank.
+    rules: Box<[Merged]>,
+    table: Table,
+    /// The denials, without case. `None` when there are none.
+    denials: Option<Table>,
+    dropped: Box<[Skipped]>,
+    stale_at: Option<Timestamp>,
+}
+
+/// Everything that a set's policies say of one pattern.
+#[derive(Debug)]
+struct Merged {
+    pattern: Resolved,
+    capabilities: Capabilities,
+    /// `None` when nothing is asked for beyond a capability.
+    constraints: Option<Box<Constraints>>,
+    parts: Box<[Part]>,
+}
+
+/// A rule of a policy.
+#[derive(Clone, Debug)]
+struct Part {
+    policy: Arc<Policy>,
+    rule: usize,
+}
+
+/// A rule that says nothing about this caller.
+#[derive(Debug)]
+struct Skipped {
+    part: Part,
+    why: Why,
+}
+
+/// Why a rule says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Its template does not resolve for the caller.
+    Template(Unresolved),
+    /// Its `expiration` has passed.
+    Expired,
+}
+
+/// A granted request.
+#[derive(Clone, Copy, Debug)]
+pub struct Grant<'a> {
+    rule: &'a Merged,
+    capability: Capability,
+}
+
+/// Why a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Granted(Rank),
+    NoRule,
+    Denied(Rank),
+    Lacks(Rank, Capability),
+    Refused(Rank, Refusal),
+}
+
+/// Which question a path is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// The path as it is.
+    Entry,
+    /// The path with and without a slash at its end.
+    Folder,
+}
+
+impl AclSet {
+    /// Decides about `request`.
+    ///
+    /// # Errors
+    /// [`Denied`] unless a rule grants it; why, only [`AclSet::explain`] says.
+    pub fn decide(&self, request: &(impl Subject + ?Sized)) -> Result<Grant<'_>, Denied> {
+        match self.judge(request) {
+            Verdict::Granted(rank) => {
+                let rule = &self.rules[rank as usize];
+                Ok(Grant { rule, capability: request.capability() })
+            }
+            Verdict::NoRule | Verdict::Denied(_) | Verdict::Lacks(..) | Verdict::Refused(..) => {
+                Err(Denied)
+            }
+        }
+    }
+
+    /// What the caller may do at `path`, as `sys/capabilities` answers: a path that ends in a slash
+    /// also takes what a rule says of it without.
+    pub fn capabilities(&self, path: &str) -> Capabilities {
+        let look = if path.ends_with('/') { Look::Folder } else { Look::Entry };
+        let rank = self.rank(path, look);
+        rank.map_or(Capabilities::NONE, |rank| self.rules[rank as usize].capabilities)
+    }
+
+    /// True when some rule grants something at or below `folder`, such as a mount's path. One broad
+    /// denial hides nothing here: a narrower rule may still grant.
+    pub fn reaches(&self, folder: &str) -> bool {
+        let reaches =
+            |rule: &Merged| !rule.capabilities.grants_nothing() && rule.pattern.reaches(folder);
+        self.rules.iter().any(reaches)
+    }
+
+    /// From when on the set must be compiled anew, because a rule expires.
+    pub const fn stale_at(&self) -> Option<Timestamp> {
+        self.stale_at
+    }
+
+    /// Every rule of the set, the most specific last.
+    pub fn rules(&self) -> impl Iterator<Item = RuleReport> {
+        self.rules.iter().map(RuleReport::of)
+    }
+
+    fn judge(&self, request: &(impl Subject + ?Sized)) -> Verdict {
+        let capability = request.capability();
+        let look = match capability {
+            Capability::List | Capability::Scan => Look::Folder,
+            Capability::Create
+            | Capability::Delete
+            | Capability::Deny
+            | Capability::Patch
+            | Capability::Read
+            | Capability::Recover
+            | Capability::Subscribe
+            | Capability::Sudo
+            | Capability::Update => Look::Entry,
+        };
+        let Some(rank) = self.rank(request.path().as_str(), look) else { return Verdict::NoRule };
+        let rule = &self.rules[rank as usize];
+        let held = rule.capabilities;
+        if held.is_denial() {
+            Verdict::Denied(rank)
+        } else if !held.has(capability) {
+            Verdict::Lacks(rank, capability)
+        } else if request.needs_sudo() && !held.has(Capability::Sudo) {
+            Verdict::Lacks(rank, Capability::Sudo)
+        } else if let Some(refusal) = rule.constraints.as_ref().and_then(|c| c.refuse(request)) {
+            Verdict::Refused(rank, refusal)
+        } else {
+            Verdict::Granted(rank)
+        }
+    }
+
+    /// The rule that speaks for `path`.
+    fn rank(&self, path: &str, look: Look) -> Option<Rank> {
+        match look {
+            Look::Entry => self.rank_of(path),
+            Look::Folder => {
+                let entry = path.strip_suffix('/').unwrap_or(path);
+                let of_entry = self.rank_of(entry);
+                // Every pattern with a wildcard that matches the one matches the other.
+                let of_folder = if path.ends_with('/') {
+                    self.rank_of(path)
+                } else {
+                    self.rank_of(&format!("{path}/"))
+                };
+                of_entry.max(of_folder)
+            }
+        }
+    }
+
+    fn rank_of(&self, path: &str) -> Option<Rank> {
+        let found = self.table.best(path);
+        match &self.denials {
+            None => found,
+            Some(denials) => found.max(denials.best(&fold_case(path))),
+        }
+    }
+}
+
+impl Grant<'_> {
+    /// Everything that the rule grants at the path.
+    pub const fn capabilities(&self) -> Capabilities {
+        self.rule.capabilities
+    }
+
+    /// Most entries on a page of a listing.
+    pub fn page_entries_max(&self) -> Option<u64> {
+        self.rule.constraints.as_ref().and_then(|constraints| constraints.page_entries_max)
+    }
+
+    /// The policies that grant it, for the audit record: sorted, each once.
+    pub fn policies(&self) -> Vec<&PolicyName> {
+        let grants =
+            |part: &&Part| part.policy.rules()[part.rule].capabilities.has(self.capability);
+        let mut names: Vec<_> =
+            self.rule.parts.iter().filter(grants).map(|part| part.policy.name()).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+}

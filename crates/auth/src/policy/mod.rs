@@ -1,0 +1,97 @@
+//! Policies: named lists of rules, read once from what their authors wrote.
+//!
+//! `core` stores the text and keeps the [`Policy`] beside it; [`crate::AclSet::compile`] turns the
+//! policies of a caller into decisions. `name` says what a policy may be called, `read` gives
+//! the words of a file their meaning, `constraints` are the fine print of a rule, `builtin` the
+//! texts that a new cluster starts with.
+//!
+//! Invariants:
+//! - A rule that this server cannot hold to (multi-factor methods, control groups, filters of
+//!   listings) is refused when the policy is written, not ignored when it is used.
+//! - Nothing can be called `root` and attached to a token: root is a kind of token (lesson 6).
+
+mod builtin;
+mod constraints;
+mod error;
+pub mod limits;
+mod literal;
+mod name;
+mod read;
+
+use std::fmt;
+
+use jiff::Timestamp;
+use kallisto_hcl::Position;
+
+use crate::Capabilities;
+use crate::pattern::Pattern;
+
+pub use builtin::{DEFAULT_NAME, DEFAULT_TEXT, RESPONSE_WRAPPING_NAME, RESPONSE_WRAPPING_TEXT};
+pub(crate) use constraints::Constraints;
+pub use constraints::Refusal;
+pub use error::PolicyError;
+pub use literal::Literal;
+pub use name::{NameError, PolicyName};
+
+/// A policy as it was read.
+#[derive(Clone)]
+pub struct Policy {
+    name: PolicyName,
+    rules: Vec<Rule>,
+}
+
+/// What a policy says about one pattern.
+#[derive(Clone, Debug)]
+pub(crate) struct Rule {
+    pub(crate) pattern: Pattern,
+    pub(crate) at: Position,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) constraints: Constraints,
+    /// From then on the rule says nothing.
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
+impl Policy {
+    /// Reads `text`, in HCL or JSON, as the policy called `name`.
+    ///
+    /// # Errors
+    /// [`PolicyError`], whose text names the path and what is wrong with it.
+    pub fn parse(name: PolicyName, text: &str) -> Result<Self, PolicyError> {
+        Ok(Self { name, rules: read::rules(text)? })
+    }
+
+    /// What the policy is called.
+    pub const fn name(&self) -> &PolicyName {
+        &self.name
+    }
+
+    /// How many rules it has.
+    pub const fn rule_count(&self) -> usize {
+        self.rules.len()
+    }
+
+    pub(crate) fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// What its author may want to know: rules with a template that nothing can ever resolve.
+    pub fn warnings(&self) -> Vec<String> {
+        let of_rule = |rule: &Rule| {
+            let unknown: Vec<&str> = rule.pattern.unknown_variables().collect();
+            (!unknown.is_empty()).then(|| {
+                let (path, names) = (&rule.pattern.text, unknown.join("}}, {{"));
+                format!("path \"{path}\" never applies: unknown template {{{{{names}}}}}")
+            })
+        };
+        self.rules.iter().filter_map(of_rule).collect()
+    }
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! The meaning of a policy file: from the tree of its language to rules.
+//!
+//! ```text
+//! path "<pattern>" {
+//!   capabilities        = ["read", ..]         or the old form: policy = "read|write|sudo|deny"
+//!   allowed_parameters  = { "<name>" = [..] }  denied_parameters likewise
+//!   required_parameters = ["<name>", ..]
+//!   min_wrapping_ttl    = "10s"                max_wrapping_ttl likewise
+//!   pagination_limit    = 100
+//!   expiration          = "2030-01-01T00:00:00Z"
+//!   comment             = "anything"
+//! }
+//! ```
+//!
+//! Written twice, lists and maps add up and of anything else the last one counts, as other servers
+//! have it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kallisto_hcl::{Body, Item, Key, Kind, Position, Value, parse};
+
+use super::constraints::Parameters;
+use super::error::{Fault, PolicyError};
+use super::limits::RULES_MAX;
+use super::{Constraints, Literal, Rule};
+use crate::pattern::{Pattern, PatternError};
+use crate::{Capabilities, Capability};
+
+/// Keys of rules elsewhere. To ignore one would grant what its author meant to guard.
+const UNSUPPORTED: [&str; 5] = [
+    "control_group",
+    "list_scan_response_keys_filter_path",
+    "mfa_methods",
+    "response_keys_filter_path",
+    "subscribe_event_types",
+];
+
+/// The rules of `text`, in its order.
+pub(super) fn rules(text: &str) -> Result<Vec<Rule>, PolicyError> {
+    let body = parse(text.as_bytes())?;
+    for item in &body.items {
+        match item.key.text.as_str() {
+            "name" | "path" => {}
+            other => {
+                let fault = Fault::UnknownKey(other.to_owned());
+                return Err(PolicyError { path: None, at: item.key.at, fault });
+            }
+        }
+    }
+    let blocks = body.labelled("path")?;
+    if let Some((key, _)) = blocks.get(RULES_MAX) {
+        return Err(PolicyError { path: None, at: key.at, fault: Fault::TooManyRules });
+    }
+    blocks.into_iter().map(|(path, body)| rule(path, body)).collect()
+}
+
+/// One rule. Errors inside know where they are; the path is added here.
+fn rule(path: &Key, body: &Body) -> Result<Rule, PolicyError> {
+    read_rule(path, body).map_err(|(at, fault)| {
+        let path = Some(path.text.clone());
+        PolicyError { path, at, fault }
+    })
+}
+
+/// What is wrong inside a rule, and where.
+type Wrong = (Position, Fault);
+
+fn read_rule(path: &Key, body: &Body) -> Result<Rule, Wrong> {
+    let pattern = Pattern::parse(&path.text).map_err(|error| {
+        let fault = match error {
+            PatternError::TooLong => Fault::PatternTooLong,
+            PatternError::MixedWildcards => Fault::MixedWildcards,
+            PatternError::Unbalanced => Fault::UnbalancedTemplate,
+        };
+        (path.at, fault)
+    })?;
+    let mut rule = Rule {
+        pattern,
+        at: path.at,
+        capabilities: Capabilities::NONE,
+        constraints: Constraints::default(),
+        expires_at: None,
+    };
+    let mut old_policy = Capabilities::NONE;
+    for item in &body.items {
+        if let Some(label) = item.labels.first() {
+            return Err((label.at, Fault::Syntax("a rule holds no blocks with labels")));
+        }
+        match item.key.text.as_str() {
+            "policy" => old_policy = read_old_policy(&item.value)?,
+            _ => read_item(item, &mut rule)?,
+        }
+    }
+    rule.capabilities = rule.capabilities.union(old_policy);
+    let Constraints { wrap_ttl_min: least, wrap_ttl_max: most, .. } = &rule.constraints;
+    if let (Some(least), Some(most)) = (least, most)
+        && most < least
+    {
+        return Err((path.at, Fault::WrapTtlOrder));
+    }
+    Ok(rule)
+}
+
+fn read_item(item: &Item, rule: &mut Rule) -> Result<(), Wrong> {
+    let value = &item.value;
+    let constraints = &mut rule.constraints;
+    match item.key.text.as_str() {
+        "capabilities" => {
+            for (at, word) in words(value, "capabilities")? {
+                let capability =
+                    Capability::named(&word).ok_or((at, Fault::BadCapability(word)))?;
+                rule.capabilities = rule.capabilities.with(capability);
+            }
+        }
+        "allowed_parameters" => {
+            read_parameters(value, "allowed_parameters", &mut constraints.allowed)?;
+        }
+        "denied_parameters" => {
+            read_parameters(value, "denied_parameters", &mut constraints.denied)?;
+        }
+        "required_parameters" => {
+            let names = words(value, "required_parameters")?;
+            constraints.required.extend(names.into_iter().map(|(_, name)| name.to_lowercase()));
+        }
+        "min_wrapping_ttl" => {
+            constraints.wrap_ttl_min = read_duration(value, "min_wrapping_ttl")?;
+        }
+        "max_wrapping_ttl" => {
+            constraints.wrap_ttl_max = read_duration(value, "max_wrapping_ttl")?;
+        }
+        "pagination_limit" => constraints.page_entries_max = read_count(value)?,
+        "expiration" => rule.expires_at = Some(read_time(value)?),
+        "comment" => {}
+        key if UNSUPPORTED.contains(&key) => {
+            return Err((item.key.at, Fault::UnsupportedKey(key.to_owned())));
+        }
+        key => return Err((item.key.at, Fault::UnknownKey(key.to_owned()))),
+    }
+    Ok(())
+}
+
+/// The words of a list. A number among them is a word too, as it is elsewhere.
+fn words(value: &Value, key: &'static str) -> Result<Vec<(Position, String)>, Wrong> {
+    let Kind::List(values) = &value.kind else {
+        return Err((value.at, Fault::BadType { key, expected: "a list" }));
+    };
+    let word = |value: &Value| match &value.kind {
+        Kind::Text(text) | Kind::Number(text) => Ok((value.at, text.clone())),
+        Kind::Null | Kind::Bool(_) | Kind::List(_) | Kind::Object(_) => {
+            Err((value.at, Fault::BadType { key, expected: "a list of strings" }))
+        }
+    };
+    values.iter().map(word).collect()
+}
+
+fn read_old_policy(value: &Value) -> Result<Capabilities, Wrong> {
+    use Capability::{Create, Delete, Deny, List, Read, Sudo, Update};
+    let expected = Fault::BadType { key: "policy", expected: "a string" };
+    let held: &[Capability] = match value.as_text().ok_or((value.at, expected))? {
+        "deny" => &[Deny],
+        "read" => &[Read, List],
+        "write" => &[Create, Read, Update, Delete, List],
+        "sudo" => &[Create, Read, Update, Delete, List, Sudo],
+        other => return Err((value.at, Fault::BadOldPolicy(other.to_owned()))),
+    };
+    Ok(held.iter().copied().collect())
+}
+
+/// A map of lists. JSON may wrap the map in a list.
+fn read_parameters(
+    value: &Value,
+    key: &'static str,
+    parameters: &mut Parameters,
+) -> Result<(), Wrong> {
+    match &value.kind {
+        Kind::Object(body) => add_parameters(body, key, parameters),
+        Kind::List(values) if values.iter().all(|v| matches!(v.kind, Kind::Object(_))) => {
+            values.iter().try_for_each(|value| read_parameters(value, key, parameters))
+        }
+        _ => Err((value.at, Fault::BadType { key, expected: "a map" })),
+    }
+}
+
+fn add_parameters(body: &Body, key: &'static str, into: &mut Parameters) -> Result<(), Wrong> {
+    for item in &body.items {
+        let Kind::List(values) = &item.value.kind else {
+            return Err((item.value.at, Fault::BadType { key, expected: "a map of lists" }));
+        };
+        let values = values.iter().map(Literal::from_hcl);
+        into.entry(item.key.text.to_lowercase()).or_default().extend(values);
+    }
+    Ok(())
+}
+
+/// A span of time; zero is none.
+fn read_duration(value: &Value, key: &'static str) -> Result<Option<Duration>, Wrong> {
+    let span = value.as_duration().ok_or((value.at, Fault::BadDuration(key)))?;
+    Ok(Some(span).filter(|span| !span.is_zero()))
+}
+
+fn read_count(value: &Value) -> Result<Option<u64>, Wrong> {
+    let expected = Fault::BadType { key: "pagination_limit", expected: "a whole number" };
+    let given = value.as_u64().or_else(|| value.as_text()?.parse().ok());
+    let count = given.ok_or((value.at, expected))?;
+    Ok(Some(count).filter(|count| *count > 0))
+}
+
+/// A time: RFC 3339, or seconds since 1970.
+fn read_time(value: &Value) -> Result<Timestamp, Wrong> {
+    let parsed = match &value.kind {
+        Kind::Text(text) => text.parse().ok(),
+        Kind::Number(text) => text.parse().ok().and_then(|secs| Timestamp::from_second(secs).ok()),
+        Kind::Null | Kind::Bool(_) | Kind::List(_) | Kind::Object(_) => None,
+    };
+    parsed.ok_or((value.at, Fault::BadExpiration))
+}

@@ -1,0 +1,221 @@
+//! What broke elsewhere, by the numbers of the lessons.
+
+use jiff::Timestamp;
+
+use super::{Ask, Dice, set, set_for};
+use crate::{
+    AclSet, Capability, Denied, Identity, Kind, Operation, Path, Subject, Token, Variable,
+    authorize_by,
+};
+
+struct Request<'a>(Operation, Path<'a>);
+
+impl Subject for Request<'_> {
+    fn operation(&self) -> Operation {
+        self.0
+    }
+
+    fn path(&self) -> &Path<'_> {
+        &self.1
+    }
+}
+
+/// One spelling of `path`: escaped here and there, with segments in between that mean nothing.
+fn spelling(path: &str, dice: &mut Dice) -> String {
+    let mut spelled = String::new();
+    for byte in path.bytes() {
+        match (byte, dice.below(12)) {
+            (b'/', 0) => spelled.push_str("//"),
+            (b'/', 1) => spelled.push_str("/./"),
+            (b'/', 2) => spelled.push_str("/x/../"),
+            (b'/', 3) => spelled.push_str("/%2e%2e/"),
+            (b'/', 4) => spelled.push('\\'),
+            (b'/', 5) => spelled.push_str("%5C"),
+            (b'/', 6) => spelled.push_str("%2F"),
+            (b'/', 7) => spelled.push_str("%2f"),
+            (_, 8) => spelled.push_str(&format!("%{byte:02X}")),
+            (_, 9) => spelled.push_str(&format!("%{byte:02x}")),
+            _ => spelled.push(char::from(byte)),
+        }
+    }
+    match dice.below(16) {
+        0 => format!("/{spelled}"),
+        1 => format!("./{spelled}"),
+        2 => format!("{spelled}%00"),
+        3 => format!("{spelled}/."),
+        _ => spelled,
+    }
+}
+
+#[test]
+fn lesson_01_ten_thousand_spellings_of_a_path_are_one_path_or_none() {
+    let acl = set(&[
+        "path \"secret/data/*\" { capabilities = [\"read\", \"update\", \"delete\", \"list\"] }
+                     path \"secret/data/team/+/key\" { capabilities = [\"read\"] }
+                     path \"secret/data/team/prod/*\" { capabilities = [\"deny\"] }
+                     path \"secret/data/a b\" { capabilities = [\"delete\"] }",
+    ]);
+    let operations = [
+        Operation::Read,
+        Operation::Update,
+        Operation::Patch,
+        Operation::Delete,
+        Operation::List,
+        Operation::Scan,
+    ];
+    let mut dice = Dice(1);
+    let (mut same, mut refused) = (0, 0);
+    for path in [
+        "secret/data/team/prod/key",
+        "secret/data/team/test/key",
+        "secret/data/team/prod/",
+        "secret/data/a b",
+        "secret/metadata/x",
+    ] {
+        for _ in 0..10_000 {
+            let spelled = spelling(path, &mut dice);
+            let Ok(decoded) = Path::decode(&spelled) else {
+                refused += 1;
+                continue;
+            };
+            assert_eq!(decoded.as_str(), path, "{spelled}");
+            same += 1;
+            for operation in operations {
+                let spelled = acl.decide(&Request(operation, decoded.clone())).is_ok();
+                let plain = Path::decode(path).unwrap();
+                assert_eq!(spelled, acl.decide(&Request(operation, plain)).is_ok());
+            }
+        }
+    }
+    assert!(same > 2_000 && refused > 10_000, "{same} {refused}");
+}
+
+#[test]
+fn lesson_02_a_listing_asks_for_both_forms_of_its_path() {
+    let acl = set(&["path \"s/*\" { capabilities = [\"list\", \"read\"] }
+                     path \"s/team\" { capabilities = [\"deny\"] }
+                     path \"s/ops\" { capabilities = [\"read\"] }
+                     path \"s/web/\" { capabilities = [\"list\"] }
+                     path \"t\" { capabilities = [\"list\"] }"]);
+    let list = |path| acl.decide(&Ask::new(Capability::List, path)).is_ok();
+    for path in ["s/team", "s/team/", "s/ops", "s/ops/"] {
+        assert!(!list(path), "{path}");
+    }
+    for path in ["s/", "s", "s/web", "s/web/", "s/other", "t", "t/"] {
+        assert!(list(path), "{path}");
+    }
+    assert_eq!(acl.capabilities("s/team/").names(), ["deny"]);
+    assert_eq!(acl.capabilities("t").names(), ["list"]);
+    assert_eq!(acl.capabilities("s").names(), ["deny"]);
+    // Of two exact rules for the two forms a denial speaks.
+    for (with, without) in [("list", "deny"), ("deny", "list")] {
+        let acl = set(&[format!(
+            "path \"a/\" {{ capabilities = [\"{with}\"] }} path \"a\" {{ capabilities = [\"{without}\"] }}"
+        )]);
+        assert!(acl.decide(&Ask::new(Capability::List, "a")).is_err());
+    }
+}
+
+#[test]
+fn lesson_03_no_case_of_a_denied_path_gets_in() {
+    let acl = set(&["path \"*\" { capabilities = [\"read\", \"list\", \"update\", \"sudo\"] }
+                     path \"secret/Admin\" { capabilities = [\"deny\"] }
+                     path \"secret/Straße/*\" { capabilities = [\"deny\"] }
+                     path \"Team/+/Key\" { capabilities = [\"deny\"] }
+                     path \"kelvin/K\" { capabilities = [\"deny\"] }"]);
+    let refused = |path: &str| {
+        for capability in [Capability::Read, Capability::List, Capability::Update] {
+            assert!(acl.decide(&Ask::new(capability, path)).is_err(), "{path}");
+        }
+        assert_eq!(acl.capabilities(path).names(), ["deny"], "{path}");
+    };
+    let mut dice = Dice(3);
+    for path in ["secret/Admin", "secret/Straße/x", "Team/any/Key", "team/ANY/key"] {
+        refused(path);
+        for (at, character) in path.char_indices() {
+            for other in [character.to_ascii_uppercase(), character.to_ascii_lowercase()] {
+                let (before, after) = (&path[..at], &path[at + character.len_utf8()..]);
+                refused(&format!("{before}{other}{after}"));
+            }
+        }
+        for _ in 0..1000 {
+            let flip = |c: char| {
+                if dice.below(2) == 0 { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() }
+            };
+            refused(&path.chars().map(flip).collect::<String>());
+        }
+    }
+    for path in ["SECRET/STRASSE/x", "secret/strasse/X", "kelvin/k", "kelvin/\u{212a}"] {
+        refused(path);
+    }
+    // Case is kept everywhere else, and a denial is no broader than its pattern.
+    assert!(acl.decide(&Ask::new(Capability::Read, "secret/Admins")).is_ok());
+    let exact =
+        set(&["path \"s/A*\" { capabilities = [\"deny\"] } path \"s/ab\" { policy = \"read\" }"]);
+    assert!(exact.decide(&Ask::new(Capability::Read, "s/ab")).is_ok());
+    assert!(exact.decide(&Ask::new(Capability::Read, "s/aB")).is_err());
+}
+
+#[test]
+fn lesson_06_root_is_a_kind_and_no_policy() {
+    let token = |kind| Token {
+        accessor: "a".into(),
+        kind,
+        policies: vec!["root".into()],
+        display_name: "t".into(),
+        path: "auth/token/create".into(),
+        created_at: Timestamp::UNIX_EPOCH,
+        expires_at: None,
+        orphan: true,
+    };
+    let now = Timestamp::from_second(10).unwrap();
+    let ask = || Request(Operation::Update, Path::decode("sys/seal").unwrap());
+    let all = set(&[
+        "path \"*\" { capabilities = [\"create\", \"read\", \"update\", \"delete\", \"list\"] }",
+    ]);
+    assert!(authorize_by(&token(Kind::Root), &AclSet::default(), ask(), now).is_ok());
+    for acl in [AclSet::default(), all] {
+        let refused = authorize_by(&token(Kind::Service), &acl, ask(), now);
+        assert_eq!(refused.map(|_| ()).unwrap_err(), Denied);
+    }
+    let sudo = set(&["path \"sys/seal\" { capabilities = [\"update\", \"sudo\"] }"]);
+    assert!(authorize_by(&token(Kind::Service), &sudo, ask(), now).is_ok());
+}
+
+/// A caller that chose its own names.
+struct Hostile(&'static str);
+
+impl Identity for Hostile {
+    fn value(&self, _: &Variable) -> Option<&str> {
+        Some(self.0)
+    }
+}
+
+#[test]
+fn lesson_15_a_callers_value_is_text_and_never_widens() {
+    let text = ["path \"s/{{identity.entity.name}}\" { policy = \"read\" }
+                 path \"t/{{identity.entity.name}}/*\" { policy = \"read\" }"];
+    for name in ["*", "+", "a*", "a/b", "../a", "a+", "/", ""] {
+        let acl = set_for(&text, &Hostile(name));
+        assert_eq!(acl.rules().count(), 0, "{name}");
+        let explanation = acl.explain(&Ask::new(Capability::Read, "s/a"));
+        assert_eq!(explanation.dropped.len(), 2);
+    }
+    let acl = set_for(&text, &Hostile("ann"));
+    assert!(acl.decide(&Ask::new(Capability::Read, "s/ann")).is_ok());
+    assert!(acl.decide(&Ask::new(Capability::Read, "s/bob")).is_err());
+    assert!(acl.decide(&Ask::new(Capability::Read, "t/ann/x")).is_ok());
+    // A denial keeps such values, as text: dropping it would grant.
+    let denial = ["path \"*\" { policy = \"read\" }
+                   path \"s/{{identity.entity.name}}\" { policy = \"deny\" }"];
+    for (name, path, granted) in [
+        ("*", "s/*", false),
+        ("*", "s/a", true),
+        ("+", "s/+", false),
+        ("+", "s/a", true),
+        ("a/b", "s/a/b", false),
+    ] {
+        let acl = set_for(&denial, &Hostile(name));
+        assert_eq!(acl.decide(&Ask::new(Capability::Read, path)).is_ok(), granted, "{name} {path}");
+    }
+}
