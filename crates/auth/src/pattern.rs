@@ -103,6 +103,8 @@ pub enum Precedence {
     FewerSegmentWildcards,
     /// The longer pattern is the more specific.
     Longer,
+    /// For a listing, a rule for the path with its slash comes before one for it without.
+    WithSlash,
     /// Of two equally specific rules a denial comes first.
     Denial,
     /// Nothing else differs: the greater text decides.
@@ -244,7 +246,8 @@ impl Resolved {
 
     pub(crate) fn specificity(&self) -> Specificity {
         let any_segments = self.segments.iter().filter(|s| **s == Segment::Any).count();
-        let bytes = self.stem().len();
+        let stem = self.stem();
+        let bytes = stem.len();
         if !self.is_prefix && any_segments == 0 {
             let first_wildcard = 0;
             let any_segments = Reverse(0);
@@ -256,10 +259,11 @@ impl Resolved {
                 bytes: 0,
             };
         }
-        let before_any = self.segments.iter().take_while(|segment| **segment != Segment::Any);
+        // In a pattern with wildcard segments any `+` counts as the first one, also a literal one, as
+        // in the servers whose policies these are.
         let first_wildcard = match any_segments {
             0 => bytes,
-            _ => before_any.map(|segment| segment.as_str().len() + 1).sum(),
+            _ => stem.find('+').unwrap_or(bytes),
         };
         Specificity {
             is_exact: false,
@@ -285,10 +289,7 @@ impl Resolved {
             let stem = self.stem();
             return if self.is_prefix { path.starts_with(&stem) } else { path == stem };
         }
-        let mut parts: Vec<&str> = path.split('/').collect();
-        if !self.is_prefix && parts.len() == self.segments.len() + 1 && parts.last() == Some(&"") {
-            parts.pop();
-        }
+        let parts: Vec<&str> = path.split('/').collect();
         let (Some((last, before)), wanted) = (self.segments.split_last(), self.segments.len())
         else {
             return false;

@@ -65,7 +65,10 @@ impl Draft {
             .filter(|(rule, _)| rule.capabilities.is_denial())
             .map(|(rule, rank)| (rule.pattern.folded(), rank))
             .collect();
+        let wild = |rule: &&Merged| rule.pattern.is_prefix || rule.pattern.has_any();
+        let exact_from = rules.iter().take_while(wild).count();
         AclSet {
+            exact_from: Rank::try_from(exact_from).expect("ranks number the rules"),
             table: Table::new(&all),
             denials: if denials.is_empty() { None } else { Some(Table::new(&denials)) },
             rules: rules.into(),

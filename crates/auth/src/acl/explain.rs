@@ -123,20 +123,24 @@ impl AclSet {
         }
     }
 
-    /// True when a rule matches the path of `request`; only denials match without case.
+    /// True when a rule matches the path of `request`; only denials match without case, and of an
+    /// entry whose path ends in a slash only denials match it without.
     fn matches(&self, rank: Rank, request: &(impl Subject + ?Sized), case: Case) -> bool {
         let rule = &self.rules[rank as usize];
+        let is_denial = rule.capabilities.is_denial();
         let path = request.path().as_str();
-        let entry = path.strip_suffix('/').unwrap_or(path);
-        let both = [entry.to_owned(), format!("{entry}/")];
-        let is_folder = matches!(request.capability(), Capability::List | Capability::Scan);
-        let asked = if is_folder { both.to_vec() } else { vec![path.to_owned()] };
+        let is_listing = matches!(request.capability(), Capability::List | Capability::Scan);
+        let mut asked = vec![path.to_owned()];
+        match path.strip_suffix('/') {
+            Some(bare) if is_listing || is_denial => asked.push(bare.to_owned()),
+            None if is_listing => asked.push(format!("{path}/")),
+            _ => {}
+        }
         match case {
             Case::Kept => asked.iter().any(|path| rule.pattern.matches(path)),
             Case::Folded => {
                 let pattern = rule.pattern.folded();
-                rule.capabilities.is_denial()
-                    && asked.iter().any(|path| pattern.matches(&fold_case(path)))
+                is_denial && asked.iter().any(|path| pattern.matches(&fold_case(path)))
             }
         }
     }
@@ -150,14 +154,16 @@ enum Case {
 
 /// In what `winner` is ahead of `loser`.
 fn precedence(winner: &Merged, loser: &Merged) -> Precedence {
-    let by_pattern = winner.pattern.specificity().over(&loser.pattern.specificity());
-    by_pattern.unwrap_or({
-        if winner.capabilities.is_denial() != loser.capabilities.is_denial() {
+    let (ahead, behind) = (winner.pattern.specificity(), loser.pattern.specificity());
+    match ahead.over(&behind) {
+        // Only the form of a listing's path puts a rule before a more specific one.
+        Some(_) if ahead < behind => Precedence::WithSlash,
+        Some(by_pattern) => by_pattern,
+        None if winner.capabilities.is_denial() != loser.capabilities.is_denial() => {
             Precedence::Denial
-        } else {
-            Precedence::GreaterText
         }
-    })
+        None => Precedence::GreaterText,
+    }
 }
 
 impl RuleReport {

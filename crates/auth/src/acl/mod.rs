@@ -11,7 +11,9 @@
 //! 2. Of rules that are equal so far a denial speaks first, then the greater text.
 //! 3. Denials match without regard to case, everything else with: a secret cannot be reached by
 //!    another spelling of a path that is denied.
-//! 4. A listing of `p` and of `p/` is one question: rules for either apply.
+//! 4. A listing of `p` and of `p/` is one question: rules for `p/` are asked first, then those for
+//!    `p`, and of either kind the exact ones first; but a denial of the other form that is more
+//!    specific than the answer so found is not passed by.
 //!
 //! Only one rule speaks; capabilities of different patterns are never added up. Without a rule
 //! there is no access.
@@ -36,6 +38,8 @@ use table::{Rank, Table};
 pub struct AclSet {
     /// By rank.
     rules: Box<[Merged]>,
+    /// The ranks from here on are those of exact patterns.
+    exact_from: Rank,
     table: Table,
     /// The denials, without case. `None` when there are none.
     denials: Option<Table>,
@@ -177,20 +181,27 @@ impl AclSet {
 
     /// The rule that speaks for `path`.
     fn rank(&self, path: &str, look: Look) -> Option<Rank> {
-        match look {
-            Look::Entry => self.rank_of(path),
-            Look::Folder => {
-                let entry = path.strip_suffix('/').unwrap_or(path);
-                let of_entry = self.rank_of(entry);
-                // Every pattern with a wildcard that matches the one matches the other.
-                let of_folder = if path.ends_with('/') {
-                    self.rank_of(path)
-                } else {
-                    self.rank_of(&format!("{path}/"))
-                };
-                of_entry.max(of_folder)
+        let bare = path.strip_suffix('/');
+        let (bare, with_slash) = match (look, bare) {
+            (Look::Entry, None) => return self.rank_of(path),
+            (Look::Entry, Some(bare)) => {
+                let found = self.rank_of(path)?;
+                return Some(self.unless_denied(found, self.rank_of(bare)));
             }
-        }
+            (Look::Folder, None) => (path, self.rank_of(&format!("{path}/"))),
+            (Look::Folder, Some(bare)) => (bare, self.rank_of(path)),
+        };
+        let without = self.rank_of(bare);
+        let is_exact = |rank: &Rank| *rank >= self.exact_from;
+        let exact = with_slash.filter(is_exact).or(without.filter(is_exact));
+        let found = exact.or(with_slash).or(without)?;
+        Some(self.unless_denied(found, with_slash.max(without)))
+    }
+
+    /// `found`, unless `other` is a denial and more specific.
+    fn unless_denied(&self, found: Rank, other: Option<Rank>) -> Rank {
+        let is_denial = |rank: &Rank| self.rules[*rank as usize].capabilities.is_denial();
+        other.filter(is_denial).map_or(found, |other| found.max(other))
     }
 
     fn rank_of(&self, path: &str) -> Option<Rank> {

@@ -194,10 +194,6 @@ impl Tree {
             *best = (*best).max(node.end);
             return;
         };
-        // One slash at the end is tolerated.
-        if rest.is_empty() {
-            *best = (*best).max(node.end);
-        }
         *best = (*best).max(node.starts.best(rest));
         let (segment, after) = match rest.split_once('/') {
             Some((segment, after)) => (segment, Some(after)),

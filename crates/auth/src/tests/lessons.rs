@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use super::{Ask, Dice, set, set_for};
 use crate::{
-    AclSet, Capability, Denied, Identity, Kind, Operation, Path, Subject, Token, Variable,
-    authorize_by,
+    AclSet, Capability, Denied, Identity, Kind, Operation, Path, Precedence, Subject, Token,
+    Variable, authorize_by,
 };
 
 struct Request<'a>(Operation, Path<'a>);
@@ -107,6 +107,20 @@ fn lesson_02_a_listing_asks_for_both_forms_of_its_path() {
     assert_eq!(acl.capabilities("s/team/").names(), ["deny"]);
     assert_eq!(acl.capabilities("t").names(), ["list"]);
     assert_eq!(acl.capabilities("s").names(), ["deny"]);
+    // A denial of the one form is not passed by with the other, whatever is asked.
+    let acl = set(&["path \"s/+\" { policy = \"deny\" } path \"s/*\" { policy = \"write\" }"]);
+    for capability in [Capability::List, Capability::Read, Capability::Delete] {
+        assert!(acl.decide(&Ask::new(capability, "s/a/")).is_err());
+        assert!(acl.decide(&Ask::new(capability, "s/a/b")).is_ok());
+    }
+    // Otherwise rules for the form with the slash come first, as elsewhere.
+    let acl =
+        set(&["path \"+/b/+\" { policy = \"write\" } path \"+/*\" { capabilities = [\"list\"] }"]);
+    assert_eq!(acl.capabilities("a/b/c/").names(), ["list"]);
+    assert_eq!(
+        acl.explain(&Ask::new(Capability::List, "a/b/c/")).lost[0].to,
+        Precedence::WithSlash
+    );
     // Of two exact rules for the two forms a denial speaks.
     for (with, without) in [("list", "deny"), ("deny", "list")] {
         let acl = set(&[format!(

@@ -17,37 +17,67 @@ pub(crate) struct Spoken {
     pub(crate) capabilities: BTreeSet<&'static str>,
 }
 
-/// The rule that speaks for `path`. Listings ask with and without a slash at the end.
+/// The rule that speaks for `path`.
+///
+/// A listing asks for the path with a slash, then for it without; exact rules of either first. A
+/// denial for the path without its slash that is ahead of the rule so found takes its place.
 pub(crate) fn speaker(rules: &[Rule], path: &str, is_listing: bool) -> Option<Spoken> {
-    candidates(rules, path, is_listing)
-        .into_iter()
-        .reduce(|best, other| if is_ahead(&other, &best) { other } else { best })
+    let bare = path.strip_suffix('/').unwrap_or(path);
+    let slashed = format!("{bare}/");
+    let found = if is_listing {
+        let exact = |path: &str| {
+            first(&candidates(rules, path)).filter(|rule| shape(&rule.pattern).is_exact)
+        };
+        exact(&slashed)
+            .or_else(|| exact(bare))
+            .or_else(|| first(&candidates(rules, &slashed)))
+            .or_else(|| first(&candidates(rules, bare)))
+    } else {
+        first(&candidates(rules, path))
+    }?;
+    let mut rivals = candidates(rules, bare);
+    if is_listing {
+        rivals.extend(candidates(rules, &slashed));
+    }
+    let denial = first(&rivals).filter(|rule| rule.capabilities.contains("deny"));
+    let is_ahead = |denial: &Spoken| is_ahead(denial, &found) && (is_listing || path != bare);
+    Some(denial.filter(is_ahead).unwrap_or(found))
+}
+
+fn first(rules: &[Spoken]) -> Option<Spoken> {
+    let best = rules.iter().reduce(|best, other| if is_ahead(other, best) { other } else { best });
+    best.cloned()
+}
+
+/// The patterns that an explanation lists: those that match one of the forms that were asked.
+pub(crate) fn explained(rules: &[Rule], path: &str, is_listing: bool) -> BTreeSet<String> {
+    let bare = path.strip_suffix('/').unwrap_or(path);
+    let mut found = candidates(rules, path);
+    if is_listing {
+        found.extend(candidates(rules, &format!("{bare}/")));
+        found.extend(candidates(rules, bare));
+    } else {
+        let denials = candidates(rules, bare).into_iter();
+        found.extend(denials.filter(|rule| rule.capabilities.contains("deny")));
+    }
+    found.into_iter().map(|rule| rule.pattern).collect()
 }
 
 /// Every rule that matches, merged by pattern.
-pub(crate) fn candidates(rules: &[Rule], path: &str, is_listing: bool) -> Vec<Spoken> {
+fn candidates(rules: &[Rule], path: &str) -> Vec<Spoken> {
     let mut merged: BTreeMap<String, BTreeSet<&'static str>> = BTreeMap::new();
     for rule in rules {
         let pattern = rule.pattern.strip_prefix('/').unwrap_or(&rule.pattern);
         merged.entry(pattern.to_owned()).or_default().extend(&rule.capabilities);
     }
-    let entry = path.strip_suffix('/').unwrap_or(path);
-    let asked = if is_listing {
-        vec![entry.to_owned(), format!("{entry}/")]
-    } else {
-        vec![path.to_owned()]
-    };
     let mut found = Vec::new();
     for (pattern, mut capabilities) in merged {
         let is_denial = capabilities.contains("deny");
         if is_denial {
             capabilities = ["deny"].into();
         }
-        let speaks = asked.iter().any(|path| {
-            matches(&pattern, path)
-                || (is_denial && matches(&pattern.to_lowercase(), &path.to_lowercase()))
-        });
-        if speaks {
+        let folds = || matches(&pattern.to_lowercase(), &path.to_lowercase());
+        if matches(&pattern, path) || (is_denial && folds()) {
             found.push(Spoken { pattern, capabilities });
         }
     }
@@ -60,10 +90,7 @@ fn matches(pattern: &str, path: &str) -> bool {
         (Some(start), false) => path.starts_with(start),
         (None, false) => path == pattern,
         (Some(start), true) => starts_like(start, path),
-        (None, true) => {
-            is_like(pattern, path)
-                || path.strip_suffix('/').is_some_and(|path| is_like(pattern, path))
-        }
+        (None, true) => is_like(pattern, path),
     }
 }
 
@@ -127,16 +154,11 @@ struct Shape {
 
 fn shape(pattern: &str) -> Shape {
     let ends_in_star = pattern.ends_with('*');
-    let mut place = 0;
-    let mut first_wildcard = pattern.len() - usize::from(ends_in_star);
-    let mut pluses = 0;
-    for segment in pattern.split('/') {
-        if segment == "+" {
-            pluses += 1;
-            first_wildcard = first_wildcard.min(place);
-        }
-        place += segment.len() + 1;
-    }
+    let pluses = pattern.split('/').filter(|segment| *segment == "+").count();
+    let first_wildcard = match (pluses, pattern.find('+')) {
+        (1.., Some(plus)) => plus,
+        _ => pattern.len() - usize::from(ends_in_star),
+    };
     Shape {
         is_exact: pluses == 0 && !ends_in_star,
         first_wildcard,
