@@ -128,6 +128,7 @@ pub(super) const ROOMS: [Room; 12] = [
         ],
         external: &[
             "clap",
+            "data-encoding",
             "fastrand",
             "hdrhistogram",
             "indicatif",

@@ -2,7 +2,8 @@
 //!
 //! The only reader of the environment among the client commands. Every setting has one name and
 //! two spellings, `KALLISTO_<NAME>` and `VAULT_<NAME>`; the first wins, an empty value counts as
-//! unset, and a flag wins over both. [`SETTINGS`] is the whole table.
+//! unset, and a flag wins over both. [`SETTINGS`] is the whole table, [`SERVER_SETTINGS`] that of
+//! the server.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -52,6 +53,27 @@ pub(crate) const SETTINGS: [(&str, &str); 19] = [
     ("DEV_LISTEN_ADDRESS", "address a dev server listens on"),
 ];
 
+/// What the environment can say to a server besides; [`crate::server`]'s configuration reads it.
+pub(crate) const SERVER_SETTINGS: [&str; 17] = [
+    "LOCAL_CONFIG",
+    "API_ADDR",
+    "CLUSTER_ADDR",
+    "RAFT_PATH",
+    "RAFT_NODE_ID",
+    "LOG_LEVEL",
+    "LOG_FORMAT",
+    "DISABLE_MLOCK",
+    "UI",
+    "SEAL_TYPE",
+    "STATIC_SEAL_CURRENT_KEY",
+    "STATIC_SEAL_CURRENT_KEY_ID",
+    "STATIC_SEAL_PREVIOUS_KEY",
+    "STATIC_SEAL_PREVIOUS_KEY_ID",
+    "TRANSIT_SEAL_KEY_NAME",
+    "TRANSIT_SEAL_MOUNT_PATH",
+    "TRANSIT_SEAL_DISABLE_RENEWAL",
+];
+
 /// The environment, by name; a function so that tests need not touch the real one.
 pub(crate) struct Environment<'a>(Box<Lookup<'a>>);
 
@@ -71,13 +93,14 @@ impl<'a> Environment<'a> {
     }
 
     /// A variable that is no setting of ours.
-    fn plain(&self, name: &str) -> Option<String> {
+    pub(crate) fn plain(&self, name: &str) -> Option<String> {
         (self.0)(name).filter(|value| !value.is_empty())
     }
 
     /// A setting: the spelling that was found, and its value.
-    fn setting(&self, name: &str) -> Option<(String, String)> {
-        assert!(SETTINGS.iter().any(|(known, _)| *known == name), "{name} is in no table");
+    pub(crate) fn setting(&self, name: &str) -> Option<(String, String)> {
+        let known = SETTINGS.iter().map(|(known, _)| known).chain(&SERVER_SETTINGS);
+        assert!(known.into_iter().any(|known| *known == name), "{name} is in no table");
         ["KALLISTO", "VAULT"].into_iter().find_map(|prefix| {
             let spelling = format!("{prefix}_{name}");
             self.plain(&spelling).map(|value| (spelling, value))

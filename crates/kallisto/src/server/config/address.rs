@@ -1,0 +1,151 @@
+//! Addresses as a configuration writes them: where to listen, and who may speak for others.
+
+use std::fmt;
+use std::net::IpAddr;
+
+/// Where to listen: a host, by name or number, and a port. Not resolved yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HostPort {
+    /// A name, or an IP address without brackets.
+    pub(crate) host: String,
+    /// The port; 0 takes a free one.
+    pub(crate) port: u16,
+}
+
+impl HostPort {
+    /// Reads `host:port`, `host`, `:port`, `[::1]:port` or `::1`; the error says what is wrong.
+    pub(super) fn parse(text: &str, port_default: u16) -> Result<Self, &'static str> {
+        if text.contains("{{") {
+            return Err("address templates are not supported");
+        }
+        let port = |text: &str| text.parse().map_err(|_| "the port is no number up to 65535");
+        if let Some(rest) = text.strip_prefix('[') {
+            let (host, rest) = rest.split_once(']').ok_or("a bracket is not closed")?;
+            host.parse::<std::net::Ipv6Addr>().map_err(|_| "brackets hold an IPv6 address")?;
+            let port = match rest.strip_prefix(':') {
+                Some(text) => port(text)?,
+                None if rest.is_empty() => port_default,
+                None => return Err("expected HOST:PORT"),
+            };
+            return Ok(Self { host: host.to_owned(), port });
+        }
+        if text.parse::<IpAddr>().is_ok() {
+            return Ok(Self { host: text.to_owned(), port: port_default });
+        }
+        let (host, port) = match text.split_once(':') {
+            Some((host, text)) => (host, port(text)?),
+            None => (text, port_default),
+        };
+        let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        if !host.chars().all(named) {
+            return Err("expected HOST:PORT");
+        }
+        // Every interface: what no host at all means to Vault.
+        let host = if host.is_empty() { "0.0.0.0" } else { host };
+        Ok(Self { host: host.to_owned(), port })
+    }
+}
+
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// A block of addresses: `10.0.0.0/8`, or one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AddressRange {
+    first: IpAddr,
+    prefix_bits: u32,
+}
+
+impl AddressRange {
+    /// Reads an address, or an address and the number of bits that count; `None` if it is neither.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits.parse().ok()?)),
+            None => (text, None),
+        };
+        let first: IpAddr = address.parse().ok()?;
+        let width = if first.is_ipv4() { 32 } else { 128 };
+        let prefix_bits = bits.unwrap_or(width);
+        (prefix_bits <= width).then_some(Self { first, prefix_bits })
+    }
+
+    /// Whether `address` is one of them. An IPv4 address in IPv6 clothes is an IPv4 address.
+    pub(crate) fn contains(&self, address: IpAddr) -> bool {
+        match (self.first, address.to_canonical()) {
+            (IpAddr::V4(first), IpAddr::V4(address)) => {
+                let ignored = 32 - self.prefix_bits;
+                let differing = first.to_bits() ^ address.to_bits();
+                differing.checked_shr(ignored).unwrap_or(0) == 0
+            }
+            (IpAddr::V6(first), IpAddr::V6(address)) => {
+                let ignored = 128 - self.prefix_bits;
+                let differing = first.to_bits() ^ address.to_bits();
+                differing.checked_shr(ignored).unwrap_or(0) == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_and_ports_are_read_as_people_write_them() {
+        for (text, shown) in [
+            ("127.0.0.1:8200", "127.0.0.1:8200"),
+            ("127.0.0.1", "127.0.0.1:8200"),
+            (":9200", "0.0.0.0:9200"),
+            ("[::]:8200", "[::]:8200"),
+            ("[::1]", "[::1]:8200"),
+            ("::1", "[::1]:8200"),
+            ("vault-0.vault_internal:1", "vault-0.vault_internal:1"),
+        ] {
+            assert_eq!(HostPort::parse(text, 8200).unwrap().to_string(), shown, "{text}");
+        }
+        for text in [
+            "1:2:3",
+            "host:",
+            "host:65536",
+            "host:-1",
+            "[::1",
+            "[::1]8200",
+            "[host]:1",
+            "a/b:1",
+            "{{ GetPrivateIP }}:8200",
+            "/run/socket",
+        ] {
+            assert!(HostPort::parse(text, 8200).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ranges_hold_what_their_bits_say() {
+        for (range, address, inside) in [
+            ("10.0.0.0/8", "10.255.0.1", true),
+            ("10.0.0.0/8", "11.0.0.1", false),
+            ("10.1.2.3/8", "10.9.9.9", true),
+            ("10.0.0.0/8", "::ffff:10.0.0.1", true),
+            ("192.168.1.7", "192.168.1.7", true),
+            ("192.168.1.7", "192.168.1.8", false),
+            ("0.0.0.0/0", "203.0.113.9", true),
+            ("0.0.0.0/0", "2001:db8::1", false),
+            ("2001:db8::/32", "2001:db8:ffff::1", true),
+            ("2001:db8::/32", "2001:db9::1", false),
+            ("::/0", "2001:db9::1", true),
+        ] {
+            let found = AddressRange::parse(range).unwrap().contains(address.parse().unwrap());
+            assert_eq!(found, inside, "{address} in {range}");
+        }
+        for text in ["", "10.0.0.0/33", "::/129", "10.0.0/8", "host", "10.0.0.0/-1", "10.0.0.0/"] {
+            assert!(AddressRange::parse(text).is_none(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! `listener "tcp"`: where to listen, with which certificate, and whose word counts.
+//!
+//! A listener speaks TLS unless it says `tls_disable`. What would silently let more people in when
+//! ignored (a namespace to be confined to, the PROXY protocol) is refused.
+
+use kallisto_core::Access;
+use kallisto_core::limits::BODY_BYTES_MAX;
+
+use super::address::{AddressRange, HostPort};
+use super::error::Error;
+use super::model::{ClientCertificates, ForwardedFor, ListenerConfig, TlsConfig, TlsVersion};
+use super::section::Section;
+use super::section::Unused::{self, Ignored, Refused, Silent};
+
+/// The port when an address names none.
+const PORT_DEFAULT: u16 = 8200;
+/// Longest time a connection may take or be idle.
+const TIMEOUT_MAX_SECS: u64 = 3600;
+/// Most proxies in front of the proxy.
+const HOP_SKIPS_MAX: u64 = 16;
+/// Where to listen when a listener does not say.
+const ADDRESS_DEFAULT: &str = "127.0.0.1";
+
+/// Keys of a listener that nothing reads.
+const UNUSED: [(&str, Unused); 22] = [
+    ("http_read_timeout", Ignored),
+    ("http_write_timeout", Ignored),
+    ("max_request_duration", Ignored),
+    ("max_request_json_*", Ignored),
+    ("max_json_*", Ignored),
+    ("require_request_header", Refused),
+    // rustls offers only suites that are sound, in its own order.
+    ("tls_cipher_suites", Ignored),
+    ("tls_prefer_server_cipher_suites", Silent),
+    ("tls_acme_*", Refused),
+    ("proxy_protocol_*", Refused),
+    ("x_forwarded_for_client_cert_header*", Refused),
+    ("chroot_namespace", Refused),
+    ("role", Refused),
+    ("purpose", Silent),
+    ("profiling", Ignored),
+    ("inflight_requests_logging", Ignored),
+    ("custom_response_headers", Ignored),
+    ("cors_*", Ignored),
+    ("redact_*", Refused),
+    ("disable_replication_status_endpoints", Silent),
+    ("disable_request_limiter", Silent),
+    ("socket_*", Ignored),
+];
+
+/// Every listener of every file.
+pub(super) fn read(
+    top: &mut Section<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<ListenerConfig>, Error> {
+    let mut listeners = Vec::new();
+    for (kind, stanza) in top.labelled("listener")? {
+        match kind.to_ascii_lowercase().as_str() {
+            "tcp" => listeners.push(one(stanza, warnings)?),
+            _ => return Err(stanza.refuse("only \"tcp\" listeners are served")),
+        }
+    }
+    if listeners.is_empty() {
+        let text = "no listener is configured: add listener \"tcp\" { address = \"..\" }";
+        return Err(Error::Missing(text.to_owned()));
+    }
+    Ok(listeners)
+}
+
+fn one(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<ListenerConfig, Error> {
+    let address = address(&mut stanza, "address", PORT_DEFAULT)?
+        .unwrap_or(HostPort { host: ADDRESS_DEFAULT.to_owned(), port: PORT_DEFAULT });
+    // Port 0 takes a free one, and the cluster's does too then.
+    let port = if address.port == 0 { 0 } else { address.port.checked_add(1).unwrap_or(0) };
+    let cluster_address = cluster_address(&mut stanza, &address, port)?;
+    let config = ListenerConfig {
+        cluster_address,
+        address,
+        tls: tls(&mut stanza)?,
+        max_request_bytes: stanza
+            .given("max_request_size")?
+            .map(|given| given.bytes(1..=BODY_BYTES_MAX as u64))
+            .transpose()?,
+        header_timeout: timeout(&mut stanza, "http_read_header_timeout")?,
+        idle_timeout: timeout(&mut stanza, "http_idle_timeout")?,
+        unauthenticated_rekey: rekey_access(&mut stanza)?,
+        unauthenticated_metrics: metrics_access(&mut stanza, warnings)?,
+        forwarded_for: forwarded_for(&mut stanza)?,
+    };
+    stanza.finish(&UNUSED, warnings)?;
+    Ok(config)
+}
+
+fn address(
+    stanza: &mut Section<'_>,
+    key: &'static str,
+    port_default: u16,
+) -> Result<Option<HostPort>, Error> {
+    let Some(given) = stanza.given(key)? else { return Ok(None) };
+    let parsed = HostPort::parse(given.expose()?, port_default);
+    parsed.map(Some).map_err(|what| given.refuse(what))
+}
+
+fn cluster_address(
+    stanza: &mut Section<'_>,
+    address: &HostPort,
+    port: u16,
+) -> Result<HostPort, Error> {
+    let given = self::address(stanza, "cluster_address", port)?;
+    Ok(given.unwrap_or_else(|| HostPort { host: address.host.clone(), port }))
+}
+
+fn timeout(
+    stanza: &mut Section<'_>,
+    key: &'static str,
+) -> Result<Option<std::time::Duration>, Error> {
+    let Some(given) = stanza.given(key)? else { return Ok(None) };
+    let timeout = given.span()?;
+    match timeout.is_zero() || timeout.as_secs() > TIMEOUT_MAX_SECS {
+        true => Err(given.refuse("expected more than nothing and at most 1h")),
+        false => Ok(Some(timeout)),
+    }
+}
+
+/// Certificate, key and what is asked of clients; `None` is plain HTTP.
+fn tls(stanza: &mut Section<'_>) -> Result<Option<TlsConfig>, Error> {
+    let disabled = stanza.switch("tls_disable")?.unwrap_or(false);
+    let cert_file = stanza.given("tls_cert_file")?.map(|given| given.path()).transpose()?;
+    let key_file = stanza.given("tls_key_file")?.map(|given| given.path()).transpose()?;
+    let (min_version, max_version) = versions(stanza)?;
+    let client_certificates = client_certificates(stanza)?;
+    if disabled {
+        return match client_certificates {
+            ClientCertificates::Required(_) => {
+                Err(stanza.refuse("tls_require_and_verify_client_cert needs TLS"))
+            }
+            ClientCertificates::NotAsked | ClientCertificates::Optional(_) => Ok(None),
+        };
+    }
+    let (Some(cert_file), Some(key_file)) = (cert_file, key_file) else {
+        let text = "TLS needs tls_cert_file and tls_key_file (or say tls_disable = true)";
+        return Err(stanza.refuse(text));
+    };
+    Ok(Some(TlsConfig { cert_file, key_file, min_version, max_version, client_certificates }))
+}
+
+fn versions(stanza: &mut Section<'_>) -> Result<(TlsVersion, TlsVersion), Error> {
+    let words = [("tls12", TlsVersion::Tls12), ("tls13", TlsVersion::Tls13)];
+    let min = stanza.given("tls_min_version")?;
+    let max = stanza.given("tls_max_version")?;
+    let least = min.as_ref().map_or(Ok(TlsVersion::Tls12), |given| given.choice(&words))?;
+    let most = max.map_or(Ok(TlsVersion::Tls13), |given| given.choice(&words))?;
+    match min {
+        Some(given) if least > most => Err(given.refuse("is newer than tls_max_version")),
+        _ => Ok((least, most)),
+    }
+}
+
+fn client_certificates(stanza: &mut Section<'_>) -> Result<ClientCertificates, Error> {
+    let authority = stanza.given("tls_client_ca_file")?.map(|given| given.path()).transpose()?;
+    let required = stanza.switch("tls_require_and_verify_client_cert")?.unwrap_or(false);
+    let never = stanza.switch("tls_disable_client_certs")?.unwrap_or(false);
+    match (authority, required, never) {
+        (_, true, true) => Err(stanza.refuse(
+            "tls_require_and_verify_client_cert and tls_disable_client_certs contradict each other",
+        )),
+        (Some(authority), true, false) => Ok(ClientCertificates::Required(authority)),
+        (None, true, false) => {
+            Err(stanza.refuse("tls_require_and_verify_client_cert needs tls_client_ca_file"))
+        }
+        (Some(authority), false, false) => Ok(ClientCertificates::Optional(authority)),
+        (_, false, _) => Ok(ClientCertificates::NotAsked),
+    }
+}
+
+/// Our own key, or OpenBao's pair: both of its groups must be open, because ours are one.
+fn rekey_access(stanza: &mut Section<'_>) -> Result<Access, Error> {
+    let ours = stanza.switch("unauthenticated_rekey")?;
+    let rekey_closed = stanza.switch("disable_unauthed_rekey_endpoints")?;
+    let root_closed = stanza.switch("disable_unauthed_generate_root_endpoints")?;
+    let open = ours.unwrap_or(rekey_closed == Some(false) && root_closed != Some(true));
+    Ok(access(open))
+}
+
+fn metrics_access(stanza: &mut Section<'_>, warnings: &mut Vec<String>) -> Result<Access, Error> {
+    let Some(mut telemetry) = stanza.stanzas("telemetry")?.pop() else { return Ok(Access::Token) };
+    let open = telemetry.switch("unauthenticated_metrics_access")?.unwrap_or(false);
+    telemetry.finish(&[("disallow_metrics", Refused), ("metrics_only", Refused)], warnings)?;
+    Ok(access(open))
+}
+
+const fn access(open: bool) -> Access {
+    if open { Access::Open } else { Access::Token }
+}
+
+fn forwarded_for(stanza: &mut Section<'_>) -> Result<ForwardedFor, Error> {
+    let mut authorized = Vec::new();
+    for given in stanza.list("x_forwarded_for_authorized_addrs")? {
+        let range = AddressRange::parse(given.expose()?);
+        authorized
+            .push(range.ok_or_else(|| given.refuse("expected addresses such as 10.0.0.0/8"))?);
+    }
+    let hop_skips = stanza
+        .given("x_forwarded_for_hop_skips")?
+        .map_or(Ok(0), |given| given.whole(0..=HOP_SKIPS_MAX))?;
+    let reject_not_present = stanza.switch("x_forwarded_for_reject_not_present")?.unwrap_or(true);
+    let reject_not_authorized =
+        stanza.switch("x_forwarded_for_reject_not_authorized")?.unwrap_or(true);
+    Ok(ForwardedFor {
+        authorized,
+        hop_skips: u32::try_from(hop_skips).unwrap_or(u32::MAX),
+        reject_not_present,
+        reject_not_authorized,
+    })
+}

@@ -1,0 +1,257 @@
+//! What a configuration comes to: plain fields, checked, with defaults filled in.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kallisto_core::Access;
+use kallisto_store::Durability;
+use secrecy::{SecretBox, SecretString};
+use tracing_subscriber::filter::LevelFilter;
+
+use super::address::{AddressRange, HostPort};
+use crate::cli::config::Trust;
+
+/// Everything a server is told when it starts.
+#[derive(Debug)]
+pub(crate) struct ServerConfig {
+    /// Where to listen; at least one.
+    pub(crate) listeners: Vec<ListenerConfig>,
+    /// Where to keep the data.
+    pub(crate) storage: StorageConfig,
+    /// Who keeps the unseal key.
+    pub(crate) seal: SealConfig,
+    /// What to tell about the server's work.
+    pub(crate) telemetry: TelemetryConfig,
+    /// What to log and how.
+    pub(crate) log: LogConfig,
+    /// When a write is acknowledged.
+    pub(crate) durability: Durability,
+    /// Lease when nobody asks for one, and longest lease. None is the built-in default.
+    pub(crate) lease_ttls: LeaseTtls,
+    /// URL at which clients reach this server.
+    pub(crate) api_addr: Option<String>,
+    /// URL at which other servers reach this one.
+    pub(crate) cluster_addr: Option<String>,
+    /// Name of the cluster; drawn at initialisation when absent.
+    pub(crate) cluster_name: Option<String>,
+    /// Memory for secrets kept ready, in bytes. None is half of the machine's.
+    pub(crate) cache_size_bytes: Option<u64>,
+    /// Whether to serve the web page.
+    pub(crate) ui: bool,
+    /// Whether the server may run when the system does not let it lock the memory of its keys.
+    pub(crate) disable_mlock: bool,
+    /// Whether to serve `sys/raw`.
+    pub(crate) raw_storage_endpoint: bool,
+    /// File to hold the process id while the server runs.
+    pub(crate) pid_file: Option<PathBuf>,
+}
+
+/// The two bounds of leases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LeaseTtls {
+    /// Lease when nobody asks for one.
+    pub(crate) default: Option<Duration>,
+    /// Longest lease.
+    pub(crate) max: Option<Duration>,
+}
+
+/// One `listener "tcp"`.
+#[derive(Debug)]
+pub(crate) struct ListenerConfig {
+    /// Where clients connect.
+    pub(crate) address: HostPort,
+    /// Where other servers connect.
+    pub(crate) cluster_address: HostPort,
+    /// Certificate and key; None is plain HTTP.
+    pub(crate) tls: Option<TlsConfig>,
+    /// Largest request body, in bytes. None is the built-in limit.
+    pub(crate) max_request_bytes: Option<u64>,
+    /// Time for a request's header. None is the built-in limit.
+    pub(crate) header_timeout: Option<Duration>,
+    /// Time a connection may be idle between requests. None is the built-in limit.
+    pub(crate) idle_timeout: Option<Duration>,
+    /// Whether rekey and generate-root answer without a token.
+    pub(crate) unauthenticated_rekey: Access,
+    /// Whether `sys/metrics` answers without a token.
+    pub(crate) unauthenticated_metrics: Access,
+    /// Whose word about a client's address counts.
+    pub(crate) forwarded_for: ForwardedFor,
+}
+
+/// How a listener proves who it is, and whether clients must.
+#[derive(Debug)]
+pub(crate) struct TlsConfig {
+    /// PEM file of the certificate and what signed it.
+    pub(crate) cert_file: PathBuf,
+    /// PEM file of its private key.
+    pub(crate) key_file: PathBuf,
+    /// Oldest version spoken.
+    pub(crate) min_version: TlsVersion,
+    /// Newest version spoken.
+    pub(crate) max_version: TlsVersion,
+    /// What clients are asked for.
+    pub(crate) client_certificates: ClientCertificates,
+}
+
+/// A version of TLS that is spoken at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum TlsVersion {
+    /// 1.2
+    Tls12,
+    /// 1.3
+    Tls13,
+}
+
+/// What clients are asked for in a TLS handshake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ClientCertificates {
+    /// Nothing.
+    NotAsked,
+    /// A certificate; one that this PEM file did not sign is refused, none at all is not.
+    Optional(PathBuf),
+    /// A certificate that this PEM file signed.
+    Required(PathBuf),
+}
+
+/// Whose `X-Forwarded-For` is believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ForwardedFor {
+    /// Proxies that may say for whom they speak; empty: nobody is asked.
+    pub(crate) authorized: Vec<AddressRange>,
+    /// Entries to skip from the end of the header: proxies in front of the proxy.
+    pub(crate) hop_skips: u32,
+    /// Whether an authorised proxy that says nothing is refused.
+    pub(crate) reject_not_present: bool,
+    /// Whether a client that is no authorised proxy is refused.
+    pub(crate) reject_not_authorized: bool,
+}
+
+/// Where the data is kept.
+#[derive(Debug)]
+pub(crate) enum StorageConfig {
+    /// `storage "raft"`: the durable engine, replicated.
+    Raft {
+        /// Directory of the data.
+        path: PathBuf,
+        /// Name among the servers; made and kept in the directory when absent.
+        node_id: Option<String>,
+        /// Servers to join at the first start.
+        retry_join: Vec<RetryJoin>,
+        /// Whether to join as a server that has no vote.
+        join_as_non_voter: bool,
+        /// Factor on the timeouts of elections, 1 to 10; slow networks want more.
+        performance_multiplier: Option<u64>,
+        /// Largest stored entry, in bytes. None is the built-in limit.
+        max_entry_bytes: Option<u64>,
+    },
+    /// `storage "file"`: the same engine on this machine alone.
+    File {
+        /// Directory of the data.
+        path: PathBuf,
+    },
+    /// `storage "inmem"`: nothing is kept when the server stops.
+    Memory,
+}
+
+/// One server to join.
+#[derive(Debug)]
+pub(crate) struct RetryJoin {
+    /// URL of its API.
+    pub(crate) leader_api_addr: String,
+    /// PEM file of the authority to trust for it.
+    pub(crate) ca_cert_file: Option<PathBuf>,
+    /// PEM files of the certificate and key to show it.
+    pub(crate) client_identity: Option<(PathBuf, PathBuf)>,
+    /// Name its certificate must carry.
+    pub(crate) tls_server_name: Option<String>,
+}
+
+/// Who keeps the unseal key.
+#[derive(Debug)]
+pub(crate) enum SealConfig {
+    /// People, in shares.
+    Shamir,
+    /// A key beside the configuration.
+    Static(StaticSeal),
+    /// The transit engine of another server.
+    Transit(Box<TransitSeal>),
+}
+
+/// `seal "static"`.
+#[derive(Debug)]
+pub(crate) struct StaticSeal {
+    /// The key that new things are wrapped with.
+    pub(crate) current: StaticKey,
+    /// The one before it, to open what it wrapped.
+    pub(crate) previous: Option<StaticKey>,
+}
+
+/// A wrapping key and its name.
+#[derive(Debug)]
+pub(crate) struct StaticKey {
+    /// The name, kept beside what the key wrapped.
+    pub(crate) id: String,
+    /// The key.
+    pub(crate) key: SecretBox<[u8; 32]>,
+}
+
+/// `seal "transit"`.
+#[derive(Debug)]
+pub(crate) struct TransitSeal {
+    /// URL of the other server, without a slash at its end.
+    pub(crate) address: String,
+    /// Token for it.
+    pub(crate) token: SecretString,
+    /// Name of the key there.
+    pub(crate) key_name: String,
+    /// Where its transit engine is mounted, without slashes around it.
+    pub(crate) mount_path: String,
+    /// Namespace as it goes on the wire, ending in `/`.
+    pub(crate) namespace: Option<String>,
+    /// Whether this server leaves the renewal of the token to somebody else.
+    pub(crate) disable_renewal: bool,
+    /// How to know the other server and be known to it.
+    pub(crate) tls: TransitTls,
+}
+
+/// The TLS side of `seal "transit"`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct TransitTls {
+    /// PEM file of the authority to trust.
+    pub(crate) ca_cert: Option<PathBuf>,
+    /// PEM files of the certificate and key to show.
+    pub(crate) client_identity: Option<(PathBuf, PathBuf)>,
+    /// Name the certificate must carry.
+    pub(crate) server_name: Option<String>,
+    /// Whether the certificate is checked.
+    pub(crate) trust: Trust,
+}
+
+/// `telemetry`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TelemetryConfig {
+    /// How long Prometheus may see a value that does not change; zero serves no metrics.
+    pub(crate) prometheus_retention: Duration,
+    /// Whether names of metrics go without the host's name.
+    pub(crate) disable_hostname: bool,
+}
+
+/// What is logged, and how. None leaves it to the flags of `server`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogConfig {
+    /// Least urgent events to log.
+    pub(crate) level: Option<LevelFilter>,
+    /// How a line looks.
+    pub(crate) format: Option<LogFormat>,
+    /// File to log to instead of standard error.
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// How a line of the log looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Standard,
+    /// One JSON object a line.
+    Json,
+}

@@ -1,0 +1,74 @@
+//! The files of a configuration: which there are, and their trees.
+//!
+//! `-config` names files and directories. Of a directory the `.hcl` and `.json` files count, by
+//! name, except hidden ones; a file named by itself may be called anything. What
+//! `VAULT_LOCAL_CONFIG` holds is read last, as a file of that name would be.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use kallisto_hcl::Body;
+
+use super::error::{Error, Place};
+use crate::cli::config::Environment;
+use crate::cli::files;
+
+/// One file.
+pub(super) struct Source {
+    /// What messages call it.
+    pub(super) name: Rc<str>,
+    /// What it says.
+    pub(super) body: Body,
+}
+
+/// Reads everything that `paths` and the environment name.
+pub(super) fn read(paths: &[PathBuf], environment: &Environment<'_>) -> Result<Vec<Source>, Error> {
+    let mut sources = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            for file in files_of(path)? {
+                sources.push(read_file(&file)?);
+            }
+        } else {
+            sources.push(read_file(path)?);
+        }
+    }
+    if let Some((spelling, text)) = environment.setting("LOCAL_CONFIG") {
+        sources.push(parse(&spelling, text.as_bytes())?);
+    }
+    if sources.is_empty() {
+        let text = "no configuration: name a file or a directory with -config".to_owned();
+        return Err(Error::Missing(text));
+    }
+    Ok(sources)
+}
+
+fn files_of(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let unreadable = |error| Error::Unreadable(directory.to_owned(), error);
+    let mut found = files::files_of(directory).map_err(unreadable)?;
+    found.retain(|path| is_configuration(path));
+    if found.is_empty() {
+        let shown = directory.display();
+        return Err(Error::Missing(format!("{shown}: no .hcl or .json file in this directory")));
+    }
+    Ok(found)
+}
+
+fn is_configuration(path: &Path) -> bool {
+    let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    let known = path.extension().is_some_and(|end| end == "hcl" || end == "json");
+    known && !hidden
+}
+
+fn read_file(path: &Path) -> Result<Source, Error> {
+    let bytes = files::read(path).map_err(|error| Error::Unreadable(path.to_owned(), error))?;
+    parse(&path.display().to_string(), &bytes)
+}
+
+fn parse(name: &str, bytes: &[u8]) -> Result<Source, Error> {
+    let name: Rc<str> = Rc::from(name);
+    match kallisto_hcl::parse(bytes) {
+        Ok(body) => Ok(Source { name, body }),
+        Err(error) => Err(Error::Form(Place { file: name, line: error.at.line }, error.what)),
+    }
+}
