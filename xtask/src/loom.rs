@@ -1,14 +1,14 @@
 //! `cargo x loom`: the lock-free code in every interleaving that loom's bounds allow.
 //!
-//! Crates that take their atomics from loom under `--cfg loom` are listed in [`CRATES`]; their
-//! other tests are compiled out then. The flag would throw every other build away, so these have a
+//! Crates that take their atomics from loom under `--cfg loom` are listed in [`CRATES`]; tests that
+//! use those without a model are compiled out then. The flag would throw every other build away, so these have a
 //! target folder of their own.
 
 use crate::process::Process;
 use crate::steps::{Step, Usage};
 use crate::workspace;
 
-const CRATES: [&str; 1] = ["kallisto-cuckoo"];
+const CRATES: [&str; 2] = ["kallisto-cuckoo", "kallisto-lsm"];
 
 /// Runs the models; `args` go to the tests.
 pub(crate) fn run(args: &[String]) -> Result<Vec<Step>, Usage> {
