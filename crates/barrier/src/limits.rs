@@ -5,7 +5,7 @@ pub const KEY_BYTES: usize = 32;
 /// Length of a cluster's id, in bytes.
 pub const CLUSTER_ID_BYTES: usize = 16;
 /// The longest storage key a record can be bound to, in bytes. It is built on the stack with what else is bound.
-pub const STORAGE_KEY_BYTES_MAX: usize = 235;
+pub const STORAGE_KEY_BYTES_MAX: usize = 107;
 /// The longest plaintext of a record, in bytes: with its envelope it is the largest value of the engine.
 pub const PLAIN_BYTES_MAX: usize = (64 << 20) - crate::ENVELOPE_OVERHEAD;
 /// Records under one nonce prefix. XChaCha20-Poly1305 would bear many more; a fresh prefix costs microseconds.

@@ -20,7 +20,7 @@ const AAD_BYTES_MAX: usize = AAD_FIXED_BYTES + STORAGE_KEY_BYTES_MAX;
 /// By how much an envelope is longer than what is in it, in bytes.
 pub const ENVELOPE_OVERHEAD: usize = HEAD_BYTES + TAG_BYTES;
 
-const _: () = assert!(AAD_BYTES_MAX == 256);
+const _: () = assert!(AAD_BYTES_MAX == 128);
 
 /// The key version an envelope was made under; `None` if it is no envelope of a known format.
 #[must_use]
@@ -80,7 +80,7 @@ impl Aad {
         storage_key: &[u8],
     ) -> Result<Self> {
         if storage_key.len() > STORAGE_KEY_BYTES_MAX {
-            return Err(Error::Invalid("a storage key is longer than 235 bytes"));
+            return Err(Error::Invalid("a storage key is longer than 107 bytes"));
         }
         let length = AAD_FIXED_BYTES + storage_key.len();
         let mut bytes = [0; AAD_BYTES_MAX];
