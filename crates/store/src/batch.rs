@@ -104,6 +104,21 @@ impl Batch {
         self
     }
 
+    /// An empty batch with room.
+    pub(crate) fn with_capacity(expectations: usize, ops: usize) -> Self {
+        Self { ops: Vec::with_capacity(ops), expectations: Vec::with_capacity(expectations) }
+    }
+
+    /// Adds a change.
+    pub(crate) fn push(&mut self, op: Op) {
+        self.ops.push(op);
+    }
+
+    /// Adds a precondition.
+    pub(crate) fn push_expectation(&mut self, expectation: Expectation) {
+        self.expectations.push(expectation);
+    }
+
     /// The changes, in the order they were added.
     pub fn ops(&self) -> &[Op] {
         &self.ops

@@ -51,7 +51,7 @@ pub(super) const ROOMS: [Room; 12] = [
         folder: "crates/store",
         package: "kallisto-store",
         below: &["kallisto-lsm"],
-        external: &["bytes"],
+        external: &["bytes", "crc32c", "fastrand", "raft", "slog"],
         for_tests: &[],
     },
     Room {

@@ -1,0 +1,252 @@
+//! A batch as bytes: what the replicated log carries.
+//!
+//! ```text
+//! batch       := format u8 (1) | expectations varint | operations varint | expectation* | operation*
+//! expectation := key length varint | key | seqno varint
+//! operation   := kind u8 (1 put, 0 delete) | key length varint | key | length varint | value or note
+//! ```
+//!
+//! Encoding happens once, where the batch is committed; every node decodes the same bytes. The decoder is total: any
+//! bytes give a batch within its limits or nothing, and nothing is allocated for a count that the bytes cannot hold.
+//! Values and notes of a decoded batch share the memory of the bytes. Integers are little-endian; a varint has seven
+//! bits a byte, low bits first.
+#![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use bytes::Bytes;
+
+use crate::batch::{BATCH_OPS_MAX, Batch, Expectation, KEY_BYTES_MAX, Op, Seqno};
+use crate::batch::{NOTE_BYTES_MAX, VALUE_BYTES_MAX};
+
+/// The number of this layout.
+const BATCH_FORMAT: u8 = 1;
+const DELETE: u8 = 0;
+const PUT: u8 = 1;
+/// The longest varint, in bytes.
+const VARINT_BYTES_MAX: u32 = 10;
+/// Fewest bytes of an expectation and of an operation.
+const EXPECTATION_BYTES_MIN: usize = 2;
+const OPERATION_BYTES_MIN: usize = 3;
+
+/// The bytes of a batch.
+pub fn encode_batch(batch: &Batch) -> Vec<u8> {
+    let mut out = Vec::with_capacity(encoded_bytes_max(batch));
+    out.push(BATCH_FORMAT);
+    put_varint(&mut out, batch.expectations().len() as u64);
+    put_varint(&mut out, batch.ops().len() as u64);
+    for expectation in batch.expectations() {
+        put_bytes(&mut out, &expectation.key);
+        put_varint(&mut out, expectation.seqno.0);
+    }
+    for op in batch.ops() {
+        let (kind, key, rest) = match op {
+            Op::Put { key, value } => (PUT, key, value),
+            Op::Delete { key, note } => (DELETE, key, note),
+        };
+        out.push(kind);
+        put_bytes(&mut out, key);
+        put_bytes(&mut out, rest);
+    }
+    out
+}
+
+/// The batch in `bytes`; `None` if they are not one, or one over a limit.
+pub fn decode_batch(bytes: &Bytes) -> Option<Batch> {
+    let mut reader = Reader { bytes, at: 0 };
+    if reader.u8()? != BATCH_FORMAT {
+        return None;
+    }
+    let expectations = reader.count(EXPECTATION_BYTES_MIN)?;
+    let ops = reader.count(OPERATION_BYTES_MIN)?;
+    let mut batch = Batch::with_capacity(expectations, ops);
+    for _ in 0..expectations {
+        let key = reader.key()?;
+        let seqno = Seqno(reader.varint()?);
+        batch.push_expectation(Expectation { key, seqno });
+    }
+    for _ in 0..ops {
+        let kind = reader.u8()?;
+        let key = reader.key()?;
+        batch.push(match kind {
+            PUT => Op::Put { key, value: reader.shared(VALUE_BYTES_MAX)? },
+            DELETE => Op::Delete { key, note: reader.shared(NOTE_BYTES_MAX)? },
+            _ => return None,
+        });
+    }
+    let whole = reader.at == bytes.len() && batch.check_limits().is_ok();
+    whole.then_some(batch)
+}
+
+fn encoded_bytes_max(batch: &Batch) -> usize {
+    const OVERHEAD: usize = 1 + 2 * 5;
+    let ops = batch.ops().iter().map(|op| match op {
+        Op::Put { key, value: rest } | Op::Delete { key, note: rest } => key.len() + rest.len(),
+    });
+    let expectations = batch.expectations().iter().map(|expectation| expectation.key.len());
+    let counted = batch.ops().len() + batch.expectations().len() + 1;
+    ops.chain(expectations).sum::<usize>() + counted * OVERHEAD
+}
+
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    out.push(value.to_le_bytes()[0]);
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// A cursor over bytes that may be anything.
+pub(crate) struct Reader<'a> {
+    bytes: &'a Bytes,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// A cursor at the start of `bytes`.
+    pub(crate) fn new(bytes: &'a Bytes) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// How far it has come, in bytes.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Whether nothing is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
+    pub(crate) fn u8(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let array = *self.bytes.get(self.at..)?.first_chunk()?;
+        self.at += N;
+        Some(array)
+    }
+
+    pub(crate) fn varint(&mut self) -> Option<u64> {
+        let mut value = 0_u64;
+        for place in 0..VARINT_BYTES_MAX {
+            let byte = self.u8()?;
+            let bits = u64::from(byte & 0x7f);
+            let shifted = bits << (7 * place);
+            if shifted >> (7 * place) != bits {
+                return None;
+            }
+            value |= shifted;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// The next `len` bytes, sharing memory.
+    pub(crate) fn take(&mut self, len: usize) -> Option<Bytes> {
+        let end = self.at.checked_add(len)?;
+        if end > self.bytes.len() {
+            return None;
+        }
+        let taken = self.bytes.slice(self.at..end);
+        self.at = end;
+        Some(taken)
+    }
+
+    /// A count of things that take at least `bytes_min` bytes each.
+    fn count(&mut self, bytes_min: usize) -> Option<usize> {
+        let count = usize::try_from(self.varint()?).ok()?;
+        let possible = (self.bytes.len() - self.at) / bytes_min;
+        (count <= BATCH_OPS_MAX && count <= possible).then_some(count)
+    }
+
+    fn len(&mut self, bytes_max: usize) -> Option<usize> {
+        usize::try_from(self.varint()?).ok().filter(|&len| len <= bytes_max)
+    }
+
+    fn key(&mut self) -> Option<Vec<u8>> {
+        let len = self.len(KEY_BYTES_MAX)?;
+        let key = self.bytes.get(self.at..self.at.checked_add(len)?)?.to_vec();
+        self.at += len;
+        Some(key)
+    }
+
+    fn shared(&mut self, bytes_max: usize) -> Option<Bytes> {
+        let len = self.len(bytes_max)?;
+        self.take(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::indexing_slicing, reason = "tests index what they built")]
+    use super::*;
+
+    fn random_batch(dice: &mut fastrand::Rng) -> Batch {
+        let mut batch = Batch::new();
+        let bytes = |dice: &mut fastrand::Rng| -> Vec<u8> {
+            (0..dice.usize(..40)).map(|_| dice.u8(..)).collect()
+        };
+        for _ in 0..dice.usize(..4) {
+            let key = bytes(dice);
+            batch.expect(key, Seqno(dice.u64(..) >> dice.u32(..64)));
+        }
+        for _ in 0..dice.usize(..6) {
+            let (key, rest) = (bytes(dice), bytes(dice));
+            match dice.u8(..3) {
+                0 => batch.delete_noted(key, rest),
+                1 => batch.delete(key),
+                _ => batch.put(key, rest),
+            };
+        }
+        batch
+    }
+
+    #[test]
+    fn batches_come_back() {
+        let mut dice = fastrand::Rng::with_seed(1);
+        for _ in 0..2000 {
+            let batch = random_batch(&mut dice);
+            let bytes = Bytes::from(encode_batch(&batch));
+            assert!(bytes.len() <= encoded_bytes_max(&batch));
+            assert_eq!(decode_batch(&bytes), Some(batch));
+        }
+    }
+
+    #[test]
+    fn cut_or_longer_bytes_are_no_batch() {
+        let mut dice = fastrand::Rng::with_seed(2);
+        for _ in 0..200 {
+            let mut bytes = encode_batch(&random_batch(&mut dice));
+            for len in 0..bytes.len() {
+                assert_eq!(decode_batch(&Bytes::copy_from_slice(&bytes[..len])), None);
+            }
+            bytes.push(0);
+            assert_eq!(decode_batch(&Bytes::from(bytes)), None);
+        }
+    }
+
+    #[test]
+    fn a_count_without_bytes_behind_it_allocates_nothing() {
+        let mut bytes = vec![BATCH_FORMAT];
+        put_varint(&mut bytes, 0);
+        put_varint(&mut bytes, BATCH_OPS_MAX as u64);
+        assert_eq!(decode_batch(&Bytes::from(bytes)), None);
+    }
+}

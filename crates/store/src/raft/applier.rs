@@ -1,0 +1,109 @@
+//! The applier: writes what is committed to the engine, has it folded, and only then says so.
+//!
+//! It works through its backlog in order. A full disk stalls it, and nothing is skipped: who waits for an entry hears
+//! that it is committed and not yet applied, new writes are refused, and the same entry is tried again until there is
+//! space. Any other failure ends the store.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::lock;
+use super::shared::Shared;
+use super::tasks::Task;
+use crate::Error;
+
+/// The applier's own.
+pub(crate) struct Applier {
+    shared: Arc<Shared>,
+    backlog: VecDeque<Task>,
+}
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Everything is applied.
+    Done,
+    /// The disk is full; try again later.
+    Stalled,
+}
+
+impl Applier {
+    /// An applier without a backlog.
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, backlog: VecDeque::new() }
+    }
+
+    /// Where tasks go.
+    pub(crate) fn backlog(&mut self) -> &mut VecDeque<Task> {
+        &mut self.backlog
+    }
+
+    /// Works through the backlog.
+    ///
+    /// # Errors
+    /// What makes the store useless; everyone who waits has been told.
+    pub(crate) fn turn(&mut self) -> Result<Turn, Error> {
+        let (mut count, mut bytes) = (0, 0);
+        let ended = loop {
+            let Some(task) = self.backlog.pop_front() else { break Ok(Turn::Done) };
+            let task_bytes = task.bytes();
+            match self.perform(task) {
+                Ok(Turn::Done) => {}
+                Ok(Turn::Stalled) => break Ok(Turn::Stalled),
+                Err(error) => break Err(error),
+            }
+            count += 1;
+            bytes += task_bytes;
+        };
+        if let Err(error) = &ended {
+            self.abandon(error);
+        } else if self.shared.tasks.done(count, bytes) {
+            self.shared.requests.nudge();
+        }
+        ended
+    }
+
+    fn perform(&mut self, task: Task) -> Result<Turn, Error> {
+        let (entry, promise) = match task {
+            Task::Settled(promise) => {
+                promise.keep(Ok(self.shared.machine.position()));
+                return Ok(Turn::Done);
+            }
+            Task::Apply(entry, promise) => (entry, promise),
+        };
+        let outcome = self.shared.machine.apply(&entry);
+        match &outcome {
+            Ok(_) | Err(Error::Conflict) => {
+                self.shared.note_space();
+                if let Some(promise) = promise {
+                    promise.keep(outcome);
+                }
+                Ok(Turn::Done)
+            }
+            Err(Error::Full(what)) => {
+                *lock(&self.shared.full) = Some(Error::Full(what.clone()));
+                if let Some(promise) = promise {
+                    let what = "it is in the log and will be applied once the disk has space";
+                    promise.keep(Err(Error::Unknown(what.into())));
+                }
+                self.backlog.push_front(Task::Apply(entry, None));
+                Ok(Turn::Stalled)
+            }
+            Err(error) => {
+                if let Some(promise) = promise {
+                    promise.keep(Err(Error::Unknown(error.to_string())));
+                }
+                Err(error.clone())
+            }
+        }
+    }
+
+    fn abandon(&mut self, why: &Error) {
+        for task in self.backlog.drain(..) {
+            if let Task::Apply(_, Some(promise)) | Task::Settled(promise) = task {
+                promise.keep(Err(Error::Unknown(why.to_string())));
+            }
+        }
+        self.shared.tasks.abandon();
+    }
+}

@@ -1,0 +1,46 @@
+//! Every limit of the Raft store, with the relations between them.
+
+use std::time::Duration;
+
+use kallisto_lsm::log::PAYLOAD_BYTES_MAX;
+
+use crate::batch::{BATCH_BYTES_MAX, BATCH_OPS_MAX};
+
+/// Commits that may wait to be proposed; one more is refused as busy.
+pub(crate) const WAITING_MAX: usize = 16 << 10;
+/// Their bytes; a single batch may be as large as it likes within its own limits.
+pub(crate) const WAITING_BYTES_MAX: usize = 64 << 20;
+/// Commits that are proposed, and written and synced, as one group.
+pub(crate) const GROUP_MAX: usize = 4096;
+/// A group takes no further commit once it has so many bytes.
+pub(crate) const GROUP_BYTES_MAX: usize = 1 << 20;
+/// Committed entries that may wait to be applied before no more are proposed.
+pub(crate) const APPLY_WAITING_MAX: usize = 8 << 10;
+/// Their bytes.
+pub(crate) const APPLY_WAITING_BYTES_MAX: usize = 64 << 20;
+/// Bytes of committed entries that Raft hands out at a time, and of one message to a peer.
+pub(crate) const HAND_OUT_BYTES_MAX: u64 = 4 << 20;
+/// Appends to one peer that may be under way.
+pub(crate) const INFLIGHT_MAX: usize = 256;
+/// Bytes of recent entries kept in memory; older ones are read from the log.
+pub(crate) const CACHE_BYTES_MAX: usize = 16 << 20;
+/// The largest encoded batch, and so the largest entry, in bytes.
+pub(crate) const ENTRY_BYTES_MAX: usize = BATCH_BYTES_MAX + 2 * 11 * (BATCH_OPS_MAX + 1);
+/// What a group's frame needs beside the entries: their headers, and a state.
+pub(crate) const FRAME_OVERHEAD_MAX: usize = GROUP_MAX * 32 + STATE_BYTES_MAX;
+/// The largest state record, in bytes.
+pub(crate) const STATE_BYTES_MAX: usize = 8 << 10;
+/// Members of a cluster, of each kind.
+pub(crate) const MEMBERS_MAX: usize = 64;
+/// Ticks of a leader's heartbeat, and of the shortest election timeout; the longest is twice that.
+pub(crate) const HEARTBEAT_TICKS: usize = 3;
+/// See [`HEARTBEAT_TICKS`].
+pub(crate) const ELECTION_TICKS: usize = 15;
+/// How long the applier waits before it asks a full disk again.
+pub(crate) const FULL_RETRY: Duration = Duration::from_millis(50);
+
+const _: () = assert!(GROUP_BYTES_MAX + ENTRY_BYTES_MAX + FRAME_OVERHEAD_MAX < PAYLOAD_BYTES_MAX);
+const _: () = assert!(WAITING_BYTES_MAX >= ENTRY_BYTES_MAX);
+const _: () = assert!(ENTRY_BYTES_MAX < u32::MAX as usize);
+const _: () = assert!(4 * 8 * MEMBERS_MAX + 256 < STATE_BYTES_MAX);
+const _: () = assert!(ELECTION_TICKS > HEARTBEAT_TICKS);

@@ -1,0 +1,371 @@
+//! The log in memory: where each entry is, and the recent ones themselves.
+//!
+//! This is what Raft asks ([`Storage`]). The disk is written elsewhere: an entry comes in when Raft hands it out
+//! ([`LogIndex::append`]) and is *placed* once it is in a segment. Invariants, checked here and not left to the library:
+//! - entries are contiguous, and so are the terms' order;
+//! - an entry without a place is in the cache: the cache gives up only placed ones, oldest first;
+//! - an entry read back from the disk has the checksum it was written with. A failure to read is remembered in `fault`,
+//!   because the library may answer an error with a panic.
+
+use std::collections::VecDeque;
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use kallisto_lsm::log::Place;
+use raft::eraftpb::{ConfState, Entry, HardState, Snapshot};
+use raft::{GetEntriesContext, RaftState, Storage, StorageError};
+
+use super::super::limits::CACHE_BYTES_MAX;
+use crate::Error;
+
+/// What an entry takes in the cache besides its data, in bytes.
+const ENTRY_OVERHEAD_BYTES: usize = 96;
+
+/// Reads entries that are no longer in memory.
+pub(crate) trait ColdEntries: Send {
+    /// Fills `buf` from `place`.
+    fn read(&self, place: Place, buf: &mut [u8]) -> Result<(), Error>;
+}
+
+/// The log as Raft sees it.
+pub(crate) struct LogIndex {
+    hard_state: HardState,
+    membership: ConfState,
+    /// The entry before the first one, by index and term.
+    floor: (u64, u64),
+    slots: VecDeque<Slot>,
+    /// The last so many entries.
+    cache: VecDeque<Entry>,
+    cache_bytes: usize,
+    cold: Option<Box<dyn ColdEntries>>,
+    fault: OnceLock<Error>,
+}
+
+/// What is known of an entry that may not be in memory.
+#[derive(Clone, Debug)]
+struct Slot {
+    term: u64,
+    place: Option<Place>,
+    bytes: u32,
+    checksum: u32,
+    entry_type: raft::eraftpb::EntryType,
+}
+
+impl LogIndex {
+    /// An index that starts behind the entry `floor`.
+    pub(crate) fn new(floor: (u64, u64), hard_state: HardState, membership: ConfState) -> Self {
+        Self {
+            hard_state,
+            membership,
+            floor,
+            slots: VecDeque::new(),
+            cache: VecDeque::new(),
+            cache_bytes: 0,
+            cold: None,
+            fault: OnceLock::new(),
+        }
+    }
+
+    /// Says how entries are read that the cache gave up.
+    pub(crate) fn set_cold(&mut self, cold: Box<dyn ColdEntries>) {
+        self.cold = Some(cold);
+    }
+
+    /// Takes an entry, which replaces the one of its index and all behind it; or says why it cannot follow.
+    pub(crate) fn append(
+        &mut self,
+        entry: Entry,
+        place: Option<Place>,
+    ) -> Result<(), &'static str> {
+        if entry.index <= self.floor.0 {
+            return Err("an entry that was purged comes again");
+        }
+        if entry.index > self.last().0 + 1 {
+            return Err("entries are missing");
+        }
+        let before = Storage::term(self, entry.index - 1).unwrap_or(u64::MAX);
+        if entry.term < before {
+            return Err("the term goes back");
+        }
+        let bytes = u32::try_from(entry.data.len()).map_err(|_| "an entry over its limit")?;
+        self.truncate(entry.index);
+        self.slots.push_back(Slot {
+            term: entry.term,
+            place,
+            bytes,
+            checksum: crc32c::crc32c(&entry.data),
+            entry_type: entry.entry_type,
+        });
+        self.cache_bytes += entry.data.len() + ENTRY_OVERHEAD_BYTES;
+        self.cache.push_back(entry);
+        self.evict();
+        Ok(())
+    }
+
+    /// Says where an entry was written.
+    pub(crate) fn place(&mut self, index: u64, term: u64, place: Place) {
+        if let Some(slot) = self.slot_mut(index)
+            && slot.term == term
+        {
+            slot.place = Some(place);
+        }
+    }
+
+    /// Gives up cached entries over the limit.
+    pub(crate) fn evict(&mut self) {
+        while self.cache_bytes > CACHE_BYTES_MAX && self.cache.len() > 1 {
+            let first = self.cache_first();
+            if self.slot(first).is_some_and(|slot| slot.place.is_none()) {
+                return;
+            }
+            self.drop_oldest_cached();
+        }
+    }
+
+    /// Forgets the entries up to `index`, which are in the state machine for good.
+    pub(crate) fn compact(&mut self, index: u64) {
+        let index = index.min(self.last().0);
+        while self.floor.0 < index {
+            if self.cache_first() == self.floor.0 + 1 && !self.cache.is_empty() {
+                self.drop_oldest_cached();
+            }
+            let Some(slot) = self.slots.pop_front() else { break };
+            self.floor = (self.floor.0 + 1, slot.term);
+        }
+    }
+
+    /// The last entry, by index and term.
+    pub(crate) fn last(&self) -> (u64, u64) {
+        match self.slots.back() {
+            Some(slot) => (self.floor.0 + self.slots.len() as u64, slot.term),
+            None => self.floor,
+        }
+    }
+
+    /// The entry before the first one, by index and term.
+    pub(crate) fn floor(&self) -> (u64, u64) {
+        self.floor
+    }
+
+    /// What Raft must not forget.
+    pub(crate) fn hard_state(&self) -> &HardState {
+        &self.hard_state
+    }
+
+    /// Remembers what Raft must not forget.
+    pub(crate) fn set_hard_state(&mut self, hard_state: HardState) {
+        self.hard_state = hard_state;
+    }
+
+    /// Who the members are.
+    pub(crate) fn membership(&self) -> &ConfState {
+        &self.membership
+    }
+
+    /// Why an entry could not be read, if that happened.
+    pub(crate) fn fault(&self) -> Option<&Error> {
+        self.fault.get()
+    }
+
+    fn truncate(&mut self, from: u64) {
+        while self.last().0 >= from && !self.slots.is_empty() {
+            self.slots.pop_back();
+            if let Some(entry) = self.cache.pop_back() {
+                self.cache_bytes -= entry.data.len() + ENTRY_OVERHEAD_BYTES;
+            }
+        }
+    }
+
+    fn drop_oldest_cached(&mut self) {
+        if let Some(entry) = self.cache.pop_front() {
+            self.cache_bytes -= entry.data.len() + ENTRY_OVERHEAD_BYTES;
+        }
+    }
+
+    /// The index of the oldest cached entry, were there one.
+    fn cache_first(&self) -> u64 {
+        self.last().0 + 1 - self.cache.len() as u64
+    }
+
+    fn slot(&self, index: u64) -> Option<&Slot> {
+        self.slots.get(self.offset(index)?)
+    }
+
+    fn slot_mut(&mut self, index: u64) -> Option<&mut Slot> {
+        let offset = self.offset(index)?;
+        self.slots.get_mut(offset)
+    }
+
+    fn offset(&self, index: u64) -> Option<usize> {
+        usize::try_from(index.checked_sub(self.floor.0 + 1)?).ok()
+    }
+
+    fn entry(&self, index: u64) -> Result<Entry, Error> {
+        let first = self.cache_first();
+        let cached = index.checked_sub(first).and_then(|at| usize::try_from(at).ok());
+        if let Some(entry) = cached.and_then(|at| self.cache.get(at)) {
+            return Ok(entry.clone());
+        }
+        let missing = || Error::Damaged(format!("raft log: entry {index} is nowhere"));
+        let slot = self.slot(index).ok_or_else(missing)?;
+        let place = slot.place.ok_or_else(missing)?;
+        let mut data = vec![0; slot.bytes as usize];
+        self.cold.as_ref().ok_or_else(missing)?.read(place, &mut data)?;
+        if crc32c::crc32c(&data) != slot.checksum {
+            let segment = place.segment;
+            let what = format!("raft log: entry {index} in segment {segment:016x} is damaged");
+            return Err(Error::Damaged(what));
+        }
+        Ok(Entry {
+            entry_type: slot.entry_type,
+            index,
+            term: slot.term,
+            data: Bytes::from(data),
+            ..Entry::default()
+        })
+    }
+}
+
+impl Storage for LogIndex {
+    fn initial_state(&self) -> raft::Result<RaftState> {
+        Ok(RaftState::new(self.hard_state.clone(), self.membership.clone()))
+    }
+
+    fn entries(
+        &self,
+        low: u64,
+        high: u64,
+        max_size: impl Into<Option<u64>>,
+        _context: GetEntriesContext,
+    ) -> raft::Result<Vec<Entry>> {
+        if low <= self.floor.0 {
+            return Err(raft::Error::Store(StorageError::Compacted));
+        }
+        if high > self.last().0 + 1 {
+            return Err(raft::Error::Store(StorageError::Unavailable));
+        }
+        let bytes_max = max_size.into().unwrap_or(u64::MAX);
+        let mut bytes = 0;
+        let mut entries = Vec::new();
+        for index in low..high {
+            let entry = self.entry(index).map_err(|error| {
+                let told = raft::Error::Store(StorageError::Other(error.to_string().into()));
+                // The first fault is the one to report.
+                let _ = self.fault.set(error);
+                told
+            })?;
+            bytes += entry.data.len() as u64;
+            if bytes > bytes_max && !entries.is_empty() {
+                break;
+            }
+            entries.push(entry);
+        }
+        Ok(entries)
+    }
+
+    fn term(&self, index: u64) -> raft::Result<u64> {
+        if index == self.floor.0 {
+            return Ok(self.floor.1);
+        }
+        if index < self.floor.0 {
+            return Err(raft::Error::Store(StorageError::Compacted));
+        }
+        let slot = self.slot(index).ok_or(raft::Error::Store(StorageError::Unavailable))?;
+        Ok(slot.term)
+    }
+
+    fn first_index(&self) -> raft::Result<u64> {
+        Ok(self.floor.0 + 1)
+    }
+
+    fn last_index(&self) -> raft::Result<u64> {
+        Ok(self.last().0)
+    }
+
+    /// There is nobody yet to send a snapshot to.
+    fn snapshot(&self, _request_index: u64, _to: u64) -> raft::Result<Snapshot> {
+        Err(raft::Error::Store(StorageError::SnapshotTemporarilyUnavailable))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(index: u64, term: u64, len: usize) -> Entry {
+        let data = vec![index as u8; len].into();
+        Entry { index, term, data, ..Entry::default() }
+    }
+
+    fn index() -> LogIndex {
+        let mut index = LogIndex::new((4, 1), HardState::default(), ConfState::default());
+        for n in 5..=9 {
+            index.append(entry(n, 2, 10), None).unwrap();
+        }
+        index
+    }
+
+    fn read(index: &LogIndex, low: u64, high: u64) -> raft::Result<Vec<u64>> {
+        let context = GetEntriesContext::empty(false);
+        Ok(index.entries(low, high, None, context)?.iter().map(|entry| entry.index).collect())
+    }
+
+    /// Bytes that depend on the place only.
+    struct Disk(u8);
+
+    impl ColdEntries for Disk {
+        fn read(&self, place: Place, buf: &mut [u8]) -> Result<(), Error> {
+            buf.fill(place.offset as u8 + self.0);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_entry_replaces_what_was_there_and_behind() {
+        let mut index = index();
+        index.append(entry(7, 3, 10), None).unwrap();
+        assert_eq!((index.last(), read(&index, 5, 8).unwrap()), ((7, 3), vec![5, 6, 7]));
+        assert_eq!(index.term(6).unwrap(), 2);
+        assert!(index.term(8).is_err());
+    }
+
+    #[test]
+    fn gaps_purged_entries_and_terms_that_go_back_are_refused() {
+        let mut index = index();
+        for bad in [entry(11, 2, 1), entry(4, 2, 1), entry(10, 1, 1)] {
+            assert!(index.append(bad, None).is_err());
+        }
+        assert_eq!(index.last(), (9, 2));
+    }
+
+    #[test]
+    fn compaction_keeps_the_term_of_the_last_purged_entry() {
+        let mut index = index();
+        index.compact(7);
+        assert_eq!((index.floor(), index.term(7).unwrap()), ((7, 2), 2));
+        assert!(index.term(6).is_err() && read(&index, 7, 9).is_err());
+        assert_eq!(read(&index, 8, 10).unwrap(), [8, 9]);
+        index.compact(100);
+        assert_eq!((index.floor(), index.last()), ((9, 2), (9, 2)));
+    }
+
+    #[test]
+    fn what_the_cache_gave_up_is_read_from_its_place_and_checked() {
+        for (shift, sound) in [(0, true), (1, false)] {
+            let mut index = LogIndex::new((0, 0), HardState::default(), ConfState::default());
+            index.set_cold(Box::new(Disk(shift)));
+            let large = CACHE_BYTES_MAX / 2;
+            for n in 1..=4 {
+                index.append(entry(n, 1, large), None).unwrap();
+            }
+            assert_eq!(index.cache.len(), 4, "an entry without a place stays");
+            for n in 1..=4 {
+                index.place(n, 1, Place { segment: 1, offset: n });
+            }
+            index.evict();
+            assert!(index.cache.len() < 3);
+            assert_eq!(read(&index, 1, 5).is_ok(), sound);
+            assert_eq!(index.fault().is_none(), sound);
+        }
+    }
+}

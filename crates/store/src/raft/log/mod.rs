@@ -1,0 +1,339 @@
+//! The Raft log on the disk.
+//!
+//! It is kept in the engine's kind of segments ([`kallisto_lsm::log`]): one frame for all that one round of the driver
+//! has to write, one write, and one sync when the mode asks for it. `record.rs` says what a frame holds, `index.rs` is
+//! the log in memory.
+//!
+//! Invariants:
+//! - each segment starts with a state, so the log can be read from any segment on;
+//! - a changed term or vote is synced whatever the mode: no server votes twice in a term;
+//! - segments are given back only below what the engine has in files, and the engine has nothing in files that the log
+//!   has not synced ([`LogSync`]);
+//! - `synced` never runs ahead of the disk.
+
+pub(crate) mod index;
+pub(crate) mod record;
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use kallisto_lsm::disk::Disk;
+use kallisto_lsm::log::{Keeper, Log, Place, Reader};
+use raft::eraftpb::{ConfState, Entry, HardState};
+
+use self::index::{ColdEntries, LogIndex};
+use self::record::{Identity, Record, Records, State};
+use super::lock;
+use crate::{Durability, Error};
+
+/// The writing end of the log.
+#[derive(Debug)]
+pub(crate) struct RaftLog {
+    log: Log,
+    /// The segment being written.
+    segment: u64,
+    /// Segments in use with the highest index that was ever in them, oldest first.
+    segments: VecDeque<(u64, u64)>,
+    identity: Identity,
+    membership: ConfState,
+    hard_state: HardState,
+    /// The last entry, by index and term.
+    last: (u64, u64),
+    /// Commits written and not synced, and when the oldest of them was written.
+    unsynced: u64,
+    unsynced_since: Duration,
+    synced: Arc<AtomicU64>,
+    counters: Counters,
+}
+
+/// Counters for people.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) syncs: u64,
+    pub(crate) entries: u64,
+}
+
+/// What [`RaftLog::open`] found.
+pub(crate) struct Opened {
+    pub(crate) log: RaftLog,
+    pub(crate) index: LogIndex,
+    pub(crate) keeper: Keeper,
+    pub(crate) identity: Identity,
+}
+
+impl RaftLog {
+    /// Opens the log in `dir`, or makes one that starts with `first`, which may refuse.
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        segment_bytes: u64,
+        first: impl FnOnce() -> Result<State, Error>,
+    ) -> Result<Opened, Error> {
+        let mut recovery = Recovery::default();
+        let mut log = Log::open(disk, dir, segment_bytes, &mut recovery)?;
+        let fresh = recovery.state.is_none();
+        let state = match recovery.state.take() {
+            Some(state) => state,
+            None => first()?,
+        };
+        let mut index = match recovery.index.take() {
+            Some(index) => index,
+            None => LogIndex::new(
+                (state.last_index, state.last_term),
+                state.hard_state.clone(),
+                state.membership.clone(),
+            ),
+        };
+        if fresh {
+            log.make_room(record::state_bytes(&state.membership))?;
+            log.append(|out| record::put_state(out, &state))?;
+            log.sync()?;
+        }
+        let keeper = log.keeper();
+        index.set_cold(Box::new(Cold(keeper.clone())));
+        let this = Self {
+            log,
+            segment: 0,
+            segments: recovery.segments,
+            identity: state.identity,
+            membership: state.membership,
+            hard_state: index.hard_state().clone(),
+            last: index.last(),
+            unsynced: 0,
+            unsynced_since: Duration::ZERO,
+            synced: Arc::new(AtomicU64::new(index.last().0)),
+            counters: Counters::default(),
+        };
+        Ok(Opened { log: this, index, keeper, identity: state.identity })
+    }
+
+    /// Makes sure that a group of `bytes` bytes has room.
+    ///
+    /// # Errors
+    /// [`Error::Full`] leaves everything as it was.
+    pub(crate) fn make_room(&mut self, bytes: usize) -> Result<(), Error> {
+        // A vote that comes instead has room as well.
+        self.log.make_room(bytes + 2 * record::state_bytes(&self.membership))?;
+        Ok(())
+    }
+
+    /// Writes entries and a hard state; room was made. Returns where each entry's data is.
+    pub(crate) fn append(
+        &mut self,
+        entries: &[Entry],
+        hard_state: &HardState,
+        now: Duration,
+    ) -> Result<Vec<Place>, Error> {
+        let bytes: usize =
+            entries.iter().map(|entry| entry.data.len() + record::ENTRY_HEADER_BYTES).sum();
+        let segment = self.log.make_room(bytes + record::state_bytes(&self.membership))?;
+        let starts_segment = segment != self.segment;
+        let mut offsets = Vec::with_capacity(entries.len());
+        let mut base = 0;
+        let (last_index, last_term) = self.last;
+        let place = self.log.append(|out| {
+            base = out.len();
+            if starts_segment {
+                let state = State {
+                    identity: self.identity,
+                    last_index,
+                    last_term,
+                    hard_state: hard_state.clone(),
+                    membership: self.membership.clone(),
+                };
+                record::put_state(out, &state);
+            } else if *hard_state != self.hard_state {
+                record::put_hard_state(out, hard_state);
+            }
+            offsets.extend(entries.iter().map(|entry| record::put_entry(out, entry) - base));
+        })?;
+        if starts_segment {
+            // A segment is synced before the next one is written, so what came before is durable.
+            self.note_synced();
+            self.segments.push_back((segment, 0));
+            self.segment = segment;
+        }
+        self.hard_state = hard_state.clone();
+        self.note_written(entries, now);
+        let at = |offset: usize| Place { offset: place.offset + offset as u64, ..place };
+        Ok(offsets.into_iter().map(at).collect())
+    }
+
+    /// Makes everything written durable.
+    pub(crate) fn sync(&mut self) -> Result<(), Error> {
+        self.log.sync()?;
+        self.counters.syncs += 1;
+        self.note_synced();
+        Ok(())
+    }
+
+    /// When the mode wants the next sync, if something waits for one.
+    pub(crate) fn sync_due(&self, mode: Durability) -> Option<Duration> {
+        match mode {
+            _ if self.unsynced == 0 => None,
+            Durability::Strict => Some(Duration::ZERO),
+            Durability::Batch { ops, .. } if self.unsynced >= ops => Some(Duration::ZERO),
+            Durability::Batch { interval, .. } => Some(self.unsynced_since + interval),
+        }
+    }
+
+    /// The segment being written.
+    pub(crate) fn segment(&self) -> u64 {
+        self.segment
+    }
+
+    /// Whose log it is.
+    pub(crate) fn node_id(&self) -> u64 {
+        self.identity.node_id
+    }
+
+    /// Commits written and not synced.
+    pub(crate) fn unsynced(&self) -> u64 {
+        self.unsynced
+    }
+
+    /// The segment below which all hold only entries up to `index`; forgets those.
+    pub(crate) fn purge(&mut self, index: u64) -> u64 {
+        while let Some(&(segment, last)) = self.segments.front() {
+            if segment == self.segment || last > index {
+                return segment;
+            }
+            self.segments.pop_front();
+        }
+        self.segment
+    }
+
+    /// Counters for people.
+    pub(crate) fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// What makes this log durable for the engine above whose files it must stay ahead of.
+    pub(crate) fn synced(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.synced)
+    }
+
+    fn note_written(&mut self, entries: &[Entry], now: Duration) {
+        let Some(last) = entries.last() else { return };
+        self.last = (last.index, last.term);
+        if let Some((_, highest)) = self.segments.back_mut() {
+            *highest = (*highest).max(last.index);
+        }
+        if self.unsynced == 0 {
+            self.unsynced_since = now;
+        }
+        // What was replaced is synced no more.
+        self.synced.fetch_min(entries[0].index - 1, Ordering::AcqRel);
+        self.unsynced += entries.len() as u64;
+        self.counters.entries += entries.len() as u64;
+    }
+
+    fn note_synced(&mut self) {
+        self.unsynced = 0;
+        // Release: who reads it may write files that need the log up to here.
+        self.synced.store(self.last.0, Ordering::Release);
+    }
+}
+
+/// The log's promise to the engine: whatever goes into files is durable in the log before.
+#[derive(Debug, Default)]
+pub(crate) struct LogSync {
+    log: OnceLock<(Arc<Mutex<RaftLog>>, Arc<AtomicU64>)>,
+}
+
+impl LogSync {
+    /// Says which log it is.
+    pub(crate) fn set(&self, log: Arc<Mutex<RaftLog>>) {
+        let synced = lock(&log).synced();
+        let first = self.log.set((log, synced)).is_ok();
+        assert!(first, "an engine has one log");
+    }
+}
+
+impl kallisto_lsm::OuterLog for LogSync {
+    fn sync_to(&self, position: u64) -> kallisto_lsm::Result<()> {
+        let Some((log, synced)) = self.log.get() else { return Ok(()) };
+        // Acquire: pairs with the release behind a sync.
+        if synced.load(Ordering::Acquire) >= position {
+            return Ok(());
+        }
+        let result = lock(log).sync();
+        result.map_err(|error| kallisto_lsm::Error::Poisoned(error.to_string()))
+    }
+}
+
+struct Cold(Keeper);
+
+impl ColdEntries for Cold {
+    fn read(&self, place: Place, buf: &mut [u8]) -> Result<(), Error> {
+        Ok(self.0.read(place, buf)?)
+    }
+}
+
+/// Reads the log back.
+#[derive(Default)]
+struct Recovery {
+    state: Option<State>,
+    index: Option<LogIndex>,
+    segments: VecDeque<(u64, u64)>,
+}
+
+impl Recovery {
+    fn record(&mut self, record: Record, place: Place) -> Result<(), &'static str> {
+        match (record, &mut self.index) {
+            (Record::State(state), None) => {
+                let floor = (state.last_index, state.last_term);
+                let (hard_state, membership) = (state.hard_state.clone(), state.membership.clone());
+                self.index = Some(LogIndex::new(floor, hard_state, membership));
+                self.state = Some(state);
+                Ok(())
+            }
+            (Record::State(state), Some(index)) => {
+                let known = self.state.as_ref().map(|known| known.identity);
+                if known != Some(state.identity) || index.last().0 != state.last_index {
+                    return Err("a segment of another log");
+                }
+                index.set_hard_state(state.hard_state);
+                Ok(())
+            }
+            (Record::HardState(hard_state), Some(index)) => {
+                index.set_hard_state(hard_state);
+                Ok(())
+            }
+            (Record::Entry(entry, offset), Some(index)) => {
+                if let Some((_, highest)) = self.segments.back_mut() {
+                    *highest = (*highest).max(entry.index);
+                }
+                let place = Place { offset: place.offset + offset as u64, ..place };
+                index.append(entry, Some(place))
+            }
+            (Record::HardState(_) | Record::Entry(..), None) => {
+                Err("a segment does not start with a state")
+            }
+        }
+    }
+}
+
+impl Reader for Recovery {
+    fn payload(&mut self, place: Place, payload: &[u8]) -> kallisto_lsm::Result<()> {
+        if self.segments.back().is_none_or(|(segment, _)| *segment != place.segment) {
+            self.segments.push_back((place.segment, 0));
+        }
+        let payload = Bytes::copy_from_slice(payload);
+        let records = Records::new(&payload)
+            .try_for_each(|record| self.record(record.ok_or("a record cannot be read")?, place));
+        records.map_err(|what| kallisto_lsm::Error::Corrupt {
+            file: format!("{:016x}.wal", place.segment).into(),
+            offset: place.offset,
+            what,
+        })
+    }
+
+    fn restart(&mut self) {
+        *self = Self::default();
+    }
+}

@@ -1,0 +1,284 @@
+//! What the Raft log's frames hold.
+//!
+//! ```text
+//! payload    := record*                 the first record of a segment is a state
+//! record     := state | hard state | entry
+//! state      := 1 u8 | format u32 | store id 16 bytes | node id u64 | last index u64 | last term u64
+//!               | term u64 | vote u64 | commit u64 | membership
+//! membership := voters | learners | outgoing voters | next learners | auto leave u8
+//!               each list: count u8 | node id u64 *
+//! hard state := 2 u8 | term u64 | vote u64 | commit u64
+//! entry      := 3 u8 | type u8 | index u64 | term u64 | length u32 | data
+//! ```
+//!
+//! `last index` and `last term` name the entry before the segment, so that a log whose older segments were purged knows
+//! where it starts. An entry with an index that was there before takes the place of that one and all behind it.
+//! [`Records`] reads a payload back and trusts nothing; the frame's checksum is the log's business.
+#![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use bytes::Bytes;
+use raft::eraftpb::{ConfState, Entry, EntryType, HardState};
+
+use super::super::limits::{ENTRY_BYTES_MAX, MEMBERS_MAX};
+use crate::codec::Reader;
+
+/// The number of this layout.
+const LOG_FORMAT: u32 = 1;
+const STATE: u8 = 1;
+const HARD_STATE: u8 = 2;
+const ENTRY: u8 = 3;
+/// Bytes of a state without members.
+const STATE_BYTES_MIN: usize = 1 + 4 + 16 + 6 * 8 + 4 + 1;
+/// Bytes of an entry before its data.
+pub(crate) const ENTRY_HEADER_BYTES: usize = 22;
+
+/// Which store a log belongs to, and whose log it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Drawn when the store was made; the same on every node.
+    pub(crate) store_id: [u8; 16],
+    /// This server among its peers.
+    pub(crate) node_id: u64,
+}
+
+/// What a log knows at the start of a segment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct State {
+    pub(crate) identity: Identity,
+    /// The entry before the segment.
+    pub(crate) last_index: u64,
+    /// Its term.
+    pub(crate) last_term: u64,
+    pub(crate) hard_state: HardState,
+    pub(crate) membership: ConfState,
+}
+
+/// A record that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Record {
+    State(State),
+    HardState(HardState),
+    /// With the offset of its data in the payload.
+    Entry(Entry, usize),
+}
+
+/// Appends a state.
+pub(crate) fn put_state(out: &mut Vec<u8>, state: &State) {
+    out.push(STATE);
+    out.extend_from_slice(&LOG_FORMAT.to_le_bytes());
+    out.extend_from_slice(&state.identity.store_id);
+    for number in [state.identity.node_id, state.last_index, state.last_term] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    put_hard(out, &state.hard_state);
+    put_membership(out, &state.membership);
+}
+
+/// The most bytes that a state or a hard state takes.
+pub(crate) fn state_bytes(membership: &ConfState) -> usize {
+    let members = membership.voters.len()
+        + membership.learners.len()
+        + membership.voters_outgoing.len()
+        + membership.learners_next.len();
+    STATE_BYTES_MIN + 8 * members
+}
+
+/// Appends a hard state.
+pub(crate) fn put_hard_state(out: &mut Vec<u8>, hard_state: &HardState) {
+    out.push(HARD_STATE);
+    put_hard(out, hard_state);
+}
+
+/// Appends an entry; returns where its data starts in `out`.
+pub(crate) fn put_entry(out: &mut Vec<u8>, entry: &Entry) -> usize {
+    let len = u32::try_from(entry.data.len()).expect("ENTRY_BYTES_MAX is below 4 GiB");
+    out.push(ENTRY);
+    out.push(type_code(entry.entry_type));
+    out.extend_from_slice(&entry.index.to_le_bytes());
+    out.extend_from_slice(&entry.term.to_le_bytes());
+    out.extend_from_slice(&len.to_le_bytes());
+    let at = out.len();
+    out.extend_from_slice(&entry.data);
+    at
+}
+
+/// Appends a membership.
+pub(crate) fn put_membership(out: &mut Vec<u8>, membership: &ConfState) {
+    let lists = [
+        &membership.voters,
+        &membership.learners,
+        &membership.voters_outgoing,
+        &membership.learners_next,
+    ];
+    for list in lists {
+        assert!(list.len() <= MEMBERS_MAX, "membership changes respect the limit");
+        out.push(list.len().to_le_bytes()[0]);
+        list.iter().for_each(|id| out.extend_from_slice(&id.to_le_bytes()));
+    }
+    out.push(u8::from(membership.auto_leave));
+}
+
+fn put_hard(out: &mut Vec<u8>, hard_state: &HardState) {
+    for number in [hard_state.term, hard_state.vote, hard_state.commit] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+}
+
+fn type_code(entry_type: EntryType) -> u8 {
+    match entry_type {
+        EntryType::EntryNormal => 0,
+        EntryType::EntryConfChange => 1,
+        EntryType::EntryConfChangeV2 => 2,
+    }
+}
+
+/// The records of a payload; `None` is damage, and the end.
+pub(crate) struct Records<'a> {
+    reader: Reader<'a>,
+    damaged: bool,
+}
+
+impl<'a> Records<'a> {
+    /// The records in `payload`.
+    pub(crate) fn new(payload: &'a Bytes) -> Self {
+        Self { reader: Reader::new(payload), damaged: false }
+    }
+
+    fn read(&mut self) -> Option<Record> {
+        match self.reader.u8()? {
+            STATE => Some(Record::State(self.state()?)),
+            HARD_STATE => Some(Record::HardState(self.hard()?)),
+            ENTRY => self.entry(),
+            _ => None,
+        }
+    }
+
+    fn state(&mut self) -> Option<State> {
+        if self.reader.u32()? != LOG_FORMAT {
+            return None;
+        }
+        let store_id = self.reader.array()?;
+        let node_id = self.reader.u64()?;
+        let (last_index, last_term) = (self.reader.u64()?, self.reader.u64()?);
+        let hard_state = self.hard()?;
+        let membership = read_membership(&mut self.reader)?;
+        let identity = Identity { store_id, node_id };
+        Some(State { identity, last_index, last_term, hard_state, membership })
+    }
+
+    fn hard(&mut self) -> Option<HardState> {
+        Some(HardState {
+            term: self.reader.u64()?,
+            vote: self.reader.u64()?,
+            commit: self.reader.u64()?,
+            ..HardState::default()
+        })
+    }
+
+    fn entry(&mut self) -> Option<Record> {
+        let entry_type = match self.reader.u8()? {
+            0 => EntryType::EntryNormal,
+            1 => EntryType::EntryConfChange,
+            2 => EntryType::EntryConfChangeV2,
+            _ => return None,
+        };
+        let (index, term) = (self.reader.u64()?, self.reader.u64()?);
+        let len = self.reader.u32()? as usize;
+        if len > ENTRY_BYTES_MAX || index == 0 || term == 0 {
+            return None;
+        }
+        let at = self.reader.at();
+        let data = self.reader.take(len)?;
+        Some(Record::Entry(Entry { entry_type, index, term, data, ..Entry::default() }, at))
+    }
+}
+
+impl Iterator for Records<'_> {
+    type Item = Option<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.damaged || self.reader.is_empty() {
+            return None;
+        }
+        let record = self.read();
+        self.damaged = record.is_none();
+        Some(record)
+    }
+}
+
+/// The membership at the reader; `None` if there is none.
+pub(crate) fn read_membership(reader: &mut Reader<'_>) -> Option<ConfState> {
+    Some(ConfState {
+        voters: read_members(reader)?,
+        learners: read_members(reader)?,
+        voters_outgoing: read_members(reader)?,
+        learners_next: read_members(reader)?,
+        auto_leave: match reader.u8()? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        },
+        ..ConfState::default()
+    })
+}
+
+fn read_members(reader: &mut Reader<'_>) -> Option<Vec<u64>> {
+    let count = usize::from(reader.u8()?);
+    if count > MEMBERS_MAX {
+        return None;
+    }
+    (0..count).map(|_| reader.u64().filter(|&id| id != 0)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::indexing_slicing, reason = "tests index what they built")]
+    use super::*;
+
+    fn sample() -> (Vec<u8>, Vec<Record>) {
+        let hard_state = HardState { term: 3, vote: 1, commit: 9, ..HardState::default() };
+        let (voters, learners) = (vec![1, 2, 3], vec![7]);
+        let membership = ConfState { voters, learners, ..ConfState::default() };
+        let identity = Identity { store_id: [5; 16], node_id: 2 };
+        let state = State {
+            identity,
+            last_index: 9,
+            last_term: 2,
+            hard_state: hard_state.clone(),
+            membership,
+        };
+        let data = Bytes::from_static(b"batch");
+        let entry = Entry { index: 10, term: 3, data, ..Entry::default() };
+        let mut bytes = Vec::new();
+        put_state(&mut bytes, &state);
+        put_hard_state(&mut bytes, &hard_state);
+        let at = put_entry(&mut bytes, &entry);
+        let records =
+            vec![Record::State(state), Record::HardState(hard_state), Record::Entry(entry, at)];
+        (bytes, records)
+    }
+
+    #[test]
+    fn records_come_back() {
+        let (bytes, records) = sample();
+        let Record::State(state) = &records[0] else { panic!("the first is a state") };
+        let mut alone = Vec::new();
+        put_state(&mut alone, state);
+        assert_eq!(alone.len(), state_bytes(&state.membership));
+        let bytes = Bytes::from(bytes);
+        let read: Vec<_> = Records::new(&bytes).collect::<Option<_>>().unwrap();
+        assert_eq!(read, records);
+    }
+
+    #[test]
+    fn cut_bytes_are_damage_or_fewer_records() {
+        let (bytes, records) = sample();
+        for len in 0..bytes.len() {
+            let cut = Bytes::copy_from_slice(&bytes[..len]);
+            match Records::new(&cut).collect::<Option<Vec<_>>>() {
+                Some(read) => assert!(read.len() < records.len() && records.starts_with(&read)),
+                None => assert!(len > 0),
+            }
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! The durable store: Raft orders and keeps batches, the engine holds the records.
+//!
+//! A commit goes: limits and encoding in the caller > [`requests`] > [`driver`], which proposes a group, writes it to
+//! the [`log`] and syncs once > [`tasks`] > [`applier`], which writes to the engine ([`machine`]), folds, and resolves the
+//! commit. [`node`] is Raft itself, without I/O. One voter today; what peers will add is messages and snapshots, which
+//! [`node`] hands out already. Why it is so: `docs/decisions/0030-raft-store.md`; the bytes: `docs/format.md`.
+//!
+//! In a store's directory: `LOCK`, `raft_log/` (the log's segments) and `engine/`.
+//!
+//! Invariants:
+//! - what the engine has in files, the log has synced; what the log has purged, the engine has in files. So the engine
+//!   and the log together always know everything that was acknowledged;
+//! - an entry that is committed is applied: back-pressure stops what is taken in, never what was taken;
+//! - a failed write or sync, and a log that cannot be read, end the store for good.
+
+mod applier;
+mod driver;
+mod limits;
+mod log;
+mod machine;
+mod node;
+mod options;
+mod requests;
+mod shared;
+mod tasks;
+mod threads;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+use kallisto_lsm::Engine;
+use kallisto_lsm::disk::{Disk, DiskLock};
+use raft::eraftpb::{ConfState, HardState};
+
+use self::applier::Applier;
+use self::driver::Driver;
+use self::log::record::{Identity, State};
+use self::log::{LogSync, Opened, RaftLog};
+use self::machine::Machine;
+use self::node::Node;
+pub use self::options::{OnFatal, RaftOptions, Threads};
+use self::requests::{Request, Requests};
+use self::shared::{Chores, Shared};
+use self::tasks::Tasks;
+use crate::codec::encode_batch;
+use crate::{
+    Batch, Commit, Durability, Error, Fold, Position, RaftStats, Record, Records, Stats, Store,
+    Visit,
+};
+
+/// A new log begins as if one entry had been there, which made its first member: so a server that joins later is sent a
+/// snapshot and learns from it who the members are.
+const FIRST_INDEX: u64 = 1;
+/// The term of that entry.
+const FIRST_TERM: u64 = 1;
+
+/// The durable store. Share it behind its `Arc`; any thread may use it.
+///
+/// Dropping it finishes what was begun, as [`Store::close`] does, without the flush that makes the next open fast.
+pub struct RaftStore {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Of a store without threads.
+    inline: Option<Mutex<(Driver, Applier)>>,
+    closed: Mutex<bool>,
+    _lock: Box<dyn DiskLock>,
+}
+
+impl RaftStore {
+    /// Opens the store in `dir`. In an empty directory it makes a new one, whose only member is this server. Returns when
+    /// everything in the log is applied.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if someone has it open; [`Error::Damaged`] if something on the disk is damaged or belongs to
+    /// another store; [`Error::Full`]; [`Error::Unavailable`].
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        dir: impl Into<PathBuf>,
+        options: RaftOptions,
+    ) -> Result<Arc<Self>, Error> {
+        let dir = dir.into();
+        if options.node_id == 0 {
+            return Err(Error::Unavailable("a node id of 0 names nobody".into()));
+        }
+        let (log_dir, engine_dir) = (dir.join("raft_log"), dir.join("engine"));
+        let held = make_dirs(&*disk, &dir, [&log_dir, &engine_dir])?;
+        let Opened { log, index, keeper, identity } =
+            RaftLog::open(Arc::clone(&disk), &log_dir, options.log_segment_bytes, || {
+                refuse_orphan(&*disk, &engine_dir)?;
+                Ok(first_state(&options))
+            })?;
+        if identity.node_id != options.node_id {
+            let what = format!("the directory belongs to node {}", identity.node_id);
+            return Err(Error::Unavailable(what));
+        }
+        let log = Arc::new(Mutex::new(log));
+        let log_sync = Arc::<LogSync>::default();
+        log_sync.set(Arc::clone(&log));
+        let engine_options = kallisto_lsm::Options {
+            durability: kallisto_lsm::Durability::External,
+            outer_log: Some(log_sync),
+            ..options.engine.clone()
+        };
+        let engine = Engine::open(disk, engine_dir, engine_options)?;
+        let applied = engine.flushed_position().max(FIRST_INDEX);
+        let membership = index.membership().clone();
+        let mut node = Node::new(options.node_id, index, applied, options.seed)?;
+        let machine = Machine::open(engine, identity.store_id, &membership, applied)?;
+        if membership.voters == [options.node_id] {
+            node.campaign()?;
+        }
+        let shared = Arc::new(Shared {
+            clock: Arc::clone(&options.clock),
+            tick: options.tick,
+            machine,
+            log,
+            keeper,
+            requests: Requests::default(),
+            tasks: Tasks::default(),
+            chores: Chores::default(),
+            mode: Mutex::new(options.durability),
+            standing: Mutex::default(),
+            full: Mutex::new(None),
+            flushed: AtomicU64::new(0),
+            compacted: AtomicU64::new(0),
+            closing: AtomicBool::new(false),
+            fatal: OnceLock::new(),
+            on_fatal: options.on_fatal.clone(),
+        });
+        let driver = Driver::new(Arc::clone(&shared), node, options.durability);
+        let applier = Applier::new(Arc::clone(&shared));
+        let (threads, inline) = match options.threads {
+            Threads::Own => (threads::start(&shared, driver, applier)?, None),
+            Threads::None => (Vec::new(), Some(Mutex::new((driver, applier)))),
+        };
+        let (threads, closed) = (Mutex::new(threads), Mutex::new(false));
+        let store = Self { shared, threads, inline, closed, _lock: held };
+        store.save().wait().map_err(|error| store.shared.fatal.get().cloned().unwrap_or(error))?;
+        Ok(Arc::new(store))
+    }
+
+    fn request(&self, make: impl FnOnce(crate::commit::Promise) -> Request) -> Commit {
+        let (promise, commit) = Commit::promised();
+        self.shared.requests.push(make(promise));
+        self.turn_inline();
+        commit
+    }
+
+    /// Does what there is to do, if that is the caller's business.
+    fn turn_inline(&self) {
+        let Some(inline) = &self.inline else { return };
+        let mut inline = lock(inline);
+        let (driver, applier) = &mut *inline;
+        if let Err(error) = self.turns(driver, applier) {
+            self.shared.poison(&error);
+        }
+    }
+
+    fn turns(&self, driver: &mut Driver, applier: &mut Applier) -> Result<(), Error> {
+        let shared = &self.shared;
+        let mut taken = Vec::new();
+        loop {
+            if shared.fatal.get().is_some() {
+                return Ok(());
+            }
+            applier.turn()?;
+            let _ = shared.requests.take(
+                &mut taken,
+                Some(std::time::Duration::ZERO),
+                shared.tasks.room(),
+            );
+            driver.turn(&mut taken)?;
+            shared.tasks.take(applier.backlog(), Some(std::time::Duration::ZERO));
+            applier.turn()?;
+            if shared.chores.take() {
+                shared.do_chores()?;
+            } else if shared.requests.len() == 0 || shared.tasks.room() == requests::Room::No {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Finishes what was begun. Whoever calls it second finds nothing to do.
+    fn stop(&self) {
+        let shared = &self.shared;
+        shared.closing.store(true, Ordering::Release);
+        shared.requests.close(Error::Unavailable("the store is closed".into()));
+        self.turn_inline();
+        if let Some(inline) = &self.inline {
+            if let Err(error) = lock(inline).0.finish() {
+                shared.poison(&error);
+            }
+            shared.tasks.abandon();
+            return;
+        }
+        let mut threads = std::mem::take(&mut *lock(&self.threads)).into_iter();
+        let here = std::thread::current().id();
+        let join = |thread: Option<JoinHandle<()>>| {
+            // A promise's waker may drop the store on a thread of its own, which cannot wait for itself. A panic has
+            // been reported by the thread.
+            if let Some(thread) = thread.filter(|thread| thread.thread().id() != here) {
+                let _ = thread.join();
+            }
+        };
+        join(threads.next());
+        shared.tasks.close();
+        join(threads.next());
+        shared.chores.end();
+        join(threads.next());
+    }
+}
+
+impl Drop for RaftStore {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Makes a store's directories durable and keeps everybody else out of them.
+fn make_dirs(disk: &dyn Disk, dir: &Path, parts: [&Path; 2]) -> Result<Box<dyn DiskLock>, Error> {
+    for path in [dir, parts[0], parts[1]] {
+        disk.create_dir(path).map_err(|error| failed("create", path, &error))?;
+    }
+    let held = disk.lock(&dir.join("LOCK")).map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => Error::Locked(dir.to_owned()),
+        _ => failed("lock", dir, &error),
+    })?;
+    let above = dir.parent().filter(|above| !above.as_os_str().is_empty());
+    for path in [Some(dir), above].into_iter().flatten() {
+        disk.sync_dir(path).map_err(|error| failed("sync", path, &error))?;
+    }
+    Ok(held)
+}
+
+/// The log is made before the engine: an engine without a log has lost it.
+fn refuse_orphan(disk: &dyn Disk, engine_dir: &Path) -> Result<(), Error> {
+    let listed = disk.list(engine_dir);
+    let names = listed.map_err(|error| failed("list", engine_dir, &error))?;
+    if names.iter().all(|name| name == "LOCK") {
+        return Ok(());
+    }
+    Err(Error::Damaged(format!("{} has lost its raft log", engine_dir.display())))
+}
+
+fn failed(what: &str, path: &Path, error: &std::io::Error) -> Error {
+    Error::Unavailable(format!("{what} {}: {error}", path.display()))
+}
+
+/// How the log of a new store begins.
+fn first_state(options: &RaftOptions) -> State {
+    let mut dice = fastrand::Rng::with_seed(options.seed);
+    let mut store_id = [0; 16];
+    dice.fill(&mut store_id);
+    let hard_state = HardState { term: FIRST_TERM, commit: FIRST_INDEX, ..HardState::default() };
+    let membership = ConfState { voters: vec![options.node_id], ..ConfState::default() };
+    State {
+        identity: Identity { store_id, node_id: options.node_id },
+        last_index: FIRST_INDEX,
+        last_term: FIRST_TERM,
+        hard_state,
+        membership,
+    }
+}
+
+/// Takes a lock. A panic of a holder has poisoned the store already; what the lock guards is read no further than to
+/// say so.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl From<kallisto_lsm::Error> for Error {
+    fn from(error: kallisto_lsm::Error) -> Self {
+        use kallisto_lsm::Error as Lsm;
+        match error {
+            Lsm::Locked(path) => Self::Locked(path),
+            Lsm::Full(what) => Self::Full(what),
+            Lsm::Poisoned(what) => Self::Poisoned(what),
+            Lsm::Corrupt { .. } => Self::Damaged(error.to_string()),
+            Lsm::Invalid(_) | Lsm::Unsupported { .. } | Lsm::Io(_) | Lsm::Closed => {
+                Self::Unavailable(error.to_string())
+            }
+        }
+    }
+}
+
+impl Records for RaftStore {
+    fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
+        self.shared.machine.records().get(key)
+    }
+
+    fn scan(
+        &self,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
+    ) -> Result<(), Error> {
+        self.shared.machine.records().scan(prefix, visit)
+    }
+
+    fn approximate_len(&self) -> u64 {
+        self.shared.machine.records().approximate_len()
+    }
+}
+
+impl Store for RaftStore {
+    fn commit(&self, batch: Batch) -> Commit {
+        if let Err(error) = batch.check_limits() {
+            return Commit::decided(Err(error));
+        }
+        let data = encode_batch(&batch);
+        self.request(|promise| Request::Commit { data, promise })
+    }
+
+    fn position(&self) -> Position {
+        self.shared.machine.position()
+    }
+
+    fn attach(&self, fold: Arc<dyn Fold>) -> Result<Position, Error> {
+        self.shared.machine.attach(fold)
+    }
+
+    fn detach(&self) {
+        self.shared.machine.detach();
+    }
+
+    fn durability(&self) -> Durability {
+        *lock(&self.shared.mode)
+    }
+
+    fn set_durability(&self, durability: Durability) -> Commit {
+        self.request(|promise| Request::SetDurability(durability, promise))
+    }
+
+    fn save(&self) -> Commit {
+        self.request(Request::Save)
+    }
+
+    fn stats(&self) -> Stats {
+        let shared = &self.shared;
+        let standing = *lock(&shared.standing);
+        let (unsynced, counters, node_id) = {
+            let log = lock(&shared.log);
+            (log.unsynced(), log.counters(), log.node_id())
+        };
+        let raft = RaftStats {
+            node_id,
+            leader_id: standing.leader_id,
+            term: standing.term,
+            last_index: standing.last_index,
+            commit_index: standing.commit_index,
+            applied_index: self.position().0,
+            flushed_index: shared.machine.engine().flushed_position(),
+            unsynced,
+            waiting: shared.requests.len(),
+            log_bytes: shared.keeper.in_use_bytes(),
+            log_syncs: counters.syncs,
+            log_entries: counters.entries,
+            engine: shared.machine.engine().stats(),
+        };
+        Stats {
+            position: self.position(),
+            durability: self.durability(),
+            records: self.approximate_len(),
+            raft: Some(raft),
+        }
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        if std::mem::replace(&mut *lock(&self.closed), true) {
+            return Ok(());
+        }
+        self.stop();
+        let flushed = self.shared.machine.engine().close().map_err(Error::from);
+        match self.shared.fatal.get() {
+            Some(error) => Err(error.clone()),
+            None => flushed,
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! The heart: Raft without a thread, a clock or a file.
+//!
+//! Ticks, proposals, messages and the news that something was written go in; [`Node::poll`] says what to send, what to
+//! write and what is committed. The server's driver and a simulator run the same code. Consensus itself is the `raft`
+//! crate's; this room keeps it to our rules:
+//! - election timeouts come from our own seeded generator, drawn anew whenever term or role change, so that a run can be
+//!   repeated from its seed;
+//! - pre-vote and check-quorum are on;
+//! - what is handed out to be applied is contiguous, checked here.
+
+use kallisto_lsm::log::Place;
+use raft::eraftpb::{Entry, EntryType, HardState, Message, Snapshot};
+use raft::{Config, RawNode, StateRole};
+
+use super::limits::{ELECTION_TICKS, HAND_OUT_BYTES_MAX, HEARTBEAT_TICKS, INFLIGHT_MAX};
+use super::log::index::LogIndex;
+use crate::Error;
+
+/// One server's part in Raft.
+pub(crate) struct Node {
+    raw: RawNode<LogIndex>,
+    dice: fastrand::Rng,
+    election_timeout: usize,
+    drawn_for: (u64, StateRole),
+    /// The last entry that was handed out to be applied.
+    handed_out: u64,
+    /// Term and vote of the last output.
+    voted: (u64, u64),
+}
+
+/// What the node wants done, in this order.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    /// Names the output in [`Node::persisted`].
+    pub(crate) number: u64,
+    /// To be sent at once.
+    pub(crate) messages: Vec<Message>,
+    /// To be written, with the hard state.
+    pub(crate) append: Vec<Entry>,
+    pub(crate) hard_state: HardState,
+    /// Whether the hard state says something that must be on the disk before anything else happens.
+    pub(crate) vote: Vote,
+    /// To be sent once the above is on the disk.
+    pub(crate) messages_after: Vec<Message>,
+    /// To be applied, in order.
+    pub(crate) committed: Vec<Committed>,
+}
+
+/// Whether a hard state has a new term or vote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Vote {
+    #[default]
+    Same,
+    New,
+}
+
+/// An entry that is committed.
+#[derive(Clone, Debug)]
+pub(crate) struct Committed {
+    pub(crate) index: u64,
+    pub(crate) term: u64,
+    /// An encoded batch; empty for the entry with which a leader begins.
+    pub(crate) data: bytes::Bytes,
+}
+
+/// Where a proposal went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    pub(crate) index: u64,
+    pub(crate) term: u64,
+}
+
+/// Where a node stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) term: u64,
+    pub(crate) leader_id: u64,
+    pub(crate) last_index: u64,
+    pub(crate) commit_index: u64,
+}
+
+impl Node {
+    /// A node with this log, whose entries up to `applied` are in the state machine.
+    pub(crate) fn new(
+        node_id: u64,
+        mut index: LogIndex,
+        applied: u64,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let (floor, last) = (index.floor().0, index.last().0);
+        if applied < floor || applied > last {
+            let what = format!("raft log holds {floor} to {last}, the engine ends at {applied}");
+            return Err(Error::Damaged(what));
+        }
+        let mut hard_state = index.hard_state().clone();
+        // What was applied was committed, and what is lost was not.
+        hard_state.commit = hard_state.commit.max(applied).min(last);
+        let voted = (hard_state.term, hard_state.vote);
+        index.set_hard_state(hard_state);
+        let config = Config {
+            id: node_id,
+            election_tick: ELECTION_TICKS,
+            heartbeat_tick: HEARTBEAT_TICKS,
+            applied,
+            max_size_per_msg: HAND_OUT_BYTES_MAX,
+            max_inflight_msgs: INFLIGHT_MAX,
+            check_quorum: true,
+            pre_vote: true,
+            max_committed_size_per_ready: HAND_OUT_BYTES_MAX,
+            ..Config::default()
+        };
+        let logger = slog::Logger::root(slog::Discard, slog::o!());
+        let raw = RawNode::new(&config, index, &logger).map_err(refused)?;
+        let mut this = Self {
+            raw,
+            dice: fastrand::Rng::with_seed(seed),
+            election_timeout: ELECTION_TICKS,
+            drawn_for: (u64::MAX, StateRole::Follower),
+            handed_out: applied,
+            voted,
+        };
+        this.draw_timeout();
+        Ok(this)
+    }
+
+    /// A tick of the clock.
+    pub(crate) fn tick(&mut self) {
+        self.raw.tick();
+        self.draw_timeout();
+    }
+
+    /// Stands for election at once.
+    pub(crate) fn campaign(&mut self) -> Result<(), Error> {
+        self.raw.campaign().map_err(refused)?;
+        self.draw_timeout();
+        Ok(())
+    }
+
+    /// Proposes an entry; `None` when there is no leader here to take it.
+    pub(crate) fn propose(&mut self, data: Vec<u8>) -> Option<Spot> {
+        if self.raw.raft.state != StateRole::Leader {
+            return None;
+        }
+        self.raw.propose(Vec::new(), data).ok()?;
+        Some(Spot { index: self.raw.raft.raft_log.last_index(), term: self.raw.raft.term })
+    }
+
+    /// Whether this node leads.
+    pub(crate) fn leads(&self) -> bool {
+        self.raw.raft.state == StateRole::Leader
+    }
+
+    /// Whether there is nobody to talk to, so that time means nothing.
+    pub(crate) fn leads_alone(&self) -> bool {
+        let members = self.raw.store().membership();
+        let alone = members.voters == [self.raw.raft.id]
+            && members.learners.is_empty()
+            && members.voters_outgoing.is_empty();
+        alone && self.leads()
+    }
+
+    /// What is to be done now, if anything. Each output must be followed by [`Node::persisted`].
+    pub(crate) fn poll(&mut self) -> Result<Option<Output>, Error> {
+        if !self.raw.has_ready() {
+            return Ok(None);
+        }
+        let mut ready = self.raw.ready();
+        if *ready.snapshot() != Snapshot::default() {
+            return Err(Error::Unavailable("this release takes no raft snapshots".into()));
+        }
+        let append = ready.take_entries();
+        let messages = ready.take_messages();
+        let messages_after = ready.take_persisted_messages();
+        let committed = self.hand_out(ready.take_committed_entries())?;
+        let hard_state = ready.hs().cloned();
+        let store = self.raw.mut_store();
+        for entry in &append {
+            let index = entry.index;
+            store
+                .append(entry.clone(), None)
+                .map_err(|what| Error::Poisoned(format!("raft: {what} at entry {index}")))?;
+        }
+        if let Some(hard_state) = hard_state {
+            store.set_hard_state(hard_state);
+        }
+        let hard_state = store.hard_state().clone();
+        let voted = (hard_state.term, hard_state.vote);
+        let vote = if voted == self.voted { Vote::Same } else { Vote::New };
+        self.voted = voted;
+        let number = ready.number();
+        self.raw.advance_append_async(ready);
+        Ok(Some(Output { number, messages, append, hard_state, vote, messages_after, committed }))
+    }
+
+    /// What the output `number` wanted written is as durable as it has to be; `appended` says what was written where.
+    pub(crate) fn persisted(&mut self, number: u64, appended: &[(Spot, Place)]) {
+        let store = self.raw.mut_store();
+        for (spot, place) in appended {
+            store.place(spot.index, spot.term, *place);
+        }
+        store.evict();
+        self.raw.on_persist_ready(number);
+    }
+
+    /// Everything up to `index` is applied.
+    pub(crate) fn applied(&mut self, index: u64) {
+        if index > self.raw.raft.raft_log.applied {
+            self.raw.advance_apply_to(index);
+        }
+    }
+
+    /// Forgets entries up to `index`, which are in the state machine for good.
+    pub(crate) fn compact(&mut self, index: u64) {
+        let applied = self.raw.raft.raft_log.applied;
+        self.raw.mut_store().compact(index.min(applied));
+    }
+
+    /// The last entry that was handed out.
+    pub(crate) fn handed_out(&self) -> u64 {
+        self.handed_out
+    }
+
+    /// Where the node stands.
+    pub(crate) fn standing(&self) -> Standing {
+        let raft = &self.raw.raft;
+        Standing {
+            term: raft.term,
+            leader_id: raft.leader_id,
+            last_index: raft.raft_log.last_index(),
+            commit_index: raft.raft_log.committed,
+        }
+    }
+
+    /// Why an entry could not be read, if that happened.
+    pub(crate) fn fault(&self) -> Option<&Error> {
+        self.raw.store().fault()
+    }
+
+    fn hand_out(&mut self, entries: Vec<Entry>) -> Result<Vec<Committed>, Error> {
+        let mut committed = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let Entry { entry_type, index, term, data, .. } = entry;
+            if index != self.handed_out + 1 {
+                let what = format!("raft: entry {index} is handed out after {}", self.handed_out);
+                return Err(Error::Poisoned(what));
+            }
+            if entry_type != EntryType::EntryNormal {
+                let what = format!("raft: entry {index} changes the membership");
+                return Err(Error::Unavailable(what + ", which this release does not know"));
+            }
+            self.handed_out = index;
+            committed.push(Committed { index, term, data });
+        }
+        Ok(committed)
+    }
+
+    /// The library draws a timeout whenever it starts a term or a role; ours takes its place.
+    fn draw_timeout(&mut self) {
+        let raft = &mut self.raw.raft;
+        let now = (raft.term, raft.state);
+        if now != self.drawn_for {
+            self.drawn_for = now;
+            self.election_timeout = self.dice.usize(ELECTION_TICKS..2 * ELECTION_TICKS);
+        }
+        if raft.randomized_election_timeout() != self.election_timeout {
+            raft.set_randomized_election_timeout(self.election_timeout);
+        }
+    }
+}
+
+fn refused(error: raft::Error) -> Error {
+    Error::Unavailable(format!("raft: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use raft::eraftpb::ConfState;
+
+    use super::*;
+
+    fn alone() -> LogIndex {
+        let membership = ConfState { voters: vec![1], ..ConfState::default() };
+        let hard_state = HardState { term: 1, commit: 1, ..HardState::default() };
+        LogIndex::new((1, 1), hard_state, membership)
+    }
+
+    /// Does what the node wants until it wants nothing; returns what was committed.
+    fn settle(node: &mut Node) -> Vec<(u64, Vec<u8>)> {
+        let mut committed = Vec::new();
+        while let Some(output) = node.poll().unwrap() {
+            committed.extend(output.committed.iter().map(|c| (c.index, c.data.to_vec())));
+            let place = Place { segment: 1, offset: 0 };
+            let placed: Vec<_> = output
+                .append
+                .iter()
+                .map(|entry| (Spot { index: entry.index, term: entry.term }, place))
+                .collect();
+            node.persisted(output.number, &placed);
+        }
+        committed
+    }
+
+    #[test]
+    fn a_lone_voter_leads_at_once_and_commits_what_was_written() {
+        let mut node = Node::new(1, alone(), 1, 7).unwrap();
+        assert_eq!(node.propose(b"early".to_vec()), None);
+        node.campaign().unwrap();
+        assert_eq!(settle(&mut node), [(2, vec![])]);
+        assert!(node.leads_alone());
+        let spot = node.propose(b"batch".to_vec()).unwrap();
+        assert_eq!(spot, Spot { index: 3, term: 2 });
+        let output = node.poll().unwrap().unwrap();
+        assert_eq!(
+            (output.append.len(), output.committed.len()),
+            (1, 0),
+            "not before it is written"
+        );
+        node.persisted(output.number, &[(spot, Place { segment: 1, offset: 9 })]);
+        assert_eq!(settle(&mut node), [(3, b"batch".to_vec())]);
+    }
+
+    #[test]
+    fn a_new_term_is_told_from_a_new_commit() {
+        let mut node = Node::new(1, alone(), 1, 7).unwrap();
+        node.campaign().unwrap();
+        let output = node.poll().unwrap().unwrap();
+        assert_eq!(output.vote, Vote::New);
+        node.persisted(output.number, &[]);
+        settle(&mut node);
+        node.propose(b"x".to_vec()).unwrap();
+        let output = node.poll().unwrap().unwrap();
+        assert_eq!(output.vote, Vote::Same);
+    }
+
+    #[test]
+    fn an_engine_ahead_of_its_log_is_refused() {
+        assert!(matches!(Node::new(1, alone(), 2, 7), Err(Error::Damaged(_))));
+        assert!(matches!(Node::new(1, alone(), 0, 7), Err(Error::Damaged(_))));
+    }
+
+    #[test]
+    fn election_timeouts_repeat_with_the_seed() {
+        let run = |seed| {
+            let mut node = Node::new(1, alone(), 1, seed).unwrap();
+            let mut ticks = 0;
+            while !node.leads() {
+                node.tick();
+                settle(&mut node);
+                ticks += 1;
+                assert!(ticks <= 2 * ELECTION_TICKS, "a lone voter needs one timeout");
+            }
+            ticks
+        };
+        let first: Vec<_> = (0..20).map(run).collect();
+        assert_eq!(first, (0..20).map(run).collect::<Vec<_>>());
+        assert!(first.iter().any(|ticks| *ticks != first[0]), "they differ by seed");
+    }
+}

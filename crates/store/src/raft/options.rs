@@ -1,0 +1,85 @@
+//! What a Raft store is opened with.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kallisto_lsm::clock::{Clock, RealClock};
+
+use crate::{Durability, Error};
+
+/// Who does the work of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// Threads of its own: one drives Raft and the log, one applies, one keeps the log's segments.
+    Own,
+    /// The caller that made the work necessary; for tests that must be repeatable. Give the engine
+    /// [`kallisto_lsm::Background::Inline`] as well.
+    None,
+}
+
+/// Called once, from a thread of the store, when a failure has ended it: the server should exit
+/// with an error.
+#[derive(Clone, Default)]
+pub struct OnFatal(Option<Arc<Hook>>);
+
+type Hook = dyn Fn(&Error) + Send + Sync;
+
+impl OnFatal {
+    /// Calls `hook`.
+    pub fn new(hook: impl Fn(&Error) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(hook)))
+    }
+
+    pub(crate) fn call(&self, error: &Error) {
+        if let Some(hook) = &self.0 {
+            hook(error);
+        }
+    }
+}
+
+impl fmt::Debug for OnFatal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnFatal")
+    }
+}
+
+/// How a Raft store behaves. Start from [`RaftOptions::default`].
+#[derive(Clone, Debug)]
+pub struct RaftOptions {
+    /// This server among its peers; not 0. A directory remembers whose it is.
+    pub node_id: u64,
+    /// When commits are acknowledged.
+    pub durability: Durability,
+    /// The engine's options; who keeps unflushed commits is the store's business.
+    pub engine: kallisto_lsm::Options,
+    /// Size of a segment of the log, in bytes.
+    pub log_segment_bytes: u64,
+    /// Raft's unit of time. An election timeout is 15 to 30 of them, a heartbeat 3.
+    pub tick: Duration,
+    /// Seeds election timeouts and, in a new directory, the store's id: draw it from the operating
+    /// system's randomness.
+    pub seed: u64,
+    /// Who does the work.
+    pub threads: Threads,
+    /// Where time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// What to do when a failure ends the store.
+    pub on_fatal: OnFatal,
+}
+
+impl Default for RaftOptions {
+    fn default() -> Self {
+        Self {
+            node_id: 1,
+            durability: Durability::Strict,
+            engine: kallisto_lsm::Options::default(),
+            log_segment_bytes: 16 << 20,
+            tick: Duration::from_millis(10),
+            seed: 0,
+            threads: Threads::Own,
+            clock: Arc::new(RealClock::new()),
+            on_fatal: OnFatal::default(),
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What callers want of the driver, in the order in which they asked.
+//!
+//! Bounded: a commit over the limits is refused as busy before anything happened to it. Nothing that was taken in is
+//! ever dropped: it is proposed, or its promise says why not.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::limits::{GROUP_BYTES_MAX, GROUP_MAX, WAITING_BYTES_MAX, WAITING_MAX};
+use super::lock;
+use crate::commit::Promise;
+use crate::{Durability, Error};
+
+/// What a caller wants.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// Commit an encoded batch.
+    Commit { data: Vec<u8>, promise: Promise },
+    /// Say when everything before is on the disk and applied.
+    Save(Promise),
+    /// Acknowledge differently from here on.
+    SetDurability(Durability, Promise),
+}
+
+/// Where callers and the driver meet.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    state: Mutex<State>,
+    came: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<Request>,
+    /// Bytes of the commits that wait.
+    bytes: usize,
+    /// Why nothing more is taken.
+    refusal: Option<Error>,
+    /// The driver waits to be woken.
+    idle: bool,
+    /// Something happened that the driver should look at.
+    nudged: bool,
+}
+
+/// Whether the driver may take commits now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    Yes,
+    /// The applier is behind.
+    No,
+}
+
+/// What a wait brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// Requests, or time, or a nudge.
+    Something,
+    /// Nothing, and nothing will come.
+    Ended,
+}
+
+impl Requests {
+    /// Takes a request in, or says why not and keeps its promise.
+    pub(crate) fn push(&self, request: Request) {
+        let mut state = lock(&self.state);
+        if let Some(error) = state.refuses(&request) {
+            drop(state);
+            request.refuse(error);
+            return;
+        }
+        state.bytes += request.bytes();
+        state.waiting.push_back(request);
+        if std::mem::take(&mut state.idle) {
+            drop(state);
+            self.came.notify_one();
+        }
+    }
+
+    /// Waits for requests, for at most `patience` if there is one, and moves a group of them to `taken`.
+    pub(crate) fn take(
+        &self,
+        taken: &mut Vec<Request>,
+        patience: Option<Duration>,
+        room: Room,
+    ) -> Taken {
+        let mut state = lock(&self.state);
+        loop {
+            if room == Room::Yes && !state.waiting.is_empty() {
+                state.move_group(taken);
+                state.nudged = false;
+                return Taken::Something;
+            }
+            if state.waiting.is_empty() && state.refusal.is_some() {
+                return Taken::Ended;
+            }
+            if std::mem::take(&mut state.nudged) || patience == Some(Duration::ZERO) {
+                return Taken::Something;
+            }
+            state.idle = true;
+            let Some(patience) = patience else {
+                state = self.came.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let (woken, timeout) =
+                self.came.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            if timeout.timed_out() {
+                state.nudged = true;
+            }
+        }
+    }
+
+    /// Makes the driver look around.
+    pub(crate) fn nudge(&self) {
+        let mut state = lock(&self.state);
+        state.nudged = true;
+        state.idle = false;
+        drop(state);
+        self.came.notify_one();
+    }
+
+    /// Takes nothing more in; what waits is still served.
+    pub(crate) fn close(&self, refusal: Error) {
+        let mut state = lock(&self.state);
+        state.refusal.get_or_insert(refusal);
+        state.idle = false;
+        drop(state);
+        self.came.notify_one();
+    }
+
+    /// Takes nothing more in and refuses what waits.
+    pub(crate) fn abandon(&self, refusal: &Error) {
+        let waiting = {
+            let mut state = lock(&self.state);
+            state.refusal = Some(refusal.clone());
+            state.bytes = 0;
+            std::mem::take(&mut state.waiting)
+        };
+        waiting.into_iter().for_each(|request| request.refuse(refusal.clone()));
+        self.nudge();
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.state).waiting.len()
+    }
+}
+
+impl State {
+    fn refuses(&self, request: &Request) -> Option<Error> {
+        if let Some(error) = &self.refusal {
+            return Some(error.clone());
+        }
+        let bytes = request.bytes();
+        let busy = bytes > 0
+            && (self.waiting.len() >= WAITING_MAX
+                || (self.bytes > 0 && self.bytes + bytes > WAITING_BYTES_MAX));
+        busy.then_some(Error::Busy)
+    }
+
+    fn move_group(&mut self, taken: &mut Vec<Request>) {
+        let mut bytes = 0;
+        while taken.len() < GROUP_MAX && bytes < GROUP_BYTES_MAX {
+            let Some(request) = self.waiting.pop_front() else { return };
+            bytes += request.bytes();
+            self.bytes -= request.bytes();
+            taken.push(request);
+        }
+    }
+}
+
+impl Request {
+    /// Bytes of the batch, if there is one.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Commit { data, .. } => data.len(),
+            Self::Save(_) | Self::SetDurability(..) => 0,
+        }
+    }
+
+    /// Keeps its promise with an error.
+    pub(crate) fn refuse(self, error: Error) {
+        match self {
+            Self::Commit { promise, .. }
+            | Self::Save(promise)
+            | Self::SetDurability(_, promise) => promise.keep(Err(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Commit;
+
+    fn commit(bytes: usize) -> (Request, Commit) {
+        let (promise, commit) = Commit::promised();
+        (Request::Commit { data: vec![0; bytes], promise }, commit)
+    }
+
+    #[test]
+    fn what_is_over_a_limit_is_refused_as_busy_and_the_rest_stays_in_order() {
+        let requests = Requests::default();
+        let large = commit(WAITING_BYTES_MAX);
+        requests.push(large.0);
+        let over = commit(1);
+        requests.push(over.0);
+        assert_eq!(over.1.wait(), Err(Error::Busy));
+        let (save, _saved) = Commit::promised();
+        requests.push(Request::Save(save));
+        let mut taken = Vec::new();
+        assert_eq!(requests.take(&mut taken, None, Room::Yes), Taken::Something);
+        assert_eq!((taken.len(), requests.len()), (1, 1), "a large one is a group of its own");
+        requests.push(commit(1).0);
+        assert_eq!(requests.len(), 2);
+    }
+
+    #[test]
+    fn a_closed_queue_is_served_to_its_end() {
+        let requests = Requests::default();
+        requests.push(commit(1).0);
+        requests.close(Error::Unavailable("closed".into()));
+        let late = commit(1);
+        requests.push(late.0);
+        assert_eq!(late.1.wait(), Err(Error::Unavailable("closed".into())));
+        let mut taken = Vec::new();
+        let at_once = Some(Duration::ZERO);
+        assert_eq!(requests.take(&mut taken, at_once, Room::No), Taken::Something);
+        assert!(taken.is_empty(), "no room");
+        assert_eq!(requests.take(&mut taken, None, Room::Yes), Taken::Something);
+        assert_eq!(taken.len(), 1);
+        assert_eq!(requests.take(&mut taken, None, Room::Yes), Taken::Ended);
+    }
+}

@@ -1,0 +1,117 @@
+//! What the driver hands to the applier, in order.
+//!
+//! Bounded through the driver: it hands nothing more out while there is no room, so an entry that is here is never
+//! dropped for want of space. One that is in work still counts.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::limits::{APPLY_WAITING_BYTES_MAX, APPLY_WAITING_MAX};
+use super::lock;
+use super::node::Committed;
+use super::requests::Room;
+use crate::commit::Promise;
+
+/// What the applier does.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// Apply an entry; tell who proposed it here.
+    Apply(Committed, Option<Promise>),
+    /// Say that everything before is applied.
+    Settled(Promise),
+}
+
+/// Where driver and applier meet.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    state: Mutex<State>,
+    came: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<Task>,
+    /// Not done yet, whether they wait or are in work.
+    count: usize,
+    bytes: usize,
+    closed: bool,
+}
+
+impl Tasks {
+    /// Hands tasks over; drops them if the applier is gone, which tells those who wait.
+    pub(crate) fn push(&self, tasks: impl IntoIterator<Item = Task>) {
+        let mut state = lock(&self.state);
+        if state.closed {
+            return;
+        }
+        for task in tasks {
+            state.count += 1;
+            state.bytes += task.bytes();
+            state.waiting.push_back(task);
+        }
+        drop(state);
+        self.came.notify_one();
+    }
+
+    /// Moves all tasks to `backlog`, waiting for some if there are none and `patience` allows; false when it is closed
+    /// and empty.
+    pub(crate) fn take(&self, backlog: &mut VecDeque<Task>, patience: Option<Duration>) -> bool {
+        let mut state = lock(&self.state);
+        if patience.is_none() {
+            while state.waiting.is_empty() && !state.closed {
+                state = self.came.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        let ended = state.waiting.is_empty() && state.closed;
+        backlog.append(&mut state.waiting);
+        !ended
+    }
+
+    /// Says that tasks with so many bytes are done; returns whether that made room.
+    pub(crate) fn done(&self, count: usize, bytes: usize) -> bool {
+        let mut state = lock(&self.state);
+        let before = state.room();
+        state.count -= count;
+        state.bytes -= bytes;
+        before == Room::No && state.room() == Room::Yes
+    }
+
+    /// Whether more may be handed over.
+    pub(crate) fn room(&self) -> Room {
+        lock(&self.state).room()
+    }
+
+    /// Nothing more will come.
+    pub(crate) fn close(&self) {
+        lock(&self.state).closed = true;
+        self.came.notify_all();
+    }
+
+    /// The applier is gone: drops what waits.
+    pub(crate) fn abandon(&self) {
+        let mut state = lock(&self.state);
+        state.closed = true;
+        (state.count, state.bytes) = (0, 0);
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        drop(waiting);
+    }
+}
+
+impl State {
+    fn room(&self) -> Room {
+        let full = self.count >= APPLY_WAITING_MAX || self.bytes >= APPLY_WAITING_BYTES_MAX;
+        if full { Room::No } else { Room::Yes }
+    }
+}
+
+impl Task {
+    /// Bytes of the batch, if there is one.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Apply(entry, _) => entry.data.len(),
+            Self::Settled(_) => 0,
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The threads of a store: loops around the turns of driver, applier and keeper.
+//!
+//! A thread that ends with an error, or with a panic of ours or the library's, poisons the store on its way out: nobody
+//! may wait for a thread that is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use super::applier::{Applier, Turn};
+use super::driver::Driver;
+use super::limits::FULL_RETRY;
+use super::requests::Taken;
+use super::shared::Shared;
+use crate::Error;
+
+/// Starts the threads.
+pub(crate) fn start(
+    shared: &Arc<Shared>,
+    mut driver: Driver,
+    mut applier: Applier,
+) -> Result<Vec<JoinHandle<()>>, Error> {
+    let drive = spawn("raft-driver", shared, move |shared| drive(shared, &mut driver))?;
+    let apply = spawn("raft-apply", shared, move |shared| apply(shared, &mut applier))?;
+    let keep = spawn("raft-keeper", shared, keep)?;
+    Ok(vec![drive, apply, keep])
+}
+
+fn spawn(
+    name: &str,
+    shared: &Arc<Shared>,
+    mut body: impl FnMut(&Shared) -> Result<(), Error> + Send + 'static,
+) -> Result<JoinHandle<()>, Error> {
+    let shared = Arc::clone(shared);
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let guard = Panicked(&shared);
+        if let Err(error) = body(&shared) {
+            shared.poison(&error);
+        }
+        std::mem::forget(guard);
+    });
+    thread.map_err(|error| Error::Unavailable(format!("start a thread: {error}")))
+}
+
+/// Poisons the store when its thread panics.
+struct Panicked<'a>(&'a Shared);
+
+impl Drop for Panicked<'_> {
+    fn drop(&mut self) {
+        self.0.poison(&Error::Poisoned("a thread of the store panicked".into()));
+        self.0.tasks.abandon();
+    }
+}
+
+fn drive(shared: &Shared, driver: &mut Driver) -> Result<(), Error> {
+    let mut taken = Vec::new();
+    while shared.fatal.get().is_none() {
+        let room = shared.tasks.room();
+        if shared.requests.take(&mut taken, driver.patience(), room) == Taken::Ended {
+            return driver.finish();
+        }
+        driver.turn(&mut taken)?;
+    }
+    Ok(())
+}
+
+fn apply(shared: &Shared, applier: &mut Applier) -> Result<(), Error> {
+    while shared.tasks.take(applier.backlog(), None) {
+        while applier.turn()? == Turn::Stalled {
+            if shared.closing.load(Ordering::Acquire) || shared.fatal.get().is_some() {
+                // What is left is in the log and is applied at the next start.
+                shared.tasks.abandon();
+                shared.requests.nudge();
+                return Ok(());
+            }
+            std::thread::park_timeout(FULL_RETRY);
+        }
+    }
+    Ok(())
+}
+
+fn keep(shared: &Shared) -> Result<(), Error> {
+    shared.do_chores()?;
+    while shared.chores.wait() {
+        shared.do_chores()?;
+    }
+    Ok(())
+}

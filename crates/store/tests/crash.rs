@@ -1,0 +1,183 @@
+//! Power cuts: after every single disk operation of a mixed workload, in every way a cut may leave the disk.
+//!
+//! The workload runs once on a recording disk with small limits, so that engine flushes and compactions, purges and
+//! recycled log segments, restarts and switches of the mode all happen. Then, for each point of the record and each
+//! tail, the store is opened on what the cut left. It must open and hold whole batches, a prefix of what was handed in:
+//! in strict mode all that was acknowledged; in batch mode all but what the mode's bounds allow, and all of it if the
+//! process died and not the machine. Now and then it is written to and opened once more.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kallisto_lsm::disk::{CrashReplay, DiskEvent, FaultyDisk, Tail};
+use kallisto_store::{Durability, RaftOptions, Store};
+
+mod common;
+
+use common::{ManualClock, State, inline, open, put, random_batch, state_of};
+
+/// The bounds of the batch mode under test.
+const OPS: u64 = 8;
+const INTERVAL: Duration = Duration::from_millis(50);
+const BATCH: Durability = Durability::Batch { ops: OPS, interval: INTERVAL };
+/// Every so many images are written to and opened again.
+const REOPEN_STRIDE: usize = 11;
+
+/// What was acknowledged by a point of the record.
+#[derive(Clone, Copy, Debug)]
+struct Acknowledged {
+    /// Events recorded by then.
+    events: usize,
+    /// Batches acknowledged.
+    batches: usize,
+    /// Of these, promised to survive a power cut.
+    durable: usize,
+}
+
+/// A recorded run.
+struct Run {
+    options: RaftOptions,
+    events: Vec<DiskEvent>,
+    acknowledged: Vec<Acknowledged>,
+    /// After so many events, the batch of this number was handed in.
+    begun: Vec<usize>,
+    /// What the store holds after each number of batches.
+    states: Vec<State>,
+}
+
+impl Run {
+    fn record(mode: Durability, seed: u64, batches: usize) -> Self {
+        let disk = FaultyDisk::shared();
+        let clock = Arc::new(ManualClock::default());
+        let mut options = inline(mode);
+        options.clock = clock.clone();
+        let mut dice = fastrand::Rng::with_seed(seed);
+        let mut store = open(disk.clone(), &options).unwrap();
+        let mut states = vec![State::new()];
+        let mut begun = Vec::new();
+        let nothing = Acknowledged { events: 0, batches: 0, durable: 0 };
+        let mut acknowledged = vec![nothing];
+        let mut times = Vec::new();
+        for n in 0..batches {
+            begun.push(disk.events_len());
+            let batch = random_batch(&mut dice, &states[n], n);
+            clock.advance(Duration::from_millis(dice.u64(..12)));
+            // A conflict is an answer like another: nothing changed.
+            let _ = store.commit(batch).wait();
+            times.push(kallisto_lsm::clock::Clock::now(&*clock));
+            states.push(state_of(&*store));
+            let strict = store.durability() == Durability::Strict;
+            let all_durable = match dice.u32(..1000) {
+                0..20 => store.save().wait().is_ok(),
+                20..35 => {
+                    let next = if strict { BATCH } else { Durability::Strict };
+                    store.set_durability(next).wait().is_ok()
+                }
+                35..45 => {
+                    store.close().unwrap();
+                    drop(store);
+                    store = open(disk.clone(), &options).unwrap();
+                    true
+                }
+                45..60 => {
+                    // The process dies. What it wrote is readable and perhaps not durable; opening makes it durable.
+                    std::mem::forget(store);
+                    disk.memory().break_locks();
+                    store = open(disk.clone(), &options).unwrap();
+                    true
+                }
+                _ => strict,
+            };
+            let before = acknowledged.last().unwrap().durable;
+            let by_count = (n + 2).saturating_sub(usize::try_from(OPS).unwrap());
+            let by_time = times.partition_point(|time| *time + INTERVAL <= times[n]);
+            let bounded = before.max(by_count).max(by_time);
+            let durable = if all_durable { n + 1 } else { bounded };
+            let events = disk.events_len();
+            acknowledged.push(Acknowledged { events, batches: n + 1, durable });
+        }
+        let raft = store.stats().raft.unwrap();
+        assert!(
+            raft.engine.levels[1..].iter().any(|level| level.files > 0),
+            "compactions happened"
+        );
+        assert!(raft.flushed_index > 100 && raft.log_bytes < 64 << 10, "purges happened");
+        assert_eq!(state_of(&*store), states[batches], "the run itself is right");
+        Self { options, events: disk.events(), acknowledged, begun, states }
+    }
+
+    /// Opens what a cut after `at` events leaves and judges it.
+    fn judge(&self, replay: &CrashReplay<'_>, at: usize, tail: Tail, seed: u64, image: usize) {
+        let disk = Arc::new(replay.image(tail, seed));
+        let place =
+            || format!("{:?} after event {at}, {tail:?}, seed {seed}", self.options.durability);
+        let store = open(disk.clone(), &self.options)
+            .unwrap_or_else(|error| panic!("{error}: {}", place()));
+        let promised = self.acknowledged.partition_point(|known| known.events <= at) - 1;
+        let promised = self.acknowledged[promised];
+        let least = if tail == Tail::Kept { promised.batches } else { promised.durable };
+        let most = self.begun.partition_point(|events| *events <= at);
+        let found = state_of(&*store);
+        let whole = self.states[least..=most].contains(&found);
+        assert!(whole, "not the state after {least} to {most} batches: {}", place());
+        let newest = found.values().map(|(_, seqno)| seqno.0).max().unwrap_or(0);
+        let position = store.position();
+        assert!(position.0 >= newest, "a record of the future: {}", place());
+        if image.is_multiple_of(REOPEN_STRIDE) {
+            let later = store.commit(put("after the cut", "1")).wait().unwrap();
+            assert!(later > position, "positions go back: {}", place());
+            let found = state_of(&*store);
+            std::mem::forget(store);
+            disk.break_locks();
+            let again = open(disk, &self.options)
+                .unwrap_or_else(|error| panic!("second open: {error}: {}", place()));
+            assert_eq!(state_of(&*again), found, "second open: {}", place());
+        }
+    }
+}
+
+/// Judges every `stride`-th event in every tail; returns the number of images.
+fn judge_all(run: &Run, dice: u64, stride: usize, phase: usize) -> usize {
+    let mut replay = CrashReplay::new(&run.events);
+    let (mut images, mut at) = (0, 0);
+    loop {
+        if at % stride == phase {
+            for tail in Tail::ALL {
+                run.judge(&replay, at, tail, dice ^ at as u64, images);
+                images += 1;
+            }
+        }
+        if !replay.advance() {
+            return images;
+        }
+        at += 1;
+    }
+}
+
+/// Runs in two halves on two threads.
+fn crash_everywhere(mode: Durability, seeds: std::ops::Range<u64>, batches: usize) -> usize {
+    let images = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for phase in 0..2 {
+            let (images, seeds) = (&images, seeds.clone());
+            scope.spawn(move || {
+                for seed in seeds {
+                    let run = Run::record(mode, seed, batches);
+                    images.fetch_add(judge_all(&run, seed, 2, phase), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    images.into_inner()
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "the number of images is part of the result")]
+fn a_cut_after_every_disk_operation_loses_no_more_than_the_mode_says() {
+    let strict = crash_everywhere(Durability::Strict, 0..2, 400);
+    let batch = crash_everywhere(BATCH, 2..4, 400);
+    println!("crash images: {} ({strict} strict, {batch} batch)", strict + batch);
+    assert!(strict + batch >= 15_000, "{} images", strict + batch);
+}
