@@ -40,3 +40,6 @@ pub use policy::{Literal, Policy, PolicyError, PolicyName};
 pub use sudo::needs_sudo;
 pub use template::{Identity, NoIdentity, Variable};
 pub use token::{Kind, Token};
+
+/// A moment, as tokens and rules have them.
+pub use jiff::Timestamp;

@@ -1,7 +1,9 @@
 //! The root-protected paths: calling one needs `sudo` besides the capability of the operation.
 //!
-//! The one table of them. Some endpoints need `sudo` only for some bodies (`auth/token/create` with
-//! `period`, `no_parent` or `id`): they ask [`crate::AclSet::capabilities`] themselves.
+//! The one table of those at fixed places. Paths that an engine protects lie below its mount: its
+//! requests answer [`crate::Subject::needs_sudo`] themselves. Endpoints that need `sudo` only for
+//! some bodies (`auth/token/create` with `period`, `no_parent` or `id`) ask
+//! [`crate::AclSet::capabilities`].
 
 use crate::Operation;
 
@@ -15,12 +17,10 @@ enum Of {
 }
 
 /// Protected paths. A `*` at the end stands for anything, also for nothing.
-const PROTECTED: [(&str, Of); 31] = [
+const PROTECTED: [(&str, Of); 29] = [
     ("auth/token/accessors", Of::Every),
     ("auth/token/accessors/", Of::Every),
     ("auth/token/revoke-orphan", Of::Every),
-    ("pki/root", Of::Every),
-    ("pki/root/sign-self-issued", Of::Every),
     ("sys/audit", Of::Every),
     ("sys/audit/*", Of::Every),
     ("sys/auth/*", Of::Every),
@@ -52,7 +52,7 @@ const PROTECTED: [(&str, Of); 31] = [
 /// True when `operation` at `path` needs `sudo`.
 pub fn needs_sudo(operation: Operation, path: &str) -> bool {
     // Most requests end here.
-    if !path.starts_with("sys/") && !path.starts_with("auth/token/") && !path.starts_with("pki/") {
+    if !path.starts_with("sys/") && !path.starts_with("auth/token/") {
         return false;
     }
     let is_listing = matches!(operation, Operation::List | Operation::Scan);

@@ -3,10 +3,12 @@
 //! Targets of the structures live with them (their feature `fuzz`, or the engine's `internals`);
 //! those of the public API are here. A new one is a line in [`TARGETS`] and a folder in `corpus/`.
 
+mod hcl;
 mod http_route;
 mod json;
 mod lsm;
 mod lsm_ops;
+mod policy;
 
 /// A fuzz target.
 #[derive(Debug)]
@@ -23,7 +25,7 @@ const ENVELOPE_WORDS: &[&[u8]] =
     &[b"\x01", b"\x01\x00\x00\x00", b"\x02\x00\x00\x00", b"\xff\xff\xff\xff", &[0; 16], &[7; 32]];
 
 /// Every target.
-pub(crate) const TARGETS: [Target; 13] = [
+pub(crate) const TARGETS: [Target; 15] = [
     Target {
         name: "http_route",
         about: "request paths and queries: one spelling, in bounds, decoded once",
@@ -35,6 +37,18 @@ pub(crate) const TARGETS: [Target; 13] = [
         about: "JSON bodies: a tree whose text is a fixed point, or an error",
         run: json::run,
         words: json::WORDS,
+    },
+    Target {
+        name: "hcl",
+        about: "HCL and JSON files: a tree that can be written and read again, or an error",
+        run: hcl::run,
+        words: hcl::WORDS,
+    },
+    Target {
+        name: "policy",
+        about: "policies and paths: a set decides as it explains",
+        run: policy::run,
+        words: policy::WORDS,
     },
     Target {
         name: "cuckoo_ops",
