@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kallisto_lsm::disk::{CrashReplay, Disk, Fault, FaultKind, FaultyDisk, MemDisk, Tail};
-use kallisto_lsm::{Background, Engine, Error, Options};
+use kallisto_lsm::{Background, Engine, Error, NetworkDisks, Options};
 
 mod common;
 
@@ -37,38 +37,61 @@ fn a_failed_sync_poisons_and_no_retry_is_believed() {
     assert_eq!(disk.operations(), operations, "nothing touches the disk any more");
 }
 
+/// Puts numbered entries until a put fails; what it said.
+fn put_until_refused(engine: &Engine, written: &mut u32) -> Error {
+    loop {
+        match engine.put(&written.to_be_bytes(), &[7; 200]) {
+            Ok(()) => *written += 1,
+            Err(error) => return error,
+        }
+        assert!(*written < 100_000, "a full disk is noticed");
+    }
+}
+
+/// Space came back: a call works again after a few that hear of failures from before.
+fn heals(mut call: impl FnMut() -> Result<(), Error>) {
+    let healed = (0..10_000).any(|_| {
+        std::thread::yield_now();
+        call().is_ok()
+    });
+    assert!(healed, "space came back and so does writing");
+}
+
 #[test]
 fn a_full_disk_makes_it_read_only_until_there_is_space() {
     for background in [Background::Inline, Background::Threads(1)] {
         let disk = FaultyDisk::shared();
         let options = small(background);
         let engine = open(disk.clone(), &options).unwrap();
-        engine.put(b"a", b"1").unwrap();
-        disk.plan(fault(FaultKind::NoSpace, disk.operations() + 8, u64::MAX));
-        let mut written = 0u32;
-        let error = loop {
-            match engine.put(&written.to_be_bytes(), &[7; 200]) {
-                Ok(()) => written += 1,
-                Err(error) => break error,
-            }
-            assert!(written < 100_000, "a full disk is noticed");
-        };
-        // A WAL write that hits the wall leaves an unknown tail, which is the other honest answer.
-        assert!(matches!(error, Error::Full(_) | Error::Poisoned(_)), "{error}");
-        assert!((0..written).all(|n| engine.get(&n.to_be_bytes()).unwrap().is_some()));
-        disk.plan(None);
-        if matches!(error, Error::Full(_)) {
-            let healed = (0..1000).any(|_| {
-                std::thread::yield_now();
-                engine.put(b"after", b"2").is_ok()
-            });
-            assert!(healed, "space came back and so do writes");
+        let mut written = 0;
+        // Full at any moment: while the log, an SST or the manifest grows.
+        for round in 0..40 {
+            disk.plan(fault(FaultKind::NoSpace, disk.operations() + round, u64::MAX));
+            let error = put_until_refused(&engine, &mut written);
+            assert!(matches!(error, Error::Full(_)), "{error}");
+            let refused = written.to_be_bytes();
+            assert!(engine.get(&refused).unwrap().is_none(), "nothing of it was applied");
+            assert!((0..written).all(|n| engine.get(&n.to_be_bytes()).unwrap().is_some()));
+            disk.plan(None);
+            heals(|| engine.put(b"after", b"2"));
         }
+        heals(|| engine.flush());
         drop(engine);
         let engine = open(disk, &options).unwrap();
         assert!((0..written).all(|n| engine.get(&n.to_be_bytes()).unwrap().is_some()));
         engine.check().unwrap();
     }
+}
+
+#[test]
+fn a_network_file_system_is_refused_unless_allowed() {
+    let disk = FaultyDisk::shared();
+    disk.pretend_remote();
+    let mut options = small(Background::Inline);
+    assert!(matches!(open(disk.clone(), &options), Err(Error::Invalid(_))));
+    assert!(disk.events().is_empty(), "nothing was touched");
+    options.network_disks = NetworkDisks::Allow;
+    open(disk, &options).unwrap().put(b"a", b"1").unwrap();
 }
 
 #[test]

@@ -88,3 +88,47 @@ fn judge(
         (scanned, checked) => panic!("{:?} {checked:?}", scanned.err()),
     }
 }
+
+#[test]
+fn a_check_goes_on_after_damage_and_names_all_of_it() {
+    let disk = MemDisk::shared();
+    let options = small(Background::Inline);
+    let engine = open(disk.clone(), &options).unwrap();
+    for n in 0..2_000u32 {
+        engine.put(&n.to_be_bytes(), &[7; 20]).unwrap();
+    }
+    engine.close().unwrap();
+    drop(engine);
+    let clean = open(disk.clone(), &options).unwrap().check().unwrap();
+    let ssts: Vec<_> = disk
+        .files()
+        .into_keys()
+        .filter(|p| p.extension().is_some_and(|kind| kind == "sst"))
+        .collect();
+    assert!(ssts.len() > 5, "{} files", ssts.len());
+    let flip = |path: &std::path::Path, at: u64| {
+        let file = disk.open(path, Access::ReadWrite).unwrap();
+        let mut byte = [0];
+        file.read_at(&mut byte, at).unwrap();
+        file.write_at(&[!byte[0]], at).unwrap();
+    };
+    // Two blocks of one file, one of another, and a footer.
+    flip(&ssts[0], 10);
+    flip(&ssts[0], 1_000);
+    flip(&ssts[1], 10);
+    flip(&ssts[2], disk.files()[&ssts[2]].len() as u64 - 10);
+    let engine = open(disk, &options).unwrap();
+    let mut damage = Vec::new();
+    let report = engine.check_all(|error| damage.push(error));
+    let mut files: Vec<_> = damage
+        .iter()
+        .map(|error| match error {
+            Error::Corrupt { file, .. } => file.clone(),
+            other => panic!("{other}"),
+        })
+        .collect();
+    files.sort();
+    assert_eq!(files, [&ssts[0], &ssts[0], &ssts[1], &ssts[2]].map(Clone::clone));
+    assert_eq!(report.files, clean.files - 3, "the others are read to the end");
+    assert_eq!(engine.check().unwrap_err(), damage[0]);
+}

@@ -37,7 +37,7 @@ pub(super) const ROOMS: [Room; 12] = [
         folder: "crates/lsm",
         package: "kallisto-lsm",
         below: &[],
-        external: &["arc-swap", "crc32c", "quick_cache"],
+        external: &["arc-swap", "crc32c", "quick_cache", "rustix"],
         for_tests: &["fastrand", "loom"],
     },
     Room {
@@ -65,7 +65,7 @@ pub(super) const ROOMS: [Room; 12] = [
         folder: "crates/auth",
         package: "kallisto-auth",
         below: &["kallisto-hcl"],
-        external: &["jiff"],
+        external: &["jiff", "zeroize"],
         for_tests: &[],
     },
     Room {

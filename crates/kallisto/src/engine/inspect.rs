@@ -20,8 +20,8 @@ const LINES_BYTES: usize = 64 << 10;
 
 /// Read every file of a store and check all it says
 ///
-/// Checksums of log and files, order, counts, bounds and filters. Stops at the first damage and
-/// names the file and the offset of it.
+/// Checksums of log and files, order, counts, bounds and filters. Names file and offset of
+/// everything that is damaged, up to a thousand places; a damaged log stops it at once.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  kallisto engine check kallisto-engine\n\n\
     Exit codes: 0 clean, 1 a mistake in the call or the store is in use, 2 damaged or unreadable")]
@@ -80,7 +80,15 @@ pub(crate) struct DumpArgs {
 impl CheckArgs {
     /// Checks; damage is a failure that names its place.
     pub(super) fn run(self) -> Result<Outcome, Failure> {
-        let report = open(&self.dir)?.check()?;
+        let mut damage = Vec::new();
+        let report = open(&self.dir)?.check_all(|error| damage.push(error));
+        if let Some(last) = damage.pop() {
+            let before: String = damage.iter().map(|error| format!("{error}\n")).collect();
+            let count = damage.len() + 1;
+            let failure = Outcome::from(Failure::from(last));
+            let counted = format!("{count} damaged places; {} files are clean\n", report.files);
+            return Ok(failure.with_notice(&(before + &counted)));
+        }
         Ok(Outcome::line(format!(
             "clean: {} files, {} entries, {} bytes",
             report.files, report.entries, report.bytes

@@ -22,7 +22,8 @@ const EIO: i32 = 5;
 pub enum FaultKind {
     /// A write, sync or name operation fails with EIO.
     Eio,
-    /// A write or create fails with ENOSPC; syncs and removals still work.
+    /// A create, or a write that makes a file longer, fails with ENOSPC; bytes that a file has can be written anew, and
+    /// syncs and removals work.
     NoSpace,
     /// A write stores half of its bytes and says so.
     ShortWrite,
@@ -105,6 +106,7 @@ struct State {
     operations: u64,
     fault: Option<Fault>,
     crashed: bool,
+    remote: bool,
     events: Vec<DiskEvent>,
     inodes: BTreeMap<PathBuf, u64>,
     inode_next: u64,
@@ -114,6 +116,7 @@ struct State {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Write,
+    Grow,
     Name,
     Remove,
     Sync,
@@ -131,6 +134,11 @@ impl FaultyDisk {
     #[must_use]
     pub fn shared() -> Arc<Self> {
         Arc::default()
+    }
+
+    /// Pretends to be another machine's disk.
+    pub fn pretend_remote(&self) {
+        lock(&self.state).remote = true;
     }
 
     /// Plans a failure, or none; replaces the last plan.
@@ -182,10 +190,10 @@ impl State {
             (FaultKind::Eio, _) | (FaultKind::SyncFails, Operation::Sync) => {
                 Err(io::Error::from_raw_os_error(EIO))
             }
-            (FaultKind::NoSpace, Operation::Write | Operation::Name) => {
+            (FaultKind::NoSpace, Operation::Grow | Operation::Name) => {
                 Err(io::Error::from_raw_os_error(ENOSPC))
             }
-            (FaultKind::ShortWrite, Operation::Write) => Ok(Verdict::Half),
+            (FaultKind::ShortWrite, Operation::Write | Operation::Grow) => Ok(Verdict::Half),
             _ => Ok(Verdict::Go),
         }
     }
@@ -266,6 +274,10 @@ impl Disk for FaultyDisk {
         Ok(())
     }
 
+    fn is_remote(&self, _dir: &Path) -> io::Result<bool> {
+        Ok(lock(&self.state).remote)
+    }
+
     /// The lock file leaves no event: its bytes and its name mean nothing after a crash.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
         self.inner.lock(path)
@@ -289,7 +301,9 @@ impl DiskFile for FaultyFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let mut state = lock(&self.state);
-        let bytes = match state.admit(Operation::Write)? {
+        let grows = offset + bytes.len() as u64 > self.inner.len()?;
+        let operation = if grows { Operation::Grow } else { Operation::Write };
+        let bytes = match state.admit(operation)? {
             Verdict::Half => &bytes[..bytes.len().div_ceil(2)],
             Verdict::Go => bytes,
         };
@@ -328,7 +342,8 @@ mod tests {
         write_all_at(&*file, b"abc", 0).unwrap();
         assert_eq!(file.sync_data().unwrap_err().raw_os_error(), Some(EIO));
         disk.plan(fault(FaultKind::NoSpace, 0, u64::MAX));
-        assert_eq!(file.write_at(b"abc", 0).unwrap_err().raw_os_error(), Some(ENOSPC));
+        assert_eq!(file.write_at(b"abc", 1).unwrap_err().raw_os_error(), Some(ENOSPC));
+        assert_eq!(file.write_at(b"abc", 0).unwrap(), 3, "the place is there");
         file.sync_data().unwrap();
         disk.plan(fault(FaultKind::ShortWrite, 0, u64::MAX));
         assert_eq!(file.write_at(b"abcd", 0).unwrap(), 2);

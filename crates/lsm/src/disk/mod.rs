@@ -54,6 +54,10 @@ pub trait Disk: Send + Sync + Debug {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Makes the names of a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Whether a directory lies on another machine's disk, as far as this one can tell.
+    fn is_remote(&self, _dir: &Path) -> io::Result<bool> {
+        Ok(false)
+    }
     /// Takes the exclusive lock behind `path`, creating the file if need be. Fails at once with
     /// [`io::ErrorKind::WouldBlock`] when someone else holds it. Dropping the guard frees it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;

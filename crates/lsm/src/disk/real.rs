@@ -11,6 +11,23 @@ use std::sync::Arc;
 
 use super::{Access, Disk, DiskFile, DiskLock};
 
+/// What Linux calls the file systems of other machines (`linux/magic.h` and their own headers): NFS, SMB, CIFS, SMB 2,
+/// 9P, Ceph, AFS, Coda, NCP, Lustre, GPFS.
+#[cfg(target_os = "linux")]
+const REMOTE_KINDS: [u32; 11] = [
+    0x6969,
+    0x517b,
+    0xff53_4d42,
+    0xfe53_4d42,
+    0x0102_1997,
+    0x00c3_6400,
+    0x5346_414f,
+    0x7375_7245,
+    0x564c,
+    0x0bd0_0bd0,
+    0x4750_4653,
+];
+
 /// A directory tree of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
@@ -75,6 +92,13 @@ impl Disk for RealDisk {
         open_with(OpenOptions::new().read(true), dir)?.sync_all()
     }
 
+    #[cfg(target_os = "linux")]
+    fn is_remote(&self, dir: &Path) -> io::Result<bool> {
+        let kind = rustix::fs::statfs(dir)?.f_type;
+        // The kernel's numbers have 32 bits, in a field whose width and sign differ between machines.
+        Ok(REMOTE_KINDS.contains(&((kind as u64 & u64::from(u32::MAX)) as u32)))
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
         let mut options = OpenOptions::new();
         let file = open_with(options.read(true).write(true).create(true).truncate(false), path)?;
@@ -135,6 +159,7 @@ mod tests {
         assert_eq!(read_full_at(&*file, &mut bytes, 0).unwrap(), 8);
         assert_eq!(&bytes[..8], b"\0\0\0hello");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!disk.is_remote(&dir).unwrap(), "the temporary folder is this machine's");
         let held = disk.lock(&dir.join("LOCK")).unwrap();
         let second = disk.lock(&dir.join("LOCK")).unwrap_err();
         assert_eq!(second.kind(), io::ErrorKind::WouldBlock);

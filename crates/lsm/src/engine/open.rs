@@ -24,7 +24,7 @@ use crate::manifest::{self, Edit, Manifest};
 use crate::memtable::{Memtable, MemtableWriter, room_for};
 use crate::names::{self, FileName, LOCK};
 use crate::numbers::Numbers;
-use crate::options::{Background, Options};
+use crate::options::{Background, NetworkDisks, Options};
 use crate::sst::SstShared;
 use crate::sync::lock;
 use crate::wal::recovery::{self, Recovered};
@@ -34,7 +34,8 @@ impl Engine {
     /// Opens the store in `dir`, making it if the directory holds none.
     ///
     /// # Errors
-    /// [`Error::Locked`] if someone has it open; [`Error::Corrupt`] if something on the disk is damaged, with nothing
+    /// [`Error::Invalid`] for a network file system, unless [`Options::network_disks`] allows it; [`Error::Locked`] if
+    /// someone has it open; [`Error::Corrupt`] if something on the disk is damaged, with nothing
     /// changed; [`Error::Unsupported`] if a newer release wrote it.
     pub fn open(disk: Arc<dyn Disk>, dir: impl Into<PathBuf>, options: Options) -> Result<Self> {
         options.check()?;
@@ -161,6 +162,11 @@ impl Replay {
 impl Inner {
     fn recover(disk: Arc<dyn Disk>, dir: PathBuf, options: Options) -> Result<Self> {
         disk.create_dir(&dir).map_err(|e| Error::io("create", &dir, &e))?;
+        if options.network_disks == NetworkDisks::Refuse
+            && disk.is_remote(&dir).map_err(|e| Error::io("look at", &dir, &e))?
+        {
+            return Err(Error::Invalid("the directory is on a network file system"));
+        }
         let held = disk.lock(&dir.join(LOCK)).map_err(|error| match error.kind() {
             std::io::ErrorKind::WouldBlock => Error::Locked(dir.clone()),
             _ => Error::io("lock", &dir, &error),

@@ -16,6 +16,9 @@ use crate::names;
 use crate::sst::{ReadMode, SstCursor};
 use crate::sync::lock;
 
+/// The most that a check says about damage.
+const DAMAGE_MAX: usize = 1_000;
+
 /// What [`Engine::check`] read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
@@ -134,19 +137,42 @@ impl Engine {
     /// Reads every SST from end to end and checks everything it says: checksums, order, counts, bounds, filters.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] for the first thing that is wrong.
+    /// The first thing that is wrong; [`Engine::check_all`] says everything.
     pub fn check(&self) -> Result<CheckReport> {
+        let mut damage = None;
+        let report = self.check_all(|error| {
+            damage.get_or_insert(error);
+        });
+        damage.map_or(Ok(report), Err)
+    }
+
+    /// As [`Engine::check`], and goes on after damage: with the next block of a file as far as its block index can be
+    /// read, else with the next file. `found` hears of everything that is wrong, [`Error::Corrupt`] or [`Error::Io`], at
+    /// most 1,000 times. Only sound files are in the report.
+    pub fn check_all(&self, mut found: impl FnMut(Error)) -> CheckReport {
         let levels = self.inner.view.load_full().levels.clone();
+        let mut left = DAMAGE_MAX;
+        let mut found = |error| {
+            if left > 0 {
+                left -= 1;
+                found(error);
+            }
+        };
         if let Some((number, what)) = levels.check() {
-            return Err(Error::corrupt(&names::sst(&self.inner.dir, number), 0, what));
+            found(Error::corrupt(&names::sst(&self.inner.dir, number), 0, what));
         }
         let mut report = CheckReport::default();
         for (_, file) in levels.all() {
-            report.entries += self.inner.check_file(file)?;
-            report.files += 1;
-            report.bytes += file.desc().bytes;
+            match self.inner.check_file(file) {
+                Ok(entries) => {
+                    report.entries += entries;
+                    report.files += 1;
+                    report.bytes += file.desc().bytes;
+                }
+                Err(error) => self.inner.check_blocks(file, error, &mut found),
+            }
         }
-        Ok(report)
+        report
     }
 
     /// Numbers about the store.
@@ -196,6 +222,16 @@ fn level_stats(files: &[Arc<SstFile>]) -> LevelStats {
 }
 
 impl Inner {
+    /// Names every block of a damaged file that cannot be read; what was found first, if it is none of these.
+    fn check_blocks(&self, file: &SstFile, first: Error, found: &mut impl FnMut(Error)) {
+        let Ok(sst) = file.sst() else { return found(first) };
+        let mut stretch = None;
+        let mut read = |n| sst.block_for(n, ReadMode::Streaming, &mut stretch);
+        let mut bad = (0..sst.index().len()).filter_map(|n| read(n).err());
+        found(bad.next().unwrap_or(first));
+        bad.for_each(found);
+    }
+
     fn check_file(&self, file: &SstFile) -> Result<u64> {
         let desc = file.desc();
         let sst = file.sst()?;

@@ -77,6 +77,9 @@ impl Engine {
     /// What the flush said.
     pub fn flush(&self) -> Result<()> {
         self.inner.admit_write()?;
+        // A disk that was full may have room again; if not, the work says so anew.
+        lock(&self.inner.work).full = None;
+        self.inner.work_came.notify_all();
         {
             let mut writer = lock(&self.inner.writer);
             if !writer.memtable.is_empty() {
