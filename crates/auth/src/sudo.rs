@@ -17,7 +17,7 @@ enum Of {
 }
 
 /// Protected paths. A `*` at the end stands for anything, also for nothing.
-const PROTECTED: [(&str, Of); 29] = [
+const PROTECTED: [(&str, Of); 31] = [
     ("auth/token/accessors", Of::Every),
     ("auth/token/accessors/", Of::Every),
     ("auth/token/revoke-orphan", Of::Every),
@@ -27,6 +27,7 @@ const PROTECTED: [(&str, Of); 29] = [
     ("sys/config/auditing/*", Of::Every),
     ("sys/config/cors", Of::Every),
     ("sys/config/ui/*", Of::Every),
+    ("sys/durability", Of::Every),
     ("sys/internal/inspect/*", Of::Every),
     ("sys/leases", Of::Every),
     ("sys/leases/", Of::Every),
@@ -41,6 +42,7 @@ const PROTECTED: [(&str, Of); 29] = [
     ("sys/remount", Of::Every),
     ("sys/rotate", Of::Every),
     ("sys/rotate/*", Of::Every),
+    ("sys/save", Of::Every),
     ("sys/seal", Of::Every),
     ("sys/step-down", Of::Every),
     ("sys/storage/raft/demote", Of::Every),

@@ -45,6 +45,27 @@ impl UnsealKey {
         shamir::combine(shares).map(Self)
     }
 
+    /// This key under `keeper`, a key that opens the barrier without people, to be stored.
+    ///
+    /// # Errors
+    /// [`Error::Machine`] if there is no memory or no randomness.
+    pub fn wrap(&self, keeper: &SecretKey) -> Result<Vec<u8>> {
+        wrap::seal(keeper, Purpose::UnsealKey, self.0.expose())
+    }
+
+    /// The key in what [`UnsealKey::wrap`] made.
+    ///
+    /// # Errors
+    /// As [`RootKey::unwrap`].
+    pub fn unwrap(wrapped: &[u8], keeper: &SecretKey) -> Result<Self> {
+        let bytes = wrap::open(keeper, Purpose::UnsealKey, wrapped)?;
+        let key = SecretKey::from_bytes(&bytes);
+        key.map(Self).map_err(|error| match error {
+            Error::Invalid(_) => Error::Damaged("a wrapped unseal key is no key"),
+            other => other,
+        })
+    }
+
     /// The key itself, for a keeper outside (auto-unseal).
     #[must_use]
     pub fn expose(&self) -> &[u8; crate::limits::KEY_BYTES] {
@@ -101,6 +122,17 @@ impl RootKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unseal_key_comes_back_from_its_keeper_only() {
+        let (keeper, other) = (SecretKey::generate().unwrap(), SecretKey::generate().unwrap());
+        let key = UnsealKey::generate().unwrap();
+        let wrapped = key.wrap(&keeper).unwrap();
+        assert_eq!(UnsealKey::unwrap(&wrapped, &keeper).unwrap().expose(), key.expose());
+        assert_eq!(UnsealKey::unwrap(&wrapped, &other).unwrap_err(), Error::WrongKey);
+        // What one purpose sealed opens for no other.
+        assert_eq!(RootKey::unwrap(&wrapped, &keeper.into()).unwrap_err(), Error::WrongKey);
+    }
 
     #[test]
     fn the_root_key_comes_back_by_enough_shares_and_by_nothing_else() {

@@ -28,6 +28,8 @@ pub(crate) enum Purpose {
     RootKey,
     /// A keyring under a root key.
     Keyring,
+    /// An unseal key under a key that opens the barrier without people.
+    UnsealKey,
 }
 
 impl Purpose {
@@ -35,6 +37,7 @@ impl Purpose {
         match self {
             Self::RootKey => b"root-key/v1",
             Self::Keyring => b"keyring/v1",
+            Self::UnsealKey => b"unseal-key/v1",
         }
     }
 }

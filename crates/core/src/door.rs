@@ -6,13 +6,17 @@
 
 use std::sync::Arc;
 
-use kallisto_auth::authorize;
+use kallisto_auth::{Operation, authorize_by};
 
+use crate::asked::Asked;
 use crate::error::{Denial, Error};
+use crate::policies::Caller;
 use crate::request::Request;
 use crate::response::Response;
 use crate::state::{Call, Core, Unsealed};
-use crate::{kv, sys, token, token_routes};
+use crate::token::{Hash, Left};
+use crate::view::LiveToken;
+use crate::{kv, sys, token};
 
 impl Core {
     /// Answers one request.
@@ -28,17 +32,22 @@ impl Core {
         {
             return Box::pin(route.answer(self, request)).await;
         }
-        let (unsealed, call) = {
+        let (unsealed, admitted) = {
             let unsealed = self.unsealed.load();
             let unsealed = unsealed.as_ref().ok_or(Error::Sealed)?;
-            let call = admit(unsealed, request)?;
-            if let Some(answer) = read(unsealed, &call) {
-                return answer;
+            let admitted = admit(unsealed, request)?;
+            match admitted {
+                Admitted::Answer(answer) => return answer,
+                Admitted::Call(call) if let Some(answer) = read(unsealed, &call) => return answer,
+                other => (Arc::clone(unsealed), other),
             }
-            (Arc::clone(unsealed), call)
         };
         // Boxed, so that the future of a read, which never gets here, stays small.
-        Box::pin(self.run(unsealed, call)).await
+        match admitted {
+            Admitted::Answer(answer) => answer,
+            Admitted::Call(call) => Box::pin(self.run(unsealed, call)).await,
+            Admitted::Limited(hash) => Box::pin(self.run_limited(unsealed, request, hash)).await,
+        }
     }
 
     /// Runs what may have to wait.
@@ -47,21 +56,88 @@ impl Core {
         if let Some(path) = path.strip_prefix("sys/") {
             return sys::handle(self, unsealed, &call, path).await;
         }
+        if let Some(path) = path.strip_prefix("auth/token/") {
+            return token::handle(&unsealed, &call, path).await;
+        }
         match unsealed.view.mounts.route(path) {
             Some((mount, inside)) => kv::write(&unsealed, &call, &mount, inside).await,
-            None => Err(Error::NoRoute(path.to_owned())),
+            None => Err(no_route(&unsealed, &call)),
         }
+    }
+
+    /// Runs a request of a token that has only so many: the use is taken first, granted or not, and
+    /// the token ends with its last one.
+    async fn run_limited(
+        &self,
+        unsealed: Arc<Unsealed>,
+        request: &Request<'_>,
+        hash: Hash,
+    ) -> Result<Response, Error> {
+        let left = token::spend(&unsealed, &hash).await?;
+        let answer = match judge(&unsealed, request) {
+            Err(error) => Err(error),
+            Ok(call) => match read(&unsealed, &call) {
+                Some(answer) => answer,
+                None => self.run(Arc::clone(&unsealed), call).await,
+            },
+        };
+        if left == Left::Nothing {
+            token::revoke_tree(&unsealed, hash).await?;
+        }
+        answer
     }
 }
 
-/// Authenticates and authorises.
-fn admit<'c, 'r>(unsealed: &Unsealed, request: &'c Request<'r>) -> Result<Call<'c, 'r>, Error> {
+/// A request that was let in.
+enum Admitted<'c, 'r> {
+    /// It asked what any token may, and this is the answer.
+    Answer(Result<Response, Error>),
+    /// It may run.
+    Call(Call<'c, 'r>),
+    /// Its token has only so many uses; one has to be taken before it is judged.
+    Limited(Hash),
+}
+
+/// Authenticates, and authorises unless a use has to be taken first.
+fn admit<'c, 'r>(unsealed: &Unsealed, request: &'c Request<'r>) -> Result<Admitted<'c, 'r>, Error> {
     let guard = unsealed.view.tokens.pin();
-    let token = token::find(&unsealed.view, request.token, &guard)?;
-    if token.is_expired(request.now) {
+    let (hash, live) = token::find(&unsealed.view, request.token, &guard)?;
+    if live.entry.auth.is_expired(request.now) {
         return Err(Error::Denied(Denial::BadToken));
     }
-    let call = authorize(token, request, request.now).map_err(|_| Error::Denied(Denial::Policy))?;
+    if live.entry.uses_left != 0 {
+        return Ok(Admitted::Limited(hash));
+    }
+    if request.operation == Operation::Read
+        && let Some(path) = request.path.as_str().strip_prefix("sys/")
+        && let Some(answer) = sys::ui::for_any_token(
+            unsealed,
+            path,
+            &Caller::bearing(unsealed, hash, live, request.now),
+        )
+    {
+        return Ok(Admitted::Answer(answer));
+    }
+    authorise(unsealed, live, request).map(Admitted::Call)
+}
+
+/// Authenticates and authorises.
+fn judge<'c, 'r>(unsealed: &Unsealed, request: &'c Request<'r>) -> Result<Call<'c, 'r>, Error> {
+    let guard = unsealed.view.tokens.pin();
+    let (_, live) = token::find(&unsealed.view, request.token, &guard)?;
+    authorise(unsealed, live, request)
+}
+
+fn authorise<'c, 'r>(
+    unsealed: &Unsealed,
+    live: &LiveToken,
+    request: &'c Request<'r>,
+) -> Result<Call<'c, 'r>, Error> {
+    let asked = Asked::new(request, &unsealed.view);
+    let decided = live.with_acl(&unsealed.view.policies, request.now, |acl| {
+        authorize_by(&live.entry.auth, acl, asked, request.now)
+    });
+    let call = decided.map_err(|_| Error::Denied(Denial::Policy))?;
     if request.wrap_ttl_secs > 0 {
         return Err(Error::invalid("response wrapping is not available on this server"));
     }
@@ -71,17 +147,20 @@ fn admit<'c, 'r>(unsealed: &Unsealed, request: &'c Request<'r>) -> Result<Call<'
 /// Answers what needs no waiting; `None` for the rest.
 fn read(unsealed: &Unsealed, call: &Call<'_, '_>) -> Option<Result<Response, Error>> {
     let path = call.path.as_str();
-    if path.starts_with("sys/") {
-        return None;
-    }
-    if let Some(path) = path.strip_prefix("auth/token/") {
-        return Some(token_routes::handle(unsealed, call, path));
-    }
-    if call.operation.writes() {
+    if call.operation.writes() || path.starts_with("sys/") || path.starts_with("auth/token/") {
         return None;
     }
     Some(match unsealed.view.mounts.route(path) {
         Some((mount, inside)) => kv::read(unsealed, call, &mount, inside),
-        None => Err(Error::NoRoute(path.to_owned())),
+        None => Err(no_route(unsealed, call)),
     })
+}
+
+/// What mounts there are is told to root only.
+fn no_route(unsealed: &Unsealed, call: &Call<'_, '_>) -> Error {
+    match Caller::of(unsealed, call) {
+        Ok(caller) if caller.is_root() => Error::NoRoute(call.path.as_str().to_owned()),
+        Ok(_) => Error::Denied(Denial::Policy),
+        Err(error) => error,
+    }
 }

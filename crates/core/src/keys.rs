@@ -29,6 +29,10 @@ pub(crate) mod kind {
     pub(crate) const MOUNT_COUNTER: u8 = 0x03;
     /// A token, by its keyed hash.
     pub(crate) const TOKEN: u8 = 0x04;
+    /// A policy, by name.
+    pub(crate) const POLICY: u8 = 0x05;
+    /// A token role, by name.
+    pub(crate) const TOKEN_ROLE: u8 = 0x06;
     /// The settings of a KV v2 mount.
     pub(crate) const KV_CONFIG: u8 = 0x10;
     /// The metadata of a KV v2 secret, by path.
@@ -46,6 +50,10 @@ pub(crate) enum Parsed<'a> {
     Mount(MountId),
     /// [`kind::TOKEN`]
     Token(&'a [u8]),
+    /// [`kind::POLICY`]
+    Policy(&'a str),
+    /// [`kind::TOKEN_ROLE`]
+    TokenRole(&'a str),
     /// [`kind::KV_CONFIG`]
     KvConfig(MountId),
     /// [`kind::KV_META`]
@@ -76,6 +84,8 @@ pub(crate) fn storage(logical: &[u8], keyring: &Keyring) -> Vec<u8> {
             hidden(kind::KV_META, mount, path, Some(version), keyring)
         }
         Parsed::KvOne(mount, path) => hidden(kind::KV_ONE, mount, path, None, keyring),
+        Parsed::Policy(name) => hidden(kind::POLICY, MountId(0), name, None, keyring),
+        Parsed::TokenRole(name) => hidden(kind::TOKEN_ROLE, MountId(0), name, None, keyring),
         // Ids, and hashes under a key already.
         Parsed::Mount(_) | Parsed::Token(_) | Parsed::KvConfig(_) | Parsed::Other => {
             logical.to_vec()
@@ -123,6 +133,16 @@ pub(crate) fn token(hash: &[u8]) -> Vec<u8> {
     key
 }
 
+/// The key of a policy.
+pub(crate) fn policy(name: &str) -> Vec<u8> {
+    with_path(kind::POLICY, MountId(0), name, 0)
+}
+
+/// The key of a token role.
+pub(crate) fn token_role(name: &str) -> Vec<u8> {
+    with_path(kind::TOKEN_ROLE, MountId(0), name, 0)
+}
+
 /// The key of a KV v2 mount's settings.
 pub(crate) fn kv_config(id: MountId) -> Vec<u8> {
     with_mount(kind::KV_CONFIG, id, 0)
@@ -165,6 +185,8 @@ fn parse_known(key: &[u8]) -> Option<Parsed<'_>> {
     let id = MountId(u32::from_be_bytes(*id));
     Some(match kind {
         kind::MOUNT => Parsed::Mount(id),
+        kind::POLICY => Parsed::Policy(std::str::from_utf8(rest).ok()?),
+        kind::TOKEN_ROLE => Parsed::TokenRole(std::str::from_utf8(rest).ok()?),
         kind::KV_CONFIG => Parsed::KvConfig(id),
         kind::KV_META => Parsed::KvMeta(id, std::str::from_utf8(rest).ok()?),
         kind::KV_ONE => Parsed::KvOne(id, std::str::from_utf8(rest).ok()?),

@@ -14,6 +14,7 @@
 //!   while the server is sealed.
 #![forbid(unsafe_code)]
 
+mod asked;
 mod clear;
 mod cluster;
 mod door;
@@ -26,6 +27,7 @@ mod kv;
 mod latches;
 pub mod limits;
 mod mount;
+mod policies;
 mod random;
 mod request;
 mod response;
@@ -33,7 +35,6 @@ mod seal;
 mod state;
 mod sys;
 mod token;
-mod token_routes;
 mod view;
 
 pub use cluster::Cluster;

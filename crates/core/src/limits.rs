@@ -24,6 +24,8 @@ pub const CUSTOM_KEY_BYTES_MAX: usize = 128;
 pub const CUSTOM_VALUE_BYTES_MAX: usize = 512;
 /// Longest mount path, in bytes.
 pub const MOUNT_PATH_BYTES_MAX: usize = 256;
+/// Most policies a token or role may name.
+pub const TOKEN_POLICIES_MAX: usize = 256;
 /// Longest description of a mount, in bytes.
 pub const DESCRIPTION_BYTES_MAX: usize = 4096;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use kallisto_auth::{Operation, Path, Subject};
+use kallisto_auth::{Operation, Path};
 
 use crate::error::Error;
 use crate::json::{self, Json, Map};
@@ -64,16 +64,6 @@ pub struct Request<'a> {
     pub wrap_ttl_secs: u64,
     /// When the request arrived.
     pub now: Timestamp,
-}
-
-impl Subject for &Request<'_> {
-    fn operation(&self) -> Operation {
-        self.operation
-    }
-
-    fn path(&self) -> &Path<'_> {
-        &self.path
-    }
 }
 
 impl Request<'_> {

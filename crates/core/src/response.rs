@@ -31,6 +31,8 @@ pub struct Logical {
     pub data: Vec<u8>,
     /// For how long the data may be relied on, in seconds.
     pub lease_secs: u64,
+    /// The `auth` object as JSON text, of a reply that hands out a token; empty for none.
+    pub auth: Vec<u8>,
     /// What the caller should know besides.
     pub warnings: Vec<String>,
 }

@@ -6,15 +6,16 @@
 //! the `door`'s matter.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwapOption;
 use kallisto_auth::Authorized;
 use kallisto_barrier::RootKey;
 use kallisto_store::Store;
 
+use crate::asked::Asked;
 use crate::clear::ClearStore;
 use crate::latches::Latches;
-use crate::request::Request;
 use crate::seal::{AutoSeal, Reencryption, Seal};
 use crate::view::View;
 
@@ -29,6 +30,8 @@ pub struct ServerInfo {
     pub storage_type: String,
     /// The name of the cluster, when the configuration gives one; drawn otherwise.
     pub cluster_name: Option<String>,
+    /// Bytes of entries the hot table may hold before the coldest leave it.
+    pub hot_bytes_max: usize,
     /// Whether rekey and generate-root answer without a token.
     pub unauthenticated_rekey: Access,
 }
@@ -58,10 +61,12 @@ pub(crate) struct Unsealed {
     pub(crate) latches: Latches,
     pub(crate) root: Arc<RootKey>,
     pub(crate) reencryption: Reencryption,
+    /// Whether revocations that a restart cut short were taken up.
+    pub(crate) swept: AtomicBool,
 }
 
 /// A request that may run.
-pub(crate) type Call<'c, 'r> = Authorized<&'c Request<'r>>;
+pub(crate) type Call<'c, 'r> = Authorized<Asked<'c, 'r>>;
 
 impl Core {
     /// A sealed core over `store`.

@@ -23,7 +23,7 @@ use crate::{Error, limits};
 /// The fixed-size front of an entry. Key and value bytes follow it in the same allocation.
 #[repr(C)]
 pub(crate) struct Head<H> {
-    header: H,
+    pub(crate) header: H,
     key_len: u32,
     value_len: u32,
 }

@@ -27,6 +27,7 @@ mod bucket;
 mod check;
 mod entry;
 mod error;
+mod evict;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod growth;
@@ -48,6 +49,7 @@ mod writer;
 pub use check::Violation;
 pub use entry::Entry;
 pub use error::Error;
+pub use evict::Hand;
 pub use iter::Iter;
 pub use reclaim::Guard;
 pub use stats::{Memory, Stats};

@@ -33,6 +33,9 @@ pub(crate) const MIGRATE_BUCKETS: usize = 4;
 /// Fresh hash keys tried when even a whole rebuild leaves an entry without a place.
 pub(crate) const REBUILD_TRIES_MAX: usize = 4;
 
+/// Buckets one eviction may look at before it gives up for now.
+pub(crate) const EVICT_BUCKETS_MAX: usize = 4096;
+
 /// Retired things gathered before the writer asks which of them are free.
 pub(crate) const RETIRE_BATCH: usize = if cfg!(loom) {
     1

@@ -16,6 +16,11 @@ use std::process::ExitCode;
 
 use cli::outcome::Outcome;
 
+/// Wipes memory when it is freed: bodies, replies and whatever else a secret passed through.
+#[global_allocator]
+static ALLOCATOR: zeroizing_alloc::ZeroAlloc<std::alloc::System> =
+    zeroizing_alloc::ZeroAlloc(std::alloc::System);
+
 /// What this build of the HTTP API calls itself: clients made for Vault parse it and turn
 /// features on by it, so it follows Vault's numbers and not those of this crate.
 pub(crate) const VAULT_API_VERSION: &str = "1.18.3";

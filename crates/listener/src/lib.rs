@@ -17,7 +17,9 @@ pub mod http;
 pub mod limits;
 mod opening;
 mod server;
+mod tls;
 
 pub use clock::{Clock, SystemClock};
 pub use limits::Timeouts;
 pub use server::{Server, ServerConfig};
+pub use tls::{ClientAuth, Tls, TlsError, TlsFiles, Versions};

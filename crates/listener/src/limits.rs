@@ -13,6 +13,10 @@ pub const BODIES_BYTES_MAX: usize = 512 << 20;
 /// Time for a request's headers to arrive, counted from the end of the request before: an idle
 /// connection is closed after it too.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time for a TLS handshake, waiting for its turn included.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// TLS handshakes a listener works on at once: they cost a signature each.
+pub const HANDSHAKES_MAX: usize = 256;
 /// Time for a request's body to arrive.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time sent bytes may stay unacknowledged, which ends clients that never read.

@@ -14,8 +14,9 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 
@@ -25,14 +26,17 @@ use crate::limits::{
     SHUTDOWN_TIMEOUT, STREAMS_MAX, UNREAD_TIMEOUT,
 };
 use crate::opening::Opening;
+use crate::tls::Tls;
 
 /// How to listen.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// Where; port 0 takes a free one.
     pub address: SocketAddr,
     /// Threads, each with its own socket and runtime.
     pub workers: NonZeroUsize,
+    /// TLS, or plain text.
+    pub tls: Option<Tls>,
 }
 
 /// A running server.
@@ -63,8 +67,9 @@ impl Server {
             .map(|(at, socket)| {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
                 let (service, stopped) = (service.clone(), stopped.clone());
+                let tls = config.tls.clone();
                 std::thread::Builder::new().name(format!("http-{at}")).spawn(move || {
-                    runtime.block_on(work(socket, service, stopped, connections));
+                    runtime.block_on(work(socket, tls, service, stopped, connections));
                 })
             })
             .collect::<io::Result<_>>()?;
@@ -110,6 +115,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 /// One worker's accept loop.
 async fn work(
     socket: TcpListener,
+    tls: Option<Tls>,
     service: Service,
     mut stopped: watch::Receiver<bool>,
     connections: usize,
@@ -140,23 +146,15 @@ async fn work(
             },
         };
         configure(&stream);
-        let service = service.clone();
-        let head_timeout = service.timeouts().head;
-        let builder = connection_builder(head_timeout);
-        let connection = builder
-            .serve_connection(
-                TokioIo::new(Opening::new(stream, head_timeout)),
-                service_fn(move |request| {
-                    let service = service.clone();
-                    async move { service.call(request).await }
-                }),
-            )
-            .into_owned();
-        let watched = graceful.watch(connection);
+        let (service, watcher) = (service.clone(), graceful.watcher());
+        let tls = tls.clone();
         tokio::spawn(async move {
-            // What ends a connection early is the client's affair: resets, timeouts, bad framing.
-            if let Err(error) = watched.await {
-                tracing::debug!(%error, "connection ended early");
+            match tls {
+                None => serve(stream, service, watcher).await,
+                Some(tls) => match tls.accept(stream).await {
+                    Ok(stream) => serve(stream, service, watcher).await,
+                    Err(error) => tracing::debug!(%error, "no TLS handshake"),
+                },
             }
             drop(place);
         });
@@ -164,6 +162,26 @@ async fn work(
     drop(listener);
     if tokio::time::timeout(SHUTDOWN_TIMEOUT, graceful.shutdown()).await.is_err() {
         tracing::warn!("open connections were cut at shutdown");
+    }
+}
+
+/// Serves one connection to its end.
+async fn serve<S>(stream: S, service: Service, watcher: Watcher)
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let head_timeout = service.timeouts().head;
+    let builder = connection_builder(head_timeout);
+    let connection = builder.serve_connection(
+        TokioIo::new(Opening::new(stream, head_timeout)),
+        service_fn(move |request| {
+            let service = service.clone();
+            async move { service.call(request).await }
+        }),
+    );
+    // What ends a connection early is the client's affair: resets, timeouts, bad framing.
+    if let Err(error) = watcher.watch(connection.into_owned()).await {
+        tracing::debug!(%error, "connection ended early");
     }
 }
 

@@ -55,8 +55,10 @@ fn read_entry(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
 /// The entry is not in memory: reads its record.
 fn read_cold(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     let key = keys::kv_one(kv.mount.entry.id, path);
+    let folds = kv.unsealed.view.folds();
     let record = kv.unsealed.store.get(&key)?.ok_or(Error::NotFound)?;
     let (own, data) = super::record::decode_one(&record.value).map_err(super::damaged)?;
+    kv.unsealed.view.offer_one(folds, kv.mount.entry.id, path, &record.value);
     Ok(reply(kv, own, data.to_vec()))
 }
 
@@ -64,7 +66,7 @@ fn reply(kv: &Kv<'_, '_, '_>, own_lease: Option<u32>, data: Vec<u8>) -> Response
     let mount = kv.mount.entry.config.default_lease_ttl_secs;
     let default = if mount > 0 { mount } else { DEFAULT_LEASE_SECS };
     let lease_secs = own_lease.map_or(default, u64::from);
-    Response::Logical(Logical { data, lease_secs, warnings: Vec::new() })
+    Response::Logical(Logical { data, lease_secs, ..Logical::default() })
 }
 
 async fn put(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
@@ -116,7 +118,7 @@ fn list(kv: &Kv<'_, '_, '_>, folder: &str, depth: Depth) -> Result<Response, Err
         vec![format!("Endpoint ignored these unrecognized parameters: [{ignored}]")]
     };
     let data = keys_object(names).to_text();
-    Ok(Response::Logical(Logical { data, lease_secs: 0, warnings }))
+    Ok(Response::Logical(Logical { data, warnings, ..Logical::default() }))
 }
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ impl Core {
         let cluster = unsealed.view.cluster().ok_or(Error::Sealed)?;
         let hash = cluster.token_key.hash(text.expose_secret());
         let mut batch = Batch::new();
-        batch.put(keys::token(hash.as_ref()), token::encode(&token::make_root(now)?));
+        batch.put(keys::token(hash.as_ref()), token::make_root(now)?.encode());
         unsealed.store.commit(batch).await?;
         self.seal.progress().root = None;
         tracing::info!("root token generated");

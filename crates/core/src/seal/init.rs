@@ -186,12 +186,15 @@ impl Core {
         let hash = cluster.token_key.hash(root_token);
         let mut batch = Batch::new();
         batch.put(keys::cluster(), cluster.encode());
-        batch.put(keys::token(hash.as_ref()), token::encode(&token::make_root(now)?));
+        batch.put(keys::token(hash.as_ref()), token::make_root(now)?.encode());
         let system = builtin_mount(MountId(0), "sys/", EngineKind::System)?;
         batch.put(keys::mount(system.id), system.encode());
         if spec.mount_kv {
             let secret = builtin_mount(MountId(1), "secret/", EngineKind::KvV2)?;
             batch.put(keys::mount(secret.id), secret.encode());
+        }
+        for (name, text) in crate::policies::builtin() {
+            batch.put(keys::policy(name), text.as_bytes().to_vec());
         }
         batch.put(keys::mount_counter(), u32::from(spec.mount_kv).to_be_bytes().to_vec());
         Ok(batch)

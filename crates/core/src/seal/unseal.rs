@@ -5,6 +5,7 @@
 //! up meanwhile.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -108,9 +109,10 @@ impl Core {
         turn: tokio::sync::OwnedMutexGuard<()>,
     ) -> Result<(), Error> {
         let (store, slot) = (Arc::clone(&self.store), Arc::clone(&self.unsealed));
+        let hot_bytes_max = self.info.hot_bytes_max;
         let (tell, told) = oneshot::channel();
         let run = move || {
-            let outcome = open_blocking(store, root, &slot);
+            let outcome = open_blocking(store, root, hot_bytes_max, &slot);
             // Nobody may be left to hear it; the slot says how it went.
             let _ = tell.send(outcome);
             drop(turn);
@@ -163,6 +165,7 @@ pub(super) fn prove(wrapped: &[u8], key: &UnsealKey) -> Result<RootKey, Error> {
 fn open_blocking(
     store: Arc<dyn Store>,
     root: RootKey,
+    hot_bytes_max: usize,
     slot: &ArcSwapOption<Unsealed>,
 ) -> Result<(), Error> {
     let record = store.get(&keys::keyring())?;
@@ -170,7 +173,7 @@ fn open_blocking(
     let keyring = Keyring::open(&record.value, &root).map_err(|error| Error::internal(&error))?;
     let keys = Arc::new(ArcSwap::from_pointee(keyring));
     let root = Arc::new(root);
-    let view = Arc::new(View::new()?);
+    let view = Arc::new(View::new(hot_bytes_max)?);
     let follower = Follower::new(Arc::clone(&view), Arc::clone(&keys), Arc::clone(&root));
     store.attach(Arc::new(follower))?;
     let store = ClearStore::new(store, keys);
@@ -180,6 +183,7 @@ fn open_blocking(
         latches: Latches::new(),
         root,
         reencryption: Reencryption::default(),
+        swept: AtomicBool::new(false),
     };
     let unsealed = Arc::new(unsealed);
     slot.store(Some(Arc::clone(&unsealed)));

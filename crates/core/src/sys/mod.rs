@@ -3,22 +3,26 @@
 //! [`open_route`] is the short list of routes that answer without a token; everything else reaches
 //! [`handle`] only with an authorised request.
 
+mod durability;
 mod health;
 mod init;
 mod mounts;
+mod policies;
 mod rekey;
 mod root;
 mod rotate;
 mod status;
 mod tune;
-mod ui;
+pub(crate) mod ui;
 
 use std::sync::Arc;
 
 use kallisto_auth::Operation;
 
 use crate::error::Error;
-use crate::request::Request;
+use crate::fields::Fields;
+use crate::policies::Caller;
+use crate::request::{Request, TokenText};
 use crate::response::Response;
 use crate::state::{Access, Call, Core, Unsealed};
 
@@ -100,11 +104,11 @@ impl OpenRoute<'_> {
                 let unsealed = core.unsealed.load();
                 Ok(ui::public_mounts(unsealed.as_ref().ok_or(Error::Sealed)?))
             }
-            Self::Rekey(path) => rekey::handle(core, request, path, Unseal, Caller::Anyone).await,
+            Self::Rekey(path) => rekey::handle(core, request, path, Unseal, Asker::Anyone).await,
             Self::RekeyRecovery(path) => {
-                rekey::handle(core, request, path, Recovery, Caller::Anyone).await
+                rekey::handle(core, request, path, Recovery, Asker::Anyone).await
             }
-            Self::GenerateRoot(path) => root::handle(core, request, path, Caller::Anyone).await,
+            Self::GenerateRoot(path) => root::handle(core, request, path, Asker::Anyone).await,
             Self::Refused => Err(Error::UnsupportedOperation),
         }
     }
@@ -112,7 +116,7 @@ impl OpenRoute<'_> {
 
 /// Who asks for an operation that exists with and without a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Caller {
+pub(crate) enum Asker {
     /// Somebody with a token that may.
     Known,
     /// Anyone who reaches the listener.
@@ -140,11 +144,8 @@ pub(crate) async fn handle(
             _ => Err(Error::UnsupportedOperation),
         };
     }
-    if let Some(target) = path.strip_prefix("internal/ui/mounts/") {
-        return match call.operation {
-            Read => ui::preflight(&unsealed, target.trim_end_matches('/')),
-            _ => Err(Error::UnsupportedOperation),
-        };
+    if let Some(answer) = policy_routes(&unsealed, call, path).await {
+        return answer;
     }
     for (prefix, target) in [
         ("rekey", Target::Unseal),
@@ -153,15 +154,14 @@ pub(crate) async fn handle(
         ("rotate/recovery", Target::Recovery),
     ] {
         if let Some(path) = path.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/')) {
-            return rekey::handle(core, call, path, target, Caller::Known).await;
+            return rekey::handle(core, call, path, target, Asker::Known).await;
         }
     }
     if let Some(path) = path.strip_prefix("generate-root/") {
-        return root::handle(core, call, path, Caller::Known).await;
+        return root::handle(core, call, path, Asker::Known).await;
     }
     match (path, call.operation) {
         ("mounts", Read) => Ok(mounts::read_all(&unsealed)),
-        ("internal/ui/mounts", Read) => Ok(ui::all_mounts(&unsealed)),
         ("seal", Update) => {
             // The request's own hold on the keys ends here.
             drop(unsealed);
@@ -172,12 +172,79 @@ pub(crate) async fn handle(
         ("rotate" | "rotate/keyring", Update) => rotate::rotate(core, &unsealed, call).await,
         ("rotate/progress", Read) => Ok(rotate::progress(&unsealed)),
         ("decode-token", Update) => root::decode(call),
+        ("durability", Read) => Ok(durability::read(core)),
+        ("durability", Update) => durability::write(core, call).await,
+        ("save", Update) => durability::save(core).await,
         ("ha-status", Read) => Ok(status::ha_status(core)),
         (
-            "mounts" | "internal/ui/mounts" | "seal" | "step-down" | "key-status" | "rotate"
-            | "rotate/keyring" | "rotate/progress" | "decode-token" | "ha-status",
+            "mounts" | "seal" | "step-down" | "key-status" | "rotate" | "rotate/keyring"
+            | "rotate/progress" | "decode-token" | "ha-status" | "durability" | "save",
             _,
         ) => Err(Error::UnsupportedOperation),
         _ => Err(Error::UnsupportedPath),
     }
+}
+
+/// The routes of policies and capabilities; `None` for all others.
+async fn policy_routes(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    path: &str,
+) -> Option<Result<Response, Error>> {
+    use Operation::{Delete, List, Read, Update};
+    use policies::Family;
+    let families = [("policies/acl", Family::Acl), ("policy", Family::Legacy)];
+    let found = families.into_iter().find_map(|(prefix, family)| {
+        let rest = path.strip_prefix(prefix)?;
+        (rest.is_empty() || rest.starts_with('/')).then(|| (rest.trim_start_matches('/'), family))
+    });
+    if let Some((name, family)) = found {
+        return Some(match (name, call.operation) {
+            ("", List) => Ok(policies::list(unsealed, family)),
+            ("", Read) if family == Family::Legacy => Ok(policies::list(unsealed, family)),
+            ("", _) => Err(Error::UnsupportedOperation),
+            (name, Read) => policies::read(unsealed, name, family),
+            (name, Update) => policies::write(unsealed, call, name, family).await,
+            (name, Delete) => policies::delete(unsealed, name).await,
+            _ => Err(Error::UnsupportedOperation),
+        });
+    }
+    Some(match (path, call.operation) {
+        ("capabilities-self", Update) => own_capabilities(unsealed, call),
+        ("capabilities", Update) => capabilities_of_token(unsealed, call),
+        ("capabilities-accessor", Update) => capabilities_of_accessor(unsealed, call),
+        ("capabilities" | "capabilities-self" | "capabilities-accessor", _) => {
+            Err(Error::UnsupportedOperation)
+        }
+        _ => return None,
+    })
+}
+
+fn own_capabilities(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+    let body = call.object()?;
+    let caller = Caller::of(unsealed, call)?;
+    policies::capabilities(&body, |path| caller.capabilities(path))
+}
+
+fn capabilities_of_token(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+    let body = call.object()?;
+    let given = Fields::new(&body).string("token")?.unwrap_or_default();
+    let hash = {
+        let guard = unsealed.view.tokens.pin();
+        let text = Some(TokenText::new(&given));
+        crate::token::find(&unsealed.view, text, &guard).map(|(hash, _)| hash)
+    };
+    let invalid = |_| Error::invalid("1 error occurred:\n\t* invalid token\n\n");
+    let caller = hash.and_then(|hash| Caller::with_hash(unsealed, hash, call.now));
+    let caller = caller.map_err(invalid)?;
+    policies::capabilities(&body, |path| caller.capabilities(path))
+}
+
+fn capabilities_of_accessor(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+    let body = call.object()?;
+    let accessor = Fields::new(&body).string("accessor")?.unwrap_or_default();
+    let invalid = || Error::invalid("1 error occurred:\n\t* invalid accessor\n\n");
+    let hash = unsealed.view.tokens.with_accessor(&accessor).ok_or_else(invalid)?;
+    let caller = Caller::with_hash(unsealed, hash, call.now).map_err(|_| invalid())?;
+    policies::capabilities(&body, |path| caller.capabilities(path))
 }

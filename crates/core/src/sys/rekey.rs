@@ -4,7 +4,7 @@
 use kallisto_auth::Operation;
 use zeroize::Zeroizing;
 
-use super::Caller;
+use super::Asker;
 use super::init::{count, refuse_pgp};
 use crate::error::Error;
 use crate::fields::Fields;
@@ -23,7 +23,7 @@ pub(super) async fn handle(
     request: &Request<'_>,
     path: &str,
     target: Target,
-    caller: Caller,
+    caller: Asker,
 ) -> Result<Response, Error> {
     use Operation::{Delete, Read, Update};
     match (path, request.operation) {
@@ -50,8 +50,8 @@ pub(super) async fn handle(
 }
 
 /// The nonce a stranger has to know to cancel; those with a token need none.
-pub(super) fn given_nonce(request: &Request<'_>, caller: Caller) -> Result<Option<String>, Error> {
-    if caller == Caller::Known {
+pub(super) fn given_nonce(request: &Request<'_>, caller: Asker) -> Result<Option<String>, Error> {
+    if caller == Asker::Known {
         return Ok(None);
     }
     let body = request.object()?;

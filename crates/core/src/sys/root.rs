@@ -4,7 +4,7 @@
 use kallisto_auth::Operation;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::Caller;
+use super::Asker;
 use super::init::refuse_pgp;
 use super::rekey::{given_nonce, share_and_nonce};
 use crate::error::Error;
@@ -21,7 +21,7 @@ pub(super) async fn handle(
     core: &Core,
     request: &Request<'_>,
     path: &str,
-    caller: Caller,
+    caller: Asker,
 ) -> Result<Response, Error> {
     use Operation::{Delete, Read, Update};
     match (path, request.operation) {

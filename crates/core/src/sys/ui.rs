@@ -4,14 +4,31 @@ use std::sync::Arc;
 
 use crate::error::{Denial, Error};
 use crate::json::{Json, Map};
+use crate::policies::Caller;
 use crate::response::Response;
 use crate::state::Unsealed;
 use crate::view::Mount;
 
+/// Answers what every token may ask, each within what it may reach; `path` is what follows
+/// `sys/internal/ui/`. `None` for all other routes.
+pub(crate) fn for_any_token(
+    unsealed: &Unsealed,
+    path: &str,
+    caller: &Caller,
+) -> Option<Result<Response, Error>> {
+    let path = path.strip_prefix("internal/ui/")?;
+    Some(match path {
+        "mounts" | "mounts/" => Ok(all_mounts(unsealed, caller)),
+        "resultant-acl" => Ok(resultant_acl(caller)),
+        _ => preflight(unsealed, path.strip_prefix("mounts/")?.trim_end_matches('/'), caller),
+    })
+}
+
 /// The mount that serves `path`, for a command that needs to know its version.
-pub(super) fn preflight(unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
+fn preflight(unsealed: &Unsealed, path: &str, caller: &Caller) -> Result<Response, Error> {
     let folder = format!("{path}/");
-    let Some((mount, _)) = unsealed.view.mounts.route(&folder) else {
+    let found = unsealed.view.mounts.route(&folder);
+    let Some((mount, _)) = found.filter(|(mount, _)| reaches(caller, mount)) else {
         return Err(Error::Denied(Denial::Preflight(path.to_owned())));
     };
     let mut data = mount.entry.to_wire();
@@ -19,9 +36,36 @@ pub(super) fn preflight(unsealed: &Unsealed, path: &str) -> Result<Response, Err
     Ok(Response::data(&data.into()))
 }
 
-/// Every mount, for a token that may see them.
-pub(super) fn all_mounts(unsealed: &Unsealed) -> Response {
-    reply(unsealed.view.mounts.all().iter().map(|mount| (mount, mount.entry.to_wire())))
+fn reaches(caller: &Caller, mount: &Mount) -> bool {
+    caller.is_root() || caller.acl().reaches(&mount.entry.path)
+}
+
+/// Every mount that the caller can reach anything of.
+fn all_mounts(unsealed: &Unsealed, caller: &Caller) -> Response {
+    let all = unsealed.view.mounts.all();
+    let reached = all.iter().filter(|mount| reaches(caller, mount));
+    reply(reached.map(|mount| (mount, mount.entry.to_wire())))
+}
+
+/// What the caller's policies come to, as the web page asks.
+fn resultant_acl(caller: &Caller) -> Response {
+    if caller.is_root() {
+        return Response::data(&Json::object([("root", true.into())]));
+    }
+    let (mut exact, mut glob) = (Map::new(), Map::new());
+    for rule in caller.acl().rules() {
+        let capabilities = Json::strings(rule.capabilities.names());
+        let entry = Json::object([("capabilities", capabilities)]);
+        match rule.pattern.strip_suffix('*') {
+            Some(prefix) => glob.insert(prefix.to_owned(), entry),
+            None => exact.insert(rule.pattern.clone(), entry),
+        };
+    }
+    Response::data(&Json::object([
+        ("root", false.into()),
+        ("exact_paths", exact.into()),
+        ("glob_paths", glob.into()),
+    ]))
 }
 
 /// What a login page may show: mounts listed as `unauth`, reduced to their kind.

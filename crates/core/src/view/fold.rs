@@ -12,13 +12,13 @@ use kallisto_barrier::{Keyring, MEMORY_OVERHEAD, RootKey};
 use kallisto_store::{Batch, Error as StoreError, Fold, Op, Position, Records, Value};
 use zeroize::Zeroizing;
 
-use super::{HotHeader, View, hot_key};
+use super::{HotHeader, HotSlot, View, hot_key};
 use crate::clear::{ClearRecords, Keys, open_batch};
 use crate::cluster::Cluster;
 use crate::keys::{self, MountId, Parsed, kind};
 use crate::kv::record::{Config, Metadata, decode_one, decode_version};
 use crate::mount::MountEntry;
-use crate::token;
+use crate::token::TokenEntry;
 
 /// Why a record could not be folded; reported, never served.
 pub(super) struct Damaged(pub(super) &'static str);
@@ -75,6 +75,7 @@ impl Fold for Follower {
 impl View {
     /// Folds a batch in the clear.
     fn fold(&self, position: Position, batch: &Batch, records: &ClearRecords<'_>) {
+        let mut hand = self.budget.fold();
         for op in batch.ops() {
             let (key, outcome) = match op {
                 Op::Put { key, value } => (key, self.fold_put(key, value, batch, records)),
@@ -88,6 +89,7 @@ impl View {
                 self.fold_delete(keys::parse(key));
             }
         }
+        self.keep_to_budget(&mut hand);
     }
 
     pub(super) fn fold_put(
@@ -103,10 +105,17 @@ impl View {
                 self.mounts.put(entry);
             }
             Parsed::Token(hash) => {
-                let token = token::decode(value).ok_or(Damaged("token"))?;
+                let token = TokenEntry::decode(value).ok_or(Damaged("token"))?;
                 let stored = self.tokens.put(hash, token);
                 stored.map_err(|_| Damaged("token over the table's limits"))?;
             }
+            Parsed::Policy(name) => {
+                let text = std::str::from_utf8(value).map_err(|_| Damaged("policy"))?;
+                if !self.policies.put(name, text) {
+                    return Err(Damaged("policy"));
+                }
+            }
+            Parsed::TokenRole(name) => self.token_roles.put(name),
             Parsed::KvConfig(mount) => {
                 let config = Config::decode(value).map_err(|_| Damaged("kv config"))?;
                 if let Some(mount) = self.mounts.with_id(mount) {
@@ -133,6 +142,8 @@ impl View {
         match key {
             Parsed::Mount(id) => self.mounts.remove(id),
             Parsed::Token(hash) => self.tokens.remove(hash),
+            Parsed::Policy(name) => self.policies.remove(name),
+            Parsed::TokenRole(name) => self.token_roles.remove(name),
             Parsed::KvConfig(mount) => {
                 if let Some(mount) = self.mounts.with_id(mount) {
                     mount.kv_config.store(Arc::default());
@@ -216,7 +227,7 @@ impl View {
         let plain = Zeroizing::new(parts.concat());
         let mut sealed = Vec::with_capacity(plain.len() + MEMORY_OVERHEAD);
         self.cipher.seal(&key, &plain, &mut sealed);
-        let stored = self.hot.upsert(&key, header, &sealed);
+        let stored = self.hot.upsert(&key, HotSlot::new(header), &sealed);
         stored.map_err(|_| Damaged("secret over the table's limits"))?;
         index.insert(path).map_err(|_| Damaged("path over the index's limits"))?;
         Ok(())

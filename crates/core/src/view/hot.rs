@@ -4,6 +4,8 @@
 //! own key and side by side, the data and the custom metadata as JSON text, both canonical since
 //! they were written, so that a read parses nothing and opens them into its reply.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use kallisto_barrier::MemoryCipher;
 use kallisto_cuckoo::Entry;
 
@@ -44,6 +46,34 @@ impl HotHeader {
     }
 }
 
+/// What a hot entry's slot holds beside key and value.
+pub(crate) struct HotSlot {
+    pub(crate) header: HotHeader,
+    /// Set by reads, cleared by the hand that makes room: an entry whose bit is clear was not read
+    /// for a whole round.
+    used: AtomicBool,
+}
+
+impl HotSlot {
+    pub(crate) fn new(header: HotHeader) -> Self {
+        Self { header, used: AtomicBool::new(true) }
+    }
+
+    /// Clears the bit; true when it was set.
+    pub(crate) fn take_used(&self) -> bool {
+        // Relaxed: a hint, and nothing else hangs on it.
+        self.used.swap(false, Ordering::Relaxed)
+    }
+
+    /// Sets the bit. The line it is in was read anyway; writing it only when needed keeps it
+    /// shared between cores.
+    fn note_use(&self) {
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 /// A hot entry with its value sealed; borrowed from the table.
 #[derive(Clone, Copy)]
 pub(crate) struct Hot<'g> {
@@ -74,9 +104,11 @@ impl Hot<'_> {
     }
 }
 
-impl<'g> From<Entry<'g, HotHeader>> for Hot<'g> {
-    fn from(entry: Entry<'g, HotHeader>) -> Self {
-        Self { header: *entry.header(), key: entry.key(), sealed: entry.value() }
+impl<'g> From<Entry<'g, HotSlot>> for Hot<'g> {
+    fn from(entry: Entry<'g, HotSlot>) -> Self {
+        let slot = entry.header();
+        slot.note_use();
+        Self { header: slot.header, key: entry.key(), sealed: entry.value() }
     }
 }
 

@@ -5,6 +5,7 @@
 //! secret.
 
 use kallisto_barrier::Keyring;
+use kallisto_cuckoo::Hand;
 use kallisto_store::{Error as StoreError, Position, Records, Visit};
 
 use super::View;
@@ -13,6 +14,8 @@ use crate::clear::ClearRecords;
 use crate::keys::{self, MountId, Parsed};
 use crate::kv::record::Metadata;
 
+/// Records between two looks at the memory budget.
+const BUDGET_RECORDS: u64 = 1024;
 /// Records between two progress lines in the log.
 const PROGRESS_RECORDS: u64 = 250_000;
 
@@ -28,6 +31,7 @@ struct Load<'v> {
     view: &'v View,
     pending: Option<Pending>,
     records: u64,
+    hand: Hand,
 }
 
 impl View {
@@ -42,7 +46,7 @@ impl View {
         keyring: &Keyring,
     ) -> Result<(), StoreError> {
         let clear = ClearRecords::new(records, keyring);
-        let mut load = Load { view: self, pending: None, records: 0 };
+        let mut load = Load { view: self, pending: None, records: 0, hand: Hand::default() };
         let mut failed = None;
         clear.scan(&[], &mut |key, record| match load.take(key, &record.value, &clear) {
             Ok(()) => Visit::Continue,
@@ -70,6 +74,9 @@ impl Load<'_> {
         records: &ClearRecords<'_>,
     ) -> Result<(), Damaged> {
         self.records += 1;
+        if self.records.is_multiple_of(BUDGET_RECORDS) {
+            self.view.keep_to_budget(&mut self.hand);
+        }
         if self.records.is_multiple_of(PROGRESS_RECORDS) {
             tracing::info!(records = self.records, "loading");
         }

@@ -11,10 +11,12 @@
 //! - A hot entry, when present, is the current version of its path; an absent one may be cold.
 //! - Nothing here is the only copy: every entry can be rebuilt from the store's records.
 
+mod budget;
 mod fold;
 mod hot;
 mod load;
 mod mounts;
+mod names;
 mod tokens;
 
 use std::sync::OnceLock;
@@ -23,12 +25,16 @@ use kallisto_barrier::MemoryCipher;
 use kallisto_cuckoo::Table;
 
 pub(crate) use fold::Follower;
-pub(crate) use hot::{Hot, HotHeader, hot_key};
+pub(crate) use hot::{Hot, HotHeader, HotSlot, hot_key};
 pub use mounts::{Mount, Mounts};
-pub(crate) use tokens::Tokens;
+pub(crate) use names::Names;
+pub(crate) use tokens::{LiveToken, Tokens};
+
+use budget::Budget;
 
 use crate::cluster::Cluster;
 use crate::error::Error;
+use crate::policies::Policies;
 
 /// Entries the hot table is sized for at first; it grows.
 const SECRETS_AT_START: usize = 1 << 14;
@@ -38,26 +44,35 @@ pub struct View {
     /// Where engines are mounted.
     pub mounts: Mounts,
     /// Current versions of secrets.
-    pub(crate) hot: Table<HotHeader>,
+    pub(crate) hot: Table<HotSlot>,
+    /// What the hot table may hold, and who may write to it.
+    budget: Budget,
     /// What the values of the hot table are sealed with.
     pub(crate) cipher: MemoryCipher,
     /// Live tokens.
     pub(crate) tokens: Tokens,
+    /// Policies.
+    pub(crate) policies: Policies,
+    /// Names of token roles.
+    pub(crate) token_roles: Names,
     cluster: OnceLock<Cluster>,
 }
 
 impl View {
-    /// An empty view.
+    /// An empty view whose hot table may hold about `hot_bytes_max` bytes of entries.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when the operating system gives no randomness for the tables' keys.
-    pub fn new() -> Result<Self, Error> {
+    pub fn new(hot_bytes_max: usize) -> Result<Self, Error> {
         let unavailable = |error: kallisto_cuckoo::Error| Error::Unavailable(error.to_string());
         Ok(Self {
             mounts: Mounts::new().map_err(unavailable)?,
             hot: Table::with_capacity(SECRETS_AT_START).map_err(unavailable)?,
+            budget: Budget::new(hot_bytes_max),
             cipher: MemoryCipher::generate().map_err(|e| Error::Unavailable(e.to_string()))?,
             tokens: Tokens::new().map_err(unavailable)?,
+            policies: Policies::default(),
+            token_roles: Names::default(),
             cluster: OnceLock::new(),
         })
     }

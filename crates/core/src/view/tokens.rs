@@ -6,22 +6,103 @@
 //! be in the table, so a revoked token is gone at once, whatever is remembered. Two texts with one
 //! print would need a guess of 128 bits under unknown keys.
 
-use kallisto_auth::Token;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwapOption;
+use jiff::Timestamp;
 use kallisto_cuckoo::siphash::{Key, SipHash24};
 use kallisto_cuckoo::{Error, Guard, Table};
 
 use crate::cluster::Cluster;
+use crate::policies::{Compiled, Policies};
 use crate::request::TokenText;
+use crate::token::{Hash, TokenEntry};
 
 const TOKENS_AT_START: usize = 1 << 6;
 /// Prints kept beyond the live tokens before all are forgotten.
 const PRINTS_SPARE_MAX: usize = 1 << 10;
 
+/// A token that can be used: its entry, and what its policies grant.
+pub(crate) struct LiveToken {
+    pub(crate) entry: TokenEntry,
+    compiled: ArcSwapOption<Compiled>,
+}
+
+impl LiveToken {
+    /// What its policies grant at `now`; compiled anew only after policies changed.
+    pub(crate) fn compiled(&self, policies: &Policies, now: Timestamp) -> Arc<Compiled> {
+        if let Some(compiled) = &*self.compiled.load()
+            && policies.holds(compiled, now)
+        {
+            return Arc::clone(compiled);
+        }
+        let compiled = Arc::new(policies.compile(&self.entry.auth.policies, now));
+        self.compiled.store(Some(Arc::clone(&compiled)));
+        compiled
+    }
+
+    /// Asks `decide` with what its policies grant, without a count of references.
+    pub(crate) fn with_acl<T>(
+        &self,
+        policies: &Policies,
+        now: Timestamp,
+        decide: impl FnOnce(&kallisto_auth::AclSet) -> T,
+    ) -> T {
+        let compiled = self.compiled.load();
+        match &*compiled {
+            Some(compiled) if policies.holds(compiled, now) => decide(&compiled.acl),
+            _ => decide(&self.compiled(policies, now).acl),
+        }
+    }
+}
+
 /// The token table of the view.
 pub(crate) struct Tokens {
-    by_hash: Table<Token>,
-    hashes: Table<[u8; 32]>,
+    by_hash: Table<LiveToken>,
+    hashes: Table<Hash>,
     keys: [Key; 2],
+    ties: Mutex<Ties>,
+}
+
+/// What hangs together: kept for the fold and for handlers, asked for by no plain request.
+#[derive(Default)]
+struct Ties {
+    by_accessor: HashMap<Box<str>, Hash>,
+    children: HashMap<Hash, HashSet<Hash>>,
+    by_expiry: BTreeMap<i64, BTreeSet<Hash>>,
+}
+
+impl Ties {
+    fn tie(&mut self, hash: Hash, entry: &TokenEntry) {
+        self.by_accessor.insert(entry.auth.accessor.as_str().into(), hash);
+        if let Some(parent) = entry.parent {
+            self.children.entry(parent).or_default().insert(hash);
+        }
+        if let Some(end) = entry.auth.expires_at {
+            self.by_expiry.entry(end.as_second()).or_default().insert(hash);
+        }
+    }
+
+    fn untie(&mut self, hash: &Hash, entry: &TokenEntry) {
+        self.by_accessor.remove(entry.auth.accessor.as_str());
+        if let Some(parent) = entry.parent
+            && let Some(siblings) = self.children.get_mut(&parent)
+        {
+            siblings.remove(hash);
+            if siblings.is_empty() {
+                self.children.remove(&parent);
+            }
+        }
+        if let Some(end) = entry.auth.expires_at
+            && let Some(due) = self.by_expiry.get_mut(&end.as_second())
+        {
+            due.remove(hash);
+            if due.is_empty() {
+                self.by_expiry.remove(&end.as_second());
+            }
+        }
+    }
 }
 
 impl Tokens {
@@ -30,6 +111,7 @@ impl Tokens {
             by_hash: Table::with_capacity(TOKENS_AT_START)?,
             hashes: Table::with_capacity(TOKENS_AT_START)?,
             keys: [Key::make_random()?, Key::make_random()?],
+            ties: Mutex::default(),
         })
     }
 
@@ -37,21 +119,65 @@ impl Tokens {
         self.by_hash.pin()
     }
 
-    /// The decoded entry of a token text.
+    fn ties(&self) -> MutexGuard<'_, Ties> {
+        self.ties.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The live token of a text, and the hash it is stored under.
     pub(crate) fn find<'g>(
         &self,
         cluster: &Cluster,
         text: TokenText<'_>,
         guard: &'g Guard,
-    ) -> Option<&'g Token> {
+    ) -> Option<(Hash, &'g LiveToken)> {
         let print = self.print(text);
         if let Some(entry) = self.hashes.get(&print, guard) {
-            return self.by_hash.get(entry.header(), guard).map(|entry| entry.header());
+            let hash = *entry.header();
+            return self.by_hash.get(&hash, guard).map(|entry| (hash, entry.header()));
         }
         let tag = cluster.token_key.hash(text.expose());
         let found = self.by_hash.get(tag.as_ref(), guard)?;
         self.remember(&print, tag.as_ref());
-        Some(found.header())
+        Some((tag.as_ref().try_into().ok()?, found.header()))
+    }
+
+    /// A copy of the entry under a hash.
+    pub(crate) fn entry(&self, hash: &Hash) -> Option<TokenEntry> {
+        let guard = self.pin();
+        self.by_hash.get(hash, &guard).map(|entry| entry.header().entry.clone())
+    }
+
+    /// The hash of the token with this accessor.
+    pub(crate) fn with_accessor(&self, accessor: &str) -> Option<Hash> {
+        self.ties().by_accessor.get(accessor).copied()
+    }
+
+    /// All accessors, sorted.
+    pub(crate) fn accessors(&self) -> Vec<String> {
+        let mut all: Vec<String> = self.ties().by_accessor.keys().map(|a| a.to_string()).collect();
+        all.sort();
+        all
+    }
+
+    /// The tokens that hang on this one.
+    pub(crate) fn children_of(&self, hash: &Hash) -> Vec<Hash> {
+        self.ties().children.get(hash).map_or_else(Vec::new, |all| all.iter().copied().collect())
+    }
+
+    /// At most `limit` tokens whose end has come at `now`.
+    pub(crate) fn due(&self, now: Timestamp, limit: usize) -> Vec<Hash> {
+        let ties = self.ties();
+        let due = ties.by_expiry.range(..now.as_second()).flat_map(|(_, due)| due);
+        due.take(limit).copied().collect()
+    }
+
+    /// Tokens whose parent is not there.
+    pub(crate) fn without_parent(&self) -> Vec<Hash> {
+        let guard = self.pin();
+        let ties = self.ties();
+        let gone = |parent: &Hash| self.by_hash.get(parent, &guard).is_none();
+        let orphaned = ties.children.iter().filter(|(parent, _)| gone(parent));
+        orphaned.flat_map(|(_, children)| children).copied().collect()
     }
 
     fn print(&self, text: TokenText<'_>) -> [u8; 16] {
@@ -72,12 +198,24 @@ impl Tokens {
     }
 
     /// Puts a decoded token under its storage hash.
-    pub(crate) fn put(&self, hash: &[u8], token: Token) -> Result<(), Error> {
-        self.by_hash.upsert(hash, token, &[]).map(|_| ())
+    pub(crate) fn put(&self, hash: &[u8], entry: TokenEntry) -> Result<(), Error> {
+        let Ok(hash) = Hash::try_from(hash) else { return Ok(()) };
+        let mut ties = self.ties();
+        if let Some(old) = self.entry(&hash) {
+            ties.untie(&hash, &old);
+        }
+        ties.tie(hash, &entry);
+        let live = LiveToken { entry, compiled: ArcSwapOption::empty() };
+        self.by_hash.upsert(&hash, live, &[]).map(|_| ())
     }
 
     pub(crate) fn remove(&self, hash: &[u8]) {
-        self.by_hash.remove(hash);
+        let Ok(hash) = Hash::try_from(hash) else { return };
+        let mut ties = self.ties();
+        if let Some(old) = self.entry(&hash) {
+            ties.untie(&hash, &old);
+        }
+        self.by_hash.remove(&hash);
     }
 }
 

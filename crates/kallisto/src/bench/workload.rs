@@ -86,6 +86,7 @@ fn open() -> Result<(Core, SecretString), Error> {
         build_date: String::new(),
         storage_type: "inmem".to_owned(),
         cluster_name: None,
+        hot_bytes_max: 1 << 30,
         unauthenticated_rekey: Access::Token,
     };
     let core = Core::new(Arc::new(MemoryStore::new()), info);

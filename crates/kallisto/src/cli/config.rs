@@ -87,7 +87,6 @@ impl<'a> Environment<'a> {
     }
 
     /// An environment that holds what `lookup` says.
-    #[cfg(test)]
     pub(crate) fn of(lookup: impl Fn(&str) -> Option<String> + 'a) -> Self {
         Self(Box::new(lookup))
     }

@@ -61,6 +61,14 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     done
 }
 
+/// Makes a directory that only its owner can enter.
+pub(crate) fn create_private_directory(path: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
 fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

@@ -1,35 +1,50 @@
 //! What a server says of itself when it has started.
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use kallisto_core::Initialized;
 use kallisto_listener::Server;
 use secrecy::ExposeSecret;
 
+use super::settings::{Settings, Storage};
+
+/// Says where a configured server is and what it stands on.
+pub(super) fn configured(servers: &[Server], settings: &Settings) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    title(&mut out)?;
+    for (server, listener) in servers.iter().zip(&settings.listeners) {
+        let tls = if listener.tls.is_some() { "enabled" } else { "disabled" };
+        writeln!(out, "     Listener: {} (tls: {tls})", server.address())?;
+    }
+    match &settings.storage {
+        Storage::Memory => writeln!(out, "      Storage: inmem")?,
+        Storage::Durable { directory, .. } => {
+            writeln!(out, "      Storage: raft, {}", directory.display())?;
+        }
+    }
+    let seal = settings.seal.as_ref().map_or("shamir", |seal| seal.name());
+    writeln!(out, "         Seal: {seal}")?;
+    writeln!(out)?;
+    warn_of_plain_text(&mut out, servers, settings)?;
+    out.flush()
+}
+
 /// Greets the operator of a dev server: where it is, how to get in, three lines to try.
-pub(super) fn dev(server: &Server, made: &Initialized, stored: Option<&Path>) -> io::Result<()> {
-    let address = format!("http://{}", server.address());
+pub(super) fn dev(server: &Server, made: &Initialized, settings: &Settings) -> io::Result<()> {
+    let Some(dev) = &settings.dev else { return Ok(()) };
+    let scheme = if settings.listeners.iter().any(|l| l.tls.is_some()) { "https" } else { "http" };
+    let address = format!("{scheme}://{}", server.address());
     // The operator asked for a dev server; its root token is meant to be read here.
     let token = made.root_token.expose_secret();
     let mut out = io::stdout().lock();
-    writeln!(
-        out,
-        "Kallisto {} (API version {})",
-        env!("CARGO_PKG_VERSION"),
-        crate::VAULT_API_VERSION
-    )?;
-    writeln!(out)?;
+    title(&mut out)?;
     writeln!(out, "  Api Address: {address}")?;
     writeln!(out, "      Storage: inmem")?;
-    writeln!(
-        out,
-        "         Mode: development: in memory, unsealed, plain HTTP. Not for production."
-    )?;
+    writeln!(out, "         Mode: development: in memory, unsealed. Not for production.")?;
     writeln!(out)?;
     writeln!(out, "Unseal Key: {}", Initialized::base64(&made.keys).join(" "))?;
     writeln!(out, "Root Token: {token}")?;
-    if let Some(path) = stored {
+    if let Some(path) = &dev.token_file {
         writeln!(
             out,
             "The root token was also written to {}, where commands find it.",
@@ -39,15 +54,37 @@ pub(super) fn dev(server: &Server, made: &Initialized, stored: Option<&Path>) ->
     writeln!(out)?;
     writeln!(out, "Try:")?;
     writeln!(out, "  export VAULT_ADDR={address}")?;
+    let mut curl = "curl".to_owned();
+    if let Some(ca) = &dev.ca {
+        writeln!(out, "  export VAULT_CACERT={}", ca.display())?;
+        curl = format!("curl --cacert {}", ca.display());
+    }
     writeln!(
         out,
-        "  curl -H 'X-Vault-Token: {token}' -d '{{\"data\":{{\"password\":\"s3cr3t\"}}}}' {address}/v1/secret/data/app"
+        "  {curl} -H 'X-Vault-Token: {token}' -d '{{\"data\":{{\"password\":\"s3cr3t\"}}}}' {address}/v1/secret/data/app"
     )?;
-    writeln!(out, "  curl -H 'X-Vault-Token: {token}' {address}/v1/secret/data/app")?;
+    writeln!(out, "  {curl} -H 'X-Vault-Token: {token}' {address}/v1/secret/data/app")?;
     writeln!(out, "  kallisto kv get -mount=secret app")?;
     writeln!(out)?;
-    if !server.address().ip().is_loopback() {
-        writeln!(out, "WARNING: listening beyond this machine without TLS.")?;
-    }
+    warn_of_plain_text(&mut out, std::slice::from_ref(server), settings)?;
     out.flush()
+}
+
+fn title(out: &mut impl Write) -> io::Result<()> {
+    let (own, api) = (env!("CARGO_PKG_VERSION"), crate::VAULT_API_VERSION);
+    writeln!(out, "Kallisto {own} (API version {api})\n")
+}
+
+fn warn_of_plain_text(
+    out: &mut impl Write,
+    servers: &[Server],
+    settings: &Settings,
+) -> io::Result<()> {
+    for (server, listener) in servers.iter().zip(&settings.listeners) {
+        if listener.tls.is_none() && !server.address().ip().is_loopback() {
+            let address = server.address();
+            writeln!(out, "WARNING: listening on {address} beyond this machine without TLS.")?;
+        }
+    }
+    Ok(())
 }

@@ -1,73 +1,192 @@
 //! `kallisto server`: starts a server in this process and stops it on a signal.
 //!
-//! Arguments become one validated [`settings::Settings`]; then core, service and listener are put
-//! together here and nowhere else. Unlike the client commands a server speaks to its operator
-//! while it runs: what it is, to stdout, once; events to stderr as log lines.
+//! Arguments and configuration become one validated [`settings::Settings`]; then store, core and
+//! listeners are put together here and nowhere else. Unlike the client commands a server speaks to
+//! its operator while it runs: what it is, to stdout, once; events to stderr as log lines.
+//!
+//! Order of the end: stop listening, let open requests finish, close the store.
 
 mod announce;
+mod arguments;
+mod config;
+mod configured;
+mod dev_tls;
+mod hygiene;
+mod seals;
 mod settings;
+mod signals;
+mod ticking;
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
-use kallisto_core::{Access, Core, Initialized, ServerInfo};
+use kallisto_core::{Core, Initialized, ServerInfo};
 use kallisto_listener::http::Service;
-use kallisto_listener::{Clock, Server, ServerConfig, SystemClock};
-use kallisto_store::MemoryStore;
+use kallisto_listener::{Clock, Server, ServerConfig, SystemClock, Tls};
+use kallisto_lsm::disk::RealDisk;
+use kallisto_store::{MemoryStore, OnFatal, RaftOptions, RaftStore, Store};
 use secrecy::ExposeSecret;
 
 use crate::VAULT_API_VERSION;
 use crate::cli::error::Error;
 use crate::cli::files;
 use crate::cli::outcome::Outcome;
-pub(crate) use settings::ServerArgs;
-use settings::Settings;
+pub(crate) use arguments::ServerArgs;
+use settings::{DevSettings, LogFormat, LogSettings, Settings, Storage};
+use signals::{End, Signals};
+use ticking::Ticking;
 
 impl ServerArgs {
-    /// Runs a server until SIGINT or SIGTERM.
+    /// Runs a server until a signal or a failure of its storage ends it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let settings = self.into_settings()?;
-        start_logging(&settings);
-        let (core, made) = open_dev(&settings).map_err(|error| Error::usage(error.to_string()))?;
-        let server = serve(core, &settings).map_err(|error| {
-            Error::usage(format!("cannot listen on {}: {error}", settings.address))
-        })?;
-        if let Some(path) = &settings.token_file {
-            files::write_private(path, made.root_token.expose_secret().as_bytes()).map_err(
-                |error| {
-                    Error::usage(format!("cannot write the token to {}: {error}", path.display()))
-                },
-            )?;
+        start_logging(&settings.log);
+        hygiene::harden();
+        for warning in &settings.warnings {
+            tracing::warn!("{warning}");
         }
-        announce::dev(&server, &made, settings.token_file.as_deref())
-            .map_err(|error| Error::usage(format!("cannot write to standard output: {error}")))?;
-        let signal = wait_for_signal()
+        let signals = Signals::register()
             .map_err(|error| Error::usage(format!("cannot wait for signals: {error}")))?;
-        tracing::info!(signal, "shutting down");
-        server.shut_down();
-        Ok(Outcome::default())
+        let store = open_store(&settings.storage, &signals)?;
+        let core = open_core(&settings, Arc::clone(&store));
+        let listening = Listening::start(&core, &settings)?;
+        let pid_file = settings.pid_file.as_deref();
+        if let Some(path) = pid_file {
+            write_pid(path)?;
+        }
+        let started = match &settings.dev {
+            Some(dev) => start_dev(&core, dev, &settings, &listening),
+            None => start_configured(&core, &settings, &listening),
+        };
+        let ticking = Ticking::start(&core);
+        let ended = started.map(|()| signals.wait(|| listening.reload()));
+        tracing::info!("shutting down");
+        listening.shut_down();
+        ticking.stop();
+        let closed = store.close();
+        if let Some(path) = pid_file {
+            // A file that is left behind names a process that is gone; nothing depends on it.
+            let _ = std::fs::remove_file(path);
+        }
+        match ended? {
+            End::Signal(_) => {
+                closed.map_err(|error| Error::usage(format!("closing the store: {error}")))?;
+                Ok(Outcome::default())
+            }
+            End::Failure(why) => Err(Error::usage(format!("the storage failed: {why}"))),
+        }
     }
 }
 
-/// A core over memory, initialised and unsealed, and what initialisation handed out.
-fn open_dev(settings: &Settings) -> Result<(Arc<Core>, Initialized), kallisto_core::Error> {
+/// The listeners of a server and the TLS they serve.
+struct Listening {
+    servers: Vec<Server>,
+    tls: Vec<Tls>,
+}
+
+impl Listening {
+    fn start(core: &Arc<Core>, settings: &Settings) -> Result<Self, Error> {
+        let service = Service::new(Arc::clone(core), Arc::new(SystemClock));
+        let mut listening = Self { servers: Vec::new(), tls: Vec::new() };
+        for listener in &settings.listeners {
+            let tls = listener.tls.clone().map(Tls::load).transpose();
+            let tls = tls.map_err(|error| Error::usage(format!("TLS: {error}")))?;
+            listening.tls.extend(tls.clone());
+            let config = ServerConfig { address: listener.address, workers: settings.workers, tls };
+            let service = service.clone().with_timeouts(listener.timeouts);
+            let server = Server::start(config, &service).map_err(|error| {
+                Error::usage(format!("cannot listen on {}: {error}", listener.address))
+            })?;
+            listening.servers.push(server);
+        }
+        Ok(listening)
+    }
+
+    /// Reads certificates again; a bad one leaves the old one in use.
+    fn reload(&self) {
+        for tls in &self.tls {
+            match tls.reload() {
+                Ok(()) => tracing::info!("certificate reloaded"),
+                Err(error) => tracing::error!(%error, "certificate not reloaded"),
+            }
+        }
+    }
+
+    fn shut_down(self) {
+        for server in self.servers {
+            server.shut_down();
+        }
+    }
+}
+
+fn open_store(storage: &Storage, signals: &Signals) -> Result<Arc<dyn Store>, Error> {
+    let (directory, durability) = match storage {
+        Storage::Memory => return Ok(Arc::new(MemoryStore::new())),
+        Storage::Durable { directory, durability } => (directory, *durability),
+    };
+    let failed = signals.failure_hook();
+    let options = RaftOptions {
+        durability,
+        on_fatal: OnFatal::new(move |error| failed(&error.to_string())),
+        ..RaftOptions::default()
+    };
+    let store = RaftStore::open(Arc::new(RealDisk), directory, options);
+    let store = store
+        .map_err(|error| Error::usage(format!("storage at {}: {error}", directory.display())))?;
+    Ok(store)
+}
+
+fn open_core(settings: &Settings, store: Arc<dyn Store>) -> Arc<Core> {
     let info = ServerInfo {
         version: VAULT_API_VERSION.to_owned(),
         build_date: build_date(),
-        storage_type: "inmem".to_owned(),
-        cluster_name: None,
-        unauthenticated_rekey: Access::Open,
+        storage_type: match settings.storage {
+            Storage::Memory => "inmem".to_owned(),
+            Storage::Durable { .. } => "raft".to_owned(),
+        },
+        cluster_name: settings.cluster_name.clone(),
+        hot_bytes_max: settings.cache_bytes,
+        unauthenticated_rekey: settings.unauthenticated_rekey,
     };
-    let core = Core::new(Arc::new(MemoryStore::new()), info);
-    let root = settings.root_token.clone();
-    let made = pollster::block_on(core.initialize_dev(root, SystemClock.now()))?;
-    Ok((Arc::new(core), made))
+    let core = Core::new(store, info);
+    Arc::new(match &settings.seal {
+        Some(seal) => core.with_auto_seal(Arc::clone(seal)),
+        None => core,
+    })
 }
 
-fn serve(core: Arc<Core>, settings: &Settings) -> io::Result<Server> {
-    let service = Service::new(core, Arc::new(SystemClock));
-    let config = ServerConfig { address: settings.address, workers: settings.workers };
-    Server::start(config, &service)
+fn start_dev(
+    core: &Core,
+    dev: &DevSettings,
+    settings: &Settings,
+    listening: &Listening,
+) -> Result<(), Error> {
+    let made: Initialized =
+        pollster::block_on(core.initialize_dev(dev.root_token.clone(), SystemClock.now()))
+            .map_err(|error| Error::usage(error.to_string()))?;
+    if let Some(path) = &dev.token_file {
+        files::write_private(path, made.root_token.expose_secret().as_bytes()).map_err(
+            |error| Error::usage(format!("cannot write the token to {}: {error}", path.display())),
+        )?;
+    }
+    let server = listening.servers.first();
+    let server = server.ok_or_else(|| Error::usage("a dev server listens somewhere"))?;
+    announce::dev(server, &made, settings).map_err(cannot_announce)
+}
+
+/// Announces the server, and unseals it where that needs nobody.
+fn start_configured(core: &Core, settings: &Settings, listening: &Listening) -> Result<(), Error> {
+    announce::configured(&listening.servers, settings).map_err(cannot_announce)?;
+    // A seal that does not answer now may answer later: the server stays, sealed, and says so.
+    if let Err(error) = pollster::block_on(core.auto_unseal()) {
+        tracing::error!(%error, "not unsealed");
+    }
+    Ok(())
+}
+
+fn cannot_announce(error: io::Error) -> Error {
+    Error::usage(format!("cannot write to standard output: {error}"))
 }
 
 /// When the running code was committed, as RFC 3339 text.
@@ -76,25 +195,19 @@ fn build_date() -> String {
     jiff::Timestamp::from_second(seconds).unwrap_or_default().to_string()
 }
 
-fn start_logging(settings: &Settings) {
-    let logger = tracing_subscriber::fmt()
-        .with_writer(io::stderr)
-        .with_ansi(settings.colour)
-        .with_max_level(settings.log_level);
-    // A second subscriber in one process is refused; the first one stays.
-    let _ = logger.try_init();
+fn write_pid(path: &Path) -> Result<(), Error> {
+    files::write_private(path, format!("{}\n", std::process::id()).as_bytes())
+        .map_err(|error| Error::usage(format!("pid file {}: {error}", path.display())))
 }
 
-/// Waits for SIGINT or SIGTERM and names it.
-fn wait_for_signal() -> io::Result<&'static str> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        Ok(tokio::select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
-        })
-    })
+fn start_logging(log: &LogSettings) {
+    let logger = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(log.colour)
+        .with_max_level(log.level);
+    // A second subscriber in one process is refused; the first one stays.
+    let _ = match log.format {
+        LogFormat::Standard => logger.try_init(),
+        LogFormat::Json => logger.json().try_init(),
+    };
 }

@@ -50,7 +50,9 @@ fn envelope(logical: &Logical, members: &[u8]) -> Vec<u8> {
     out.extend_from_slice(data);
     out.extend_from_slice(b",\"wrap_info\":null,\"warnings\":");
     write_strings(&logical.warnings, &mut out);
-    out.extend_from_slice(b",\"auth\":null}\n");
+    out.extend_from_slice(b",\"auth\":");
+    out.extend_from_slice(if logical.auth.is_empty() { b"null" } else { &logical.auth });
+    out.extend_from_slice(b"}\n");
     out
 }
 

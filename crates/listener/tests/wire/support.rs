@@ -75,6 +75,7 @@ impl Running {
             build_date: "2026-11-01T00:00:00Z".to_owned(),
             storage_type: "inmem".to_owned(),
             cluster_name: None,
+            hot_bytes_max: 1 << 30,
             unauthenticated_rekey: Access::Open,
         };
         let core = Core::new(Arc::new(MemoryStore::new()), info);
@@ -85,6 +86,7 @@ impl Running {
         let config = ServerConfig {
             address: "127.0.0.1:0".parse().unwrap(),
             workers: NonZeroUsize::new(2).unwrap(),
+            tls: None,
         };
         Self { server: Server::start(config, &service).unwrap(), clock }
     }

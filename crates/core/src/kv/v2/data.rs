@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use kallisto_cuckoo::Gated;
+use kallisto_store::Value;
 use zeroize::Zeroize;
 
 use super::commit::{Plan, load, run};
@@ -83,6 +84,7 @@ fn read_hot(kv: &Kv<'_, '_, '_>, entry: &Hot<'_>) -> Result<Response, Error> {
 
 /// Reads a version's record: older versions, and current ones that are not in memory.
 fn read_record(kv: &Kv<'_, '_, '_>, path: &str, version: Option<u64>) -> Result<Response, Error> {
+    let folds = kv.unsealed.view.folds();
     let metadata = load(kv, path)?.ok_or(Error::NotFound)?;
     let version = version.unwrap_or(metadata.current_version);
     let info = *metadata.version(version).ok_or(Error::NotFound)?;
@@ -91,16 +93,24 @@ fn read_record(kv: &Kv<'_, '_, '_>, path: &str, version: Option<u64>) -> Result<
     if !info.is_live(kv.call.now_ns()) {
         return Ok(reply(&shown, None));
     }
-    let data = load_data(kv, path, version)?;
-    Ok(reply(&shown, Some(&data)))
+    let record = load_version(kv, path, version)?;
+    if version == metadata.current_version {
+        kv.unsealed.view.offer_secret(folds, kv.mount.entry.id, path, &metadata, Some(&record));
+    }
+    Ok(reply(&shown, Some(decode_version(&record).map_err(damaged)?)))
 }
 
 /// The data text of a version that exists and was not destroyed.
 pub(super) fn load_data(kv: &Kv<'_, '_, '_>, path: &str, version: u64) -> Result<Vec<u8>, Error> {
+    let record = load_version(kv, path, version)?;
+    Ok(decode_version(&record).map_err(damaged)?.to_vec())
+}
+
+/// The record of a version that exists and was not destroyed.
+fn load_version(kv: &Kv<'_, '_, '_>, path: &str, version: u64) -> Result<Value, Error> {
     let key = keys::kv_version(kv.mount.entry.id, path, version);
     // Between reading the metadata and this the version may have been destroyed.
-    let record = kv.unsealed.store.get(&key)?.ok_or(Error::NotFound)?;
-    Ok(decode_version(&record.value).map_err(damaged)?.to_vec())
+    Ok(kv.unsealed.store.get(&key)?.ok_or(Error::NotFound)?.value)
 }
 
 /// `{"data":…,"metadata":{…}}`, found while the data is live and missing otherwise.

@@ -9,6 +9,7 @@ use kallisto_store::Durability;
 use secrecy::ExposeSecret;
 use tracing_subscriber::filter::LevelFilter;
 
+use super::model::{LogConfig, TransitTls};
 use super::*;
 use crate::cli::config::Trust;
 use crate::cli::files;

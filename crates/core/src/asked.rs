@@ -1,0 +1,97 @@
+//! A request as the decision sees it.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use kallisto_auth::{Capability, Literal, Operation, Path, Subject};
+
+use crate::json::{Json, Map};
+use crate::mount::EngineKind;
+use crate::request::Request;
+use crate::view::View;
+
+/// A request with what the server had to look up to judge it.
+#[derive(Debug)]
+pub(crate) struct Asked<'c, 'r> {
+    request: &'c Request<'r>,
+    capability: Capability,
+}
+
+impl<'c, 'r> Asked<'c, 'r> {
+    /// Looks up whether a write would create what it writes, where the engine can tell.
+    pub(crate) fn new(request: &'c Request<'r>, view: &View) -> Self {
+        let creates =
+            request.operation == Operation::Update && creates(request.path.as_str(), view);
+        let capability = if creates { Capability::Create } else { request.operation.capability() };
+        Self { request, capability }
+    }
+}
+
+/// Whether nothing is stored yet where `path` writes (API.md A7.1, 7).
+fn creates(path: &str, view: &View) -> bool {
+    let Some((mount, inside)) = view.mounts.route(path) else { return false };
+    match mount.entry.kind {
+        EngineKind::KvV1 => !mount.index.contains(inside),
+        EngineKind::KvV2 => match inside.split_once('/') {
+            Some(("data" | "metadata", secret)) => !mount.index.contains(secret),
+            _ => false,
+        },
+        EngineKind::System => false,
+    }
+}
+
+impl Subject for Asked<'_, '_> {
+    fn operation(&self) -> Operation {
+        self.request.operation
+    }
+
+    fn path(&self) -> &Path<'_> {
+        &self.request.path
+    }
+
+    fn capability(&self) -> Capability {
+        self.capability
+    }
+
+    fn wrap_ttl(&self) -> Option<Duration> {
+        let secs = self.request.wrap_ttl_secs;
+        (secs > 0).then(|| Duration::from_secs(secs))
+    }
+
+    fn page_entries(&self) -> Option<u64> {
+        let limit = self.request.query.iter().find(|(name, _)| name == "limit")?;
+        limit.1.parse().ok()
+    }
+
+    fn parameters(&self) -> Option<Vec<(String, Literal)>> {
+        let map: Map = match self.request.operation {
+            Operation::Update | Operation::Patch => self.request.object().ok()?,
+            Operation::Read | Operation::Delete | Operation::List | Operation::Scan => {
+                self.request.query_fields()
+            }
+        };
+        Some(map.iter().map(|(name, value)| (name.clone(), literal(value))).collect())
+    }
+}
+
+/// The same value in the decision's terms; as deep as JSON may nest.
+fn literal(value: &Json) -> Literal {
+    match value {
+        Json::Null => Literal::Null,
+        Json::Bool(value) => Literal::Bool(*value),
+        Json::Number(text) => Literal::Number(text.to_string()),
+        Json::String(text) => Literal::Text(text.clone()),
+        Json::Array(items) => Literal::List(items.iter().map(literal).collect()),
+        Json::Object(map) => {
+            Literal::Map(map.iter().map(|(name, value)| (name.clone(), literal(value))).collect())
+        }
+    }
+}
+
+impl<'r> Deref for Asked<'_, 'r> {
+    type Target = Request<'r>;
+
+    fn deref(&self) -> &Request<'r> {
+        self.request
+    }
+}

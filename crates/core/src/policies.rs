@@ -1,0 +1,171 @@
+//! Policies at work: who a caller is, and what their policies come to.
+//!
+//! Policies are stored as they were written and parsed by the fold. What a token's policies grant is
+//! compiled once per token and change of policies, and kept with the token in the view: a request
+//! compares two numbers and decides.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use kallisto_auth::policy::{DEFAULT_NAME, DEFAULT_TEXT};
+use kallisto_auth::{AclSet, Capability, Kind, NoIdentity, Policy, PolicyName};
+
+use crate::error::{Denial, Error};
+use crate::state::{Call, Unsealed};
+use crate::token::{self, Hash};
+use crate::view::LiveToken;
+
+/// A stored policy: its text, and what it says.
+#[derive(Clone)]
+pub(crate) struct StoredPolicy {
+    pub(crate) text: Arc<str>,
+    pub(crate) policy: Arc<Policy>,
+}
+
+/// The policies of the view.
+#[derive(Default)]
+pub(crate) struct Policies {
+    by_name: Mutex<BTreeMap<PolicyName, StoredPolicy>>,
+    /// Counts changes; what was compiled under another count is compiled anew.
+    generation: AtomicU64,
+}
+
+/// What the policies of one token grant, as of one generation.
+pub(crate) struct Compiled {
+    generation: u64,
+    pub(crate) acl: AclSet,
+}
+
+impl Policies {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PolicyName, StoredPolicy>> {
+        self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a policy in place. False when it does not parse.
+    pub(crate) fn put(&self, name: &str, text: &str) -> bool {
+        let parsed = PolicyName::parse(name).ok().and_then(|name| Policy::parse(name, text).ok());
+        let Some(policy) = parsed else { return false };
+        let stored = StoredPolicy { text: text.into(), policy: Arc::new(policy) };
+        self.lock().insert(stored.policy.name().clone(), stored);
+        self.changed();
+        true
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        if let Ok(name) = PolicyName::parse(name) {
+            self.lock().remove(&name);
+            self.changed();
+        }
+    }
+
+    fn changed(&self) {
+        // Release: a reader that sees the count sees the policies it counts.
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// The stored policy called `name`, which is in lower case.
+    pub(crate) fn get(&self, name: &str) -> Option<StoredPolicy> {
+        let name = PolicyName::parse(name).ok()?;
+        self.lock().get(&name).cloned()
+    }
+
+    pub(crate) fn exists(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// All names, sorted, with `root`, which is no policy but is listed with them.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.lock().keys().map(|name| name.to_string()).collect();
+        names.push("root".to_owned());
+        names.sort();
+        names
+    }
+
+    /// Whether something compiled earlier still holds.
+    pub(crate) fn holds(&self, compiled: &Compiled, now: Timestamp) -> bool {
+        compiled.generation == self.generation.load(Ordering::Acquire)
+            && compiled.acl.stale_at().is_none_or(|end| end > now)
+    }
+
+    /// What these policies grant now; names that no policy has grant nothing.
+    pub(crate) fn compile(&self, names: &[String], now: Timestamp) -> Compiled {
+        // The count before the policies: a change in between makes this stale, not wrong.
+        let generation = self.generation.load(Ordering::Acquire);
+        let found: Vec<Arc<Policy>> =
+            names.iter().filter_map(|name| self.get(name)).map(|stored| stored.policy).collect();
+        Compiled { generation, acl: AclSet::compile(&found, &NoIdentity, now) }
+    }
+}
+
+/// The policies a server starts with, by name.
+pub(crate) fn builtin() -> [(&'static str, &'static str); 1] {
+    [(DEFAULT_NAME, DEFAULT_TEXT)]
+}
+
+/// Who made a request, for handlers that decide by it.
+pub(crate) struct Caller {
+    pub(crate) hash: Hash,
+    entry: token::TokenEntry,
+    compiled: Arc<Compiled>,
+}
+
+impl Caller {
+    /// The caller of an authorised request.
+    ///
+    /// # Errors
+    /// [`Denial::BadToken`] when its token ended meanwhile.
+    pub(crate) fn of(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Self, Error> {
+        let guard = unsealed.view.tokens.pin();
+        let (hash, live) = token::find(&unsealed.view, call.token, &guard)?;
+        Ok(Self::bearing(unsealed, hash, live, call.now))
+    }
+
+    /// The bearer of a live token.
+    pub(crate) fn bearing(
+        unsealed: &Unsealed,
+        hash: Hash,
+        live: &LiveToken,
+        now: Timestamp,
+    ) -> Self {
+        let compiled = live.compiled(&unsealed.view.policies, now);
+        Self { hash, entry: live.entry.clone(), compiled }
+    }
+
+    /// The caller that a hash names, for questions about another token.
+    ///
+    /// # Errors
+    /// [`Denial::BadToken`] when there is none.
+    pub(crate) fn with_hash(
+        unsealed: &Unsealed,
+        hash: Hash,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let entry = unsealed.view.tokens.entry(&hash).filter(|entry| !entry.auth.is_expired(now));
+        let entry = entry.ok_or(Error::Denied(Denial::BadToken))?;
+        let compiled = Arc::new(unsealed.view.policies.compile(&entry.auth.policies, now));
+        Ok(Self { hash, entry, compiled })
+    }
+
+    pub(crate) fn is_root(&self) -> bool {
+        self.entry.auth.kind == Kind::Root
+    }
+
+    pub(crate) fn policies(&self) -> &[String] {
+        &self.entry.auth.policies
+    }
+
+    pub(crate) fn acl(&self) -> &AclSet {
+        &self.compiled.acl
+    }
+
+    pub(crate) fn has_sudo(&self, path: &str) -> bool {
+        self.acl().capabilities(path).has(Capability::Sudo)
+    }
+
+    /// The names of what it may do at `path`, sorted.
+    pub(crate) fn capabilities(&self, path: &str) -> Vec<&'static str> {
+        if self.is_root() { vec!["root"] } else { self.acl().capabilities(path).names() }
+    }
+}

@@ -1,0 +1,336 @@
+//! Making tokens: `auth/token/create`, `create-orphan`, `create/:role`.
+
+use jiff::{SignedDuration, Timestamp};
+use kallisto_auth::policy::DEFAULT_NAME;
+use kallisto_auth::{Kind, PolicyName, Token};
+use kallisto_store::{Batch, Seqno};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::entry::{Hash, TOKEN_BYTES_MAX, TokenEntry, make_accessor, make_text};
+use super::lookup::auth_object;
+use super::roles::Role;
+use crate::error::Error;
+use crate::fields::Fields;
+use crate::json::{Json, Map};
+use crate::keys;
+use crate::limits::{DEFAULT_LEASE_SECS, TOKEN_POLICIES_MAX};
+use crate::policies::Caller;
+use crate::response::{Logical, Response};
+use crate::state::{Call, Unsealed};
+
+/// What a token is asked to be, checked.
+pub(crate) struct TokenSpec {
+    pub(crate) kind: Kind,
+    pub(crate) policies: Vec<String>,
+    pub(crate) display_name: String,
+    pub(crate) path: String,
+    pub(crate) parent: Option<Hash>,
+    pub(crate) meta: Option<Map>,
+    pub(crate) uses: i64,
+    /// 0 for no end.
+    pub(crate) ttl_secs: u64,
+    pub(crate) period_secs: u64,
+    pub(crate) explicit_max_ttl_secs: u64,
+    pub(crate) renewable: bool,
+    pub(crate) role: Option<String>,
+    /// The text to use; drawn when absent.
+    pub(crate) text: Option<SecretString>,
+}
+
+/// Whether the new token hangs on its maker's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parent {
+    /// It ends when its maker's does, unless the body asks otherwise.
+    Caller,
+    /// It stands alone.
+    None,
+}
+
+/// Answers a create request. `role` is the role it goes through.
+pub(super) async fn create(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    parent: Parent,
+    role: Option<&Role>,
+) -> Result<Response, Error> {
+    let body = call.object()?;
+    let fields = Fields::new(&body);
+    let caller = Caller::of(unsealed, call)?;
+    let mut warnings = Vec::new();
+    let spec = plan(unsealed, &caller, fields, call, parent, role, &mut warnings)?;
+    let (entry, text) = issue(unsealed, spec, call.now).await?;
+    let auth = auth_object(&entry, text.expose_secret(), call.now).to_text();
+    Ok(Response::Logical(Logical { auth, warnings, ..Logical::default() }))
+}
+
+/// Decides what the token shall be.
+fn plan(
+    unsealed: &Unsealed,
+    caller: &Caller,
+    fields: Fields<'_>,
+    call: &Call<'_, '_>,
+    parent: Parent,
+    role: Option<&Role>,
+    warnings: &mut Vec<String>,
+) -> Result<TokenSpec, Error> {
+    let privileged = caller.is_root() || caller.has_sudo(call.path.as_str());
+    let asked = fields.strings("policies")?.unwrap_or_default();
+    let no_default = fields.boolean("no_default_policy")?.unwrap_or(false)
+        || role.is_some_and(|role| role.no_default_policy);
+    let policies = choose_policies(caller, asked, no_default, privileged, role)?;
+    for name in policies.iter().filter(|name| *name != "root") {
+        if !unsealed.view.policies.exists(name) {
+            warnings.push(format!("Policy \"{name}\" does not exist"));
+        }
+    }
+    let is_root = policies.iter().any(|name| name == "root");
+    let no_parent = fields.boolean("no_parent")?.unwrap_or(false);
+    if no_parent && parent == Parent::Caller && role.is_none() && !privileged {
+        return Err(Error::invalid("root or sudo privileges required to create orphan token"));
+    }
+    let orphan = no_parent || parent == Parent::None || role.is_some_and(|role| role.orphan);
+    let text = fields.string("id")?.filter(|id| !id.is_empty());
+    if text.is_some() && !privileged {
+        return Err(Error::invalid("root or sudo privileges required to specify token id"));
+    }
+    let text = text.map(|id| check_id(id).map(SecretString::from)).transpose()?;
+    let uses = fields.int("num_uses")?.unwrap_or_default();
+    let uses = if uses == 0 { role.map_or(0, |role| role.num_uses) } else { uses };
+    if uses < 0 {
+        return Err(Error::invalid("number of uses cannot be negative"));
+    }
+    match fields.string("type")?.as_deref() {
+        None | Some("" | "service") => {}
+        Some("batch") => {
+            return Err(Error::invalid("batch tokens are not available on this server"));
+        }
+        Some(_) => return Err(Error::invalid("invalid 'token_type' value")),
+    }
+    let period_secs = match seconds(fields, "period")? {
+        0 => role.map_or(0, |role| role.period_secs),
+        _ if !privileged => {
+            return Err(Error::invalid(
+                "root or sudo privileges required to create periodic token",
+            ));
+        }
+        period => period,
+    };
+    let explicit = match (seconds(fields, "explicit_max_ttl")?, role) {
+        (0, Some(role)) => role.explicit_max_ttl_secs,
+        (own, Some(role)) if role.explicit_max_ttl_secs > 0 => own.min(role.explicit_max_ttl_secs),
+        (own, _) => own,
+    };
+    let asked_ttl = match seconds(fields, "ttl")? {
+        0 => seconds(fields, "lease")?,
+        ttl => ttl,
+    };
+    let ttl_secs = lifetime(asked_ttl, period_secs, explicit, is_root, warnings);
+    let renewable = fields.boolean("renewable")?.unwrap_or(true)
+        && role.is_none_or(|role| role.renewable)
+        && ttl_secs > 0;
+    let display = fields.string("display_name")?.unwrap_or_default();
+    Ok(TokenSpec {
+        kind: if is_root { Kind::Root } else { Kind::Service },
+        policies,
+        display_name: display_name(&display),
+        path: call.path.as_str().to_owned(),
+        parent: if orphan { None } else { Some(caller.hash) },
+        meta: fields.map("meta")?.cloned(),
+        uses,
+        ttl_secs,
+        period_secs,
+        explicit_max_ttl_secs: explicit,
+        renewable,
+        role: role.map(|role| role.name.clone()),
+        text,
+    })
+}
+
+/// The policies of the new token: sorted, each once, with `default` unless refused.
+fn choose_policies(
+    caller: &Caller,
+    asked: Vec<String>,
+    no_default: bool,
+    privileged: bool,
+    role: Option<&Role>,
+) -> Result<Vec<String>, Error> {
+    let mut policies = clean_names(asked)?;
+    let inherits = policies.is_empty() && role.is_none_or(|role| role.allowed_policies.is_empty());
+    if let Some(role) = role {
+        if policies.is_empty() {
+            policies = role.allowed_policies.clone();
+        }
+        role.check(&policies)?;
+    }
+    if inherits && !caller.is_root() {
+        policies = caller.policies().to_vec();
+        policies.retain(|name| name != DEFAULT_NAME || !no_default);
+    } else if inherits {
+        policies = vec!["root".to_owned()];
+    }
+    if policies.iter().any(|name| name == "root") {
+        if !caller.is_root() {
+            return Err(Error::invalid(
+                "root tokens may not be created without parent token being root",
+            ));
+        }
+        return Ok(vec!["root".to_owned()]);
+    }
+    if !no_default
+        && role.is_none_or(|role| !role.disallowed_policies.iter().any(|p| p == DEFAULT_NAME))
+    {
+        policies.push(DEFAULT_NAME.to_owned());
+    }
+    policies.sort();
+    policies.dedup();
+    let held = |name: &String| name == DEFAULT_NAME || caller.policies().contains(name);
+    if role.is_none() && !privileged && !policies.iter().all(held) {
+        return Err(Error::invalid("child policies must be subset of parent"));
+    }
+    Ok(policies)
+}
+
+/// Lower-cases and checks names of policies; empty ones go.
+pub(crate) fn clean_names(asked: Vec<String>) -> Result<Vec<String>, Error> {
+    if asked.len() > TOKEN_POLICIES_MAX {
+        return Err(Error::invalid(format!("more than {TOKEN_POLICIES_MAX} policies")));
+    }
+    let mut names = Vec::with_capacity(asked.len());
+    for name in asked.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
+        // The exact word makes a root token, where its maker may; anything that looks like it is
+        // no name at all (lesson 6).
+        if name == "root" {
+            names.push(name.to_owned());
+            continue;
+        }
+        let name = PolicyName::parse(name).map_err(|error| Error::invalid(error.to_string()))?;
+        names.push(name.to_string());
+    }
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+/// The lifetime in seconds; 0 for a token without end.
+pub(crate) fn lifetime(
+    asked: u64,
+    period: u64,
+    explicit_max: u64,
+    is_root: bool,
+    warnings: &mut Vec<String>,
+) -> u64 {
+    let max =
+        if explicit_max > 0 { explicit_max.min(DEFAULT_LEASE_SECS) } else { DEFAULT_LEASE_SECS };
+    if period > 0 {
+        return if explicit_max > 0 { period.min(explicit_max) } else { period };
+    }
+    if asked == 0 {
+        return if is_root { 0 } else { max.min(DEFAULT_LEASE_SECS) };
+    }
+    if asked > max {
+        warnings.push(format!(
+            "TTL of \"{}\" exceeded the effective max_ttl of \"{}\"; TTL value is capped accordingly",
+            hours(asked),
+            hours(max)
+        ));
+    }
+    asked.min(max)
+}
+
+fn hours(secs: u64) -> String {
+    i64::try_from(secs)
+        .ok()
+        .and_then(crate::Span::from_secs)
+        .map_or_else(String::new, |span| span.to_go())
+}
+
+/// Stores a token and returns it with its text.
+///
+/// # Errors
+/// [`Error::Invalid`] when the text is taken, [`Error::Unavailable`] when the store refuses.
+pub(crate) async fn issue(
+    unsealed: &Unsealed,
+    spec: TokenSpec,
+    now: Timestamp,
+) -> Result<(TokenEntry, SecretString), Error> {
+    let text = match spec.text {
+        Some(text) => text,
+        None => make_text()?,
+    };
+    let cluster = unsealed.view.cluster().ok_or(Error::Sealed)?;
+    let tag = cluster.token_key.hash(text.expose_secret());
+    let key = keys::token(tag.as_ref());
+    let ttl = SignedDuration::from_secs(i64::try_from(spec.ttl_secs).unwrap_or(i64::MAX));
+    let expires_at = (spec.ttl_secs > 0).then(|| now.saturating_add(ttl).unwrap_or(Timestamp::MAX));
+    let entry = TokenEntry {
+        auth: Token {
+            accessor: make_accessor()?,
+            kind: spec.kind,
+            policies: spec.policies,
+            display_name: spec.display_name,
+            path: spec.path,
+            created_at: now,
+            expires_at,
+            orphan: spec.parent.is_none(),
+        },
+        parent: spec.parent,
+        meta: spec.meta,
+        uses_left: spec.uses,
+        ttl_secs: spec.ttl_secs,
+        period_secs: spec.period_secs,
+        explicit_max_ttl_secs: spec.explicit_max_ttl_secs,
+        renewable: spec.renewable,
+        role: spec.role,
+        renewed_at: None,
+    };
+    let mut batch = Batch::new();
+    batch.expect(key.clone(), Seqno::ABSENT);
+    batch.put(key, entry.encode());
+    if let Some(parent) = spec.parent {
+        // A parent that is revoked meanwhile must not leave a child behind.
+        let parent = keys::token(&parent);
+        let record = unsealed.store.get(&parent)?.ok_or(Error::Denied(crate::Denial::BadToken))?;
+        batch.expect(parent, record.seqno);
+    }
+    match unsealed.store.commit(batch).await {
+        Ok(_) => Ok((entry, text)),
+        Err(kallisto_store::Error::Conflict) => {
+            Err(Error::invalid("cannot create a token with a duplicate ID"))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn check_id(id: String) -> Result<String, Error> {
+    if id.contains('.') {
+        return Err(Error::invalid("custom token ID cannot have a '.' in the value"));
+    }
+    if id.len() > TOKEN_BYTES_MAX || !id.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Error::invalid(format!(
+            "a custom token ID must be 1 to {TOKEN_BYTES_MAX} printable ASCII characters"
+        )));
+    }
+    Ok(id)
+}
+
+/// A span of time that is not negative, in seconds; 0 when absent.
+pub(super) fn seconds(fields: Fields<'_>, name: &str) -> Result<u64, Error> {
+    let Some(span) = fields.span(name)? else { return Ok(0) };
+    u64::try_from(span.secs()).map_err(|_| Error::invalid(format!("{name} must be positive")))
+}
+
+/// `token`, or `token-` and the given name in the letters that names are made of.
+fn display_name(given: &str) -> String {
+    let slug: String = given
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' })
+        .take(128)
+        .collect();
+    let slug = slug.trim_matches('-');
+    if slug.is_empty() { "token".to_owned() } else { format!("token-{slug}") }
+}
+
+/// The JSON of a list that may be empty.
+pub(super) fn names_json(names: &[String]) -> Json {
+    Json::strings(names.iter().cloned())
+}

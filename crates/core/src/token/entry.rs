@@ -1,0 +1,228 @@
+//! A token's record, and finding the token of a request.
+
+use data_encoding::HEXLOWER;
+use jiff::Timestamp;
+use kallisto_auth::{Kind, Token};
+use kallisto_cuckoo::Guard;
+use secrecy::SecretString;
+
+use crate::error::{Denial, Error};
+use crate::json::{self, Json, Map};
+use crate::random;
+use crate::request::TokenText;
+use crate::view::{LiveToken, View};
+
+/// Every service token starts with this.
+pub(crate) const PREFIX: &str = "hvs.";
+/// Longest token text taken, in bytes.
+pub const TOKEN_BYTES_MAX: usize = 512;
+const TOKEN_BODY_CHARS: usize = 24;
+/// Characters of a token's text.
+pub(crate) const TEXT_CHARS: usize = PREFIX.len() + TOKEN_BODY_CHARS;
+const ACCESSOR_CHARS: usize = 24;
+
+/// A new token text: `hvs.` and 24 characters of base 62.
+pub(crate) fn make_text() -> Result<SecretString, Error> {
+    Ok(format!("{PREFIX}{}", random::make_base62(TOKEN_BODY_CHARS)?).into())
+}
+
+/// HMAC-SHA-256 of a token's text: what it is stored and looked up by.
+pub(crate) type Hash = [u8; 32];
+
+/// A token as it is stored.
+#[derive(Clone, Debug)]
+pub(crate) struct TokenEntry {
+    /// What the decision needs.
+    pub(crate) auth: Token,
+    /// The token that made it; `None` for an orphan.
+    pub(crate) parent: Option<Hash>,
+    /// What its maker wrote on it.
+    pub(crate) meta: Option<Map>,
+    /// Requests left; 0 for no such limit, -1 while the last one runs.
+    pub(crate) uses_left: i64,
+    /// Its lifetime when it was made or last renewed, in seconds; 0 for no end.
+    pub(crate) ttl_secs: u64,
+    /// Each renewal gives this much, in seconds; 0 for a token that is not periodic.
+    pub(crate) period_secs: u64,
+    /// It ends so long after it was made, whatever happens; 0 for the server's maximum.
+    pub(crate) explicit_max_ttl_secs: u64,
+    /// Whether it may be renewed.
+    pub(crate) renewable: bool,
+    /// The role it was made through.
+    pub(crate) role: Option<String>,
+    /// When it was last renewed.
+    pub(crate) renewed_at: Option<Timestamp>,
+}
+
+/// The entry of a root token made at `now`.
+pub(crate) fn make_root(now: Timestamp) -> Result<TokenEntry, Error> {
+    Ok(TokenEntry {
+        auth: Token {
+            accessor: random::make_base62(ACCESSOR_CHARS)?,
+            kind: Kind::Root,
+            policies: vec!["root".into()],
+            display_name: "root".into(),
+            path: "auth/token/root".into(),
+            created_at: now,
+            expires_at: None,
+            orphan: true,
+        },
+        parent: None,
+        meta: None,
+        uses_left: 0,
+        ttl_secs: 0,
+        period_secs: 0,
+        explicit_max_ttl_secs: 0,
+        renewable: false,
+        role: None,
+        renewed_at: None,
+    })
+}
+
+/// A fresh accessor.
+pub(super) fn make_accessor() -> Result<String, Error> {
+    random::make_base62(ACCESSOR_CHARS)
+}
+
+/// Finds a live token by its text.
+///
+/// # Errors
+/// [`Denial::BadToken`] when there is none.
+pub(crate) fn find<'g>(
+    view: &View,
+    text: Option<TokenText<'_>>,
+    guard: &'g Guard,
+) -> Result<(Hash, &'g LiveToken), Error> {
+    let bad = || Error::Denied(Denial::BadToken);
+    let text = text.ok_or_else(bad)?;
+    if text.expose().is_empty() || text.expose().len() > TOKEN_BYTES_MAX {
+        return Err(bad());
+    }
+    let cluster = view.cluster().ok_or(Error::Sealed)?;
+    view.tokens.find(cluster, text, guard).ok_or_else(bad)
+}
+
+impl TokenEntry {
+    /// The record's bytes.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut map = Map::new();
+        let mut put = |name: &str, value: Json| map.insert(name.to_owned(), value);
+        let time = |at: Timestamp| Json::from(at.to_string());
+        put("accessor", self.auth.accessor.as_str().into());
+        put(
+            "kind",
+            match self.auth.kind {
+                Kind::Root => "root".into(),
+                Kind::Service => "service".into(),
+            },
+        );
+        put("policies", Json::strings(self.auth.policies.iter().cloned()));
+        put("display_name", self.auth.display_name.as_str().into());
+        put("path", self.auth.path.as_str().into());
+        put("created_at", time(self.auth.created_at));
+        put("expires_at", self.auth.expires_at.map_or(Json::Null, time));
+        put("orphan", self.auth.orphan.into());
+        put("parent", self.parent.map_or(Json::Null, |hash| HEXLOWER.encode(&hash).into()));
+        put("meta", self.meta.clone().map_or(Json::Null, Json::Object));
+        put("uses_left", self.uses_left.into());
+        put("ttl", self.ttl_secs.into());
+        put("period", self.period_secs.into());
+        put("explicit_max_ttl", self.explicit_max_ttl_secs.into());
+        put("renewable", self.renewable.into());
+        put("role", self.role.as_deref().map_or(Json::Null, Json::from));
+        put("renewed_at", self.renewed_at.map_or(Json::Null, time));
+        Json::Object(map).to_text()
+    }
+
+    /// Reads a record back; `None` when the bytes are no token.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = json::parse_object(bytes).ok()?;
+        let text = |name: &str| map.get(name).and_then(Json::as_str).map(str::to_owned);
+        let flag = |name: &str| matches!(map.get(name), Some(Json::Bool(true)));
+        let Some(Json::Array(policies)) = map.get("policies") else { return None };
+        let policies = policies.iter().map(|name| name.as_str().map(str::to_owned));
+        let optional_time = |name: &str| match map.get(name)? {
+            Json::Null => Some(None),
+            _ => time(&map, name).map(Some),
+        };
+        Some(Self {
+            auth: Token {
+                accessor: text("accessor")?,
+                kind: match text("kind")?.as_str() {
+                    "root" => Kind::Root,
+                    "service" => Kind::Service,
+                    _ => return None,
+                },
+                policies: policies.collect::<Option<_>>()?,
+                display_name: text("display_name")?,
+                path: text("path")?,
+                created_at: time(&map, "created_at")?,
+                expires_at: optional_time("expires_at")?,
+                orphan: flag("orphan"),
+            },
+            parent: match map.get("parent")? {
+                Json::Null => None,
+                hex => Some(HEXLOWER.decode(hex.as_str()?.as_bytes()).ok()?.try_into().ok()?),
+            },
+            meta: match map.get("meta")? {
+                Json::Object(meta) => Some(meta.clone()),
+                _ => None,
+            },
+            uses_left: number(&map, "uses_left")?,
+            ttl_secs: number(&map, "ttl")?,
+            period_secs: number(&map, "period")?,
+            explicit_max_ttl_secs: number(&map, "explicit_max_ttl")?,
+            renewable: flag("renewable"),
+            role: text("role"),
+            renewed_at: optional_time("renewed_at")?,
+        })
+    }
+
+    /// The seconds left at `now`; 0 for a token without end.
+    pub(crate) fn ttl_left_secs(&self, now: Timestamp) -> i64 {
+        self.auth.expires_at.map_or(0, |end| (end.as_second() - now.as_second()).max(0))
+    }
+}
+
+fn time(map: &Map, name: &str) -> Option<Timestamp> {
+    map.get(name)?.as_str()?.parse().ok()
+}
+
+fn number<T: std::str::FromStr>(map: &Map, name: &str) -> Option<T> {
+    match map.get(name)? {
+        Json::Number(text) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret;
+
+    use super::*;
+
+    #[test]
+    fn tokens_read_back() {
+        let now: Timestamp = "2026-11-21T19:47:43.111465434Z".parse().unwrap();
+        let mut token = make_root(now).unwrap();
+        token.auth.expires_at = Some(now);
+        token.parent = Some([7; 32]);
+        token.uses_left = -1;
+        token.role = Some("r".into());
+        let again = TokenEntry::decode(&token.encode()).unwrap();
+        assert_eq!((&again.auth.accessor, again.auth.kind), (&token.auth.accessor, Kind::Root));
+        assert_eq!((again.auth.created_at, again.auth.expires_at), (now, Some(now)));
+        assert_eq!((again.parent, again.uses_left), (token.parent, -1));
+        assert_eq!(again.role.as_deref(), Some("r"));
+        assert!(TokenEntry::decode(b"{}").is_none());
+    }
+
+    #[test]
+    fn token_texts_are_long_enough_for_the_contract() {
+        let text = make_text().unwrap();
+        assert_eq!(text.expose_secret().len(), TEXT_CHARS);
+        assert!(text.expose_secret().starts_with("hvs."));
+        let borrowed = TokenText::new(text.expose_secret());
+        assert!(!format!("{text:?} {borrowed:?}").contains("hvs."));
+    }
+}

@@ -1,0 +1,41 @@
+//! Ending tokens whose time has come, and those whose parent is gone.
+//!
+//! A token that has expired is refused wherever it is shown; the tick only clears it away, and ends
+//! what hangs on it. What is due the view keeps by time, so a tick looks at nothing else.
+
+use std::sync::atomic::Ordering;
+
+use jiff::Timestamp;
+
+use super::revoke::revoke_tree;
+use crate::error::Error;
+use crate::state::{Core, Unsealed};
+
+/// Most tokens ended in one tick; the rest waits for the next.
+const TICK_TOKENS_MAX: usize = 4096;
+
+impl Core {
+    /// Does what time brings: to be called about once a second with the time.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the store refuses; the next tick tries again.
+    pub async fn tick(&self, now: Timestamp) -> Result<(), Error> {
+        let Some(unsealed) = self.unsealed.load_full() else { return Ok(()) };
+        if !unsealed.swept.load(Ordering::Acquire) {
+            sweep_orphans(&unsealed).await?;
+            unsealed.swept.store(true, Ordering::Release);
+        }
+        for hash in unsealed.view.tokens.due(now, TICK_TOKENS_MAX) {
+            revoke_tree(&unsealed, hash).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes up revocations that a restart cut short.
+async fn sweep_orphans(unsealed: &Unsealed) -> Result<(), Error> {
+    for hash in unsealed.view.tokens.without_parent() {
+        revoke_tree(unsealed, hash).await?;
+    }
+    Ok(())
+}

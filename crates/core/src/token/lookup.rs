@@ -1,0 +1,71 @@
+//! What the bearer of a token, or of its accessor, may hear of it.
+
+use jiff::Timestamp;
+use kallisto_auth::Kind;
+
+use super::entry::TokenEntry;
+use crate::json::{Json, Map};
+
+/// The data of `auth/token/lookup*`; `id` is the token's text when its bearer asks.
+pub(super) fn describe(entry: &TokenEntry, id: &str, now: Timestamp) -> Json {
+    let auth = &entry.auth;
+    let mut map = Map::new();
+    let mut put = |name: &str, value: Json| map.insert(name.to_owned(), value);
+    let text = |at: Timestamp| Json::from(at.to_string());
+    put("accessor", auth.accessor.as_str().into());
+    put("creation_time", auth.created_at.as_second().into());
+    put("creation_ttl", entry.ttl_secs.into());
+    put("display_name", auth.display_name.as_str().into());
+    put("entity_id", "".into());
+    put("expire_time", auth.expires_at.map_or(Json::Null, text));
+    put("explicit_max_ttl", entry.explicit_max_ttl_secs.into());
+    put("id", id.into());
+    put("issue_time", text(auth.created_at));
+    put("meta", entry.meta.clone().map_or(Json::Null, Json::Object));
+    put("num_uses", entry.uses_left.into());
+    put("orphan", auth.orphan.into());
+    put("path", auth.path.as_str().into());
+    put("policies", Json::strings(auth.policies.iter().cloned()));
+    put("ttl", entry.ttl_left_secs(now).into());
+    put("type", "service".into());
+    match auth.kind {
+        // A root token without an end was issued by nobody and is renewed by nobody.
+        Kind::Root if auth.expires_at.is_none() => {
+            map.remove("issue_time");
+        }
+        Kind::Root | Kind::Service => {
+            map.insert("renewable".into(), entry.renewable.into());
+        }
+    }
+    let mut put = |name: &str, value: Json| map.insert(name.to_owned(), value);
+    if entry.period_secs > 0 {
+        put("period", entry.period_secs.into());
+    }
+    if let Some(role) = &entry.role {
+        put("role", role.as_str().into());
+    }
+    if let Some(renewed_at) = entry.renewed_at {
+        put("last_renewal", text(renewed_at));
+        put("last_renewal_time", renewed_at.as_second().into());
+    }
+    Json::Object(map)
+}
+
+/// The `auth` object of a reply that hands a token out or renews it.
+pub(crate) fn auth_object(entry: &TokenEntry, client_token: &str, now: Timestamp) -> Json {
+    let auth = &entry.auth;
+    Json::object([
+        ("client_token", client_token.into()),
+        ("accessor", auth.accessor.as_str().into()),
+        ("policies", Json::strings(auth.policies.iter().cloned())),
+        ("token_policies", Json::strings(auth.policies.iter().cloned())),
+        ("metadata", entry.meta.clone().map_or(Json::Null, Json::Object)),
+        ("lease_duration", entry.ttl_left_secs(now).into()),
+        ("renewable", entry.renewable.into()),
+        ("entity_id", "".into()),
+        ("token_type", "service".into()),
+        ("orphan", auth.orphan.into()),
+        ("mfa_requirement", Json::Null),
+        ("num_uses", entry.uses_left.into()),
+    ])
+}

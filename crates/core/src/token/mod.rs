@@ -1,0 +1,28 @@
+//! Tokens: who asks, for how long, and what ends with whom (API.md A12).
+//!
+//! The text of a token exists in the request that carries it and in the reply that first hands it
+//! out, nowhere else: records and view are addressed by HMAC-SHA-256 of the text under the cluster's
+//! token key (LESSONS, Tokens).
+//!
+//! Invariants:
+//! - An expiry is an absolute instant, bounded at every write by the token's own maximum and the
+//!   server's (lesson 31).
+//! - A token that is not an orphan ends with its parent, and so do all below it.
+//! - `root` is a kind of token; no list of policies can make one except by a root token's own hand
+//!   (lesson 6).
+
+mod create;
+mod entry;
+mod expire;
+mod lookup;
+mod renew;
+mod revoke;
+mod roles;
+mod routes;
+mod spend;
+
+pub use entry::TOKEN_BYTES_MAX;
+pub(crate) use entry::{Hash, TEXT_CHARS, TokenEntry, find, make_root, make_text};
+pub(crate) use revoke::revoke_tree;
+pub(crate) use routes::handle;
+pub(crate) use spend::{Left, spend};

@@ -1,0 +1,105 @@
+//! Renewing tokens.
+
+use jiff::{SignedDuration, Timestamp};
+use kallisto_store::Batch;
+
+use super::entry::{Hash, TokenEntry};
+use crate::error::Error;
+use crate::keys;
+use crate::limits::{CONFLICT_RETRIES_MAX, DEFAULT_LEASE_SECS};
+use crate::state::Unsealed;
+
+/// Gives a token more time: `increment` seconds from `now`, its period, or the default, within its
+/// maximum. Returns the renewed entry.
+///
+/// # Errors
+/// [`Error::Invalid`] when it is not renewable or gone.
+pub(super) async fn renew(
+    unsealed: &Unsealed,
+    hash: &Hash,
+    increment: u64,
+    now: Timestamp,
+) -> Result<TokenEntry, Error> {
+    let key = keys::token(hash);
+    for _ in 0..CONFLICT_RETRIES_MAX {
+        let record = unsealed.store.get(&key)?;
+        let record = record.ok_or_else(|| Error::invalid("token not found"))?;
+        let entry = TokenEntry::decode(&record.value);
+        let mut entry = entry.ok_or_else(|| Error::internal(&"a token record is damaged"))?;
+        if !entry.renewable || entry.auth.is_expired(now) {
+            return Err(Error::invalid("lease is not renewable"));
+        }
+        extend(&mut entry, increment, now);
+        let mut batch = Batch::new();
+        batch.expect(key.clone(), record.seqno);
+        batch.put(key.clone(), entry.encode());
+        match unsealed.store.commit(batch).await {
+            Ok(_) => return Ok(entry),
+            Err(kallisto_store::Error::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Conflict)
+}
+
+/// Moves the end of a token. The end is an instant, never past the token's maximum (lesson 31).
+fn extend(entry: &mut TokenEntry, increment: u64, now: Timestamp) {
+    let wanted = match (entry.period_secs, increment) {
+        (0, 0) => entry.ttl_secs.max(1),
+        (0, increment) => increment,
+        (period, _) => period,
+    };
+    let max = match (entry.explicit_max_ttl_secs, entry.period_secs) {
+        (0, 0) => Some(DEFAULT_LEASE_SECS),
+        (0, _) => None,
+        (explicit, _) => Some(explicit),
+    };
+    let after = |from: Timestamp, secs: u64| {
+        let span = SignedDuration::from_secs(i64::try_from(secs).unwrap_or(i64::MAX));
+        from.saturating_add(span).unwrap_or(Timestamp::MAX)
+    };
+    let end = after(now, wanted);
+    let end = max.map_or(end, |max| end.min(after(entry.auth.created_at, max)));
+    entry.auth.expires_at = Some(end);
+    entry.renewed_at = Some(now);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::make_root;
+
+    fn at(secs: i64) -> Timestamp {
+        Timestamp::from_second(secs).unwrap()
+    }
+
+    fn entry(explicit: u64, period: u64) -> TokenEntry {
+        let mut entry = make_root(at(0)).unwrap();
+        entry.auth.expires_at = Some(at(100));
+        entry.ttl_secs = 100;
+        entry.explicit_max_ttl_secs = explicit;
+        entry.period_secs = period;
+        entry
+    }
+
+    #[test]
+    fn lesson_31_a_renewal_near_the_maximum_never_passes_it() {
+        for millis in 998_000..1_002_000 {
+            let now = Timestamp::from_millisecond(millis).unwrap();
+            let mut entry = entry(1000, 0);
+            extend(&mut entry, 500, now);
+            assert!(entry.auth.expires_at.unwrap() <= at(1000));
+        }
+    }
+
+    #[test]
+    fn a_renewal_gives_what_was_asked_the_period_or_the_first_lifetime() {
+        for (explicit, period, increment, end) in
+            [(0, 0, 50, 60), (0, 0, 0, 110), (0, 30, 500, 40), (20, 30, 0, 20)]
+        {
+            let mut entry = entry(explicit, period);
+            extend(&mut entry, increment, at(10));
+            assert_eq!(entry.auth.expires_at, Some(at(end)), "{explicit} {period} {increment}");
+        }
+    }
+}

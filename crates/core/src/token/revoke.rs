@@ -1,0 +1,76 @@
+//! Ending tokens: one, and everything that hangs on it.
+//!
+//! The token itself goes first, so that it stops at once; those below follow in bounded batches. A
+//! sweep that is cut short is taken up again at the next unseal: a child whose parent is gone is
+//! found by the load.
+
+use kallisto_store::Batch;
+
+use super::entry::Hash;
+use crate::error::Error;
+use crate::keys;
+use crate::limits::SWEEP_RECORDS_MAX;
+use crate::state::Unsealed;
+
+/// What becomes of the tokens below one that ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Children {
+    /// They end too.
+    Revoke,
+    /// They live on as orphans.
+    Orphan,
+}
+
+/// Ends a token and all below it.
+///
+/// # Errors
+/// [`Error::Unavailable`] when the store refuses.
+pub(crate) async fn revoke_tree(unsealed: &Unsealed, hash: Hash) -> Result<(), Error> {
+    revoke(unsealed, hash, Children::Revoke).await
+}
+
+/// Ends a token; `children` says what becomes of those below.
+pub(super) async fn revoke(
+    unsealed: &Unsealed,
+    hash: Hash,
+    children: Children,
+) -> Result<(), Error> {
+    let mut below = unsealed.view.tokens.children_of(&hash);
+    let mut batch = Batch::new();
+    batch.delete(keys::token(&hash));
+    unsealed.store.commit(batch).await?;
+    if children == Children::Orphan {
+        return orphan(unsealed, &below).await;
+    }
+    // Children that were made while this ran hang on a token that is gone: look again each round.
+    while !below.is_empty() {
+        let round: Vec<Hash> = below.drain(..below.len().min(SWEEP_RECORDS_MAX)).collect();
+        let mut batch = Batch::new();
+        for hash in &round {
+            below.extend(unsealed.view.tokens.children_of(hash));
+            batch.delete(keys::token(hash));
+        }
+        unsealed.store.commit(batch).await?;
+    }
+    Ok(())
+}
+
+/// Takes the parent off tokens.
+async fn orphan(unsealed: &Unsealed, hashes: &[Hash]) -> Result<(), Error> {
+    for hash in hashes {
+        let key = keys::token(hash);
+        let Some(record) = unsealed.store.get(&key)? else { continue };
+        let Some(mut entry) = super::TokenEntry::decode(&record.value) else { continue };
+        entry.parent = None;
+        entry.auth.orphan = true;
+        let mut batch = Batch::new();
+        batch.expect(key.clone(), record.seqno);
+        batch.put(key, entry.encode());
+        match unsealed.store.commit(batch).await {
+            // Gone or renewed meanwhile: what is gone needs nothing.
+            Ok(_) | Err(kallisto_store::Error::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! `auth/token/*` (API.md A12).
+
+use kallisto_auth::Operation;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::create::{Parent, create, seconds};
+use super::entry::{Hash, TokenEntry};
+use super::lookup::{auth_object, describe};
+use super::renew::renew;
+use super::revoke::{Children, revoke, revoke_tree};
+use super::roles;
+use crate::error::{Denial, Error};
+use crate::fields::Fields;
+use crate::json::{Json, Map};
+use crate::policies::Caller;
+use crate::request::TokenText;
+use crate::response::{Logical, Response};
+use crate::state::{Call, Unsealed};
+
+/// Runs a token route; `path` is what follows `auth/token/`.
+pub(crate) async fn handle(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    path: &str,
+) -> Result<Response, Error> {
+    use Operation::{Delete, List, Read, Update};
+    if let Some(name) = path.strip_prefix("roles/") {
+        return match call.operation {
+            List if name.is_empty() => roles::list(unsealed),
+            Read => roles::read(unsealed, name),
+            Update => roles::write(unsealed, call, name).await,
+            Delete => roles::delete(unsealed, name).await,
+            _ => Err(Error::UnsupportedOperation),
+        };
+    }
+    if let Some(name) = path.strip_prefix("create/")
+        && call.operation == Update
+    {
+        let role = roles::load(unsealed, name)?;
+        let role = role.ok_or_else(|| Error::invalid(format!("unknown role {name}")))?;
+        return create(unsealed, call, Parent::Caller, Some(&role)).await;
+    }
+    match (path, call.operation) {
+        ("create", Update) => create(unsealed, call, Parent::Caller, None).await,
+        ("create-orphan", Update) => create(unsealed, call, Parent::None, None).await,
+        ("lookup-self", Read | Update) | ("lookup", Read) => look_up(unsealed, call, None),
+        ("lookup", Update) => look_up(unsealed, call, given_token(call)?.as_ref()),
+        ("lookup-accessor", Update) => {
+            let (_, entry) = by_accessor(unsealed, call)?;
+            Ok(Response::data(&describe(&entry, "", call.now)))
+        }
+        ("renew-self", Update) => {
+            let caller = Caller::of(unsealed, call)?;
+            answer_renewal(unsealed, call, &caller.hash, Shown::Token).await
+        }
+        ("renew", Update) => {
+            let given = given_token(call)?.ok_or_else(|| Error::invalid("missing token ID"))?;
+            let hash = hash_of(unsealed, &given)?;
+            let hash = hash.ok_or_else(|| Error::invalid("token not found"))?;
+            answer_renewal(unsealed, call, &hash, Shown::Token).await
+        }
+        ("renew-accessor", Update) => {
+            let (hash, _) = by_accessor(unsealed, call)?;
+            answer_renewal(unsealed, call, &hash, Shown::Nothing).await
+        }
+        ("revoke-self", Update) => {
+            let caller = Caller::of(unsealed, call)?;
+            revoke_tree(unsealed, caller.hash).await.map(|()| Response::Empty)
+        }
+        ("revoke", Update) => revoke_given(unsealed, call, Children::Revoke).await,
+        ("revoke-orphan", Update) => revoke_given(unsealed, call, Children::Orphan).await,
+        ("revoke-accessor", Update) => revoke_accessor(unsealed, call).await,
+        ("accessors" | "accessors/", List) => {
+            let keys = Json::strings(unsealed.view.tokens.accessors());
+            Ok(Response::data(&Json::object([("keys", keys)])))
+        }
+        ("roles", List) => roles::list(unsealed),
+        ("tidy", Update) => Ok(Response::Logical(Logical {
+            warnings: vec![
+                "Nothing to tidy: expired tokens and their children are removed as they expire."
+                    .to_owned(),
+            ],
+            ..Logical::default()
+        })),
+        (
+            "create" | "create-orphan" | "lookup" | "lookup-self" | "lookup-accessor" | "renew"
+            | "renew-self" | "renew-accessor" | "revoke" | "revoke-self" | "revoke-orphan"
+            | "revoke-accessor" | "accessors" | "accessors/" | "roles" | "tidy",
+            _,
+        ) => Err(Error::UnsupportedOperation),
+        _ => Err(Error::UnsupportedPath),
+    }
+}
+
+/// Whether a renewal's answer carries the token's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    Token,
+    Nothing,
+}
+
+async fn answer_renewal(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    hash: &Hash,
+    shown: Shown,
+) -> Result<Response, Error> {
+    let body = call.object()?;
+    let increment = seconds(Fields::new(&body), "increment")?;
+    let entry = renew(unsealed, hash, increment, call.now).await?;
+    let given = given_token(call)?;
+    let text = match (shown, &given) {
+        (Shown::Nothing, _) => "",
+        (Shown::Token, Some(given)) => given.expose_secret(),
+        (Shown::Token, None) => call.token.map(TokenText::expose).unwrap_or_default(),
+    };
+    let auth = auth_object(&entry, text, call.now).to_text();
+    Ok(Response::Logical(Logical { auth, ..Logical::default() }))
+}
+
+fn look_up(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    given: Option<&SecretString>,
+) -> Result<Response, Error> {
+    let guard = unsealed.view.tokens.pin();
+    let given = given.map(|text| TokenText::new(text.expose_secret()));
+    let asked = given.or(call.token);
+    let found = super::find(&unsealed.view, asked, &guard);
+    let (_, live) = found.map_err(|_| Error::Denied(Denial::UnknownToken))?;
+    if live.entry.auth.is_expired(call.now) {
+        return Err(Error::Denied(Denial::UnknownToken));
+    }
+    let id = asked.map(TokenText::expose).unwrap_or_default();
+    Ok(Response::data(&describe(&live.entry, id, call.now)))
+}
+
+async fn revoke_given(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    children: Children,
+) -> Result<Response, Error> {
+    let given = given_token(call)?.ok_or_else(|| Error::invalid("missing token ID"))?;
+    // A token that is not there is as revoked as can be.
+    if let Some(hash) = hash_of(unsealed, &given)? {
+        revoke(unsealed, hash, children).await?;
+    }
+    Ok(Response::Empty)
+}
+
+async fn revoke_accessor(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+    let body = call.object()?;
+    let accessor = accessor_of(&body)?;
+    match unsealed.view.tokens.with_accessor(&accessor) {
+        Some(hash) => revoke_tree(unsealed, hash).await.map(|()| Response::Empty),
+        None => Ok(Response::Logical(Logical {
+            warnings: vec!["No token found with this accessor".to_owned()],
+            ..Logical::default()
+        })),
+    }
+}
+
+/// The storage hash of a live token.
+fn hash_of(unsealed: &Unsealed, text: &SecretString) -> Result<Option<Hash>, Error> {
+    let guard = unsealed.view.tokens.pin();
+    match super::find(&unsealed.view, Some(TokenText::new(text.expose_secret())), &guard) {
+        Ok((hash, _)) => Ok(Some(hash)),
+        Err(Error::Denied(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn given_token(call: &Call<'_, '_>) -> Result<Option<SecretString>, Error> {
+    let body = call.object()?;
+    let given = Fields::new(&body).string("token")?.filter(|text| !text.is_empty());
+    Ok(given.map(SecretString::from))
+}
+
+fn by_accessor(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<(Hash, TokenEntry), Error> {
+    let body = call.object()?;
+    let accessor = accessor_of(&body)?;
+    let invalid = || Error::invalid("invalid accessor");
+    let hash = unsealed.view.tokens.with_accessor(&accessor).ok_or_else(invalid)?;
+    let entry = unsealed.view.tokens.entry(&hash).filter(|e| !e.auth.is_expired(call.now));
+    Ok((hash, entry.ok_or_else(invalid)?))
+}
+
+fn accessor_of(body: &Map) -> Result<String, Error> {
+    let accessor = Fields::new(body).string("accessor")?.filter(|text| !text.is_empty());
+    accessor.ok_or_else(|| Error::invalid("missing accessor"))
+}

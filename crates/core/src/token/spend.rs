@@ -1,0 +1,55 @@
+//! Tokens for a limited number of requests: each takes one, whether it is granted or not.
+
+use kallisto_store::Batch;
+
+use super::entry::{Hash, TokenEntry};
+use crate::error::{Denial, Error};
+use crate::keys;
+use crate::limits::CONFLICT_RETRIES_MAX;
+use crate::state::Unsealed;
+
+/// What stands in a token while its last request runs.
+pub(crate) const LAST: i64 = -1;
+
+/// What is left after a request took its use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// More.
+    Some,
+    /// Nothing: the token ends with this request.
+    Nothing,
+}
+
+/// Takes one use off a token, exactly: of two requests for the last one, one is refused.
+///
+/// # Errors
+/// [`Denial::BadToken`] when none is left.
+pub(crate) async fn spend(unsealed: &Unsealed, hash: &Hash) -> Result<Left, Error> {
+    let key = keys::token(hash);
+    for _ in 0..CONFLICT_RETRIES_MAX {
+        let record = unsealed.store.get(&key)?.ok_or(Error::Denied(Denial::BadToken))?;
+        let entry = TokenEntry::decode(&record.value);
+        let mut entry = entry.ok_or_else(|| Error::internal(&"a token record is damaged"))?;
+        let left = match entry.uses_left {
+            0 => return Ok(Left::Some),
+            LAST => return Err(Error::Denied(Denial::BadToken)),
+            1 => {
+                entry.uses_left = LAST;
+                Left::Nothing
+            }
+            more => {
+                entry.uses_left = more - 1;
+                Left::Some
+            }
+        };
+        let mut batch = Batch::new();
+        batch.expect(key.clone(), record.seqno);
+        batch.put(key.clone(), entry.encode());
+        match unsealed.store.commit(batch).await {
+            Ok(_) => return Ok(left),
+            Err(kallisto_store::Error::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Conflict)
+}

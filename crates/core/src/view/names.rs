@@ -1,0 +1,23 @@
+//! The names of a kind of record that is listed and otherwise read from the store.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+/// A sorted set of names.
+#[derive(Default)]
+pub(crate) struct Names(Mutex<BTreeSet<String>>);
+
+impl Names {
+    /// All of them, sorted.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    pub(crate) fn put(&self, name: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+}

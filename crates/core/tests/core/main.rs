@@ -1,0 +1,7 @@
+//! The core behind its door, over the store in memory: what needs no sockets to be seen.
+
+#![expect(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
+
+mod budget;
+mod sealing;
+mod support;

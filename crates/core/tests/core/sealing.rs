@@ -1,0 +1,145 @@
+//! Sealing, rotation and what the store gets to see.
+
+use std::sync::Arc;
+
+use kallisto_core::{Error, Operation, Response};
+use kallisto_store::{Batch, Records, Store, Visit};
+
+use crate::support::{Site, ask, sealed};
+
+/// Every record below the barrier.
+fn stored(site: &Site) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut all = Vec::new();
+    site.store
+        .scan(&[], &mut |key, record| {
+            all.push((key.to_vec(), record.value.to_vec()));
+            Visit::Continue
+        })
+        .unwrap();
+    all
+}
+
+fn data(response: Response) -> String {
+    match response {
+        Response::Logical(reply) | Response::Merged(reply) => {
+            String::from_utf8(reply.data).unwrap()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_store_sees_neither_names_nor_values() {
+    let site = Site::open(1 << 20);
+    site.put("planted-path/inner-name", "planted-value");
+    site.ask(Operation::Delete, "secret/metadata/planted-path/inner-name", "").unwrap();
+    site.put("planted-path/second-name", "planted-value");
+    for (key, value) in stored(&site) {
+        for needle in ["planted", "inner-name", "second-name", "secret/"] {
+            let found =
+                |bytes: &[u8]| bytes.windows(needle.len()).any(|at| at == needle.as_bytes());
+            assert!(!found(&key) && !found(&value), "{needle} is stored in the clear");
+        }
+    }
+}
+
+#[test]
+fn a_new_core_over_the_same_store_holds_the_same_secrets() {
+    let site = Site::open(1 << 20);
+    for n in 0..200 {
+        site.put(&format!("a/{n}"), &format!("first {n}"));
+        site.put(&format!("a/{n}"), &format!("second {n}"));
+    }
+    site.ask(Operation::Delete, "secret/data/a/5", "").unwrap();
+    site.ask(Operation::Update, "secret/destroy/a/6", r#"{"versions":[2]}"#).unwrap();
+    site.ask(Operation::Update, "secret/metadata/only", r#"{"max_versions":3}"#).unwrap();
+    let core = sealed(Arc::clone(&site.store), 1 << 20);
+    assert_eq!(ask(&core, Operation::Read, "secret/data/a/1", "").map(|_| ()), Err(Error::Sealed));
+    let again = Site { store: Arc::clone(&site.store), core, keys: site.keys.clone() };
+    again.unseal();
+    for n in (0..200).filter(|n| ![5, 6].contains(n)) {
+        again.assert_holds(&format!("a/{n}"), &format!("second {n}"));
+    }
+    for gone in ["a/5", "a/6"] {
+        let reply = again.ask(Operation::Read, &format!("secret/data/{gone}"), "").unwrap();
+        assert!(matches!(reply, Response::Missing(_)), "{reply:?}");
+    }
+    assert_eq!(again.get("only"), Err(Error::NotFound));
+    let listed = data(again.ask(Operation::List, "secret/metadata/", "").unwrap());
+    assert_eq!(listed, r#"{"keys":["a/","only"]}"#);
+}
+
+#[test]
+fn a_wrong_share_is_forgotten_and_the_right_one_opens() {
+    let site = Site::open(1 << 20);
+    pollster::block_on(site.core.seal()).unwrap();
+    let wrong = format!(r#"{{"key":"{}"}}"#, "0123456789abcdef".repeat(4));
+    let refused = site.ask(Operation::Update, "sys/unseal", &wrong).unwrap_err().to_string();
+    assert!(refused.contains("invalid key"), "{refused}");
+    assert!(site.core.is_sealed());
+    site.unseal();
+}
+
+#[test]
+fn rotation_reencrypts_everything_and_old_keys_still_open() {
+    let site = Site::open(1 << 20);
+    for n in 0..500 {
+        site.put(&format!("r/{n}"), &format!("value {n}"));
+    }
+    let key_status = |site: &Site| data(site.ask(Operation::Read, "sys/key-status", "").unwrap());
+    assert!(key_status(&site).contains(r#""term":1"#));
+    site.ask(Operation::Update, "sys/rotate", "").unwrap();
+    assert!(key_status(&site).contains(r#""term":2"#));
+    // A write between is sealed under the new key at once.
+    site.put("r/1", "between");
+    let progress =
+        |site: &Site| data(site.ask(Operation::Read, "sys/rotate/progress", "").unwrap());
+    for _ in 0..1000 {
+        if progress(&site).contains(r#""running":false"#) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(progress(&site).contains(r#""running":false"#), "{}", progress(&site));
+    let under_old_key = stored(&site)
+        .iter()
+        .filter(|(key, _)| key[0] != 0)
+        .filter(|(_, value)| kallisto_barrier::envelope_key_version(value) != Some(2))
+        .count();
+    assert_eq!(under_old_key, 0);
+    pollster::block_on(site.core.seal()).unwrap();
+    site.unseal();
+    site.assert_holds("r/1", "between");
+    for n in 2..500 {
+        site.assert_holds(&format!("r/{n}"), &format!("value {n}"));
+    }
+}
+
+/// Every pair of a few records swapped below the barrier: nothing opens in another's place.
+#[test]
+fn records_swapped_on_disk_are_refused() {
+    let site = Site::open(1 << 20);
+    for n in 0..6 {
+        site.put(&format!("s/{n}"), &format!("value {n}"));
+    }
+    let records: Vec<_> = stored(&site).into_iter().filter(|(key, _)| key[0] != 0).collect();
+    assert!(records.len() >= 12);
+    pollster::block_on(site.core.seal()).unwrap();
+    for one in 0..records.len() {
+        for other in one + 1..records.len() {
+            let swap = |a: usize, b: usize| {
+                let mut batch = Batch::new();
+                batch.put(records[a].0.clone(), records[b].1.clone());
+                batch.put(records[b].0.clone(), records[a].1.clone());
+                pollster::block_on(site.store.commit(batch)).unwrap();
+            };
+            swap(one, other);
+            let body = format!(r#"{{"key":"{}"}}"#, site.keys[0]);
+            let opened = site.ask(Operation::Update, "sys/unseal", &body);
+            assert!(opened.is_err(), "{one} and {other} changed places and nobody minded");
+            swap(one, one);
+            swap(other, other);
+        }
+    }
+    site.unseal();
+}

@@ -1,0 +1,106 @@
+//! A core, and requests to it as root.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kallisto_core::{
+    Access, BodyKind, Core, Error, InitSpec, Operation, Path, Request, Response, ServerInfo,
+    TokenText,
+};
+use kallisto_store::MemoryStore;
+use secrecy::ExposeSecret;
+
+/// The root token of every core here.
+pub(crate) const TOKEN: &str = "root";
+
+/// A core over a store that outlives it.
+pub(crate) struct Site {
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) core: Core,
+    pub(crate) keys: Vec<String>,
+}
+
+/// A sealed core over `store`.
+pub(crate) fn sealed(store: Arc<MemoryStore>, hot_bytes_max: usize) -> Core {
+    let info = ServerInfo {
+        version: "1.18.0".to_owned(),
+        build_date: "2026-11-01T00:00:00Z".to_owned(),
+        storage_type: "inmem".to_owned(),
+        cluster_name: None,
+        hot_bytes_max,
+        unauthenticated_rekey: Access::Open,
+    };
+    Core::new(store, info)
+}
+
+impl Site {
+    /// A core with one share, unsealed, KV version 2 at `secret/`.
+    pub(crate) fn open(hot_bytes_max: usize) -> Self {
+        let store = Arc::new(MemoryStore::new());
+        let core = sealed(Arc::clone(&store), hot_bytes_max);
+        let now = Timestamp::UNIX_EPOCH;
+        let root_token = Some(TOKEN.to_owned().into());
+        let spec = InitSpec { shares: 1, threshold: 1, root_token, mount_kv: true };
+        let made = pollster::block_on(core.initialize(&spec, now)).unwrap();
+        assert_eq!(made.root_token.expose_secret(), TOKEN);
+        let keys = kallisto_core::Initialized::hex(&made.keys);
+        let site = Self { store, core, keys };
+        site.unseal();
+        site
+    }
+
+    pub(crate) fn unseal(&self) {
+        let body = format!(r#"{{"key":"{}"}}"#, self.keys[0]);
+        self.ask(Operation::Update, "sys/unseal", &body).unwrap();
+        assert!(!self.core.is_sealed());
+    }
+
+    pub(crate) fn ask(
+        &self,
+        operation: Operation,
+        path: &str,
+        body: &str,
+    ) -> Result<Response, Error> {
+        ask(&self.core, operation, path, body)
+    }
+
+    pub(crate) fn put(&self, path: &str, value: &str) {
+        let body = format!(r#"{{"data":{{"v":"{value}"}}}}"#);
+        self.ask(Operation::Update, &format!("secret/data/{path}"), &body).unwrap();
+    }
+
+    /// The reply's data, or the error.
+    pub(crate) fn get(&self, path: &str) -> Result<String, Error> {
+        match self.ask(Operation::Read, &format!("secret/data/{path}"), "")? {
+            Response::Logical(reply) => Ok(String::from_utf8(reply.data).unwrap()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_holds(&self, path: &str, value: &str) {
+        let reply = self.get(path).unwrap();
+        assert!(reply.starts_with(&format!(r#"{{"data":{{"v":"{value}"}},"#)), "{path}: {reply}");
+    }
+}
+
+/// Asks as root.
+pub(crate) fn ask(
+    core: &Core,
+    operation: Operation,
+    path: &str,
+    body: &str,
+) -> Result<Response, Error> {
+    let request = Request {
+        operation,
+        path: Path::decode(path).unwrap(),
+        namespace: "",
+        token: Some(TokenText::new(TOKEN)),
+        query: Vec::new(),
+        body: body.as_bytes(),
+        body_kind: BodyKind::Json,
+        wrap_ttl_secs: 0,
+        now: Timestamp::UNIX_EPOCH,
+    };
+    pollster::block_on(core.handle(&request))
+}

@@ -1,0 +1,144 @@
+//! From a configuration to what a server runs with.
+
+use std::sync::Arc;
+
+use kallisto_core::{Access, AutoSeal};
+use kallisto_listener::{ClientAuth, Timeouts, TlsFiles, Versions};
+use secrecy::ExposeSecret;
+use tracing_subscriber::filter::LevelFilter;
+
+use super::arguments::ServerArgs;
+use super::config::{
+    self, ClientCertificates, ListenerConfig, SealConfig, ServerConfig, StorageConfig, TlsConfig,
+    TlsVersion, TransitSeal,
+};
+use super::hygiene;
+use super::seals::{StaticKey, Transit, TransitSettings};
+use super::settings::{ListenerSettings, LogFormat, Settings, Storage, resolve};
+use crate::cli::config::{Audience, Config, Environment, TlsSettings};
+use crate::cli::error::Error;
+use crate::cli::flags::CommonFlags;
+
+impl ServerArgs {
+    /// Reads the configuration and turns it into settings.
+    pub(super) fn into_configured(self, environment: &Environment<'_>) -> Result<Settings, Error> {
+        let loaded = config::load(&self.config, environment)
+            .map_err(|error| Error::usage(error.to_string()))?;
+        let (config, mut warnings) = (loaded.config, loaded.warnings);
+        warnings.extend(without_effect(&config));
+        let format = match config.log.format {
+            Some(config::LogFormat::Json) => LogFormat::Json,
+            Some(config::LogFormat::Standard) | None => LogFormat::Standard,
+        };
+        let level = config.log.level.unwrap_or(LevelFilter::INFO);
+        let rekey_open =
+            config.listeners.iter().all(|one| one.unauthenticated_rekey == Access::Open);
+        Ok(Settings {
+            listeners: config.listeners.iter().map(listener).collect::<Result<_, _>>()?,
+            storage: storage(&config),
+            seal: seal(config.seal)?,
+            cluster_name: config.cluster_name,
+            cache_bytes: match config.cache_size_bytes {
+                Some(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
+                None => hygiene::half_of_memory(),
+            },
+            unauthenticated_rekey: if rekey_open { Access::Open } else { Access::Token },
+            log: self.log(level, format),
+            workers: self.workers(),
+            pid_file: config.pid_file,
+            dev: None,
+            warnings,
+        })
+    }
+}
+
+/// Sentences about what was asked for and this server does not do.
+fn without_effect(config: &ServerConfig) -> Vec<String> {
+    let joins =
+        matches!(&config.storage, StorageConfig::Raft { retry_join, .. } if !retry_join.is_empty());
+    let limits = config.listeners.iter().any(|one| one.max_request_bytes.is_some());
+    [
+        (joins, "retry_join", "this server is a cluster of one"),
+        (limits, "max_request_size", "the built-in limit holds"),
+        (config.ui, "ui", "there is no web page"),
+        (config.raw_storage_endpoint, "raw_storage_endpoint", "sys/raw is not served"),
+        (config.log.file.is_some(), "log_file", "events go to standard error"),
+    ]
+    .into_iter()
+    .filter(|(asked, ..)| *asked)
+    .map(|(_, key, why)| format!("{key} has no effect: {why}"))
+    .collect()
+}
+
+fn listener(config: &ListenerConfig) -> Result<ListenerSettings, Error> {
+    let defaults = Timeouts::default();
+    Ok(ListenerSettings {
+        address: resolve(&config.address.to_string())?,
+        tls: config.tls.as_ref().map(tls),
+        timeouts: Timeouts {
+            head: config.idle_timeout.or(config.header_timeout).unwrap_or(defaults.head),
+            ..defaults
+        },
+    })
+}
+
+fn tls(config: &TlsConfig) -> TlsFiles {
+    TlsFiles {
+        certificate: config.cert_file.clone(),
+        key: config.key_file.clone(),
+        client_auth: match &config.client_certificates {
+            ClientCertificates::NotAsked => ClientAuth::None,
+            ClientCertificates::Optional(path) => ClientAuth::Optional(path.clone()),
+            ClientCertificates::Required(path) => ClientAuth::Required(path.clone()),
+        },
+        versions: match (config.min_version, config.max_version) {
+            (TlsVersion::Tls13, _) => Versions::Only13,
+            (TlsVersion::Tls12, TlsVersion::Tls12) => Versions::Only12,
+            (TlsVersion::Tls12, TlsVersion::Tls13) => Versions::From12,
+        },
+    }
+}
+
+fn storage(config: &ServerConfig) -> Storage {
+    let durability = config.durability;
+    match &config.storage {
+        StorageConfig::Memory => Storage::Memory,
+        StorageConfig::File { path } => Storage::Durable { directory: path.clone(), durability },
+        StorageConfig::Raft { path, .. } => {
+            Storage::Durable { directory: path.clone(), durability }
+        }
+    }
+}
+
+fn seal(config: SealConfig) -> Result<Option<Arc<dyn AutoSeal>>, Error> {
+    Ok(match config {
+        SealConfig::Shamir => None,
+        SealConfig::Static(keys) => {
+            let previous = keys.previous.as_ref().map(|key| key.key.expose_secret());
+            let seal = StaticKey::new(keys.current.key.expose_secret(), previous);
+            let seal = seal.map_err(|why| Error::usage(format!("seal \"static\": {why}")))?;
+            Some(Arc::new(seal))
+        }
+        SealConfig::Transit(transit) => Some(Arc::new(Transit::new(settings_of(*transit)?))),
+    })
+}
+
+/// The other server as the client of the command line knows one.
+fn settings_of(transit: TransitSeal) -> Result<TransitSettings, Error> {
+    let address = transit.address.clone();
+    let nothing = Environment::of(move |name| (name == "VAULT_ADDR").then(|| address.clone()));
+    let client = Config::resolve(&CommonFlags::default(), &nothing, Audience::Program)?;
+    let client = Config {
+        token: Some(transit.token),
+        namespace: transit.namespace,
+        tls: TlsSettings {
+            ca_cert: transit.tls.ca_cert,
+            ca_path: None,
+            client_identity: transit.tls.client_identity,
+            server_name: transit.tls.server_name,
+            trust: transit.tls.trust,
+        },
+        ..client
+    };
+    Ok(TransitSettings { client, mount: transit.mount_path, key: transit.key_name })
+}

@@ -1,0 +1,49 @@
+//! The passing of time, for what the core does without being asked.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use kallisto_core::Core;
+use kallisto_listener::{Clock, SystemClock};
+
+/// How often the core hears the time.
+const TICK: Duration = Duration::from_secs(1);
+
+/// A thread that tells the core the time.
+pub(super) struct Ticking {
+    stop: SyncSender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Ticking {
+    /// Starts to tell `core` the time.
+    pub(super) fn start(core: &Arc<Core>) -> Self {
+        let core = Arc::clone(core);
+        let (stop, stopped) = sync_channel(1);
+        let run = move || {
+            while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                if let Err(error) = pollster::block_on(core.tick(SystemClock.now())) {
+                    tracing::warn!(%error, "a tick failed");
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("tick".into()).spawn(run);
+        if let Err(error) = &thread {
+            tracing::error!(%error, "no thread for the time: expired tokens stay until a restart");
+        }
+        Self { stop, thread: thread.ok() }
+    }
+
+    /// Ends the thread.
+    pub(super) fn stop(mut self) {
+        // The thread may have ended by itself; then there is nobody to tell.
+        let _ = self.stop.try_send(());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread of the time panicked");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! TLS for a listener: what to present, whom to believe, and changing both while serving.
+//!
+//! [`Tls`] holds the parsed configuration behind one atomic pointer: a handshake takes the one of
+//! its moment, [`Tls::reload`] reads the files again and swaps it, and a file that does not parse
+//! leaves the old one in use. Sessions resume by tickets (RFC 8446, section 2.2), so that a client
+//! that comes back pays no signature.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, SupportedProtocolVersion, crypto, version};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::limits::{HANDSHAKE_TIMEOUT, HANDSHAKES_MAX};
+
+/// The protocol versions taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Versions {
+    /// TLS 1.2 and 1.3.
+    #[default]
+    From12,
+    /// TLS 1.2 alone.
+    Only12,
+    /// TLS 1.3 alone.
+    Only13,
+}
+
+/// Whether clients present certificates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// They are not asked.
+    #[default]
+    None,
+    /// They may; one that is presented must lead to these roots.
+    Optional(PathBuf),
+    /// They must.
+    Required(PathBuf),
+}
+
+/// Which files a listener serves TLS from; all are PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The server's certificate, then those that lead to its root.
+    pub certificate: PathBuf,
+    /// The key of the first certificate: ECDSA, Ed25519 or RSA.
+    pub key: PathBuf,
+    /// Whether clients present certificates.
+    pub client_auth: ClientAuth,
+    /// The protocol versions taken.
+    pub versions: Versions,
+}
+
+/// Why TLS cannot be served from the given files.
+#[derive(Debug)]
+pub struct TlsError {
+    path: PathBuf,
+    why: String,
+}
+
+/// TLS as a listener serves it; clones share one configuration.
+#[derive(Clone)]
+pub struct Tls {
+    files: Arc<TlsFiles>,
+    config: Arc<ArcSwap<rustls::ServerConfig>>,
+    handshakes: Arc<Semaphore>,
+}
+
+impl Tls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// [`TlsError`] naming the file and what is wrong with it.
+    pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
+        let config = read(&files)?;
+        Ok(Self {
+            files: Arc::new(files),
+            config: Arc::new(ArcSwap::from_pointee(config)),
+            handshakes: Arc::new(Semaphore::new(HANDSHAKES_MAX)),
+        })
+    }
+
+    /// Reads the files again; new connections get what they say.
+    ///
+    /// # Errors
+    /// [`TlsError`]; what was served before stays in use.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        self.config.store(Arc::new(read(&self.files)?));
+        Ok(())
+    }
+
+    /// Shakes hands, within the deadline and the bound on concurrent handshakes.
+    pub(crate) async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let shake = async {
+            let place = self.handshakes.acquire().await;
+            let _place = place.map_err(|_| io::Error::from(io::ErrorKind::ConnectionAborted))?;
+            TlsAcceptor::from(self.config.load_full()).accept(stream).await
+        };
+        match tokio::time::timeout(HANDSHAKE_TIMEOUT, shake).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl TlsError {
+    fn new(path: &Path, why: impl fmt::Display) -> Self {
+        Self { path: path.to_owned(), why: why.to_string() }
+    }
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.why)
+    }
+}
+
+impl std::error::Error for TlsError {}
+
+fn read(files: &TlsFiles) -> Result<rustls::ServerConfig, TlsError> {
+    let provider = Arc::new(crypto::aws_lc_rs::default_provider());
+    let versions: &[&SupportedProtocolVersion] = match files.versions {
+        Versions::From12 => &[&version::TLS13, &version::TLS12],
+        Versions::Only12 => &[&version::TLS12],
+        Versions::Only13 => &[&version::TLS13],
+    };
+    let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(versions)
+        .map_err(|error| TlsError::new(&files.certificate, error))?;
+    let builder = match &files.client_auth {
+        ClientAuth::None => builder.with_no_client_auth(),
+        ClientAuth::Optional(path) | ClientAuth::Required(path) => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(read_roots(path)?, provider);
+            let verifier = match files.client_auth {
+                ClientAuth::Required(_) => verifier,
+                _ => verifier.allow_unauthenticated(),
+            };
+            let verifier = verifier.build().map_err(|error| TlsError::new(path, error))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let chain = read_certificates(&files.certificate)?;
+    let key = PrivateKeyDer::from_pem_file(&files.key)
+        .map_err(|error| TlsError::new(&files.key, error))?;
+    let mut config =
+        builder.with_single_cert(chain, key).map_err(|error| TlsError::new(&files.key, error))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.ticketer = crypto::aws_lc_rs::Ticketer::new()
+        .map_err(|error| TlsError::new(&files.certificate, error))?;
+    Ok(config)
+}
+
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let certificates = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| TlsError::new(path, error))?;
+    if certificates.is_empty() {
+        return Err(TlsError::new(path, "no certificate in it"));
+    }
+    Ok(certificates)
+}
+
+fn read_roots(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in read_certificates(path)? {
+        roots.add(certificate).map_err(|error| TlsError::new(path, error))?;
+    }
+    Ok(Arc::new(roots))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_or_empty_file_is_named() {
+        let files = TlsFiles {
+            certificate: "/nonexistent/cert.pem".into(),
+            key: "/nonexistent/key.pem".into(),
+            client_auth: ClientAuth::None,
+            versions: Versions::Only13,
+        };
+        let error = Tls::load(files.clone()).unwrap_err().to_string();
+        assert!(error.starts_with("/nonexistent/cert.pem: "), "{error}");
+        let files = TlsFiles { certificate: "/dev/null".into(), ..files };
+        let error = Tls::load(files).unwrap_err().to_string();
+        assert_eq!(error, "/dev/null: no certificate in it");
+    }
+}
