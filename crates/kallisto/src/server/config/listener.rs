@@ -179,18 +179,14 @@ fn rekey_access(stanza: &mut Section<'_>) -> Result<Access, Error> {
     let rekey_closed = stanza.switch("disable_unauthed_rekey_endpoints")?;
     let root_closed = stanza.switch("disable_unauthed_generate_root_endpoints")?;
     let open = ours.unwrap_or(rekey_closed == Some(false) && root_closed != Some(true));
-    Ok(access(open))
+    Ok(if open { Access::Open } else { Access::Token })
 }
 
 fn metrics_access(stanza: &mut Section<'_>, warnings: &mut Vec<String>) -> Result<Access, Error> {
     let Some(mut telemetry) = stanza.stanzas("telemetry")?.pop() else { return Ok(Access::Token) };
     let open = telemetry.switch("unauthenticated_metrics_access")?.unwrap_or(false);
     telemetry.finish(&[("disallow_metrics", Refused), ("metrics_only", Refused)], warnings)?;
-    Ok(access(open))
-}
-
-const fn access(open: bool) -> Access {
-    if open { Access::Open } else { Access::Token }
+    Ok(if open { Access::Open } else { Access::Token })
 }
 
 fn forwarded_for(stanza: &mut Section<'_>) -> Result<ForwardedFor, Error> {

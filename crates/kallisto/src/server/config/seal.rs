@@ -54,8 +54,14 @@ pub(super) fn read(
             let Some((_, kind)) = kind else {
                 return Err(stanza.refuse("the kinds of seal are shamir, static and transit"));
             };
-            // The environment names the seal; a stanza of another kind then is not meant.
-            (wanted.unwrap_or(*kind), Some(stanza).filter(|_| wanted.is_none_or(|it| it == *kind)))
+            match wanted {
+                Some(wanted) if wanted != *kind => {
+                    let place = stanza.place();
+                    warnings.push(format!("{place}: the environment names another seal than this"));
+                    (wanted, None)
+                }
+                _ => (*kind, Some(stanza)),
+            }
         }
     };
     let mut source = Source { stanza, environment };

@@ -7,18 +7,39 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use kallisto_hcl::Body;
+use kallisto_hcl::{Body, Kind, Value};
+use zeroize::{Zeroize, Zeroizing};
 
 use super::error::{Error, Place};
 use crate::cli::config::Environment;
 use crate::cli::files;
 
-/// One file.
+/// One file. What it says may be secret, so it is wiped on drop.
 pub(super) struct Source {
     /// What messages call it.
     pub(super) name: Rc<str>,
     /// What it says.
     pub(super) body: Body,
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        wipe(&mut self.body);
+    }
+}
+
+/// Nesting is bounded by the reader of the file.
+fn wipe(body: &mut Body) {
+    body.items.iter_mut().for_each(|item| wipe_value(&mut item.value));
+}
+
+fn wipe_value(value: &mut Value) {
+    match &mut value.kind {
+        Kind::Text(text) | Kind::Number(text) => text.zeroize(),
+        Kind::List(values) => values.iter_mut().for_each(wipe_value),
+        Kind::Object(body) => wipe(body),
+        Kind::Null | Kind::Bool(_) => {}
+    }
 }
 
 /// Reads everything that `paths` and the environment name.
@@ -34,7 +55,7 @@ pub(super) fn read(paths: &[PathBuf], environment: &Environment<'_>) -> Result<V
         }
     }
     if let Some((spelling, text)) = environment.setting("LOCAL_CONFIG") {
-        sources.push(parse(&spelling, text.as_bytes())?);
+        sources.push(parse(&spelling, Zeroizing::new(text).as_bytes())?);
     }
     if sources.is_empty() {
         let text = "no configuration: name a file or a directory with -config".to_owned();
@@ -62,7 +83,7 @@ fn is_configuration(path: &Path) -> bool {
 
 fn read_file(path: &Path) -> Result<Source, Error> {
     let bytes = files::read(path).map_err(|error| Error::Unreadable(path.to_owned(), error))?;
-    parse(&path.display().to_string(), &bytes)
+    parse(&path.display().to_string(), &Zeroizing::new(bytes))
 }
 
 fn parse(name: &str, bytes: &[u8]) -> Result<Source, Error> {
