@@ -89,3 +89,28 @@ impl BenchMemtable {
         matches!(found, crate::value::Found::Value(_))
     }
 }
+
+/// The filter of SSTs alone, for the benchmark that argues its design.
+#[derive(Debug)]
+pub struct BenchFilter(Filter);
+
+impl BenchFilter {
+    /// A filter for these keys.
+    #[must_use]
+    pub fn new(keys: impl Iterator<Item = u64>, bits_per_key: usize) -> Self {
+        let hashes: Vec<u64> = keys.map(Self::hash).collect();
+        Self(Filter::build(&hashes, bits_per_key))
+    }
+
+    /// The hash of a key.
+    #[must_use]
+    pub fn hash(key: u64) -> u64 {
+        crate::hash::key_hash(&key.to_be_bytes())
+    }
+
+    /// Whether a key with this hash may be there.
+    #[must_use]
+    pub fn may_contain(&self, hash: u64) -> bool {
+        self.0.may_contain(hash)
+    }
+}

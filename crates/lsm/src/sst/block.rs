@@ -17,8 +17,9 @@ use crate::batch::Kind;
 use crate::codec::{Reader, common_prefix, put_varint};
 use crate::limits::{KEY_BYTES_MAX, SEQNO_MAX, VALUE_BYTES_MAX};
 
-/// Entries between two restart points.
-const RESTART_INTERVAL: usize = 8;
+/// Entries between two restart points. Four, because with values of a hundred bytes every entry that is looked at lies in
+/// another cache line; it costs a quarter of a percent more space than eight.
+const RESTART_INTERVAL: usize = 4;
 /// Bytes of a restart offset and of their count.
 const WORD_BYTES: usize = 4;
 

@@ -17,6 +17,8 @@ use super::block::Damaged;
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
+/// The same as words.
+const LINE_WORDS: usize = LINE_BYTES / 8;
 /// Bits that name a bit in a line.
 const BIT_BITS: u32 = 9;
 /// The most probes worth their time.
@@ -24,10 +26,25 @@ const PROBES_MAX: u8 = 16;
 /// Spreads the probes of one key over its line.
 const SPREAD: u32 = 0x9e37_79b9;
 
+/// A line, at the place of one in memory: unaligned it would lie in two, and cost two accesses.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Line([u64; LINE_WORDS]);
+
+impl Line {
+    fn decode(bytes: &[u8; LINE_BYTES]) -> Self {
+        let mut words = [0; LINE_WORDS];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        Self(words)
+    }
+}
+
 /// A filter in memory.
 #[derive(Debug)]
 pub(crate) struct Filter {
-    lines: Vec<[u8; LINE_BYTES]>,
+    lines: Vec<Line>,
     probes: u8,
 }
 
@@ -35,14 +52,14 @@ impl Filter {
     /// A filter for exactly these key hashes, with `bits_per_key` bits for each.
     pub(crate) fn build(hashes: &[u64], bits_per_key: usize) -> Self {
         let bits = (hashes.len() * bits_per_key).max(1);
-        let mut lines = vec![[0; LINE_BYTES]; bits.div_ceil(LINE_BYTES * 8)];
+        let mut lines = vec![Line([0; LINE_WORDS]); bits.div_ceil(LINE_BYTES * 8)];
         let probes = u8::try_from(bits_per_key * 6 / 10).unwrap_or(PROBES_MAX).clamp(1, PROBES_MAX);
         for &hash in hashes {
             let at = line_of(hash, lines.len());
             let Some(line) = lines.get_mut(at) else { continue };
-            for (byte, bit) in bits_of(hash, probes) {
-                if let Some(byte) = line.get_mut(byte) {
-                    *byte |= bit;
+            for (word, bit) in bits_of(hash, probes) {
+                if let Some(word) = line.0.get_mut(word) {
+                    *word |= bit;
                 }
             }
         }
@@ -53,13 +70,16 @@ impl Filter {
     #[inline]
     pub(crate) fn may_contain(&self, hash: u64) -> bool {
         let Some(line) = self.lines.get(line_of(hash, self.lines.len())) else { return true };
-        bits_of(hash, self.probes)
-            .all(|(byte, bit)| line.get(byte).is_some_and(|byte| byte & bit != 0))
+        // All probes, without a look after each: they are in one line, and a wrong guess costs more than they do.
+        let missing = bits_of(hash, self.probes)
+            .fold(0, |missing, (word, bit)| missing | bit & !line.0.get(word).unwrap_or(&0));
+        missing == 0
     }
 
     /// Its bytes in a file.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut bytes = self.lines.as_flattened().to_vec();
+        let words = self.lines.iter().flat_map(|line| line.0);
+        let mut bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
         bytes.push(self.probes);
         bytes
     }
@@ -71,7 +91,7 @@ impl Filter {
         if lines.is_empty() || !rest.is_empty() || !(1..=PROBES_MAX).contains(&probes) {
             return Err(Damaged);
         }
-        Ok(Self { lines: lines.to_vec(), probes })
+        Ok(Self { lines: lines.iter().map(Line::decode).collect(), probes })
     }
 
     /// The memory it takes, in bytes.
@@ -86,15 +106,15 @@ fn line_of(hash: u64, lines: usize) -> usize {
     usize::try_from(place).unwrap_or(usize::MAX)
 }
 
-/// The byte in the line and the bit in the byte of each probe.
+/// The word in the line and the bit in the word of each probe.
 #[inline]
-fn bits_of(hash: u64, probes: u8) -> impl Iterator<Item = (usize, u8)> {
+fn bits_of(hash: u64, probes: u8) -> impl Iterator<Item = (usize, u64)> {
     let [a, b, c, d, ..] = hash.to_le_bytes();
     let mut state = u32::from_le_bytes([a, b, c, d]);
     (0..probes).map(move |_| {
         let place = state >> (u32::BITS - BIT_BITS);
         state = state.wrapping_mul(SPREAD);
-        ((place >> 3) as usize, 1 << (place & 7))
+        ((place >> 6) as usize, 1 << (place & 63))
     })
 }
 
