@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use kallisto_auth::{Operation, authorize_by};
+use kallisto_auth::{Denied, authorize_by};
 
 use crate::asked::Asked;
 use crate::error::{Denial, Error};
@@ -14,8 +14,7 @@ use crate::policies::Caller;
 use crate::request::Request;
 use crate::response::Response;
 use crate::state::{Call, Core, Unsealed};
-use crate::token::{Hash, Left};
-use crate::view::LiveToken;
+use crate::token::Left;
 use crate::{kv, sys, token};
 
 impl Core {
@@ -46,7 +45,9 @@ impl Core {
         match admitted {
             Admitted::Answer(answer) => answer,
             Admitted::Call(call) => Box::pin(self.run(unsealed, call)).await,
-            Admitted::Limited(hash) => Box::pin(self.run_limited(unsealed, request, hash)).await,
+            Admitted::Limited(caller) => {
+                Box::pin(self.run_limited(unsealed, request, *caller)).await
+            }
         }
     }
 
@@ -71,18 +72,23 @@ impl Core {
         &self,
         unsealed: Arc<Unsealed>,
         request: &Request<'_>,
-        hash: Hash,
+        caller: Caller,
     ) -> Result<Response, Error> {
-        let left = token::spend(&unsealed, &hash).await?;
-        let answer = match judge(&unsealed, request) {
-            Err(error) => Err(error),
-            Ok(call) => match read(&unsealed, &call) {
-                Some(answer) => answer,
-                None => self.run(Arc::clone(&unsealed), call).await,
+        let left = token::spend(&unsealed, &caller.hash).await?;
+        // Judged as it was found: a racing request with the last use may have ended it by now, and
+        // this one has paid.
+        let answer = match answer_any_token(&unsealed, request, &caller) {
+            Some(answer) => answer,
+            None => match authorise(&unsealed, &caller, request) {
+                Err(error) => Err(error),
+                Ok(call) => match read(&unsealed, &call) {
+                    Some(answer) => answer,
+                    None => self.run(Arc::clone(&unsealed), call).await,
+                },
             },
         };
         if left == Left::Nothing {
-            token::revoke_tree(&unsealed, hash).await?;
+            token::revoke_tree(&unsealed, caller.hash).await?;
         }
         answer
     }
@@ -95,7 +101,7 @@ enum Admitted<'c, 'r> {
     /// It may run.
     Call(Call<'c, 'r>),
     /// Its token has only so many uses; one has to be taken before it is judged.
-    Limited(Hash),
+    Limited(Box<Caller>),
 }
 
 /// Authenticates, and authorises unless a use has to be taken first.
@@ -106,37 +112,49 @@ fn admit<'c, 'r>(unsealed: &Unsealed, request: &'c Request<'r>) -> Result<Admitt
         return Err(Error::Denied(Denial::BadToken));
     }
     if live.entry.uses_left != 0 {
-        return Ok(Admitted::Limited(hash));
+        let caller = Caller::bearing(unsealed, hash, live, request.now);
+        return Ok(Admitted::Limited(Box::new(caller)));
     }
-    if request.operation == Operation::Read
-        && let Some(path) = request.path.as_str().strip_prefix("sys/")
-        && let Some(answer) = sys::ui::for_any_token(
-            unsealed,
-            path,
-            &Caller::bearing(unsealed, hash, live, request.now),
-        )
-    {
-        return Ok(Admitted::Answer(answer));
+    if sys::ui::is_for_any_token(request) {
+        let caller = Caller::bearing(unsealed, hash, live, request.now);
+        if let Some(answer) = answer_any_token(unsealed, request, &caller) {
+            return Ok(Admitted::Answer(answer));
+        }
     }
-    authorise(unsealed, live, request).map(Admitted::Call)
-}
-
-/// Authenticates and authorises.
-fn judge<'c, 'r>(unsealed: &Unsealed, request: &'c Request<'r>) -> Result<Call<'c, 'r>, Error> {
-    let guard = unsealed.view.tokens.pin();
-    let (_, live) = token::find(&unsealed.view, request.token, &guard)?;
-    authorise(unsealed, live, request)
-}
-
-fn authorise<'c, 'r>(
-    unsealed: &Unsealed,
-    live: &LiveToken,
-    request: &'c Request<'r>,
-) -> Result<Call<'c, 'r>, Error> {
     let asked = Asked::new(request, &unsealed.view);
     let decided = live.with_acl(&unsealed.view.policies, request.now, |acl| {
         authorize_by(&live.entry.auth, acl, asked, request.now)
     });
+    finish_admission(decided, request).map(Admitted::Call)
+}
+
+/// Answers what any token may ask; `None` for all else.
+fn answer_any_token(
+    unsealed: &Unsealed,
+    request: &Request<'_>,
+    caller: &Caller,
+) -> Option<Result<Response, Error>> {
+    if !sys::ui::is_for_any_token(request) {
+        return None;
+    }
+    sys::ui::for_any_token(unsealed, request.path.as_str(), caller)
+}
+
+/// Authorises a request of a caller that was found earlier.
+fn authorise<'c, 'r>(
+    unsealed: &Unsealed,
+    caller: &Caller,
+    request: &'c Request<'r>,
+) -> Result<Call<'c, 'r>, Error> {
+    let asked = Asked::new(request, &unsealed.view);
+    let decided = authorize_by(caller.token(), caller.acl(), asked, request.now);
+    finish_admission(decided, request)
+}
+
+fn finish_admission<'c, 'r>(
+    decided: Result<Call<'c, 'r>, Denied>,
+    request: &Request<'_>,
+) -> Result<Call<'c, 'r>, Error> {
     let call = decided.map_err(|_| Error::Denied(Denial::Policy))?;
     if request.wrap_ttl_secs > 0 {
         return Err(Error::invalid("response wrapping is not available on this server"));

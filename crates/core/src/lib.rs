@@ -47,7 +47,7 @@ pub use random::request_id;
 pub use request::{BodyKind, QUERY_PAIRS_MAX, Request, TokenText, parse_query};
 pub use response::{Logical, Response};
 pub use seal::{AutoSeal, InitSpec, Initialized};
-pub use state::{Access, Core, ServerInfo};
+pub use state::{Access, Core, Leases, ServerInfo};
 pub use token::TOKEN_BYTES_MAX;
 pub use view::{Mount, Mounts, View};
 

@@ -148,6 +148,11 @@ impl Caller {
         Ok(Self { hash, entry, compiled })
     }
 
+    /// What the decision needs of its token.
+    pub(crate) const fn token(&self) -> &kallisto_auth::Token {
+        &self.entry.auth
+    }
+
     pub(crate) fn is_root(&self) -> bool {
         self.entry.auth.kind == Kind::Root
     }

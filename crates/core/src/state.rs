@@ -16,6 +16,7 @@ use kallisto_store::Store;
 use crate::asked::Asked;
 use crate::clear::ClearStore;
 use crate::latches::Latches;
+use crate::limits::DEFAULT_LEASE_SECS;
 use crate::seal::{AutoSeal, Reencryption, Seal};
 use crate::view::View;
 
@@ -30,10 +31,48 @@ pub struct ServerInfo {
     pub storage_type: String,
     /// The name of the cluster, when the configuration gives one; drawn otherwise.
     pub cluster_name: Option<String>,
+    /// How long tokens and leases live.
+    pub leases: Leases,
+    /// URL at which clients reach this server, when it was told.
+    pub api_addr: Option<String>,
+    /// URL at which other servers reach this one, when it was told.
+    pub cluster_addr: Option<String>,
     /// Bytes of entries the hot table may hold before the coldest leave it.
     pub hot_bytes_max: usize,
     /// Whether rekey and generate-root answer without a token.
     pub unauthenticated_rekey: Access,
+}
+
+/// How long tokens and leases live, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leases {
+    /// When nobody says.
+    pub default_secs: u64,
+    /// At the most.
+    pub max_secs: u64,
+}
+
+impl Default for Leases {
+    fn default() -> Self {
+        Self { default_secs: DEFAULT_LEASE_SECS, max_secs: DEFAULT_LEASE_SECS }
+    }
+}
+
+impl Default for ServerInfo {
+    /// A server in memory that was told nothing.
+    fn default() -> Self {
+        Self {
+            version: "1.18.3".to_owned(),
+            build_date: "1970-01-01T00:00:00Z".to_owned(),
+            storage_type: "inmem".to_owned(),
+            cluster_name: None,
+            leases: Leases::default(),
+            api_addr: None,
+            cluster_addr: None,
+            hot_bytes_max: 1 << 30,
+            unauthenticated_rekey: Access::Token,
+        }
+    }
 }
 
 /// Who may use a group of routes.
@@ -60,6 +99,7 @@ pub(crate) struct Unsealed {
     pub(crate) store: ClearStore,
     pub(crate) latches: Latches,
     pub(crate) root: Arc<RootKey>,
+    pub(crate) leases: Leases,
     pub(crate) reencryption: Reencryption,
     /// Whether revocations that a restart cut short were taken up.
     pub(crate) swept: AtomicBool,

@@ -11,7 +11,6 @@ use crate::error::Error;
 use crate::fields::scalar_text;
 use crate::json::{Json, Map};
 use crate::keys;
-use crate::limits::DEFAULT_LEASE_SECS;
 use crate::response::{Logical, Response};
 use crate::view::{Hot, HotHeader, hot_key};
 
@@ -64,7 +63,7 @@ fn read_cold(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
 
 fn reply(kv: &Kv<'_, '_, '_>, own_lease: Option<u32>, data: Vec<u8>) -> Response {
     let mount = kv.mount.entry.config.default_lease_ttl_secs;
-    let default = if mount > 0 { mount } else { DEFAULT_LEASE_SECS };
+    let default = if mount > 0 { mount } else { kv.unsealed.leases.default_secs };
     let lease_secs = own_lease.map_or(default, u64::from);
     Response::Logical(Logical { data, lease_secs, ..Logical::default() })
 }

@@ -21,7 +21,7 @@ use crate::clear::ClearStore;
 use crate::error::Error;
 use crate::keys;
 use crate::latches::Latches;
-use crate::state::{Core, Unsealed};
+use crate::state::{Core, ServerInfo, Unsealed};
 use crate::view::{Follower, View};
 
 /// How often and how long sealing looks whether the last request that uses the keys has ended.
@@ -109,10 +109,10 @@ impl Core {
         turn: tokio::sync::OwnedMutexGuard<()>,
     ) -> Result<(), Error> {
         let (store, slot) = (Arc::clone(&self.store), Arc::clone(&self.unsealed));
-        let hot_bytes_max = self.info.hot_bytes_max;
+        let info = Arc::clone(&self.info);
         let (tell, told) = oneshot::channel();
         let run = move || {
-            let outcome = open_blocking(store, root, hot_bytes_max, &slot);
+            let outcome = open_blocking(store, root, &info, &slot);
             // Nobody may be left to hear it; the slot says how it went.
             let _ = tell.send(outcome);
             drop(turn);
@@ -165,7 +165,7 @@ pub(super) fn prove(wrapped: &[u8], key: &UnsealKey) -> Result<RootKey, Error> {
 fn open_blocking(
     store: Arc<dyn Store>,
     root: RootKey,
-    hot_bytes_max: usize,
+    info: &ServerInfo,
     slot: &ArcSwapOption<Unsealed>,
 ) -> Result<(), Error> {
     let record = store.get(&keys::keyring())?;
@@ -173,7 +173,7 @@ fn open_blocking(
     let keyring = Keyring::open(&record.value, &root).map_err(|error| Error::internal(&error))?;
     let keys = Arc::new(ArcSwap::from_pointee(keyring));
     let root = Arc::new(root);
-    let view = Arc::new(View::new(hot_bytes_max)?);
+    let view = Arc::new(View::new(info.hot_bytes_max)?);
     let follower = Follower::new(Arc::clone(&view), Arc::clone(&keys), Arc::clone(&root));
     store.attach(Arc::new(follower))?;
     let store = ClearStore::new(store, keys);
@@ -182,6 +182,7 @@ fn open_blocking(
         store,
         latches: Latches::new(),
         root,
+        leases: info.leases,
         reencryption: Reencryption::default(),
         swept: AtomicBool::new(false),
     };

@@ -62,8 +62,8 @@ pub(super) fn leader(core: &Core) -> Result<Response, Error> {
     let body = Json::object([
         ("ha_enabled", false.into()),
         ("is_self", false.into()),
-        ("leader_address", "".into()),
-        ("leader_cluster_address", "".into()),
+        ("leader_address", core.info.api_addr.as_deref().unwrap_or_default().into()),
+        ("leader_cluster_address", core.info.cluster_addr.as_deref().unwrap_or_default().into()),
         ("performance_standby", false.into()),
         ("performance_standby_last_remote_wal", 0_u64.into()),
     ]);
@@ -74,8 +74,8 @@ pub(super) fn leader(core: &Core) -> Result<Response, Error> {
 pub(super) fn ha_status(core: &Core) -> Response {
     let node = Json::object([
         ("hostname", "".into()),
-        ("api_address", "".into()),
-        ("cluster_address", "".into()),
+        ("api_address", core.info.api_addr.as_deref().unwrap_or_default().into()),
+        ("cluster_address", core.info.cluster_addr.as_deref().unwrap_or_default().into()),
         ("active_node", true.into()),
         ("last_echo", Json::Null),
         ("version", core.info.version.as_str().into()),

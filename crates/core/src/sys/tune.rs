@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::{Json, Map};
 use crate::keys;
-use crate::limits::{DEFAULT_LEASE_SECS, DESCRIPTION_BYTES_MAX};
+use crate::limits::DESCRIPTION_BYTES_MAX;
 use crate::mount::{CONFIG_LISTS, EngineKind, MountConfig};
 use crate::response::Response;
 use crate::state::{Call, Unsealed};
@@ -16,10 +16,17 @@ pub(super) fn read(unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
         return Err(Error::invalid(format!("cannot fetch sysview for path \"{path}/\"")));
     };
     let entry = &mount.entry;
-    let effective = |ttl: u64| if ttl > 0 { ttl } else { DEFAULT_LEASE_SECS };
+    let effective = |own: u64, server: u64| if own > 0 { own } else { server };
+    let leases = unsealed.leases;
     let mut data: Map = entry.config.lists.clone();
-    data.insert("default_lease_ttl".into(), effective(entry.config.default_lease_ttl_secs).into());
-    data.insert("max_lease_ttl".into(), effective(entry.config.max_lease_ttl_secs).into());
+    data.insert(
+        "default_lease_ttl".into(),
+        effective(entry.config.default_lease_ttl_secs, leases.default_secs).into(),
+    );
+    data.insert(
+        "max_lease_ttl".into(),
+        effective(entry.config.max_lease_ttl_secs, leases.max_secs).into(),
+    );
     data.insert("description".into(), entry.description.as_str().into());
     data.insert("force_no_cache".into(), entry.config.force_no_cache.into());
     if !entry.config.listing_visibility.is_empty() {

@@ -2,21 +2,30 @@
 
 use std::sync::Arc;
 
+use kallisto_auth::Operation;
+
 use crate::error::{Denial, Error};
 use crate::json::{Json, Map};
 use crate::policies::Caller;
+use crate::request::Request;
 use crate::response::Response;
 use crate::state::Unsealed;
 use crate::view::Mount;
 
-/// Answers what every token may ask, each within what it may reach; `path` is what follows
-/// `sys/internal/ui/`. `None` for all other routes.
+const PREFIX: &str = "sys/internal/ui/";
+
+/// Whether a request is of the few that every token may make.
+pub(crate) fn is_for_any_token(request: &Request<'_>) -> bool {
+    request.operation == Operation::Read && request.path.as_str().starts_with(PREFIX)
+}
+
+/// Answers what every token may ask, each within what it may reach. `None` for all other routes.
 pub(crate) fn for_any_token(
     unsealed: &Unsealed,
     path: &str,
     caller: &Caller,
 ) -> Option<Result<Response, Error>> {
-    let path = path.strip_prefix("internal/ui/")?;
+    let path = path.strip_prefix(PREFIX)?;
     Some(match path {
         "mounts" | "mounts/" => Ok(all_mounts(unsealed, caller)),
         "resultant-acl" => Ok(resultant_acl(caller)),

@@ -13,10 +13,10 @@ use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::{Json, Map};
 use crate::keys;
-use crate::limits::{DEFAULT_LEASE_SECS, TOKEN_POLICIES_MAX};
+use crate::limits::TOKEN_POLICIES_MAX;
 use crate::policies::Caller;
 use crate::response::{Logical, Response};
-use crate::state::{Call, Unsealed};
+use crate::state::{Call, Leases, Unsealed};
 
 /// What a token is asked to be, checked.
 pub(crate) struct TokenSpec {
@@ -27,14 +27,22 @@ pub(crate) struct TokenSpec {
     pub(crate) parent: Option<Hash>,
     pub(crate) meta: Option<Map>,
     pub(crate) uses: i64,
-    /// 0 for no end.
-    pub(crate) ttl_secs: u64,
-    pub(crate) period_secs: u64,
-    pub(crate) explicit_max_ttl_secs: u64,
+    pub(crate) times: Times,
     pub(crate) renewable: bool,
     pub(crate) role: Option<String>,
     /// The text to use; drawn when absent.
     pub(crate) text: Option<SecretString>,
+}
+
+/// How long a token lives, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Times {
+    /// From when it is made; 0 for no end.
+    pub(crate) ttl_secs: u64,
+    /// Each renewal gives this much; 0 for a token that is not periodic.
+    pub(crate) period_secs: u64,
+    /// At the most; 0 for the server's maximum.
+    pub(crate) explicit_max_secs: u64,
 }
 
 /// Whether the new token hangs on its maker's.
@@ -74,9 +82,10 @@ fn plan(
     warnings: &mut Vec<String>,
 ) -> Result<TokenSpec, Error> {
     let privileged = caller.is_root() || caller.has_sudo(call.path.as_str());
-    let asked = fields.strings("policies")?.unwrap_or_default();
+    refuse_other_types(fields)?;
     let no_default = fields.boolean("no_default_policy")?.unwrap_or(false)
         || role.is_some_and(|role| role.no_default_policy);
+    let asked = fields.strings("policies")?.unwrap_or_default();
     let policies = choose_policies(caller, asked, no_default, privileged, role)?;
     for name in policies.iter().filter(|name| *name != "root") {
         if !unsealed.view.policies.exists(name) {
@@ -84,28 +93,71 @@ fn plan(
         }
     }
     let is_root = policies.iter().any(|name| name == "root");
+    let times = plan_times(unsealed.leases, fields, privileged, role, is_root, warnings)?;
+    let renewable = fields.boolean("renewable")?.unwrap_or(true)
+        && role.is_none_or(|role| role.renewable)
+        && times.ttl_secs > 0;
+    let orphan = plan_orphan(fields, parent, privileged, role)?;
+    Ok(TokenSpec {
+        kind: if is_root { Kind::Root } else { Kind::Service },
+        policies,
+        display_name: display_name(&fields.string("display_name")?.unwrap_or_default()),
+        path: call.path.as_str().to_owned(),
+        parent: if orphan { None } else { Some(caller.hash) },
+        meta: fields.map("meta")?.cloned(),
+        uses: plan_uses(fields, role)?,
+        times,
+        renewable,
+        role: role.map(|role| role.name.clone()),
+        text: plan_text(fields, privileged)?,
+    })
+}
+
+fn refuse_other_types(fields: Fields<'_>) -> Result<(), Error> {
+    match fields.string("type")?.as_deref() {
+        None | Some("" | "service") => Ok(()),
+        Some("batch") => Err(Error::invalid("batch tokens are not available on this server")),
+        Some(_) => Err(Error::invalid("invalid 'token_type' value")),
+    }
+}
+
+fn plan_orphan(
+    fields: Fields<'_>,
+    parent: Parent,
+    privileged: bool,
+    role: Option<&Role>,
+) -> Result<bool, Error> {
     let no_parent = fields.boolean("no_parent")?.unwrap_or(false);
     if no_parent && parent == Parent::Caller && role.is_none() && !privileged {
         return Err(Error::invalid("root or sudo privileges required to create orphan token"));
     }
-    let orphan = no_parent || parent == Parent::None || role.is_some_and(|role| role.orphan);
+    Ok(no_parent || parent == Parent::None || role.is_some_and(|role| role.orphan))
+}
+
+fn plan_text(fields: Fields<'_>, privileged: bool) -> Result<Option<SecretString>, Error> {
     let text = fields.string("id")?.filter(|id| !id.is_empty());
     if text.is_some() && !privileged {
         return Err(Error::invalid("root or sudo privileges required to specify token id"));
     }
-    let text = text.map(|id| check_id(id).map(SecretString::from)).transpose()?;
-    let uses = fields.int("num_uses")?.unwrap_or_default();
-    let uses = if uses == 0 { role.map_or(0, |role| role.num_uses) } else { uses };
-    if uses < 0 {
-        return Err(Error::invalid("number of uses cannot be negative"));
+    text.map(|id| check_id(id).map(SecretString::from)).transpose()
+}
+
+fn plan_uses(fields: Fields<'_>, role: Option<&Role>) -> Result<i64, Error> {
+    match fields.int("num_uses")?.unwrap_or_default() {
+        0 => Ok(role.map_or(0, |role| role.num_uses)),
+        uses if uses < 0 => Err(Error::invalid("number of uses cannot be negative")),
+        uses => Ok(uses),
     }
-    match fields.string("type")?.as_deref() {
-        None | Some("" | "service") => {}
-        Some("batch") => {
-            return Err(Error::invalid("batch tokens are not available on this server"));
-        }
-        Some(_) => return Err(Error::invalid("invalid 'token_type' value")),
-    }
+}
+
+fn plan_times(
+    leases: Leases,
+    fields: Fields<'_>,
+    privileged: bool,
+    role: Option<&Role>,
+    is_root: bool,
+    warnings: &mut Vec<String>,
+) -> Result<Times, Error> {
     let period_secs = match seconds(fields, "period")? {
         0 => role.map_or(0, |role| role.period_secs),
         _ if !privileged => {
@@ -115,35 +167,38 @@ fn plan(
         }
         period => period,
     };
-    let explicit = match (seconds(fields, "explicit_max_ttl")?, role) {
+    let explicit_max_secs = match (seconds(fields, "explicit_max_ttl")?, role) {
         (0, Some(role)) => role.explicit_max_ttl_secs,
         (own, Some(role)) if role.explicit_max_ttl_secs > 0 => own.min(role.explicit_max_ttl_secs),
         (own, _) => own,
     };
-    let asked_ttl = match seconds(fields, "ttl")? {
+    let asked = match seconds(fields, "ttl")? {
         0 => seconds(fields, "lease")?,
         ttl => ttl,
     };
-    let ttl_secs = lifetime(asked_ttl, period_secs, explicit, is_root, warnings);
-    let renewable = fields.boolean("renewable")?.unwrap_or(true)
-        && role.is_none_or(|role| role.renewable)
-        && ttl_secs > 0;
-    let display = fields.string("display_name")?.unwrap_or_default();
-    Ok(TokenSpec {
-        kind: if is_root { Kind::Root } else { Kind::Service },
-        policies,
-        display_name: display_name(&display),
-        path: call.path.as_str().to_owned(),
-        parent: if orphan { None } else { Some(caller.hash) },
-        meta: fields.map("meta")?.cloned(),
-        uses,
-        ttl_secs,
-        period_secs,
-        explicit_max_ttl_secs: explicit,
-        renewable,
-        role: role.map(|role| role.name.clone()),
-        text,
-    })
+    let bound = |secs: u64| if explicit_max_secs > 0 { secs.min(explicit_max_secs) } else { secs };
+    let max = bound(leases.max_secs);
+    let ttl_secs = match (period_secs, asked) {
+        (0, 0) if is_root => 0,
+        (0, 0) => max.min(leases.default_secs),
+        (0, asked) => {
+            if asked > max {
+                let (asked, max) = (go_duration(asked), go_duration(max));
+                warnings.push(format!(
+                    "TTL of \"{asked}\" exceeded the effective max_ttl of \"{max}\"; TTL value is \
+                     capped accordingly"
+                ));
+            }
+            asked.min(max)
+        }
+        (period, _) => bound(period),
+    };
+    Ok(Times { ttl_secs, period_secs, explicit_max_secs })
+}
+
+fn go_duration(secs: u64) -> String {
+    let span = i64::try_from(secs).ok().and_then(crate::Span::from_secs);
+    span.map_or_else(String::new, |span| span.to_go())
 }
 
 /// The policies of the new token: sorted, each once, with `default` unless refused.
@@ -211,39 +266,6 @@ pub(crate) fn clean_names(asked: Vec<String>) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// The lifetime in seconds; 0 for a token without end.
-pub(crate) fn lifetime(
-    asked: u64,
-    period: u64,
-    explicit_max: u64,
-    is_root: bool,
-    warnings: &mut Vec<String>,
-) -> u64 {
-    let max =
-        if explicit_max > 0 { explicit_max.min(DEFAULT_LEASE_SECS) } else { DEFAULT_LEASE_SECS };
-    if period > 0 {
-        return if explicit_max > 0 { period.min(explicit_max) } else { period };
-    }
-    if asked == 0 {
-        return if is_root { 0 } else { max.min(DEFAULT_LEASE_SECS) };
-    }
-    if asked > max {
-        warnings.push(format!(
-            "TTL of \"{}\" exceeded the effective max_ttl of \"{}\"; TTL value is capped accordingly",
-            hours(asked),
-            hours(max)
-        ));
-    }
-    asked.min(max)
-}
-
-fn hours(secs: u64) -> String {
-    i64::try_from(secs)
-        .ok()
-        .and_then(crate::Span::from_secs)
-        .map_or_else(String::new, |span| span.to_go())
-}
-
 /// Stores a token and returns it with its text.
 ///
 /// # Errors
@@ -260,8 +282,10 @@ pub(crate) async fn issue(
     let cluster = unsealed.view.cluster().ok_or(Error::Sealed)?;
     let tag = cluster.token_key.hash(text.expose_secret());
     let key = keys::token(tag.as_ref());
-    let ttl = SignedDuration::from_secs(i64::try_from(spec.ttl_secs).unwrap_or(i64::MAX));
-    let expires_at = (spec.ttl_secs > 0).then(|| now.saturating_add(ttl).unwrap_or(Timestamp::MAX));
+    let times = spec.times;
+    let ttl = SignedDuration::from_secs(i64::try_from(times.ttl_secs).unwrap_or(i64::MAX));
+    let expires_at =
+        (times.ttl_secs > 0).then(|| now.saturating_add(ttl).unwrap_or(Timestamp::MAX));
     let entry = TokenEntry {
         auth: Token {
             accessor: make_accessor()?,
@@ -276,9 +300,9 @@ pub(crate) async fn issue(
         parent: spec.parent,
         meta: spec.meta,
         uses_left: spec.uses,
-        ttl_secs: spec.ttl_secs,
-        period_secs: spec.period_secs,
-        explicit_max_ttl_secs: spec.explicit_max_ttl_secs,
+        ttl_secs: times.ttl_secs,
+        period_secs: times.period_secs,
+        explicit_max_ttl_secs: times.explicit_max_secs,
         renewable: spec.renewable,
         role: spec.role,
         renewed_at: None,

@@ -6,7 +6,7 @@ use kallisto_store::Batch;
 use super::entry::{Hash, TokenEntry};
 use crate::error::Error;
 use crate::keys;
-use crate::limits::{CONFLICT_RETRIES_MAX, DEFAULT_LEASE_SECS};
+use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::state::Unsealed;
 
 /// Gives a token more time: `increment` seconds from `now`, its period, or the default, within its
@@ -29,7 +29,7 @@ pub(super) async fn renew(
         if !entry.renewable || entry.auth.is_expired(now) {
             return Err(Error::invalid("lease is not renewable"));
         }
-        extend(&mut entry, increment, now);
+        extend(&mut entry, increment, unsealed.leases.max_secs, now);
         let mut batch = Batch::new();
         batch.expect(key.clone(), record.seqno);
         batch.put(key.clone(), entry.encode());
@@ -43,14 +43,14 @@ pub(super) async fn renew(
 }
 
 /// Moves the end of a token. The end is an instant, never past the token's maximum (lesson 31).
-fn extend(entry: &mut TokenEntry, increment: u64, now: Timestamp) {
+fn extend(entry: &mut TokenEntry, increment: u64, max_secs: u64, now: Timestamp) {
     let wanted = match (entry.period_secs, increment) {
         (0, 0) => entry.ttl_secs.max(1),
         (0, increment) => increment,
         (period, _) => period,
     };
     let max = match (entry.explicit_max_ttl_secs, entry.period_secs) {
-        (0, 0) => Some(DEFAULT_LEASE_SECS),
+        (0, 0) => Some(max_secs),
         (0, _) => None,
         (explicit, _) => Some(explicit),
     };
@@ -87,7 +87,7 @@ mod tests {
         for millis in 998_000..1_002_000 {
             let now = Timestamp::from_millisecond(millis).unwrap();
             let mut entry = entry(1000, 0);
-            extend(&mut entry, 500, now);
+            extend(&mut entry, 500, 2_764_800, now);
             assert!(entry.auth.expires_at.unwrap() <= at(1000));
         }
     }
@@ -98,7 +98,7 @@ mod tests {
             [(0, 0, 50, 60), (0, 0, 0, 110), (0, 30, 500, 40), (20, 30, 0, 20)]
         {
             let mut entry = entry(explicit, period);
-            extend(&mut entry, increment, at(10));
+            extend(&mut entry, increment, 2_764_800, at(10));
             assert_eq!(entry.auth.expires_at, Some(at(end)), "{explicit} {period} {increment}");
         }
     }

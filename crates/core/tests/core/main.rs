@@ -5,3 +5,4 @@
 mod budget;
 mod sealing;
 mod support;
+mod tokens;

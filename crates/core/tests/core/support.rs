@@ -25,10 +25,9 @@ pub(crate) fn sealed(store: Arc<MemoryStore>, hot_bytes_max: usize) -> Core {
     let info = ServerInfo {
         version: "1.18.0".to_owned(),
         build_date: "2026-11-01T00:00:00Z".to_owned(),
-        storage_type: "inmem".to_owned(),
-        cluster_name: None,
         hot_bytes_max,
         unauthenticated_rekey: Access::Open,
+        ..ServerInfo::default()
     };
     Core::new(store, info)
 }
@@ -91,16 +90,28 @@ pub(crate) fn ask(
     path: &str,
     body: &str,
 ) -> Result<Response, Error> {
+    ask_as(core, TOKEN, 0, operation, path, body)
+}
+
+/// Asks with a token, so many seconds after the beginning of time.
+pub(crate) fn ask_as(
+    core: &Core,
+    token: &str,
+    secs: i64,
+    operation: Operation,
+    path: &str,
+    body: &str,
+) -> Result<Response, Error> {
     let request = Request {
         operation,
         path: Path::decode(path).unwrap(),
         namespace: "",
-        token: Some(TokenText::new(TOKEN)),
+        token: Some(TokenText::new(token)),
         query: Vec::new(),
         body: body.as_bytes(),
         body_kind: BodyKind::Json,
         wrap_ttl_secs: 0,
-        now: Timestamp::UNIX_EPOCH,
+        now: Timestamp::from_second(secs).unwrap(),
     };
     pollster::block_on(core.handle(&request))
 }

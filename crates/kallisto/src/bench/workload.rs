@@ -84,10 +84,8 @@ fn open() -> Result<(Core, SecretString), Error> {
     let info = ServerInfo {
         version: crate::VAULT_API_VERSION.to_owned(),
         build_date: String::new(),
-        storage_type: "inmem".to_owned(),
-        cluster_name: None,
-        hot_bytes_max: 1 << 30,
         unauthenticated_rekey: Access::Token,
+        ..ServerInfo::default()
     };
     let core = Core::new(Arc::new(MemoryStore::new()), info);
     let made = pollster::block_on(core.initialize_dev(None, SystemClock.now()))?;

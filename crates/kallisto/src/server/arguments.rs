@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Args;
-use kallisto_core::Access;
+use kallisto_core::{Access, Leases};
 use kallisto_listener::Timeouts;
 use secrecy::{ExposeSecret, SecretString};
 use tracing_subscriber::filter::LevelFilter;
@@ -100,6 +100,9 @@ impl ServerArgs {
             storage: Storage::Memory,
             seal: None,
             cluster_name: None,
+            leases: Leases::default(),
+            api_addr: None,
+            cluster_addr: None,
             cache_bytes: hygiene::half_of_memory(),
             unauthenticated_rekey: Access::Open,
             log: self.log(LevelFilter::INFO, LogFormat::Standard),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kallisto_core::{Access, AutoSeal};
+use kallisto_core::{Access, AutoSeal, Leases};
 use kallisto_listener::{ClientAuth, Timeouts, TlsFiles, Versions};
 use secrecy::ExposeSecret;
 use tracing_subscriber::filter::LevelFilter;
@@ -38,6 +38,9 @@ impl ServerArgs {
             storage: storage(&config),
             seal: seal(config.seal)?,
             cluster_name: config.cluster_name,
+            leases: leases(config.lease_ttls),
+            api_addr: config.api_addr,
+            cluster_addr: config.cluster_addr,
             cache_bytes: match config.cache_size_bytes {
                 Some(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
                 None => hygiene::half_of_memory(),
@@ -97,6 +100,14 @@ fn tls(config: &TlsConfig) -> TlsFiles {
             (TlsVersion::Tls12, TlsVersion::Tls13) => Versions::From12,
         },
     }
+}
+
+/// What the configuration bounds, within itself: a default above the maximum is the maximum.
+fn leases(ttls: config::LeaseTtls) -> Leases {
+    let built_in = Leases::default();
+    let max_secs = ttls.max.map_or(built_in.max_secs, |ttl| ttl.as_secs().max(1));
+    let default_secs = ttls.default.map_or(built_in.default_secs, |ttl| ttl.as_secs().max(1));
+    Leases { default_secs: default_secs.min(max_secs), max_secs }
 }
 
 fn storage(config: &ServerConfig) -> Storage {

@@ -146,6 +146,9 @@ fn open_core(settings: &Settings, store: Arc<dyn Store>) -> Arc<Core> {
             Storage::Durable { .. } => "raft".to_owned(),
         },
         cluster_name: settings.cluster_name.clone(),
+        leases: settings.leases,
+        api_addr: settings.api_addr.clone(),
+        cluster_addr: settings.cluster_addr.clone(),
         hot_bytes_max: settings.cache_bytes,
         unauthenticated_rekey: settings.unauthenticated_rekey,
     };

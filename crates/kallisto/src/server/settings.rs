@@ -4,7 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use kallisto_core::{Access, AutoSeal};
+use kallisto_core::{Access, AutoSeal, Leases};
 use kallisto_listener::{Timeouts, TlsFiles};
 use kallisto_store::Durability;
 use secrecy::SecretString;
@@ -21,6 +21,11 @@ pub(super) struct Settings {
     /// The seal that opens by itself, if there is one.
     pub(super) seal: Option<Arc<dyn AutoSeal>>,
     pub(super) cluster_name: Option<String>,
+    /// How long tokens and leases live.
+    pub(super) leases: Leases,
+    /// URLs at which clients and other servers reach this one.
+    pub(super) api_addr: Option<String>,
+    pub(super) cluster_addr: Option<String>,
     /// Bytes of secrets kept in memory.
     pub(super) cache_bytes: usize,
     pub(super) unauthenticated_rekey: Access,

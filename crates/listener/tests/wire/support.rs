@@ -73,10 +73,8 @@ impl Running {
         let info = ServerInfo {
             version: "1.18.0".to_owned(),
             build_date: "2026-11-01T00:00:00Z".to_owned(),
-            storage_type: "inmem".to_owned(),
-            cluster_name: None,
-            hot_bytes_max: 1 << 30,
             unauthenticated_rekey: Access::Open,
+            ..ServerInfo::default()
         };
         let core = Core::new(Arc::new(MemoryStore::new()), info);
         let clock = Arc::new(ManualClock(AtomicI64::new(0)));

@@ -34,8 +34,8 @@ use crate::cli::config::Environment;
 
 pub(crate) use error::Error;
 pub(crate) use model::{
-    ClientCertificates, ListenerConfig, LogFormat, SealConfig, ServerConfig, StorageConfig,
-    TlsConfig, TlsVersion, TransitSeal,
+    ClientCertificates, LeaseTtls, ListenerConfig, LogFormat, SealConfig, ServerConfig,
+    StorageConfig, TlsConfig, TlsVersion, TransitSeal,
 };
 
 use section::Section;

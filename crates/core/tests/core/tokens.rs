@@ -1,0 +1,198 @@
+//! Tokens and policies behind the door.
+
+use kallisto_core::json::{self, Json};
+use kallisto_core::{Denial, Error, Operation, Response};
+
+use crate::support::{Site, ask_as};
+
+use Operation::{Delete, List, Read, Update};
+
+const POLICY: &str = r#"path "secret/data/app/*" { capabilities = ["create", "read"] }
+path "secret/data/app/hidden" { capabilities = ["deny"] }
+path "auth/token/create" { capabilities = ["update"] }"#;
+
+fn site() -> Site {
+    let site = Site::open(1 << 20);
+    let body = Json::object([("policy", POLICY.into())]).to_text();
+    let body = String::from_utf8(body).unwrap();
+    site.ask(Update, "sys/policies/acl/app", &body).unwrap();
+    site.put("app/one", "1");
+    site.put("app/hidden", "2");
+    site.put("other", "3");
+    site
+}
+
+/// The text of a new token made by `maker`.
+fn create(site: &Site, maker: &str, body: &str) -> Result<String, Error> {
+    match ask_as(&site.core, maker, 0, Update, "auth/token/create", body)? {
+        Response::Logical(reply) => {
+            let auth = json::parse(&reply.auth).unwrap();
+            Ok(auth.as_object().unwrap()["client_token"].as_str().unwrap().to_owned())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn can_read(site: &Site, token: &str, path: &str, secs: i64) -> bool {
+    match ask_as(&site.core, token, secs, Read, path, "") {
+        Ok(_) => true,
+        Err(Error::Denied(_)) => false,
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_token_may_what_its_policies_say_and_nothing_else() {
+    let site = site();
+    let token = create(&site, "root", r#"{"policies":["app"]}"#).unwrap();
+    assert!(can_read(&site, &token, "secret/data/app/one", 0));
+    assert!(!can_read(&site, &token, "secret/data/app/hidden", 0));
+    assert!(!can_read(&site, &token, "secret/data/APP/hidden", 0));
+    assert!(!can_read(&site, &token, "secret/data/other", 0));
+    let write =
+        |path: &str| ask_as(&site.core, &token, 0, Update, path, r#"{"data":{"v":"x"}}"#).is_ok();
+    assert!(write("secret/data/app/new"), "create is granted");
+    assert!(!write("secret/data/app/new"), "update is not");
+    assert!(!write("secret/data/elsewhere"));
+    for path in ["sys/mounts", "sys/seal", "sys/policies/acl/app", "sys/durability"] {
+        assert!(!can_read(&site, &token, path, 0), "{path}");
+    }
+    assert!(can_read(&site, &token, "auth/token/lookup-self", 0), "the default policy");
+    // What mounts there are is not told to those without a right to any of it.
+    let unknown = ask_as(&site.core, &token, 0, Read, "nomount/x", "").unwrap_err();
+    assert_eq!(unknown, Error::Denied(Denial::Policy));
+}
+
+#[test]
+fn a_policy_counts_from_when_it_is_written_and_no_longer_than_it_is_there() {
+    let site = site();
+    let token = create(&site, "root", r#"{"policies":["late"]}"#).unwrap();
+    assert!(!can_read(&site, &token, "secret/data/other", 0));
+    let body = r#"{"policy":"path \"secret/data/other\" { capabilities = [\"read\"] }"}"#;
+    site.ask(Update, "sys/policies/acl/late", body).unwrap();
+    assert!(can_read(&site, &token, "secret/data/other", 0));
+    site.ask(Delete, "sys/policies/acl/late", "").unwrap();
+    assert!(!can_read(&site, &token, "secret/data/other", 0));
+}
+
+#[test]
+fn lesson_06_nothing_attaches_root_but_root_itself() {
+    let site = site();
+    let token = create(&site, "root", r#"{"policies":["app"]}"#).unwrap();
+    for name in ["root", "ROOT", " root", "root\\t", "Root", "r\\u043eot", "root\\u200b"] {
+        let body = format!(r#"{{"policies":["{name}"]}}"#);
+        assert!(create(&site, &token, &body).is_err(), "{name} by a token with policies");
+    }
+    for name in ["ROOT", "Root", "r\\u043eot", "root\\u200b"] {
+        let body = format!(r#"{{"policies":["{name}"]}}"#);
+        assert!(create(&site, "root", &body).is_err(), "{name} by root");
+        let write =
+            site.ask(Update, "auth/token/roles/r", &format!(r#"{{"allowed_policies":"{name}"}}"#));
+        assert!(write.is_err(), "{name} in a role");
+    }
+    let child = create(&site, "root", "{}").unwrap();
+    assert!(can_read(&site, &child, "sys/mounts", 0), "root makes root");
+    assert!(create(&site, &token, r#"{"policies":["other"]}"#).is_err(), "more than its maker has");
+}
+
+#[test]
+fn a_token_ends_with_its_maker_unless_it_is_an_orphan() {
+    let site = site();
+    let parent = create(&site, "root", r#"{"policies":["app"]}"#).unwrap();
+    let child = create(&site, &parent, "{}").unwrap();
+    let grandchild = create(&site, &child, "{}").unwrap();
+    let orphan = create(&site, "root", r#"{"policies":["app"],"no_parent":true}"#).unwrap();
+    for token in [&parent, &child, &grandchild, &orphan] {
+        assert!(can_read(&site, token, "secret/data/app/one", 0));
+    }
+    site.ask(Update, "auth/token/revoke", &format!(r#"{{"token":"{parent}"}}"#)).unwrap();
+    for token in [&parent, &child, &grandchild] {
+        assert!(!can_read(&site, token, "secret/data/app/one", 0));
+    }
+    assert!(can_read(&site, &orphan, "secret/data/app/one", 0));
+}
+
+#[test]
+fn children_of_a_token_that_is_revoked_as_an_orphan_live_on() {
+    let site = site();
+    let parent = create(&site, "root", r#"{"policies":["app"]}"#).unwrap();
+    let child = create(&site, &parent, "{}").unwrap();
+    let body = format!(r#"{{"token":"{parent}"}}"#);
+    site.ask(Update, "auth/token/revoke-orphan", &body).unwrap();
+    assert!(!can_read(&site, &parent, "secret/data/app/one", 0));
+    assert!(can_read(&site, &child, "secret/data/app/one", 0));
+}
+
+#[test]
+fn a_token_ends_at_its_time_and_what_hangs_on_it_with_the_next_tick() {
+    let site = site();
+    let parent = create(&site, "root", r#"{"policies":["app"],"ttl":"60s"}"#).unwrap();
+    let child = create(&site, &parent, r#"{"ttl":"1h"}"#).unwrap();
+    assert!(can_read(&site, &parent, "secret/data/app/one", 59));
+    assert!(!can_read(&site, &parent, "secret/data/app/one", 60));
+    pollster::block_on(site.core.tick(jiff::Timestamp::from_second(62).unwrap())).unwrap();
+    assert!(!can_read(&site, &child, "secret/data/app/one", 62));
+}
+
+#[test]
+fn a_limited_token_serves_so_many_requests_granted_or_not() {
+    let site = site();
+    let token = create(&site, "root", r#"{"policies":["app"],"num_uses":3}"#).unwrap();
+    assert!(can_read(&site, &token, "secret/data/app/one", 0));
+    assert!(!can_read(&site, &token, "secret/data/other", 0), "refused, and it took a use");
+    assert!(can_read(&site, &token, "secret/data/app/one", 0));
+    assert!(!can_read(&site, &token, "secret/data/app/one", 0));
+}
+
+#[test]
+fn of_many_racing_requests_a_token_serves_exactly_its_number() {
+    let site = site();
+    for _ in 0..20 {
+        let token = create(&site, "root", r#"{"policies":["app"],"num_uses":5}"#).unwrap();
+        let served: usize = std::thread::scope(|scope| {
+            let race =
+                || (0..10).filter(|_| can_read(&site, &token, "secret/data/app/one", 0)).count();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(race)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(served, 5);
+    }
+}
+
+#[test]
+fn tokens_and_policies_survive_a_seal() {
+    let site = site();
+    let token = create(&site, "root", r#"{"policies":["app"],"ttl":"1h"}"#).unwrap();
+    let child = create(&site, &token, "{}").unwrap();
+    site.ask(Update, "auth/token/roles/r", r#"{"allowed_policies":["app"],"orphan":true}"#)
+        .unwrap();
+    pollster::block_on(site.core.seal()).unwrap();
+    site.unseal();
+    assert!(can_read(&site, &child, "secret/data/app/one", 0));
+    assert!(site.ask(List, "auth/token/roles", "").is_ok());
+    site.ask(Update, "auth/token/revoke", &format!(r#"{{"token":"{token}"}}"#)).unwrap();
+    assert!(!can_read(&site, &child, "secret/data/app/one", 0));
+}
+
+#[test]
+fn renewal_needs_a_renewable_token_and_keeps_to_its_maximum() {
+    let site = site();
+    let body = r#"{"policies":["app"],"ttl":"100s","explicit_max_ttl":"150s"}"#;
+    let token = create(&site, "root", body).unwrap();
+    ask_as(&site.core, &token, 90, Update, "auth/token/renew-self", r#"{"increment":"1h"}"#)
+        .unwrap();
+    assert!(can_read(&site, &token, "secret/data/app/one", 149));
+    assert!(!can_read(&site, &token, "secret/data/app/one", 150));
+    let fixed = create(&site, "root", r#"{"policies":["app"],"ttl":"100s","renewable":false}"#);
+    let renewed = ask_as(&site.core, &fixed.unwrap(), 1, Update, "auth/token/renew-self", "{}");
+    assert_eq!(renewed.unwrap_err().to_string(), "lease is not renewable");
+}
+
+#[test]
+fn the_preflight_is_for_those_who_reach_something_of_the_mount() {
+    let site = site();
+    let token = create(&site, "root", r#"{"policies":["app"]}"#).unwrap();
+    let bare = create(&site, "root", r#"{"policies":["nothing"]}"#).unwrap();
+    assert!(can_read(&site, &token, "sys/internal/ui/mounts/secret/app/one", 0));
+    assert!(!can_read(&site, &bare, "sys/internal/ui/mounts/secret/app/one", 0));
+}
