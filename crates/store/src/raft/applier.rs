@@ -7,15 +7,19 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::limits::RESOLVE_MAX;
 use super::lock;
 use super::shared::Shared;
 use super::tasks::Task;
 use crate::Error;
+use crate::commit::{Outcome, Promise};
 
 /// The applier's own.
 pub(crate) struct Applier {
     shared: Arc<Shared>,
     backlog: VecDeque<Task>,
+    /// What is applied and not yet said to be.
+    unsaid: Vec<(Promise, Outcome)>,
 }
 
 /// How a turn ended.
@@ -30,7 +34,7 @@ pub(crate) enum Turn {
 impl Applier {
     /// An applier without a backlog.
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, backlog: VecDeque::new() }
+        Self { shared, backlog: VecDeque::new(), unsaid: Vec::new() }
     }
 
     /// Where tasks go.
@@ -54,7 +58,11 @@ impl Applier {
             }
             count += 1;
             bytes += task_bytes;
+            if self.unsaid.len() >= RESOLVE_MAX {
+                self.resolve();
+            }
         };
+        self.resolve();
         if let Err(error) = &ended {
             self.abandon(error);
         } else if self.shared.tasks.done(count, bytes) {
@@ -66,7 +74,7 @@ impl Applier {
     fn perform(&mut self, task: Task) -> Result<Turn, Error> {
         let (entry, promise) = match task {
             Task::Settled(promise) => {
-                promise.keep(Ok(self.shared.machine.position()));
+                self.unsaid.push((promise, Ok(self.shared.machine.position())));
                 return Ok(Turn::Done);
             }
             Task::Apply(entry, promise) => (entry, promise),
@@ -75,9 +83,7 @@ impl Applier {
         match &outcome {
             Ok(_) | Err(Error::Conflict) => {
                 self.shared.note_space();
-                if let Some(promise) = promise {
-                    promise.keep(outcome);
-                }
+                self.unsaid.extend(promise.map(|promise| (promise, outcome)));
                 Ok(Turn::Done)
             }
             Err(Error::Full(what)) => {
@@ -95,6 +101,12 @@ impl Applier {
                 }
                 Err(error.clone())
             }
+        }
+    }
+
+    fn resolve(&mut self) {
+        for (promise, outcome) in self.unsaid.drain(..) {
+            promise.keep(outcome);
         }
     }
 

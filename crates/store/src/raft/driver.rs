@@ -15,10 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::limits::GATHER_MAX;
 use super::lock;
 use super::log::record::ENTRY_HEADER_BYTES;
 use super::node::{Committed, Node, Output, Spot, Vote};
-use super::requests::{Request, Room};
+use super::requests::{Gather, Request, Room};
 use super::shared::Shared;
 use super::tasks::Task;
 use crate::commit::Promise;
@@ -34,13 +35,36 @@ pub(crate) struct Driver {
     /// Who waits for everything up to an index.
     barriers: VecDeque<(u64, Promise)>,
     next_tick: Duration,
+    /// How many commits have come together lately.
+    gathered: usize,
+    /// What a sync takes lately.
+    sync_time: Duration,
 }
 
 impl Driver {
     /// A driver for a node.
     pub(crate) fn new(shared: Arc<Shared>, node: Node, mode: Durability) -> Self {
         let next_tick = shared.clock.now() + shared.tick;
-        Self { shared, node, mode, proposed: VecDeque::new(), barriers: VecDeque::new(), next_tick }
+        Self {
+            shared,
+            node,
+            mode,
+            proposed: VecDeque::new(),
+            barriers: VecDeque::new(),
+            next_tick,
+            gathered: 0,
+            sync_time: Duration::ZERO,
+        }
+    }
+
+    /// What to wait for before the next group is taken. While many commit at once, those who have just been answered
+    /// come back within a fraction of a sync, and to sync twice costs more than to wait for them. A lone writer never
+    /// waits, and neither does anyone in batch mode.
+    pub(crate) fn gather(&self) -> Gather {
+        if self.mode != Durability::Strict || self.gathered < 2 {
+            return Gather::default();
+        }
+        Gather { wanted: self.gathered, patience: (self.sync_time / 2).min(GATHER_MAX) }
     }
 
     /// How long the driver may rest if nothing comes; `None` for as long as it likes.
@@ -79,6 +103,10 @@ impl Driver {
         self.tick();
         self.pump()?;
         let refusal = self.admit(requests)?;
+        if !requests.is_empty() {
+            // The memory of a large group fades over some dozen small ones.
+            self.gathered = requests.len().max(self.gathered - self.gathered.div_ceil(16));
+        }
         for request in requests.drain(..) {
             match (request, &refusal) {
                 (Request::Commit { promise, .. }, Some(error)) => promise.keep(Err(error.clone())),
@@ -159,7 +187,10 @@ impl Driver {
         let places = log.append(&output.append, &output.hard_state, now)?;
         let due = log.sync_due(self.mode).is_some_and(|due| due <= now);
         if due || output.vote == Vote::New {
+            let began = self.shared.clock.now();
             log.sync()?;
+            let took = self.shared.clock.now().saturating_sub(began);
+            self.sync_time = (self.sync_time * 7 + took) / 8;
         }
         if log.segment() != segment {
             self.shared.chores.want();

@@ -14,6 +14,11 @@ pub(crate) const WAITING_BYTES_MAX: usize = 64 << 20;
 pub(crate) const GROUP_MAX: usize = 4096;
 /// A group takes no further commit once it has so many bytes.
 pub(crate) const GROUP_BYTES_MAX: usize = 1 << 20;
+/// The longest wait for a group to gather.
+pub(crate) const GATHER_MAX: Duration = Duration::from_millis(1);
+/// Commits that are applied before the first of them is resolved: each resolving wakes somebody, and waking pays more
+/// at a time.
+pub(crate) const RESOLVE_MAX: usize = 128;
 /// Committed entries that may wait to be applied before no more are proposed.
 pub(crate) const APPLY_WAITING_MAX: usize = 8 << 10;
 /// Their bytes.

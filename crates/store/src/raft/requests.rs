@@ -37,8 +37,9 @@ struct State {
     bytes: usize,
     /// Why nothing more is taken.
     refusal: Option<Error>,
-    /// The driver waits to be woken.
+    /// The driver waits to be woken, once so many wait.
     idle: bool,
+    wanted: usize,
     /// Something happened that the driver should look at.
     nudged: bool,
 }
@@ -49,6 +50,15 @@ pub(crate) enum Room {
     Yes,
     /// The applier is behind.
     No,
+}
+
+/// How a group is gathered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Gather {
+    /// Fewer than these are worth a wait.
+    pub(crate) wanted: usize,
+    /// The longest wait.
+    pub(crate) patience: Duration,
 }
 
 /// What a wait brought.
@@ -71,10 +81,27 @@ impl Requests {
         }
         state.bytes += request.bytes();
         state.waiting.push_back(request);
-        if std::mem::take(&mut state.idle) {
+        if state.idle && state.waiting.len() >= state.wanted {
+            state.idle = false;
             drop(state);
             self.came.notify_one();
         }
+    }
+
+    /// Waits a little until as many wait as came together before; where there is no such wait worth it, does nothing.
+    pub(crate) fn gather(&self, gather: Gather) {
+        let state = lock(&self.state);
+        if state.waiting.is_empty() || gather.patience.is_zero() {
+            return;
+        }
+        let waits = |state: &mut State| {
+            let short = state.waiting.len() < gather.wanted && state.refusal.is_none();
+            (state.idle, state.wanted) = (short, gather.wanted);
+            short
+        };
+        let waited = self.came.wait_timeout_while(state, gather.patience, waits);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (state.idle, state.wanted) = (false, 0);
     }
 
     /// Waits for requests, for at most `patience` if there is one, and moves a group of them to `taken`.

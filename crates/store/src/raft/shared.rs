@@ -85,7 +85,7 @@ impl Shared {
         if compacted < self.flushed.load(Ordering::Acquire) {
             self.requests.nudge();
         }
-        let floor = lock(&self.log).purge(compacted);
+        let floor = lock(&self.log).purge(compacted)?;
         self.keeper.release_below(floor)?;
         match self.keeper.prepare() {
             // The next segment is made when it is needed, or the write that needs it hears that the disk is full.

@@ -56,6 +56,7 @@ fn drive(shared: &Shared, driver: &mut Driver) -> Result<(), Error> {
     let mut taken = Vec::new();
     while shared.fatal.get().is_none() {
         let room = shared.tasks.room();
+        shared.requests.gather(driver.gather());
         if shared.requests.take(&mut taken, driver.patience(), room) == Taken::Ended {
             return driver.finish();
         }

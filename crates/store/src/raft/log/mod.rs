@@ -7,8 +7,8 @@
 //! Invariants:
 //! - each segment starts with a state, so the log can be read from any segment on;
 //! - a changed term or vote is synced whatever the mode: no server votes twice in a term;
-//! - segments are given back only below what the engine has in files, and the engine has nothing in files that the log
-//!   has not synced ([`LogSync`]);
+//! - segments are given back only below what the engine has in files, and once a later one is durable; and the engine has
+//!   nothing in files that the log has not synced ([`LogSync`]);
 //! - `synced` never runs ahead of the disk.
 
 pub(crate) mod index;
@@ -36,6 +36,8 @@ pub(crate) struct RaftLog {
     log: Log,
     /// The segment being written.
     segment: u64,
+    /// Whether its first frame is.
+    start_durable: bool,
     /// Segments in use with the highest index that was ever in them, oldest first.
     segments: VecDeque<(u64, u64)>,
     identity: Identity,
@@ -98,6 +100,7 @@ impl RaftLog {
         let this = Self {
             log,
             segment: 0,
+            start_durable: true,
             segments: recovery.segments,
             identity: state.identity,
             membership: state.membership,
@@ -156,6 +159,7 @@ impl RaftLog {
             self.note_synced();
             self.segments.push_back((segment, 0));
             self.segment = segment;
+            self.start_durable = false;
         }
         self.hard_state = hard_state.clone();
         self.note_written(entries, now);
@@ -166,6 +170,7 @@ impl RaftLog {
     /// Makes everything written durable.
     pub(crate) fn sync(&mut self) -> Result<(), Error> {
         self.log.sync()?;
+        self.start_durable = true;
         self.counters.syncs += 1;
         self.note_synced();
         Ok(())
@@ -196,15 +201,20 @@ impl RaftLog {
         self.unsynced
     }
 
-    /// The segment below which all hold only entries up to `index`; forgets those.
-    pub(crate) fn purge(&mut self, index: u64) -> u64 {
+    /// The segment below which all hold only entries up to `index`; forgets those. Nothing is given up before the
+    /// segment that takes its place as the log's start is durable: its state is all that will say where the log starts.
+    pub(crate) fn purge(&mut self, index: u64) -> Result<u64, Error> {
         while let Some(&(segment, last)) = self.segments.front() {
-            if segment == self.segment || last > index {
-                return segment;
+            let current = self.segment == 0 || segment == self.segment;
+            if current || last > index {
+                return Ok(segment);
+            }
+            if !self.start_durable {
+                self.sync()?;
             }
             self.segments.pop_front();
         }
-        self.segment
+        Ok(self.segment)
     }
 
     /// Counters for people.
