@@ -64,6 +64,9 @@ run() { # run NAME COMMAND...
 run hvac "$work/venv/bin/python" "$here/hvac_walk.py"
 PATH="$work/venv/bin:$PATH" run bao bash "$here/bao_walk.sh" bao
 run kallisto bash "$here/bao_walk.sh" "$binary"
+sed -n 's/^Unseal Key: //p' "$work/server.out" >"$work/unseal-key"
+PATH="$work/venv/bin:$PATH" run bao-operator bash "$here/operator_walk.sh" bao "$work/unseal-key"
+run kallisto-operator bash "$here/operator_walk.sh" "$binary" "$work/unseal-key"
 run curl bash "$here/curl_walk.sh"
 
 if ! kill -0 "$server" 2>/dev/null; then

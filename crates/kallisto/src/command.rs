@@ -59,6 +59,9 @@ enum Command {
     List(cli::list::List),
     /// Print whether the server is sealed, and who leads
     Status(cli::status::Status),
+    /// Run a server: its keys, its seal, its storage
+    #[command(subcommand, arg_required_else_help = true)]
+    Operator(cli::operator::Operator),
     /// Log in and keep the token for later commands
     Login(cli::login::Login),
     /// Ask about tokens
@@ -101,6 +104,7 @@ fn dispatch(command: Command) -> Result<Outcome, Error> {
         Command::Delete(delete) => delete.run(),
         Command::List(list) => list.run(),
         Command::Status(status) => status.run(),
+        Command::Operator(operator) => operator.run(),
         Command::Login(login) => login.run(),
         Command::Token(token) => token.run(),
         Command::Unwrap(unwrap) => unwrap.run(),

@@ -26,6 +26,7 @@ pub(crate) mod json;
 pub(crate) mod kv;
 pub(crate) mod list;
 pub(crate) mod login;
+pub(crate) mod operator;
 pub(crate) mod outcome;
 pub(crate) mod output;
 pub(crate) mod pairs;

@@ -17,7 +17,7 @@ use super::secret::{Secret, as_u64};
 const EXIT_SEALED: u8 = 2;
 
 /// Members of the document, in the order in which they are shown.
-const MEMBERS: [&str; 24] = [
+const MEMBERS: [&str; 25] = [
     "type",
     "initialized",
     "sealed",
@@ -32,6 +32,7 @@ const MEMBERS: [&str; 24] = [
     "cluster_name",
     "cluster_id",
     "recovery_seal",
+    "recovery_seal_type",
     "storage_type",
     "ha_enabled",
     "is_self",
@@ -73,21 +74,31 @@ impl Status {
         let config = Config::load(&self.common)?;
         output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
-        let mut state =
+        let state =
             bare(client.send(&Request::get("sys/seal-status")), "Error checking seal status")?;
-        let sealed = is(&state, "sealed");
-        let leader = client.send(&Request::get("sys/leader"));
-        match leader {
-            Ok(Some(Secret { data: Some(leader), .. })) => state.extend(leader),
-            // A sealed server need not say who leads.
-            _ if sealed => {}
-            other => {
-                bare(other, "Error checking leader status")?;
-            }
-        }
-        let code = if sealed { EXIT_SEALED } else { 0 };
-        print(&state, &config, self.field.field.as_deref()).map(|outcome| outcome.with_code(code))
+        of_seal(state, &client, &config, self.field.field.as_deref())
     }
+}
+
+/// Prints the state of a seal, which the caller knows, and who leads, which is asked here.
+pub(crate) fn of_seal(
+    mut state: Map,
+    client: &Client<'_>,
+    config: &Config,
+    field: Option<&str>,
+) -> Result<Outcome, Error> {
+    let sealed = is(&state, "sealed");
+    let leader = client.send(&Request::get("sys/leader"));
+    match leader {
+        Ok(Some(Secret { data: Some(leader), .. })) => state.extend(leader),
+        // A sealed server need not say who leads.
+        _ if sealed => {}
+        other => {
+            bare(other, "Error checking leader status")?;
+        }
+    }
+    let code = if sealed { EXIT_SEALED } else { 0 };
+    print(&state, config, field).map(|outcome| outcome.with_code(code))
 }
 
 fn bare(
@@ -134,7 +145,14 @@ fn rows(state: &Map) -> Vec<(String, String)> {
     let mut rows: Vec<(String, String)> = Vec::new();
     let mut row = |title: &str, value: String| rows.push((title.to_owned(), value));
     let recovery = is(state, "recovery_seal");
-    row(if recovery { "Recovery Seal Type" } else { "Seal Type" }, text("type"));
+    match text("recovery_seal_type").as_str() {
+        // Vault's servers name one type, that of the recovery key where there is one.
+        "" => row(if recovery { "Recovery Seal Type" } else { "Seal Type" }, text("type")),
+        of_recovery => {
+            row("Seal Type", text("type"));
+            row("Recovery Seal Type", of_recovery.to_owned());
+        }
+    }
     row("Initialized", text("initialized"));
     row("Sealed", text("sealed"));
     row(if recovery { "Total Recovery Shares" } else { "Total Shares" }, text("n"));

@@ -2,6 +2,7 @@
 //!
 //! - [`transcripts`] holds it to the reference, byte for byte;
 //! - [`client`] tests what happens on the way: redirects, retries, tokens, hints;
+//! - [`operator`] takes a server through its keys and its seal;
 //! - [`walk`] takes a secret through its life on our own server;
 //! - [`support`] runs it and plays the server.
 
@@ -9,6 +10,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test may touch disk")]
 
 mod client;
+mod operator;
 mod support;
 mod transcripts;
 mod walk;

@@ -182,6 +182,8 @@ pub(crate) fn kallisto(
 pub(crate) struct DevServer {
     /// `http://127.0.0.1:<port>`
     pub(crate) address: String,
+    /// The one share of its unseal key.
+    pub(crate) unseal_key: String,
     process: Child,
 }
 
@@ -191,16 +193,22 @@ impl DevServer {
         // The port was free a moment ago; another process taking it fails the test loudly.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let listen = format!("-dev-listen-address=127.0.0.1:{port}");
-        let process = Command::new(env!("CARGO_BIN_EXE_kallisto"))
+        let mut process = Command::new(env!("CARGO_BIN_EXE_kallisto"))
             .args(["server", "-dev", "-dev-root-token-id=root", "-dev-no-store-token", &listen])
             .env_clear()
             .env("HOME", home)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        Self { address: format!("http://127.0.0.1:{port}"), process }
+        let mut greeting = String::new();
+        // The pipe stays open with the process: the greeting is short enough to fit into it.
+        let mut reader = BufReader::new(process.stdout.as_mut().unwrap());
+        while !greeting.contains("Root Token:") && reader.read_line(&mut greeting).unwrap() > 0 {}
+        let unseal_key = greeting.split("Unseal Key: ").nth(1).unwrap().lines().next().unwrap();
+        let unseal_key = unseal_key.to_owned();
+        Self { address: format!("http://127.0.0.1:{port}"), unseal_key, process }
     }
 }
 

@@ -22,6 +22,11 @@ fn logical_status_token_and_login() {
 }
 
 #[test]
+fn operator() {
+    replay("operator");
+}
+
+#[test]
 fn mounts_and_wrapping() {
     replay("mounts_and_wrapping");
 }

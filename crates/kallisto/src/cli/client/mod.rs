@@ -62,6 +62,10 @@ impl Method {
         }
     }
 
+    const fn has_no_body(self) -> bool {
+        matches!(self, Self::Get | Self::Delete)
+    }
+
     const fn only_reads(self) -> bool {
         matches!(self, Self::Get)
     }
@@ -275,11 +279,12 @@ impl<'a> Client<'a> {
         if let Some(token) = self.expose_token() {
             builder = builder.header("X-Vault-Token", token);
         }
-        let response = match &request.body {
-            Some(body) => builder
-                .body(body.as_slice())
-                .map_err(ureq::Error::from)
-                .and_then(|r| self.agent.run(r)),
+        // A write without a body has one of no bytes: a missing one would go out in chunks.
+        let nothing = (!request.method.has_no_body()).then_some(&[][..]);
+        let response = match request.body.as_deref().or(nothing) {
+            Some(body) => {
+                builder.body(body).map_err(ureq::Error::from).and_then(|r| self.agent.run(r))
+            }
             None => builder.body(()).map_err(ureq::Error::from).and_then(|r| self.agent.run(r)),
         };
         read_answer(response.map_err(failed)?, url).map_err(failed)

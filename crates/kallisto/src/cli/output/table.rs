@@ -33,6 +33,30 @@ pub(crate) fn rows(rows: &[(String, String)]) -> String {
     out
 }
 
+/// The same without a heading.
+pub(crate) fn plain(rows: &[(String, String)]) -> String {
+    let lines: Vec<Vec<String>> =
+        rows.iter().map(|(key, value)| vec![key.clone(), value.clone()]).collect();
+    columns(&lines)
+}
+
+/// Lines of as many cells each, the cells below each other; the last one is not filled up.
+pub(crate) fn columns(lines: &[Vec<String>]) -> String {
+    let width = |at: usize| {
+        let cells = lines.iter().filter_map(|line| line.get(at));
+        cells.map(|text| cell(text).chars().count()).max().unwrap_or(0) + GAP
+    };
+    let mut out = String::new();
+    for line in lines {
+        for (at, text) in line.iter().enumerate() {
+            let width = if at + 1 == line.len() { 0 } else { width(at) };
+            let _ = write!(out, "{:width$}", cell(text));
+        }
+        out.push('\n');
+    }
+    out
+}
+
 fn cell(text: &str) -> &str {
     let trimmed = text.trim();
     if trimmed.is_empty() { EMPTY } else { trimmed }
@@ -209,6 +233,15 @@ mod tests {
         let wanted = "Key          Value\n---          -----\nn/a          3\nlong_name    trimmed\nx            n/a\n";
         assert_eq!(object(&map), wanted);
         assert_eq!(object(&Map::new()), "");
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let line = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
+        let lines = [line(["a", "bb", "c"]), line(["aaa", "", "ccc"])];
+        assert_eq!(columns(&lines), "a      bb     c\naaa    n/a    ccc\n");
+        assert_eq!(plain(&[("k".to_owned(), "v".to_owned())]), "k    v\n");
+        assert_eq!(columns(&[]), "");
     }
 
     #[test]

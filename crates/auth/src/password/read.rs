@@ -1,0 +1,88 @@
+//! The meaning of a password policy's file.
+
+use kallisto_hcl::{Body, Key, Position, Value, parse};
+
+use super::{
+    CHARSET_CHARS_MAX, Charset, Fault, LENGTH_MAX, LENGTH_MIN, PasswordPolicy, PasswordPolicyError,
+    RULES_MAX,
+};
+
+type Read<T> = Result<T, PasswordPolicyError>;
+
+pub(super) fn policy(text: &str) -> Read<PasswordPolicy> {
+    let body = parse(text.as_bytes())?;
+    let start = Position { line: 1, column: 1 };
+    let known = |key: &Key| matches!(key.text.as_str(), "length" | "rule");
+    if let Some(item) = body.items.iter().find(|item| !known(&item.key)) {
+        return wrong(item.key.at, Fault::UnknownKey);
+    }
+    let length = length(&body, start)?;
+    let blocks = body.labelled("rule")?;
+    if let Some((key, _)) = blocks.get(RULES_MAX) {
+        return wrong(key.at, Fault::TooMany);
+    }
+    let rules: Vec<Charset> =
+        blocks.into_iter().map(|(kind, body)| rule(kind, body)).collect::<Read<_>>()?;
+    if rules.is_empty() {
+        return wrong(start, Fault::NoCharset);
+    }
+    if rules.iter().map(|rule| rule.least).sum::<usize>() > length {
+        return wrong(start, Fault::LeastsPastLength);
+    }
+    let union = distinct(rules.iter().flat_map(|rule| rule.chars.iter().copied()));
+    Ok(PasswordPolicy { length, rules, union })
+}
+
+const fn wrong<T>(at: Position, fault: Fault) -> Read<T> {
+    Err(PasswordPolicyError { at, fault })
+}
+
+fn length(body: &Body, start: Position) -> Read<usize> {
+    let Some(item) = body.first("length") else { return wrong(start, Fault::NoLength) };
+    let Some(length) = item.value.as_u64() else { return wrong(item.value.at, Fault::NoLength) };
+    match usize::try_from(length) {
+        Ok(length @ LENGTH_MIN..=LENGTH_MAX) => Ok(length),
+        _ => wrong(item.value.at, Fault::LengthOutOfBounds),
+    }
+}
+
+fn rule(kind: &Key, body: &Body) -> Read<Charset> {
+    if kind.text != "charset" {
+        return wrong(kind.at, Fault::UnknownRule);
+    }
+    let mut charset = Charset { chars: Vec::new(), least: 0 };
+    for item in &body.items {
+        match item.key.text.as_str() {
+            "charset" => charset.chars = chars(&item.value)?,
+            "min-chars" | "min_chars" => charset.least = least(&item.value)?,
+            _ => return wrong(item.key.at, Fault::UnknownKey),
+        }
+    }
+    if charset.chars.is_empty() { wrong(kind.at, Fault::NoCharset) } else { Ok(charset) }
+}
+
+fn chars(value: &Value) -> Read<Vec<char>> {
+    let text = value.as_text().unwrap_or_default();
+    if text.chars().any(|next| next.is_control() || (next.is_whitespace() && next != ' ')) {
+        return wrong(value.at, Fault::NotPrintable);
+    }
+    let chars = distinct(text.chars());
+    if chars.len() > CHARSET_CHARS_MAX { wrong(value.at, Fault::TooMany) } else { Ok(chars) }
+}
+
+fn least(value: &Value) -> Read<usize> {
+    let least = value.as_u64().and_then(|least| usize::try_from(least).ok());
+    // Any sum of these fits, however many rules there are.
+    match least {
+        Some(least) => Ok(least.min(LENGTH_MAX + 1)),
+        None => wrong(value.at, Fault::BadLeast),
+    }
+}
+
+/// Each character once: written twice it is not likelier.
+fn distinct(chars: impl Iterator<Item = char>) -> Vec<char> {
+    let mut chars: Vec<char> = chars.collect();
+    chars.sort_unstable();
+    chars.dedup();
+    chars
+}

@@ -1,0 +1,71 @@
+//! `operator members`: the servers of the cluster.
+
+use clap::Args;
+
+use super::print::{self, text};
+use crate::cli::client::{Client, Request};
+use crate::cli::config::Config;
+use crate::cli::error::Error;
+use crate::cli::flags::CommonFlags;
+use crate::cli::json::Json;
+use crate::cli::outcome::Outcome;
+use crate::cli::output::{self, Document, Format, table};
+
+const HEADING: [&str; 7] = [
+    "Host Name",
+    "API Address",
+    "Cluster Address",
+    "Active Node",
+    "Version",
+    "Upgrade Version",
+    "Last Echo",
+];
+const MEMBERS: [&str; 7] = [
+    "hostname",
+    "api_address",
+    "cluster_address",
+    "active_node",
+    "version",
+    "upgrade_version",
+    "last_echo",
+];
+
+/// Prints the servers of the cluster and which of them leads.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  kallisto operator members\n  kallisto operator members -format=json"
+)]
+pub(crate) struct Members {
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl Members {
+    /// Prints them.
+    pub(crate) fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        output::refuse_raw(&config)?;
+        let client = Client::new(&config)?;
+        let doing = "Error reading the members";
+        let answer = client.send(&Request::get("sys/ha-status")).map_err(Error::doing(doing))?;
+        let object = print::object(answer, doing)?;
+        let nodes = object.get("nodes").unwrap_or(&Json::Null);
+        match config.format {
+            Format::Table => Ok(Outcome::print(columns(nodes))),
+            format => {
+                let members = vec![("Nodes", Document::Value(nodes))];
+                Ok(Outcome::print(Document::Record(members).to_text(format)?))
+            }
+        }
+    }
+}
+
+fn columns(nodes: &Json) -> String {
+    let mut lines = vec![HEADING.map(str::to_owned).to_vec()];
+    lines.push(HEADING.map(|title| "-".repeat(title.len())).to_vec());
+    let Json::Array(nodes) = nodes else { return table::columns(&lines) };
+    for node in nodes.iter().filter_map(Json::as_object) {
+        lines.push(MEMBERS.iter().map(|name| text(node, name).replace("<nil>", "")).collect());
+    }
+    table::columns(&lines)
+}
