@@ -35,7 +35,7 @@ impl Store for Rocks {
         for (key, value) in pairs {
             batch.put(key, value);
         }
-        self.database.write_opt(&batch, &self.write).expect("a write");
+        self.database.write_opt(batch, &self.write).expect("a write");
     }
 
     fn put(&self, key: &Key, value: &[u8]) {
