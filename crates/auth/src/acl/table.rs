@@ -11,6 +11,9 @@ use crate::pattern::{Resolved, Segment};
 /// Number of a rule in its set; the more specific rule has the higher one.
 pub(super) type Rank = u32;
 
+/// Up to so many children are looked through one by one.
+const FEW_CHILDREN: usize = 8;
+
 /// Finds the highest rank among the patterns that match a path.
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -195,15 +198,33 @@ impl Tree {
             return;
         };
         *best = (*best).max(node.starts.best(rest));
-        let (segment, after) = match rest.split_once('/') {
-            Some((segment, after)) => (segment, Some(after)),
+        if node.children.is_empty() && node.any.is_none() {
+            return;
+        }
+        let (segment, after) = match rest.bytes().position(|byte| byte == b'/') {
+            Some(slash) => (&rest[..slash], Some(&rest[slash + 1..])),
             None => (rest, None),
         };
-        if let Ok(at) = node.children.binary_search_by(|(name, _)| (**name).cmp(segment)) {
-            self.walk(node.children[at].1, after, best);
+        if let Some(child) = node.child(segment) {
+            self.walk(child, after, best);
         }
         if let Some(any) = node.any {
             self.walk(any, after, best);
         }
+    }
+}
+
+impl Node {
+    /// The node for a segment. Few children are faster compared for equality one by one.
+    fn child(&self, segment: &str) -> Option<usize> {
+        if self.children.len() <= FEW_CHILDREN {
+            return self
+                .children
+                .iter()
+                .find(|(name, _)| **name == *segment)
+                .map(|(_, node)| *node);
+        }
+        let found = self.children.binary_search_by(|(name, _)| (**name).cmp(segment));
+        found.ok().map(|at| self.children[at].1)
     }
 }

@@ -224,6 +224,21 @@ fn row_9_parameters_of_one_pattern_are_merged() {
     assert!(!granted(&[("a", text("x")), ("c", text("z"))]));
 }
 
+/// An empty list is every value: it swallows the values that another rule lists.
+#[test]
+fn row_9_an_empty_list_of_one_rule_opens_or_closes_the_parameter() {
+    let rule =
+        |parameters: &str| format!("path \"s/p\" {{ capabilities = [\"update\"] {parameters} }}");
+    for (one, other) in [("[]", "[\"x\"]"), ("[\"x\"]", "[]")] {
+        let texts = |key: &str| {
+            [rule(&format!("{key} = {{ a = {one} }}")), rule(&format!("{key} = {{ a = {other} }}"))]
+        };
+        let ask = body(&[("a", text("y"))]);
+        assert!(set(&texts("allowed_parameters")).decide(&ask).is_ok());
+        assert!(set(&texts("denied_parameters")).decide(&ask).is_err());
+    }
+}
+
 #[test]
 fn row_10_wrapping() {
     let acl = set(&[

@@ -170,9 +170,8 @@ fn lesson_03_no_case_of_a_denied_path_gets_in() {
     assert!(exact.decide(&Ask::new(Capability::Read, "s/aB")).is_err());
 }
 
-#[test]
-fn lesson_06_root_is_a_kind_and_no_policy() {
-    let token = |kind| Token {
+fn token(kind: Kind) -> Token {
+    Token {
         accessor: "a".into(),
         kind,
         policies: vec!["root".into()],
@@ -181,7 +180,23 @@ fn lesson_06_root_is_a_kind_and_no_policy() {
         created_at: Timestamp::UNIX_EPOCH,
         expires_at: None,
         orphan: true,
-    };
+    }
+}
+
+/// A cache that forgot to ask must not keep an expired rule alive.
+#[test]
+fn a_stale_set_decides_nothing() {
+    let acl = set(&["path \"s/a\" { capabilities = [\"read\"] }
+                     path \"s/b\" { capabilities = [\"read\"] expiration = 60 }"]);
+    let ask = || Request(Operation::Read, Path::decode("s/a").unwrap());
+    let at = |second| Timestamp::from_second(second).unwrap();
+    assert!(authorize_by(&token(Kind::Service), &acl, ask(), at(59)).is_ok());
+    assert!(authorize_by(&token(Kind::Service), &acl, ask(), at(60)).is_err());
+    assert!(authorize_by(&token(Kind::Root), &acl, ask(), at(60)).is_ok());
+}
+
+#[test]
+fn lesson_06_root_is_a_kind_and_no_policy() {
     let now = Timestamp::from_second(10).unwrap();
     let ask = || Request(Operation::Update, Path::decode("sys/seal").unwrap());
     let all = set(&[
