@@ -43,6 +43,14 @@ impl Response {
         Self::Logical(Logical { data: data.to_text(), ..Logical::default() })
     }
 
+    /// The same with an envelope around what has none.
+    pub(crate) fn enveloped(self) -> Self {
+        match self {
+            Self::Bare { body, .. } => Self::data(&body),
+            other => other,
+        }
+    }
+
     /// A merged reply with this data.
     pub(crate) fn merged(data: &Json) -> Self {
         Self::Merged(Logical { data: data.to_text(), ..Logical::default() })

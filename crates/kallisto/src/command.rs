@@ -64,7 +64,13 @@ enum Command {
     Operator(cli::operator::Operator),
     /// Log in and keep the token for later commands
     Login(cli::login::Login),
-    /// Ask about tokens
+    /// Write, read and list policies
+    #[command(subcommand, arg_required_else_help = true)]
+    Policy(cli::policy::Policy),
+    /// Mount and unmount secrets engines
+    #[command(subcommand, arg_required_else_help = true)]
+    Secrets(cli::secrets::Secrets),
+    /// Make tokens, ask about them, and end them
     #[command(subcommand, arg_required_else_help = true)]
     Token(cli::token::Token),
     /// Take a wrapped answer out of its single-use token
@@ -106,6 +112,8 @@ fn dispatch(command: Command) -> Result<Outcome, Error> {
         Command::Status(status) => status.run(),
         Command::Operator(operator) => operator.run(),
         Command::Login(login) => login.run(),
+        Command::Policy(policy) => policy.run(),
+        Command::Secrets(secrets) => secrets.run(),
         Command::Token(token) => token.run(),
         Command::Unwrap(unwrap) => unwrap.run(),
         Command::Print(print) => print.run(),

@@ -160,6 +160,10 @@ pub(crate) async fn handle(
     if let Some(path) = path.strip_prefix("generate-root/") {
         return root::handle(core, call, path, Asker::Known).await;
     }
+    // The same with an envelope around it, as clients of OpenBao 2.7 ask for it with a token.
+    if let Some(path) = path.strip_prefix("generate-root-token/") {
+        return root::handle(core, call, path, Asker::Known).await.map(Response::enveloped);
+    }
     match (path, call.operation) {
         ("mounts", Read) => Ok(mounts::read_all(&unsealed)),
         ("seal", Update) => {

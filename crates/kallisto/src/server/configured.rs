@@ -31,6 +31,17 @@ impl ServerArgs {
             Some(config::LogFormat::Standard) | None => LogFormat::Standard,
         };
         let level = config.log.level.unwrap_or(LevelFilter::INFO);
+        for listener in &config.listeners {
+            let rules = &listener.forwarded_for;
+            let rejects = rules.reject_not_authorized || rules.reject_not_present;
+            if rejects && !rules.authorized.is_empty() {
+                // A rule about who is let in must hold or be refused, never be passed over.
+                return Err(Error::usage(
+                    "x_forwarded_for_reject_not_authorized and _not_present are not available: \
+                     set them to false",
+                ));
+            }
+        }
         let rekey_open =
             config.listeners.iter().all(|one| one.unauthenticated_rekey == Access::Open);
         Ok(Settings {
@@ -59,10 +70,14 @@ impl ServerArgs {
 fn without_effect(config: &ServerConfig) -> Vec<String> {
     let joins =
         matches!(&config.storage, StorageConfig::Raft { retry_join, .. } if !retry_join.is_empty());
+    let proxied = config.listeners.iter().any(|one| !one.forwarded_for.authorized.is_empty());
+    let metrics = config.listeners.iter().any(|one| one.unauthenticated_metrics == Access::Open);
     let limits = config.listeners.iter().any(|one| one.max_request_bytes.is_some());
     [
         (joins, "retry_join", "this server is a cluster of one"),
         (limits, "max_request_size", "the built-in limit holds"),
+        (proxied, "x_forwarded_for_*", "nothing is decided by a client's address yet"),
+        (metrics, "unauthenticated_metrics_access", "there are no metrics"),
         (config.ui, "ui", "there is no web page"),
         (config.raw_storage_endpoint, "raw_storage_endpoint", "sys/raw is not served"),
         (config.log.file.is_some(), "log_file", "events go to standard error"),

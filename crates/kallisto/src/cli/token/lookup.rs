@@ -1,30 +1,14 @@
 //! `token lookup`: what the server knows about a token.
 
-use clap::{Args, Subcommand};
+use clap::Args;
 
-use super::client::{Client, Method, Request};
-use super::config::Config;
-use super::error::Error;
-use super::flags::{CommonFlags, FieldFlag};
-use super::json::{Json, Map};
-use super::outcome::Outcome;
-use super::output;
-
-/// What can be asked.
-#[derive(Subcommand, Debug)]
-pub(crate) enum Token {
-    /// Print what the server knows about a token
-    Lookup(Lookup),
-}
-
-impl Token {
-    /// Asks it.
-    pub(crate) fn run(self) -> Result<Outcome, Error> {
-        match self {
-            Self::Lookup(lookup) => lookup.run(),
-        }
-    }
-}
+use crate::cli::client::{Client, Method, Request};
+use crate::cli::config::Config;
+use crate::cli::error::Error;
+use crate::cli::flags::{CommonFlags, FieldFlag};
+use crate::cli::json::{Json, Map};
+use crate::cli::outcome::Outcome;
+use crate::cli::output;
 
 /// Looks a token up: one's own, another, or one by its accessor.
 #[derive(Args, Debug)]
@@ -45,7 +29,7 @@ pub(crate) struct Lookup {
 }
 
 impl Lookup {
-    fn run(self) -> Result<Outcome, Error> {
+    pub(super) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         output::refuse_raw(&config)?;
         let request = self.request()?;

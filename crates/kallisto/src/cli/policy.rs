@@ -1,0 +1,141 @@
+//! `policy`: who may do what, as text.
+
+use clap::{Args, Subcommand};
+
+use super::client::{Client, Method, Request, url};
+use super::config::Config;
+use super::error::Error;
+use super::flags::CommonFlags;
+use super::json::{Json, Map};
+use super::outcome::Outcome;
+use super::output::{self, Document, Format};
+use super::pairs::Inputs;
+
+const DOING: &str = "Error with policies";
+
+/// What can be done with policies.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Policy {
+    /// Print the names of all policies
+    List(List),
+    /// Print the text of a policy
+    Read(Named),
+    /// Write a policy from a file or standard input
+    Write(Write),
+    /// Delete a policy
+    Delete(Named),
+}
+
+impl Policy {
+    /// Does it.
+    pub(crate) fn run(self) -> Result<Outcome, Error> {
+        match self {
+            Self::List(list) => list.run(),
+            Self::Read(named) => named.read(),
+            Self::Write(write) => write.run(),
+            Self::Delete(named) => named.delete(),
+        }
+    }
+}
+
+/// Prints the names of all policies.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  kallisto policy list\n  kallisto policy list -format=json")]
+pub(crate) struct List {
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl List {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        output::refuse_raw(&config)?;
+        let client = Client::new(&config)?;
+        let request = Request::list("sys/policies/acl");
+        let answer = client.send(&request).map_err(Error::doing(DOING))?;
+        let data = answer.and_then(|answer| answer.data).unwrap_or_default();
+        let names = data.get("keys").cloned().unwrap_or(Json::Null);
+        if config.format != Format::Table {
+            return Ok(Outcome::print(Document::Value(&names).to_text(config.format)?));
+        }
+        let Json::Array(names) = names else { return Ok(Outcome::default()) };
+        let lines = names.iter().filter_map(Json::as_str).map(|name| format!("{name}\n"));
+        Ok(Outcome::print(lines.collect::<String>()))
+    }
+}
+
+/// A policy by its name.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  kallisto policy read app\n  kallisto policy delete app")]
+pub(crate) struct Named {
+    /// Its name
+    name: String,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl Named {
+    fn read(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        output::refuse_raw(&config)?;
+        let client = Client::new(&config)?;
+        let answer = client.send(&Request::get(&path(&self.name)?));
+        let answer = answer.map_err(Error::doing(DOING))?;
+        let absent = || Error::Absent(format!("No policy named: {}", self.name));
+        let data = answer.and_then(|answer| answer.data).ok_or_else(absent)?;
+        if config.format != Format::Table {
+            return Ok(Outcome::print(Document::Object(&data).to_text(config.format)?));
+        }
+        let text = data.get("policy").and_then(Json::as_str).ok_or_else(absent)?;
+        Ok(Outcome::line(text.trim()))
+    }
+
+    fn delete(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        output::refuse_raw(&config)?;
+        let client = Client::new(&config)?;
+        let request = Request::new(Method::Delete, &path(&self.name)?);
+        client.send(&request).map_err(Error::doing(DOING))?;
+        Ok(output::done(&config, &format!("Success! Deleted policy: {}", self.name)))
+    }
+}
+
+/// Writes a policy.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  kallisto policy write app app.hcl\n  cat app.hcl | kallisto policy write app -"
+)]
+pub(crate) struct Write {
+    /// Its name
+    name: String,
+    /// The file with its text, in HCL or JSON; - for standard input
+    file: String,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl Write {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        output::refuse_raw(&config)?;
+        let bytes = match self.file.as_str() {
+            "-" => Inputs::process().stdin().map_err(Error::usage)?,
+            file => super::files::read(file.as_ref()).map_err(|error| {
+                Error::usage(format!("Error opening policy file {file}: {error}"))
+            })?,
+        };
+        let text = String::from_utf8(bytes);
+        let text = text.map_err(|_| Error::usage("the policy is not UTF-8 text"))?;
+        let body = Map::from([("policy".to_owned(), Json::from(text))]);
+        let client = Client::new(&config)?;
+        let answer = client.send(&Request::put(&path(&self.name)?, body));
+        let notice = answer.map_err(Error::doing(DOING))?.map(|answer| output::warnings(&answer));
+        let name = self.name.to_lowercase();
+        let done = output::done(&config, &format!("Success! Uploaded policy: {name}"));
+        Ok(done.with_notice(&notice.unwrap_or_default()))
+    }
+}
+
+fn path(name: &str) -> Result<String, Error> {
+    url::clean(&format!("sys/policies/acl/{}", name.to_lowercase()))
+}

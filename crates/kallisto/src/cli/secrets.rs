@@ -1,0 +1,205 @@
+//! `secrets`: where engines are mounted.
+
+use clap::{Args, Subcommand};
+
+use super::client::{Client, Method, Request, url};
+use super::config::Config;
+use super::error::Error;
+use super::flags::CommonFlags;
+use super::json::{Json, Map};
+use super::outcome::Outcome;
+use super::output::{self, Document, Format, table};
+
+/// What can be done with secrets engines.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Secrets {
+    /// Print the mounted engines
+    List(List),
+    /// Mount an engine
+    Enable(Enable),
+    /// Unmount an engine and delete what is in it
+    Disable(Disable),
+    /// Change how a mounted engine behaves
+    Tune(Tune),
+}
+
+impl Secrets {
+    /// Does it.
+    pub(crate) fn run(self) -> Result<Outcome, Error> {
+        match self {
+            Self::List(list) => list.run(),
+            Self::Enable(enable) => enable.run(),
+            Self::Disable(disable) => disable.run(),
+            Self::Tune(tune) => tune.run(),
+        }
+    }
+}
+
+/// Prints the mounted engines.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  kallisto secrets list\n  kallisto secrets list -format=json")]
+pub(crate) struct List {
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl List {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        output::refuse_raw(&config)?;
+        let client = Client::new(&config)?;
+        let doing = Error::doing("Error listing secrets engines");
+        let answer = client.send(&Request::get("sys/mounts")).map_err(doing)?;
+        let data = answer.and_then(|answer| answer.data).unwrap_or_default();
+        if config.format != Format::Table {
+            return Ok(Outcome::print(Document::Object(&data).to_text(config.format)?));
+        }
+        let heads = [
+            ["Path", "Type", "Accessor", "Description"],
+            ["----", "----", "--------", "-----------"],
+        ];
+        let heads = heads.map(|line| line.map(str::to_owned).to_vec());
+        let rows = data.iter().filter_map(|(path, mount)| {
+            let mount = mount.as_object()?;
+            let cell = |name: &str| mount.get(name).map(table::show).unwrap_or_default();
+            let description = match cell("description") {
+                empty if empty.is_empty() => "n/a".to_owned(),
+                text => text,
+            };
+            Some(vec![path.clone(), cell("type"), cell("accessor"), description])
+        });
+        let lines: Vec<Vec<String>> = heads.into_iter().chain(rows).collect();
+        Ok(Outcome::print(table::columns(&lines)))
+    }
+}
+
+/// Mounts an engine.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  kallisto secrets enable -path=secret -version=2 kv\n  kallisto secrets enable kv-v2"
+)]
+pub(crate) struct Enable {
+    /// Its kind: kv, kv-v1 or kv-v2
+    kind: String,
+    /// Where; the kind's name when absent
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+    /// The version of a kv engine
+    #[arg(long, value_name = "NUMBER")]
+    version: Option<u32>,
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Lease of what is read from it, e.g. 1h
+    #[arg(long, value_name = "DURATION")]
+    default_lease_ttl: Option<String>,
+    /// Longest lease
+    #[arg(long, value_name = "DURATION")]
+    max_lease_ttl: Option<String>,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl Enable {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        output::refuse_raw(&config)?;
+        let path = self.path.as_deref().unwrap_or(&self.kind).trim_matches('/').to_owned();
+        let mut body = Map::from([("type".to_owned(), Json::from(self.kind.as_str()))]);
+        if let Some(text) = &self.description {
+            body.insert("description".into(), text.as_str().into());
+        }
+        if let Some(version) = self.version {
+            let options = Map::from([("version".to_owned(), Json::from(version.to_string()))]);
+            body.insert("options".into(), Json::Object(options));
+        }
+        let ttls = [
+            ("default_lease_ttl", &self.default_lease_ttl),
+            ("max_lease_ttl", &self.max_lease_ttl),
+        ];
+        let settings: Map = ttls
+            .into_iter()
+            .filter_map(|(name, ttl)| Some((name.to_owned(), Json::from(ttl.as_deref()?))))
+            .collect();
+        if !settings.is_empty() {
+            body.insert("config".into(), Json::Object(settings));
+        }
+        let client = Client::new(&config)?;
+        let request = Request::new(Method::Post, &url::clean(&format!("sys/mounts/{path}"))?);
+        let sent = client.send(&request.with_body(&Json::Object(body)));
+        sent.map_err(Error::doing("Error enabling"))?;
+        let sentence = format!("Success! Enabled the {} secrets engine at: {path}/", self.kind);
+        Ok(output::done(&config, &sentence))
+    }
+}
+
+/// Unmounts an engine and deletes what is in it.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  kallisto secrets disable old/")]
+pub(crate) struct Disable {
+    /// Where it is mounted
+    path: String,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl Disable {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        output::refuse_raw(&config)?;
+        let path = self.path.trim_matches('/');
+        let client = Client::new(&config)?;
+        let request = Request::new(Method::Delete, &url::clean(&format!("sys/mounts/{path}"))?);
+        client.send(&request).map_err(Error::doing("Error disabling secrets engine"))?;
+        let sentence = format!("Success! Disabled the secrets engine (if it existed) at: {path}/");
+        Ok(output::done(&config, &sentence))
+    }
+}
+
+/// Changes how a mounted engine behaves.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  kallisto secrets tune -default-lease-ttl=1h secret/")]
+pub(crate) struct Tune {
+    /// Where it is mounted
+    path: String,
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Lease of what is read from it, e.g. 1h
+    #[arg(long, value_name = "DURATION")]
+    default_lease_ttl: Option<String>,
+    /// Longest lease
+    #[arg(long, value_name = "DURATION")]
+    max_lease_ttl: Option<String>,
+    /// Who is told of it: hidden or unauth
+    #[arg(long, value_name = "WHO")]
+    listing_visibility: Option<String>,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl Tune {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        output::refuse_raw(&config)?;
+        let given = [
+            ("description", &self.description),
+            ("default_lease_ttl", &self.default_lease_ttl),
+            ("max_lease_ttl", &self.max_lease_ttl),
+            ("listing_visibility", &self.listing_visibility),
+        ];
+        let body: Map = given
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), Json::from(value.as_deref()?))))
+            .collect();
+        if body.is_empty() {
+            return Err(Error::usage("Nothing to change: give at least one setting"));
+        }
+        let path = self.path.trim_matches('/');
+        let client = Client::new(&config)?;
+        let request = Request::new(Method::Post, &url::clean(&format!("sys/mounts/{path}/tune"))?);
+        let sent = client.send(&request.with_body(&Json::Object(body)));
+        sent.map_err(Error::doing(format!("Error tuning secrets engine {path}/")))?;
+        Ok(output::done(&config, &format!("Success! Tuned the secrets engine at: {path}/")))
+    }
+}
