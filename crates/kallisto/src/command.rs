@@ -46,6 +46,7 @@ enum Command {
     /// Drive the storage engine by itself
     #[command(subcommand, arg_required_else_help = true)]
     Engine(crate::engine::EngineCommand),
+    Exec(crate::exec::ExecArgs),
     /// Store, read and version secrets
     #[command(subcommand, arg_required_else_help = true)]
     Kv(cli::kv::Kv),
@@ -104,6 +105,7 @@ fn dispatch(command: Command) -> Result<Outcome, Error> {
         Command::Server(server) => server.run(),
         Command::Bench(bench) => bench.run(),
         Command::Engine(engine) => engine.run(),
+        Command::Exec(exec) => exec.run(),
         Command::Kv(kv) => kv.run(),
         Command::Read(read) => read.run(),
         Command::Write(write) => write.run(),

@@ -8,6 +8,7 @@ mod bench;
 mod cli;
 mod command;
 mod engine;
+mod exec;
 mod server;
 mod wait;
 

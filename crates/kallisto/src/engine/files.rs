@@ -20,13 +20,13 @@ const STANDARD: &str = "-";
 const STORE_FILES: [&str; 4] = ["CURRENT", ".wal", ".sst", ".manifest"];
 
 /// Where commands come from.
-pub(super) struct Source {
+pub(crate) struct Source {
     /// The bytes.
-    pub(super) from: Box<dyn Read>,
+    pub(crate) from: Box<dyn Read>,
     /// What messages call it.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Its length in bytes, if it is a file.
-    pub(super) bytes: Option<u64>,
+    pub(crate) bytes: Option<u64>,
 }
 
 /// Opens the file of commands.
@@ -85,6 +85,6 @@ pub(super) fn require_store(dir: &Path) -> Result<(), Failure> {
 }
 
 /// The path behind an argument; a flag's value and a positional one alike.
-pub(super) fn path(text: &str) -> Result<PathBuf, String> {
+pub(crate) fn path(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() { Err("a path is empty".to_owned()) } else { Ok(PathBuf::from(text)) }
 }

@@ -20,7 +20,7 @@ const _: () = assert!(BUFFER_BYTES < LINE_BYTES_MAX);
 
 /// What [`Lines::refill`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refill {
+pub(crate) enum Refill {
     /// More bytes, perhaps of one more line.
     More,
     /// Nothing more; what is left without a line feed is the last line.
@@ -30,7 +30,7 @@ pub(super) enum Refill {
 }
 
 /// A stream as lines.
-pub(super) struct Lines<R> {
+pub(crate) struct Lines<R> {
     from: R,
     buffer: Vec<u8>,
     /// Where the next line begins.
@@ -45,13 +45,13 @@ pub(super) struct Lines<R> {
 
 impl<R: Read> Lines<R> {
     /// The lines of `from`.
-    pub(super) fn new(from: R) -> Self {
+    pub(crate) fn new(from: R) -> Self {
         let buffer = vec![0; BUFFER_BYTES];
         Self { from, buffer, start: 0, scanned: 0, end: 0, bytes_read: 0 }
     }
 
     /// Where the next whole line lies, without its line feed; `None` if more has to be read.
-    pub(super) fn next_buffered(&mut self) -> Option<Range<usize>> {
+    pub(crate) fn next_buffered(&mut self) -> Option<Range<usize>> {
         let Some(length) = memchr::memchr(b'\n', &self.buffer[self.scanned..self.end]) else {
             self.scanned = self.end;
             return None;
@@ -63,7 +63,7 @@ impl<R: Read> Lines<R> {
     }
 
     /// What is left when the input has ended: a last line without a line feed, or nothing.
-    pub(super) fn remainder(&mut self) -> Option<Range<usize>> {
+    pub(crate) fn remainder(&mut self) -> Option<Range<usize>> {
         let line = self.start..self.end;
         self.start = self.end;
         self.scanned = self.end;
@@ -71,12 +71,12 @@ impl<R: Read> Lines<R> {
     }
 
     /// The bytes of a line that was handed out since the last refill.
-    pub(super) fn bytes(&self, line: Range<usize>) -> &[u8] {
+    pub(crate) fn bytes(&self, line: Range<usize>) -> &[u8] {
         &self.buffer[line]
     }
 
     /// Reads on; waits if the input is a pipe that is silent.
-    pub(super) fn refill(&mut self) -> io::Result<Refill> {
+    pub(crate) fn refill(&mut self) -> io::Result<Refill> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.scanned -= self.start;
@@ -99,7 +99,7 @@ impl<R: Read> Lines<R> {
     }
 
     /// Bytes of the input that were read so far.
-    pub(super) fn bytes_read(&self) -> u64 {
+    pub(crate) fn bytes_read(&self) -> u64 {
         self.bytes_read
     }
 }

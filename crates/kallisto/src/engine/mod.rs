@@ -20,8 +20,12 @@ mod report;
 mod run;
 mod session;
 
+use std::path::Path;
+
 use clap::Subcommand;
 
+pub(crate) use self::files::path;
+pub(crate) use self::input::{Lines, Refill};
 use crate::cli::error::Error;
 use crate::cli::outcome::Outcome;
 
@@ -47,4 +51,9 @@ impl EngineCommand {
         };
         Ok(done.unwrap_or_else(Outcome::from))
     }
+}
+
+/// The file of commands at `path`, for whoever else reads one; an error is a line of text.
+pub(crate) fn commands_at(path: &Path) -> Result<files::Source, String> {
+    files::open_source(path).map_err(|failure| failure.to_string())
 }

@@ -1,0 +1,77 @@
+//! What is logged to standard error, changeable while the program runs.
+//!
+//! Events name verbs, counts and times, never a path, a key or a value.
+
+use clap::ValueEnum;
+use tracing_subscriber::Registry;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::reload;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// How much is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum LogLevel {
+    /// Nothing
+    Off,
+    /// What needs a person
+    Error,
+    /// What heals itself
+    Warn,
+    /// Changes of state
+    Info,
+    /// Every command and its time
+    Debug,
+}
+
+impl LogLevel {
+    const fn filter(self) -> LevelFilter {
+        match self {
+            Self::Off => LevelFilter::OFF,
+            Self::Error => LevelFilter::ERROR,
+            Self::Warn => LevelFilter::WARN,
+            Self::Info => LevelFilter::INFO,
+            Self::Debug => LevelFilter::DEBUG,
+        }
+    }
+
+    /// As it is typed.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+        }
+    }
+}
+
+/// The running logger.
+pub(super) struct Logging {
+    level: LogLevel,
+    filter: reload::Handle<LevelFilter, Registry>,
+}
+
+/// Starts logging.
+pub(super) fn start(level: LogLevel) -> Logging {
+    let (layer, filter) = reload::Layer::new(level.filter());
+    let text = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
+    // A process that logs already keeps doing it in its own way.
+    let _ = tracing_subscriber::registry().with(layer).with(text).try_init();
+    Logging { level, filter }
+}
+
+impl Logging {
+    /// The level there is.
+    pub(super) const fn level(&self) -> LogLevel {
+        self.level
+    }
+
+    /// Changes the level.
+    pub(super) fn set(&mut self, level: LogLevel) {
+        self.level = level;
+        // The layer is gone only when nothing logs any more.
+        let _ = self.filter.modify(|filter| *filter = level.filter());
+    }
+}

@@ -1,0 +1,61 @@
+//! Commands from a file or a pipe.
+//!
+//! A line that is no command ends the run with its number: what was before it is kept. Lines may hold secrets, so no
+//! message quotes one. The lines are cut by the engine's reader, in bounded memory.
+
+use std::path::Path;
+
+use super::failure::Failure;
+use super::line::{self, Wrong};
+use super::session::{Next, Session};
+use crate::engine::{Lines, Refill, commands_at};
+
+/// What stands for standard input.
+pub(super) const STANDARD: &str = "-";
+
+/// Carries out every line.
+pub(super) fn run(path: &Path, session: &mut Session<'_>) -> Result<(), Failure> {
+    let source = commands_at(path).map_err(Failure::mistake)?;
+    let mut lines = Lines::new(source.from);
+    let mut number = 0u64;
+    loop {
+        let range = match lines.next_buffered() {
+            Some(range) => range,
+            None => {
+                // Before it waits: whoever feeds the pipe may be waiting for these answers.
+                session.settle()?;
+                let name = &source.name;
+                match lines.refill() {
+                    Ok(Refill::More) => continue,
+                    Ok(Refill::TooLong) => {
+                        break Err(Failure::mistake(format!(
+                            "{name}:{}: a line is too long",
+                            number + 1
+                        )));
+                    }
+                    Err(error) => {
+                        break Err(Failure::mistake(format!("cannot read {name}: {error}")));
+                    }
+                    Ok(Refill::Ended) => match lines.remainder() {
+                        Some(range) => range,
+                        None => break Ok(()),
+                    },
+                }
+            }
+        };
+        number += 1;
+        match step(lines.bytes(range), session) {
+            Ok(Next::Command) => {}
+            Ok(Next::End) => break Ok(()),
+            Err(failure) => break Err(failure.at(&format!("{}:{number}", source.name))),
+        }
+    }
+}
+
+fn step(line: &[u8], session: &mut Session<'_>) -> Result<Next, Failure> {
+    match line::parse(line) {
+        Ok(Some(command)) => session.execute(command),
+        Ok(None) => Ok(Next::Command),
+        Err(Wrong(text)) => Err(Failure::mistake(text)),
+    }
+}

@@ -1,0 +1,237 @@
+//! Carrying commands out against an open store, and writing what they answer.
+//!
+//! The gate is first: a path below which there is nothing is refused with its own message, before any hash or disk. Names
+//! in the store are `PATH/KEY`, so a path is a folder and what `LIST` shows is the index's listing.
+
+use std::io::{self, Write};
+
+use kallisto_securedb::SecureDb;
+
+use super::Mode;
+use super::failure::Failure;
+use super::line::{Command, VERBS};
+use super::loglevel::Logging;
+use super::measure;
+
+/// Names that `LIST` and `GET` take from the index at a time.
+const PAGE: usize = 1_000;
+/// What is printed where there is no value.
+const NIL: &[u8] = b"(nil)";
+
+/// Whether to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The next command.
+    Command,
+    /// No more.
+    End,
+}
+
+/// A store and where its answers go.
+pub(super) struct Session<'a> {
+    db: &'a SecureDb,
+    logging: Logging,
+    to: Box<dyn Write>,
+}
+
+impl<'a> Session<'a> {
+    /// A session that answers on standard output.
+    pub(super) fn new(db: &'a SecureDb, logging: Logging) -> Self {
+        Self { db, logging, to: Box::new(io::BufWriter::new(io::stdout())) }
+    }
+
+    /// The store, for completion.
+    pub(super) const fn db(&self) -> &'a SecureDb {
+        self.db
+    }
+
+    /// Carries out one command.
+    pub(super) fn execute(&mut self, command: Command<'_>) -> Result<Next, Failure> {
+        let begin = measure::clock();
+        let verb = verb_of(command);
+        match command {
+            Command::Put { path, key, value } => self.put(path, key, value)?,
+            Command::Get { path, key } => self.get(path, key)?,
+            Command::Delete { path, key } => self.delete(path, key)?,
+            Command::List { path } => self.list(path)?,
+            Command::Save => self.save()?,
+            Command::Mode(None) => self.say(Mode::name(self.db.durability()).as_bytes())?,
+            Command::Mode(Some(mode)) => {
+                self.db.set_durability(mode)?;
+                tracing::info!(mode = Mode::name(mode), "durability changed");
+                self.say(b"OK")?;
+            }
+            Command::Bench(count) => {
+                let measured = measure::run(self.db, count)?;
+                self.say(measured.to_string().as_bytes())?;
+            }
+            Command::Level(None) => self.say(self.logging.level().name().as_bytes())?,
+            Command::Level(Some(level)) => {
+                self.logging.set(level);
+                self.say(b"OK")?;
+            }
+            Command::Stats => self.stats()?,
+            Command::Help => self.help()?,
+            Command::Exit => return Ok(Next::End),
+        }
+        tracing::debug!(verb, micros = begin.elapsed().as_micros(), "done");
+        Ok(Next::Command)
+    }
+
+    /// Writes out what was answered so far.
+    pub(super) fn settle(&mut self) -> Result<(), Failure> {
+        self.to.flush().map_err(|error| cannot_write(&error))
+    }
+
+    /// Makes everything durable, then writes the last answers out.
+    pub(super) fn finish(&mut self) -> Result<(), Failure> {
+        self.db.flush()?;
+        self.settle()
+    }
+
+    fn put(&mut self, path: &str, key: &str, value: &[u8]) -> Result<(), Failure> {
+        self.db.insert(&name(path, key), value)?;
+        self.say(b"OK")
+    }
+
+    fn get(&mut self, path: &str, key: Option<&str>) -> Result<(), Failure> {
+        if !self.admit(path)? {
+            return Ok(());
+        }
+        let Some(key) = key else { return self.get_all(path) };
+        match self.db.get(&name(path, key))? {
+            Some(value) => self.say(&value),
+            None => self.say(NIL),
+        }
+    }
+
+    fn get_all(&mut self, path: &str) -> Result<(), Failure> {
+        let mut any = false;
+        let db = self.db;
+        each_child(db, path, |child| {
+            if child.ends_with('/') {
+                return Ok(());
+            }
+            let Some(value) = db.get(&name(path, child))? else { return Ok(()) };
+            any = true;
+            self.write(child.as_bytes())?;
+            self.write(b"=")?;
+            self.say(&value)
+        })?;
+        if any { Ok(()) } else { self.say(NIL) }
+    }
+
+    fn delete(&mut self, path: &str, key: &str) -> Result<(), Failure> {
+        if !self.admit(path)? {
+            return Ok(());
+        }
+        let was_there = self.db.remove(&name(path, key))?;
+        self.say(if was_there { b"OK" } else { NIL })
+    }
+
+    fn list(&mut self, path: &str) -> Result<(), Failure> {
+        if path.is_empty() && self.db.is_empty() {
+            return self.say(b"(empty)");
+        }
+        if !path.is_empty() && !self.admit(path)? {
+            return Ok(());
+        }
+        each_child(self.db, path, |child| self.say(child.as_bytes()))
+    }
+
+    fn save(&mut self) -> Result<(), Failure> {
+        self.db.flush()?;
+        tracing::info!("saved");
+        self.say(b"OK")
+    }
+
+    /// The gate: whether there is anything below `path`; if not, says so.
+    fn admit(&mut self, path: &str) -> Result<bool, Failure> {
+        if self.db.has_folder(path) {
+            return Ok(true);
+        }
+        self.say(b"(no such path)")?;
+        Ok(false)
+    }
+
+    fn stats(&mut self) -> Result<(), Failure> {
+        let stats = self.db.stats();
+        let sealed: u64 = stats.key_versions.iter().map(|key| key.seals).sum();
+        let active = stats.key_versions.last().map_or(0, |key| key.version);
+        let sst_bytes: u64 = stats.engine.levels.iter().map(|level| level.bytes).sum();
+        for (name, value) in [
+            ("names", stats.names),
+            ("index_bytes", stats.index_bytes),
+            ("key_version", u64::from(active)),
+            ("key_versions", stats.key_versions.len() as u64),
+            ("records_sealed", sealed),
+            ("memtable_bytes", stats.engine.memtable_bytes as u64),
+            ("wal_segments_in_use_bytes", stats.engine.wal_bytes_in_use),
+            ("sst_bytes", sst_bytes),
+            ("operations", stats.engine.operations),
+            ("syncs", stats.engine.syncs),
+        ] {
+            self.say(format!("{name}: {value}").as_bytes())?;
+        }
+        let locked = if stats.keys_locked { "yes" } else { "no" };
+        self.say(format!("keys_locked: {locked}").as_bytes())?;
+        self.say(format!("mode: {}", Mode::name(stats.durability)).as_bytes())
+    }
+
+    fn help(&mut self) -> Result<(), Failure> {
+        for (verb, arguments, about) in VERBS {
+            self.say(format!("{:<24} {about}", format!("{verb} {arguments}")).as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, line: &[u8]) -> Result<(), Failure> {
+        self.write(line)?;
+        self.write(b"\n")
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.to.write_all(bytes).map_err(|error| cannot_write(&error))
+    }
+}
+
+/// Calls `visit` with each child of a path, a page of them at a time.
+fn each_child(
+    db: &SecureDb,
+    path: &str,
+    mut visit: impl FnMut(&str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut after: Option<String> = None;
+    loop {
+        let page = db.list(path, after.as_deref(), PAGE);
+        page.iter().try_for_each(|child| visit(child))?;
+        if page.len() < PAGE {
+            return Ok(());
+        }
+        after = page.into_iter().next_back();
+    }
+}
+
+fn name(path: &str, key: &str) -> String {
+    format!("{path}/{key}")
+}
+
+const fn verb_of(command: Command<'_>) -> &'static str {
+    match command {
+        Command::Put { .. } => "PUT",
+        Command::Get { .. } => "GET",
+        Command::Delete { .. } => "DEL",
+        Command::List { .. } => "LIST",
+        Command::Save => "SAVE",
+        Command::Mode(_) => "MODE",
+        Command::Bench(_) => "BENCH",
+        Command::Level(_) => "LOGLEVEL",
+        Command::Stats => "STATS",
+        Command::Help => "HELP",
+        Command::Exit => "EXIT",
+    }
+}
+
+fn cannot_write(error: &io::Error) -> Failure {
+    Failure::mistake(format!("cannot write the output: {error}"))
+}
