@@ -1,7 +1,7 @@
 //! The access decision: (token, policies, request, now) -> authorised request or denial.
 //!
-//! [`Authorized`] is a proof: its only constructors are [`authorize`] and [`authorize_by`], so
-//! whoever holds one was let in. A [`Subject`] is what the decision wants to know of a request. What
+//! [`Authorized`] is a proof: its only constructor is [`authorize_by`], so whoever
+//! holds one was let in. A [`Subject`] is what the decision wants to know of a request. What
 //! it is not told counts against it: a rule that limits parameters refuses a request whose
 //! parameters are unknown.
 
@@ -37,7 +37,8 @@ pub trait Subject {
         None
     }
 
-    /// How many entries of a listing are asked for at most; `None` when the request does not say.
+    /// How many entries of a listing are asked for at most; `None` when the request does not say. A
+    /// number that is none counts as the largest.
     fn page_entries(&self) -> Option<u64> {
         None
     }
@@ -51,23 +52,14 @@ pub trait Subject {
 
 /// A request that passed the decision. Nothing else can make one.
 #[derive(Debug)]
-pub struct Authorized<R>(R);
+pub struct Authorized<R> {
+    request: R,
+    page_entries_max: Option<u64>,
+}
 
 /// The refusal. It carries no reason on purpose: a reason would tell what exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Denied;
-
-/// Decides whether `token` may do `request` at `now`, for tokens without policies.
-///
-/// # Errors
-/// [`Denied`] when the token has expired or is not a root token.
-pub fn authorize<R: Subject>(
-    token: &Token,
-    request: R,
-    now: Timestamp,
-) -> Result<Authorized<R>, Denied> {
-    authorize_by(token, &AclSet::default(), request, now)
-}
 
 /// Decides whether `token`, whose policies are compiled in `acl`, may do `request` at `now`.
 ///
@@ -83,9 +75,20 @@ pub fn authorize_by<R: Subject>(
         return Err(Denied);
     }
     match token.kind {
-        Kind::Root => Ok(Authorized(request)),
+        Kind::Root => Ok(Authorized { request, page_entries_max: None }),
         Kind::Service if acl.stale_at().is_some_and(|end| end <= now) => Err(Denied),
-        Kind::Service => acl.decide(&request).map(|_| Authorized(request)),
+        Kind::Service => {
+            let page_entries_max = acl.decide(&request)?.page_entries_max();
+            Ok(Authorized { request, page_entries_max })
+        }
+    }
+}
+
+impl<R> Authorized<R> {
+    /// Most entries that a page of a listing may have, when a rule says so. It binds a request that
+    /// names no number too.
+    pub const fn page_entries_max(&self) -> Option<u64> {
+        self.page_entries_max
     }
 }
 
@@ -93,7 +96,7 @@ impl<R> Deref for Authorized<R> {
     type Target = R;
 
     fn deref(&self) -> &R {
-        &self.0
+        &self.request
     }
 }
 
@@ -127,22 +130,23 @@ mod tests {
         }
     }
 
-    fn ask() -> Ask {
-        Ask(Path::decode("secret/data/a").unwrap())
+    fn allow(token: &Token, now: Timestamp) -> Result<(), Denied> {
+        let ask = Ask(Path::decode("secret/data/a").unwrap());
+        authorize_by(token, &AclSet::default(), ask, now).map(|_| ())
     }
 
     #[test]
     fn root_is_a_kind_and_not_a_policy_name() {
         let now = Timestamp::from_second(10).unwrap();
-        assert!(authorize(&token(Kind::Root, None), ask(), now).is_ok());
-        assert_eq!(authorize(&token(Kind::Service, None), ask(), now).unwrap_err(), Denied);
+        assert!(allow(&token(Kind::Root, None), now).is_ok());
+        assert_eq!(allow(&token(Kind::Service, None), now).unwrap_err(), Denied);
     }
 
     #[test]
     fn expiry_ends_a_token_at_its_instant() {
         let end = Timestamp::from_second(10).unwrap();
         let root = token(Kind::Root, Some(end));
-        assert!(authorize(&root, ask(), Timestamp::from_second(9).unwrap()).is_ok());
-        assert!(authorize(&root, ask(), end).is_err());
+        assert!(allow(&root, Timestamp::from_second(9).unwrap()).is_ok());
+        assert!(allow(&root, end).is_err());
     }
 }

@@ -33,7 +33,7 @@ mod token;
 
 pub use acl::AclSet;
 pub use capability::{Capabilities, Capability};
-pub use decision::{Authorized, Denied, Subject, authorize, authorize_by};
+pub use decision::{Authorized, Denied, Subject, authorize_by};
 pub use operation::Operation;
 pub use password::PasswordPolicy;
 pub use path::{PATH_BYTES_MAX, Path, PathError, SEGMENTS_MAX};

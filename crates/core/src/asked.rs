@@ -60,7 +60,8 @@ impl Subject for Asked<'_, '_> {
 
     fn page_entries(&self) -> Option<u64> {
         let limit = self.request.query.iter().find(|(name, _)| name == "limit")?;
-        limit.1.parse().ok()
+        // Below zero or no number at all: more than any rule lets pass.
+        Some(limit.1.parse().unwrap_or(u64::MAX))
     }
 
     fn parameters(&self) -> Option<Vec<(String, Literal)>> {

@@ -23,16 +23,18 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// The page a request asks for with `after` and `limit`; a limit of 0 or less means all.
+    /// The page a request asks for with `after` and `limit`; a limit of 0 or less means all that
+    /// the caller's policies let it see at once.
     pub(super) fn from_query(kv: &Kv<'_, '_, '_>) -> Result<Self, Error> {
+        let most = kv.call.page_entries_max().and_then(|most| usize::try_from(most).ok());
         if kv.call.query.is_empty() {
-            return Ok(Self::default());
+            return Ok(Self { after: None, limit: most });
         }
         let query = kv.call.query_fields();
         let fields = Fields::new(&query);
         let limit = fields.int("limit")?.and_then(|limit| usize::try_from(limit).ok());
         let after = fields.string("after")?.filter(|after| !after.is_empty());
-        Ok(Self { after, limit: limit.filter(|&limit| limit > 0) })
+        Ok(Self { after, limit: limit.filter(|&limit| limit > 0).or(most) })
     }
 }
 
