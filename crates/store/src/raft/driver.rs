@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::limits::GATHER_MAX;
+use super::limits::{FRAME_OVERHEAD_BYTES, GATHER_MAX};
 use super::lock;
 use super::log::record::ENTRY_HEADER_BYTES;
 use super::node::{Committed, Node, Output, Spot, Vote};
@@ -85,8 +85,7 @@ impl Driver {
     pub(crate) fn turn(&mut self, requests: &mut Vec<Request>) -> Result<(), Error> {
         let turned = self.serve(requests);
         if let Err(error) = &turned {
-            let error = self.node.fault().unwrap_or(error).clone();
-            self.abandon(&error);
+            self.abandon(error);
             requests.drain(..).for_each(|request| request.refuse(error.clone()));
         }
         turned
@@ -130,10 +129,12 @@ impl Driver {
     fn admit(&self, requests: &[Request]) -> Result<Option<Error>, Error> {
         let bytes: usize = requests
             .iter()
-            .filter(|request| matches!(request, Request::Commit { .. }))
-            .map(|request| request.bytes() + ENTRY_HEADER_BYTES)
+            .map(|request| match request {
+                Request::Commit { data, .. } => data.len() + ENTRY_HEADER_BYTES,
+                Request::Save(_) | Request::SetDurability(..) => FRAME_OVERHEAD_BYTES,
+            })
             .sum();
-        if bytes == 0 {
+        if requests.is_empty() {
             return Ok(None);
         }
         if let Some(full) = lock(&self.shared.full).clone() {

@@ -32,7 +32,9 @@ pub(crate) const CACHE_BYTES_MAX: usize = 16 << 20;
 /// The largest encoded batch, and so the largest entry, in bytes.
 pub(crate) const ENTRY_BYTES_MAX: usize = BATCH_BYTES_MAX + 2 * 11 * (BATCH_OPS_MAX + 1);
 /// What a group's frame needs beside the entries: their headers, and a state.
-pub(crate) const FRAME_OVERHEAD_MAX: usize = GROUP_MAX * 32 + STATE_BYTES_MAX;
+pub(crate) const FRAME_OVERHEAD_MAX: usize = GROUP_MAX * FRAME_OVERHEAD_BYTES + 2 * STATE_BYTES_MAX;
+/// What one more frame takes: its header, a hard state, padding. A group has one, and one more for each save in it.
+pub(crate) const FRAME_OVERHEAD_BYTES: usize = 80;
 /// The largest state record, in bytes.
 pub(crate) const STATE_BYTES_MAX: usize = 8 << 10;
 /// Members of a cluster, of each kind.

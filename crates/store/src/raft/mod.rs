@@ -106,6 +106,7 @@ impl RaftStore {
         let engine = Engine::open(disk, engine_dir, engine_options)?;
         let applied = engine.flushed_position().max(FIRST_INDEX);
         let membership = index.membership().clone();
+        let fault = index.fault();
         let mut node = Node::new(options.node_id, index, applied, options.seed)?;
         let machine = Machine::open(engine, identity.store_id, &membership, applied)?;
         if membership.voters == [options.node_id] {
@@ -127,6 +128,7 @@ impl RaftStore {
             compacted: AtomicU64::new(0),
             closing: AtomicBool::new(false),
             fatal: OnceLock::new(),
+            fault,
             on_fatal: options.on_fatal.clone(),
         });
         let driver = Driver::new(Arc::clone(&shared), node, options.durability);

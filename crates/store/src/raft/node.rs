@@ -136,6 +136,13 @@ impl Node {
         Ok(())
     }
 
+    /// Takes a message from a peer. One that makes no sense is dropped, as if it had been lost.
+    #[cfg_attr(not(test), expect(dead_code, reason = "a lone voter has no peers"))]
+    pub(crate) fn step(&mut self, message: Message) {
+        let _ = self.raw.step(message);
+        self.draw_timeout();
+    }
+
     /// Proposes an entry; `None` when there is no leader here to take it.
     pub(crate) fn propose(&mut self, data: Vec<u8>) -> Option<Spot> {
         if self.raw.raft.state != StateRole::Leader {
@@ -231,11 +238,6 @@ impl Node {
         }
     }
 
-    /// Why an entry could not be read, if that happened.
-    pub(crate) fn fault(&self) -> Option<&Error> {
-        self.raw.store().fault()
-    }
-
     fn hand_out(&mut self, entries: Vec<Entry>) -> Result<Vec<Committed>, Error> {
         let mut committed = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -279,7 +281,11 @@ mod tests {
     use super::*;
 
     fn alone() -> LogIndex {
-        let membership = ConfState { voters: vec![1], ..ConfState::default() };
+        log_of(vec![1])
+    }
+
+    fn log_of(voters: Vec<u64>) -> LogIndex {
+        let membership = ConfState { voters, ..ConfState::default() };
         let hard_state = HardState { term: 1, commit: 1, ..HardState::default() };
         LogIndex::new((1, 1), hard_state, membership)
     }
@@ -354,5 +360,92 @@ mod tests {
         let first: Vec<_> = (0..20).map(run).collect();
         assert_eq!(first, (0..20).map(run).collect::<Vec<_>>());
         assert!(first.iter().any(|ticks| *ticks != first[0]), "they differ by seed");
+    }
+
+    /// Three nodes and the wires between them; what is not delivered is lost.
+    struct Cluster {
+        nodes: Vec<Node>,
+        committed: Vec<Vec<(u64, u64, Vec<u8>)>>,
+        /// Ids of nodes that nobody hears and that hear nobody.
+        cut: Vec<u64>,
+    }
+
+    impl Cluster {
+        fn new() -> Self {
+            let node = |id| Node::new(id, log_of(vec![1, 2, 3]), 1, id).unwrap();
+            Self { nodes: (1..=3).map(node).collect(), committed: vec![Vec::new(); 3], cut: vec![] }
+        }
+
+        /// Does all that all nodes want, until they want nothing.
+        fn settle(&mut self) {
+            loop {
+                let mut wire = Vec::new();
+                for (node, committed) in self.nodes.iter_mut().zip(&mut self.committed) {
+                    while let Some(output) = node.poll().unwrap() {
+                        let place = Place { segment: 1, offset: 0 };
+                        let spots = output.append.iter();
+                        let placed: Vec<_> =
+                            spots.map(|e| (Spot { index: e.index, term: e.term }, place)).collect();
+                        wire.extend(output.messages);
+                        node.persisted(output.number, &placed);
+                        wire.extend(output.messages_after);
+                        let new = output.committed.iter();
+                        committed.extend(new.map(|c| (c.index, c.term, c.data.to_vec())));
+                    }
+                }
+                wire.retain(|m| !self.cut.contains(&m.from) && !self.cut.contains(&m.to));
+                if wire.is_empty() {
+                    return;
+                }
+                for message in wire {
+                    let to = usize::try_from(message.to - 1).unwrap();
+                    self.nodes[to].step(message);
+                }
+            }
+        }
+
+        fn tick_until(&mut self, done: impl Fn(&Self) -> bool) {
+            for _ in 0..20 * ELECTION_TICKS {
+                if done(self) {
+                    return;
+                }
+                self.nodes.iter_mut().for_each(Node::tick);
+                self.settle();
+            }
+            panic!("it never happened");
+        }
+
+        fn leaders(&self) -> Vec<usize> {
+            (0..3).filter(|&n| self.nodes[n].leads()).collect()
+        }
+    }
+
+    #[test]
+    fn three_nodes_agree_and_a_lost_leaders_entry_is_another_terms() {
+        let mut cluster = Cluster::new();
+        cluster.tick_until(|cluster| cluster.leaders().len() == 1);
+        let old = cluster.leaders()[0];
+        cluster.nodes[old].propose(b"first".to_vec()).unwrap();
+        cluster.settle();
+        cluster.tick_until(|cluster| {
+            cluster.committed.iter().all(|log| log.iter().any(|(_, _, data)| data == b"first"))
+        });
+        let old_id = old as u64 + 1;
+        cluster.cut.push(old_id);
+        let lost = cluster.nodes[old].propose(b"lost".to_vec()).unwrap();
+        cluster.settle();
+        cluster.tick_until(|cluster| cluster.leaders().iter().any(|&n| n != old));
+        cluster.tick_until(|cluster| !cluster.nodes[old].leads());
+        let new = cluster.leaders()[0];
+        let kept = cluster.nodes[new].propose(b"second".to_vec()).unwrap();
+        assert!(kept.term > lost.term && kept.index > lost.index);
+        cluster.cut.clear();
+        cluster.tick_until(|cluster| {
+            cluster.committed.iter().all(|log| log.iter().any(|(_, _, data)| data == b"second"))
+        });
+        assert_eq!(cluster.committed[0], cluster.committed[1]);
+        assert_eq!(cluster.committed[1], cluster.committed[2]);
+        let at = cluster.committed[0].iter().find(|(index, _, _)| *index == lost.index).unwrap();
+        assert_ne!((at.0, at.1), (lost.index, lost.term), "the spot is another entry's now");
     }
 }

@@ -13,6 +13,7 @@ use kallisto_lsm::log::Keeper;
 
 use super::lock;
 use super::log::RaftLog;
+use super::log::index::Fault;
 use super::machine::Machine;
 use super::node::Standing;
 use super::options::OnFatal;
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) compacted: AtomicU64,
     pub(crate) closing: AtomicBool,
     pub(crate) fatal: OnceLock<Error>,
+    /// Why an entry of the log could not be read.
+    pub(crate) fault: Fault,
     pub(crate) on_fatal: OnFatal,
 }
 

@@ -47,7 +47,10 @@ struct Panicked<'a>(&'a Shared);
 
 impl Drop for Panicked<'_> {
     fn drop(&mut self) {
-        self.0.poison(&Error::Poisoned("a thread of the store panicked".into()));
+        // The library answers a log that cannot be read with a panic.
+        let panicked = || Error::Poisoned("a thread of the store panicked".into());
+        let error = self.0.fault.get().cloned().unwrap_or_else(panicked);
+        self.0.poison(&error);
         self.0.tasks.abandon();
     }
 }

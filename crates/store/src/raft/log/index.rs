@@ -8,7 +8,7 @@
 //!   because the library may answer an error with a panic.
 
 use std::collections::VecDeque;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use kallisto_lsm::log::Place;
@@ -38,8 +38,11 @@ pub(crate) struct LogIndex {
     cache: VecDeque<Entry>,
     cache_bytes: usize,
     cold: Option<Box<dyn ColdEntries>>,
-    fault: OnceLock<Error>,
+    fault: Fault,
 }
+
+/// The first failure to read an entry, if there was one.
+pub(crate) type Fault = Arc<OnceLock<Error>>;
 
 /// What is known of an entry that may not be in memory.
 #[derive(Clone, Debug)]
@@ -62,7 +65,7 @@ impl LogIndex {
             cache: VecDeque::new(),
             cache_bytes: 0,
             cold: None,
-            fault: OnceLock::new(),
+            fault: Fault::default(),
         }
     }
 
@@ -162,9 +165,9 @@ impl LogIndex {
         &self.membership
     }
 
-    /// Why an entry could not be read, if that happened.
-    pub(crate) fn fault(&self) -> Option<&Error> {
-        self.fault.get()
+    /// Where it will be said why an entry could not be read, should that happen.
+    pub(crate) fn fault(&self) -> Fault {
+        Arc::clone(&self.fault)
     }
 
     fn truncate(&mut self, from: u64) {
@@ -365,7 +368,7 @@ mod tests {
             index.evict();
             assert!(index.cache.len() < 3);
             assert_eq!(read(&index, 1, 5).is_ok(), sound);
-            assert_eq!(index.fault().is_none(), sound);
+            assert_eq!(index.fault().get().is_none(), sound);
         }
     }
 }
