@@ -17,7 +17,8 @@ pub const BATCH_BYTES_MAX: usize = 32 << 20;
 /// Most operations in one batch.
 pub const BATCH_OPS_MAX: usize = 64 << 10;
 
-/// Where a committed batch stands in the order of all batches; the first is 1.
+/// Where a committed batch stands in the order of all batches. Positions only rise; a store may leave gaps between them,
+/// so the next one is nobody's to guess.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 

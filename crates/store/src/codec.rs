@@ -230,6 +230,16 @@ mod tests {
     }
 
     #[test]
+    fn format_1_is_these_bytes() {
+        let mut batch = Batch::new();
+        batch.expect(b"k".to_vec(), Seqno(300)).put(b"k".to_vec(), b"v1".to_vec());
+        batch.delete_noted(b"old".to_vec(), b"n".to_vec());
+        let bytes = b"\x01\x01\x02\x01k\xac\x02\x01\x01k\x02v1\x00\x03old\x01n";
+        assert_eq!(encode_batch(&batch), bytes);
+        assert_eq!(decode_batch(&Bytes::from_static(bytes)), Some(batch));
+    }
+
+    #[test]
     fn cut_or_longer_bytes_are_no_batch() {
         let mut dice = fastrand::Rng::with_seed(2);
         for _ in 0..200 {

@@ -18,6 +18,8 @@ mod batch;
 mod codec;
 mod commit;
 mod error;
+#[doc(hidden)]
+pub mod internals;
 mod memory;
 mod raft;
 mod stats;

@@ -1,10 +1,12 @@
 //! The Raft store by its promises: order, folds, restarts, durability modes, failures.
 
+use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kallisto_lsm::disk::{Access, Disk, Fault, FaultKind, FaultyDisk, MemDisk};
+use kallisto_lsm::disk::{Access, Disk, DiskFile, DiskLock, Fault, FaultKind, FaultyDisk, MemDisk};
 use kallisto_store::{
     Batch, Durability, Error, MemoryStore, OnFatal, Position, Records, Seqno, Store,
 };
@@ -399,4 +401,85 @@ fn a_damaged_log_is_loud_and_a_torn_tail_is_not() {
     }
     let lost = open(gone, &options);
     assert!(matches!(lost, Err(Error::Damaged(_))), "an engine without its log");
+}
+
+/// A disk whose log can be read once, and then no more.
+#[derive(Debug)]
+struct Forgetful {
+    inner: Arc<MemDisk>,
+    /// What was opened for reading; `None` for as often as anyone likes.
+    seen: Option<Mutex<std::collections::BTreeSet<std::path::PathBuf>>>,
+}
+
+impl Disk for Forgetful {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
+        if let Some(seen) = &self.seen
+            && access == Access::Read
+            && path.starts_with("store/raft_log")
+            && !seen.lock().expect("no test panicked here").insert(path.to_owned())
+        {
+            return Err(io::Error::from_raw_os_error(5));
+        }
+        self.inner.open(path, access)
+    }
+
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        self.inner.create_dir(dir)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.inner.create(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.inner.remove(path)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner.link(from, to)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.inner.list(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.inner.sync_dir(dir)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
+        self.inner.lock(path)
+    }
+}
+
+/// More than the log keeps in memory is replayed from its segments; when they cannot be read, the store says so and ends.
+#[test]
+fn a_long_log_is_replayed_from_the_disk_or_ends_the_store() {
+    let disk = MemDisk::shared();
+    let mut options = threaded(STRICT);
+    options.engine.memtable_bytes = 128 << 20;
+    options.log_segment_bytes = 4 << 20;
+    let store = open(disk.clone(), &options).unwrap();
+    for n in 0..24_u8 {
+        let mut batch = Batch::new();
+        batch.put(vec![n], vec![n; 1 << 20]);
+        store.commit(batch).wait().unwrap();
+    }
+    std::mem::forget(store);
+    let disk = |seen| Arc::new(Forgetful { inner: Arc::new(disk.fork()), seen });
+    let store = open(disk(None), &options).unwrap();
+    assert_eq!(state_of(&*store).len(), 24);
+    let told = Arc::new(AtomicU64::new(0));
+    let hear = Arc::clone(&told);
+    options.on_fatal = OnFatal::new(move |_| hear.store(1, Ordering::Relaxed));
+    let error = open(disk(Some(Mutex::default())), &options).err();
+    assert!(
+        matches!(&error, Some(Error::Unavailable(what)) if what.contains("raft_log")),
+        "{error:?}"
+    );
+    assert_eq!(told.load(Ordering::Relaxed), 1);
 }

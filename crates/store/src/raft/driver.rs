@@ -35,10 +35,18 @@ pub(crate) struct Driver {
     /// Who waits for everything up to an index.
     barriers: VecDeque<(u64, Promise)>,
     next_tick: Duration,
+    start: Start,
     /// How many commits have come together lately.
     gathered: usize,
     /// What a sync takes lately.
     sync_time: Duration,
+}
+
+/// Whether the node has been started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    Fresh,
+    Past,
 }
 
 impl Driver {
@@ -52,6 +60,7 @@ impl Driver {
             proposed: VecDeque::new(),
             barriers: VecDeque::new(),
             next_tick,
+            start: Start::Fresh,
             gathered: 0,
             sync_time: Duration::ZERO,
         }
@@ -99,6 +108,9 @@ impl Driver {
     fn serve(&mut self, requests: &mut Vec<Request>) -> Result<(), Error> {
         self.node.applied(self.shared.machine.position().0);
         self.compact();
+        if std::mem::replace(&mut self.start, Start::Past) == Start::Fresh {
+            self.node.start()?;
+        }
         self.tick();
         self.pump()?;
         let refusal = self.admit(requests)?;

@@ -107,11 +107,8 @@ impl RaftStore {
         let applied = engine.flushed_position().max(FIRST_INDEX);
         let membership = index.membership().clone();
         let fault = index.fault();
-        let mut node = Node::new(options.node_id, index, applied, options.seed)?;
+        let node = Node::new(options.node_id, index, applied, options.seed)?;
         let machine = Machine::open(engine, identity.store_id, &membership, applied)?;
-        if membership.voters == [options.node_id] {
-            node.campaign()?;
-        }
         let shared = Arc::new(Shared {
             clock: Arc::clone(&options.clock),
             tick: options.tick,
@@ -139,7 +136,11 @@ impl RaftStore {
         };
         let (threads, closed) = (Mutex::new(threads), Mutex::new(false));
         let store = Self { shared, threads, inline, closed, _lock: held };
-        store.save().wait().map_err(|error| store.shared.fatal.get().cloned().unwrap_or(error))?;
+        if let Err(error) = store.save().wait() {
+            // A thread that ended says why on its way out.
+            store.stop();
+            return Err(store.shared.fatal.get().cloned().unwrap_or(error));
+        }
         Ok(Arc::new(store))
     }
 
@@ -218,6 +219,11 @@ impl Drop for RaftStore {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// See [`crate::internals`].
+pub(crate) fn read_hostile_payload(bytes: &[u8]) -> usize {
+    log::record::read_hostile(bytes)
 }
 
 /// Makes a store's directories durable and keeps everybody else out of them.

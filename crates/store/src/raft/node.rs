@@ -129,10 +129,12 @@ impl Node {
         self.draw_timeout();
     }
 
-    /// Stands for election at once.
-    pub(crate) fn campaign(&mut self) -> Result<(), Error> {
-        self.raw.campaign().map_err(refused)?;
-        self.draw_timeout();
+    /// Begins: a node without peers stands for election at once, since there is nobody to wait for.
+    pub(crate) fn start(&mut self) -> Result<(), Error> {
+        if self.is_alone() {
+            self.raw.campaign().map_err(refused)?;
+            self.draw_timeout();
+        }
         Ok(())
     }
 
@@ -159,11 +161,14 @@ impl Node {
 
     /// Whether there is nobody to talk to, so that time means nothing.
     pub(crate) fn leads_alone(&self) -> bool {
+        self.is_alone() && self.leads()
+    }
+
+    fn is_alone(&self) -> bool {
         let members = self.raw.store().membership();
-        let alone = members.voters == [self.raw.raft.id]
+        members.voters == [self.raw.raft.id]
             && members.learners.is_empty()
-            && members.voters_outgoing.is_empty();
-        alone && self.leads()
+            && members.voters_outgoing.is_empty()
     }
 
     /// What is to be done now, if anything. Each output must be followed by [`Node::persisted`].
@@ -310,7 +315,7 @@ mod tests {
     fn a_lone_voter_leads_at_once_and_commits_what_was_written() {
         let mut node = Node::new(1, alone(), 1, 7).unwrap();
         assert_eq!(node.propose(b"early".to_vec()), None);
-        node.campaign().unwrap();
+        node.start().unwrap();
         assert_eq!(settle(&mut node), [(2, vec![])]);
         assert!(node.leads_alone());
         let spot = node.propose(b"batch".to_vec()).unwrap();
@@ -328,7 +333,7 @@ mod tests {
     #[test]
     fn a_new_term_is_told_from_a_new_commit() {
         let mut node = Node::new(1, alone(), 1, 7).unwrap();
-        node.campaign().unwrap();
+        node.start().unwrap();
         let output = node.poll().unwrap().unwrap();
         assert_eq!(output.vote, Vote::New);
         node.persisted(output.number, &[]);

@@ -206,6 +206,12 @@ impl Iterator for Records<'_> {
     }
 }
 
+/// Reads a payload, whatever it is: a target of the fuzzers. Returns how many records it found.
+pub(crate) fn read_hostile(bytes: &[u8]) -> usize {
+    let bytes = Bytes::copy_from_slice(bytes);
+    Records::new(&bytes).map_while(|record| record).count()
+}
+
 /// The membership at the reader; `None` if there is none.
 pub(crate) fn read_membership(reader: &mut Reader<'_>) -> Option<ConfState> {
     Some(ConfState {
@@ -268,6 +274,19 @@ mod tests {
         let bytes = Bytes::from(bytes);
         let read: Vec<_> = Records::new(&bytes).collect::<Option<_>>().unwrap();
         assert_eq!(read, records);
+    }
+
+    #[test]
+    fn format_1_is_these_bytes() {
+        let (bytes, _) = sample();
+        let number = |n: u8| [n, 0, 0, 0, 0, 0, 0, 0];
+        let hard = [number(3), number(1), number(9)].concat();
+        let members =
+            [&[3][..], &number(1), &number(2), &number(3), &[1], &number(7), &[0, 0, 0]].concat();
+        let head = [number(2), number(9), number(2)].concat();
+        let state = [&[1, 1, 0, 0, 0][..], &[5; 16], &head, &hard, &members].concat();
+        let entry = [&[3, 0][..], &number(10), &number(3), &[5, 0, 0, 0], b"batch"].concat();
+        assert_eq!(bytes, [state, [&[2][..], &hard].concat(), entry].concat());
     }
 
     #[test]
