@@ -58,8 +58,11 @@ impl Core {
     }
 }
 
-/// Starts the re-encryption unless it runs; it ends by itself when the server is sealed.
+/// Starts the re-encryption unless it runs or there is but one key; it ends by itself when the server is sealed.
 pub(crate) fn start_reencryption(unsealed: &Arc<Unsealed>) -> Result<(), Error> {
+    if unsealed.store.keys().load().versions().len() < 2 {
+        return Ok(());
+    }
     if unsealed.reencryption.running.swap(1, Ordering::AcqRel) == 1 {
         return Ok(());
     }

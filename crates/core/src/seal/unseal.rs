@@ -122,25 +122,40 @@ impl Core {
         told.await.map_err(|_| Error::internal(&"unsealing ended early"))?
     }
 
-    /// Drops keys and view. The same for a server that is sealed already.
+    /// Drops keys and view. The same for a server that is sealed already. Resolves when the last
+    /// request that began before has ended and the keys are wiped, or after a bounded wait.
     ///
     /// # Errors
-    /// None today; a store may refuse to detach one day.
+    /// [`Error::Unavailable`] when there is no thread to wait on; the server is sealed even so.
     pub async fn seal(&self) -> Result<(), Error> {
         let _turn = self.seal.turn().await;
         let Some(last) = self.unsealed.swap(None) else { return Ok(()) };
         self.store.detach();
         *self.seal.progress() = Default::default();
-        // Requests that began before end with the keys they have; then the keys are wiped.
-        for _ in 0..LAST_REQUEST_CHECKS {
-            if Arc::strong_count(&last) == 1 {
-                break;
-            }
-            tokio::time::sleep(LAST_REQUEST_PAUSE).await;
-        }
+        let (tell, told) = oneshot::channel();
+        let run = move || {
+            wait_for_last_request(&last);
+            drop(last);
+            // Nobody may be left to hear it.
+            let _ = tell.send(());
+        };
+        let spawned = std::thread::Builder::new().name("seal".into()).spawn(run);
+        spawned.map_err(|error| Error::Unavailable(format!("no thread to seal on: {error}")))?;
+        told.await.map_err(|_| Error::internal(&"sealing ended early"))?;
         tracing::info!("sealed");
         Ok(())
     }
+}
+
+/// Requests that began before a seal end with the keys they have.
+fn wait_for_last_request(last: &Arc<Unsealed>) {
+    for _ in 0..LAST_REQUEST_CHECKS {
+        if Arc::strong_count(last) == 1 {
+            return;
+        }
+        std::thread::sleep(LAST_REQUEST_PAUSE);
+    }
+    tracing::warn!("a request still runs; the keys go with it");
 }
 
 /// The root key, if the unseal key is the right one.

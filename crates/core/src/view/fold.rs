@@ -39,7 +39,7 @@ impl Follower {
     fn follow_keyring(&self, batch: &Batch) {
         for op in batch.ops() {
             let Op::Put { key, value } = op else { continue };
-            if *key != keys::keyring() {
+            if key.first() != Some(&kind::BARRIER) || *key != keys::keyring() {
                 continue;
             }
             match Keyring::open(value, &self.root) {
