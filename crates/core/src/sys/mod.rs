@@ -4,6 +4,7 @@
 //! [`handle`] only with an authorised request.
 
 mod durability;
+mod explain;
 mod health;
 mod init;
 mod mounts;
@@ -217,9 +218,11 @@ async fn policy_routes(
         ("capabilities-self", Update) => own_capabilities(unsealed, call),
         ("capabilities", Update) => capabilities_of_token(unsealed, call),
         ("capabilities-accessor", Update) => capabilities_of_accessor(unsealed, call),
-        ("capabilities" | "capabilities-self" | "capabilities-accessor", _) => {
-            Err(Error::UnsupportedOperation)
-        }
+        ("policies/explain", Update) => explain_policies(unsealed, call),
+        (
+            "capabilities" | "capabilities-self" | "capabilities-accessor" | "policies/explain",
+            _,
+        ) => Err(Error::UnsupportedOperation),
         _ => return None,
     })
 }
@@ -247,8 +250,27 @@ fn capabilities_of_token(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Res
 fn capabilities_of_accessor(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
     let body = call.object()?;
     let accessor = Fields::new(&body).string("accessor")?.unwrap_or_default();
-    let invalid = || Error::invalid("1 error occurred:\n\t* invalid accessor\n\n");
-    let hash = unsealed.view.tokens.with_accessor(&accessor).ok_or_else(invalid)?;
-    let caller = Caller::with_hash(unsealed, hash, call.now).map_err(|_| invalid())?;
+    let caller = caller_with_accessor(unsealed, call, &accessor)?;
     policies::capabilities(&body, |path| caller.capabilities(path))
+}
+
+fn caller_with_accessor(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    accessor: &str,
+) -> Result<Caller, Error> {
+    let invalid = || Error::invalid("1 error occurred:\n\t* invalid accessor\n\n");
+    let hash = unsealed.view.tokens.with_accessor(accessor).ok_or_else(invalid)?;
+    Caller::with_hash(unsealed, hash, call.now).map_err(|_| invalid())
+}
+
+/// Explains for the token of `accessor`, or for the one that asks.
+fn explain_policies(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+    let body = call.object()?;
+    let accessor = Fields::new(&body).string("accessor")?.filter(|text| !text.is_empty());
+    let caller = match accessor {
+        Some(accessor) => caller_with_accessor(unsealed, call, &accessor)?,
+        None => Caller::of(unsealed, call)?,
+    };
+    explain::answer(&body, &caller)
 }

@@ -61,3 +61,44 @@ fn lesson_03_no_case_of_a_denied_path_gets_in() {
         assert!(matches!(read(path), Err(Error::Denied(_))), "{path}");
     }
 }
+
+#[test]
+fn an_explanation_names_the_rule_its_policy_and_the_losers() {
+    let site = Site::open(1 << 20);
+    let rules = "path \"secret/*\" { capabilities = [\"list\"] }\n\
+                 path \"secret/data/+\" { capabilities = [\"read\"] }\n\
+                 path \"sys/policies/explain\" { capabilities = [\"update\"] }";
+    let bearer = token(&site, rules);
+    let explain = |token: &str, body: &str| {
+        let asked = ask_as(&site.core, token, 0, Operation::Update, "sys/policies/explain", body)?;
+        match asked {
+            Response::Logical(reply) => Ok(String::from_utf8(reply.data).unwrap()),
+            other => panic!("{other:?}"),
+        }
+    };
+    let told = explain(&bearer, r#"{"path":"secret/data/a","capability":"list"}"#).unwrap();
+    assert_eq!(
+        told,
+        concat!(
+            r#"{"allowed":true,"decided_by":{"capabilities":["list"],"pattern":"secret/*","#,
+            r#""sources":[{"capabilities":["list"],"line":1,"pattern":"secret/*","policy":"t"}]},"#,
+            r#""dropped":[],"lost":[{"because":"for a listing, a rule for the path with its slash comes first","#,
+            r#""capabilities":["read"],"pattern":"secret/data/+","#,
+            r#""sources":[{"capabilities":["read"],"line":2,"pattern":"secret/data/+","policy":"t"}]}],"#,
+            r#""reason":"the rule grants it"}"#
+        )
+    );
+    let told = explain(&bearer, r#"{"path":"secret/data/a","capability":"update"}"#).unwrap();
+    assert!(told.contains(r#""allowed":false"#), "{told}");
+    assert!(told.contains(r#""reason":"the rule does not grant update""#), "{told}");
+    assert!(told.contains(r#""because":"its first wildcard stands earlier""#), "{told}");
+    assert!(explain("root", r#"{"path":"a"}"#).unwrap().contains("root token"));
+    for body in [
+        r#"{}"#,
+        r#"{"path":"a/../b"}"#,
+        r#"{"path":"a","capability":"x"}"#,
+        r#"{"path":"a","accessor":"x"}"#,
+    ] {
+        assert!(matches!(explain("root", body), Err(Error::Invalid(..))), "{body}");
+    }
+}
