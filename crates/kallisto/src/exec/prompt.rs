@@ -1,7 +1,7 @@
 //! Commands from a terminal: `rustyline` for the line, with history and completion.
 //!
 //! History is in memory only and keeps of a `PUT` the verb, the path and the key: a value has no business in a file or
-//! under an arrow key. Completion offers verbs, then what the index has. A mistake is said and the prompt comes back; a store that
+//! under an arrow key, and what comes back needs one before it does anything. Completion offers verbs, then what the index has. A mistake is said and the prompt comes back; a store that
 //! failed ends it.
 
 use rustyline::completion::{Completer, Pair};
@@ -61,7 +61,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), Failure> {
 /// What history keeps of a line.
 fn remembered(line: &str, parsed: &Result<Option<Command<'_>>, Wrong>) -> Option<String> {
     match parsed {
-        Ok(Some(Command::Put { path, key, .. })) => Some(format!("PUT {path} {key} ")),
+        Ok(Some(Command::Put { path, key, .. })) => Some(format!("PUT {path} {key}")),
         Ok(Some(_)) => Some(line.to_owned()),
         // What is no command may be a value that was typed in the wrong place.
         Ok(None) | Err(_) => None,
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn history_never_keeps_a_value() {
         let kept = |line: &str| remembered(line, &line::parse(line.as_bytes()));
-        assert_eq!(kept("put a/b k hunter2").as_deref(), Some("PUT a/b k "));
+        assert_eq!(kept("put a/b k hunter2").as_deref(), Some("PUT a/b k"));
         assert_eq!(kept("get a k").as_deref(), Some("get a k"));
         assert_eq!(kept("hunter2"), None);
         assert_eq!(kept("# hunter2"), None);
