@@ -24,6 +24,8 @@ pub(crate) enum Policy {
     Write(Write),
     /// Delete a policy
     Delete(Named),
+    /// Print which rule decides about a path, and why the others lost
+    Explain(Explain),
 }
 
 impl Policy {
@@ -34,6 +36,7 @@ impl Policy {
             Self::Read(named) => named.read(),
             Self::Write(write) => write.run(),
             Self::Delete(named) => named.delete(),
+            Self::Explain(explain) => explain.run(),
         }
     }
 }
@@ -134,6 +137,100 @@ impl Write {
         let done = output::done(&config, &format!("Success! Uploaded policy: {name}"));
         Ok(done.with_notice(&notice.unwrap_or_default()))
     }
+}
+
+/// Prints which rule decides about a path, and why the others lost.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  kallisto policy explain -path=secret/data/app\n  kallisto policy explain -token-accessor=Kl1JzyR5bTqXUhHDIHNLj8Dz -path=secret/data/app -capability=update"
+)]
+pub(crate) struct Explain {
+    /// The token asked about, by its accessor; one's own without it
+    #[arg(long, value_name = "ACCESSOR")]
+    token_accessor: Option<String>,
+    /// The path asked about
+    #[arg(long, value_name = "PATH")]
+    path: String,
+    /// What is to be done there
+    #[arg(long, value_name = "NAME", default_value = "read")]
+    capability: String,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl Explain {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        output::refuse_raw(&config)?;
+        let mut body = Map::from([
+            ("path".to_owned(), Json::from(self.path.as_str())),
+            ("capability".to_owned(), Json::from(self.capability.as_str())),
+        ]);
+        if let Some(accessor) = &self.token_accessor {
+            body.insert("token_accessor".into(), accessor.as_str().into());
+        }
+        let client = Client::new(&config)?;
+        let request = Request::new(Method::Post, "sys/policies/explain");
+        let answer = client.send(&request.with_body(&Json::Object(body)));
+        let answer = answer.map_err(Error::doing("Error explaining"))?;
+        let data = answer.and_then(|answer| answer.data).unwrap_or_default();
+        if config.format != Format::Table {
+            return Ok(Outcome::print(Document::Object(&data).to_text(config.format)?));
+        }
+        Ok(Outcome::print(told(&data)))
+    }
+}
+
+/// An explanation as sentences.
+fn told(data: &Map) -> String {
+    let text =
+        |map: &Map, name: &str| map.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
+    let verdict = match data.get("granted") {
+        Some(Json::Bool(true)) => "granted",
+        _ => "denied",
+    };
+    let mut told = format!(
+        "{} {}: {verdict}, {}\n",
+        text(data, "capability"),
+        text(data, "path"),
+        text(data, "reason")
+    );
+    if let Some(rule) = data.get("decided_by").and_then(Json::as_object) {
+        told.push_str(&format!("  decided by  {}\n", rule_line(rule)));
+    }
+    for (name, title) in [("lost", "lost"), ("dropped", "left out")] {
+        let Some(Json::Array(items)) = data.get(name) else { continue };
+        for item in items.iter().filter_map(Json::as_object) {
+            let rule = item.get("rule").and_then(Json::as_object);
+            let line = rule.map(rule_line).unwrap_or_default();
+            told.push_str(&format!("  {title:<10}  {line}: {}\n", text(item, "because")));
+        }
+    }
+    told
+}
+
+/// A rule: its pattern, what it grants, and the policies and lines it comes from.
+fn rule_line(rule: &Map) -> String {
+    let list = |value: Option<&Json>| match value {
+        Some(Json::Array(items)) => items.clone(),
+        _ => Vec::new(),
+    };
+    let names = list(rule.get("capabilities"));
+    let names: Vec<&str> = names.iter().filter_map(Json::as_str).collect();
+    let mut sources = list(rule.get("sources"));
+    if sources.is_empty() {
+        sources.push(Json::Object(rule.clone()));
+    }
+    let places: Vec<String> = sources
+        .iter()
+        .filter_map(Json::as_object)
+        .map(|source| {
+            let show = |name: &str| source.get(name).map(output::table::show).unwrap_or_default();
+            format!("{} line {}", show("policy"), show("line"))
+        })
+        .collect();
+    let pattern = rule.get("pattern").and_then(Json::as_str).unwrap_or_default();
+    format!("\"{pattern}\" [{}] ({})", names.join(", "), places.join(", "))
 }
 
 fn path(name: &str) -> Result<String, Error> {
