@@ -167,7 +167,7 @@ impl Explain {
             ("capability".to_owned(), Json::from(self.capability.as_str())),
         ]);
         if let Some(accessor) = &self.token_accessor {
-            body.insert("token_accessor".into(), accessor.as_str().into());
+            body.insert("accessor".into(), accessor.as_str().into());
         }
         let client = Client::new(&config)?;
         let request = Request::new(Method::Post, "sys/policies/explain");
@@ -177,32 +177,26 @@ impl Explain {
         if config.format != Format::Table {
             return Ok(Outcome::print(Document::Object(&data).to_text(config.format)?));
         }
-        Ok(Outcome::print(told(&data)))
+        Ok(Outcome::print(told(&data, &self.capability, &self.path)))
     }
 }
 
 /// An explanation as sentences.
-fn told(data: &Map) -> String {
+fn told(data: &Map, capability: &str, path: &str) -> String {
     let text =
         |map: &Map, name: &str| map.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
-    let verdict = match data.get("granted") {
+    let verdict = match data.get("allowed") {
         Some(Json::Bool(true)) => "granted",
         _ => "denied",
     };
-    let mut told = format!(
-        "{} {}: {verdict}, {}\n",
-        text(data, "capability"),
-        text(data, "path"),
-        text(data, "reason")
-    );
+    let mut told = format!("{capability} {path}: {verdict}, {}\n", text(data, "reason"));
     if let Some(rule) = data.get("decided_by").and_then(Json::as_object) {
         told.push_str(&format!("  decided by  {}\n", rule_line(rule)));
     }
     for (name, title) in [("lost", "lost"), ("dropped", "left out")] {
         let Some(Json::Array(items)) = data.get(name) else { continue };
         for item in items.iter().filter_map(Json::as_object) {
-            let rule = item.get("rule").and_then(Json::as_object);
-            let line = rule.map(rule_line).unwrap_or_default();
+            let line = rule_line(item.get("rule").and_then(Json::as_object).unwrap_or(item));
             told.push_str(&format!("  {title:<10}  {line}: {}\n", text(item, "because")));
         }
     }
