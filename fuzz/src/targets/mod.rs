@@ -24,8 +24,19 @@ pub(crate) struct Target {
 const ENVELOPE_WORDS: &[&[u8]] =
     &[b"\x01", b"\x01\x00\x00\x00", b"\x02\x00\x00\x00", b"\xff\xff\xff\xff", &[0; 16], &[7; 32]];
 
+/// What batches and records of the replicated log are made of.
+const STORE_WORDS: &[&[u8]] = &[
+    b"\x01\x00\x01",
+    b"\x01\x01k\x01v",
+    b"\x00\x01k\x00",
+    b"\x03\x00\x05\x00\x00\x00\x00\x00\x00\x00",
+    b"\x02\x00\x00\x00\x00\x00\x00\x00",
+    b"\xff\xff\x03",
+    b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+];
+
 /// Every target.
-pub(crate) const TARGETS: [Target; 15] = [
+pub(crate) const TARGETS: [Target; 17] = [
     Target {
         name: "http_route",
         about: "request paths and queries: one spelling, in bounds, decoded once",
@@ -109,6 +120,18 @@ pub(crate) const TARGETS: [Target; 15] = [
         about: "frames of the WAL; most die at the checksum, as they should",
         run: lsm::wal_record,
         words: lsm::WORDS,
+    },
+    Target {
+        name: "store_batch",
+        about: "batches as the replicated log carries them: what decodes, encodes to the same",
+        run: kallisto_store::internals::batch_codec,
+        words: STORE_WORDS,
+    },
+    Target {
+        name: "raft_log",
+        about: "records in a frame of the replicated log",
+        run: kallisto_store::internals::raft_log_payload,
+        words: STORE_WORDS,
     },
     Target {
         name: "manifest",
