@@ -124,9 +124,10 @@ impl Driver {
                 (Request::Commit { data, promise }, None) => self.propose(data, promise),
                 (Request::Save(promise), _) => self.settle(promise)?,
                 (Request::SetDurability(mode, promise), _) => {
-                    self.settle(promise)?;
+                    // Before the promise is kept: who hears that the mode holds finds it so.
                     self.mode = mode;
                     *lock(&self.shared.mode) = mode;
+                    self.settle(promise)?;
                 }
             }
         }
