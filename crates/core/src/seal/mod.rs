@@ -58,6 +58,10 @@ pub trait AutoSeal: Send + Sync {
     /// # Errors
     /// What went wrong, without the key.
     fn unwrap(&self, wrapped: &[u8]) -> Result<zeroize::Zeroizing<Vec<u8>>, String>;
+
+    /// Whether `wrapped`, which [`AutoSeal::unwrap`] opens, should be wrapped again: by a key that
+    /// replaced the one behind it.
+    fn is_outdated(&self, wrapped: &[u8]) -> bool;
 }
 
 /// What is under way at the seal.

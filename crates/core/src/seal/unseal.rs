@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use kallisto_barrier::{Error as BarrierError, Keyring, RootKey, UnsealKey};
-use kallisto_store::Store;
+use kallisto_store::{Batch, Store};
 use tokio::sync::oneshot;
 
+use super::AutoSeal;
 use super::attempt::{Attempt, ShareBytes};
 use super::config::{Scheme, SealConfig};
 use super::init::unavailable;
@@ -99,7 +100,42 @@ impl Core {
         let bytes = auto.unwrap(wrapped).map_err(Error::Unavailable)?;
         let key = UnsealKey::from_bytes(&bytes).map_err(unavailable)?;
         let root = unwrap_root(&config, &key)?;
+        if auto.is_outdated(wrapped) {
+            self.renew_wrapping(&config, auto.as_ref(), &key).await;
+        }
         self.open(root, turn).await
+    }
+
+    /// Wraps the unseal key again, so that the seal's key before is needed no more. Failing leaves
+    /// the record as it was, which opens as before: the next start tries again.
+    async fn renew_wrapping(&self, config: &SealConfig, auto: &dyn AutoSeal, key: &UnsealKey) {
+        match self.try_renew_wrapping(config, auto, key).await {
+            Ok(()) => {
+                tracing::info!(seal = auto.name(), "unseal key wrapped by the seal's new key")
+            }
+            Err(error) => tracing::warn!(%error, "the unseal key stays under the seal's old key"),
+        }
+    }
+
+    async fn try_renew_wrapping(
+        &self,
+        config: &SealConfig,
+        auto: &dyn AutoSeal,
+        key: &UnsealKey,
+    ) -> Result<(), Error> {
+        let (Scheme::Auto { name, proof, .. }, Some(record)) =
+            (&config.scheme, self.seal_record()?)
+        else {
+            return Err(Error::internal(&"the seal's configuration is gone"));
+        };
+        let wrapped = auto.wrap(key.expose()).map_err(Error::Unavailable)?;
+        let scheme = Scheme::Auto { name: name.clone(), wrapped, proof: proof.clone() };
+        let renewed = SealConfig { scheme, ..config.clone() };
+        let mut batch = Batch::new();
+        batch.expect(keys::seal_config(), record.seqno);
+        batch.put(keys::seal_config(), renewed.encode());
+        self.store.commit(batch).await?;
+        Ok(())
     }
 
     /// Opens with the right root key, on a thread of its own.

@@ -45,6 +45,10 @@ impl AutoSeal for StaticKey {
             .map_err(|error| format!("the static seal key does not open this storage: {error}"))?;
         Ok(Zeroizing::new(key.expose().to_vec()))
     }
+
+    fn is_outdated(&self, wrapped: &[u8]) -> bool {
+        matches!(UnsealKey::unwrap(wrapped, &self.current), Err(Error::WrongKey))
+    }
 }
 
 #[cfg(test)]
@@ -60,6 +64,7 @@ mod tests {
         let wrapped = seal.wrap(&bytes(100)).unwrap();
         assert_eq!(**seal.unwrap(&wrapped).unwrap(), bytes(100));
         assert_eq!(**changed.unwrap(&wrapped).unwrap(), bytes(100));
+        assert!(changed.is_outdated(&wrapped) && !seal.is_outdated(&wrapped));
         assert!(other.unwrap(&wrapped).unwrap_err().contains("wrong key"));
         assert!(StaticKey::new(b"short", None).is_err());
     }
