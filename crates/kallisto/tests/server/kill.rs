@@ -1,0 +1,381 @@
+//! SIGKILL at any moment, under writers: what was acknowledged is there after the restart.
+//!
+//! A *lane* is one server on one directory and some writers; a *cycle* starts the server, unseals
+//! it, checks everything the writers know, lets them write, and kills it. Some cycles kill while it
+//! starts, while it is being unsealed, or while old records move under a new key; a few stop it by
+//! SIGTERM, so that the engine's files take part.
+//!
+//! Each writer owns a ring of paths and knows of each what was acknowledged and what may have
+//! happened besides: the one request that was under way when the server died. Each write carries a
+//! number of its own, so a lost write, an undone delete and a write from elsewhere all show.
+//!
+//! Batch mode is held to the same: a killed process loses nothing that it has given to the system.
+//! What a power cut may take is tested in `kallisto-store`.
+//!
+//! `KALLISTO_KILL_CYCLES` makes the loops longer, `KALLISTO_KILL_SEED` repeats a run, and
+//! `KALLISTO_LEDGER` names a file that gets a line per run.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::support::{Client, Directory, Keys, Server, share_of};
+
+/// Cycles of both tests together, unless somebody wants more.
+const CYCLES: u64 = 300;
+/// Writers of a lane.
+const WRITERS: usize = 6;
+/// Paths of a writer, in each of its two mounts.
+const RING: usize = 24;
+/// Longest that writers write in a cycle.
+const WRITING_MS_MAX: u64 = 120;
+/// Bytes of a long value, so that the logs grow and rotate.
+const LONG_BYTES: usize = 20_000;
+
+/// What a path holds: nothing, or the value of this number.
+type Held = Option<u64>;
+
+/// What is known of one path.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    acknowledged: Held,
+    /// What the request left that nobody answered.
+    maybe: Option<Held>,
+    /// Versions that were acknowledged, where there are versions.
+    versions: u64,
+}
+
+/// One writer: what it knows, and the number of its next write.
+struct Writer {
+    number: u64,
+    name: usize,
+    v1: [Known; RING],
+    v2: [Known; RING],
+}
+
+/// What a lane did.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    cycles: u64,
+    acknowledged: u64,
+    checked: u64,
+    /// Requests without an answer, and those of them that had happened.
+    unanswered: u64,
+    happened: u64,
+}
+
+/// How a cycle ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Starting,
+    Unsealing,
+    Writing,
+    Rotating,
+    Stopped,
+}
+
+impl Ending {
+    const fn of(cycle: u64) -> Self {
+        match cycle % 25 {
+            4 | 15 => Self::Starting,
+            7 | 12 | 19 => Self::Unsealing,
+            9 | 22 => Self::Rotating,
+            24 => Self::Stopped,
+            _ => Self::Writing,
+        }
+    }
+}
+
+impl Writer {
+    fn new(name: usize) -> Self {
+        Self { number: 0, name, v1: Default::default(), v2: Default::default() }
+    }
+
+    /// Writes until the server is gone; returns how many writes were acknowledged.
+    fn write(&mut self, address: SocketAddr, root: &str) -> u64 {
+        let mut client = Client::new(address, root);
+        let mut acknowledged = 0;
+        loop {
+            self.number += 1;
+            let place = usize::try_from(self.number).unwrap() / 2 % RING;
+            let done = match self.number % 2 {
+                0 => self.write_v1(&mut client, place),
+                _ => self.write_v2(&mut client, place),
+            };
+            if !done {
+                return acknowledged;
+            }
+            acknowledged += 1;
+        }
+    }
+
+    fn write_v1(&mut self, client: &mut Client, place: usize) -> bool {
+        let path = format!("one/w{}/{place}", self.name);
+        // A delete now and then: one that is undone must show.
+        let held = (self.number % 10 != 6).then_some(self.number);
+        let known = &mut self.v1[place];
+        known.maybe = Some(held);
+        let reply = match held {
+            Some(number) => client.try_send("PUT", &path, &value(number)),
+            None => client.try_send("DELETE", &path, ""),
+        };
+        known.settle(reply.map(|reply| reply.good().status == 204))
+    }
+
+    fn write_v2(&mut self, client: &mut Client, place: usize) -> bool {
+        let path = format!("two/data/w{}/{place}", self.name);
+        let known = &mut self.v2[place];
+        known.maybe = Some(Some(self.number));
+        let body = format!(r#"{{"data":{}}}"#, value(self.number));
+        let reply = client.try_send("PUT", &path, &body).map(|reply| {
+            let version = reply.good().at("data.version");
+            assert_eq!(version, (known.versions + 1).to_string(), "{path}");
+            true
+        });
+        let done = known.settle(reply);
+        known.versions += u64::from(done);
+        done
+    }
+
+    /// Reads every path and compares; from then on the server's word is what is known.
+    fn check(&mut self, client: &mut Client, counts: &mut Counts) {
+        for place in 0..RING {
+            let path = format!("one/w{}/{place}", self.name);
+            let reply = client.get(&path);
+            let found = held(reply.status, &reply.at("data.number"), &path);
+            self.v1[place].compare(found, &path, counts);
+
+            let path = format!("two/data/w{}/{place}", self.name);
+            let reply = client.get(&path);
+            let found = held(reply.status, &reply.at("data.data.number"), &path);
+            let known = &mut self.v2[place];
+            known.versions += u64::from(known.compare(found, &path, counts));
+            let version = reply.at("data.metadata.version").parse().unwrap_or(0);
+            assert_eq!(version, known.versions, "versions of {path}");
+        }
+    }
+}
+
+impl Known {
+    /// Takes in what came back: an answer settles the write, none leaves it open.
+    fn settle(&mut self, reply: std::io::Result<bool>) -> bool {
+        let done = reply.unwrap_or(false);
+        if done {
+            self.acknowledged = self.maybe.take().unwrap();
+        }
+        done
+    }
+
+    /// Holds what was found against what is known; whether the open request had happened.
+    fn compare(&mut self, found: Held, path: &str, counts: &mut Counts) -> bool {
+        counts.checked += 1;
+        let open = self.maybe.take();
+        counts.unanswered += u64::from(open.is_some());
+        let happened = found != self.acknowledged && open == Some(found);
+        assert!(
+            happened || found == self.acknowledged,
+            "{path} holds {found:?}; acknowledged was {:?}, perhaps {open:?}",
+            self.acknowledged
+        );
+        counts.happened += u64::from(happened);
+        self.acknowledged = found;
+        happened
+    }
+}
+
+fn held(status: u16, number: &str, path: &str) -> Held {
+    match status {
+        200 => Some(number.parse().unwrap()),
+        404 => None,
+        status => panic!("{path}: {status}"),
+    }
+}
+
+/// The value of a number: mostly short, sometimes long.
+fn value(number: u64) -> String {
+    let long = if number % 40 == 1 { LONG_BYTES } else { 8 };
+    format!(r#"{{"number":{number},"filler":"{}"}}"#, "x".repeat(long))
+}
+
+/// One lane, from an empty directory through `cycles` kills and a last check.
+fn lane(name: &str, durability: &str, cycles: u64, seed: u64) -> Counts {
+    let directory = Directory::new(name);
+    let config = directory.config(&format!("durability = \"{durability}\""));
+    let mut dice = fastrand::Rng::with_seed(seed);
+    let keys = prepare(&directory, &config);
+    let mut writers: Vec<Writer> = (0..WRITERS).map(Writer::new).collect();
+    let mut counts = Counts::default();
+    for cycle in 0..cycles {
+        run_cycle(
+            Ending::of(cycle),
+            &directory,
+            &config,
+            &keys,
+            &mut writers,
+            &mut counts,
+            &mut dice,
+        );
+        counts.cycles += 1;
+    }
+    let server = Server::start(&directory, &config);
+    server.unseal(&keys);
+    check(&server, &keys, &mut writers, &mut counts);
+    server.stop();
+    counts
+}
+
+fn prepare(directory: &Directory, config: &str) -> Keys {
+    let server = Server::start(directory, config);
+    let keys = server.initialize(3, 2);
+    server.unseal(&keys);
+    let mut client = server.client(&keys.root);
+    client.put("sys/mounts/one", r#"{"type":"kv","options":{"version":"1"}}"#);
+    client.put("sys/mounts/two", r#"{"type":"kv","options":{"version":"2"}}"#);
+    server.end(Signal::KILL);
+    keys
+}
+
+fn run_cycle(
+    ending: Ending,
+    directory: &Directory,
+    config: &str,
+    keys: &Keys,
+    writers: &mut [Writer],
+    counts: &mut Counts,
+    dice: &mut fastrand::Rng,
+) {
+    let server = Server::start(directory, config);
+    match ending {
+        Ending::Starting => {
+            std::thread::sleep(Duration::from_millis(dice.u64(..10)));
+            server.end(Signal::KILL);
+            return;
+        }
+        Ending::Unsealing => {
+            unseal_and_kill(server, keys, Duration::from_micros(dice.u64(..20_000)));
+            return;
+        }
+        Ending::Writing | Ending::Rotating | Ending::Stopped => {}
+    }
+    server.unseal(keys);
+    check(&server, keys, writers, counts);
+    if ending == Ending::Rotating {
+        server.client(&keys.root).put("sys/rotate", "");
+    }
+    let writing = Duration::from_millis(10 + dice.u64(..WRITING_MS_MAX - 10));
+    counts.acknowledged += write_and_kill(server, keys, writers, writing, ending);
+}
+
+fn unseal_and_kill(server: Server, keys: &Keys, after: Duration) {
+    let mut client = server.anyone();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for key in &keys.shares {
+                // The server dies on the way, as it should.
+                let _ = client.try_send("PUT", "sys/unseal", &share_of(key));
+            }
+        });
+        std::thread::sleep(after);
+        server.end(Signal::KILL);
+    });
+}
+
+fn check(server: &Server, keys: &Keys, writers: &mut [Writer], counts: &mut Counts) {
+    let mut client = server.client(&keys.root);
+    for writer in writers {
+        writer.check(&mut client, counts);
+    }
+}
+
+/// Lets all write, ends the server under them, and counts what it had acknowledged.
+fn write_and_kill(
+    server: Server,
+    keys: &Keys,
+    writers: &mut [Writer],
+    writing: Duration,
+    ending: Ending,
+) -> u64 {
+    let start = Barrier::new(writers.len() + 1);
+    let (address, root) = (server.address, keys.root.as_str());
+    std::thread::scope(|scope| {
+        let start = &start;
+        let running: Vec<_> = writers
+            .iter_mut()
+            .map(|writer| {
+                scope.spawn(move || {
+                    start.wait();
+                    writer.write(address, root)
+                })
+            })
+            .collect();
+        start.wait();
+        std::thread::sleep(writing);
+        match ending {
+            Ending::Stopped => server.stop(),
+            _ => drop(server.end(Signal::KILL)),
+        }
+        running.into_iter().map(|writer| writer.join().unwrap()).sum()
+    })
+}
+
+fn wanted(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().unwrap())
+}
+
+/// Says what was done, and writes it down where somebody keeps such things.
+fn record(mode: &str, seed: u64, counts: &[Counts], took: Duration) {
+    let mut all = Counts::default();
+    for one in counts {
+        all.cycles += one.cycles;
+        all.acknowledged += one.acknowledged;
+        all.checked += one.checked;
+        all.unanswered += one.unanswered;
+        all.happened += one.happened;
+    }
+    let date = jiff::Timestamp::now().strftime("%F");
+    let line = format!(
+        "| {date} | kill -9, {mode} | {seed} | {} | {} | {} | {} ({}) | 0 | {:.0} s |",
+        all.cycles,
+        all.acknowledged,
+        all.checked,
+        all.unanswered,
+        all.happened,
+        took.as_secs_f64()
+    );
+    let mut out = std::io::stdout();
+    writeln!(out, "{line}").unwrap();
+    if let Some(path) = std::env::var_os("KALLISTO_LEDGER") {
+        let mut ledger = std::fs::OpenOptions::new().append(true).open(path).unwrap();
+        writeln!(ledger, "{line}").unwrap();
+    }
+    // A run in which nothing was written, or nothing interrupted, proves nothing.
+    assert!(all.acknowledged > all.cycles);
+    assert!(all.unanswered > 0);
+}
+
+fn loop_of(mode: &'static str, lanes: u64, cycles: u64) {
+    let seed = wanted("KALLISTO_KILL_SEED", fastrand::u64(..1 << 32));
+    let start = Instant::now();
+    let counts: Vec<Counts> = std::thread::scope(|scope| {
+        let one = |lane_number: u64| {
+            let cycles = cycles / lanes;
+            scope.spawn(move || lane(&format!("kill-{mode}"), mode, cycles, seed + lane_number))
+        };
+        let running: Vec<_> = (0..lanes).map(one).collect();
+        running.into_iter().map(|lane| lane.join().unwrap()).collect()
+    });
+    record(mode, seed, &counts, start.elapsed());
+}
+
+#[test]
+fn strict_loses_nothing_acknowledged() {
+    loop_of("strict", 2, wanted("KALLISTO_KILL_CYCLES", CYCLES) * 2 / 3);
+}
+
+#[test]
+fn batch_loses_nothing_when_the_machine_stays_up() {
+    loop_of("batch", 1, wanted("KALLISTO_KILL_CYCLES", CYCLES) / 3);
+}

@@ -1,0 +1,22 @@
+//! The durable server as an operator meets it: the real program, over sockets, files and signals.
+//!
+//! - [`kill`] ends it with SIGKILL under writers and asks for everything that was acknowledged;
+//! - [`restart`] starts and stops it in every way, with good and bad configurations;
+//! - [`tls`] changes certificates while it serves and tries who may connect;
+//! - [`auto_unseal`] opens it without people, and refuses the wrong key;
+//! - [`rest`] looks for planted secrets in its files and in its memory;
+//! - [`durability`] switches modes while it runs;
+//! - [`support`] starts it, speaks to it, and ends it.
+//!
+//! Every wait is bounded, every port is the system's choice, every process is ended by its id.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::disallowed_methods, reason = "a test may touch disk and ask for the time")]
+
+mod auto_unseal;
+mod durability;
+mod kill;
+mod rest;
+mod restart;
+mod support;
+mod tls;

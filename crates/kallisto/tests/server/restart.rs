@@ -1,0 +1,114 @@
+//! Starting and stopping: what stays, who is kept out, and what a bad configuration is told.
+
+use rustix::process::Signal;
+
+use crate::support::{Directory, Server, refuse, run, until};
+
+#[test]
+fn a_clean_stop_keeps_everything() {
+    let directory = Directory::new("stop");
+    let pid_file = directory.join("pid");
+    let config = directory.config(&format!("pid_file = \"{}\"", pid_file.display()));
+    let server = Server::start(&directory, &config);
+    let keys = server.initialize(5, 3);
+    assert!(server.is_sealed());
+    server.unseal(&keys);
+    let pid = std::fs::read_to_string(&pid_file).unwrap();
+    assert_eq!(pid.trim(), server.pid().as_raw_nonzero().to_string());
+    let mut client = server.client(&keys.root);
+    client.put("sys/mounts/kv", r#"{"type":"kv","options":{"version":"2"}}"#);
+    for number in 0..200 {
+        client.put(&format!("kv/data/app/{number}"), &format!(r#"{{"data":{{"n":"{number}"}}}}"#));
+    }
+    client.send("DELETE", "kv/metadata/app/7", "").good();
+    let token = client.put("auth/token/create", r#"{"policies":["default"],"ttl":"1h"}"#);
+    let token = token.at("auth.client_token");
+    server.stop();
+    assert!(!pid_file.exists());
+
+    let server = Server::start(&directory, &config);
+    assert!(server.is_sealed());
+    assert_eq!(server.client(&keys.root).get("kv/data/app/1").status, 503);
+    server.unseal(&keys);
+    let mut client = server.client(&keys.root);
+    for number in 0..200 {
+        let reply = client.get(&format!("kv/data/app/{number}"));
+        match number {
+            7 => assert_eq!(reply.status, 404),
+            _ => assert_eq!(reply.at("data.data.n"), number.to_string()),
+        }
+    }
+    let itself = server.client(&token).get("auth/token/lookup-self");
+    assert_eq!(itself.good().at("data.policies.0"), "default");
+    server.stop();
+}
+
+#[test]
+fn a_second_server_on_the_directory_is_refused() {
+    let directory = Directory::new("second");
+    let config = directory.config("");
+    let first = Server::start(&directory, &config);
+    let keys = first.initialize(1, 1);
+    let said = refuse(&directory, &config, &[]);
+    assert!(said.contains("in use"), "{said}");
+    assert!(said.contains(&directory.join("data").display().to_string()), "{said}");
+    first.unseal(&keys);
+    first.stop();
+    Server::start(&directory, &config).unseal(&keys);
+}
+
+#[test]
+fn a_bad_configuration_is_refused_with_its_place() {
+    let directory = Directory::new("bad");
+    let good = directory.config("");
+    let lines = good.lines().count();
+    for (more, place, what) in [
+        ("durability = \"sometimes\"", 0, "durability"),
+        ("max_lease_ttl = \"soon\"", 0, "max_lease_ttl"),
+        ("log_level = \"loud\"", 0, "log_level"),
+        ("seal \"hsm\" {}", 0, "shamir, static and transit"),
+        (
+            "seal \"static\" {\n  current_key_id = \"a\"\n  current_key = \"short\"\n}",
+            2,
+            "32 bytes",
+        ),
+        ("ui = ", 1, "expected a value"),
+    ] {
+        let said = refuse(&directory, &format!("{good}{more}\n"), &[]);
+        let wanted = format!("refused.hcl:{}: ", lines + place + 1);
+        assert!(said.contains(&wanted) && said.contains(what), "{more}: {said}");
+        assert!(!said.contains("short"), "a key in {said}");
+    }
+    let said = refuse(&directory, "listener \"tcp\" { tls_disable = true }\n", &[]);
+    assert!(said.contains("storage"), "{said}");
+    let exit = run(&directory.join(""), &[], &["server", "-config=/nonexistent/kallisto.hcl"]);
+    assert_eq!(exit.code, Some(1));
+    assert!(exit.stderr.contains("/nonexistent/kallisto.hcl"), "{exit:?}");
+    assert!(!directory.join("data/engine").exists(), "a refused start made a store");
+}
+
+#[test]
+fn keys_that_nobody_knows_are_warned_of() {
+    let directory = Directory::new("warn");
+    let config = directory.config("colour = \"blue\"\nui = true");
+    let server = Server::start(&directory, &config);
+    let log = server.log();
+    assert!(log.contains("colour") && log.contains("server.hcl:"), "{log}");
+    assert!(log.contains("ui has no effect"), "{log}");
+    server.stop();
+}
+
+#[test]
+fn a_signal_while_sealed_stops_it_too() {
+    let directory = Directory::new("signal");
+    let config = directory.config("");
+    for signal in [Signal::TERM, Signal::INT] {
+        let server = Server::start(&directory, &config);
+        assert_eq!(server.end(signal).code(), Some(0));
+    }
+    // A reload of what has no certificates is no reason to end.
+    let server = Server::start(&directory, &config);
+    server.signal(Signal::HUP);
+    until("an answer", || server.anyone().get("sys/seal-status").status == 200);
+    server.stop();
+}

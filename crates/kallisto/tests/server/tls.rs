@@ -1,0 +1,235 @@
+//! TLS of a running server: versions, client certificates, and a change of certificate by SIGHUP.
+
+use std::io::{BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustix::process::Signal;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::version::{TLS12, TLS13};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
+};
+
+use crate::support::{Directory, PATIENCE, Server, read_reply, refuse, until};
+
+const BOTH: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
+
+/// An authority of the test's own.
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+    der: CertificateDer<'static>,
+}
+
+/// A certificate and its key.
+struct Identity {
+    pem: String,
+    key_pem: String,
+    der: CertificateDer<'static>,
+    key: KeyPair,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        let (pem, der) = (certificate.pem(), certificate.der().clone());
+        Self { issuer: Issuer::new(params, key), pem, der }
+    }
+
+    fn identity(&self) -> Identity {
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let (pem, der) = (certificate.pem(), certificate.der().clone());
+        Identity { pem, key_pem: key.serialize_pem(), der, key }
+    }
+}
+
+/// What a client saw of a server.
+struct Seen {
+    status: u16,
+    certificate: CertificateDer<'static>,
+}
+
+/// Asks for the seal's status over TLS.
+fn ask(
+    address: SocketAddr,
+    authority: &Authority,
+    identity: Option<&Identity>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> std::io::Result<Seen> {
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.der.clone()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_root_certificates(roots);
+    let config = match identity {
+        None => config.with_no_client_auth(),
+        Some(identity) => {
+            let key = PrivateKeyDer::try_from(identity.key.serialize_der()).unwrap();
+            config.with_client_auth_cert(vec![identity.der.clone()], key).unwrap()
+        }
+    };
+    let name = ServerName::try_from("localhost").unwrap();
+    let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let mut stream = StreamOwned::new(connection, socket);
+    stream.write_all(b"GET /v1/sys/seal-status HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+    let mut reader = BufReader::new(stream);
+    let reply = read_reply(&mut reader)?;
+    let certificates = reader.get_ref().conn.peer_certificates().unwrap();
+    Ok(Seen { status: reply.status, certificate: certificates[0].clone() })
+}
+
+/// A configuration with TLS from `cert.pem` and `key.pem`.
+fn config(directory: &Directory, more: &str) -> String {
+    let files = ["cert.pem", "key.pem"].map(|name| directory.join(name).display().to_string());
+    let tls =
+        format!("tls_cert_file = \"{}\"\n  tls_key_file = \"{}\"\n{more}", files[0], files[1]);
+    directory.config("").replace("tls_disable = true", &tls)
+}
+
+fn place(directory: &Directory, identity: &Identity) {
+    directory.write("cert.pem", &identity.pem);
+    directory.write("key.pem", &identity.key_pem);
+}
+
+#[test]
+fn a_hangup_changes_the_certificate_and_a_broken_file_does_not() {
+    let directory = Directory::new("reload");
+    let authority = Authority::new();
+    let (old, new) = (authority.identity(), authority.identity());
+    place(&directory, &old);
+    let server = Server::start(&directory, &config(&directory, ""));
+    let served = || ask(server.address, &authority, None, BOTH).unwrap().certificate;
+    assert_eq!(served(), old.der);
+
+    let log_says = |what: &str, times: usize| {
+        until(what, || server.log().matches(what).count() == times);
+    };
+    place(&directory, &new);
+    assert_eq!(served(), old.der, "nobody asked for the new one yet");
+    server.signal(Signal::HUP);
+    log_says("certificate reloaded", 1);
+    assert_eq!(served(), new.der);
+
+    // Half a file, a key that is another's, and no file at all.
+    directory.write("cert.pem", &old.pem[..old.pem.len() / 2]);
+    server.signal(Signal::HUP);
+    log_says("certificate not reloaded", 1);
+    directory.write("cert.pem", &old.pem);
+    server.signal(Signal::HUP);
+    log_says("certificate not reloaded", 2);
+    std::fs::remove_file(directory.join("cert.pem")).unwrap();
+    server.signal(Signal::HUP);
+    log_says("certificate not reloaded", 3);
+    assert_eq!(served(), new.der);
+
+    place(&directory, &old);
+    server.signal(Signal::HUP);
+    log_says("certificate reloaded", 2);
+    assert_eq!(served(), old.der);
+    server.stop();
+}
+
+#[test]
+fn versions_are_what_the_configuration_says() {
+    let directory = Directory::new("versions");
+    let authority = Authority::new();
+    place(&directory, &authority.identity());
+    for (more, with_12, with_13) in [
+        ("", true, true),
+        ("tls_min_version = \"tls13\"", false, true),
+        ("tls_max_version = \"tls12\"", true, false),
+    ] {
+        let server = Server::start(&directory, &config(&directory, more));
+        let takes = |version| ask(server.address, &authority, None, &[version]).is_ok();
+        assert_eq!((takes(&TLS12), takes(&TLS13)), (with_12, with_13), "{more}");
+        server.stop();
+    }
+    for old in ["tls10", "tls11"] {
+        let more = format!("tls_min_version = \"{old}\"");
+        let said = refuse(&directory, &config(&directory, &more), &[]);
+        assert!(said.contains("tls_min_version"), "{said}");
+    }
+}
+
+#[test]
+fn client_certificates_are_asked_for_as_configured() {
+    let directory = Directory::new("clients");
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    place(&directory, &authority.identity());
+    let ca = directory.write("clients.pem", &authority.pem);
+    let (known, unknown) = (authority.identity(), stranger.identity());
+    let asked = format!("tls_client_ca_file = \"{}\"", ca.display());
+    let required = format!("{asked}\ntls_require_and_verify_client_cert = true");
+    for (more, without, with_unknown) in [(&asked, true, false), (&required, false, false)] {
+        let server = Server::start(&directory, &config(&directory, more));
+        for version in BOTH {
+            let comes_in = |identity| match ask(server.address, &authority, identity, &[version]) {
+                Ok(seen) => {
+                    assert_eq!(seen.status, 200);
+                    true
+                }
+                Err(_) => false,
+            };
+            assert!(comes_in(Some(&known)), "{more}");
+            assert_eq!(comes_in(None), without, "{more}");
+            assert_eq!(comes_in(Some(&unknown)), with_unknown, "{more}");
+        }
+        server.stop();
+    }
+}
+
+#[test]
+fn a_missing_certificate_is_named() {
+    let directory = Directory::new("nocert");
+    let said = refuse(&directory, &config(&directory, ""), &[]);
+    assert!(said.contains("cert.pem"), "{said}");
+}
+
+#[test]
+fn a_dev_server_makes_certificates_that_curl_takes() {
+    let directory = Directory::new("devtls");
+    std::fs::create_dir(directory.join("tls")).unwrap();
+    let made = format!("-dev-tls-cert-dir={}", directory.join("tls").display());
+    let arguments =
+        ["-dev-tls", "-dev-no-store-token", "-dev-listen-address=127.0.0.1:0", made.as_str()];
+    let server = Server::spawn(&directory, &[], &arguments);
+    let authority = std::fs::read_dir(directory.join("tls")).unwrap();
+    let authority = authority
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.to_string_lossy().contains("ca"))
+        .unwrap();
+    let Some((code, status)) = curl(&authority, server.address) else {
+        println!("*** SKIPPED: there is no curl to try");
+        return;
+    };
+    assert_eq!((code, status.as_str()), (Some(0), "200"));
+    // Without the authority it is not trusted.
+    let refused = curl(Path::new("/dev/null"), server.address).unwrap();
+    assert_ne!(refused.0, Some(0));
+    server.stop();
+}
+
+/// Asks a server with `curl`; `None` when there is none.
+fn curl(authority: &Path, address: SocketAddr) -> Option<(Option<i32>, String)> {
+    let output = Command::new("curl")
+        .args(["-sS", "--max-time", "20", "-o", "/dev/null", "-w", "%{http_code}", "--cacert"])
+        .arg(authority)
+        .arg(format!("https://{address}/v1/sys/health"))
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    Some((output.status.code(), String::from_utf8(output.stdout).unwrap()))
+}
