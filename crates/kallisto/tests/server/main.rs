@@ -12,6 +12,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::disallowed_methods, reason = "a test may touch disk and ask for the time")]
+#![expect(clippy::print_stdout, reason = "what was skipped and what was counted is for people")]
 
 mod auto_unseal;
 mod durability;

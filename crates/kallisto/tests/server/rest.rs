@@ -28,7 +28,7 @@ const SECRETS: usize = 50;
 const BLOCK_BYTES: usize = 64 << 10;
 const OVERLAP_BYTES: usize = 256;
 /// What wiped memory and the unused part of a file look like: nothing to search there.
-const ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
+static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
 /// Names that stacks may hold after a seal: of the last few requests, in the block of a digest that
 /// was not wiped, or in vector registers that a build without optimisation spills.
