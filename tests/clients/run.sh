@@ -62,6 +62,7 @@ run() { # run NAME COMMAND...
   fi
 }
 run hvac "$work/venv/bin/python" "$here/hvac_walk.py"
+run hvac-durable "$work/venv/bin/python" "$here/hvac_durable.py"
 PATH="$work/venv/bin:$PATH" run bao bash "$here/bao_walk.sh" bao
 run kallisto bash "$here/bao_walk.sh" "$binary"
 sed -n 's/^Unseal Key: //p' "$work/server.out" >"$work/unseal-key"
