@@ -16,7 +16,7 @@ use kallisto_barrier::Keyring;
 use kallisto_store::{Batch, Commit, Error, Op, Record, Records, Store, Visit};
 use zeroize::Zeroizing;
 
-use crate::keys::{self, kind};
+use crate::keys::{StorageKeys, kind};
 
 /// The keys in use; replaced whole when they are rotated.
 pub(crate) type Keys = Arc<ArcSwap<Keyring>>;
@@ -49,7 +49,8 @@ impl ClearStore {
     /// [`Error::Unavailable`] when it cannot be read or opened.
     pub(crate) fn get_stored(&self, storage: &[u8]) -> Result<Option<(Vec<u8>, Record)>, Error> {
         let Some(record) = self.store.get(storage)? else { return Ok(None) };
-        let (key, value) = open_checked(storage, &record.value, &self.keys.load())?;
+        let (key, value) =
+            open_checked(storage, &record.value, &StorageKeys::new(&self.keys.load()))?;
         Ok(Some((key, Record { value, seqno: record.seqno })))
     }
 
@@ -87,18 +88,18 @@ impl ClearStore {
 /// Records seen from above the barrier.
 pub(crate) struct ClearRecords<'a> {
     records: &'a dyn Records,
-    keyring: &'a Keyring,
+    keys: StorageKeys<'a>,
 }
 
 impl<'a> ClearRecords<'a> {
     pub(crate) fn new(records: &'a dyn Records, keyring: &'a Keyring) -> Self {
-        Self { records, keyring }
+        Self { records, keys: StorageKeys::new(keyring) }
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
-        let storage = keys::storage(key, self.keyring);
+        let storage = self.keys.of(key);
         let Some(record) = self.records.get(&storage)? else { return Ok(None) };
-        let (found, value) = open(&storage, &record.value, self.keyring)?;
+        let (found, value) = open(&storage, &record.value, self.keys.keyring())?;
         if found != key {
             return Err(damaged(&storage, "it holds another record's key"));
         }
@@ -115,7 +116,7 @@ impl<'a> ClearRecords<'a> {
             if storage.first() == Some(&kind::BARRIER) {
                 return Visit::Continue;
             }
-            match open_checked(storage, &record.value, self.keyring) {
+            match open_checked(storage, &record.value, &self.keys) {
                 Ok((key, value)) => visit(&key, &Record { value, seqno: record.seqno }),
                 Err(error) => {
                     failed = Some(error);
@@ -129,19 +130,20 @@ impl<'a> ClearRecords<'a> {
 
 /// The batch that the store gets for a batch of logical keys and plaintext.
 pub(crate) fn seal_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Error> {
+    let keys = StorageKeys::new(keyring);
     let mut sealed = Batch::new();
     for expectation in batch.expectations() {
-        sealed.expect(keys::storage(&expectation.key, keyring), expectation.seqno);
+        sealed.expect(keys.of(&expectation.key), expectation.seqno);
     }
     for op in batch.ops() {
         match op {
             Op::Put { key, value } => {
-                let storage = keys::storage(key, keyring);
+                let storage = keys.of(key);
                 let envelope = seal(&storage, key, value, keyring)?;
                 sealed.put(storage, envelope);
             }
             Op::Delete { key, .. } => {
-                let storage = keys::storage(key, keyring);
+                let storage = keys.of(key);
                 let note = seal(&storage, key, &[], keyring)?;
                 sealed.delete_noted(storage, note);
             }
@@ -156,6 +158,7 @@ pub(crate) fn seal_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Erro
 /// # Errors
 /// [`Error::Unavailable`] naming the first record that does not open.
 pub(crate) fn open_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Error> {
+    let keys = StorageKeys::new(keyring);
     let mut clear = Batch::new();
     for op in batch.ops() {
         let (storage, bytes) = match op {
@@ -165,7 +168,7 @@ pub(crate) fn open_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Erro
         if storage.first() == Some(&kind::BARRIER) {
             continue;
         }
-        let (key, value) = open_checked(storage, bytes, keyring)?;
+        let (key, value) = open_checked(storage, bytes, &keys)?;
         match op {
             Op::Put { .. } => clear.put(key, value),
             Op::Delete { .. } => clear.delete(key),
@@ -206,10 +209,10 @@ fn open(storage: &[u8], envelope: &[u8], keyring: &Keyring) -> Result<(Vec<u8>, 
 fn open_checked(
     storage: &[u8],
     envelope: &[u8],
-    keyring: &Keyring,
+    keys: &StorageKeys<'_>,
 ) -> Result<(Vec<u8>, Bytes), Error> {
-    let (key, value) = open(storage, envelope, keyring)?;
-    if keys::storage(&key, keyring) != storage {
+    let (key, value) = open(storage, envelope, keys.keyring())?;
+    if keys.of(&key) != storage {
         return Err(damaged(storage, "its key belongs elsewhere"));
     }
     Ok((key, value))

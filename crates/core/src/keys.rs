@@ -5,17 +5,19 @@
 //! NUL ends it before a version. Logical keys are what the core speaks in.
 //!
 //! A *storage* key is what the store sees: the same, with every name replaced by its keyed hash
-//! ([`storage`]). A secret's metadata and versions share a prefix there, so that one streaming scan
+//! ([`StorageKeys`]). A secret's metadata and versions share a prefix there, so that one streaming scan
 //! meets a secret's records together, metadata first.
 
-use kallisto_barrier::Keyring;
+use std::cell::RefCell;
+
+use kallisto_barrier::{Keyring, NAME_HASH_BYTES};
 
 /// Identifies a mount in keys; given once, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MountId(pub u32);
 
 /// Bytes of a hidden name and a version.
-const HIDDEN_BYTES: usize = 24;
+const HIDDEN_BYTES: usize = NAME_HASH_BYTES + 8;
 
 /// Kinds of records: the first byte of a key. Never reuse a number.
 pub(crate) mod kind {
@@ -76,38 +78,67 @@ pub(crate) fn keyring() -> Vec<u8> {
     vec![kind::BARRIER, 2]
 }
 
-/// The storage key of a logical key: names are hidden under `keyring`'s name key.
-pub(crate) fn storage(logical: &[u8], keyring: &Keyring) -> Vec<u8> {
-    match parse(logical) {
-        Parsed::KvMeta(mount, path) => hidden(kind::KV_META, mount, path, Some(0), keyring),
-        Parsed::KvVersion(mount, path, version) => {
-            hidden(kind::KV_META, mount, path, Some(version), keyring)
-        }
-        Parsed::KvOne(mount, path) => hidden(kind::KV_ONE, mount, path, None, keyring),
-        Parsed::Policy(name) => hidden(kind::POLICY, MountId(0), name, None, keyring),
-        Parsed::TokenRole(name) => hidden(kind::TOKEN_ROLE, MountId(0), name, None, keyring),
-        // Ids, and hashes under a key already.
-        Parsed::Mount(_) | Parsed::Token(_) | Parsed::KvConfig(_) | Parsed::Other => {
-            logical.to_vec()
-        }
-    }
+/// Makes storage keys of logical ones: names are hidden under a keyring's name key.
+///
+/// It remembers the last name it hid: a secret's records come together, in a batch as in a scan, and
+/// hiding a name costs more than the rest of the key.
+pub(crate) struct StorageKeys<'k> {
+    keyring: &'k Keyring,
+    last: RefCell<Hidden>,
 }
 
-/// Kind, mount, 16 bytes of the name's keyed hash, and the version if the kind has one.
-fn hidden(
-    kind: u8,
-    mount: MountId,
-    name: &str,
-    version: Option<u64>,
-    keyring: &Keyring,
-) -> Vec<u8> {
-    let mut key = with_mount(kind, mount, HIDDEN_BYTES);
-    let hash = keyring.name_hash(&key, name.as_bytes());
-    key.extend_from_slice(&hash);
-    if let Some(version) = version {
-        key.extend_from_slice(&version.to_be_bytes());
+/// A name that was hidden, with the kind and mount in front of it.
+#[derive(Default)]
+struct Hidden {
+    name: Vec<u8>,
+    hash: [u8; NAME_HASH_BYTES],
+}
+
+impl<'k> StorageKeys<'k> {
+    pub(crate) fn new(keyring: &'k Keyring) -> Self {
+        Self { keyring, last: RefCell::default() }
     }
-    key
+
+    /// The keyring whose name key hides names.
+    pub(crate) const fn keyring(&self) -> &'k Keyring {
+        self.keyring
+    }
+
+    /// The storage key of a logical key.
+    pub(crate) fn of(&self, logical: &[u8]) -> Vec<u8> {
+        match parse(logical) {
+            Parsed::KvMeta(mount, path) => self.hide(kind::KV_META, mount, path, Some(0)),
+            Parsed::KvVersion(mount, path, version) => {
+                self.hide(kind::KV_META, mount, path, Some(version))
+            }
+            Parsed::KvOne(mount, path) => self.hide(kind::KV_ONE, mount, path, None),
+            Parsed::Policy(name) => self.hide(kind::POLICY, MountId(0), name, None),
+            Parsed::TokenRole(name) => self.hide(kind::TOKEN_ROLE, MountId(0), name, None),
+            // Ids, and hashes under a key already.
+            Parsed::Mount(_) | Parsed::Token(_) | Parsed::KvConfig(_) | Parsed::Other => {
+                logical.to_vec()
+            }
+        }
+    }
+
+    /// Kind, mount, 16 bytes of the name's keyed hash, and the version if the kind has one.
+    fn hide(&self, kind: u8, mount: MountId, name: &str, version: Option<u64>) -> Vec<u8> {
+        let mut key = with_mount(kind, mount, HIDDEN_BYTES);
+        let scope_bytes = key.len();
+        let mut last = self.last.borrow_mut();
+        let known = last.name.split_at_checked(scope_bytes) == Some((&key, name.as_bytes()));
+        if !known {
+            last.hash = self.keyring.name_hash(&key, name.as_bytes());
+            last.name.clear();
+            last.name.extend_from_slice(&key);
+            last.name.extend_from_slice(name.as_bytes());
+        }
+        key.extend_from_slice(&last.hash);
+        if let Some(version) = version {
+            key.extend_from_slice(&version.to_be_bytes());
+        }
+        key
+    }
 }
 
 /// The key of the cluster record.
