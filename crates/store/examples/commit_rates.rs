@@ -1,8 +1,8 @@
-//! Measures commits of the Raft store on a real directory: `commit_rates DIR [SECONDS [ROW]]`.
+//! Measures commits of the Raft store on a real directory: `commit_rates DIR [SECONDS]`.
 //!
 //! One writer at a time, 64 writers as tasks on two threads (as a server's requests are), 64 writers as threads; strict
-//! and batch. Beside them a bare loop of write and fdatasync on a zero-filled file, which is what the disk can do. Each
-//! row is the median of three runs.
+//! and batch. Beside them a bare loop of write and fdatasync on a zero-filled file, which is what the disk can do. Kinds
+//! take turns in five rounds; rows are medians, ratios the medians of the rounds' ratios.
 #![expect(clippy::unwrap_used, reason = "a benchmark stops at the first surprise")]
 #![expect(clippy::print_stdout, reason = "this is a command-line tool")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
@@ -20,7 +19,7 @@ use kallisto_lsm::disk::{Disk, RealDisk, write_all_at};
 use kallisto_store::{Batch, Commit, Durability, RaftOptions, RaftStore, Store};
 
 const VALUE_BYTES: usize = 128;
-const RUNS: usize = 3;
+const ROUNDS: usize = 5;
 const TASK_THREADS: usize = 2;
 
 /// What a run did.
@@ -172,52 +171,66 @@ fn bare(dir: &Path, seconds: f64) -> Figures {
     Figures { commits, elapsed, latencies, syncs: commits }
 }
 
-fn row(name: &str, mut run: impl FnMut() -> Figures) -> f64 {
-    if std::env::args().nth(3).is_some_and(|only| !name.contains(&only)) {
-        return f64::NAN;
+/// Several runs of one kind.
+struct Row {
+    name: String,
+    runs: Vec<Figures>,
+}
+
+impl Figures {
+    fn rate(&self) -> f64 {
+        self.commits as f64 / self.elapsed.as_secs_f64()
     }
-    let mut runs: Vec<Figures> = (0..RUNS).map(|_| run()).collect();
-    let rate = |figures: &Figures| figures.commits as f64 / figures.elapsed.as_secs_f64();
-    runs.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
-    let median = &runs[RUNS / 2];
-    let at = |part: f64| median.latencies[((median.latencies.len() - 1) as f64 * part) as usize];
-    println!(
-        "{name:28} {:>9.0} /s  p50 {:>6} us  p99 {:>6} us  {:>6.1} commits a sync  (runs {:.0} to {:.0})",
-        rate(median),
-        at(0.5),
-        at(0.99),
-        median.commits as f64 / median.syncs.max(1) as f64,
-        rate(&runs[0]),
-        rate(&runs[RUNS - 1]),
-    );
-    rate(median)
+}
+
+impl Row {
+    fn print(&mut self) {
+        self.runs.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
+        let median = &self.runs[self.runs.len() / 2];
+        let at =
+            |part: f64| median.latencies[((median.latencies.len() - 1) as f64 * part) as usize];
+        println!(
+            "{:28} {:>9.0} /s  p50 {:>6} us  p99 {:>6} us  {:>7.1} commits a sync  (runs {:.0} to {:.0})",
+            self.name,
+            median.rate(),
+            at(0.5),
+            at(0.99),
+            median.commits as f64 / median.syncs.max(1) as f64,
+            self.runs[0].rate(),
+            self.runs[self.runs.len() - 1].rate(),
+        );
+    }
+}
+
+/// The median of the rounds' ratios: what disturbs the machine disturbs neighbours alike.
+fn ratio(over: &Row, under: &Row) -> f64 {
+    let mut ratios: Vec<f64> =
+        over.runs.iter().zip(&under.runs).map(|(a, b)| a.rate() / b.rate()).collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios[ratios.len() / 2]
 }
 
 fn main() {
     let mut args = std::env::args().skip(1);
     let dir = std::path::PathBuf::from(args.next().expect("a directory"));
-    let seconds: f64 = args.next().map_or(2.0, |seconds| seconds.parse().unwrap());
-    let clock = AtomicU64::new(0);
-    let fresh = || dir.join(clock.fetch_add(1, Ordering::Relaxed).to_string());
+    let seconds: f64 = args.next().map_or(0.5, |seconds| seconds.parse().unwrap());
     std::fs::create_dir_all(&dir).unwrap();
-    row("bare write and fdatasync", || bare(&dir, seconds));
-    for (name, durability) in [("strict", Durability::Strict), ("batch", Durability::BATCH)] {
-        let one = row(&format!("{name}, 1 writer"), || {
-            measure(&fresh(), durability, seconds, 1, run_thread)
-        });
-        let tasks = row(&format!("{name}, 64 tasks"), || {
-            let each = 64 / TASK_THREADS;
-            measure(&fresh(), durability, seconds, TASK_THREADS, |store, thread, end| {
-                run_tasks(store, thread * each, each, end)
-            })
-        });
-        let threads = row(&format!("{name}, 64 threads"), || {
-            measure(&fresh(), durability, seconds, 64, run_thread)
-        });
-        println!(
-            "{name}: 64 tasks {:.1}x, 64 threads {:.1}x one writer",
-            tasks / one,
-            threads / one
-        );
+    let store = dir.join("store");
+    let each = 64 / TASK_THREADS;
+    for (mode, durability) in [("strict", Durability::Strict), ("batch", Durability::BATCH)] {
+        let names = ["write and fdatasync alone", "1 writer", "64 tasks", "64 threads"];
+        let mut rows = names.map(|name| Row { name: format!("{mode}: {name}"), runs: vec![] });
+        for _ in 0..ROUNDS {
+            rows[0].runs.push(bare(&dir, seconds));
+            rows[1].runs.push(measure(&store, durability, seconds, 1, run_thread));
+            let tasks = measure(&store, durability, seconds, TASK_THREADS, |store, n, end| {
+                run_tasks(store, n * each, each, end)
+            });
+            rows[2].runs.push(tasks);
+            rows[3].runs.push(measure(&store, durability, seconds, 64, run_thread));
+        }
+        let ratios = [ratio(&rows[2], &rows[1]), ratio(&rows[3], &rows[1])];
+        rows.iter_mut().for_each(Row::print);
+        println!("{mode}: 64 tasks {:.1}x, 64 threads {:.1}x one writer", ratios[0], ratios[1]);
     }
 }
