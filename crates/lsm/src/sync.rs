@@ -3,7 +3,7 @@
 //! A lock whose holder panicked is a broken promise of ours, so [`lock`] passes the panic on. The atomics of the
 //! memtable come from here so that loom can stand in for them (`RUSTFLAGS="--cfg loom"`).
 
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 #[cfg(loom)]
@@ -16,6 +16,15 @@ const HOLDER_PANICKED: &str = "no holder of this lock panicked";
 /// Takes a lock.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect(HOLDER_PANICKED)
+}
+
+/// Takes a lock if nobody holds it.
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::WouldBlock) => None,
+        Err(TryLockError::Poisoned(_)) => panic!("{HOLDER_PANICKED}"),
+    }
 }
 
 /// Waits on a condition.

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use kallisto_lsm::disk::{Access, Disk, MemDisk, RealDisk};
 use kallisto_lsm::{Background, Durability, Engine, Options, SyncMode};
@@ -326,4 +327,32 @@ fn scratch(name: &str) -> PathBuf {
     let _ = std::fs::remove_dir_all(&dir);
     assert!(!Path::new(&dir).exists());
     dir
+}
+
+/// The flush thread also syncs when the interval has passed. It once waited for the writer to do so, while the writer
+/// waited for it to flush.
+#[test]
+fn a_writer_that_waits_for_a_flush_and_a_sync_that_is_due_do_not_wait_for_each_other() {
+    const PUTS: u32 = 30_000;
+    const PATIENCE: Duration = Duration::from_secs(120);
+    let disk = MemDisk::shared();
+    let options = Options {
+        durability: Durability::Wal(SyncMode::Every {
+            ops: u64::MAX,
+            interval: Duration::from_micros(1),
+        }),
+        background: Background::Threads(1),
+        memtable_bytes: 4 << 10,
+        frozen_max: 1,
+        ..small(Background::Threads(1))
+    };
+    let engine = open(&disk, &options);
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for n in 0..PUTS {
+            engine.put(&n.to_be_bytes(), &[7; 64]).unwrap();
+        }
+        tell.send(()).unwrap();
+    });
+    told.recv_timeout(PATIENCE).expect("the writer and the flush thread wait for each other");
 }

@@ -88,7 +88,7 @@ impl View {
 
     /// The same for a KV v1 secret.
     pub(crate) fn offer_one(&self, folds: Folds, id: MountId, path: &str, record: &[u8]) {
-        self.offer(folds, || self.fold_one(id, path, record));
+        self.offer(folds, || self.put_one(id, path, record));
     }
 
     fn offer(&self, folds: Folds, put: impl FnOnce() -> Result<(), Damaged>) {

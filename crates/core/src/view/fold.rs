@@ -126,7 +126,10 @@ impl View {
                 let metadata = Metadata::decode(value).map_err(|_| Damaged("kv metadata"))?;
                 self.fold_metadata(mount, path, &metadata, batch, records)?;
             }
-            Parsed::KvOne(mount, path) => self.fold_one(mount, path, value)?,
+            Parsed::KvOne(mount, path) => {
+                self.put_one(mount, path, value)?;
+                self.put_path(mount, path)?;
+            }
             Parsed::KvVersion(..) => {}
             Parsed::Other if key.first() == Some(&kind::CLUSTER) => {
                 let cluster = Cluster::decode(value).ok_or(Damaged("cluster"))?;
@@ -173,7 +176,8 @@ impl View {
             Some(info) if !info.destroyed => Some(current_record(&key, batch, records)?),
             _ => None,
         };
-        self.put_secret(id, path, metadata, record.as_deref())
+        self.put_secret(id, path, metadata, record.as_deref())?;
+        self.put_path(id, path)
     }
 
     /// Makes a KV v2 secret readable; `record` is its current version's, if that has data.
@@ -184,7 +188,9 @@ impl View {
         metadata: &Metadata,
         record: Option<&[u8]>,
     ) -> Result<(), Damaged> {
-        let Some(mount) = self.mounts.with_id(id) else { return Ok(()) };
+        if self.mounts.with_id(id).is_none() {
+            return Ok(());
+        }
         let current = metadata.version(metadata.current_version);
         let custom = metadata.custom.as_deref().unwrap_or_default();
         let data = record.map_or(Ok(&[][..]), decode_version);
@@ -197,11 +203,13 @@ impl View {
             lease_secs: HotHeader::NO_LEASE,
             destroyed: current.is_some_and(|info| info.destroyed),
         };
-        self.put_hot(&mount.index, id, path, header, &[data, custom.as_bytes()])
+        self.put_hot(id, path, header, &[data, custom.as_bytes()])
     }
 
-    pub(super) fn fold_one(&self, id: MountId, path: &str, value: &[u8]) -> Result<(), Damaged> {
-        let Some(mount) = self.mounts.with_id(id) else { return Ok(()) };
+    pub(super) fn put_one(&self, id: MountId, path: &str, value: &[u8]) -> Result<(), Damaged> {
+        if self.mounts.with_id(id).is_none() {
+            return Ok(());
+        }
         let (lease, data) = decode_one(value).map_err(|_| Damaged("kv secret"))?;
         let header = HotHeader {
             version: 1,
@@ -211,13 +219,11 @@ impl View {
             lease_secs: lease.unwrap_or(HotHeader::NO_LEASE),
             destroyed: false,
         };
-        self.put_hot(&mount.index, id, path, header, &[data])
+        self.put_hot(id, path, header, &[data])
     }
 
-    /// The table first, then the index: who passes the gate finds the entry.
     fn put_hot(
         &self,
-        index: &kallisto_index::PathIndex,
         id: MountId,
         path: &str,
         header: HotHeader,
@@ -229,8 +235,14 @@ impl View {
         self.cipher.seal(&key, &plain, &mut sealed);
         let stored = self.hot.upsert(&key, HotSlot::new(header), &sealed);
         stored.map_err(|_| Damaged("secret over the table's limits"))?;
-        index.insert(path).map_err(|_| Damaged("path over the index's limits"))?;
         Ok(())
+    }
+
+    /// Lets a path through the gate; after its entry is in the table, so that who passes finds it.
+    pub(super) fn put_path(&self, id: MountId, path: &str) -> Result<(), Damaged> {
+        let Some(mount) = self.mounts.with_id(id) else { return Ok(()) };
+        let put = mount.index.insert(path);
+        put.map(|_| ()).map_err(|_| Damaged("path over the index's limits"))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::manifest::{Edit, Manifest};
 use crate::memtable::MemtableCursor;
 use crate::names;
 use crate::options::{Background, Durability, SyncMode};
-use crate::sync::{lock, wait, wait_for};
+use crate::sync::{lock, try_lock, wait, wait_for};
 
 /// Whether there was something to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,12 +174,13 @@ impl Inner {
         self.work_done.notify_all();
     }
 
-    /// Syncs the WAL if the mode's interval has passed.
+    /// Syncs the WAL if the mode's interval has passed. Never waits for a writer, which may be waiting for this
+    /// thread to flush: one that commits now syncs as its mode says, and the next round looks again.
     fn sync_if_due(&self) -> Result<()> {
         let Durability::Wal(SyncMode::Every { interval, .. }) = self.options.durability else {
             return Ok(());
         };
-        let mut writer = lock(&self.writer);
+        let Some(mut writer) = try_lock(&self.writer) else { return Ok(()) };
         let elapsed = self.options.clock.now().saturating_sub(writer.synced_at);
         if writer.ops_unsynced > 0 && elapsed >= interval {
             self.sync_wal(&mut writer)?;
