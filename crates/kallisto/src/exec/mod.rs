@@ -37,6 +37,10 @@ use crate::cli::outcome::Outcome;
 ///
 /// The key is 32 bytes: as they are, as 64 hexadecimal digits or as base64; from --key-file, else from
 /// KALLISTO_EXEC_KEY, else asked for.
+#[allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "the text is the help of the command, where brackets are what may be left out"
+)]
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  head -c 32 /dev/urandom > store.key && chmod 600 store.key\n  \

@@ -1,7 +1,7 @@
 //! `operator`: what those do who run a server rather than use it.
 //!
 //! One file per verb, over `sys/`. Layout and exit codes are those of Vault's command line; where
-//! its prose is long, ours is shorter. [`ask`] reads shares of keys without showing them, [`print`]
+//! its prose is long, ours is shorter. [`ask`] reads shares of keys without showing them, [`mod@print`]
 //! is what several verbs print. Shares encrypted to OpenPGP keys are not offered: the server makes
 //! none.
 //!
