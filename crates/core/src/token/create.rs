@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::{Json, Map};
 use crate::keys;
-use crate::limits::TOKEN_POLICIES_MAX;
+use crate::limits::{CONFLICT_RETRIES_MAX, TOKEN_POLICIES_MAX};
 use crate::policies::Caller;
 use crate::response::{Logical, Response};
 use crate::state::{Call, Leases, Unsealed};
@@ -307,22 +307,28 @@ pub(crate) async fn issue(
         role: spec.role,
         renewed_at: None,
     };
-    let mut batch = Batch::new();
-    batch.expect(key.clone(), Seqno::ABSENT);
-    batch.put(key, entry.encode());
-    if let Some(parent) = spec.parent {
-        // A parent that is revoked meanwhile must not leave a child behind.
-        let parent = keys::token(&parent);
-        let record = unsealed.store.get(&parent)?.ok_or(Error::Denied(crate::Denial::BadToken))?;
-        batch.expect(parent, record.seqno);
-    }
-    match unsealed.store.commit(batch).await {
-        Ok(_) => Ok((entry, text)),
-        Err(kallisto_store::Error::Conflict) => {
-            Err(Error::invalid("cannot create a token with a duplicate ID"))
+    for _ in 0..CONFLICT_RETRIES_MAX {
+        if unsealed.store.get(&key)?.is_some() {
+            return Err(Error::invalid("cannot create a token with a duplicate ID"));
         }
-        Err(error) => Err(error.into()),
+        let mut batch = Batch::new();
+        batch.expect(key.clone(), Seqno::ABSENT);
+        batch.put(key.clone(), entry.encode());
+        if let Some(parent) = spec.parent {
+            // A parent that is revoked meanwhile must not leave a child behind.
+            let parent = keys::token(&parent);
+            let record = unsealed.store.get(&parent)?;
+            let record = record.ok_or(Error::Denied(crate::Denial::BadToken))?;
+            batch.expect(parent, record.seqno);
+        }
+        match unsealed.store.commit(batch).await {
+            Ok(_) => return Ok((entry, text)),
+            // The text was taken, or the parent was renewed or used: look again.
+            Err(kallisto_store::Error::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
+    Err(Error::Conflict)
 }
 
 fn check_id(id: String) -> Result<String, Error> {

@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering;
 
 use jiff::Timestamp;
 
-use super::revoke::revoke_tree;
+use super::revoke::revoke_all;
 use crate::error::Error;
 use crate::state::{Core, Unsealed};
 
 /// Most tokens ended in one tick; the rest waits for the next.
-const TICK_TOKENS_MAX: usize = 4096;
+const TICK_TOKENS_MAX: usize = 1 << 16;
 
 impl Core {
     /// Does what time brings: to be called about once a second with the time.
@@ -25,17 +25,11 @@ impl Core {
             sweep_orphans(&unsealed).await?;
             unsealed.swept.store(true, Ordering::Release);
         }
-        for hash in unsealed.view.tokens.due(now, TICK_TOKENS_MAX) {
-            revoke_tree(&unsealed, hash).await?;
-        }
-        Ok(())
+        revoke_all(&unsealed, unsealed.view.tokens.due(now, TICK_TOKENS_MAX)).await
     }
 }
 
 /// Takes up revocations that a restart cut short.
 async fn sweep_orphans(unsealed: &Unsealed) -> Result<(), Error> {
-    for hash in unsealed.view.tokens.without_parent() {
-        revoke_tree(unsealed, hash).await?;
-    }
-    Ok(())
+    revoke_all(unsealed, unsealed.view.tokens.without_parent()).await
 }

@@ -26,7 +26,26 @@ pub(super) enum Children {
 /// # Errors
 /// [`Error::Unavailable`] when the store refuses.
 pub(crate) async fn revoke_tree(unsealed: &Unsealed, hash: Hash) -> Result<(), Error> {
-    revoke(unsealed, hash, Children::Revoke).await
+    revoke_all(unsealed, vec![hash]).await
+}
+
+/// Ends tokens and all below them, a bounded batch at a time.
+///
+/// Whose children there are is asked after its own end was folded: from then on none can be made,
+/// since making one expects its parent.
+pub(super) async fn revoke_all(unsealed: &Unsealed, mut ending: Vec<Hash>) -> Result<(), Error> {
+    while !ending.is_empty() {
+        let round = ending.split_off(ending.len().saturating_sub(SWEEP_RECORDS_MAX));
+        let mut batch = Batch::new();
+        for hash in &round {
+            batch.delete(keys::token(hash));
+        }
+        unsealed.store.commit(batch).await?;
+        for hash in &round {
+            ending.extend(unsealed.view.tokens.children_of(hash));
+        }
+    }
+    Ok(())
 }
 
 /// Ends a token; `children` says what becomes of those below.
@@ -35,24 +54,15 @@ pub(super) async fn revoke(
     hash: Hash,
     children: Children,
 ) -> Result<(), Error> {
-    let mut below = unsealed.view.tokens.children_of(&hash);
-    let mut batch = Batch::new();
-    batch.delete(keys::token(&hash));
-    unsealed.store.commit(batch).await?;
-    if children == Children::Orphan {
-        return orphan(unsealed, &below).await;
-    }
-    // Children that were made while this ran hang on a token that is gone: look again each round.
-    while !below.is_empty() {
-        let round: Vec<Hash> = below.drain(..below.len().min(SWEEP_RECORDS_MAX)).collect();
-        let mut batch = Batch::new();
-        for hash in &round {
-            below.extend(unsealed.view.tokens.children_of(hash));
-            batch.delete(keys::token(hash));
+    match children {
+        Children::Revoke => revoke_tree(unsealed, hash).await,
+        Children::Orphan => {
+            let mut batch = Batch::new();
+            batch.delete(keys::token(&hash));
+            unsealed.store.commit(batch).await?;
+            orphan(unsealed, &unsealed.view.tokens.children_of(&hash)).await
         }
-        unsealed.store.commit(batch).await?;
     }
-    Ok(())
 }
 
 /// Takes the parent off tokens.

@@ -196,3 +196,39 @@ fn the_preflight_is_for_those_who_reach_something_of_the_mount() {
     assert!(can_read(&site, &token, "sys/internal/ui/mounts/secret/app/one", 0));
     assert!(!can_read(&site, &bare, "sys/internal/ui/mounts/secret/app/one", 0));
 }
+
+#[test]
+fn no_child_that_is_made_while_its_maker_is_revoked_outlives_it() {
+    let site = site();
+    for _ in 0..200 {
+        let parent = create(&site, "root", r#"{"policies":["app"]}"#).unwrap();
+        let children: Vec<String> = std::thread::scope(|scope| {
+            let make = || -> Vec<String> {
+                std::iter::from_fn(|| create(&site, &parent, "{}").ok()).take(50).collect()
+            };
+            let makers: Vec<_> = (0..2).map(|_| scope.spawn(make)).collect();
+            site.ask(Update, "auth/token/revoke", &format!(r#"{{"token":"{parent}"}}"#)).unwrap();
+            makers.into_iter().flat_map(|maker| maker.join().unwrap()).collect()
+        });
+        for child in &children {
+            assert!(!can_read(&site, child, "secret/data/app/one", 0), "a child lives on");
+        }
+    }
+}
+
+#[test]
+fn children_are_made_while_their_maker_is_renewed() {
+    let site = site();
+    let parent = create(&site, "root", r#"{"policies":["app"],"ttl":"1h"}"#).unwrap();
+    std::thread::scope(|scope| {
+        let renew = || {
+            for _ in 0..300 {
+                ask_as(&site.core, &parent, 0, Update, "auth/token/renew-self", "{}").unwrap();
+            }
+        };
+        scope.spawn(renew);
+        for _ in 0..300 {
+            create(&site, &parent, "{}").unwrap();
+        }
+    });
+}
