@@ -38,7 +38,7 @@ impl ClearStore {
     /// The record under a logical key.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when it cannot be read or opened.
+    /// [`Error::Unavailable`] when it cannot be read, [`Error::Damaged`] when it does not open.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
         ClearRecords::new(&*self.store, &self.keys.load()).get(key)
     }
@@ -46,7 +46,7 @@ impl ClearStore {
     /// The logical key and record under a storage key.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when it cannot be read or opened.
+    /// [`Error::Unavailable`] when it cannot be read, [`Error::Damaged`] when it does not open.
     pub(crate) fn get_stored(&self, storage: &[u8]) -> Result<Option<(Vec<u8>, Record)>, Error> {
         let Some(record) = self.store.get(storage)? else { return Ok(None) };
         let (key, value) =
@@ -57,7 +57,7 @@ impl ClearStore {
     /// Visits the records under a prefix of *storage* keys by their logical keys.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when one cannot be read or opened.
+    /// [`Error::Unavailable`] when one cannot be read, [`Error::Damaged`] when one does not open.
     pub(crate) fn scan(
         &self,
         prefix: &[u8],
@@ -156,7 +156,7 @@ pub(crate) fn seal_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Erro
 /// for itself is left out.
 ///
 /// # Errors
-/// [`Error::Unavailable`] naming the first record that does not open.
+/// [`Error::Damaged`] naming the first record that does not open.
 pub(crate) fn open_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Error> {
     let keys = StorageKeys::new(keyring);
     let mut clear = Batch::new();
@@ -221,5 +221,5 @@ fn open_checked(
 /// Names a record without its name: the storage key tells nothing.
 fn damaged(storage: &[u8], why: &str) -> Error {
     let key: String = storage.iter().map(|byte| format!("{byte:02x}")).collect();
-    Error::Unavailable(format!("record {key} is damaged: {why}"))
+    Error::Damaged(format!("record {key}: {why}"))
 }

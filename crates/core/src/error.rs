@@ -76,12 +76,21 @@ impl From<store::Error> for Error {
                 Self::TooLarge(format!("request over the limit: {what}"))
             }
             store::Error::Unavailable(why) => Self::Unavailable(why),
-            store::Error::Busy
-            | store::Error::Full(_)
-            | store::Error::Unknown(_)
-            | store::Error::Poisoned(_)
-            | store::Error::Locked(_)
-            | store::Error::Damaged(_) => Self::Unavailable(error.to_string()),
+            store::Error::Busy => Self::Unavailable("too many writes are waiting".into()),
+            store::Error::Full(_) => {
+                tracing::error!(%error, "refused a write");
+                Self::Unavailable("the disk is full: reads go on, writes are refused".into())
+            }
+            store::Error::Unknown(_) => {
+                tracing::error!(%error, "lost sight of a write");
+                Self::Unavailable(
+                    "the write may have happened: read before sending it again".into(),
+                )
+            }
+            // Paths and places on the disk are for the operator's log, not for clients.
+            store::Error::Poisoned(_) | store::Error::Locked(_) | store::Error::Damaged(_) => {
+                Self::internal(&error)
+            }
         }
     }
 }

@@ -67,7 +67,12 @@ impl Fold for Follower {
             Ok(clear) => {
                 self.view.fold(position, &clear, &ClearRecords::new(records, &keyring));
             }
-            Err(error) => tracing::error!(position = position.0, %error, "damaged batch"),
+            Err(error) => {
+                tracing::error!(position = position.0, %error, "damaged batch");
+                // Whatever it changed, nothing old may be served: reads go to the store from now
+                // on, and meet the damage themselves.
+                self.view.hot.clear();
+            }
         }
     }
 }

@@ -42,7 +42,8 @@ impl View {
     /// Fills this empty view with everything in `records`.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when a record cannot be read or opened, or says nothing sound.
+    /// [`StoreError::Unavailable`] when a record cannot be read, [`StoreError::Damaged`] when one does
+    /// not open or says nothing sound.
     pub(super) fn load(
         &self,
         position: Position,
@@ -70,7 +71,7 @@ impl View {
             failed = ended.err().map(|Damaged(what)| what);
         }
         if let Some(what) = failed {
-            return Err(StoreError::Unavailable(format!("damaged record: {what}")));
+            return Err(StoreError::Damaged(format!("a record says nothing sound: {what}")));
         }
         tracing::info!(records = load.records, position = position.0, "view loaded");
         Ok(())

@@ -35,7 +35,7 @@ use crate::cli::outcome::Outcome;
 pub(crate) use arguments::ServerArgs;
 use settings::{DevSettings, LogFormat, LogSettings, Settings, Storage};
 use signals::{End, Signals};
-use ticking::Ticking;
+use ticking::{AutoUnseal, Ticking, try_seal};
 
 impl ServerArgs {
     /// Runs a server until a signal or a failure of its storage ends it.
@@ -56,11 +56,12 @@ impl ServerArgs {
             write_pid(path)?;
         }
         let started = match &settings.dev {
-            Some(dev) => start_dev(&core, dev, &settings, &listening),
+            Some(dev) => start_dev(&core, dev, &settings, &listening).map(|()| AutoUnseal::Done),
             None => start_configured(&core, &settings, &listening),
         };
-        let ticking = Ticking::start(&core);
-        let ended = started.map(|()| signals.wait(|| listening.reload()));
+        let pending = started.as_ref().map_or(AutoUnseal::Done, |seal| *seal);
+        let ticking = Ticking::start(&core, pending);
+        let ended = started.map(|_| signals.wait(|| listening.reload()));
         tracing::info!("shutting down");
         listening.shut_down();
         ticking.stop();
@@ -179,13 +180,14 @@ fn start_dev(
 }
 
 /// Announces the server, and unseals it where that needs nobody.
-fn start_configured(core: &Core, settings: &Settings, listening: &Listening) -> Result<(), Error> {
+fn start_configured(
+    core: &Core,
+    settings: &Settings,
+    listening: &Listening,
+) -> Result<AutoUnseal, Error> {
     announce::configured(&listening.servers, settings).map_err(cannot_announce)?;
     // A seal that does not answer now may answer later: the server stays, sealed, and says so.
-    if let Err(error) = pollster::block_on(core.auto_unseal()) {
-        tracing::error!(%error, "not unsealed");
-    }
-    Ok(())
+    Ok(try_seal(core))
 }
 
 fn cannot_announce(error: io::Error) -> Error {

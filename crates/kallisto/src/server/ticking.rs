@@ -10,6 +10,28 @@ use kallisto_listener::{Clock, SystemClock};
 
 /// How often the core hears the time.
 const TICK: Duration = Duration::from_secs(1);
+/// Ticks between two tries of a seal that did not open.
+const SEAL_TICKS: u64 = 5;
+
+/// Whether a seal that opens by itself has done so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AutoUnseal {
+    /// It has, or there is none.
+    Done,
+    /// It did not answer yet; an operator's later seal is not undone by trying on.
+    Pending,
+}
+
+/// Opens the seal if it opens by itself.
+pub(super) fn try_seal(core: &Core) -> AutoUnseal {
+    match pollster::block_on(core.auto_unseal()) {
+        Ok(()) => AutoUnseal::Done,
+        Err(error) => {
+            tracing::error!(%error, "not unsealed; trying again");
+            AutoUnseal::Pending
+        }
+    }
+}
 
 /// A thread that tells the core the time.
 pub(super) struct Ticking {
@@ -18,12 +40,17 @@ pub(super) struct Ticking {
 }
 
 impl Ticking {
-    /// Starts to tell `core` the time.
-    pub(super) fn start(core: &Arc<Core>) -> Self {
+    /// Starts to tell `core` the time, and to try its seal again while that is pending.
+    pub(super) fn start(core: &Arc<Core>, mut seal: AutoUnseal) -> Self {
         let core = Arc::clone(core);
         let (stop, stopped) = sync_channel(1);
         let run = move || {
+            let mut ticks = 0_u64;
             while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                ticks += 1;
+                if seal == AutoUnseal::Pending && ticks.is_multiple_of(SEAL_TICKS) {
+                    seal = try_seal(&core);
+                }
                 if let Err(error) = pollster::block_on(core.tick(SystemClock.now())) {
                     tracing::warn!(%error, "a tick failed");
                 }
