@@ -1,6 +1,7 @@
 //! A request as the core takes it: parsed by a listener, not yet trusted.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use jiff::Timestamp;
 use kallisto_auth::{Operation, Path};
@@ -64,6 +65,8 @@ pub struct Request<'a> {
     pub wrap_ttl_secs: u64,
     /// When the request arrived.
     pub now: Timestamp,
+    /// The other end of the connection it came by; `None` for one made within the process.
+    pub remote: Option<SocketAddr>,
 }
 
 impl Request<'_> {

@@ -134,10 +134,10 @@ async fn work(
             _ = stopped.wait_for(|&stop| stop) => break,
             place = Arc::clone(&places).acquire_owned() => place,
         };
-        let stream = tokio::select! {
+        let (stream, remote) = tokio::select! {
             _ = stopped.wait_for(|&stop| stop) => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
+                Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!(%error, "accept failed");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -150,9 +150,9 @@ async fn work(
         let tls = tls.clone();
         tokio::spawn(async move {
             match tls {
-                None => serve(stream, service, watcher).await,
+                None => serve(stream, remote, service, watcher).await,
                 Some(tls) => match tls.accept(stream).await {
-                    Ok(stream) => serve(stream, service, watcher).await,
+                    Ok(stream) => serve(stream, remote, service, watcher).await,
                     Err(error) => tracing::debug!(%error, "no TLS handshake"),
                 },
             }
@@ -166,7 +166,7 @@ async fn work(
 }
 
 /// Serves one connection to its end.
-async fn serve<S>(stream: S, service: Service, watcher: Watcher)
+async fn serve<S>(stream: S, remote: SocketAddr, service: Service, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
@@ -176,7 +176,7 @@ where
         TokioIo::new(Opening::new(stream, head_timeout)),
         service_fn(move |request| {
             let service = service.clone();
-            async move { service.call(request).await }
+            async move { service.call(request, remote).await }
         }),
     );
     // What ends a connection early is the client's affair: resets, timeouts, bad framing.

@@ -112,6 +112,7 @@ pub(crate) fn ask_as(
         body_kind: BodyKind::Json,
         wrap_ttl_secs: 0,
         now: Timestamp::from_second(secs).unwrap(),
+        remote: None,
     };
     pollster::block_on(core.handle(&request))
 }

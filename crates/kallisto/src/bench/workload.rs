@@ -124,6 +124,7 @@ fn request<'a>(
         body_kind: BodyKind::Json,
         wrap_ttl_secs: 0,
         now: SystemClock.now(),
+        remote: None,
     })
 }
 

@@ -11,6 +11,7 @@ mod response;
 mod target;
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -51,12 +52,16 @@ impl Service {
         self.timeouts
     }
 
-    /// Answers one request. Refusals are answers too, so there is no error.
+    /// Answers one request that came from `remote`. Refusals are answers too, so there is no error.
     ///
     /// # Errors
     /// None: the type says so.
-    pub async fn call(&self, request: Request<Incoming>) -> Result<Reply, Infallible> {
-        let now = self.clock.now();
+    pub async fn call(
+        &self,
+        request: Request<Incoming>,
+        remote: SocketAddr,
+    ) -> Result<Reply, Infallible> {
+        let arrival = request::Arrival { now: self.clock.now(), remote };
         let (head, body) = request.into_parts();
         let is_head = head.method == Method::HEAD;
         let reply = match target::resolve(&head) {
@@ -64,7 +69,7 @@ impl Service {
             target::Resolved::Api { path, method } => {
                 match body::read(&head, body, &self.bodies, self.timeouts.body).await {
                     Ok(held) => {
-                        let parsed = request::parse(&head, path, method, held.bytes(), now);
+                        let parsed = request::parse(&head, path, method, held.bytes(), arrival);
                         match parsed {
                             Ok(request) => self.answer(&request).await,
                             Err(error) => error::render(&error),

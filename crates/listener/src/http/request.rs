@@ -1,5 +1,7 @@
 //! From an HTTP head and a body to a core request.
 
+use std::net::SocketAddr;
+
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName};
 use hyper::http::request::Parts;
 use jiff::Timestamp;
@@ -14,6 +16,13 @@ static TOKEN: HeaderName = HeaderName::from_static("x-vault-token");
 static NAMESPACE: HeaderName = HeaderName::from_static("x-vault-namespace");
 static WRAP_TTL: HeaderName = HeaderName::from_static("x-vault-wrap-ttl");
 
+/// When a request arrived, and from whom.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival {
+    pub(super) now: Timestamp,
+    pub(super) remote: SocketAddr,
+}
+
 /// Parses a request; `path` is percent-encoded.
 ///
 /// # Errors
@@ -23,7 +32,7 @@ pub(super) fn parse<'a>(
     path: &'a str,
     verb: Verb,
     body: &'a [u8],
-    now: Timestamp,
+    arrival: Arrival,
 ) -> Result<Request<'a>, Error> {
     let path = Path::decode(path).map_err(|error| Error::invalid(error.to_string()))?;
     let query = match head.uri.query() {
@@ -41,7 +50,8 @@ pub(super) fn parse<'a>(
         body,
         body_kind: body_kind(head),
         wrap_ttl_secs: wrap_ttl(head)?,
-        now,
+        now: arrival.now,
+        remote: Some(arrival.remote),
     })
 }
 
