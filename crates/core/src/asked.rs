@@ -36,7 +36,9 @@ fn creates(path: &str, view: &View) -> bool {
             Some(("data" | "metadata", secret)) => !mount.index.contains(secret),
             _ => false,
         },
-        EngineKind::System => false,
+        EngineKind::System | EngineKind::Identity | EngineKind::Cubbyhole | EngineKind::Token => {
+            false
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::state::{Call, Core, Unsealed};
 use crate::token::Left;
-use crate::{kv, sys, token};
+use crate::{engines, sys, token};
 
 impl Core {
     /// Answers one request.
@@ -53,15 +53,10 @@ impl Core {
 
     /// Runs what may have to wait.
     async fn run(&self, unsealed: Arc<Unsealed>, call: Call<'_, '_>) -> Result<Response, Error> {
-        let path = call.path.as_str();
-        if let Some(path) = path.strip_prefix("sys/") {
-            return sys::handle(self, unsealed, &call, path).await;
-        }
-        if let Some(path) = path.strip_prefix("auth/token/") {
-            return token::handle(&unsealed, &call, path).await;
-        }
-        match unsealed.view.mounts.route(path) {
-            Some((mount, inside)) => kv::write(&unsealed, &call, &mount, inside).await,
+        match unsealed.view.mounts.route(call.path.as_str()) {
+            Some((mount, inside)) => {
+                engines::handle(self, Arc::clone(&unsealed), &call, &mount, inside).await
+            }
             None => Err(no_route(&unsealed, &call)),
         }
     }
@@ -164,14 +159,13 @@ fn finish_admission<'c, 'r>(
 
 /// Answers what needs no waiting; `None` for the rest.
 fn read(unsealed: &Unsealed, call: &Call<'_, '_>) -> Option<Result<Response, Error>> {
-    let path = call.path.as_str();
-    if call.operation.writes() || path.starts_with("sys/") || path.starts_with("auth/token/") {
+    if call.operation.writes() {
         return None;
     }
-    Some(match unsealed.view.mounts.route(path) {
-        Some((mount, inside)) => kv::read(unsealed, call, &mount, inside),
-        None => Err(no_route(unsealed, call)),
-    })
+    match unsealed.view.mounts.route(call.path.as_str()) {
+        Some((mount, inside)) => engines::read(unsealed, call, &mount, inside),
+        None => Some(Err(no_route(unsealed, call))),
+    }
 }
 
 /// What mounts there are is told to root only.

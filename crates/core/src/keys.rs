@@ -16,6 +16,19 @@ use kallisto_barrier::{Keyring, NAME_HASH_BYTES};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MountId(pub u32);
 
+impl MountId {
+    /// The server's own endpoints at `sys/`.
+    pub const SYSTEM: Self = Self(0);
+    /// `identity/`.
+    pub const IDENTITY: Self = Self(1);
+    /// `cubbyhole/`.
+    pub const CUBBYHOLE: Self = Self(2);
+    /// `auth/token/`.
+    pub const TOKEN: Self = Self(3);
+    /// The last that is not given to what an operator mounts; a few are left for later built-ins.
+    pub const RESERVED: Self = Self(15);
+}
+
 /// Bytes of a hidden name and a version.
 const HIDDEN_BYTES: usize = NAME_HASH_BYTES + 8;
 
@@ -43,6 +56,8 @@ pub(crate) mod kind {
     pub(crate) const KV_VERSION: u8 = 0x12;
     /// A KV v1 secret, by path.
     pub(crate) const KV_ONE: u8 = 0x13;
+    /// What any other engine keeps, by mount and name.
+    pub(crate) const SHELF: u8 = 0x20;
 }
 
 /// A key taken apart.
@@ -64,6 +79,8 @@ pub(crate) enum Parsed<'a> {
     KvVersion(MountId, &'a str, u64),
     /// [`kind::KV_ONE`]
     KvOne(MountId, &'a str),
+    /// [`kind::SHELF`]
+    Shelf(MountId, &'a str),
     /// A kind the view does not follow.
     Other,
 }
@@ -112,6 +129,7 @@ impl<'k> StorageKeys<'k> {
                 self.hide(kind::KV_META, mount, path, Some(version))
             }
             Parsed::KvOne(mount, path) => self.hide(kind::KV_ONE, mount, path, None),
+            Parsed::Shelf(mount, name) => self.hide(kind::SHELF, mount, name, None),
             Parsed::Policy(name) => self.hide(kind::POLICY, MountId(0), name, None),
             Parsed::TokenRole(name) => self.hide(kind::TOKEN_ROLE, MountId(0), name, None),
             // Ids, and hashes under a key already.
@@ -197,9 +215,14 @@ pub(crate) fn kv_one(id: MountId, path: &str) -> Vec<u8> {
     with_path(kind::KV_ONE, id, path, 0)
 }
 
+/// The key of what an engine keeps under a name.
+pub(crate) fn shelf(id: MountId, name: &str) -> Vec<u8> {
+    with_path(kind::SHELF, id, name, 0)
+}
+
 /// The storage prefixes under which everything of a mount's engine lives.
-pub(crate) fn engine_prefixes(id: MountId) -> [Vec<u8>; 3] {
-    [kind::KV_CONFIG, kind::KV_META, kind::KV_ONE].map(|kind| with_mount(kind, id, 0))
+pub(crate) fn engine_prefixes(id: MountId) -> [Vec<u8>; 4] {
+    [kind::KV_CONFIG, kind::KV_META, kind::KV_ONE, kind::SHELF].map(|kind| with_mount(kind, id, 0))
 }
 
 /// Takes a key apart; bytes that are no key of ours are [`Parsed::Other`].
@@ -221,6 +244,7 @@ fn parse_known(key: &[u8]) -> Option<Parsed<'_>> {
         kind::KV_CONFIG => Parsed::KvConfig(id),
         kind::KV_META => Parsed::KvMeta(id, std::str::from_utf8(rest).ok()?),
         kind::KV_ONE => Parsed::KvOne(id, std::str::from_utf8(rest).ok()?),
+        kind::SHELF => Parsed::Shelf(id, std::str::from_utf8(rest).ok()?),
         kind::KV_VERSION => {
             let (rest, version) = rest.split_last_chunk::<8>()?;
             let path = std::str::from_utf8(rest.strip_suffix(&[0])?).ok()?;
@@ -254,6 +278,7 @@ mod tests {
         assert_eq!(parse(&kv_config(id)), Parsed::KvConfig(id));
         assert_eq!(parse(&kv_meta(id, "a/b")), Parsed::KvMeta(id, "a/b"));
         assert_eq!(parse(&kv_one(id, "a")), Parsed::KvOne(id, "a"));
+        assert_eq!(parse(&shelf(id, "role/a")), Parsed::Shelf(id, "role/a"));
         assert_eq!(parse(&kv_version(id, "a/b", 300)), Parsed::KvVersion(id, "a/b", 300));
         assert_eq!(parse(&token(b"0123")), Parsed::Token(b"0123"));
         for junk in [

@@ -10,10 +10,75 @@ use crate::keys::MountId;
 pub enum EngineKind {
     /// The server's own endpoints, at `sys/`.
     System,
+    /// Who bearers of tokens are, at `identity/`.
+    Identity,
+    /// What a token keeps for itself, at `cubbyhole/`.
+    Cubbyhole,
     /// Key-value secrets without versions.
     KvV1,
     /// Key-value secrets with versions.
     KvV2,
+    /// Tokens, at `auth/token/`.
+    Token,
+}
+
+/// What an engine is for, which decides where it is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// It keeps or makes secrets; mounted at its own path.
+    Secret,
+    /// It lets clients log in; mounted below `auth/`.
+    Auth,
+}
+
+/// How often an engine may be mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Multiplicity {
+    /// Once, by the server itself.
+    Builtin,
+    /// As often as operators like.
+    Any,
+}
+
+/// What there is to say of an engine besides how it works.
+struct Traits {
+    kind: EngineKind,
+    /// In the record of a mount.
+    stored: &'static str,
+    /// On the wire.
+    name: &'static str,
+    class: Class,
+    multiplicity: Multiplicity,
+}
+
+const fn engine(
+    kind: EngineKind,
+    stored: &'static str,
+    name: &'static str,
+    class: Class,
+    multiplicity: Multiplicity,
+) -> Traits {
+    Traits { kind, stored, name, class, multiplicity }
+}
+
+/// The engines there are.
+const ENGINES: [Traits; 6] = [
+    engine(EngineKind::System, "system", "system", Class::Secret, Multiplicity::Builtin),
+    engine(EngineKind::Identity, "identity", "identity", Class::Secret, Multiplicity::Builtin),
+    engine(EngineKind::Cubbyhole, "cubbyhole", "cubbyhole", Class::Secret, Multiplicity::Builtin),
+    engine(EngineKind::KvV1, "kv-v1", "kv", Class::Secret, Multiplicity::Any),
+    engine(EngineKind::KvV2, "kv-v2", "kv", Class::Secret, Multiplicity::Any),
+    engine(EngineKind::Token, "token", "token", Class::Auth, Multiplicity::Builtin),
+];
+
+impl Class {
+    /// What stands before the path of a mount of this class.
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Secret => "",
+            Self::Auth => "auth/",
+        }
+    }
 }
 
 /// How a mount behaves. TTLs are in seconds; 0 leaves them to the server.
@@ -27,6 +92,8 @@ pub struct MountConfig {
     pub force_no_cache: bool,
     /// `unauth`, `hidden` or empty.
     pub listing_visibility: String,
+    /// What kind of tokens a login method makes; empty for the default.
+    pub token_type: String,
     /// Lists of names, by their name on the wire; absent ones are not shown.
     pub lists: Map,
 }
@@ -67,16 +134,56 @@ pub struct MountEntry {
 }
 
 impl EngineKind {
+    fn traits(self) -> &'static Traits {
+        let found = ENGINES.iter().find(|engine| engine.kind == self);
+        found.unwrap_or_else(|| unreachable!("the table has a row for every engine"))
+    }
+
+    /// The engine that may be mounted under this name in this class, if there is one. The versions
+    /// of `kv` are told apart elsewhere.
+    pub fn mountable(name: &str, class: Class) -> Option<Self> {
+        let fits = |engine: &&Traits| {
+            engine.name == name && engine.class == class && engine.multiplicity == Multiplicity::Any
+        };
+        ENGINES.iter().find(fits).map(|engine| engine.kind)
+    }
+
+    /// Every engine, once per name on the wire, with its class.
+    pub fn catalog() -> impl Iterator<Item = (&'static str, Class)> {
+        let listed = |engine: &&Traits| engine.kind != Self::KvV1;
+        ENGINES.iter().filter(listed).map(|engine| (engine.name, engine.class))
+    }
+
     /// The engine's type on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::System => "system",
-            Self::KvV1 | Self::KvV2 => "kv",
-        }
+    pub fn name(self) -> &'static str {
+        self.traits().name
+    }
+
+    /// What the engine is for.
+    pub fn class(self) -> Class {
+        self.traits().class
+    }
+
+    /// Whether the server itself mounts it.
+    pub fn multiplicity(self) -> Multiplicity {
+        self.traits().multiplicity
+    }
+
+    fn stored(self) -> &'static str {
+        self.traits().stored
+    }
+
+    fn from_stored(stored: &str) -> Option<Self> {
+        ENGINES.iter().find(|engine| engine.stored == stored).map(|engine| engine.kind)
     }
 }
 
 impl MountConfig {
+    /// What kind of tokens a login method makes, on the wire.
+    pub fn token_type(&self) -> &str {
+        if self.token_type.is_empty() { "default-service" } else { &self.token_type }
+    }
+
     fn to_json(&self) -> Map {
         let mut map = self.lists.clone();
         map.insert("default_lease_ttl".into(), self.default_lease_ttl_secs.into());
@@ -84,6 +191,9 @@ impl MountConfig {
         map.insert("force_no_cache".into(), self.force_no_cache.into());
         if !self.listing_visibility.is_empty() {
             map.insert("listing_visibility".into(), self.listing_visibility.as_str().into());
+        }
+        if !self.token_type.is_empty() {
+            map.insert("token_type".into(), self.token_type.as_str().into());
         }
         map
     }
@@ -93,28 +203,32 @@ impl MountConfig {
             .iter()
             .filter_map(|&name| Some((name.to_owned(), map.get(name)?.clone())))
             .collect();
+        let text = |name: &str| map.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
         Some(Self {
             default_lease_ttl_secs: number(map, "default_lease_ttl")?,
             max_lease_ttl_secs: number(map, "max_lease_ttl")?,
             force_no_cache: boolean(map, "force_no_cache")?,
-            listing_visibility: map
-                .get("listing_visibility")
-                .and_then(Json::as_str)
-                .unwrap_or_default()
-                .to_owned(),
+            listing_visibility: text("listing_visibility"),
+            token_type: text("token_type"),
             lists,
         })
     }
 }
 
 impl MountEntry {
+    /// The path as its class shows it: without the `auth/` of a login method.
+    pub fn shown_path(&self) -> &str {
+        let prefix = self.kind.class().prefix();
+        self.path.strip_prefix(prefix).unwrap_or(&self.path)
+    }
+
     /// The entry as `sys/mounts` shows it.
     pub fn to_wire(&self) -> Map {
         let version = concat!("v", env!("CARGO_PKG_VERSION"), "+builtin.kallisto");
         let options = self.options.clone().map_or(Json::Null, Json::Object);
         let Json::Object(map) = Json::object([
             ("accessor", self.accessor.as_str().into()),
-            ("config", self.config.to_json().into()),
+            ("config", self.config_to_wire().into()),
             ("deprecation_status", "supported".into()),
             ("description", self.description.as_str().into()),
             ("external_entropy_access", self.external_entropy_access.into()),
@@ -132,17 +246,20 @@ impl MountEntry {
         map
     }
 
+    fn config_to_wire(&self) -> Map {
+        let mut map = self.config.to_json();
+        if self.kind.class() == Class::Auth {
+            map.insert("token_type".into(), self.config.token_type().into());
+        }
+        map
+    }
+
     /// The record's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut map = self.to_wire();
         map.insert("id".into(), u64::from(self.id.0).into());
         map.insert("path".into(), self.path.as_str().into());
-        let engine = match self.kind {
-            EngineKind::System => "system",
-            EngineKind::KvV1 => "kv-v1",
-            EngineKind::KvV2 => "kv-v2",
-        };
-        map.insert("type".into(), engine.into());
+        map.insert("type".into(), self.kind.stored().into());
         Json::Object(map).to_text()
     }
 
@@ -153,12 +270,7 @@ impl MountEntry {
         Some(Self {
             id: MountId(number(&map, "id")?.try_into().ok()?),
             path: text("path")?,
-            kind: match text("type")?.as_str() {
-                "system" => EngineKind::System,
-                "kv-v1" => EngineKind::KvV1,
-                "kv-v2" => EngineKind::KvV2,
-                _ => return None,
-            },
+            kind: EngineKind::from_stored(&text("type")?)?,
             uuid: text("uuid")?,
             accessor: text("accessor")?,
             description: text("description")?,
@@ -190,6 +302,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_engine_has_a_row_of_its_own() {
+        for (at, engine) in ENGINES.iter().enumerate() {
+            assert_eq!(EngineKind::from_stored(engine.stored), Some(engine.kind));
+            assert!(ENGINES.iter().skip(at + 1).all(|other| other.kind != engine.kind));
+        }
+        assert_eq!(EngineKind::mountable("token", Class::Auth), None);
+        assert_eq!(EngineKind::mountable("kv", Class::Auth), None);
+    }
+
+    #[test]
     fn mounts_read_back() {
         let entry = MountEntry {
             id: MountId(3),
@@ -207,6 +329,7 @@ mod tests {
                 max_lease_ttl_secs: 0,
                 force_no_cache: true,
                 listing_visibility: "unauth".into(),
+                token_type: "batch".into(),
                 lists: Map::from([(
                     "passthrough_request_headers".to_owned(),
                     Json::strings(["X"]),

@@ -62,6 +62,14 @@ pub struct PathIndex {
     tree: OnceLock<Box<Tree>>,
 }
 
+/// Whether a path can be held.
+///
+/// # Errors
+/// Why not.
+pub fn check_path(path: &str) -> Result<(), Error> {
+    error::validate(path)
+}
+
 impl PathIndex {
     /// An empty index.
     #[must_use]

@@ -36,7 +36,7 @@ pub(crate) fn read(
     match mount.entry.kind {
         EngineKind::KvV1 => v1::read(&kv, path),
         EngineKind::KvV2 => v2::read(&kv, path),
-        EngineKind::System => Err(Error::UnsupportedPath),
+        _ => Err(Error::UnsupportedPath),
     }
 }
 
@@ -51,7 +51,7 @@ pub(crate) async fn write(
     match mount.entry.kind {
         EngineKind::KvV1 => v1::write(&kv, path).await,
         EngineKind::KvV2 => v2::write(&kv, path).await,
-        EngineKind::System => Err(Error::UnsupportedPath),
+        _ => Err(Error::UnsupportedPath),
     }
 }
 

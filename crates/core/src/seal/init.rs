@@ -12,6 +12,7 @@ use super::config::{Scheme, SealConfig};
 use crate::clear::seal_batch;
 use crate::cluster::{Cluster, TokenKey};
 use crate::error::Error;
+use crate::json::Map;
 use crate::keys::{self, MountId};
 use crate::mount::{EngineKind, MountConfig, MountEntry};
 use crate::state::Core;
@@ -187,29 +188,44 @@ impl Core {
         let mut batch = Batch::new();
         batch.put(keys::cluster(), cluster.encode());
         batch.put(keys::token(hash.as_ref()), token::make_root(now)?.encode());
-        let system = builtin_mount(MountId(0), "sys/", EngineKind::System)?;
-        batch.put(keys::mount(system.id), system.encode());
+        let mut last = MountId::RESERVED;
+        let mut mounts = BUILTIN_MOUNTS.to_vec();
         if spec.mount_kv {
-            let secret = builtin_mount(MountId(1), "secret/", EngineKind::KvV2)?;
-            batch.put(keys::mount(secret.id), secret.encode());
+            last = MountId(last.0 + 1);
+            mounts.push((last, "secret/", EngineKind::KvV2, "key/value secret storage"));
+        }
+        for (id, path, kind, description) in mounts {
+            batch.put(keys::mount(id), builtin_mount(id, path, kind, description)?.encode());
         }
         for (name, text) in crate::policies::builtin() {
             batch.put(keys::policy(name), text.as_bytes().to_vec());
         }
-        batch.put(keys::mount_counter(), u32::from(spec.mount_kv).to_be_bytes().to_vec());
+        batch.put(keys::mount_counter(), last.0.to_be_bytes().to_vec());
         Ok(batch)
     }
 }
 
-fn builtin_mount(id: MountId, path: &str, kind: EngineKind) -> Result<MountEntry, Error> {
+/// What every server has mounted.
+const BUILTIN_MOUNTS: [(MountId, &str, EngineKind, &str); 4] = [
+    (
+        MountId::SYSTEM,
+        "sys/",
+        EngineKind::System,
+        "system endpoints for control, policy and debugging",
+    ),
+    (MountId::IDENTITY, "identity/", EngineKind::Identity, "identity store"),
+    (MountId::CUBBYHOLE, "cubbyhole/", EngineKind::Cubbyhole, "per-token private secret storage"),
+    (MountId::TOKEN, "auth/token/", EngineKind::Token, "token based credentials"),
+];
+
+fn builtin_mount(
+    id: MountId,
+    path: &str,
+    kind: EngineKind,
+    description: &str,
+) -> Result<MountEntry, Error> {
     let uuid = random::make_uuid()?;
-    let (description, options) = match kind {
-        EngineKind::System => ("system endpoints for control, policy and debugging", None),
-        EngineKind::KvV1 | EngineKind::KvV2 => {
-            let version = [("version".to_owned(), "2".into())];
-            ("key/value secret storage", Some(version.into_iter().collect()))
-        }
-    };
+    let version = || Map::from([("version".to_owned(), "2".into())]);
     Ok(MountEntry {
         id,
         path: path.to_owned(),
@@ -217,10 +233,10 @@ fn builtin_mount(id: MountId, path: &str, kind: EngineKind) -> Result<MountEntry
         accessor: format!("{}_{}", kind.name(), &uuid[..8]),
         uuid,
         description: description.to_owned(),
-        local: false,
+        local: kind == EngineKind::Cubbyhole,
         seal_wrap: kind == EngineKind::System,
         external_entropy_access: false,
-        options,
+        options: (kind == EngineKind::KvV2).then(version),
         config: MountConfig::default(),
     })
 }

@@ -22,6 +22,7 @@ use kallisto_auth::Operation;
 
 use crate::error::Error;
 use crate::fields::Fields;
+use crate::mount::Class;
 use crate::policies::Caller;
 use crate::request::{Request, TokenText};
 use crate::response::Response;
@@ -132,18 +133,9 @@ pub(crate) async fn handle(
     path: &str,
 ) -> Result<Response, Error> {
     use crate::seal::Target;
-    use Operation::{Delete, Read, Update};
-    if let Some(target) = path.strip_prefix("mounts/") {
-        let target = target.trim_end_matches('/');
-        return match (target.strip_suffix("/tune"), call.operation) {
-            (Some(mount), Read) => tune::read(&unsealed, mount),
-            (Some(mount), Update) => tune::write(&unsealed, call, mount).await,
-            (None, Read) if target.is_empty() => Ok(mounts::read_all(&unsealed)),
-            (None, Read) => mounts::read(&unsealed, target),
-            (None, Update) => mounts::mount(&unsealed, call, target).await,
-            (None, Delete) => mounts::unmount(&unsealed, target).await,
-            _ => Err(Error::UnsupportedOperation),
-        };
+    use Operation::{Read, Update};
+    if let Some(answer) = mount_routes(&unsealed, call, path).await {
+        return answer;
     }
     if let Some(answer) = policy_routes(&unsealed, call, path).await {
         return answer;
@@ -166,7 +158,6 @@ pub(crate) async fn handle(
         return root::handle(core, call, path, Asker::Known).await.map(Response::enveloped);
     }
     match (path, call.operation) {
-        ("mounts", Read) => Ok(mounts::read_all(&unsealed)),
         ("seal", Update) => {
             // The request's own hold on the keys ends here.
             drop(unsealed);
@@ -182,12 +173,43 @@ pub(crate) async fn handle(
         ("save", Update) => durability::save(core).await,
         ("ha-status", Read) => Ok(status::ha_status(core)),
         (
-            "mounts" | "seal" | "step-down" | "key-status" | "rotate" | "rotate/keyring"
-            | "rotate/progress" | "decode-token" | "ha-status" | "durability" | "save",
+            "seal" | "step-down" | "key-status" | "rotate" | "rotate/keyring" | "rotate/progress"
+            | "decode-token" | "ha-status" | "durability" | "save",
             _,
         ) => Err(Error::UnsupportedOperation),
         _ => Err(Error::UnsupportedPath),
     }
+}
+
+/// The routes of mounts, secret engines and login methods alike; `None` for all others.
+async fn mount_routes(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    path: &str,
+) -> Option<Result<Response, Error>> {
+    use Operation::{Delete, Read, Update};
+    let families = [("mounts", Class::Secret), ("auth", Class::Auth)];
+    let (rest, class) = families.into_iter().find_map(|(family, class)| {
+        let rest = path.strip_prefix(family)?;
+        (rest.is_empty() || rest.starts_with('/')).then(|| (rest.trim_matches('/'), class))
+    })?;
+    if let Some(mount) = rest.strip_suffix("/tune") {
+        // The command line tunes a login method at `sys/mounts/auth/:path/tune`.
+        let mount = format!("{}{mount}", class.prefix());
+        return Some(match call.operation {
+            Read => tune::read(unsealed, &mount),
+            Update => tune::write(unsealed, call, &mount).await,
+            _ => Err(Error::UnsupportedOperation),
+        });
+    }
+    Some(match (rest, call.operation) {
+        ("", Read) => Ok(mounts::read_all(unsealed, class)),
+        ("", _) => Err(Error::UnsupportedOperation),
+        (mount, Read) => mounts::read(unsealed, class, mount),
+        (mount, Update) => mounts::mount(unsealed, call, class, mount).await,
+        (mount, Delete) => mounts::unmount(unsealed, class, mount).await,
+        _ => Err(Error::UnsupportedOperation),
+    })
 }
 
 /// The routes of policies and capabilities; `None` for all others.

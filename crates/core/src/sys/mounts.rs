@@ -1,4 +1,8 @@
-//! `sys/mounts`: what is mounted, mounting and unmounting (API.md A5).
+//! `sys/mounts` and `sys/auth`: what is mounted, mounting and unmounting (API.md A5, A6).
+//!
+//! Both show the one mount table, each its [`Class`]; a login method lies below `auth/`.
+
+use std::sync::Arc;
 
 use kallisto_auth::Path;
 use kallisto_store::{Batch, Seqno, Visit};
@@ -9,43 +13,59 @@ use crate::fields::Fields;
 use crate::json::{Json, Map};
 use crate::keys::{self, MountId};
 use crate::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX, SWEEP_RECORDS_MAX};
-use crate::mount::{EngineKind, MountEntry};
-use crate::random;
+use crate::mount::{Class, EngineKind, MountEntry};
 use crate::response::Response;
 use crate::state::{Call, Unsealed};
+use crate::view::Mount;
+use crate::{random, token};
 
 /// First segments that no engine may be mounted at: the server's own routes.
 const PROTECTED: [&str; 4] = ["auth", "cubbyhole", "identity", "sys"];
 
-pub(super) fn read_all(unsealed: &Unsealed) -> Response {
+/// The mounts of a class as its listing shows them.
+pub(super) fn listing(unsealed: &Unsealed, class: Class) -> Map {
     let all = unsealed.view.mounts.all();
-    let data: Map =
-        all.iter().map(|mount| (mount.entry.path.clone(), mount.entry.to_wire().into())).collect();
-    Response::merged(&data.into())
+    let shown = all.iter().filter(|mount| mount.entry.kind.class() == class);
+    shown.map(|mount| (mount.entry.shown_path().to_owned(), mount.entry.to_wire().into())).collect()
 }
 
-pub(super) fn read(unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
-    match unsealed.view.mounts.at(&format!("{path}/")) {
+pub(super) fn read_all(unsealed: &Unsealed, class: Class) -> Response {
+    Response::merged(&listing(unsealed, class).into())
+}
+
+pub(super) fn read(unsealed: &Unsealed, class: Class, path: &str) -> Result<Response, Error> {
+    match find(unsealed, class, path) {
         Some(mount) => Ok(Response::merged(&mount.entry.to_wire().into())),
-        None => Err(Error::invalid(format!("No secret engine mount at {path}/"))),
+        None => Err(Error::invalid(match class {
+            Class::Secret => format!("No secret engine mount at {path}/"),
+            Class::Auth => format!("No auth engine at {path}/"),
+        })),
     }
+}
+
+/// The mount of a class at the path its listing shows.
+pub(super) fn find(unsealed: &Unsealed, class: Class, path: &str) -> Option<Arc<Mount>> {
+    let found = unsealed.view.mounts.at(&format!("{}{path}/", class.prefix()));
+    found.filter(|mount| mount.entry.kind.class() == class)
 }
 
 pub(super) async fn mount(
     unsealed: &Unsealed,
     call: &Call<'_, '_>,
+    class: Class,
     path: &str,
 ) -> Result<Response, Error> {
-    check_path(path, "mount")?;
+    check_path(class, path, "mount")?;
     let body = call.object()?;
     // One mount at a time: the counter and the nesting check belong together.
     let _latch = unsealed.latches.hold(&keys::mount_counter()).await;
-    let path = format!("{path}/");
+    let path = format!("{}{path}/", class.prefix());
     if let Some(existing) = unsealed.view.mounts.conflict(&path) {
+        let existing = existing.strip_prefix(class.prefix()).unwrap_or(&existing);
         return Err(Error::invalid(format!("path is already in use at {existing}")));
     }
     let (id, seqno) = next_id(unsealed)?;
-    let entry = new_entry(id, path, Fields::new(&body))?;
+    let entry = new_entry(id, class, path, Fields::new(&body))?;
     let mut batch = Batch::new();
     batch.expect(keys::mount_counter(), seqno);
     batch.put(keys::mount_counter(), id.0.to_be_bytes().to_vec());
@@ -54,10 +74,10 @@ pub(super) async fn mount(
     Ok(Response::Empty)
 }
 
-fn check_path(path: &str, verb: &str) -> Result<(), Error> {
+fn check_path(class: Class, path: &str, verb: &str) -> Result<(), Error> {
     let refuse = |why: &str| Err(Error::invalid(format!("cannot {verb} \"{path}/\"{why}")));
     let first = path.split('/').next().unwrap_or_default();
-    if first.is_empty() || PROTECTED.contains(&first) {
+    if first.is_empty() || (class == Class::Secret && PROTECTED.contains(&first)) {
         return refuse("");
     }
     if path.len() > MOUNT_PATH_BYTES_MAX {
@@ -71,7 +91,9 @@ fn check_path(path: &str, verb: &str) -> Result<(), Error> {
 
 fn next_id(unsealed: &Unsealed) -> Result<(MountId, Seqno), Error> {
     let record = unsealed.store.get(&keys::mount_counter())?;
-    let Some(record) = record else { return Ok((MountId(1), Seqno::ABSENT)) };
+    let Some(record) = record else {
+        return Err(Error::internal(&"the mount counter is missing"));
+    };
     let bytes: [u8; 4] =
         (*record.value).try_into().map_err(|_| Error::internal(&"the mount counter is damaged"))?;
     match u32::from_be_bytes(bytes).checked_add(1) {
@@ -80,14 +102,19 @@ fn next_id(unsealed: &Unsealed) -> Result<(MountId, Seqno), Error> {
     }
 }
 
-fn new_entry(id: MountId, path: String, fields: Fields<'_>) -> Result<MountEntry, Error> {
+fn new_entry(
+    id: MountId,
+    class: Class,
+    path: String,
+    fields: Fields<'_>,
+) -> Result<MountEntry, Error> {
     let named = fields.string("type")?.filter(|name| !name.is_empty());
     let Some(name) = named.or(fields.string("plugin_name")?) else {
         return Err(Error::invalid("backend type must be specified as a string"));
     };
     let given = fields.map("options")?;
     let version = given.map(Fields::new).map_or(Ok(None), |options| options.string("version"))?;
-    let (kind, options) = choose_engine(&name, version.as_deref(), given)?;
+    let (kind, options) = choose_engine(class, &name, version.as_deref(), given)?;
     let description = fields.string("description")?.unwrap_or_default();
     if description.len() > DESCRIPTION_BYTES_MAX {
         return Err(Error::invalid(format!(
@@ -103,7 +130,7 @@ fn new_entry(id: MountId, path: String, fields: Fields<'_>) -> Result<MountEntry
         id,
         path,
         kind,
-        accessor: format!("{}_{}", kind.name(), &uuid[..8]),
+        accessor: accessor(kind, &uuid),
         uuid,
         description,
         local: fields.boolean("local")?.unwrap_or(false),
@@ -114,19 +141,31 @@ fn new_entry(id: MountId, path: String, fields: Fields<'_>) -> Result<MountEntry
     })
 }
 
+/// The public handle of a mount.
+fn accessor(kind: EngineKind, uuid: &str) -> String {
+    match kind.class() {
+        Class::Secret => format!("{}_{}", kind.name(), &uuid[..8]),
+        Class::Auth => format!("auth_{}_{}", kind.name(), &uuid[..8]),
+    }
+}
+
 /// The engine behind a type name and a version, and the options to show.
 fn choose_engine(
+    class: Class,
     name: &str,
     version: Option<&str>,
     given: Option<&Map>,
 ) -> Result<(EngineKind, Option<Map>), Error> {
-    let kind = match (name, version) {
-        ("kv-v2", None | Some("2")) | ("kv", Some("2")) => EngineKind::KvV2,
-        ("kv-v1" | "generic", None | Some("1")) | ("kv", None | Some("1")) => EngineKind::KvV1,
-        ("kv" | "kv-v1" | "kv-v2" | "generic", Some(_)) => {
+    let kind = match (class, name, version) {
+        (Class::Secret, "kv-v2", None | Some("2")) | (Class::Secret, "kv", Some("2")) => {
+            EngineKind::KvV2
+        }
+        (Class::Secret, "kv" | "kv-v1" | "generic", None | Some("1")) => EngineKind::KvV1,
+        (Class::Secret, "kv" | "kv-v1" | "kv-v2" | "generic", Some(_)) => {
             return Err(Error::invalid("the version of a kv engine must be 1 or 2"));
         }
-        _ => return Err(Error::invalid(format!("plugin not found in the catalog: {name}"))),
+        _ => EngineKind::mountable(name, class)
+            .ok_or_else(|| Error::invalid(format!("plugin not found in the catalog: {name}")))?,
     };
     let mut options: Option<Map> = given.map(|map| {
         let text = |value: &Json| Json::from(crate::fields::scalar_text(value).unwrap_or_default());
@@ -138,9 +177,16 @@ fn choose_engine(
     Ok((kind, options))
 }
 
-pub(super) async fn unmount(unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
-    check_path(path, "unmount")?;
-    let Some(mount) = unsealed.view.mounts.at(&format!("{path}/")) else {
+pub(super) async fn unmount(
+    unsealed: &Unsealed,
+    class: Class,
+    path: &str,
+) -> Result<Response, Error> {
+    if class == Class::Auth && path == "token" {
+        return Err(Error::invalid("token credential backend cannot be disabled"));
+    }
+    check_path(class, path, "unmount")?;
+    let Some(mount) = find(unsealed, class, path) else {
         return Ok(Response::Empty);
     };
     // The mount goes first, so that nobody reads or writes what is being swept.
@@ -149,6 +195,10 @@ pub(super) async fn unmount(unsealed: &Unsealed, path: &str) -> Result<Response,
     unsealed.store.commit(batch).await?;
     for prefix in keys::engine_prefixes(mount.entry.id) {
         sweep(unsealed, &prefix).await?;
+    }
+    if class == Class::Auth {
+        // Nobody logs in here any more, so these are all.
+        token::revoke_made_at(unsealed, &mount.entry.path).await?;
     }
     Ok(Response::Empty)
 }
@@ -179,16 +229,18 @@ mod tests {
     #[test]
     fn the_servers_own_routes_cannot_be_mounted_over() {
         for path in ["sys", "sys/foo", "auth/x", "", "identity", "cubbyhole/a"] {
-            assert!(check_path(path, "mount").is_err(), "{path}");
+            assert!(check_path(Class::Secret, path, "mount").is_err(), "{path}");
         }
         for path in ["secret", "a/b/c", "system", "authx"] {
-            assert!(check_path(path, "mount").is_ok(), "{path}");
+            assert!(check_path(Class::Secret, path, "mount").is_ok(), "{path}");
         }
     }
 
     #[test]
     fn a_type_and_a_version_choose_the_engine() {
-        let kind = |name, version| choose_engine(name, version, None).map(|chosen| chosen.0);
+        let kind = |name, version| {
+            choose_engine(Class::Secret, name, version, None).map(|chosen| chosen.0)
+        };
         assert_eq!(kind("kv", None), Ok(EngineKind::KvV1));
         assert_eq!(kind("kv", Some("2")), Ok(EngineKind::KvV2));
         assert_eq!(kind("kv-v2", None), Ok(EngineKind::KvV2));

@@ -1,4 +1,4 @@
-//! `sys/mounts/:path/tune`: how a mount behaves.
+//! `sys/mounts/:path/tune` and `sys/auth/:path/tune`: how a mount behaves.
 
 use kallisto_store::Batch;
 
@@ -7,10 +7,11 @@ use crate::fields::Fields;
 use crate::json::{Json, Map};
 use crate::keys;
 use crate::limits::DESCRIPTION_BYTES_MAX;
-use crate::mount::{CONFIG_LISTS, EngineKind, MountConfig};
+use crate::mount::{CONFIG_LISTS, Class, EngineKind, MountConfig};
 use crate::response::Response;
 use crate::state::{Call, Unsealed};
 
+/// Shows how the mount at `path` behaves; a login method's path is taken with its `auth/`.
 pub(super) fn read(unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
     let Some(mount) = unsealed.view.mounts.at(&format!("{path}/")) else {
         return Err(Error::invalid(format!("cannot fetch sysview for path \"{path}/\"")));
@@ -32,6 +33,9 @@ pub(super) fn read(unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
     if !entry.config.listing_visibility.is_empty() {
         let visibility = entry.config.listing_visibility.as_str();
         data.insert("listing_visibility".into(), visibility.into());
+    }
+    if entry.kind.class() == Class::Auth {
+        data.insert("token_type".into(), entry.config.token_type().into());
     }
     if let Some(options) = &entry.options {
         data.insert("options".into(), options.clone().into());
@@ -108,6 +112,15 @@ pub(super) fn config(mut config: MountConfig, fields: Fields<'_>) -> Result<Moun
             return Err(Error::invalid(format!("invalid listing_visibility {visibility}")));
         }
         config.listing_visibility = visibility;
+    }
+    if let Some(token_type) = fields.string("token_type")? {
+        if !matches!(
+            token_type.as_str(),
+            "" | "default-service" | "default-batch" | "service" | "batch"
+        ) {
+            return Err(Error::invalid(format!("invalid value for 'token_type': {token_type}")));
+        }
+        config.token_type = token_type;
     }
     for name in CONFIG_LISTS {
         if let Some(list) = fields.strings(name)? {

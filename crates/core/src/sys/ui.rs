@@ -6,6 +6,7 @@ use kallisto_auth::Operation;
 
 use crate::error::{Denial, Error};
 use crate::json::{Json, Map};
+use crate::mount::Class;
 use crate::policies::Caller;
 use crate::request::Request;
 use crate::response::Response;
@@ -89,7 +90,13 @@ pub(super) fn public_mounts(unsealed: &Unsealed) -> Response {
 }
 
 fn reply<'a>(mounts: impl Iterator<Item = (&'a Arc<Mount>, Map)>) -> Response {
-    let secret: Map =
-        mounts.map(|(mount, entry)| (mount.entry.path.clone(), entry.into())).collect();
-    Response::data(&Json::object([("auth", Map::new().into()), ("secret", secret.into())]))
+    let (mut secret, mut auth) = (Map::new(), Map::new());
+    for (mount, entry) in mounts {
+        let listing = match mount.entry.kind.class() {
+            Class::Secret => &mut secret,
+            Class::Auth => &mut auth,
+        };
+        listing.insert(mount.entry.shown_path().to_owned(), entry.into());
+    }
+    Response::data(&Json::object([("auth", auth.into()), ("secret", secret.into())]))
 }

@@ -23,6 +23,6 @@ mod spend;
 
 pub use entry::TOKEN_BYTES_MAX;
 pub(crate) use entry::{Hash, TEXT_CHARS, TokenEntry, find, make_root, make_text};
-pub(crate) use revoke::revoke_tree;
+pub(crate) use revoke::{revoke_made_at, revoke_tree};
 pub(crate) use routes::handle;
 pub(crate) use spend::{Left, spend};

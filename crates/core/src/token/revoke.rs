@@ -7,6 +7,7 @@
 use kallisto_store::Batch;
 
 use super::entry::Hash;
+use crate::cubbyhole;
 use crate::error::Error;
 use crate::keys;
 use crate::limits::SWEEP_RECORDS_MAX;
@@ -43,9 +44,18 @@ pub(super) async fn revoke_all(unsealed: &Unsealed, mut ending: Vec<Hash>) -> Re
         unsealed.store.commit(batch).await?;
         for hash in &round {
             ending.extend(unsealed.view.tokens.children_of(hash));
+            cubbyhole::forget(unsealed, hash).await?;
         }
     }
     Ok(())
+}
+
+/// Ends the tokens that a login method at `mount` made, and all below them.
+///
+/// # Errors
+/// [`Error::Unavailable`] when the store refuses.
+pub(crate) async fn revoke_made_at(unsealed: &Unsealed, mount: &str) -> Result<(), Error> {
+    revoke_all(unsealed, unsealed.view.tokens.made_at(mount)).await
 }
 
 /// Ends a token; `children` says what becomes of those below.
@@ -60,6 +70,7 @@ pub(super) async fn revoke(
             let mut batch = Batch::new();
             batch.delete(keys::token(&hash));
             unsealed.store.commit(batch).await?;
+            cubbyhole::forget(unsealed, &hash).await?;
             orphan(unsealed, &unsealed.view.tokens.children_of(&hash)).await
         }
     }

@@ -135,6 +135,7 @@ impl View {
                 self.put_one(mount, path, value)?;
                 self.put_path(mount, path)?;
             }
+            Parsed::Shelf(mount, name) => self.put_path(mount, name)?,
             Parsed::KvVersion(..) => {}
             Parsed::Other if key.first() == Some(&kind::CLUSTER) => {
                 let cluster = Cluster::decode(value).ok_or(Damaged("cluster"))?;
@@ -162,6 +163,11 @@ impl View {
                     mount.index.remove(path);
                 }
                 self.hot.remove(&hot_key(mount, path));
+            }
+            Parsed::Shelf(mount, name) => {
+                if let Some(mount) = self.mounts.with_id(mount) {
+                    mount.index.remove(name);
+                }
             }
             Parsed::KvVersion(..) | Parsed::Other => {}
         }

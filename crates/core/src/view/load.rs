@@ -107,6 +107,10 @@ impl Load<'_> {
                 self.view.put_one(mount, path, value)?;
                 self.take_path(mount, path)
             }
+            Parsed::Shelf(mount, name) => {
+                self.settle()?;
+                self.take_path(mount, name)
+            }
             _ => {
                 self.settle()?;
                 self.view.fold_put(key, value, &kallisto_store::Batch::new(), records)

@@ -171,6 +171,16 @@ impl Tokens {
         due.take(limit).copied().collect()
     }
 
+    /// The tokens made at a path below `mount` (which ends in a slash).
+    pub(crate) fn made_at(&self, mount: &str) -> Vec<Hash> {
+        let guard = self.pin();
+        let made = |hash: &&Hash| {
+            let token = self.by_hash.get(*hash, &guard);
+            token.is_some_and(|token| token.header().entry.auth.path.starts_with(mount))
+        };
+        self.ties().by_accessor.values().filter(made).copied().collect()
+    }
+
     /// Tokens whose parent is not there.
     pub(crate) fn without_parent(&self) -> Vec<Hash> {
         let guard = self.pin();

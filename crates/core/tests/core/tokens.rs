@@ -2,6 +2,7 @@
 
 use kallisto_core::json::{self, Json};
 use kallisto_core::{Denial, Error, Operation, Response};
+use kallisto_store::Store;
 
 use crate::support::{Site, ask_as};
 
@@ -231,4 +232,47 @@ fn children_are_made_while_their_maker_is_renewed() {
             create(&site, &parent, "{}").unwrap();
         }
     });
+}
+
+#[test]
+fn a_cubbyhole_is_its_tokens_alone_and_ends_with_it() {
+    let site = site();
+    let [mine, other] = [(); 2].map(|()| create(&site, "root", "{}").unwrap());
+    let ask = |token: &str, operation, body: &str| {
+        ask_as(&site.core, token, 0, operation, "cubbyhole/a/b", body)
+    };
+    ask(&mine, Update, r#"{"k":"v"}"#).unwrap();
+    match ask(&mine, Read, "").unwrap() {
+        Response::Logical(reply) => assert_eq!(reply.data, br#"{"k":"v"}"#),
+        reply => panic!("{reply:?}"),
+    }
+    assert_eq!(ask(&other, Read, "").unwrap_err(), Error::NotFound);
+    let listed = ask_as(&site.core, &mine, 0, List, "cubbyhole/", "").unwrap();
+    assert!(matches!(listed, Response::Logical(reply) if reply.data == br#"{"keys":["a/"]}"#));
+    let records = || site.store.stats().records;
+    let before = records();
+    let body = format!(r#"{{"token":"{mine}"}}"#);
+    site.ask(Update, "auth/token/revoke", &body).unwrap();
+    assert_eq!(before - records(), 2, "the token and what it kept");
+    assert!(matches!(ask(&mine, Read, ""), Err(Error::Denied(Denial::BadToken))));
+}
+
+#[test]
+fn login_methods_have_a_listing_of_their_own() {
+    let site = site();
+    let shown = |path: &str| match site.ask(Read, path, "").unwrap() {
+        Response::Merged(reply) => {
+            let names = json::parse(&reply.data).unwrap();
+            names.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+        }
+        reply => panic!("{reply:?}"),
+    };
+    assert_eq!(shown("sys/auth"), ["token/"]);
+    assert_eq!(shown("sys/mounts"), ["cubbyhole/", "identity/", "secret/", "sys/"]);
+    let refused = site.ask(Delete, "sys/auth/token", "").unwrap_err();
+    assert_eq!(refused, Error::invalid("token credential backend cannot be disabled"));
+    let refused = site.ask(Update, "sys/auth/kv", r#"{"type":"kv"}"#).unwrap_err();
+    assert_eq!(refused, Error::invalid("plugin not found in the catalog: kv"));
+    let refused = site.ask(Update, "sys/mounts/auth/x", r#"{"type":"kv"}"#).unwrap_err();
+    assert_eq!(refused, Error::invalid("cannot mount \"auth/x/\""));
 }

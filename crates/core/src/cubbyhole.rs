@@ -1,0 +1,124 @@
+//! The cubbyhole: what a token keeps for itself (API.md A15).
+//!
+//! A store like KV v1 in which every token sees its own entries and nobody else's: names are kept
+//! under the token's hash. A write depends on its token being there, and the token's end deletes its
+//! entries ([`forget`]), so nothing is left behind by a race of the two.
+
+use data_encoding::HEXLOWER;
+use kallisto_auth::Operation;
+use kallisto_store::Batch;
+
+use crate::error::{Denial, Error};
+use crate::json::Json;
+use crate::keys::{self, MountId};
+use crate::limits::CONFLICT_RETRIES_MAX;
+use crate::policies::Caller;
+use crate::response::{Logical, Response};
+use crate::shelf::Shelf;
+use crate::state::{Call, Unsealed};
+use crate::token::Hash;
+
+/// Answers a request; `path` is inside the cubbyhole.
+pub(crate) async fn handle(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    path: &str,
+) -> Result<Response, Error> {
+    let hash = Caller::of(unsealed, call)?.hash;
+    match call.operation {
+        Operation::Read => read(unsealed, &hash, path),
+        Operation::Update => write(unsealed, call, &hash, path).await,
+        Operation::Delete => {
+            Shelf::builtin(unsealed, MountId::CUBBYHOLE)?.delete(&name(&hash, path)).await?;
+            Ok(Response::Empty)
+        }
+        Operation::List => list(unsealed, &hash, path),
+        Operation::Patch | Operation::Scan => Err(Error::UnsupportedOperation),
+    }
+}
+
+fn folder(hash: &Hash) -> String {
+    format!("{}/", HEXLOWER.encode(hash))
+}
+
+fn name(hash: &Hash, path: &str) -> String {
+    format!("{}{path}", folder(hash))
+}
+
+fn read(unsealed: &Unsealed, hash: &Hash, path: &str) -> Result<Response, Error> {
+    let shelf = Shelf::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let record = shelf.get(&name(hash, path))?.ok_or(Error::NotFound)?;
+    Ok(Response::Logical(Logical { data: record.value.to_vec(), ..Logical::default() }))
+}
+
+fn list(unsealed: &Unsealed, hash: &Hash, path: &str) -> Result<Response, Error> {
+    let shelf = Shelf::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let names = shelf.list(&name(hash, path))?;
+    if names.is_empty() {
+        return Err(Error::NotFound);
+    }
+    Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
+}
+
+async fn write(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    hash: &Hash,
+    path: &str,
+) -> Result<Response, Error> {
+    if path.is_empty() || path.ends_with('/') {
+        return Err(Error::invalid("cannot write to a path ending in '/'"));
+    }
+    let body = call.object()?;
+    if body.is_empty() {
+        return Err(Error::invalid("missing data fields"));
+    }
+    put(unsealed, hash, path, Json::Object(body).to_text()).await?;
+    Ok(Response::Empty)
+}
+
+/// Keeps JSON text for a token, as long as that token lives.
+///
+/// # Errors
+/// [`Denial::BadToken`] when it has ended; what [`Shelf::put_in`] says of the entry.
+pub(crate) async fn put(
+    unsealed: &Unsealed,
+    hash: &Hash,
+    path: &str,
+    text: Vec<u8>,
+) -> Result<(), Error> {
+    let shelf = Shelf::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let owner = keys::token(hash);
+    for _ in 0..CONFLICT_RETRIES_MAX {
+        let record = unsealed.store.get(&owner)?;
+        let record = record.ok_or(Error::Denied(Denial::BadToken))?;
+        let mut batch = Batch::new();
+        batch.expect(owner.clone(), record.seqno);
+        shelf.put_in(&mut batch, &name(hash, path), text.clone())?;
+        match unsealed.store.commit(batch).await {
+            Ok(_) => return Ok(()),
+            // Its token was renewed or used meanwhile, or is gone: look again.
+            Err(kallisto_store::Error::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Conflict)
+}
+
+/// Deletes what a token kept, after its end was folded: from then on nothing is added.
+///
+/// # Errors
+/// The store's refusal.
+pub(crate) async fn forget(unsealed: &Unsealed, hash: &Hash) -> Result<(), Error> {
+    let shelf = Shelf::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let folder = folder(hash);
+    let kept = shelf.scan(&folder)?;
+    for names in kept.chunks(crate::limits::SWEEP_RECORDS_MAX) {
+        let mut batch = Batch::new();
+        for name in names {
+            shelf.delete_in(&mut batch, &format!("{folder}{name}"));
+        }
+        unsealed.store.commit(batch).await?;
+    }
+    Ok(())
+}
