@@ -5,8 +5,8 @@
 
 use crate::error::{Error, validate};
 use crate::inner::Kids;
-use crate::leaf::Paths;
 use crate::limits::{INNER_KIDS_MAX, INNER_WORDS_MAX, LEAF_PATHS_MAX, LEAF_WORDS_MAX};
+use crate::paths::Paths;
 use crate::print::Key;
 use crate::tree::{ROOT, Tree, Writer};
 

@@ -35,6 +35,7 @@ mod model_tests;
 mod ops;
 mod packed;
 mod pages;
+mod paths;
 mod print;
 mod segments;
 mod sieve;

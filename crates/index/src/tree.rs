@@ -26,13 +26,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::error::Error;
 use crate::header::{Header, Kind};
 use crate::inner::{Inner, Kids};
-use crate::leaf::{Leaf, Paths, Room};
+use crate::leaf::{Leaf, Room};
 use crate::limits::{
     HEIGHT_MAX, INNER_KIDS_MAX, INNER_KIDS_MIN, INNER_KIDS_SPLIT, INNER_WORDS_MAX, LEAF_PATHS_MAX,
     LEAF_PATHS_MIN, LEAF_WORDS_MAX, PATH_WORDS_MAX,
 };
 use crate::packed::word_at;
 use crate::pages::{Id, Pages, Snapshot, Space};
+use crate::paths::Paths;
 use crate::print::Key;
 use crate::sieve::{Filling, Sieve};
 
