@@ -32,7 +32,7 @@ mod root;
 mod secret;
 pub mod shamir;
 mod wrap;
-mod xchacha;
+pub mod xchacha;
 
 #[cfg(test)]
 mod hygiene;

@@ -17,9 +17,45 @@ pub(crate) const PREFIX_BYTES: usize = 16;
 /// Length of the part that is counted up, in bytes.
 pub(crate) const COUNTER_BYTES: usize = 8;
 /// Length of a nonce, in bytes.
-pub(crate) const NONCE_BYTES: usize = PREFIX_BYTES + COUNTER_BYTES;
+pub const NONCE_BYTES: usize = PREFIX_BYTES + COUNTER_BYTES;
 /// Length of a tag, in bytes.
 pub(crate) const TAG_BYTES: usize = 16;
+
+/// Appends the ciphertext of `plain` and its tag to `out`: one record under a nonce of its own.
+///
+/// For callers whose records carry whole nonces (named keys); records of the barrier go through a
+/// [`Keyring`](crate::Keyring). A nonce must never meet the same key with another plaintext.
+pub fn seal(
+    key: &[u8; KEY_BYTES],
+    nonce: &[u8; NONCE_BYTES],
+    aad: &[u8],
+    plain: &[u8],
+    out: &mut Vec<u8>,
+) {
+    let (prefix, counter) = split(nonce);
+    Cipher::new(key, prefix).seal(*counter, aad, plain, out);
+}
+
+/// Appends the plaintext of what [`seal`] made to `out`, which on failure is as before.
+///
+/// # Errors
+/// [`Error::Damaged`] if the tag does not fit key, nonce, `aad` and bytes.
+pub fn open(
+    key: &[u8; KEY_BYTES],
+    nonce: &[u8; NONCE_BYTES],
+    aad: &[u8],
+    ciphertext: &[u8],
+    tag: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let (prefix, counter) = split(nonce);
+    Cipher::new(key, prefix).open(*counter, aad, ciphertext, tag, out)
+}
+
+fn split(nonce: &[u8; NONCE_BYTES]) -> (&[u8; PREFIX_BYTES], &[u8; COUNTER_BYTES]) {
+    let prefix = nonce.first_chunk().expect("a nonce starts with a prefix");
+    (prefix, nonce.last_chunk().expect("a nonce ends in a counter"))
+}
 
 /// "expand 32-byte k" as little-endian words.
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
@@ -163,15 +199,14 @@ mod tests {
         let aad = hex::<12>("50515253c0c1c2c3c4c5c6c7");
         let key: [u8; 32] = std::array::from_fn(|n| 0x80 + u8::try_from(n).unwrap());
         let nonce: [u8; 24] = std::array::from_fn(|n| 0x40 + u8::try_from(n).unwrap());
-        let cipher = Cipher::new(&key, nonce.first_chunk().unwrap());
         let mut sealed = Vec::new();
-        cipher.seal(*nonce.last_chunk().unwrap(), &aad, plain, &mut sealed);
+        seal(&key, &nonce, &aad, plain, &mut sealed);
         assert_eq!(sealed[..114], hex::<114>(DRAFT_CIPHERTEXT));
         assert_eq!(sealed[114..], hex::<16>("c0875924c1c7987947deafd8780acf49"));
 
         let mut opened = b"before".to_vec();
         let (ciphertext, tag) = sealed.split_at(114);
-        cipher.open(*nonce.last_chunk().unwrap(), &aad, ciphertext, tag, &mut opened).unwrap();
+        open(&key, &nonce, &aad, ciphertext, tag, &mut opened).unwrap();
         assert_eq!(opened, [b"before".as_slice(), plain].concat());
     }
 

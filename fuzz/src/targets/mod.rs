@@ -35,8 +35,21 @@ const STORE_WORDS: &[&[u8]] = &[
     b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
 ];
 
+/// What ciphertexts, signatures and records of named keys are made of.
+const TRANSIT_WORDS: &[&[u8]] = &[
+    b"vault:v",
+    b"vault:v1:",
+    b"1",
+    b":",
+    b"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+    b"=",
+    b"\x01\x00\x00\x00",
+    b"{\"policy\":{\"keys\":{\"1\":{\"key\":\"",
+    b"\"latest_version\":1,\"min_decryption_version\":1}}",
+];
+
 /// Every target.
-pub(crate) const TARGETS: [Target; 17] = [
+pub(crate) const TARGETS: [Target; 19] = [
     Target {
         name: "http_route",
         about: "request paths and queries: one spelling, in bounds, decoded once",
@@ -132,6 +145,18 @@ pub(crate) const TARGETS: [Target; 17] = [
         about: "records in a frame of the replicated log",
         run: kallisto_store::internals::raft_log_payload,
         words: STORE_WORDS,
+    },
+    Target {
+        name: "transit_text",
+        about: "ciphertexts, signatures and HMACs of named keys: refused, or what was encrypted",
+        run: kallisto_transit::fuzz::ciphertext,
+        words: TRANSIT_WORDS,
+    },
+    Target {
+        name: "transit_record",
+        about: "records and backups of named keys: an error, or a key that is stored as these bytes",
+        run: kallisto_transit::fuzz::record,
+        words: TRANSIT_WORDS,
     },
     Target {
         name: "manifest",

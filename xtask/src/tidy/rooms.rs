@@ -18,7 +18,7 @@ pub(super) struct Room {
 }
 
 /// Every crate of the workspace, bottom up.
-pub(super) const ROOMS: [Room; 13] = [
+pub(super) const ROOMS: [Room; 14] = [
     Room {
         folder: "crates/cuckoo",
         package: "kallisto-cuckoo",
@@ -66,6 +66,21 @@ pub(super) const ROOMS: [Room; 13] = [
         package: "kallisto-hcl",
         below: &[],
         external: &[],
+        for_tests: &[],
+    },
+    Room {
+        folder: "crates/transit",
+        package: "kallisto-transit",
+        below: &["kallisto-barrier"],
+        external: &[
+            "aws-lc-rs",
+            "data-encoding",
+            "getrandom",
+            "jiff",
+            "serde",
+            "serde_json",
+            "zeroize",
+        ],
         for_tests: &[],
     },
     Room {
@@ -172,6 +187,7 @@ pub(super) const ROOMS: [Room; 13] = [
             "kallisto-lsm",
             "kallisto-barrier",
             "kallisto-store",
+            "kallisto-transit",
             "kallisto-auth",
             "kallisto-core",
             "kallisto-hcl",

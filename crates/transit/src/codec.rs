@@ -1,0 +1,327 @@
+//! The bytes of a key's record, little-endian, led by a format number; see `docs/format.md`.
+//!
+//! ```text
+//! record  := format u8 (1) | type u8 | derivation u8 | flags u8 | hmac key bytes u16
+//!          | min decryption u32 | min encryption u32 | min available u32 | auto rotate secs u64
+//!          | backup stamp | restore stamp | first version u32 | versions u32 | version+
+//! stamp   := at i64 | version u32                                     zeros without its flag
+//! version := made at i64 | length u32 | material | length u16 | hmac key
+//! ```
+//!
+//! Decoding is total: lengths are checked before anything is allocated, and a record whose parts
+//! do not go together is as damaged as one that is cut short.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use zeroize::Zeroizing;
+
+use crate::error::{Error, Result};
+use crate::key::{Key, check_minimums};
+use crate::kind::Kind;
+use crate::limits::{RECORD_BYTES_MAX, VERSIONS_MAX};
+use crate::material::{Material, Version};
+use crate::settings::{Derivation, Origin, Settings, Stamp};
+
+const FORMAT: u8 = 1;
+const DELETION_ALLOWED: u8 = 1;
+const EXPORTABLE: u8 = 2;
+const PLAINTEXT_BACKUP: u8 = 4;
+const SOFT_DELETED: u8 = 8;
+const IMPORTED: u8 = 16;
+const IMPORTED_ROTATABLE: u8 = 32;
+const HAS_BACKUP: u8 = 64;
+const HAS_RESTORE: u8 = 128;
+
+impl Key {
+    /// The key's record.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if it would be over its limit: old versions have to be trimmed first.
+    pub fn encode(&self) -> Result<Zeroizing<Vec<u8>>> {
+        let mut materials = Vec::with_capacity(self.versions.len());
+        for version in self.versions.values() {
+            materials.push(version.material.to_bytes()?);
+        }
+        let bytes: usize = materials.iter().map(|material| material.len() + 64).sum();
+        // Reserved in one piece: growing would leave copies of key material behind.
+        let mut out = Zeroizing::new(Vec::with_capacity(128 + bytes));
+        self.encode_head(&mut out);
+        for (version, material) in self.versions.values().zip(&materials) {
+            out.extend_from_slice(&version.made_ns.to_le_bytes());
+            put_length::<4>(&mut out, material.len());
+            out.extend_from_slice(material);
+            put_length::<2>(&mut out, version.hmac_key.len());
+            out.extend_from_slice(&version.hmac_key);
+        }
+        if out.len() > RECORD_BYTES_MAX {
+            return Err(Error::invalid(format!(
+                "the key would take {} bytes, of at most {RECORD_BYTES_MAX}: trim old versions",
+                out.len()
+            )));
+        }
+        Ok(out)
+    }
+
+    fn encode_head(&self, out: &mut Vec<u8>) {
+        let settings = &self.settings;
+        let derivation = match self.derivation {
+            Derivation::None => 0,
+            Derivation::ByContext => 1,
+            Derivation::Convergent => 2,
+        };
+        out.extend_from_slice(&[FORMAT, self.kind.number(), derivation, flags(settings)]);
+        put_length::<2>(out, self.hmac_key_bytes);
+        for minimum in [
+            settings.min_decryption_version,
+            settings.min_encryption_version,
+            settings.min_available_version,
+        ] {
+            out.extend_from_slice(&minimum.to_le_bytes());
+        }
+        out.extend_from_slice(&settings.auto_rotate_secs.to_le_bytes());
+        for stamp in [settings.backup, settings.restore] {
+            let stamp = stamp.unwrap_or(Stamp { at_ns: 0, version: 0 });
+            out.extend_from_slice(&stamp.at_ns.to_le_bytes());
+            out.extend_from_slice(&stamp.version.to_le_bytes());
+        }
+        let first = self.versions.first_key_value().map_or(1, |(&number, _)| number);
+        out.extend_from_slice(&first.to_le_bytes());
+        put_length::<4>(out, self.versions.len());
+    }
+
+    /// Reads a record back.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if these bytes are no record of this format.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader(bytes);
+        let key = read_key(&mut reader).ok_or(Error::Damaged("cut short or malformed"))?;
+        if !reader.0.is_empty() {
+            return Err(Error::Damaged("bytes behind its end"));
+        }
+        check_record(&key)?;
+        Ok(key)
+    }
+}
+
+fn flags(settings: &Settings) -> u8 {
+    let origin = match settings.origin {
+        Origin::Made => 0,
+        Origin::Imported => IMPORTED,
+        Origin::ImportedRotatable => IMPORTED_ROTATABLE,
+    };
+    [
+        (settings.deletion_allowed, DELETION_ALLOWED),
+        (settings.exportable, EXPORTABLE),
+        (settings.allow_plaintext_backup, PLAINTEXT_BACKUP),
+        (settings.soft_deleted, SOFT_DELETED),
+        (settings.backup.is_some(), HAS_BACKUP),
+        (settings.restore.is_some(), HAS_RESTORE),
+    ]
+    .into_iter()
+    .filter(|(set, _)| *set)
+    .fold(origin, |flags, (_, flag)| flags | flag)
+}
+
+/// Appends a length of `N` bytes; what is written was held to its limit when it was made.
+fn put_length<const N: usize>(out: &mut Vec<u8>, length: usize) {
+    let bytes = length.to_le_bytes();
+    assert!(bytes[N..].iter().all(|byte| *byte == 0), "a length fits its field");
+    out.extend_from_slice(&bytes[..N]);
+}
+
+/// What is left of a record.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*head)
+    }
+
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn stamp(&mut self) -> Option<Stamp> {
+        let at_ns = i64::from_le_bytes(self.array()?);
+        Some(Stamp { at_ns, version: self.u32()? })
+    }
+}
+
+fn read_key(reader: &mut Reader<'_>) -> Option<Key> {
+    let [format, kind, derivation, flags] = reader.array()?;
+    if format != FORMAT {
+        return None;
+    }
+    let kind = Kind::numbered(kind)?;
+    let derivation = match derivation {
+        0 => Derivation::None,
+        1 => Derivation::ByContext,
+        2 => Derivation::Convergent,
+        _ => return None,
+    };
+    let hmac_key_bytes = usize::from(u16::from_le_bytes(reader.array()?));
+    let settings = read_settings(reader, flags)?;
+    let versions = read_versions(reader, kind)?;
+    Some(Key { kind, derivation, hmac_key_bytes, settings, versions })
+}
+
+fn read_settings(reader: &mut Reader<'_>, flags: u8) -> Option<Settings> {
+    let [min_decryption_version, min_encryption_version, min_available_version] =
+        [reader.u32()?, reader.u32()?, reader.u32()?];
+    let auto_rotate_secs = u64::from_le_bytes(reader.array()?);
+    let (backup, restore) = (reader.stamp()?, reader.stamp()?);
+    let has = |flag: u8| flags & flag != 0;
+    let origin = match (has(IMPORTED), has(IMPORTED_ROTATABLE)) {
+        (false, false) => Origin::Made,
+        (true, false) => Origin::Imported,
+        (false, true) => Origin::ImportedRotatable,
+        (true, true) => return None,
+    };
+    Some(Settings {
+        deletion_allowed: has(DELETION_ALLOWED),
+        exportable: has(EXPORTABLE),
+        allow_plaintext_backup: has(PLAINTEXT_BACKUP),
+        soft_deleted: has(SOFT_DELETED),
+        min_decryption_version,
+        min_encryption_version,
+        min_available_version,
+        auto_rotate_secs,
+        origin,
+        backup: has(HAS_BACKUP).then_some(backup),
+        restore: has(HAS_RESTORE).then_some(restore),
+    })
+}
+
+fn read_versions(reader: &mut Reader<'_>, kind: Kind) -> Option<BTreeMap<u32, Arc<Version>>> {
+    let (first, count) = (reader.u32()?, reader.u32()?);
+    if usize::try_from(count).ok()? > VERSIONS_MAX {
+        return None;
+    }
+    let mut versions = BTreeMap::new();
+    for number in first..first.checked_add(count)? {
+        let made_ns = i64::from_le_bytes(reader.array()?);
+        let length = usize::try_from(reader.u32()?).ok()?;
+        let material = Material::from_bytes(kind, reader.take(length)?).ok()?;
+        let length = usize::from(u16::from_le_bytes(reader.array()?));
+        let hmac_key = Zeroizing::new(reader.take(length)?.to_vec());
+        versions.insert(number, Arc::new(Version::from_parts(made_ns, material, hmac_key)));
+    }
+    Some(versions)
+}
+
+/// What holds of every key that was made by this crate; of a backup from elsewhere, too.
+pub(crate) fn check_record(key: &Key) -> Result<()> {
+    let settings = &key.settings;
+    let latest = key.latest_version();
+    let Some((&first, _)) = key.versions.first_key_value() else {
+        return Err(Error::Damaged("a key without versions"));
+    };
+    let gapless = key.versions.len() as u64 == u64::from(latest - first) + 1;
+    if first == 0 || first != settings.min_available_version.max(1) || !gapless {
+        return Err(Error::Damaged("versions that do not follow each other"));
+    }
+    let decryption = settings.min_decryption_version;
+    if decryption < first || decryption > latest || settings.min_encryption_version > latest {
+        return Err(Error::Damaged("minimal versions that there are not"));
+    }
+    check_minimums(settings).map_err(|_| Error::Damaged("minimal versions that contradict"))?;
+    let derives = key.derivation == Derivation::None || key.kind.derives();
+    let converges = key.derivation != Derivation::Convergent || key.kind.takes_associated_data();
+    if !derives || !converges {
+        return Err(Error::Damaged("a derivation that its type has not"));
+    }
+    if (key.kind == Kind::Hmac) != (key.hmac_key_bytes > 0) {
+        return Err(Error::Damaged("a key size that its type has not"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::{Change, Spec};
+
+    fn full() -> Key {
+        let spec = Spec {
+            derivation: Derivation::Convergent,
+            exportable: true,
+            auto_rotate_secs: 7200,
+            ..Spec::default()
+        };
+        let key = Key::make(Kind::XChaCha20Poly1305, &spec, -3).unwrap();
+        let key = key.rotated(1).unwrap().rotated(2).unwrap();
+        let change = Change {
+            min_decryption_version: Some(2),
+            min_encryption_version: Some(3),
+            deletion_allowed: Some(true),
+            allow_plaintext_backup: Some(true),
+            ..Change::default()
+        };
+        let mut key = key.configured(&change).unwrap().0.unwrap().trimmed(2).unwrap();
+        key.settings.backup = Some(Stamp { at_ns: 8, version: 2 });
+        key.settings.restore = Some(Stamp { at_ns: 9, version: 3 });
+        key.settings.origin = Origin::ImportedRotatable;
+        key.set_aside()
+    }
+
+    #[test]
+    fn every_type_reads_back() {
+        for kind in [
+            Kind::Aes128Gcm96,
+            Kind::ChaCha20Poly1305,
+            Kind::Ed25519,
+            Kind::EcdsaP256,
+            Kind::EcdsaP384,
+            Kind::EcdsaP521,
+            Kind::Rsa2048,
+            Kind::Hmac,
+        ] {
+            let key = Key::make(kind, &Spec::default(), 1).unwrap().rotated(2).unwrap();
+            let bytes = key.encode().unwrap();
+            let again = Key::decode(&bytes).unwrap();
+            assert_eq!(again.encode().unwrap(), bytes);
+            assert_eq!(again.list(b"").unwrap(), key.list(b"").unwrap());
+        }
+        let key = full();
+        let again = Key::decode(&key.encode().unwrap()).unwrap();
+        assert_eq!(again.settings(), key.settings());
+        assert_eq!((again.derivation(), again.kind()), (key.derivation(), key.kind()));
+    }
+
+    #[test]
+    fn a_cut_or_lengthened_record_is_damaged() {
+        let bytes = full().encode().unwrap();
+        for length in 0..bytes.len() {
+            assert!(matches!(Key::decode(&bytes[..length]), Err(Error::Damaged(_))), "{length}");
+        }
+        let longer = [&bytes[..], &[0]].concat();
+        assert!(matches!(Key::decode(&longer), Err(Error::Damaged(_))));
+    }
+
+    #[test]
+    fn a_record_whose_parts_contradict_is_damaged() {
+        let damage = |change: fn(&mut Key)| {
+            let mut key = full();
+            change(&mut key);
+            matches!(Key::decode(&key.encode().unwrap()), Err(Error::Damaged(_)))
+        };
+        assert!(!damage(|_| {}));
+        assert!(damage(|key| key.versions.clear()));
+        assert!(damage(|key| key.settings.min_available_version = 0));
+        assert!(damage(|key| key.settings.min_decryption_version = 1));
+        assert!(damage(|key| key.settings.min_decryption_version = 9));
+        assert!(damage(|key| key.settings.min_encryption_version = 1));
+        assert!(damage(|key| key.hmac_key_bytes = 32));
+        assert!(damage(|key| key.kind = Kind::Hmac));
+    }
+}

@@ -1,0 +1,303 @@
+//! Encrypting, decrypting and both at once: `vault:vN:` base64(nonce | ciphertext | tag).
+
+use aws_lc_rs::hmac::{self, HMAC_SHA256};
+use data_encoding::BASE64;
+use zeroize::Zeroizing;
+
+use crate::base64;
+use crate::cipher::Cipher;
+use crate::derive::derive_bytes;
+use crate::error::{Error, Result};
+use crate::key::Key;
+use crate::kind::{Family, Kind};
+use crate::material::{Material, Version};
+use crate::settings::Derivation;
+use crate::tagged::{self, Subject};
+
+/// Bytes of the key that makes the nonces of a convergent key.
+const NONCE_KEY_BYTES: usize = 32;
+
+/// What to encrypt.
+#[derive(Clone, Copy)]
+pub struct Encrypt<'a> {
+    /// The plaintext.
+    pub plaintext: &'a [u8],
+    /// What a derived key is derived by; ignored for others.
+    pub context: &'a [u8],
+    /// What the ciphertext vouches for besides; empty for nothing.
+    pub associated: &'a [u8],
+    /// The version to use; 0 for the latest.
+    pub version: i64,
+}
+
+/// What to decrypt.
+#[derive(Clone, Copy, Debug)]
+pub struct Decrypt<'a> {
+    /// The text that was made by encrypting.
+    pub ciphertext: &'a str,
+    /// What a derived key is derived by; ignored for others.
+    pub context: &'a [u8],
+    /// What was vouched for besides.
+    pub associated: &'a [u8],
+}
+
+/// A ciphertext, and the version that made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encrypted {
+    /// `vault:vN:…`
+    pub text: String,
+    /// The version.
+    pub version: u32,
+}
+
+/// The cipher to use: a version's own, or one derived for the occasion.
+enum Chosen<'k> {
+    Own(&'k Cipher),
+    Derived(Cipher),
+}
+
+impl Chosen<'_> {
+    const fn get(&self) -> &Cipher {
+        match self {
+            Self::Own(cipher) => cipher,
+            Self::Derived(cipher) => cipher,
+        }
+    }
+}
+
+impl Key {
+    /// Encrypts.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what this key cannot do, [`Error::Machine`] without randomness.
+    pub fn encrypt(&self, request: &Encrypt<'_>) -> Result<Encrypted> {
+        self.check_usable()?;
+        let name = self.kind.name();
+        if !self.kind.encrypts() {
+            return Err(Error::invalid(format!(
+                "message encryption not supported for key type {name}"
+            )));
+        }
+        let number = self.writing_version(request.version, "encryption")?;
+        let version = self.version(number)?;
+        let sealed = match &version.material {
+            Material::Rsa(pair) => {
+                refuse_associated(self.kind, request.associated)?;
+                pair.encrypt(request.plaintext)?
+            }
+            _ => self.seal(version, request)?,
+        };
+        let mut text = tagged::start(number, BASE64.encode_len(sealed.len()));
+        base64::append(&BASE64, &sealed, &mut text);
+        Ok(Encrypted { text, version: number })
+    }
+
+    /// Decrypts.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the text was not made by this key, context and associated data.
+    pub fn decrypt(&self, request: &Decrypt<'_>) -> Result<Zeroizing<Vec<u8>>> {
+        self.check_usable()?;
+        let name = self.kind.name();
+        if !self.kind.encrypts() {
+            return Err(Error::invalid(format!(
+                "message decryption not supported for key type {name}"
+            )));
+        }
+        let tagged = tagged::parse(request.ciphertext, Subject::Ciphertext)?;
+        // The first release of the contract counted from 0.
+        let written = if tagged.version == 0 { 1 } else { tagged.version };
+        let number = self.reading_version(written, "ciphertext")?;
+        let sealed = base64::decode(tagged.payload)
+            .map_err(|_| Error::invalid("invalid ciphertext: could not decode base64"))?;
+        let version = self.version(number)?;
+        match &version.material {
+            Material::Rsa(pair) => {
+                refuse_associated(self.kind, request.associated)?;
+                pair.decrypt(&sealed)
+            }
+            _ => {
+                let (chosen, _) = self.cipher_for(version, request.context)?;
+                chosen.get().open(request.associated, &sealed)
+            }
+        }
+    }
+
+    /// Decrypts and encrypts again under `version` (0 for the latest).
+    ///
+    /// # Errors
+    /// As [`decrypt`](Self::decrypt) and [`encrypt`](Self::encrypt).
+    pub fn rewrap(&self, request: &Decrypt<'_>, version: i64) -> Result<Encrypted> {
+        let plaintext = self.decrypt(request)?;
+        self.encrypt(&Encrypt {
+            plaintext: &plaintext,
+            context: request.context,
+            associated: request.associated,
+            version,
+        })
+    }
+
+    fn seal(&self, version: &Version, request: &Encrypt<'_>) -> Result<Vec<u8>> {
+        let (chosen, nonce_key) = self.cipher_for(version, request.context)?;
+        let cipher = chosen.get();
+        let Some(nonce_key) = nonce_key else {
+            return cipher.seal(request.associated, request.plaintext);
+        };
+        let nonce_key = hmac::Key::new(HMAC_SHA256, &nonce_key);
+        let nonce = hmac::sign(&nonce_key, request.plaintext);
+        cipher.seal_with(
+            &nonce.as_ref()[..cipher.nonce_bytes()],
+            request.associated,
+            request.plaintext,
+        )
+    }
+
+    /// The cipher for a context, and for convergent keys what makes their nonces.
+    fn cipher_for<'k>(
+        &'k self,
+        version: &'k Version,
+        context: &[u8],
+    ) -> Result<(Chosen<'k>, Option<Zeroizing<Vec<u8>>>)> {
+        if self.derivation == Derivation::None {
+            return Ok((Chosen::Own(version.cipher(self.kind)?), None));
+        }
+        let Family::Aead(key_bytes) = self.kind.family() else {
+            return Err(Error::Damaged("a cipher of a key that is none"));
+        };
+        let own = version.material.derivation_key()?;
+        let derived = derive_bytes(&own, context, key_bytes + NONCE_KEY_BYTES)?;
+        let (key, nonce_key) = derived.split_at(key_bytes);
+        let nonce_key = match self.derivation {
+            Derivation::Convergent => Some(Zeroizing::new(nonce_key.to_vec())),
+            _ => None,
+        };
+        Ok((Chosen::Derived(Cipher::new(self.kind, key)?), nonce_key))
+    }
+}
+
+fn refuse_associated(kind: Kind, associated: &[u8]) -> Result<()> {
+    if associated.is_empty() {
+        return Ok(());
+    }
+    let name = kind.name();
+    Err(Error::invalid(format!("'associated_data' provided for non-AEAD cipher suite {name}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::{Change, Spec};
+
+    fn derived(kind: Kind, derivation: Derivation) -> Key {
+        Key::make(kind, &Spec { derivation, ..Spec::default() }, 0).unwrap()
+    }
+
+    fn encrypt(key: &Key, plaintext: &[u8], context: &[u8]) -> Result<String> {
+        let request = Encrypt { plaintext, context, associated: b"", version: 0 };
+        key.encrypt(&request).map(|encrypted| encrypted.text)
+    }
+
+    fn decrypt(key: &Key, ciphertext: &str, context: &[u8]) -> Result<Vec<u8>> {
+        key.decrypt(&Decrypt { ciphertext, context, associated: b"" }).map(|plain| plain.to_vec())
+    }
+
+    fn refusal<T>(result: Result<T>) -> String {
+        result.err().expect("it is refused").to_string()
+    }
+
+    const AEADS: [Kind; 4] =
+        [Kind::Aes128Gcm96, Kind::Aes256Gcm96, Kind::ChaCha20Poly1305, Kind::XChaCha20Poly1305];
+
+    #[test]
+    fn every_cipher_takes_back_what_it_gave_over_a_rotation() {
+        for kind in AEADS.into_iter().chain([Kind::Rsa2048]) {
+            let first = Key::make(kind, &Spec::default(), 0).unwrap();
+            let text = encrypt(&first, b"plain", b"").unwrap();
+            assert!(text.starts_with("vault:v1:"), "{text}");
+            let second = first.rotated(0).unwrap();
+            assert_eq!(decrypt(&second, &text, b"").unwrap(), b"plain");
+            assert_eq!(decrypt(&second, &text.replace("v1:", "v0:"), b"").unwrap(), b"plain");
+            let request = Decrypt { ciphertext: &text, context: b"", associated: b"" };
+            let rewrapped = second.rewrap(&request, 0).unwrap();
+            assert_eq!(rewrapped.version, 2);
+            assert_eq!(decrypt(&second, &rewrapped.text, b"").unwrap(), b"plain");
+            assert!(decrypt(&first, &rewrapped.text, b"").is_err());
+        }
+    }
+
+    #[test]
+    fn a_context_is_a_key_of_its_own() {
+        for kind in AEADS {
+            let key = derived(kind, Derivation::ByContext);
+            let text = encrypt(&key, b"plain", b"a").unwrap();
+            assert_ne!(text, encrypt(&key, b"plain", b"a").unwrap());
+            assert_eq!(decrypt(&key, &text, b"a").unwrap(), b"plain");
+            assert_eq!(
+                refusal(decrypt(&key, &text, b"b")),
+                "cipher: message authentication failed"
+            );
+            assert!(refusal(encrypt(&key, b"plain", b"")).starts_with("missing 'context'"));
+        }
+    }
+
+    #[test]
+    fn a_convergent_key_says_the_same_of_the_same() {
+        for kind in AEADS {
+            let key = derived(kind, Derivation::Convergent);
+            let text = encrypt(&key, b"plain", b"a").unwrap();
+            assert_eq!(text, encrypt(&key, b"plain", b"a").unwrap());
+            assert_ne!(text, encrypt(&key, b"plaio", b"a").unwrap());
+            assert_ne!(text, encrypt(&key, b"plain", b"b").unwrap());
+            assert_eq!(decrypt(&key, &text, b"a").unwrap(), b"plain");
+        }
+    }
+
+    #[test]
+    fn associated_data_belongs_to_the_ciphertext() {
+        let key = Key::make(Kind::Aes256Gcm96, &Spec::default(), 0).unwrap();
+        let request = Encrypt { plaintext: b"x", context: b"", associated: b"aad", version: 0 };
+        let text = key.encrypt(&request).unwrap().text;
+        let open =
+            |associated| key.decrypt(&Decrypt { ciphertext: &text, context: b"", associated });
+        assert_eq!(*open(b"aad").unwrap(), b"x");
+        assert!(open(b"").is_err());
+        let rsa = Key::make(Kind::Rsa2048, &Spec::default(), 0).unwrap();
+        assert!(refusal(rsa.encrypt(&request)).contains("non-AEAD cipher suite rsa-2048"));
+        assert!(refusal(encrypt(&rsa, &[0; 256], b"")).contains("message too long"));
+    }
+
+    #[test]
+    fn versions_serve_as_they_are_allowed_to() {
+        let key = Key::make(Kind::Aes256Gcm96, &Spec::default(), 0).unwrap();
+        let old = encrypt(&key, b"x", b"").unwrap();
+        let key = key.rotated(0).unwrap().rotated(0).unwrap();
+        let change = Change {
+            min_decryption_version: Some(2),
+            min_encryption_version: Some(3),
+            ..Change::default()
+        };
+        let key = key.configured(&change).unwrap().0.unwrap();
+        assert!(refusal(decrypt(&key, &old, b"")).contains("disallowed by policy (too old)"));
+        assert!(refusal(decrypt(&key, "vault:v-1:aaaa", b"")).contains("too old"));
+        assert!(refusal(decrypt(&key, "vault:v4:aaaa", b"")).contains("version is too new"));
+        let at = |version| {
+            let request = Encrypt { plaintext: b"x", context: b"", associated: b"", version };
+            key.encrypt(&request)
+        };
+        assert_eq!(at(3).unwrap().version, 3);
+        assert!(refusal(at(2)).contains("less than the minimum encryption key version"));
+        assert!(refusal(at(4)).contains("higher than the latest key version"));
+        assert!(refusal(at(i64::MAX)).contains("higher than the latest key version"));
+        assert!(refusal(at(-1)).contains("negative"));
+        assert!(refusal(encrypt(&key.set_aside(), b"x", b"")).contains("soft-deleted"));
+    }
+
+    #[test]
+    fn keys_that_do_not_encrypt_say_so() {
+        for kind in [Kind::Ed25519, Kind::EcdsaP256, Kind::Hmac] {
+            let key = Key::make(kind, &Spec::default(), 0).unwrap();
+            assert!(refusal(encrypt(&key, b"x", b"")).contains("encryption not supported"));
+            assert!(refusal(decrypt(&key, "vault:v1:", b"")).contains("decryption not supported"));
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The bodies of the fuzz targets: what a client or a disk hands this crate, as any bytes.
+//!
+//! libFuzzer, the corpus and the smoke test of the `fuzz` crate all call these.
+
+use std::sync::LazyLock;
+
+use crate::encrypt::{Decrypt, Encrypt};
+use crate::error::Error;
+use crate::hash::Hash;
+use crate::key::{Key, Spec};
+use crate::kind::Kind;
+use crate::sign::{Input, Marshaling, RsaPadding, Salt, Sign, SignOptions};
+use crate::tagged::{self, Subject};
+
+/// One key of each kind of ciphertext and signature. Which keys they are does not matter to what
+/// the targets promise.
+static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
+    [Kind::Aes256Gcm96, Kind::XChaCha20Poly1305, Kind::Ed25519, Kind::EcdsaP256, Kind::Hmac]
+        .into_iter()
+        .map(|kind| Key::make(kind, &Spec::default(), 0).expect("there is randomness"))
+        .collect()
+});
+
+/// Any text as a ciphertext, signature and HMAC is refused or, once in 2^128, opened; the parts it
+/// falls into make it up again. And what was encrypted opens.
+///
+/// # Panics
+/// If a promise is broken.
+pub fn ciphertext(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        for subject in [Subject::Ciphertext, Subject::Signature, Subject::Hmac] {
+            if let Ok(tagged) = tagged::parse(text, subject) {
+                assert!(text.starts_with("vault:v") && text.ends_with(tagged.payload));
+            }
+        }
+        KEYS.iter().for_each(|key| refuse(key, text));
+    }
+    for key in &KEYS[..2] {
+        let request = Encrypt { plaintext: bytes, context: b"", associated: b"", version: 0 };
+        let text = key.encrypt(&request).expect("a fresh key encrypts").text;
+        let request = Decrypt { ciphertext: &text, context: b"", associated: b"" };
+        assert_eq!(*key.decrypt(&request).expect("it was just encrypted"), bytes);
+    }
+}
+
+fn refuse(key: &Key, text: &str) {
+    let request = Decrypt { ciphertext: text, context: b"", associated: b"" };
+    assert!(matches!(key.decrypt(&request), Err(Error::Invalid(_))));
+    let request = Sign { input: Input::Message(b""), context: b"", version: 0 };
+    for marshaling in [Marshaling::Asn1, Marshaling::Jws] {
+        let padding = RsaPadding::Pss(Salt::Auto);
+        let options = SignOptions { hash: Hash::Sha2_256, marshaling, padding };
+        assert!(!key.verify(&request, options, text).unwrap_or(false));
+    }
+    assert!(!key.verify_mac(Hash::Sha2_256, b"", text).unwrap_or(false));
+}
+
+/// Any bytes as a record: an error, or a key whose record is these bytes again. The same bytes as
+/// the JSON of a backup: refused, or a key that can be stored.
+///
+/// # Panics
+/// If a promise is broken.
+pub fn record(bytes: &[u8]) {
+    if let Ok(key) = Key::decode(bytes) {
+        assert_eq!(*key.encode().expect("it came from a record"), bytes);
+    }
+    if let Ok(restored) = Key::restore(&crate::base64::encode(bytes), 0) {
+        let record = restored.key.encode().expect("a restored key can be stored");
+        assert!(Key::decode(&record).is_ok());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_targets_hold_for_what_they_are_about() {
+        for text in ["", "vault:v1:", "vault:v1:aaaa", "vault:v1:YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFh"]
+        {
+            ciphertext(text.as_bytes());
+        }
+        let spec = Spec { exportable: true, allow_plaintext_backup: true, ..Spec::default() };
+        let key = Key::make(Kind::Aes256Gcm96, &spec, 0).unwrap();
+        record(&key.encode().unwrap());
+        let backup = crate::base64::decode(&key.backup("k", 0).unwrap().1).unwrap();
+        record(&backup);
+    }
+}

@@ -1,0 +1,235 @@
+//! Bringing keys from elsewhere: wrapped by AES-KWP under a key of the moment, and that by RSA-OAEP
+//! under the server's wrapping key, so that no one between sees them.
+//!
+//! ```text
+//! wrapped := RSA-4096-OAEP(moment's AES-256 key) 512 bytes | AES-KWP(key)        (RFC 5649)
+//! ```
+
+use aws_lc_rs::key_wrap::{AES_256, AesKek, KeyWrapPadded};
+use aws_lc_rs::rsa::{
+    OAEP_SHA1_MGF1SHA1, OAEP_SHA256_MGF1SHA256, OAEP_SHA384_MGF1SHA384, OAEP_SHA512_MGF1SHA512,
+    OaepAlgorithm, OaepPrivateDecryptingKey, PrivateDecryptingKey,
+};
+use zeroize::Zeroizing;
+
+use crate::der;
+use crate::ed25519::Ed25519;
+use crate::error::{Error, Result};
+use crate::key::{Key, Spec};
+use crate::kind::{Family, Kind};
+use crate::limits::IMPORT_BYTES_MAX;
+use crate::material::{Material, Version};
+use crate::rsa::Rsa;
+use crate::settings::Origin;
+
+/// Bytes that the wrapping key's part of a wrapped key takes.
+const WRAPPED_AES_KEY_BYTES: usize = 512;
+const AES_KEY_BYTES: usize = 32;
+
+/// The hash of the OAEP padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImportHash {
+    /// SHA-1.
+    Sha1,
+    /// SHA-256.
+    Sha256,
+    /// SHA-384.
+    Sha384,
+    /// SHA-512.
+    Sha512,
+}
+
+impl ImportHash {
+    /// The hash with this name, in any case.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name.to_ascii_uppercase().as_str() {
+            "SHA1" => Some(Self::Sha1),
+            "SHA256" => Some(Self::Sha256),
+            "SHA384" => Some(Self::Sha384),
+            "SHA512" => Some(Self::Sha512),
+            _ => None,
+        }
+    }
+
+    const fn algorithm(self) -> &'static OaepAlgorithm {
+        match self {
+            Self::Sha1 => &OAEP_SHA1_MGF1SHA1,
+            Self::Sha256 => &OAEP_SHA256_MGF1SHA256,
+            Self::Sha384 => &OAEP_SHA384_MGF1SHA384,
+            Self::Sha512 => &OAEP_SHA512_MGF1SHA512,
+        }
+    }
+}
+
+/// The RSA-4096 key under which others wrap what they bring.
+pub struct WrappingKey(Rsa);
+
+impl WrappingKey {
+    /// A new one; takes a second or so.
+    ///
+    /// # Errors
+    /// [`Error::Machine`] if none could be made.
+    pub fn make() -> Result<Self> {
+        Rsa::make(Kind::Rsa4096).map(Self)
+    }
+
+    /// One that was stored.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if these are not its bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let pair = Rsa::from_pkcs8(Kind::Rsa4096, bytes);
+        pair.map(Self).map_err(|_| Error::Damaged("the wrapping key"))
+    }
+
+    /// The bytes to store.
+    #[must_use]
+    pub fn encode(&self) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new(self.0.pkcs8().to_vec())
+    }
+
+    /// The public key in PEM.
+    ///
+    /// # Errors
+    /// [`Error::Machine`] if it could not be written.
+    pub fn public_pem(&self) -> Result<String> {
+        Ok(der::pem("PUBLIC KEY", &self.0.public_der()?).to_string())
+    }
+
+    /// The key inside `wrapped`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if it was not wrapped for this key and hash.
+    pub fn unwrap(&self, wrapped: &[u8], hash: ImportHash) -> Result<Zeroizing<Vec<u8>>> {
+        let Some((for_us, for_it)) = wrapped.split_at_checked(WRAPPED_AES_KEY_BYTES) else {
+            return Err(Error::invalid("provided ciphertext is too short"));
+        };
+        if wrapped.len() > IMPORT_BYTES_MAX {
+            return Err(Error::invalid("provided ciphertext is too long"));
+        }
+        let aes_key = self.unwrap_aes_key(for_us, hash)?;
+        let failed = |_| Error::invalid("the key could not be unwrapped: kwp");
+        let kek = AesKek::new(&AES_256, &aes_key).map_err(failed)?;
+        let mut key = Zeroizing::new(vec![0; for_it.len()]);
+        let length = kek.unwrap_with_padding(for_it, &mut key).map_err(failed)?.len();
+        key.truncate(length);
+        Ok(key)
+    }
+
+    fn unwrap_aes_key(&self, wrapped: &[u8], hash: ImportHash) -> Result<Zeroizing<Vec<u8>>> {
+        let unusable = |_| Error::Machine("the wrapping key could not be used");
+        let private = PrivateDecryptingKey::from_pkcs8(self.0.pkcs8())
+            .map_err(|_| Error::Machine("the wrapping key could not be used"))?;
+        let private = OaepPrivateDecryptingKey::new(private).map_err(unusable)?;
+        let mut aes_key = Zeroizing::new(vec![0; private.min_output_size()]);
+        let length = private
+            .decrypt(hash.algorithm(), wrapped, &mut aes_key, None)
+            .map_err(|_| Error::invalid("the key could not be unwrapped: decryption error"))?
+            .len();
+        aes_key.truncate(length);
+        if length != AES_KEY_BYTES {
+            return Err(Error::invalid("expected ephemeral AES key to be 256-bit"));
+        }
+        Ok(aes_key)
+    }
+}
+
+impl Key {
+    /// A key whose first version was brought from elsewhere: raw bytes, or PKCS#8 for key pairs.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if it is none of this type.
+    pub fn import(
+        kind: Kind,
+        spec: &Spec,
+        origin: Origin,
+        material: &[u8],
+        now_ns: i64,
+    ) -> Result<Self> {
+        let mut key = Self::empty(kind, spec)?;
+        if kind == Kind::Hmac {
+            key.hmac_key_bytes = material.len();
+        }
+        key.settings.origin = origin;
+        key.with_version(imported(kind, material, now_ns)?)
+    }
+
+    /// The key with one more version from elsewhere.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the key was made here, or the material is none of its type.
+    pub fn imported_version(&self, material: &[u8], now_ns: i64) -> Result<Self> {
+        self.check_usable()?;
+        if self.settings.origin == Origin::Made {
+            return Err(Error::invalid(
+                "the import_version endpoint can only be used with an imported key",
+            ));
+        }
+        self.with_version(imported(self.kind, material, now_ns)?)
+    }
+}
+
+fn imported(kind: Kind, material: &[u8], now_ns: i64) -> Result<Version> {
+    let material = match kind.family() {
+        Family::Ed25519 => Material::Ed25519(Ed25519::from_pkcs8(material)?),
+        _ => Material::from_bytes(kind, material)?,
+    };
+    Version::with_material(kind, material, now_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::rsa::{OaepPublicEncryptingKey, PublicEncryptingKey};
+
+    use super::*;
+    use crate::encrypt::{Decrypt, Encrypt};
+
+    fn wrap(wrapping: &WrappingKey, key: &[u8], hash: ImportHash) -> Vec<u8> {
+        let public = PublicEncryptingKey::from_der(&wrapping.0.public_der().unwrap()).unwrap();
+        let public = OaepPublicEncryptingKey::new(public).unwrap();
+        let mut wrapped = vec![0; public.ciphertext_size()];
+        public.encrypt(hash.algorithm(), &[3; 32], &mut wrapped, None).unwrap();
+        let mut inner = vec![0; key.len() + 15];
+        let kek = AesKek::new(&AES_256, &[3; 32]).unwrap();
+        wrapped.extend_from_slice(kek.wrap_with_padding(key, &mut inner).unwrap());
+        wrapped
+    }
+
+    #[test]
+    fn a_wrapped_key_arrives_and_a_changed_one_does_not() {
+        let wrapping = WrappingKey::make().unwrap();
+        let wrapping = WrappingKey::decode(&wrapping.encode()).unwrap();
+        assert!(wrapping.public_pem().unwrap().starts_with("-----BEGIN PUBLIC KEY-----"));
+        for hash in [ImportHash::Sha1, ImportHash::Sha256, ImportHash::Sha384, ImportHash::Sha512] {
+            let wrapped = wrap(&wrapping, &[9; 32], hash);
+            assert_eq!(*wrapping.unwrap(&wrapped, hash).unwrap(), [9; 32]);
+        }
+        let wrapped = wrap(&wrapping, &[9; 32], ImportHash::Sha256);
+        assert!(wrapping.unwrap(&wrapped, ImportHash::Sha1).is_err());
+        assert!(wrapping.unwrap(&wrapped[..500], ImportHash::Sha256).is_err());
+        for place in [0, 511, 512, wrapped.len() - 1] {
+            let mut flipped = wrapped.clone();
+            flipped[place] ^= 1;
+            assert!(wrapping.unwrap(&flipped, ImportHash::Sha256).is_err());
+        }
+    }
+
+    #[test]
+    fn imported_keys_work_and_rotate_only_if_they_may() {
+        let spec = Spec::default();
+        let key = Key::import(Kind::Aes256Gcm96, &spec, Origin::Imported, &[4; 32], 0).unwrap();
+        let request = Encrypt { plaintext: b"x", context: b"", associated: b"", version: 0 };
+        let text = key.encrypt(&request).unwrap().text;
+        let request = Decrypt { ciphertext: &text, context: b"", associated: b"" };
+        assert_eq!(*key.decrypt(&request).unwrap(), b"x");
+        assert!(key.rotated(0).is_err());
+        assert_eq!(key.imported_version(&[5; 32], 0).unwrap().latest_version(), 2);
+        let origin = Origin::ImportedRotatable;
+        let key = Key::import(Kind::Aes256Gcm96, &spec, origin, &[4; 32], 0).unwrap();
+        let key = key.rotated(0).unwrap();
+        assert!(key.imported_version(&[5; 32], 0).is_err());
+        assert!(Key::import(Kind::Aes256Gcm96, &spec, origin, &[4; 31], 0).is_err());
+        assert!(Key::import(Kind::EcdsaP256, &spec, origin, &[4; 32], 0).is_err());
+    }
+}

@@ -1,0 +1,553 @@
+//! A named key: its versions and the rules for which of them serve.
+//!
+//! Nothing here changes a [`Key`]; what would change it returns the key it becomes. Versions are
+//! numbered from 1 without gaps, from `min_available_version` to the latest, and shared.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use zeroize::Zeroizing;
+
+use crate::base64;
+use crate::der;
+use crate::derive::derive_bytes;
+use crate::ed25519::Ed25519;
+use crate::error::{Error, Result};
+use crate::kind::{Family, Kind};
+use crate::limits::{AUTO_ROTATE_SECS_MIN, HMAC_KEY_BYTES_MAX, HMAC_KEY_BYTES_MIN, VERSIONS_MAX};
+use crate::material::{Material, Version};
+use crate::settings::{Derivation, Origin, Settings};
+
+/// A named key. It holds no name: whoever keeps it knows.
+#[derive(Clone)]
+pub struct Key {
+    pub(crate) kind: Kind,
+    pub(crate) derivation: Derivation,
+    /// Length of an HMAC key; 0 for other types.
+    pub(crate) hmac_key_bytes: usize,
+    pub(crate) settings: Settings,
+    pub(crate) versions: BTreeMap<u32, Arc<Version>>,
+}
+
+/// What a new key shall be.
+#[derive(Clone, Debug, Default)]
+pub struct Spec {
+    /// Whether keys are derived of it.
+    pub derivation: Derivation,
+    /// Length of an HMAC key, 0 where it is not given.
+    pub hmac_key_bytes: i64,
+    /// Whether its material may leave.
+    pub exportable: bool,
+    /// Whether a backup in the clear may be made.
+    pub allow_plaintext_backup: bool,
+    /// After how many seconds it should be rotated; 0 for never.
+    pub auto_rotate_secs: i64,
+}
+
+/// What to change of a key; `None` leaves it.
+#[derive(Clone, Debug, Default)]
+pub struct Change {
+    /// The oldest version that decrypts and verifies.
+    pub min_decryption_version: Option<i64>,
+    /// The oldest version that encrypts and signs.
+    pub min_encryption_version: Option<i64>,
+    /// Whether the key may be deleted.
+    pub deletion_allowed: Option<bool>,
+    /// Whether its material may leave; `false` does not take it back.
+    pub exportable: Option<bool>,
+    /// Whether a backup in the clear may be made; `false` does not take it back.
+    pub allow_plaintext_backup: Option<bool>,
+    /// After how many seconds it should be rotated.
+    pub auto_rotate_secs: Option<i64>,
+}
+
+/// What may be told of a version to who may read the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its number.
+    pub version: u32,
+    /// When it was made, in nanoseconds since 1970.
+    pub made_ns: i64,
+    /// Its public half, for keys that have one.
+    pub public: Option<Public>,
+}
+
+/// The public half of a version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Public {
+    /// The name of the curve or size, as the wire has it.
+    pub name: &'static str,
+    /// PEM, or base64 for Ed25519; empty for a derived key when no context was given.
+    pub text: String,
+}
+
+impl Key {
+    /// A new key with one version.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what does not go together, [`Error::Machine`] without randomness.
+    pub fn make(kind: Kind, spec: &Spec, now_ns: i64) -> Result<Self> {
+        let key = Self::empty(kind, spec)?;
+        key.with_version(Version::make(kind, key.hmac_key_bytes, now_ns)?)
+    }
+
+    /// A key of these properties that has no version yet.
+    pub(crate) fn empty(kind: Kind, spec: &Spec) -> Result<Self> {
+        check_derivation(kind, spec.derivation)?;
+        Ok(Self {
+            kind,
+            derivation: spec.derivation,
+            hmac_key_bytes: hmac_key_bytes(kind, spec.hmac_key_bytes)?,
+            settings: Settings {
+                exportable: spec.exportable,
+                allow_plaintext_backup: spec.allow_plaintext_backup,
+                auto_rotate_secs: auto_rotate_secs(spec.auto_rotate_secs)?,
+                ..Settings::default()
+            },
+            versions: BTreeMap::new(),
+        })
+    }
+
+    /// The type.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Whether keys are derived of it.
+    #[must_use]
+    pub const fn derivation(&self) -> Derivation {
+        self.derivation
+    }
+
+    /// Length of an HMAC key, 0 for other types.
+    #[must_use]
+    pub const fn hmac_key_bytes(&self) -> usize {
+        self.hmac_key_bytes
+    }
+
+    /// What is said of it.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The newest version.
+    #[must_use]
+    pub fn latest_version(&self) -> u32 {
+        self.versions.last_key_value().map_or(0, |(&number, _)| number)
+    }
+
+    /// When the next version is due, in nanoseconds since 1970; `None` if the key does not rotate
+    /// by itself.
+    #[must_use]
+    pub fn rotation_due_ns(&self) -> Option<i64> {
+        let set_aside = self.settings.soft_deleted || self.settings.origin == Origin::Imported;
+        let secs = self.settings.auto_rotate_secs;
+        if set_aside || secs == 0 {
+            return None;
+        }
+        let (_, latest) = self.versions.last_key_value()?;
+        let period_ns = i64::try_from(secs).ok()?.checked_mul(1_000_000_000)?;
+        latest.made_ns.checked_add(period_ns)
+    }
+
+    /// The versions in use, with the public half of those that have one. A derived key's public
+    /// half depends on the context.
+    ///
+    /// # Errors
+    /// [`Error::Machine`] if a key could not be written.
+    pub fn list(&self, context: &[u8]) -> Result<Vec<Listed>> {
+        let used = self.versions.range(self.settings.min_decryption_version..);
+        let list = used.map(|(&version, entry)| {
+            let public = self.public(entry, context)?;
+            Ok(Listed { version, made_ns: entry.made_ns, public })
+        });
+        list.collect()
+    }
+
+    fn public(&self, version: &Version, context: &[u8]) -> Result<Option<Public>> {
+        let name = self.kind.name();
+        Ok(match &version.material {
+            Material::Bytes(_) => None,
+            Material::Ed25519(pair) => {
+                let text = match self.derivation {
+                    Derivation::None => base64::encode(pair.public()),
+                    _ if context.is_empty() => String::new(),
+                    _ => base64::encode(derived_pair(pair, context)?.public()),
+                };
+                Some(Public { name, text })
+            }
+            Material::Ecdsa(pair) => {
+                let text = der::pem("PUBLIC KEY", &pair.public_der()?).to_string();
+                Some(Public { name: pair.curve().name, text })
+            }
+            Material::Rsa(pair) => {
+                let text = der::pem("PUBLIC KEY", &pair.public_der()?).to_string();
+                Some(Public { name, text })
+            }
+        })
+    }
+
+    /// The key with one version more.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the key may not be rotated, [`Error::Machine`] without randomness.
+    pub fn rotated(&self, now_ns: i64) -> Result<Self> {
+        self.check_usable()?;
+        if self.settings.origin == Origin::Imported {
+            return Err(Error::invalid("imported key does not allow rotation within Vault"));
+        }
+        let mut key = self.with_version(Version::make(self.kind, self.hmac_key_bytes, now_ns)?)?;
+        key.settings.origin = Origin::Made;
+        Ok(key)
+    }
+
+    /// The key with this version behind its latest.
+    pub(crate) fn with_version(&self, version: Version) -> Result<Self> {
+        if self.versions.len() >= VERSIONS_MAX {
+            return Err(Error::invalid(format!(
+                "the key has {VERSIONS_MAX} versions, which is the most: trim it first"
+            )));
+        }
+        let next = self.latest_version().checked_add(1);
+        let next = next.ok_or_else(|| Error::invalid("all version numbers are used up"))?;
+        let mut key = self.clone();
+        key.versions.insert(next, Arc::new(version));
+        Ok(key)
+    }
+
+    /// The key with other settings, and a warning where what was asked was not quite done; `None`
+    /// in place of the key when nothing changes.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what does not go together.
+    pub fn configured(&self, change: &Change) -> Result<(Option<Self>, Option<&'static str>)> {
+        let mut warning = None;
+        let mut settings = self.settings.clone();
+        if let Some(asked) = change.min_decryption_version {
+            if asked == 0 {
+                warning = Some("transit key numbering starts at 1; forcing minimum to 1");
+            }
+            settings.min_decryption_version = self.check_minimum(asked, "decryption")?.max(1);
+        }
+        if let Some(asked) = change.min_encryption_version {
+            settings.min_encryption_version = self.check_minimum(asked, "encryption")?;
+        }
+        check_minimums(&settings)?;
+        if let Some(allowed) = change.deletion_allowed {
+            settings.deletion_allowed = allowed;
+        }
+        settings.exportable |= change.exportable.unwrap_or(false);
+        settings.allow_plaintext_backup |= change.allow_plaintext_backup.unwrap_or(false);
+        if let Some(secs) = change.auto_rotate_secs {
+            settings.auto_rotate_secs = auto_rotate_secs(secs)?;
+        }
+        if settings == self.settings {
+            return Ok((None, warning));
+        }
+        check_available(&settings)?;
+        Ok((Some(Self { settings, ..self.clone() }), warning))
+    }
+
+    fn check_minimum(&self, asked: i64, of: &str) -> Result<u32> {
+        let latest = self.latest_version();
+        match u32::try_from(asked) {
+            Ok(version) if version <= latest => Ok(version),
+            Err(_) if asked < 0 => {
+                Err(Error::invalid(format!("min {of} version cannot be negative")))
+            }
+            _ => Err(Error::invalid(format!(
+                "cannot set min {of} version of {asked}, latest key version is {latest}"
+            ))),
+        }
+    }
+
+    /// The key without the versions below `asked`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when those versions may still be asked for.
+    pub fn trimmed(&self, asked: i64) -> Result<Self> {
+        let settings = &self.settings;
+        let refuse = |why: &str| Err(Error::invalid(format!("minimum available version {why}")));
+        if asked < i64::from(settings.min_available_version) {
+            return refuse("cannot be decremented");
+        }
+        if settings.min_encryption_version == 0 {
+            return refuse("cannot be set when minimum encryption version is not set");
+        }
+        if asked > i64::from(settings.min_encryption_version) {
+            return refuse("cannot be greater than minmum encryption version");
+        }
+        if asked > i64::from(settings.min_decryption_version) {
+            return refuse("cannot be greater than minimum decryption version");
+        }
+        let Some(first) = u32::try_from(asked).ok().filter(|&version| version > 0) else {
+            return refuse("should be positive");
+        };
+        let mut key = self.clone();
+        key.versions = key.versions.split_off(&first);
+        key.settings.min_available_version = first;
+        Ok(key)
+    }
+
+    /// The key set aside: kept, and refused for every use.
+    #[must_use]
+    pub fn set_aside(&self) -> Self {
+        let mut key = self.clone();
+        key.settings.soft_deleted = true;
+        key
+    }
+
+    /// The key taken up again.
+    #[must_use]
+    pub fn taken_up(&self) -> Self {
+        let mut key = self.clone();
+        key.settings.soft_deleted = false;
+        key
+    }
+
+    /// Refuses every use of a key that was set aside.
+    pub(crate) fn check_usable(&self) -> Result<()> {
+        if self.settings.soft_deleted {
+            return Err(Error::invalid("refusing to use soft-deleted key"));
+        }
+        Ok(())
+    }
+
+    /// The version of this number, if it is still in use.
+    pub(crate) fn version(&self, number: u32) -> Result<&Version> {
+        let used = number >= self.settings.min_decryption_version;
+        let found = if used { self.versions.get(&number) } else { None };
+        found.map(|version| &**version).ok_or_else(|| Error::invalid("no such key version"))
+    }
+
+    /// The version to encrypt or sign with: 0 asks for the latest.
+    pub(crate) fn writing_version(&self, asked: i64, verb: &str) -> Result<u32> {
+        if asked == 0 {
+            return Ok(self.latest_version());
+        }
+        let refuse =
+            |why: &str| Err(Error::invalid(format!("requested version for {verb} is {why}")));
+        match u32::try_from(asked) {
+            Err(_) if asked < 0 => refuse("negative"),
+            Ok(version) if version <= self.latest_version() => {
+                if version < self.settings.min_encryption_version {
+                    return refuse("less than the minimum encryption key version");
+                }
+                Ok(version)
+            }
+            _ => refuse("higher than the latest key version"),
+        }
+    }
+
+    /// The version that made a ciphertext or signature.
+    pub(crate) fn reading_version(&self, written: i64, subject: &str) -> Result<u32> {
+        if written > i64::from(self.latest_version()) {
+            return Err(Error::invalid(format!("invalid {subject}: version is too new")));
+        }
+        match u32::try_from(written) {
+            Ok(version) if version >= self.settings.min_decryption_version => Ok(version),
+            _ => Err(Error::invalid(
+                "ciphertext or signature version is disallowed by policy (too old)",
+            )),
+        }
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+/// The Ed25519 pair for a context.
+pub(crate) fn derived_pair(pair: &Ed25519, context: &[u8]) -> Result<Ed25519> {
+    let private: Zeroizing<Vec<u8>> = pair.private();
+    Ed25519::from_seed(&derive_bytes(&private, context, 32)?)
+}
+
+fn check_derivation(kind: Kind, derivation: Derivation) -> Result<()> {
+    let name = kind.name();
+    match (kind.family(), derivation) {
+        (_, Derivation::None) | (Family::Aead(_), _) | (Family::Ed25519, Derivation::ByContext) => {
+            Ok(())
+        }
+        (Family::Ed25519, Derivation::Convergent) => Err(Error::invalid(format!(
+            "convergent encryption not supported for keys of type {name}"
+        ))),
+        (Family::Ecdsa | Family::Rsa | Family::Hmac, _) => Err(Error::invalid(format!(
+            "key derivation and convergent encryption not supported for keys of type {name}"
+        ))),
+    }
+}
+
+fn hmac_key_bytes(kind: Kind, asked: i64) -> Result<usize> {
+    if kind != Kind::Hmac {
+        return match asked {
+            0 => Ok(0),
+            _ => {
+                Err(Error::invalid(format!("key_size is not valid for algorithm {}", kind.name())))
+            }
+        };
+    }
+    if asked == 0 {
+        return Ok(HMAC_KEY_BYTES_MIN);
+    }
+    usize::try_from(asked)
+        .ok()
+        .filter(|count| (HMAC_KEY_BYTES_MIN..=HMAC_KEY_BYTES_MAX).contains(count))
+        .ok_or_else(|| Error::invalid(format!("invalid key_size {asked}")))
+}
+
+fn auto_rotate_secs(asked: i64) -> Result<u64> {
+    match u64::try_from(asked) {
+        Ok(secs) if secs == 0 || secs >= AUTO_ROTATE_SECS_MIN => Ok(secs),
+        _ => Err(Error::invalid("auto rotate period must be 0 to disable or at least an hour")),
+    }
+}
+
+/// Which oldest versions go together; of a change and of a record alike.
+pub(crate) fn check_minimums(settings: &Settings) -> Result<()> {
+    let (encryption, decryption) =
+        (settings.min_encryption_version, settings.min_decryption_version);
+    if encryption > 0 && encryption < decryption {
+        return Err(Error::invalid(format!(
+            "cannot set min encryption/decryption values; min encryption version of {encryption} \
+             must be greater than or equal to min decryption version of {decryption}"
+        )));
+    }
+    Ok(())
+}
+
+fn check_available(settings: &Settings) -> Result<()> {
+    let available = settings.min_available_version;
+    if available > settings.min_encryption_version {
+        return Err(Error::invalid(
+            "min encryption version should not be less than min available version",
+        ));
+    }
+    if available > settings.min_decryption_version {
+        return Err(Error::invalid(
+            "min decryption version should not be less then min available version",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(kind: Kind) -> Key {
+        Key::make(kind, &Spec::default(), 5).unwrap()
+    }
+
+    fn refusal<T>(result: Result<T>) -> String {
+        result.err().expect("it is refused").to_string()
+    }
+
+    fn minimums(decryption: Option<i64>, encryption: Option<i64>) -> Change {
+        Change {
+            min_decryption_version: decryption,
+            min_encryption_version: encryption,
+            ..Change::default()
+        }
+    }
+
+    #[test]
+    fn a_key_starts_with_one_version_and_grows_by_rotation() {
+        let first = key(Kind::Aes256Gcm96);
+        let second = first.rotated(9).unwrap();
+        assert_eq!((first.latest_version(), second.latest_version()), (1, 2));
+        let listed = second.list(b"").unwrap();
+        assert_eq!(
+            listed.iter().map(|v| (v.version, v.made_ns)).collect::<Vec<_>>(),
+            [(1, 5), (2, 9)]
+        );
+        assert_eq!(format!("{second:?}"), "Key");
+    }
+
+    #[test]
+    fn minimums_move_within_the_versions_there_are() {
+        let three = key(Kind::Ed25519).rotated(0).unwrap().rotated(0).unwrap();
+        let change = |decryption, encryption| three.configured(&minimums(decryption, encryption));
+        let (changed, warning) = change(Some(2), Some(3)).unwrap();
+        let changed = changed.unwrap();
+        assert_eq!(warning, None);
+        assert_eq!(changed.list(b"").unwrap().len(), 2);
+        assert_eq!(refusal(changed.version(1).map(|_| ())), "no such key version");
+        let (back, warning) = changed.configured(&minimums(Some(0), None)).unwrap();
+        assert_eq!(back.unwrap().list(b"").unwrap().len(), 3);
+        assert!(warning.is_some());
+        assert!(change(Some(1), None).unwrap().0.is_none());
+        for (decryption, encryption, why) in [
+            (Some(-1), None, "min decryption version cannot be negative"),
+            (Some(4), None, "cannot set min decryption version of 4, latest key version is 3"),
+            (None, Some(-1), "min encryption version cannot be negative"),
+            (None, Some(9), "cannot set min encryption version of 9, latest key version is 3"),
+        ] {
+            assert_eq!(refusal(change(decryption, encryption)), why);
+        }
+        assert!(refusal(change(Some(3), Some(2))).contains("must be greater than or equal to"));
+    }
+
+    #[test]
+    fn only_versions_nobody_may_ask_for_are_trimmed() {
+        let three = key(Kind::Hmac).rotated(0).unwrap().rotated(0).unwrap();
+        assert!(refusal(three.trimmed(1)).contains("minimum encryption version is not set"));
+        let ready = three.configured(&minimums(Some(2), Some(3))).unwrap().0.unwrap();
+        assert!(refusal(ready.trimmed(0)).contains("should be positive"));
+        assert!(refusal(ready.trimmed(4)).contains("minmum encryption version"));
+        assert!(refusal(ready.trimmed(3)).contains("minimum decryption version"));
+        let trimmed = ready.trimmed(2).unwrap();
+        assert_eq!(trimmed.versions.len(), 2);
+        assert_eq!(trimmed.settings.min_available_version, 2);
+        assert!(refusal(trimmed.trimmed(1)).contains("cannot be decremented"));
+        let refused = trimmed.configured(&minimums(Some(1), None));
+        assert!(refusal(refused).contains("min available version"));
+    }
+
+    #[test]
+    fn types_and_properties_that_do_not_go_together_are_refused() {
+        let make = |kind, derivation, bytes| {
+            let spec = Spec { derivation, hmac_key_bytes: bytes, ..Spec::default() };
+            Key::make(kind, &spec, 0)
+        };
+        assert!(make(Kind::EcdsaP256, Derivation::ByContext, 0).is_err());
+        assert!(make(Kind::Hmac, Derivation::ByContext, 0).is_err());
+        assert!(make(Kind::Ed25519, Derivation::Convergent, 0).is_err());
+        assert!(make(Kind::Ed25519, Derivation::ByContext, 0).is_ok());
+        assert!(make(Kind::Aes128Gcm96, Derivation::Convergent, 0).is_ok());
+        assert_eq!(
+            refusal(make(Kind::Aes128Gcm96, Derivation::None, 32)),
+            "key_size is not valid for algorithm aes128-gcm96"
+        );
+        for bytes in [-1, 31, 513] {
+            assert_eq!(
+                refusal(make(Kind::Hmac, Derivation::None, bytes)),
+                format!("invalid key_size {bytes}")
+            );
+        }
+        assert_eq!(make(Kind::Hmac, Derivation::None, 512).unwrap().hmac_key_bytes(), 512);
+    }
+
+    #[test]
+    fn a_key_set_aside_serves_nobody_and_comes_back() {
+        let aside = key(Kind::Hmac).set_aside();
+        assert_eq!(refusal(aside.rotated(0)), "refusing to use soft-deleted key");
+        assert!(aside.taken_up().rotated(0).is_ok());
+    }
+
+    #[test]
+    fn rotation_is_due_a_period_after_the_latest_version() {
+        let spec = Spec { auto_rotate_secs: 3600, ..Spec::default() };
+        let made = Key::make(Kind::Hmac, &spec, 7).unwrap();
+        assert_eq!(made.rotation_due_ns(), Some(7 + 3_600_000_000_000));
+        assert_eq!(made.set_aside().rotation_due_ns(), None);
+        assert_eq!(key(Kind::Hmac).rotation_due_ns(), None);
+        let short = Spec { auto_rotate_secs: 3599, ..Spec::default() };
+        assert!(Key::make(Kind::Hmac, &short, 0).is_err());
+    }
+}

@@ -1,0 +1,287 @@
+//! Signing and verifying: `vault:vN:` base64(signature), or base64url where JWS wants it.
+
+use aws_lc_rs::digest::digest;
+use data_encoding::{BASE64, BASE64URL_NOPAD, Encoding};
+
+use crate::base64;
+use crate::error::{Error, Result};
+use crate::hash::Hash;
+use crate::key::{Key, derived_pair};
+use crate::material::Material;
+use crate::settings::Derivation;
+use crate::tagged::{self, Subject};
+
+/// How a signature is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Marshaling {
+    /// Elliptic-curve signatures in DER, all in base64.
+    #[default]
+    Asn1,
+    /// Elliptic-curve signatures as two numbers of fixed length, all in base64url.
+    Jws,
+}
+
+/// How many bytes of salt a PSS signature has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Salt {
+    /// As many as fit; to verify, that or the hash's length.
+    #[default]
+    Auto,
+    /// As many as the hash has.
+    Hash,
+    /// So many.
+    Bytes(usize),
+}
+
+/// How an RSA signature pads its digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RsaPadding {
+    /// RSASSA-PSS.
+    Pss(Salt),
+    /// RSASSA-PKCS1-v1_5.
+    Pkcs1v15,
+}
+
+/// What is signed.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    /// A message, which types that sign digests hash first.
+    Message(&'a [u8]),
+    /// Its digest. Ed25519 signs these bytes as a message.
+    Digest(&'a [u8]),
+}
+
+/// How to sign or verify.
+#[derive(Clone, Copy, Debug)]
+pub struct SignOptions {
+    /// The hash of types that sign digests.
+    pub hash: Hash,
+    /// How the signature is written.
+    pub marshaling: Marshaling,
+    /// How RSA pads.
+    pub padding: RsaPadding,
+}
+
+/// What to sign, with which version and context.
+#[derive(Clone, Copy, Debug)]
+pub struct Sign<'a> {
+    /// What is signed.
+    pub input: Input<'a>,
+    /// What a derived key is derived by; ignored for others.
+    pub context: &'a [u8],
+    /// The version to sign with, 0 for the latest; not looked at to verify.
+    pub version: i64,
+}
+
+/// A signature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signed {
+    /// `vault:vN:…`
+    pub text: String,
+    /// The version that made it.
+    pub version: u32,
+    /// The public key that verifies it, if it is one derived by the context.
+    pub public: Option<Vec<u8>>,
+}
+
+impl Marshaling {
+    /// The way with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "asn1" => Some(Self::Asn1),
+            "jws" => Some(Self::Jws),
+            _ => None,
+        }
+    }
+
+    fn alphabet(self) -> Encoding {
+        match self {
+            Self::Asn1 => BASE64,
+            Self::Jws => BASE64URL_NOPAD,
+        }
+    }
+}
+
+impl Key {
+    /// Signs.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what this key cannot do.
+    pub fn sign(&self, request: &Sign<'_>, options: SignOptions) -> Result<Signed> {
+        self.check_usable()?;
+        let name = self.kind.name();
+        if !self.kind.signs() {
+            return Err(Error::invalid(format!("key type {name} does not support signing")));
+        }
+        let number = self.writing_version(request.version, "signing")?;
+        let input = self.prepare(request.input, options.hash);
+        let mut public = None;
+        let signature = match &self.version(number)?.material {
+            Material::Ecdsa(pair) => pair.sign(&input, options.marshaling)?,
+            Material::Rsa(pair) => pair.sign(options.hash, &input, options.padding)?,
+            Material::Ed25519(pair) if self.derivation == Derivation::None => pair.sign(&input),
+            Material::Ed25519(pair) => {
+                let derived = derived_pair(pair, request.context)?;
+                public = Some(derived.public().to_vec());
+                derived.sign(&input)
+            }
+            Material::Bytes(_) => return Err(Error::Damaged("a signing key of bytes")),
+        };
+        let alphabet = options.marshaling.alphabet();
+        let mut text = tagged::start(number, alphabet.encode_len(signature.len()));
+        base64::append(&alphabet, &signature, &mut text);
+        Ok(Signed { text, version: number, public })
+    }
+
+    /// Whether `text` is a signature of the input.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if it is no signature of a version in use.
+    pub fn verify(&self, request: &Sign<'_>, options: SignOptions, text: &str) -> Result<bool> {
+        self.check_usable()?;
+        let name = self.kind.name();
+        if !self.kind.signs() {
+            return Err(Error::invalid(format!("key type {name} does not support verification")));
+        }
+        let tagged = tagged::parse(text, Subject::Signature)?;
+        let number = self.reading_version(tagged.version, "signature")?;
+        let decoded = match options.marshaling {
+            Marshaling::Asn1 => base64::decode(tagged.payload),
+            Marshaling::Jws => base64::decode_url(tagged.payload),
+        };
+        let signature = decoded.map_err(|_| Error::invalid("invalid base64 signature value"))?;
+        let input = self.prepare(request.input, options.hash);
+        match &self.version(number)?.material {
+            Material::Ecdsa(pair) => pair.verifies(&input, &signature, options.marshaling),
+            Material::Rsa(pair) => pair.verifies(options.hash, &input, &signature, options.padding),
+            Material::Ed25519(pair) if self.derivation == Derivation::None => {
+                Ok(pair.verifies(&input, &signature))
+            }
+            Material::Ed25519(pair) => {
+                Ok(derived_pair(pair, request.context)?.verifies(&input, &signature))
+            }
+            Material::Bytes(_) => Err(Error::Damaged("a signing key of bytes")),
+        }
+    }
+
+    /// What the scheme signs: the digest of a message where it signs digests.
+    fn prepare(&self, input: Input<'_>, hash: Hash) -> Vec<u8> {
+        match input {
+            Input::Message(message) if self.kind.signs_digests() => {
+                digest(hash.algorithm(), message).as_ref().to_vec()
+            }
+            Input::Message(bytes) | Input::Digest(bytes) => bytes.to_vec(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Spec;
+    use crate::kind::Kind;
+
+    const OPTIONS: SignOptions = SignOptions {
+        hash: Hash::Sha2_256,
+        marshaling: Marshaling::Asn1,
+        padding: RsaPadding::Pss(Salt::Auto),
+    };
+
+    const fn message(input: &[u8]) -> Sign<'_> {
+        Sign { input: Input::Message(input), context: b"", version: 0 }
+    }
+
+    /// Signs, verifies, and refuses the signature for another message and with a bit flipped.
+    fn round_trip(key: &Key, options: SignOptions) {
+        let signed = key.sign(&message(b"message"), options).unwrap();
+        assert!(key.verify(&message(b"message"), options, &signed.text).unwrap());
+        assert!(!key.verify(&message(b"messagf"), options, &signed.text).unwrap());
+        let (start, payload) = signed.text.rsplit_once(':').unwrap();
+        let alphabet = options.marshaling.alphabet();
+        let mut bytes = alphabet.decode(payload.as_bytes()).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        let flipped = format!("{start}:{}", alphabet.encode(&bytes));
+        assert!(!key.verify(&message(b"message"), options, &flipped).unwrap());
+        let digest = options.hash.digest(b"message");
+        let prehashed = Sign { input: Input::Digest(&digest), ..message(b"") };
+        if key.kind().signs_digests() {
+            assert!(key.verify(&prehashed, options, &signed.text).unwrap());
+        }
+    }
+
+    #[test]
+    fn curves_sign_digests_of_any_hash_in_both_forms() {
+        for kind in [Kind::EcdsaP256, Kind::EcdsaP384, Kind::EcdsaP521] {
+            let key = Key::make(kind, &Spec::default(), 0).unwrap();
+            for name in ["sha1", "sha2-224", "sha2-256", "sha2-384", "sha2-512", "sha3-256"] {
+                for marshaling in [Marshaling::Asn1, Marshaling::Jws] {
+                    let hash = Hash::named(name).unwrap();
+                    round_trip(&key, SignOptions { hash, marshaling, ..OPTIONS });
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rsa_signs_with_either_padding() {
+        let key = Key::make(Kind::Rsa2048, &Spec::default(), 0).unwrap();
+        for name in ["sha2-256", "sha2-384", "sha2-512"] {
+            let hash = Hash::named(name).unwrap();
+            for padding in
+                [RsaPadding::Pkcs1v15, RsaPadding::Pss(Salt::Auto), RsaPadding::Pss(Salt::Hash)]
+            {
+                round_trip(&key, SignOptions { hash, padding, ..OPTIONS });
+            }
+        }
+        let with = |padding| SignOptions { padding, ..OPTIONS };
+        let short = key.sign(&message(b"m"), with(RsaPadding::Pss(Salt::Hash))).unwrap();
+        assert!(key.verify(&message(b"m"), OPTIONS, &short.text).unwrap());
+        let bytes = |count| with(RsaPadding::Pss(Salt::Bytes(count)));
+        assert!(key.verify(&message(b"m"), bytes(32), &short.text).unwrap());
+        assert!(!key.verify(&message(b"m"), bytes(222), &short.text).unwrap());
+        assert!(key.sign(&message(b"m"), bytes(5)).unwrap_err().to_string().contains("5 is not"));
+        assert!(key.sign(&message(b"m"), bytes(223)).unwrap_err().to_string().contains("invalid"));
+        let sha1 = SignOptions { hash: Hash::Sha1, ..OPTIONS };
+        assert!(key.sign(&message(b"m"), sha1).is_err());
+        let long = Sign { input: Input::Digest(&[0; 33]), ..message(b"") };
+        assert!(key.sign(&long, OPTIONS).unwrap_err().to_string().contains("33 bytes"));
+    }
+
+    #[test]
+    fn ed25519_signs_messages_and_derives() {
+        let key = Key::make(Kind::Ed25519, &Spec::default(), 0).unwrap();
+        round_trip(&key, OPTIONS);
+        assert_eq!(key.sign(&message(b"m"), OPTIONS).unwrap().public, None);
+        let spec = Spec { derivation: Derivation::ByContext, ..Spec::default() };
+        let key = Key::make(Kind::Ed25519, &spec, 0).unwrap();
+        let by = |context| Sign { context, ..message(b"m") };
+        let signed = key.sign(&by(b"a"), OPTIONS).unwrap();
+        assert!(key.verify(&by(b"a"), OPTIONS, &signed.text).unwrap());
+        assert!(!key.verify(&by(b"b"), OPTIONS, &signed.text).unwrap());
+        assert!(key.sign(&by(b""), OPTIONS).is_err());
+        let listed = key.list(b"a").unwrap();
+        let public = listed[0].public.as_ref().unwrap();
+        assert_eq!(public.text, base64::encode(&signed.public.unwrap()));
+        assert_eq!(key.list(b"").unwrap()[0].public.as_ref().unwrap().text, "");
+    }
+
+    #[test]
+    fn keys_that_do_not_sign_say_so_and_texts_that_are_no_signature_are_refused() {
+        let key = Key::make(Kind::Aes256Gcm96, &Spec::default(), 0).unwrap();
+        let refused = key.sign(&message(b"m"), OPTIONS).unwrap_err().to_string();
+        assert_eq!(refused, "key type aes256-gcm96 does not support signing");
+        let key = Key::make(Kind::EcdsaP256, &Spec::default(), 0).unwrap();
+        for (text, refusal) in [
+            ("x", "invalid signature: no prefix"),
+            ("vault:v2:aaaa", "invalid signature: version is too new"),
+            ("vault:v0:aaaa", "ciphertext or signature version is disallowed by policy (too old)"),
+            ("vault:v1:!", "invalid base64 signature value"),
+        ] {
+            let refused = key.verify(&message(b"m"), OPTIONS, text).unwrap_err().to_string();
+            assert_eq!(refused, refusal);
+        }
+        assert!(!key.verify(&message(b"m"), OPTIONS, "vault:v1:aaaa").unwrap());
+    }
+}
