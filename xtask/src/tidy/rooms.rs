@@ -18,7 +18,7 @@ pub(super) struct Room {
 }
 
 /// Every crate of the workspace, bottom up.
-pub(super) const ROOMS: [Room; 14] = [
+pub(super) const ROOMS: [Room; 15] = [
     Room {
         folder: "crates/cuckoo",
         package: "kallisto-cuckoo",
@@ -89,6 +89,23 @@ pub(super) const ROOMS: [Room; 14] = [
         below: &["kallisto-hcl"],
         external: &["jiff", "zeroize"],
         for_tests: &[],
+    },
+    Room {
+        folder: "crates/audit",
+        package: "kallisto-audit",
+        below: &[],
+        external: &[
+            "arc-swap",
+            "aws-lc-rs",
+            "data-encoding",
+            "jiff",
+            "rustix",
+            "serde_json",
+            "tokio",
+            "tracing",
+            "zeroize",
+        ],
+        for_tests: &["pollster"],
     },
     Room {
         folder: "crates/core",

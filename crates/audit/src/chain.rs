@@ -1,0 +1,141 @@
+//! The chain: every record says which number it is and what came before it.
+//!
+//! ```text
+//! line  = body ,"chain":{"seq":N,"prev":"P","hash":"H"}} \n
+//! body  = prefix of the device, then the record's JSON without its last brace
+//! P     = H of the record before, 64 zeros for the first
+//! H     = SHA-256 over everything in the line before  ,"hash"
+//! ```
+//! So a line that was edited does not match its own hash, one that was removed, inserted or moved
+//! leaves a number and a `prev` that do not meet. Who may write the file may also write a whole new
+//! chain: against that stands the head that the server tells (`sys/audit-head`), which has to be in
+//! the file. The file that `docs/format.md` describes is written here and nowhere else.
+
+use aws_lc_rs::digest;
+use data_encoding::HEXLOWER;
+
+use crate::text::{push_hex, push_number};
+
+/// Bytes of a hash.
+const HASH_BYTES: usize = 32;
+/// Its text.
+const HASH_CHARS: usize = 2 * HASH_BYTES;
+const CHAIN: &[u8] = b",\"chain\":{\"seq\":";
+const PREV: &[u8] = b",\"prev\":\"";
+const HASH: &[u8] = b"\",\"hash\":\"";
+const END: &[u8] = b"\"}}";
+
+/// A place in a chain: the number of a record, and its hash. Before the first record, zeros.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// The record's number, from 1.
+    pub seq: u64,
+    /// Its hash.
+    pub hash: [u8; HASH_BYTES],
+}
+
+/// The links that a line shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Links {
+    pub(crate) head: Head,
+    pub(crate) prev: [u8; HASH_BYTES],
+    /// Whether the line's own hash is right.
+    pub(crate) sound: bool,
+}
+
+impl Head {
+    /// The hash as text.
+    pub fn hash_text(&self) -> String {
+        HEXLOWER.encode(&self.hash)
+    }
+
+    /// Reads `SEQ:HASH`, as `sys/audit-head` tells them.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (seq, hash) = text.split_once(':')?;
+        Some(Self { seq: seq.parse().ok()?, hash: hash_of(hash.as_bytes())? })
+    }
+
+    /// Ends the line that starts at `start` of `out` and holds a body: adds its links and its end.
+    /// Gives the new head.
+    pub(crate) fn link(self, start: usize, out: &mut Vec<u8>) -> Self {
+        let seq = self.seq + 1;
+        out.extend_from_slice(CHAIN);
+        push_number(i64::try_from(seq).unwrap_or(i64::MAX), out);
+        out.extend_from_slice(PREV);
+        push_hex(&self.hash, out);
+        let hash = sha256(&out[start..]);
+        out.extend_from_slice(HASH);
+        push_hex(&hash, out);
+        out.extend_from_slice(END);
+        out.push(b'\n');
+        Self { seq, hash }
+    }
+}
+
+/// Bytes that the links add to a body, at the most.
+pub(crate) const LINKS_BYTES_MAX: usize =
+    CHAIN.len() + 20 + PREV.len() + HASH.len() + 2 * HASH_CHARS + END.len() + 1;
+
+/// The links at the end of a line, which comes without its newline; `None` when it has none.
+pub(crate) fn read(line: &[u8]) -> Option<Links> {
+    let rest = line.strip_suffix(END)?;
+    let (rest, hash) = split_hash(rest)?;
+    let signed = rest.strip_suffix(HASH)?;
+    let (rest, prev) = split_hash(signed)?;
+    let rest = rest.strip_suffix(PREV)?;
+    let digits = rest.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let (rest, seq) = rest.split_at(rest.len() - digits);
+    rest.strip_suffix(CHAIN)?;
+    // One spelling per number: a leading zero is no number of ours.
+    if seq.is_empty() || seq[0] == b'0' {
+        return None;
+    }
+    let seq = std::str::from_utf8(seq).ok()?.parse().ok()?;
+    Some(Links { head: Head { seq, hash }, prev, sound: sha256(signed) == hash })
+}
+
+fn split_hash(text: &[u8]) -> Option<(&[u8], [u8; HASH_BYTES])> {
+    let (rest, hash) = text.split_at_checked(text.len().checked_sub(HASH_CHARS)?)?;
+    Some((rest, hash_of(hash)?))
+}
+
+fn hash_of(text: &[u8]) -> Option<[u8; HASH_BYTES]> {
+    HEXLOWER.decode(text).ok()?.try_into().ok()
+}
+
+fn sha256(bytes: &[u8]) -> [u8; HASH_BYTES] {
+    let mut hash = [0; HASH_BYTES];
+    hash.copy_from_slice(digest::digest(&digest::SHA256, bytes).as_ref());
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_linked_line_reads_back() {
+        let mut out = b"earlier".to_vec();
+        let head = Head { seq: 9, hash: [3; 32] };
+        let start = out.len();
+        out.extend_from_slice(b"@cee: {\"time\":\"t\"");
+        let next = head.link(start, &mut out);
+        assert!(out.len() - start <= 17 + LINKS_BYTES_MAX);
+        let line = out[start..].strip_suffix(b"\n").unwrap();
+        let links = read(line).unwrap();
+        assert_eq!(links, Links { head: next, prev: [3; 32], sound: true });
+        assert_eq!(next.seq, 10);
+        let text = format!("{}:{}", next.seq, next.hash_text());
+        assert_eq!(Head::parse(&text), Some(next));
+    }
+
+    #[test]
+    fn lines_of_others_have_no_links() {
+        for line in ["", "{}", "{\"a\":1}", "\"}}", "{\"chain\":{\"seq\":1}}"] {
+            assert_eq!(read(line.as_bytes()), None, "{line}");
+        }
+        for text in ["", "1", "1:", "x:00", ":"] {
+            assert_eq!(Head::parse(text), None, "{text}");
+        }
+    }
+}

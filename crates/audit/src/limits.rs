@@ -1,0 +1,37 @@
+//! The named limits of audit devices.
+
+use std::time::Duration;
+
+/// Most records that wait for one device; past it a record is refused, and with it the request.
+pub const QUEUE_RECORDS_MAX: usize = 16_384;
+/// Most bytes of records that wait for one device. A record above this is refused: a listing of a
+/// million names comes to 80 MiB, unless the device elides listings.
+pub const QUEUE_BYTES_MAX: usize = 256 << 20;
+/// Most devices at a time: each is two threads and formats every record for itself.
+pub const DEVICES_MAX: usize = 16;
+/// Most options of a device.
+pub const OPTIONS_MAX: usize = 32;
+/// Longest option of a device, in bytes.
+pub const OPTION_BYTES_MAX: usize = 4096;
+/// Longest prefix of a record, in bytes.
+pub const PREFIX_BYTES_MAX: usize = 64;
+/// How long a device may take over one group before its records count as refused, when its options
+/// do not say.
+pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(2);
+/// Longest deadline of a device.
+pub const DEADLINE_MAX: Duration = Duration::from_secs(60);
+/// Wait before a device that failed is tried again, at first; it doubles.
+pub const RETRY_MIN: Duration = Duration::from_millis(100);
+/// The same, at the most.
+pub const RETRY_MAX: Duration = Duration::from_secs(5);
+/// Longest record that is looked for at the end of a file when it is opened.
+pub const LAST_LINE_BYTES_MAX: u64 = 256 << 20;
+/// Longest line that `verify` reads.
+pub const LINE_BYTES_MAX: usize = 256 << 20;
+/// Largest record sent in one datagram, in bytes.
+pub const DATAGRAM_BYTES_MAX: usize = 65_507;
+/// Audited request headers, at the most.
+pub const HEADERS_MAX: usize = 64;
+
+const _: () = assert!(RETRY_MIN.as_millis() < RETRY_MAX.as_millis());
+const _: () = assert!(LINE_BYTES_MAX >= QUEUE_BYTES_MAX);

@@ -1,0 +1,321 @@
+//! Masking: what stands in a record in place of a value.
+//!
+//! Every string that is a value becomes `hmac-sha256:` and the HMAC of its text under the salt of
+//! the device; numbers, booleans, nulls and the names of members stay. So equal values can be found
+//! by who knows one (`sys/audit-hash`), and by nobody else. Names on the exempt list of a mount keep
+//! what stands under them.
+//!
+//! [`Masker::json`] walks text that is known to be JSON (it was parsed, or written by us) once, from
+//! front to back, and builds no tree: what a client reads is masked at the speed of the HMAC.
+//! Text that ends in the middle of a string is refused, never copied.
+
+use std::borrow::Cow;
+
+use aws_lc_rs::hmac;
+use zeroize::Zeroizing;
+
+use crate::text::{push_hex, push_number, push_string};
+
+/// Bytes of a salt.
+pub const SALT_BYTES: usize = 32;
+/// What a masked value starts with.
+pub const MASK_PREFIX: &str = "hmac-sha256:";
+
+/// Text that is not the JSON it was said to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+/// Whether values are hidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Secrecy {
+    /// Values are replaced by their HMAC.
+    Masked,
+    /// Values stand as they are (`log_raw`).
+    Raw,
+}
+
+/// What happens to the names of a listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listing {
+    /// They are masked like everything else.
+    Kept,
+    /// Their number stands in their place.
+    Counted,
+}
+
+/// Masks values for one device.
+pub(crate) struct Masker {
+    key: hmac::Key,
+    secrecy: Secrecy,
+}
+
+impl Masker {
+    /// A masker under a device's salt.
+    pub(crate) fn new(salt: &[u8; SALT_BYTES], secrecy: Secrecy) -> Self {
+        Self { key: hmac::Key::new(hmac::HMAC_SHA256, salt), secrecy }
+    }
+
+    /// The mask of a value, whatever the secrecy: what `sys/audit-hash` answers.
+    pub(crate) fn hash(&self, value: &str) -> String {
+        let mut out = Vec::with_capacity(MASK_PREFIX.len() + 64);
+        self.push_hash(value, &mut out);
+        String::from_utf8(out).unwrap_or_default()
+    }
+
+    fn push_hash(&self, value: &str, out: &mut Vec<u8>) {
+        out.extend_from_slice(MASK_PREFIX.as_bytes());
+        push_hex(hmac::sign(&self.key, value.as_bytes()).as_ref(), out);
+    }
+
+    /// Appends a value as a JSON string, masked.
+    pub(crate) fn push(&self, value: &str, out: &mut Vec<u8>) {
+        match self.secrecy {
+            Secrecy::Raw => push_string(value, out),
+            Secrecy::Masked => {
+                out.push(b'"');
+                self.push_hash(value, out);
+                out.push(b'"');
+            }
+        }
+    }
+
+    /// Appends JSON text with its values masked, but for what stands under the names in `exempt`.
+    pub(crate) fn json(
+        &self,
+        text: &[u8],
+        exempt: &[&str],
+        listing: Listing,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
+        if self.secrecy == Secrecy::Raw && listing == Listing::Kept {
+            out.extend_from_slice(text);
+            return Ok(());
+        }
+        let mut depth = 0_usize;
+        let mut at = 0;
+        while let Some(&byte) = text.get(at) {
+            if byte != b'"' {
+                match byte {
+                    b'{' | b'[' => depth += 1,
+                    b'}' | b']' => depth = depth.checked_sub(1).ok_or(Malformed)?,
+                    _ => {}
+                }
+                out.push(byte);
+                at += 1;
+                continue;
+            }
+            let end = string_end(text, at).ok_or(Malformed)?;
+            let quoted = &text[at..end];
+            let colon = skip_spaces(text, end);
+            at = end;
+            if text.get(colon) != Some(&b':') {
+                self.push_value(quoted, out)?;
+                continue;
+            }
+            out.extend_from_slice(quoted);
+            out.push(b':');
+            let value = skip_spaces(text, colon + 1);
+            at = value;
+            let name = unquote(quoted)?;
+            if exempt.contains(&&*name) {
+                at = value_end(text, value).ok_or(Malformed)?;
+                out.extend_from_slice(&text[value..at]);
+            } else if listing == Listing::Counted && depth == 1 && is_listing(&name, text, value) {
+                at = value_end(text, value).ok_or(Malformed)?;
+                push_number(count(&text[value..at]), out);
+            }
+        }
+        if depth == 0 { Ok(()) } else { Err(Malformed) }
+    }
+
+    fn push_value(&self, quoted: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+        if self.secrecy == Secrecy::Raw {
+            out.extend_from_slice(quoted);
+            return Ok(());
+        }
+        let value = unquote(quoted)?;
+        self.push(&value, out);
+        if let Cow::Owned(text) = value {
+            drop(Zeroizing::new(text));
+        }
+        Ok(())
+    }
+}
+
+/// Names under which a listing stands, when its value is of the right kind.
+fn is_listing(name: &str, text: &[u8], value: usize) -> bool {
+    matches!((name, text.get(value)), ("keys", Some(b'[')) | ("key_info", Some(b'{')))
+}
+
+/// The text of a JSON string.
+fn unquote(quoted: &[u8]) -> Result<Cow<'_, str>, Malformed> {
+    let inner = quoted.get(1..quoted.len().saturating_sub(1)).ok_or(Malformed)?;
+    if !inner.contains(&b'\\') {
+        return std::str::from_utf8(inner).map(Cow::Borrowed).map_err(|_| Malformed);
+    }
+    serde_json::from_slice::<String>(quoted).map(Cow::Owned).map_err(|_| Malformed)
+}
+
+/// The place after the string that starts at `at`.
+fn string_end(text: &[u8], at: usize) -> Option<usize> {
+    let mut next = at + 1;
+    loop {
+        match text.get(next)? {
+            b'"' => return Some(next + 1),
+            b'\\' => next += 2,
+            _ => next += 1,
+        }
+    }
+}
+
+fn skip_spaces(text: &[u8], mut at: usize) -> usize {
+    while text.get(at).is_some_and(u8::is_ascii_whitespace) {
+        at += 1;
+    }
+    at
+}
+
+/// The place after the value that starts at `at`.
+fn value_end(text: &[u8], at: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut next = at;
+    loop {
+        match text.get(next) {
+            Some(b'"') => {
+                next = string_end(text, next)?;
+                if depth == 0 {
+                    return Some(next);
+                }
+                continue;
+            }
+            Some(b'{' | b'[') => depth += 1,
+            Some(b'}' | b']') if depth == 0 => return Some(next),
+            Some(b'}' | b']') => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(next + 1);
+                }
+            }
+            Some(b',') if depth == 0 => return Some(next),
+            Some(_) => {}
+            None => return (depth == 0).then_some(next),
+        }
+        next += 1;
+    }
+}
+
+/// The number of elements of an array or members of an object.
+fn count(value: &[u8]) -> i64 {
+    let mut depth = 0_usize;
+    let (mut commas, mut any) = (0, false);
+    let mut at = 0;
+    while let Some(&byte) = value.get(at) {
+        any |= depth > 0 && !byte.is_ascii_whitespace() && !matches!(byte, b']' | b'}');
+        match byte {
+            b'"' => {
+                at = string_end(value, at).unwrap_or(value.len());
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b',' if depth == 1 => commas += 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    if any { commas + 1 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn masker() -> Masker {
+        Masker::new(&[7; SALT_BYTES], Secrecy::Masked)
+    }
+
+    fn masked(text: &str, exempt: &[&str], listing: Listing) -> Result<String, Malformed> {
+        let mut out = Vec::new();
+        masker().json(text.as_bytes(), exempt, listing, &mut out)?;
+        Ok(String::from_utf8(out).unwrap())
+    }
+
+    fn h(value: &str) -> String {
+        format!("\"{}\"", masker().hash(value))
+    }
+
+    #[test]
+    fn the_hash_is_hmac_sha256_as_published() {
+        // RFC 4231, test case 2, has a key of 4 bytes; HMAC pads short keys with zeros.
+        let mut salt = [0; SALT_BYTES];
+        salt[..4].copy_from_slice(b"Jefe");
+        let masker = Masker::new(&salt, Secrecy::Masked);
+        assert_eq!(
+            masker.hash("what do ya want for nothing?"),
+            "hmac-sha256:5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        );
+    }
+
+    #[test]
+    fn values_are_masked_and_all_else_stays() {
+        let text = r#"{ "a" : "x" ,"b":[ "y",1, 1e3,true,null,{"c":"z"}],"d":{},"e":[],"":""}"#;
+        let (x, y, z, none) = (h("x"), h("y"), h("z"), h(""));
+        let expected = format!(
+            r#"{{ "a":{x} ,"b":[ {y},1, 1e3,true,null,{{"c":{z}}}],"d":{{}},"e":[],"":{none}}}"#
+        );
+        assert_eq!(masked(text, &[], Listing::Kept).unwrap(), expected);
+        assert_eq!(masked("\"x\"", &[], Listing::Kept).unwrap(), x);
+        assert_eq!(masked("null", &[], Listing::Kept).unwrap(), "null");
+    }
+
+    #[test]
+    fn escapes_are_decoded_before_they_are_hashed() {
+        let plain = h("a\"b\\c\u{e9}\n");
+        for text in [r#""a\"b\\c\u00e9\n""#, r#""a\u0022b\u005cé\u000a""#] {
+            let text = text.replace("b\\u005cé", "b\\u005cc\\u00e9");
+            assert_eq!(masked(&text, &[], Listing::Kept).unwrap(), plain, "{text}");
+        }
+    }
+
+    #[test]
+    fn exempt_names_keep_everything_below_them() {
+        let text = r#"{"p":"1","q":{"p":{"r":["2"]}},"s":"p","\u0070":"3","t":["p"],"p":4}"#;
+        let (p, t) = (h("p"), h("p"));
+        let expected = format!(
+            r#"{{"p":"1","q":{{"p":{{"r":["2"]}}}},"s":{p},"\u0070":"3","t":[{t}],"p":4}}"#
+        );
+        assert_eq!(masked(text, &["p"], Listing::Kept).unwrap(), expected);
+    }
+
+    #[test]
+    fn listings_are_counted_at_the_top_only() {
+        for (text, expected) in [
+            (
+                r#"{"keys":["a","b,]"],"key_info":{"a":{"x":[1,2]},"b":{}}}"#,
+                r#"{"keys":2,"key_info":2}"#,
+            ),
+            (r#"{"keys":[],"key_info":{ }}"#, r#"{"keys":0,"key_info":0}"#),
+            (r#"{"keys":3}"#, r#"{"keys":3}"#),
+            (r#"{"a":{"keys":[1,2]}}"#, r#"{"a":{"keys":[1,2]}}"#),
+        ] {
+            assert_eq!(masked(text, &[], Listing::Counted).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn text_that_is_cut_short_is_refused_at_every_place() {
+        let text = r#"{"a":["x\"y",{"b":"z"}],"p":{"c":"d"}}"#;
+        for cut in 1..text.len() {
+            assert_eq!(masked(&text[..cut], &["p"], Listing::Counted), Err(Malformed), "{cut}");
+        }
+        assert_eq!(masked("]", &[], Listing::Kept), Err(Malformed));
+    }
+
+    #[test]
+    fn raw_devices_mask_nothing() {
+        let raw = Masker::new(&[7; SALT_BYTES], Secrecy::Raw);
+        let mut out = Vec::new();
+        raw.json(br#"{"a":"x","keys":["n"]}"#, &[], Listing::Counted, &mut out).unwrap();
+        assert_eq!(out, br#"{"a":"x","keys":1}"#);
+    }
+}

@@ -1,0 +1,282 @@
+//! What a device was asked to be: its type and options, read as the wire contract has them.
+//!
+//! Options are text by name. They are kept as they came, so that a listing shows what was given;
+//! what they mean is read here once, and a device is made of nothing else.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::limits::{
+    DEADLINE_DEFAULT, DEADLINE_MAX, OPTION_BYTES_MAX, OPTIONS_MAX, PREFIX_BYTES_MAX,
+};
+use crate::mask::Secrecy;
+
+/// Options by name.
+pub type Options = BTreeMap<String, String>;
+
+/// A device as it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// Where its records go.
+    pub destination: Destination,
+    /// How they look.
+    pub form: Form,
+    /// Whether values are masked.
+    pub secrecy: Secrecy,
+    /// How long it may take over one group.
+    pub deadline: Duration,
+}
+
+/// How the records of a device look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// Stands before every record.
+    pub prefix: String,
+    /// Whether accessors are masked as tokens are.
+    pub masks_accessors: bool,
+    /// Whether listings show how many names they have in place of the names.
+    pub elides_listings: bool,
+}
+
+/// Where records go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// To a file.
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// Its permissions; `None` leaves them as they are.
+        mode: Option<u32>,
+    },
+    /// To the standard output of the server.
+    Stdout,
+    /// Nowhere; records are made all the same.
+    Discard,
+    /// To a socket.
+    Socket {
+        /// What kind of socket.
+        transport: Transport,
+        /// `host:port`, or a path.
+        address: String,
+    },
+    /// To the machine's syslog.
+    Syslog {
+        /// The socket of the daemon.
+        socket: PathBuf,
+        /// Facility and severity, as one number.
+        priority: u8,
+        /// The name records come under.
+        tag: String,
+    },
+}
+
+/// What kind of socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// A TCP connection.
+    Tcp,
+    /// One datagram a record.
+    Udp,
+    /// A connection to a socket of this machine.
+    Unix,
+}
+
+/// The names of syslog's facilities, by their number (RFC 5424, 6.2.1).
+const FACILITIES: [&str; 24] = [
+    "KERN", "USER", "MAIL", "DAEMON", "AUTH", "SYSLOG", "LPR", "NEWS", "UUCP", "CRON", "AUTHPRIV",
+    "FTP", "NTP", "AUDIT", "ALERT", "CLOCK", "LOCAL0", "LOCAL1", "LOCAL2", "LOCAL3", "LOCAL4",
+    "LOCAL5", "LOCAL6", "LOCAL7",
+];
+/// The severity of records: informational.
+const SEVERITY: u8 = 6;
+const SYSLOG_SOCKET: &str = "/dev/log";
+const TAG_BYTES_MAX: usize = 32;
+
+impl Spec {
+    /// Reads a device's type and options.
+    ///
+    /// # Errors
+    /// What is wrong and where, in the words of the wire contract where it has some. No message
+    /// repeats the value of an option but where clients know it so.
+    pub fn parse(kind: &str, options: &Options) -> Result<Self, String> {
+        if options.len() > OPTIONS_MAX {
+            return Err(format!("more than {OPTIONS_MAX} options"));
+        }
+        if let Some((name, _)) = options.iter().find(|(_, text)| text.len() > OPTION_BYTES_MAX) {
+            return Err(format!("option {name:?} is longer than {OPTION_BYTES_MAX} bytes"));
+        }
+        let given = Given(options);
+        let destination = match kind {
+            "file" => file(given)?,
+            "socket" => socket(given)?,
+            "syslog" => syslog(given)?,
+            other => return Err(format!("unknown backend type: {other:?}")),
+        };
+        match given.text("format").unwrap_or("json") {
+            "" | "json" => {}
+            "jsonx" => return Err("format \"jsonx\" is not available: use json".to_owned()),
+            other => return Err(format!("unknown format type {other:?}")),
+        }
+        let prefix = given.text("prefix").unwrap_or_default();
+        if prefix.len() > PREFIX_BYTES_MAX || prefix.chars().any(|c| c.is_control() || c == '{') {
+            return Err(format!(
+                "prefix must be at most {PREFIX_BYTES_MAX} bytes, without control characters and {{"
+            ));
+        }
+        if options.contains_key("filter") || options.contains_key("fallback") {
+            return Err("the options filter and fallback are not available".to_owned());
+        }
+        let raw = given.switch("log_raw")?.unwrap_or(false);
+        Ok(Self {
+            destination,
+            form: Form {
+                prefix: prefix.to_owned(),
+                masks_accessors: given.switch("hmac_accessor")?.unwrap_or(true),
+                elides_listings: given.switch("elide_list_responses")?.unwrap_or(false),
+            },
+            secrecy: if raw { Secrecy::Raw } else { Secrecy::Masked },
+            deadline: deadline(given)?,
+        })
+    }
+}
+
+/// Options under the names they are known by.
+#[derive(Clone, Copy)]
+struct Given<'a>(&'a Options);
+
+impl<'a> Given<'a> {
+    fn text(self, name: &str) -> Option<&'a str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    fn switch(self, name: &str) -> Result<Option<bool>, String> {
+        match self.text(name) {
+            None => Ok(None),
+            Some("1" | "t" | "T" | "TRUE" | "true" | "True") => Ok(Some(true)),
+            Some("0" | "f" | "F" | "FALSE" | "false" | "False") => Ok(Some(false)),
+            Some(_) => Err(format!("option {name:?} is neither true nor false")),
+        }
+    }
+}
+
+fn file(given: Given<'_>) -> Result<Destination, String> {
+    let path = given.text("file_path").or(given.text("path")).unwrap_or_default();
+    Ok(match path {
+        "" => return Err("file_path is required".to_owned()),
+        "stdout" | "/dev/stdout" => Destination::Stdout,
+        "discard" | "/dev/null" => Destination::Discard,
+        path => Destination::File { path: path.into(), mode: mode(given)? },
+    })
+}
+
+/// Octal permissions; all zeros leave those of the file as they are.
+fn mode(given: Given<'_>) -> Result<Option<u32>, String> {
+    let Some(text) = given.text("mode").filter(|text| !text.is_empty()) else {
+        return Ok(Some(0o600));
+    };
+    match u32::from_str_radix(text, 8) {
+        Ok(0) => Ok(None),
+        Ok(mode) if mode & !0o777 == 0 && mode & 0o200 != 0 => Ok(Some(mode)),
+        _ => {
+            Err("mode must be octal permissions that let the owner write, such as 0600".to_owned())
+        }
+    }
+}
+
+fn socket(given: Given<'_>) -> Result<Destination, String> {
+    let address = given.text("address").unwrap_or_default();
+    if address.is_empty() {
+        return Err("address is required".to_owned());
+    }
+    let transport = match given.text("socket_type").unwrap_or("tcp") {
+        "tcp" | "" => Transport::Tcp,
+        "udp" => Transport::Udp,
+        "unix" => Transport::Unix,
+        _ => return Err("socket_type must be tcp, udp or unix".to_owned()),
+    };
+    Ok(Destination::Socket { transport, address: address.to_owned() })
+}
+
+fn syslog(given: Given<'_>) -> Result<Destination, String> {
+    let facility = given.text("facility").unwrap_or("AUTH").to_ascii_uppercase();
+    let Some(number) = FACILITIES.iter().position(|name| *name == facility) else {
+        return Err(format!("invalid syslog facility: {facility}"));
+    };
+    let tag = given.text("tag").filter(|tag| !tag.is_empty()).unwrap_or("kallisto");
+    if tag.len() > TAG_BYTES_MAX
+        || !tag.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+    {
+        return Err(format!("tag must be at most {TAG_BYTES_MAX} letters, digits, - _ or ."));
+    }
+    Ok(Destination::Syslog {
+        socket: SYSLOG_SOCKET.into(),
+        priority: u8::try_from(number * 8).unwrap_or(u8::MAX) | SEVERITY,
+        tag: tag.to_owned(),
+    })
+}
+
+/// Seconds, or a number with `s` or `ms` behind it.
+fn deadline(given: Given<'_>) -> Result<Duration, String> {
+    let Some(text) = given.text("write_timeout").filter(|text| !text.is_empty()) else {
+        return Ok(DEADLINE_DEFAULT);
+    };
+    let millis = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(number), _) => number.parse().ok(),
+        (None, Some(number)) => number.parse::<u64>().ok().and_then(|secs| secs.checked_mul(1000)),
+        (None, None) => text.parse::<u64>().ok().and_then(|secs| secs.checked_mul(1000)),
+    };
+    millis.map(Duration::from_millis).filter(|d| !d.is_zero() && *d <= DEADLINE_MAX).ok_or_else(
+        || format!("write_timeout must be like 2s or 500ms, at most {}s", DEADLINE_MAX.as_secs()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(kind: &str, options: &[(&str, &str)]) -> Result<Spec, String> {
+        let options =
+            options.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        Spec::parse(kind, &options)
+    }
+
+    #[test]
+    fn devices_are_what_their_options_say() {
+        let spec = parse("file", &[("file_path", "/var/log/a.log")]).unwrap();
+        let file = Destination::File { path: "/var/log/a.log".into(), mode: Some(0o600) };
+        assert_eq!((spec.destination, spec.secrecy), (file, Secrecy::Masked));
+        assert!(spec.form.masks_accessors && !spec.form.elides_listings);
+        let spec = parse("file", &[("path", "discard"), ("log_raw", "true")]).unwrap();
+        assert_eq!((spec.destination, spec.secrecy), (Destination::Discard, Secrecy::Raw));
+        let spec = parse("syslog", &[("facility", "local0")]).unwrap();
+        let Destination::Syslog { priority, tag, .. } = spec.destination else { panic!("syslog") };
+        assert_eq!((priority, tag.as_str()), (16 * 8 + 6, "kallisto"));
+        let spec = parse("socket", &[("address", "h:1"), ("write_timeout", "500ms")]).unwrap();
+        assert_eq!(spec.deadline, Duration::from_millis(500));
+    }
+
+    #[test]
+    fn what_makes_no_device_is_refused_by_name() {
+        for (kind, options, why) in [
+            ("bogus", vec![], "unknown backend type"),
+            ("file", vec![], "file_path is required"),
+            ("file", vec![("file_path", "/a"), ("mode", "abc")], "mode"),
+            ("file", vec![("file_path", "/a"), ("mode", "4755")], "mode"),
+            ("file", vec![("file_path", "/a"), ("format", "xml")], "unknown format type"),
+            ("file", vec![("file_path", "/a"), ("format", "jsonx")], "jsonx"),
+            ("file", vec![("file_path", "/a"), ("prefix", "a\nb")], "prefix"),
+            ("file", vec![("file_path", "/a"), ("prefix", "{")], "prefix"),
+            ("file", vec![("file_path", "/a"), ("log_raw", "maybe")], "log_raw"),
+            ("file", vec![("file_path", "/a"), ("filter", "x")], "filter"),
+            ("socket", vec![], "address is required"),
+            ("socket", vec![("address", "a"), ("socket_type", "x")], "socket_type"),
+            ("socket", vec![("address", "a"), ("write_timeout", "1h")], "write_timeout"),
+            ("syslog", vec![("facility", "zz")], "invalid syslog facility: ZZ"),
+            ("syslog", vec![("tag", "a b")], "tag"),
+        ] {
+            let error = parse(kind, &options).unwrap_err();
+            assert!(error.contains(why), "{kind} {options:?}: {error}");
+        }
+    }
+}

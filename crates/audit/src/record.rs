@@ -1,0 +1,484 @@
+//! What a record says, as an allow-list: a field that is not here is in no record (API.md A17).
+//!
+//! The core describes a request once ([`Subject`]); every device writes it under its own salt. What
+//! a request's two records have in common is written once per device ([`Common`]) and used for both.
+//! In the clear stand: paths, operations, mounts, policy and display names, the metadata of tokens,
+//! addresses, times, numbers, the names of members, and the class of an error. Everything else that
+//! is text is masked.
+
+use std::net::SocketAddr;
+
+use jiff::Timestamp;
+
+use crate::mask::{Listing, Malformed, Masker};
+use crate::options::Form;
+use crate::text::{Members, push_number, push_string};
+
+/// Who asked for what: what both records of a request say.
+#[derive(Default)]
+pub struct Subject<'a> {
+    /// Who asks.
+    pub auth: Auth<'a>,
+    /// What is asked.
+    pub request: Request<'a>,
+}
+
+/// Who asks.
+#[derive(Default)]
+pub struct Auth<'a> {
+    /// The text of the token; `None` when it is not live.
+    pub client_token: Option<&'a str>,
+    /// Its accessor.
+    pub accessor: &'a str,
+    /// Its name for people.
+    pub display_name: &'a str,
+    /// All policies.
+    pub policies: &'a [String],
+    /// Those of the token itself.
+    pub token_policies: &'a [String],
+    /// Those of its identity.
+    pub identity_policies: &'a [String],
+    /// What the decision said; `None` where nothing was decided.
+    pub decision: Option<Decision>,
+    /// What was written on the token: JSON text of an object, or nothing.
+    pub metadata: &'a [u8],
+    /// Its entity.
+    pub entity_id: &'a str,
+    /// `service`, `batch` or `default`.
+    pub token_type: &'a str,
+    /// Its lifetime when it was made, in seconds.
+    pub token_ttl_secs: i64,
+    /// When it was made.
+    pub issued_at: Option<Timestamp>,
+    /// Requests it is good for; 0 for no such limit.
+    pub remaining_uses: i64,
+}
+
+/// What the access decision said.
+pub struct Decision {
+    /// Whether the request may run.
+    pub allowed: bool,
+    /// The policies that let it.
+    pub granted_by: Vec<String>,
+}
+
+/// The engine or method that serves a request.
+#[derive(Clone, Copy, Default)]
+pub struct Mount<'a> {
+    /// Its path, with a slash at its end.
+    pub point: &'a str,
+    /// Its type.
+    pub kind: &'a str,
+    /// Its accessor.
+    pub accessor: &'a str,
+    /// The version that runs.
+    pub version: &'a str,
+    /// `secret` or `auth`.
+    pub class: &'a str,
+}
+
+/// What is asked.
+#[derive(Default)]
+pub struct Request<'a> {
+    /// The request's id, as the client hears it.
+    pub id: &'a str,
+    /// Stands for the client where clients are counted.
+    pub client_id: &'a str,
+    /// What is done.
+    pub operation: &'a str,
+    /// Who serves it.
+    pub mount: Mount<'a>,
+    /// The token that was shown, live or not.
+    pub client_token: Option<&'a str>,
+    /// The id of the namespace.
+    pub namespace_id: &'a str,
+    /// The path of the namespace, but for the root one.
+    pub namespace_path: &'a str,
+    /// Where.
+    pub path: &'a str,
+    /// The body or the query: JSON text of an object, or nothing.
+    pub data: &'a [u8],
+    /// Names in the data whose values stay in the clear.
+    pub exempt: &'a [&'a str],
+    /// The other end of the connection.
+    pub remote: Option<SocketAddr>,
+    /// The lifetime asked for a wrapped answer, in seconds.
+    pub wrap_ttl_secs: u64,
+    /// Headers that are audited: name, values, whether they are masked.
+    pub headers: &'a [Header],
+}
+
+/// A header of a request.
+pub struct Header {
+    /// Its name, in lower case.
+    pub name: String,
+    /// Its values.
+    pub values: Vec<String>,
+    /// Whether they are masked.
+    pub masked: bool,
+}
+
+/// What was answered.
+#[derive(Default)]
+pub struct Response<'a> {
+    /// Who served it.
+    pub mount: Mount<'a>,
+    /// The data: JSON text, or nothing.
+    pub data: &'a [u8],
+    /// Names in the data whose values stay in the clear.
+    pub exempt: &'a [&'a str],
+    /// Whether the data answers a listing.
+    pub is_listing: bool,
+    /// What the client hears when the request failed; masked.
+    pub error: Option<&'a str>,
+    /// The token that is handed out.
+    pub auth: Option<Issued<'a>>,
+    /// The wrapped answer that is handed out.
+    pub wrapped: Option<Wrapped<'a>>,
+    /// What the caller should know besides.
+    pub warnings: &'a [String],
+}
+
+/// A token that is handed out.
+#[derive(Default)]
+pub struct Issued<'a> {
+    /// Its text.
+    pub client_token: &'a str,
+    /// Its accessor.
+    pub accessor: &'a str,
+    /// Its name for people.
+    pub display_name: &'a str,
+    /// All policies.
+    pub policies: &'a [String],
+    /// Those of the token itself.
+    pub token_policies: &'a [String],
+    /// Those of its identity.
+    pub identity_policies: &'a [String],
+    /// What was written on it: JSON text of an object, or nothing.
+    pub metadata: &'a [u8],
+    /// Its entity.
+    pub entity_id: &'a str,
+    /// `service` or `batch`.
+    pub token_type: &'a str,
+    /// Its lifetime, in seconds.
+    pub token_ttl_secs: i64,
+    /// Requests it is good for; 0 for no such limit.
+    pub num_uses: i64,
+}
+
+/// A wrapped answer that is handed out.
+#[derive(Default)]
+pub struct Wrapped<'a> {
+    /// The token that unwraps it.
+    pub token: &'a str,
+    /// Its accessor.
+    pub accessor: &'a str,
+    /// Its lifetime, in seconds.
+    pub ttl_secs: u64,
+    /// When it was made, as RFC 3339 text.
+    pub creation_time: &'a str,
+    /// The path whose answer it holds.
+    pub creation_path: &'a str,
+    /// The accessor of the token inside.
+    pub wrapped_accessor: &'a str,
+}
+
+/// The kinds of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Request,
+    Response,
+}
+
+/// What both records of a request say, as one device writes it.
+pub struct Common(Vec<u8>);
+
+/// Bytes of a usual record.
+const RECORD_BYTES_USUAL: usize = 2048;
+
+/// Writes records for one device.
+pub(crate) struct Writer<'d> {
+    pub(crate) masker: &'d Masker,
+    pub(crate) form: &'d Form,
+}
+
+impl Writer<'_> {
+    /// What both records say.
+    pub(crate) fn common(&self, subject: &Subject<'_>) -> Result<Common, Malformed> {
+        let mut out = Vec::with_capacity(RECORD_BYTES_USUAL);
+        out.extend_from_slice(b",\"auth\":");
+        self.auth(&subject.auth, &mut out);
+        out.extend_from_slice(b",\"request\":");
+        self.request(subject, &mut out)?;
+        Ok(Common(out))
+    }
+
+    /// The body of a record (see `chain`): everything but its links and its end.
+    pub(crate) fn body(
+        &self,
+        kind: Kind,
+        now: Timestamp,
+        common: &Common,
+        response: Option<&Response<'_>>,
+        error: &str,
+    ) -> Result<Vec<u8>, Malformed> {
+        let extra = response.map_or(0, |response| response.data.len() + 512);
+        let usual = common.0.len() + extra + 256 + crate::chain::LINKS_BYTES_MAX;
+        let mut out = Vec::with_capacity(usual);
+        out.extend_from_slice(self.form.prefix.as_bytes());
+        out.extend_from_slice(b"{\"time\":\"");
+        out.extend_from_slice(now.to_string().as_bytes());
+        out.extend_from_slice(match kind {
+            Kind::Request => b"\",\"type\":\"request\"",
+            Kind::Response => b"\",\"type\":\"response\"",
+        });
+        out.extend_from_slice(&common.0);
+        if let Some(response) = response {
+            out.extend_from_slice(b",\"response\":");
+            self.response(response, &mut out)?;
+        }
+        if !error.is_empty() {
+            out.extend_from_slice(b",\"error\":");
+            push_string(error, &mut out);
+        }
+        Ok(out)
+    }
+
+    fn accessor(&self, members: &mut Members<'_>, name: &str, accessor: &str) {
+        if accessor.is_empty() {
+            return;
+        }
+        let out = members.name(name);
+        if self.form.masks_accessors {
+            self.masker.push(accessor, out)
+        } else {
+            push_string(accessor, out)
+        }
+    }
+
+    fn token(&self, members: &mut Members<'_>, token: Option<&str>) {
+        if let Some(token) = token.filter(|text| !text.is_empty()) {
+            self.masker.push(token, members.name("client_token"));
+        }
+    }
+
+    fn auth(&self, auth: &Auth<'_>, out: &mut Vec<u8>) {
+        let mut members = Members::open(out);
+        self.token(&mut members, auth.client_token);
+        self.accessor(&mut members, "accessor", auth.accessor);
+        members.text("display_name", auth.display_name);
+        members.texts("policies", auth.policies);
+        members.texts("token_policies", auth.token_policies);
+        members.texts("identity_policies", auth.identity_policies);
+        if let Some(decision) = &auth.decision {
+            push_decision(decision, members.name("policy_results"));
+        }
+        if !auth.metadata.is_empty() {
+            members.name("metadata").extend_from_slice(auth.metadata);
+        }
+        members.number("remaining_uses", auth.remaining_uses);
+        members.text("entity_id", auth.entity_id);
+        members.text("token_type", auth.token_type);
+        members.number("token_ttl", auth.token_ttl_secs);
+        if let Some(issued) = auth.issued_at {
+            let whole = Timestamp::from_second(issued.as_second()).unwrap_or(issued);
+            members.text("token_issue_time", &whole.to_string());
+        }
+        members.close();
+    }
+
+    fn request(&self, subject: &Subject<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        let request = &subject.request;
+        let mut members = Members::open(out);
+        members.text("id", request.id);
+        members.text("client_id", request.client_id);
+        members.text("operation", request.operation);
+        push_mount(&mut members, &request.mount, "mount_running_version");
+        self.token(&mut members, request.client_token);
+        self.accessor(&mut members, "client_token_accessor", subject.auth.accessor);
+        let mut namespace = Members::open(members.name("namespace"));
+        namespace.text("id", request.namespace_id);
+        namespace.text("path", request.namespace_path);
+        namespace.close();
+        members.text("path", request.path);
+        if !request.data.is_empty() {
+            let place = members.name("data");
+            self.masker.json(request.data, request.exempt, Listing::Kept, place)?;
+        }
+        if let Some(remote) = request.remote {
+            members.text("remote_address", &remote.ip().to_string());
+            members.number("remote_port", remote.port().into());
+        }
+        members.number("wrap_ttl", i64::try_from(request.wrap_ttl_secs).unwrap_or(i64::MAX));
+        if !request.headers.is_empty() {
+            self.headers(request.headers, members.name("headers"));
+        }
+        members.close();
+        Ok(())
+    }
+
+    fn headers(&self, headers: &[Header], out: &mut Vec<u8>) {
+        out.push(b'{');
+        for (at, header) in headers.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            push_string(&header.name, out);
+            out.extend_from_slice(b":[");
+            for (at, value) in header.values.iter().enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                if header.masked { self.masker.push(value, out) } else { push_string(value, out) }
+            }
+            out.push(b']');
+        }
+        out.push(b'}');
+    }
+
+    fn response(&self, response: &Response<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        let mut members = Members::open(out);
+        if let Some(auth) = &response.auth {
+            self.issued(auth, members.name("auth"));
+        }
+        push_mount(&mut members, &response.mount, "mount_running_plugin_version");
+        if let Some(error) = response.error {
+            let mut data = Members::open(members.name("data"));
+            self.masker.push(error, data.name("error"));
+            data.close();
+        } else if !response.data.is_empty() && response.data != b"null" {
+            let counted = response.is_listing && self.form.elides_listings;
+            let listing = if counted { Listing::Counted } else { Listing::Kept };
+            let accessor: &[&str] = if self.form.masks_accessors { &[] } else { &["accessor"] };
+            let exempt = [response.exempt, accessor].concat();
+            self.masker.json(response.data, &exempt, listing, members.name("data"))?;
+        }
+        members.texts("warnings", response.warnings);
+        if let Some(wrapped) = &response.wrapped {
+            self.wrapped(wrapped, members.name("wrap_info"));
+        }
+        members.close();
+        Ok(())
+    }
+
+    fn issued(&self, auth: &Issued<'_>, out: &mut Vec<u8>) {
+        let mut members = Members::open(out);
+        self.token(&mut members, Some(auth.client_token));
+        self.accessor(&mut members, "accessor", auth.accessor);
+        members.text("display_name", auth.display_name);
+        members.texts("policies", auth.policies);
+        members.texts("token_policies", auth.token_policies);
+        members.texts("identity_policies", auth.identity_policies);
+        if !auth.metadata.is_empty() {
+            members.name("metadata").extend_from_slice(auth.metadata);
+        }
+        members.number("num_uses", auth.num_uses);
+        members.text("entity_id", auth.entity_id);
+        members.text("token_type", auth.token_type);
+        members.number("token_ttl", auth.token_ttl_secs);
+        members.close();
+    }
+
+    fn wrapped(&self, wrapped: &Wrapped<'_>, out: &mut Vec<u8>) {
+        let mut members = Members::open(out);
+        push_number(i64::try_from(wrapped.ttl_secs).unwrap_or(i64::MAX), members.name("ttl"));
+        self.masker.push(wrapped.token, members.name("token"));
+        self.accessor(&mut members, "accessor", wrapped.accessor);
+        members.text("creation_time", wrapped.creation_time);
+        members.text("creation_path", wrapped.creation_path);
+        self.accessor(&mut members, "wrapped_accessor", wrapped.wrapped_accessor);
+        members.close();
+    }
+}
+
+fn push_mount(members: &mut Members<'_>, mount: &Mount<'_>, version: &str) {
+    members.text("mount_point", mount.point);
+    members.text("mount_type", mount.kind);
+    members.text("mount_accessor", mount.accessor);
+    members.text(version, mount.version);
+    members.text("mount_class", mount.class);
+}
+
+fn push_decision(decision: &Decision, out: &mut Vec<u8>) {
+    let mut members = Members::open(out);
+    members.name("allowed").extend_from_slice(if decision.allowed { b"true" } else { b"false" });
+    if !decision.granted_by.is_empty() {
+        let out = members.name("granting_policies");
+        out.push(b'[');
+        for (at, name) in decision.granted_by.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            let mut policy = Members::open(out);
+            policy.text("name", name);
+            policy.text("namespace_id", "root");
+            policy.text("type", "acl");
+            policy.close();
+        }
+        out.push(b']');
+    }
+    members.close();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mask::{SALT_BYTES, Secrecy};
+
+    fn form() -> Form {
+        Form { prefix: String::new(), masks_accessors: true, elides_listings: false }
+    }
+
+    fn subject() -> Subject<'static> {
+        Subject {
+            auth: Auth { client_token: Some("tok"), accessor: "acc", ..Auth::default() },
+            request: Request {
+                id: "i",
+                operation: "read",
+                client_token: Some("tok"),
+                namespace_id: "root",
+                path: "a/b",
+                data: br#"{"v":"x"}"#,
+                ..Request::default()
+            },
+        }
+    }
+
+    fn text(form: &Form, response: &Response<'_>, error: &str) -> String {
+        let masker = Masker::new(&[1; SALT_BYTES], Secrecy::Masked);
+        let writer = Writer { masker: &masker, form };
+        let common = writer.common(&subject()).unwrap();
+        let at = Timestamp::UNIX_EPOCH;
+        let body = writer.body(Kind::Response, at, &common, Some(response), error).unwrap();
+        let mut text = String::from_utf8(body).unwrap() + "}";
+        for value in ["tok", "acc", "x", "y", "k"] {
+            text = text.replace(&masker.hash(value), &format!("#{value}"));
+        }
+        text
+    }
+
+    #[test]
+    fn a_record_has_its_fields_in_the_order_of_the_contract() {
+        let response = Response { data: br#"{"keys":["y"]}"#, ..Response::default() };
+        assert_eq!(
+            text(&form(), &response, "e"),
+            r##"{"time":"1970-01-01T00:00:00Z","type":"response","auth":{"client_token":"#tok","accessor":"#acc"},"request":{"id":"i","operation":"read","client_token":"#tok","client_token_accessor":"#acc","namespace":{"id":"root"},"path":"a/b","data":{"v":"#x"}},"response":{"data":{"keys":["#y"]}},"error":"e"}"##
+        );
+    }
+
+    #[test]
+    fn the_options_of_a_device_form_its_records() {
+        let response = Response {
+            data: br#"{"keys":["y"],"accessor":"k"}"#,
+            is_listing: true,
+            exempt: &["z"],
+            ..Response::default()
+        };
+        let form =
+            Form { prefix: "@cee: ".to_owned(), masks_accessors: false, elides_listings: true };
+        let text = text(&form, &response, "");
+        assert!(text.starts_with("@cee: {\"time\""), "{text}");
+        assert!(text.contains(r#""data":{"keys":1,"accessor":"k"}"#), "{text}");
+        assert!(text.contains(r#""accessor":"acc""#), "{text}");
+    }
+}

@@ -1,0 +1,34 @@
+//! Destinations that need no opening: the server's own output, and none at all.
+
+use std::io::{self, Write};
+
+use super::{Group, Sink};
+use crate::chain::Head;
+
+/// The standard output of the server.
+pub(super) struct Stdout;
+
+impl Sink for Stdout {
+    fn open(&mut self) -> io::Result<Option<Head>> {
+        Ok(None)
+    }
+
+    fn write(&mut self, group: &Group<'_>) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(group.bytes)?;
+        out.flush()
+    }
+}
+
+/// Nowhere: for measuring, and for proving that records are made.
+pub(super) struct Discard;
+
+impl Sink for Discard {
+    fn open(&mut self) -> io::Result<Option<Head>> {
+        Ok(None)
+    }
+
+    fn write(&mut self, _: &Group<'_>) -> io::Result<()> {
+        Ok(())
+    }
+}

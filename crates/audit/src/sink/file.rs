@@ -1,0 +1,325 @@
+//! Records in a file: appended, never rewritten.
+//!
+//! Invariants:
+//! - The file is ours alone: locked while it is open, and never one whose last line is not a record
+//!   of ours. So a path that was mistaken, or chosen by somebody who may enable devices, harms no
+//!   other file (lesson 74).
+//! - A symbolic link in the last place of the path is not followed.
+//! - A group is there whole or not at all: when a write fails, what it left is cut off again.
+//! - A file that was removed is noticed before the next group, and made anew (lesson 79).
+
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags};
+
+use super::{Group, Sink, lies_within};
+use crate::chain::{self, Head};
+use crate::limits::LAST_LINE_BYTES_MAX;
+
+/// Bytes looked at first for the last line.
+const TAIL_BYTES: u64 = 64 << 10;
+
+pub(super) struct FileSink {
+    path: PathBuf,
+    mode: Option<u32>,
+    file: Option<File>,
+}
+
+/// Refuses a path that lies outside of `directories`, that is relative or that climbs.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_path(path: &Path, directories: &[PathBuf]) -> Result<(), String> {
+    let plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
+    if !path.is_absolute() || !path.components().all(plain) || path.file_name().is_none() {
+        return Err("file_path must be absolute, without . and ..".to_owned());
+    }
+    let known: Vec<PathBuf> =
+        directories.iter().filter_map(|directory| directory.canonicalize().ok()).collect();
+    let parent = path.parent().map(Path::canonicalize);
+    match parent {
+        Some(Ok(parent)) if lies_within(&parent, &known) => Ok(()),
+        Some(Err(error)) if directories.iter().any(|directory| path.starts_with(directory)) => {
+            Err(format!("the directory of file_path cannot be used: {}", error.kind()))
+        }
+        _ => Err(format!(
+            "file_path is outside of the directories that audit_directories names: {}",
+            directories.iter().map(|d| d.display().to_string()).collect::<Vec<_>>().join(", ")
+        )),
+    }
+}
+
+/// The path with its directory resolved, where that is there.
+pub(super) fn resolved(path: &Path) -> PathBuf {
+    let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
+    match (parent, path.file_name()) {
+        (Some(parent), Some(name)) => parent.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+impl FileSink {
+    pub(super) fn new(path: PathBuf, mode: Option<u32>) -> Self {
+        Self { path, mode, file: None }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the seam: audit files are opened here only")]
+    fn open_file(&self) -> io::Result<File> {
+        let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(self.mode.unwrap_or(0o600))
+            .custom_flags(i32::try_from(flags.bits()).unwrap_or_default())
+            .open(&self.path)?;
+        // A pipe or a device would take records and keep none.
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file"));
+        }
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+            io::Error::new(ErrorKind::ResourceBusy, "another device or server writes it")
+        })?;
+        Ok(file)
+    }
+}
+
+impl Sink for FileSink {
+    fn open(&mut self) -> io::Result<Option<Head>> {
+        // The old file's lock has to go first: it may be the same file.
+        self.file = None;
+        let mut file = self.open_file()?;
+        let head = recover(&mut file)?;
+        if let Some(mode) = self.mode
+            && file.metadata()?.mode() & 0o777 != mode
+        {
+            file.set_permissions(Permissions::from_mode(mode))?;
+        }
+        self.file = Some(file);
+        Ok(head)
+    }
+
+    fn write(&mut self, group: &Group<'_>) -> io::Result<()> {
+        let file = match self.file.take() {
+            Some(file) if file.metadata()?.nlink() > 0 => file,
+            Some(_) => {
+                tracing::error!(path = %self.path.display(), "the audit file was removed; made anew");
+                self.open()?;
+                self.file.take().ok_or(ErrorKind::NotFound)?
+            }
+            None => return Err(ErrorKind::NotConnected.into()),
+        };
+        let before = file.metadata()?.len();
+        match (&file).write_all(group.bytes) {
+            Ok(()) => {
+                self.file = Some(file);
+                Ok(())
+            }
+            Err(error) => {
+                // The file stays closed either way; opening cuts a torn line off as well.
+                if let Err(error) = file.set_len(before) {
+                    tracing::error!(%error, "a group that was cut short stays in the audit file");
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The last record of a file. A torn line at the end, which nobody was answered for, is cut off.
+fn recover(file: &mut File) -> io::Result<Option<Head>> {
+    let len = file.metadata()?.len();
+    let mut window = TAIL_BYTES;
+    loop {
+        let start = len.saturating_sub(window);
+        let tail = read_from(file, start, len)?;
+        let Some(end) = tail.iter().rposition(|&byte| byte == b'\n') else {
+            if start > 0 && window < LAST_LINE_BYTES_MAX {
+                window *= 8;
+                continue;
+            }
+            if start > 0 || !tail.is_empty() {
+                return Err(not_ours());
+            }
+            return Ok(None);
+        };
+        let line = &tail[..end];
+        let begin = line.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        if begin == 0 && start > 0 && window < LAST_LINE_BYTES_MAX {
+            window *= 8;
+            continue;
+        }
+        let links = chain::read(&line[begin..]).filter(|links| links.sound).ok_or_else(not_ours)?;
+        let whole = start + end as u64 + 1;
+        if whole < len {
+            tracing::warn!(bytes = len - whole, "cut a torn line off the audit file");
+            file.set_len(whole)?;
+        }
+        return Ok(Some(links.head));
+    }
+}
+
+fn read_from(file: &mut File, start: u64, end: u64) -> io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.take(end - start).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn not_ours() -> io::Error {
+    io::Error::new(
+        ErrorKind::InvalidData,
+        "the file exists and does not end with an audit record of this server: move it away",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let path =
+                std::env::temp_dir().join(format!("kallisto-audit-{name}-{}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&path);
+            std::fs::create_dir(&path).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn lines(mut head: Head, count: usize) -> (Vec<u8>, Vec<usize>, Head) {
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        for at in 0..count {
+            let start = bytes.len();
+            bytes.extend_from_slice(format!("{{\"time\":\"{at}\"").as_bytes());
+            head = head.link(start, &mut bytes);
+            ends.push(bytes.len());
+        }
+        (bytes, ends, head)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the test looks at the file from outside")]
+    fn content(path: &Path) -> Vec<u8> {
+        std::fs::read(path).unwrap()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the test prepares the file from outside")]
+    fn put(path: &Path, bytes: &[u8]) {
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    #[test]
+    fn a_file_goes_on_where_it_ended_and_loses_a_torn_line() {
+        let scratch = Scratch::new("torn");
+        let path = scratch.0.join("a.log");
+        let (bytes, ends, head) = lines(Head::default(), 3);
+        let mut sink = FileSink::new(path.clone(), Some(0o640));
+        assert_eq!(sink.open().unwrap(), None);
+        sink.write(&Group { bytes: &bytes, ends: &ends }).unwrap();
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o640);
+        for torn in 0..40 {
+            drop(sink.file.take());
+            put(&path, &[&bytes[..], &bytes[..torn]].concat());
+            assert_eq!(sink.open().unwrap(), Some(head), "{torn}");
+            assert_eq!(content(&path), bytes, "{torn}");
+        }
+    }
+
+    #[test]
+    fn long_records_are_found_at_the_end() {
+        let scratch = Scratch::new("long");
+        let path = scratch.0.join("a.log");
+        let mut bytes = Vec::new();
+        let mut head = Head::default();
+        for _ in 0..2 {
+            let start = bytes.len();
+            bytes.resize(start + 300_000, b'x');
+            head = head.link(start, &mut bytes);
+        }
+        put(&path, &bytes);
+        assert_eq!(FileSink::new(path, None).open().unwrap(), Some(head));
+    }
+
+    #[test]
+    fn files_of_others_are_left_alone() {
+        let scratch = Scratch::new("others");
+        let path = scratch.0.join("a.log");
+        let (bytes, ..) = lines(Head::default(), 1);
+        let mut edited = bytes;
+        edited[9] ^= 1;
+        for other in [&b"x"[..], b"{}\n", b"#!/bin/sh\n", &edited] {
+            put(&path, other);
+            let error = FileSink::new(path.clone(), None).open().unwrap_err();
+            assert!(error.to_string().contains("move it away"), "{error}");
+            assert_eq!(content(&path), other);
+        }
+    }
+
+    #[test]
+    fn links_devices_and_files_in_use_are_refused() {
+        let scratch = Scratch::new("links");
+        let (path, link) = (scratch.0.join("a.log"), scratch.0.join("link.log"));
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(FileSink::new(link, None).open().is_err());
+        assert!(FileSink::new("/dev/full".into(), None).open().is_err());
+        let mut first = FileSink::new(path.clone(), None);
+        first.open().unwrap();
+        let error = FileSink::new(path, None).open().unwrap_err();
+        assert!(error.to_string().contains("another device"), "{error}");
+        assert_eq!(first.open().unwrap(), None);
+    }
+
+    #[test]
+    fn a_removed_file_is_noticed_and_made_anew() {
+        let scratch = Scratch::new("removed");
+        let path = scratch.0.join("a.log");
+        let mut sink = FileSink::new(path.clone(), None);
+        sink.open().unwrap();
+        let (bytes, ends, _) = lines(Head::default(), 1);
+        let group = Group { bytes: &bytes, ends: &ends };
+        sink.write(&group).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        sink.write(&group).unwrap();
+        assert_eq!(content(&path), bytes);
+        // Replaced by another: noticed as well, since the old one has no name any more.
+        let other = scratch.0.join("b.log");
+        put(&other, b"");
+        std::fs::rename(&other, &path).unwrap();
+        sink.write(&group).unwrap();
+        assert_eq!(content(&path), bytes);
+    }
+
+    #[test]
+    fn paths_are_confined() {
+        let scratch = Scratch::new("confined");
+        let inside = scratch.0.join("in");
+        std::fs::create_dir(&inside).unwrap();
+        let out = scratch.0.join("out");
+        std::os::unix::fs::symlink(&scratch.0, inside.join("up")).unwrap();
+        let directories = [inside.clone(), scratch.0.join("missing")];
+        assert_eq!(check_path(&inside.join("a.log"), &directories), Ok(()));
+        for (path, why) in [
+            (out, "outside"),
+            (inside.join("../a.log"), "without . and .."),
+            (inside.join("up/a.log"), "outside"),
+            (inside.join("none/a.log"), "cannot be used"),
+            (scratch.0.join("missing/a.log"), "cannot be used"),
+            ("a.log".into(), "absolute"),
+            ("/".into(), "absolute"),
+        ] {
+            let error = check_path(&path, &directories).unwrap_err();
+            assert!(error.contains(why), "{}: {error}", path.display());
+        }
+    }
+}

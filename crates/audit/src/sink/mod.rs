@@ -1,0 +1,93 @@
+//! Where records end up: one trait, and one file per kind of destination.
+//!
+//! A sink belongs to the writer thread of its device, which alone calls it and which may block in
+//! it: nothing else waits there (see `device`). It is opened when it is first needed and again after
+//! every failure and every SIGHUP.
+
+mod discard;
+mod file;
+mod socket;
+mod syslog;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::chain::Head;
+use crate::options::{Destination, Spec};
+
+pub use file::check_path;
+
+/// Lines that are written together.
+pub struct Group<'a> {
+    /// All bytes; every line ends in a newline.
+    pub bytes: &'a [u8],
+    /// Where each line ends.
+    pub ends: &'a [usize],
+}
+
+impl<'a> Group<'a> {
+    /// The lines, without their newlines.
+    pub fn lines(&self) -> impl Iterator<Item = &'a [u8]> {
+        let (bytes, mut start) = (self.bytes, 0);
+        self.ends.iter().map(move |&end| {
+            let line = &bytes[start..end];
+            start = end;
+            line.strip_suffix(b"\n").unwrap_or(line)
+        })
+    }
+}
+
+/// A destination of records.
+pub trait Sink: Send {
+    /// Opens the destination anew; what was open before is closed. Tells the last record that is
+    /// there already, where the destination can know.
+    ///
+    /// # Errors
+    /// What the operating system says, or that what is there is no audit file.
+    fn open(&mut self) -> io::Result<Option<Head>>;
+
+    /// Writes a group: all of it, or, as far as the destination allows, nothing.
+    ///
+    /// # Errors
+    /// What the operating system says. The destination is opened again before the next group.
+    fn write(&mut self, group: &Group<'_>) -> io::Result<()>;
+}
+
+/// Makes sinks. The real one is [`Real`]; tests bring destinations that fail and hang.
+pub trait Destinations: Send + Sync {
+    /// The sink of a device. Nothing is opened yet.
+    fn sink(&self, spec: &Spec) -> Box<dyn Sink>;
+}
+
+/// The destinations of the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Real;
+
+impl Destinations for Real {
+    fn sink(&self, spec: &Spec) -> Box<dyn Sink> {
+        match &spec.destination {
+            Destination::File { path, mode } => Box::new(file::FileSink::new(path.clone(), *mode)),
+            Destination::Stdout => Box::new(discard::Stdout),
+            Destination::Discard => Box::new(discard::Discard),
+            Destination::Socket { transport, address } => {
+                Box::new(socket::SocketSink::new(*transport, address.clone(), spec.deadline))
+            }
+            Destination::Syslog { socket, priority, tag } => {
+                Box::new(syslog::SyslogSink::new(socket.clone(), *priority, tag.clone()))
+            }
+        }
+    }
+}
+
+/// The file that a device writes, if it writes one: no two devices may share it.
+pub fn file_of(spec: &Spec) -> Option<PathBuf> {
+    match &spec.destination {
+        Destination::File { path, .. } => Some(file::resolved(path)),
+        _ => None,
+    }
+}
+
+/// Whether `path` lies in one of `directories`, all resolved.
+fn lies_within(path: &Path, directories: &[PathBuf]) -> bool {
+    directories.iter().any(|directory| path.starts_with(directory))
+}

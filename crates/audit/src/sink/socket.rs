@@ -1,0 +1,140 @@
+//! Records to a socket: a TCP or Unix stream of lines, or one datagram a record.
+//!
+//! A stream whose other end is gone is noticed before a group is written where the kernel knows it;
+//! a group that fails is sent once more over a new connection, so a receiver may see records twice.
+//! What the kernel took and the receiver never read is lost without notice: who cannot bear that
+//! has a file as well.
+
+use std::io::{self, ErrorKind, Write};
+use std::net::{TcpStream, ToSocketAddrs, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::net::RecvFlags;
+
+use super::{Group, Sink};
+use crate::chain::Head;
+use crate::limits::DATAGRAM_BYTES_MAX;
+use crate::options::Transport;
+
+pub(super) struct SocketSink {
+    transport: Transport,
+    address: String,
+    timeout: Duration,
+    connection: Option<Connection>,
+}
+
+enum Connection {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Udp(UdpSocket),
+}
+
+impl SocketSink {
+    /// A sink that gives up on a connection after half of the device's deadline, so that the second
+    /// try fits in as well.
+    pub(super) fn new(transport: Transport, address: String, deadline: Duration) -> Self {
+        Self { transport, address, timeout: deadline / 2, connection: None }
+    }
+
+    fn connect(&self) -> io::Result<Connection> {
+        Ok(match self.transport {
+            Transport::Unix => {
+                let stream = UnixStream::connect(&self.address)?;
+                stream.set_write_timeout(Some(self.timeout))?;
+                Connection::Unix(stream)
+            }
+            Transport::Tcp => {
+                let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
+                for address in self.address.to_socket_addrs()? {
+                    match TcpStream::connect_timeout(&address, self.timeout) {
+                        Ok(stream) => {
+                            stream.set_write_timeout(Some(self.timeout))?;
+                            return Ok(Connection::Tcp(stream));
+                        }
+                        Err(error) => last = error,
+                    }
+                }
+                return Err(last);
+            }
+            Transport::Udp => {
+                let mut addresses = self.address.to_socket_addrs()?;
+                let address = addresses.next().ok_or(ErrorKind::AddrNotAvailable)?;
+                let local = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+                let socket = UdpSocket::bind(local)?;
+                socket.connect(address)?;
+                Connection::Udp(socket)
+            }
+        })
+    }
+}
+
+impl Connection {
+    fn write(&mut self, group: &Group<'_>) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => {
+                check_open(&*stream)?;
+                stream.write_all(group.bytes)
+            }
+            Self::Unix(stream) => {
+                check_open(&*stream)?;
+                stream.write_all(group.bytes)
+            }
+            Self::Udp(socket) => group.lines().try_for_each(|line| {
+                if line.len() > DATAGRAM_BYTES_MAX {
+                    return Err(io::Error::new(
+                        ErrorKind::InvalidInput,
+                        "a record is larger than a datagram",
+                    ));
+                }
+                socket.send(line).map(|_| ())
+            }),
+        }
+    }
+}
+
+/// Fails when the other end has closed the stream.
+fn check_open(stream: &impl std::os::fd::AsFd) -> io::Result<()> {
+    let mut byte = [0_u8];
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    match rustix::net::recv(stream, &mut byte[..], flags) {
+        Ok((0, _)) => Err(ErrorKind::ConnectionReset.into()),
+        Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Sink for SocketSink {
+    fn open(&mut self) -> io::Result<Option<Head>> {
+        self.connection = None;
+        self.connection = Some(self.connect()?);
+        Ok(None)
+    }
+
+    fn write(&mut self, group: &Group<'_>) -> io::Result<()> {
+        if let Some(mut connection) = self.connection.take() {
+            match connection.write(group) {
+                Ok(()) => {
+                    self.connection = Some(connection);
+                    return Ok(());
+                }
+                // A peer that takes nothing in time is not asked again.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::InvalidInput
+                    ) =>
+                {
+                    return Err(error);
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "an audit connection broke; trying a new one")
+                }
+            }
+        }
+        let mut connection = self.connect()?;
+        connection.write(group)?;
+        self.connection = Some(connection);
+        Ok(())
+    }
+}
