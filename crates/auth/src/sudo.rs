@@ -17,7 +17,7 @@ enum Of {
 }
 
 /// Protected paths. A `*` at the end stands for anything, also for nothing.
-const PROTECTED: [(&str, Of); 31] = [
+const PROTECTED: [(&str, Of); 33] = [
     ("auth/token/accessors", Of::Every),
     ("auth/token/accessors/", Of::Every),
     ("auth/token/revoke-orphan", Of::Every),
@@ -39,6 +39,8 @@ const PROTECTED: [(&str, Of); 31] = [
     ("sys/plugins/catalog/*", Of::Every),
     ("sys/raw", Of::Every),
     ("sys/raw/*", Of::Every),
+    ("sys/rekey-recovery-key/*", Of::Every),
+    ("sys/rekey/*", Of::Every),
     ("sys/remount", Of::Every),
     ("sys/rotate", Of::Every),
     ("sys/rotate/*", Of::Every),

@@ -132,7 +132,7 @@ fn answer_any_token(
     if !sys::ui::is_for_any_token(request) {
         return None;
     }
-    sys::ui::for_any_token(unsealed, request.path.as_str(), caller)
+    sys::ui::for_any_token(unsealed, request, caller)
 }
 
 /// Authorises a request of a caller that was found earlier.
@@ -174,5 +174,20 @@ fn no_route(unsealed: &Unsealed, call: &Call<'_, '_>) -> Error {
         Ok(caller) if caller.is_root() => Error::NoRoute(call.path.as_str().to_owned()),
         Ok(_) => Error::Denied(Denial::Policy),
         Err(error) => error,
+    }
+}
+
+#[cfg(test)]
+impl Core {
+    /// Whether a request would run, without running it; `None` when it could not be judged.
+    pub(crate) fn would_admit(&self, request: &Request<'_>) -> Option<bool> {
+        let unsealed = self.unsealed.load();
+        let admitted = admit(unsealed.as_ref()?, request);
+        match admitted {
+            Ok(Admitted::Call(_) | Admitted::Answer(_)) => Some(true),
+            Ok(Admitted::Limited(_)) => None,
+            Err(Error::Denied(_)) => Some(false),
+            Err(_) => None,
+        }
     }
 }

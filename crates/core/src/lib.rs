@@ -33,6 +33,7 @@ mod policies;
 mod random;
 mod request;
 mod response;
+mod routes;
 mod seal;
 mod shelf;
 mod state;

@@ -165,6 +165,11 @@ impl Caller {
         &self.compiled.acl
     }
 
+    /// Whether it may do anything at all below a mount's path.
+    pub(crate) fn reaches(&self, mount: &str) -> bool {
+        self.is_root() || self.acl().reaches(mount)
+    }
+
     pub(crate) fn has_sudo(&self, path: &str) -> bool {
         self.acl().capabilities(path).has(Capability::Sudo)
     }

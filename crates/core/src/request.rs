@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use kallisto_auth::{Operation, Path};
 
 use crate::error::Error;
+use crate::fields::parse_bool;
 use crate::json::{self, Json, Map};
 
 /// What the body is said to be.
@@ -73,6 +74,13 @@ impl Request<'_> {
     /// The arrival in nanoseconds since 1970. The range of `i64` ends in the year 2262.
     pub(crate) fn now_ns(&self) -> i64 {
         i64::try_from(self.now.as_nanosecond()).unwrap_or(i64::MAX)
+    }
+
+    /// Whether it asks what its path is for.
+    pub(crate) fn asks_help(&self) -> bool {
+        let given = self.query.iter().find(|(name, _)| name == "help");
+        let asks = given.is_some_and(|(_, value)| parse_bool(value) == Some(true));
+        asks && self.operation == Operation::Read
     }
 
     /// The body as an object.

@@ -99,6 +99,7 @@ pub(crate) struct Unsealed {
     pub(crate) store: ClearStore,
     pub(crate) latches: Latches,
     pub(crate) root: Arc<RootKey>,
+    pub(crate) info: Arc<ServerInfo>,
     pub(crate) leases: Leases,
     pub(crate) reencryption: Reencryption,
     /// Whether revocations that a restart cut short were taken up.

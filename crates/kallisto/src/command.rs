@@ -58,6 +58,8 @@ enum Command {
     Delete(cli::delete::Delete),
     /// List what is below a path
     List(cli::list::List),
+    /// Print what a path is for
+    PathHelp(cli::path_help::PathHelp),
     /// Print whether the server is sealed, and who leads
     Status(cli::status::Status),
     /// Run a server: its keys, its seal, its storage
@@ -111,6 +113,7 @@ fn dispatch(command: Command) -> Result<Outcome, Error> {
         Command::Write(write) => write.run(),
         Command::Delete(delete) => delete.run(),
         Command::List(list) => list.run(),
+        Command::PathHelp(path_help) => path_help.run(),
         Command::Status(status) => status.run(),
         Command::Operator(operator) => operator.run(),
         Command::Login(login) => login.run(),

@@ -148,7 +148,7 @@ impl Core {
         let info = Arc::clone(&self.info);
         let (tell, told) = oneshot::channel();
         let run = move || {
-            let outcome = open_blocking(store, root, &info, &slot);
+            let outcome = open_blocking(store, root, info, &slot);
             // Nobody may be left to hear it; the slot says how it went.
             let _ = tell.send(outcome);
             drop(turn);
@@ -216,7 +216,7 @@ pub(super) fn prove(wrapped: &[u8], key: &UnsealKey) -> Result<RootKey, Error> {
 fn open_blocking(
     store: Arc<dyn Store>,
     root: RootKey,
-    info: &ServerInfo,
+    info: Arc<ServerInfo>,
     slot: &ArcSwapOption<Unsealed>,
 ) -> Result<(), Error> {
     let record = store.get(&keys::keyring())?;
@@ -234,6 +234,7 @@ fn open_blocking(
         latches: Latches::new(),
         root,
         leases: info.leases,
+        info,
         reencryption: Reencryption::default(),
         swept: AtomicBool::new(false),
     };

@@ -26,6 +26,7 @@ use crate::mount::Class;
 use crate::policies::Caller;
 use crate::request::{Request, TokenText};
 use crate::response::Response;
+use crate::routes::{help, openapi};
 use crate::state::{Access, Call, Core, Unsealed};
 
 /// What the rekey of the unseal key is called where it asks for a token.
@@ -49,6 +50,10 @@ pub(crate) enum OpenRoute<'p> {
     RekeyRecovery(&'p str),
     /// What follows `generate-root/`.
     GenerateRoot(&'p str),
+    /// What an open route is for; all of its path below `sys/`.
+    Help(&'p str),
+    /// The OpenAPI document of somebody without a token.
+    PublicOpenapi,
     /// An open route that does not take this operation.
     Refused,
 }
@@ -60,6 +65,9 @@ pub(crate) fn open_route<'p>(
     request: &Request<'_>,
 ) -> Option<OpenRoute<'p>> {
     use Operation::{Read, Update};
+    if request.asks_help() {
+        return help::is_open(path).then_some(OpenRoute::Help(path));
+    }
     Some(match (path, request.operation) {
         ("health", Read) => OpenRoute::Health,
         ("seal-status", Read) => OpenRoute::SealStatus,
@@ -69,6 +77,7 @@ pub(crate) fn open_route<'p>(
         ("leader", Read) => OpenRoute::Leader,
         ("seal", Update) if core.is_sealed() => OpenRoute::SealAgain,
         ("internal/ui/mounts", Read) if request.token.is_none() => OpenRoute::PublicMounts,
+        ("internal/specs/openapi", Read) if request.token.is_none() => OpenRoute::PublicOpenapi,
         ("health" | "seal-status" | "init" | "unseal" | "leader", _) => OpenRoute::Refused,
         _ if core.info.unauthenticated_rekey == Access::Open && request.token.is_none() => {
             let (family, rest) = path.split_once('/')?;
@@ -111,6 +120,12 @@ impl OpenRoute<'_> {
                 rekey::handle(core, request, path, Recovery, Asker::Anyone).await
             }
             Self::GenerateRoot(path) => root::handle(core, request, path, Asker::Anyone).await,
+            Self::Help(path) => help::open_answer(path, &core.info),
+            Self::PublicOpenapi => {
+                let unsealed = core.unsealed.load();
+                let unsealed = unsealed.as_ref().ok_or(Error::Sealed)?;
+                openapi::answer(unsealed, &core.info, request, None)
+            }
             Self::Refused => Err(Error::UnsupportedOperation),
         }
     }

@@ -1,4 +1,5 @@
-//! `sys/internal/ui/mounts`: what the `kv` commands and the web page ask first (API.md A9).
+//! What every token may ask: `sys/internal/ui/mounts`, which the `kv` commands and the web page ask
+//! first (API.md A9), and help.
 
 use std::sync::Arc;
 
@@ -10,23 +11,33 @@ use crate::mount::Class;
 use crate::policies::Caller;
 use crate::request::Request;
 use crate::response::Response;
+use crate::routes::{help, openapi};
 use crate::state::Unsealed;
 use crate::view::Mount;
 
 const PREFIX: &str = "sys/internal/ui/";
+const OPENAPI: &str = "sys/internal/specs/openapi";
 
 /// Whether a request is of the few that every token may make.
 pub(crate) fn is_for_any_token(request: &Request<'_>) -> bool {
-    request.operation == Operation::Read && request.path.as_str().starts_with(PREFIX)
+    let path = request.path.as_str();
+    request.operation == Operation::Read
+        && (path.starts_with(PREFIX) || path == OPENAPI || request.asks_help())
 }
 
 /// Answers what every token may ask, each within what it may reach. `None` for all other routes.
 pub(crate) fn for_any_token(
     unsealed: &Unsealed,
-    path: &str,
+    request: &Request<'_>,
     caller: &Caller,
 ) -> Option<Result<Response, Error>> {
-    let path = path.strip_prefix(PREFIX)?;
+    if request.asks_help() {
+        return Some(help::answer(unsealed, &unsealed.info, request, caller));
+    }
+    if request.path.as_str() == OPENAPI {
+        return Some(openapi::answer(unsealed, &unsealed.info, request, Some(caller)));
+    }
+    let path = request.path.as_str().strip_prefix(PREFIX)?;
     Some(match path {
         "mounts" | "mounts/" => Ok(all_mounts(unsealed, caller)),
         "resultant-acl" => Ok(resultant_acl(caller)),
@@ -38,7 +49,7 @@ pub(crate) fn for_any_token(
 fn preflight(unsealed: &Unsealed, path: &str, caller: &Caller) -> Result<Response, Error> {
     let folder = format!("{path}/");
     let found = unsealed.view.mounts.route(&folder);
-    let Some((mount, _)) = found.filter(|(mount, _)| reaches(caller, mount)) else {
+    let Some((mount, _)) = found.filter(|(mount, _)| caller.reaches(&mount.entry.path)) else {
         return Err(Error::Denied(Denial::Preflight(path.to_owned())));
     };
     let mut data = mount.entry.to_wire();
@@ -46,14 +57,10 @@ fn preflight(unsealed: &Unsealed, path: &str, caller: &Caller) -> Result<Respons
     Ok(Response::data(&data.into()))
 }
 
-fn reaches(caller: &Caller, mount: &Mount) -> bool {
-    caller.is_root() || caller.acl().reaches(&mount.entry.path)
-}
-
 /// Every mount that the caller can reach anything of.
 fn all_mounts(unsealed: &Unsealed, caller: &Caller) -> Response {
     let all = unsealed.view.mounts.all();
-    let reached = all.iter().filter(|mount| reaches(caller, mount));
+    let reached = all.iter().filter(|mount| caller.reaches(&mount.entry.path));
     reply(reached.map(|mount| (mount, mount.entry.to_wire())))
 }
 

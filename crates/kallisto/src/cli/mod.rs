@@ -30,6 +30,7 @@ pub(crate) mod operator;
 pub(crate) mod outcome;
 pub(crate) mod output;
 pub(crate) mod pairs;
+pub(crate) mod path_help;
 pub(crate) mod policy;
 pub(crate) mod print;
 pub(crate) mod read;

@@ -60,8 +60,11 @@ fn operation(verb: Verb, query: &[(String, String)]) -> Result<Operation, Error>
     Ok(match verb {
         Verb::Get if flag(query, "list")? => Operation::List,
         Verb::Get if flag(query, "scan")? => Operation::Scan,
-        Verb::Get if flag(query, "help")? => return Err(Error::UnsupportedOperation),
-        Verb::Get => Operation::Read,
+        Verb::Get => {
+            // What it asks then is the core's to see; here it is only checked.
+            flag(query, "help")?;
+            Operation::Read
+        }
         Verb::Write => Operation::Update,
         Verb::Patch => Operation::Patch,
         Verb::Delete => Operation::Delete,

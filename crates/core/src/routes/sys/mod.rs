@@ -1,0 +1,29 @@
+//! The routes of the system, at `sys/`, a file for each subject.
+
+mod mounts;
+mod observe;
+mod policies;
+mod seal;
+
+use super::Family;
+
+/// `sys/`.
+pub(crate) static SYSTEM: Family = Family {
+    name: "system",
+    tag: "system",
+    about: "The server itself: its seal and keys, mounts, policies, and what it says of itself.",
+    groups: &[
+        seal::STATUS,
+        seal::KEYS,
+        seal::REKEY,
+        seal::REKEY_RECOVERY,
+        seal::ROTATE_ROOT,
+        seal::ROTATE_RECOVERY,
+        seal::GENERATE_ROOT,
+        mounts::MOUNTS,
+        policies::POLICIES,
+        policies::CAPABILITIES,
+        observe::STATE,
+        observe::INTERNAL,
+    ],
+};

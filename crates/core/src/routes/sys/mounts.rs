@@ -1,0 +1,46 @@
+//! Secrets engines and where they are mounted.
+
+use kallisto_auth::Operation::{Delete, Read, Update};
+
+use super::super::Kind::{Flag, Map, Span, Text, Texts};
+use super::super::{Field, Route, field};
+
+const PATH: Field = field("path", Text, "The mount's path.");
+
+pub(super) const MOUNTS: &[Route] = &[
+    Route::new("mounts", &[(Read, "List the mounted secrets engines.")], &[]),
+    Route::new(
+        "mounts/{path..}",
+        &[
+            (Read, "Describe the engine mounted at a path."),
+            (Update, "Mount an engine at a path."),
+            (Delete, "Unmount an engine and delete what it holds."),
+        ],
+        &[
+            PATH,
+            field("type", Text, "The engine."),
+            field("description", Text, "For people."),
+            field("config", Map, "The fields that tuning takes."),
+            field("options", Map, "Options of the engine, such as `version`."),
+            field("local", Flag, "Never replicated elsewhere."),
+            field("seal_wrap", Flag, "Shown back."),
+            field("external_entropy_access", Flag, "Shown back."),
+        ],
+    ),
+    Route::new(
+        "mounts/{path..}/tune",
+        &[(Read, "Read how a mount behaves."), (Update, "Change how a mount behaves.")],
+        &[
+            PATH,
+            field("default_lease_ttl", Span, "Lease given when nothing else says."),
+            field("max_lease_ttl", Span, "Longest lease given."),
+            field("description", Text, "For people."),
+            field("options", Map, "Options of the engine."),
+            field("listing_visibility", Text, "`unauth` to be shown before login, or `hidden`."),
+            field("audit_non_hmac_request_keys", Texts, "Request fields audited in the clear."),
+            field("audit_non_hmac_response_keys", Texts, "Response fields audited in the clear."),
+            field("passthrough_request_headers", Texts, "Request headers the engine may see."),
+            field("allowed_response_headers", Texts, "Response headers the engine may set."),
+        ],
+    ),
+];

@@ -1,0 +1,258 @@
+//! The table asked as a whole: every row, every operation, every set of capabilities.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kallisto_auth::{Capability, Operation, Path, needs_sudo};
+use kallisto_store::MemoryStore;
+
+use super::{Admits, Family, Rights, Route, SYSTEM, SYSTEM_BASE, TOKEN, TOKEN_BASE, kv, pattern};
+use crate::error::{Denial, Error};
+use crate::request::{BodyKind, Request, TokenText};
+use crate::response::Response;
+use crate::state::{Access, Core, ServerInfo};
+
+const ROOT: &str = "root";
+const OPERATIONS: [Operation; 6] = [
+    Operation::Read,
+    Operation::Update,
+    Operation::Patch,
+    Operation::Delete,
+    Operation::List,
+    Operation::Scan,
+];
+/// The capabilities a policy can grant, of which every subset is asked with.
+const GRANTED: [Capability; 8] = [
+    Capability::Create,
+    Capability::Read,
+    Capability::Update,
+    Capability::Patch,
+    Capability::Delete,
+    Capability::List,
+    Capability::Scan,
+    Capability::Sudo,
+];
+
+/// The families with the base each is asked at: KV version 2 at `secret/`, version 1 at `one/`.
+fn families() -> [(&'static Family, &'static str); 4] {
+    [
+        (&SYSTEM, SYSTEM_BASE),
+        (&TOKEN, TOKEN_BASE),
+        (&kv::VERSION_1, "one/"),
+        (&kv::VERSION_2, "secret/"),
+    ]
+}
+
+fn rows() -> impl Iterator<Item = (&'static str, &'static Route)> {
+    families().into_iter().flat_map(|(family, base)| family.routes().map(move |row| (base, row)))
+}
+
+/// A path of a row's pattern, at which nothing is.
+fn sample(base: &str, route: &Route) -> String {
+    let mut path = format!("{base}{}", route.pattern);
+    for name in pattern::parameters(route.pattern) {
+        let found = [format!("{{{name}}}"), format!("{{{name}..}}")];
+        for parameter in found {
+            path = path.replace(&parameter, "sample");
+        }
+    }
+    path
+}
+
+fn open_core(rekey: Access) -> Core {
+    let info = ServerInfo { unauthenticated_rekey: rekey, ..ServerInfo::default() };
+    let core = Core::new(Arc::new(MemoryStore::new()), info);
+    let root = Some(ROOT.to_owned().into());
+    pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
+    ask(&core, Some(ROOT), Operation::Update, "sys/mounts/one", r#"{"type":"kv"}"#).unwrap();
+    core
+}
+
+fn request<'a>(
+    token: Option<&'a str>,
+    operation: Operation,
+    path: &'a str,
+    body: &'a str,
+) -> Request<'a> {
+    Request {
+        operation,
+        path: Path::decode(path).unwrap(),
+        namespace: "",
+        token: token.map(TokenText::new),
+        query: Vec::new(),
+        body: body.as_bytes(),
+        body_kind: BodyKind::MergePatch,
+        wrap_ttl_secs: 0,
+        now: Timestamp::UNIX_EPOCH,
+        remote: None,
+    }
+}
+
+fn ask(
+    core: &Core,
+    token: Option<&str>,
+    operation: Operation,
+    path: &str,
+    body: &str,
+) -> Result<Response, Error> {
+    pollster::block_on(core.handle(&request(token, operation, path, body)))
+}
+
+#[test]
+fn patterns_are_unambiguous_and_aliases_lead_somewhere() {
+    for (family, _) in families() {
+        let mut seen = BTreeSet::new();
+        for route in family.routes() {
+            let shape = pattern::template(route.pattern);
+            assert!(seen.insert(shape), "{} stands twice", route.pattern);
+            let path = sample("", route);
+            let found = family.find(&path).unwrap();
+            assert_eq!(found.pattern, route.pattern, "{path} leads elsewhere");
+            assert!(!route.does.is_empty(), "{} does nothing", route.pattern);
+            if let Some(canonical) = route.alias_of {
+                let canonical = family.routes().find(|row| row.pattern == canonical).unwrap();
+                assert_eq!(canonical.alias_of, None, "{} is an alias of an alias", route.pattern);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_parameter_of_a_path_is_described() {
+    for (_, route) in rows() {
+        for name in pattern::parameters(route.pattern) {
+            let described = route.fields.iter().any(|field| field.name == name);
+            assert!(described, "{} does not describe {name}", route.pattern);
+        }
+    }
+}
+
+#[test]
+fn the_decision_and_the_table_agree_on_sudo() {
+    for (base, route) in rows() {
+        for &(operation, _) in route.does {
+            let path = sample(base, route);
+            // What anyone may ask is never asked of a policy.
+            if route.admits == Admits::Anyone {
+                continue;
+            }
+            let needed = needs_sudo(operation, &path);
+            assert_eq!(needed, route.rights == Rights::Sudo, "{operation:?} {path}");
+        }
+    }
+}
+
+#[test]
+fn a_handler_answers_every_row_and_nothing_else() {
+    let mut core = open_core(Access::Token);
+    for (base, route) in rows() {
+        let path = sample(base, route);
+        for operation in OPERATIONS {
+            // Some seal the server or end the token that asks.
+            if ask(&core, Some(ROOT), Operation::Read, "auth/token/lookup-self", "").is_err() {
+                core = open_core(Access::Token);
+            }
+            let answer = ask(&core, Some(ROOT), operation, &path, "{}");
+            let refused =
+                matches!(answer, Err(Error::UnsupportedOperation | Error::UnsupportedPath));
+            assert_eq!(refused, !route.takes(operation), "{operation:?} {path}: {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn without_a_token_only_open_rows_answer() {
+    for rekey in [Access::Token, Access::Open] {
+        let core = open_core(rekey);
+        for (base, route) in rows() {
+            let path = sample(base, route);
+            let is_open = match route.admits {
+                Admits::Policy | Admits::AnyToken => false,
+                Admits::AnyTokenOrNone | Admits::Anyone => true,
+                Admits::AnyoneIfConfigured => rekey == Access::Open,
+            };
+            for &(operation, _) in route.does {
+                for token in [None, Some("hvs.nobodyhasthistoken000000")] {
+                    let answer = ask(&core, token, operation, &path, "{}");
+                    let denied = matches!(answer, Err(Error::Denied(Denial::BadToken)));
+                    // A token that is given has to be good, but where nobody looks at it.
+                    let looks = route.admits != Admits::Anyone && token.is_some();
+                    assert_eq!(denied, !is_open || looks, "{operation:?} {path}: {answer:?}");
+                }
+            }
+        }
+    }
+}
+
+/// A token whose policy grants `granted` at the sample path of every row.
+fn token_with(core: &Core, granted: &[Capability]) -> String {
+    let names: Vec<String> = granted.iter().map(|one| format!("\"{}\"", one.name())).collect();
+    let names = names.join(",");
+    let paths: BTreeSet<String> = rows().map(|(base, route)| sample(base, route)).collect();
+    let rules: Vec<String> = paths
+        .iter()
+        .map(|path| format!("path \"{path}\" {{ capabilities = [{names}] }}"))
+        .collect();
+    let name = format!("p{}", granted.iter().fold(0, |set, one| set | 1 << (*one as u32)));
+    let mut body = crate::json::Map::new();
+    body.insert("policy".into(), rules.join("\n").into());
+    let body = String::from_utf8(crate::json::Json::Object(body).to_text()).unwrap();
+    ask(core, Some(ROOT), Operation::Update, &format!("sys/policies/acl/{name}"), &body).unwrap();
+    let id = format!("token-{name}");
+    let body = format!(r#"{{"id":"{id}","policies":["{name}"],"no_default_policy":true}}"#);
+    ask(core, Some(ROOT), Operation::Update, "auth/token/create", &body).unwrap();
+    id
+}
+
+/// What a set of capabilities comes to at a row, by the documentation.
+fn documented(route: &Route, path: &str, operation: Operation, granted: &[Capability]) -> bool {
+    // Nothing is at a sample path: where an engine can tell, a write there creates.
+    let creates = operation == Operation::Update
+        && (path.starts_with("one/")
+            || path.starts_with("secret/data/")
+            || path.starts_with("secret/metadata/"));
+    let needed = if creates { Capability::Create } else { operation.capability() };
+    let has_sudo = route.rights == Rights::Plain || granted.contains(&Capability::Sudo);
+    granted.contains(&needed) && has_sudo
+}
+
+#[test]
+fn every_row_with_every_set_of_capabilities_is_decided_as_documented() {
+    let core = open_core(Access::Token);
+    let mut decisions: BTreeMap<(String, usize), Vec<bool>> = BTreeMap::new();
+    for subset in 0..1_usize << GRANTED.len() {
+        let chosen = GRANTED.into_iter().enumerate().filter(|(at, _)| subset & 1 << at != 0);
+        let granted: Vec<Capability> = chosen.map(|(_, one)| one).collect();
+        let token = token_with(&core, &granted);
+        for (base, route) in rows().filter(|(_, row)| row.admits != Admits::Anyone) {
+            let path = sample(base, route);
+            for &(operation, _) in route.does {
+                let request = request(Some(&token), operation, &path, "{}");
+                let allowed = core.would_admit(&request).unwrap();
+                let any = matches!(route.admits, Admits::AnyToken | Admits::AnyTokenOrNone);
+                let expected = any || documented(route, &path, operation, &granted);
+                assert_eq!(allowed, expected, "{operation:?} {path} with {granted:?}");
+                decisions.entry((path.clone(), subset)).or_default().push(allowed);
+            }
+        }
+    }
+    for (base, route) in rows() {
+        let Some(canonical) = route.alias_of else { continue };
+        let family = families().into_iter().find(|(_, found)| *found == base).unwrap().0;
+        let canonical = family.routes().find(|row| row.pattern == canonical).unwrap();
+        for &(operation, _) in route.does {
+            // `policy` is listed by a plain read too, as its twin is not.
+            let is_old_list = route.pattern == "policy" && operation == Operation::Read;
+            assert!(is_old_list || canonical.takes(operation), "{} {operation:?}", route.pattern);
+        }
+        assert_eq!(route.rights, canonical.rights, "{}", route.pattern);
+        for subset in 0..1_usize << GRANTED.len() {
+            let of = |route| &decisions[&(sample(base, route), subset)];
+            let shared = of(route).iter().zip(of(canonical));
+            if route.does.len() == canonical.does.len() {
+                assert!(shared.clone().all(|(one, other)| one == other), "{}", route.pattern);
+            }
+        }
+    }
+}
