@@ -5,11 +5,10 @@
 
 use std::fmt::Write;
 
-use super::{
-    Admits, Family, Rights, Route, SYSTEM, SYSTEM_BASE, TOKEN, TOKEN_BASE, of_engine, openapi,
-};
+use super::{Admits, Family, Rights, Route, SYSTEM, of_engine, openapi};
 use crate::error::{Denial, Error};
 use crate::json::Json;
+use crate::mount::Multiplicity;
 use crate::policies::Caller;
 use crate::request::Request;
 use crate::response::Response;
@@ -29,9 +28,7 @@ pub(crate) fn answer(
     caller: &Caller,
 ) -> Result<Response, Error> {
     let path = request.path.as_str();
-    let Some((family, inside)) = family_of(unsealed, path, caller)? else {
-        return Err(Error::UnsupportedPath);
-    };
+    let (family, inside) = family_of(unsealed, path, caller)?;
     document(family, inside, info)
 }
 
@@ -51,19 +48,15 @@ fn family_of<'p>(
     unsealed: &Unsealed,
     path: &'p str,
     caller: &Caller,
-) -> Result<Option<(&'static Family, &'p str)>, Error> {
-    for (base, family) in [(SYSTEM_BASE, &SYSTEM), (TOKEN_BASE, &TOKEN)] {
-        if let Some(inside) = path.strip_prefix(base) {
-            return Ok(Some((family, inside)));
-        }
-        if path == base.trim_end_matches('/') {
-            return Ok(Some((family, "")));
-        }
-    }
+) -> Result<(&'static Family, &'p str), Error> {
     let found = unsealed.view.mounts.route(path);
-    let found = found.filter(|(mount, _)| caller.reaches(&mount.entry.path));
+    // Those of the server itself are everywhere, and no secret.
+    let found = found.filter(|(mount, _)| {
+        mount.entry.kind.multiplicity() == Multiplicity::Builtin
+            || caller.reaches(&mount.entry.path)
+    });
     match found {
-        Some((mount, inside)) => Ok(Some((of_engine(mount.entry.kind), inside))),
+        Some((mount, inside)) => Ok((of_engine(mount.entry.kind), inside)),
         None if caller.is_root() => Err(Error::NoRoute(path.to_owned())),
         None => Err(Error::Denied(Denial::Policy)),
     }

@@ -37,6 +37,24 @@ pub(super) static VERSION_2: Family = Family {
     groups: &[ENTRIES, VERSIONS],
 };
 
+/// What a token keeps for itself.
+pub(super) static CUBBYHOLE: Family = Family {
+    name: "cubbyhole",
+    tag: "secrets",
+    about: "What a token keeps for itself: no other token sees it, and it goes when the token does.",
+    groups: &[&[Route::new(
+        "{path..}",
+        &[
+            (Read, "Read an entry."),
+            (Update, "Store an entry, replacing what was there."),
+            (Delete, "Delete an entry."),
+            (List, "List the entries and folders in a folder."),
+        ],
+        &[PATH],
+    )
+    .more("The body of a write is the entry itself.")]],
+};
+
 const PATH: Field = field("path", Text, "Path of the secret inside the mount.");
 const VERSIONS_FIELD: Field = field("versions", Wholes, "Numbers of the versions.");
 

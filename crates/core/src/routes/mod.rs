@@ -15,6 +15,7 @@
 //! - No two rows of a family match the same path with equally many fixed bytes.
 
 pub(crate) mod help;
+mod identity;
 mod kv;
 pub(crate) mod openapi;
 mod pattern;
@@ -117,18 +118,14 @@ pub(crate) struct Family {
 
 /// `sys/`.
 pub(crate) use sys::SYSTEM;
-/// `auth/token/`.
-pub(crate) use token::TOKEN;
-
-/// Where the system's routes stand.
-pub(crate) const SYSTEM_BASE: &str = "sys/";
-/// Where those of tokens stand.
-pub(crate) const TOKEN_BASE: &str = "auth/token/";
 
 /// The routes of the engine behind a mount.
 pub(crate) const fn of_engine(kind: EngineKind) -> &'static Family {
     match kind {
         EngineKind::System => &SYSTEM,
+        EngineKind::Identity => &identity::IDENTITY,
+        EngineKind::Cubbyhole => &kv::CUBBYHOLE,
+        EngineKind::Token => &token::TOKEN,
         EngineKind::KvV1 => &kv::VERSION_1,
         EngineKind::KvV2 => &kv::VERSION_2,
     }

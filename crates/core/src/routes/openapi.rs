@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use kallisto_auth::Operation;
 
-use super::{Admits, Family, Field, Kind, Place, Rights, Route, SYSTEM, TOKEN, of_engine, pattern};
+use super::{Admits, Family, Field, Kind, Place, Rights, Route, of_engine, pattern};
 use crate::fields::Fields;
 use crate::json::{Json, Map};
-use crate::mount::EngineKind;
+use crate::mount::Multiplicity;
 use crate::policies::Caller;
 use crate::request::Request;
 use crate::response::Response;
@@ -29,16 +29,15 @@ pub(crate) fn answer(
     let generic = Fields::new(&query).boolean("generic_mount_paths")?.unwrap_or(false);
     let mut paths = Paths::default();
     if let Some(caller) = caller {
-        paths.add(&SYSTEM, "/sys/", SYSTEM.routes());
-        paths.add(&TOKEN, "/auth/token/", TOKEN.routes());
         for mount in unsealed.view.mounts.all() {
             let entry = &mount.entry;
-            if entry.kind == EngineKind::System || !caller.reaches(&entry.path) {
+            let is_builtin = entry.kind.multiplicity() == Multiplicity::Builtin;
+            if !is_builtin && !caller.reaches(&entry.path) {
                 continue;
             }
             let family = of_engine(entry.kind);
             // One engine mounted twice is described once when its path is a parameter.
-            let base = if generic {
+            let base = if generic && !is_builtin {
                 format!("/{{{}_mount_path}}/", family.name.replace('-', "_"))
             } else {
                 format!("/{}", entry.path)

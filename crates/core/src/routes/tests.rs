@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kallisto_auth::{Capability, Operation, Path, needs_sudo};
 use kallisto_store::MemoryStore;
 
-use super::{Admits, Family, Rights, Route, SYSTEM, SYSTEM_BASE, TOKEN, TOKEN_BASE, kv, pattern};
+use super::{Admits, Family, Rights, Route, SYSTEM, kv, pattern, token};
 use crate::error::{Denial, Error};
 use crate::request::{BodyKind, Request, TokenText};
 use crate::response::Response;
@@ -35,10 +35,11 @@ const GRANTED: [Capability; 8] = [
 ];
 
 /// The families with the base each is asked at: KV version 2 at `secret/`, version 1 at `one/`.
-fn families() -> [(&'static Family, &'static str); 4] {
+fn families() -> [(&'static Family, &'static str); 5] {
     [
-        (&SYSTEM, SYSTEM_BASE),
-        (&TOKEN, TOKEN_BASE),
+        (&SYSTEM, "sys/"),
+        (&token::TOKEN, "auth/token/"),
+        (&kv::CUBBYHOLE, "cubbyhole/"),
         (&kv::VERSION_1, "one/"),
         (&kv::VERSION_2, "secret/"),
     ]

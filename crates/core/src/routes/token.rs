@@ -6,7 +6,7 @@ use super::Kind::{Flag, Map, Span, Text, Texts, Whole};
 use super::{Family, Field, Route, field};
 
 /// `auth/token/`.
-pub(crate) static TOKEN: Family = Family {
+pub(super) static TOKEN: Family = Family {
     name: "token",
     tag: "auth",
     about: "Tokens: making them, asking about them, renewing and revoking them.",

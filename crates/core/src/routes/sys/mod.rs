@@ -21,6 +21,7 @@ pub(crate) static SYSTEM: Family = Family {
         seal::ROTATE_RECOVERY,
         seal::GENERATE_ROOT,
         mounts::MOUNTS,
+        mounts::LOGINS,
         policies::POLICIES,
         policies::CAPABILITIES,
         observe::STATE,
