@@ -76,8 +76,8 @@ pub fn authorize_by<R: Subject>(
     }
     match token.kind {
         Kind::Root => Ok(Authorized { request, page_entries_max: None }),
-        Kind::Service if acl.stale_at().is_some_and(|end| end <= now) => Err(Denied),
-        Kind::Service => {
+        Kind::Service | Kind::Batch if acl.stale_at().is_some_and(|end| end <= now) => Err(Denied),
+        Kind::Service | Kind::Batch => {
             let page_entries_max = acl.decide(&request)?.page_entries_max();
             Ok(Authorized { request, page_entries_max })
         }

@@ -13,6 +13,8 @@ pub enum Kind {
     Root,
     /// Judged by its policies.
     Service,
+    /// The same, and stored nowhere: the token's text holds all there is to know of it.
+    Batch,
 }
 
 /// A decoded token entry.

@@ -5,7 +5,7 @@
 //! entries ([`forget`]), so nothing is left behind by a race of the two.
 
 use data_encoding::HEXLOWER;
-use kallisto_auth::Operation;
+use kallisto_auth::{Kind, Operation};
 use kallisto_store::Batch;
 
 use crate::error::{Denial, Error};
@@ -24,7 +24,13 @@ pub(crate) async fn handle(
     call: &Call<'_, '_>,
     path: &str,
 ) -> Result<Response, Error> {
-    let hash = Caller::of(unsealed, call)?.hash;
+    let caller = Caller::of(unsealed, call)?;
+    if caller.token().kind == Kind::Batch {
+        return Err(Error::invalid(
+            "cubbyhole operations are only supported by 'service' type tokens",
+        ));
+    }
+    let hash = caller.hash;
     match call.operation {
         Operation::Read => read(unsealed, &hash, path),
         Operation::Update => write(unsealed, call, &hash, path).await,

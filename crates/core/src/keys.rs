@@ -48,6 +48,8 @@ pub(crate) mod kind {
     pub(crate) const POLICY: u8 = 0x05;
     /// A token role, by name.
     pub(crate) const TOKEN_ROLE: u8 = 0x06;
+    /// What the text of a batch token is sealed as; no record has this kind.
+    pub(crate) const BATCH_TOKEN: u8 = 0x07;
     /// The settings of a KV v2 mount.
     pub(crate) const KV_CONFIG: u8 = 0x10;
     /// The metadata of a KV v2 secret, by path.
@@ -94,6 +96,9 @@ pub(crate) fn seal_config() -> Vec<u8> {
 pub(crate) fn keyring() -> Vec<u8> {
     vec![kind::BARRIER, 2]
 }
+
+/// The storage key that the text of a batch token is sealed for. Nothing is stored under it.
+pub(crate) const BATCH_TOKEN: [u8; 1] = [kind::BATCH_TOKEN];
 
 /// Makes storage keys of logical ones: names are hidden under a keyring's name key.
 ///

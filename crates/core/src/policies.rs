@@ -13,6 +13,7 @@ use kallisto_auth::policy::{DEFAULT_NAME, DEFAULT_TEXT};
 use kallisto_auth::{AclSet, Capability, Kind, NoIdentity, Policy, PolicyName};
 
 use crate::error::{Denial, Error};
+use crate::request::TokenText;
 use crate::state::{Call, Unsealed};
 use crate::token::{self, Hash};
 use crate::view::LiveToken;
@@ -131,6 +132,23 @@ impl Caller {
     ) -> Self {
         let compiled = live.compiled(&unsealed.view.policies, now);
         Self { hash, entry: live.entry.clone(), compiled }
+    }
+
+    /// The caller that a token's text names, for questions about another token.
+    ///
+    /// # Errors
+    /// [`Denial::BadToken`] when there is none.
+    pub(crate) fn with_text(
+        unsealed: &Unsealed,
+        text: TokenText<'_>,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let guard = unsealed.view.tokens.pin();
+        let (hash, live) = token::find(&unsealed.view, Some(text), &guard)?;
+        if live.entry.auth.is_expired(now) {
+            return Err(Error::Denied(Denial::BadToken));
+        }
+        Ok(Self::bearing(unsealed, hash, live, now))
     }
 
     /// The caller that a hash names, for questions about another token.

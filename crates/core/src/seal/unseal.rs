@@ -224,7 +224,7 @@ fn open_blocking(
     let keyring = Keyring::open(&record.value, &root).map_err(|error| Error::internal(&error))?;
     let keys = Arc::new(ArcSwap::from_pointee(keyring));
     let root = Arc::new(root);
-    let view = Arc::new(View::new(info.hot_bytes_max)?);
+    let view = Arc::new(View::new(info.hot_bytes_max, Arc::clone(&keys))?);
     let follower = Follower::new(Arc::clone(&view), Arc::clone(&keys), Arc::clone(&root));
     store.attach(Arc::new(follower))?;
     let store = ClearStore::new(store, keys);

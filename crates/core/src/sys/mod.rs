@@ -273,13 +273,8 @@ fn own_capabilities(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response
 fn capabilities_of_token(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
     let body = call.object()?;
     let given = Fields::new(&body).string("token")?.unwrap_or_default();
-    let hash = {
-        let guard = unsealed.view.tokens.pin();
-        let text = Some(TokenText::new(&given));
-        crate::token::find(&unsealed.view, text, &guard).map(|(hash, _)| hash)
-    };
+    let caller = Caller::with_text(unsealed, TokenText::new(&given), call.now);
     let invalid = |_| Error::invalid("1 error occurred:\n\t* invalid token\n\n");
-    let caller = hash.and_then(|hash| Caller::with_hash(unsealed, hash, call.now));
     let caller = caller.map_err(invalid)?;
     policies::capabilities(&body, |path| caller.capabilities(path))
 }

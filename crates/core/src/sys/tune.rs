@@ -58,6 +58,11 @@ pub(super) async fn write(
     };
     let mut entry = mount.entry.clone();
     check_version(entry.kind, fields)?;
+    if entry.kind == EngineKind::Token && fields.raw("token_type").is_some() {
+        return Err(Error::invalid(
+            "'token_type' cannot be set for 'token' or 'ns_token' auth mounts",
+        ));
+    }
     entry.config = config(entry.config, fields)?;
     if let Some(description) = fields.string("description")? {
         if description.len() > DESCRIPTION_BYTES_MAX {

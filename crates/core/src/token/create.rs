@@ -6,7 +6,9 @@ use kallisto_auth::{Kind, PolicyName, Token};
 use kallisto_store::{Batch, Seqno};
 use secrecy::{ExposeSecret, SecretString};
 
+use super::batch;
 use super::entry::{Hash, TOKEN_BYTES_MAX, TokenEntry, make_accessor, make_text};
+use super::kind::TokenType;
 use super::lookup::auth_object;
 use super::roles::Role;
 use crate::error::Error;
@@ -81,8 +83,11 @@ fn plan(
     role: Option<&Role>,
     warnings: &mut Vec<String>,
 ) -> Result<TokenSpec, Error> {
+    if caller.token().kind == Kind::Batch {
+        return Err(Error::invalid("batch tokens cannot create more tokens"));
+    }
+    let asked_kind = plan_kind(fields, role)?;
     let privileged = caller.is_root() || caller.has_sudo(call.path.as_str());
-    refuse_other_types(fields)?;
     let no_default = fields.boolean("no_default_policy")?.unwrap_or(false)
         || role.is_some_and(|role| role.no_default_policy);
     let asked = fields.strings("policies")?.unwrap_or_default();
@@ -99,7 +104,13 @@ fn plan(
         && times.ttl_secs > 0;
     let orphan = plan_orphan(fields, parent, privileged, role)?;
     Ok(TokenSpec {
-        kind: if is_root { Kind::Root } else { Kind::Service },
+        kind: match asked_kind {
+            Kind::Batch if is_root => {
+                return Err(Error::invalid("batch tokens cannot be root tokens"));
+            }
+            _ if is_root => Kind::Root,
+            kind => kind,
+        },
         policies,
         display_name: display_name(&fields.string("display_name")?.unwrap_or_default()),
         path: call.path.as_str().to_owned(),
@@ -113,12 +124,16 @@ fn plan(
     })
 }
 
-fn refuse_other_types(fields: Fields<'_>) -> Result<(), Error> {
-    match fields.string("type")?.as_deref() {
-        None | Some("" | "service") => Ok(()),
-        Some("batch") => Err(Error::invalid("batch tokens are not available on this server")),
-        Some(_) => Err(Error::invalid("invalid 'token_type' value")),
-    }
+/// What kind the body asks for, and the role lets it be.
+fn plan_kind(fields: Fields<'_>, role: Option<&Role>) -> Result<Kind, Error> {
+    let asked = match fields.string("type")?.as_deref() {
+        None | Some("") => None,
+        Some("service") => Some(Kind::Service),
+        Some("batch") => Some(Kind::Batch),
+        Some(_) => return Err(Error::invalid("invalid 'token_type' value")),
+    };
+    let of_role = role.map_or(TokenType::DefaultService, |role| role.token_type);
+    Ok(of_role.choose(asked))
 }
 
 fn plan_orphan(
@@ -266,15 +281,19 @@ pub(crate) fn clean_names(asked: Vec<String>) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// Stores a token and returns it with its text.
+/// Makes a token and returns it with its text. A service token is stored; a batch token is sealed into
+/// its own text and leaves no trace.
 ///
 /// # Errors
-/// [`Error::Invalid`] when the text is taken, [`Error::Unavailable`] when the store refuses.
+/// [`Error::Invalid`] when the text is taken or a batch token is asked to be what it cannot be, [`Error::Unavailable`] when the store refuses.
 pub(crate) async fn issue(
     unsealed: &Unsealed,
     spec: TokenSpec,
     now: Timestamp,
 ) -> Result<(TokenEntry, SecretString), Error> {
+    if spec.kind == Kind::Batch {
+        return batch::issue(unsealed, spec, now);
+    }
     let text = match spec.text {
         Some(text) => text,
         None => make_text()?,

@@ -95,10 +95,13 @@ pub(crate) fn find<'g>(
 ) -> Result<(Hash, &'g LiveToken), Error> {
     let bad = || Error::Denied(Denial::BadToken);
     let text = text.ok_or_else(bad)?;
+    let cluster = view.cluster().ok_or(Error::Sealed)?;
+    if text.expose().starts_with(super::batch::PREFIX) {
+        return view.batch_tokens.find(cluster, &view.tokens, text, guard).ok_or_else(bad);
+    }
     if text.expose().is_empty() || text.expose().len() > TOKEN_BYTES_MAX {
         return Err(bad());
     }
-    let cluster = view.cluster().ok_or(Error::Sealed)?;
     view.tokens.find(cluster, text, guard).ok_or_else(bad)
 }
 
@@ -114,6 +117,7 @@ impl TokenEntry {
             match self.auth.kind {
                 Kind::Root => "root".into(),
                 Kind::Service => "service".into(),
+                Kind::Batch => unreachable!("batch tokens are not stored"),
             },
         );
         put("policies", Json::strings(self.auth.policies.iter().cloned()));

@@ -27,13 +27,13 @@ pub(super) fn describe(entry: &TokenEntry, id: &str, now: Timestamp) -> Json {
     put("path", auth.path.as_str().into());
     put("policies", Json::strings(auth.policies.iter().cloned()));
     put("ttl", entry.ttl_left_secs(now).into());
-    put("type", "service".into());
+    put("type", type_name(auth.kind).into());
     match auth.kind {
         // A root token without an end was issued by nobody and is renewed by nobody.
         Kind::Root if auth.expires_at.is_none() => {
             map.remove("issue_time");
         }
-        Kind::Root | Kind::Service => {
+        Kind::Root | Kind::Service | Kind::Batch => {
             map.insert("renewable".into(), entry.renewable.into());
         }
     }
@@ -51,6 +51,14 @@ pub(super) fn describe(entry: &TokenEntry, id: &str, now: Timestamp) -> Json {
     Json::Object(map)
 }
 
+/// What kind of token it is, on the wire.
+const fn type_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Root | Kind::Service => "service",
+        Kind::Batch => "batch",
+    }
+}
+
 /// The `auth` object of a reply that hands a token out or renews it.
 pub(crate) fn auth_object(entry: &TokenEntry, client_token: &str, now: Timestamp) -> Json {
     let auth = &entry.auth;
@@ -63,7 +71,7 @@ pub(crate) fn auth_object(entry: &TokenEntry, client_token: &str, now: Timestamp
         ("lease_duration", entry.ttl_left_secs(now).into()),
         ("renewable", entry.renewable.into()),
         ("entity_id", "".into()),
-        ("token_type", "service".into()),
+        ("token_type", type_name(auth.kind).into()),
         ("orphan", auth.orphan.into()),
         ("mfa_requirement", Json::Null),
         ("num_uses", entry.uses_left.into()),

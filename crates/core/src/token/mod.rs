@@ -11,9 +11,11 @@
 //! - `root` is a kind of token; no list of policies can make one except by a root token's own hand
 //!   (lesson 6).
 
+mod batch;
 mod create;
 mod entry;
 mod expire;
+mod kind;
 mod lookup;
 mod renew;
 mod revoke;
@@ -21,8 +23,11 @@ mod roles;
 mod routes;
 mod spend;
 
+pub(crate) use batch::open as open_batch;
 pub use entry::TOKEN_BYTES_MAX;
 pub(crate) use entry::{Hash, TEXT_CHARS, TokenEntry, find, make_root, make_text};
+#[expect(unused_imports, reason = "for the login methods, which come next")]
+pub(crate) use kind::TokenType;
 pub(crate) use revoke::{revoke_made_at, revoke_tree};
 pub(crate) use routes::handle;
 pub(crate) use spend::{Left, spend};

@@ -3,6 +3,7 @@
 use kallisto_store::Batch;
 
 use super::create::{clean_names, names_json, seconds};
+use super::kind::TokenType;
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::{self, Json, Map};
@@ -28,6 +29,7 @@ pub(crate) struct Role {
     pub(crate) period_secs: u64,
     pub(crate) explicit_max_ttl_secs: u64,
     pub(crate) num_uses: i64,
+    pub(crate) token_type: TokenType,
 }
 
 impl Role {
@@ -45,6 +47,7 @@ impl Role {
             period_secs: 0,
             explicit_max_ttl_secs: 0,
             num_uses: 0,
+            token_type: TokenType::DefaultService,
         }
     }
 
@@ -137,12 +140,27 @@ impl Role {
             }
             self.num_uses = uses;
         }
-        match fields.string("token_type")?.as_deref() {
-            None | Some("" | "default-service" | "service" | "default") => Ok(()),
-            Some("batch" | "default-batch") => {
-                Err(Error::invalid("batch tokens are not available on this server"))
-            }
-            Some(_) => Err(Error::invalid("invalid 'token_type' value")),
+        if let Some(name) = fields.string("token_type")? {
+            self.token_type = TokenType::parse(&name)?;
+        }
+        self.check_type()
+    }
+
+    /// Refuses a role whose tokens could not be batch tokens.
+    fn check_type(&self) -> Result<(), Error> {
+        if self.token_type != TokenType::Batch {
+            return Ok(());
+        }
+        let refused = [
+            (!self.orphan, "non-orphan"),
+            (self.period_secs > 0, "periodic"),
+            (self.renewable, "renewable"),
+        ];
+        match refused.into_iter().find(|(refused, _)| *refused) {
+            Some((_, what)) => Err(Error::invalid(format!(
+                "'token_type' cannot be 'batch' when role is set to generate {what} tokens"
+            ))),
+            None => Ok(()),
         }
     }
 
@@ -163,7 +181,7 @@ impl Role {
             ("token_no_default_policy", self.no_default_policy.into()),
             ("token_num_uses", self.num_uses.into()),
             ("token_period", self.period_secs.into()),
-            ("token_type", "default-service".into()),
+            ("token_type", self.token_type.name().into()),
         ]
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))

@@ -1,6 +1,6 @@
 //! `auth/token/*` (API.md A12).
 
-use kallisto_auth::Operation;
+use kallisto_auth::{Kind, Operation};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::create::{Parent, create, seconds};
@@ -51,11 +51,12 @@ pub(crate) async fn handle(
         }
         ("renew-self", Update) => {
             let caller = Caller::of(unsealed, call)?;
+            refuse_batch(caller.token().kind, "renewed")?;
             answer_renewal(unsealed, call, &caller.hash, Shown::Token).await
         }
         ("renew", Update) => {
             let given = given_token(call)?.ok_or_else(|| Error::invalid("missing token ID"))?;
-            let hash = hash_of(unsealed, &given)?;
+            let hash = stored_hash(unsealed, &given, "renewed")?;
             let hash = hash.ok_or_else(|| Error::invalid("token not found"))?;
             answer_renewal(unsealed, call, &hash, Shown::Token).await
         }
@@ -65,6 +66,7 @@ pub(crate) async fn handle(
         }
         ("revoke-self", Update) => {
             let caller = Caller::of(unsealed, call)?;
+            refuse_batch(caller.token().kind, "revoked")?;
             revoke_tree(unsealed, caller.hash).await.map(|()| Response::Empty)
         }
         ("revoke", Update) => revoke_given(unsealed, call, Children::Revoke).await,
@@ -142,7 +144,7 @@ async fn revoke_given(
 ) -> Result<Response, Error> {
     let given = given_token(call)?.ok_or_else(|| Error::invalid("missing token ID"))?;
     // A token that is not there is as revoked as can be.
-    if let Some(hash) = hash_of(unsealed, &given)? {
+    if let Some(hash) = stored_hash(unsealed, &given, "revoked")? {
         revoke(unsealed, hash, children).await?;
     }
     Ok(Response::Empty)
@@ -160,13 +162,25 @@ async fn revoke_accessor(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Res
     }
 }
 
-/// The storage hash of a live token.
-fn hash_of(unsealed: &Unsealed, text: &SecretString) -> Result<Option<Hash>, Error> {
+/// The storage hash of a live token; what cannot be done to a batch token is refused.
+fn stored_hash(
+    unsealed: &Unsealed,
+    text: &SecretString,
+    deed: &str,
+) -> Result<Option<Hash>, Error> {
     let guard = unsealed.view.tokens.pin();
     match super::find(&unsealed.view, Some(TokenText::new(text.expose_secret())), &guard) {
-        Ok((hash, _)) => Ok(Some(hash)),
+        Ok((hash, live)) => refuse_batch(live.entry.auth.kind, deed).map(|()| Some(hash)),
         Err(Error::Denied(_)) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// Batch tokens are stored nowhere, so there is nothing to change about them.
+fn refuse_batch(kind: Kind, deed: &str) -> Result<(), Error> {
+    match kind {
+        Kind::Batch => Err(Error::invalid(format!("batch tokens cannot be {deed}"))),
+        Kind::Root | Kind::Service => Ok(()),
     }
 }
 

@@ -11,6 +11,7 @@
 //! - A hot entry, when present, is the current version of its path; an absent one may be cold.
 //! - Nothing here is the only copy: every entry can be rebuilt from the store's records.
 
+mod batch_tokens;
 mod budget;
 mod fold;
 mod hot;
@@ -30,8 +31,10 @@ pub use mounts::{Mount, Mounts};
 pub(crate) use names::Names;
 pub(crate) use tokens::{LiveToken, Tokens};
 
+use batch_tokens::BatchTokens;
 use budget::Budget;
 
+use crate::clear::Keys;
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::policies::Policies;
@@ -51,6 +54,8 @@ pub struct View {
     pub(crate) cipher: MemoryCipher,
     /// Live tokens.
     pub(crate) tokens: Tokens,
+    /// Batch tokens that were used lately.
+    pub(crate) batch_tokens: BatchTokens,
     /// Policies.
     pub(crate) policies: Policies,
     /// Names of token roles.
@@ -59,11 +64,12 @@ pub struct View {
 }
 
 impl View {
-    /// An empty view whose hot table may hold about `hot_bytes_max` bytes of entries.
+    /// An empty view whose hot table may hold about `hot_bytes_max` bytes of entries; `keys` open batch
+    /// tokens.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when the operating system gives no randomness for the tables' keys.
-    pub fn new(hot_bytes_max: usize) -> Result<Self, Error> {
+    pub(crate) fn new(hot_bytes_max: usize, keys: Keys) -> Result<Self, Error> {
         let unavailable = |error: kallisto_cuckoo::Error| Error::Unavailable(error.to_string());
         Ok(Self {
             mounts: Mounts::new().map_err(unavailable)?,
@@ -71,6 +77,7 @@ impl View {
             budget: Budget::new(hot_bytes_max),
             cipher: MemoryCipher::generate().map_err(|e| Error::Unavailable(e.to_string()))?,
             tokens: Tokens::new().map_err(unavailable)?,
+            batch_tokens: BatchTokens::new(keys).map_err(unavailable)?,
             policies: Policies::default(),
             token_roles: Names::default(),
             cluster: OnceLock::new(),

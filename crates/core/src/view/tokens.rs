@@ -30,6 +30,10 @@ pub(crate) struct LiveToken {
 }
 
 impl LiveToken {
+    pub(crate) fn new(entry: TokenEntry) -> Self {
+        Self { entry, compiled: ArcSwapOption::empty() }
+    }
+
     /// What its policies grant at `now`; compiled anew only after policies changed.
     pub(crate) fn compiled(&self, policies: &Policies, now: Timestamp) -> Arc<Compiled> {
         if let Some(compiled) = &*self.compiled.load()
@@ -57,11 +61,25 @@ impl LiveToken {
     }
 }
 
+/// Makes prints of texts.
+pub(super) struct Printer([Key; 2]);
+
+impl Printer {
+    pub(super) fn new() -> Result<Self, Error> {
+        Ok(Self([Key::make_random()?, Key::make_random()?]))
+    }
+
+    pub(super) fn print(&self, text: TokenText<'_>) -> [u8; 16] {
+        let [low, high] = [0, 1].map(|at| SipHash24::hash(&self.0[at], text.expose().as_bytes()));
+        ((u128::from(high) << 64) | u128::from(low)).to_le_bytes()
+    }
+}
+
 /// The token table of the view.
 pub(crate) struct Tokens {
     by_hash: Table<LiveToken>,
     hashes: Table<Hash>,
-    keys: [Key; 2],
+    printer: Printer,
     ties: Mutex<Ties>,
 }
 
@@ -110,7 +128,7 @@ impl Tokens {
         Ok(Self {
             by_hash: Table::with_capacity(TOKENS_AT_START)?,
             hashes: Table::with_capacity(TOKENS_AT_START)?,
-            keys: [Key::make_random()?, Key::make_random()?],
+            printer: Printer::new()?,
             ties: Mutex::default(),
         })
     }
@@ -130,7 +148,7 @@ impl Tokens {
         text: TokenText<'_>,
         guard: &'g Guard,
     ) -> Option<(Hash, &'g LiveToken)> {
-        let print = self.print(text);
+        let print = self.printer.print(text);
         if let Some(entry) = self.hashes.get(&print, guard) {
             let hash = *entry.header();
             return self.by_hash.get(&hash, guard).map(|entry| (hash, entry.header()));
@@ -145,6 +163,11 @@ impl Tokens {
     pub(crate) fn entry(&self, hash: &Hash) -> Option<TokenEntry> {
         let guard = self.pin();
         self.by_hash.get(hash, &guard).map(|entry| entry.header().entry.clone())
+    }
+
+    /// Whether there is a token under a hash.
+    pub(crate) fn contains(&self, hash: &Hash, guard: &Guard) -> bool {
+        self.by_hash.get(hash, guard).is_some()
     }
 
     /// The hash of the token with this accessor.
@@ -190,12 +213,6 @@ impl Tokens {
         orphaned.flat_map(|(_, children)| children).copied().collect()
     }
 
-    fn print(&self, text: TokenText<'_>) -> [u8; 16] {
-        let [low, high] =
-            [0, 1].map(|at| SipHash24::hash(&self.keys[at], text.expose().as_bytes()));
-        ((u128::from(high) << 64) | u128::from(low)).to_le_bytes()
-    }
-
     /// Only tokens that exist are remembered, so nobody fills this table with guesses.
     fn remember(&self, print: &[u8], hash: &[u8]) {
         if self.hashes.len() > self.by_hash.len() + PRINTS_SPARE_MAX {
@@ -215,8 +232,7 @@ impl Tokens {
             ties.untie(&hash, &old);
         }
         ties.tie(hash, &entry);
-        let live = LiveToken { entry, compiled: ArcSwapOption::empty() };
-        self.by_hash.upsert(&hash, live, &[]).map(|_| ())
+        self.by_hash.upsert(&hash, LiveToken::new(entry), &[]).map(|_| ())
     }
 
     pub(crate) fn remove(&self, hash: &[u8]) {

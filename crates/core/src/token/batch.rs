@@ -1,0 +1,231 @@
+//! Batch tokens: sealed into their own text, stored nowhere.
+//!
+//! ```text
+//! hvb. base64url(envelope of {"p":[policies],"n":name,"a":path,"c":created,"t":ttl,...})
+//! ```
+//! The envelope is a record's (see `docs/format.md`), sealed under the cluster's data key for a
+//! storage key that no record has. So a token opens on every server of the cluster and on no other,
+//! after a restart as before, and after a rotation too, since older data keys stay in the keyring.
+//! Making one writes nothing, which is what a stampede of logins needs.
+//!
+//! Invariants:
+//! - Everything that decides stands in the text; only the parent's life is looked up.
+//! - Nothing that is stored hangs on a batch token: no accessor, uses, children, cubbyhole or lease.
+
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
+use jiff::{SignedDuration, Timestamp};
+use kallisto_auth::{Kind, Token};
+use kallisto_barrier::{ENVELOPE_OVERHEAD, Keyring};
+use secrecy::SecretString;
+use zeroize::Zeroizing;
+
+use super::create::TokenSpec;
+use super::entry::TokenEntry;
+use crate::error::{Denial, Error};
+use crate::json::{self, Json, Map};
+use crate::keys;
+use crate::state::Unsealed;
+
+/// Every batch token starts with this, and no token that was stored does: a chosen one has no dot.
+pub(super) const PREFIX: &str = "hvb.";
+/// Longest text of a batch token, in bytes; with the other headers it must fit into a request's head.
+pub(crate) const TEXT_BYTES_MAX: usize = 8 << 10;
+
+/// Makes a batch token.
+///
+/// # Errors
+/// [`Error::Invalid`] when it is asked to be what only a stored token can be, or says too much;
+/// [`Denial::BadToken`] when its parent is gone.
+pub(super) fn issue(
+    unsealed: &Unsealed,
+    spec: TokenSpec,
+    now: Timestamp,
+) -> Result<(TokenEntry, SecretString), Error> {
+    let asked = [
+        (spec.uses != 0, "num_uses"),
+        (spec.times.period_secs != 0, "period"),
+        (spec.times.explicit_max_secs != 0, "explicit_max_ttl"),
+    ];
+    if let Some((_, what)) = asked.into_iter().find(|(asked, _)| *asked) {
+        return Err(Error::invalid(format!("batch tokens cannot have \"{what}\" set")));
+    }
+    if let Some(parent) = &spec.parent
+        && !unsealed.view.tokens.contains(parent, &unsealed.view.tokens.pin())
+    {
+        return Err(Error::Denied(Denial::BadToken));
+    }
+    // Whole seconds are what the text has room for.
+    let created_at = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    let ttl_secs = match spec.times.ttl_secs {
+        0 => unsealed.leases.default_secs,
+        ttl => ttl,
+    };
+    let ttl = SignedDuration::from_secs(i64::try_from(ttl_secs).unwrap_or(i64::MAX));
+    let entry = TokenEntry {
+        auth: Token {
+            accessor: String::new(),
+            kind: Kind::Batch,
+            policies: spec.policies,
+            display_name: spec.display_name,
+            path: spec.path,
+            created_at,
+            expires_at: Some(created_at.saturating_add(ttl).unwrap_or(Timestamp::MAX)),
+            orphan: spec.parent.is_none(),
+        },
+        parent: spec.parent,
+        meta: spec.meta,
+        uses_left: 0,
+        ttl_secs,
+        period_secs: 0,
+        explicit_max_ttl_secs: 0,
+        renewable: false,
+        role: spec.role,
+        renewed_at: None,
+    };
+    let text = seal(&entry, &unsealed.store.keys().load())?;
+    Ok((entry, text))
+}
+
+/// The text of a batch token.
+fn seal(entry: &TokenEntry, keyring: &Keyring) -> Result<SecretString, Error> {
+    let plain = Zeroizing::new(encode(entry));
+    let mut envelope = Vec::with_capacity(plain.len() + ENVELOPE_OVERHEAD);
+    let sealed = keyring.seal_record(&keys::BATCH_TOKEN, &plain, &mut envelope);
+    sealed.map_err(|error| Error::Unavailable(format!("cannot encrypt: {error}")))?;
+    let text = format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&envelope));
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "a batch token of {} bytes is over the limit of {TEXT_BYTES_MAX}: fewer policies or \
+             less metadata make it shorter",
+            text.len()
+        )));
+    }
+    Ok(text.into())
+}
+
+/// What a batch token says; `None` when this cluster did not make it.
+pub(crate) fn open(text: &str, keyring: &Keyring) -> Option<TokenEntry> {
+    if text.len() > TEXT_BYTES_MAX {
+        return None;
+    }
+    let envelope = BASE64URL_NOPAD.decode(text.strip_prefix(PREFIX)?.as_bytes()).ok()?;
+    let mut plain = Zeroizing::new(Vec::with_capacity(envelope.len()));
+    keyring.open_record(&keys::BATCH_TOKEN, &envelope, &mut plain).ok()?;
+    decode(&plain)
+}
+
+/// Short names, and only what is set: every byte travels with every request.
+fn encode(entry: &TokenEntry) -> Vec<u8> {
+    let mut map = Map::new();
+    let mut put = |name: &str, value: Json| map.insert(name.to_owned(), value);
+    put("p", Json::strings(entry.auth.policies.iter().cloned()));
+    put("n", entry.auth.display_name.as_str().into());
+    put("a", entry.auth.path.as_str().into());
+    put("c", entry.auth.created_at.as_second().into());
+    put("t", entry.ttl_secs.into());
+    if let Some(parent) = &entry.parent {
+        put("f", HEXLOWER.encode(parent).into());
+    }
+    if let Some(meta) = &entry.meta {
+        put("m", meta.clone().into());
+    }
+    if let Some(role) = &entry.role {
+        put("r", role.as_str().into());
+    }
+    Json::Object(map).to_text()
+}
+
+fn decode(plain: &[u8]) -> Option<TokenEntry> {
+    let map = json::parse_object(plain).ok()?;
+    let text = |name: &str| map.get(name).and_then(Json::as_str).map(str::to_owned);
+    let number = |name: &str| match map.get(name)? {
+        Json::Number(text) => text.parse::<i64>().ok(),
+        _ => None,
+    };
+    let Some(Json::Array(policies)) = map.get("p") else { return None };
+    let policies = policies.iter().map(|name| name.as_str().map(str::to_owned));
+    let parent = match map.get("f") {
+        None => None,
+        Some(hex) => Some(HEXLOWER.decode(hex.as_str()?.as_bytes()).ok()?.try_into().ok()?),
+    };
+    let created_at = Timestamp::from_second(number("c")?).ok()?;
+    let ttl = number("t")?;
+    let end = created_at.saturating_add(SignedDuration::from_secs(ttl));
+    Some(TokenEntry {
+        auth: Token {
+            accessor: String::new(),
+            kind: Kind::Batch,
+            policies: policies.collect::<Option<_>>()?,
+            display_name: text("n")?,
+            path: text("a")?,
+            created_at,
+            expires_at: Some(end.unwrap_or(Timestamp::MAX)),
+            orphan: parent.is_none(),
+        },
+        parent,
+        meta: map.get("m").and_then(Json::as_object).cloned(),
+        uses_left: 0,
+        ttl_secs: u64::try_from(ttl).ok()?,
+        period_secs: 0,
+        explicit_max_ttl_secs: 0,
+        renewable: false,
+        role: text("r"),
+        renewed_at: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret;
+
+    use super::*;
+
+    fn entry() -> TokenEntry {
+        let mut entry = crate::token::make_root(Timestamp::from_second(1_700_000_000).unwrap());
+        let entry = entry.as_mut().unwrap();
+        entry.auth.kind = Kind::Batch;
+        entry.auth.policies = vec!["default".into(), "web".into()];
+        entry.parent = Some([9; 32]);
+        entry.meta = Some(Map::from([("a".to_owned(), "b".into())]));
+        entry.ttl_secs = 60;
+        entry.clone()
+    }
+
+    #[test]
+    fn a_batch_token_opens_in_its_cluster_alone_also_after_a_rotation() {
+        let ring = Keyring::generate([1; 16], 0).unwrap();
+        let text = seal(&entry(), &ring).unwrap();
+        let text = text.expose_secret();
+        let again = open(text, &ring.rotated(1).unwrap()).unwrap();
+        assert_eq!(again.auth.policies, ["default", "web"]);
+        assert_eq!((again.parent, again.ttl_secs), (Some([9; 32]), 60));
+        assert_eq!(again.auth.expires_at.unwrap().as_second(), 1_700_000_060);
+        assert_eq!(again.meta, entry().meta);
+        assert!(!again.auth.orphan);
+        let other = Keyring::generate([1; 16], 0).unwrap();
+        assert!(open(text, &other).is_none());
+    }
+
+    #[test]
+    fn a_text_with_any_character_changed_is_no_token() {
+        let ring = Keyring::generate([1; 16], 0).unwrap();
+        let text = seal(&entry(), &ring).unwrap();
+        let text = text.expose_secret();
+        for at in 0..text.len() {
+            let mut bytes = text.as_bytes().to_vec();
+            bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
+            assert!(open(std::str::from_utf8(&bytes).unwrap(), &ring).is_none(), "{at}");
+            assert!(open(&text[..at], &ring).is_none(), "{at}");
+        }
+        assert!(open(&format!("{text}A"), &ring).is_none());
+        assert!(open(&format!("{PREFIX}{}", "A".repeat(TEXT_BYTES_MAX)), &ring).is_none());
+    }
+
+    #[test]
+    fn a_record_of_the_store_is_no_token() {
+        let ring = Keyring::generate([1; 16], 0).unwrap();
+        let mut envelope = Vec::new();
+        ring.seal_record(b"\x04record", &encode(&entry()), &mut envelope).unwrap();
+        assert!(open(&format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&envelope)), &ring).is_none());
+    }
+}

@@ -1,0 +1,91 @@
+//! What kind of tokens a role or a mount makes: its own word, or what the request asks for.
+
+use kallisto_auth::Kind;
+
+use crate::error::Error;
+
+/// The `token_type` of a role or a mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum TokenType {
+    /// Service tokens, unless another kind is asked for.
+    #[default]
+    DefaultService,
+    /// Batch tokens, unless another kind is asked for.
+    DefaultBatch,
+    /// Service tokens, whatever is asked for.
+    Service,
+    /// Batch tokens, whatever is asked for.
+    Batch,
+}
+
+impl TokenType {
+    /// Reads the field as it is on the wire.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] in the words of the contract.
+    pub(crate) fn parse(name: &str) -> Result<Self, Error> {
+        Ok(match name {
+            "" | "default" | "default-service" => Self::DefaultService,
+            "default-batch" => Self::DefaultBatch,
+            "service" => Self::Service,
+            "batch" => Self::Batch,
+            other => {
+                return Err(Error::invalid(format!("invalid 'token_type' value \"{other}\"")));
+            }
+        })
+    }
+
+    /// The field on the wire.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::DefaultService => "default-service",
+            Self::DefaultBatch => "default-batch",
+            Self::Service => "service",
+            Self::Batch => "batch",
+        }
+    }
+
+    /// The kind of a token, when `asked` was asked for.
+    pub(crate) fn choose(self, asked: Option<Kind>) -> Kind {
+        match self {
+            Self::Service => Kind::Service,
+            Self::Batch => Kind::Batch,
+            Self::DefaultService => asked.unwrap_or(Kind::Service),
+            Self::DefaultBatch => asked.unwrap_or(Kind::Batch),
+        }
+    }
+
+    /// The kind of token that a login makes: the mount's word, then the role's, then the mount's
+    /// default.
+    #[expect(dead_code, reason = "for the login methods, which come next")]
+    pub(crate) fn of_login(mount: Self, role: Self) -> Kind {
+        let asked = match role {
+            Self::DefaultService => None,
+            Self::DefaultBatch | Self::Batch => Some(Kind::Batch),
+            Self::Service => Some(Kind::Service),
+        };
+        mount.choose(asked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forced_type_wins_over_what_is_asked_and_a_default_yields() {
+        use Kind::{Batch, Service};
+        for (name, none, service, batch) in [
+            ("default-service", Service, Service, Batch),
+            ("default-batch", Batch, Service, Batch),
+            ("service", Service, Service, Service),
+            ("batch", Batch, Batch, Batch),
+        ] {
+            let kind = TokenType::parse(name).unwrap();
+            assert_eq!(kind.name(), name);
+            let chosen = [None, Some(Service), Some(Batch)].map(|asked| kind.choose(asked));
+            assert_eq!(chosen, [none, service, batch], "{name}");
+        }
+        assert!(TokenType::parse("bogus").is_err());
+    }
+}

@@ -1,0 +1,127 @@
+//! Batch tokens that were used lately, decoded.
+//!
+//! A batch token is opened and decoded when it is first met and then found by its print (see
+//! `tokens`), as a stored token is. What is kept is bounded: past the bound the tokens that were not
+//! used lately leave (CLOCK) and cost a decryption when they come again. The whole goes with the view
+//! when the server is sealed. A text that does not open is not remembered, so nobody fills this with
+//! guesses.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use kallisto_cuckoo::{Error, Guard, Hand, Table};
+
+use super::tokens::{LiveToken, Printer, Tokens};
+use crate::clear::Keys;
+use crate::cluster::Cluster;
+use crate::request::TokenText;
+use crate::token::{self, Hash};
+
+/// Most batch tokens kept decoded.
+const CACHED_MAX: usize = 1 << 16;
+/// The part of them that leaves at once, so that not every new one has to look for room.
+const SLACK: usize = 64;
+const CACHED_AT_START: usize = 1 << 6;
+/// How often a token that was put is looked for, when others make room meanwhile.
+const FIND_TRIES_MAX: usize = 8;
+
+/// A batch token met before.
+struct Cached {
+    live: LiveToken,
+    hash: Hash,
+    /// Set by use, cleared by the hand that makes room.
+    used: AtomicBool,
+}
+
+/// The batch tokens of the view.
+pub(crate) struct BatchTokens {
+    keys: Keys,
+    printer: Printer,
+    cached: Table<Cached>,
+    hand: Mutex<Hand>,
+}
+
+impl BatchTokens {
+    pub(super) fn new(keys: Keys) -> Result<Self, Error> {
+        Ok(Self {
+            keys,
+            printer: Printer::new()?,
+            cached: Table::with_capacity(CACHED_AT_START)?,
+            hand: Mutex::default(),
+        })
+    }
+
+    /// The batch token of a text, and a hash that names it; `None` when this cluster did not make it
+    /// or its parent has ended.
+    pub(crate) fn find<'g>(
+        &self,
+        cluster: &Cluster,
+        stored: &Tokens,
+        text: TokenText<'_>,
+        guard: &'g Guard,
+    ) -> Option<(Hash, &'g LiveToken)> {
+        let print = self.printer.print(text);
+        for _ in 0..FIND_TRIES_MAX {
+            if let Some(entry) = self.cached.get(&print, guard) {
+                let cached = entry.header();
+                // The line is in reach anyway; it is written only when that says something new.
+                if !cached.used.load(Ordering::Relaxed) {
+                    cached.used.store(true, Ordering::Relaxed);
+                }
+                let parent = cached.live.entry.parent.as_ref();
+                let lives = parent.is_none_or(|parent| stored.contains(parent, guard));
+                return lives.then_some((cached.hash, &cached.live));
+            }
+            let entry = token::open_batch(text.expose(), &self.keys.load())?;
+            let hash = cluster.token_key.hash(text.expose()).as_ref().try_into().ok()?;
+            let live = LiveToken::new(entry);
+            self.keep(&print, Cached { live, hash, used: AtomicBool::new(true) });
+        }
+        None
+    }
+
+    fn keep(&self, print: &[u8], token: Cached) {
+        if self.cached.len() >= CACHED_MAX {
+            let mut hand = self.hand.lock().unwrap_or_else(PoisonError::into_inner);
+            let wanted = self.cached.memory().entry_bytes / SLACK;
+            self.cached
+                .evict(&mut hand, wanted, |cached| cached.used.swap(false, Ordering::Relaxed));
+        }
+        // A token that finds no place is looked for again, and refused if there is none for long.
+        let _ = self.cached.insert(print, token, &[]);
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.cached.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arc_swap::ArcSwap;
+    use kallisto_barrier::Keyring;
+    use zeroize::Zeroizing;
+
+    use super::*;
+    use crate::cluster::TokenKey;
+
+    #[test]
+    fn a_guess_is_not_remembered() {
+        let ring = Keyring::generate([1; 16], 0).unwrap();
+        let tokens = BatchTokens::new(Arc::new(ArcSwap::from_pointee(ring))).unwrap();
+        let cluster = Cluster {
+            id: String::new(),
+            name: String::new(),
+            token_key: TokenKey::new(Zeroizing::new([7; 32])),
+        };
+        let stored = Tokens::new().unwrap();
+        let guard = stored.pin();
+        for guess in ["hvb.", "hvb.AAAA", "hvb.%"] {
+            assert!(tokens.find(&cluster, &stored, TokenText::new(guess), &guard).is_none());
+        }
+        assert_eq!(tokens.len(), 0);
+    }
+}
