@@ -35,6 +35,8 @@ pub enum Error {
     Sealed,
     /// Others kept writing the same entry; the same request may be sent again.
     Conflict,
+    /// Another server leads, and only it can do this; nothing happened here.
+    NotLeader,
     /// The server cannot do this now.
     Unavailable(String),
     /// Our mistake; the detail is in the server's log under this id.
@@ -75,6 +77,7 @@ impl From<store::Error> for Error {
             store::Error::TooLarge(what) => {
                 Self::TooLarge(format!("request over the limit: {what}"))
             }
+            store::Error::NotLeader => Self::NotLeader,
             store::Error::Unavailable(why) => Self::Unavailable(why),
             store::Error::Busy => Self::Unavailable("too many writes are waiting".into()),
             store::Error::Full(_) => {
@@ -118,6 +121,7 @@ impl fmt::Display for Error {
                  access to path \"{path}/\""
             ),
             Self::Sealed => f.write_str("Vault is sealed"),
+            Self::NotLeader => f.write_str("no server leads: send the request again"),
             Self::Conflict => f.write_str("the entry kept changing; send the request again"),
             Self::Internal(id) => write!(f, "internal error (id {id:016x})"),
         }

@@ -16,6 +16,8 @@ pub enum Error {
     Busy,
     /// The disk is full: reads go on, writes are refused until there is space. Nothing happened.
     Full(String),
+    /// Another server leads, or none does for now. Nothing happened here: ask the leader.
+    NotLeader,
     /// The store cannot serve this now, or no longer. Nothing happened.
     Unavailable(String),
     /// The batch was taken and then its fate was lost sight of: it may be committed, now or later.
@@ -37,6 +39,7 @@ impl fmt::Display for Error {
             Self::TooLarge(what) => write!(f, "batch over its limit: {what}"),
             Self::Busy => f.write_str("too many writes are waiting"),
             Self::Full(what) => write!(f, "disk is full, store is read-only: {what}"),
+            Self::NotLeader => f.write_str("another server leads"),
             Self::Unavailable(why) => write!(f, "store unavailable: {why}"),
             Self::Unknown(why) => write!(f, "the write's outcome is unknown: {why}"),
             Self::Poisoned(what) => write!(f, "store is poisoned by a failure: {what}"),

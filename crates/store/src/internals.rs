@@ -16,3 +16,13 @@ pub fn batch_codec(bytes: &[u8]) {
 pub fn raft_log_payload(bytes: &[u8]) {
     let _ = crate::raft::read_hostile_payload(bytes);
 }
+
+/// Decodes a message of a peer; what is understood is encoded to the same bytes.
+pub fn raft_message(bytes: &[u8]) {
+    let _ = crate::raft::read_hostile_message(bytes);
+}
+
+/// Reads a chunk of a snapshot, behind one with the checksum in the first four bytes.
+pub fn raft_snapshot_chunk(bytes: &[u8]) {
+    let _ = crate::raft::read_hostile_chunk(bytes);
+}

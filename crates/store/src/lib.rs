@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod cluster;
 mod codec;
 mod commit;
 mod error;
@@ -32,6 +33,10 @@ use bytes::Bytes;
 pub use batch::{
     BATCH_BYTES_MAX, BATCH_OPS_MAX, Batch, Expectation, KEY_BYTES_MAX, NOTE_BYTES_MAX, Op,
     Position, Record, Seqno, VALUE_BYTES_MAX,
+};
+pub use cluster::{
+    CHUNK_BYTES_MAX, Change, ChunkSink, Chunks, Invitation, Leadership, MESSAGE_BYTES_MAX, Member,
+    NoPeers, PEER_TEXT_BYTES_MAX, Peer, Replicated, Role, Transport,
 };
 pub use codec::{decode_batch, encode_batch};
 pub use commit::Commit;
@@ -86,6 +91,10 @@ pub trait Fold: Send + Sync {
 
     /// Updates the view. `records` shows the state with this batch applied.
     fn fold(&self, position: Position, batch: &Batch, records: &dyn Records);
+
+    /// A snapshot took the place of everything, so that the view is of the past: whoever owns it attaches a new one. Called
+    /// instead of any further fold, under the store's lock: it must not call the store.
+    fn replaced(&self) {}
 }
 
 /// When a commit is acknowledged.
@@ -142,6 +151,16 @@ pub trait Store: Records + Send + Sync {
     /// Resolves when everything committed before the call, acknowledged or still waiting, is on
     /// the disk and folded.
     fn save(&self) -> Commit;
+
+    /// The cluster side, of a store that replicates.
+    fn replicated(&self) -> Option<&dyn Replicated> {
+        None
+    }
+
+    /// Whether commits are taken here and not at another server. Cheap.
+    fn leads(&self) -> bool {
+        self.replicated().is_none_or(|cluster| cluster.leadership().is_mine())
+    }
 
     /// Figures for operators.
     fn stats(&self) -> Stats;

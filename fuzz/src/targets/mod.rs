@@ -49,7 +49,7 @@ const TRANSIT_WORDS: &[&[u8]] = &[
 ];
 
 /// Every target.
-pub(crate) const TARGETS: [Target; 19] = [
+pub(crate) const TARGETS: [Target; 21] = [
     Target {
         name: "http_route",
         about: "request paths and queries: one spelling, in bounds, decoded once",
@@ -157,6 +157,18 @@ pub(crate) const TARGETS: [Target; 19] = [
         about: "records and backups of named keys: an error, or a key that is stored as these bytes",
         run: kallisto_transit::fuzz::record,
         words: TRANSIT_WORDS,
+    },
+    Target {
+        name: "raft_message",
+        about: "messages between peers: what decodes, encodes to the same",
+        run: kallisto_store::internals::raft_message,
+        words: STORE_WORDS,
+    },
+    Target {
+        name: "raft_snapshot",
+        about: "chunks of a snapshot, behind a checksum",
+        run: kallisto_store::internals::raft_snapshot_chunk,
+        words: STORE_WORDS,
     },
     Target {
         name: "manifest",

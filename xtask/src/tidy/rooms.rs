@@ -58,7 +58,7 @@ pub(super) const ROOMS: [Room; 15] = [
         folder: "crates/store",
         package: "kallisto-store",
         below: &["kallisto-lsm"],
-        external: &["bytes", "crc32c", "fastrand", "raft", "slog"],
+        external: &["arc-swap", "bytes", "crc32c", "fastrand", "raft", "slog"],
         for_tests: &[],
     },
     Room {

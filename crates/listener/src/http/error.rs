@@ -24,7 +24,7 @@ pub(super) fn render(error: &Error) -> Reply {
         Error::Denied(Denial::BadToken | Denial::UnknownToken | Denial::Preflight(_)) => {
             with_messages(StatusCode::FORBIDDEN, &[&text])
         }
-        Error::Sealed | Error::Conflict | Error::Unavailable(_) => {
+        Error::Sealed | Error::NotLeader | Error::Conflict | Error::Unavailable(_) => {
             with_messages(StatusCode::SERVICE_UNAVAILABLE, &[&text])
         }
         Error::Internal(_) => with_messages(StatusCode::INTERNAL_SERVER_ERROR, &[&text]),

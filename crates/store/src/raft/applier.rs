@@ -81,7 +81,7 @@ impl Applier {
         };
         let outcome = self.shared.machine.apply(&entry);
         match &outcome {
-            Ok(_) | Err(Error::Conflict) => {
+            Ok(_) | Err(Error::Conflict | Error::Unknown(_)) => {
                 self.shared.note_space();
                 self.unsaid.extend(promise.map(|promise| (promise, outcome)));
                 Ok(Turn::Done)

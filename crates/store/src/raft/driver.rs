@@ -7,23 +7,29 @@
 //! Invariants:
 //! - an entry is acknowledged to Raft only when it is as durable as the mode says; a new term or vote is synced always;
 //! - in batch mode fewer than `ops` entries are handed out and not synced;
-//! - a promise is bound to the index and the term it was proposed at: an entry of another term at that index is another
-//!   batch's.
+//! - a promise is bound to the index and the term it was proposed at: an entry of another term at that index, or before
+//!   it and of a later term, says that nothing came of the proposal. A leader that lost its place waits for that word;
+//! - a message about what was written leaves after it is on the disk.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::limits::{FRAME_OVERHEAD_BYTES, GATHER_MAX};
+use raft::eraftpb::{ConfState, HardState, Message, MessageType};
+
+use super::limits::{FRAME_OVERHEAD_BYTES, GATHER_MAX, LOG_KEPT_BYTES, UNDECIDED_MAX};
 use super::lock;
-use super::log::record::ENTRY_HEADER_BYTES;
-use super::node::{Committed, Node, Output, Spot, Vote};
+use super::log::record::{ENTRY_HEADER_BYTES, Identity, State};
+use super::machine::Replacement;
+use super::node::{Committed, Node, Output, Restart, Restored, Spot, Vote};
 use super::requests::{Gather, Request, Room};
 use super::shared::Shared;
+use super::snapshot::Incoming;
 use super::tasks::Task;
+use super::{members, wire};
 use crate::commit::Promise;
-use crate::{Durability, Error};
+use crate::{Change, Durability, Error, Invitation, Peer, Role};
 
 /// The driver's own.
 pub(crate) struct Driver {
@@ -40,6 +46,37 @@ pub(crate) struct Driver {
     gathered: usize,
     /// What a sync takes lately.
     sync_time: Duration,
+    /// Commits of this turn that are not proposed yet.
+    group: Vec<(Vec<u8>, Promise)>,
+    reads: Reads,
+    /// Who waits for another server to lead.
+    transfers: Vec<Promise>,
+    /// When proposals that are open since leadership was lost are given up.
+    give_up: Option<Duration>,
+    fetch: Fetch,
+    /// The term in which this server, as a leader, last looked whether its peers know it right.
+    described: u64,
+    /// Seeds the election timeouts of a node that begins anew.
+    seed: u64,
+}
+
+/// Reads that have to see everything committed before them.
+#[derive(Default)]
+struct Reads {
+    /// Not asked yet.
+    waiting: Vec<Promise>,
+    /// Asked under a number.
+    asked: VecDeque<(u64, Vec<Promise>)>,
+    next: u64,
+}
+
+/// Whether a snapshot is on its way in.
+#[derive(Debug)]
+enum Fetch {
+    Nothing,
+    UnderWay,
+    /// It is here, and waits until somebody leads.
+    Here(Box<Replacement>),
 }
 
 /// Whether the node has been started.
@@ -51,7 +88,7 @@ enum Start {
 
 impl Driver {
     /// A driver for a node.
-    pub(crate) fn new(shared: Arc<Shared>, node: Node, mode: Durability) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, node: Node, mode: Durability, seed: u64) -> Self {
         let next_tick = shared.clock.now() + shared.tick;
         Self {
             shared,
@@ -63,6 +100,13 @@ impl Driver {
             start: Start::Fresh,
             gathered: 0,
             sync_time: Duration::ZERO,
+            group: Vec::new(),
+            reads: Reads::default(),
+            transfers: Vec::new(),
+            give_up: None,
+            fetch: Fetch::Nothing,
+            described: 0,
+            seed,
         }
     }
 
@@ -112,16 +156,71 @@ impl Driver {
             self.node.start()?;
         }
         self.tick();
+        let rest = self.hear(requests)?;
         self.pump()?;
-        let refusal = self.admit(requests)?;
-        if !requests.is_empty() {
-            // The memory of a large group fades over some dozen small ones.
-            self.gathered = requests.len().max(self.gathered - self.gathered.div_ceil(16));
-        }
+        self.install()?;
+        self.take(rest)?;
+        self.ask_reads();
+        self.pump()?;
+        self.sync_if_due()?;
+        self.settle_leadership();
+        self.publish();
+        Ok(())
+    }
+
+    /// Takes the messages of peers first: what they bring may change who leads. Returns the other requests.
+    fn hear(&mut self, requests: &mut Vec<Request>) -> Result<Vec<Request>, Error> {
+        let mut rest = Vec::with_capacity(requests.len());
+        let room = self.shared.tasks.room();
         for request in requests.drain(..) {
+            if room == Room::No && request.brings_entries() {
+                // Lost, as messages may be: the leader sends it again when there is room.
+                continue;
+            }
+            match request {
+                Request::Message(message) => self.message(message)?,
+                other => rest.push(other),
+            }
+        }
+        Ok(rest)
+    }
+
+    fn message(&mut self, message: Message) -> Result<(), Error> {
+        let now = self.shared.clock.now();
+        lock(&self.shared.members).heard.insert(message.from, now);
+        if message.msg_type != MessageType::MsgSnapshot {
+            self.node.step(message);
+            return Ok(());
+        }
+        // The message says where the leader's state is; the state itself is fetched.
+        let behind =
+            message.get_snapshot().get_metadata().index > self.node.standing().commit_index;
+        if behind && matches!(self.fetch, Fetch::Nothing) {
+            let (identity, _) = lock(&self.shared.log).belongs_to();
+            let sink = match Incoming::new(&self.shared, identity.store_id) {
+                Ok(sink) => sink,
+                // A full disk: the leader says again where it is, and it is tried again.
+                Err(Error::Full(_)) => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            self.fetch = Fetch::UnderWay;
+            self.shared.transport.fetch_snapshot(message.from, Box::new(sink));
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, requests: Vec<Request>) -> Result<(), Error> {
+        let commits = |request: &&Request| matches!(request, Request::Commit { .. });
+        let refusal = self.admit(&requests)?;
+        let count = requests.iter().filter(commits).count();
+        if count > 0 {
+            // The memory of a large group fades over some dozen small ones.
+            self.gathered = count.max(self.gathered - self.gathered.div_ceil(16));
+        }
+        for request in requests {
             match (request, &refusal) {
                 (Request::Commit { promise, .. }, Some(error)) => promise.keep(Err(error.clone())),
-                (Request::Commit { data, promise }, None) => self.propose(data, promise),
+                (Request::Commit { data, promise }, None) => self.group.push((data, promise)),
                 (Request::Save(promise), _) => self.settle(promise)?,
                 (Request::SetDurability(mode, promise), _) => {
                     // Before the promise is kept: who hears that the mode holds finds it so.
@@ -129,12 +228,15 @@ impl Driver {
                     *lock(&self.shared.mode) = mode;
                     self.settle(promise)?;
                 }
+                (Request::Change(changes, promise), _) => self.change(&changes, promise),
+                (Request::ReadIndex(promise), _) => self.reads.waiting.push(promise),
+                (Request::Transfer(to, promise), _) => self.transfer(to, promise),
+                (Request::Join(invitation, promise), _) => self.join(invitation, promise)?,
+                (Request::Fetched(fetched), _) => self.fetched(fetched)?,
+                (Request::Message(message), _) => self.message(message)?,
             }
         }
-        self.pump()?;
-        self.sync_if_due()?;
-        self.forget_if_deposed();
-        *lock(&self.shared.standing) = self.node.standing();
+        self.propose_group();
         Ok(())
     }
 
@@ -144,7 +246,7 @@ impl Driver {
             .iter()
             .map(|request| match request {
                 Request::Commit { data, .. } => data.len() + ENTRY_HEADER_BYTES,
-                Request::Save(_) | Request::SetDurability(..) => FRAME_OVERHEAD_BYTES,
+                _ => FRAME_OVERHEAD_BYTES,
             })
             .sum();
         if requests.is_empty() {
@@ -160,35 +262,220 @@ impl Driver {
         }
     }
 
-    fn propose(&mut self, data: Vec<u8>, promise: Promise) {
-        match self.node.propose(data) {
-            Some(spot) => self.proposed.push_back((spot, promise)),
-            None => promise.keep(Err(Error::Unavailable("this server does not lead".into()))),
+    fn propose_group(&mut self) {
+        if self.group.is_empty() {
+            return;
         }
+        let (data, promises): (Vec<_>, Vec<_>) = self.group.drain(..).unzip();
+        match self.node.propose(data) {
+            Some(first) => {
+                let spots = (first.index..).map(|index| Spot { index, ..first });
+                self.proposed.extend(spots.zip(promises));
+            }
+            None => promises.into_iter().for_each(|promise| promise.keep(Err(Error::NotLeader))),
+        }
+    }
+
+    fn change(&mut self, changes: &[Change], promise: Promise) {
+        self.propose_group();
+        if !self.node.leads() {
+            promise.keep(Err(Error::NotLeader));
+            return;
+        }
+        match self.node.propose_change(members::propose(changes)) {
+            Some(spot) => self.proposed.push_back((spot, promise)),
+            None => promise.keep(Err(Error::Busy)),
+        }
+    }
+
+    fn transfer(&mut self, to: Option<u64>, promise: Promise) {
+        if !self.node.leads() {
+            promise.keep(Err(Error::NotLeader));
+        } else if self.node.transfer(to) {
+            self.transfers.push(promise);
+        } else {
+            let what = "there is no other server that could lead";
+            promise.keep(Err(Error::Unavailable(what.into())));
+        }
+    }
+
+    /// Asks for all reads that wait, under one number.
+    fn ask_reads(&mut self) {
+        if self.reads.waiting.is_empty() {
+            return;
+        }
+        if !self.node.leads() {
+            self.refuse_reads();
+        } else if self.node.read_index(self.reads.next) {
+            let promises = std::mem::take(&mut self.reads.waiting);
+            self.reads.asked.push_back((self.reads.next, promises));
+            self.reads.next += 1;
+        }
+    }
+
+    fn refuse_reads(&mut self) {
+        let asked = self.reads.asked.drain(..).flat_map(|(_, promises)| promises);
+        asked
+            .chain(self.reads.waiting.drain(..))
+            .for_each(|promise| promise.keep(Err(Error::NotLeader)));
+    }
+
+    /// A read may be answered once everything up to its entry is applied.
+    fn admit_reads(&mut self, reads: Vec<(u64, u64)>) {
+        for (number, index) in reads {
+            while let Some((_, promises)) =
+                self.reads.asked.pop_front_if(|(asked, _)| *asked <= number)
+            {
+                self.barriers.extend(promises.into_iter().map(|promise| (index, promise)));
+            }
+        }
+    }
+
+    /// Leaves the cluster of one: log and engine begin anew, empty, as the invitation's.
+    fn join(&mut self, invitation: Invitation, promise: Promise) -> Result<(), Error> {
+        self.pump()?;
+        let position = self.shared.machine.position();
+        let empty = self.shared.machine.is_empty()? && self.node.handed_out() == position.0;
+        if !empty || !self.proposed.is_empty() || self.node.members_count() > 1 {
+            promise.keep(Err(Error::Conflict));
+            return Ok(());
+        }
+        let Invitation { store_id, node_id } = invitation;
+        let replacement = Replacement {
+            engine: self.shared.machine.next_engine(),
+            store_id,
+            index: 0,
+            term: 0,
+            membership: ConfState::default(),
+            directory: Vec::new(),
+        };
+        Incoming::fill_empty(&self.shared, &replacement)?;
+        let identity = Identity { store_id, node_id };
+        self.begin_anew(identity, &replacement, HardState::default())?;
+        let index = {
+            let log = lock(&self.shared.log);
+            log.fresh_index(HardState::default(), Arc::clone(&self.shared.fault))
+        };
+        self.seed = self.seed.rotate_left(17) ^ node_id;
+        self.node = Node::new(node_id, index, 0, self.seed)?;
+        self.shared.flushed.store(0, Ordering::Release);
+        self.shared.compacted.store(0, Ordering::Release);
+        self.publish();
+        promise.keep(Ok(self.shared.machine.position()));
+        Ok(())
+    }
+
+    /// The log begins behind what `with` holds, and `with` takes the engine's place. In this order: a log names the engine
+    /// that goes with it, so a crash in between finds the new one.
+    fn begin_anew(
+        &self,
+        identity: Identity,
+        with: &Replacement,
+        hard_state: HardState,
+    ) -> Result<(), Error> {
+        let state = State {
+            identity,
+            engine: with.engine,
+            last_index: with.index,
+            last_term: with.term,
+            hard_state,
+            membership: with.membership.clone(),
+        };
+        lock(&self.shared.log).restart(&state)?;
+        self.shared.machine.replace(with)?;
+        self.shared.transport.know(&with.directory);
+        self.shared.chores.want();
+        Ok(())
+    }
+
+    fn fetched(&mut self, fetched: Result<Replacement, Error>) -> Result<(), Error> {
+        self.fetch = match fetched {
+            Ok(replacement) => Fetch::Here(Box::new(replacement)),
+            Err(_) => Fetch::Nothing,
+        };
+        self.install()
+    }
+
+    /// Begins anew from a snapshot that is here, if somebody leads and it is not of the past.
+    fn install(&mut self) -> Result<(), Error> {
+        if !matches!(self.fetch, Fetch::Here(_)) {
+            return Ok(());
+        }
+        // What was said before must not be said after.
+        self.pump()?;
+        let Fetch::Here(replacement) = &self.fetch else { return Ok(()) };
+        let restart = Restart {
+            index: replacement.index,
+            term: replacement.term,
+            membership: replacement.membership.clone(),
+        };
+        match self.node.restore(&restart) {
+            // The next output has it.
+            Restored::Taken => self.pump(),
+            Restored::NobodyLeads => Ok(()),
+            Restored::Past => {
+                self.shared.machine.home().remove(replacement.engine);
+                self.fetch = Fetch::Nothing;
+                Ok(())
+            }
+        }
+    }
+
+    fn restart(&mut self, restart: &Restart, hard_state: &HardState) -> Result<(), Error> {
+        let here = std::mem::replace(&mut self.fetch, Fetch::Nothing);
+        let Fetch::Here(replacement) = here else {
+            return Err(Error::Poisoned("raft: a snapshot that nobody fetched".into()));
+        };
+        assert_eq!(replacement.index, restart.index, "the snapshot that was stepped");
+        let (identity, _) = lock(&self.shared.log).belongs_to();
+        self.begin_anew(identity, &replacement, hard_state.clone())?;
+        // Acquire and release: see `compact`.
+        self.shared.flushed.store(restart.index, Ordering::Release);
+        self.shared.compacted.store(restart.index, Ordering::Release);
+        let what = "a snapshot of the leader went past it";
+        for (_, promise) in self.proposed.drain(..) {
+            promise.keep(Err(Error::Unknown(what.into())));
+        }
+        Ok(())
     }
 
     /// Syncs everything so far and keeps the promise once it is applied.
     fn settle(&mut self, promise: Promise) -> Result<(), Error> {
+        self.propose_group();
         self.pump()?;
         lock(&self.shared.log).sync()?;
-        self.barriers.push_back((self.node.standing().last_index, promise));
+        let standing = self.node.standing();
+        let last = if self.node.leads() { standing.last_index } else { standing.commit_index };
+        self.barriers.push_back((last, promise));
         self.release_barriers();
         Ok(())
     }
 
     /// Does what the node wants until it wants nothing or the applier is behind.
     fn pump(&mut self) -> Result<(), Error> {
-        while self.shared.tasks.room() == Room::Yes {
+        while self.shared.tasks.room() == Room::Yes || self.node.has_messages() {
             let Some(mut output) = self.node.poll()? else { break };
-            let alone = output.messages.is_empty() && output.messages_after.is_empty();
-            assert!(alone, "a lone voter has nobody to write to");
+            self.send(std::mem::take(&mut output.messages));
+            if let Some(restart) = &output.restart {
+                self.restart(restart, &output.hard_state)?;
+            }
             let committed = std::mem::take(&mut output.committed);
             self.hand_over(committed);
             let placed = self.write(&output)?;
             self.node.persisted(output.number, &placed);
+            self.send(std::mem::take(&mut output.messages_after));
+            self.admit_reads(std::mem::take(&mut output.reads));
         }
         self.release_barriers();
         Ok(())
+    }
+
+    fn send(&self, messages: Vec<Message>) {
+        for message in messages {
+            if let Some(bytes) = wire::encode(&message) {
+                self.shared.transport.send(message.to, bytes);
+            }
+        }
     }
 
     fn write(&mut self, output: &Output) -> Result<Vec<(Spot, kallisto_lsm::log::Place)>, Error> {
@@ -221,6 +508,9 @@ impl Driver {
             .into_iter()
             .map(|entry| {
                 let promise = self.claim(&entry);
+                if let Some(members) = &entry.members {
+                    lock(&self.shared.log).set_membership(members.membership.clone());
+                }
                 Task::Apply(entry, promise)
             })
             .collect();
@@ -229,16 +519,13 @@ impl Driver {
 
     /// The promise that waits for an entry, if it was proposed here.
     fn claim(&mut self, entry: &Committed) -> Option<Promise> {
-        while let Some((spot, promise)) =
-            self.proposed.pop_front_if(|(spot, _)| spot.index <= entry.index)
-        {
-            if (spot.index, spot.term) == (entry.index, entry.term) {
-                return Some(promise);
-            }
-            let what = "another leader's entry took its place";
-            promise.keep(Err(Error::Unavailable(what.into())));
+        let lost = |spot: &Spot| spot.index < entry.index || spot.term < entry.term;
+        while let Some((_, promise)) = self.proposed.pop_front_if(|(spot, _)| lost(spot)) {
+            // Behind an entry of a later term nothing of an earlier one is ever committed.
+            promise.keep(Err(Error::NotLeader));
         }
-        None
+        let here = |spot: &Spot| (spot.index, spot.term) == (entry.index, entry.term);
+        self.proposed.pop_front_if(|(spot, _)| here(spot)).map(|(_, promise)| promise)
     }
 
     fn release_barriers(&mut self) {
@@ -267,12 +554,13 @@ impl Driver {
             // Ticks that were missed are not made up for: the others' clocks went on without us.
             self.next_tick = now + self.shared.tick;
             self.node.tick();
+            lock(&self.shared.members).progress = self.node.progress();
         }
     }
 
     fn compact(&mut self) {
         // Acquire and release: the segments are given back only after this.
-        let flushed = self.shared.flushed.load(Ordering::Acquire);
+        let flushed = self.shared.flushed.load(Ordering::Acquire).min(self.needed());
         if flushed > self.shared.compacted.load(Ordering::Acquire) {
             self.node.compact(flushed);
             self.shared.compacted.store(flushed, Ordering::Release);
@@ -280,11 +568,67 @@ impl Driver {
         }
     }
 
-    /// Whoever waits for an entry of a leader that is none any more learns that its fate is open.
-    fn forget_if_deposed(&mut self) {
-        if !self.node.leads() {
+    /// Up to where every member that can still follow the log has it; everything, once the log is long.
+    fn needed(&self) -> u64 {
+        if self.shared.keeper.in_use_bytes() > LOG_KEPT_BYTES {
+            return u64::MAX;
+        }
+        let compacted = self.shared.compacted.load(Ordering::Acquire);
+        let behind = |matched: &u64| *matched > compacted;
+        let progress = self.node.progress();
+        progress.iter().map(|p| p.matched).filter(behind).min().unwrap_or(u64::MAX)
+    }
+
+    /// Tells those who wait for leadership, and for what depends on it.
+    fn settle_leadership(&mut self) {
+        if self.node.leads() {
+            self.give_up = None;
+            self.describe_own();
+            if !self.node.is_transferring() && !self.transfers.is_empty() {
+                let what = "the other server did not take over in time";
+                for promise in self.transfers.drain(..) {
+                    promise.keep(Err(Error::Unavailable(what.into())));
+                }
+            }
+            return;
+        }
+        self.refuse_reads();
+        if self.node.standing().leader_id != 0 {
+            let position = self.shared.machine.position();
+            self.transfers.drain(..).for_each(|promise| promise.keep(Ok(position)));
+        }
+        let now = self.shared.clock.now();
+        if self.proposed.is_empty() {
+            self.give_up = None;
+        } else if *self.give_up.get_or_insert(now + UNDECIDED_MAX) <= now {
             let what = "this server led and no longer does";
-            self.abandon(&Error::Unavailable(what.into()));
+            self.abandon(&Error::Unknown(what.into()));
+        }
+    }
+
+    /// A leader whose name or address changed says so; followers tell their leader.
+    fn describe_own(&mut self) {
+        let term = self.node.standing().term;
+        let own = Peer { id: self.node.id(), ..self.shared.own.clone() };
+        let known = self.shared.machine.directory();
+        if self.described == term || known.contains(&own) {
+            return;
+        }
+        let change = members::propose(&[Change::Put(own, Role::Voter)]);
+        if self.node.propose_change(change).is_some() {
+            self.described = term;
+        }
+    }
+
+    /// Says where the node stands.
+    fn publish(&self) {
+        let standing = self.node.standing();
+        *lock(&self.shared.standing) = standing;
+        self.shared.leader_id.store(standing.leader_id, Ordering::Release);
+        self.shared.node_id.store(self.node.id(), Ordering::Release);
+        let mut members = lock(&self.shared.members);
+        if members.membership != *self.node.membership() {
+            members.membership = self.node.membership().clone();
         }
     }
 
@@ -293,5 +637,9 @@ impl Driver {
         for promise in self.proposed.drain(..).map(|(_, promise)| promise).chain(barriers) {
             promise.keep(Err(Error::Unknown(why.to_string())));
         }
+        let why = || Err(Error::Unavailable(why.to_string()));
+        self.reads.asked.drain(..).for_each(|(_, p)| p.into_iter().for_each(|p| p.keep(why())));
+        self.reads.waiting.drain(..).chain(self.transfers.drain(..)).for_each(|p| p.keep(why()));
+        self.group.drain(..).for_each(|(_, promise)| promise.keep(why()));
     }
 }

@@ -43,10 +43,24 @@ pub(crate) const MEMBERS_MAX: usize = 64;
 pub(crate) const HEARTBEAT_TICKS: usize = 3;
 /// See [`HEARTBEAT_TICKS`].
 pub(crate) const ELECTION_TICKS: usize = 15;
+/// A snapshot's chunk ends once it has so many bytes.
+pub(crate) const SNAPSHOT_CHUNK_BYTES: usize = 256 << 10;
+/// Records in a chunk: each takes at least its two lengths.
+pub(crate) const SNAPSHOT_RECORDS_MAX: usize = SNAPSHOT_CHUNK_BYTES / 8 + 1;
+/// Bytes of messages from peers that may wait for the driver; more are lost, as messages may be.
+pub(crate) const MESSAGES_BYTES_MAX: usize = 128 << 20;
+/// Messages that may wait.
+pub(crate) const MESSAGES_MAX: usize = 16 << 10;
+/// The log is kept for a member that is behind until it takes this many bytes.
+pub(crate) const LOG_KEPT_BYTES: u64 = 256 << 20;
+/// How long a proposal may stay undecided after its leader lost its place, before whoever waits is told so.
+pub(crate) const UNDECIDED_MAX: Duration = Duration::from_secs(10);
 /// How long the applier waits before it asks a full disk again.
 pub(crate) const FULL_RETRY: Duration = Duration::from_millis(50);
 
 const _: () = assert!(GROUP_BYTES_MAX + ENTRY_BYTES_MAX + FRAME_OVERHEAD_MAX < PAYLOAD_BYTES_MAX);
+const _: () = assert!(SNAPSHOT_CHUNK_BYTES + ENTRY_BYTES_MAX < crate::CHUNK_BYTES_MAX);
+const _: () = assert!(HAND_OUT_BYTES_MAX as usize + ENTRY_BYTES_MAX < crate::MESSAGE_BYTES_MAX);
 const _: () = assert!(WAITING_BYTES_MAX >= ENTRY_BYTES_MAX);
 const _: () = assert!(ENTRY_BYTES_MAX < u32::MAX as usize);
 const _: () = assert!(4 * 8 * MEMBERS_MAX + 256 < STATE_BYTES_MAX);

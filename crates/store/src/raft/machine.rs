@@ -14,18 +14,23 @@
 //! - the fold is called under the lock that orders it with [`Machine::attach`].
 
 use std::ops::Bound;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
-use kallisto_lsm::{Engine, Sync};
+use kallisto_lsm::disk::Disk;
+use kallisto_lsm::{Engine, ReadPoint, Sync};
 use raft::eraftpb::ConfState;
 
 use super::lock;
-use super::log::record::put_membership;
-use super::node::Committed;
+use super::log::record::{put_membership, read_membership};
+use super::members::{put_directory, read_directory, updated};
+use super::node::{Committed, Members};
 use crate::batch::{Batch, Op, Position, Record, Seqno};
-use crate::codec::decode_batch;
+use crate::cluster::Peer;
+use crate::codec::{Reader, decode_batch};
 use crate::{Error, Fold, Records, Visit};
 
 /// First byte of the keys of what the machine keeps about itself.
@@ -36,6 +41,8 @@ const RECORD: u8 = 0x01;
 const STORE_ID_KEY: [u8; 2] = [META, 0x01];
 /// The members at the flushed position, encoded as in the log.
 const MEMBERSHIP_KEY: [u8; 2] = [META, 0x02];
+/// The members' names and addresses, as `members.rs` has them.
+const DIRECTORY_KEY: [u8; 2] = [META, 0x03];
 /// Bytes of a seqno before a record's value.
 const SEQNO_BYTES: usize = 8;
 
@@ -43,81 +50,287 @@ const SEQNO_BYTES: usize = 8;
 #[derive(Debug)]
 pub(crate) struct EngineRecords(pub(crate) Engine);
 
+/// Where a store's engines are, and how they are opened.
+#[derive(Debug)]
+pub(crate) struct Home {
+    pub(crate) disk: Arc<dyn Disk>,
+    /// The store's directory.
+    pub(crate) dir: PathBuf,
+    pub(crate) options: kallisto_lsm::Options,
+}
+
 /// Applies what is committed.
 pub(crate) struct Machine {
-    records: EngineRecords,
+    home: Home,
+    records: ArcSwap<EngineRecords>,
     order: Mutex<Order>,
     /// Threads that wait for `order` and are not the applier.
     knocking: AtomicUsize,
     applied: AtomicU64,
+    directory: Mutex<Vec<Peer>>,
+    /// Engines that were replaced, until nobody reads them any more.
+    retired: Mutex<Vec<(u64, Arc<EngineRecords>)>>,
 }
 
 struct Order {
     fold: Option<Arc<dyn Fold>>,
+    /// Which engine it is, by number.
+    engine: u64,
+    store_id: [u8; 16],
+    /// The term of the last entry that was applied.
+    term: u64,
     /// Kept to be filled again.
     batch: kallisto_lsm::Batch,
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
+/// The state at one moment.
+pub(crate) struct Moment {
+    pub(crate) records: Arc<EngineRecords>,
+    pub(crate) point: ReadPoint,
+    pub(crate) store_id: [u8; 16],
+    pub(crate) index: u64,
+    pub(crate) term: u64,
+    pub(crate) membership: ConfState,
+    pub(crate) directory: Vec<Peer>,
+}
+
+/// A state that takes the place of another: an engine, and what it holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Replacement {
+    pub(crate) engine: u64,
+    pub(crate) store_id: [u8; 16],
+    pub(crate) index: u64,
+    pub(crate) term: u64,
+    pub(crate) membership: ConfState,
+    pub(crate) directory: Vec<Peer>,
+}
+
+impl Home {
+    /// The directory of an engine.
+    pub(crate) fn engine_dir(&self, engine: u64) -> PathBuf {
+        engine_dir(&self.dir, engine)
+    }
+
+    /// Opens an engine that is filled from a snapshot: nothing above it keeps a log.
+    pub(crate) fn open_apart(&self, engine: u64) -> Result<Engine, Error> {
+        let options = kallisto_lsm::Options { outer_log: None, ..self.options.clone() };
+        self.disk
+            .create_dir(&self.engine_dir(engine))
+            .and_then(|()| self.disk.sync_dir(&self.dir))
+            .map_err(|error| Error::Unavailable(format!("make an engine: {error}")))?;
+        Ok(Engine::open(Arc::clone(&self.disk), self.engine_dir(engine), options)?)
+    }
+
+    /// Opens the engine that the log goes with.
+    pub(crate) fn open(&self, engine: u64) -> Result<Engine, Error> {
+        let dir = self.engine_dir(engine);
+        Ok(Engine::open(Arc::clone(&self.disk), dir, self.options.clone())?)
+    }
+
+    /// Removes the files of an engine that nobody has open. The empty directory stays.
+    pub(crate) fn remove(&self, engine: u64) {
+        let dir = self.engine_dir(engine);
+        let Ok(names) = self.disk.list(&dir) else { return };
+        for name in names {
+            // What cannot be removed now is removed by the next start.
+            let _ = self.disk.remove(&dir.join(name));
+        }
+    }
+}
+
+/// The directory of an engine of the store in `dir`.
+pub(crate) fn engine_dir(dir: &Path, engine: u64) -> PathBuf {
+    match engine {
+        0 => dir.join("engine"),
+        number => dir.join(format!("engine-{number}")),
+    }
+}
+
+/// Writes what an engine knows of the store it belongs to.
+pub(crate) fn put_meta(
+    batch: &mut kallisto_lsm::Batch,
+    store_id: &[u8; 16],
+    membership: &ConfState,
+    directory: &[Peer],
+) -> Result<(), Error> {
+    batch.put(&STORE_ID_KEY, store_id)?;
+    put_members(batch, membership, directory)
+}
+
+fn put_members(
+    batch: &mut kallisto_lsm::Batch,
+    membership: &ConfState,
+    directory: &[Peer],
+) -> Result<(), Error> {
+    let mut bytes = Vec::new();
+    put_membership(&mut bytes, membership);
+    batch.put(&MEMBERSHIP_KEY, &bytes)?;
+    bytes.clear();
+    put_directory(&mut bytes, directory);
+    batch.put(&DIRECTORY_KEY, &bytes)?;
+    Ok(())
+}
+
 impl Machine {
-    /// The machine over `engine`, whose files hold everything up to `applied`. A new one is told which store it belongs
-    /// to; one that belongs to another is refused.
+    /// The machine over engine number `engine`, whose files hold everything up to `applied`. A new one is told which store
+    /// it belongs to and who its members are; one that belongs to another is refused.
     pub(crate) fn open(
-        engine: Engine,
-        store_id: [u8; 16],
-        membership: &ConfState,
-        applied: u64,
+        home: Home,
+        first: Replacement,
+        applied: impl FnOnce(&Engine) -> u64,
     ) -> Result<Self, Error> {
+        let engine = home.open(first.engine)?;
         match engine.get(&STORE_ID_KEY)? {
-            Some(known) if *known == store_id => {}
+            Some(known) if *known == first.store_id => {}
             Some(_) => return Err(Error::Damaged("raft log and engine of two stores".into())),
             None if engine.flushed_position() > 0 => {
                 return Err(Error::Damaged("the engine does not say whose it is".into()));
             }
             None => {
                 let mut batch = kallisto_lsm::Batch::new();
-                let mut members = Vec::new();
-                put_membership(&mut members, membership);
-                batch.put(&STORE_ID_KEY, &store_id)?;
-                batch.put(&MEMBERSHIP_KEY, &members)?;
+                put_meta(&mut batch, &first.store_id, &first.membership, &first.directory)?;
                 engine.write(&batch, Sync::Mode)?;
             }
         }
+        let directory = stored_directory(&engine)?.unwrap_or(first.directory);
+        let applied = applied(&engine);
         let order = Order {
             fold: None,
+            engine: first.engine,
+            store_id: first.store_id,
+            term: first.term,
             batch: kallisto_lsm::Batch::new(),
             key: Vec::new(),
             value: Vec::new(),
         };
         Ok(Self {
-            records: EngineRecords(engine),
+            home,
+            records: ArcSwap::from_pointee(EngineRecords(engine)),
             order: Mutex::new(order),
             knocking: AtomicUsize::new(0),
             applied: AtomicU64::new(applied),
+            directory: Mutex::new(directory),
+            retired: Mutex::default(),
         })
     }
 
-    /// Applies the next entry and folds it. An error other than [`Error::Conflict`] leaves it unapplied.
+    /// Who the members are at the engine's flushed position; `None` in a directory of an earlier release.
+    pub(crate) fn stored_membership(&self) -> Result<Option<ConfState>, Error> {
+        stored_membership(&self.records.load().0)
+    }
+
+    /// The term of the last entry that was applied, as the log knows it.
+    pub(crate) fn set_term(&self, term: u64) {
+        self.knock().term = term;
+    }
+
+    /// Names and addresses of the members.
+    pub(crate) fn directory(&self) -> Vec<Peer> {
+        lock(&self.directory).clone()
+    }
+
+    /// The state as it is now.
+    pub(crate) fn moment(&self) -> Result<Moment, Error> {
+        let order = self.knock();
+        let records = self.records.load_full();
+        let point = records.0.read_point();
+        let membership = stored_membership(&records.0)?;
+        Ok(Moment {
+            point,
+            store_id: order.store_id,
+            index: self.position().0,
+            term: order.term,
+            membership: membership.ok_or_else(|| Error::Damaged("the members are gone".into()))?,
+            directory: self.directory(),
+            records,
+        })
+    }
+
+    /// Has another engine take the place of this one, with the state it holds. The fold is told, and fed no more.
+    pub(crate) fn replace(&self, with: &Replacement) -> Result<(), Error> {
+        let mut order = self.knock();
+        let engine = self.home.open(with.engine)?;
+        if engine.get(&STORE_ID_KEY)?.as_deref() != Some(&with.store_id[..]) {
+            return Err(Error::Damaged("an engine of another store".into()));
+        }
+        let old = self.records.swap(Arc::new(EngineRecords(engine)));
+        lock(&self.retired).push((order.engine, old));
+        order.engine = with.engine;
+        order.store_id = with.store_id;
+        order.term = with.term;
+        lock(&self.directory).clone_from(&with.directory);
+        self.note_applied(with.index);
+        if let Some(fold) = order.fold.take() {
+            fold.replaced();
+        }
+        Ok(())
+    }
+
+    /// Removes engines that were replaced and that nobody reads any more.
+    pub(crate) fn bury(&self) {
+        let mut retired = lock(&self.retired);
+        for at in (0..retired.len()).rev() {
+            if Arc::strong_count(&retired[at].1) == 1 {
+                let (engine, records) = retired.swap_remove(at);
+                drop(records);
+                self.home.remove(engine);
+            }
+        }
+    }
+
+    /// Whether there is no record at all.
+    pub(crate) fn is_empty(&self) -> Result<bool, Error> {
+        let mut found = false;
+        self.records().scan(&[], &mut |_, _| {
+            found = true;
+            Visit::Stop
+        })?;
+        Ok(!found)
+    }
+
+    /// Where the engines are.
+    pub(crate) fn home(&self) -> &Home {
+        &self.home
+    }
+
+    /// The number of an engine that is free: neither in use nor just replaced.
+    pub(crate) fn next_engine(&self) -> u64 {
+        let order = self.knock();
+        let retired = lock(&self.retired);
+        retired.iter().map(|(engine, _)| *engine).fold(order.engine, u64::max) + 1
+    }
+
+    /// Applies the next entry and folds it. An error other than [`Error::Conflict`] and [`Error::Unknown`] leaves it
+    /// unapplied; the latter says that a snapshot went past it.
     pub(crate) fn apply(&self, entry: &Committed) -> Result<Position, Error> {
         self.give_way();
         let mut order = lock(&self.order);
         let position = Position(entry.index);
+        if position <= self.position() {
+            return Err(Error::Unknown("a snapshot of the leader went past it".into()));
+        }
         assert_eq!(self.position().0 + 1, entry.index, "entries are applied in order");
+        if let Some(members) = &entry.members {
+            self.write_members(&mut order, entry.index, members)?;
+        }
         let batch = decode(entry)?;
         if let Some(batch) = &batch {
             match self.judge(batch) {
                 Ok(()) => self.write(&mut order, entry.index, batch)?,
                 Err(Error::Conflict) => {
+                    order.term = entry.term;
                     self.note_applied(entry.index);
                     return Err(Error::Conflict);
                 }
                 Err(error) => return Err(error),
             }
         }
+        order.term = entry.term;
         self.note_applied(entry.index);
         if let (Some(batch), Some(fold)) = (&batch, &order.fold) {
-            fold.fold(position, batch, &self.records);
+            fold.fold(position, batch, &**self.records.load());
         }
         Ok(position)
     }
@@ -127,7 +340,7 @@ impl Machine {
         let mut order = self.knock();
         order.fold = None;
         let position = self.position();
-        fold.load(position, &self.records)?;
+        fold.load(position, &**self.records.load())?;
         order.fold = Some(fold);
         Ok(position)
     }
@@ -144,18 +357,25 @@ impl Machine {
     }
 
     /// The records.
-    pub(crate) fn records(&self) -> &EngineRecords {
-        &self.records
+    pub(crate) fn records(&self) -> Guard<Arc<EngineRecords>> {
+        self.records.load()
     }
 
-    /// The engine.
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.records.0
+    fn write_members(&self, order: &mut Order, index: u64, members: &Members) -> Result<(), Error> {
+        let directory = updated(&self.directory(), &members.changed);
+        let out = &mut order.batch;
+        out.clear();
+        put_members(out, &members.membership, &directory)?;
+        out.set_position(index);
+        self.records.load().0.write(out, Sync::Mode)?;
+        *lock(&self.directory) = directory;
+        Ok(())
     }
 
     fn judge(&self, batch: &Batch) -> Result<(), Error> {
+        let records = self.records.load();
         for expectation in batch.expectations() {
-            let found = self.records.seqno(&expectation.key)?;
+            let found = records.seqno(&expectation.key)?;
             if found != expectation.seqno {
                 return Err(Error::Conflict);
             }
@@ -182,7 +402,7 @@ impl Machine {
             }
         }
         out.set_position(index);
-        self.engine().write(out, Sync::Mode)?;
+        self.records.load().0.write(out, Sync::Mode)?;
         Ok(())
     }
 
@@ -207,8 +427,22 @@ impl Machine {
     }
 }
 
+fn stored_membership(engine: &Engine) -> Result<Option<ConfState>, Error> {
+    let Some(value) = engine.get(&MEMBERSHIP_KEY)? else { return Ok(None) };
+    let bytes = Bytes::copy_from_slice(&value);
+    let members = read_membership(&mut Reader::new(&bytes));
+    members.map(Some).ok_or_else(|| Error::Damaged("the engine's members cannot be read".into()))
+}
+
+fn stored_directory(engine: &Engine) -> Result<Option<Vec<Peer>>, Error> {
+    let Some(value) = engine.get(&DIRECTORY_KEY)? else { return Ok(None) };
+    let bytes = Bytes::copy_from_slice(&value);
+    let peers = read_directory(&mut Reader::new(&bytes));
+    peers.map(Some).ok_or_else(|| Error::Damaged("the engine's directory cannot be read".into()))
+}
+
 fn decode(entry: &Committed) -> Result<Option<Batch>, Error> {
-    if entry.data.is_empty() {
+    if entry.data.is_empty() || entry.members.is_some() {
         return Ok(None);
     }
     let damaged = || Error::Damaged(format!("raft log: entry {} is no batch", entry.index));
@@ -230,6 +464,11 @@ fn split(value: &[u8]) -> Result<(Seqno, &[u8]), Error> {
 }
 
 impl EngineRecords {
+    /// The records at a moment: keys as a store has them, values with their seqno in front.
+    pub(crate) fn raw_scan(&self, point: &ReadPoint) -> Result<kallisto_lsm::Scan, Error> {
+        Ok(self.0.scan_at(point, (Bound::Included(&[RECORD][..]), Bound::Unbounded))?)
+    }
+
     fn seqno(&self, key: &[u8]) -> Result<Seqno, Error> {
         match self.0.get(&engine_key(key))? {
             Some(value) => Ok(split(&value)?.0),

@@ -2,10 +2,11 @@
 //!
 //! A commit goes: limits and encoding in the caller > [`requests`] > [`driver`], which proposes a group, writes it to
 //! the [`log`] and syncs once > [`tasks`] > [`applier`], which writes to the engine ([`machine`]), folds, and resolves the
-//! commit. [`node`] is Raft itself, without I/O. One voter today; what peers will add is messages and snapshots, which
-//! [`node`] hands out already. Why it is so: `docs/decisions/0030-raft-store.md`; the bytes: `docs/format.md`.
+//! commit. [`node`] is Raft itself, without I/O. Messages to peers ([`wire`]) leave through a [`crate::Transport`]; a server that
+//! fell behind the log fetches a [`snapshot`], which becomes an engine beside the one in use. Why it is so:
+//! `docs/decisions/0030-raft-store.md` and `0050-cluster.md`; the bytes: `docs/format.md`.
 //!
-//! In a store's directory: `LOCK`, `raft_log/` (the log's segments) and `engine/`.
+//! In a store's directory: `LOCK`, `raft_log/` (the log's segments) and `engine/`, or `engine-N/` after N replacements.
 //!
 //! Invariants:
 //! - what the engine has in files, the log has synced; what the log has purged, the engine has in files. So the engine
@@ -18,18 +19,22 @@ mod driver;
 mod limits;
 mod log;
 mod machine;
+mod members;
 mod node;
 mod options;
 mod requests;
 mod shared;
+mod snapshot;
 mod tasks;
 mod threads;
+mod wire;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
+use bytes::Bytes;
 use kallisto_lsm::Engine;
 use kallisto_lsm::disk::{Disk, DiskLock};
 use raft::eraftpb::{ConfState, HardState};
@@ -38,7 +43,7 @@ use self::applier::Applier;
 use self::driver::Driver;
 use self::log::record::{Identity, State};
 use self::log::{LogSync, Opened, RaftLog};
-use self::machine::Machine;
+use self::machine::{Home, Machine, Replacement};
 use self::node::Node;
 pub use self::options::{OnFatal, RaftOptions, Threads};
 use self::requests::{Request, Requests};
@@ -46,8 +51,8 @@ use self::shared::{Chores, Shared};
 use self::tasks::Tasks;
 use crate::codec::encode_batch;
 use crate::{
-    Batch, Commit, Durability, Error, Fold, Position, RaftStats, Record, Records, Stats, Store,
-    Visit,
+    Batch, Change, Chunks, Commit, Durability, Error, Fold, Invitation, Leadership, Member, Peer,
+    Position, RaftStats, Record, Records, Replicated, Role, Stats, Store, Visit,
 };
 
 /// A new log begins as if one entry had been there, which made its first member: so a server that joins later is sent a
@@ -55,6 +60,9 @@ use crate::{
 const FIRST_INDEX: u64 = 1;
 /// The term of that entry.
 const FIRST_TERM: u64 = 1;
+
+/// Engines before and after the one in use that a crash may have left.
+const REPLACED_MAX: u64 = 4;
 
 /// The durable store. Share it behind its `Arc`; any thread may use it.
 ///
@@ -86,29 +94,50 @@ impl RaftStore {
         }
         let (log_dir, engine_dir) = (dir.join("raft_log"), dir.join("engine"));
         let held = make_dirs(&*disk, &dir, [&log_dir, &engine_dir])?;
-        let Opened { log, index, keeper, identity } =
+        let Opened { log, mut index, keeper, identity, engine } =
             RaftLog::open(Arc::clone(&disk), &log_dir, options.log_segment_bytes, || {
                 refuse_orphan(&*disk, &engine_dir)?;
                 Ok(first_state(&options))
             })?;
-        if identity.node_id != options.node_id {
-            let what = format!("the directory belongs to node {}", identity.node_id);
-            return Err(Error::Unavailable(what));
-        }
         let log = Arc::new(Mutex::new(log));
         let log_sync = Arc::<LogSync>::default();
         log_sync.set(Arc::clone(&log));
-        let engine_options = kallisto_lsm::Options {
-            durability: kallisto_lsm::Durability::External,
-            outer_log: Some(log_sync),
-            ..options.engine.clone()
+        let home = Home {
+            disk,
+            dir,
+            options: kallisto_lsm::Options {
+                durability: kallisto_lsm::Durability::External,
+                outer_log: Some(log_sync),
+                ..options.engine.clone()
+            },
         };
-        let engine = Engine::open(disk, engine_dir, engine_options)?;
-        let applied = engine.flushed_position().max(FIRST_INDEX);
-        let membership = index.membership().clone();
+        remove_replaced(&home, engine);
+        let own = Peer { id: identity.node_id, ..options.peer.clone() };
+        let first = Replacement {
+            engine,
+            store_id: identity.store_id,
+            index: index.floor().0,
+            term: index.floor().1,
+            membership: index.membership().clone(),
+            directory: if index.membership().voters.is_empty() {
+                Vec::new()
+            } else {
+                vec![own.clone()]
+            },
+        };
+        let floor = index.floor().0;
+        // A log begins behind its first entry, or behind nothing; the engine knows of what was purged later.
+        let applied = |engine: &Engine| engine.flushed_position().max(floor.min(FIRST_INDEX));
+        let machine = Machine::open(home, first, applied)?;
+        let applied = machine.position().0;
+        if let Some(membership) = machine.stored_membership()? {
+            // As of the engine's files: entries that changed the members since are applied again.
+            index.set_membership(membership);
+        }
+        machine.set_term(raft::Storage::term(&index, applied).unwrap_or_default());
         let fault = index.fault();
-        let node = Node::new(options.node_id, index, applied, options.seed)?;
-        let machine = Machine::open(engine, identity.store_id, &membership, applied)?;
+        let node = Node::new(identity.node_id, index, applied, options.seed)?;
+        options.transport.know(&machine.directory());
         let shared = Arc::new(Shared {
             clock: Arc::clone(&options.clock),
             tick: options.tick,
@@ -119,16 +148,21 @@ impl RaftStore {
             tasks: Tasks::default(),
             chores: Chores::default(),
             mode: Mutex::new(options.durability),
+            transport: Arc::clone(&options.transport),
             standing: Mutex::default(),
+            members: Mutex::default(),
+            leader_id: AtomicU64::new(0),
+            node_id: AtomicU64::new(identity.node_id),
             full: Mutex::new(None),
             flushed: AtomicU64::new(0),
             compacted: AtomicU64::new(0),
+            own,
             closing: AtomicBool::new(false),
             fatal: OnceLock::new(),
             fault,
             on_fatal: options.on_fatal.clone(),
         });
-        let driver = Driver::new(Arc::clone(&shared), node, options.durability);
+        let driver = Driver::new(Arc::clone(&shared), node, options.durability, options.seed);
         let applier = Applier::new(Arc::clone(&shared));
         let (threads, inline) = match options.threads {
             Threads::Own => (threads::start(&shared, driver, applier)?, None),
@@ -185,6 +219,11 @@ impl RaftStore {
         }
     }
 
+    /// Has a store without threads do what is due: its clock went on, or messages came.
+    pub fn turn(&self) {
+        self.turn_inline();
+    }
+
     /// Finishes what was begun. Whoever calls it second finds nothing to do.
     fn stop(&self) {
         let shared = &self.shared;
@@ -219,6 +258,22 @@ impl Drop for RaftStore {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Removes what a crash left of engines before and after the one that the log goes with.
+fn remove_replaced(home: &Home, engine: u64) {
+    let near = engine.saturating_sub(REPLACED_MAX)..=engine.saturating_add(REPLACED_MAX);
+    near.filter(|&other| other != engine).for_each(|other| home.remove(other));
+}
+
+/// See [`crate::internals`].
+pub(crate) fn read_hostile_message(bytes: &[u8]) -> usize {
+    wire::decode_hostile(bytes)
+}
+
+/// See [`crate::internals`].
+pub(crate) fn read_hostile_chunk(bytes: &[u8]) -> usize {
+    snapshot::read_hostile(bytes)
 }
 
 /// See [`crate::internals`].
@@ -265,6 +320,7 @@ fn first_state(options: &RaftOptions) -> State {
     let membership = ConfState { voters: vec![options.node_id], ..ConfState::default() };
     State {
         identity: Identity { store_id, node_id: options.node_id },
+        engine: 0,
         last_index: FIRST_INDEX,
         last_term: FIRST_TERM,
         hard_state,
@@ -344,6 +400,14 @@ impl Store for RaftStore {
         self.request(Request::Save)
     }
 
+    fn replicated(&self) -> Option<&dyn Replicated> {
+        Some(self)
+    }
+
+    fn leads(&self) -> bool {
+        self.leadership().is_mine()
+    }
+
     fn stats(&self) -> Stats {
         let shared = &self.shared;
         let standing = *lock(&shared.standing);
@@ -358,13 +422,13 @@ impl Store for RaftStore {
             last_index: standing.last_index,
             commit_index: standing.commit_index,
             applied_index: self.position().0,
-            flushed_index: shared.machine.engine().flushed_position(),
+            flushed_index: shared.machine.records().0.flushed_position(),
             unsynced,
             waiting: shared.requests.len(),
             log_bytes: shared.keeper.in_use_bytes(),
             log_syncs: counters.syncs,
             log_entries: counters.entries,
-            engine: shared.machine.engine().stats(),
+            engine: shared.machine.records().0.stats(),
         };
         Stats {
             position: self.position(),
@@ -379,10 +443,90 @@ impl Store for RaftStore {
             return Ok(());
         }
         self.stop();
-        let flushed = self.shared.machine.engine().close().map_err(Error::from);
+        let flushed = self.shared.machine.records().0.close().map_err(Error::from);
         match self.shared.fatal.get() {
             Some(error) => Err(error.clone()),
             None => flushed,
         }
+    }
+}
+
+impl Replicated for RaftStore {
+    fn leadership(&self) -> Leadership {
+        Leadership {
+            node_id: self.shared.node_id.load(Ordering::Acquire),
+            leader_id: self.shared.leader_id.load(Ordering::Acquire),
+            term: lock(&self.shared.standing).term,
+        }
+    }
+
+    fn store_id(&self) -> [u8; 16] {
+        lock(&self.shared.log).belongs_to().0.store_id
+    }
+
+    fn members(&self) -> Vec<Member> {
+        let directory = self.shared.machine.directory();
+        let now = self.shared.clock.now();
+        let known = lock(&self.shared.members);
+        let voters = known.membership.voters.iter().map(|id| (*id, Role::Voter));
+        let learners = known.membership.learners.iter().map(|id| (*id, Role::Learner));
+        let mut members: Vec<Member> = voters
+            .chain(learners)
+            .map(|(id, role)| Member {
+                peer: directory
+                    .iter()
+                    .find(|peer| peer.id == id)
+                    .cloned()
+                    .unwrap_or_else(|| Peer { id, ..Peer::default() }),
+                role,
+                matched: known.progress.iter().find(|p| p.id == id).map_or(0, |p| p.matched),
+                silent_ms: known.heard.get(&id).map(|heard| {
+                    u64::try_from(now.saturating_sub(*heard).as_millis()).unwrap_or(u64::MAX)
+                }),
+            })
+            .collect();
+        members.sort_by_key(|member| member.peer.id);
+        members
+    }
+
+    fn change(&self, changes: Vec<Change>) -> Commit {
+        self.request(|promise| Request::Change(changes, promise))
+    }
+
+    fn read_index(&self) -> Commit {
+        self.request(Request::ReadIndex)
+    }
+
+    fn transfer(&self, to: Option<u64>) -> Commit {
+        self.request(|promise| Request::Transfer(to, promise))
+    }
+
+    fn join(&self, invitation: Invitation) -> Commit {
+        self.request(|promise| Request::Join(invitation, promise))
+    }
+
+    fn receive(&self, from: u64, message: Bytes) {
+        let Some(message) = wire::decode(&message) else { return };
+        let own = self.shared.node_id.load(Ordering::Acquire);
+        if message.from == from && message.to == own {
+            self.shared.requests.push(Request::Message(message));
+        }
+    }
+
+    fn meet(&self, peer: Peer) {
+        let known = self.shared.machine.directory();
+        let stale = known.iter().any(|known| known.id == peer.id && *known != peer);
+        if !stale || !self.leads() {
+            return;
+        }
+        let members = self.members();
+        let Some(member) = members.iter().find(|member| member.peer.id == peer.id) else { return };
+        // Whoever has moved says so again with its next connection; nobody waits for this.
+        drop(self.change(vec![Change::Put(peer, member.role)]));
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Chunks>, Error> {
+        let moment = self.shared.machine.moment()?;
+        Ok(Box::new(snapshot::Outgoing::new(moment)?))
     }
 }

@@ -9,11 +9,14 @@
 //! - what is handed out to be applied is contiguous, checked here.
 
 use kallisto_lsm::log::Place;
-use raft::eraftpb::{Entry, EntryType, HardState, Message, Snapshot};
-use raft::{Config, RawNode, StateRole};
+use raft::eraftpb::{
+    ConfChangeV2, ConfState, Entry, EntryType, HardState, Message, MessageType, Snapshot,
+};
+use raft::{Config, RawNode, SnapshotStatus, StateRole};
 
 use super::limits::{ELECTION_TICKS, HAND_OUT_BYTES_MAX, HEARTBEAT_TICKS, INFLIGHT_MAX};
 use super::log::index::LogIndex;
+use super::members::{Changed, read_change};
 use crate::Error;
 
 /// One server's part in Raft.
@@ -26,6 +29,8 @@ pub(crate) struct Node {
     handed_out: u64,
     /// Term and vote of the last output.
     voted: (u64, u64),
+    /// Members that were sent a snapshot's place since the last output.
+    behind: Vec<u64>,
 }
 
 /// What the node wants done, in this order.
@@ -35,6 +40,8 @@ pub(crate) struct Output {
     pub(crate) number: u64,
     /// To be sent at once.
     pub(crate) messages: Vec<Message>,
+    /// A snapshot to begin anew from, before anything else is written.
+    pub(crate) restart: Option<Restart>,
     /// To be written, with the hard state.
     pub(crate) append: Vec<Entry>,
     pub(crate) hard_state: HardState,
@@ -44,6 +51,16 @@ pub(crate) struct Output {
     pub(crate) messages_after: Vec<Message>,
     /// To be applied, in order.
     pub(crate) committed: Vec<Committed>,
+    /// Reads by their number, and the entry each has to see.
+    pub(crate) reads: Vec<(u64, u64)>,
+}
+
+/// The entry that a log begins behind, and the members there.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Restart {
+    pub(crate) index: u64,
+    pub(crate) term: u64,
+    pub(crate) membership: ConfState,
 }
 
 /// Whether a hard state has a new term or vote.
@@ -61,6 +78,15 @@ pub(crate) struct Committed {
     pub(crate) term: u64,
     /// An encoded batch; empty for the entry with which a leader begins.
     pub(crate) data: bytes::Bytes,
+    /// The members from here on, if the entry changes them.
+    pub(crate) members: Option<Box<Members>>,
+}
+
+/// The members from an entry on.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Members {
+    pub(crate) membership: ConfState,
+    pub(crate) changed: Changed,
 }
 
 /// Where a proposal went.
@@ -77,6 +103,13 @@ pub(crate) struct Standing {
     pub(crate) leader_id: u64,
     pub(crate) last_index: u64,
     pub(crate) commit_index: u64,
+}
+
+/// What a leader knows of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) id: u64,
+    pub(crate) matched: u64,
 }
 
 impl Node {
@@ -118,6 +151,7 @@ impl Node {
             drawn_for: (u64::MAX, StateRole::Follower),
             handed_out: applied,
             voted,
+            behind: Vec::new(),
         };
         this.draw_timeout();
         Ok(this)
@@ -139,24 +173,131 @@ impl Node {
     }
 
     /// Takes a message from a peer. One that makes no sense is dropped, as if it had been lost.
-    #[cfg_attr(not(test), expect(dead_code, reason = "a lone voter has no peers"))]
     pub(crate) fn step(&mut self, message: Message) {
         let _ = self.raw.step(message);
         self.draw_timeout();
     }
 
-    /// Proposes an entry; `None` when there is no leader here to take it.
-    pub(crate) fn propose(&mut self, data: Vec<u8>) -> Option<Spot> {
+    /// Takes the state that a snapshot brought, which the library may find to be of the past; then nothing comes of it.
+    pub(crate) fn restore(&mut self, restart: &Restart) -> Restored {
+        let raft = &self.raw.raft;
+        let mut message = Message {
+            msg_type: MessageType::MsgSnapshot,
+            to: raft.id,
+            from: raft.leader_id,
+            term: raft.term,
+            ..Message::default()
+        };
+        let metadata = message.mut_snapshot().mut_metadata();
+        (metadata.index, metadata.term) = (restart.index, restart.term);
+        metadata.set_conf_state(restart.membership.clone());
+        if raft.leader_id == 0 || raft.state != StateRole::Follower {
+            return Restored::NobodyLeads;
+        }
+        self.step(message);
+        match self.raw.snap() {
+            Some(snapshot) if snapshot.get_metadata().index == restart.index => Restored::Taken,
+            _ => Restored::Past,
+        }
+    }
+
+    /// Proposes entries, which follow each other from the spot returned; `None` when there is no leader here to take them.
+    pub(crate) fn propose(&mut self, data: Vec<Vec<u8>>) -> Option<Spot> {
         if self.raw.raft.state != StateRole::Leader {
             return None;
         }
-        self.raw.propose(Vec::new(), data).ok()?;
+        let entries: Vec<Entry> =
+            data.into_iter().map(|data| Entry { data: data.into(), ..Entry::default() }).collect();
+        let mut message = Message {
+            msg_type: MessageType::MsgPropose,
+            from: self.raw.raft.id,
+            ..Message::default()
+        };
+        message.set_entries(entries.into());
+        let index = self.raw.raft.raft_log.last_index() + 1;
+        self.raw.raft.step(message).ok()?;
+        Some(Spot { index, term: self.raw.raft.term })
+    }
+
+    /// Proposes a change of the members; `None` when no leader is here or another change is under way.
+    pub(crate) fn propose_change(&mut self, change: ConfChangeV2) -> Option<Spot> {
+        let raft = &self.raw.raft;
+        let joint = !self.raw.store().membership().voters_outgoing.is_empty();
+        if raft.state != StateRole::Leader
+            || raft.pending_conf_index > raft.raft_log.applied
+            || joint
+        {
+            return None;
+        }
+        self.raw.propose_conf_change(Vec::new(), change).ok()?;
         Some(Spot { index: self.raw.raft.raft_log.last_index(), term: self.raw.raft.term })
+    }
+
+    /// Asks for a read by its number; false while this node does not lead or has not committed anything in its term, when
+    /// the library would forget it.
+    pub(crate) fn read_index(&mut self, number: u64) -> bool {
+        let ready = self.leads() && self.raw.raft.commit_to_current_term();
+        if ready {
+            self.raw.read_index(number.to_le_bytes().to_vec());
+        }
+        ready
+    }
+
+    /// Hands leadership over, to `to` or to the voter that is furthest; false if there is nobody.
+    pub(crate) fn transfer(&mut self, to: Option<u64>) -> bool {
+        let own = self.raw.raft.id;
+        let voters = &self.raw.store().membership().voters;
+        let furthest = voters
+            .iter()
+            .filter(|&&id| id != own)
+            .filter_map(|&id| {
+                self.raw.raft.prs().get(id).map(|pr| (pr.recent_active, pr.matched, id))
+            })
+            .max()
+            .map(|(_, _, id)| id);
+        let Some(to) = to.or(furthest) else { return false };
+        self.raw.transfer_leader(to);
+        true
+    }
+
+    /// Whether leadership is on its way to another node.
+    pub(crate) fn is_transferring(&self) -> bool {
+        self.raw.raft.lead_transferee.is_some()
+    }
+
+    /// What a leader knows of the members; nothing on others.
+    pub(crate) fn progress(&self) -> Vec<Progress> {
+        if !self.leads() {
+            return Vec::new();
+        }
+        let prs = self.raw.raft.prs().iter();
+        prs.map(|(&id, pr)| Progress { id, matched: pr.matched }).collect()
+    }
+
+    /// Whether the node wants to say something.
+    pub(crate) fn has_messages(&self) -> bool {
+        !self.raw.raft.msgs.is_empty()
     }
 
     /// Whether this node leads.
     pub(crate) fn leads(&self) -> bool {
         self.raw.raft.state == StateRole::Leader
+    }
+
+    /// Which server it is.
+    pub(crate) fn id(&self) -> u64 {
+        self.raw.raft.id
+    }
+
+    /// Who the members are.
+    pub(crate) fn membership(&self) -> &ConfState {
+        self.raw.store().membership()
+    }
+
+    /// How many members there are.
+    pub(crate) fn members_count(&self) -> usize {
+        let members = self.membership();
+        members.voters.len() + members.learners.len() + members.voters_outgoing.len()
     }
 
     /// Whether there is nobody to talk to, so that time means nothing.
@@ -177,13 +318,16 @@ impl Node {
             return Ok(None);
         }
         let mut ready = self.raw.ready();
-        if *ready.snapshot() != Snapshot::default() {
-            return Err(Error::Unavailable("this release takes no raft snapshots".into()));
-        }
+        let restart = self.begin_anew(ready.snapshot());
         let append = ready.take_entries();
         let messages = ready.take_messages();
         let messages_after = ready.take_persisted_messages();
-        let committed = self.hand_out(ready.take_committed_entries())?;
+        let committed_entries = ready.take_committed_entries();
+        let reads = ready.take_read_states().into_iter().filter_map(|read| {
+            let number = read.request_ctx.try_into().ok().map(u64::from_le_bytes);
+            number.map(|number| (number, read.index))
+        });
+        let reads = reads.collect();
         let hard_state = ready.hs().cloned();
         let store = self.raw.mut_store();
         for entry in &append {
@@ -201,7 +345,37 @@ impl Node {
         self.voted = voted;
         let number = ready.number();
         self.raw.advance_append_async(ready);
-        Ok(Some(Output { number, messages, append, hard_state, vote, messages_after, committed }))
+        // After the library let go of the ready: a change of the members is one of the node.
+        let committed = self.hand_out(committed_entries)?;
+        self.behind.extend(
+            messages
+                .iter()
+                .filter(|message| message.msg_type == MessageType::MsgSnapshot)
+                .map(|message| message.to),
+        );
+        Ok(Some(Output {
+            number,
+            messages,
+            restart,
+            append,
+            hard_state,
+            vote,
+            messages_after,
+            committed,
+            reads,
+        }))
+    }
+
+    fn begin_anew(&mut self, snapshot: &Snapshot) -> Option<Restart> {
+        let metadata = snapshot.get_metadata();
+        if metadata.index == 0 {
+            return None;
+        }
+        let membership = metadata.get_conf_state().clone();
+        let (index, term) = (metadata.index, metadata.term);
+        self.raw.mut_store().restore((index, term), membership.clone());
+        self.handed_out = index;
+        Some(Restart { index, term, membership })
     }
 
     /// What the output `number` wanted written is as durable as it has to be; `appended` says what was written where.
@@ -212,6 +386,11 @@ impl Node {
         }
         store.evict();
         self.raw.on_persist_ready(number);
+        // Whoever is behind fetches the state by itself, and may fail at it: it is told again with every heartbeat, until
+        // it can follow the log.
+        for id in std::mem::take(&mut self.behind) {
+            self.raw.report_snapshot(id, SnapshotStatus::Failure);
+        }
     }
 
     /// Everything up to `index` is applied.
@@ -251,14 +430,24 @@ impl Node {
                 let what = format!("raft: entry {index} is handed out after {}", self.handed_out);
                 return Err(Error::Poisoned(what));
             }
-            if entry_type != EntryType::EntryNormal {
-                let what = format!("raft: entry {index} changes the membership");
-                return Err(Error::Unavailable(what + ", which this release does not know"));
-            }
+            let members = match entry_type {
+                EntryType::EntryNormal => None,
+                EntryType::EntryConfChange | EntryType::EntryConfChangeV2 => {
+                    Some(Box::new(self.change_members(index, &data)?))
+                }
+            };
             self.handed_out = index;
-            committed.push(Committed { index, term, data });
+            committed.push(Committed { index, term, data, members });
         }
         Ok(committed)
+    }
+
+    fn change_members(&mut self, index: u64, data: &bytes::Bytes) -> Result<Members, Error> {
+        let unreadable = || Error::Damaged(format!("raft: entry {index} is no change of members"));
+        let (change, changed) = read_change(data).ok_or_else(unreadable)?;
+        let membership = self.raw.apply_conf_change(&change).map_err(refused)?;
+        self.raw.mut_store().set_membership(membership.clone());
+        Ok(Members { membership, changed })
     }
 
     /// The library draws a timeout whenever it starts a term or a role; ours takes its place.
@@ -273,6 +462,17 @@ impl Node {
             raft.set_randomized_election_timeout(self.election_timeout);
         }
     }
+}
+
+/// What became of a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Restored {
+    /// The next output begins anew from it.
+    Taken,
+    /// The log holds as much already.
+    Past,
+    /// It has to wait until somebody leads.
+    NobodyLeads,
 }
 
 fn refused(error: raft::Error) -> Error {
@@ -314,11 +514,11 @@ mod tests {
     #[test]
     fn a_lone_voter_leads_at_once_and_commits_what_was_written() {
         let mut node = Node::new(1, alone(), 1, 7).unwrap();
-        assert_eq!(node.propose(b"early".to_vec()), None);
+        assert_eq!(node.propose(vec![b"early".to_vec()]), None);
         node.start().unwrap();
         assert_eq!(settle(&mut node), [(2, vec![])]);
         assert!(node.leads_alone());
-        let spot = node.propose(b"batch".to_vec()).unwrap();
+        let spot = node.propose(vec![b"batch".to_vec()]).unwrap();
         assert_eq!(spot, Spot { index: 3, term: 2 });
         let output = node.poll().unwrap().unwrap();
         assert_eq!(
@@ -338,7 +538,7 @@ mod tests {
         assert_eq!(output.vote, Vote::New);
         node.persisted(output.number, &[]);
         settle(&mut node);
-        node.propose(b"x".to_vec()).unwrap();
+        node.propose(vec![b"x".to_vec()]).unwrap();
         let output = node.poll().unwrap().unwrap();
         assert_eq!(output.vote, Vote::Same);
     }
@@ -430,19 +630,19 @@ mod tests {
         let mut cluster = Cluster::new();
         cluster.tick_until(|cluster| cluster.leaders().len() == 1);
         let old = cluster.leaders()[0];
-        cluster.nodes[old].propose(b"first".to_vec()).unwrap();
+        cluster.nodes[old].propose(vec![b"first".to_vec()]).unwrap();
         cluster.settle();
         cluster.tick_until(|cluster| {
             cluster.committed.iter().all(|log| log.iter().any(|(_, _, data)| data == b"first"))
         });
         let old_id = old as u64 + 1;
         cluster.cut.push(old_id);
-        let lost = cluster.nodes[old].propose(b"lost".to_vec()).unwrap();
+        let lost = cluster.nodes[old].propose(vec![b"lost".to_vec()]).unwrap();
         cluster.settle();
         cluster.tick_until(|cluster| cluster.leaders().iter().any(|&n| n != old));
         cluster.tick_until(|cluster| !cluster.nodes[old].leads());
         let new = cluster.leaders()[0];
-        let kept = cluster.nodes[new].propose(b"second".to_vec()).unwrap();
+        let kept = cluster.nodes[new].propose(vec![b"second".to_vec()]).unwrap();
         assert!(kept.term > lost.term && kept.index > lost.index);
         cluster.cut.clear();
         cluster.tick_until(|cluster| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kallisto_lsm::clock::{Clock, RealClock};
 
-use crate::{Durability, Error};
+use crate::{Durability, Error, NoPeers, Peer, Transport};
 
 /// Who does the work of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,12 @@ impl fmt::Debug for OnFatal {
 /// How a Raft store behaves. Start from [`RaftOptions::default`].
 #[derive(Clone, Debug)]
 pub struct RaftOptions {
-    /// This server among its peers; not 0. A directory remembers whose it is.
+    /// This server among its peers, in a new directory; not 0. A directory remembers whose it is.
     pub node_id: u64,
+    /// What peers are told of this server: its name and addresses. The id is the directory's.
+    pub peer: Peer,
+    /// How peers are reached.
+    pub transport: Arc<dyn Transport>,
     /// When commits are acknowledged.
     pub durability: Durability,
     /// The engine's options; who keeps unflushed commits is the store's business.
@@ -72,6 +76,8 @@ impl Default for RaftOptions {
     fn default() -> Self {
         Self {
             node_id: 1,
+            peer: Peer::default(),
+            transport: Arc::new(NoPeers),
             durability: Durability::Strict,
             engine: kallisto_lsm::Options::default(),
             log_segment_bytes: 16 << 20,

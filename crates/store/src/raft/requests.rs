@@ -7,8 +7,14 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::limits::{GROUP_BYTES_MAX, GROUP_MAX, WAITING_BYTES_MAX, WAITING_MAX};
+use raft::eraftpb::{Message, MessageType};
+
+use super::limits::{
+    GROUP_BYTES_MAX, GROUP_MAX, MESSAGES_BYTES_MAX, MESSAGES_MAX, WAITING_BYTES_MAX, WAITING_MAX,
+};
 use super::lock;
+use super::machine::Replacement;
+use crate::cluster::{Change, Invitation};
 use crate::commit::Promise;
 use crate::{Durability, Error};
 
@@ -21,6 +27,18 @@ pub(crate) enum Request {
     Save(Promise),
     /// Acknowledge differently from here on.
     SetDurability(Durability, Promise),
+    /// Hear a peer.
+    Message(Message),
+    /// Change the members.
+    Change(Vec<Change>, Promise),
+    /// Say when everything committed anywhere before is applied here.
+    ReadIndex(Promise),
+    /// Let another server lead.
+    Transfer(Option<u64>, Promise),
+    /// Leave the cluster of one for another.
+    Join(Invitation, Promise),
+    /// A snapshot came, or did not.
+    Fetched(Result<Replacement, Error>),
 }
 
 /// Where callers and the driver meet.
@@ -33,6 +51,10 @@ pub(crate) struct Requests {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Request>,
+    /// What is taken whether the applier is behind or not.
+    urgent: VecDeque<Request>,
+    /// Bytes of the messages among them.
+    message_bytes: usize,
     /// Bytes of the commits that wait.
     bytes: usize,
     /// Why nothing more is taken.
@@ -79,6 +101,14 @@ impl Requests {
             request.refuse(error);
             return;
         }
+        if request.is_urgent() {
+            state.message_bytes += request.message_bytes();
+            state.urgent.push_back(request);
+            state.idle = false;
+            drop(state);
+            self.came.notify_one();
+            return;
+        }
         state.bytes += request.bytes();
         state.waiting.push_back(request);
         if state.idle && state.waiting.len() >= state.wanted {
@@ -91,11 +121,14 @@ impl Requests {
     /// Waits a little until as many wait as came together before; where there is no such wait worth it, does nothing.
     pub(crate) fn gather(&self, gather: Gather) {
         let state = lock(&self.state);
-        if state.waiting.is_empty() || gather.patience.is_zero() {
+        let nobody = state.waiting.is_empty() || !state.urgent.is_empty();
+        if nobody || gather.patience.is_zero() {
             return;
         }
         let waits = |state: &mut State| {
-            let short = state.waiting.len() < gather.wanted && state.refusal.is_none();
+            let short = state.waiting.len() < gather.wanted
+                && state.refusal.is_none()
+                && state.urgent.is_empty();
             (state.idle, state.wanted) = (short, gather.wanted);
             short
         };
@@ -113,9 +146,15 @@ impl Requests {
     ) -> Taken {
         let mut state = lock(&self.state);
         loop {
+            let urgent = !state.urgent.is_empty();
+            taken.extend(state.urgent.drain(..));
+            state.message_bytes = 0;
             if room == Room::Yes && !state.waiting.is_empty() {
                 state.move_group(taken);
                 state.nudged = false;
+                return Taken::Something;
+            }
+            if urgent {
                 return Taken::Something;
             }
             if state.waiting.is_empty() && state.refusal.is_some() {
@@ -161,8 +200,10 @@ impl Requests {
         let waiting = {
             let mut state = lock(&self.state);
             state.refusal = Some(refusal.clone());
-            state.bytes = 0;
-            std::mem::take(&mut state.waiting)
+            (state.bytes, state.message_bytes) = (0, 0);
+            let mut waiting = std::mem::take(&mut state.waiting);
+            waiting.append(&mut state.urgent);
+            waiting
         };
         waiting.into_iter().for_each(|request| request.refuse(refusal.clone()));
         self.nudge();
@@ -179,6 +220,13 @@ impl State {
         if let Some(error) = &self.refusal {
             return Some(error.clone());
         }
+        let messages = request.message_bytes();
+        if messages > 0
+            && (self.urgent.len() >= MESSAGES_MAX
+                || self.message_bytes + messages > MESSAGES_BYTES_MAX)
+        {
+            return Some(Error::Busy);
+        }
         let bytes = request.bytes();
         let busy = bytes > 0
             && (self.waiting.len() >= WAITING_MAX
@@ -187,11 +235,12 @@ impl State {
     }
 
     fn move_group(&mut self, taken: &mut Vec<Request>) {
-        let mut bytes = 0;
-        while taken.len() < GROUP_MAX && bytes < GROUP_BYTES_MAX {
+        let (mut bytes, mut count) = (0, 0);
+        while count < GROUP_MAX && bytes < GROUP_BYTES_MAX {
             let Some(request) = self.waiting.pop_front() else { return };
             bytes += request.bytes();
             self.bytes -= request.bytes();
+            count += 1;
             taken.push(request);
         }
     }
@@ -202,8 +251,28 @@ impl Request {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Commit { data, .. } => data.len(),
-            Self::Save(_) | Self::SetDurability(..) => 0,
+            _ => 0,
         }
+    }
+
+    /// What a message counts for: its entries, and itself.
+    fn message_bytes(&self) -> usize {
+        match self {
+            Self::Message(message) => {
+                1 + message.entries.iter().map(|entry| entry.data.len()).sum::<usize>()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether a message brings entries, which may be lost when there is no room for more.
+    pub(crate) fn brings_entries(&self) -> bool {
+        matches!(self, Self::Message(message)
+            if message.msg_type == MessageType::MsgAppend && !message.entries.is_empty())
+    }
+
+    fn is_urgent(&self) -> bool {
+        !matches!(self, Self::Commit { .. } | Self::Save(_) | Self::SetDurability(..))
     }
 
     /// Keeps its promise with an error.
@@ -211,7 +280,12 @@ impl Request {
         match self {
             Self::Commit { promise, .. }
             | Self::Save(promise)
-            | Self::SetDurability(_, promise) => promise.keep(Err(error)),
+            | Self::SetDurability(_, promise)
+            | Self::Change(_, promise)
+            | Self::ReadIndex(promise)
+            | Self::Transfer(_, promise)
+            | Self::Join(_, promise) => promise.keep(Err(error)),
+            Self::Message(_) | Self::Fetched(_) => {}
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Locks, in the order in which they may be taken: the machine's order, `log`, then any of the rest, which are held for
 //! a moment only. The driver never waits for the applier, and nobody waits for the driver while holding a lock.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -15,11 +16,13 @@ use super::lock;
 use super::log::RaftLog;
 use super::log::index::Fault;
 use super::machine::Machine;
-use super::node::Standing;
+use super::node::{Progress, Standing};
 use super::options::OnFatal;
 use super::requests::Requests;
 use super::tasks::Tasks;
-use crate::{Durability, Error};
+use raft::eraftpb::ConfState;
+
+use crate::{Durability, Error, Peer, Transport};
 
 /// What the store's threads share.
 pub(crate) struct Shared {
@@ -33,19 +36,37 @@ pub(crate) struct Shared {
     pub(crate) chores: Chores,
     /// When commits are acknowledged, as told to callers.
     pub(crate) mode: Mutex<Durability>,
+    /// How peers are reached.
+    pub(crate) transport: Arc<dyn Transport>,
     /// Where the node stood after the last turn.
     pub(crate) standing: Mutex<Standing>,
+    /// The members as the driver knows them.
+    pub(crate) members: Mutex<Known>,
+    /// The leader as of the last turn, and this server: read before every write.
+    pub(crate) leader_id: AtomicU64,
+    pub(crate) node_id: AtomicU64,
     /// Why no writes are taken for now.
     pub(crate) full: Mutex<Option<Error>>,
     /// Up to where the engine has everything in files.
     pub(crate) flushed: AtomicU64,
     /// Up to where the log in memory has forgotten its entries.
     pub(crate) compacted: AtomicU64,
+    /// This server as its peers should know it.
+    pub(crate) own: Peer,
     pub(crate) closing: AtomicBool,
     pub(crate) fatal: OnceLock<Error>,
     /// Why an entry of the log could not be read.
     pub(crate) fault: Fault,
     pub(crate) on_fatal: OnFatal,
+}
+
+/// The members, and what is known of each.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) membership: ConfState,
+    pub(crate) progress: Vec<Progress>,
+    /// When each was last heard.
+    pub(crate) heard: BTreeMap<u64, Duration>,
 }
 
 /// Wakes the thread that keeps the segments.
@@ -83,7 +104,8 @@ impl Shared {
     /// Gives segments back that nobody needs, and prepares the next.
     pub(crate) fn do_chores(&self) -> Result<(), Error> {
         // Release and acquire: see `Driver::compact`.
-        self.flushed.store(self.machine.engine().flushed_position(), Ordering::Release);
+        self.flushed.store(self.machine.records().0.flushed_position(), Ordering::Release);
+        self.machine.bury();
         let compacted = self.compacted.load(Ordering::Acquire);
         if compacted < self.flushed.load(Ordering::Acquire) {
             self.requests.nudge();

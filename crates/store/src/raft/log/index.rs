@@ -165,6 +165,25 @@ impl LogIndex {
         &self.membership
     }
 
+    /// Remembers who the members are.
+    pub(crate) fn set_membership(&mut self, membership: ConfState) {
+        self.membership = membership;
+    }
+
+    /// Says where to say why an entry could not be read.
+    pub(crate) fn set_fault(&mut self, fault: Fault) {
+        self.fault = fault;
+    }
+
+    /// Begins anew behind the entry `floor`, as a snapshot has it.
+    pub(crate) fn restore(&mut self, floor: (u64, u64), membership: ConfState) {
+        self.floor = floor;
+        self.membership = membership;
+        self.slots.clear();
+        self.cache.clear();
+        self.cache_bytes = 0;
+    }
+
     /// Where it will be said why an entry could not be read, should that happen.
     pub(crate) fn fault(&self) -> Fault {
         Arc::clone(&self.fault)
@@ -285,9 +304,17 @@ impl Storage for LogIndex {
         Ok(self.last().0)
     }
 
-    /// There is nobody yet to send a snapshot to.
-    fn snapshot(&self, _request_index: u64, _to: u64) -> raft::Result<Snapshot> {
-        Err(raft::Error::Store(StorageError::SnapshotTemporarilyUnavailable))
+    /// Where a snapshot would be at least; the state itself is fetched by who needs it, as of then.
+    fn snapshot(&self, request_index: u64, _to: u64) -> raft::Result<Snapshot> {
+        let (index, term) = self.floor;
+        if index < request_index || index == 0 {
+            return Err(raft::Error::Store(StorageError::SnapshotTemporarilyUnavailable));
+        }
+        let mut snapshot = Snapshot::default();
+        let metadata = snapshot.mut_metadata();
+        (metadata.index, metadata.term) = (index, term);
+        metadata.set_conf_state(self.membership.clone());
+        Ok(snapshot)
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct RaftLog {
     /// Segments in use with the highest index that was ever in them, oldest first.
     segments: VecDeque<(u64, u64)>,
     identity: Identity,
+    /// The engine that goes with the log.
+    engine: u64,
     membership: ConfState,
     hard_state: HardState,
     /// The last entry, by index and term.
@@ -65,6 +67,7 @@ pub(crate) struct Opened {
     pub(crate) index: LogIndex,
     pub(crate) keeper: Keeper,
     pub(crate) identity: Identity,
+    pub(crate) engine: u64,
 }
 
 impl RaftLog {
@@ -103,6 +106,7 @@ impl RaftLog {
             start_durable: true,
             segments: recovery.segments,
             identity: state.identity,
+            engine: state.engine,
             membership: state.membership,
             hard_state: index.hard_state().clone(),
             last: index.last(),
@@ -111,7 +115,7 @@ impl RaftLog {
             synced: Arc::new(AtomicU64::new(index.last().0)),
             counters: Counters::default(),
         };
-        Ok(Opened { log: this, index, keeper, identity: state.identity })
+        Ok(Opened { log: this, index, keeper, identity: state.identity, engine: state.engine })
     }
 
     /// Makes sure that a group of `bytes` bytes has room.
@@ -143,6 +147,7 @@ impl RaftLog {
             if starts_segment {
                 let state = State {
                     identity: self.identity,
+                    engine: self.engine,
                     last_index,
                     last_term,
                     hard_state: hard_state.clone(),
@@ -165,6 +170,44 @@ impl RaftLog {
         self.note_written(entries, now);
         let at = |offset: usize| Place { offset: place.offset + offset as u64, ..place };
         Ok(offsets.into_iter().map(at).collect())
+    }
+
+    /// Begins anew behind `state`'s entry, durably: nothing that was written before counts any more.
+    pub(crate) fn restart(&mut self, state: &State) -> Result<(), Error> {
+        let segment = self.log.make_room(record::state_bytes(&state.membership))?;
+        self.log.append(|out| record::put_restart(out, state))?;
+        for (_, highest) in &mut self.segments {
+            *highest = 0;
+        }
+        if segment != self.segment {
+            self.segments.push_back((segment, 0));
+            self.segment = segment;
+            self.start_durable = false;
+        }
+        self.identity = state.identity;
+        self.engine = state.engine;
+        self.membership = state.membership.clone();
+        self.hard_state = state.hard_state.clone();
+        self.last = (state.last_index, state.last_term);
+        self.sync()
+    }
+
+    /// An index of a log that begins behind `floor`, with this log's entries to come.
+    pub(crate) fn fresh_index(&self, hard_state: HardState, fault: index::Fault) -> LogIndex {
+        let mut index = LogIndex::new(self.last, hard_state, self.membership.clone());
+        index.set_cold(Box::new(Cold(self.log.keeper())));
+        index.set_fault(fault);
+        index
+    }
+
+    /// Remembers who the members are from now on.
+    pub(crate) fn set_membership(&mut self, membership: ConfState) {
+        self.membership = membership;
+    }
+
+    /// Which store's log it is, and which engine goes with it.
+    pub(crate) fn belongs_to(&self) -> (Identity, u64) {
+        (self.identity, self.engine)
     }
 
     /// Makes everything written durable.
@@ -293,14 +336,22 @@ struct Recovery {
 }
 
 impl Recovery {
+    fn begin(&mut self, state: State) -> Result<(), &'static str> {
+        let floor = (state.last_index, state.last_term);
+        let (hard_state, membership) = (state.hard_state.clone(), state.membership.clone());
+        self.index = Some(LogIndex::new(floor, hard_state, membership));
+        self.state = Some(state);
+        Ok(())
+    }
+
     fn record(&mut self, record: Record, place: Place) -> Result<(), &'static str> {
         match (record, &mut self.index) {
-            (Record::State(state), None) => {
-                let floor = (state.last_index, state.last_term);
-                let (hard_state, membership) = (state.hard_state.clone(), state.membership.clone());
-                self.index = Some(LogIndex::new(floor, hard_state, membership));
-                self.state = Some(state);
-                Ok(())
+            (Record::State(state) | Record::Restart(state), None) => self.begin(state),
+            (Record::Restart(state), Some(_)) => {
+                for (_, highest) in &mut self.segments {
+                    *highest = 0;
+                }
+                self.begin(state)
             }
             (Record::State(state), Some(index)) => {
                 let known = self.state.as_ref().map(|known| known.identity);

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! payload    := record*                 the first record of a segment is a state
-//! record     := state | hard state | entry
-//! state      := 1 u8 | format u32 | store id 16 bytes | node id u64 | last index u64 | last term u64
+//! record     := state | hard state | entry | restart
+//! state      := 1 u8 | format u32 | store id 16 bytes | node id u64 | engine u64 | last index u64 | last term u64
 //!               | term u64 | vote u64 | commit u64 | membership
+//! restart    := 4 u8 | the rest of a state
 //! membership := voters | learners | outgoing voters | next learners | auto leave u8
 //!               each list: count u8 | node id u64 *
 //! hard state := 2 u8 | term u64 | vote u64 | commit u64
@@ -12,7 +13,8 @@
 //! ```
 //!
 //! `last index` and `last term` name the entry before the segment, so that a log whose older segments were purged knows
-//! where it starts. An entry with an index that was there before takes the place of that one and all behind it.
+//! where it starts. `engine` says which of the store's engine directories goes with the log (format 1 has no such number:
+//! it is 0). A restart says that nothing before it counts: a snapshot took the place of everything. An entry with an index that was there before takes the place of that one and all behind it.
 //! [`Records`] reads a payload back and trusts nothing; the frame's checksum is the log's business.
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -23,12 +25,15 @@ use super::super::limits::{ENTRY_BYTES_MAX, MEMBERS_MAX};
 use crate::codec::Reader;
 
 /// The number of this layout.
-const LOG_FORMAT: u32 = 1;
+const LOG_FORMAT: u32 = 2;
+/// The layout without the number of the engine.
+const LOG_FORMAT_ONE: u32 = 1;
 const STATE: u8 = 1;
 const HARD_STATE: u8 = 2;
 const ENTRY: u8 = 3;
+const RESTART: u8 = 4;
 /// Bytes of a state without members.
-const STATE_BYTES_MIN: usize = 1 + 4 + 16 + 6 * 8 + 4 + 1;
+const STATE_BYTES_MIN: usize = 1 + 4 + 16 + 7 * 8 + 4 + 1;
 /// Bytes of an entry before its data.
 pub(crate) const ENTRY_HEADER_BYTES: usize = 22;
 
@@ -45,6 +50,8 @@ pub(crate) struct Identity {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct State {
     pub(crate) identity: Identity,
+    /// The engine that goes with the log.
+    pub(crate) engine: u64,
     /// The entry before the segment.
     pub(crate) last_index: u64,
     /// Its term.
@@ -57,6 +64,8 @@ pub(crate) struct State {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Record {
     State(State),
+    /// A state behind which everything begins anew.
+    Restart(State),
     HardState(HardState),
     /// With the offset of its data in the payload.
     Entry(Entry, usize),
@@ -65,9 +74,20 @@ pub(crate) enum Record {
 /// Appends a state.
 pub(crate) fn put_state(out: &mut Vec<u8>, state: &State) {
     out.push(STATE);
+    put_state_fields(out, state);
+}
+
+/// Appends a restart.
+pub(crate) fn put_restart(out: &mut Vec<u8>, state: &State) {
+    out.push(RESTART);
+    put_state_fields(out, state);
+}
+
+fn put_state_fields(out: &mut Vec<u8>, state: &State) {
     out.extend_from_slice(&LOG_FORMAT.to_le_bytes());
     out.extend_from_slice(&state.identity.store_id);
-    for number in [state.identity.node_id, state.last_index, state.last_term] {
+    let State { identity, engine, last_index, last_term, .. } = state;
+    for number in [identity.node_id, *engine, *last_index, *last_term] {
         out.extend_from_slice(&number.to_le_bytes());
     }
     put_hard(out, &state.hard_state);
@@ -124,11 +144,22 @@ fn put_hard(out: &mut Vec<u8>, hard_state: &HardState) {
     }
 }
 
-fn type_code(entry_type: EntryType) -> u8 {
+/// The number of an entry's type.
+pub(crate) fn type_code(entry_type: EntryType) -> u8 {
     match entry_type {
         EntryType::EntryNormal => 0,
         EntryType::EntryConfChange => 1,
         EntryType::EntryConfChangeV2 => 2,
+    }
+}
+
+/// The type of an entry by its number.
+pub(crate) fn entry_type(code: u8) -> Option<EntryType> {
+    match code {
+        0 => Some(EntryType::EntryNormal),
+        1 => Some(EntryType::EntryConfChange),
+        2 => Some(EntryType::EntryConfChangeV2),
+        _ => None,
     }
 }
 
@@ -147,6 +178,7 @@ impl<'a> Records<'a> {
     fn read(&mut self) -> Option<Record> {
         match self.reader.u8()? {
             STATE => Some(Record::State(self.state()?)),
+            RESTART => Some(Record::Restart(self.state()?)),
             HARD_STATE => Some(Record::HardState(self.hard()?)),
             ENTRY => self.entry(),
             _ => None,
@@ -154,16 +186,18 @@ impl<'a> Records<'a> {
     }
 
     fn state(&mut self) -> Option<State> {
-        if self.reader.u32()? != LOG_FORMAT {
+        let format = self.reader.u32()?;
+        if !matches!(format, LOG_FORMAT | LOG_FORMAT_ONE) {
             return None;
         }
         let store_id = self.reader.array()?;
         let node_id = self.reader.u64()?;
+        let engine = if format == LOG_FORMAT { self.reader.u64()? } else { 0 };
         let (last_index, last_term) = (self.reader.u64()?, self.reader.u64()?);
         let hard_state = self.hard()?;
         let membership = read_membership(&mut self.reader)?;
         let identity = Identity { store_id, node_id };
-        Some(State { identity, last_index, last_term, hard_state, membership })
+        Some(State { identity, engine, last_index, last_term, hard_state, membership })
     }
 
     fn hard(&mut self) -> Option<HardState> {
@@ -176,12 +210,7 @@ impl<'a> Records<'a> {
     }
 
     fn entry(&mut self) -> Option<Record> {
-        let entry_type = match self.reader.u8()? {
-            0 => EntryType::EntryNormal,
-            1 => EntryType::EntryConfChange,
-            2 => EntryType::EntryConfChangeV2,
-            _ => return None,
-        };
+        let entry_type = entry_type(self.reader.u8()?)?;
         let (index, term) = (self.reader.u64()?, self.reader.u64()?);
         let len = self.reader.u32()? as usize;
         if len > ENTRY_BYTES_MAX || index == 0 || term == 0 {
@@ -248,6 +277,7 @@ mod tests {
         let identity = Identity { store_id: [5; 16], node_id: 2 };
         let state = State {
             identity,
+            engine: 6,
             last_index: 9,
             last_term: 2,
             hard_state: hard_state.clone(),
@@ -277,16 +307,20 @@ mod tests {
     }
 
     #[test]
-    fn format_1_is_these_bytes() {
+    fn format_2_is_these_bytes_and_format_1_is_read() {
         let (bytes, _) = sample();
         let number = |n: u8| [n, 0, 0, 0, 0, 0, 0, 0];
         let hard = [number(3), number(1), number(9)].concat();
         let members =
             [&[3][..], &number(1), &number(2), &number(3), &[1], &number(7), &[0, 0, 0]].concat();
-        let head = [number(2), number(9), number(2)].concat();
-        let state = [&[1, 1, 0, 0, 0][..], &[5; 16], &head, &hard, &members].concat();
+        let head = [number(2), number(6), number(9), number(2)].concat();
+        let state = [&[1, 2, 0, 0, 0][..], &[5; 16], &head, &hard, &members].concat();
         let entry = [&[3, 0][..], &number(10), &number(3), &[5, 0, 0, 0], b"batch"].concat();
         assert_eq!(bytes, [state, [&[2][..], &hard].concat(), entry].concat());
+        let head = [number(2), number(9), number(2)].concat();
+        let older = Bytes::from([&[1, 1, 0, 0, 0][..], &[5; 16], &head, &hard, &members].concat());
+        let read = Records::new(&older).next().unwrap();
+        assert!(matches!(read, Some(Record::State(state)) if state.engine == 0));
     }
 
     #[test]

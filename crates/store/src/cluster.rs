@@ -1,0 +1,185 @@
+//! What a store that replicates is asked besides committing: who leads, who the members are, and how messages travel.
+//!
+//! [`Replicated`] is the upper side, asked by `core`; [`Transport`] is the lower one, given by whoever owns sockets (the
+//! server's cluster port, or a simulator's wires). Messages and snapshot chunks are opaque bytes to both: their layout is
+//! the store's own (`docs/format.md`), bounded and decoded as hostile input.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::{Commit, Error};
+
+/// The largest message to a peer, in bytes.
+pub const MESSAGE_BYTES_MAX: usize = 40 << 20;
+/// The largest chunk of a snapshot, in bytes.
+pub const CHUNK_BYTES_MAX: usize = 40 << 20;
+/// The longest name or address of a peer, in bytes.
+pub const PEER_TEXT_BYTES_MAX: usize = 512;
+
+/// A server among its peers, as all of them know it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// Its number; never 0, never given twice.
+    pub id: u64,
+    /// What operators call it.
+    pub name: String,
+    /// Where its peers reach it: host and port.
+    pub cluster_address: String,
+    /// URL at which clients reach it; empty if it does not say.
+    pub api_address: String,
+}
+
+/// Whether a member counts towards majorities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It votes.
+    Voter,
+    /// It follows, and may be promoted.
+    Learner,
+}
+
+/// A member as one server sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Who it is.
+    pub peer: Peer,
+    /// Whether it votes.
+    pub role: Role,
+    /// Up to where its log is known to agree with the leader's; known to the leader only.
+    pub matched: u64,
+    /// How long ago it was heard, in milliseconds; `None` if it never was, or of this server itself.
+    pub silent_ms: Option<u64>,
+}
+
+/// Who leads, as one server sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leadership {
+    /// This server.
+    pub node_id: u64,
+    /// The leader; 0 while there is none.
+    pub leader_id: u64,
+    /// The term this holds for.
+    pub term: u64,
+}
+
+impl Leadership {
+    /// Whether this server leads.
+    #[must_use]
+    pub const fn is_mine(&self) -> bool {
+        self.node_id == self.leader_id
+    }
+}
+
+/// A change of the members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Takes a server in, or gives one that is in another role or other addresses.
+    Put(Peer, Role),
+    /// Lets a server go for good.
+    Remove(u64),
+}
+
+/// What a server is told when a cluster takes it in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Invitation {
+    /// Which store the cluster keeps.
+    pub store_id: [u8; 16],
+    /// The number that the cluster gave this server.
+    pub node_id: u64,
+}
+
+/// The cluster side of a store that replicates.
+pub trait Replicated: Send + Sync {
+    /// Who leads. Cheap.
+    fn leadership(&self) -> Leadership;
+
+    /// Which store it is.
+    fn store_id(&self) -> [u8; 16];
+
+    /// The members, by number.
+    fn members(&self) -> Vec<Member>;
+
+    /// Changes the members, by joint consensus if there are several changes. Resolves when the change holds.
+    ///
+    /// [`Error::NotLeader`] if another server leads, [`Error::Busy`] while another change is under way.
+    fn change(&self, changes: Vec<Change>) -> Commit;
+
+    /// Resolves when everything that was committed anywhere before the call is folded here; asks a majority whether this
+    /// server still leads. [`Error::NotLeader`] elsewhere.
+    fn read_index(&self) -> Commit;
+
+    /// Hands leadership to `to`, or to the member that is furthest. Resolves when another server leads.
+    fn transfer(&self, to: Option<u64>) -> Commit;
+
+    /// Leaves the cluster of one that every new store is, and waits to be sent what `invitation`'s cluster holds.
+    ///
+    /// [`Error::Conflict`] if something has been committed here: that would be lost.
+    fn join(&self, invitation: Invitation) -> Commit;
+
+    /// Takes a message that `from` is known to have sent. One that makes no sense is dropped.
+    fn receive(&self, from: u64, message: Bytes);
+
+    /// Hears from a member where it can be reached; the leader lets everybody know if that is news.
+    fn meet(&self, peer: Peer);
+
+    /// Everything that is applied now, as chunks to be sent to a peer or kept in a file.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when it cannot be read.
+    fn snapshot(&self) -> Result<Box<dyn Chunks>, Error>;
+}
+
+/// A snapshot, chunk by chunk.
+pub trait Chunks: Send {
+    /// The next chunk; `None` behind the last.
+    ///
+    /// # Errors
+    /// What made it unreadable: the snapshot is worth nothing then.
+    fn next_chunk(&mut self) -> Result<Option<Vec<u8>>, Error>;
+}
+
+/// Takes the chunks of a snapshot in. Dropped before [`ChunkSink::finish`], it leaves everything as it was.
+pub trait ChunkSink: Send {
+    /// Takes the next chunk.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if it is not the next chunk of a snapshot of this store; what the disk says.
+    fn take(&mut self, chunk: Bytes) -> Result<(), Error>;
+
+    /// All chunks came: verifies the whole, and has it take the place of what the store holds.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if something is missing; what the disk says.
+    fn finish(self: Box<Self>) -> Result<(), Error>;
+}
+
+/// How a store reaches its peers. Nothing here may block: messages may be lost, late, doubled and out of order.
+pub trait Transport: Send + Sync {
+    /// Says who the peers are from now on, this server included.
+    fn know(&self, peers: &[Peer]);
+
+    /// Sends a message.
+    fn send(&self, to: u64, message: Vec<u8>);
+
+    /// Has `from` asked for a snapshot, whose chunks go to `sink`, from any thread.
+    fn fetch_snapshot(&self, from: u64, sink: Box<dyn ChunkSink>);
+}
+
+/// The transport of a server that has no peers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoPeers;
+
+impl Transport for NoPeers {
+    fn know(&self, _peers: &[Peer]) {}
+
+    fn send(&self, _to: u64, _message: Vec<u8>) {}
+
+    fn fetch_snapshot(&self, _from: u64, _sink: Box<dyn ChunkSink>) {}
+}
+
+impl fmt::Debug for dyn Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Transport")
+    }
+}

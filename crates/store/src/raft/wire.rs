@@ -1,0 +1,227 @@
+//! Raft's messages as bytes between peers, in a layout of ours.
+//!
+//! ```text
+//! message := format u8 (1) | type u8 | flags u8 | to u64 | from u64 | term u64 | log term u64 | index u64 | commit u64
+//!            | commit term u64 | reject hint u64 | request snapshot u64 | priority u64
+//!            | snapshot index u64 | snapshot term u64 | context length u8 | context | entries u32 | entry*
+//! entry   := type u8 | index u64 | term u64 | length u32 | data
+//! ```
+//!
+//! Flag 1 is `reject`. A snapshot message carries where the sender's state is and nothing of it: who is so far behind
+//! comes and fetches it. Only what one server may say to another is encoded at all: a message of another type is neither
+//! sent nor believed. The decoder is total and allocates nothing for a count that the bytes cannot hold.
+#![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use bytes::Bytes;
+use raft::eraftpb::{Entry, EntryType, Message, MessageType, Snapshot};
+
+use super::limits::ENTRY_BYTES_MAX;
+use super::log::record::{entry_type, type_code};
+use crate::codec::Reader;
+
+/// The number of this layout.
+const WIRE_FORMAT: u8 = 1;
+const REJECT: u8 = 1;
+/// The longest context, in bytes: a read's number, or the library's mark of a transfer.
+const CONTEXT_BYTES_MAX: usize = 64;
+/// Fewest bytes of an entry.
+const ENTRY_BYTES_MIN: usize = 21;
+
+/// The types that peers send, by their number on the wire.
+const TYPES: [MessageType; 10] = [
+    MessageType::MsgAppend,
+    MessageType::MsgAppendResponse,
+    MessageType::MsgRequestVote,
+    MessageType::MsgRequestVoteResponse,
+    MessageType::MsgRequestPreVote,
+    MessageType::MsgRequestPreVoteResponse,
+    MessageType::MsgHeartbeat,
+    MessageType::MsgHeartbeatResponse,
+    MessageType::MsgSnapshot,
+    MessageType::MsgTimeoutNow,
+];
+
+/// The bytes of a message; `None` if peers do not say such things.
+pub(crate) fn encode(message: &Message) -> Option<Vec<u8>> {
+    let code = TYPES.iter().position(|known| *known == message.msg_type)?;
+    if message.context.len() > CONTEXT_BYTES_MAX {
+        return None;
+    }
+    let bytes: usize = message.entries.iter().map(|e| ENTRY_BYTES_MIN + e.data.len()).sum();
+    let mut out = Vec::with_capacity(128 + message.context.len() + bytes);
+    out.push(WIRE_FORMAT);
+    out.push(code.to_le_bytes()[0]);
+    out.push(if message.reject { REJECT } else { 0 });
+    let metadata = message.get_snapshot().get_metadata();
+    let numbers = [
+        message.to,
+        message.from,
+        message.term,
+        message.log_term,
+        message.index,
+        message.commit,
+        message.commit_term,
+        message.reject_hint,
+        message.request_snapshot,
+        message.priority.cast_unsigned(),
+        metadata.index,
+        metadata.term,
+    ];
+    numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
+    out.push(message.context.len().to_le_bytes()[0]);
+    out.extend_from_slice(&message.context);
+    let count = u32::try_from(message.entries.len()).ok()?;
+    out.extend_from_slice(&count.to_le_bytes());
+    for entry in &message.entries {
+        out.push(type_code(entry.entry_type));
+        out.extend_from_slice(&entry.index.to_le_bytes());
+        out.extend_from_slice(&entry.term.to_le_bytes());
+        out.extend_from_slice(&u32::try_from(entry.data.len()).ok()?.to_le_bytes());
+        out.extend_from_slice(&entry.data);
+    }
+    Some(out)
+}
+
+/// The message in `bytes`; `None` if they are none.
+pub(crate) fn decode(bytes: &Bytes) -> Option<Message> {
+    let mut reader = Reader::new(bytes);
+    if reader.u8()? != WIRE_FORMAT {
+        return None;
+    }
+    let msg_type = *TYPES.get(usize::from(reader.u8()?))?;
+    let reject = match reader.u8()? {
+        0 => false,
+        REJECT => true,
+        _ => return None,
+    };
+    let mut message = Message { msg_type, reject, ..Message::default() };
+    message.to = reader.u64()?;
+    message.from = reader.u64().filter(|&from| from != 0)?;
+    message.term = reader.u64()?;
+    message.log_term = reader.u64()?;
+    message.index = reader.u64()?;
+    message.commit = reader.u64()?;
+    message.commit_term = reader.u64()?;
+    message.reject_hint = reader.u64()?;
+    message.request_snapshot = reader.u64()?;
+    message.priority = reader.u64()?.cast_signed();
+    let (index, term) = (reader.u64()?, reader.u64()?);
+    if msg_type == MessageType::MsgSnapshot {
+        let mut snapshot = Snapshot::default();
+        snapshot.mut_metadata().index = index;
+        snapshot.mut_metadata().term = term;
+        message.set_snapshot(snapshot);
+    } else if (index, term) != (0, 0) {
+        return None;
+    }
+    let context = usize::from(reader.u8()?);
+    if context > CONTEXT_BYTES_MAX {
+        return None;
+    }
+    message.context = reader.take(context)?;
+    let count = usize::try_from(reader.u32()?).ok()?;
+    if count > (bytes.len() - reader.at()) / ENTRY_BYTES_MIN {
+        return None;
+    }
+    let mut entries = Vec::with_capacity(count);
+    for _ in 0..count {
+        entries.push(read_entry(&mut reader)?);
+    }
+    // Entries follow each other: the log checks it as well, and refuses by ending the store.
+    let contiguous = entries.iter().zip(message.index + 1..).all(|(entry, at)| entry.index == at);
+    let sorted = entries.is_sorted_by_key(|entry| entry.term);
+    let belongs = entries.is_empty() || msg_type == MessageType::MsgAppend;
+    message.set_entries(entries.into());
+    (contiguous && sorted && belongs && reader.is_empty()).then_some(message)
+}
+
+fn read_entry(reader: &mut Reader<'_>) -> Option<Entry> {
+    let entry_type = entry_type(reader.u8()?)?;
+    let (index, term) = (reader.u64()?, reader.u64()?);
+    let len = usize::try_from(reader.u32()?).ok().filter(|&len| len <= ENTRY_BYTES_MAX)?;
+    let data = reader.take(len)?;
+    let known = match entry_type {
+        EntryType::EntryNormal => true,
+        EntryType::EntryConfChange => false,
+        EntryType::EntryConfChangeV2 => super::members::read_change(&data).is_some(),
+    };
+    let sound = known && index != 0 && term != 0;
+    sound.then(|| Entry { entry_type, index, term, data, ..Entry::default() })
+}
+
+/// Decodes whatever it is given: a target of the fuzzers. What is understood is encoded to the same bytes again.
+pub(crate) fn decode_hostile(bytes: &[u8]) -> usize {
+    let bytes = Bytes::copy_from_slice(bytes);
+    let Some(message) = decode(&bytes) else { return 0 };
+    assert_eq!(encode(&message).as_deref(), Some(&bytes[..]), "one encoding of a message");
+    message.entries.len()
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::indexing_slicing, reason = "tests index what they built")]
+    use super::*;
+
+    fn sample() -> Message {
+        let entry = |index, data: &'static [u8]| Entry {
+            index,
+            term: 4,
+            data: Bytes::from_static(data),
+            ..Entry::default()
+        };
+        let mut message = Message {
+            msg_type: MessageType::MsgAppend,
+            to: 2,
+            from: 1,
+            term: 4,
+            log_term: 3,
+            index: 9,
+            commit: 8,
+            priority: -1,
+            ..Message::default()
+        };
+        message.set_entries(vec![entry(10, b"one"), entry(11, b"")].into());
+        message
+    }
+
+    #[test]
+    fn messages_come_back() {
+        let mut snapshot = Message { msg_type: MessageType::MsgSnapshot, from: 1, ..sample() };
+        snapshot.set_entries(Vec::new().into());
+        snapshot.mut_snapshot().mut_metadata().index = 77;
+        snapshot.mut_snapshot().mut_metadata().term = 3;
+        let vote = Message {
+            msg_type: MessageType::MsgRequestPreVote,
+            from: 3,
+            reject: true,
+            context: Bytes::from_static(b"CampaignTransfer"),
+            ..Message::default()
+        };
+        for message in [sample(), snapshot, vote] {
+            let bytes = Bytes::from(encode(&message).unwrap());
+            assert_eq!(decode(&bytes), Some(message));
+        }
+    }
+
+    #[test]
+    fn what_no_peer_says_is_not_encoded() {
+        for msg_type in [MessageType::MsgHup, MessageType::MsgPropose, MessageType::MsgReadIndex] {
+            assert_eq!(encode(&Message { msg_type, from: 1, ..Message::default() }), None);
+        }
+    }
+
+    #[test]
+    fn cut_bytes_gaps_and_terms_that_go_back_are_refused() {
+        let bytes = Bytes::from(encode(&sample()).unwrap());
+        for len in 0..bytes.len() {
+            assert_eq!(decode(&bytes.slice(..len)), None);
+        }
+        let mut gap = sample();
+        gap.index = 8;
+        let mut back = sample();
+        back.entries[1].term = 3;
+        for bad in [gap, back] {
+            assert_eq!(decode(&Bytes::from(encode(&bad).unwrap())), None);
+        }
+    }
+}

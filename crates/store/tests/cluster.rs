@@ -1,0 +1,384 @@
+//! Three stores on one thread, with wires between them that lose what they are told to: how a cluster comes to be, how a
+//! server that was away comes back, and what becomes of what was under way.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+mod common;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use kallisto_lsm::disk::{Disk, MemDisk};
+use kallisto_store::{
+    Change, ChunkSink, Commit, Durability, Error, Invitation, Peer, RaftOptions, RaftStore,
+    Records, Replicated, Role, Store, Transport,
+};
+
+use common::{ManualClock, Mirror, put, state_of};
+
+/// What is on the wires.
+#[derive(Default)]
+struct Wires(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    messages: VecDeque<(u64, u64, Bytes)>,
+    fetches: Vec<(u64, u64, Box<dyn ChunkSink>)>,
+}
+
+/// One server's end of the wires.
+struct End(Mutex<u64>, Arc<Wires>);
+
+impl Transport for End {
+    fn know(&self, _peers: &[Peer]) {}
+
+    fn send(&self, to: u64, message: Vec<u8>) {
+        let from = *self.0.lock().unwrap();
+        self.1.0.lock().unwrap().messages.push_back((from, to, message.into()));
+    }
+
+    fn fetch_snapshot(&self, from: u64, sink: Box<dyn ChunkSink>) {
+        let own = *self.0.lock().unwrap();
+        self.1.0.lock().unwrap().fetches.push((own, from, sink));
+    }
+}
+
+struct Node {
+    id: u64,
+    disk: Arc<MemDisk>,
+    end: Arc<End>,
+    store: Option<Arc<RaftStore>>,
+}
+
+struct Cluster {
+    nodes: Vec<Node>,
+    wires: Arc<Wires>,
+    clock: Arc<ManualClock>,
+    cut: Vec<u64>,
+}
+
+impl Cluster {
+    fn peer(id: u64) -> Peer {
+        let (name, cluster_address) = (format!("node-{id}"), format!("127.0.0.1:{id}"));
+        Peer { id, name, cluster_address, api_address: String::new() }
+    }
+
+    /// The first server leads alone; the others are new.
+    fn new(count: u64) -> Self {
+        let mut cluster = Self {
+            nodes: Vec::new(),
+            wires: Arc::default(),
+            clock: Arc::default(),
+            cut: Vec::new(),
+        };
+        for id in 1..=count {
+            let end = Arc::new(End(Mutex::new(id), Arc::clone(&cluster.wires)));
+            cluster.nodes.push(Node { id, disk: Arc::default(), end, store: None });
+            cluster.start(id);
+        }
+        cluster
+    }
+
+    fn start(&mut self, id: u64) {
+        let clock = Arc::clone(&self.clock);
+        let node = self.node_mut(id);
+        let options = RaftOptions {
+            peer: Self::peer(id),
+            transport: Arc::clone(&node.end) as Arc<dyn Transport>,
+            seed: id,
+            clock,
+            ..common::inline(Durability::Strict)
+        };
+        let disk = Arc::clone(&node.disk) as Arc<dyn Disk>;
+        node.store = Some(common::open(disk, &options).unwrap());
+    }
+
+    fn stop(&mut self, id: u64) {
+        self.node_mut(id).store.take().unwrap().close().unwrap();
+    }
+
+    fn node_mut(&mut self, id: u64) -> &mut Node {
+        self.nodes.iter_mut().find(|node| node.id == id).unwrap()
+    }
+
+    fn store(&self, id: u64) -> &RaftStore {
+        self.nodes.iter().find(|node| node.id == id).unwrap().store.as_ref().unwrap()
+    }
+
+    fn running(&self) -> impl Iterator<Item = (u64, &Arc<RaftStore>)> {
+        self.nodes.iter().filter_map(|node| node.store.as_ref().map(|store| (node.id, store)))
+    }
+
+    /// Lets a tick pass and delivers everything, until nothing is said any more.
+    fn tick(&self) {
+        self.clock.advance(Duration::from_millis(10));
+        self.running().for_each(|(_, store)| store.turn());
+        self.deliver();
+    }
+
+    fn deliver(&self) {
+        loop {
+            let (messages, fetches) = {
+                let mut state = self.wires.0.lock().unwrap();
+                (std::mem::take(&mut state.messages), std::mem::take(&mut state.fetches))
+            };
+            if messages.is_empty() && fetches.is_empty() {
+                return;
+            }
+            let reach = |from: u64, to: u64| !self.cut.contains(&from) && !self.cut.contains(&to);
+            for (from, to, message) in messages {
+                let store = self.running().find(|(id, _)| *id == to);
+                if let Some((_, store)) = store.filter(|_| reach(from, to)) {
+                    store.receive(from, message);
+                }
+            }
+            for (own, from, mut sink) in fetches {
+                let source =
+                    self.running().find(|(id, _)| *id == from).filter(|_| reach(own, from));
+                let Some((_, source)) = source else { continue };
+                let mut chunks = source.snapshot().unwrap();
+                while let Some(chunk) = chunks.next_chunk().unwrap() {
+                    sink.take(chunk.into()).unwrap();
+                }
+                sink.finish().unwrap();
+            }
+            self.running().for_each(|(_, store)| store.turn());
+        }
+    }
+
+    fn until(&self, what: &str, done: impl Fn(&Self) -> bool) {
+        for _ in 0..600 {
+            if done(self) {
+                return;
+            }
+            self.tick();
+        }
+        panic!("it never happened: {what}");
+    }
+
+    fn leader(&self) -> Option<u64> {
+        let mut leaders = self
+            .running()
+            .filter(|(id, store)| !self.cut.contains(id) && store.leads())
+            .map(|(id, _)| id);
+        leaders.next()
+    }
+
+    fn decide(&self, mut commit: Commit) -> Result<u64, Error> {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        for _ in 0..2000 {
+            match std::pin::Pin::new(&mut commit).poll(&mut context) {
+                std::task::Poll::Ready(outcome) => return outcome.map(|position| position.0),
+                std::task::Poll::Pending => self.tick(),
+            }
+        }
+        panic!("it was never decided");
+    }
+
+    fn join(&self, id: u64, role: Role) {
+        let store_id = self.store(1).store_id();
+        self.decide(self.store(id).join(Invitation { store_id, node_id: id })).unwrap();
+        let change = vec![Change::Put(Self::peer(id), role)];
+        let leader = self.leader().unwrap();
+        self.decide(self.store(leader).change(change)).unwrap();
+        self.until("the new server follows", |cluster| cluster.caught_up(id));
+    }
+
+    fn caught_up(&self, id: u64) -> bool {
+        let Some(leader) = self.leader() else { return false };
+        self.store(id).position() == self.store(leader).position()
+    }
+
+    fn of_three() -> Self {
+        let cluster = Self::new(3);
+        cluster.decide(cluster.store(1).commit(put("first", "1"))).unwrap();
+        for id in [2, 3] {
+            cluster.join(id, Role::Learner);
+            let change = vec![Change::Put(Self::peer(id), Role::Voter)];
+            cluster.decide(cluster.store(1).change(change)).unwrap();
+        }
+        cluster
+    }
+
+    fn write(&self, key: &str) -> u64 {
+        let leader = self.leader().unwrap();
+        self.decide(self.store(leader).commit(put(key, "v"))).unwrap()
+    }
+
+    fn assert_replicas_are_equal(&self) {
+        self.until("everybody follows", |cluster| {
+            let ids: Vec<u64> = cluster.running().map(|(id, _)| id).collect();
+            ids.iter().all(|&id| cluster.caught_up(id))
+        });
+        let mut states = self.running().map(|(_, store)| state_of(&**store));
+        let first = states.next().unwrap();
+        assert!(states.all(|state| state == first));
+    }
+}
+
+use std::future::Future;
+
+#[test]
+fn a_cluster_of_one_grows_to_three_and_all_hold_the_same() {
+    let cluster = Cluster::of_three();
+    cluster.write("second");
+    cluster.assert_replicas_are_equal();
+    let members = cluster.store(3).members();
+    let known: Vec<_> = members.iter().map(|m| (m.peer.clone(), m.role)).collect();
+    let expected = [1, 2, 3].map(|id| (Cluster::peer(id), Role::Voter));
+    assert_eq!(known, expected);
+    assert_eq!(cluster.store(2).get(b"first").unwrap().unwrap().value, "1");
+    let refused = cluster.decide(cluster.store(2).commit(put("other", "x")));
+    assert_eq!(refused, Err(Error::NotLeader));
+}
+
+#[test]
+fn a_leader_that_dies_is_replaced_and_comes_back_as_a_follower() {
+    let mut cluster = Cluster::of_three();
+    let old = cluster.leader().unwrap();
+    cluster.stop(old);
+    cluster.until("another leads", |cluster| cluster.leader().is_some());
+    cluster.write("while it was away");
+    cluster.start(old);
+    cluster.until("it follows", |cluster| cluster.caught_up(old));
+    cluster.assert_replicas_are_equal();
+}
+
+#[test]
+fn all_servers_restarted_at_once_hold_everything_before_any_new_write() {
+    let mut cluster = Cluster::of_three();
+    for n in 0..50 {
+        cluster.write(&format!("key-{n}"));
+    }
+    for _ in 0..3 {
+        (1..=3).for_each(|id| cluster.stop(id));
+        (1..=3).for_each(|id| cluster.start(id));
+        cluster.until("somebody leads", |cluster| cluster.leader().is_some());
+        cluster.assert_replicas_are_equal();
+        for id in 1..=3 {
+            assert_eq!(state_of(cluster.store(id)).len(), 51);
+        }
+    }
+}
+
+#[test]
+fn who_was_away_beyond_the_log_catches_up_by_a_snapshot_and_its_fold_is_told() {
+    struct Told(Arc<Mirror>, std::sync::atomic::AtomicBool);
+    impl kallisto_store::Fold for Told {
+        fn load(
+            &self,
+            position: kallisto_store::Position,
+            records: &dyn kallisto_store::Records,
+        ) -> Result<(), Error> {
+            self.0.load(position, records)
+        }
+        fn fold(
+            &self,
+            position: kallisto_store::Position,
+            batch: &kallisto_store::Batch,
+            records: &dyn kallisto_store::Records,
+        ) {
+            self.0.fold(position, batch, records);
+        }
+        fn replaced(&self) {
+            self.1.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+    let mut cluster = Cluster::of_three();
+    let mirror = Arc::new(Told(Arc::default(), false.into()));
+    cluster.store(3).attach(Arc::clone(&mirror) as _).unwrap();
+    cluster.cut.push(3);
+    // Large enough for flushes, so that the leader's log is purged; beyond what is kept for who is away.
+    let large = "x".repeat(30_000);
+    for n in 0..40 {
+        let leader = cluster.leader().unwrap();
+        cluster.decide(cluster.store(leader).commit(put(&format!("key-{n}"), &large))).unwrap();
+    }
+    let stats = cluster.store(1).stats().raft.unwrap();
+    assert!(stats.flushed_index > 30, "{stats:?}");
+    // The others start anew, and with it forget what they kept for the third.
+    for id in [1, 2] {
+        cluster.stop(id);
+        cluster.start(id);
+    }
+    cluster.until("somebody leads", |cluster| cluster.leader().is_some());
+    for n in 0..20 {
+        let leader = cluster.leader().unwrap();
+        cluster.decide(cluster.store(leader).commit(put(&format!("more-{n}"), &large))).unwrap();
+    }
+    cluster.cut.clear();
+    cluster.until("it caught up", |cluster| cluster.caught_up(3));
+    assert!(mirror.1.load(std::sync::atomic::Ordering::Relaxed), "the fold heard of it");
+    cluster.write("after");
+    cluster.assert_replicas_are_equal();
+    for _ in 0..2 {
+        cluster.stop(3);
+        cluster.start(3);
+        cluster.until("it follows", |cluster| cluster.caught_up(3));
+    }
+    cluster.assert_replicas_are_equal();
+}
+
+#[test]
+fn a_commit_that_its_leader_lost_says_so_once_another_leads() {
+    let mut cluster = Cluster::of_three();
+    let old = cluster.leader().unwrap();
+    cluster.cut.push(old);
+    let lost = cluster.store(old).commit(put("lost", "1"));
+    cluster.until("another leads", |cluster| cluster.leader().is_some());
+    cluster.write("kept");
+    cluster.cut.clear();
+    assert_eq!(cluster.decide(lost), Err(Error::NotLeader), "nothing came of it");
+    cluster.assert_replicas_are_equal();
+    assert_eq!(cluster.store(old).get(b"lost").unwrap(), None);
+}
+
+#[test]
+fn leadership_is_handed_over_at_once() {
+    let cluster = Cluster::of_three();
+    for _ in 0..4 {
+        let old = cluster.leader().unwrap();
+        cluster.decide(cluster.store(old).transfer(None)).unwrap();
+        let new = cluster.leader().unwrap();
+        assert_ne!(old, new);
+        cluster.write("x");
+    }
+    cluster.assert_replicas_are_equal();
+}
+
+#[test]
+fn a_read_index_sees_what_was_committed_and_a_leader_that_was_cut_off_gives_none() {
+    let mut cluster = Cluster::of_three();
+    let position = cluster.write("x");
+    let leader = cluster.leader().unwrap();
+    assert!(cluster.decide(cluster.store(leader).read_index()).unwrap() >= position);
+    let other = if leader == 1 { 2 } else { 1 };
+    assert_eq!(cluster.decide(cluster.store(other).read_index()), Err(Error::NotLeader));
+    cluster.cut.push(leader);
+    assert_eq!(cluster.decide(cluster.store(leader).read_index()), Err(Error::NotLeader));
+}
+
+#[test]
+fn members_go_and_change_together() {
+    let cluster = Cluster::of_three();
+    let changes = vec![Change::Remove(3), Change::Put(Cluster::peer(2), Role::Learner)];
+    cluster.decide(cluster.store(1).change(changes)).unwrap();
+    cluster.until("the joint state is left", |cluster| {
+        let members = cluster.store(1).members();
+        members.len() == 2 && members[1].role == Role::Learner
+    });
+    cluster.write("x");
+    cluster.until("the learner follows", |cluster| cluster.caught_up(2));
+}
+
+#[test]
+fn who_holds_something_joins_nobody() {
+    let cluster = Cluster::new(2);
+    for id in [1, 2] {
+        cluster.decide(cluster.store(id).commit(put("x", "y"))).unwrap();
+    }
+    let store_id = cluster.store(1).store_id();
+    let joined = cluster.store(2).join(Invitation { store_id, node_id: 2 });
+    assert_eq!(cluster.decide(joined), Err(Error::Conflict));
+}
