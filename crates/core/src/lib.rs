@@ -47,8 +47,10 @@ pub use error::{Denial, Error};
 pub use json::{Json, Map};
 pub use keys::MountId;
 pub use mount::{Class, EngineKind, MountConfig, MountEntry, Multiplicity};
-pub use random::request_id;
-pub use request::{BodyKind, QUERY_PAIRS_MAX, Request, TokenText, parse_query};
+pub use random::RequestId;
+pub use request::{
+    BodyKind, HeaderSource, Headers, QUERY_PAIRS_MAX, Request, TokenText, parse_query,
+};
 pub use response::{Logical, Response};
 pub use seal::{AutoSeal, InitSpec, Initialized};
 pub use state::{Access, Core, Leases, ServerInfo};

@@ -50,12 +50,23 @@ pub(crate) fn uuid_bytes(text: &str) -> [u8; 16] {
     u128::from_str_radix(&digits, 16).unwrap_or_default().to_be_bytes()
 }
 
-/// The id of a request: a version 4 UUID from a per-thread generator.
-pub fn request_id() -> String {
-    thread_local! {
-        static IDS: RefCell<fastrand::Rng> = RefCell::new(seeded());
+/// The id of a request, which its answer and its audit records carry: a version 4 UUID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestId(u128);
+
+impl RequestId {
+    /// A new id, from a per-thread generator.
+    pub fn make() -> Self {
+        thread_local! {
+            static IDS: RefCell<fastrand::Rng> = RefCell::new(seeded());
+        }
+        Self(IDS.with_borrow_mut(|ids| ids.u128(..)))
     }
-    IDS.with_borrow_mut(|ids| uuid_text(ids.u128(..)))
+
+    /// Its text on the wire.
+    pub fn text(self) -> String {
+        uuid_text(self.0)
+    }
 }
 
 fn seeded() -> fastrand::Rng {
@@ -87,7 +98,7 @@ mod tests {
 
     #[test]
     fn ids_have_the_shape_of_a_version_4_uuid_and_differ() {
-        let (a, b) = (request_id(), make_uuid().unwrap());
+        let (a, b) = (RequestId::make().text(), make_uuid().unwrap());
         for id in [&a, &b] {
             assert_eq!(id.len(), 36);
             assert_eq!(&id[14..15], "4");

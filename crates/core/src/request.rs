@@ -9,6 +9,7 @@ use kallisto_auth::{Operation, Path};
 use crate::error::Error;
 use crate::fields::parse_bool;
 use crate::json::{self, Json, Map};
+use crate::random::RequestId;
 
 /// What the body is said to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,9 +46,40 @@ impl fmt::Debug for TokenText<'_> {
     }
 }
 
+/// Where the headers of a request are found: whoever parsed it still has them.
+pub trait HeaderSource: Sync {
+    /// The values of a header whose name is given in lower case.
+    fn values(&self, name: &str) -> Vec<String>;
+}
+
+/// The headers of a request, which are looked at only when somebody asked for them by name. Never
+/// printed.
+#[derive(Clone, Copy, Default)]
+pub struct Headers<'a>(Option<&'a dyn HeaderSource>);
+
+impl<'a> Headers<'a> {
+    /// The headers that `source` has.
+    pub fn of(source: &'a dyn HeaderSource) -> Self {
+        Self(Some(source))
+    }
+
+    /// The values of a header whose name is given in lower case.
+    pub fn values(self, name: &str) -> Vec<String> {
+        self.0.map_or_else(Vec::new, |source| source.values(name))
+    }
+}
+
+impl fmt::Debug for Headers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Headers")
+    }
+}
+
 /// One request.
 #[derive(Debug)]
 pub struct Request<'a> {
+    /// Its id.
+    pub id: RequestId,
     /// What is asked.
     pub operation: Operation,
     /// Where.
@@ -68,6 +100,8 @@ pub struct Request<'a> {
     pub now: Timestamp,
     /// The other end of the connection it came by; `None` for one made within the process.
     pub remote: Option<SocketAddr>,
+    /// Its headers.
+    pub headers: Headers<'a>,
 }
 
 impl Request<'_> {

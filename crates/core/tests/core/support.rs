@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kallisto_core::{
-    Access, BodyKind, Core, Error, InitSpec, Operation, Path, Request, Response, ServerInfo,
-    TokenText,
+    Access, BodyKind, Core, Error, Headers, InitSpec, Operation, Path, Request, RequestId,
+    Response, ServerInfo, TokenText,
 };
 use kallisto_store::MemoryStore;
 use secrecy::ExposeSecret;
@@ -103,6 +103,7 @@ pub(crate) fn ask_as(
     body: &str,
 ) -> Result<Response, Error> {
     let request = Request {
+        id: RequestId::make(),
         operation,
         path: Path::decode(path).unwrap(),
         namespace: "",
@@ -113,6 +114,7 @@ pub(crate) fn ask_as(
         wrap_ttl_secs: 0,
         now: Timestamp::from_second(secs).unwrap(),
         remote: None,
+        headers: Headers::default(),
     };
     pollster::block_on(core.handle(&request))
 }

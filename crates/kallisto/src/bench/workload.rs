@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressStyle};
 use kallisto_core::{
-    Access, BodyKind, Core, Error, Operation, Path, Request, Response, ServerInfo, TokenText,
+    Access, BodyKind, Core, Error, Headers, Operation, Path, Request, RequestId, Response,
+    ServerInfo, TokenText,
 };
 use kallisto_listener::{Clock, SystemClock};
 use kallisto_store::MemoryStore;
@@ -115,6 +116,7 @@ fn request<'a>(
     body: &'a [u8],
 ) -> Result<Request<'a>, Error> {
     Ok(Request {
+        id: RequestId::make(),
         operation,
         path: Path::decode(path).map_err(|error| Error::invalid(error.to_string()))?,
         namespace: "",
@@ -125,6 +127,7 @@ fn request<'a>(
         wrap_ttl_secs: 0,
         now: SystemClock.now(),
         remote: None,
+        headers: Headers::default(),
     })
 }
 

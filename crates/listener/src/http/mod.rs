@@ -61,8 +61,10 @@ impl Service {
         request: Request<Incoming>,
         remote: SocketAddr,
     ) -> Result<Reply, Infallible> {
-        let arrival = request::Arrival { now: self.clock.now(), remote };
+        let now = self.clock.now();
         let (head, body) = request.into_parts();
+        let headers = request::InHead(&head.headers);
+        let arrival = request::Arrival { now, remote, headers: &headers };
         let is_head = head.method == Method::HEAD;
         let reply = match target::resolve(&head) {
             target::Resolved::Reply(reply) => reply,
@@ -84,7 +86,7 @@ impl Service {
 
     async fn answer(&self, request: &kallisto_core::Request<'_>) -> Reply {
         match self.core.handle(request).await {
-            Ok(answer) => response::render(answer),
+            Ok(answer) => response::render(answer, request.id),
             Err(error) => error::render(&error),
         }
     }

@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use jiff::Timestamp;
 use kallisto_core::{
-    BodyKind, Error, Operation, Path, Request, Span, TokenText, parse_bool, parse_query,
+    BodyKind, Error, HeaderSource, Headers, Operation, Path, Request, RequestId, Span, TokenText,
+    parse_bool, parse_query,
 };
 
 use super::SILENT;
@@ -16,11 +17,22 @@ static TOKEN: HeaderName = HeaderName::from_static("x-vault-token");
 static NAMESPACE: HeaderName = HeaderName::from_static("x-vault-namespace");
 static WRAP_TTL: HeaderName = HeaderName::from_static("x-vault-wrap-ttl");
 
-/// When a request arrived, and from whom.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Arrival {
+/// When a request arrived, from whom, and with what in its head.
+#[derive(Clone, Copy)]
+pub(super) struct Arrival<'a> {
     pub(super) now: Timestamp,
     pub(super) remote: SocketAddr,
+    pub(super) headers: &'a InHead<'a>,
+}
+
+/// The headers of a request, for the core to ask for by name.
+pub(super) struct InHead<'a>(pub(super) &'a HeaderMap);
+
+impl HeaderSource for InHead<'_> {
+    fn values(&self, name: &str) -> Vec<String> {
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        self.0.get_all(name).iter().map(text).collect()
+    }
 }
 
 /// Parses a request; `path` is percent-encoded.
@@ -32,7 +44,7 @@ pub(super) fn parse<'a>(
     path: &'a str,
     verb: Verb,
     body: &'a [u8],
-    arrival: Arrival,
+    arrival: Arrival<'a>,
 ) -> Result<Request<'a>, Error> {
     let path = Path::decode(path).map_err(|error| Error::invalid(error.to_string()))?;
     let query = match head.uri.query() {
@@ -42,6 +54,7 @@ pub(super) fn parse<'a>(
         }
     };
     Ok(Request {
+        id: RequestId::make(),
         operation: operation(verb, &query)?,
         path,
         namespace: namespace(head)?,
@@ -52,6 +65,7 @@ pub(super) fn parse<'a>(
         wrap_ttl_secs: wrap_ttl(head)?,
         now: arrival.now,
         remote: Some(arrival.remote),
+        headers: Headers::of(arrival.headers),
     })
 }
 

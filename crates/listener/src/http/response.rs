@@ -5,7 +5,7 @@ use http_body_util::Full;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use hyper::{Response, StatusCode};
 use kallisto_core::json::{write_string, write_u64};
-use kallisto_core::{Logical, request_id};
+use kallisto_core::{Logical, RequestId};
 
 use super::Reply;
 
@@ -13,16 +13,16 @@ use super::Reply;
 const FRAME_BYTES: usize = 192;
 
 /// Gives a core response its wire form.
-pub(super) fn render(response: kallisto_core::Response) -> Reply {
+pub(super) fn render(response: kallisto_core::Response, id: RequestId) -> Reply {
     use kallisto_core::Response as Core;
     match response {
         Core::Empty => json(StatusCode::NO_CONTENT, Vec::new()),
         Core::MissingEmpty => json(StatusCode::NOT_FOUND, Vec::new()),
-        Core::Logical(logical) => json(StatusCode::OK, envelope(&logical, b"")),
-        Core::Missing(logical) => json(StatusCode::NOT_FOUND, envelope(&logical, b"")),
+        Core::Logical(logical) => json(StatusCode::OK, envelope(&logical, id, b"")),
+        Core::Missing(logical) => json(StatusCode::NOT_FOUND, envelope(&logical, id, b"")),
         Core::Merged(logical) => {
             let members = logical.data.strip_prefix(b"{").and_then(|data| data.strip_suffix(b"}"));
-            json(StatusCode::OK, envelope(&logical, members.unwrap_or_default()))
+            json(StatusCode::OK, envelope(&logical, id, members.unwrap_or_default()))
         }
         Core::Bare { code, body } => {
             let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -34,7 +34,7 @@ pub(super) fn render(response: kallisto_core::Response) -> Reply {
 }
 
 /// The envelope around `logical`, led by `members` at the top level.
-fn envelope(logical: &Logical, members: &[u8]) -> Vec<u8> {
+fn envelope(logical: &Logical, id: RequestId, members: &[u8]) -> Vec<u8> {
     let data: &[u8] = if logical.data.is_empty() { b"null" } else { &logical.data };
     let mut out = Vec::with_capacity(FRAME_BYTES + members.len() + data.len());
     out.push(b'{');
@@ -43,7 +43,7 @@ fn envelope(logical: &Logical, members: &[u8]) -> Vec<u8> {
         out.push(b',');
     }
     out.extend_from_slice(b"\"request_id\":\"");
-    out.extend_from_slice(request_id().as_bytes());
+    out.extend_from_slice(id.text().as_bytes());
     out.extend_from_slice(b"\",\"lease_id\":\"\",\"renewable\":false,\"lease_duration\":");
     write_u64(logical.lease_secs, &mut out);
     out.extend_from_slice(b",\"data\":");
