@@ -9,7 +9,8 @@ use kallisto_store::MemoryStore;
 
 use super::{Admits, Family, Rights, Route, SYSTEM, kv, pattern, token};
 use crate::error::{Denial, Error};
-use crate::request::{BodyKind, Request, TokenText};
+use crate::random::RequestId;
+use crate::request::{BodyKind, Headers, Request, TokenText};
 use crate::response::Response;
 use crate::state::{Access, Core, ServerInfo};
 
@@ -77,6 +78,7 @@ fn request<'a>(
     body: &'a str,
 ) -> Request<'a> {
     Request {
+        id: RequestId::make(),
         operation,
         path: Path::decode(path).unwrap(),
         namespace: "",
@@ -87,6 +89,7 @@ fn request<'a>(
         wrap_ttl_secs: 0,
         now: Timestamp::UNIX_EPOCH,
         remote: None,
+        headers: Headers::default(),
     }
 }
 
