@@ -36,9 +36,11 @@ fn creates(path: &str, view: &View) -> bool {
             Some(("data" | "metadata", secret)) => !mount.index.contains(secret),
             _ => false,
         },
-        EngineKind::System | EngineKind::Identity | EngineKind::Cubbyhole | EngineKind::Token => {
-            false
-        }
+        EngineKind::System
+        | EngineKind::Identity
+        | EngineKind::Cubbyhole
+        | EngineKind::Token
+        | EngineKind::Userpass => false,
     }
 }
 

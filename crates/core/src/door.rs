@@ -8,13 +8,16 @@ use std::sync::Arc;
 
 use kallisto_auth::{Denied, authorize_by};
 
+use crate::address;
 use crate::asked::Asked;
 use crate::error::{Denial, Error};
+use crate::mount::Class;
 use crate::policies::Caller;
 use crate::request::Request;
 use crate::response::Response;
 use crate::state::{Call, Core, Unsealed};
 use crate::token::Left;
+use crate::view::Mount;
 use crate::{engines, sys, token};
 
 impl Core {
@@ -30,6 +33,11 @@ impl Core {
             && let Some(route) = sys::open_route(self, path, request)
         {
             return Box::pin(route.answer(self, request)).await;
+        }
+        if request.path.as_str().starts_with(LOGINS)
+            && let Some(login) = self.find_login(request)
+        {
+            return Box::pin(login.answer(self, request)).await;
         }
         let (unsealed, admitted) = {
             let unsealed = self.unsealed.load();
@@ -49,6 +57,17 @@ impl Core {
                 Box::pin(self.run_limited(unsealed, request, *caller)).await
             }
         }
+    }
+
+    /// The login that a request is, if it is one.
+    fn find_login<'r>(&self, request: &'r Request<'_>) -> Option<LoginRoute<'r>> {
+        let unsealed = self.unsealed.load_full()?;
+        let (mount, inside) = unsealed.view.mounts.route(request.path.as_str())?;
+        engines::is_login(mount.entry.kind, inside).then_some(LoginRoute {
+            unsealed,
+            mount,
+            inside,
+        })
     }
 
     /// Runs what may have to wait.
@@ -89,6 +108,27 @@ impl Core {
     }
 }
 
+const NO_WRAPPING: &str = "response wrapping is not available on this server";
+/// Where login methods are mounted.
+const LOGINS: &str = Class::Auth.prefix();
+
+/// A request that proves who asks instead of showing a token; one that it shows is not looked at.
+struct LoginRoute<'r> {
+    unsealed: Arc<Unsealed>,
+    mount: Arc<Mount>,
+    /// The path inside the mount.
+    inside: &'r str,
+}
+
+impl LoginRoute<'_> {
+    async fn answer(self, core: &Core, request: &Request<'_>) -> Result<Response, Error> {
+        if request.wrap_ttl_secs > 0 {
+            return Err(Error::invalid(NO_WRAPPING));
+        }
+        engines::log_in(core, &self.unsealed, request, &self.mount, self.inside).await
+    }
+}
+
 /// A request that was let in.
 enum Admitted<'c, 'r> {
     /// It asked what any token may, and this is the answer.
@@ -106,6 +146,7 @@ fn admit<'c, 'r>(unsealed: &Unsealed, request: &'c Request<'r>) -> Result<Admitt
     if live.entry.auth.is_expired(request.now) {
         return Err(Error::Denied(Denial::BadToken));
     }
+    address::check(&live.entry.bound_cidrs, request.remote)?;
     if live.entry.uses_left != 0 {
         let caller = Caller::bearing(unsealed, hash, live, request.now);
         return Ok(Admitted::Limited(Box::new(caller)));
@@ -152,7 +193,7 @@ fn finish_admission<'c, 'r>(
 ) -> Result<Call<'c, 'r>, Error> {
     let call = decided.map_err(|_| Error::Denied(Denial::Policy))?;
     if request.wrap_ttl_secs > 0 {
-        return Err(Error::invalid("response wrapping is not available on this server"));
+        return Err(Error::invalid(NO_WRAPPING));
     }
     Ok(call)
 }

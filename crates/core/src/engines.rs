@@ -6,9 +6,12 @@
 use std::sync::Arc;
 
 use crate::error::Error;
+use crate::login::{Renewal, userpass};
 use crate::mount::EngineKind;
+use crate::request::Request;
 use crate::response::Response;
 use crate::state::{Call, Core, Unsealed};
+use crate::token::TokenEntry;
 use crate::view::Mount;
 use crate::{cubbyhole, kv, sys, token};
 
@@ -44,5 +47,58 @@ pub(crate) async fn handle(
         EngineKind::Cubbyhole => cubbyhole::handle(&unsealed, call, path).await,
         EngineKind::KvV1 | EngineKind::KvV2 => kv::write(&unsealed, call, mount, path).await,
         EngineKind::Token => token::handle(&unsealed, call, path).await,
+        EngineKind::Userpass => userpass::handle(core, &unsealed, call, mount, path).await,
+    }
+}
+
+/// Whether a path inside a mount is a login: it takes a proof of who asks and no token.
+pub(crate) fn is_login(kind: EngineKind, path: &str) -> bool {
+    match kind {
+        EngineKind::Userpass => userpass::is_login(path),
+        EngineKind::System
+        | EngineKind::Identity
+        | EngineKind::Cubbyhole
+        | EngineKind::KvV1
+        | EngineKind::KvV2
+        | EngineKind::Token => false,
+    }
+}
+
+/// Refuses to renew a token whose login would not be good any more.
+///
+/// # Errors
+/// [`Error::Invalid`] saying why.
+pub(crate) fn check_renewal(
+    unsealed: &Unsealed,
+    request: &Request<'_>,
+    entry: &TokenEntry,
+) -> Result<(), Error> {
+    let Some((mount, path)) = unsealed.view.mounts.route(&entry.auth.path) else { return Ok(()) };
+    let renewal = Renewal { unsealed, request, mount: &mount, path, entry };
+    match mount.entry.kind {
+        EngineKind::Userpass => userpass::check_renewal(&renewal),
+        EngineKind::System
+        | EngineKind::Identity
+        | EngineKind::Cubbyhole
+        | EngineKind::KvV1
+        | EngineKind::KvV2
+        | EngineKind::Token => Ok(()),
+    }
+}
+
+/// Runs a login; `path` is inside the mount, and [`is_login`] said yes to it.
+///
+/// # Errors
+/// What the client may hear.
+pub(crate) async fn log_in(
+    core: &Core,
+    unsealed: &Unsealed,
+    request: &Request<'_>,
+    mount: &Mount,
+    path: &str,
+) -> Result<Response, Error> {
+    match mount.entry.kind {
+        EngineKind::Userpass => userpass::log_in(core, unsealed, request, mount, path).await,
+        _ => Err(Error::UnsupportedPath),
     }
 }

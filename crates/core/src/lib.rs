@@ -14,6 +14,7 @@
 //!   while the server is sealed.
 #![forbid(unsafe_code)]
 
+mod address;
 mod asked;
 mod clear;
 mod cluster;
@@ -28,6 +29,7 @@ mod keys;
 mod kv;
 mod latches;
 pub mod limits;
+mod login;
 mod mount;
 mod policies;
 mod random;

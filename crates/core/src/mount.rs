@@ -4,6 +4,7 @@
 
 use crate::json::{self, Json, Map};
 use crate::keys::MountId;
+use crate::login::lockout::LockoutRules;
 
 /// The engine behind a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub enum EngineKind {
     KvV2,
     /// Tokens, at `auth/token/`.
     Token,
+    /// Users with passwords.
+    Userpass,
 }
 
 /// What an engine is for, which decides where it is mounted.
@@ -62,13 +65,14 @@ const fn engine(
 }
 
 /// The engines there are.
-const ENGINES: [Traits; 6] = [
+const ENGINES: [Traits; 7] = [
     engine(EngineKind::System, "system", "system", Class::Secret, Multiplicity::Builtin),
     engine(EngineKind::Identity, "identity", "identity", Class::Secret, Multiplicity::Builtin),
     engine(EngineKind::Cubbyhole, "cubbyhole", "cubbyhole", Class::Secret, Multiplicity::Builtin),
     engine(EngineKind::KvV1, "kv-v1", "kv", Class::Secret, Multiplicity::Any),
     engine(EngineKind::KvV2, "kv-v2", "kv", Class::Secret, Multiplicity::Any),
     engine(EngineKind::Token, "token", "token", Class::Auth, Multiplicity::Builtin),
+    engine(EngineKind::Userpass, "userpass", "userpass", Class::Auth, Multiplicity::Any),
 ];
 
 impl Class {
@@ -94,9 +98,14 @@ pub struct MountConfig {
     pub listing_visibility: String,
     /// What kind of tokens a login method makes; empty for the default.
     pub token_type: String,
+    /// When a login method refuses a name after wrong passwords; `None` for the defaults.
+    pub(crate) lockout: Option<LockoutRules>,
     /// Lists of names, by their name on the wire; absent ones are not shown.
     pub lists: Map,
 }
+
+/// The rules of user lockout in a mount's configuration.
+const LOCKOUT: &str = "user_lockout_config";
 
 /// The lists a mount's configuration may hold.
 pub(crate) const CONFIG_LISTS: [&str; 4] = [
@@ -195,6 +204,9 @@ impl MountConfig {
         if !self.token_type.is_empty() {
             map.insert("token_type".into(), self.token_type.as_str().into());
         }
+        if let Some(rules) = self.lockout {
+            map.insert(LOCKOUT.into(), rules.to_map().into());
+        }
         map
     }
 
@@ -210,6 +222,10 @@ impl MountConfig {
             force_no_cache: boolean(map, "force_no_cache")?,
             listing_visibility: text("listing_visibility"),
             token_type: text("token_type"),
+            lockout: match map.get(LOCKOUT) {
+                None => None,
+                Some(rules) => Some(LockoutRules::decode(rules.as_object()?)?),
+            },
             lists,
         })
     }
@@ -330,6 +346,7 @@ mod tests {
                 force_no_cache: true,
                 listing_visibility: "unauth".into(),
                 token_type: "batch".into(),
+                lockout: Some(LockoutRules::default()),
                 lists: Map::from([(
                     "passthrough_request_headers".to_owned(),
                     Json::strings(["X"]),

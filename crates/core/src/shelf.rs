@@ -27,13 +27,13 @@ pub(crate) struct Shelf<'u> {
 }
 
 /// What becomes of a record that was looked at.
-#[expect(dead_code, reason = "for the login methods, which come next")]
 pub(crate) enum Change<T> {
     /// It stays as it is.
     Keep(T),
     /// It is replaced, or made.
     Put(Vec<u8>, T),
     /// It goes.
+    #[expect(dead_code, reason = "for AppRole, which comes next")]
     Delete(T),
 }
 
@@ -125,7 +125,6 @@ impl<'u> Shelf<'u> {
     ///
     /// # Errors
     /// What `decide` says, the store's refusal, or [`Error::Conflict`] when others kept changing it.
-    #[expect(dead_code, reason = "for the login methods, which come next")]
     pub(crate) async fn change<T>(
         &self,
         name: &str,

@@ -17,6 +17,7 @@ use crate::asked::Asked;
 use crate::clear::ClearStore;
 use crate::latches::Latches;
 use crate::limits::DEFAULT_LEASE_SECS;
+use crate::login::Logins;
 use crate::seal::{AutoSeal, Reencryption, Seal};
 use crate::view::View;
 
@@ -90,6 +91,7 @@ pub struct Core {
     pub(crate) info: Arc<ServerInfo>,
     pub(crate) seal: Seal,
     pub(crate) auto_seal: Option<Arc<dyn AutoSeal>>,
+    pub(crate) logins: Logins,
     pub(crate) unsealed: Arc<ArcSwapOption<Unsealed>>,
 }
 
@@ -117,6 +119,7 @@ impl Core {
             info: Arc::new(info),
             seal: Seal::new(),
             auto_seal: None,
+            logins: Logins::default(),
             unsealed: Arc::default(),
         }
     }

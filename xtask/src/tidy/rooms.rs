@@ -119,7 +119,9 @@ pub(super) const ROOMS: [Room; 15] = [
         ],
         external: &[
             "arc-swap",
+            "argon2",
             "aws-lc-rs",
+            "bcrypt",
             "bytes",
             "data-encoding",
             "fastrand",

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kallisto_auth::{Capability, Operation, Path, needs_sudo};
 use kallisto_store::MemoryStore;
 
-use super::{Admits, Family, Rights, Route, SYSTEM, kv, pattern, token};
+use super::{Admits, Family, Rights, Route, SYSTEM, kv, login, pattern, token};
 use crate::error::{Denial, Error};
 use crate::random::RequestId;
 use crate::request::{BodyKind, Headers, Request, TokenText};
@@ -36,10 +36,11 @@ const GRANTED: [Capability; 8] = [
 ];
 
 /// The families with the base each is asked at: KV version 2 at `secret/`, version 1 at `one/`.
-fn families() -> [(&'static Family, &'static str); 5] {
+fn families() -> [(&'static Family, &'static str); 6] {
     [
         (&SYSTEM, "sys/"),
         (&token::TOKEN, "auth/token/"),
+        (&login::USERPASS, "auth/userpass/"),
         (&kv::CUBBYHOLE, "cubbyhole/"),
         (&kv::VERSION_1, "one/"),
         (&kv::VERSION_2, "secret/"),
@@ -67,7 +68,10 @@ fn open_core(rekey: Access) -> Core {
     let core = Core::new(Arc::new(MemoryStore::new()), info);
     let root = Some(ROOT.to_owned().into());
     pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
-    ask(&core, Some(ROOT), Operation::Update, "sys/mounts/one", r#"{"type":"kv"}"#).unwrap();
+    for (path, kind) in [("mounts/one", "kv"), ("auth/userpass", "userpass")] {
+        let body = format!(r#"{{"type":"{kind}"}}"#);
+        ask(&core, Some(ROOT), Operation::Update, &format!("sys/{path}"), &body).unwrap();
+    }
     core
 }
 

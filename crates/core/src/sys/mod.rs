@@ -7,6 +7,7 @@ mod durability;
 mod explain;
 mod health;
 mod init;
+mod locked_users;
 mod mounts;
 mod policies;
 mod rekey;
@@ -172,6 +173,12 @@ pub(crate) async fn handle(
     if let Some(path) = path.strip_prefix("generate-root-token/") {
         return root::handle(core, call, path, Asker::Known).await.map(Response::enveloped);
     }
+    if let Some(rest) = path.strip_prefix("locked-users/") {
+        return match call.operation {
+            Update => locked_users::unlock(core, &unsealed, rest),
+            _ => Err(Error::UnsupportedOperation),
+        };
+    }
     match (path, call.operation) {
         ("seal", Update) => {
             // The request's own hold on the keys ends here.
@@ -186,10 +193,11 @@ pub(crate) async fn handle(
         ("durability", Read) => Ok(durability::read(core)),
         ("durability", Update) => durability::write(core, call).await,
         ("save", Update) => durability::save(core).await,
+        ("locked-users", Read) => locked_users::read(core, &unsealed, call),
         ("ha-status", Read) => Ok(status::ha_status(core)),
         (
             "seal" | "step-down" | "key-status" | "rotate" | "rotate/keyring" | "rotate/progress"
-            | "decode-token" | "ha-status" | "durability" | "save",
+            | "decode-token" | "locked-users" | "ha-status" | "durability" | "save",
             _,
         ) => Err(Error::UnsupportedOperation),
         _ => Err(Error::UnsupportedPath),

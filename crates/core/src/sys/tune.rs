@@ -37,6 +37,9 @@ pub(super) fn read(unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
     if entry.kind.class() == Class::Auth {
         data.insert("token_type".into(), entry.config.token_type().into());
     }
+    if let Some(rules) = entry.config.lockout {
+        data.extend(rules.to_map());
+    }
     if let Some(options) = &entry.options {
         data.insert("options".into(), options.clone().into());
     }
@@ -126,6 +129,9 @@ pub(super) fn config(mut config: MountConfig, fields: Fields<'_>) -> Result<Moun
             return Err(Error::invalid(format!("invalid value for 'token_type': {token_type}")));
         }
         config.token_type = token_type;
+    }
+    if let Some(given) = fields.map("user_lockout_config")? {
+        config.lockout.get_or_insert_default().update(Fields::new(given))?;
     }
     for name in CONFIG_LISTS {
         if let Some(list) = fields.strings(name)? {

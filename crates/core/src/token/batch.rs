@@ -21,6 +21,7 @@ use zeroize::Zeroizing;
 
 use super::create::TokenSpec;
 use super::entry::TokenEntry;
+use crate::address;
 use crate::error::{Denial, Error};
 use crate::json::{self, Json, Map};
 use crate::keys;
@@ -78,8 +79,12 @@ pub(super) fn issue(
         ttl_secs,
         period_secs: 0,
         explicit_max_ttl_secs: 0,
+        max_ttl_secs: 0,
         renewable: false,
         role: spec.role,
+        entity_id: spec.entity_id,
+        bound_cidrs: spec.bound_cidrs,
+        kept: Map::new(),
         renewed_at: None,
     };
     let text = seal(&entry, &unsealed.store.keys().load())?;
@@ -132,6 +137,12 @@ fn encode(entry: &TokenEntry) -> Vec<u8> {
     if let Some(role) = &entry.role {
         put("r", role.as_str().into());
     }
+    if !entry.entity_id.is_empty() {
+        put("e", entry.entity_id.as_str().into());
+    }
+    if !entry.bound_cidrs.is_empty() {
+        put("b", address::shown(&entry.bound_cidrs));
+    }
     Json::Object(map).to_text()
 }
 
@@ -168,8 +179,12 @@ fn decode(plain: &[u8]) -> Option<TokenEntry> {
         ttl_secs: u64::try_from(ttl).ok()?,
         period_secs: 0,
         explicit_max_ttl_secs: 0,
+        max_ttl_secs: 0,
         renewable: false,
         role: text("r"),
+        entity_id: text("e").unwrap_or_default(),
+        bound_cidrs: address::stored(&map, "b")?,
+        kept: Map::new(),
         renewed_at: None,
     })
 }
@@ -188,6 +203,8 @@ mod tests {
         entry.parent = Some([9; 32]);
         entry.meta = Some(Map::from([("a".to_owned(), "b".into())]));
         entry.ttl_secs = 60;
+        entry.entity_id = "e".into();
+        entry.bound_cidrs = address::parse_all(&["10.0.0.0/8".to_owned()]).unwrap();
         entry.clone()
     }
 
@@ -201,6 +218,7 @@ mod tests {
         assert_eq!((again.parent, again.ttl_secs), (Some([9; 32]), 60));
         assert_eq!(again.auth.expires_at.unwrap().as_second(), 1_700_000_060);
         assert_eq!(again.meta, entry().meta);
+        assert_eq!((again.entity_id, again.bound_cidrs), (entry().entity_id, entry().bound_cidrs));
         assert!(!again.auth.orphan);
         let other = Keyring::generate([1; 16], 0).unwrap();
         assert!(open(text, &other).is_none());

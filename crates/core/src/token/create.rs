@@ -11,6 +11,7 @@ use super::entry::{Hash, TOKEN_BYTES_MAX, TokenEntry, make_accessor, make_text};
 use super::kind::TokenType;
 use super::lookup::auth_object;
 use super::roles::Role;
+use crate::address::AddressRange;
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::{Json, Map};
@@ -30,8 +31,16 @@ pub(crate) struct TokenSpec {
     pub(crate) meta: Option<Map>,
     pub(crate) uses: i64,
     pub(crate) times: Times,
+    /// How long it may live with all its renewals, in seconds; 0 for the server's maximum.
+    pub(crate) max_secs: u64,
     pub(crate) renewable: bool,
     pub(crate) role: Option<String>,
+    /// Who bears it; empty for nobody known.
+    pub(crate) entity_id: String,
+    /// Where it may be used from; empty for anywhere.
+    pub(crate) bound_cidrs: Vec<AddressRange>,
+    /// What the login method that asks for it wants to find again at a renewal.
+    pub(crate) kept: Map,
     /// The text to use; drawn when absent.
     pub(crate) text: Option<SecretString>,
 }
@@ -118,8 +127,12 @@ fn plan(
         meta: fields.map("meta")?.cloned(),
         uses: plan_uses(fields, role)?,
         times,
+        max_secs: 0,
         renewable,
         role: role.map(|role| role.name.clone()),
+        entity_id: String::new(),
+        bound_cidrs: role.map(|role| role.bound_cidrs.clone()).unwrap_or_default(),
+        kept: Map::new(),
         text: plan_text(fields, privileged)?,
     })
 }
@@ -198,17 +211,22 @@ fn plan_times(
         (0, 0) => max.min(leases.default_secs),
         (0, asked) => {
             if asked > max {
-                let (asked, max) = (go_duration(asked), go_duration(max));
-                warnings.push(format!(
-                    "TTL of \"{asked}\" exceeded the effective max_ttl of \"{max}\"; TTL value is \
-                     capped accordingly"
-                ));
+                warnings.push(capped(asked, max));
             }
             asked.min(max)
         }
         (period, _) => bound(period),
     };
     Ok(Times { ttl_secs, period_secs, explicit_max_secs })
+}
+
+/// The warning about a lifetime that was cut, both in seconds.
+pub(crate) fn capped(asked_secs: u64, max_secs: u64) -> String {
+    let (asked, max) = (go_duration(asked_secs), go_duration(max_secs));
+    format!(
+        "TTL of \"{asked}\" exceeded the effective max_ttl of \"{max}\"; TTL value is capped \
+         accordingly"
+    )
 }
 
 fn go_duration(secs: u64) -> String {
@@ -322,8 +340,12 @@ pub(crate) async fn issue(
         ttl_secs: times.ttl_secs,
         period_secs: times.period_secs,
         explicit_max_ttl_secs: times.explicit_max_secs,
+        max_ttl_secs: spec.max_secs,
         renewable: spec.renewable,
         role: spec.role,
+        entity_id: spec.entity_id,
+        bound_cidrs: spec.bound_cidrs,
+        kept: spec.kept,
         renewed_at: None,
     };
     for _ in 0..CONFLICT_RETRIES_MAX {

@@ -6,6 +6,7 @@ use kallisto_auth::{Kind, Token};
 use kallisto_cuckoo::Guard;
 use secrecy::SecretString;
 
+use crate::address::{self, AddressRange};
 use crate::error::{Denial, Error};
 use crate::json::{self, Json, Map};
 use crate::random;
@@ -46,10 +47,18 @@ pub(crate) struct TokenEntry {
     pub(crate) period_secs: u64,
     /// It ends so long after it was made, whatever happens; 0 for the server's maximum.
     pub(crate) explicit_max_ttl_secs: u64,
+    /// Renewals end so long after it was made: its role's and mount's bound; 0 for the server's.
+    pub(crate) max_ttl_secs: u64,
     /// Whether it may be renewed.
     pub(crate) renewable: bool,
     /// The role it was made through.
     pub(crate) role: Option<String>,
+    /// The entity that bears it; empty for none.
+    pub(crate) entity_id: String,
+    /// Where it may be used from; empty for anywhere.
+    pub(crate) bound_cidrs: Vec<AddressRange>,
+    /// What the login method that made it judges renewals by.
+    pub(crate) kept: Map,
     /// When it was last renewed.
     pub(crate) renewed_at: Option<Timestamp>,
 }
@@ -73,8 +82,12 @@ pub(crate) fn make_root(now: Timestamp) -> Result<TokenEntry, Error> {
         ttl_secs: 0,
         period_secs: 0,
         explicit_max_ttl_secs: 0,
+        max_ttl_secs: 0,
         renewable: false,
         role: None,
+        entity_id: String::new(),
+        bound_cidrs: Vec::new(),
+        kept: Map::new(),
         renewed_at: None,
     })
 }
@@ -132,9 +145,13 @@ impl TokenEntry {
         put("ttl", self.ttl_secs.into());
         put("period", self.period_secs.into());
         put("explicit_max_ttl", self.explicit_max_ttl_secs.into());
+        put("max_ttl", self.max_ttl_secs.into());
         put("renewable", self.renewable.into());
         put("role", self.role.as_deref().map_or(Json::Null, Json::from));
         put("renewed_at", self.renewed_at.map_or(Json::Null, time));
+        put("entity_id", self.entity_id.as_str().into());
+        put("bound_cidrs", address::shown(&self.bound_cidrs));
+        put("kept", self.kept.clone().into());
         Json::Object(map).to_text()
     }
 
@@ -176,8 +193,13 @@ impl TokenEntry {
             ttl_secs: number(&map, "ttl")?,
             period_secs: number(&map, "period")?,
             explicit_max_ttl_secs: number(&map, "explicit_max_ttl")?,
+            max_ttl_secs: number(&map, "max_ttl").unwrap_or_default(),
             renewable: flag("renewable"),
             role: text("role"),
+            // Absent in the records of tokens from before there were login methods.
+            entity_id: text("entity_id").unwrap_or_default(),
+            bound_cidrs: address::stored(&map, "bound_cidrs")?,
+            kept: map.get("kept").and_then(Json::as_object).cloned().unwrap_or_default(),
             renewed_at: optional_time("renewed_at")?,
         })
     }
@@ -213,11 +235,16 @@ mod tests {
         token.parent = Some([7; 32]);
         token.uses_left = -1;
         token.role = Some("r".into());
+        token.entity_id = "e".into();
+        token.bound_cidrs = vec![AddressRange::parse("10.0.0.0/8").unwrap()];
+        token.kept.insert("role".into(), "web".into());
         let again = TokenEntry::decode(&token.encode()).unwrap();
         assert_eq!((&again.auth.accessor, again.auth.kind), (&token.auth.accessor, Kind::Root));
         assert_eq!((again.auth.created_at, again.auth.expires_at), (now, Some(now)));
         assert_eq!((again.parent, again.uses_left), (token.parent, -1));
         assert_eq!(again.role.as_deref(), Some("r"));
+        assert_eq!((again.entity_id, again.kept), (token.entity_id, token.kept));
+        assert_eq!(again.bound_cidrs, token.bound_cidrs);
         assert!(TokenEntry::decode(b"{}").is_none());
     }
 

@@ -7,8 +7,10 @@ use crate::error::Error;
 /// The `token_type` of a role or a mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TokenType {
-    /// Service tokens, unless another kind is asked for.
+    /// Nothing is said.
     #[default]
+    Default,
+    /// Service tokens, unless another kind is asked for.
     DefaultService,
     /// Batch tokens, unless another kind is asked for.
     DefaultBatch,
@@ -25,7 +27,8 @@ impl TokenType {
     /// [`Error::Invalid`] in the words of the contract.
     pub(crate) fn parse(name: &str) -> Result<Self, Error> {
         Ok(match name {
-            "" | "default" | "default-service" => Self::DefaultService,
+            "" | "default" => Self::Default,
+            "default-service" => Self::DefaultService,
             "default-batch" => Self::DefaultBatch,
             "service" => Self::Service,
             "batch" => Self::Batch,
@@ -38,6 +41,7 @@ impl TokenType {
     /// The field on the wire.
     pub(crate) const fn name(self) -> &'static str {
         match self {
+            Self::Default => "default",
             Self::DefaultService => "default-service",
             Self::DefaultBatch => "default-batch",
             Self::Service => "service",
@@ -50,19 +54,18 @@ impl TokenType {
         match self {
             Self::Service => Kind::Service,
             Self::Batch => Kind::Batch,
-            Self::DefaultService => asked.unwrap_or(Kind::Service),
+            Self::Default | Self::DefaultService => asked.unwrap_or(Kind::Service),
             Self::DefaultBatch => asked.unwrap_or(Kind::Batch),
         }
     }
 
     /// The kind of token that a login makes: the mount's word, then the role's, then the mount's
     /// default.
-    #[expect(dead_code, reason = "for the login methods, which come next")]
     pub(crate) fn of_login(mount: Self, role: Self) -> Kind {
         let asked = match role {
-            Self::DefaultService => None,
+            Self::Default => None,
             Self::DefaultBatch | Self::Batch => Some(Kind::Batch),
-            Self::Service => Some(Kind::Service),
+            Self::DefaultService | Self::Service => Some(Kind::Service),
         };
         mount.choose(asked)
     }
@@ -76,6 +79,7 @@ mod tests {
     fn a_forced_type_wins_over_what_is_asked_and_a_default_yields() {
         use Kind::{Batch, Service};
         for (name, none, service, batch) in [
+            ("default", Service, Service, Batch),
             ("default-service", Service, Service, Batch),
             ("default-batch", Batch, Service, Batch),
             ("service", Service, Service, Service),

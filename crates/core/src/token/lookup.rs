@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use kallisto_auth::Kind;
 
 use super::entry::TokenEntry;
+use crate::address;
 use crate::json::{Json, Map};
 
 /// The data of `auth/token/lookup*`; `id` is the token's text when its bearer asks.
@@ -16,7 +17,7 @@ pub(super) fn describe(entry: &TokenEntry, id: &str, now: Timestamp) -> Json {
     put("creation_time", auth.created_at.as_second().into());
     put("creation_ttl", entry.ttl_secs.into());
     put("display_name", auth.display_name.as_str().into());
-    put("entity_id", "".into());
+    put("entity_id", entry.entity_id.as_str().into());
     put("expire_time", auth.expires_at.map_or(Json::Null, text));
     put("explicit_max_ttl", entry.explicit_max_ttl_secs.into());
     put("id", id.into());
@@ -40,6 +41,9 @@ pub(super) fn describe(entry: &TokenEntry, id: &str, now: Timestamp) -> Json {
     let mut put = |name: &str, value: Json| map.insert(name.to_owned(), value);
     if entry.period_secs > 0 {
         put("period", entry.period_secs.into());
+    }
+    if !entry.bound_cidrs.is_empty() {
+        put("bound_cidrs", address::shown(&entry.bound_cidrs));
     }
     if let Some(role) = &entry.role {
         put("role", role.as_str().into());
@@ -70,7 +74,7 @@ pub(crate) fn auth_object(entry: &TokenEntry, client_token: &str, now: Timestamp
         ("metadata", entry.meta.clone().map_or(Json::Null, Json::Object)),
         ("lease_duration", entry.ttl_left_secs(now).into()),
         ("renewable", entry.renewable.into()),
-        ("entity_id", "".into()),
+        ("entity_id", entry.entity_id.as_str().into()),
         ("token_type", type_name(auth.kind).into()),
         ("orphan", auth.orphan.into()),
         ("mfa_requirement", Json::Null),

@@ -50,6 +50,7 @@ fn extend(entry: &mut TokenEntry, increment: u64, max_secs: u64, now: Timestamp)
         (period, _) => period,
     };
     let max = match (entry.explicit_max_ttl_secs, entry.period_secs) {
+        (0, 0) if entry.max_ttl_secs > 0 => Some(entry.max_ttl_secs),
         (0, 0) => Some(max_secs),
         (0, _) => None,
         (explicit, _) => Some(explicit),

@@ -4,6 +4,7 @@ use kallisto_store::Batch;
 
 use super::create::{clean_names, names_json, seconds};
 use super::kind::TokenType;
+use crate::address::{self, AddressRange};
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::{self, Json, Map};
@@ -13,6 +14,8 @@ use crate::state::{Call, Unsealed};
 
 /// Longest name of a role, in bytes.
 const NAME_BYTES_MAX: usize = 256;
+/// Most entity aliases a role may allow.
+const ALIASES_MAX: usize = 256;
 
 /// A role as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +33,8 @@ pub(crate) struct Role {
     pub(crate) explicit_max_ttl_secs: u64,
     pub(crate) num_uses: i64,
     pub(crate) token_type: TokenType,
+    pub(crate) bound_cidrs: Vec<AddressRange>,
+    pub(crate) allowed_entity_aliases: Vec<String>,
 }
 
 impl Role {
@@ -48,6 +53,8 @@ impl Role {
             explicit_max_ttl_secs: 0,
             num_uses: 0,
             token_type: TokenType::DefaultService,
+            bound_cidrs: Vec::new(),
+            allowed_entity_aliases: Vec::new(),
         }
     }
 
@@ -140,8 +147,24 @@ impl Role {
             }
             self.num_uses = uses;
         }
+        for name in ["token_bound_cidrs", "bound_cidrs"] {
+            if let Some(ranges) = fields.strings(name)? {
+                self.bound_cidrs = address::parse_all(&ranges)?;
+                break;
+            }
+        }
+        if let Some(names) = fields.strings("allowed_entity_aliases")? {
+            if names.len() > ALIASES_MAX {
+                return Err(Error::invalid(format!("more than {ALIASES_MAX} entity aliases")));
+            }
+            // Aliases are compared in lower case, as policies are.
+            self.allowed_entity_aliases = names.iter().map(|name| name.to_lowercase()).collect();
+        }
         if let Some(name) = fields.string("token_type")? {
-            self.token_type = TokenType::parse(&name)?;
+            self.token_type = match TokenType::parse(&name)? {
+                TokenType::Default => TokenType::DefaultService,
+                given => given,
+            };
         }
         self.check_type()
     }
@@ -166,7 +189,7 @@ impl Role {
 
     fn to_map(&self) -> Map {
         [
-            ("allowed_entity_aliases", Json::strings(Vec::<String>::new())),
+            ("allowed_entity_aliases", names_json(&self.allowed_entity_aliases)),
             ("allowed_policies", names_json(&self.allowed_policies)),
             ("allowed_policies_glob", names_json(&self.allowed_policies_glob)),
             ("disallowed_policies", names_json(&self.disallowed_policies)),
@@ -177,6 +200,7 @@ impl Role {
             ("path_suffix", self.path_suffix.as_str().into()),
             ("period", self.period_secs.into()),
             ("renewable", self.renewable.into()),
+            ("token_bound_cidrs", address::shown(&self.bound_cidrs)),
             ("token_explicit_max_ttl", self.explicit_max_ttl_secs.into()),
             ("token_no_default_policy", self.no_default_policy.into()),
             ("token_num_uses", self.num_uses.into()),

@@ -9,6 +9,7 @@ use super::lookup::{auth_object, describe};
 use super::renew::renew;
 use super::revoke::{Children, revoke, revoke_tree};
 use super::roles;
+use crate::engines;
 use crate::error::{Denial, Error};
 use crate::fields::Fields;
 use crate::json::{Json, Map};
@@ -109,6 +110,9 @@ async fn answer_renewal(
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let increment = seconds(Fields::new(&body), "increment")?;
+    if let Some(entry) = unsealed.view.tokens.entry(hash) {
+        engines::check_renewal(unsealed, call, &entry)?;
+    }
     let entry = renew(unsealed, hash, increment, call.now).await?;
     let given = given_token(call)?;
     let text = match (shown, &given) {

@@ -40,6 +40,7 @@ macro_rules! mounted {
                     field("description", Text, "For people."),
                     field("options", Map, "Options of the engine."),
                     field("token_type", Text, "What kind of tokens a login method makes."),
+                    field("user_lockout_config", Map, "When a login method refuses a name after wrong passwords."),
                     field("listing_visibility", Text, "`unauth` to be shown before login, or `hidden`."),
                     field("audit_non_hmac_request_keys", Texts, "Request fields audited in the clear."),
                     field("audit_non_hmac_response_keys", Texts, "Response fields audited in the clear."),

@@ -1,12 +1,26 @@
 //! What the server says of itself.
 
-use kallisto_auth::Operation::Read;
+use kallisto_auth::Operation::{Read, Update};
 
 use super::super::Kind::{Flag, Text};
 use super::super::{Admits, Route, field, query};
 
-pub(super) const STATE: &[Route] =
-    &[Route::new("ha-status", &[(Read, "List the servers of the cluster.")], &[])];
+pub(super) const STATE: &[Route] = &[
+    Route::new("ha-status", &[(Read, "List the servers of the cluster.")], &[]),
+    Route::new(
+        "locked-users",
+        &[(Read, "List who is locked out after wrong passwords.")],
+        &[query("mount_accessor", Text, "Those of one login method only.")],
+    ),
+    Route::new(
+        "locked-users/{accessor}/unlock/{name}",
+        &[(Update, "Let somebody log in again.")],
+        &[
+            field("accessor", Text, "The accessor of the login method."),
+            field("name", Text, "What the method calls them."),
+        ],
+    ),
+];
 
 pub(super) const INTERNAL: &[Route] = &[
     Route::new(

@@ -1,0 +1,243 @@
+//! Login methods: a proof of who somebody is goes in, a token comes out (API.md A6, A13, A14, A24).
+//!
+//! Each method is a module and keeps its roles or users on its mount's shelf. A login route runs
+//! without a token: the door asks [`is_login`] for paths below `auth/` alone, then calls
+//! [`log_in`]. Whatever the proof was, it ends in a [`Login`], and [`grant`] makes the token of it.
+//!
+//! Invariants:
+//! - No login makes a root token, whatever its role says (lesson 6).
+//! - A token's times are bounded by role, mount and server, in that order.
+//! - All refusals of a wrong proof read the same (lesson 17).
+
+mod identity;
+pub(crate) mod lockout;
+mod params;
+mod password;
+pub(crate) mod userpass;
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use kallisto_auth::policy::DEFAULT_NAME;
+use secrecy::ExposeSecret;
+
+use crate::error::Error;
+use crate::json::{Json, Map};
+use crate::request::Request;
+use crate::response::{Logical, Response};
+use crate::shelf::Shelf;
+use crate::state::{Leases, Unsealed};
+use crate::token::{self, Times, TokenEntry, TokenSpec, TokenType};
+use crate::view::Mount;
+
+pub(crate) use identity::Alias;
+pub(crate) use params::{TokenParams, seconds};
+
+/// What login methods keep in memory, sealed or not.
+#[derive(Default)]
+pub(crate) struct Logins {
+    pub(crate) hashers: password::Hashers,
+    pub(crate) lockouts: Arc<lockout::Lockouts>,
+}
+
+/// A proof that was good: who it is, and what their token is to be.
+pub(crate) struct Login {
+    /// What the method calls them; see [`Alias::name`].
+    pub(crate) alias: String,
+    /// What people see of them, after the mount's path; may be empty.
+    pub(crate) display_name: String,
+    /// What is written on the token.
+    pub(crate) metadata: Map,
+    /// The groups the method has them in.
+    pub(crate) groups: Vec<String>,
+    /// What the role says of the token.
+    pub(crate) params: TokenParams,
+    /// What the method needs to judge a renewal; kept with the token, shown to nobody.
+    pub(crate) kept: Map,
+}
+
+/// Makes the token of a good login and answers with it.
+///
+/// # Errors
+/// [`Error::Invalid`] when the role asks for what no login may have; the store's refusal.
+pub(crate) async fn grant(
+    unsealed: &Unsealed,
+    request: &Request<'_>,
+    mount: &Mount,
+    login: Login,
+) -> Result<Response, Error> {
+    let mut warnings = Vec::new();
+    let params = &login.params;
+    let policies = policies(params)?;
+    let of_mount = TokenType::parse(mount.entry.config.token_type())?;
+    let kind = TokenType::of_login(of_mount, params.token_type);
+    let (times, max_secs) = times(params, leases(unsealed.leases, mount), &mut warnings);
+    let alias =
+        Alias { mount, name: &login.alias, metadata: &login.metadata, groups: &login.groups };
+    let entity_id = identity::identify(unsealed, &alias).await?;
+    let spec = TokenSpec {
+        kind,
+        policies,
+        display_name: display_name(mount, &login.display_name),
+        path: request.path.as_str().to_owned(),
+        parent: None,
+        meta: Some(login.metadata),
+        uses: params.num_uses,
+        times,
+        max_secs,
+        renewable: true,
+        role: None,
+        entity_id,
+        bound_cidrs: login.params.bound_cidrs,
+        kept: login.kept,
+        text: None,
+    };
+    let (entry, text) = token::issue(unsealed, spec, request.now).await?;
+    let auth = token::auth_object(&entry, text.expose_secret(), request.now).to_text();
+    Ok(Response::Logical(Logical { auth, warnings, ..Logical::default() }))
+}
+
+/// The policies of the token: sorted, each once, with `default` unless the role leaves it out.
+fn policies(params: &TokenParams) -> Result<Vec<String>, Error> {
+    let mut names = token::clean_names(params.policies.clone())?;
+    if names.iter().any(|name| name == "root") {
+        return Err(Error::invalid("auth methods cannot create root tokens"));
+    }
+    if !params.no_default_policy {
+        names.push(DEFAULT_NAME.to_owned());
+    }
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+/// How long tokens of a mount live: its own word before the server's.
+pub(crate) fn leases(server: Leases, mount: &Mount) -> Leases {
+    let config = &mount.entry.config;
+    let own = |own: u64, server: u64| if own > 0 { own } else { server };
+    let max_secs = own(config.max_lease_ttl_secs, server.max_secs);
+    let default_secs = own(config.default_lease_ttl_secs, server.default_secs);
+    Leases { default_secs: default_secs.min(max_secs), max_secs }
+}
+
+/// How long the token lives, and with all its renewals.
+fn times(params: &TokenParams, leases: Leases, warnings: &mut Vec<String>) -> (Times, u64) {
+    let bound = |secs: u64, limit: u64| if limit > 0 { secs.min(limit) } else { secs };
+    let explicit = params.explicit_max_ttl_secs;
+    let max_secs = bound(leases.max_secs, params.max_ttl_secs);
+    let ttl_secs = match (params.period_secs, params.ttl_secs) {
+        (0, 0) => bound(leases.default_secs.min(max_secs), explicit),
+        (0, asked) => {
+            let most = bound(max_secs, explicit);
+            if asked > most {
+                warnings.push(token::capped(asked, most));
+            }
+            asked.min(most)
+        }
+        (period, _) => bound(period, explicit),
+    };
+    let times = Times { ttl_secs, period_secs: params.period_secs, explicit_max_secs: explicit };
+    (times, max_secs)
+}
+
+/// The mount's path and what the method says, with dashes: `userpass-bob`.
+fn display_name(mount: &Mount, name: &str) -> String {
+    let path = mount.entry.shown_path().trim_end_matches('/').replace('/', "-");
+    if name.is_empty() { path } else { format!("{path}-{name}") }
+}
+
+/// A renewal that is asked for.
+pub(crate) struct Renewal<'a, 'r> {
+    pub(crate) unsealed: &'a Unsealed,
+    #[expect(dead_code, reason = "for certificates, which come later")]
+    pub(crate) request: &'a Request<'r>,
+    /// The method that made the token.
+    pub(crate) mount: &'a Mount,
+    /// The path of its login, inside the mount.
+    pub(crate) path: &'a str,
+    /// The token.
+    pub(crate) entry: &'a TokenEntry,
+}
+
+impl Renewal<'_, '_> {
+    /// Refuses when the policies of a role or user are not those of the token any more.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] saying so.
+    pub(crate) fn check_policies(&self, params: &TokenParams) -> Result<(), Error> {
+        if policies(params)? == self.entry.auth.policies {
+            return Ok(());
+        }
+        Err(Error::invalid("policies have changed, not renewing"))
+    }
+}
+
+/// The names in a folder of a method's shelf, as a listing.
+///
+/// # Errors
+/// [`Error::NotFound`] when there are none.
+pub(crate) fn list(shelf: &Shelf<'_>, folder: &str) -> Result<Response, Error> {
+    let names = shelf.list(folder)?;
+    if names.is_empty() {
+        return Err(Error::NotFound);
+    }
+    Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
+}
+
+/// A moment some seconds later; the end of time when there is none.
+pub(crate) fn after(from: Timestamp, secs: u64) -> Timestamp {
+    let span = SignedDuration::from_secs(i64::try_from(secs).unwrap_or(i64::MAX));
+    from.saturating_add(span).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params() -> TokenParams {
+        TokenParams::default()
+    }
+
+    #[test]
+    fn a_login_never_makes_root() {
+        let of = |names: &[&str]| {
+            policies(&TokenParams {
+                policies: names.iter().map(|name| (*name).to_owned()).collect(),
+                ..params()
+            })
+        };
+        assert_eq!(of(&["b", "A", "b"]).unwrap(), ["a", "b", "default"]);
+        assert_eq!(
+            of(&["a", "root"]).unwrap_err().to_string(),
+            "auth methods cannot create root tokens"
+        );
+        for sly in ["Root", " ROOT ", "root "] {
+            assert!(of(&[sly]).is_err(), "{sly}");
+        }
+    }
+
+    #[test]
+    fn role_mount_and_server_bound_a_token_in_that_order() {
+        let leases = Leases { default_secs: 100, max_secs: 1000 };
+        for (role, ttl, max, warned) in [
+            (params(), 100, 1000, false),
+            (TokenParams { ttl_secs: 50, ..params() }, 50, 1000, false),
+            (TokenParams { ttl_secs: 5000, ..params() }, 1000, 1000, true),
+            (TokenParams { max_ttl_secs: 60, ..params() }, 60, 60, false),
+            (TokenParams { max_ttl_secs: 5000, ..params() }, 100, 1000, false),
+            (TokenParams { period_secs: 2000, ..params() }, 2000, 1000, false),
+            (TokenParams { explicit_max_ttl_secs: 70, ..params() }, 70, 1000, false),
+            (
+                TokenParams { period_secs: 2000, explicit_max_ttl_secs: 70, ..params() },
+                70,
+                1000,
+                false,
+            ),
+        ] {
+            let mut warnings = Vec::new();
+            let (times, most) = times(&role, leases, &mut warnings);
+            assert_eq!((times.ttl_secs, most), (ttl, max), "{role:?}");
+            assert_eq!(!warnings.is_empty(), warned, "{role:?}");
+        }
+    }
+}
