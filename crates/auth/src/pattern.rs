@@ -168,7 +168,7 @@ impl Pattern {
                         if use_of == Use::Grant && value.contains(['/', '*', '+']) {
                             return Err(Unresolved::UnsafeValue);
                         }
-                        text.push_str(value);
+                        text.push_str(&value);
                     }
                 }
             }

@@ -3,6 +3,8 @@
 //! A pattern is cut into text and [`Variable`]s once, when its policy is read. When a policy set is
 //! compiled for a caller, an [`Identity`] answers each variable, or does not.
 
+use std::borrow::Cow;
+
 /// What a template names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Variable {
@@ -62,7 +64,7 @@ pub enum Variable {
 /// its order (lesson 15); a group counts only if the entity is in it.
 pub trait Identity {
     /// The value of `variable`, or `None` when the caller has none.
-    fn value(&self, variable: &Variable) -> Option<&str>;
+    fn value(&self, variable: &Variable) -> Option<Cow<'_, str>>;
 }
 
 /// A caller without an entity: no template resolves.
@@ -70,7 +72,7 @@ pub trait Identity {
 pub struct NoIdentity;
 
 impl Identity for NoIdentity {
-    fn value(&self, _: &Variable) -> Option<&str> {
+    fn value(&self, _: &Variable) -> Option<Cow<'_, str>> {
         None
     }
 }

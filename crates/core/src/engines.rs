@@ -13,7 +13,7 @@ use crate::response::Response;
 use crate::state::{Call, Core, Unsealed};
 use crate::token::TokenEntry;
 use crate::view::Mount;
-use crate::{cubbyhole, kv, sys, token};
+use crate::{cubbyhole, identity, kv, sys, token};
 
 /// Answers what needs no waiting; `None` for the rest. `path` is inside the mount.
 pub(crate) fn read(
@@ -43,7 +43,7 @@ pub(crate) async fn handle(
 ) -> Result<Response, Error> {
     match mount.entry.kind {
         EngineKind::System => sys::handle(core, unsealed, call, path).await,
-        EngineKind::Identity => Err(Error::UnsupportedPath),
+        EngineKind::Identity => identity::handle(&unsealed, call, mount, path).await,
         EngineKind::Cubbyhole => cubbyhole::handle(&unsealed, call, path).await,
         EngineKind::KvV1 | EngineKind::KvV2 => kv::write(&unsealed, call, mount, path).await,
         EngineKind::Token => token::handle(&unsealed, call, path).await,

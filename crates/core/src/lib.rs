@@ -24,6 +24,7 @@ mod duration;
 mod engines;
 mod error;
 mod fields;
+mod identity;
 pub mod json;
 mod keys;
 mod kv;

@@ -61,7 +61,8 @@ impl Policies {
         }
     }
 
-    fn changed(&self) {
+    /// Lets everything that was compiled be compiled anew.
+    pub(crate) fn changed(&self) {
         // Release: a reader that sees the count sees the policies it counts.
         self.generation.fetch_add(1, Ordering::Release);
     }

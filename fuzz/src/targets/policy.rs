@@ -3,6 +3,7 @@
 //!
 //! The input is policies and then one list of paths, divided by NUL; the paths by line ends.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use kallisto_auth::acl::Reason;
@@ -77,8 +78,8 @@ impl Subject for Ask<'_> {
 struct Everyone;
 
 impl Identity for Everyone {
-    fn value(&self, _: &Variable) -> Option<&str> {
-        Some("a")
+    fn value(&self, _: &Variable) -> Option<Cow<'_, str>> {
+        Some(Cow::Borrowed("a"))
     }
 }
 

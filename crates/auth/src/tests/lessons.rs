@@ -1,5 +1,7 @@
 //! What broke elsewhere, by the numbers of the lessons.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 
 use super::{Ask, Dice, set, set_for};
@@ -215,8 +217,8 @@ fn lesson_06_root_is_a_kind_and_no_policy() {
 struct Hostile(&'static str);
 
 impl Identity for Hostile {
-    fn value(&self, _: &Variable) -> Option<&str> {
-        Some(self.0)
+    fn value(&self, _: &Variable) -> Option<Cow<'_, str>> {
+        Some(Cow::Borrowed(self.0))
     }
 }
 

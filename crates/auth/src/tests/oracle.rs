@@ -3,6 +3,7 @@
 //!
 //! The alphabet is small so that patterns collide, nest, differ only in case, and tie.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::naive::{self, Rule};
@@ -31,8 +32,8 @@ const NAME: &str = "{{identity.entity.name}}";
 struct Named(Option<&'static str>);
 
 impl Identity for Named {
-    fn value(&self, variable: &Variable) -> Option<&str> {
-        self.0.filter(|_| *variable == Variable::EntityName)
+    fn value(&self, variable: &Variable) -> Option<Cow<'_, str>> {
+        self.0.filter(|_| *variable == Variable::EntityName).map(Cow::Borrowed)
     }
 }
 

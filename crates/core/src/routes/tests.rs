@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kallisto_auth::{Capability, Operation, Path, needs_sudo};
 use kallisto_store::MemoryStore;
 
-use super::{Admits, Family, Rights, Route, SYSTEM, kv, login, pattern, token};
+use super::{Admits, Family, Rights, Route, SYSTEM, identity, kv, login, pattern, token};
 use crate::error::{Denial, Error};
 use crate::random::RequestId;
 use crate::request::{BodyKind, Headers, Request, TokenText};
@@ -36,8 +36,9 @@ const GRANTED: [Capability; 8] = [
 ];
 
 /// The families with the base each is asked at: KV version 2 at `secret/`, version 1 at `one/`.
-fn families() -> [(&'static Family, &'static str); 6] {
+fn families() -> [(&'static Family, &'static str); 7] {
     [
+        (&identity::IDENTITY, "identity/"),
         (&SYSTEM, "sys/"),
         (&token::TOKEN, "auth/token/"),
         (&login::USERPASS, "auth/userpass/"),

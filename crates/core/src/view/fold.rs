@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 use super::{HotHeader, HotSlot, View, hot_key};
 use crate::clear::{ClearRecords, Keys, open_batch};
 use crate::cluster::Cluster;
+use crate::identity::Effect;
 use crate::keys::{self, MountId, Parsed, kind};
 use crate::kv::record::{Config, Metadata, decode_one, decode_version};
 use crate::mount::MountEntry;
@@ -135,7 +136,10 @@ impl View {
                 self.put_one(mount, path, value)?;
                 self.put_path(mount, path)?;
             }
-            Parsed::Shelf(mount, name) => self.put_path(mount, name)?,
+            Parsed::Shelf(mount, name) => {
+                self.put_shelf(mount, name, value)?;
+                self.put_path(mount, name)?;
+            }
             Parsed::KvVersion(..) => {}
             Parsed::Other if key.first() == Some(&kind::CLUSTER) => {
                 let cluster = Cluster::decode(value).ok_or(Damaged("cluster"))?;
@@ -167,9 +171,24 @@ impl View {
             Parsed::Shelf(mount, name) => {
                 if let Some(mount) = self.mounts.with_id(mount) {
                     mount.index.remove(name);
+                    self.follow(mount.memory.remove(name));
                 }
             }
             Parsed::KvVersion(..) | Parsed::Other => {}
+        }
+    }
+
+    /// Hands a record to the engine that keeps it decoded.
+    pub(super) fn put_shelf(&self, id: MountId, name: &str, value: &[u8]) -> Result<(), Damaged> {
+        let Some(mount) = self.mounts.with_id(id) else { return Ok(()) };
+        self.follow(mount.memory.put(name, value)?);
+        Ok(())
+    }
+
+    /// Lets what was made from an engine's decoded state be made anew, where its change asks for it.
+    fn follow(&self, effect: Effect) {
+        if effect == Effect::Anybody {
+            self.policies.changed();
         }
     }
 

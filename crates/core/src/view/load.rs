@@ -109,6 +109,7 @@ impl Load<'_> {
             }
             Parsed::Shelf(mount, name) => {
                 self.settle()?;
+                self.view.put_shelf(mount, name, value)?;
                 self.take_path(mount, name)
             }
             _ => {

@@ -16,6 +16,7 @@ mod budget;
 mod fold;
 mod hot;
 mod load;
+mod memory;
 mod mounts;
 mod names;
 mod tokens;

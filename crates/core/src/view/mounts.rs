@@ -10,6 +10,7 @@ use arc_swap::ArcSwap;
 use kallisto_cuckoo::Table;
 use kallisto_index::PathIndex;
 
+use super::memory::Memory;
 use crate::keys::MountId;
 use crate::kv::record::Config;
 use crate::mount::MountEntry;
@@ -24,6 +25,8 @@ pub struct Mount {
     pub index: Arc<PathIndex>,
     /// Settings of a KV v2 engine.
     pub(crate) kv_config: Arc<ArcSwap<Config>>,
+    /// What the engine keeps decoded.
+    pub(crate) memory: Arc<Memory>,
 }
 
 /// The mount table of the view.
@@ -90,16 +93,19 @@ impl Mounts {
     /// Puts a mount in place, keeping the paths and settings of the same id.
     pub(crate) fn put(&self, entry: MountEntry) {
         let known = self.with_id(entry.id);
-        let (index, kv_config) = known.as_ref().map_or_else(
-            || (Arc::new(PathIndex::new()), Arc::default()),
-            |mount| (Arc::clone(&mount.index), Arc::clone(&mount.kv_config)),
+        let (index, kv_config, memory) = known.as_ref().map_or_else(
+            || (Arc::new(PathIndex::new()), Arc::default(), Arc::new(Memory::of(entry.kind))),
+            |mount| {
+                let memory = Arc::clone(&mount.memory);
+                (Arc::clone(&mount.index), Arc::clone(&mount.kv_config), memory)
+            },
         );
         if let Some(old) = known.filter(|mount| mount.entry.path != entry.path) {
             self.by_path.remove(old.entry.path.as_bytes());
             self.paths.remove(old.entry.path.trim_end_matches('/'));
         }
         let path = entry.path.clone();
-        let mount = Arc::new(Mount { entry, index, kv_config });
+        let mount = Arc::new(Mount { entry, index, kv_config, memory });
         self.by_id
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -4,6 +4,7 @@
 
 mod batch;
 mod budget;
+mod identity;
 mod logins;
 mod policies;
 mod sealing;
