@@ -17,6 +17,7 @@ use crate::response::{Logical, Response};
 use crate::shelf::Shelf;
 use crate::state::{Call, Unsealed};
 use crate::token::Hash;
+use crate::wrapping;
 
 /// Answers a request; `path` is inside the cubbyhole.
 pub(crate) async fn handle(
@@ -32,6 +33,9 @@ pub(crate) async fn handle(
     }
     let hash = caller.hash;
     match call.operation {
+        Operation::Read if path == wrapping::RESPONSE && wrapping::is_wrapping(caller.entry()) => {
+            read_wrapped(unsealed, &hash)
+        }
         Operation::Read => read(unsealed, &hash, path),
         Operation::Update => write(unsealed, call, &hash, path).await,
         Operation::Delete => {
@@ -43,11 +47,12 @@ pub(crate) async fn handle(
     }
 }
 
-fn folder(hash: &Hash) -> String {
+fn folder(hash: &[u8]) -> String {
     format!("{}/", HEXLOWER.encode(hash))
 }
 
-fn name(hash: &Hash, path: &str) -> String {
+/// The name of a token's entry on the shelf.
+pub(crate) fn name(hash: &[u8], path: &str) -> String {
     format!("{}{path}", folder(hash))
 }
 
@@ -55,6 +60,21 @@ fn read(unsealed: &Unsealed, hash: &Hash, path: &str) -> Result<Response, Error>
     let shelf = Shelf::builtin(unsealed, MountId::CUBBYHOLE)?;
     let record = shelf.get(&name(hash, path))?.ok_or(Error::NotFound)?;
     Ok(Response::Logical(Logical { data: record.value.to_vec(), ..Logical::default() }))
+}
+
+/// What a wrapping token holds, as it was taken out before there was a route for it.
+fn read_wrapped(unsealed: &Unsealed, hash: &Hash) -> Result<Response, Error> {
+    let shelf = Shelf::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let record = shelf.get(&name(hash, wrapping::RESPONSE))?.ok_or(Error::NotFound)?;
+    let envelope = wrapping::envelope(&record.value);
+    let envelope = envelope.ok_or_else(|| Error::internal(&"a wrapped answer is damaged"))?;
+    let data = Json::object([("response", envelope.into())]).to_text();
+    let warnings = vec![
+        "Reading 'cubbyhole/response' is deprecated: sys/wrapping/unwrap does the same and checks \
+         more."
+            .to_owned(),
+    ];
+    Ok(Response::Logical(Logical { data, warnings, ..Logical::default() }))
 }
 
 fn list(unsealed: &Unsealed, hash: &Hash, path: &str) -> Result<Response, Error> {

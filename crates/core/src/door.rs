@@ -18,7 +18,7 @@ use crate::response::Response;
 use crate::state::{Call, Core, Unsealed};
 use crate::token::Left;
 use crate::view::Mount;
-use crate::{engines, sys, token};
+use crate::{engines, sys, token, wrapping};
 
 impl Core {
     /// Answers one request.
@@ -26,6 +26,17 @@ impl Core {
     /// # Errors
     /// What the client may hear: see [`Error`].
     pub async fn handle(&self, request: &Request<'_>) -> Result<Response, Error> {
+        if request.wrap_ttl_secs > 0 {
+            return Box::pin(wrapping::answer(self, request)).await;
+        }
+        self.answer(request).await
+    }
+
+    /// Answers one request in the open.
+    ///
+    /// # Errors
+    /// What the client may hear.
+    pub(crate) async fn answer(&self, request: &Request<'_>) -> Result<Response, Error> {
         if !matches!(request.namespace.trim_matches('/'), "" | "root") {
             return Err(Error::NoNamespace);
         }
@@ -108,7 +119,6 @@ impl Core {
     }
 }
 
-const NO_WRAPPING: &str = "response wrapping is not available on this server";
 /// Where login methods are mounted.
 const LOGINS: &str = Class::Auth.prefix();
 
@@ -122,9 +132,6 @@ struct LoginRoute<'r> {
 
 impl LoginRoute<'_> {
     async fn answer(self, core: &Core, request: &Request<'_>) -> Result<Response, Error> {
-        if request.wrap_ttl_secs > 0 {
-            return Err(Error::invalid(NO_WRAPPING));
-        }
         engines::log_in(core, &self.unsealed, request, &self.mount, self.inside).await
     }
 }
@@ -161,7 +168,7 @@ fn admit<'c, 'r>(unsealed: &Unsealed, request: &'c Request<'r>) -> Result<Admitt
     let decided = live.with_acl(&unsealed.view.policies, request.now, |acl| {
         authorize_by(&live.entry.auth, acl, asked, request.now)
     });
-    finish_admission(decided, request).map(Admitted::Call)
+    decided.map(Admitted::Call).map_err(|Denied| Error::Denied(Denial::Policy))
 }
 
 /// Answers what any token may ask; `None` for all else.
@@ -184,18 +191,7 @@ fn authorise<'c, 'r>(
 ) -> Result<Call<'c, 'r>, Error> {
     let asked = Asked::new(request, &unsealed.view);
     let decided = authorize_by(caller.token(), caller.acl(), asked, request.now);
-    finish_admission(decided, request)
-}
-
-fn finish_admission<'c, 'r>(
-    decided: Result<Call<'c, 'r>, Denied>,
-    request: &Request<'_>,
-) -> Result<Call<'c, 'r>, Error> {
-    let call = decided.map_err(|_| Error::Denied(Denial::Policy))?;
-    if request.wrap_ttl_secs > 0 {
-        return Err(Error::invalid(NO_WRAPPING));
-    }
-    Ok(call)
+    decided.map_err(|Denied| Error::Denied(Denial::Policy))
 }
 
 /// Answers what needs no waiting; `None` for the rest.

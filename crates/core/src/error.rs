@@ -50,6 +50,8 @@ pub enum Denial {
     BadToken,
     /// `token lookup` of a token that does not exist.
     UnknownToken,
+    /// A question about a wrapping token that names none.
+    NoWrappingToken,
     /// The decision said no.
     Policy,
     /// The preflight of the `kv` commands found nothing reachable under this path.
@@ -114,6 +116,9 @@ impl fmt::Display for Error {
             Self::UnsupportedPath => f.write_str("unsupported path"),
             Self::UnsupportedOperation => f.write_str("unsupported operation"),
             Self::Denied(Denial::BadToken | Denial::Policy) => f.write_str("permission denied"),
+            Self::Denied(Denial::NoWrappingToken) => {
+                f.write_str("error validating wrapping token: token is empty")
+            }
             Self::Denied(Denial::UnknownToken) => f.write_str("bad token"),
             Self::Denied(Denial::Preflight(path)) => write!(
                 f,

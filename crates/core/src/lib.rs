@@ -43,6 +43,7 @@ mod state;
 mod sys;
 mod token;
 mod view;
+mod wrapping;
 
 pub use cluster::Cluster;
 pub use duration::Span;

@@ -26,9 +26,12 @@ pub const CUSTOM_VALUE_BYTES_MAX: usize = 512;
 pub const MOUNT_PATH_BYTES_MAX: usize = 256;
 /// Most policies a token or role may name.
 pub const TOKEN_POLICIES_MAX: usize = 256;
+/// Longest answer that can be wrapped, in bytes.
+pub const WRAPPED_BYTES_MAX: usize = 16 << 20;
 /// Longest description of a mount, in bytes.
 pub const DESCRIPTION_BYTES_MAX: usize = 4096;
 
 const _: () = assert!(ENTRY_BYTES_MAX < BODY_BYTES_MAX);
 const _: () = assert!(MOUNT_PATH_BYTES_MAX < kallisto_auth::PATH_BYTES_MAX);
+const _: () = assert!(WRAPPED_BYTES_MAX < kallisto_store::VALUE_BYTES_MAX);
 const _: () = assert!(SWEEP_RECORDS_MAX <= kallisto_store::BATCH_OPS_MAX);

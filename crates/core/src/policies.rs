@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use kallisto_auth::policy::{DEFAULT_NAME, DEFAULT_TEXT};
+use kallisto_auth::policy::{
+    DEFAULT_NAME, DEFAULT_TEXT, RESPONSE_WRAPPING_NAME, RESPONSE_WRAPPING_TEXT,
+};
 use kallisto_auth::{AclSet, Capability, Kind, NoIdentity, Policy, PolicyName};
 
 use crate::error::{Denial, Error};
@@ -26,9 +28,10 @@ pub(crate) struct StoredPolicy {
 }
 
 /// The policies of the view.
-#[derive(Default)]
 pub(crate) struct Policies {
     by_name: Mutex<BTreeMap<PolicyName, StoredPolicy>>,
+    /// That of wrapping tokens: part of the server, neither stored nor listed.
+    wrapping: StoredPolicy,
     /// Counts changes; what was compiled under another count is compiled anew.
     generation: AtomicU64,
 }
@@ -37,6 +40,16 @@ pub(crate) struct Policies {
 pub(crate) struct Compiled {
     generation: u64,
     pub(crate) acl: AclSet,
+}
+
+impl Default for Policies {
+    fn default() -> Self {
+        Self {
+            by_name: Mutex::default(),
+            wrapping: response_wrapping(),
+            generation: AtomicU64::default(),
+        }
+    }
 }
 
 impl Policies {
@@ -69,6 +82,9 @@ impl Policies {
 
     /// The stored policy called `name`, which is in lower case.
     pub(crate) fn get(&self, name: &str) -> Option<StoredPolicy> {
+        if name == RESPONSE_WRAPPING_NAME {
+            return Some(self.wrapping.clone());
+        }
         let name = PolicyName::parse(name).ok()?;
         self.lock().get(&name).cloned()
     }
@@ -99,6 +115,14 @@ impl Policies {
             names.iter().filter_map(|name| self.get(name)).map(|stored| stored.policy).collect();
         Compiled { generation, acl: AclSet::compile(&found, &NoIdentity, now) }
     }
+}
+
+/// The policy of wrapping tokens, which is what it is.
+fn response_wrapping() -> StoredPolicy {
+    let parsed = PolicyName::parse(RESPONSE_WRAPPING_NAME).ok();
+    let policy = parsed.and_then(|name| Policy::parse(name, RESPONSE_WRAPPING_TEXT).ok());
+    let policy = policy.unwrap_or_else(|| unreachable!("a policy of our own parses"));
+    StoredPolicy { text: RESPONSE_WRAPPING_TEXT.into(), policy: Arc::new(policy) }
 }
 
 /// The policies a server starts with, by name.
@@ -170,6 +194,11 @@ impl Caller {
     /// What the decision needs of its token.
     pub(crate) const fn token(&self) -> &kallisto_auth::Token {
         &self.entry.auth
+    }
+
+    /// All of its token.
+    pub(crate) const fn entry(&self) -> &token::TokenEntry {
+        &self.entry
     }
 
     pub(crate) fn is_root(&self) -> bool {

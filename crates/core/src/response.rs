@@ -33,6 +33,8 @@ pub struct Logical {
     pub lease_secs: u64,
     /// The `auth` object as JSON text, of a reply that hands out a token; empty for none.
     pub auth: Vec<u8>,
+    /// The `wrap_info` object as JSON text, of a reply that hands out a wrapping token; empty for none.
+    pub wrap_info: Vec<u8>,
     /// What the caller should know besides.
     pub warnings: Vec<String>,
 }

@@ -29,6 +29,7 @@ use crate::request::{Request, TokenText};
 use crate::response::Response;
 use crate::routes::{help, openapi};
 use crate::state::{Access, Call, Core, Unsealed};
+use crate::wrapping;
 
 /// What the rekey of the unseal key is called where it asks for a token.
 const ROTATE_ROOT: &str = "rotate/root";
@@ -55,6 +56,10 @@ pub(crate) enum OpenRoute<'p> {
     Help(&'p str),
     /// The OpenAPI document of somebody without a token.
     PublicOpenapi,
+    /// What a wrapping token holds, without opening it.
+    WrappingLookup,
+    /// A wrapping token that opens itself.
+    Unwrap,
     /// An open route that does not take this operation.
     Refused,
 }
@@ -79,7 +84,13 @@ pub(crate) fn open_route<'p>(
         ("seal", Update) if core.is_sealed() => OpenRoute::SealAgain,
         ("internal/ui/mounts", Read) if request.token.is_none() => OpenRoute::PublicMounts,
         ("internal/specs/openapi", Read) if request.token.is_none() => OpenRoute::PublicOpenapi,
-        ("health" | "seal-status" | "init" | "unseal" | "leader", _) => OpenRoute::Refused,
+        ("wrapping/lookup", Read | Update) => OpenRoute::WrappingLookup,
+        ("wrapping/unwrap", Update) if wrapping::opens_itself(core, request) => OpenRoute::Unwrap,
+        (
+            "health" | "seal-status" | "init" | "unseal" | "leader" | "wrapping/lookup"
+            | "wrapping/unwrap",
+            operation,
+        ) if (path, operation) != ("wrapping/unwrap", Update) => OpenRoute::Refused,
         _ if core.info.unauthenticated_rekey == Access::Open && request.token.is_none() => {
             let (family, rest) = path.split_once('/')?;
             match family {
@@ -127,6 +138,8 @@ impl OpenRoute<'_> {
                 let unsealed = unsealed.as_ref().ok_or(Error::Sealed)?;
                 openapi::answer(unsealed, &core.info, request, None)
             }
+            Self::WrappingLookup => wrapping::look_up(core, request),
+            Self::Unwrap => wrapping::unwrap_itself(core, request).await,
             Self::Refused => Err(Error::UnsupportedOperation),
         }
     }
@@ -190,6 +203,9 @@ pub(crate) async fn handle(
         ("rotate" | "rotate/keyring", Update) => rotate::rotate(core, &unsealed, call).await,
         ("rotate/progress", Read) => Ok(rotate::progress(&unsealed)),
         ("decode-token", Update) => root::decode(call),
+        ("wrapping/wrap", Update) => wrapping::echo(call),
+        ("wrapping/unwrap", Update) => wrapping::unwrap_given(&unsealed, call).await,
+        ("wrapping/rewrap", Update) => wrapping::rewrap(&unsealed, call).await,
         ("durability", Read) => Ok(durability::read(core)),
         ("durability", Update) => durability::write(core, call).await,
         ("save", Update) => durability::save(core).await,
@@ -197,7 +213,8 @@ pub(crate) async fn handle(
         ("ha-status", Read) => Ok(status::ha_status(core)),
         (
             "seal" | "step-down" | "key-status" | "rotate" | "rotate/keyring" | "rotate/progress"
-            | "decode-token" | "locked-users" | "ha-status" | "durability" | "save",
+            | "decode-token" | "locked-users" | "ha-status" | "durability" | "save"
+            | "wrapping/wrap" | "wrapping/rewrap",
             _,
         ) => Err(Error::UnsupportedOperation),
         _ => Err(Error::UnsupportedPath),

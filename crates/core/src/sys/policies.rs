@@ -1,7 +1,7 @@
 //! `sys/policies/acl`, `sys/policy`: policies as they were written (API.md A7).
 
 use data_encoding::BASE64;
-use kallisto_auth::policy::DEFAULT_NAME;
+use kallisto_auth::policy::{DEFAULT_NAME, RESPONSE_WRAPPING_NAME};
 use kallisto_auth::{Policy, PolicyName};
 use kallisto_store::Batch;
 
@@ -96,6 +96,9 @@ pub(super) async fn delete(unsealed: &Unsealed, name: &str) -> Result<Response, 
 }
 
 fn parse_name(name: &str, verb: &str) -> Result<PolicyName, Error> {
+    if name.eq_ignore_ascii_case(RESPONSE_WRAPPING_NAME) {
+        return Err(Error::invalid(format!("cannot {verb} \"{RESPONSE_WRAPPING_NAME}\" policy")));
+    }
     PolicyName::parse(name).map_err(|error| match error {
         kallisto_auth::policy::NameError::Root => {
             Error::invalid(format!("cannot {verb} \"root\" policy"))

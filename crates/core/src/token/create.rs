@@ -1,7 +1,7 @@
 //! Making tokens: `auth/token/create`, `create-orphan`, `create/:role`.
 
 use jiff::{SignedDuration, Timestamp};
-use kallisto_auth::policy::DEFAULT_NAME;
+use kallisto_auth::policy::{DEFAULT_NAME, RESPONSE_WRAPPING_NAME};
 use kallisto_auth::{Kind, PolicyName, Token};
 use kallisto_store::{Batch, Seqno};
 use secrecy::{ExposeSecret, SecretString};
@@ -122,7 +122,12 @@ fn plan(
         },
         policies,
         display_name: display_name(&fields.string("display_name")?.unwrap_or_default()),
-        path: call.path.as_str().to_owned(),
+        path: match role {
+            Some(role) if !role.path_suffix.is_empty() => {
+                format!("{}/{}", call.path.as_str(), role.path_suffix.trim_matches('/'))
+            }
+            _ => call.path.as_str().to_owned(),
+        },
         parent: if orphan { None } else { Some(caller.hash) },
         meta: fields.map("meta")?.cloned(),
         uses: plan_uses(fields, role)?,
@@ -255,6 +260,9 @@ fn choose_policies(
         policies.retain(|name| name != DEFAULT_NAME || !no_default);
     } else if inherits {
         policies = vec!["root".to_owned()];
+    }
+    if policies.iter().any(|name| name == RESPONSE_WRAPPING_NAME) {
+        return Err(Error::invalid("cannot assign policy \"response-wrapping\""));
     }
     if policies.iter().any(|name| name == "root") {
         if !caller.is_root() {

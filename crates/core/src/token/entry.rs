@@ -93,7 +93,7 @@ pub(crate) fn make_root(now: Timestamp) -> Result<TokenEntry, Error> {
 }
 
 /// A fresh accessor.
-pub(super) fn make_accessor() -> Result<String, Error> {
+pub(crate) fn make_accessor() -> Result<String, Error> {
     random::make_base62(ACCESSOR_CHARS)
 }
 

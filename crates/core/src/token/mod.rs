@@ -26,7 +26,7 @@ mod spend;
 pub(crate) use batch::open as open_batch;
 pub(crate) use create::{Times, TokenSpec, capped, clean_names, issue};
 pub use entry::TOKEN_BYTES_MAX;
-pub(crate) use entry::{Hash, TEXT_CHARS, TokenEntry, find, make_root, make_text};
+pub(crate) use entry::{Hash, TEXT_CHARS, TokenEntry, find, make_accessor, make_root, make_text};
 pub(crate) use kind::TokenType;
 pub(crate) use lookup::auth_object;
 pub(crate) use revoke::{revoke_made_at, revoke_tree};

@@ -10,3 +10,4 @@ mod policies;
 mod sealing;
 mod support;
 mod tokens;
+mod wrapping;

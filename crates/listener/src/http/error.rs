@@ -21,9 +21,12 @@ pub(super) fn render(error: &Error) -> Reply {
             with_messages(StatusCode::METHOD_NOT_ALLOWED, &[&counted(&text)])
         }
         Error::Denied(Denial::Policy) => with_messages(StatusCode::FORBIDDEN, &[&counted(&text)]),
-        Error::Denied(Denial::BadToken | Denial::UnknownToken | Denial::Preflight(_)) => {
-            with_messages(StatusCode::FORBIDDEN, &[&text])
-        }
+        Error::Denied(
+            Denial::BadToken
+            | Denial::UnknownToken
+            | Denial::NoWrappingToken
+            | Denial::Preflight(_),
+        ) => with_messages(StatusCode::FORBIDDEN, &[&text]),
         Error::Sealed | Error::NotLeader | Error::Conflict | Error::Unavailable(_) => {
             with_messages(StatusCode::SERVICE_UNAVAILABLE, &[&text])
         }

@@ -35,7 +35,7 @@ pub(super) fn render(response: kallisto_core::Response, id: RequestId) -> Reply 
 
 /// The envelope around `logical`, led by `members` at the top level.
 fn envelope(logical: &Logical, id: RequestId, members: &[u8]) -> Vec<u8> {
-    let data: &[u8] = if logical.data.is_empty() { b"null" } else { &logical.data };
+    let data = or_null(&logical.data);
     let mut out = Vec::with_capacity(FRAME_BYTES + members.len() + data.len());
     out.push(b'{');
     if !members.is_empty() {
@@ -43,17 +43,26 @@ fn envelope(logical: &Logical, id: RequestId, members: &[u8]) -> Vec<u8> {
         out.push(b',');
     }
     out.extend_from_slice(b"\"request_id\":\"");
-    out.extend_from_slice(id.text().as_bytes());
+    // A wrapped answer has its own id inside.
+    if logical.wrap_info.is_empty() {
+        out.extend_from_slice(id.text().as_bytes());
+    }
     out.extend_from_slice(b"\",\"lease_id\":\"\",\"renewable\":false,\"lease_duration\":");
     write_u64(logical.lease_secs, &mut out);
     out.extend_from_slice(b",\"data\":");
     out.extend_from_slice(data);
-    out.extend_from_slice(b",\"wrap_info\":null,\"warnings\":");
+    out.extend_from_slice(b",\"wrap_info\":");
+    out.extend_from_slice(or_null(&logical.wrap_info));
+    out.extend_from_slice(b",\"warnings\":");
     write_strings(&logical.warnings, &mut out);
     out.extend_from_slice(b",\"auth\":");
-    out.extend_from_slice(if logical.auth.is_empty() { b"null" } else { &logical.auth });
+    out.extend_from_slice(or_null(&logical.auth));
     out.extend_from_slice(b"}\n");
     out
+}
+
+const fn or_null(text: &[u8]) -> &[u8] {
+    if text.is_empty() { b"null" } else { text }
 }
 
 fn write_strings(texts: &[String], out: &mut Vec<u8>) {

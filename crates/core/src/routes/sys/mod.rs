@@ -4,6 +4,7 @@ mod mounts;
 mod observe;
 mod policies;
 mod seal;
+mod wrapping;
 
 use super::Family;
 
@@ -24,6 +25,7 @@ pub(crate) static SYSTEM: Family = Family {
         mounts::LOGINS,
         policies::POLICIES,
         policies::CAPABILITIES,
+        wrapping::WRAPPING,
         observe::STATE,
         observe::INTERNAL,
     ],

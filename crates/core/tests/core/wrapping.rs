@@ -1,0 +1,231 @@
+//! Response wrapping behind the door.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use jiff::Timestamp;
+use kallisto_core::json::{self, Json, Map};
+use kallisto_core::{
+    BodyKind, Core, Denial, Error, Headers, Logical, Operation, Path, Request, RequestId, Response,
+    TokenText,
+};
+use kallisto_store::Records;
+
+use crate::support::{Site, ask_as};
+
+use Operation::{Delete, List, Read, Update};
+
+/// Asks with a wrapping lifetime in seconds; `None` asks without a token.
+fn wrapped(
+    core: &Core,
+    token: Option<&str>,
+    operation: Operation,
+    path: &str,
+    body: &str,
+    wrap_ttl_secs: u64,
+) -> Result<Response, Error> {
+    let request = Request {
+        id: RequestId::make(),
+        operation,
+        path: Path::decode(path).unwrap(),
+        namespace: "",
+        token: token.map(TokenText::new),
+        query: Vec::new(),
+        body: body.as_bytes(),
+        body_kind: BodyKind::Json,
+        wrap_ttl_secs,
+        now: Timestamp::UNIX_EPOCH,
+        remote: None,
+        headers: Headers::default(),
+    };
+    pollster::block_on(core.handle(&request))
+}
+
+fn logical(response: Response) -> Logical {
+    match response {
+        Response::Logical(logical) => logical,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn object(text: &[u8]) -> Map {
+    json::parse(text).unwrap().as_object().unwrap().clone()
+}
+
+/// The `wrap_info` of a wrapped answer, which says nothing else.
+fn wrap_info(response: Response) -> Map {
+    let logical = logical(response);
+    assert!(logical.data.is_empty() && logical.auth.is_empty());
+    object(&logical.wrap_info)
+}
+
+/// A wrapping token with the answer to `GET path`.
+fn wrap(site: &Site, path: &str) -> String {
+    let answer = wrapped(&site.core, Some("root"), Read, path, "", 60).unwrap();
+    wrap_info(answer)["token"].as_str().unwrap().to_owned()
+}
+
+fn given(token: &str) -> String {
+    format!(r#"{{"token":"{token}"}}"#)
+}
+
+fn invalid() -> Error {
+    Error::invalid("wrapping token is not valid or does not exist")
+}
+
+fn unwrap(site: &Site, token: &str) -> Result<Response, Error> {
+    site.ask(Update, "sys/wrapping/unwrap", &given(token))
+}
+
+fn site() -> Site {
+    let site = Site::open(1 << 20);
+    site.put("a", "1");
+    site
+}
+
+#[test]
+fn an_answer_is_wrapped_looked_up_and_opened_once() {
+    let site = site();
+    let info = wrap_info(wrapped(&site.core, Some("root"), Read, "secret/data/a", "", 60).unwrap());
+    assert!(info["creation_path"] == "secret/data/a".into() && info["ttl"] == 60_u64.into());
+    let token = info["token"].as_str().unwrap();
+    let before = site.store.approximate_len();
+    for asker in [None, Some("root"), Some(token), Some("hvs.nobody")] {
+        let answer = wrapped(&site.core, asker, Update, "sys/wrapping/lookup", &given(token), 0);
+        let data = object(&logical(answer.unwrap()).data);
+        assert!(data["creation_ttl"] == 60_u64.into(), "{asker:?}");
+    }
+    assert_eq!(site.store.approximate_len(), before);
+    let opened = logical(unwrap(&site, token).unwrap());
+    assert_eq!(String::from_utf8(opened.data).unwrap(), site.get("a").unwrap());
+    assert_eq!(unwrap(&site, token).unwrap_err(), invalid());
+    let looked = site.ask(Update, "sys/wrapping/lookup", &given(token)).unwrap_err();
+    assert_eq!(looked, invalid());
+}
+
+#[test]
+fn a_wrapping_token_opens_itself_and_is_burnt_by_any_other_use() {
+    let site = site();
+    let token = wrap(&site, "secret/data/a");
+    assert!(ask_as(&site.core, &token, 0, Update, "sys/wrapping/unwrap", "").is_ok());
+    let again = ask_as(&site.core, &token, 0, Update, "sys/wrapping/unwrap", "").unwrap_err();
+    assert_eq!(again, invalid());
+    for (operation, path) in
+        [(Read, "auth/token/lookup-self"), (Read, "secret/data/a"), (Update, "sys/wrapping/rewrap")]
+    {
+        let token = wrap(&site, "secret/data/a");
+        let denied = ask_as(&site.core, &token, 0, operation, path, "").unwrap_err();
+        assert_eq!(denied, Error::Denied(Denial::Policy), "{path}");
+        assert_eq!(unwrap(&site, &token).unwrap_err(), invalid(), "{path}");
+    }
+    // The way before there was a route for it.
+    let token = wrap(&site, "secret/data/a");
+    let old = logical(ask_as(&site.core, &token, 0, Read, "cubbyhole/response", "").unwrap());
+    assert_eq!(old.warnings.len(), 1);
+    let envelope = object(&old.data)["response"].as_str().unwrap().to_owned();
+    assert!(object(envelope.as_bytes())["data"].as_object().unwrap().contains_key("metadata"));
+    assert_eq!(unwrap(&site, &token).unwrap_err(), invalid());
+}
+
+#[test]
+fn unwrapping_for_others_takes_a_right_and_costs_the_token_nothing_without_it() {
+    let site = site();
+    let token = wrap(&site, "secret/data/a");
+    let body = r#"{"id":"weak","no_default_policy":true,"policies":["none"]}"#;
+    site.ask(Update, "auth/token/create", body).unwrap();
+    for (asker, denial) in [(Some("weak"), Denial::Policy), (None, Denial::BadToken)] {
+        let answer = wrapped(&site.core, asker, Update, "sys/wrapping/unwrap", &given(&token), 0);
+        assert_eq!(answer.unwrap_err(), Error::Denied(denial));
+    }
+    let nothing = wrapped(&site.core, None, Update, "sys/wrapping/unwrap", "", 0).unwrap_err();
+    assert_eq!(nothing, Error::Denied(Denial::NoWrappingToken));
+    for wrong in ["root", "weak", "hvs.nobody", ""] {
+        assert_eq!(unwrap(&site, wrong).unwrap_err(), invalid(), "{wrong}");
+    }
+    assert!(unwrap(&site, &token).is_ok());
+}
+
+#[test]
+fn what_says_nothing_is_not_wrapped_and_what_anyone_may_ask_is_not_kept() {
+    let site = site();
+    let ask = |operation, path: &str, body: &str| {
+        wrapped(&site.core, Some("root"), operation, path, body, 60)
+    };
+    assert_eq!(ask(Read, "secret/data/none", "").unwrap_err(), Error::NotFound);
+    assert!(matches!(ask(Delete, "secret/data/a", "").unwrap(), Response::Empty));
+    // A deleted version has metadata to tell.
+    let token = wrap(&site, "secret/data/a");
+    assert!(matches!(unwrap(&site, &token).unwrap(), Response::Missing(_)));
+    let mounts = wrap_info(ask(Read, "sys/mounts", "").unwrap());
+    assert!(unwrap(&site, mounts["token"].as_str().unwrap()).is_ok());
+    let before = site.store.approximate_len();
+    let open = wrapped(&site.core, None, Read, "sys/internal/ui/mounts", "", 60).unwrap();
+    assert!(logical(open).wrap_info.is_empty());
+    assert_eq!(site.store.approximate_len(), before);
+    let echo = wrap_info(ask(Update, "sys/wrapping/wrap", r#"{"a":{"b":1.50}}"#).unwrap());
+    let echoed = logical(unwrap(&site, echo["token"].as_str().unwrap()).unwrap());
+    assert_eq!(echoed.data, br#"{"a":{"b":1.50}}"#);
+    let plain = site.ask(Update, "sys/wrapping/wrap", "{}").unwrap_err();
+    assert_eq!(plain, Error::invalid("endpoint requires response wrapping to be used"));
+}
+
+#[test]
+fn a_rewrapped_answer_moves_and_a_made_token_is_told_by_its_accessor() {
+    let site = site();
+    let body = r#"{"policies":["default"]}"#;
+    let made = wrapped(&site.core, Some("root"), Update, "auth/token/create", body, 60).unwrap();
+    let first = wrap_info(made);
+    let rewrapped =
+        site.ask(Update, "sys/wrapping/rewrap", &given(first["token"].as_str().unwrap()));
+    let second = wrap_info(rewrapped.unwrap());
+    assert!(first["token"] != second["token"]);
+    for name in ["wrapped_accessor", "creation_path", "ttl"] {
+        assert!(first[name] == second[name], "{name}");
+    }
+    assert_eq!(unwrap(&site, first["token"].as_str().unwrap()).unwrap_err(), invalid());
+    let opened = logical(unwrap(&site, second["token"].as_str().unwrap()).unwrap());
+    assert!(object(&opened.auth)["accessor"] == second["wrapped_accessor"]);
+}
+
+#[test]
+fn the_policy_of_wrapping_tokens_is_what_it_is() {
+    let site = site();
+    let body = Json::object([("policy", r#"path "a" { capabilities = ["read"] }"#.into())]);
+    let body = String::from_utf8(body.to_text()).unwrap();
+    let path = "sys/policies/acl/response-wrapping";
+    assert!(site.ask(Update, path, &body).is_err() && site.ask(Delete, path, "").is_err());
+    assert!(site.ask(Read, path, "").is_ok());
+    let listed = logical(site.ask(List, "sys/policies/acl", "").unwrap());
+    assert!(!String::from_utf8(listed.data).unwrap().contains("wrapping"));
+    let made = site.ask(Update, "auth/token/create", r#"{"policies":["response-wrapping"]}"#);
+    assert_eq!(made.unwrap_err(), Error::invalid("cannot assign policy \"response-wrapping\""));
+}
+
+#[test]
+fn of_many_who_open_a_token_at_once_one_gets_the_answer() {
+    const ROUNDS: usize = 50;
+    const THREADS: usize = 4;
+    let site = site();
+    for _ in 0..ROUNDS {
+        let token = wrap(&site, "secret/data/a");
+        let got = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (site, token, got) = (&site, &token, &got);
+                scope.spawn(move || {
+                    let answer = match thread % 3 {
+                        0 => unwrap(site, token),
+                        1 => ask_as(&site.core, token, 0, Update, "sys/wrapping/unwrap", ""),
+                        _ => ask_as(&site.core, token, 0, Read, "cubbyhole/response", ""),
+                    };
+                    if answer.is_ok() {
+                        got.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        assert_eq!(got.load(Ordering::Relaxed), 1);
+    }
+    let accessors = logical(site.ask(List, "auth/token/accessors", "").unwrap());
+    let Json::Array(live) = &object(&accessors.data)["keys"] else { panic!("no list") };
+    assert_eq!(live.len(), 1, "root alone");
+}
