@@ -52,7 +52,6 @@ impl AddressRange {
     }
 
     /// Whether every address of `other` lies in the range.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for AppRole, which comes next"))]
     pub(crate) fn covers(self, other: Self) -> bool {
         self.bits <= other.bits && self.contains(other.address)
     }

@@ -40,6 +40,7 @@ fn creates(path: &str, view: &View) -> bool {
         | EngineKind::Identity
         | EngineKind::Cubbyhole
         | EngineKind::Token
+        | EngineKind::AppRole
         | EngineKind::Userpass => false,
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::login::{Renewal, userpass};
+use crate::login::{Renewal, approle, userpass};
 use crate::mount::EngineKind;
 use crate::request::Request;
 use crate::response::Response;
@@ -47,6 +47,7 @@ pub(crate) async fn handle(
         EngineKind::Cubbyhole => cubbyhole::handle(&unsealed, call, path).await,
         EngineKind::KvV1 | EngineKind::KvV2 => kv::write(&unsealed, call, mount, path).await,
         EngineKind::Token => token::handle(&unsealed, call, path).await,
+        EngineKind::AppRole => approle::handle(&unsealed, call, mount, path).await,
         EngineKind::Userpass => userpass::handle(core, &unsealed, call, mount, path).await,
     }
 }
@@ -54,6 +55,7 @@ pub(crate) async fn handle(
 /// Whether a path inside a mount is a login: it takes a proof of who asks and no token.
 pub(crate) fn is_login(kind: EngineKind, path: &str) -> bool {
     match kind {
+        EngineKind::AppRole => approle::is_login(path),
         EngineKind::Userpass => userpass::is_login(path),
         EngineKind::System
         | EngineKind::Identity
@@ -76,6 +78,7 @@ pub(crate) fn check_renewal(
     let Some((mount, path)) = unsealed.view.mounts.route(&entry.auth.path) else { return Ok(()) };
     let renewal = Renewal { unsealed, request, mount: &mount, path, entry };
     match mount.entry.kind {
+        EngineKind::AppRole => approle::check_renewal(&renewal),
         EngineKind::Userpass => userpass::check_renewal(&renewal),
         EngineKind::System
         | EngineKind::Identity
@@ -98,6 +101,7 @@ pub(crate) async fn log_in(
     path: &str,
 ) -> Result<Response, Error> {
     match mount.entry.kind {
+        EngineKind::AppRole => approle::log_in(unsealed, request, mount).await,
         EngineKind::Userpass => userpass::log_in(core, unsealed, request, mount, path).await,
         _ => Err(Error::UnsupportedPath),
     }

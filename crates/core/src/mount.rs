@@ -21,6 +21,8 @@ pub enum EngineKind {
     KvV2,
     /// Tokens, at `auth/token/`.
     Token,
+    /// Roles with secret ids.
+    AppRole,
     /// Users with passwords.
     Userpass,
 }
@@ -65,13 +67,14 @@ const fn engine(
 }
 
 /// The engines there are.
-const ENGINES: [Traits; 7] = [
+const ENGINES: [Traits; 8] = [
     engine(EngineKind::System, "system", "system", Class::Secret, Multiplicity::Builtin),
     engine(EngineKind::Identity, "identity", "identity", Class::Secret, Multiplicity::Builtin),
     engine(EngineKind::Cubbyhole, "cubbyhole", "cubbyhole", Class::Secret, Multiplicity::Builtin),
     engine(EngineKind::KvV1, "kv-v1", "kv", Class::Secret, Multiplicity::Any),
     engine(EngineKind::KvV2, "kv-v2", "kv", Class::Secret, Multiplicity::Any),
     engine(EngineKind::Token, "token", "token", Class::Auth, Multiplicity::Builtin),
+    engine(EngineKind::AppRole, "approle", "approle", Class::Auth, Multiplicity::Any),
     engine(EngineKind::Userpass, "userpass", "userpass", Class::Auth, Multiplicity::Any),
 ];
 

@@ -9,6 +9,8 @@ pub enum Response {
     Empty,
     /// An enveloped reply (200).
     Logical(Logical),
+    /// An enveloped reply to what was taken on (202).
+    Accepted(Logical),
     /// An enveloped reply whose subject is gone, such as a deleted version (404).
     Missing(Logical),
     /// Gone, with nothing to say (404 and an empty body).

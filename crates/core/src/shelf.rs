@@ -33,7 +33,7 @@ pub(crate) enum Change<T> {
     /// It is replaced, or made.
     Put(Vec<u8>, T),
     /// It goes.
-    #[expect(dead_code, reason = "for AppRole, which comes next")]
+    #[expect(dead_code, reason = "engines that come next delete by what a record says")]
     Delete(T),
 }
 
@@ -164,6 +164,16 @@ impl<'u> Shelf<'u> {
     /// [`Error::Invalid`] when there are more than a list may return.
     pub(crate) fn list(&self, folder: &str) -> Result<Vec<String>, Error> {
         bounded(self.index.list(folder, None, LIST_ENTRIES_MAX + 1))
+    }
+
+    /// The first names directly in `folder`, as [`Shelf::list`] has them.
+    pub(crate) fn list_some(&self, folder: &str, limit: usize) -> Vec<String> {
+        self.index.list(folder, None, limit)
+    }
+
+    /// The first names below `folder`.
+    pub(crate) fn scan_some(&self, folder: &str, limit: usize) -> Vec<String> {
+        self.index.scan(folder, None, limit)
     }
 
     /// Every name below `folder`.

@@ -86,7 +86,9 @@ impl<'a> Content<'a> {
     /// `None` for an answer that says nothing, has no envelope, or is wrapped already.
     fn of(answer: &'a Response, id: RequestId) -> Option<Self> {
         let (logical, found) = match answer {
-            Response::Logical(logical) | Response::Merged(logical) => (logical, FOUND),
+            Response::Logical(logical)
+            | Response::Merged(logical)
+            | Response::Accepted(logical) => (logical, FOUND),
             Response::Missing(logical) => (logical, MISSING),
             Response::Empty | Response::MissingEmpty | Response::Bare { .. } => return None,
         };

@@ -9,6 +9,7 @@
 //! - A token's times are bounded by role, mount and server, in that order.
 //! - All refusals of a wrong proof read the same (lesson 17).
 
+pub(crate) mod approle;
 mod identity;
 pub(crate) mod lockout;
 mod params;
@@ -16,6 +17,7 @@ mod password;
 pub(crate) mod userpass;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
 use kallisto_auth::policy::DEFAULT_NAME;
@@ -38,6 +40,8 @@ pub(crate) use params::{TokenParams, seconds};
 pub(crate) struct Logins {
     pub(crate) hashers: password::Hashers,
     pub(crate) lockouts: Arc<lockout::Lockouts>,
+    /// When expired records are looked for next, in seconds since 1970.
+    next_sweep: AtomicI64,
 }
 
 /// A proof that was good: who it is, and what their token is to be.
@@ -182,6 +186,45 @@ pub(crate) fn list(shelf: &Shelf<'_>, folder: &str) -> Result<Response, Error> {
         return Err(Error::NotFound);
     }
     Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
+}
+
+/// Longest name of a role, in bytes.
+const ROLE_NAME_BYTES_MAX: usize = 256;
+
+/// The one spelling of a role's name: ASCII letters in lower case, digits, `_`, and `-`, `.`, `@`
+/// within.
+///
+/// # Errors
+/// [`Error::UnsupportedPath`]: nothing else is a role.
+pub(crate) fn role_name(name: &str) -> Result<String, Error> {
+    canonical(name, ROLE_NAME_BYTES_MAX).ok_or(Error::UnsupportedPath)
+}
+
+/// The one spelling of a name; `None` for what is no name.
+fn canonical(name: &str, bytes_max: usize) -> Option<String> {
+    let name = name.to_ascii_lowercase();
+    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let fits = name.bytes().all(|byte| word(byte) || matches!(byte, b'-' | b'.' | b'@'));
+    let (first, last) = (name.bytes().next()?, name.bytes().next_back()?);
+    (fits && word(first) && word(last) && name.len() <= bytes_max).then_some(name)
+}
+
+/// Seconds between two sweeps of what has expired.
+const SWEEP_SECS: i64 = 30;
+
+impl Logins {
+    /// Does what time brings for login methods.
+    ///
+    /// # Errors
+    /// The store's refusal; the next sweep tries again.
+    pub(crate) async fn tick(&self, unsealed: &Unsealed, now: Timestamp) -> Result<(), Error> {
+        // Relaxed: one thread ticks.
+        if now.as_second() < self.next_sweep.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.next_sweep.store(now.as_second().saturating_add(SWEEP_SECS), Ordering::Relaxed);
+        approle::sweep(unsealed, now).await
+    }
 }
 
 /// A moment some seconds later; the end of time when there is none.

@@ -52,11 +52,7 @@ impl User {
 
 /// The one spelling of a user's name; `None` for what is no name.
 fn canonical(name: &str) -> Option<String> {
-    let name = name.to_ascii_lowercase();
-    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    let fits = name.bytes().all(|byte| word(byte) || matches!(byte, b'-' | b'.' | b'@'));
-    let (first, last) = (name.bytes().next()?, name.bytes().next_back()?);
-    (fits && word(first) && word(last) && name.len() <= NAME_BYTES_MAX).then_some(name)
+    super::canonical(name, NAME_BYTES_MAX)
 }
 
 fn record(name: &str) -> String {

@@ -127,6 +127,7 @@ pub(crate) const fn of_engine(kind: EngineKind) -> &'static Family {
         EngineKind::Identity => &identity::IDENTITY,
         EngineKind::Cubbyhole => &kv::CUBBYHOLE,
         EngineKind::Token => &token::TOKEN,
+        EngineKind::AppRole => &login::APPROLE,
         EngineKind::Userpass => &login::USERPASS,
         EngineKind::KvV1 => &kv::VERSION_1,
         EngineKind::KvV2 => &kv::VERSION_2,

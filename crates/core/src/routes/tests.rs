@@ -36,11 +36,12 @@ const GRANTED: [Capability; 8] = [
 ];
 
 /// The families with the base each is asked at: KV version 2 at `secret/`, version 1 at `one/`.
-fn families() -> [(&'static Family, &'static str); 7] {
+fn families() -> [(&'static Family, &'static str); 8] {
     [
         (&identity::IDENTITY, "identity/"),
         (&SYSTEM, "sys/"),
         (&token::TOKEN, "auth/token/"),
+        (&login::APPROLE, "auth/approle/"),
         (&login::USERPASS, "auth/userpass/"),
         (&kv::CUBBYHOLE, "cubbyhole/"),
         (&kv::VERSION_1, "one/"),
@@ -69,7 +70,8 @@ fn open_core(rekey: Access) -> Core {
     let core = Core::new(Arc::new(MemoryStore::new()), info);
     let root = Some(ROOT.to_owned().into());
     pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
-    for (path, kind) in [("mounts/one", "kv"), ("auth/userpass", "userpass")] {
+    let logins = ["approle", "userpass"].map(|kind| (format!("auth/{kind}"), kind));
+    for (path, kind) in logins.into_iter().chain([("mounts/one".to_owned(), "kv")]) {
         let body = format!(r#"{{"type":"{kind}"}}"#);
         ask(&core, Some(ROOT), Operation::Update, &format!("sys/{path}"), &body).unwrap();
     }

@@ -25,7 +25,8 @@ impl Core {
             sweep_orphans(&unsealed).await?;
             unsealed.swept.store(true, Ordering::Release);
         }
-        revoke_all(&unsealed, unsealed.view.tokens.due(now, TICK_TOKENS_MAX)).await
+        revoke_all(&unsealed, unsealed.view.tokens.due(now, TICK_TOKENS_MAX)).await?;
+        self.logins.tick(&unsealed, now).await
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) async fn handle(
             Ok(Response::data(&Json::object([("keys", keys)])))
         }
         ("roles", List) => roles::list(unsealed),
-        ("tidy", Update) => Ok(Response::Logical(Logical {
+        ("tidy", Update) => Ok(Response::Accepted(Logical {
             warnings: vec![
                 "Nothing to tidy: expired tokens and their children are removed as they expire."
                     .to_owned(),

@@ -11,7 +11,7 @@ use crate::support::{Site, ask_as};
 use Operation::{Delete, List, Read, Update};
 
 /// A site with a login method of a type, mounted under its name.
-fn site(kind: &str) -> Site {
+pub(crate) fn site(kind: &str) -> Site {
     let site = Site::open(1 << 20);
     site.ask(Update, &format!("sys/auth/{kind}"), &format!(r#"{{"type":"{kind}"}}"#)).unwrap();
     site
@@ -39,7 +39,7 @@ fn knock(site: &Site, from: &str, secs: i64, path: &str, body: &str) -> Result<R
 const HERE: &str = "127.0.0.1:5000";
 
 /// The `auth` object of a good login, or its refusal.
-fn log_in(site: &Site, secs: i64, path: &str, body: &str) -> Result<Map, Error> {
+pub(crate) fn log_in(site: &Site, secs: i64, path: &str, body: &str) -> Result<Map, Error> {
     match knock(site, HERE, secs, path, body)? {
         Response::Logical(reply) => match json::parse(&reply.auth).unwrap() {
             Json::Object(auth) => Ok(auth),
@@ -50,14 +50,14 @@ fn log_in(site: &Site, secs: i64, path: &str, body: &str) -> Result<Map, Error> 
 }
 
 /// The data of an answer.
-fn data(answer: Result<Response, Error>) -> Map {
+pub(crate) fn data(answer: Result<Response, Error>) -> Map {
     match answer.unwrap() {
         Response::Logical(reply) => json::parse_object(&reply.data).unwrap(),
         other => panic!("{other:?}"),
     }
 }
 
-fn text<'m>(map: &'m Map, name: &str) -> &'m str {
+pub(crate) fn text<'m>(map: &'m Map, name: &str) -> &'m str {
     map[name].as_str().unwrap()
 }
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
+mod approle;
 mod batch;
 mod budget;
 mod identity;

@@ -19,6 +19,7 @@ pub(super) fn render(response: kallisto_core::Response, id: RequestId) -> Reply 
         Core::Empty => json(StatusCode::NO_CONTENT, Vec::new()),
         Core::MissingEmpty => json(StatusCode::NOT_FOUND, Vec::new()),
         Core::Logical(logical) => json(StatusCode::OK, envelope(&logical, id, b"")),
+        Core::Accepted(logical) => json(StatusCode::ACCEPTED, envelope(&logical, id, b"")),
         Core::Missing(logical) => json(StatusCode::NOT_FOUND, envelope(&logical, id, b"")),
         Core::Merged(logical) => {
             let members = logical.data.strip_prefix(b"{").and_then(|data| data.strip_suffix(b"}"));

@@ -1,0 +1,256 @@
+//! AppRole: machines log in with a role's id and a secret id (API.md A13).
+//!
+//! ```text
+//! role/NAME                     the role; `uid` is drawn when it is made, and never again
+//! role-id/HASH                  the name of the role with that role id
+//! secret/UID/HASH               a secret id of the role with that uid
+//! accessor/UID/ACCESSOR         the hash of the secret id with that accessor
+//! due/SECONDS/UID/HASH          a secret id that expires then, for the sweep
+//! ```
+//! Hashes are HMACs under a key of the cluster, so neither a secret id nor a role id is in the store.
+//!
+//! Invariants:
+//! - What belongs to a role is found below its uid and nowhere else (lesson 14): a secret id of
+//!   another role, or of an earlier role of the same name, does not exist.
+//! - A secret id with a number of uses is spent under a condition, so that of any number of logins
+//!   at once exactly that many are let in; its last use deletes it.
+//! - Every wrong role id and secret id is told the same.
+
+mod role;
+mod secret_id;
+mod sweep;
+
+use kallisto_auth::Operation;
+use kallisto_store::{Batch, Seqno};
+
+use super::{Login, Renewal, grant};
+use crate::address;
+use crate::cluster::Cluster;
+use crate::error::Error;
+use crate::fields::Fields;
+use crate::json::{Json, Map};
+use crate::limits::CONFLICT_RETRIES_MAX;
+use crate::request::Request;
+use crate::response::Response;
+use crate::shelf::Shelf;
+use crate::state::{Call, Unsealed};
+use crate::view::Mount;
+
+use role::{Part, Role};
+
+pub(super) use sweep::sweep;
+
+/// Longest role id or secret id, in bytes.
+const ID_BYTES_MAX: usize = 1024;
+
+/// What every wrong role id and secret id is told.
+const WRONG: &str = "invalid role or secret ID";
+
+/// Where the records of one mount are.
+struct Approle<'u> {
+    unsealed: &'u Unsealed,
+    shelf: Shelf<'u>,
+    mount: &'u Mount,
+}
+
+impl<'u> Approle<'u> {
+    fn of(unsealed: &'u Unsealed, mount: &'u Mount) -> Self {
+        Self { unsealed, shelf: Shelf::of(unsealed, mount), mount }
+    }
+
+    /// The keyed hash of an id, apart for each mount and purpose.
+    fn hash(&self, purpose: &str, id: &str) -> Result<String, Error> {
+        let cluster: &Cluster = self.unsealed.view.cluster().ok_or(Error::Sealed)?;
+        let text =
+            zeroize::Zeroizing::new(format!("approle/{}/{purpose}/{id}", self.mount.entry.uuid));
+        Ok(data_encoding::HEXLOWER.encode(cluster.token_key.hash(&text).as_ref()))
+    }
+
+    fn role_id_record(&self, role_id: &str) -> Result<String, Error> {
+        Ok(format!("role-id/{}", self.hash("role-id", role_id)?))
+    }
+
+    /// The role of a name, with the sequence number of its record.
+    fn role(&self, name: &str) -> Result<Option<(Role, Seqno)>, Error> {
+        let Some(record) = self.shelf.get(&role_record(name))? else { return Ok(None) };
+        Ok(Some((Role::decode(&record.value)?, record.seqno)))
+    }
+
+    /// The role of a role id, and its name.
+    fn role_of_id(&self, role_id: &str) -> Result<Option<(String, Role, Seqno)>, Error> {
+        let Some(record) = self.shelf.get(&self.role_id_record(role_id)?)? else {
+            return Ok(None);
+        };
+        let name = std::str::from_utf8(&record.value);
+        let name = name.map_err(|_| Error::internal(&"the name behind a role id is damaged"))?;
+        let found = self.role(name)?.filter(|(role, _)| role.role_id == role_id);
+        Ok(found.map(|(role, seqno)| (name.to_owned(), role, seqno)))
+    }
+
+    /// Commits what `decide` adds to a batch, and lets it decide again while others are faster. An
+    /// empty batch is not committed.
+    async fn commit<T>(
+        &self,
+        mut decide: impl FnMut(&mut Batch) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        for _ in 0..CONFLICT_RETRIES_MAX {
+            let mut batch = Batch::new();
+            let told = decide(&mut batch)?;
+            if batch.ops().is_empty() {
+                return Ok(told);
+            }
+            match self.unsealed.store.commit(batch).await {
+                Ok(_) => return Ok(told),
+                Err(kallisto_store::Error::Conflict) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::Conflict)
+    }
+}
+
+fn role_record(name: &str) -> String {
+    format!("role/{name}")
+}
+
+fn no_role(name: &str) -> Error {
+    Error::invalid(format!("role {name:?} does not exist"))
+}
+
+/// Whether a path logs in.
+pub(crate) fn is_login(path: &str) -> bool {
+    path == "login"
+}
+
+/// Runs what takes a token; `path` is inside the mount.
+pub(crate) async fn handle(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    mount: &Mount,
+    path: &str,
+) -> Result<Response, Error> {
+    use Operation::{Delete, List, Read, Update};
+    let approle = Approle::of(unsealed, mount);
+    if path == "tidy/secret-id" {
+        return match call.operation {
+            Update => approle.tidy(call.now).await,
+            _ => Err(Error::UnsupportedOperation),
+        };
+    }
+    let rest = path.strip_prefix("role").ok_or(Error::UnsupportedPath)?;
+    let Some(rest) = rest.strip_prefix('/').filter(|rest| !rest.is_empty()) else {
+        return match (rest.trim_matches('/'), call.operation) {
+            ("", List) => super::list(&approle.shelf, "role/"),
+            ("", _) => Err(Error::UnsupportedOperation),
+            _ => Err(Error::UnsupportedPath),
+        };
+    };
+    let (name, part) = rest.trim_end_matches('/').split_once('/').unwrap_or((rest, ""));
+    let name = super::role_name(name)?;
+    match (part, call.operation) {
+        ("", Read) => approle.read(&name),
+        ("", Update) => approle.write(call, &name).await,
+        ("", Delete) => approle.delete(&name).await,
+        ("role-id", Read) => approle.read_role_id(&name),
+        ("role-id", Update) => approle.write_role_id(call, &name).await,
+        ("secret-id", Update) => approle.draw_secret_id(call, &name).await,
+        ("secret-id", List) => approle.list_accessors(&name),
+        ("custom-secret-id", Update) => approle.take_secret_id(call, &name).await,
+        ("secret-id/lookup", Update) => approle.look_up(call, &name),
+        ("secret-id/destroy", Update | Delete) => approle.destroy(call, &name).await,
+        ("secret-id-accessor/lookup", Update) => approle.look_up_accessor(call, &name),
+        ("secret-id-accessor/destroy", Update | Delete) => {
+            approle.destroy_accessor(call, &name).await
+        }
+        (
+            ""
+            | "role-id"
+            | "secret-id"
+            | "custom-secret-id"
+            | "secret-id/lookup"
+            | "secret-id/destroy"
+            | "secret-id-accessor/lookup"
+            | "secret-id-accessor/destroy",
+            _,
+        ) => Err(Error::UnsupportedOperation),
+        (part, operation) => {
+            let part = Part::named(part).ok_or(Error::UnsupportedPath)?;
+            match operation {
+                Read => approle.read_part(&name, part),
+                Update if part.may_change() => approle.write_part(call, &name, part).await,
+                Delete if part.may_change() => approle.reset_part(&name, part).await,
+                _ => Err(Error::UnsupportedOperation),
+            }
+        }
+    }
+}
+
+/// Logs in.
+pub(crate) async fn log_in(
+    unsealed: &Unsealed,
+    request: &Request<'_>,
+    mount: &Mount,
+) -> Result<Response, Error> {
+    if request.operation != Operation::Update {
+        return Err(Error::UnsupportedOperation);
+    }
+    let approle = Approle::of(unsealed, mount);
+    let body = request.object()?;
+    let fields = Fields::new(&body);
+    let role_id = fields.string("role_id")?.filter(|id| !id.is_empty());
+    let role_id = role_id.ok_or_else(|| Error::invalid("missing role_id"))?;
+    let wrong = || Error::invalid(WRONG);
+    if role_id.len() > ID_BYTES_MAX {
+        return Err(wrong());
+    }
+    let (name, role, _) = approle.role_of_id(&role_id)?.ok_or_else(wrong)?;
+    let mut metadata = Map::new();
+    let mut params = role.params.clone();
+    if role.bind_secret_id {
+        let given = fields.string("secret_id")?.filter(|id| !id.is_empty());
+        let given = given.ok_or_else(|| Error::invalid("missing secret_id"))?;
+        let secret = approle.spend(&role, &given, request).await?;
+        metadata = secret.metadata;
+        if !secret.token_bound_cidrs.is_empty() {
+            params.bound_cidrs = secret.token_bound_cidrs;
+        }
+    }
+    check_role_address(&role, request)?;
+    metadata.insert("role_name".into(), name.as_str().into());
+    let login = Login {
+        alias: role_id,
+        display_name: String::new(),
+        metadata,
+        groups: Vec::new(),
+        params,
+        kept: Map::from([("role".to_owned(), name.into())]),
+    };
+    grant(unsealed, request, mount, login).await
+}
+
+fn check_role_address(role: &Role, request: &Request<'_>) -> Result<(), Error> {
+    if address::allows(&role.secret_id_bound_cidrs, request.remote) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "source address {:?} unauthorized by CIDR restrictions on the role",
+        source(request)
+    )))
+}
+
+/// The address a request came from, for the message that refuses it.
+fn source(request: &Request<'_>) -> String {
+    request.remote.map_or_else(String::new, |remote| remote.ip().to_canonical().to_string())
+}
+
+/// A role that is gone renews no token.
+///
+/// # Errors
+/// [`Error::Invalid`] saying so.
+pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
+    let name = renewal.entry.kept.get("role").and_then(Json::as_str).unwrap_or_default();
+    match Approle::of(renewal.unsealed, renewal.mount).role(name)? {
+        Some(_) => Ok(()),
+        None => Err(Error::invalid("role does not exist during renewal")),
+    }
+}

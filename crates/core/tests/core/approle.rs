@@ -1,0 +1,198 @@
+//! AppRole behind the door.
+
+use std::sync::Arc;
+
+use kallisto_core::json::{Json, Map};
+use kallisto_core::{Error, Operation, Response};
+use kallisto_store::Records;
+
+use crate::logins::{data, log_in, site, text};
+use crate::support::Site;
+
+use Operation::{Delete, List, Read, Update};
+
+fn approle(role: &str) -> Site {
+    let site = site("approle");
+    site.ask(Update, "auth/approle/role/web", role).unwrap();
+    site.ask(Update, "auth/approle/role/web/role-id", r#"{"role_id":"web-id"}"#).unwrap();
+    site
+}
+
+fn secret_id(site: &Site, role: &str, body: &str) -> Map {
+    data(site.ask(Update, &format!("auth/approle/role/{role}/secret-id"), body))
+}
+
+fn enter(site: &Site, secs: i64, role_id: &str, secret_id: &str) -> Result<Map, Error> {
+    let body = format!(r#"{{"role_id":"{role_id}","secret_id":"{secret_id}"}}"#);
+    log_in(site, secs, "auth/approle/login", &body)
+}
+
+fn wrong() -> Option<Error> {
+    Some(Error::Invalid("invalid role or secret ID".to_owned()))
+}
+
+#[test]
+fn a_role_and_a_secret_id_make_a_token() {
+    let site = approle(r#"{"token_policies":"p","token_num_uses":7}"#);
+    let secret = secret_id(&site, "web", r#"{"metadata":"{\"team\":\"a\"}"}"#);
+    let auth = enter(&site, 0, "web-id", text(&secret, "secret_id")).unwrap();
+    assert!(auth["policies"] == Json::strings(["default", "p"]));
+    assert!(auth["num_uses"] == Json::from(7_u64));
+    let metadata = Json::object([("role_name", "web".into()), ("team", "a".into())]);
+    assert!(auth["metadata"] == metadata);
+    // Every wrong case reads the same.
+    for (role_id, secret_id) in [
+        ("web-id", "none"),
+        ("none", text(&secret, "secret_id")),
+        ("none", "none"),
+        ("web", text(&secret, "secret_id")),
+        ("web-id", text(&secret, "secret_id_accessor")),
+    ] {
+        assert_eq!(enter(&site, 0, role_id, secret_id).err(), wrong(), "{role_id} {secret_id}");
+    }
+    let missing = |body: &str| log_in(&site, 0, "auth/approle/login", body).unwrap_err();
+    assert_eq!(missing("{}"), Error::Invalid("missing role_id".to_owned()));
+    let body = r#"{"role_id":"web-id"}"#;
+    assert_eq!(missing(body), Error::Invalid("missing secret_id".to_owned()));
+}
+
+#[test]
+fn of_many_logins_at_once_exactly_as_many_get_in_as_a_secret_id_has_uses() {
+    const USES: usize = 5;
+    let site = Arc::new(approle(&format!(r#"{{"secret_id_num_uses":{USES}}}"#)));
+    let secret = secret_id(&site, "web", "");
+    let id = text(&secret, "secret_id").to_owned();
+    let threads: Vec<_> = (0..16)
+        .map(|_| {
+            let (site, id) = (Arc::clone(&site), id.clone());
+            std::thread::spawn(move || enter(&site, 0, "web-id", &id).is_ok())
+        })
+        .collect();
+    let entered = threads.into_iter().map(|thread| thread.join().unwrap());
+    assert_eq!(entered.filter(|entered| *entered).count(), USES);
+    assert_eq!(enter(&site, 0, "web-id", &id).err(), wrong());
+    let listed = site.ask(List, "auth/approle/role/web/secret-id", "");
+    assert_eq!(listed.err(), Some(Error::NotFound));
+}
+
+#[test]
+fn a_secret_id_is_looked_up_and_destroyed_below_its_role_alone() {
+    let site = approle("{}");
+    site.ask(Update, "auth/approle/role/other", "{}").unwrap();
+    let secret = secret_id(&site, "web", r#"{"ttl":"1h","num_uses":3}"#);
+    let ask = |role: &str, verb: &str, name: &str| {
+        let key = if verb.contains("accessor") { "secret_id_accessor" } else { "secret_id" };
+        let body = format!(r#"{{"{key}":"{}"}}"#, text(&secret, name));
+        site.ask(Update, &format!("auth/approle/role/{role}/{verb}"), &body)
+    };
+    let (id, accessor) = ("secret_id", "secret_id_accessor");
+    for seen in [
+        data(ask("web", "secret-id/lookup", id)),
+        data(ask("web", "secret-id-accessor/lookup", accessor)),
+    ] {
+        assert!(seen["secret_id_num_uses"] == Json::from(3_u64));
+        assert_eq!(text(&seen, "expiration_time"), "1970-01-01T01:00:00Z");
+        assert_eq!(text(&seen, accessor), text(&secret, accessor));
+    }
+    // Lesson 14: through another role it does not exist.
+    assert!(matches!(ask("other", "secret-id/lookup", id), Ok(Response::Empty)));
+    let lookup = ask("other", "secret-id-accessor/lookup", accessor);
+    assert!(matches!(lookup, Ok(Response::Missing(_))));
+    ask("other", "secret-id/destroy", id).unwrap();
+    assert!(ask("other", "secret-id-accessor/destroy", accessor).is_err());
+    enter(&site, 0, "web-id", text(&secret, id)).unwrap();
+    ask("web", "secret-id-accessor/destroy", accessor).unwrap();
+    assert_eq!(enter(&site, 0, "web-id", text(&secret, id)).err(), wrong());
+    assert!(matches!(ask("web", "secret-id/lookup", id), Ok(Response::Empty)));
+    ask("web", "secret-id/destroy", id).unwrap();
+}
+
+#[test]
+fn a_role_made_again_knows_nothing_of_the_old_ones_secret_ids() {
+    let site = approle("{}");
+    let secret = secret_id(&site, "web", "");
+    site.ask(Delete, "auth/approle/role/web", "").unwrap();
+    assert_eq!(enter(&site, 0, "web-id", text(&secret, "secret_id")).err(), wrong());
+    site.ask(Update, "auth/approle/role/web", r#"{"role_id":"web-id"}"#).unwrap();
+    assert_eq!(enter(&site, 0, "web-id", text(&secret, "secret_id")).err(), wrong());
+    let listed = site.ask(List, "auth/approle/role/web/secret-id", "");
+    assert_eq!(listed.err(), Some(Error::NotFound));
+}
+
+#[test]
+fn role_ids_are_each_of_one_role() {
+    let site = approle("{}");
+    site.ask(Update, "auth/approle/role/other", "{}").unwrap();
+    let taken = site.ask(Update, "auth/approle/role/other/role-id", r#"{"role_id":"web-id"}"#);
+    assert_eq!(taken.err(), Some(Error::Invalid("role_id already in use".to_owned())));
+    site.ask(Update, "auth/approle/role/web/role-id", r#"{"role_id":"new"}"#).unwrap();
+    site.ask(Update, "auth/approle/role/other/role-id", r#"{"role_id":"web-id"}"#).unwrap();
+    let secret = secret_id(&site, "other", "");
+    assert!(enter(&site, 0, "web-id", text(&secret, "secret_id")).is_ok());
+    assert_eq!(enter(&site, 0, "new", text(&secret, "secret_id")).err(), wrong());
+}
+
+#[test]
+fn what_a_secret_id_may_be_is_bounded_by_its_role() {
+    let role = r#"{"secret_id_num_uses":2,"secret_id_ttl":"1h",
+        "secret_id_bound_cidrs":"127.0.0.0/8","token_bound_cidrs":"127.0.0.0/8"}"#;
+    let site = approle(role);
+    for (body, refusal) in [
+        (r#"{"num_uses":3}"#, "num_uses cannot be higher"),
+        (r#"{"num_uses":0}"#, "num_uses cannot be higher"),
+        (r#"{"num_uses":-1}"#, "num_uses cannot be negative"),
+        (r#"{"ttl":"2h"}"#, "ttl cannot be longer"),
+        (r#"{"cidr_list":"10.0.0.0/8"}"#, "failed to verify subset relationship"),
+        (r#"{"token_bound_cidrs":"0.0.0.0/0"}"#, "failed to verify subset relationship"),
+    ] {
+        let answer = site.ask(Update, "auth/approle/role/web/secret-id", body);
+        let refused = answer.unwrap_err().to_string();
+        assert!(refused.starts_with(refusal), "{body}: {refused}");
+    }
+    let near = secret_id(&site, "web", r#"{"cidr_list":"127.0.0.1/32"}"#);
+    assert!(enter(&site, 0, "web-id", text(&near, "secret_id")).is_ok());
+    let far = secret_id(&site, "web", r#"{"cidr_list":"127.9.0.0/16"}"#);
+    let refused = enter(&site, 0, "web-id", text(&far, "secret_id")).unwrap_err().to_string();
+    assert!(refused.contains("unauthorized through CIDR restrictions on the secret ID"));
+    // An address that is wrong costs no use.
+    let body = format!(r#"{{"secret_id":"{}"}}"#, text(&far, "secret_id"));
+    let seen = data(site.ask(Update, "auth/approle/role/web/secret-id/lookup", &body));
+    assert!(seen["secret_id_num_uses"] == Json::from(2_u64));
+}
+
+#[test]
+fn parts_of_a_role_are_read_set_and_unset() {
+    let site = approle(r#"{"token_policies":"p","token_ttl":"1h"}"#);
+    let path = |part: &str| format!("auth/approle/role/web/{part}");
+    let ttl = || data(site.ask(Read, &path("token-ttl"), ""))["token_ttl"].clone();
+    assert!(ttl() == Json::from(3600_u64));
+    site.ask(Update, &path("token-ttl"), r#"{"token_ttl":60}"#).unwrap();
+    assert!(ttl() == Json::from(60_u64));
+    site.ask(Delete, &path("token-ttl"), "").unwrap();
+    assert!(ttl() == Json::from(0_u64));
+    let refused = site.ask(Update, &path("token-ttl"), "{}").unwrap_err().to_string();
+    assert_eq!(refused, "missing token_ttl");
+    site.ask(Update, &path("policies"), r#"{"policies":"x,y"}"#).unwrap();
+    let seen = data(site.ask(Read, &path("policies"), ""));
+    assert!(seen["policies"] == Json::strings(["x", "y"]) && seen.len() == 2);
+    let refused = site.ask(Update, &path("local-secret-ids"), r#"{"local_secret_ids":true}"#);
+    assert_eq!(refused.err(), Some(Error::UnsupportedOperation));
+    let bare = r#"{"bind_secret_id":false}"#;
+    let refused = site.ask(Update, "auth/approle/role/web", bare).unwrap_err().to_string();
+    assert_eq!(refused, "at least one constraint should be enabled on the role");
+}
+
+/// After their end secret ids go by themselves, and what a role left goes by tidying.
+#[test]
+fn nothing_of_a_secret_id_is_left_after_its_end() {
+    let site = approle("{}");
+    let before = site.store.approximate_len();
+    let secrets: Vec<Map> = (0..50).map(|_| secret_id(&site, "web", r#"{"ttl":"1m"}"#)).collect();
+    assert!(enter(&site, 59, "web-id", text(&secrets[0], "secret_id")).is_ok());
+    assert_eq!(enter(&site, 60, "web-id", text(&secrets[0], "secret_id")).err(), wrong());
+    let at = |secs: i64| jiff::Timestamp::from_second(secs).unwrap();
+    pollster::block_on(site.core.tick(at(120))).unwrap();
+    let listed = site.ask(List, "auth/approle/role/web/secret-id", "");
+    assert_eq!(listed.err(), Some(Error::NotFound));
+    assert_eq!(site.store.approximate_len(), before + 1, "all but the token of the login");
+}
