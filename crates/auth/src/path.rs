@@ -58,6 +58,15 @@ impl<'a> Path<'a> {
         Ok(Self(decoded))
     }
 
+    /// Checks a path that is not percent-encoded.
+    ///
+    /// # Errors
+    /// A [`PathError`] naming the first broken rule and where.
+    pub fn literal(text: &'a str) -> Result<Self, PathError> {
+        check(text)?;
+        Ok(Self(Cow::Borrowed(text)))
+    }
+
     /// The same path, holding its own text.
     pub fn into_owned(self) -> Path<'static> {
         Path(Cow::Owned(self.0.into_owned()))

@@ -18,6 +18,7 @@ use crate::clear::ClearStore;
 use crate::latches::Latches;
 use crate::limits::DEFAULT_LEASE_SECS;
 use crate::login::Logins;
+use crate::mount::EngineKind;
 use crate::seal::{AutoSeal, Reencryption, Seal};
 use crate::view::View;
 
@@ -132,6 +133,13 @@ impl Core {
     /// The view while unsealed, for measurements.
     pub fn view(&self) -> Option<Arc<View>> {
         self.unsealed.load().as_ref().map(|unsealed| Arc::clone(&unsealed.view))
+    }
+
+    /// The engine mounted at exactly `path` (which ends in a slash), while unsealed.
+    pub fn engine_at(&self, path: &str) -> Option<EngineKind> {
+        let unsealed = self.unsealed.load();
+        let mount = unsealed.as_ref()?.view.mounts.at(path)?;
+        Some(mount.entry.kind)
     }
 
     /// Whether the keys are not in memory.

@@ -1,7 +1,7 @@
 //! Sockets and wire forms: bytes in, core requests; core responses, bytes out.
 //!
 //! [`Server`] owns one listening socket and one single-threaded runtime per worker; every
-//! connection is served by [`http`]. This crate bounds what a client may send and for how long it
+//! connection is served by [`http`] or [`resp`]. This crate bounds what a client may send and for how long it
 //! may take, translates, and decides nothing about secrets.
 //!
 //! Invariants:
@@ -16,10 +16,11 @@ mod clock;
 pub mod http;
 pub mod limits;
 mod opening;
+pub mod resp;
 mod server;
 mod tls;
 
 pub use clock::{Clock, SystemClock};
 pub use limits::Timeouts;
-pub use server::{Server, ServerConfig};
+pub use server::{Frontend, Server, ServerConfig};
 pub use tls::{ClientAuth, Tls, TlsError, TlsFiles, Versions};

@@ -20,13 +20,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 
-use crate::http::Service;
 use crate::limits::{
     ACCEPT_PAUSE, BACKLOG, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEADERS_MAX, PING_INTERVAL,
     SHUTDOWN_TIMEOUT, STREAMS_MAX, UNREAD_TIMEOUT,
 };
 use crate::opening::Opening;
 use crate::tls::Tls;
+use crate::{http, resp};
 
 /// How to listen.
 #[derive(Clone, Debug)]
@@ -37,6 +37,15 @@ pub struct ServerConfig {
     pub workers: NonZeroUsize,
     /// TLS, or plain text.
     pub tls: Option<Tls>,
+}
+
+/// What a server speaks.
+#[derive(Clone)]
+pub enum Frontend {
+    /// HTTP/1.1 and HTTP/2.
+    Http(http::Service),
+    /// The Redis protocol.
+    Resp(resp::Service),
 }
 
 /// A running server.
@@ -52,7 +61,7 @@ impl Server {
     ///
     /// # Errors
     /// What the operating system says when an address cannot be bound or a thread not started.
-    pub fn start(config: ServerConfig, service: &Service) -> io::Result<Self> {
+    pub fn start(config: ServerConfig, frontend: &Frontend) -> io::Result<Self> {
         let first = bind(config.address)?;
         let address = first.local_addr()?;
         let mut sockets = vec![first];
@@ -66,10 +75,10 @@ impl Server {
             .enumerate()
             .map(|(at, socket)| {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-                let (service, stopped) = (service.clone(), stopped.clone());
+                let (frontend, stopped) = (frontend.clone(), stopped.clone());
                 let tls = config.tls.clone();
-                std::thread::Builder::new().name(format!("http-{at}")).spawn(move || {
-                    runtime.block_on(work(socket, tls, service, stopped, connections));
+                std::thread::Builder::new().name(frontend.thread_name(at)).spawn(move || {
+                    runtime.block_on(work(socket, tls, frontend, stopped, connections));
                 })
             })
             .collect::<io::Result<_>>()?;
@@ -102,6 +111,32 @@ impl Drop for Server {
     }
 }
 
+impl Frontend {
+    fn thread_name(&self, at: usize) -> String {
+        match self {
+            Self::Http(_) => format!("http-{at}"),
+            Self::Resp(_) => format!("resp-{at}"),
+        }
+    }
+
+    /// Serves one connection to its end.
+    async fn serve<S>(self, stream: S, remote: SocketAddr, ending: Ending)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + 'static,
+    {
+        match self {
+            Self::Http(service) => serve_http(stream, remote, service, ending.watcher).await,
+            Self::Resp(service) => service.serve(stream, remote, ending.stopped).await,
+        }
+    }
+}
+
+/// How a connection hears that the server stops.
+struct Ending {
+    watcher: Watcher,
+    stopped: watch::Receiver<bool>,
+}
+
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
@@ -116,7 +151,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 async fn work(
     socket: TcpListener,
     tls: Option<Tls>,
-    service: Service,
+    frontend: Frontend,
     mut stopped: watch::Receiver<bool>,
     connections: usize,
 ) {
@@ -146,13 +181,14 @@ async fn work(
             },
         };
         configure(&stream);
-        let (service, watcher) = (service.clone(), graceful.watcher());
+        let frontend = frontend.clone();
+        let ending = Ending { watcher: graceful.watcher(), stopped: stopped.clone() };
         let tls = tls.clone();
         tokio::spawn(async move {
             match tls {
-                None => serve(stream, remote, service, watcher).await,
+                None => frontend.serve(stream, remote, ending).await,
                 Some(tls) => match tls.accept(stream).await {
-                    Ok(stream) => serve(stream, remote, service, watcher).await,
+                    Ok(stream) => frontend.serve(stream, remote, ending).await,
                     Err(error) => tracing::debug!(%error, "no TLS handshake"),
                 },
             }
@@ -160,13 +196,19 @@ async fn work(
         });
     }
     drop(listener);
-    if tokio::time::timeout(SHUTDOWN_TIMEOUT, graceful.shutdown()).await.is_err() {
+    let all_ended = async {
+        graceful.shutdown().await;
+        // Every connection holds a place until it is over.
+        let all = u32::try_from(connections).unwrap_or(u32::MAX);
+        let _ = places.acquire_many(all).await;
+    };
+    if tokio::time::timeout(SHUTDOWN_TIMEOUT, all_ended).await.is_err() {
         tracing::warn!("open connections were cut at shutdown");
     }
 }
 
-/// Serves one connection to its end.
-async fn serve<S>(stream: S, remote: SocketAddr, service: Service, watcher: Watcher)
+/// Serves one HTTP connection to its end.
+async fn serve_http<S>(stream: S, remote: SocketAddr, service: http::Service, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {

@@ -9,6 +9,7 @@ mod json;
 mod lsm;
 mod lsm_ops;
 mod policy;
+mod resp;
 
 /// A fuzz target.
 #[derive(Debug)]
@@ -49,12 +50,18 @@ const TRANSIT_WORDS: &[&[u8]] = &[
 ];
 
 /// Every target.
-pub(crate) const TARGETS: [Target; 21] = [
+pub(crate) const TARGETS: [Target; 22] = [
     Target {
         name: "http_route",
         about: "request paths and queries: one spelling, in bounds, decoded once",
         run: http_route::run,
         words: http_route::WORDS,
+    },
+    Target {
+        name: "resp",
+        about: "commands of Redis clients: whole, in part or refused, and the same however they arrive",
+        run: resp::run,
+        words: resp::WORDS,
     },
     Target {
         name: "json",

@@ -9,12 +9,14 @@
 //! Invariants: nesting is at most [`DEPTH_MAX`], values at most [`VALUES_MAX`]; errors carry a
 //! position and never the input (lesson 60); output is compact and escapes only what it must.
 
+mod members;
 mod parse;
 mod patch;
 mod write;
 
 use std::collections::BTreeMap;
 
+pub use members::{Members, member, members};
 pub use parse::{DEPTH_MAX, ParseError, VALUES_MAX, parse, parse_object};
 pub(crate) use patch::merge_patch;
 pub use write::{write_string, write_u64};

@@ -6,7 +6,7 @@ use kallisto_core::Initialized;
 use kallisto_listener::Server;
 use secrecy::ExposeSecret;
 
-use super::settings::{Settings, Storage};
+use super::settings::{Settings, Spoken, Storage};
 
 /// Says where a configured server is and what it stands on.
 pub(super) fn configured(servers: &[Server], settings: &Settings) -> io::Result<()> {
@@ -14,7 +14,11 @@ pub(super) fn configured(servers: &[Server], settings: &Settings) -> io::Result<
     title(&mut out)?;
     for (server, listener) in servers.iter().zip(&settings.listeners) {
         let tls = if listener.tls.is_some() { "enabled" } else { "disabled" };
-        writeln!(out, "     Listener: {} (tls: {tls})", server.address())?;
+        let spoken = match listener.spoken {
+            Spoken::Http => "",
+            Spoken::Resp { .. } => ", Redis protocol",
+        };
+        writeln!(out, "     Listener: {} (tls: {tls}{spoken})", server.address())?;
     }
     match &settings.storage {
         Storage::Memory => writeln!(out, "      Storage: inmem")?,

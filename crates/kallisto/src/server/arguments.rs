@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::settings::{
-    DevSettings, ListenerSettings, LogFormat, LogSettings, Settings, Storage, resolve,
+    DevSettings, ListenerSettings, LogFormat, LogSettings, Settings, Spoken, Storage, resolve,
 };
 use super::{dev_tls, hygiene};
 use crate::cli::config::{Environment, token_file};
@@ -49,6 +49,9 @@ pub(crate) struct ServerArgs {
     /// Address a dev server listens on [default: 127.0.0.1:8200]
     #[arg(long, value_name = "HOST:PORT")]
     dev_listen_address: Option<String>,
+    /// Address at which a dev server speaks the Redis protocol [default: nowhere]
+    #[arg(long, value_name = "HOST:PORT")]
+    dev_resp_listen_address: Option<String>,
     /// Do not write the root token to ~/.vault-token
     #[arg(long)]
     dev_no_store_token: bool,
@@ -95,8 +98,22 @@ impl ServerArgs {
             None
         };
         let (tls, ca) = tls.map_or((None, None), |made| (Some(made.files), Some(made.ca)));
+        let timeouts = Timeouts::default();
+        let mut listeners =
+            vec![ListenerSettings { address, tls: tls.clone(), timeouts, spoken: Spoken::Http }];
+        if let Some(address) = &self.dev_resp_listen_address {
+            let address = resolve(address)?;
+            if tls.is_none() && !address.ip().is_loopback() {
+                return Err(Error::usage(
+                    "-dev-resp-listen-address has to be a loopback address without -dev-tls",
+                ));
+            }
+            let (mounts, userpass) = (vec!["secret".to_owned()], "userpass".to_owned());
+            let spoken = Spoken::Resp { mounts, userpass };
+            listeners.push(ListenerSettings { address, tls, timeouts, spoken });
+        }
         Ok(Settings {
-            listeners: vec![ListenerSettings { address, tls, timeouts: Timeouts::default() }],
+            listeners,
             storage: Storage::Memory,
             seal: None,
             cluster_name: None,

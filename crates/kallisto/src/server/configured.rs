@@ -9,12 +9,12 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::arguments::ServerArgs;
 use super::config::{
-    self, ClientCertificates, ListenerConfig, SealConfig, ServerConfig, StorageConfig, TlsConfig,
-    TlsVersion, TransitSeal,
+    self, ClientCertificates, ListenerConfig, RespConfig, SealConfig, ServerConfig, StorageConfig,
+    TlsConfig, TlsVersion, TransitSeal,
 };
 use super::hygiene;
 use super::seals::{StaticKey, Transit, TransitSettings};
-use super::settings::{ListenerSettings, LogFormat, Settings, Storage, resolve};
+use super::settings::{ListenerSettings, LogFormat, Settings, Spoken, Storage, resolve};
 use crate::cli::config::{Audience, Config, Environment, TlsSettings};
 use crate::cli::error::Error;
 use crate::cli::flags::CommonFlags;
@@ -45,7 +45,7 @@ impl ServerArgs {
         let rekey_open =
             config.listeners.iter().all(|one| one.unauthenticated_rekey == Access::Open);
         Ok(Settings {
-            listeners: config.listeners.iter().map(listener).collect::<Result<_, _>>()?,
+            listeners: listeners(&config)?,
             storage: storage(&config),
             seal: seal(config.seal)?,
             cluster_name: config.cluster_name,
@@ -88,6 +88,21 @@ fn without_effect(config: &ServerConfig) -> Vec<String> {
     .collect()
 }
 
+/// HTTP first: what the server says of itself points there.
+fn listeners(config: &ServerConfig) -> Result<Vec<ListenerSettings>, Error> {
+    let http = config.listeners.iter().map(listener);
+    http.chain(config.resp_listeners.iter().map(resp_listener)).collect()
+}
+
+fn resp_listener(config: &RespConfig) -> Result<ListenerSettings, Error> {
+    Ok(ListenerSettings {
+        address: resolve(&config.address.to_string())?,
+        tls: config.tls.as_ref().map(tls),
+        timeouts: Timeouts::default(),
+        spoken: Spoken::Resp { mounts: config.mounts.clone(), userpass: config.userpass.clone() },
+    })
+}
+
 fn listener(config: &ListenerConfig) -> Result<ListenerSettings, Error> {
     let defaults = Timeouts::default();
     Ok(ListenerSettings {
@@ -97,6 +112,7 @@ fn listener(config: &ListenerConfig) -> Result<ListenerSettings, Error> {
             head: config.idle_timeout.or(config.header_timeout).unwrap_or(defaults.head),
             ..defaults
         },
+        spoken: Spoken::Http,
     })
 }
 

@@ -22,8 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kallisto_core::{Core, Initialized, ServerInfo};
-use kallisto_listener::http::Service;
-use kallisto_listener::{Clock, Server, ServerConfig, SystemClock, Tls};
+use kallisto_listener::{Clock, Frontend, Server, ServerConfig, SystemClock, Tls, http, resp};
 use kallisto_lsm::disk::RealDisk;
 use kallisto_store::{MemoryStore, OnFatal, RaftOptions, RaftStore, Store};
 use secrecy::ExposeSecret;
@@ -33,7 +32,7 @@ use crate::cli::error::Error;
 use crate::cli::files;
 use crate::cli::outcome::Outcome;
 pub(crate) use arguments::ServerArgs;
-use settings::{DevSettings, LogFormat, LogSettings, Settings, Storage};
+use settings::{DevSettings, LogFormat, LogSettings, Settings, Spoken, Storage};
 use signals::{End, Signals};
 use ticking::{AutoUnseal, Ticking, try_seal};
 
@@ -88,15 +87,22 @@ struct Listening {
 
 impl Listening {
     fn start(core: &Arc<Core>, settings: &Settings) -> Result<Self, Error> {
-        let service = Service::new(Arc::clone(core), Arc::new(SystemClock));
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let http = http::Service::new(Arc::clone(core), Arc::clone(&clock));
         let mut listening = Self { servers: Vec::new(), tls: Vec::new() };
         for listener in &settings.listeners {
             let tls = listener.tls.clone().map(Tls::load).transpose();
             let tls = tls.map_err(|error| Error::usage(format!("TLS: {error}")))?;
             listening.tls.extend(tls.clone());
             let config = ServerConfig { address: listener.address, workers: settings.workers, tls };
-            let service = service.clone().with_timeouts(listener.timeouts);
-            let server = Server::start(config, &service).map_err(|error| {
+            let frontend = match &listener.spoken {
+                Spoken::Http => Frontend::Http(http.clone().with_timeouts(listener.timeouts)),
+                Spoken::Resp { mounts, userpass } => {
+                    let (core, clock) = (Arc::clone(core), Arc::clone(&clock));
+                    Frontend::Resp(resp::Service::new(core, clock, mounts, userpass))
+                }
+            };
+            let server = Server::start(config, &frontend).map_err(|error| {
                 Error::usage(format!("cannot listen on {}: {error}", listener.address))
             })?;
             listening.servers.push(server);

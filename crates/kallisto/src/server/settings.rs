@@ -44,6 +44,16 @@ pub(super) struct ListenerSettings {
     pub(super) address: SocketAddr,
     pub(super) tls: Option<TlsFiles>,
     pub(super) timeouts: Timeouts,
+    pub(super) spoken: Spoken,
+}
+
+/// What is spoken at an address.
+#[derive(Clone, Debug)]
+pub(super) enum Spoken {
+    /// HTTP.
+    Http,
+    /// The Redis protocol, with the mounts behind its databases and the login method behind its users.
+    Resp { mounts: Vec<String>, userpass: String },
 }
 
 /// Where records live.

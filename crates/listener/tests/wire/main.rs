@@ -10,4 +10,5 @@
 mod concurrency;
 mod golden;
 mod hostile;
+mod resp;
 mod support;

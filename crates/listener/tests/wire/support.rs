@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use kallisto_core::json::{self, Json};
 use kallisto_core::{Access, Core, ServerInfo};
 use kallisto_listener::http::Service;
-use kallisto_listener::{Clock, Server, ServerConfig, Timeouts};
+use kallisto_listener::{Clock, Frontend, Server, ServerConfig, Timeouts};
 use kallisto_store::MemoryStore;
 
 /// The root token of every server here.
@@ -86,7 +86,7 @@ impl Running {
             workers: NonZeroUsize::new(2).unwrap(),
             tls: None,
         };
-        Self { server: Server::start(config, &service).unwrap(), clock }
+        Self { server: Server::start(config, &Frontend::Http(service)).unwrap(), clock }
     }
 
     /// Where the server listens.

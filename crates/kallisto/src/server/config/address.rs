@@ -13,6 +13,12 @@ pub(crate) struct HostPort {
 }
 
 impl HostPort {
+    /// Whether only this machine can reach it.
+    pub(crate) fn is_loopback(&self) -> bool {
+        let ip = self.host.parse::<IpAddr>();
+        self.host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
+    }
+
     /// Reads `host:port`, `host`, `:port`, `[::1]:port` or `::1`; the error says what is wrong.
     pub(super) fn parse(text: &str, port_default: u16) -> Result<Self, &'static str> {
         if text.contains("{{") {

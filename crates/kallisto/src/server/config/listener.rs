@@ -1,4 +1,5 @@
-//! `listener "tcp"`: where to listen, with which certificate, and whose word counts.
+//! `listener "tcp"` and `listener "resp"`: where to listen, with which certificate, whose word counts,
+//! and which mounts a Redis client sees.
 //!
 //! A listener speaks TLS unless it says `tls_disable`. What would silently let more people in when
 //! ignored (a namespace to be confined to, the PROXY protocol) is refused.
@@ -8,12 +9,20 @@ use kallisto_core::limits::BODY_BYTES_MAX;
 
 use super::address::{AddressRange, HostPort};
 use super::error::Error;
-use super::model::{ClientCertificates, ForwardedFor, ListenerConfig, TlsConfig, TlsVersion};
+use super::model::{
+    ClientCertificates, ForwardedFor, ListenerConfig, RespConfig, TlsConfig, TlsVersion,
+};
 use super::section::Section;
 use super::section::Unused::{self, Ignored, Refused, Silent};
 
 /// The port when an address names none.
 const PORT_DEFAULT: u16 = 8200;
+/// The port of a `resp` listener when its address names none: Redis's.
+const RESP_PORT_DEFAULT: u16 = 6379;
+/// The mount behind database 0 when a `resp` listener does not say.
+const RESP_MOUNT_DEFAULT: &str = "secret";
+/// The login method behind `AUTH user password` when a `resp` listener does not say.
+const RESP_USERPASS_DEFAULT: &str = "userpass";
 /// Longest time a connection may take or be idle.
 const TIMEOUT_MAX_SECS: u64 = 3600;
 /// Most proxies in front of the proxy.
@@ -48,23 +57,50 @@ const UNUSED: [(&str, Unused); 22] = [
     ("socket_*", Ignored),
 ];
 
-/// Every listener of every file.
+/// Every listener of every file: those of HTTP, and those of the Redis protocol.
 pub(super) fn read(
     top: &mut Section<'_>,
     warnings: &mut Vec<String>,
-) -> Result<Vec<ListenerConfig>, Error> {
-    let mut listeners = Vec::new();
+) -> Result<(Vec<ListenerConfig>, Vec<RespConfig>), Error> {
+    let (mut listeners, mut resp) = (Vec::new(), Vec::new());
     for (kind, stanza) in top.labelled("listener")? {
         match kind.to_ascii_lowercase().as_str() {
             "tcp" => listeners.push(one(stanza, warnings)?),
-            _ => return Err(stanza.refuse("only \"tcp\" listeners are served")),
+            "resp" => resp.push(one_resp(stanza, warnings)?),
+            _ => return Err(stanza.refuse("only \"tcp\" and \"resp\" listeners are served")),
         }
     }
     if listeners.is_empty() {
         let text = "no listener is configured: add listener \"tcp\" { address = \"..\" }";
         return Err(Error::Missing(text.to_owned()));
     }
-    Ok(listeners)
+    Ok((listeners, resp))
+}
+
+fn one_resp(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<RespConfig, Error> {
+    let address = address(&mut stanza, "address", RESP_PORT_DEFAULT)?
+        .unwrap_or(HostPort { host: ADDRESS_DEFAULT.to_owned(), port: RESP_PORT_DEFAULT });
+    let tls = tls(&mut stanza)?;
+    if tls.is_none() && !address.is_loopback() {
+        return Err(stanza.refuse(
+            "without TLS a \"resp\" listener has to be on a loopback address: commands carry tokens \
+             and secrets",
+        ));
+    }
+    let mut mounts = Vec::new();
+    for given in stanza.list("mounts")? {
+        mounts.push(given.expose()?.to_owned());
+    }
+    if mounts.is_empty() {
+        mounts.push(RESP_MOUNT_DEFAULT.to_owned());
+    }
+    let userpass = stanza.given("userpass_path")?;
+    let userpass = match &userpass {
+        Some(given) => given.expose()?.to_owned(),
+        None => RESP_USERPASS_DEFAULT.to_owned(),
+    };
+    stanza.finish(&[], warnings)?;
+    Ok(RespConfig { address, tls, mounts, userpass })
 }
 
 fn one(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<ListenerConfig, Error> {

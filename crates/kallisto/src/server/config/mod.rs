@@ -34,7 +34,7 @@ use crate::cli::config::Environment;
 
 pub(crate) use error::Error;
 pub(crate) use model::{
-    ClientCertificates, LeaseTtls, ListenerConfig, LogFormat, SealConfig, ServerConfig,
+    ClientCertificates, LeaseTtls, ListenerConfig, LogFormat, RespConfig, SealConfig, ServerConfig,
     StorageConfig, TlsConfig, TlsVersion, TransitSeal,
 };
 
@@ -57,8 +57,10 @@ pub(crate) fn load(paths: &[PathBuf], environment: &Environment<'_>) -> Result<L
     let sources = sources::read(paths, environment)?;
     let mut warnings = Vec::new();
     let mut top = Section::whole(&sources);
+    let (listeners, resp_listeners) = listener::read(&mut top, &mut warnings)?;
     let config = ServerConfig {
-        listeners: listener::read(&mut top, &mut warnings)?,
+        listeners,
+        resp_listeners,
         storage: storage::read(&mut top, environment, &mut warnings)?,
         seal: seal::read(&mut top, environment, &mut warnings)?,
         telemetry: general::telemetry(&mut top, &mut warnings)?,

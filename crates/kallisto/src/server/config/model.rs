@@ -16,6 +16,8 @@ use crate::cli::config::Trust;
 pub(crate) struct ServerConfig {
     /// Where to listen; at least one.
     pub(crate) listeners: Vec<ListenerConfig>,
+    /// Where to speak the Redis protocol, if anywhere.
+    pub(crate) resp_listeners: Vec<RespConfig>,
     /// Where to keep the data.
     pub(crate) storage: StorageConfig,
     /// Who keeps the unseal key.
@@ -76,6 +78,19 @@ pub(crate) struct ListenerConfig {
     pub(crate) unauthenticated_metrics: Access,
     /// Whose word about a client's address counts.
     pub(crate) forwarded_for: ForwardedFor,
+}
+
+/// One `listener "resp"`.
+#[derive(Debug)]
+pub(crate) struct RespConfig {
+    /// Where clients connect.
+    pub(crate) address: HostPort,
+    /// Certificate and key; None is plain text.
+    pub(crate) tls: Option<TlsConfig>,
+    /// The mounts behind the databases, in their order.
+    pub(crate) mounts: Vec<String>,
+    /// The login method behind `AUTH user password`.
+    pub(crate) userpass: String,
 }
 
 /// How a listener proves who it is, and whether clients must.

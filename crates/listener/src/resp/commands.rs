@@ -1,0 +1,172 @@
+//! The table of commands, and `COMMAND`, which tells it.
+
+use super::reply::Replies;
+use super::session::{Arguments, Failure};
+
+/// A command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Auth,
+    Client,
+    Command,
+    Del,
+    Echo,
+    Exists,
+    Get,
+    HDel,
+    HGet,
+    HGetAll,
+    HKeys,
+    HSet,
+    Hello,
+    Info,
+    Keys,
+    MGet,
+    MSet,
+    Ping,
+    Quit,
+    Reset,
+    Scan,
+    Select,
+    Set,
+    Ttl,
+}
+
+impl Verb {
+    /// Whether it runs before a client says who it is.
+    pub(super) const fn is_open(self) -> bool {
+        matches!(self, Self::Auth | Self::Hello | Self::Quit | Self::Reset)
+    }
+}
+
+/// What Redis calls the flags of a command.
+type Flags = &'static [&'static str];
+/// The places of a command's keys: first, last, and from one to the next.
+type Places = (i64, i64, i64);
+
+/// A row of the table.
+pub(super) struct Command {
+    /// In lower case.
+    pub(super) name: &'static str,
+    pub(super) verb: Verb,
+    /// Arguments with the name; below zero, at least so many.
+    arity: i64,
+    flags: Flags,
+    keys: Places,
+}
+
+impl Command {
+    /// Whether it takes so many arguments, its name among them.
+    pub(super) fn takes(&self, count: usize) -> bool {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        if self.arity < 0 { count >= -self.arity } else { count == self.arity }
+    }
+}
+
+const fn row(name: &'static str, verb: Verb, arity: i64, flags: Flags, keys: Places) -> Command {
+    Command { name, verb, arity, flags, keys }
+}
+
+const READ: Flags = &["readonly", "fast"];
+const SLOW_READ: Flags = &["readonly"];
+const WRITE: Flags = &["write", "denyoom"];
+const OWN: Flags = &["noscript", "loading", "fast"];
+const OPEN: Flags = &["noscript", "loading", "fast", "no_auth"];
+const NO_KEYS: Places = (0, 0, 0);
+const ONE_KEY: Places = (1, 1, 1);
+const ALL_KEYS: Places = (1, -1, 1);
+
+/// The commands there are.
+const COMMANDS: [Command; 24] = [
+    row("auth", Verb::Auth, -2, OPEN, NO_KEYS),
+    row("client", Verb::Client, -2, OWN, NO_KEYS),
+    row("command", Verb::Command, -1, OWN, NO_KEYS),
+    row("del", Verb::Del, -2, WRITE, ALL_KEYS),
+    row("echo", Verb::Echo, 2, OWN, NO_KEYS),
+    row("exists", Verb::Exists, -2, READ, ALL_KEYS),
+    row("get", Verb::Get, 2, READ, ONE_KEY),
+    row("hdel", Verb::HDel, -3, WRITE, ONE_KEY),
+    row("hello", Verb::Hello, -1, OPEN, NO_KEYS),
+    row("hget", Verb::HGet, 3, READ, ONE_KEY),
+    row("hgetall", Verb::HGetAll, 2, SLOW_READ, ONE_KEY),
+    row("hkeys", Verb::HKeys, 2, SLOW_READ, ONE_KEY),
+    row("hset", Verb::HSet, -4, WRITE, ONE_KEY),
+    row("info", Verb::Info, -1, OWN, NO_KEYS),
+    row("keys", Verb::Keys, 2, SLOW_READ, NO_KEYS),
+    row("mget", Verb::MGet, -2, READ, ALL_KEYS),
+    row("mset", Verb::MSet, -3, WRITE, (1, -1, 2)),
+    row("ping", Verb::Ping, -1, OWN, NO_KEYS),
+    row("quit", Verb::Quit, -1, OPEN, NO_KEYS),
+    row("reset", Verb::Reset, 1, OPEN, NO_KEYS),
+    row("scan", Verb::Scan, -2, SLOW_READ, NO_KEYS),
+    row("select", Verb::Select, 2, OWN, NO_KEYS),
+    row("set", Verb::Set, -3, WRITE, ONE_KEY),
+    row("ttl", Verb::Ttl, 2, READ, ONE_KEY),
+];
+
+/// The command of a name in upper case.
+pub(super) fn find(name: &str) -> Option<&'static Command> {
+    // Nearly every command is this one.
+    const GET: &Command = &COMMANDS[6];
+    if name == "GET" {
+        return Some(GET);
+    }
+    COMMANDS.iter().find(|command| command.name.eq_ignore_ascii_case(name))
+}
+
+/// `COMMAND`, `COMMAND COUNT|INFO|LIST|DOCS`.
+pub(super) fn describe(replies: &mut Replies, arguments: Arguments<'_>) -> Result<(), Failure> {
+    match arguments.word(1).as_str() {
+        "" => {
+            replies.array(COMMANDS.len());
+            COMMANDS.iter().for_each(|command| write(replies, command));
+        }
+        "COUNT" => replies.integer(COMMANDS.len() as i64),
+        "LIST" => {
+            replies.array(COMMANDS.len());
+            COMMANDS.iter().for_each(|command| replies.bulk(command.name.as_bytes()));
+        }
+        "INFO" => {
+            replies.array(arguments.len() - 2);
+            for at in 2..arguments.len() {
+                match find(&arguments.word(at)) {
+                    Some(command) => write(replies, command),
+                    None => replies.null(),
+                }
+            }
+        }
+        // Texts for people, which clients do without.
+        "DOCS" => replies.map(0),
+        _ => return Err(Failure::plain("unknown subcommand of 'command'")),
+    }
+    Ok(())
+}
+
+fn write(replies: &mut Replies, command: &Command) {
+    replies.array(10);
+    replies.bulk(command.name.as_bytes());
+    replies.integer(command.arity);
+    replies.array(command.flags.len());
+    command.flags.iter().for_each(|flag| replies.simple(flag));
+    let (first, last, step) = command.keys;
+    [first, last, step].into_iter().for_each(|place| replies.integer(place));
+    // Categories, tips, key specifications and subcommands, which clients of version 3 look for.
+    (0..4).for_each(|_| replies.array(0));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_found_in() {
+        assert!(COMMANDS.is_sorted_by_key(|command| command.name));
+        for command in &COMMANDS {
+            let found = find(&command.name.to_ascii_uppercase()).unwrap();
+            assert_eq!(found.verb, command.verb);
+        }
+        assert!(find("FLUSHALL").is_none());
+        assert!(find("GET").unwrap().takes(2) && !find("GET").unwrap().takes(3));
+        assert!(find("DEL").unwrap().takes(9) && !find("DEL").unwrap().takes(1));
+    }
+}

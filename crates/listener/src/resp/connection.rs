@@ -1,0 +1,227 @@
+//! `AUTH`, `HELLO`, `SELECT`, `CLIENT`, `INFO`, `PING`, `RESET`: a connection's own affairs.
+
+use kallisto_core::json::{self, Json};
+use kallisto_core::{Error, Operation, Response};
+use secrecy::SecretString;
+use zeroize::Zeroizing;
+
+use super::reply::{Protocol, Replies};
+use super::session::{Arguments, Failure, Session};
+
+/// The version of Redis whose commands and forms are served, for clients that ask.
+const REDIS_VERSION: &str = "7.2.0";
+/// Users whose password is a token.
+const TOKEN_USERS: [&str; 2] = ["default", "token"];
+/// Longest name of a client, in bytes.
+const NAME_BYTES_MAX: usize = 256;
+
+impl Session {
+    pub(super) async fn authenticate(
+        &mut self,
+        replies: &mut Replies,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Failure> {
+        match arguments.len() {
+            2 => self.log_in(TOKEN_USERS[0], arguments.text(1)?).await?,
+            3 => self.log_in(arguments.text(1)?, arguments.text(2)?).await?,
+            _ => return Err(Failure::syntax()),
+        }
+        replies.ok();
+        Ok(())
+    }
+
+    /// Takes a token, or the one that a user's password earns. Whoever asked before stays who it was
+    /// when this fails.
+    async fn log_in(&mut self, user: &str, password: &str) -> Result<(), Failure> {
+        let token = if TOKEN_USERS.contains(&user) {
+            SecretString::from(password)
+        } else {
+            self.exchange(user, password).await?
+        };
+        let before = self.token.replace(token);
+        let known = self.ask(Operation::Read, "auth/token/lookup-self", &[], &[]).await;
+        match known {
+            // One without the right to look itself up is a token nevertheless.
+            Ok(_) | Err(Error::Denied(kallisto_core::Denial::Policy)) => Ok(()),
+            Err(error) => {
+                self.token = before;
+                Err(wrong(error))
+            }
+        }
+    }
+
+    async fn exchange(&self, user: &str, password: &str) -> Result<SecretString, Failure> {
+        let path = format!("auth/{}/login/{user}", self.shared.userpass);
+        let body = Zeroizing::new(Json::object([("password", password.into())]).to_text());
+        match self.ask(Operation::Update, &path, &[], &body).await {
+            Ok(Response::Logical(reply)) => {
+                let raw = json::member(&reply.auth, "client_token").unwrap_or_default();
+                match json::parse(raw) {
+                    Ok(Json::String(token)) => Ok(token.into()),
+                    _ => Err(wrong(Error::NotFound)),
+                }
+            }
+            Ok(_) => Err(wrong(Error::NotFound)),
+            Err(error) => Err(wrong(error)),
+        }
+    }
+
+    pub(super) async fn hello(
+        &mut self,
+        replies: &mut Replies,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Failure> {
+        let protocol = match arguments.get(1) {
+            None => replies.protocol,
+            Some(b"2") => Protocol::Two,
+            Some(b"3") => Protocol::Three,
+            Some(_) => {
+                return Err(Failure {
+                    word: "NOPROTO",
+                    text: "unsupported protocol version".into(),
+                });
+            }
+        };
+        let mut at = 2;
+        while at < arguments.len() {
+            match arguments.word(at).as_str() {
+                "AUTH" if at + 2 < arguments.len() => {
+                    self.log_in(arguments.text(at + 1)?, arguments.text(at + 2)?).await?;
+                    at += 3;
+                }
+                "SETNAME" if at + 1 < arguments.len() => {
+                    self.set_name(arguments.get(at + 1).unwrap_or_default())?;
+                    at += 2;
+                }
+                _ => return Err(Failure::syntax()),
+            }
+        }
+        if self.token.is_none() {
+            return Err(Failure {
+                word: "NOAUTH",
+                text: "HELLO must be called with the client already authenticated, otherwise the \
+                       HELLO <proto> AUTH <user> <pass> option can be used to authenticate the \
+                       client and select the RESP protocol version at the same time"
+                    .into(),
+            });
+        }
+        replies.protocol = protocol;
+        replies.map(7);
+        for (name, value) in [("server", "kallisto"), ("version", REDIS_VERSION)] {
+            replies.bulk(name.as_bytes());
+            replies.bulk(value.as_bytes());
+        }
+        replies.bulk(b"proto");
+        replies.integer(match protocol {
+            Protocol::Two => 2,
+            Protocol::Three => 3,
+        });
+        replies.bulk(b"id");
+        replies.integer(i64::try_from(self.id).unwrap_or(i64::MAX));
+        for (name, value) in [("mode", "standalone"), ("role", "master")] {
+            replies.bulk(name.as_bytes());
+            replies.bulk(value.as_bytes());
+        }
+        replies.bulk(b"modules");
+        replies.array(0);
+        Ok(())
+    }
+
+    fn set_name(&mut self, name: &[u8]) -> Result<(), Failure> {
+        let is_plain = name.iter().all(|byte| byte.is_ascii_graphic());
+        if !is_plain || name.len() > NAME_BYTES_MAX {
+            return Err(Failure::plain(
+                "Client names cannot contain spaces, newlines or special characters.",
+            ));
+        }
+        self.name = name.to_vec();
+        Ok(())
+    }
+
+    pub(super) fn client(
+        &mut self,
+        replies: &mut Replies,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Failure> {
+        match arguments.word(1).as_str() {
+            "ID" => replies.integer(i64::try_from(self.id).unwrap_or(i64::MAX)),
+            "GETNAME" if self.name.is_empty() => replies.null(),
+            "GETNAME" => replies.bulk(&self.name),
+            "SETNAME" => {
+                self.set_name(arguments.get(2).unwrap_or_default())?;
+                replies.ok();
+            }
+            "INFO" => {
+                let name = String::from_utf8_lossy(&self.name);
+                let (id, remote, db) = (self.id, self.remote, self.selected);
+                let line = format!("id={id} addr={remote} name={name} db={db}\n");
+                replies.bulk(line.as_bytes());
+            }
+            // What a client library is called, and how its memory is managed: nothing depends on it.
+            "SETINFO" | "NO-EVICT" | "NO-TOUCH" => replies.ok(),
+            other => {
+                let shown = other.to_ascii_lowercase();
+                return Err(Failure::plain(format!("unknown subcommand 'client|{shown}'")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The configured mounts are the databases.
+    pub(super) fn select(
+        &mut self,
+        replies: &mut Replies,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Failure> {
+        let index: Option<usize> = arguments.text(1)?.parse().ok();
+        match index.filter(|&index| index < self.shared.mounts.len()) {
+            Some(index) => {
+                self.selected = index;
+                self.refresh();
+                replies.ok();
+                Ok(())
+            }
+            None => Err(Failure::plain("DB index is out of range")),
+        }
+    }
+
+    pub(super) fn ping(&self, replies: &mut Replies, arguments: Arguments<'_>) {
+        match arguments.get(1) {
+            None => replies.simple("PONG"),
+            Some(text) => replies.bulk(text),
+        }
+    }
+
+    pub(super) fn info(&self, replies: &mut Replies) {
+        let mut text = format!(
+            "# Server\r\nredis_version:{REDIS_VERSION}\r\nredis_mode:standalone\r\n\
+             kallisto_version:{}\r\n\r\n# Replication\r\nrole:master\r\n\r\n# Keyspace\r\n",
+            env!("CARGO_PKG_VERSION")
+        );
+        for (at, mount) in self.shared.mounts.iter().enumerate() {
+            text.push_str(&format!("db{at}:mount={mount}\r\n"));
+        }
+        replies.bulk(text.as_bytes());
+    }
+
+    /// As after connecting.
+    pub(super) fn reset(&mut self, replies: &mut Replies) {
+        self.token = None;
+        self.selected = 0;
+        self.name.clear();
+        self.refresh();
+        replies.protocol = Protocol::Two;
+        replies.simple("RESET");
+    }
+}
+
+/// A refused login in Redis's words; what else is wrong keeps its own.
+fn wrong(error: Error) -> Failure {
+    match error {
+        Error::Denied(_) | Error::Invalid(_) | Error::NotFound => Failure {
+            word: "WRONGPASS",
+            text: "invalid username-password pair or user is disabled.".into(),
+        },
+        other => other.into(),
+    }
+}

@@ -1,0 +1,104 @@
+//! `HGET`, `HSET`, `HGETALL`, `HKEYS`, `HDEL`: the fields of a secret.
+
+use kallisto_core::Json;
+use kallisto_core::json::members;
+
+use super::reply::Replies;
+use super::secret::{Change, Found, Secret, field_bytes};
+use super::session::{Arguments, Failure, Session, text};
+use super::strings::write_value;
+
+impl Session {
+    async fn hash(&self, arguments: Arguments<'_>) -> Result<Option<Secret>, Failure> {
+        Ok(match self.read(arguments.text(1)?).await? {
+            Found::Live(secret) => Some(secret),
+            Found::Nothing(_) => None,
+        })
+    }
+
+    pub(super) async fn hash_get(
+        &self,
+        replies: &mut Replies,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Failure> {
+        let name = arguments.text(2)?;
+        let secret = self.hash(arguments).await?;
+        let value = secret.as_ref().and_then(|secret| secret.field(name)).map(field_bytes);
+        write_value(replies, value.as_deref());
+        Ok(())
+    }
+
+    pub(super) async fn hash_all(
+        &self,
+        replies: &mut Replies,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Failure> {
+        let secret = self.hash(arguments).await?;
+        let fields = secret.as_ref().map(Secret::fields).unwrap_or_default();
+        replies.map(members(fields).count());
+        for (name, value) in members(fields) {
+            replies.bulk(&field_bytes(name));
+            replies.bulk(&field_bytes(value));
+        }
+        Ok(())
+    }
+
+    pub(super) async fn hash_names(
+        &self,
+        replies: &mut Replies,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Failure> {
+        let secret = self.hash(arguments).await?;
+        let fields = secret.as_ref().map(Secret::fields).unwrap_or_default();
+        replies.array(members(fields).count());
+        for (name, _) in members(fields) {
+            replies.bulk(&field_bytes(name));
+        }
+        Ok(())
+    }
+
+    /// Answers how many fields are new.
+    pub(super) async fn hash_set(
+        &self,
+        replies: &mut Replies,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Failure> {
+        if !arguments.len().is_multiple_of(2) {
+            return Err(Failure::plain("wrong number of arguments for 'hset' command"));
+        }
+        let given: Vec<&str> = arguments.from(2).map(text).collect::<Result<_, _>>()?;
+        let added = self
+            .change(arguments.text(1)?, |fields| {
+                let before = fields.len();
+                for pair in given.chunks_exact(2) {
+                    fields.insert(pair[0].to_owned(), Json::from(pair[1]));
+                }
+                (Change::Put, fields.len() - before)
+            })
+            .await?;
+        replies.integer(added as i64);
+        Ok(())
+    }
+
+    /// Answers how many fields went; a secret without fields goes too.
+    pub(super) async fn hash_delete(
+        &self,
+        replies: &mut Replies,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Failure> {
+        let names: Vec<&str> = arguments.from(2).map(text).collect::<Result<_, _>>()?;
+        let removed = self
+            .change(arguments.text(1)?, |fields| {
+                let removed = names.iter().filter(|name| fields.remove(**name).is_some()).count();
+                let change = match (removed, fields.is_empty()) {
+                    (0, _) => Change::Keep,
+                    (_, true) => Change::Delete,
+                    (_, false) => Change::Put,
+                };
+                (change, removed)
+            })
+            .await?;
+        replies.integer(removed as i64);
+        Ok(())
+    }
+}

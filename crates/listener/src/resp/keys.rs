@@ -1,0 +1,233 @@
+//! `DEL`, `EXISTS`, `TTL`, `KEYS`, `SCAN`: secrets by their paths.
+//!
+//! Listing asks the core for everything below the folder that a pattern starts with, which takes the
+//! capability `scan` there; a caller without it gets what it may `list`, folder by folder. Secrets whose
+//! current version is deleted are left out, as far as the caller may see that.
+
+use kallisto_core::json::{self, Json};
+use kallisto_core::{Denial, EngineKind, Error, Operation, Response};
+
+use super::glob;
+use super::reply::Replies;
+use super::session::{Arguments, Failure, Session};
+
+/// Most keys of one reply.
+const KEYS_MAX: usize = 100_000;
+/// Keys of a `SCAN` that says no count, as in Redis.
+const SCAN_KEYS: usize = 10;
+
+impl Session {
+    pub(super) async fn delete_many(
+        &self,
+        replies: &mut Replies,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Failure> {
+        let mut deleted = 0;
+        for at in 1..arguments.len() {
+            let key = arguments.text(at)?;
+            if self.exists(key).await? {
+                self.delete(key).await?;
+                deleted += 1;
+            }
+        }
+        replies.integer(deleted);
+        Ok(())
+    }
+
+    pub(super) async fn count_existing(
+        &self,
+        replies: &mut Replies,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Failure> {
+        let mut existing = 0;
+        for at in 1..arguments.len() {
+            existing += i64::from(self.exists(arguments.text(at)?).await?);
+        }
+        replies.integer(existing);
+        Ok(())
+    }
+
+    /// Seconds until a secret's version is deleted by itself; -1 for never, -2 for no secret.
+    pub(super) async fn ttl(
+        &self,
+        replies: &mut Replies,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Failure> {
+        let now = self.shared.clock.now();
+        replies.integer(match self.read(arguments.text(1)?).await? {
+            super::secret::Found::Nothing(_) => -2,
+            super::secret::Found::Live(secret) => secret
+                .ends_at()
+                .map_or(-1, |end| end.as_second().saturating_sub(now.as_second()).max(0)),
+        });
+        Ok(())
+    }
+
+    pub(super) async fn keys(
+        &self,
+        replies: &mut Replies,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Failure> {
+        let pattern = arguments.get(1).unwrap_or_default();
+        let folder = glob::folder(arguments.text(1)?);
+        let mut found = Vec::new();
+        for key in self.below(folder, None, KEYS_MAX + 1).await?.names {
+            if glob::matches(pattern, key.as_bytes()) && self.shows(&key).await? {
+                found.push(key);
+            }
+        }
+        if found.len() > KEYS_MAX {
+            return Err(Failure::plain(format!("more than {KEYS_MAX} keys: use SCAN")));
+        }
+        found.sort();
+        write_keys(replies, &found);
+        Ok(())
+    }
+
+    pub(super) async fn scan(
+        &self,
+        replies: &mut Replies,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Failure> {
+        let cursor: u64 =
+            arguments.text(1)?.parse().map_err(|_| Failure::plain("invalid cursor"))?;
+        let (mut pattern, mut count) = ("*", SCAN_KEYS);
+        for at in (2..arguments.len()).step_by(2) {
+            if at + 1 == arguments.len() {
+                return Err(Failure::syntax());
+            }
+            match arguments.word(at).as_str() {
+                "MATCH" => pattern = arguments.text(at + 1)?,
+                "COUNT" => {
+                    let given: usize = arguments.text(at + 1)?.parse().unwrap_or_default();
+                    count = given.min(KEYS_MAX);
+                    if count == 0 {
+                        return Err(Failure::plain("value is not an integer or out of range"));
+                    }
+                }
+                "TYPE" => {}
+                _ => return Err(Failure::syntax()),
+            }
+        }
+        let after = match cursor {
+            0 => None,
+            cursor => match self.shared.cursors.find(cursor) {
+                Some(after) => Some(after),
+                // Forgotten, as after a restart: the scan is over.
+                None => return write_page(replies, 0, &[]),
+            },
+        };
+        let page = self.below(glob::folder(pattern), after, count).await?;
+        let next = match page.last {
+            Some(last) => self.shared.cursors.keep(last),
+            None => 0,
+        };
+        let mut found = Vec::new();
+        for key in page.names {
+            if glob::matches(pattern.as_bytes(), key.as_bytes()) && self.shows(&key).await? {
+                found.push(key);
+            }
+        }
+        write_page(replies, next, &found)
+    }
+
+    /// Whether a listed key is there for a reader; one that may not be read is.
+    async fn shows(&self, key: &str) -> Result<bool, Failure> {
+        match self.exists(key).await {
+            Ok(there) => Ok(there),
+            Err(Error::Denied(Denial::Policy)) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The keys below a folder, at most about `limit` and after the one given.
+    async fn below(
+        &self,
+        folder: &str,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<Page, Failure> {
+        let mut query = vec![("limit", limit.to_string())];
+        if let Some(after) = &after {
+            let inside = after.strip_prefix(folder).unwrap_or_default();
+            query.push(("after", inside.to_owned()));
+        }
+        if self.engine != EngineKind::KvV2 {
+            query.clear();
+        }
+        let names = match self.ask(Operation::Scan, &self.list_path(folder), &query, &[]).await {
+            Ok(reply) => names_of(reply, folder),
+            Err(Error::NotFound) => Vec::new(),
+            // Without `scan`, what may be listed.
+            Err(Error::Denied(Denial::Policy)) if after.is_none() => {
+                return Ok(Page { names: self.walk(folder).await?, last: None });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let is_full = self.engine == EngineKind::KvV2 && names.len() >= limit;
+        Ok(Page { last: if is_full { names.last().cloned() } else { None }, names })
+    }
+
+    /// Everything below a folder, by listing folder after folder.
+    async fn walk(&self, top: &str) -> Result<Vec<String>, Failure> {
+        let (mut folders, mut keys) = (vec![top.to_owned()], Vec::new());
+        let mut is_first = true;
+        while let Some(folder) = folders.pop() {
+            let reply = self.ask(Operation::List, &self.list_path(&folder), &[], &[]).await;
+            let names = match reply {
+                Ok(reply) => names_of(reply, &folder),
+                Err(Error::NotFound) => Vec::new(),
+                Err(Error::Denied(Denial::Policy)) if !is_first => Vec::new(),
+                Err(error) => return Err(error.into()),
+            };
+            is_first = false;
+            let (below, here): (Vec<_>, Vec<_>) =
+                names.into_iter().partition(|name| name.ends_with('/'));
+            keys.extend(here);
+            folders.extend(below);
+            if keys.len() + folders.len() > KEYS_MAX {
+                return Err(Failure::plain(format!("more than {KEYS_MAX} keys")));
+            }
+        }
+        keys.sort();
+        Ok(keys)
+    }
+
+    fn list_path(&self, folder: &str) -> String {
+        let noun = if self.engine == EngineKind::KvV2 { "metadata/" } else { "" };
+        [self.mount(), noun, folder].concat()
+    }
+}
+
+/// Some keys, and the one to go on after, if there may be more.
+struct Page {
+    names: Vec<String>,
+    last: Option<String>,
+}
+
+/// The names of a list's reply, with their folder in front.
+fn names_of(reply: Response, folder: &str) -> Vec<String> {
+    let Response::Logical(reply) = reply else { return Vec::new() };
+    let Ok(data) = json::parse_object(&reply.data) else { return Vec::new() };
+    match data.get("keys") {
+        Some(Json::Array(names)) => {
+            let names = names.iter().filter_map(Json::as_str);
+            names.map(|name| [folder, name].concat()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn write_page(replies: &mut Replies, next: u64, keys: &[String]) -> Result<(), Failure> {
+    replies.array(2);
+    replies.bulk(next.to_string().as_bytes());
+    write_keys(replies, keys);
+    Ok(())
+}
+
+fn write_keys(replies: &mut Replies, keys: &[String]) {
+    replies.array(keys.len());
+    for key in keys {
+        replies.bulk(key.as_bytes());
+    }
+}

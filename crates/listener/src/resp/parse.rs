@@ -1,0 +1,243 @@
+//! What a Redis client sends: a command as an array of bulk strings, or as one line of text.
+//!
+//! Both forms are those of the protocol's specification (redis.io, "Redis serialization protocol
+//! specification", sections "Sending commands" and "Inline commands"). Arguments stay where they are in
+//! the input: a command is a list of ranges. Sizes are checked before anything is kept for them.
+//!
+//! The parser may be called again with more input after it answered [`Parsed::More`]; it starts over,
+//! which is cheap, since lengths are announced: a large argument is skipped, not looked at. How much
+//! is announced it tells, so that a caller reads that much before asking again.
+
+use std::ops::Range;
+
+use memchr::memchr;
+
+/// Most arguments of one command.
+pub const ARGUMENTS_MAX: usize = 1 << 16;
+/// Longest argument, in bytes.
+pub const ARGUMENT_BYTES_MAX: usize = 16 << 20;
+/// Longest command sent as a line, or line that announces a length, in bytes.
+pub const LINE_BYTES_MAX: usize = 64 << 10;
+/// Longest command, in bytes.
+pub const COMMAND_BYTES_MAX: usize = 32 << 20;
+
+/// Where in the input the arguments of a command are; the first is its name.
+pub type Ranges = Vec<Range<usize>>;
+
+/// What the input starts with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// A whole command, so many bytes long. Without arguments it is an empty line, which is ignored.
+    Command(usize),
+    /// A part of one that is at least so many bytes long.
+    More(usize),
+}
+
+/// Why the input is no command; the connection cannot go on, since where the next one starts is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// The number of arguments is none, or over [`ARGUMENTS_MAX`].
+    ArgumentCount,
+    /// The length of an argument is none, or over [`ARGUMENT_BYTES_MAX`].
+    ArgumentLength,
+    /// An argument does not start with `$`.
+    ArgumentMark,
+    /// A line is over [`LINE_BYTES_MAX`].
+    LongLine,
+    /// The whole is over [`COMMAND_BYTES_MAX`].
+    LongCommand,
+    /// A quote that is never closed, or is closed inside a word.
+    Quotes,
+}
+
+impl Malformed {
+    /// The words that Redis has for it.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::ArgumentCount => "invalid multibulk length",
+            Self::ArgumentLength => "invalid bulk length",
+            Self::ArgumentMark => "expected '$'",
+            Self::LongLine => "too big inline request",
+            Self::LongCommand => "too big request",
+            Self::Quotes => "unbalanced quotes in request",
+        }
+    }
+}
+
+/// Finds the command that `input` starts with; its arguments replace what is in `ranges`.
+///
+/// # Errors
+/// [`Malformed`] when no continuation can make it one.
+pub fn parse(input: &[u8], ranges: &mut Ranges) -> Result<Parsed, Malformed> {
+    ranges.clear();
+    match input.first() {
+        None => Ok(Parsed::More(1)),
+        Some(b'*') => parse_array(input, ranges),
+        Some(_) => parse_line(input, ranges),
+    }
+}
+
+fn parse_array(input: &[u8], ranges: &mut Ranges) -> Result<Parsed, Malformed> {
+    let Some((count, mut at)) = announced(input, 1, Malformed::ArgumentCount)? else {
+        return Ok(Parsed::More(input.len() + 1));
+    };
+    // Redis takes a count of zero or less for nothing at all.
+    let count = usize::try_from(count).unwrap_or(0);
+    if count > ARGUMENTS_MAX {
+        return Err(Malformed::ArgumentCount);
+    }
+    for _ in 0..count {
+        match input.get(at) {
+            None => return Ok(Parsed::More(at + 1)),
+            Some(b'$') => {}
+            Some(_) => return Err(Malformed::ArgumentMark),
+        }
+        let Some((length, start)) = announced(input, at + 1, Malformed::ArgumentLength)? else {
+            return Ok(Parsed::More(input.len() + 1));
+        };
+        let length = usize::try_from(length).map_err(|_| Malformed::ArgumentLength)?;
+        if length > ARGUMENT_BYTES_MAX {
+            return Err(Malformed::ArgumentLength);
+        }
+        let end = start + length;
+        if end > COMMAND_BYTES_MAX {
+            return Err(Malformed::LongCommand);
+        }
+        if input.len() < end + 2 {
+            return Ok(Parsed::More(end + 2));
+        }
+        ranges.push(start..end);
+        at = end + 2;
+    }
+    Ok(Parsed::Command(at))
+}
+
+/// The number on the line from `start`, and where the next line starts; `None` when it has no end
+/// yet.
+fn announced(
+    input: &[u8],
+    start: usize,
+    malformed: Malformed,
+) -> Result<Option<(i64, usize)>, Malformed> {
+    // Longer than any number that is taken.
+    const DIGITS_MAX: usize = 20;
+    let line = &input[start..];
+    let window = &line[..line.len().min(DIGITS_MAX + 2)];
+    let Some(end) = memchr(b'\r', window) else {
+        return if line.len() > DIGITS_MAX { Err(malformed) } else { Ok(None) };
+    };
+    match line.get(end + 1) {
+        None => return Ok(None),
+        Some(b'\n') => {}
+        Some(_) => return Err(malformed),
+    }
+    let number = decimal(&line[..end]).ok_or(malformed)?;
+    Ok(Some((number, start + end + 2)))
+}
+
+fn decimal(text: &[u8]) -> Option<i64> {
+    // One digit or two is what nearly every length has.
+    match text {
+        [one @ b'0'..=b'9'] => Some(i64::from(one - b'0')),
+        [ten @ b'1'..=b'9', one @ b'0'..=b'9'] => {
+            Some(i64::from(ten - b'0') * 10 + i64::from(one - b'0'))
+        }
+        [b'+', ..] => None,
+        _ => std::str::from_utf8(text).ok()?.parse().ok(),
+    }
+}
+
+/// A command typed as a line: words, or texts in quotes without escapes.
+fn parse_line(input: &[u8], ranges: &mut Ranges) -> Result<Parsed, Malformed> {
+    let window = &input[..input.len().min(LINE_BYTES_MAX)];
+    let Some(end) = memchr(b'\n', window) else {
+        let full = input.len() >= LINE_BYTES_MAX;
+        return if full { Err(Malformed::LongLine) } else { Ok(Parsed::More(input.len() + 1)) };
+    };
+    let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+    let mut at = 0;
+    while let Some(skip) = line[at..].iter().position(|byte| !byte.is_ascii_whitespace()) {
+        at += skip;
+        let (word, next) = match line[at] {
+            quote @ (b'"' | b'\'') => {
+                let rest = &line[at + 1..];
+                let length = memchr(quote, rest).ok_or(Malformed::Quotes)?;
+                (at + 1..at + 1 + length, at + length + 2)
+            }
+            _ => {
+                let rest = &line[at..];
+                let length = rest.iter().position(u8::is_ascii_whitespace);
+                let end = at + length.unwrap_or(rest.len());
+                (at..end, end)
+            }
+        };
+        if line.get(next).is_some_and(|byte| !byte.is_ascii_whitespace()) {
+            return Err(Malformed::Quotes);
+        }
+        if ranges.len() == ARGUMENTS_MAX {
+            return Err(Malformed::ArgumentCount);
+        }
+        ranges.push(word);
+        at = next;
+    }
+    Ok(Parsed::Command(end + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(input: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
+        let mut ranges = Ranges::new();
+        match parse(input, &mut ranges)? {
+            Parsed::Command(length) => assert_eq!(length, input.len()),
+            Parsed::More(more) => panic!("{more} wanted"),
+        }
+        Ok(ranges.into_iter().map(|range| &input[range]).collect())
+    }
+
+    #[test]
+    fn commands_come_as_arrays_and_as_lines() {
+        let get: [&[u8]; 2] = [b"GET", b"a\r\nb"];
+        assert_eq!(words(b"*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n"), Ok(get.to_vec()));
+        assert_eq!(words(b"*1\r\n$0\r\n\r\n"), Ok(vec![&b""[..]]));
+        let line: [&[u8]; 3] = [b"SET", b"a b", b"c"];
+        assert_eq!(words(b"SET \"a b\"  'c' \r\n"), Ok(line.to_vec()));
+        assert_eq!(words(b"SET 'a b' c\n"), Ok(line.to_vec()));
+        for nothing in [&b"\r\n"[..], b"*0\r\n", b"*-1\r\n", b" \n"] {
+            assert_eq!(words(nothing), Ok(Vec::new()));
+        }
+    }
+
+    #[test]
+    fn what_cannot_become_a_command_is_named() {
+        for (input, malformed) in [
+            (&b"*x\r\n"[..], Malformed::ArgumentCount),
+            (b"*65537\r\n", Malformed::ArgumentCount),
+            (b"*1234567890123456789012345", Malformed::ArgumentCount),
+            (b"*1\r\nGET", Malformed::ArgumentMark),
+            (b"*1\r\n$-1\r\n", Malformed::ArgumentLength),
+            (b"*1\r\n$+1\r\n", Malformed::ArgumentLength),
+            (b"*1\r\n$16777217\r\n", Malformed::ArgumentLength),
+            (b"*1\r\n$1\rx", Malformed::ArgumentLength),
+            (b"GET \"a\n", Malformed::Quotes),
+            (b"GET \"a\"b\n", Malformed::Quotes),
+            (&[b'a'; LINE_BYTES_MAX], Malformed::LongLine),
+        ] {
+            assert_eq!(parse(input, &mut Ranges::new()), Err(malformed), "{input:?}");
+        }
+    }
+
+    #[test]
+    fn every_prefix_asks_for_more_and_never_for_more_than_there_is() {
+        let whole = b"*3\r\n$3\r\nSET\r\n$11\r\nhello world\r\n$0\r\n\r\n";
+        let mut ranges = Ranges::new();
+        for end in 0..whole.len() {
+            match parse(&whole[..end], &mut ranges) {
+                Ok(Parsed::More(wanted)) => assert!(end < wanted && wanted <= whole.len()),
+                other => panic!("{end}: {other:?}"),
+            }
+        }
+        assert_eq!(parse(whole, &mut ranges), Ok(Parsed::Command(whole.len())));
+    }
+}

@@ -1,0 +1,115 @@
+//! What a Redis client reads: replies in version 2 or 3 of the protocol.
+//!
+//! Version 3 has a null of its own, maps and booleans (redis.io, "Redis serialization protocol
+//! specification"); to a client of version 2 they are what they always were: a null bulk string, a flat
+//! array, a number.
+
+use kallisto_core::json::write_u64;
+
+/// The version of the protocol that a client asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// What every client starts with.
+    #[default]
+    Two,
+    /// After `HELLO 3`.
+    Three,
+}
+
+/// Replies on their way out.
+#[derive(Default)]
+pub(super) struct Replies {
+    bytes: Vec<u8>,
+    pub(super) protocol: Protocol,
+}
+
+impl Replies {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    fn line(&mut self, mark: u8, text: &str) {
+        self.bytes.push(mark);
+        // A line ends the reply: nothing in it may.
+        self.bytes.extend(text.bytes().map(|byte| if byte < 0x20 { b' ' } else { byte }));
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    fn counted(&mut self, mark: u8, count: usize) {
+        self.bytes.push(mark);
+        write_u64(count as u64, &mut self.bytes);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    pub(super) fn ok(&mut self) {
+        self.bytes.extend_from_slice(b"+OK\r\n");
+    }
+
+    pub(super) fn simple(&mut self, text: &str) {
+        self.line(b'+', text);
+    }
+
+    /// An error: a word that programs read, then text for people.
+    pub(super) fn error(&mut self, word: &str, text: &str) {
+        self.line(b'-', &format!("{word} {text}"));
+    }
+
+    pub(super) fn bulk(&mut self, bytes: &[u8]) {
+        self.counted(b'$', bytes.len());
+        self.bytes.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    pub(super) fn integer(&mut self, number: i64) {
+        self.bytes.push(b':');
+        if number < 0 {
+            self.bytes.push(b'-');
+        }
+        write_u64(number.unsigned_abs(), &mut self.bytes);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    pub(super) fn null(&mut self) {
+        self.bytes.extend_from_slice(match self.protocol {
+            Protocol::Two => b"$-1\r\n",
+            Protocol::Three => b"_\r\n",
+        });
+    }
+
+    /// The start of an array of `count` replies.
+    pub(super) fn array(&mut self, count: usize) {
+        self.counted(b'*', count);
+    }
+
+    /// The start of a map of `count` pairs.
+    pub(super) fn map(&mut self, count: usize) {
+        match self.protocol {
+            Protocol::Two => self.counted(b'*', 2 * count),
+            Protocol::Three => self.counted(b'%', count),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_version_has_its_forms() {
+        let write = |protocol| {
+            let mut replies = Replies { protocol, ..Replies::default() };
+            replies.map(1);
+            replies.bulk(b"a");
+            replies.null();
+            replies.integer(-12);
+            replies.error("ERR", "two\r\nlines");
+            String::from_utf8(replies.bytes().to_vec()).unwrap()
+        };
+        assert_eq!(write(Protocol::Two), "*2\r\n$1\r\na\r\n$-1\r\n:-12\r\n-ERR two  lines\r\n");
+        assert_eq!(write(Protocol::Three), "%1\r\n$1\r\na\r\n_\r\n:-12\r\n-ERR two  lines\r\n");
+    }
+}

@@ -1,0 +1,205 @@
+//! Secrets as a Redis client sees them: a key is a path, a secret is a hash of fields.
+//!
+//! Everything goes through the core's door as an HTTP request would: the same token, the same decision,
+//! the same limits. A change of some fields is a read and a write that expects what was read; version 1
+//! of the engine has no such expectation, so there the last writer wins.
+
+use kallisto_core::json::{self, Json, Map, member};
+use kallisto_core::{
+    BodyKind, EngineKind, Error, Headers, Operation, Path, Request, RequestId, Response, TokenText,
+};
+use secrecy::ExposeSecret;
+
+use super::session::Session;
+
+/// How often a change that lost a race is made again.
+const CHANGES_MAX: usize = 64;
+/// How the engine refuses a write that expected another version.
+const LOST_RACE: &str = "check-and-set parameter did not match the current version";
+
+/// A secret that was read.
+pub(super) struct Secret {
+    /// The reply's data.
+    text: Vec<u8>,
+    engine: EngineKind,
+}
+
+/// What was found under a key.
+pub(super) enum Found {
+    /// A secret.
+    Live(Secret),
+    /// None, and the version that the next one follows.
+    Nothing(u64),
+}
+
+/// What a key is expected to be before it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expected {
+    /// Anything.
+    Any,
+    /// At this version; an engine without versions takes it for anything.
+    Version(u64),
+}
+
+/// What becomes of a hash that was looked at.
+pub(super) enum Change {
+    Keep,
+    Put,
+    Delete,
+}
+
+impl Secret {
+    /// The fields, as the text of a JSON object.
+    pub(super) fn fields(&self) -> &[u8] {
+        match self.engine {
+            EngineKind::KvV2 => member(&self.text, "data").unwrap_or_default(),
+            _ => &self.text,
+        }
+    }
+
+    /// The raw text of one field.
+    pub(super) fn field(&self, name: &str) -> Option<&[u8]> {
+        member(self.fields(), name)
+    }
+
+    fn metadata(&self, name: &str) -> Option<&[u8]> {
+        member(member(&self.text, "metadata")?, name)
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        let digits = self.metadata("version").and_then(|raw| std::str::from_utf8(raw).ok());
+        digits.and_then(|digits| digits.parse().ok()).unwrap_or_default()
+    }
+
+    /// When it ends, if it does.
+    pub(super) fn ends_at(&self) -> Option<jiff::Timestamp> {
+        let raw = std::str::from_utf8(self.metadata("deletion_time")?).ok()?;
+        raw.trim_matches('"').parse().ok()
+    }
+}
+
+impl Session {
+    /// Asks the core; `path` is below `/v1/`.
+    pub(super) async fn ask(
+        &self,
+        operation: Operation,
+        path: &str,
+        query: &[(&str, String)],
+        body: &[u8],
+    ) -> Result<Response, Error> {
+        let path = Path::literal(path).map_err(|error| Error::invalid(error.to_string()))?;
+        let token = self.token.as_ref();
+        let request = Request {
+            id: RequestId::make(),
+            headers: Headers::default(),
+            operation,
+            path,
+            namespace: "",
+            token: token.map(|token| TokenText::new(token.expose_secret())),
+            query: query.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+            body,
+            body_kind: BodyKind::Json,
+            wrap_ttl_secs: 0,
+            now: self.shared.clock.now(),
+            remote: Some(self.remote),
+        };
+        self.shared.core.handle(&request).await
+    }
+
+    /// The path of a secret's data.
+    fn data_path(&self, key: &str) -> String {
+        let noun = if self.engine == EngineKind::KvV2 { "data/" } else { "" };
+        [self.mount(), noun, key].concat()
+    }
+
+    /// Reads what is under a key.
+    pub(super) async fn read(&self, key: &str) -> Result<Found, Error> {
+        match self.ask(Operation::Read, &self.data_path(key), &[], &[]).await {
+            Ok(Response::Logical(reply)) => {
+                Ok(Found::Live(Secret { text: reply.data, engine: self.engine }))
+            }
+            Ok(Response::Missing(reply)) => {
+                let gone = Secret { text: reply.data, engine: self.engine };
+                Ok(Found::Nothing(gone.version()))
+            }
+            Ok(_) | Err(Error::NotFound) => Ok(Found::Nothing(0)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether there is a secret under a key.
+    pub(super) async fn exists(&self, key: &str) -> Result<bool, Error> {
+        Ok(matches!(self.read(key).await?, Found::Live(_)))
+    }
+
+    /// Replaces what is under a key. False when it is not what was expected.
+    pub(super) async fn write(
+        &self,
+        key: &str,
+        fields: &Map,
+        expected: Expected,
+    ) -> Result<bool, Error> {
+        let fields = Json::Object(fields.clone());
+        let body = match (self.engine, expected) {
+            (EngineKind::KvV2, Expected::Any) => Json::object([("data", fields)]),
+            (EngineKind::KvV2, Expected::Version(version)) => {
+                let options = Json::object([("cas", version.into())]);
+                Json::object([("data", fields), ("options", options)])
+            }
+            _ => fields,
+        };
+        match self.ask(Operation::Update, &self.data_path(key), &[], &body.to_text()).await {
+            Ok(_) => Ok(true),
+            Err(Error::Invalid(why)) if why == LOST_RACE => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes what is under a key.
+    pub(super) async fn delete(&self, key: &str) -> Result<(), Error> {
+        self.ask(Operation::Delete, &self.data_path(key), &[], &[]).await.map(|_| ())
+    }
+
+    /// Changes the fields under a key by what they are.
+    pub(super) async fn change<T>(
+        &self,
+        key: &str,
+        mut decide: impl FnMut(&mut Map) -> (Change, T),
+    ) -> Result<T, Error> {
+        for _ in 0..CHANGES_MAX {
+            let (mut fields, version) = match self.read(key).await? {
+                Found::Nothing(version) => (Map::new(), version),
+                Found::Live(secret) => {
+                    let fields = json::parse_object(secret.fields());
+                    let fields = fields.map_err(|_| Error::invalid("the secret has no fields"))?;
+                    (fields, secret.version())
+                }
+            };
+            let (change, told) = decide(&mut fields);
+            let done = match change {
+                Change::Keep => true,
+                Change::Put => self.write(key, &fields, Expected::Version(version)).await?,
+                Change::Delete => {
+                    self.delete(key).await?;
+                    true
+                }
+            };
+            if done {
+                return Ok(told);
+            }
+        }
+        Err(Error::Conflict)
+    }
+}
+
+/// What a field is to a Redis client: a string's characters, or the JSON text of anything else.
+pub(super) fn field_bytes(raw: &[u8]) -> Vec<u8> {
+    match raw {
+        [b'"', inner @ .., b'"'] if !inner.contains(&b'\\') => inner.to_vec(),
+        [b'"', ..] => match json::parse(raw) {
+            Ok(Json::String(text)) => text.into_bytes(),
+            _ => raw.to_vec(),
+        },
+        _ => raw.to_vec(),
+    }
+}

@@ -1,0 +1,226 @@
+//! One connection's state, and the way from a command to its handler.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use kallisto_core::{Denial, EngineKind, Error};
+use secrecy::SecretString;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::Shared;
+use super::commands::{self, Verb};
+use super::wire::{Gone, Wire};
+
+/// One connection.
+pub(super) struct Session {
+    pub(super) shared: Arc<Shared>,
+    pub(super) remote: SocketAddr,
+    pub(super) token: Option<SecretString>,
+    /// Which of the configured mounts.
+    pub(super) selected: usize,
+    /// The engine at that mount, looked up with each batch of commands.
+    pub(super) engine: EngineKind,
+    pub(super) id: u64,
+    pub(super) name: Vec<u8>,
+    pub(super) is_over: bool,
+}
+
+/// The arguments of a command, its name first.
+#[derive(Clone, Copy)]
+pub(super) struct Arguments<'a> {
+    input: &'a [u8],
+    ranges: &'a [std::ops::Range<usize>],
+}
+
+impl<'a> Arguments<'a> {
+    pub(super) const fn new(input: &'a [u8], ranges: &'a [std::ops::Range<usize>]) -> Self {
+        Self { input, ranges }
+    }
+
+    pub(super) const fn len(self) -> usize {
+        self.ranges.len()
+    }
+
+    pub(super) fn get(self, at: usize) -> Option<&'a [u8]> {
+        self.ranges.get(at).map(|range| &self.input[range.clone()])
+    }
+
+    /// Those from `at` on.
+    pub(super) fn from(self, at: usize) -> impl Iterator<Item = &'a [u8]> {
+        self.ranges.iter().skip(at).map(move |range| &self.input[range.clone()])
+    }
+
+    /// An argument that has to be text.
+    pub(super) fn text(self, at: usize) -> Result<&'a str, Failure> {
+        text(self.get(at).unwrap_or_default())
+    }
+
+    /// An option's name in upper case.
+    pub(super) fn word(self, at: usize) -> String {
+        self.get(at).map(upper).unwrap_or_default()
+    }
+}
+
+/// A key, field or value as text: JSON holds nothing else.
+pub(super) fn text(bytes: &[u8]) -> Result<&str, Failure> {
+    std::str::from_utf8(bytes).map_err(|_| Failure::plain("value is not valid UTF-8"))
+}
+
+fn upper(bytes: &[u8]) -> String {
+    // No command or option is longer.
+    const WORD_BYTES_MAX: usize = 64;
+    let bytes = &bytes[..bytes.len().min(WORD_BYTES_MAX)];
+    String::from_utf8_lossy(bytes).to_ascii_uppercase()
+}
+
+/// Why a command failed: a word that programs read, and text for people.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) word: &'static str,
+    pub(super) text: String,
+}
+
+impl Failure {
+    pub(super) fn plain(text: impl Into<String>) -> Self {
+        Self { word: "ERR", text: text.into() }
+    }
+
+    pub(super) fn syntax() -> Self {
+        Self::plain("syntax error")
+    }
+}
+
+impl From<Error> for Failure {
+    /// The one place where the core's errors become Redis's.
+    fn from(error: Error) -> Self {
+        let word = match &error {
+            Error::Denied(Denial::BadToken) => "NOAUTH",
+            Error::Denied(_) => "NOPERM",
+            Error::Sealed => "LOADING",
+            Error::Conflict => "TRYAGAIN",
+            _ => "ERR",
+        };
+        Self { word, text: error.to_string() }
+    }
+}
+
+impl Session {
+    pub(super) fn new(shared: Arc<Shared>, remote: SocketAddr) -> Self {
+        let id = shared.next_client_id();
+        let (token, name) = (None, Vec::new());
+        let engine = EngineKind::KvV2;
+        Self { shared, remote, token, selected: 0, engine, id, name, is_over: false }
+    }
+
+    /// The path of the selected mount, with its ending slash.
+    pub(super) fn mount(&self) -> &str {
+        self.shared.mounts.get(self.selected).map_or("", String::as_str)
+    }
+
+    /// Looks up what is mounted now. An engine that is not there is found missing by the core, after
+    /// its decision.
+    pub(super) fn refresh(&mut self) {
+        self.engine = self.shared.core.engine_at(self.mount()).unwrap_or(EngineKind::KvV2);
+    }
+
+    /// Runs one command and writes its reply.
+    ///
+    /// # Errors
+    /// [`Gone`] when the client takes no replies; what else fails is a reply.
+    pub(super) async fn run<S>(
+        &mut self,
+        wire: &mut Wire<S>,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Gone>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let Some(name) = arguments.get(0) else { return Ok(()) };
+        let name = upper(name);
+        let Some(command) = commands::find(&name) else {
+            let shown = name.to_ascii_lowercase();
+            wire.replies.error("ERR", &format!("unknown command '{shown}'"));
+            return Ok(());
+        };
+        if !command.takes(arguments.len()) {
+            let name = command.name;
+            let text = format!("wrong number of arguments for '{name}' command");
+            wire.replies.error("ERR", &text);
+            return Ok(());
+        }
+        if self.token.is_none() && !command.verb.is_open() {
+            wire.replies.error("NOAUTH", "Authentication required.");
+            return Ok(());
+        }
+        match self.dispatch(wire, command.verb, arguments).await {
+            Ok(()) => Ok(()),
+            Err(Stopped::Gone(gone)) => Err(gone),
+            Err(Stopped::Failed(failure)) => {
+                wire.replies.error(failure.word, &failure.text);
+                Ok(())
+            }
+        }
+    }
+
+    async fn dispatch<S>(
+        &mut self,
+        wire: &mut Wire<S>,
+        verb: Verb,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Stopped>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let replies = &mut wire.replies;
+        match verb {
+            Verb::Get => self.get(replies, arguments).await?,
+            Verb::Set => self.set(replies, arguments).await?,
+            Verb::MGet => return self.get_many(wire, arguments).await,
+            Verb::MSet => self.set_many(replies, arguments).await?,
+            Verb::Del => self.delete_many(replies, arguments).await?,
+            Verb::Exists => self.count_existing(replies, arguments).await?,
+            Verb::Ttl => self.ttl(replies, arguments).await?,
+            Verb::HGet => self.hash_get(replies, arguments).await?,
+            Verb::HSet => self.hash_set(replies, arguments).await?,
+            Verb::HGetAll => self.hash_all(replies, arguments).await?,
+            Verb::HKeys => self.hash_names(replies, arguments).await?,
+            Verb::HDel => self.hash_delete(replies, arguments).await?,
+            Verb::Keys => self.keys(replies, arguments).await?,
+            Verb::Scan => self.scan(replies, arguments).await?,
+            Verb::Auth => self.authenticate(replies, arguments).await?,
+            Verb::Hello => self.hello(replies, arguments).await?,
+            Verb::Ping => self.ping(replies, arguments),
+            Verb::Echo => replies.bulk(arguments.get(1).unwrap_or_default()),
+            Verb::Select => self.select(replies, arguments)?,
+            Verb::Client => self.client(replies, arguments)?,
+            Verb::Command => commands::describe(replies, arguments)?,
+            Verb::Info => self.info(replies),
+            Verb::Reset => self.reset(replies),
+            Verb::Quit => {
+                self.is_over = true;
+                replies.ok();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a handler ended early.
+pub(super) enum Stopped {
+    /// The command failed, which is a reply.
+    Failed(Failure),
+    /// Nobody reads replies any more.
+    Gone(Gone),
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<Gone> for Stopped {
+    fn from(gone: Gone) -> Self {
+        Self::Gone(gone)
+    }
+}

@@ -1,0 +1,157 @@
+//! `GET`, `SET`, `MGET`, `MSET`: a secret as one value, its field [`VALUE`].
+
+use kallisto_core::{Json, Map};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::reply::Replies;
+use super::secret::{Expected, Found, field_bytes};
+use super::session::{Arguments, Failure, Session, Stopped, text};
+use super::wire::Wire;
+
+/// The field that stands for a secret's value.
+pub(super) const VALUE: &str = "value";
+/// How often a `SET` with a condition that lost a race looks again.
+const TRIES_MAX: usize = 64;
+
+/// Under which condition `SET` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Condition {
+    Always,
+    /// `NX`
+    Absent,
+    /// `XX`
+    Present,
+}
+
+/// What `SET` answers with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Ok,
+    /// `GET`: the value that was there.
+    Old,
+}
+
+impl Session {
+    async fn value(&self, key: &str) -> Result<Option<Vec<u8>>, Failure> {
+        Ok(match self.read(key).await? {
+            Found::Live(secret) => secret.field(VALUE).map(field_bytes),
+            Found::Nothing(_) => None,
+        })
+    }
+
+    pub(super) async fn get(
+        &self,
+        replies: &mut Replies,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Failure> {
+        let value = self.value(arguments.text(1)?).await?;
+        write_value(replies, value.as_deref());
+        Ok(())
+    }
+
+    /// A key that cannot be read is null, as one of another type is to Redis.
+    pub(super) async fn get_many<S>(
+        &self,
+        wire: &mut Wire<S>,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Stopped>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let keys: Vec<&str> = arguments.from(1).map(text).collect::<Result<_, _>>()?;
+        wire.replies.array(keys.len());
+        for key in keys {
+            let value = self.value(key).await.unwrap_or_default();
+            write_value(&mut wire.replies, value.as_deref());
+            wire.relieve().await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn set(
+        &self,
+        replies: &mut Replies,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Failure> {
+        let key = arguments.text(1)?;
+        let fields = value_field(arguments.text(2)?);
+        let (condition, answer) = options(arguments)?;
+        if (condition, answer) == (Condition::Always, Answer::Ok) {
+            self.write(key, &fields, Expected::Any).await?;
+            replies.ok();
+            return Ok(());
+        }
+        for _ in 0..TRIES_MAX {
+            let (old, version, is_there) = match self.read(key).await? {
+                Found::Nothing(version) => (None, version, false),
+                Found::Live(secret) => {
+                    (secret.field(VALUE).map(field_bytes), secret.version(), true)
+                }
+            };
+            let writes = match condition {
+                Condition::Always => true,
+                Condition::Absent => !is_there,
+                Condition::Present => is_there,
+            };
+            if writes && !self.write(key, &fields, Expected::Version(version)).await? {
+                continue;
+            }
+            match (answer, writes) {
+                (Answer::Old, _) => write_value(replies, old.as_deref()),
+                (Answer::Ok, true) => replies.ok(),
+                (Answer::Ok, false) => replies.null(),
+            }
+            return Ok(());
+        }
+        Err(kallisto_core::Error::Conflict.into())
+    }
+
+    /// One write after another: what failed first is the answer, and those before it stay.
+    pub(super) async fn set_many(
+        &self,
+        replies: &mut Replies,
+        arguments: Arguments<'_>,
+    ) -> Result<(), Failure> {
+        if arguments.len().is_multiple_of(2) {
+            return Err(Failure::plain("wrong number of arguments for 'mset' command"));
+        }
+        for at in (1..arguments.len()).step_by(2) {
+            let fields = value_field(arguments.text(at + 1)?);
+            self.write(arguments.text(at)?, &fields, Expected::Any).await?;
+        }
+        replies.ok();
+        Ok(())
+    }
+}
+
+fn value_field(value: &str) -> Map {
+    Map::from([(VALUE.to_owned(), Json::from(value))])
+}
+
+pub(super) fn write_value(replies: &mut Replies, value: Option<&[u8]>) {
+    match value {
+        Some(value) => replies.bulk(value),
+        None => replies.null(),
+    }
+}
+
+fn options(arguments: Arguments<'_>) -> Result<(Condition, Answer), Failure> {
+    let (mut condition, mut answer) = (Condition::Always, Answer::Ok);
+    for at in 3..arguments.len() {
+        match (arguments.word(at).as_str(), condition) {
+            ("NX", Condition::Always) => condition = Condition::Absent,
+            ("XX", Condition::Always) => condition = Condition::Present,
+            ("GET", _) => answer = Answer::Old,
+            // A secret's lifetime is its metadata's; writing never changes it.
+            ("KEEPTTL", _) => {}
+            ("EX" | "PX" | "EXAT" | "PXAT", _) => {
+                return Err(Failure::plain(
+                    "a lifetime is not set with a value here: see delete_version_after of its \
+                     metadata",
+                ));
+            }
+            _ => return Err(Failure::syntax()),
+        }
+    }
+    Ok((condition, answer))
+}

@@ -1,0 +1,112 @@
+//! A connection's bytes: what came in and is not used yet, what goes out and is not sent yet.
+//!
+//! Both are bounded. Replies are sent when the input has been used up or when many have gathered; a
+//! client that does not take them within a deadline is dropped, so it holds no more than that.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::reply::Replies;
+use crate::budget::Share;
+use crate::limits::UNREAD_TIMEOUT;
+
+/// Bytes of input a connection has room for at first, and of which it needs no share.
+const INPUT_BYTES: usize = 16 << 10;
+/// Bytes of replies that are sent although more commands wait.
+const REPLIES_BYTES: usize = 256 << 10;
+
+/// The client takes or sends nothing any more, or nothing that has a reply.
+#[derive(Debug)]
+pub(super) struct Gone;
+
+/// What came of waiting for input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Filled {
+    /// There is more than before.
+    More,
+    /// It is over the memory that all connections may take.
+    Refused,
+}
+
+/// A connection's stream and buffers.
+pub(super) struct Wire<S> {
+    stream: S,
+    pub(super) replies: Replies,
+    /// What was read; commands are taken from its front.
+    input: BytesMut,
+    share: Share,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    pub(super) fn new(stream: S, share: Share) -> Self {
+        let input = BytesMut::with_capacity(INPUT_BYTES);
+        Self { stream, replies: Replies::default(), input, share }
+    }
+
+    /// Makes room for `wanted` bytes from the front of the input on. Room once taken stays taken until
+    /// its command was used.
+    fn make_room(&mut self, wanted: usize) -> Filled {
+        let missing = wanted.saturating_sub(self.input.len()).max(1);
+        let spare = self.input.capacity() - self.input.len();
+        if missing > spare && wanted > INPUT_BYTES && !self.share.grow(missing) {
+            return Filled::Refused;
+        }
+        self.input.reserve(missing);
+        Filled::More
+    }
+
+    /// Takes the input out, so that commands in it can be answered here.
+    pub(super) fn take_input(&mut self) -> BytesMut {
+        std::mem::take(&mut self.input)
+    }
+
+    /// Puts back what was not used; the room of a large command is given back once it was. `empty` is a
+    /// share of nothing.
+    pub(super) fn return_input(&mut self, input: BytesMut, empty: Share) {
+        self.input = input;
+        if self.input.is_empty() && self.input.capacity() > INPUT_BYTES {
+            self.input = BytesMut::with_capacity(INPUT_BYTES);
+            self.share = empty;
+        }
+    }
+
+    /// Waits for input; `wanted` is how much the command under way takes at least.
+    pub(super) async fn fill(&mut self, wanted: usize) -> Result<Filled, Gone> {
+        if self.make_room(wanted) == Filled::Refused {
+            return Ok(Filled::Refused);
+        }
+        match self.stream.read_buf(&mut self.input).await {
+            Ok(0) | Err(_) => Err(Gone),
+            Ok(_) => Ok(Filled::More),
+        }
+    }
+
+    /// Sends the replies if there are many.
+    pub(super) async fn relieve(&mut self) -> Result<(), Gone> {
+        if self.replies.bytes().len() < REPLIES_BYTES { Ok(()) } else { self.flush().await }
+    }
+
+    /// Sends the replies.
+    pub(super) async fn flush(&mut self) -> Result<(), Gone> {
+        let sent = deadline(UNREAD_TIMEOUT, self.stream.write_all(self.replies.bytes())).await;
+        self.replies.clear();
+        let flushed = match sent {
+            Ok(()) => self.stream.flush().await,
+            Err(error) => Err(error),
+        };
+        flushed.map_err(|error| {
+            tracing::debug!(%error, "replies not taken");
+            Gone
+        })
+    }
+}
+
+async fn deadline(time: Duration, work: impl Future<Output = io::Result<()>>) -> io::Result<()> {
+    match tokio::time::timeout(time, work).await {
+        Ok(done) => done,
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}

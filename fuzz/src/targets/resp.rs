@@ -1,0 +1,74 @@
+//! Commands of Redis clients: whatever the bytes, a command lies within them, a part asks for more than
+//! there is, and a command written as an array is read as itself.
+
+use kallisto_listener::resp::parse::{ARGUMENTS_MAX, Parsed, Ranges, parse};
+
+/// What commands are made of, and lengths that lie.
+pub(crate) const WORDS: &[&[u8]] = &[
+    b"*1\r\n",
+    b"*2\r\n",
+    b"*0\r\n",
+    b"*-1\r\n",
+    b"*65537\r\n",
+    b"$0\r\n\r\n",
+    b"$3\r\nGET\r\n",
+    b"$1\r\na\r\n",
+    b"$-1\r\n",
+    b"$16777217\r\n",
+    b"$99999999999999999999\r\n",
+    b"$00000000000000000001\r\n",
+    b"GET a\r\n",
+    b"SET \"a b\" 'c'\n",
+    b"\r\n",
+    b"\"",
+    b"'",
+    b"\r",
+    b"\n",
+];
+
+/// The target.
+pub(crate) fn run(bytes: &[u8]) {
+    let mut ranges = Ranges::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        match parse(&bytes[at..], &mut ranges) {
+            Ok(Parsed::Command(length)) => {
+                check_command(&bytes[at..], length, &ranges);
+                at += length;
+            }
+            Ok(Parsed::More(wanted)) => {
+                assert!(wanted > bytes.len() - at, "asks for what is there");
+                return;
+            }
+            Err(malformed) => {
+                assert!(!malformed.text().is_empty());
+                return;
+            }
+        }
+    }
+}
+
+fn check_command(input: &[u8], length: usize, ranges: &Ranges) {
+    assert!(length > 0 && length <= input.len());
+    assert!(ranges.len() <= ARGUMENTS_MAX);
+    let mut written = format!("*{}\r\n", ranges.len()).into_bytes();
+    let mut end = 0;
+    for range in ranges {
+        assert!(end <= range.start && range.start <= range.end && range.end <= length);
+        end = range.end;
+        let argument = &input[range.clone()];
+        written.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
+        written.extend_from_slice(argument);
+        written.extend_from_slice(b"\r\n");
+    }
+    let mut again = Ranges::new();
+    assert_eq!(parse(&written, &mut again), Ok(Parsed::Command(written.len())));
+    let same = ranges.iter().zip(&again).all(|(a, b)| input[a.clone()] == written[b.clone()]);
+    assert!(same && again.len() == ranges.len());
+    for end in 0..written.len() {
+        assert!(matches!(parse(&written[..end], &mut again), Ok(Parsed::More(n)) if n > end));
+        if end > 512 {
+            break;
+        }
+    }
+}
