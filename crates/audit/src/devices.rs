@@ -1,9 +1,8 @@
 //! The devices of a server: found by every request, changed by few.
 //!
-//! Whether there is any is one atomic load. A request works with the list as it was when it began
+//! A request works with the list as it was when it began
 //! ([`Devices::list`]); the list is replaced, never changed.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -14,17 +13,10 @@ use crate::device::Device;
 #[derive(Default)]
 pub struct Devices {
     list: ArcSwap<Vec<Arc<Device>>>,
-    count: AtomicUsize,
     changing: Mutex<()>,
 }
 
 impl Devices {
-    /// Whether anything is audited.
-    pub fn any(&self) -> bool {
-        // Relaxed: whoever must see a device that was just enabled has waited for its commit.
-        self.count.load(Ordering::Relaxed) > 0
-    }
-
     /// The devices now.
     pub fn list(&self) -> Arc<Vec<Arc<Device>>> {
         self.list.load_full()
@@ -65,8 +57,6 @@ impl Devices {
         let mut list = Vec::clone(&self.list.load());
         change(&mut list);
         list.sort_by(|one, other| one.name().cmp(other.name()));
-        let count = list.len();
         self.list.store(Arc::new(list));
-        self.count.store(count, Ordering::Relaxed);
     }
 }

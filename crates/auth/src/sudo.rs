@@ -17,11 +17,12 @@ enum Of {
 }
 
 /// Protected paths. A `*` at the end stands for anything, also for nothing.
-const PROTECTED: [(&str, Of); 33] = [
+const PROTECTED: [(&str, Of); 34] = [
     ("auth/token/accessors", Of::Every),
     ("auth/token/accessors/", Of::Every),
     ("auth/token/revoke-orphan", Of::Every),
     ("sys/audit", Of::Every),
+    ("sys/audit-head/*", Of::Every),
     ("sys/audit/*", Of::Every),
     ("sys/auth/*", Of::Every),
     ("sys/config/auditing/*", Of::Every),

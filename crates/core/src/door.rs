@@ -26,6 +26,14 @@ impl Core {
     /// # Errors
     /// What the client may hear: see [`Error`].
     pub async fn handle(&self, request: &Request<'_>) -> Result<Response, Error> {
+        if self.is_audited(request) {
+            return Box::pin(self.handle_audited(request)).await;
+        }
+        self.answer_as_asked(request).await
+    }
+
+    /// Answers one request, wrapped if that is asked for. Whether it is written down was decided before.
+    pub(crate) async fn answer_as_asked(&self, request: &Request<'_>) -> Result<Response, Error> {
         if request.wrap_ttl_secs > 0 {
             return Box::pin(wrapping::answer(self, request)).await;
         }

@@ -39,6 +39,8 @@ pub enum Error {
     NotLeader,
     /// The server cannot do this now.
     Unavailable(String),
+    /// No audit device took its record; the client hears of an internal error.
+    Unaudited,
     /// Our mistake; the detail is in the server's log under this id.
     Internal(u64),
 }
@@ -128,6 +130,7 @@ impl fmt::Display for Error {
             Self::Sealed => f.write_str("Vault is sealed"),
             Self::NotLeader => f.write_str("no server leads: send the request again"),
             Self::Conflict => f.write_str("the entry kept changing; send the request again"),
+            Self::Unaudited => f.write_str("internal error"),
             Self::Internal(id) => write!(f, "internal error (id {id:016x})"),
         }
     }

@@ -16,6 +16,7 @@
 
 mod address;
 mod asked;
+mod audit;
 mod clear;
 mod cluster;
 mod cubbyhole;
@@ -45,6 +46,7 @@ mod token;
 mod view;
 mod wrapping;
 
+pub use audit::{AuditSettings, DeclaredDevice};
 pub use cluster::Cluster;
 pub use duration::Span;
 pub use error::{Denial, Error};

@@ -99,7 +99,6 @@ impl<'u> Shelf<'u> {
     ///
     /// # Errors
     /// What [`Shelf::put_in`] says, or the store's refusal.
-    #[expect(dead_code, reason = "for the login methods, which come next")]
     pub(crate) async fn put(&self, name: &str, value: Vec<u8>) -> Result<(), Error> {
         let mut batch = Batch::new();
         self.put_in(&mut batch, name, value)?;

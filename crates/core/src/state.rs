@@ -14,6 +14,7 @@ use kallisto_barrier::RootKey;
 use kallisto_store::Store;
 
 use crate::asked::Asked;
+use crate::audit::{Audit, AuditSettings};
 use crate::clear::ClearStore;
 use crate::latches::Latches;
 use crate::limits::DEFAULT_LEASE_SECS;
@@ -94,6 +95,7 @@ pub struct Core {
     pub(crate) auto_seal: Option<Arc<dyn AutoSeal>>,
     pub(crate) logins: Logins,
     pub(crate) unsealed: Arc<ArcSwapOption<Unsealed>>,
+    pub(crate) audit: Arc<Audit>,
 }
 
 /// What a server has while it is unsealed.
@@ -122,12 +124,23 @@ impl Core {
             auto_seal: None,
             logins: Logins::default(),
             unsealed: Arc::default(),
+            audit: Arc::default(),
         }
     }
 
     /// The same, with a seal that opens by itself.
     pub fn with_auto_seal(self, auto: Arc<dyn AutoSeal>) -> Self {
         Self { auto_seal: Some(auto), ..self }
+    }
+
+    /// The same, with what the configuration says of auditing.
+    pub fn with_audit(self, settings: AuditSettings) -> Self {
+        Self { audit: Arc::new(Audit::new(settings)), ..self }
+    }
+
+    /// Makes every audit device open its destination anew: files were moved away.
+    pub fn reopen_audit(&self) {
+        self.audit.devices.reopen();
     }
 
     /// The view while unsealed, for measurements.

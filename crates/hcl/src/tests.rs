@@ -237,3 +237,24 @@ fn cut_and_flipped_files_are_read_or_refused() {
         }
     }
 }
+
+#[test]
+fn two_labels_are_read_however_they_are_written() {
+    let forms = [
+        "audit \"file\" \"a\" { x = 1 }",
+        "audit = { file = { a = { x = 1 } } }",
+        "audit \"file\" { a { x = 1 } }",
+        r#"{"audit":[{"file":{"a":{"x":1}}}]}"#,
+        r#"{"audit":{"file":[{"a":[{"x":1}]}]}}"#,
+    ];
+    for text in forms {
+        let body = body(text);
+        let found = body.twice_labelled("audit").unwrap();
+        let [(kind, path, inside)] = found[..] else { panic!("{text}") };
+        assert_eq!((kind.text.as_str(), path.text.as_str()), ("file", "a"), "{text}");
+        assert!(inside.first("x").is_some(), "{text}");
+    }
+    for text in ["audit \"a\" { x = 1 }", "audit = 1", "audit \"a\" \"b\" \"c\" { }"] {
+        assert!(body(text).twice_labelled("audit").is_err(), "{text}");
+    }
+}

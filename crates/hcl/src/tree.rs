@@ -106,6 +106,18 @@ impl Body {
         Ok(found)
     }
 
+    /// Every block called `name` with its two labels, such as each `audit "kind" "path" { .. }`.
+    ///
+    /// # Errors
+    /// [`Error`] at an item of that name that is not a block with two labels.
+    pub fn twice_labelled(&self, name: &str) -> Result<Vec<(&Key, &Key, &Self)>, Error> {
+        let mut found = Vec::new();
+        for item in self.items.iter().filter(|item| item.key.text == name) {
+            twice_labelled(&[], &item.labels, &item.value, &mut found)?;
+        }
+        Ok(found)
+    }
+
     /// Every block called `name` that has no label, such as each `telemetry { .. }`.
     ///
     /// # Errors
@@ -119,6 +131,30 @@ impl Body {
             objects(&item.value, &mut |body| found.push((&item.key, body)))?;
         }
         Ok(found)
+    }
+}
+
+/// Finds the blocks under two labels, of which `outer` stand outside of `value` and `labels` at it.
+/// At most two deep.
+fn twice_labelled<'a>(
+    outer: &[&'a Key],
+    labels: &'a [Key],
+    value: &'a Value,
+    found: &mut Vec<(&'a Key, &'a Key, &'a Body)>,
+) -> Result<(), Error> {
+    let all: Vec<&Key> = outer.iter().copied().chain(labels).collect();
+    match all.as_slice() {
+        [kind, path] => objects(value, &mut |body| found.push((kind, path, body))),
+        [_, _, third, ..] => Err(Error { at: third.at, what: "this block takes two labels" }),
+        fewer => {
+            let mut inner = Vec::new();
+            objects(value, &mut |body| inner.push(body))?;
+            for item in inner.into_iter().flat_map(|body| &body.items) {
+                let outer: Vec<&Key> = fewer.iter().copied().chain([&item.key]).collect();
+                twice_labelled(&outer, &item.labels, &item.value, found)?;
+            }
+            Ok(())
+        }
     }
 }
 

@@ -67,6 +67,9 @@ enum Command {
     Operator(cli::operator::Operator),
     /// Log in and keep the token for later commands
     Login(cli::login::Login),
+    /// Enable audit devices, and check what they wrote
+    #[command(subcommand, arg_required_else_help = true)]
+    Audit(cli::audit::Audit),
     /// Write, read and list policies
     #[command(subcommand, arg_required_else_help = true)]
     Policy(cli::policy::Policy),
@@ -117,6 +120,7 @@ fn dispatch(command: Command) -> Result<Outcome, Error> {
         Command::Status(status) => status.run(),
         Command::Operator(operator) => operator.run(),
         Command::Login(login) => login.run(),
+        Command::Audit(audit) => audit.run(),
         Command::Policy(policy) => policy.run(),
         Command::Secrets(secrets) => secrets.run(),
         Command::Token(token) => token.run(),

@@ -111,6 +111,7 @@ pub(super) const ROOMS: [Room; 15] = [
         folder: "crates/core",
         package: "kallisto-core",
         below: &[
+            "kallisto-audit",
             "kallisto-auth",
             "kallisto-index",
             "kallisto-cuckoo",
@@ -169,6 +170,7 @@ pub(super) const ROOMS: [Room; 15] = [
             "kallisto-barrier",
             "kallisto-securedb",
             "kallisto-store",
+            "kallisto-audit",
             "kallisto-auth",
             "kallisto-core",
             "kallisto-hcl",

@@ -18,6 +18,7 @@ use super::attempt::{Attempt, ShareBytes};
 use super::config::{Scheme, SealConfig};
 use super::init::unavailable;
 use super::rotate::{Reencryption, start_reencryption};
+use crate::audit::{Audit, declare};
 use crate::clear::ClearStore;
 use crate::error::Error;
 use crate::keys;
@@ -146,9 +147,10 @@ impl Core {
     ) -> Result<(), Error> {
         let (store, slot) = (Arc::clone(&self.store), Arc::clone(&self.unsealed));
         let info = Arc::clone(&self.info);
+        let audit = Arc::clone(&self.audit);
         let (tell, told) = oneshot::channel();
         let run = move || {
-            let outcome = open_blocking(store, root, info, &slot);
+            let outcome = open_blocking(store, root, info, audit, &slot);
             // Nobody may be left to hear it; the slot says how it went.
             let _ = tell.send(outcome);
             drop(turn);
@@ -167,6 +169,7 @@ impl Core {
         let _turn = self.seal.turn().await;
         let Some(last) = self.unsealed.swap(None) else { return Ok(()) };
         self.store.detach();
+        self.audit.clear();
         *self.seal.progress() = Default::default();
         let (tell, told) = oneshot::channel();
         let run = move || {
@@ -217,6 +220,7 @@ fn open_blocking(
     store: Arc<dyn Store>,
     root: RootKey,
     info: Arc<ServerInfo>,
+    audit: Arc<Audit>,
     slot: &ArcSwapOption<Unsealed>,
 ) -> Result<(), Error> {
     let record = store.get(&keys::keyring())?;
@@ -225,8 +229,16 @@ fn open_blocking(
     let keys = Arc::new(ArcSwap::from_pointee(keyring));
     let root = Arc::new(root);
     let view = Arc::new(View::new(info.hot_bytes_max, Arc::clone(&keys))?);
-    let follower = Follower::new(Arc::clone(&view), Arc::clone(&keys), Arc::clone(&root));
+    let follower = Follower {
+        view: Arc::clone(&view),
+        keys: Arc::clone(&keys),
+        root: Arc::clone(&root),
+        audit: Arc::clone(&audit),
+    };
+    // What an earlier try left behind is no part of this one.
+    audit.clear();
     store.attach(Arc::new(follower))?;
+    let attached = Arc::clone(&store);
     let store = ClearStore::new(store, keys);
     let unsealed = Unsealed {
         view,
@@ -239,6 +251,12 @@ fn open_blocking(
         swept: AtomicBool::new(false),
     };
     let unsealed = Arc::new(unsealed);
+    // Before the first request: a device that is declared misses none.
+    if let Err(error) = pollster::block_on(declare(&audit, &unsealed)) {
+        attached.detach();
+        audit.clear();
+        return Err(error);
+    }
     slot.store(Some(Arc::clone(&unsealed)));
     // A rotation may have been cut short by a restart.
     if let Err(error) = start_reencryption(&unsealed) {

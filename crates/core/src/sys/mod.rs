@@ -3,6 +3,7 @@
 //! [`open_route`] is the short list of routes that answer without a token; everything else reaches
 //! [`handle`] only with an authorised request.
 
+mod audit;
 mod durability;
 mod explain;
 mod health;
@@ -104,6 +105,15 @@ pub(crate) fn open_route<'p>(
     })
 }
 
+/// Whether a route is of those that audit devices never hear of: they have to work when no device
+/// does, and some before there can be any.
+pub(crate) fn is_never_audited(core: &Core, path: &str, request: &Request<'_>) -> bool {
+    !matches!(
+        open_route(core, path, request),
+        None | Some(OpenRoute::PublicMounts | OpenRoute::PublicOpenapi)
+    )
+}
+
 impl OpenRoute<'_> {
     /// Answers the request.
     ///
@@ -167,6 +177,9 @@ pub(crate) async fn handle(
         return answer;
     }
     if let Some(answer) = policy_routes(&unsealed, call, path).await {
+        return answer;
+    }
+    if let Some(answer) = audit::handle(core, &unsealed, call, path).await {
         return answer;
     }
     for (prefix, target) in [

@@ -13,6 +13,7 @@ use kallisto_store::{Batch, Error as StoreError, Fold, Op, Position, Records, Va
 use zeroize::Zeroizing;
 
 use super::{HotHeader, HotSlot, View, hot_key};
+use crate::audit::{self, Audit, Unusable};
 use crate::clear::{ClearRecords, Keys, open_batch};
 use crate::cluster::Cluster;
 use crate::identity::Effect;
@@ -26,14 +27,44 @@ pub(super) struct Damaged(pub(super) &'static str);
 
 /// Follows the committed batches of a store with a view.
 pub(crate) struct Follower {
-    view: Arc<View>,
-    keys: Keys,
-    root: Arc<RootKey>,
+    pub(crate) view: Arc<View>,
+    pub(crate) keys: Keys,
+    pub(crate) root: Arc<RootKey>,
+    pub(crate) audit: Arc<Audit>,
 }
 
 impl Follower {
-    pub(crate) fn new(view: Arc<View>, keys: Keys, root: Arc<RootKey>) -> Self {
-        Self { view, keys, root }
+    /// Starts and ends audit devices as their records come and go.
+    fn follow_audit(&self, clear: &Batch) {
+        for op in clear.ops() {
+            let (Op::Put { key, .. } | Op::Delete { key, .. }) = op;
+            let Parsed::Shelf(MountId::SYSTEM, name) = keys::parse(key) else { continue };
+            match op {
+                Op::Put { value, .. } => {
+                    if let Err(Unusable(what)) = self.audit.put(name, value) {
+                        tracing::error!(what, "auditing cannot follow its records");
+                    }
+                }
+                Op::Delete { .. } => self.audit.remove(name),
+            }
+        }
+    }
+
+    /// Starts the audit devices there are.
+    fn load_audit(&self, records: &ClearRecords<'_>) -> Result<(), StoreError> {
+        let Some(system) = self.view.mounts.with_id(MountId::SYSTEM) else { return Ok(()) };
+        for folder in [audit::DEVICE_FOLDER, audit::HEADER_FOLDER] {
+            for rest in system.index.scan(folder, None, usize::MAX) {
+                let name = format!("{folder}{rest}");
+                let Some(record) = records.get(&keys::shelf(MountId::SYSTEM, &name))? else {
+                    continue;
+                };
+                self.audit.put(&name, &record.value).map_err(|Unusable(what)| {
+                    StoreError::Damaged(format!("a record cannot be used: {what}"))
+                })?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes the keyring of a rotation into use before anything is sealed under it.
@@ -58,7 +89,9 @@ impl Fold for Follower {
             let keyring = keyring.map_err(|error| StoreError::Unavailable(error.to_string()))?;
             self.keys.store(Arc::new(keyring));
         }
-        self.view.load(position, records, &self.keys.load())
+        let keyring = self.keys.load();
+        self.view.load(position, records, &keyring)?;
+        self.load_audit(&ClearRecords::new(records, &keyring))
     }
 
     fn fold(&self, position: Position, batch: &Batch, records: &dyn Records) {
@@ -67,6 +100,7 @@ impl Fold for Follower {
         match open_batch(batch, &keyring) {
             Ok(clear) => {
                 self.view.fold(position, &clear, &ClearRecords::new(records, &keyring));
+                self.follow_audit(&clear);
             }
             Err(error) => {
                 tracing::error!(position = position.0, %error, "damaged batch");

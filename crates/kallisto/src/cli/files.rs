@@ -19,6 +19,13 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     bounded(file)
 }
 
+/// Opens a file that is read line by line, however long it is: an audit file outgrows any bound.
+pub(crate) fn open_lines(path: &Path) -> io::Result<io::BufReader<File>> {
+    #[expect(clippy::disallowed_methods, reason = "this is the disk seam of the command line")]
+    let file = File::open(path)?;
+    Ok(io::BufReader::with_capacity(1 << 20, file))
+}
+
 /// Reads `from` to its end, or fails past [`INPUT_BYTES_MAX`].
 pub(crate) fn bounded(from: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();

@@ -15,6 +15,7 @@
 //! `status`: 0 unsealed, 2 sealed, 1 anything else).
 
 pub(crate) mod args;
+pub(crate) mod audit;
 pub(crate) mod client;
 pub(crate) mod config;
 pub(crate) mod delete;

@@ -10,6 +10,7 @@ use kallisto_listener::Timeouts;
 use secrecy::{ExposeSecret, SecretString};
 use tracing_subscriber::filter::LevelFilter;
 
+use super::config::DIRECTORIES_DEFAULT;
 use super::settings::{
     DevSettings, ListenerSettings, LogFormat, LogSettings, Settings, Spoken, Storage, resolve,
 };
@@ -17,6 +18,8 @@ use super::{dev_tls, hygiene};
 use crate::cli::config::{Environment, token_file};
 use crate::cli::error::Error;
 
+/// Where a dev server lets audit files lie.
+const DEV_AUDIT_DIRECTORIES: [&str; 2] = [DIRECTORIES_DEFAULT[0], "/tmp"];
 const DEV_ADDRESS: &str = "127.0.0.1:8200";
 
 /// Run a server
@@ -28,7 +31,8 @@ const DEV_ADDRESS: &str = "127.0.0.1:8200";
     kallisto server -dev -dev-root-token-id=root -dev-listen-address=127.0.0.1:8200\n  \
     kallisto server -dev-tls\n  \
     kallisto server -config=/etc/kallisto/server.hcl\n\n\
-    Stops on SIGINT and SIGTERM; SIGHUP reloads certificates. Exit codes: 0 stopped by a signal, \
+    Stops on SIGINT and SIGTERM; SIGHUP reloads certificates and \
+    opens audit files anew. Exit codes: 0 stopped by a signal, \
     1 could not start or storage failed")]
 pub(crate) struct ServerArgs {
     /// Configuration file, or directory of .hcl and .json files; may be repeated
@@ -122,6 +126,8 @@ impl ServerArgs {
             cluster_addr: None,
             cache_bytes: hygiene::half_of_memory(),
             unauthenticated_rekey: Access::Open,
+            audit_devices: Vec::new(),
+            audit_directories: DEV_AUDIT_DIRECTORIES.map(PathBuf::from).to_vec(),
             log: self.log(LevelFilter::INFO, LogFormat::Standard),
             workers: self.workers(),
             pid_file: None,

@@ -47,6 +47,8 @@ impl ServerArgs {
         Ok(Settings {
             listeners: listeners(&config)?,
             storage: storage(&config),
+            audit_devices: config.audit_devices,
+            audit_directories: config.audit_directories,
             seal: seal(config.seal)?,
             cluster_name: config.cluster_name,
             leases: leases(config.lease_ttls),

@@ -21,7 +21,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use kallisto_core::{Core, Initialized, ServerInfo};
+use kallisto_core::{AuditSettings, Core, Initialized, ServerInfo};
 use kallisto_listener::{Clock, Frontend, Server, ServerConfig, SystemClock, Tls, http, resp};
 use kallisto_lsm::disk::RealDisk;
 use kallisto_store::{MemoryStore, OnFatal, RaftOptions, RaftStore, Store};
@@ -60,7 +60,13 @@ impl ServerArgs {
         };
         let pending = started.as_ref().map_or(AutoUnseal::Done, |seal| *seal);
         let ticking = Ticking::start(&core, pending);
-        let ended = started.map(|_| signals.wait(|| listening.reload()));
+        let ended = started.map(|_| {
+            signals.wait(|| {
+                listening.reload();
+                core.reopen_audit();
+                tracing::info!("audit files opened anew");
+            })
+        });
         tracing::info!("shutting down");
         listening.shut_down();
         ticking.stop();
@@ -159,7 +165,12 @@ fn open_core(settings: &Settings, store: Arc<dyn Store>) -> Arc<Core> {
         hot_bytes_max: settings.cache_bytes,
         unauthenticated_rekey: settings.unauthenticated_rekey,
     };
-    let core = Core::new(store, info);
+    let audit = AuditSettings {
+        directories: settings.audit_directories.clone(),
+        declared: settings.audit_devices.clone(),
+        ..AuditSettings::default()
+    };
+    let core = Core::new(store, info).with_audit(audit);
     Arc::new(match &settings.seal {
         Some(seal) => core.with_auto_seal(Arc::clone(seal)),
         None => core,

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use kallisto_core::{Access, AutoSeal, Leases};
+use kallisto_core::{Access, AutoSeal, DeclaredDevice, Leases};
 use kallisto_listener::{Timeouts, TlsFiles};
 use kallisto_store::Durability;
 use secrecy::SecretString;
@@ -29,6 +29,9 @@ pub(super) struct Settings {
     /// Bytes of secrets kept in memory.
     pub(super) cache_bytes: usize,
     pub(super) unauthenticated_rekey: Access,
+    /// Audit devices of the configuration, and where those of the API may write.
+    pub(super) audit_devices: Vec<DeclaredDevice>,
+    pub(super) audit_directories: Vec<PathBuf>,
     pub(super) log: LogSettings,
     /// Threads of each listener.
     pub(super) workers: NonZeroUsize,

@@ -30,7 +30,9 @@ pub(super) fn render(error: &Error) -> Reply {
         Error::Sealed | Error::NotLeader | Error::Conflict | Error::Unavailable(_) => {
             with_messages(StatusCode::SERVICE_UNAVAILABLE, &[&text])
         }
-        Error::Internal(_) => with_messages(StatusCode::INTERNAL_SERVER_ERROR, &[&text]),
+        Error::Internal(_) | Error::Unaudited => {
+            with_messages(StatusCode::INTERNAL_SERVER_ERROR, &[&text])
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The routes of the system, at `sys/`, a file for each subject.
 
+mod audit;
 mod mounts;
 mod observe;
 mod policies;
@@ -26,6 +27,8 @@ pub(crate) static SYSTEM: Family = Family {
         policies::POLICIES,
         policies::CAPABILITIES,
         wrapping::WRAPPING,
+        audit::DEVICES,
+        audit::HEADERS,
         observe::STATE,
         observe::INTERNAL,
     ],

@@ -102,6 +102,11 @@ impl Given {
         }
     }
 
+    /// What was written, whatever it was.
+    pub(super) fn as_written(&self) -> &str {
+        &self.text
+    }
+
     /// Text that must not be shown.
     pub(super) fn secret(&self) -> Result<SecretString, Error> {
         self.expose().map(SecretString::from)

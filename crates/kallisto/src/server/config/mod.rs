@@ -14,6 +14,7 @@
 //! - No message and no `Debug` shows a value that may be secret.
 
 mod address;
+mod audit;
 mod error;
 mod general;
 mod given;
@@ -32,6 +33,7 @@ use std::path::PathBuf;
 
 use crate::cli::config::Environment;
 
+pub(in crate::server) use audit::DIRECTORIES_DEFAULT;
 pub(crate) use error::Error;
 pub(crate) use model::{
     ClientCertificates, LeaseTtls, ListenerConfig, LogFormat, RespConfig, SealConfig, ServerConfig,
@@ -74,6 +76,8 @@ pub(crate) fn load(paths: &[PathBuf], environment: &Environment<'_>) -> Result<L
         ui: general::switch(&mut top, environment, "ui", "UI")?,
         disable_mlock: general::switch(&mut top, environment, "disable_mlock", "DISABLE_MLOCK")?,
         raw_storage_endpoint: top.switch("raw_storage_endpoint")?.unwrap_or(false),
+        audit_devices: audit::read(&mut top, &mut warnings)?,
+        audit_directories: audit::directories(&mut top)?,
         pid_file: top.given("pid_file")?.map(|given| given.path()).transpose()?,
     };
     general::finish(top, &mut warnings)?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kallisto_core::Access;
+use kallisto_core::{Access, DeclaredDevice};
 use kallisto_store::Durability;
 use secrecy::{SecretBox, SecretString};
 use tracing_subscriber::filter::LevelFilter;
@@ -44,6 +44,10 @@ pub(crate) struct ServerConfig {
     pub(crate) disable_mlock: bool,
     /// Whether to serve `sys/raw`.
     pub(crate) raw_storage_endpoint: bool,
+    /// Audit devices that are there whatever the API says.
+    pub(crate) audit_devices: Vec<DeclaredDevice>,
+    /// Where files may lie that are enabled through the API.
+    pub(crate) audit_directories: Vec<PathBuf>,
     /// File to hold the process id while the server runs.
     pub(crate) pid_file: Option<PathBuf>,
 }

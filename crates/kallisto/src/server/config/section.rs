@@ -109,6 +109,36 @@ impl<'a> Section<'a> {
         Ok(found)
     }
 
+    /// Every stanza with two labels, and the labels.
+    pub(super) fn labelled_twice(
+        &mut self,
+        name: &'static str,
+    ) -> Result<Vec<(&'a str, &'a str, Self)>, Error> {
+        self.asked.insert(name);
+        let mut found = Vec::new();
+        for (file, body) in &self.parts {
+            let blocks = body.twice_labelled(name).map_err(|error| form(file, error))?;
+            found.extend(blocks.into_iter().map(|(one, other, body)| {
+                let place = Place { file: Rc::clone(file), line: one.at.line };
+                let title = format!("{name} {:?} {:?}", one.text, other.text);
+                (one.text.as_str(), other.text.as_str(), Self::one(title, place, body))
+            }));
+        }
+        Ok(found)
+    }
+
+    /// Every key with its value, where any key may stand; the last one where it is repeated.
+    pub(super) fn every(self) -> Result<Vec<(String, Given)>, Error> {
+        let mut all = Vec::new();
+        for (file, body) in &self.parts {
+            for item in &body.items {
+                let given = Given::of(origin(file, item), &item.value)?;
+                all.extend(given.map(|given| (item.key.text.clone(), given)));
+            }
+        }
+        Ok(all)
+    }
+
     /// Says what was not asked for, or asked for and given twice in one file.
     pub(super) fn finish(
         self,

@@ -1,0 +1,191 @@
+//! The gate: a request passes once its record is written, and so does its answer.
+//!
+//! What a request asks of the devices is one wait before the handler and one after it; a read of KV
+//! waits once, for both records. The records are made on the request's own thread, so that what is
+//! not masked never leaves it.
+
+use std::sync::Arc;
+
+use kallisto_audit::{Common, Device, Records, Ticket};
+use kallisto_auth::Operation;
+
+use super::answer::{self, Answer, IssuedParts, WrappedParts};
+use super::describe::{self, Effect};
+use crate::error::Error;
+use crate::request::Request;
+use crate::response::Response;
+use crate::state::{Core, Unsealed};
+use crate::{sys, token};
+
+/// A device, and what both records of the request say as it writes them. `None` in place of the text
+/// when the request could not be written: it has refused.
+struct Desk {
+    device: Arc<Device>,
+    common: Option<Common>,
+}
+
+impl Core {
+    /// Whether a request goes through the gate.
+    pub(crate) fn is_audited(&self, request: &Request<'_>) -> bool {
+        // Enabling the first device is itself audited, by the new device.
+        if !self.audit.is_on() && !enables_device(request) {
+            return false;
+        }
+        match request.path.as_str().strip_prefix("sys/") {
+            Some(path) => !sys::is_never_audited(self, path, request),
+            None => true,
+        }
+    }
+
+    /// Answers a request between its two records.
+    ///
+    /// # Errors
+    /// What the client may hear; [`Error::Unaudited`] when no device took a record.
+    pub(crate) async fn handle_audited(&self, request: &Request<'_>) -> Answer {
+        let unsealed = self.unsealed.load_full();
+        let Some(unsealed) = unsealed else { return self.answer_as_asked(request).await };
+        if self.audit.is_broken() {
+            return Err(Error::Unaudited);
+        }
+        let (mut desks, error, effect) = self.open_desks(&unsealed, request);
+        if is_seal(request) {
+            // Sealing must work whatever the devices do, and ends them: its record is best effort.
+            submit_requests(&desks, error);
+            drop((desks, unsealed));
+            return self.answer_as_asked(request).await;
+        }
+        if effect == Effect::None {
+            let answer = self.answer_as_asked(request).await;
+            let tickets = submit_both(&unsealed, request, &answer, &desks, error);
+            return if any_written(tickets).await { answer } else { Err(Error::Unaudited) };
+        }
+        if !desks.is_empty() && !any_written(submit_requests(&desks, error)).await {
+            return Err(Error::Unaudited);
+        }
+        let answer = self.answer_as_asked(request).await;
+        self.add_new_desks(&unsealed, request, &mut desks);
+        if desks.is_empty() {
+            return answer;
+        }
+        if any_written(submit_responses(&unsealed, request, &answer, &desks)).await {
+            return answer;
+        }
+        take_back(&unsealed, request, &answer).await;
+        Err(Error::Unaudited)
+    }
+
+    fn open_desks(
+        &self,
+        unsealed: &Unsealed,
+        request: &Request<'_>,
+    ) -> (Vec<Desk>, &'static str, Effect) {
+        let devices = self.audit.devices.list();
+        describe::with_described(&self.audit, unsealed, request, |described| {
+            let desk = |device: &Arc<Device>| Desk {
+                device: Arc::clone(device),
+                common: device.common(described.subject),
+            };
+            (devices.iter().map(desk).collect(), described.error, described.effect)
+        })
+    }
+
+    /// Adds the devices that were enabled since the request began, perhaps by it.
+    fn add_new_desks(&self, unsealed: &Unsealed, request: &Request<'_>, desks: &mut Vec<Desk>) {
+        let devices = self.audit.devices.list();
+        let is_new =
+            |device: &&Arc<Device>| !desks.iter().any(|desk| Arc::ptr_eq(&desk.device, device));
+        let new: Vec<Arc<Device>> = devices.iter().filter(is_new).cloned().collect();
+        if new.is_empty() {
+            return;
+        }
+        describe::with_described(&self.audit, unsealed, request, |described| {
+            desks.extend(new.into_iter().map(|device| {
+                let common = device.common(described.subject);
+                Desk { device, common }
+            }));
+        });
+    }
+}
+
+/// True for a request that may enable a device.
+fn enables_device(request: &Request<'_>) -> bool {
+    request.operation == Operation::Update && request.path.as_str().starts_with("sys/audit/")
+}
+
+fn is_seal(request: &Request<'_>) -> bool {
+    request.operation == Operation::Update && request.path.as_str() == "sys/seal"
+}
+
+fn submit_requests(desks: &[Desk], error: &str) -> Vec<Ticket> {
+    let submit = |desk: &Desk| {
+        let mut records = Records::default();
+        desk.device.add_request(desk.common.as_ref()?, error, &mut records);
+        Some(desk.device.submit(records))
+    };
+    desks.iter().filter_map(submit).collect()
+}
+
+fn submit_responses(
+    unsealed: &Unsealed,
+    request: &Request<'_>,
+    answer: &Answer,
+    desks: &[Desk],
+) -> Vec<Ticket> {
+    answer::with_described(unsealed, request, answer, |response, error| {
+        let submit = |desk: &Desk| {
+            let mut records = Records::default();
+            let common = desk.common.as_ref()?;
+            let is_sound = desk.device.add_response(common, response, error, &mut records);
+            is_sound.then(|| desk.device.submit(records))
+        };
+        desks.iter().filter_map(submit).collect()
+    })
+}
+
+fn submit_both(
+    unsealed: &Unsealed,
+    request: &Request<'_>,
+    answer: &Answer,
+    desks: &[Desk],
+    error: &str,
+) -> Vec<Ticket> {
+    answer::with_described(unsealed, request, answer, |response, class| {
+        let submit = |desk: &Desk| {
+            let mut records = Records::default();
+            let common = desk.common.as_ref()?;
+            desk.device.add_request(common, error, &mut records);
+            let is_sound = desk.device.add_response(common, response, class, &mut records);
+            is_sound.then(|| desk.device.submit(records))
+        };
+        desks.iter().filter_map(submit).collect()
+    })
+}
+
+/// Waits for every device, each of which answers within its deadline.
+async fn any_written(tickets: Vec<Ticket>) -> bool {
+    let mut any = false;
+    for ticket in tickets {
+        any |= ticket.written().await;
+    }
+    any
+}
+
+/// Ends the tokens that an answer was to hand out, since it will not leave.
+async fn take_back(unsealed: &Unsealed, request: &Request<'_>, answer: &Answer) {
+    let Ok(Response::Logical(logical)) = answer else { return };
+    let issued = IssuedParts::read(logical);
+    let wrapped = WrappedParts::read(logical);
+    let accessors =
+        [issued.as_ref().map(IssuedParts::accessor), wrapped.as_ref().map(WrappedParts::accessor)];
+    for accessor in accessors.into_iter().flatten() {
+        let Some(hash) = unsealed.view.tokens.with_accessor(accessor) else { continue };
+        // A renewal hands out what was there before.
+        let entry = unsealed.view.tokens.entry(&hash);
+        if entry.is_none_or(|entry| entry.auth.created_at < request.now) {
+            continue;
+        }
+        if let Err(error) = token::revoke_tree(unsealed, hash).await {
+            tracing::error!(%error, "a token whose making was not audited lives on");
+        }
+    }
+}

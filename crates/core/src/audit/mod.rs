@@ -1,0 +1,205 @@
+//! Auditing: no answer leaves, and nothing is changed, before it was written down.
+//!
+//! The door asks [`Audit::is_on`], one load, and goes its own way while no device is enabled. With
+//! one, [`gate`] stands around the request: [`describe`] says who asks for what, [`answer`] what came
+//! of it, and the devices (`crates/audit`) mask, chain and write both. What is enabled stands in
+//! records on the shelf of `sys/`, which the fold brings here; `sys::audit` are the routes.
+//!
+//! ```text
+//! records --fold--> Audit --devices--> gate --(request record)--> handler --(response record)--> client
+//! ```
+//! Invariants:
+//! - Of the enabled devices at least one has taken a request's record before its handler runs, and
+//!   one its response's before the answer leaves; else the client hears an internal error.
+//! - A read of KV changes nothing, so both its records are written at once, before its answer leaves.
+//! - A record of a device that cannot be read fails the unseal, and a device that cannot be made
+//!   fails every request: auditing never ends unnoticed.
+
+mod answer;
+mod declared;
+mod describe;
+mod gate;
+mod record;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use kallisto_audit::{Destinations, Device, Devices, Real, Spec};
+
+pub(crate) use declared::{declare, try_device};
+pub(crate) use record::{DeviceRecord, HeaderRecord};
+
+/// The shelf's folder of devices.
+pub(crate) const DEVICE_FOLDER: &str = "audit/device/";
+/// The shelf's folder of audited request headers.
+pub(crate) const HEADER_FOLDER: &str = "audit/header/";
+
+/// What a server was told about auditing at its start.
+pub struct AuditSettings {
+    /// Where files may lie that are enabled through the API.
+    pub directories: Vec<PathBuf>,
+    /// Devices that the configuration declares.
+    pub declared: Vec<DeclaredDevice>,
+    /// Makes what devices write to.
+    pub destinations: Box<dyn Destinations>,
+}
+
+/// A device that the configuration declares.
+#[derive(Clone, Debug)]
+pub struct DeclaredDevice {
+    /// Its path, without a slash at its end.
+    pub path: String,
+    /// `file`, `socket` or `syslog`.
+    pub kind: String,
+    /// For people.
+    pub description: String,
+    /// What it is told.
+    pub options: kallisto_audit::Options,
+}
+
+impl Default for AuditSettings {
+    fn default() -> Self {
+        Self { directories: Vec::new(), declared: Vec::new(), destinations: Box::new(Real) }
+    }
+}
+
+/// The auditing of a server.
+#[derive(Default)]
+pub(crate) struct Audit {
+    pub(crate) settings: AuditSettings,
+    pub(crate) devices: Devices,
+    /// The records behind the devices, by path.
+    records: Mutex<BTreeMap<String, DeviceRecord>>,
+    /// A device that was tried and whose record is being committed.
+    opened: Mutex<Option<Arc<Device>>>,
+    headers: ArcSwap<BTreeMap<String, HeaderRecord>>,
+    /// Set when a device could not be made: nothing may pass then.
+    is_broken: AtomicBool,
+    /// Set while there is a device, or should be.
+    is_on: AtomicBool,
+}
+
+/// Why a record of auditing could not be taken.
+pub(crate) struct Unusable(pub(crate) &'static str);
+
+impl Audit {
+    pub(crate) fn new(settings: AuditSettings) -> Self {
+        Self { settings, ..Self::default() }
+    }
+
+    /// Whether requests are audited.
+    pub(crate) fn is_on(&self) -> bool {
+        // Relaxed: whoever enabled a device has waited for its commit, and so for the fold.
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    fn settle(&self) {
+        let is_on = self.is_broken() || !self.devices.list().is_empty();
+        self.is_on.store(is_on, Ordering::Relaxed);
+    }
+
+    fn is_broken(&self) -> bool {
+        // Relaxed: it is set before the unseal ends, or never taken back.
+        self.is_broken.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, DeviceRecord>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The records of all devices, by path.
+    pub(crate) fn records(&self) -> BTreeMap<String, DeviceRecord> {
+        self.lock().clone()
+    }
+
+    /// The audited headers, by name.
+    pub(crate) fn headers(&self) -> Arc<BTreeMap<String, HeaderRecord>> {
+        self.headers.load_full()
+    }
+
+    /// Keeps a device that works until its record comes through the fold.
+    pub(crate) fn keep_opened(&self, device: Option<Arc<Device>>) {
+        *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = device;
+    }
+
+    /// Takes a record of the shelf of `sys/` that was put; others are none of its business.
+    ///
+    /// # Errors
+    /// What cannot be used.
+    pub(crate) fn put(&self, name: &str, value: &[u8]) -> Result<(), Unusable> {
+        if let Some(header) = name.strip_prefix(HEADER_FOLDER) {
+            let record = HeaderRecord::decode(value).ok_or(Unusable("audited header"))?;
+            self.change_headers(|headers| {
+                headers.insert(header.to_owned(), record);
+            });
+            return Ok(());
+        }
+        let Some(path) = name.strip_prefix(DEVICE_FOLDER) else { return Ok(()) };
+        let record = DeviceRecord::decode(value).ok_or(Unusable("audit device"))?;
+        let mut records = self.lock();
+        if records.get(path) == Some(&record) && self.devices.named(path).is_some() {
+            return Ok(());
+        }
+        let device = match self.take_opened(path) {
+            Some(device) => Ok(device),
+            None => self.start(path, &record),
+        };
+        match device {
+            Ok(device) => self.devices.put(device),
+            Err(why) => {
+                self.is_broken.store(true, Ordering::Relaxed);
+                self.settle();
+                return Err(why);
+            }
+        }
+        records.insert(path.to_owned(), record);
+        self.settle();
+        Ok(())
+    }
+
+    /// Takes a record of the shelf of `sys/` that was deleted.
+    pub(crate) fn remove(&self, name: &str) {
+        if let Some(header) = name.strip_prefix(HEADER_FOLDER) {
+            self.change_headers(|headers| {
+                headers.remove(header);
+            });
+        } else if let Some(path) = name.strip_prefix(DEVICE_FOLDER) {
+            self.lock().remove(path);
+            self.devices.remove(path);
+            self.settle();
+        }
+    }
+
+    /// Ends all devices, at seal.
+    pub(crate) fn clear(&self) {
+        self.devices.clear();
+        self.lock().clear();
+        self.headers.store(Arc::default());
+        self.is_broken.store(false, Ordering::Relaxed);
+        self.settle();
+    }
+
+    /// Starts the device of a record.
+    pub(crate) fn start(&self, path: &str, record: &DeviceRecord) -> Result<Arc<Device>, Unusable> {
+        let spec = Spec::parse(&record.kind, &record.options);
+        let spec = spec.map_err(|_| Unusable("options of an audit device"))?;
+        let destinations = &*self.settings.destinations;
+        let started = Device::start(path, spec, &record.salt, destinations);
+        started.map(Arc::new).map_err(|_| Unusable("audit device without threads"))
+    }
+
+    fn take_opened(&self, path: &str) -> Option<Arc<Device>> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.take_if(|device| device.name() == path)
+    }
+
+    fn change_headers(&self, change: impl FnOnce(&mut BTreeMap<String, HeaderRecord>)) {
+        // The fold is the only writer.
+        let mut headers = BTreeMap::clone(&self.headers.load());
+        change(&mut headers);
+        self.headers.store(Arc::new(headers));
+    }
+}
