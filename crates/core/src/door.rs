@@ -163,19 +163,20 @@ fn admit<'c, 'r>(unsealed: &Unsealed, request: &'c Request<'r>) -> Result<Admitt
     }
     address::check(&live.entry.bound_cidrs, request.remote)?;
     if live.entry.uses_left != 0 {
-        let caller = Caller::bearing(unsealed, hash, live, request.now);
+        let caller = Caller::bearing(unsealed, hash, live, request.now)?;
         return Ok(Admitted::Limited(Box::new(caller)));
     }
     if sys::ui::is_for_any_token(request) {
-        let caller = Caller::bearing(unsealed, hash, live, request.now);
+        let caller = Caller::bearing(unsealed, hash, live, request.now)?;
         if let Some(answer) = answer_any_token(unsealed, request, &caller) {
             return Ok(Admitted::Answer(answer));
         }
     }
     let asked = Asked::new(request, &unsealed.view);
-    let decided = live.with_acl(&unsealed.view.policies, request.now, |acl| {
+    let decided = live.with_acl(&unsealed.view, request.now, |acl| {
         authorize_by(&live.entry.auth, acl, asked, request.now)
     });
+    let decided = decided.ok_or(Error::Denied(Denial::BadToken))?;
     decided.map(Admitted::Call).map_err(|Denied| Error::Denied(Denial::Policy))
 }
 

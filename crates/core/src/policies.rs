@@ -4,7 +4,7 @@
 //! compiled once per token and change of policies, and kept with the token in the view: a request
 //! compares two numbers and decides.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,10 +15,11 @@ use kallisto_auth::policy::{
 use kallisto_auth::{AclSet, Capability, Kind, NoIdentity, Policy, PolicyName};
 
 use crate::error::{Denial, Error};
+use crate::identity::{Id, Person, Watch};
 use crate::request::TokenText;
 use crate::state::{Call, Unsealed};
 use crate::token::{self, Hash};
-use crate::view::LiveToken;
+use crate::view::{LiveToken, View};
 
 /// A stored policy: its text, and what it says.
 #[derive(Clone)]
@@ -39,7 +40,25 @@ pub(crate) struct Policies {
 /// What the policies of one token grant, as of one generation.
 pub(crate) struct Compiled {
     generation: u64,
-    pub(crate) acl: AclSet,
+    /// The count of changes of the bearer's entity, as it was.
+    watched: Option<(Arc<Watch>, u64)>,
+    standing: Standing,
+    acl: AclSet,
+}
+
+/// Whether a bearer may do anything at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Good,
+    /// The entity is disabled or gone.
+    Barred,
+}
+
+impl Compiled {
+    /// What is granted; `None` when the bearer's entity is disabled or gone.
+    pub(crate) fn acl(&self) -> Option<&AclSet> {
+        (self.standing == Standing::Good).then_some(&self.acl)
+    }
 }
 
 impl Default for Policies {
@@ -104,16 +123,46 @@ impl Policies {
     /// Whether something compiled earlier still holds.
     pub(crate) fn holds(&self, compiled: &Compiled, now: Timestamp) -> bool {
         compiled.generation == self.generation.load(Ordering::Acquire)
+            && compiled.watched.as_ref().is_none_or(|(watch, count)| watch.count() == *count)
             && compiled.acl.stale_at().is_none_or(|end| end > now)
     }
 
-    /// What these policies grant now; names that no policy has grant nothing.
-    pub(crate) fn compile(&self, names: &[String], now: Timestamp) -> Compiled {
-        // The count before the policies: a change in between makes this stale, not wrong.
-        let generation = self.generation.load(Ordering::Acquire);
-        let found: Vec<Arc<Policy>> =
-            names.iter().filter_map(|name| self.get(name)).map(|stored| stored.policy).collect();
-        Compiled { generation, acl: AclSet::compile(&found, &NoIdentity, now) }
+    /// The policies of these names; names that no policy has stand for nothing.
+    fn named<'n>(&self, names: impl Iterator<Item = &'n String>) -> Vec<Arc<Policy>> {
+        names.filter_map(|name| self.get(name)).map(|stored| stored.policy).collect()
+    }
+}
+
+impl View {
+    /// What a token grants its bearer now: by its own policies, and by those of the entity that bears
+    /// it and of the entity's groups.
+    pub(crate) fn compile(&self, entry: &token::TokenEntry, now: Timestamp) -> Compiled {
+        // The counts before what they count: a change in between makes this stale, not wrong.
+        let generation = self.policies.generation.load(Ordering::Acquire);
+        let own = entry.auth.policies.iter();
+        let Some(id) = entry.entity_id else {
+            let acl = AclSet::compile(&self.policies.named(own), &NoIdentity, now);
+            return Compiled { generation, watched: None, standing: Standing::Good, acl };
+        };
+        let watch = self.ask_directory(|directory| directory.watch(id));
+        let watched = watch.map(|watch| {
+            let count = watch.count();
+            (watch, count)
+        });
+        let person = self.person(entry).filter(|person| !person.entity.disabled);
+        let Some(person) = person else {
+            let acl = AclSet::default();
+            return Compiled { generation, watched, standing: Standing::Barred, acl };
+        };
+        let names: BTreeSet<String> = person.policies().into_iter().chain(own.cloned()).collect();
+        let acl = AclSet::compile(&self.policies.named(names.iter()), &person, now);
+        Compiled { generation, watched, standing: Standing::Good, acl }
+    }
+
+    /// Who bears a token; `None` when nobody is known to, or they are gone.
+    pub(crate) fn person(&self, entry: &token::TokenEntry) -> Option<Person> {
+        let id = entry.entity_id?;
+        self.ask_directory(|directory| directory.person(id)).flatten()
     }
 }
 
@@ -145,18 +194,31 @@ impl Caller {
     pub(crate) fn of(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Self, Error> {
         let guard = unsealed.view.tokens.pin();
         let (hash, live) = token::find(&unsealed.view, call.token, &guard)?;
-        Ok(Self::bearing(unsealed, hash, live, call.now))
+        Self::bearing(unsealed, hash, live, call.now)
     }
 
     /// The bearer of a live token.
+    ///
+    /// # Errors
+    /// [`Denial::BadToken`] when it is an entity that is disabled or gone.
     pub(crate) fn bearing(
         unsealed: &Unsealed,
         hash: Hash,
         live: &LiveToken,
         now: Timestamp,
-    ) -> Self {
-        let compiled = live.compiled(&unsealed.view.policies, now);
-        Self { hash, entry: live.entry.clone(), compiled }
+    ) -> Result<Self, Error> {
+        Self::admitted(hash, live.entry.clone(), live.compiled(&unsealed.view, now))
+    }
+
+    fn admitted(
+        hash: Hash,
+        entry: token::TokenEntry,
+        compiled: Arc<Compiled>,
+    ) -> Result<Self, Error> {
+        match compiled.acl() {
+            Some(_) => Ok(Self { hash, entry, compiled }),
+            None => Err(Error::Denied(Denial::BadToken)),
+        }
     }
 
     /// The caller that a token's text names, for questions about another token.
@@ -173,7 +235,7 @@ impl Caller {
         if live.entry.auth.is_expired(now) {
             return Err(Error::Denied(Denial::BadToken));
         }
-        Ok(Self::bearing(unsealed, hash, live, now))
+        Self::bearing(unsealed, hash, live, now)
     }
 
     /// The caller that a hash names, for questions about another token.
@@ -187,8 +249,8 @@ impl Caller {
     ) -> Result<Self, Error> {
         let entry = unsealed.view.tokens.entry(&hash).filter(|entry| !entry.auth.is_expired(now));
         let entry = entry.ok_or(Error::Denied(Denial::BadToken))?;
-        let compiled = Arc::new(unsealed.view.policies.compile(&entry.auth.policies, now));
-        Ok(Self { hash, entry, compiled })
+        let compiled = Arc::new(unsealed.view.compile(&entry, now));
+        Self::admitted(hash, entry, compiled)
     }
 
     /// What the decision needs of its token.
@@ -199,6 +261,11 @@ impl Caller {
     /// All of its token.
     pub(crate) const fn entry(&self) -> &token::TokenEntry {
         &self.entry
+    }
+
+    /// The entity that bears it.
+    pub(crate) const fn entity_id(&self) -> Option<Id> {
+        self.entry.entity_id
     }
 
     pub(crate) fn is_root(&self) -> bool {

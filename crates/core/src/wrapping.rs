@@ -223,7 +223,7 @@ fn put_in(
         max_ttl_secs: 0,
         renewable: false,
         role: None,
-        entity_id: String::new(),
+        entity_id: None,
         bound_cidrs: Vec::new(),
         kept: Map::new(),
         renewed_at: None,

@@ -14,7 +14,7 @@ use crate::json::Json;
 use crate::mount::{Class, EngineKind, MountEntry};
 use crate::request::{Request, TokenText};
 use crate::state::Unsealed;
-use crate::view::{LiveToken, Mount};
+use crate::view::{LiveToken, Mount, View};
 use crate::{engines, token};
 
 /// The version of every engine, as records and mounts show it.
@@ -75,8 +75,12 @@ pub(super) fn with_described<T>(
     let headers = headers_of(audit, request);
     let metadata = live.and_then(|live| live.entry.meta.clone());
     let metadata = metadata.map(|map| Json::Object(map).to_text()).unwrap_or_default();
-    let client_id = live.map(|live| client_id(&live.entry.auth.policies)).unwrap_or_default();
-    let auth = auth_of(live, request.token, decision, &metadata);
+    let bearer = live.map(|live| Bearer::of(view, live)).unwrap_or_default();
+    let client_id = match (live, bearer.entity_id.as_str()) {
+        (Some(live), "") => client_id(&live.entry.auth.policies),
+        _ => bearer.entity_id.clone(),
+    };
+    let auth = auth_of(live, &bearer, request.token, decision, &metadata);
     let request = audit::Request {
         id: &id,
         client_id: &client_id,
@@ -138,13 +142,14 @@ fn decide(
     if live.entry.auth.kind == Kind::Root {
         return audit::Decision { allowed: true, granted_by: vec!["root".to_owned()] };
     }
-    live.with_acl(&unsealed.view.policies, now, |acl| match acl.decide(&asked) {
-        Ok(grant) => {
-            let granted_by = grant.policies().iter().map(|name| name.to_string()).collect();
-            audit::Decision { allowed: true, granted_by }
-        }
-        Err(_) => audit::Decision { allowed: false, granted_by: Vec::new() },
-    })
+    let granted = live.with_acl(&unsealed.view, now, |acl| {
+        let grant = acl.decide(&asked).ok()?;
+        Some(grant.policies().iter().map(|name| name.to_string()).collect())
+    });
+    match granted.flatten() {
+        Some(granted_by) => audit::Decision { allowed: true, granted_by },
+        None => audit::Decision { allowed: false, granted_by: Vec::new() },
+    }
 }
 
 /// What is known to be refused before anything runs. A request without a token may be a login, and
@@ -204,8 +209,31 @@ fn headers_of(audit: &Audit, request: &Request<'_>) -> Vec<audit::Header> {
     given.filter(|header| !header.values.is_empty()).collect()
 }
 
+/// What the entity that bears a token adds to it.
+#[derive(Default)]
+struct Bearer {
+    entity_id: String,
+    identity_policies: Vec<String>,
+    /// These and the token's own: sorted, each once.
+    policies: Vec<String>,
+}
+
+impl Bearer {
+    fn of(view: &View, live: &LiveToken) -> Self {
+        let entry = &live.entry;
+        let Some(id) = entry.entity_id else { return Self::default() };
+        let person = view.person(entry);
+        let identity_policies = person.map(|person| person.policies()).unwrap_or_default();
+        let mut policies = [entry.auth.policies.as_slice(), &identity_policies].concat();
+        policies.sort();
+        policies.dedup();
+        Self { entity_id: id.to_string(), identity_policies, policies }
+    }
+}
+
 fn auth_of<'a>(
     live: Option<&'a LiveToken>,
+    bearer: &'a Bearer,
     token: Option<TokenText<'a>>,
     decision: Option<audit::Decision>,
     metadata: &'a [u8],
@@ -218,12 +246,15 @@ fn auth_of<'a>(
         client_token: token.map(TokenText::expose),
         accessor: &entry.auth.accessor,
         display_name: &entry.auth.display_name,
-        policies: &entry.auth.policies,
+        policies: match bearer.policies.as_slice() {
+            [] => &entry.auth.policies,
+            all => all,
+        },
         token_policies: &entry.auth.policies,
-        identity_policies: &[],
+        identity_policies: &bearer.identity_policies,
         decision,
         metadata,
-        entity_id: "",
+        entity_id: &bearer.entity_id,
         token_type: match entry.auth.kind {
             Kind::Root | Kind::Service => "service",
             Kind::Batch => "batch",

@@ -85,7 +85,6 @@ impl Default for Directory {
 
 impl Watch {
     /// The count now.
-    #[expect(dead_code, reason = "for tokens of entities, which come next")]
     pub(crate) fn count(&self) -> u64 {
         // Acquire: who sees the count sees the state it counts.
         self.0.load(Ordering::Acquire)
@@ -132,7 +131,6 @@ impl Directory {
     }
 
     /// The watch of an entity, for a token of its.
-    #[expect(dead_code, reason = "for tokens of entities, which come next")]
     pub(crate) fn watch(&self, id: Id) -> Arc<Watch> {
         let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if state.watches.len() >= state.watches_max {
@@ -340,7 +338,6 @@ fn remove_from(sets: &mut HashMap<Id, BTreeSet<Id>>, of: Id, id: Id) {
 
 impl Person {
     /// The names of the policies of the entity and of all its groups: sorted, each once.
-    #[expect(dead_code, reason = "for tokens of entities, which come next")]
     pub(crate) fn policies(&self) -> Vec<String> {
         let groups = self.groups.iter().flat_map(|group| &group.policies);
         let all: BTreeSet<&String> = self.entity.policies.iter().chain(groups).collect();
@@ -348,7 +345,6 @@ impl Person {
     }
 
     /// The external groups that a login method put it into.
-    #[expect(dead_code, reason = "for logins, which come next")]
     pub(super) fn groups_by(&self, accessor: &str) -> Vec<Id> {
         let by = |group: &&Arc<Group>| {
             group.kind == GroupKind::External

@@ -21,6 +21,7 @@ mod draft;
 mod entities;
 mod group_aliases;
 mod groups;
+mod login;
 mod lookup;
 mod merge;
 mod names;
@@ -35,7 +36,9 @@ use crate::response::Response;
 use crate::state::{Call, Unsealed};
 use crate::view::Mount;
 
-pub(crate) use directory::{Directory, Effect};
+pub(crate) use directory::{Directory, Effect, Person, Watch};
+pub(crate) use login::log_in;
+pub(crate) use record::Id;
 
 /// What a request to the identity engine is about.
 struct Site<'s> {

@@ -1,6 +1,9 @@
 //! Who logs in: the one place where a login meets the identity engine.
 
+use jiff::Timestamp;
+
 use crate::error::Error;
+use crate::identity::{self, Id};
 use crate::json::Map;
 use crate::state::Unsealed;
 use crate::view::Mount;
@@ -17,18 +20,14 @@ pub(crate) struct Alias<'l> {
     pub(crate) groups: &'l [String],
 }
 
-/// The id of the entity behind an alias, made at its first login; empty for none.
+/// The id of the entity behind an alias, made at its first login.
 ///
 /// # Errors
 /// What refuses the login, such as an entity that is disabled.
-#[expect(clippy::unused_async, reason = "the identity engine will look and write here")]
-pub(super) async fn identify(_unsealed: &Unsealed, alias: &Alias<'_>) -> Result<String, Error> {
-    tracing::trace!(
-        mount = alias.mount.entry.path,
-        fields = alias.metadata.len(),
-        groups = alias.groups.len(),
-        named = !alias.name.is_empty(),
-        "a login without an entity"
-    );
-    Ok(String::new())
+pub(super) async fn identify(
+    unsealed: &Unsealed,
+    alias: &Alias<'_>,
+    now: Timestamp,
+) -> Result<Option<Id>, Error> {
+    identity::log_in(unsealed, alias, now).await.map(Some)
 }

@@ -78,7 +78,7 @@ pub(crate) async fn grant(
     let (times, max_secs) = times(params, leases(unsealed.leases, mount), &mut warnings);
     let alias =
         Alias { mount, name: &login.alias, metadata: &login.metadata, groups: &login.groups };
-    let entity_id = identity::identify(unsealed, &alias).await?;
+    let entity_id = identity::identify(unsealed, &alias, request.now).await?;
     let spec = TokenSpec {
         kind,
         policies,
@@ -97,7 +97,8 @@ pub(crate) async fn grant(
         text: None,
     };
     let (entry, text) = token::issue(unsealed, spec, request.now).await?;
-    let auth = token::auth_object(&entry, text.expose_secret(), request.now).to_text();
+    let auth =
+        token::auth_object(&unsealed.view, &entry, text.expose_secret(), request.now).to_text();
     Ok(Response::Logical(Logical { auth, warnings, ..Logical::default() }))
 }
 

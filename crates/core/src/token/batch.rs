@@ -23,6 +23,7 @@ use super::create::TokenSpec;
 use super::entry::TokenEntry;
 use crate::address;
 use crate::error::{Denial, Error};
+use crate::identity::Id;
 use crate::json::{self, Json, Map};
 use crate::keys;
 use crate::state::Unsealed;
@@ -137,8 +138,8 @@ fn encode(entry: &TokenEntry) -> Vec<u8> {
     if let Some(role) = &entry.role {
         put("r", role.as_str().into());
     }
-    if !entry.entity_id.is_empty() {
-        put("e", entry.entity_id.as_str().into());
+    if let Some(id) = entry.entity_id {
+        put("e", id.to_string().into());
     }
     if !entry.bound_cidrs.is_empty() {
         put("b", address::shown(&entry.bound_cidrs));
@@ -182,7 +183,10 @@ fn decode(plain: &[u8]) -> Option<TokenEntry> {
         max_ttl_secs: 0,
         renewable: false,
         role: text("r"),
-        entity_id: text("e").unwrap_or_default(),
+        entity_id: match map.get("e") {
+            None => None,
+            Some(id) => Some(Id::parse(id.as_str()?)?),
+        },
         bound_cidrs: address::stored(&map, "b")?,
         kept: Map::new(),
         renewed_at: None,
@@ -203,7 +207,7 @@ mod tests {
         entry.parent = Some([9; 32]);
         entry.meta = Some(Map::from([("a".to_owned(), "b".into())]));
         entry.ttl_secs = 60;
-        entry.entity_id = "e".into();
+        entry.entity_id = Id::parse("00000000-0000-4000-8000-00000000000e");
         entry.bound_cidrs = address::parse_all(&["10.0.0.0/8".to_owned()]).unwrap();
         entry.clone()
     }

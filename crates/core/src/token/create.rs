@@ -14,9 +14,11 @@ use super::roles::Role;
 use crate::address::AddressRange;
 use crate::error::Error;
 use crate::fields::Fields;
+use crate::identity::{self, Id};
 use crate::json::{Json, Map};
-use crate::keys;
+use crate::keys::{self, MountId};
 use crate::limits::{CONFLICT_RETRIES_MAX, TOKEN_POLICIES_MAX};
+use crate::login;
 use crate::policies::Caller;
 use crate::response::{Logical, Response};
 use crate::state::{Call, Leases, Unsealed};
@@ -36,7 +38,7 @@ pub(crate) struct TokenSpec {
     pub(crate) renewable: bool,
     pub(crate) role: Option<String>,
     /// Who bears it; empty for nobody known.
-    pub(crate) entity_id: String,
+    pub(crate) entity_id: Option<Id>,
     /// Where it may be used from; empty for anywhere.
     pub(crate) bound_cidrs: Vec<AddressRange>,
     /// What the login method that asks for it wants to find again at a renewal.
@@ -76,9 +78,12 @@ pub(super) async fn create(
     let fields = Fields::new(&body);
     let caller = Caller::of(unsealed, call)?;
     let mut warnings = Vec::new();
-    let spec = plan(unsealed, &caller, fields, call, parent, role, &mut warnings)?;
+    let mut spec = plan(unsealed, &caller, fields, call, parent, role, &mut warnings)?;
+    if let Some(name) = plan_alias(fields, role)? {
+        spec.entity_id = Some(entity_named(unsealed, &name, call.now).await?);
+    }
     let (entry, text) = issue(unsealed, spec, call.now).await?;
-    let auth = auth_object(&entry, text.expose_secret(), call.now).to_text();
+    let auth = auth_object(&unsealed.view, &entry, text.expose_secret(), call.now).to_text();
     Ok(Response::Logical(Logical { auth, warnings, ..Logical::default() }))
 }
 
@@ -135,11 +140,34 @@ fn plan(
         max_secs: 0,
         renewable,
         role: role.map(|role| role.name.clone()),
-        entity_id: String::new(),
+        // An orphan is nobody's, unless a role says whose.
+        entity_id: if orphan { None } else { caller.entity_id() },
         bound_cidrs: role.map(|role| role.bound_cidrs.clone()).unwrap_or_default(),
         kept: Map::new(),
         text: plan_text(fields, privileged)?,
     })
+}
+
+/// The entity that the token shall be for, by its alias, where the role allows that.
+fn plan_alias(fields: Fields<'_>, role: Option<&Role>) -> Result<Option<String>, Error> {
+    let Some(name) = fields.string("entity_alias")?.filter(|name| !name.is_empty()) else {
+        return Ok(None);
+    };
+    let role = role.ok_or_else(|| {
+        Error::invalid("'entity_alias' is only allowed in combination with token role")
+    })?;
+    if role.allows_alias(&name) {
+        return Ok(Some(name));
+    }
+    Err(Error::invalid("invalid 'entity_alias' value"))
+}
+
+/// The entity with an alias at `auth/token/`, made if need be.
+async fn entity_named(unsealed: &Unsealed, name: &str, now: Timestamp) -> Result<Id, Error> {
+    let mount = unsealed.view.mounts.with_id(MountId::TOKEN);
+    let mount = mount.ok_or_else(|| Error::internal(&"a built-in mount is missing"))?;
+    let alias = login::Alias { mount: &mount, name, metadata: &Map::new(), groups: &[] };
+    identity::log_in(unsealed, &alias, now).await
 }
 
 /// What kind the body asks for, and the role lets it be.

@@ -8,6 +8,7 @@ use secrecy::SecretString;
 
 use crate::address::{self, AddressRange};
 use crate::error::{Denial, Error};
+use crate::identity::Id;
 use crate::json::{self, Json, Map};
 use crate::random;
 use crate::request::TokenText;
@@ -53,8 +54,8 @@ pub(crate) struct TokenEntry {
     pub(crate) renewable: bool,
     /// The role it was made through.
     pub(crate) role: Option<String>,
-    /// The entity that bears it; empty for none.
-    pub(crate) entity_id: String,
+    /// The entity that bears it.
+    pub(crate) entity_id: Option<Id>,
     /// Where it may be used from; empty for anywhere.
     pub(crate) bound_cidrs: Vec<AddressRange>,
     /// What the login method that made it judges renewals by.
@@ -85,7 +86,7 @@ pub(crate) fn make_root(now: Timestamp) -> Result<TokenEntry, Error> {
         max_ttl_secs: 0,
         renewable: false,
         role: None,
-        entity_id: String::new(),
+        entity_id: None,
         bound_cidrs: Vec::new(),
         kept: Map::new(),
         renewed_at: None,
@@ -149,7 +150,7 @@ impl TokenEntry {
         put("renewable", self.renewable.into());
         put("role", self.role.as_deref().map_or(Json::Null, Json::from));
         put("renewed_at", self.renewed_at.map_or(Json::Null, time));
-        put("entity_id", self.entity_id.as_str().into());
+        put("entity_id", self.entity_id.map_or(Json::Null, |id| id.to_string().into()));
         put("bound_cidrs", address::shown(&self.bound_cidrs));
         put("kept", self.kept.clone().into());
         Json::Object(map).to_text()
@@ -197,7 +198,10 @@ impl TokenEntry {
             renewable: flag("renewable"),
             role: text("role"),
             // Absent in the records of tokens from before there were login methods.
-            entity_id: text("entity_id").unwrap_or_default(),
+            entity_id: match text("entity_id").unwrap_or_default().as_str() {
+                "" => None,
+                id => Some(Id::parse(id)?),
+            },
             bound_cidrs: address::stored(&map, "bound_cidrs")?,
             kept: map.get("kept").and_then(Json::as_object).cloned().unwrap_or_default(),
             renewed_at: optional_time("renewed_at")?,
@@ -235,7 +239,7 @@ mod tests {
         token.parent = Some([7; 32]);
         token.uses_left = -1;
         token.role = Some("r".into());
-        token.entity_id = "e".into();
+        token.entity_id = Some(Id::make().unwrap());
         token.bound_cidrs = vec![AddressRange::parse("10.0.0.0/8").unwrap()];
         token.kept.insert("role".into(), "web".into());
         let again = TokenEntry::decode(&token.encode()).unwrap();

@@ -6,9 +6,10 @@ use kallisto_auth::Kind;
 use super::entry::TokenEntry;
 use crate::address;
 use crate::json::{Json, Map};
+use crate::view::View;
 
 /// The data of `auth/token/lookup*`; `id` is the token's text when its bearer asks.
-pub(super) fn describe(entry: &TokenEntry, id: &str, now: Timestamp) -> Json {
+pub(super) fn describe(view: &View, entry: &TokenEntry, id: &str, now: Timestamp) -> Json {
     let auth = &entry.auth;
     let mut map = Map::new();
     let mut put = |name: &str, value: Json| map.insert(name.to_owned(), value);
@@ -17,7 +18,7 @@ pub(super) fn describe(entry: &TokenEntry, id: &str, now: Timestamp) -> Json {
     put("creation_time", auth.created_at.as_second().into());
     put("creation_ttl", entry.ttl_secs.into());
     put("display_name", auth.display_name.as_str().into());
-    put("entity_id", entry.entity_id.as_str().into());
+    put("entity_id", entity_json(entry));
     put("expire_time", auth.expires_at.map_or(Json::Null, text));
     put("explicit_max_ttl", entry.explicit_max_ttl_secs.into());
     put("id", id.into());
@@ -39,6 +40,13 @@ pub(super) fn describe(entry: &TokenEntry, id: &str, now: Timestamp) -> Json {
         }
     }
     let mut put = |name: &str, value: Json| map.insert(name.to_owned(), value);
+    if let Some(person) = view.person(entry) {
+        let policies = person.policies();
+        if !policies.is_empty() {
+            put("identity_policies", Json::strings(policies));
+        }
+        put("external_namespace_policies", Map::new().into());
+    }
     if entry.period_secs > 0 {
         put("period", entry.period_secs.into());
     }
@@ -64,20 +72,41 @@ const fn type_name(kind: Kind) -> &'static str {
 }
 
 /// The `auth` object of a reply that hands a token out or renews it.
-pub(crate) fn auth_object(entry: &TokenEntry, client_token: &str, now: Timestamp) -> Json {
+pub(crate) fn auth_object(
+    view: &View,
+    entry: &TokenEntry,
+    client_token: &str,
+    now: Timestamp,
+) -> Json {
     let auth = &entry.auth;
-    Json::object([
+    let of_identity = view.person(entry).map(|person| person.policies()).unwrap_or_default();
+    let mut all: Vec<String> = auth.policies.iter().chain(&of_identity).cloned().collect();
+    all.sort();
+    all.dedup();
+    let mut map: Map = [
         ("client_token", client_token.into()),
         ("accessor", auth.accessor.as_str().into()),
-        ("policies", Json::strings(auth.policies.iter().cloned())),
+        ("policies", Json::strings(all)),
         ("token_policies", Json::strings(auth.policies.iter().cloned())),
         ("metadata", entry.meta.clone().map_or(Json::Null, Json::Object)),
         ("lease_duration", entry.ttl_left_secs(now).into()),
         ("renewable", entry.renewable.into()),
-        ("entity_id", entry.entity_id.as_str().into()),
+        ("entity_id", entity_json(entry)),
         ("token_type", type_name(auth.kind).into()),
         ("orphan", auth.orphan.into()),
         ("mfa_requirement", Json::Null),
         ("num_uses", entry.uses_left.into()),
-    ])
+    ]
+    .into_iter()
+    .map(|(name, value): (&str, Json)| (name.to_owned(), value))
+    .collect();
+    if !of_identity.is_empty() {
+        map.insert("identity_policies".into(), Json::strings(of_identity));
+    }
+    Json::Object(map)
+}
+
+/// The id of the bearer; empty for none.
+fn entity_json(entry: &TokenEntry) -> Json {
+    entry.entity_id.map_or_else(String::new, |id| id.to_string()).into()
 }

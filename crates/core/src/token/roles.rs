@@ -88,6 +88,12 @@ impl Role {
         }
     }
 
+    /// Whether its tokens may be made for the entity with this alias.
+    pub(super) fn allows_alias(&self, name: &str) -> bool {
+        let name = name.to_lowercase();
+        self.allowed_entity_aliases.iter().any(|glob| matches(glob, &name))
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         Json::Object(self.to_map()).to_text()
     }

@@ -48,7 +48,7 @@ pub(crate) async fn handle(
         ("lookup", Update) => look_up(unsealed, call, given_token(call)?.as_ref()),
         ("lookup-accessor", Update) => {
             let (_, entry) = by_accessor(unsealed, call)?;
-            Ok(Response::data(&describe(&entry, "", call.now)))
+            Ok(Response::data(&describe(&unsealed.view, &entry, "", call.now)))
         }
         ("renew-self", Update) => {
             let caller = Caller::of(unsealed, call)?;
@@ -120,7 +120,7 @@ async fn answer_renewal(
         (Shown::Token, Some(given)) => given.expose_secret(),
         (Shown::Token, None) => call.token.map(TokenText::expose).unwrap_or_default(),
     };
-    let auth = auth_object(&entry, text, call.now).to_text();
+    let auth = auth_object(&unsealed.view, &entry, text, call.now).to_text();
     Ok(Response::Logical(Logical { auth, ..Logical::default() }))
 }
 
@@ -138,7 +138,7 @@ fn look_up(
         return Err(Error::Denied(Denial::UnknownToken));
     }
     let id = asked.map(TokenText::expose).unwrap_or_default();
-    Ok(Response::data(&describe(&live.entry, id, call.now)))
+    Ok(Response::data(&describe(&unsealed.view, &live.entry, id, call.now)))
 }
 
 async fn revoke_given(

@@ -21,7 +21,7 @@ mod mounts;
 mod names;
 mod tokens;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use kallisto_barrier::MemoryCipher;
 use kallisto_cuckoo::Table;
@@ -38,6 +38,8 @@ use budget::Budget;
 use crate::clear::Keys;
 use crate::cluster::Cluster;
 use crate::error::Error;
+use crate::identity::Directory;
+use crate::keys::MountId;
 use crate::policies::Policies;
 
 /// Entries the hot table is sized for at first; it grows.
@@ -88,6 +90,20 @@ impl View {
     /// The cluster's identity, once initialised.
     pub fn cluster(&self) -> Option<&Cluster> {
         self.cluster.get()
+    }
+
+    /// The mount of entities and groups.
+    ///
+    /// # Errors
+    /// When it is missing, which is damage.
+    pub(crate) fn identity_mount(&self) -> Result<Arc<Mount>, Error> {
+        let mount = self.mounts.with_id(MountId::IDENTITY);
+        mount.ok_or_else(|| Error::internal(&"a built-in mount is missing"))
+    }
+
+    /// Asks the entities and groups; `None` when there are none to ask.
+    pub(crate) fn ask_directory<T>(&self, ask: impl FnOnce(&Directory) -> T) -> Option<T> {
+        self.mounts.with_id(MountId::IDENTITY)?.memory.directory().map(ask)
     }
 
     /// Current versions held in the hot table and its load factor.

@@ -14,8 +14,9 @@ use jiff::Timestamp;
 use kallisto_cuckoo::siphash::{Key, SipHash24};
 use kallisto_cuckoo::{Error, Guard, Table};
 
+use super::View;
 use crate::cluster::Cluster;
-use crate::policies::{Compiled, Policies};
+use crate::policies::Compiled;
 use crate::request::TokenText;
 use crate::token::{Hash, TokenEntry};
 
@@ -34,29 +35,31 @@ impl LiveToken {
         Self { entry, compiled: ArcSwapOption::empty() }
     }
 
-    /// What its policies grant at `now`; compiled anew only after policies changed.
-    pub(crate) fn compiled(&self, policies: &Policies, now: Timestamp) -> Arc<Compiled> {
+    /// What it grants at `now`; compiled anew only after a change of policies, groups, or the entity
+    /// that bears it.
+    pub(crate) fn compiled(&self, view: &View, now: Timestamp) -> Arc<Compiled> {
         if let Some(compiled) = &*self.compiled.load()
-            && policies.holds(compiled, now)
+            && view.policies.holds(compiled, now)
         {
             return Arc::clone(compiled);
         }
-        let compiled = Arc::new(policies.compile(&self.entry.auth.policies, now));
+        let compiled = Arc::new(view.compile(&self.entry, now));
         self.compiled.store(Some(Arc::clone(&compiled)));
         compiled
     }
 
-    /// Asks `decide` with what its policies grant, without a count of references.
+    /// Asks `decide` with what it grants, without a count of references; `None` when the entity that
+    /// bears it is disabled or gone.
     pub(crate) fn with_acl<T>(
         &self,
-        policies: &Policies,
+        view: &View,
         now: Timestamp,
         decide: impl FnOnce(&kallisto_auth::AclSet) -> T,
-    ) -> T {
+    ) -> Option<T> {
         let compiled = self.compiled.load();
         match &*compiled {
-            Some(compiled) if policies.holds(compiled, now) => decide(&compiled.acl),
-            _ => decide(&self.compiled(policies, now).acl),
+            Some(compiled) if view.policies.holds(compiled, now) => compiled.acl().map(decide),
+            _ => self.compiled(view, now).acl().map(decide),
         }
     }
 }

@@ -275,3 +275,204 @@ fn what_was_written_is_there_after_a_seal() {
     );
     assert_eq!(text(&looked, "id"), bob);
 }
+
+/// A site with a user at each of two login methods, `up` and `other`.
+fn site_with_users() -> Site {
+    let site = site();
+    for method in ["up", "other"] {
+        site.ask(Operation::Update, &format!("sys/auth/{method}"), r#"{"type":"userpass"}"#)
+            .unwrap();
+        for user in ["bob", "ann"] {
+            let path = format!("auth/{method}/users/{user}");
+            site.ask(Operation::Update, &path, r#"{"password":"secret-of-theirs"}"#).unwrap();
+        }
+    }
+    site
+}
+
+/// The `auth` object of a login, or its refusal.
+fn log_in(site: &Site, method: &str, user: &str) -> Result<Map, Error> {
+    let path = format!("auth/{method}/login/{user}");
+    let body = r#"{"password":"secret-of-theirs"}"#;
+    match crate::support::ask_as(&site.core, "", 0, Operation::Update, &path, body)? {
+        Response::Logical(reply) => Ok(parse_object(&reply.auth).unwrap()),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn may_read(site: &Site, token: &str, path: &str) -> bool {
+    let path = format!("secret/data/{path}");
+    match crate::support::ask_as(&site.core, token, 0, Operation::Read, &path, "") {
+        Ok(_) => true,
+        Err(Error::Denied(_)) => false,
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+fn policy(site: &Site, name: &str, path: &str) {
+    let rule = format!(r#"path "{path}" {{ capabilities = ["read"] }}"#);
+    let body = Json::object([("policy", rule.into())]).to_text();
+    let body = std::str::from_utf8(&body).unwrap();
+    site.ask(Operation::Update, &format!("sys/policies/acl/{name}"), body).unwrap();
+}
+
+#[test]
+fn what_a_token_may_do_follows_its_entity_and_groups_at_once() {
+    let site = site_with_users();
+    for name in ["own", "grp", "bob-x"] {
+        site.put(name, "v");
+    }
+    policy(&site, "own", "secret/data/own");
+    policy(&site, "grp", "secret/data/grp");
+    policy(&site, "tpl", "secret/data/{{identity.entity.name}}-x");
+    let auth = log_in(&site, "up", "bob").unwrap();
+    let (token, id) = (text(&auth, "client_token"), text(&auth, "entity_id"));
+    assert!(!may_read(&site, &token, "own"));
+    let path = format!("entity/id/{id}");
+    write(&site, &path, r#"{"policies":"own,tpl"}"#);
+    assert!(may_read(&site, &token, "own") && !may_read(&site, &token, "bob-x"));
+    write(&site, &path, r#"{"name":"bob"}"#);
+    assert!(may_read(&site, &token, "bob-x"));
+    let inner = group(&site, "inner", &format!(r#"{{"member_entity_ids":["{id}"]}}"#));
+    let outer = format!(r#"{{"member_group_ids":["{inner}"],"policies":"grp"}}"#);
+    group(&site, "outer", &outer);
+    assert!(may_read(&site, &token, "grp"));
+    let again = log_in(&site, "up", "bob").unwrap();
+    assert_eq!(texts(&again, "identity_policies"), ["grp", "own", "tpl"]);
+    assert_eq!(texts(&again, "policies"), ["default", "grp", "own", "tpl"]);
+    assert_eq!((texts(&again, "token_policies").len(), text(&again, "entity_id")), (1, id));
+    write(&site, "group/name/outer", r#"{"policies":""}"#);
+    assert!(!may_read(&site, &token, "grp"));
+    write(&site, &path, r#"{"policies":[]}"#);
+    assert!(!may_read(&site, &token, "own") && !may_read(&site, &token, "bob-x"));
+}
+
+#[test]
+fn tokens_of_an_entity_that_is_disabled_or_gone_do_nothing() {
+    let site = site_with_users();
+    site.put("own", "v");
+    policy(&site, "own", "secret/data/own");
+    let auth = log_in(&site, "up", "bob").unwrap();
+    let (token, id) = (text(&auth, "client_token"), text(&auth, "entity_id"));
+    let path = format!("entity/id/{id}");
+    write(&site, &path, r#"{"policies":"own"}"#);
+    assert!(may_read(&site, &token, "own"));
+    write(&site, &path, r#"{"disabled":true}"#);
+    assert!(!may_read(&site, &token, "own"));
+    let own = |token: &str| {
+        crate::support::ask_as(&site.core, token, 0, Operation::Read, "auth/token/lookup-self", "")
+    };
+    assert!(matches!(own(&token), Err(Error::Denied(_))));
+    assert!(matches!(log_in(&site, "up", "bob"), Err(Error::Denied(_))));
+    write(&site, &path, r#"{"disabled":false}"#);
+    assert!(may_read(&site, &token, "own"));
+    // Another's change is nothing to this token, and its own end is.
+    let other = text(&log_in(&site, "up", "ann").unwrap(), "entity_id");
+    site.ask(Operation::Delete, &format!("identity/entity/id/{other}"), "").unwrap();
+    assert!(may_read(&site, &token, "own"));
+    site.ask(Operation::Delete, &format!("identity/{path}"), "").unwrap();
+    assert!(!may_read(&site, &token, "own") && own(&token).is_err());
+    assert_ne!(text(&log_in(&site, "up", "bob").unwrap(), "entity_id"), id);
+    // After a restart as before.
+    site.ask(Operation::Update, "sys/seal", "").unwrap();
+    site.unseal();
+    assert!(own(&token).is_err());
+}
+
+#[test]
+fn racing_first_logins_make_one_entity() {
+    let site = site_with_users();
+    let ids: Vec<String> = std::thread::scope(|threads| {
+        let login = || text(&log_in(&site, "up", "bob").unwrap(), "entity_id");
+        let all: Vec<_> = (0..8).map(|_| threads.spawn(login)).collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    let listed = data(site.ask(Operation::List, "identity/entity/id", ""));
+    assert_eq!(texts(&listed, "keys"), slice::from_ref(&ids[0]));
+    assert_ne!(text(&log_in(&site, "other", "bob").unwrap(), "entity_id"), ids[0]);
+}
+
+#[test]
+fn a_merged_entitys_tokens_are_the_others() {
+    let site = site_with_users();
+    site.put("own", "v");
+    policy(&site, "own", "secret/data/own");
+    let (one, two) = (log_in(&site, "up", "bob").unwrap(), log_in(&site, "other", "bob").unwrap());
+    let (from, to) = (text(&one, "entity_id"), text(&two, "entity_id"));
+    let token = text(&one, "client_token");
+    assert!(!may_read(&site, &token, "own"));
+    write(
+        &site,
+        "entity/merge",
+        &format!(r#"{{"from_entity_ids":"{from}","to_entity_id":"{to}"}}"#),
+    );
+    write(&site, &format!("entity/id/{to}"), r#"{"policies":"own"}"#);
+    assert!(may_read(&site, &token, "own"));
+    assert_eq!(text(&log_in(&site, "up", "bob").unwrap(), "entity_id"), to);
+    write(&site, &format!("entity/id/{to}"), r#"{"disabled":true}"#);
+    assert!(!may_read(&site, &token, "own"));
+}
+
+#[test]
+fn lesson_15_a_template_asks_one_login_methods_alias() {
+    let site = site_with_users();
+    let (up, other) = (accessor(&site, "up/"), accessor(&site, "other/"));
+    for name in ["bob", "ann", "c-d"] {
+        site.put(name, "v");
+    }
+    let auth = log_in(&site, "up", "bob").unwrap();
+    let (token, id) = (text(&auth, "client_token"), text(&auth, "entity_id"));
+    let second = format!(
+        r#"{{"name":"ann","mount_accessor":"{other}","canonical_id":"{id}",
+            "custom_metadata":{{"k":"c-d","wide":"*"}}}}"#
+    );
+    write(&site, "entity-alias", &second);
+    policy(&site, "by-up", &format!("secret/data/{{{{identity.entity.aliases.{up}.name}}}}"));
+    write(&site, &format!("entity/id/{id}"), r#"{"policies":"by-up"}"#);
+    assert!(may_read(&site, &token, "bob") && !may_read(&site, &token, "ann"));
+    let of_other = format!("identity.entity.aliases.{other}.custom_metadata");
+    policy(&site, "by-up", &format!("secret/data/{{{{{of_other}.k}}}}"));
+    assert!(may_read(&site, &token, "c-d") && !may_read(&site, &token, "bob"));
+    policy(&site, "by-up", &format!("secret/data/{{{{{of_other}.wide}}}}"));
+    assert!(!may_read(&site, &token, "c-d"));
+}
+
+fn accessor(site: &Site, method: &str) -> String {
+    let mounts = data(site.ask(Operation::Read, "sys/auth", ""));
+    text(mounts[method].as_object().unwrap(), "accessor")
+}
+
+#[test]
+fn children_are_their_parents_entitys_and_orphans_nobodys() {
+    let site = site_with_users();
+    let rule = r#"path "auth/token/*" { capabilities = ["create","update","sudo"] }"#;
+    let body = Json::object([("policy", rule.into())]).to_text();
+    let body = std::str::from_utf8(&body).unwrap();
+    site.ask(Operation::Update, "sys/policies/acl/default", body).unwrap();
+    let auth = log_in(&site, "up", "bob").unwrap();
+    let (token, id) = (text(&auth, "client_token"), text(&auth, "entity_id"));
+    let make = |path: &str, body: &str| {
+        let path = format!("auth/token/{path}");
+        match crate::support::ask_as(&site.core, &token, 0, Operation::Update, &path, body)? {
+            Response::Logical(reply) => Ok(parse_object(&reply.auth).unwrap()),
+            other => panic!("{other:?}"),
+        }
+    };
+    let of = |auth: Result<Map, Error>| text(&auth.unwrap(), "entity_id");
+    assert_eq!(of(make("create", "{}")), id);
+    assert_eq!(of(make("create", r#"{"type":"batch"}"#)), id);
+    assert_eq!(of(make("create-orphan", "{}")), "");
+    let refused = |answer: Result<Map, Error>| answer.unwrap_err().to_string();
+    let alone = refused(make("create", r#"{"entity_alias":"web-1"}"#));
+    assert_eq!(alone, "'entity_alias' is only allowed in combination with token role");
+    let role = r#"{"allowed_entity_aliases":["Web-*","exact"]}"#;
+    site.ask(Operation::Update, "auth/token/roles/r", role).unwrap();
+    let web = of(make("create/r", r#"{"entity_alias":"web-1"}"#));
+    assert!(!web.is_empty() && web != id);
+    assert_eq!(of(make("create/r", r#"{"entity_alias":"WEB-1"}"#)), web);
+    assert_ne!(of(make("create/r", r#"{"entity_alias":"exact"}"#)), web);
+    assert!(refused(make("create/r", r#"{"entity_alias":"other"}"#)).contains("entity_alias"));
+    write(&site, &format!("entity/id/{web}"), r#"{"disabled":true}"#);
+    assert!(matches!(make("create/r", r#"{"entity_alias":"web-1"}"#), Err(Error::Denied(_))));
+}
