@@ -8,6 +8,7 @@ use kallisto_auth::{Capability, Literal, Operation, Path, Subject};
 use crate::json::{Json, Map};
 use crate::mount::EngineKind;
 use crate::request::Request;
+use crate::transit;
 use crate::view::View;
 
 /// A request with what the server had to look up to judge it.
@@ -36,6 +37,7 @@ fn creates(path: &str, view: &View) -> bool {
             Some(("data" | "metadata", secret)) => !mount.index.contains(secret),
             _ => false,
         },
+        EngineKind::Transit => transit::creates(&mount, inside),
         EngineKind::System
         | EngineKind::Identity
         | EngineKind::Cubbyhole

@@ -13,7 +13,7 @@ use crate::response::Response;
 use crate::state::{Call, Core, Unsealed};
 use crate::token::TokenEntry;
 use crate::view::Mount;
-use crate::{cubbyhole, identity, kv, sys, token};
+use crate::{cubbyhole, identity, kv, sys, token, transit};
 
 /// Answers what needs no waiting; `None` for the rest. `path` is inside the mount.
 pub(crate) fn read(
@@ -46,6 +46,7 @@ pub(crate) async fn handle(
         EngineKind::Identity => identity::handle(&unsealed, call, mount, path).await,
         EngineKind::Cubbyhole => cubbyhole::handle(&unsealed, call, path).await,
         EngineKind::KvV1 | EngineKind::KvV2 => kv::write(&unsealed, call, mount, path).await,
+        EngineKind::Transit => transit::handle(&unsealed, call, mount, path).await,
         EngineKind::Token => token::handle(&unsealed, call, path).await,
         EngineKind::AppRole => approle::handle(&unsealed, call, mount, path).await,
         EngineKind::Userpass => userpass::handle(core, &unsealed, call, mount, path).await,
@@ -62,6 +63,7 @@ pub(crate) fn is_login(kind: EngineKind, path: &str) -> bool {
         | EngineKind::Cubbyhole
         | EngineKind::KvV1
         | EngineKind::KvV2
+        | EngineKind::Transit
         | EngineKind::Token => false,
     }
 }
@@ -85,6 +87,7 @@ pub(crate) fn check_renewal(
         | EngineKind::Cubbyhole
         | EngineKind::KvV1
         | EngineKind::KvV2
+        | EngineKind::Transit
         | EngineKind::Token => Ok(()),
     }
 }

@@ -43,6 +43,7 @@ mod shelf;
 mod state;
 mod sys;
 mod token;
+mod transit;
 mod view;
 mod wrapping;
 

@@ -28,6 +28,10 @@ pub const MOUNT_PATH_BYTES_MAX: usize = 256;
 pub const TOKEN_POLICIES_MAX: usize = 256;
 /// Longest answer that can be wrapped, in bytes.
 pub const WRAPPED_BYTES_MAX: usize = 16 << 20;
+/// Most items of one batch of the transit engine.
+pub const TRANSIT_BATCH_ITEMS_MAX: usize = 100_000;
+/// Most random bytes given at a time.
+pub const RANDOM_BYTES_MAX: usize = 128 << 10;
 /// Longest description of a mount, in bytes.
 pub const DESCRIPTION_BYTES_MAX: usize = 4096;
 

@@ -19,6 +19,8 @@ pub enum EngineKind {
     KvV1,
     /// Key-value secrets with versions.
     KvV2,
+    /// Named keys that encrypt and sign for clients.
+    Transit,
     /// Tokens, at `auth/token/`.
     Token,
     /// Roles with secret ids.
@@ -67,12 +69,13 @@ const fn engine(
 }
 
 /// The engines there are.
-const ENGINES: [Traits; 8] = [
+const ENGINES: [Traits; 9] = [
     engine(EngineKind::System, "system", "system", Class::Secret, Multiplicity::Builtin),
     engine(EngineKind::Identity, "identity", "identity", Class::Secret, Multiplicity::Builtin),
     engine(EngineKind::Cubbyhole, "cubbyhole", "cubbyhole", Class::Secret, Multiplicity::Builtin),
     engine(EngineKind::KvV1, "kv-v1", "kv", Class::Secret, Multiplicity::Any),
     engine(EngineKind::KvV2, "kv-v2", "kv", Class::Secret, Multiplicity::Any),
+    engine(EngineKind::Transit, "transit", "transit", Class::Secret, Multiplicity::Any),
     engine(EngineKind::Token, "token", "token", Class::Auth, Multiplicity::Builtin),
     engine(EngineKind::AppRole, "approle", "approle", Class::Auth, Multiplicity::Any),
     engine(EngineKind::Userpass, "userpass", "userpass", Class::Auth, Multiplicity::Any),

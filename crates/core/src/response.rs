@@ -13,6 +13,13 @@ pub enum Response {
     Accepted(Logical),
     /// An enveloped reply whose subject is gone, such as a deleted version (404).
     Missing(Logical),
+    /// An enveloped reply under a status code of its own, such as a batch that partly failed.
+    WithStatus {
+        /// The status code on the wire.
+        code: u16,
+        /// The payload.
+        logical: Logical,
+    },
     /// Gone, with nothing to say (404 and an empty body).
     MissingEmpty,
     /// An enveloped reply whose data stands at the top level too, as some old `sys/` ones do.

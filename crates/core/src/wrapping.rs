@@ -88,6 +88,7 @@ impl<'a> Content<'a> {
         let (logical, found) = match answer {
             Response::Logical(logical)
             | Response::Merged(logical)
+            | Response::WithStatus { logical, .. }
             | Response::Accepted(logical) => (logical, FOUND),
             Response::Missing(logical) => (logical, MISSING),
             Response::Empty | Response::MissingEmpty | Response::Bare { .. } => return None,

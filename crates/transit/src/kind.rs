@@ -104,6 +104,12 @@ impl Kind {
         matches!(self.family(), Family::Aead(_) | Family::Rsa)
     }
 
+    /// Whether these are RSA keys, which take long to make and sign by a padding.
+    #[must_use]
+    pub const fn is_rsa(self) -> bool {
+        matches!(self.family(), Family::Rsa)
+    }
+
     /// Whether these keys sign.
     #[must_use]
     pub const fn signs(self) -> bool {

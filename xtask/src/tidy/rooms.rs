@@ -117,6 +117,7 @@ pub(super) const ROOMS: [Room; 15] = [
             "kallisto-cuckoo",
             "kallisto-barrier",
             "kallisto-store",
+            "kallisto-transit",
         ],
         external: &[
             "arc-swap",

@@ -7,7 +7,7 @@
 
 mod list;
 pub(crate) mod record;
-mod time;
+pub(crate) mod time;
 mod v1;
 mod v2;
 

@@ -58,7 +58,7 @@ fn push(number: i64, width: usize, out: &mut Vec<u8>) {
 }
 
 /// The text of `at_ns`.
-pub(super) fn text(at_ns: i64) -> String {
+pub(crate) fn text(at_ns: i64) -> String {
     let mut out = Vec::with_capacity(30);
     write(at_ns, &mut out);
     out.into_iter().map(char::from).collect()

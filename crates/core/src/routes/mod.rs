@@ -24,6 +24,7 @@ mod sys;
 #[cfg(test)]
 mod tests;
 mod token;
+mod transit;
 
 use kallisto_auth::Operation;
 
@@ -131,6 +132,7 @@ pub(crate) const fn of_engine(kind: EngineKind) -> &'static Family {
         EngineKind::Userpass => &login::USERPASS,
         EngineKind::KvV1 => &kv::VERSION_1,
         EngineKind::KvV2 => &kv::VERSION_2,
+        EngineKind::Transit => &transit::TRANSIT,
     }
 }
 

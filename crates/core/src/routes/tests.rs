@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kallisto_auth::{Capability, Operation, Path, needs_sudo};
 use kallisto_store::MemoryStore;
 
-use super::{Admits, Family, Rights, Route, SYSTEM, identity, kv, login, pattern, token};
+use super::{Admits, Family, Rights, Route, SYSTEM, identity, kv, login, pattern, token, transit};
 use crate::error::{Denial, Error};
 use crate::random::RequestId;
 use crate::request::{BodyKind, Headers, Request, TokenText};
@@ -36,7 +36,7 @@ const GRANTED: [Capability; 8] = [
 ];
 
 /// The families with the base each is asked at: KV version 2 at `secret/`, version 1 at `one/`.
-fn families() -> [(&'static Family, &'static str); 8] {
+fn families() -> [(&'static Family, &'static str); 9] {
     [
         (&identity::IDENTITY, "identity/"),
         (&SYSTEM, "sys/"),
@@ -46,6 +46,7 @@ fn families() -> [(&'static Family, &'static str); 8] {
         (&kv::CUBBYHOLE, "cubbyhole/"),
         (&kv::VERSION_1, "one/"),
         (&kv::VERSION_2, "secret/"),
+        (&transit::TRANSIT, "transit/"),
     ]
 }
 
@@ -71,7 +72,9 @@ fn open_core(rekey: Access) -> Core {
     let root = Some(ROOT.to_owned().into());
     pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
     let logins = ["approle", "userpass"].map(|kind| (format!("auth/{kind}"), kind));
-    for (path, kind) in logins.into_iter().chain([("mounts/one".to_owned(), "kv")]) {
+    let secrets = [("one", "kv"), ("transit", "transit")]
+        .map(|(path, kind)| (format!("mounts/{path}"), kind));
+    for (path, kind) in logins.into_iter().chain(secrets) {
         let body = format!(r#"{{"type":"{kind}"}}"#);
         ask(&core, Some(ROOT), Operation::Update, &format!("sys/{path}"), &body).unwrap();
     }
@@ -221,6 +224,7 @@ fn documented(route: &Route, path: &str, operation: Operation, granted: &[Capabi
     // Nothing is at a sample path: where an engine can tell, a write there creates.
     let creates = operation == Operation::Update
         && (path.starts_with("one/")
+            || path.starts_with("transit/encrypt/")
             || path.starts_with("secret/data/")
             || path.starts_with("secret/metadata/"));
     let needed = if creates { Capability::Create } else { operation.capability() };

@@ -21,6 +21,7 @@ use crate::keys::{self, MountId, Parsed, kind};
 use crate::kv::record::{Config, Metadata, decode_one, decode_version};
 use crate::mount::MountEntry;
 use crate::token::TokenEntry;
+use crate::transit;
 
 /// Why a record could not be folded; reported, never served.
 pub(super) struct Damaged(pub(super) &'static str);
@@ -107,6 +108,7 @@ impl Fold for Follower {
                 // Whatever it changed, nothing old may be served: reads go to the store from now
                 // on, and meet the damage themselves.
                 self.view.hot.clear();
+                self.view.transit.forget_all();
             }
         }
     }
@@ -171,6 +173,7 @@ impl View {
                 self.put_path(mount, path)?;
             }
             Parsed::Shelf(mount, name) => {
+                self.forget_decoded(mount, name);
                 self.put_shelf(mount, name, value)?;
                 self.put_path(mount, name)?;
             }
@@ -203,12 +206,20 @@ impl View {
                 self.hot.remove(&hot_key(mount, path));
             }
             Parsed::Shelf(mount, name) => {
+                self.forget_decoded(mount, name);
                 if let Some(mount) = self.mounts.with_id(mount) {
                     mount.index.remove(name);
                     self.follow(mount.memory.remove(name));
                 }
             }
             Parsed::KvVersion(..) | Parsed::Other => {}
+        }
+    }
+
+    /// Lets go of what was decoded of a record on a shelf.
+    fn forget_decoded(&self, mount: MountId, name: &str) {
+        if transit::is_key(name) {
+            self.transit.forget(mount, name);
         }
     }
 

@@ -41,6 +41,7 @@ use crate::error::Error;
 use crate::identity::Directory;
 use crate::keys::MountId;
 use crate::policies::Policies;
+use crate::transit::KeyCache;
 
 /// Entries the hot table is sized for at first; it grows.
 const SECRETS_AT_START: usize = 1 << 14;
@@ -63,6 +64,8 @@ pub struct View {
     pub(crate) policies: Policies,
     /// Names of token roles.
     pub(crate) token_roles: Names,
+    /// Keys of the transit engine that were used, decoded.
+    pub(crate) transit: KeyCache,
     cluster: OnceLock<Cluster>,
 }
 
@@ -83,6 +86,7 @@ impl View {
             batch_tokens: BatchTokens::new(keys).map_err(unavailable)?,
             policies: Policies::default(),
             token_roles: Names::default(),
+            transit: KeyCache::new().map_err(unavailable)?,
             cluster: OnceLock::new(),
         })
     }

@@ -12,4 +12,5 @@ mod policies;
 mod sealing;
 mod support;
 mod tokens;
+mod transit;
 mod wrapping;

@@ -21,17 +21,21 @@ pub(super) fn render(response: kallisto_core::Response, id: RequestId) -> Reply 
         Core::Logical(logical) => json(StatusCode::OK, envelope(&logical, id, b"")),
         Core::Accepted(logical) => json(StatusCode::ACCEPTED, envelope(&logical, id, b"")),
         Core::Missing(logical) => json(StatusCode::NOT_FOUND, envelope(&logical, id, b"")),
+        Core::WithStatus { code, logical } => json(status(code), envelope(&logical, id, b"")),
         Core::Merged(logical) => {
             let members = logical.data.strip_prefix(b"{").and_then(|data| data.strip_suffix(b"}"));
             json(StatusCode::OK, envelope(&logical, id, members.unwrap_or_default()))
         }
         Core::Bare { code, body } => {
-            let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             let mut text = body.to_text();
             text.push(b'\n');
-            json(status, text)
+            json(status(code), text)
         }
     }
+}
+
+fn status(code: u16) -> StatusCode {
+    StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 /// The envelope around `logical`, led by `members` at the top level.

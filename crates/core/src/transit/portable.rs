@@ -1,0 +1,190 @@
+//! What leaves and comes in: `export`, `backup`, `restore`, `wrapping_key` and imports.
+
+use kallisto_store::{Batch, Seqno};
+use kallisto_transit::{
+    Derivation, ExportFormat, ExportKind, ImportHash, Key, Kind, Origin, Restored, Spec,
+    WrappingKey, decode_base64,
+};
+use zeroize::Zeroizing;
+
+use super::store::{Becomes, Created, make_elsewhere, shelf_name};
+use super::{Transit, is_key_name};
+use crate::duration::Span;
+use crate::error::Error;
+use crate::fields::Fields;
+use crate::json::{Json, Map};
+use crate::response::Response;
+
+/// Where a mount keeps the key that imports are wrapped for.
+const WRAPPING_KEY: &str = "wrapping-key";
+
+pub(super) fn export(
+    transit: &Transit<'_, '_, '_>,
+    kind: &str,
+    name: &str,
+    version: Option<&str>,
+) -> Result<Response, Error> {
+    let query = transit.call.query_fields();
+    let format = Fields::new(&query).string("format")?.unwrap_or_default();
+    let kind = ExportKind::named(kind)
+        .ok_or_else(|| Error::invalid(format!("invalid export type: {kind}")))?;
+    let format = ExportFormat::named(&format)
+        .ok_or_else(|| Error::invalid(format!("invalid format: {format}")))?;
+    let key = transit.find(name)?.ok_or(Error::NotFound)?;
+    let keys: Map = key
+        .export(kind, format, version)?
+        .into_iter()
+        .map(|(number, text)| (number.to_string(), text.as_str().into()))
+        .collect();
+    Ok(Response::data(&Json::object([
+        ("name", name.into()),
+        ("type", key.kind().name().into()),
+        ("keys", keys.into()),
+    ])))
+}
+
+pub(super) async fn backup(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+    let now_ns = transit.call.now_ns();
+    let missing = Error::invalid(format!("key {name:?} not found"));
+    let mut text = Zeroizing::new(String::new());
+    transit
+        .change(name, missing, |key| {
+            let (noted, backup) = key.backup(name, now_ns)?;
+            text = backup;
+            Ok(Becomes::Other(noted))
+        })
+        .await?;
+    Ok(Response::data(&Json::object([("backup", text.as_str().into())])))
+}
+
+pub(super) async fn restore(
+    transit: &Transit<'_, '_, '_>,
+    name: Option<&str>,
+) -> Result<Response, Error> {
+    let body = transit.call.object()?;
+    let fields = Fields::new(&body);
+    let backup = fields.string("backup")?.unwrap_or_default();
+    if backup.is_empty() {
+        return Err(Error::invalid("'backup' must be supplied"));
+    }
+    let Restored { name: own, key } = Key::restore(&backup, transit.call.now_ns())?;
+    let name = name.unwrap_or(&own);
+    if !is_key_name(name) {
+        return Err(Error::invalid("the backup's key has a name that no key here can have"));
+    }
+    if fields.boolean("force")?.unwrap_or(false) {
+        transit.overwrite(name, &key).await?;
+        return Ok(Response::Empty);
+    }
+    match transit.replace(&shelf_name(name), Seqno::ABSENT, &key).await {
+        Err(Error::Conflict) => Err(Error::invalid(format!("key {name:?} already exists"))),
+        replaced => replaced.map(|()| Response::Empty),
+    }
+}
+
+pub(super) async fn wrapping_key(transit: &Transit<'_, '_, '_>) -> Result<Response, Error> {
+    let key = find_wrapping_key(transit).await?;
+    Ok(Response::data(&Json::object([("public_key", key.public_pem()?.into())])))
+}
+
+/// The mount's wrapping key, made when it is first asked for.
+async fn find_wrapping_key(transit: &Transit<'_, '_, '_>) -> Result<WrappingKey, Error> {
+    if let Some(record) = transit.shelf.get(WRAPPING_KEY)? {
+        return Ok(WrappingKey::decode(&record.value)?);
+    }
+    let key = make_elsewhere(WrappingKey::make).await?;
+    let mut batch = Batch::new();
+    transit.shelf.expect_in(&mut batch, WRAPPING_KEY, Seqno::ABSENT);
+    transit.shelf.put_in(&mut batch, WRAPPING_KEY, key.encode().to_vec())?;
+    match transit.unsealed.store.commit(batch).await {
+        Ok(_) => Ok(key),
+        // Somebody else made one meanwhile, and may have shown it already.
+        Err(kallisto_store::Error::Conflict) => {
+            let record = transit.shelf.get(WRAPPING_KEY)?.ok_or(Error::Conflict)?;
+            Ok(WrappingKey::decode(&record.value)?)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) async fn import(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+    let body = transit.call.object()?;
+    let fields = Fields::new(&body);
+    if body.contains_key("convergent_encryption") {
+        return Err(Error::invalid(
+            "import cannot be used on keys with convergent encryption enabled",
+        ));
+    }
+    let flag = |name| Ok::<_, Error>(fields.boolean(name)?.unwrap_or(false));
+    let rotates = flag("allow_rotation")?;
+    let auto_rotate_secs = fields.span("auto_rotate_period")?.map_or(0, Span::secs);
+    if auto_rotate_secs > 0 && !rotates {
+        return Err(Error::invalid(
+            "allow_rotation must be set to true if auto-rotation is enabled",
+        ));
+    }
+    let named = fields.string("type")?.unwrap_or_else(|| Kind::Aes256Gcm96.name().to_owned());
+    let kind = Kind::named(&named.to_ascii_lowercase())
+        .ok_or_else(|| Error::invalid(format!("unknown key type: {named}")))?;
+    let spec = Spec {
+        derivation: if flag("derived")? { Derivation::ByContext } else { Derivation::None },
+        exportable: flag("exportable")?,
+        allow_plaintext_backup: flag("allow_plaintext_backup")?,
+        auto_rotate_secs,
+        ..Spec::default()
+    };
+    let origin = if rotates { Origin::ImportedRotatable } else { Origin::Imported };
+    let exists = || {
+        Error::invalid(
+            "the import path cannot be used with an existing key; use import-version to rotate an \
+             existing imported key",
+        )
+    };
+    if transit.find(name)?.is_some() {
+        return Err(exists());
+    }
+    let material = unwrapped(transit, fields).await?;
+    let now_ns = transit.call.now_ns();
+    let make = move || Key::import(kind, &spec, origin, &material, now_ns);
+    match transit.create(name, kind, make).await? {
+        Created::New(_) => Ok(Response::Empty),
+        Created::Existing(_) => Err(exists()),
+    }
+}
+
+pub(super) async fn import_version(
+    transit: &Transit<'_, '_, '_>,
+    name: &str,
+) -> Result<Response, Error> {
+    let body = transit.call.object()?;
+    let fields = Fields::new(&body);
+    if body.contains_key("version") {
+        return Err(Error::invalid(
+            "only whole keys are imported here, so no version of one lacks its private half",
+        ));
+    }
+    let missing = Error::invalid(format!(
+        "no key found with name {name}; to import a new key, use the import/ endpoint"
+    ));
+    let material = unwrapped(transit, fields).await?;
+    let now_ns = transit.call.now_ns();
+    transit
+        .change(name, missing, |key| Ok(Becomes::Other(key.imported_version(&material, now_ns)?)))
+        .await?;
+    Ok(Response::Empty)
+}
+
+/// The key a request brings.
+async fn unwrapped(
+    transit: &Transit<'_, '_, '_>,
+    fields: Fields<'_>,
+) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let Some(ciphertext) = fields.string("ciphertext")? else {
+        return Err(Error::invalid("provided type does not support public_key import"));
+    };
+    let named = fields.string("hash_function")?.unwrap_or_else(|| "SHA256".to_owned());
+    let hash = ImportHash::named(&named)
+        .ok_or_else(|| Error::invalid(format!("unknown hash function: {named}")))?;
+    let wrapped = decode_base64(&ciphertext)?;
+    Ok(find_wrapping_key(transit).await?.unwrap(&wrapped, hash)?)
+}

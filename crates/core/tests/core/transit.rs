@@ -1,0 +1,174 @@
+//! Named keys behind the door.
+
+use kallisto_core::json::{self, Json, Map};
+use kallisto_core::{Denial, Error, Operation, Response};
+
+use crate::support::{Site, ask_as};
+
+use Operation::{Delete, List, Read, Update};
+
+fn site() -> Site {
+    let site = Site::open(1 << 20);
+    site.ask(Update, "sys/mounts/transit", r#"{"type":"transit"}"#).unwrap();
+    site
+}
+
+#[track_caller]
+fn data(answer: Result<Response, Error>) -> Map {
+    match answer.unwrap() {
+        Response::Logical(reply) => json::parse_object(&reply.data).unwrap(),
+        Response::WithStatus { logical, .. } => json::parse_object(&logical.data).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+fn text(map: &Map, name: &str) -> String {
+    match &map[name] {
+        Json::String(text) => text.clone(),
+        Json::Number(text) => text.to_string(),
+        other => panic!("{name} is a {other:?}"),
+    }
+}
+
+fn encrypt(site: &Site, name: &str) -> String {
+    let answer = site.ask(Update, &format!("transit/encrypt/{name}"), r#"{"plaintext":"aGk="}"#);
+    text(&data(answer), "ciphertext")
+}
+
+fn decrypt(site: &Site, name: &str, ciphertext: &str) -> Result<Response, Error> {
+    let body = format!(r#"{{"ciphertext":"{ciphertext}"}}"#);
+    site.ask(Update, &format!("transit/decrypt/{name}"), &body)
+}
+
+#[test]
+fn a_key_serves_over_rotation_seal_and_change_and_no_longer_than_it_is_there() {
+    let site = site();
+    site.ask(Update, "transit/keys/k", "{}").unwrap();
+    let first = encrypt(&site, "k");
+    assert_eq!(text(&data(decrypt(&site, "k", &first)), "plaintext"), "aGk=");
+    assert_eq!(text(&data(site.ask(Update, "transit/keys/k/rotate", "")), "latest_version"), "2");
+    let second = encrypt(&site, "k");
+    assert!(second.starts_with("vault:v2:"));
+
+    site.ask(Update, "sys/seal", "").unwrap();
+    site.unseal();
+    for ciphertext in [&first, &second] {
+        assert_eq!(text(&data(decrypt(&site, "k", ciphertext)), "plaintext"), "aGk=");
+    }
+
+    site.ask(Update, "transit/keys/k/config", r#"{"min_decryption_version":2}"#).unwrap();
+    assert!(decrypt(&site, "k", &first).unwrap_err().to_string().contains("too old"));
+    assert!(decrypt(&site, "k", &second).is_ok());
+
+    let refused = site.ask(Delete, "transit/keys/k", "").unwrap_err().to_string();
+    assert_eq!(refused, "error deleting policy k: deletion is not allowed for this key");
+    site.ask(Update, "transit/keys/k/config", r#"{"deletion_allowed":true}"#).unwrap();
+    site.ask(Delete, "transit/keys/k", "").unwrap();
+    let refused = decrypt(&site, "k", &second).unwrap_err().to_string();
+    assert_eq!(refused, "encryption key not found");
+    assert_eq!(site.ask(Read, "transit/keys/k", "").unwrap_err(), Error::NotFound);
+    assert_eq!(site.ask(List, "transit/keys", "").unwrap_err(), Error::NotFound);
+}
+
+#[test]
+fn mounts_keep_their_keys_apart_and_take_them_along() {
+    let site = site();
+    site.ask(Update, "sys/mounts/other", r#"{"type":"transit"}"#).unwrap();
+    let ciphertext = encrypt(&site, "k");
+    site.ask(Update, "other/keys/k", "{}").unwrap();
+    let body = format!(r#"{{"ciphertext":"{ciphertext}"}}"#);
+    assert!(site.ask(Update, "other/decrypt/k", &body).is_err());
+    site.ask(Delete, "sys/mounts/transit", "").unwrap();
+    site.ask(Update, "sys/mounts/transit", r#"{"type":"transit"}"#).unwrap();
+    let refused = decrypt(&site, "k", &ciphertext).unwrap_err().to_string();
+    assert_eq!(refused, "encryption key not found");
+}
+
+#[test]
+fn encrypting_makes_a_key_only_for_who_may_create_it() {
+    let site = site();
+    let policy = r#"path "transit/encrypt/*" { capabilities = ["update"] }
+        path "transit/encrypt/new" { capabilities = ["create"] }"#;
+    let body = String::from_utf8(Json::object([("policy", policy.into())]).to_text()).unwrap();
+    site.ask(Update, "sys/policies/acl/p", &body).unwrap();
+    site.ask(Update, "auth/token/create", r#"{"id":"t","policies":["p"]}"#).unwrap();
+    let ask = |name: &str| {
+        let path = format!("transit/encrypt/{name}");
+        ask_as(&site.core, "t", 0, Update, &path, r#"{"plaintext":"aGk="}"#)
+    };
+    assert_eq!(ask("old").unwrap_err(), Error::Denied(Denial::Policy));
+    assert!(ask("new").is_ok());
+    assert_eq!(ask("new").unwrap_err(), Error::Denied(Denial::Policy), "update is not granted");
+    site.ask(Update, "transit/keys/old", "{}").unwrap();
+    assert!(ask("old").is_ok());
+    site.ask(Update, "transit/config/keys", r#"{"disable_upsert":true}"#).unwrap();
+    let refused = site.ask(Update, "transit/encrypt/third", r#"{"plaintext":"aGk="}"#);
+    assert_eq!(refused.unwrap_err().to_string(), "encryption key not found");
+}
+
+#[test]
+fn lesson_70_a_nonce_of_the_callers_is_not_used() {
+    let site = site();
+    site.ask(Update, "transit/keys/k", "{}").unwrap();
+    let ask = || {
+        let body = r#"{"plaintext":"aGk=","nonce":"AAAAAAAAAAAAAAAA"}"#;
+        match site.ask(Update, "transit/encrypt/k", body).unwrap() {
+            Response::Logical(reply) => (reply.data, reply.warnings),
+            other => panic!("{other:?}"),
+        }
+    };
+    let ((one, warnings), (other, _)) = (ask(), ask());
+    assert_ne!(one, other);
+    assert_eq!(warnings, ["Endpoint ignored these unrecognized parameters: [nonce]"]);
+}
+
+#[test]
+fn a_batch_is_worked_off_item_by_item() {
+    let site = site();
+    let body = r#"{"batch_input":[{"plaintext":"aGk=","reference":"r"},{"plaintext":"!"}]}"#;
+    let Response::WithStatus { code, logical } =
+        site.ask(Update, "transit/encrypt/k", body).unwrap()
+    else {
+        panic!("one of them failed");
+    };
+    assert_eq!(code, 400);
+    let reply = json::parse_object(&logical.data).unwrap();
+    let Json::Array(items) = &reply["batch_results"] else { panic!("a list") };
+    let (good, bad) = (items[0].as_object().unwrap(), items[1].as_object().unwrap());
+    assert_eq!(text(good, "reference"), "r");
+    assert_eq!(text(bad, "error"), "illegal base64 data at input byte 0");
+    assert!(decrypt(&site, "k", &text(good, "ciphertext")).is_ok());
+}
+
+#[test]
+fn a_backup_restores_under_another_name_and_over_no_key_unless_forced() {
+    let site = site();
+    let body = r#"{"exportable":true,"allow_plaintext_backup":true,"type":"ecdsa-p256"}"#;
+    site.ask(Update, "transit/keys/k", body).unwrap();
+    let signed = data(site.ask(Update, "transit/sign/k", r#"{"input":"aGk="}"#));
+    let backup = text(&data(site.ask(Read, "transit/backup/k", "")), "backup");
+    let body = format!(r#"{{"backup":"{backup}"}}"#);
+    let refused = site.ask(Update, "transit/restore", &body).unwrap_err().to_string();
+    assert_eq!(refused, "key \"k\" already exists");
+    site.ask(Update, "transit/restore/copy", &body).unwrap();
+    let signature = text(&signed, "signature");
+    let verify = format!(r#"{{"input":"aGk=","signature":"{signature}"}}"#);
+    let verified = data(site.ask(Update, "transit/verify/copy", &verify));
+    assert_eq!(verified["valid"], Json::Bool(true));
+    let forced = format!(r#"{{"backup":"{backup}","force":true}}"#);
+    assert!(site.ask(Update, "transit/restore", &forced).is_ok());
+    assert!(data(site.ask(Read, "transit/keys/k", "")).contains_key("restore_info"));
+}
+
+#[test]
+fn rsa_keys_are_made_once_however_many_ask() {
+    let site = site();
+    site.ask(Update, "transit/keys/r", r#"{"type":"rsa-2048"}"#).unwrap();
+    let key = |site: &Site| data(site.ask(Read, "transit/keys/r", ""))["keys"].clone();
+    let first = key(&site);
+    site.ask(Update, "transit/keys/r", r#"{"type":"rsa-2048"}"#).unwrap();
+    assert_eq!(key(&site), first);
+    let ciphertext = encrypt(&site, "r");
+    assert_eq!(text(&data(decrypt(&site, "r", &ciphertext)), "plaintext"), "aGk=");
+}
