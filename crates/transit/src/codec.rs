@@ -197,9 +197,16 @@ fn read_settings(reader: &mut Reader<'_>, flags: u8) -> Option<Settings> {
         min_available_version,
         auto_rotate_secs,
         origin,
-        backup: has(HAS_BACKUP).then_some(backup),
-        restore: has(HAS_RESTORE).then_some(restore),
+        backup: flagged(flags, HAS_BACKUP, backup)?,
+        restore: flagged(flags, HAS_RESTORE, restore)?,
     })
+}
+
+/// A stamp that its flag says is there; one that is not consists of zeros.
+fn flagged(flags: u8, flag: u8, stamp: Stamp) -> Option<Option<Stamp>> {
+    let there = flags & flag != 0;
+    let blank = stamp == Stamp { at_ns: 0, version: 0 };
+    (there || blank).then(|| there.then_some(stamp))
 }
 
 fn read_versions(reader: &mut Reader<'_>, kind: Kind) -> Option<BTreeMap<u32, Arc<Version>>> {

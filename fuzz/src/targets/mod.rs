@@ -161,7 +161,7 @@ pub(crate) const TARGETS: [Target; 22] = [
     },
     Target {
         name: "transit_record",
-        about: "records and backups of named keys: an error, or a key that is stored as these bytes",
+        about: "records and backups of named keys: an error, or a key that can be stored",
         run: kallisto_transit::fuzz::record,
         words: TRANSIT_WORDS,
     },
