@@ -47,6 +47,7 @@ pub(super) fn with_described<T>(
         Ok(
             Response::Logical(logical)
             | Response::Accepted(logical)
+            | Response::WithStatus { logical, .. }
             | Response::Missing(logical)
             | Response::Merged(logical),
         ) => {
