@@ -67,6 +67,7 @@ run() { # run NAME COMMAND...
   fi
 }
 run hvac "$work/venv/bin/python" "$here/hvac_walk.py"
+run hvac-transit "$work/venv/bin/python" "$here/hvac_transit.py"
 run hvac-durable "$work/venv/bin/python" "$here/hvac_durable.py"
 PATH="$work/venv/bin:$PATH" run bao bash "$here/bao_walk.sh" bao
 run kallisto bash "$here/bao_walk.sh" "$binary"
