@@ -17,6 +17,7 @@ use kallisto_store::{Batch, Commit, Error, Op, Record, Records, Store, Visit};
 use zeroize::Zeroizing;
 
 use crate::keys::{StorageKeys, kind};
+use crate::metrics::Counts;
 
 /// The keys in use; replaced whole when they are rotated.
 pub(crate) type Keys = Arc<ArcSwap<Keyring>>;
@@ -28,11 +29,23 @@ const LENGTH_BYTES: usize = 2;
 pub(crate) struct ClearStore {
     store: Arc<dyn Store>,
     keys: Keys,
+    counts: Counts<4>,
 }
+
+/// Places of what is counted.
+const GETS: usize = 0;
+const PUTS: usize = 1;
+const DELETES: usize = 2;
+const SCANS: usize = 3;
 
 impl ClearStore {
     pub(crate) fn new(store: Arc<dyn Store>, keys: Keys) -> Self {
-        Self { store, keys }
+        Self { store, keys, counts: Counts::default() }
+    }
+
+    /// Records read, written and deleted, and scans, since the server was unsealed.
+    pub(crate) fn counts(&self) -> [u64; 4] {
+        self.counts.sums()
     }
 
     /// The record under a logical key.
@@ -40,6 +53,7 @@ impl ClearStore {
     /// # Errors
     /// [`Error::Unavailable`] when it cannot be read, [`Error::Damaged`] when it does not open.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
+        self.counts.add(GETS, 1);
         ClearRecords::new(&*self.store, &self.keys.load()).get(key)
     }
 
@@ -63,11 +77,15 @@ impl ClearStore {
         prefix: &[u8],
         visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
     ) -> Result<(), Error> {
+        self.counts.add(SCANS, 1);
         ClearRecords::new(&*self.store, &self.keys.load()).scan(prefix, visit)
     }
 
     /// Seals a batch of logical keys and plaintext and commits it.
     pub(crate) fn commit(&self, batch: Batch) -> Commit {
+        let puts = batch.ops().iter().filter(|op| matches!(op, Op::Put { .. })).count();
+        self.counts.add(PUTS, puts as u64);
+        self.counts.add(DELETES, (batch.ops().len() - puts) as u64);
         match seal_batch(&batch, &self.keys.load()) {
             Ok(sealed) => self.store.commit(sealed),
             Err(error) => Commit::decided(Err(error)),

@@ -26,10 +26,13 @@ impl Core {
     /// # Errors
     /// What the client may hear: see [`Error`].
     pub async fn handle(&self, request: &Request<'_>) -> Result<Response, Error> {
-        if self.is_audited(request) {
-            return Box::pin(self.handle_audited(request)).await;
-        }
-        self.answer_as_asked(request).await
+        let answer = if self.is_audited(request) {
+            Box::pin(self.handle_audited(request)).await
+        } else {
+            self.answer_as_asked(request).await
+        };
+        self.metrics.answered(request.operation, &answer);
+        answer
     }
 
     /// Answers one request, wrapped if that is asked for. Whether it is written down was decided before.
@@ -68,6 +71,7 @@ impl Core {
                 other => (Arc::clone(unsealed), other),
             }
         };
+        let _place = self.metrics.in_flight.enter(request);
         // Boxed, so that the future of a read, which never gets here, stays small.
         match admitted {
             Admitted::Answer(answer) => answer,

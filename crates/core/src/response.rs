@@ -31,6 +31,15 @@ pub enum Response {
         /// The body.
         body: Json,
     },
+    /// Text that is no JSON.
+    Text {
+        /// The status code on the wire.
+        code: u16,
+        /// What it is.
+        content_type: &'static str,
+        /// The text.
+        body: Vec<u8>,
+    },
 }
 
 /// The payload of an enveloped reply.

@@ -16,9 +16,11 @@ use kallisto_store::Store;
 use crate::asked::Asked;
 use crate::audit::{Audit, AuditSettings};
 use crate::clear::ClearStore;
+use crate::host::Host;
 use crate::latches::Latches;
 use crate::limits::DEFAULT_LEASE_SECS;
 use crate::login::Logins;
+use crate::metrics::Metrics;
 use crate::mount::EngineKind;
 use crate::seal::{AutoSeal, Reencryption, Seal};
 use crate::view::View;
@@ -44,6 +46,8 @@ pub struct ServerInfo {
     pub hot_bytes_max: usize,
     /// Whether rekey and generate-root answer without a token.
     pub unauthenticated_rekey: Access,
+    /// Whether metrics are served in the text that Prometheus reads.
+    pub prometheus: Offer,
 }
 
 /// How long tokens and leases live, in seconds.
@@ -74,8 +78,18 @@ impl Default for ServerInfo {
             cluster_addr: None,
             hot_bytes_max: 1 << 30,
             unauthenticated_rekey: Access::Token,
+            prometheus: Offer::Served,
         }
     }
+}
+
+/// Whether something is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// It is.
+    Served,
+    /// It is not.
+    Withheld,
 }
 
 /// Who may use a group of routes.
@@ -96,6 +110,8 @@ pub struct Core {
     pub(crate) logins: Logins,
     pub(crate) unsealed: Arc<ArcSwapOption<Unsealed>>,
     pub(crate) audit: Arc<Audit>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) host: Option<Arc<dyn Host>>,
 }
 
 /// What a server has while it is unsealed.
@@ -125,7 +141,19 @@ impl Core {
             logins: Logins::default(),
             unsealed: Arc::default(),
             audit: Arc::default(),
+            metrics: Arc::default(),
+            host: None,
         }
+    }
+
+    /// The same, with a machine to ask about.
+    pub fn with_host(self, host: Arc<dyn Host>) -> Self {
+        Self { host: Some(host), ..self }
+    }
+
+    /// The counters, for those who count outside.
+    pub const fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
     }
 
     /// The same, with a seal that opens by itself.

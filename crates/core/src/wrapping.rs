@@ -91,7 +91,10 @@ impl<'a> Content<'a> {
             | Response::WithStatus { logical, .. }
             | Response::Accepted(logical) => (logical, FOUND),
             Response::Missing(logical) => (logical, MISSING),
-            Response::Empty | Response::MissingEmpty | Response::Bare { .. } => return None,
+            Response::Empty
+            | Response::MissingEmpty
+            | Response::Bare { .. }
+            | Response::Text { .. } => return None,
         };
         logical.wrap_info.is_empty().then_some(Self { logical, found, id })
     }

@@ -15,6 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use kallisto_core::metrics::Metrics;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -112,6 +113,13 @@ impl Drop for Server {
 }
 
 impl Frontend {
+    fn counters(&self) -> &Arc<Metrics> {
+        match self {
+            Self::Http(service) => service.counters(),
+            Self::Resp(service) => service.counters(),
+        }
+    }
+
     fn thread_name(&self, at: usize) -> String {
         match self {
             Self::Http(_) => format!("http-{at}"),
@@ -174,6 +182,7 @@ async fn work(
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
+                    frontend.counters().listener.accept_errors.count();
                     tracing::warn!(%error, "accept failed");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
@@ -181,6 +190,7 @@ async fn work(
             },
         };
         configure(&stream);
+        let open = Open::new(Arc::clone(frontend.counters()));
         let frontend = frontend.clone();
         let ending = Ending { watcher: graceful.watcher(), stopped: stopped.clone() };
         let tls = tls.clone();
@@ -189,10 +199,13 @@ async fn work(
                 None => frontend.serve(stream, remote, ending).await,
                 Some(tls) => match tls.accept(stream).await {
                     Ok(stream) => frontend.serve(stream, remote, ending).await,
-                    Err(error) => tracing::debug!(%error, "no TLS handshake"),
+                    Err(error) => {
+                        open.0.listener.handshakes_failed.count();
+                        tracing::debug!(%error, "no TLS handshake");
+                    }
                 },
             }
-            drop(place);
+            drop((open, place));
         });
     }
     drop(listener);
@@ -204,6 +217,22 @@ async fn work(
     };
     if tokio::time::timeout(SHUTDOWN_TIMEOUT, all_ended).await.is_err() {
         tracing::warn!("open connections were cut at shutdown");
+    }
+}
+
+/// A connection as the metrics count it: open until this is dropped.
+struct Open(Arc<Metrics>);
+
+impl Open {
+    fn new(metrics: Arc<Metrics>) -> Self {
+        metrics.listener.accepted.count();
+        Self(metrics)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.listener.closed.count();
     }
 }
 

@@ -43,7 +43,7 @@ pub use commit::Commit;
 pub use error::Error;
 pub use memory::MemoryStore;
 pub use raft::{OnFatal, RaftOptions, RaftStore, Threads};
-pub use stats::{EngineStats, RaftStats, Stats};
+pub use stats::{EngineLevelStats, EngineStats, RaftStats, Stats};
 
 /// The bytes of a record's value, shared and immutable.
 pub type Value = Bytes;

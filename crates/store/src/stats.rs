@@ -46,4 +46,4 @@ pub struct RaftStats {
     pub engine: EngineStats,
 }
 
-pub use kallisto_lsm::Stats as EngineStats;
+pub use kallisto_lsm::{LevelStats as EngineLevelStats, Stats as EngineStats};

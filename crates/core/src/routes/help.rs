@@ -112,6 +112,9 @@ fn needs(route: &Route) -> &'static str {
             "Any valid token may ask; without one the answer is smaller."
         }
         (Admits::Anyone, _) => "It answers without a token.",
+        (Admits::AnyoneAtListener, _) => {
+            "It answers without a token where the listener says `unauthenticated_metrics_access`."
+        }
         (Admits::AnyoneIfConfigured, _) => {
             "It answers without a token where the listener says `unauthenticated_rekey`."
         }

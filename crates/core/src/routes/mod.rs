@@ -62,6 +62,8 @@ pub(crate) enum Admits {
     Anyone,
     /// Anyone where the listener says so; otherwise whose policies allow it.
     AnyoneIfConfigured,
+    /// Anyone at a listener that says so, which then does not ask the door.
+    AnyoneAtListener,
 }
 
 /// What asking needs besides the capability of the operation.

@@ -169,8 +169,11 @@ fn item(route: &Route, base: &str) -> Map {
         Admits::Anyone => {
             item.insert("x-vault-unauthenticated".into(), true.into());
         }
-        Admits::Policy | Admits::AnyToken | Admits::AnyTokenOrNone | Admits::AnyoneIfConfigured => {
-        }
+        Admits::Policy
+        | Admits::AnyToken
+        | Admits::AnyTokenOrNone
+        | Admits::AnyoneIfConfigured
+        | Admits::AnyoneAtListener => {}
     }
     item
 }
@@ -199,7 +202,7 @@ fn described(
         Admits::Anyone => {
             described.insert("security".into(), Json::Array(Vec::new()));
         }
-        Admits::AnyTokenOrNone | Admits::AnyoneIfConfigured => {
+        Admits::AnyTokenOrNone | Admits::AnyoneIfConfigured | Admits::AnyoneAtListener => {
             let token = Json::object([("token", Json::Array(Vec::new()))]);
             let nothing = Json::Object(Map::new());
             described.insert("security".into(), Json::Array(vec![nothing, token]));

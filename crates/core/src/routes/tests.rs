@@ -182,7 +182,7 @@ fn without_a_token_only_open_rows_answer() {
         for (base, route) in rows() {
             let path = sample(base, route);
             let is_open = match route.admits {
-                Admits::Policy | Admits::AnyToken => false,
+                Admits::Policy | Admits::AnyToken | Admits::AnyoneAtListener => false,
                 Admits::AnyTokenOrNone | Admits::Anyone => true,
                 Admits::AnyoneIfConfigured => rekey == Access::Open,
             };

@@ -10,6 +10,7 @@ mod health;
 mod init;
 mod locked_users;
 mod mounts;
+mod observe;
 mod policies;
 mod rekey;
 mod root;
@@ -174,6 +175,9 @@ pub(crate) async fn handle(
     use crate::seal::Target;
     use Operation::{Read, Update};
     if let Some(answer) = mount_routes(&unsealed, call, path).await {
+        return answer;
+    }
+    if let Some(answer) = observe::answer(core, &unsealed, call, path) {
         return answer;
     }
     if let Some(answer) = policy_routes(&unsealed, call, path).await {

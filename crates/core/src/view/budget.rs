@@ -27,6 +27,7 @@ pub(super) struct Budget {
     bytes_max: usize,
     folds: AtomicU64,
     evicted: AtomicUsize,
+    offered: AtomicU64,
     hand: Mutex<Hand>,
 }
 
@@ -36,6 +37,7 @@ impl Budget {
             bytes_max,
             folds: AtomicU64::new(0),
             evicted: AtomicUsize::new(0),
+            offered: AtomicU64::new(0),
             hand: Mutex::default(),
         }
     }
@@ -58,6 +60,11 @@ impl View {
     /// Entries that left the hot table to make room.
     pub fn evicted(&self) -> usize {
         self.budget.evicted.load(Ordering::Relaxed)
+    }
+
+    /// Entries that were read from the store and offered to the table again.
+    pub(crate) fn offered(&self) -> u64 {
+        self.budget.offered.load(Ordering::Relaxed)
     }
 
     /// Makes room, if the table holds more than it may.
@@ -92,6 +99,7 @@ impl View {
     }
 
     fn offer(&self, folds: Folds, put: impl FnOnce() -> Result<(), Damaged>) {
+        self.budget.offered.fetch_add(1, Ordering::Relaxed);
         let mut hand = match self.budget.hand.try_lock() {
             Ok(hand) => hand,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

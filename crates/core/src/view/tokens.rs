@@ -185,6 +185,12 @@ impl Tokens {
         all
     }
 
+    /// How many tokens there are, and how many of them end by themselves.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let ties = self.ties();
+        (self.by_hash.len(), ties.by_expiry.values().map(BTreeSet::len).sum())
+    }
+
     /// The tokens that hang on this one.
     pub(crate) fn children_of(&self, hash: &Hash) -> Vec<Hash> {
         self.ties().children.get(hash).map_or_else(Vec::new, |all| all.iter().copied().collect())

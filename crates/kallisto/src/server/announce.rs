@@ -15,7 +15,7 @@ pub(super) fn configured(servers: &[Server], settings: &Settings) -> io::Result<
     for (server, listener) in servers.iter().zip(&settings.listeners) {
         let tls = if listener.tls.is_some() { "enabled" } else { "disabled" };
         let spoken = match listener.spoken {
-            Spoken::Http => "",
+            Spoken::Http { .. } => "",
             Spoken::Resp { .. } => ", Redis protocol",
         };
         writeln!(out, "     Listener: {} (tls: {tls}{spoken})", server.address())?;

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Args;
-use kallisto_core::{Access, Leases};
+use kallisto_core::{Access, Leases, Offer};
 use kallisto_listener::Timeouts;
 use secrecy::{ExposeSecret, SecretString};
 use tracing_subscriber::filter::LevelFilter;
@@ -103,8 +103,12 @@ impl ServerArgs {
         };
         let (tls, ca) = tls.map_or((None, None), |made| (Some(made.files), Some(made.ca)));
         let timeouts = Timeouts::default();
-        let mut listeners =
-            vec![ListenerSettings { address, tls: tls.clone(), timeouts, spoken: Spoken::Http }];
+        let mut listeners = vec![ListenerSettings {
+            address,
+            tls: tls.clone(),
+            timeouts,
+            spoken: Spoken::Http { metrics: Access::Open },
+        }];
         if let Some(address) = &self.dev_resp_listen_address {
             let address = resolve(address)?;
             if tls.is_none() && !address.ip().is_loopback() {
@@ -128,6 +132,7 @@ impl ServerArgs {
             unauthenticated_rekey: Access::Open,
             audit_devices: Vec::new(),
             audit_directories: DEV_AUDIT_DIRECTORIES.map(PathBuf::from).to_vec(),
+            prometheus: Offer::Served,
             log: self.log(LevelFilter::INFO, LogFormat::Standard),
             workers: self.workers(),
             pid_file: None,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kallisto_core::{Access, AutoSeal, Leases};
+use kallisto_core::{Access, AutoSeal, Leases, Offer};
 use kallisto_listener::{ClientAuth, Timeouts, TlsFiles, Versions};
 use secrecy::ExposeSecret;
 use tracing_subscriber::filter::LevelFilter;
@@ -59,6 +59,11 @@ impl ServerArgs {
                 None => hygiene::half_of_memory(),
             },
             unauthenticated_rekey: if rekey_open { Access::Open } else { Access::Token },
+            prometheus: if config.telemetry.prometheus_retention.is_zero() {
+                Offer::Withheld
+            } else {
+                Offer::Served
+            },
             log: self.log(level, format),
             workers: self.workers(),
             pid_file: config.pid_file,
@@ -73,13 +78,16 @@ fn without_effect(config: &ServerConfig) -> Vec<String> {
     let joins =
         matches!(&config.storage, StorageConfig::Raft { retry_join, .. } if !retry_join.is_empty());
     let proxied = config.listeners.iter().any(|one| !one.forwarded_for.authorized.is_empty());
-    let metrics = config.listeners.iter().any(|one| one.unauthenticated_metrics == Access::Open);
     let limits = config.listeners.iter().any(|one| one.max_request_bytes.is_some());
     [
         (joins, "retry_join", "this server is a cluster of one"),
         (limits, "max_request_size", "the built-in limit holds"),
         (proxied, "x_forwarded_for_*", "nothing is decided by a client's address yet"),
-        (metrics, "unauthenticated_metrics_access", "there are no metrics"),
+        (
+            !config.telemetry.disable_hostname,
+            "disable_hostname = false",
+            "names of metrics go without the host's name",
+        ),
         (config.ui, "ui", "there is no web page"),
         (config.raw_storage_endpoint, "raw_storage_endpoint", "sys/raw is not served"),
         (config.log.file.is_some(), "log_file", "events go to standard error"),
@@ -114,7 +122,7 @@ fn listener(config: &ListenerConfig) -> Result<ListenerSettings, Error> {
             head: config.idle_timeout.or(config.header_timeout).unwrap_or(defaults.head),
             ..defaults
         },
-        spoken: Spoken::Http,
+        spoken: Spoken::Http { metrics: config.unauthenticated_metrics },
     })
 }
 

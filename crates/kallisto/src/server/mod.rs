@@ -11,6 +11,7 @@ mod arguments;
 mod config;
 mod configured;
 mod dev_tls;
+mod host;
 mod hygiene;
 mod seals;
 mod settings;
@@ -26,12 +27,16 @@ use kallisto_listener::{Clock, Frontend, Server, ServerConfig, SystemClock, Tls,
 use kallisto_lsm::disk::RealDisk;
 use kallisto_store::{MemoryStore, OnFatal, RaftOptions, RaftStore, Store};
 use secrecy::ExposeSecret;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, fmt, reload};
 
 use crate::VAULT_API_VERSION;
 use crate::cli::error::Error;
 use crate::cli::files;
 use crate::cli::outcome::Outcome;
 pub(crate) use arguments::ServerArgs;
+use host::LinuxHost;
 use settings::{DevSettings, LogFormat, LogSettings, Settings, Spoken, Storage};
 use signals::{End, Signals};
 use ticking::{AutoUnseal, Ticking, try_seal};
@@ -40,7 +45,7 @@ impl ServerArgs {
     /// Runs a server until a signal or a failure of its storage ends it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let settings = self.into_settings()?;
-        start_logging(&settings.log);
+        let host = start_logging(&settings.log);
         hygiene::harden();
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
@@ -48,7 +53,7 @@ impl ServerArgs {
         let signals = Signals::register()
             .map_err(|error| Error::usage(format!("cannot wait for signals: {error}")))?;
         let store = open_store(&settings.storage, &signals)?;
-        let core = open_core(&settings, Arc::clone(&store));
+        let core = open_core(&settings, host, Arc::clone(&store));
         let listening = Listening::start(&core, &settings)?;
         let pid_file = settings.pid_file.as_deref();
         if let Some(path) = pid_file {
@@ -102,7 +107,10 @@ impl Listening {
             listening.tls.extend(tls.clone());
             let config = ServerConfig { address: listener.address, workers: settings.workers, tls };
             let frontend = match &listener.spoken {
-                Spoken::Http => Frontend::Http(http.clone().with_timeouts(listener.timeouts)),
+                Spoken::Http { metrics } => {
+                    let service = http.clone().with_timeouts(listener.timeouts);
+                    Frontend::Http(service.with_metrics(*metrics))
+                }
                 Spoken::Resp { mounts, userpass } => {
                     let (core, clock) = (Arc::clone(core), Arc::clone(&clock));
                     Frontend::Resp(resp::Service::new(core, clock, mounts, userpass))
@@ -150,7 +158,7 @@ fn open_store(storage: &Storage, signals: &Signals) -> Result<Arc<dyn Store>, Er
     Ok(store)
 }
 
-fn open_core(settings: &Settings, store: Arc<dyn Store>) -> Arc<Core> {
+fn open_core(settings: &Settings, host: LinuxHost, store: Arc<dyn Store>) -> Arc<Core> {
     let info = ServerInfo {
         version: VAULT_API_VERSION.to_owned(),
         build_date: build_date(),
@@ -164,13 +172,14 @@ fn open_core(settings: &Settings, store: Arc<dyn Store>) -> Arc<Core> {
         cluster_addr: settings.cluster_addr.clone(),
         hot_bytes_max: settings.cache_bytes,
         unauthenticated_rekey: settings.unauthenticated_rekey,
+        prometheus: settings.prometheus,
     };
     let audit = AuditSettings {
         directories: settings.audit_directories.clone(),
         declared: settings.audit_devices.clone(),
         ..AuditSettings::default()
     };
-    let core = Core::new(store, info).with_audit(audit);
+    let core = Core::new(store, info).with_audit(audit).with_host(Arc::new(host));
     Arc::new(match &settings.seal {
         Some(seal) => core.with_auto_seal(Arc::clone(seal)),
         None => core,
@@ -222,14 +231,15 @@ fn write_pid(path: &Path) -> Result<(), Error> {
         .map_err(|error| Error::usage(format!("pid file {}: {error}", path.display())))
 }
 
-fn start_logging(log: &LogSettings) {
-    let logger = tracing_subscriber::fmt()
-        .with_writer(io::stderr)
-        .with_ansi(log.colour)
-        .with_max_level(log.level);
-    // A second subscriber in one process is refused; the first one stays.
-    let _ = match log.format {
-        LogFormat::Standard => logger.try_init(),
-        LogFormat::Json => logger.json().try_init(),
+/// Starts the log, and returns who can change its levels.
+fn start_logging(log: &LogSettings) -> LinuxHost {
+    let (filter, handle) = reload::Layer::new(host::targets(log.level));
+    let lines = fmt::layer().with_writer(io::stderr).with_ansi(log.colour);
+    let lines = match log.format {
+        LogFormat::Standard => lines.boxed(),
+        LogFormat::Json => lines.json().boxed(),
     };
+    // A second subscriber in one process is refused; the first one stays.
+    let started = tracing_subscriber::registry().with(filter).with(lines).try_init();
+    LinuxHost::new(log.level, started.ok().map(|()| handle))
 }

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use kallisto_core::{Access, AutoSeal, DeclaredDevice, Leases};
+use kallisto_core::{Access, AutoSeal, DeclaredDevice, Leases, Offer};
 use kallisto_listener::{Timeouts, TlsFiles};
 use kallisto_store::Durability;
 use secrecy::SecretString;
@@ -32,6 +32,7 @@ pub(super) struct Settings {
     /// Audit devices of the configuration, and where those of the API may write.
     pub(super) audit_devices: Vec<DeclaredDevice>,
     pub(super) audit_directories: Vec<PathBuf>,
+    pub(super) prometheus: Offer,
     pub(super) log: LogSettings,
     /// Threads of each listener.
     pub(super) workers: NonZeroUsize,
@@ -54,7 +55,10 @@ pub(super) struct ListenerSettings {
 #[derive(Clone, Debug)]
 pub(super) enum Spoken {
     /// HTTP.
-    Http,
+    Http {
+        /// Who may read the metrics here.
+        metrics: Access,
+    },
     /// The Redis protocol, with the mounts behind its databases and the login method behind its users.
     Resp { mounts: Vec<String>, userpass: String },
 }

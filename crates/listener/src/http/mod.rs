@@ -18,7 +18,8 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode};
-use kallisto_core::{Core, Error};
+use kallisto_core::metrics::Metrics;
+use kallisto_core::{Access, Core, Error};
 
 use crate::budget::Budget;
 use crate::clock::Clock;
@@ -34,13 +35,24 @@ pub struct Service {
     clock: Arc<dyn Clock>,
     bodies: Arc<Budget>,
     timeouts: Timeouts,
+    metrics: Access,
 }
 
 impl Service {
     /// A service over `core` that reads the time from `clock`.
     pub fn new(core: Arc<Core>, clock: Arc<dyn Clock>) -> Self {
         let bodies = Budget::new(BODIES_BYTES_MAX);
-        Self { core, clock, bodies, timeouts: Timeouts::default() }
+        Self { core, clock, bodies, timeouts: Timeouts::default(), metrics: Access::Token }
+    }
+
+    /// The same with metrics for whom the listener says.
+    pub fn with_metrics(self, metrics: Access) -> Self {
+        Self { metrics, ..self }
+    }
+
+    /// What this listener counts.
+    pub(crate) fn counters(&self) -> &Arc<Metrics> {
+        self.core.metrics()
     }
 
     /// The same with other timeouts.
@@ -81,14 +93,22 @@ impl Service {
                 }
             }
         };
+        let class = usize::from(reply.status().as_u16() / 100).saturating_sub(1);
+        self.counters().http.replies.add(class, 1);
         Ok(if is_head { without_body(reply) } else { reply })
     }
 
     async fn answer(&self, request: &kallisto_core::Request<'_>) -> Reply {
-        match self.core.handle(request).await {
+        let begin = self.clock.instant();
+        let is_open = self.metrics == Access::Open && Core::is_for_open_metrics(request);
+        let answer =
+            if is_open { self.core.open_metrics(request) } else { self.core.handle(request).await };
+        let reply = match answer {
             Ok(answer) => response::render(answer, request.id),
             Err(error) => error::render(&error),
-        }
+        };
+        self.counters().http.durations.record(self.clock.instant().duration_since(begin));
+        reply
     }
 }
 

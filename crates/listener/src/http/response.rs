@@ -31,6 +31,10 @@ pub(super) fn render(response: kallisto_core::Response, id: RequestId) -> Reply 
             text.push(b'\n');
             json(status(code), text)
         }
+        Core::Text { code, content_type, body } => {
+            let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            of_kind(status, HeaderValue::from_static(content_type), body)
+        }
     }
 }
 
@@ -87,9 +91,13 @@ fn write_strings(texts: &[String], out: &mut Vec<u8>) {
 
 /// A reply with a JSON body, which may be empty.
 pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Reply {
+    of_kind(status, HeaderValue::from_static("application/json"), body)
+}
+
+fn of_kind(status: StatusCode, kind: HeaderValue, body: Vec<u8>) -> Reply {
     let mut reply = Response::new(Full::new(Bytes::from(body)));
     *reply.status_mut() = status;
-    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    reply.headers_mut().insert(CONTENT_TYPE, kind);
     with_common_headers(reply)
 }
 

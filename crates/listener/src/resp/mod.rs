@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kallisto_core::Core;
+use kallisto_core::metrics::Metrics;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
@@ -62,6 +63,11 @@ struct Shared {
 }
 
 impl Service {
+    /// What listeners count.
+    pub(crate) fn counters(&self) -> &Arc<Metrics> {
+        self.0.core.metrics()
+    }
+
     /// A service over `core` that reads the time from `clock`. Database `n` is the mount `mounts[n]`;
     /// `AUTH user password` logs in at `auth/<userpass>/`.
     pub fn new(core: Arc<Core>, clock: Arc<dyn Clock>, mounts: &[String], userpass: &str) -> Self {

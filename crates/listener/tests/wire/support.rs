@@ -8,7 +8,7 @@ use std::net::{Shutdown, TcpStream};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use kallisto_core::json::{self, Json};
@@ -39,6 +39,11 @@ impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         let nanos = self.0.load(Ordering::Relaxed);
         Timestamp::from_second(START_SECS).unwrap() + SignedDuration::from_nanos(nanos)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "how long requests take is not what is tested")]
+    fn instant(&self) -> Instant {
+        Instant::now()
     }
 }
 

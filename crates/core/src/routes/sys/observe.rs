@@ -1,6 +1,6 @@
 //! What the server says of itself.
 
-use kallisto_auth::Operation::{Read, Update};
+use kallisto_auth::Operation::{Delete, List, Read, Update};
 
 use super::super::Kind::{Flag, Text};
 use super::super::{Admits, Route, field, query};
@@ -20,6 +20,55 @@ pub(super) const STATE: &[Route] = &[
             field("name", Text, "What the method calls them."),
         ],
     ),
+    Route::new(
+        "metrics",
+        &[(Read, "Read the counters and gauges of the server.")],
+        &[query("format", Text, "`prometheus` for its text; JSON when absent.")],
+    )
+    .admitting(Admits::AnyoneAtListener),
+    Route::new("host-info", &[(Read, "Describe the machine.")], &[]),
+    Route::new("in-flight-req", &[(Read, "List the requests that wait for something.")], &[]),
+    Route::new(
+        "loggers",
+        &[
+            (Read, "List the levels at which events are logged."),
+            (Update, "Log events of this level and above, everywhere."),
+            (Delete, "Log as the configuration says."),
+        ],
+        &[field("level", Text, "`trace`, `debug`, `info`, `warn` or `error`.")],
+    ),
+    Route::new(
+        "loggers/{name}",
+        &[
+            (Read, "Read the level of one logger."),
+            (Update, "Log events of this level and above in one room of the server."),
+            (Delete, "Log there as the configuration says."),
+        ],
+        &[
+            field("name", Text, "Name of the logger."),
+            field("level", Text, "`trace`, `debug`, `info`, `warn` or `error`."),
+        ],
+    ),
+    Route::new("version-history", &[(List, "List the versions that served this storage.")], &[]),
+    Route::new("replication/status", &[(Read, "Say that nothing is replicated elsewhere.")], &[]),
+    Route::new("config/state/sanitized", &[(Read, "Read the configuration without secrets.")], &[]),
+    Route::new("plugins/catalog", &[(Read, "List the engines.")], &[]),
+    Route::new(
+        "plugins/catalog/{type}",
+        &[(List, "List the engines of a type.")],
+        &[field("type", Text, "`auth`, `secret` or `database`.")],
+    )
+    .with_sudo(),
+    Route::new(
+        "plugins/catalog/{type}/{name}",
+        &[
+            (Read, "Describe an engine."),
+            (Update, "Refused: every engine is built in."),
+            (Delete, "Refused: every engine is built in."),
+        ],
+        &[field("type", Text, "`auth`, `secret` or `database`."), field("name", Text, "Its name.")],
+    )
+    .with_sudo(),
 ];
 
 pub(super) const INTERNAL: &[Route] = &[
@@ -41,6 +90,10 @@ pub(super) const INTERNAL: &[Route] = &[
         &[],
     )
     .admitting(Admits::AnyToken),
+    Route::new("internal/ui/namespaces", &[(Read, "List the namespaces the token reaches.")], &[])
+        .admitting(Admits::AnyToken),
+    Route::new("internal/counters/tokens", &[(Read, "Count the tokens.")], &[]),
+    Route::new("internal/counters/entities", &[(Read, "Count the entities.")], &[]),
     Route::new(
         "internal/specs/openapi",
         &[(Read, "Describe the routes the token reaches as an OpenAPI document.")],

@@ -224,12 +224,12 @@ pub(super) fn telemetry(
     warnings: &mut Vec<String>,
 ) -> Result<TelemetryConfig, Error> {
     let mut config =
-        TelemetryConfig { prometheus_retention: RETENTION_DEFAULT, disable_hostname: false };
+        TelemetryConfig { prometheus_retention: RETENTION_DEFAULT, disable_hostname: true };
     let Some(mut stanza) = top.stanzas("telemetry")?.pop() else { return Ok(config) };
     if let Some(given) = stanza.given("prometheus_retention_time")? {
         config.prometheus_retention = given.span()?;
     }
-    config.disable_hostname = stanza.switch("disable_hostname")?.unwrap_or(false);
+    config.disable_hostname = stanza.switch("disable_hostname")?.unwrap_or(true);
     stanza.finish(&UNUSED_TELEMETRY, warnings)?;
     Ok(config)
 }

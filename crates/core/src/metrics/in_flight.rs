@@ -1,0 +1,75 @@
+//! Requests that wait for something: `sys/in-flight-req`.
+//!
+//! Reads that memory answers never wait and are never seen here, so they pay nothing. What waits, for
+//! a disk or for other servers, is written down for as long as it does.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use kallisto_auth::Operation;
+
+use crate::request::Request;
+
+/// The waiting requests, by number of arrival.
+#[derive(Default)]
+pub(crate) struct Registry(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    next: u64,
+    requests: BTreeMap<u64, InFlight>,
+}
+
+/// A request that waits.
+#[derive(Clone, Debug)]
+pub(crate) struct InFlight {
+    pub(crate) since: Timestamp,
+    pub(crate) remote: Option<SocketAddr>,
+    pub(crate) path: String,
+    pub(crate) operation: Operation,
+}
+
+/// A place in the registry; dropping it gives it up.
+pub(crate) struct Place<'r> {
+    registry: &'r Registry,
+    number: u64,
+}
+
+impl Registry {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a request down until the place is dropped.
+    pub(crate) fn enter(&self, request: &Request<'_>) -> Place<'_> {
+        let waits = InFlight {
+            since: request.now,
+            remote: request.remote,
+            path: request.path.as_str().to_owned(),
+            operation: request.operation,
+        };
+        let mut waiting = self.lock();
+        let number = waiting.next;
+        waiting.next += 1;
+        waiting.requests.insert(number, waits);
+        Place { registry: self, number }
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().requests.len()
+    }
+
+    /// What waits, in order of arrival, by number.
+    pub(crate) fn all(&self) -> Vec<(u64, InFlight)> {
+        self.lock().requests.iter().map(|(number, waits)| (*number, waits.clone())).collect()
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.registry.lock().requests.remove(&self.number);
+    }
+}

@@ -1,0 +1,158 @@
+//! What the server counts, and how it tells.
+//!
+//! Counting costs a request next to nothing: each thread adds to cache lines of its own
+//! ([`Counts`]), and adding them up is left to whoever reads. Everything else, such as how many
+//! tokens there are, is asked for only when somebody looks ([`collect`]). `prometheus` and `json`
+//! write what was collected.
+//!
+//! Invariant: labels come from fixed sets of words. A path, a name or an address is never one
+//! (lesson 67), so the number of series is known.
+
+mod collect;
+mod counts;
+mod in_flight;
+pub(crate) mod json;
+pub(crate) mod prometheus;
+
+pub(crate) use collect::collect;
+pub use counts::{Counts, Durations};
+use in_flight::Registry;
+
+use kallisto_auth::Operation;
+
+use crate::error::Error;
+use crate::response::Response;
+
+/// The operations, in the order in which they are counted.
+const OPERATIONS: [(Operation, &str); 6] = [
+    (Operation::Read, "read"),
+    (Operation::Update, "update"),
+    (Operation::Patch, "patch"),
+    (Operation::Delete, "delete"),
+    (Operation::List, "list"),
+    (Operation::Scan, "scan"),
+];
+/// What came of a request, in the order in which it is counted.
+const OUTCOMES: [&str; 6] = ["ok", "not_found", "denied", "invalid", "unavailable", "internal"];
+const REQUESTS: usize = OPERATIONS.len() * OUTCOMES.len();
+
+/// The counters of a server. They begin at zero when the process does.
+#[derive(Default)]
+pub struct Metrics {
+    /// Requests, by operation and outcome.
+    requests: Counts<REQUESTS>,
+    /// What every listener sees.
+    pub listener: Listener,
+    /// What is spoken over HTTP.
+    pub http: Http,
+    /// Requests that a quota refused.
+    pub(crate) over_quota: Counts<1>,
+    /// Requests that wait for something.
+    pub(crate) in_flight: Registry,
+}
+
+/// What listeners count, whatever is spoken.
+#[derive(Default)]
+pub struct Listener {
+    /// Connections that were accepted.
+    pub accepted: Counts<1>,
+    /// Connections that ended.
+    pub closed: Counts<1>,
+    /// TLS handshakes that failed.
+    pub handshakes_failed: Counts<1>,
+    /// Errors of the accept loop, such as too many open files.
+    pub accept_errors: Counts<1>,
+}
+
+/// What listeners count of HTTP.
+#[derive(Default)]
+pub struct Http {
+    /// Replies, by the first digit of their status: 1 to 5.
+    pub replies: Counts<5>,
+    /// How long requests took, from their last byte to their reply.
+    pub durations: Durations,
+}
+
+impl Metrics {
+    /// Counts a request that was answered.
+    pub(crate) fn answered(&self, operation: Operation, answer: &Result<Response, Error>) {
+        // The order of `OPERATIONS` is that of the enum, as a test holds.
+        self.requests.add(operation as usize * OUTCOMES.len() + outcome(answer), 1);
+    }
+
+    /// Requests by operation and outcome, by name.
+    fn requests(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let names = OPERATIONS
+            .iter()
+            .flat_map(|(_, operation)| OUTCOMES.iter().map(move |outcome| (*operation, *outcome)));
+        names.zip(self.requests.sums()).map(|((operation, outcome), sum)| (operation, outcome, sum))
+    }
+}
+
+/// The place of an answer in [`OUTCOMES`].
+const fn outcome(answer: &Result<Response, Error>) -> usize {
+    match answer {
+        Ok(Response::Missing(_) | Response::MissingEmpty) => 1,
+        Ok(_) => 0,
+        Err(error) => match error {
+            Error::NotFound | Error::NoNamespace | Error::NoRoute(_) | Error::UnsupportedPath => 1,
+            Error::Denied(_) => 2,
+            Error::Invalid(_)
+            | Error::InvalidSilently
+            | Error::TooLarge(_)
+            | Error::UnsupportedMedia(_)
+            | Error::UnsupportedOperation => 3,
+            Error::Sealed | Error::Conflict | Error::NotLeader | Error::Unavailable(_) => 4,
+            Error::Unaudited | Error::Internal(_) => 5,
+        },
+    }
+}
+
+/// A figure at one moment, under a name such as `vault.core.unsealed`: dots for JSON, which become
+/// underscores for Prometheus.
+pub(crate) struct Figure {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) points: Vec<Point>,
+}
+
+/// One value of a figure.
+pub(crate) struct Point {
+    pub(crate) labels: Vec<(&'static str, String)>,
+    pub(crate) value: Value,
+}
+
+/// What is known of a point.
+pub(crate) enum Value {
+    /// A count that only grows.
+    Counter(u64),
+    /// A count of seconds that only grows.
+    Seconds(f64),
+    /// A number that goes up and down.
+    Gauge(f64),
+    /// How many there were and what they add up to, in milliseconds.
+    Summary { count: u64, sum_ms: f64 },
+    /// How long things took.
+    Histogram(counts::Snapshot),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Denial;
+
+    #[test]
+    fn requests_are_counted_under_their_names() {
+        let metrics = Metrics::default();
+        for (at, (operation, _)) in OPERATIONS.into_iter().enumerate() {
+            assert_eq!(operation as usize, at);
+        }
+        metrics.answered(Operation::List, &Ok(Response::Empty));
+        metrics.answered(Operation::List, &Ok(Response::Empty));
+        metrics.answered(Operation::Scan, &Err(Error::Internal(1)));
+        metrics.answered(Operation::Read, &Err(Error::Denied(Denial::Policy)));
+        let counted: Vec<_> = metrics.requests().filter(|(.., sum)| *sum > 0).collect();
+        let expected = [("read", "denied", 1), ("list", "ok", 2), ("scan", "internal", 1)];
+        assert_eq!(counted, expected);
+    }
+}

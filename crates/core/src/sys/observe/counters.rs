@@ -1,0 +1,136 @@
+//! Small tables about the server: its versions, engines, tokens, settings.
+
+use kallisto_auth::Operation;
+
+use crate::error::Error;
+use crate::json::{Json, Map};
+use crate::mount::{Class, EngineKind};
+use crate::response::Response;
+use crate::state::{Call, Core, Unsealed};
+
+const ENGINE_VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"), "+builtin.kallisto");
+
+/// `sys/version-history`: the versions that served this storage. Only the running one is known.
+pub(super) fn versions(core: &Core, unsealed: &Unsealed) -> Response {
+    let version = core.info.version.as_str();
+    let cluster = unsealed.view.cluster();
+    let described = Json::object([
+        ("build_date", core.info.build_date.as_str().into()),
+        ("previous_version", Json::Null),
+        ("timestamp_installed", core.info.build_date.as_str().into()),
+    ]);
+    let info: Map = cluster.map(|_| (version.to_owned(), described)).into_iter().collect();
+    Response::data(&Json::object([("keys", Json::strings([version])), ("key_info", info.into())]))
+}
+
+/// `sys/replication/status`: there are no clusters that follow others.
+pub(super) fn replication() -> Response {
+    let disabled = || Json::object([("mode", "disabled".into())]);
+    Response::data(&Json::object([("dr", disabled()), ("performance", disabled())]))
+}
+
+/// `sys/internal/counters/tokens`.
+pub(super) fn tokens(unsealed: &Unsealed) -> Response {
+    let (tokens, _) = unsealed.view.tokens.counts();
+    counted("service_tokens", tokens as u64)
+}
+
+/// `sys/internal/counters/entities`.
+pub(super) fn entities(_unsealed: &Unsealed) -> Response {
+    counted("entities", 0)
+}
+
+fn counted(name: &str, total: u64) -> Response {
+    let total = Json::object([("total", total.into())]);
+    Response::data(&Json::object([("counters", Json::object([(name, total)]))]))
+}
+
+/// `sys/plugins/catalog`: the engines that are built in; there are no others.
+pub(super) fn plugins(call: &Call<'_, '_>, rest: &str) -> Result<Response, Error> {
+    let kind = |class: Class| match class {
+        Class::Auth => "auth",
+        Class::Secret => "secret",
+    };
+    let mut engines: Vec<(&str, &str)> =
+        EngineKind::catalog().map(|(name, class)| (kind(class), name)).collect();
+    engines.sort_unstable();
+    let names = |wanted: &str| {
+        Json::strings(engines.iter().filter(|(kind, _)| *kind == wanted).map(|(_, name)| *name))
+    };
+    match (rest.split_once('/'), call.operation) {
+        (None, Operation::Read) if rest.is_empty() => {
+            let detailed = engines.iter().map(|(kind, name)| described(kind, name));
+            Ok(Response::data(&Json::object([
+                ("auth", names("auth")),
+                ("database", Json::Array(Vec::new())),
+                ("secret", names("secret")),
+                ("detailed", Json::Array(detailed.collect())),
+            ])))
+        }
+        (None, Operation::List) if matches!(rest, "auth" | "secret" | "database") => {
+            Ok(Response::data(&Json::object([("keys", names(rest))])))
+        }
+        (None, Operation::List) if !rest.is_empty() => {
+            Err(Error::invalid("unknown plugin type: it must be auth, secret or database"))
+        }
+        (Some((kind, name)), Operation::Read) => {
+            let known = engines.contains(&(kind, name));
+            if known { Ok(Response::data(&plugin(name))) } else { Err(Error::NotFound) }
+        }
+        (Some(_), Operation::Update) => {
+            Err(Error::invalid("plugins cannot be registered: every engine is built in"))
+        }
+        (Some(_), Operation::Delete) => Err(Error::invalid("built-in engines cannot be removed")),
+        _ => Err(Error::UnsupportedOperation),
+    }
+}
+
+fn described(kind: &str, name: &str) -> Json {
+    Json::object([
+        ("builtin", true.into()),
+        ("deprecation_status", "supported".into()),
+        ("name", name.into()),
+        ("type", kind.into()),
+        ("version", ENGINE_VERSION.into()),
+    ])
+}
+
+fn plugin(name: &str) -> Json {
+    Json::object([
+        ("args", Json::Null),
+        ("builtin", true.into()),
+        ("command", "".into()),
+        ("deprecation_status", "supported".into()),
+        ("name", name.into()),
+        ("sha256", "".into()),
+        ("version", ENGINE_VERSION.into()),
+    ])
+}
+
+/// `sys/config/state/sanitized`: what the server runs with, without a secret.
+pub(super) fn configuration(core: &Core) -> Response {
+    let info = &core.info;
+    let seal = core.auto_seal.as_ref().map_or("shamir", |seal| seal.name());
+    Response::data(&Json::object([
+        ("api_addr", info.api_addr.as_deref().unwrap_or_default().into()),
+        ("cluster_addr", info.cluster_addr.as_deref().unwrap_or_default().into()),
+        ("cluster_name", info.cluster_name.as_deref().unwrap_or_default().into()),
+        ("cache_size", (info.hot_bytes_max as u64).into()),
+        ("default_lease_ttl", info.leases.default_secs.into()),
+        ("max_lease_ttl", info.leases.max_secs.into()),
+        ("disable_cache", false.into()),
+        ("enable_ui", false.into()),
+        ("raw_storage_endpoint", false.into()),
+        (
+            "seals",
+            Json::Array(vec![Json::object([("disabled", false.into()), ("type", seal.into())])]),
+        ),
+        (
+            "storage",
+            Json::object([
+                ("type", info.storage_type.as_str().into()),
+                ("cluster_addr", info.cluster_addr.as_deref().unwrap_or_default().into()),
+            ]),
+        ),
+    ]))
+}
