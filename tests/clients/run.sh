@@ -68,11 +68,14 @@ run() { # run NAME COMMAND...
 }
 run hvac "$work/venv/bin/python" "$here/hvac_walk.py"
 run hvac-transit "$work/venv/bin/python" "$here/hvac_transit.py"
+run hvac-logins "$work/venv/bin/python" "$here/hvac_logins.py"
 run hvac-durable "$work/venv/bin/python" "$here/hvac_durable.py"
 PATH="$work/venv/bin:$PATH" run bao bash "$here/bao_walk.sh" bao
 run kallisto bash "$here/bao_walk.sh" "$binary"
 sed -n 's/^Unseal Key: //p' "$work/server.out" >"$work/unseal-key"
 PATH="$work/venv/bin:$PATH" run bao-operator bash "$here/operator_walk.sh" bao "$work/unseal-key"
+PATH="$work/venv/bin:$PATH" run bao-logins bash "$here/login_walk.sh" bao
+run kallisto-logins bash "$here/login_walk.sh" "$binary"
 run kallisto-operator bash "$here/operator_walk.sh" "$binary" "$work/unseal-key"
 run curl bash "$here/curl_walk.sh"
 run redis-py "$work/venv/bin/python" "$here/redis_walk.py"

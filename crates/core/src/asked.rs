@@ -43,6 +43,9 @@ fn creates(path: &str, view: &View) -> bool {
         | EngineKind::Cubbyhole
         | EngineKind::Token
         | EngineKind::AppRole
+        | EngineKind::Cert
+        | EngineKind::Jwt
+        | EngineKind::Kubernetes
         | EngineKind::Userpass => false,
     }
 }

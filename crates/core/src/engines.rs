@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::login::{Renewal, approle, userpass};
+use crate::login::{Renewal, approle, cert, jwt, kubernetes, userpass};
 use crate::mount::EngineKind;
 use crate::request::Request;
 use crate::response::Response;
@@ -49,6 +49,9 @@ pub(crate) async fn handle(
         EngineKind::Transit => transit::handle(&unsealed, call, mount, path).await,
         EngineKind::Token => token::handle(&unsealed, call, path).await,
         EngineKind::AppRole => approle::handle(&unsealed, call, mount, path).await,
+        EngineKind::Cert => cert::handle(&unsealed, call, mount, path).await,
+        EngineKind::Jwt => jwt::handle(&unsealed, call, mount, path).await,
+        EngineKind::Kubernetes => kubernetes::handle(&unsealed, call, mount, path).await,
         EngineKind::Userpass => userpass::handle(core, &unsealed, call, mount, path).await,
     }
 }
@@ -57,6 +60,9 @@ pub(crate) async fn handle(
 pub(crate) fn is_login(kind: EngineKind, path: &str) -> bool {
     match kind {
         EngineKind::AppRole => approle::is_login(path),
+        EngineKind::Cert => cert::is_login(path),
+        EngineKind::Jwt => jwt::is_login(path),
+        EngineKind::Kubernetes => kubernetes::is_login(path),
         EngineKind::Userpass => userpass::is_login(path),
         EngineKind::System
         | EngineKind::Identity
@@ -81,6 +87,9 @@ pub(crate) fn check_renewal(
     let renewal = Renewal { unsealed, request, mount: &mount, path, entry };
     match mount.entry.kind {
         EngineKind::AppRole => approle::check_renewal(&renewal),
+        EngineKind::Cert => cert::check_renewal(&renewal),
+        EngineKind::Jwt => jwt::check_renewal(&renewal),
+        EngineKind::Kubernetes => kubernetes::check_renewal(&renewal),
         EngineKind::Userpass => userpass::check_renewal(&renewal),
         EngineKind::System
         | EngineKind::Identity
@@ -105,6 +114,9 @@ pub(crate) async fn log_in(
 ) -> Result<Response, Error> {
     match mount.entry.kind {
         EngineKind::AppRole => approle::log_in(unsealed, request, mount).await,
+        EngineKind::Cert => cert::log_in(unsealed, request, mount).await,
+        EngineKind::Jwt => jwt::log_in(core, unsealed, request, mount).await,
+        EngineKind::Kubernetes => kubernetes::log_in(core, unsealed, request, mount).await,
         EngineKind::Userpass => userpass::log_in(core, unsealed, request, mount, path).await,
         _ => Err(Error::UnsupportedPath),
     }

@@ -35,6 +35,7 @@ pub mod limits;
 mod login;
 pub mod metrics;
 mod mount;
+mod outbound;
 mod policies;
 mod random;
 mod request;
@@ -57,6 +58,7 @@ pub use host::{Cpu, Host, LogLevel, Machine, Memory, Process};
 pub use json::{Json, Map};
 pub use keys::MountId;
 pub use mount::{Class, EngineKind, MountConfig, MountEntry, Multiplicity};
+pub use outbound::{ANSWER_BYTES_MAX, CALL_SECS_MAX, Outbound, OutboundAnswer, OutboundCall};
 pub use random::RequestId;
 pub use request::{
     BodyKind, HeaderSource, Headers, QUERY_PAIRS_MAX, Request, TokenText, parse_query,

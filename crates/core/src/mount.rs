@@ -25,6 +25,12 @@ pub enum EngineKind {
     Token,
     /// Roles with secret ids.
     AppRole,
+    /// Client certificates.
+    Cert,
+    /// Signed JWTs.
+    Jwt,
+    /// Service accounts of a Kubernetes cluster.
+    Kubernetes,
     /// Users with passwords.
     Userpass,
 }
@@ -69,7 +75,7 @@ const fn engine(
 }
 
 /// The engines there are.
-const ENGINES: [Traits; 9] = [
+const ENGINES: [Traits; 12] = [
     engine(EngineKind::System, "system", "system", Class::Secret, Multiplicity::Builtin),
     engine(EngineKind::Identity, "identity", "identity", Class::Secret, Multiplicity::Builtin),
     engine(EngineKind::Cubbyhole, "cubbyhole", "cubbyhole", Class::Secret, Multiplicity::Builtin),
@@ -78,6 +84,9 @@ const ENGINES: [Traits; 9] = [
     engine(EngineKind::Transit, "transit", "transit", Class::Secret, Multiplicity::Any),
     engine(EngineKind::Token, "token", "token", Class::Auth, Multiplicity::Builtin),
     engine(EngineKind::AppRole, "approle", "approle", Class::Auth, Multiplicity::Any),
+    engine(EngineKind::Cert, "cert", "cert", Class::Auth, Multiplicity::Any),
+    engine(EngineKind::Jwt, "jwt", "jwt", Class::Auth, Multiplicity::Any),
+    engine(EngineKind::Kubernetes, "kubernetes", "kubernetes", Class::Auth, Multiplicity::Any),
     engine(EngineKind::Userpass, "userpass", "userpass", Class::Auth, Multiplicity::Any),
 ];
 

@@ -100,6 +100,8 @@ pub struct Request<'a> {
     pub now: Timestamp,
     /// The other end of the connection it came by; `None` for one made within the process.
     pub remote: Option<SocketAddr>,
+    /// The certificates that the client presented, its own first, in DER; whose key it proved to have.
+    pub client_chain: &'a [Vec<u8>],
     /// Its headers.
     pub headers: Headers<'a>,
 }

@@ -22,6 +22,7 @@ use crate::limits::DEFAULT_LEASE_SECS;
 use crate::login::Logins;
 use crate::metrics::Metrics;
 use crate::mount::EngineKind;
+use crate::outbound::Outbound;
 use crate::seal::{AutoSeal, Reencryption, Seal};
 use crate::view::View;
 
@@ -169,6 +170,12 @@ impl Core {
     /// Makes every audit device open its destination anew: files were moved away.
     pub fn reopen_audit(&self) {
         self.audit.devices.reopen();
+    }
+
+    /// The same, with something that asks other servers for the login methods.
+    pub fn with_outbound(mut self, outbound: Arc<dyn Outbound>) -> Self {
+        self.logins.outbound = Some(outbound);
+        self
     }
 
     /// The view while unsealed, for measurements.

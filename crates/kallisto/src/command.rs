@@ -70,6 +70,9 @@ enum Command {
     /// Enable audit devices, and check what they wrote
     #[command(subcommand, arg_required_else_help = true)]
     Audit(cli::audit::Audit),
+    /// Mount and unmount login methods
+    #[command(subcommand, arg_required_else_help = true)]
+    Auth(cli::auth::Auth),
     /// Write, read and list policies
     #[command(subcommand, arg_required_else_help = true)]
     Policy(cli::policy::Policy),
@@ -121,6 +124,7 @@ fn dispatch(command: Command) -> Result<Outcome, Error> {
         Command::Operator(operator) => operator.run(),
         Command::Login(login) => login.run(),
         Command::Audit(audit) => audit.run(),
+        Command::Auth(auth) => auth.run(),
         Command::Policy(policy) => policy.run(),
         Command::Secrets(secrets) => secrets.run(),
         Command::Token(token) => token.run(),

@@ -26,7 +26,7 @@ use crate::limits::{
     SHUTDOWN_TIMEOUT, STREAMS_MAX, UNREAD_TIMEOUT,
 };
 use crate::opening::Opening;
-use crate::tls::Tls;
+use crate::tls::{self, Tls};
 use crate::{http, resp};
 
 /// How to listen.
@@ -127,13 +127,20 @@ impl Frontend {
         }
     }
 
-    /// Serves one connection to its end.
-    async fn serve<S>(self, stream: S, remote: SocketAddr, ending: Ending)
-    where
+    /// Serves one connection, whose client presented these certificates, to its end.
+    async fn serve<S>(
+        self,
+        stream: S,
+        remote: SocketAddr,
+        client_chain: Arc<[Vec<u8>]>,
+        ending: Ending,
+    ) where
         S: AsyncRead + AsyncWrite + Unpin + 'static,
     {
         match self {
-            Self::Http(service) => serve_http(stream, remote, service, ending.watcher).await,
+            Self::Http(service) => {
+                serve_http(stream, remote, client_chain, service, ending.watcher).await;
+            }
             Self::Resp(service) => service.serve(stream, remote, ending.stopped).await,
         }
     }
@@ -196,9 +203,12 @@ async fn work(
         let tls = tls.clone();
         tokio::spawn(async move {
             match tls {
-                None => frontend.serve(stream, remote, ending).await,
+                None => frontend.serve(stream, remote, Arc::new([]), ending).await,
                 Some(tls) => match tls.accept(stream).await {
-                    Ok(stream) => frontend.serve(stream, remote, ending).await,
+                    Ok(stream) => {
+                        let chain = tls::client_chain(&stream);
+                        frontend.serve(stream, remote, chain, ending).await;
+                    }
                     Err(error) => {
                         open.0.listener.handshakes_failed.count();
                         tracing::debug!(%error, "no TLS handshake");
@@ -237,8 +247,13 @@ impl Drop for Open {
 }
 
 /// Serves one HTTP connection to its end.
-async fn serve_http<S>(stream: S, remote: SocketAddr, service: http::Service, watcher: Watcher)
-where
+async fn serve_http<S>(
+    stream: S,
+    remote: SocketAddr,
+    client_chain: Arc<[Vec<u8>]>,
+    service: http::Service,
+    watcher: Watcher,
+) where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
     let head_timeout = service.timeouts().head;
@@ -246,8 +261,8 @@ where
     let connection = builder.serve_connection(
         TokioIo::new(Opening::new(stream, head_timeout)),
         service_fn(move |request| {
-            let service = service.clone();
-            async move { service.call(request, remote).await }
+            let (service, chain) = (service.clone(), Arc::clone(&client_chain));
+            async move { service.call(request, remote, &chain).await }
         }),
     );
     // What ends a connection early is the client's affair: resets, timeouts, bad framing.

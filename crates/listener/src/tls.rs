@@ -11,10 +11,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, SupportedProtocolVersion, crypto, version};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme,
+    SupportedProtocolVersion, crypto, version,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
@@ -38,8 +44,10 @@ pub enum Versions {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ClientAuth {
     /// They are not asked.
-    #[default]
     None,
+    /// They may, and prove that its key is theirs; whose it is, is for others to judge.
+    #[default]
+    Any,
     /// They may; one that is presented must lead to these roots.
     Optional(PathBuf),
     /// They must.
@@ -146,6 +154,9 @@ fn read(files: &TlsFiles) -> Result<rustls::ServerConfig, TlsError> {
         .map_err(|error| TlsError::new(&files.certificate, error))?;
     let builder = match &files.client_auth {
         ClientAuth::None => builder.with_no_client_auth(),
+        ClientAuth::Any => builder.with_client_cert_verifier(Arc::new(AnyClient {
+            algorithms: provider.signature_verification_algorithms,
+        })),
         ClientAuth::Optional(path) | ClientAuth::Required(path) => {
             let verifier = WebPkiClientVerifier::builder_with_provider(read_roots(path)?, provider);
             let verifier = match files.client_auth {
@@ -165,6 +176,60 @@ fn read(files: &TlsFiles) -> Result<rustls::ServerConfig, TlsError> {
     config.ticketer = crypto::aws_lc_rs::Ticketer::new()
         .map_err(|error| TlsError::new(&files.certificate, error))?;
     Ok(config)
+}
+
+/// The certificates that the client of a connection presented, its own first.
+pub(crate) fn client_chain<S>(stream: &TlsStream<S>) -> Arc<[Vec<u8>]> {
+    let presented = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    presented.iter().map(|certificate| certificate.to_vec()).collect()
+}
+
+/// Takes any client certificate whose key the client proves to have, and trusts it with nothing:
+/// what it is good for, a login method decides by its own authorities.
+#[derive(Debug)]
+struct AnyClient {
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ClientCertVerifier for AnyClient {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        crypto::verify_tls12_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        crypto::verify_tls13_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {

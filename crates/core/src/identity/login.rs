@@ -146,6 +146,7 @@ mod tests {
             wrap_ttl_secs: 0,
             now: Timestamp::UNIX_EPOCH,
             remote: None,
+            client_chain: &[],
             headers: Headers::default(),
             id: RequestId::make(),
         };

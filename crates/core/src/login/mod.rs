@@ -10,11 +10,16 @@
 //! - All refusals of a wrong proof read the same (lesson 17).
 
 pub(crate) mod approle;
+pub(crate) mod cert;
+mod glob;
 mod identity;
+pub(crate) mod jwt;
+pub(crate) mod kubernetes;
 pub(crate) mod lockout;
 mod params;
 mod password;
 pub(crate) mod userpass;
+mod workers;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -25,6 +30,7 @@ use secrecy::ExposeSecret;
 
 use crate::error::Error;
 use crate::json::{Json, Map};
+use crate::outbound::{Outbound, OutboundAnswer, OutboundCall};
 use crate::request::Request;
 use crate::response::{Logical, Response};
 use crate::shelf::Shelf;
@@ -32,14 +38,19 @@ use crate::state::{Leases, Unsealed};
 use crate::token::{self, Times, TokenEntry, TokenSpec, TokenType};
 use crate::view::Mount;
 
+use workers::Workers;
+
 pub(crate) use identity::Alias;
 pub(crate) use params::{TokenParams, seconds};
 
 /// What login methods keep in memory, sealed or not.
-#[derive(Default)]
 pub(crate) struct Logins {
-    pub(crate) hashers: password::Hashers,
+    pub(crate) hashers: Workers,
     pub(crate) lockouts: Arc<lockout::Lockouts>,
+    callers: Workers,
+    /// Sends what login methods ask of other servers; `None` where nothing does.
+    pub(crate) outbound: Option<Arc<dyn Outbound>>,
+    key_sets: jwt::KeySets,
     /// When expired records are looked for next, in seconds since 1970.
     next_sweep: AtomicI64,
 }
@@ -154,7 +165,6 @@ fn display_name(mount: &Mount, name: &str) -> String {
 /// A renewal that is asked for.
 pub(crate) struct Renewal<'a, 'r> {
     pub(crate) unsealed: &'a Unsealed,
-    #[expect(dead_code, reason = "for certificates, which come later")]
     pub(crate) request: &'a Request<'r>,
     /// The method that made the token.
     pub(crate) mount: &'a Mount,
@@ -210,10 +220,51 @@ fn canonical(name: &str, bytes_max: usize) -> Option<String> {
     (fits && word(first) && word(last) && name.len() <= bytes_max).then_some(name)
 }
 
+/// What follows a folder in a path: empty for the folder itself, `None` for another path.
+fn below<'p>(folder: &str, path: &'p str) -> Option<&'p str> {
+    let rest = path.strip_prefix(folder)?;
+    match rest.strip_prefix('/') {
+        Some(name) => Some(name.strip_suffix('/').unwrap_or(name)),
+        None => rest.is_empty().then_some(rest),
+    }
+}
+
+/// Threads for calls to other servers; they wait, and cost no core.
+const CALLERS: usize = 8;
+
 /// Seconds between two sweeps of what has expired.
 const SWEEP_SECS: i64 = 30;
 
+impl Default for Logins {
+    fn default() -> Self {
+        Self {
+            hashers: Workers::new("hash", password::threads()),
+            lockouts: Arc::default(),
+            callers: Workers::new("outbound", CALLERS),
+            outbound: None,
+            key_sets: jwt::KeySets::default(),
+            next_sweep: AtomicI64::default(),
+        }
+    }
+}
+
 impl Logins {
+    /// Asks another server.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when it cannot be asked; what went wrong is in the log only, since it
+    /// tells of this server's surroundings.
+    async fn call(&self, call: OutboundCall) -> Result<OutboundAnswer, Error> {
+        let Some(outbound) = self.outbound.clone() else {
+            return Err(Error::Unavailable("this server asks no others".into()));
+        };
+        let answer = self.callers.run(move || outbound.send(&call)).await?;
+        answer.map_err(|why| {
+            tracing::warn!(why, "a server that logins depend on was not reached");
+            Error::Unavailable("a server that this login depends on was not reached".into())
+        })
+    }
+
     /// Does what time brings for login methods.
     ///
     /// # Errors

@@ -1,26 +1,18 @@
-//! Passwords: made into hashes and compared, on threads of their own.
+//! Passwords: made into hashes and compared.
 //!
-//! A hash is meant to take long, so it never runs where requests are served: [`Hashers`] is a few
-//! threads with a bounded queue. When the queue is full, a login is told to come again instead of
-//! waiting (a flood of logins costs reads nothing but those threads). New hashes are argon2id with the
-//! parameters of RFC 9106's second recommendation as OWASP scaled them down; bcrypt hashes that came
-//! from elsewhere are taken as they are and made into argon2id at the first good login.
-
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-
-use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version};
-use tokio::sync::oneshot;
+//! A hash is meant to take long, so none is made where requests are served: callers run these on the
+//! hashing threads (`workers`). New hashes are argon2id with the parameters of RFC 9106's second
+//! recommendation as OWASP scaled them down; bcrypt hashes that came from elsewhere are taken as they are
+//! and made into argon2id at the first good login.
 
 use crate::error::Error;
 use crate::random;
+use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version};
 
 /// Longest password, in bytes.
 pub(crate) const PASSWORD_BYTES_MAX: usize = 1024;
 /// Highest cost of a bcrypt hash: one more doubles the time each login takes.
 const BCRYPT_COST_MAX: u32 = 14;
-/// Logins that wait for a thread.
-const QUEUE_MAX: usize = 256;
 /// Most threads, however many cores there are.
 const THREADS_MAX: usize = 4;
 const SALT_BYTES: usize = 16;
@@ -29,62 +21,11 @@ const SALT_BYTES: usize = 16;
 const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$a2FsbGlzdG8gbm9ib2R5$\
                       AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-type Job = Box<dyn FnOnce() + Send>;
-
-/// Threads that hash; started by the first job, ended with their server.
-#[derive(Default)]
-pub(crate) struct Hashers {
-    queue: OnceLock<SyncSender<Job>>,
-}
-
-impl Hashers {
-    /// Runs `work` on one of the threads.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`] when too many wait already.
-    pub(crate) async fn run<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Error> {
-        let (tell, told) = oneshot::channel();
-        let job = Box::new(move || {
-            // Whoever asked may have hung up.
-            let _ = tell.send(work());
-        });
-        match self.queue.get_or_init(start).try_send(job) {
-            Ok(()) => told.await.map_err(|_| Error::internal(&"a hashing thread ended")),
-            Err(TrySendError::Full(_)) => {
-                Err(Error::Unavailable("too many logins are waiting; try again".into()))
-            }
-            Err(TrySendError::Disconnected(_)) => {
-                Err(Error::internal(&"there is no hashing thread"))
-            }
-        }
-    }
-}
-
-fn start() -> SyncSender<Job> {
-    let (queue, jobs) = sync_channel(QUEUE_MAX);
-    let jobs = Arc::new(Mutex::new(jobs));
-    // Half of the cores at most: the other half serves reads, whatever comes in here.
+/// How many threads hash: half of the cores at most, so that the other half serves reads whatever
+/// comes in.
+pub(crate) fn threads() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    for at in 0..(cores / 2).clamp(1, THREADS_MAX) {
-        let jobs = Arc::clone(&jobs);
-        let spawned =
-            std::thread::Builder::new().name(format!("hash-{at}")).spawn(move || work(&jobs));
-        if let Err(error) = spawned {
-            tracing::error!(%error, "no thread for hashing");
-        }
-    }
-    queue
-}
-
-fn work(jobs: &Mutex<Receiver<Job>>) {
-    loop {
-        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(job) = job else { return };
-        job();
-    }
+    (cores / 2).clamp(1, THREADS_MAX)
 }
 
 /// The hash of a new password; takes long.
@@ -141,8 +82,6 @@ fn argon() -> Argon2<'static> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::channel;
-
     use super::*;
 
     #[test]
@@ -180,33 +119,5 @@ mod tests {
         // It is a hash that can be compared with, not one that is refused at a glance.
         let refused = argon().verify_password(b"", NOBODY).unwrap_err();
         assert_eq!(refused, argon2::password_hash::Error::PasswordInvalid);
-    }
-
-    #[test]
-    fn a_full_queue_refuses_at_once() {
-        let hashers = Hashers::default();
-        let (go, gate) = channel::<()>();
-        let gate = Arc::new(Mutex::new(gate));
-        let mut waiting = Vec::new();
-        let mut refused = 0;
-        for _ in 0..QUEUE_MAX + THREADS_MAX + 1 {
-            let gate = Arc::clone(&gate);
-            let mut job = Box::pin(hashers.run(move || {
-                gate.lock().unwrap().recv().unwrap();
-            }));
-            let waker = std::task::Waker::noop();
-            match job.as_mut().poll(&mut std::task::Context::from_waker(waker)) {
-                std::task::Poll::Ready(Err(Error::Unavailable(_))) => refused += 1,
-                std::task::Poll::Ready(other) => panic!("{other:?}"),
-                std::task::Poll::Pending => waiting.push(job),
-            }
-        }
-        assert!(refused >= 1);
-        for _ in &waiting {
-            go.send(()).unwrap();
-        }
-        for job in waiting {
-            pollster::block_on(job).unwrap();
-        }
     }
 }

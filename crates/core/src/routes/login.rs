@@ -2,7 +2,7 @@
 
 use kallisto_auth::Operation::{Delete, List, Read, Update};
 
-use super::Kind::{Flag, Span, Text, Texts, Whole};
+use super::Kind::{Flag, Map, Span, Text, Texts, Whole};
 use super::{Admits, Family, Field, Route, field};
 
 const NAME: Field = field("name", Text, "The user's name.");
@@ -190,3 +190,132 @@ const SECRET_IDS: &[Route] = &[
         &[ROLE, ACCESSOR],
     ),
 ];
+
+const CONFIG_JWT: [Field; 8] = [
+    field("oidc_discovery_url", Text, "Where a provider describes itself."),
+    field("oidc_discovery_ca_pem", Text, "The authorities to believe there."),
+    field("jwks_url", Text, "Where a set of keys is."),
+    field("jwks_ca_pem", Text, "The authorities to believe there."),
+    field("jwt_validation_pubkeys", Texts, "Public keys or certificates, as PEM."),
+    field("bound_issuer", Text, "The issuer a JWT must name."),
+    field("default_role", Text, "The role of a login that names none."),
+    field("jwt_supported_algs", Texts, "The algorithms taken; all when empty."),
+];
+const LOGIN_FIELDS: [Field; 2] =
+    [field("role", Text, "The role to log in by."), field("jwt", Text, "The signed JWT.")];
+
+/// `auth/jwt/`.
+pub(super) static JWT: Family = Family {
+    name: "jwt",
+    tag: "auth",
+    about: "Bearers of a JWT that a trusted issuer signed log in with it.",
+    groups: &[&[
+        Route::new(
+            "config",
+            &[(Read, "Read where keys come from."), (Update, "Set where keys come from.")],
+            &CONFIG_JWT,
+        ),
+        Route::new("role", &[(List, "List the roles.")], &[]),
+        Route::new(
+            "role/{role}",
+            &[
+                (Read, "Read a role."),
+                (Update, "Make or change a role."),
+                (Delete, "Delete a role."),
+            ],
+            with_token_fields![
+                ROLE,
+                field("role_type", Text, "`jwt`."),
+                field("user_claim", Text, "The claim that says who it is."),
+                field("groups_claim", Text, "The claim that lists groups."),
+                field("bound_audiences", Texts, "The audiences of which one must be claimed."),
+                field("bound_subject", Text, "The subject that must be claimed."),
+                field("bound_claims", Map, "Claims that must be there, with their values."),
+                field("bound_claims_type", Text, "`string`, or `glob` to let `*` stand for text."),
+                field("claim_mappings", Map, "Claims, and the metadata they become."),
+                field("expiration_leeway", Span, "Lifetime of a JWT that claims no end."),
+                field(
+                    "not_before_leeway",
+                    Span,
+                    "How long before its end one without a start is good."
+                ),
+                field("clock_skew_leeway", Span, "How far clocks may be apart."),
+            ],
+        ),
+        Route::new("login", &[(Update, "Log in.")], &LOGIN_FIELDS).admitting(Admits::Anyone),
+    ]],
+};
+
+/// `auth/kubernetes/`.
+pub(super) static KUBERNETES: Family = Family {
+    name: "kubernetes",
+    tag: "auth",
+    about: "Service accounts of a Kubernetes cluster log in with their token.",
+    groups: &[&[
+        Route::new(
+            "config",
+            &[(Read, "Read how the cluster is asked."), (Update, "Set how the cluster is asked.")],
+            &[
+                field("kubernetes_host", Text, "Where its API server is."),
+                field("kubernetes_ca_cert", Text, "The authorities to believe there, as PEM."),
+                field("token_reviewer_jwt", Text, "Shown when a token is reviewed."),
+                field("pem_keys", Texts, "Public keys that tokens are checked with first."),
+                field("issuer", Text, "The issuer a token must name, if that is asked for."),
+                field("disable_iss_validation", Flag, "Whether the issuer is not looked at."),
+                field("disable_local_ca_jwt", Flag, "Shown back."),
+            ],
+        ),
+        Route::new("role", &[(List, "List the roles.")], &[]),
+        Route::new(
+            "role/{role}",
+            &[
+                (Read, "Read a role."),
+                (Update, "Make or change a role."),
+                (Delete, "Delete a role."),
+            ],
+            with_token_fields![
+                ROLE,
+                field("bound_service_account_names", Texts, "The accounts; `*` for any."),
+                field("bound_service_account_namespaces", Texts, "Their namespaces; `*` for any."),
+                field("audience", Text, "The audience a token must be for."),
+                field("alias_name_source", Text, "`serviceaccount_uid` or `serviceaccount_name`."),
+            ],
+        ),
+        Route::new("login", &[(Update, "Log in.")], &LOGIN_FIELDS).admitting(Admits::Anyone),
+    ]],
+};
+
+/// `auth/cert/`.
+pub(super) static CERT: Family = Family {
+    name: "cert",
+    tag: "auth",
+    about: "Clients log in with the certificate of their connection.",
+    groups: &[&[
+        Route::new("certs", &[(List, "List whose certificates log in.")], &[]),
+        Route::new(
+            "certs/{role}",
+            &[
+                (Read, "Read whose certificates log in."),
+                (Update, "Set whose certificates log in."),
+                (Delete, "Let them log in no more."),
+            ],
+            with_token_fields![
+                ROLE,
+                field("certificate", Text, "Authorities, or clients' own certificates, as PEM."),
+                field("display_name", Text, "What people see of a login."),
+                field("allowed_names", Texts, "Common names, DNS names or mail addresses."),
+                field("allowed_common_names", Texts, "Common names; `*` stands for any text."),
+                field("allowed_dns_sans", Texts, "DNS names."),
+                field("allowed_email_sans", Texts, "Mail addresses."),
+                field("allowed_uri_sans", Texts, "URIs."),
+                field("allowed_organizational_units", Texts, "Units."),
+            ],
+        ),
+        Route::new(
+            "login",
+            &[(Update, "Log in.")],
+            &[field("name", Text, "Whose certificate it is; found when absent.")],
+        )
+        .admitting(Admits::Anyone),
+    ]],
+};

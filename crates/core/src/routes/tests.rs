@@ -36,12 +36,15 @@ const GRANTED: [Capability; 8] = [
 ];
 
 /// The families with the base each is asked at: KV version 2 at `secret/`, version 1 at `one/`.
-fn families() -> [(&'static Family, &'static str); 9] {
+fn families() -> [(&'static Family, &'static str); 12] {
     [
         (&identity::IDENTITY, "identity/"),
         (&SYSTEM, "sys/"),
         (&token::TOKEN, "auth/token/"),
         (&login::APPROLE, "auth/approle/"),
+        (&login::CERT, "auth/cert/"),
+        (&login::JWT, "auth/jwt/"),
+        (&login::KUBERNETES, "auth/kubernetes/"),
         (&login::USERPASS, "auth/userpass/"),
         (&kv::CUBBYHOLE, "cubbyhole/"),
         (&kv::VERSION_1, "one/"),
@@ -71,7 +74,8 @@ fn open_core(rekey: Access) -> Core {
     let core = Core::new(Arc::new(MemoryStore::new()), info);
     let root = Some(ROOT.to_owned().into());
     pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
-    let logins = ["approle", "userpass"].map(|kind| (format!("auth/{kind}"), kind));
+    let logins = ["approle", "cert", "jwt", "kubernetes", "userpass"]
+        .map(|kind| (format!("auth/{kind}"), kind));
     let secrets = [("one", "kv"), ("transit", "transit")]
         .map(|(path, kind)| (format!("mounts/{path}"), kind));
     for (path, kind) in logins.into_iter().chain(secrets) {
@@ -99,6 +103,7 @@ fn request<'a>(
         wrap_ttl_secs: 0,
         now: Timestamp::UNIX_EPOCH,
         remote: None,
+        client_chain: &[],
         headers: Headers::default(),
     }
 }

@@ -120,6 +120,7 @@ impl Site {
             wrap_ttl_secs: 0,
             now: Timestamp::from_second(self.clock.fetch_add(1, Ordering::SeqCst)).unwrap(),
             remote: Some("192.0.2.7:4711".parse().unwrap()),
+            client_chain: &[],
             headers: Headers::of(&Planted),
         };
         pollster::block_on(self.core.handle(&request))

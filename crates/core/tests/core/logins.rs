@@ -30,6 +30,7 @@ fn knock(site: &Site, from: &str, secs: i64, path: &str, body: &str) -> Result<R
         wrap_ttl_secs: 0,
         now: Timestamp::from_second(secs).unwrap(),
         remote: Some(from.parse().unwrap()),
+        client_chain: &[],
         headers: Headers::default(),
         id: RequestId::make(),
     };
@@ -192,6 +193,7 @@ fn a_bound_token_works_from_its_addresses_alone() {
             wrap_ttl_secs: 0,
             now: Timestamp::UNIX_EPOCH,
             remote: from.map(|from| from.parse().unwrap()),
+            client_chain: &[],
             headers: Headers::default(),
             id: RequestId::make(),
         };

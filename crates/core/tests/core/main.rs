@@ -7,6 +7,7 @@ mod audit;
 mod batch;
 mod budget;
 mod identity;
+mod key_server;
 mod logins;
 mod policies;
 mod sealing;

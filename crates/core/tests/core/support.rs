@@ -114,6 +114,7 @@ pub(crate) fn ask_as(
         wrap_ttl_secs: 0,
         now: Timestamp::from_second(secs).unwrap(),
         remote: None,
+        client_chain: &[],
         headers: Headers::default(),
     };
     pollster::block_on(core.handle(&request))

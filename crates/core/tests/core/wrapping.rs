@@ -35,6 +35,7 @@ fn wrapped(
         wrap_ttl_secs,
         now: Timestamp::UNIX_EPOCH,
         remote: None,
+        client_chain: &[],
         headers: Headers::default(),
     };
     pollster::block_on(core.handle(&request))

@@ -127,6 +127,7 @@ fn request<'a>(
         wrap_ttl_secs: 0,
         now: SystemClock.now(),
         remote: None,
+        client_chain: &[],
         headers: Headers::default(),
     })
 }

@@ -16,6 +16,7 @@
 
 pub(crate) mod args;
 pub(crate) mod audit;
+pub(crate) mod auth;
 pub(crate) mod client;
 pub(crate) mod config;
 pub(crate) mod delete;

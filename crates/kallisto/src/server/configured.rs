@@ -132,6 +132,7 @@ fn tls(config: &TlsConfig) -> TlsFiles {
         key: config.key_file.clone(),
         client_auth: match &config.client_certificates {
             ClientCertificates::NotAsked => ClientAuth::None,
+            ClientCertificates::Any => ClientAuth::Any,
             ClientCertificates::Optional(path) => ClientAuth::Optional(path.clone()),
             ClientCertificates::Required(path) => ClientAuth::Required(path.clone()),
         },

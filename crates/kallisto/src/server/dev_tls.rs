@@ -41,7 +41,7 @@ pub(super) fn generate(dir: &Path, host: IpAddr) -> Result<DevTls, String> {
     let files = TlsFiles {
         certificate: write(CERTIFICATE_FILE, &certificate)?,
         key: write(KEY_FILE, &key)?,
-        client_auth: ClientAuth::None,
+        client_auth: ClientAuth::Any,
         versions: Versions::From12,
     };
     Ok(DevTls { files, ca })

@@ -13,6 +13,7 @@ mod configured;
 mod dev_tls;
 mod host;
 mod hygiene;
+mod outbound;
 mod seals;
 mod settings;
 mod signals;
@@ -37,6 +38,7 @@ use crate::cli::files;
 use crate::cli::outcome::Outcome;
 pub(crate) use arguments::ServerArgs;
 use host::LinuxHost;
+use outbound::Calls;
 use settings::{DevSettings, LogFormat, LogSettings, Settings, Spoken, Storage};
 use signals::{End, Signals};
 use ticking::{AutoUnseal, Ticking, try_seal};
@@ -179,7 +181,10 @@ fn open_core(settings: &Settings, host: LinuxHost, store: Arc<dyn Store>) -> Arc
         declared: settings.audit_devices.clone(),
         ..AuditSettings::default()
     };
-    let core = Core::new(store, info).with_audit(audit).with_host(Arc::new(host));
+    let core = Core::new(store, info)
+        .with_audit(audit)
+        .with_host(Arc::new(host))
+        .with_outbound(Arc::new(Calls));
     Arc::new(match &settings.seal {
         Some(seal) => core.with_auto_seal(Arc::clone(seal)),
         None => core,

@@ -64,7 +64,8 @@ impl Service {
         self.timeouts
     }
 
-    /// Answers one request that came from `remote`. Refusals are answers too, so there is no error.
+    /// Answers one request that came from `remote`, over a connection whose client presented these
+    /// certificates. Refusals are answers too, so there is no error.
     ///
     /// # Errors
     /// None: the type says so.
@@ -72,11 +73,12 @@ impl Service {
         &self,
         request: Request<Incoming>,
         remote: SocketAddr,
+        client_chain: &[Vec<u8>],
     ) -> Result<Reply, Infallible> {
         let now = self.clock.now();
         let (head, body) = request.into_parts();
         let headers = request::InHead(&head.headers);
-        let arrival = request::Arrival { now, remote, headers: &headers };
+        let arrival = request::Arrival { now, remote, client_chain, headers: &headers };
         let is_head = head.method == Method::HEAD;
         let reply = match target::resolve(&head) {
             target::Resolved::Reply(reply) => reply,

@@ -22,6 +22,7 @@ static WRAP_TTL: HeaderName = HeaderName::from_static("x-vault-wrap-ttl");
 pub(super) struct Arrival<'a> {
     pub(super) now: Timestamp,
     pub(super) remote: SocketAddr,
+    pub(super) client_chain: &'a [Vec<u8>],
     pub(super) headers: &'a InHead<'a>,
 }
 
@@ -65,6 +66,7 @@ pub(super) fn parse<'a>(
         wrap_ttl_secs: wrap_ttl(head)?,
         now: arrival.now,
         remote: Some(arrival.remote),
+        client_chain: arrival.client_chain,
         headers: Headers::of(arrival.headers),
     })
 }

@@ -102,6 +102,7 @@ impl Session {
             wrap_ttl_secs: 0,
             now: self.shared.clock.now(),
             remote: Some(self.remote),
+            client_chain: &[],
         };
         self.shared.core.handle(&request).await
     }

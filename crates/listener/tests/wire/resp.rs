@@ -67,6 +67,7 @@ impl Site {
             wrap_ttl_secs: 0,
             now: SystemClock.now(),
             remote: None,
+            client_chain: &[],
         };
         pollster::block_on(self.core.handle(&request)).ok()
     }

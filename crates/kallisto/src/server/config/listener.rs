@@ -170,7 +170,9 @@ fn tls(stanza: &mut Section<'_>) -> Result<Option<TlsConfig>, Error> {
             ClientCertificates::Required(_) => {
                 Err(stanza.refuse("tls_require_and_verify_client_cert needs TLS"))
             }
-            ClientCertificates::NotAsked | ClientCertificates::Optional(_) => Ok(None),
+            ClientCertificates::NotAsked
+            | ClientCertificates::Any
+            | ClientCertificates::Optional(_) => Ok(None),
         };
     }
     let (Some(cert_file), Some(key_file)) = (cert_file, key_file) else {
@@ -205,7 +207,8 @@ fn client_certificates(stanza: &mut Section<'_>) -> Result<ClientCertificates, E
             Err(stanza.refuse("tls_require_and_verify_client_cert needs tls_client_ca_file"))
         }
         (Some(authority), false, false) => Ok(ClientCertificates::Optional(authority)),
-        (_, false, _) => Ok(ClientCertificates::NotAsked),
+        (None, false, false) => Ok(ClientCertificates::Any),
+        (_, false, true) => Ok(ClientCertificates::NotAsked),
     }
 }
 

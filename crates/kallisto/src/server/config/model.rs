@@ -126,6 +126,8 @@ pub(crate) enum TlsVersion {
 pub(crate) enum ClientCertificates {
     /// Nothing.
     NotAsked,
+    /// A certificate, whoever signed it: login methods judge it. None at all is not refused.
+    Any,
     /// A certificate; one that this PEM file did not sign is refused, none at all is not.
     Optional(PathBuf),
     /// A certificate that this PEM file signed.

@@ -206,7 +206,7 @@ fn the_least_that_starts_a_server_is_safe() {
     assert_eq!(listener.cluster_address.to_string(), "127.0.0.1:8201");
     let tls = listener.tls.as_ref().unwrap();
     assert_eq!((tls.min_version, tls.max_version), (TlsVersion::Tls12, TlsVersion::Tls13));
-    assert_eq!(tls.client_certificates, ClientCertificates::NotAsked);
+    assert_eq!(tls.client_certificates, ClientCertificates::Any);
     assert_eq!(listener.unauthenticated_rekey, Access::Token);
     assert_eq!(listener.unauthenticated_metrics, Access::Token);
     assert!(matches!(config.storage, StorageConfig::File { .. }));

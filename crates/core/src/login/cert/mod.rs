@@ -1,0 +1,162 @@
+//! Login by the client certificate of the connection (API.md A24).
+//!
+//! The listener asks clients for a certificate and makes them prove that its key is theirs; whether
+//! anybody trusts it is decided here, by the roles at `certs/NAME` alone (lesson 25). A token remembers
+//! which certificate it was for, and is renewed over a connection with that one only (lesson 23).
+
+mod names;
+mod role;
+
+use aws_lc_rs::digest;
+use data_encoding::HEXLOWER;
+use kallisto_auth::Operation;
+
+use super::{Login, Renewal, grant, role_name};
+use crate::address;
+use crate::error::Error;
+use crate::fields::Fields;
+use crate::json::{Json, Map};
+use crate::request::Request;
+use crate::response::Response;
+use crate::shelf::{Change, Shelf};
+use crate::state::{Call, Unsealed};
+use crate::view::Mount;
+
+use names::Names;
+use role::Role;
+
+/// Most roles that are tried when a login names none.
+const TRIED_MAX: usize = 256;
+
+/// Whether a path logs in.
+pub(crate) fn is_login(path: &str) -> bool {
+    path == "login"
+}
+
+/// Runs what takes a token; `path` is inside the mount.
+pub(crate) async fn handle(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    mount: &Mount,
+    path: &str,
+) -> Result<Response, Error> {
+    use Operation::{Delete, List, Read, Update};
+    let shelf = Shelf::of(unsealed, mount);
+    let Some(name) = super::below("certs", path) else { return Err(Error::UnsupportedPath) };
+    if name.is_empty() {
+        return match call.operation {
+            List => super::list(&shelf, "cert/"),
+            _ => Err(Error::UnsupportedOperation),
+        };
+    }
+    let record = format!("cert/{}", role_name(name)?);
+    match call.operation {
+        Read => {
+            let found = shelf.get(&record)?.ok_or(Error::NotFound)?;
+            Ok(Response::data(&Role::decode(&found.value)?.to_map().into()))
+        }
+        Update => {
+            let body = call.object()?;
+            let decide = |found: Option<&[u8]>| {
+                let mut role = found.map_or_else(|| Ok(Role::default()), Role::decode)?;
+                role.update(Fields::new(&body))?;
+                Ok(Change::Put(role.encode(), ()))
+            };
+            shelf.change(&record, decide).await.map(|()| Response::Empty)
+        }
+        Delete => shelf.delete(&record).await.map(|()| Response::Empty),
+        _ => Err(Error::UnsupportedOperation),
+    }
+}
+
+fn load(shelf: &Shelf<'_>, name: &str) -> Result<Option<Role>, Error> {
+    shelf.get(&format!("cert/{name}"))?.map(|record| Role::decode(&record.value)).transpose()
+}
+
+/// Logs in.
+pub(crate) async fn log_in(
+    unsealed: &Unsealed,
+    request: &Request<'_>,
+    mount: &Mount,
+) -> Result<Response, Error> {
+    if request.operation != Operation::Update {
+        return Err(Error::UnsupportedOperation);
+    }
+    let body = request.object()?;
+    let named = Fields::new(&body).string("name")?.filter(|name| !name.is_empty());
+    let Some(leaf) = request.client_chain.first() else {
+        return Err(Error::invalid("client certificate must be supplied"));
+    };
+    let wrong = || Error::invalid("invalid certificate or no client certificate supplied");
+    let names = Names::read(leaf).ok_or_else(wrong)?;
+    let shelf = Shelf::of(unsealed, mount);
+    let (name, role) = find(&shelf, named, request, &names)?.ok_or_else(wrong)?;
+    address::check(&role.params.bound_cidrs, request.remote)?;
+    let metadata = [
+        ("authority_key_id", names.authority_key_id.as_str()),
+        ("cert_name", &name),
+        ("common_name", &names.common_name),
+        ("serial_number", &names.serial),
+        ("subject_key_id", &names.subject_key_id),
+    ];
+    let print = fingerprint(leaf);
+    let login = Login {
+        // Without a common name the certificate itself is who it is.
+        alias: if names.common_name.is_empty() { print.clone() } else { names.common_name.clone() },
+        display_name: if role.display_name.is_empty() { name.clone() } else { role.display_name },
+        metadata: metadata.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect(),
+        groups: Vec::new(),
+        params: role.params,
+        kept: Map::from([
+            ("cert".to_owned(), name.as_str().into()),
+            ("fingerprint".to_owned(), print.into()),
+        ]),
+    };
+    grant(unsealed, request, mount, login).await
+}
+
+/// The role that a certificate is good for: the one that is named, or the first by name.
+fn find(
+    shelf: &Shelf<'_>,
+    named: Option<String>,
+    request: &Request<'_>,
+    names: &Names,
+) -> Result<Option<(String, Role)>, Error> {
+    let tried = match named {
+        Some(name) => role_name(&name).into_iter().collect(),
+        None => shelf.list_some("cert/", TRIED_MAX),
+    };
+    for name in tried {
+        let Some(role) = load(shelf, &name)? else { continue };
+        if role.admits(names) && role.trusts(request.client_chain, request.now.as_second()) {
+            return Ok(Some((name, role)));
+        }
+    }
+    Ok(None)
+}
+
+fn fingerprint(certificate: &[u8]) -> String {
+    HEXLOWER.encode(digest::digest(&digest::SHA256, certificate).as_ref())
+}
+
+/// A token is renewed with the certificate it was made for, while its role would still make it.
+///
+/// # Errors
+/// [`Error::Invalid`] saying what is not so.
+pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
+    let kept = |name: &str| renewal.entry.kept.get(name).and_then(Json::as_str).unwrap_or_default();
+    let shown = renewal.request.client_chain.first();
+    if shown.map(|leaf| fingerprint(leaf)).as_deref() != Some(kept("fingerprint")) {
+        return Err(Error::invalid(
+            "client identity during renewal not matching client identity used during login",
+        ));
+    }
+    let shelf = Shelf::of(renewal.unsealed, renewal.mount);
+    let role = load(&shelf, kept("cert"))?;
+    let role =
+        role.ok_or_else(|| Error::invalid("the certificate role does not exist any more"))?;
+    if !role.trusts(renewal.request.client_chain, renewal.request.now.as_second()) {
+        return Err(Error::invalid("the certificate is not trusted any more"));
+    }
+    renewal.check_policies(&role.params)
+}

@@ -1,0 +1,180 @@
+//! Login by a signed JWT (API.md A24).
+//!
+//! On the shelf are `config` and `role/NAME`. A login names a role and shows a JWT; its signature is
+//! found good under a key of the configuration before any claim is looked at but the key's id.
+
+mod claims;
+mod config;
+mod keys;
+mod role;
+pub(super) mod token;
+
+use kallisto_auth::Operation;
+
+use super::{Login, Renewal, grant, role_name};
+use crate::address;
+use crate::error::Error;
+use crate::fields::Fields;
+use crate::json::{Json, Map};
+use crate::request::Request;
+use crate::response::Response;
+use crate::shelf::{Change, Shelf};
+use crate::state::{Call, Core, Unsealed};
+use crate::view::Mount;
+
+use config::Config;
+use role::Role;
+use token::Jwt;
+
+pub(super) use config::{check_keys, check_url};
+pub(crate) use keys::KeySets;
+
+const CONFIG: &str = "config";
+
+/// Whether a path logs in.
+pub(crate) fn is_login(path: &str) -> bool {
+    path == "login"
+}
+
+/// Runs what takes a token; `path` is inside the mount.
+pub(crate) async fn handle(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    mount: &Mount,
+    path: &str,
+) -> Result<Response, Error> {
+    use Operation::{Delete, List, Read, Update};
+    let shelf = Shelf::of(unsealed, mount);
+    if path == CONFIG {
+        return match call.operation {
+            Read => {
+                let config = load_config(&shelf)?.ok_or(Error::NotFound)?;
+                Ok(Response::data(&config.to_map().into()))
+            }
+            Update => {
+                let body = call.object()?;
+                let config = Config::read(Fields::new(&body))?;
+                shelf.put(CONFIG, config.encode()).await.map(|()| Response::Empty)
+            }
+            _ => Err(Error::UnsupportedOperation),
+        };
+    }
+    let Some(name) = super::below("role", path) else { return Err(Error::UnsupportedPath) };
+    if name.is_empty() {
+        return match call.operation {
+            List => super::list(&shelf, "role/"),
+            _ => Err(Error::UnsupportedOperation),
+        };
+    }
+    let record = format!("role/{}", role_name(name)?);
+    match call.operation {
+        Read => {
+            let found = shelf.get(&record)?.ok_or(Error::NotFound)?;
+            Ok(Response::data(&Role::decode(&found.value)?.to_map().into()))
+        }
+        Update => {
+            let body = call.object()?;
+            let decide = |found: Option<&[u8]>| {
+                let mut role = found.map_or_else(|| Ok(Role::default()), Role::decode)?;
+                role.update(Fields::new(&body))?;
+                Ok(Change::Put(role.encode(), ()))
+            };
+            shelf.change(&record, decide).await.map(|()| Response::Empty)
+        }
+        Delete => shelf.delete(&record).await.map(|()| Response::Empty),
+        _ => Err(Error::UnsupportedOperation),
+    }
+}
+
+fn load_config(shelf: &Shelf<'_>) -> Result<Option<Config>, Error> {
+    shelf.get(CONFIG)?.map(|record| Config::decode(&record.value)).transpose()
+}
+
+fn load_role(shelf: &Shelf<'_>, name: &str) -> Result<Option<Role>, Error> {
+    let Ok(name) = role_name(name) else { return Ok(None) };
+    shelf.get(&format!("role/{name}"))?.map(|record| Role::decode(&record.value)).transpose()
+}
+
+/// Logs in.
+pub(crate) async fn log_in(
+    core: &Core,
+    unsealed: &Unsealed,
+    request: &Request<'_>,
+    mount: &Mount,
+) -> Result<Response, Error> {
+    if request.operation != Operation::Update {
+        return Err(Error::UnsupportedOperation);
+    }
+    let shelf = Shelf::of(unsealed, mount);
+    let config = load_config(&shelf)?.unwrap_or_default();
+    let body = request.object()?;
+    let fields = Fields::new(&body);
+    let name = fields.string("role")?.filter(|name| !name.is_empty());
+    let name = name.unwrap_or_else(|| config.default_role.clone()).to_ascii_lowercase();
+    if name.is_empty() {
+        return Err(Error::invalid("missing role"));
+    }
+    let text = fields.string("jwt")?.filter(|text| !text.is_empty());
+    let text = text.ok_or_else(|| Error::invalid("missing token"))?;
+    let role = load_role(&shelf, &name)?;
+    let role = role.ok_or_else(|| Error::invalid(format!("role {name:?} could not be found")))?;
+    address::check(&role.params.bound_cidrs, request.remote)?;
+    let jwt = verified(core, mount, &config, request, &text).await?;
+    let refuse = |why: String| Error::invalid(format!("error validating token: {why}"));
+    claims::check(&jwt.claims, &role, config.issuer(), request.now).map_err(refuse)?;
+    let login = login(&name, role, &jwt.claims).map_err(Error::invalid)?;
+    grant(unsealed, request, mount, login).await
+}
+
+/// The JWT of a login, once its signature was found good.
+async fn verified<'t>(
+    core: &Core,
+    mount: &Mount,
+    config: &Config,
+    request: &Request<'_>,
+    text: &'t str,
+) -> Result<Jwt<'t>, Error> {
+    let refuse = |why: &str| Error::invalid(format!("error validating token: {why}"));
+    let jwt = Jwt::parse(text).ok_or_else(|| refuse("it is no signed JWT"))?;
+    if !config.algorithms.is_empty() && !config.algorithms.contains(&jwt.algorithm) {
+        return Err(refuse("its algorithm is not one of jwt_supported_algs"));
+    }
+    let keys = keys::keys_for(&core.logins, mount.entry.id, config, &jwt, request.now).await?;
+    if !jwt.is_signed_by(&keys) {
+        return Err(refuse("no known key successfully validated the token signature"));
+    }
+    Ok(jwt)
+}
+
+/// Who the claims say it is.
+fn login(name: &str, role: Role, claims: &Map) -> Result<Login, String> {
+    let user = claims::find(claims, &role.user_claim).and_then(Json::as_str);
+    let user = user.filter(|user| !user.is_empty());
+    let user = user.ok_or_else(|| format!("claim {:?} not found in token", role.user_claim))?;
+    let groups = match &role.groups_claim[..] {
+        "" => Vec::new(),
+        claim => claims::groups(claims, claim)?,
+    };
+    let mut metadata = claims::metadata(claims, &role.claim_mappings)?;
+    metadata.insert("role".into(), name.into());
+    Ok(Login {
+        alias: user.to_owned(),
+        display_name: user.to_owned(),
+        metadata,
+        groups,
+        params: role.params,
+        kept: Map::from([("role".to_owned(), name.into())]),
+    })
+}
+
+/// A role that is gone renews no token.
+///
+/// # Errors
+/// [`Error::Invalid`] saying so.
+pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
+    let name = renewal.entry.kept.get("role").and_then(Json::as_str).unwrap_or_default();
+    match load_role(&Shelf::of(renewal.unsealed, renewal.mount), name)? {
+        Some(_) => Ok(()),
+        None => Err(Error::invalid("role does not exist during renewal")),
+    }
+}

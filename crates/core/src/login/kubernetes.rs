@@ -1,0 +1,472 @@
+//! Login by the token of a Kubernetes service account (API.md A24).
+//!
+//! The token is a JWT. What it claims is read to choose nothing but words for a refusal: who it
+//! belongs to is what the cluster's API server says when it is asked to review it (lesson 26). Where the
+//! configuration has public keys, the signature is checked here first, so that made-up tokens do not
+//! reach the API server.
+
+use kallisto_auth::Operation;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::jwt::token::{Jwt, Key};
+use super::jwt::{check_keys, check_url};
+use super::{Login, Renewal, TokenParams, grant, role_name};
+use crate::address;
+use crate::error::{Denial, Error};
+use crate::fields::Fields;
+use crate::json::{self, Json, Map};
+use crate::outbound::OutboundCall;
+use crate::request::Request;
+use crate::response::Response;
+use crate::shelf::{Change, Shelf};
+use crate::state::{Call, Core, Unsealed};
+use crate::view::Mount;
+
+const CONFIG: &str = "config";
+/// Most names a role may be bound to.
+const NAMES_MAX: usize = 256;
+/// Leads the name of a service account.
+const ACCOUNT: &str = "system:serviceaccount:";
+
+/// The configuration as stored.
+#[derive(Clone, Debug, Default)]
+struct Config {
+    host: String,
+    authorities: String,
+    /// Shown to the API server; the login's own token when empty.
+    reviewer: SecretString,
+    keys: Vec<String>,
+    issuer: String,
+    disable_iss_validation: bool,
+    disable_local_ca_jwt: bool,
+}
+
+impl Config {
+    fn read(fields: Fields<'_>) -> Result<Self, Error> {
+        let text = |name: &str| fields.string(name).map(Option::unwrap_or_default);
+        let config = Self {
+            host: text("kubernetes_host")?.trim_end_matches('/').to_owned(),
+            authorities: text("kubernetes_ca_cert")?,
+            reviewer: text("token_reviewer_jwt")?.into(),
+            keys: fields.strings("pem_keys")?.unwrap_or_default(),
+            issuer: text("issuer")?,
+            disable_iss_validation: fields.boolean("disable_iss_validation")?.unwrap_or(true),
+            disable_local_ca_jwt: fields.boolean("disable_local_ca_jwt")?.unwrap_or(false),
+        };
+        if config.host.is_empty() {
+            return Err(Error::invalid("no host provided"));
+        }
+        check_url("kubernetes_host", &config.host)?;
+        check_keys(&config.keys)?;
+        Ok(config)
+    }
+
+    /// The configuration as it is shown: not the reviewer's token.
+    fn to_map(&self) -> Map {
+        [
+            ("disable_iss_validation", self.disable_iss_validation.into()),
+            ("disable_local_ca_jwt", self.disable_local_ca_jwt.into()),
+            ("issuer", self.issuer.as_str().into()),
+            ("kubernetes_ca_cert", self.authorities.as_str().into()),
+            ("kubernetes_host", self.host.as_str().into()),
+            ("pem_keys", Json::strings(self.keys.iter().cloned())),
+            ("token_reviewer_jwt_set", (!self.reviewer.expose_secret().is_empty()).into()),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut map = self.to_map();
+        map.insert("token_reviewer_jwt".into(), self.reviewer.expose_secret().into());
+        Json::Object(map).to_text()
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let map = json::parse_object(bytes).ok();
+        let config = map.and_then(|map| Self::read(Fields::new(&map)).ok());
+        config.ok_or_else(|| Error::internal(&"the configuration of a login method is damaged"))
+    }
+}
+
+/// What an account is called to the identity engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum AliasSource {
+    #[default]
+    Uid,
+    Name,
+}
+
+impl AliasSource {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Uid => "serviceaccount_uid",
+            Self::Name => "serviceaccount_name",
+        }
+    }
+}
+
+/// A role as stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Role {
+    names: Vec<String>,
+    namespaces: Vec<String>,
+    audience: String,
+    alias_source: AliasSource,
+    params: TokenParams,
+}
+
+impl Role {
+    fn update(&mut self, fields: Fields<'_>) -> Result<(), Error> {
+        for (name, list) in [
+            ("bound_service_account_names", &mut self.names),
+            ("bound_service_account_namespaces", &mut self.namespaces),
+        ] {
+            if let Some(given) = fields.strings(name)? {
+                *list = given;
+            }
+            if list.is_empty() {
+                return Err(Error::invalid(format!("{name:?} can not be empty")));
+            }
+            if list.len() > NAMES_MAX {
+                return Err(Error::invalid(format!("{name:?} has more than {NAMES_MAX} names")));
+            }
+            if list.len() > 1 && list.iter().any(|name| name == "*") {
+                return Err(Error::invalid(format!("can not mix \"*\" with values in {name:?}")));
+            }
+        }
+        if fields
+            .string("bound_service_account_namespace_selector")?
+            .is_some_and(|it| !it.is_empty())
+        {
+            return Err(Error::invalid(
+                "bound_service_account_namespace_selector is not available: name the namespaces",
+            ));
+        }
+        if let Some(audience) = fields.string("audience")? {
+            self.audience = audience;
+        }
+        self.alias_source = match fields.string("alias_name_source")?.as_deref() {
+            None => self.alias_source,
+            Some("" | "serviceaccount_uid") => AliasSource::Uid,
+            Some("serviceaccount_name") => AliasSource::Name,
+            Some(other) => {
+                return Err(Error::invalid(format!("invalid alias_name_source {other:?}")));
+            }
+        };
+        self.params.update(fields)
+    }
+
+    fn to_map(&self) -> Map {
+        let mut map = self.params.to_map();
+        let own = [
+            ("alias_name_source", self.alias_source.name().into()),
+            ("audience", self.audience.as_str().into()),
+            ("bound_service_account_names", Json::strings(self.names.iter().cloned())),
+            ("bound_service_account_namespace_selector", "".into()),
+            ("bound_service_account_namespaces", Json::strings(self.namespaces.iter().cloned())),
+        ];
+        map.extend(own.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        map
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let read = || -> Option<Self> {
+            let map = json::parse_object(bytes).ok()?;
+            let mut role = Self::default();
+            role.update(Fields::new(&map)).ok()?;
+            role.params = TokenParams::decode(&map).ok()?;
+            Some(role)
+        };
+        read().ok_or_else(|| Error::internal(&"a role is damaged"))
+    }
+
+    /// Whether an account may log in by this role.
+    fn binds(&self, account: &Account) -> bool {
+        let holds =
+            |list: &[String], name: &str| list.iter().any(|bound| bound == "*" || bound == name);
+        holds(&self.names, &account.name) && holds(&self.namespaces, &account.namespace)
+    }
+}
+
+/// A service account, as the API server knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Account {
+    namespace: String,
+    name: String,
+    uid: String,
+}
+
+impl Account {
+    /// Reads the answer to a review; `None` unless it says that the token is good.
+    fn reviewed(body: &[u8], audience: &str) -> Option<Self> {
+        let answer = json::parse_object(body).ok()?;
+        let status = answer.get("status")?.as_object()?;
+        if !matches!(status.get("authenticated"), Some(Json::Bool(true))) {
+            return None;
+        }
+        if !audience.is_empty() {
+            // A server that knows nothing of audiences leaves them out of its answer.
+            let Some(Json::Array(audiences)) = status.get("audiences") else { return None };
+            if !audiences.iter().any(|one| one.as_str() == Some(audience)) {
+                return None;
+            }
+        }
+        let user = status.get("user")?.as_object()?;
+        let username = user.get("username")?.as_str()?.strip_prefix(ACCOUNT)?;
+        let (namespace, name) = username.split_once(':')?;
+        let uid = user.get("uid")?.as_str()?;
+        let full = ![namespace, name, uid].contains(&"") && !name.contains(':');
+        full.then(|| Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+        })
+    }
+}
+
+/// Whether a path logs in.
+pub(crate) fn is_login(path: &str) -> bool {
+    path == "login"
+}
+
+/// Runs what takes a token; `path` is inside the mount.
+pub(crate) async fn handle(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    mount: &Mount,
+    path: &str,
+) -> Result<Response, Error> {
+    use Operation::{Delete, List, Read, Update};
+    let shelf = Shelf::of(unsealed, mount);
+    if path == CONFIG {
+        return match call.operation {
+            Read => {
+                let config = load_config(&shelf)?.ok_or(Error::NotFound)?;
+                Ok(Response::data(&config.to_map().into()))
+            }
+            Update => {
+                let body = call.object()?;
+                let config = Config::read(Fields::new(&body))?;
+                shelf.put(CONFIG, config.encode()).await.map(|()| Response::Empty)
+            }
+            _ => Err(Error::UnsupportedOperation),
+        };
+    }
+    let Some(name) = super::below("role", path) else { return Err(Error::UnsupportedPath) };
+    if name.is_empty() {
+        return match call.operation {
+            List => super::list(&shelf, "role/"),
+            _ => Err(Error::UnsupportedOperation),
+        };
+    }
+    let record = format!("role/{}", role_name(name)?);
+    match call.operation {
+        Read => {
+            let found = shelf.get(&record)?.ok_or(Error::NotFound)?;
+            Ok(Response::data(&Role::decode(&found.value)?.to_map().into()))
+        }
+        Update => {
+            let body = call.object()?;
+            let decide = |found: Option<&[u8]>| {
+                let mut role = found.map_or_else(|| Ok(Role::default()), Role::decode)?;
+                role.update(Fields::new(&body))?;
+                Ok(Change::Put(Json::Object(role.to_map()).to_text(), ()))
+            };
+            shelf.change(&record, decide).await.map(|()| Response::Empty)
+        }
+        Delete => shelf.delete(&record).await.map(|()| Response::Empty),
+        _ => Err(Error::UnsupportedOperation),
+    }
+}
+
+fn load_config(shelf: &Shelf<'_>) -> Result<Option<Config>, Error> {
+    shelf.get(CONFIG)?.map(|record| Config::decode(&record.value)).transpose()
+}
+
+fn load_role(shelf: &Shelf<'_>, name: &str) -> Result<Option<Role>, Error> {
+    let Ok(name) = role_name(name) else { return Ok(None) };
+    shelf.get(&format!("role/{name}"))?.map(|record| Role::decode(&record.value)).transpose()
+}
+
+/// Logs in.
+pub(crate) async fn log_in(
+    core: &Core,
+    unsealed: &Unsealed,
+    request: &Request<'_>,
+    mount: &Mount,
+) -> Result<Response, Error> {
+    if request.operation != Operation::Update {
+        return Err(Error::UnsupportedOperation);
+    }
+    let shelf = Shelf::of(unsealed, mount);
+    let body = request.object()?;
+    let given = |name: &str| {
+        let text = Fields::new(&body).string(name)?.filter(|text| !text.is_empty());
+        text.ok_or_else(|| Error::invalid(format!("missing {name}")))
+    };
+    let (text, name) = (SecretString::from(given("jwt")?), given("role")?.to_ascii_lowercase());
+    let role = load_role(&shelf, &name)?;
+    let role = role.ok_or_else(|| Error::invalid(format!("invalid role name {name:?}")))?;
+    let config = load_config(&shelf)?;
+    let config = config.ok_or_else(|| Error::invalid("could not load backend configuration"))?;
+    address::check(&role.params.bound_cidrs, request.remote)?;
+    check_locally(&config, text.expose_secret())?;
+    let account = review(core, &config, &role, text).await?;
+    if !role.binds(&account) {
+        return Err(Error::Denied(Denial::BadToken));
+    }
+    let alias = match role.alias_source {
+        AliasSource::Uid => account.uid.clone(),
+        AliasSource::Name => format!("{}/{}", account.namespace, account.name),
+    };
+    let metadata = [
+        ("role", name.as_str()),
+        ("service_account_name", &account.name),
+        ("service_account_namespace", &account.namespace),
+        ("service_account_secret_name", ""),
+        ("service_account_uid", &account.uid),
+    ];
+    let login = Login {
+        alias,
+        display_name: format!("{}-{}", account.namespace, account.name),
+        metadata: metadata.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect(),
+        groups: Vec::new(),
+        params: role.params,
+        kept: Map::from([("role".to_owned(), name.as_str().into())]),
+    };
+    grant(unsealed, request, mount, login).await
+}
+
+/// Refuses what is no JWT, and with keys at hand what they did not sign.
+fn check_locally(config: &Config, text: &str) -> Result<(), Error> {
+    let denied = || Error::Denied(Denial::BadToken);
+    let jwt = Jwt::parse(text).ok_or_else(denied)?;
+    if !config.disable_iss_validation
+        && !config.issuer.is_empty()
+        && jwt.claims.get("iss").and_then(Json::as_str) != Some(&config.issuer)
+    {
+        return Err(denied());
+    }
+    if config.keys.is_empty() {
+        return Ok(());
+    }
+    let keys: Option<Vec<Vec<Key>>> = config.keys.iter().map(|pem| Key::from_pem(pem)).collect();
+    let keys = keys.ok_or_else(|| Error::internal(&"a stored public key is damaged"))?.concat();
+    if jwt.is_signed_by(&keys) { Ok(()) } else { Err(denied()) }
+}
+
+/// Asks the API server whose token it is.
+async fn review(
+    core: &Core,
+    config: &Config,
+    role: &Role,
+    token: SecretString,
+) -> Result<Account, Error> {
+    let mut spec = Map::from([("token".to_owned(), token.expose_secret().into())]);
+    if !role.audience.is_empty() {
+        spec.insert("audiences".into(), Json::strings([role.audience.as_str()]));
+    }
+    let body = Json::object([
+        ("apiVersion", "authentication.k8s.io/v1".into()),
+        ("kind", "TokenReview".into()),
+        ("spec", spec.into()),
+    ]);
+    let own = config.reviewer.expose_secret().is_empty();
+    let call = OutboundCall {
+        url: format!("{}/apis/authentication.k8s.io/v1/tokenreviews", config.host),
+        bearer: Some(if own { token } else { config.reviewer.clone() }),
+        body: Some(body.to_text()),
+        authorities: config.authorities.clone(),
+    };
+    let answer = core.logins.call(call).await?;
+    match answer.status {
+        200..=299 => {
+            Account::reviewed(&answer.body, &role.audience).ok_or(Error::Denied(Denial::BadToken))
+        }
+        // The reviewer is refused: for whoever logs in that is no reason to try again.
+        401 | 403 => Err(Error::Denied(Denial::BadToken)),
+        status => Err(Error::Unavailable(format!(
+            "the Kubernetes API server answered a token review with status {status}"
+        ))),
+    }
+}
+
+/// A role that is gone renews no token.
+///
+/// # Errors
+/// [`Error::Invalid`] saying so.
+pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
+    let name = renewal.entry.kept.get("role").and_then(Json::as_str).unwrap_or_default();
+    match load_role(&Shelf::of(renewal.unsealed, renewal.mount), name)? {
+        Some(_) => Ok(()),
+        None => Err(Error::invalid("role does not exist during renewal")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_is_what_a_good_review_says() {
+        let review =
+            |status: &str| Account::reviewed(format!(r#"{{"status":{status}}}"#).as_bytes(), "");
+        let user = r#""user":{"username":"system:serviceaccount:ns:web","uid":"u"}"#;
+        let found = review(&format!(r#"{{"authenticated":true,{user}}}"#)).unwrap();
+        assert_eq!((found.namespace.as_str(), found.name.as_str()), ("ns", "web"));
+        for bad in [
+            format!(r#"{{"authenticated":false,{user}}}"#),
+            format!(r#"{{"authenticated":"true",{user}}}"#),
+            format!("{{{user}}}"),
+            r#"{"authenticated":true}"#.to_owned(),
+            r#"{"authenticated":true,"user":{"username":"admin","uid":"u"}}"#.to_owned(),
+            r#"{"authenticated":true,"user":{"username":"system:serviceaccount:ns:a:b","uid":"u"}}"#
+                .to_owned(),
+            r#"{"authenticated":true,"user":{"username":"system:serviceaccount:ns:a","uid":""}}"#
+                .to_owned(),
+        ] {
+            assert_eq!(review(&bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_audience_that_is_wanted_must_be_confirmed() {
+        let with = |audiences: &str| {
+            let body = format!(
+                r#"{{"status":{{"authenticated":true{audiences},
+                    "user":{{"username":"system:serviceaccount:ns:web","uid":"u"}}}}}}"#
+            );
+            Account::reviewed(body.as_bytes(), "vault").is_some()
+        };
+        assert!(with(r#","audiences":["x","vault"]"#));
+        assert!(!with(r#","audiences":["x"]"#) && !with(""));
+    }
+
+    #[test]
+    fn a_role_binds_names_and_namespaces_together() {
+        let role = |body: &str| {
+            let mut role = Role::default();
+            role.update(Fields::new(&json::parse_object(body.as_bytes()).unwrap())).map(|()| role)
+        };
+        let found = role(
+            r#"{"bound_service_account_names":"web","bound_service_account_namespaces":"*",
+                "audience":"a","alias_name_source":"serviceaccount_name","token_ttl":60}"#,
+        )
+        .unwrap();
+        let account = |namespace: &str, name: &str| Account {
+            namespace: namespace.into(),
+            name: name.into(),
+            uid: "u".into(),
+        };
+        assert!(found.binds(&account("any", "web")) && !found.binds(&account("any", "db")));
+        assert_eq!(Role::decode(&Json::Object(found.to_map()).to_text()), Ok(found));
+        for bad in [
+            r#"{"bound_service_account_names":"web"}"#,
+            r#"{"bound_service_account_names":"*,a","bound_service_account_namespaces":"*"}"#,
+        ] {
+            assert!(role(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! `auth`: where login methods are mounted.
+
+use clap::{Args, Subcommand};
+
+use super::client::{Client, Method, Request, url};
+use super::config::Config;
+use super::error::Error;
+use super::flags::CommonFlags;
+use super::json::{Json, Map};
+use super::outcome::Outcome;
+use super::output::{self, Document, Format, table};
+
+/// What can be done with login methods.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Auth {
+    /// Print the login methods
+    List(List),
+    /// Mount a login method
+    Enable(Enable),
+    /// Unmount a login method and end the tokens it made
+    Disable(Disable),
+    /// Change how a login method behaves
+    Tune(Tune),
+    /// Move a login method to another path
+    Move(Move),
+}
+
+impl Auth {
+    /// Does it.
+    pub(crate) fn run(self) -> Result<Outcome, Error> {
+        match self {
+            Self::List(list) => list.run(),
+            Self::Enable(enable) => enable.run(),
+            Self::Disable(disable) => disable.run(),
+            Self::Tune(tune) => tune.run(),
+            Self::Move(moving) => moving.run(),
+        }
+    }
+}
+
+/// Prints the login methods.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  kallisto auth list\n  kallisto auth list -detailed")]
+pub(crate) struct List {
+    /// Print lifetimes and kinds of tokens too
+    #[arg(long)]
+    detailed: bool,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl List {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        output::refuse_raw(&config)?;
+        let client = Client::new(&config)?;
+        let doing = Error::doing("Error listing enabled authentications");
+        let answer = client.send(&Request::get("sys/auth")).map_err(doing)?;
+        let data = answer.and_then(|answer| answer.data).unwrap_or_default();
+        if config.format != Format::Table {
+            return Ok(Outcome::print(Document::Object(&data).to_text(config.format)?));
+        }
+        let mut heads = vec!["Path", "Type", "Accessor", "Description"];
+        if self.detailed {
+            heads.extend(["Default TTL", "Max TTL", "Token Type", "UUID"]);
+        }
+        let rules = heads.iter().map(|head| "-".repeat(head.len())).collect();
+        let heads = heads.into_iter().map(str::to_owned).collect();
+        let rows = data.iter().filter_map(|(path, mount)| self.row(path, mount.as_object()?));
+        let lines: Vec<Vec<String>> = [heads, rules].into_iter().chain(rows).collect();
+        Ok(Outcome::print(table::columns(&lines)))
+    }
+
+    fn row(&self, path: &str, mount: &Map) -> Option<Vec<String>> {
+        let shown = |map: &Map, name: &str| map.get(name).map(table::show).unwrap_or_default();
+        let description = match shown(mount, "description") {
+            empty if empty.is_empty() => "n/a".to_owned(),
+            text => text,
+        };
+        let mut row =
+            vec![path.to_owned(), shown(mount, "type"), shown(mount, "accessor"), description];
+        if self.detailed {
+            let settings = mount.get("config")?.as_object()?;
+            let ttl = |name: &str| match shown(settings, name) {
+                zero if zero == "0" => "system".to_owned(),
+                secs => secs,
+            };
+            row.extend([
+                ttl("default_lease_ttl"),
+                ttl("max_lease_ttl"),
+                shown(settings, "token_type"),
+                shown(mount, "uuid"),
+            ]);
+        }
+        Some(row)
+    }
+}
+
+/// How a login method behaves.
+#[derive(Args, Debug)]
+struct Settings {
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Lifetime of its tokens, e.g. 1h
+    #[arg(long, value_name = "DURATION")]
+    default_lease_ttl: Option<String>,
+    /// Longest lifetime of its tokens
+    #[arg(long, value_name = "DURATION")]
+    max_lease_ttl: Option<String>,
+    /// Who is told of it: hidden or unauth
+    #[arg(long, value_name = "WHO")]
+    listing_visibility: Option<String>,
+    /// What kind of tokens: default-service, default-batch, service or batch
+    #[arg(long, value_name = "KIND")]
+    token_type: Option<String>,
+}
+
+impl Settings {
+    /// What is given, but for the description.
+    fn given(&self) -> Map {
+        let given = [
+            ("default_lease_ttl", &self.default_lease_ttl),
+            ("max_lease_ttl", &self.max_lease_ttl),
+            ("listing_visibility", &self.listing_visibility),
+            ("token_type", &self.token_type),
+        ];
+        let set = given.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+        set.map(|(name, value)| (name.to_owned(), Json::from(value))).collect()
+    }
+}
+
+/// Mounts a login method.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  kallisto auth enable userpass\n  kallisto auth enable -path=machines approle"
+)]
+pub(crate) struct Enable {
+    /// Its kind: approle, cert, jwt, kubernetes or userpass
+    kind: String,
+    /// Where; the kind's name when absent
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+    #[command(flatten)]
+    settings: Settings,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl Enable {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        output::refuse_raw(&config)?;
+        let path = self.path.as_deref().unwrap_or(&self.kind).trim_matches('/').to_owned();
+        let mut body = Map::from([("type".to_owned(), Json::from(self.kind.as_str()))]);
+        if let Some(text) = &self.settings.description {
+            body.insert("description".into(), text.as_str().into());
+        }
+        let settings = self.settings.given();
+        if !settings.is_empty() {
+            body.insert("config".into(), Json::Object(settings));
+        }
+        let client = Client::new(&config)?;
+        let request = Request::new(Method::Post, &url::clean(&format!("sys/auth/{path}"))?);
+        let sent = client.send(&request.with_body(&Json::Object(body)));
+        sent.map_err(Error::doing(format!("Error enabling {} auth", self.kind)))?;
+        let sentence = format!("Success! Enabled {} auth method at: {path}/", self.kind);
+        Ok(output::done(&config, &sentence))
+    }
+}
+
+/// Unmounts a login method and ends the tokens it made.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  kallisto auth disable userpass/")]
+pub(crate) struct Disable {
+    /// Where it is mounted
+    path: String,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl Disable {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        output::refuse_raw(&config)?;
+        let path = self.path.trim_matches('/');
+        let client = Client::new(&config)?;
+        let request = Request::new(Method::Delete, &url::clean(&format!("sys/auth/{path}"))?);
+        client.send(&request).map_err(Error::doing("Error disabling auth method"))?;
+        let sentence = format!("Success! Disabled the auth method (if it existed) at: {path}/");
+        Ok(output::done(&config, &sentence))
+    }
+}
+
+/// Changes how a login method behaves.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  kallisto auth tune -user-lockout-threshold=3 userpass/")]
+pub(crate) struct Tune {
+    /// Where it is mounted
+    path: String,
+    /// Wrong passwords until a name is locked out
+    #[arg(long, value_name = "NUMBER")]
+    user_lockout_threshold: Option<u32>,
+    /// For how long
+    #[arg(long, value_name = "DURATION")]
+    user_lockout_duration: Option<String>,
+    /// After how long without one the count begins anew
+    #[arg(long, value_name = "DURATION")]
+    user_lockout_counter_reset_duration: Option<String>,
+    /// Whether names are never locked out: true or false
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    user_lockout_disable: Option<String>,
+    #[command(flatten)]
+    settings: Settings,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl Tune {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        output::refuse_raw(&config)?;
+        let mut body = self.settings.given();
+        if let Some(text) = &self.settings.description {
+            body.insert("description".into(), text.as_str().into());
+        }
+        let threshold = self.user_lockout_threshold.map(|number| number.to_string());
+        let lockout: Map = [
+            ("lockout_threshold", &threshold),
+            ("lockout_duration", &self.user_lockout_duration),
+            ("lockout_counter_reset_duration", &self.user_lockout_counter_reset_duration),
+            ("lockout_disable", &self.user_lockout_disable),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), Json::from(value.as_deref()?))))
+        .collect();
+        if !lockout.is_empty() {
+            body.insert("user_lockout_config".into(), Json::Object(lockout));
+        }
+        if body.is_empty() {
+            return Err(Error::usage("Nothing to change: give at least one setting"));
+        }
+        let path = self.path.trim_matches('/');
+        let client = Client::new(&config)?;
+        let route = url::clean(&format!("sys/mounts/auth/{path}/tune"))?;
+        let sent = client.send(&Request::new(Method::Post, &route).with_body(&Json::Object(body)));
+        sent.map_err(Error::doing(format!("Error tuning auth method {path}/")))?;
+        Ok(output::done(&config, &format!("Success! Tuned the auth method at: {path}/")))
+    }
+}
+
+/// Moves a login method to another path.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  kallisto auth move auth/userpass/ auth/people/")]
+pub(crate) struct Move {
+    /// Where it is mounted, with its auth/
+    from: String,
+    /// Where it shall be, with its auth/
+    to: String,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl Move {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        output::refuse_raw(&config)?;
+        let whole = |path: &str| format!("{}/", path.trim_matches('/'));
+        let (from, to) = (whole(&self.from), whole(&self.to));
+        let body = Json::object([("from", from.as_str().into()), ("to", to.as_str().into())]);
+        let client = Client::new(&config)?;
+        let request = Request::new(Method::Post, "sys/remount").with_body(&body);
+        client.send(&request).map_err(Error::doing("Error moving auth method"))?;
+        Ok(output::done(&config, &format!("Success! Moved the auth method from {from} to {to}")))
+    }
+}
