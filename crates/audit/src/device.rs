@@ -156,6 +156,7 @@ impl Device {
             chain: None,
             buffer: Vec::new(),
             retry: RETRY_MIN,
+            is_failing: false,
         };
         thread::Builder::new().name("audit".into()).spawn(move || writer.run())?;
         let (watched, deadline) = (Arc::clone(&device.shared), device.spec.deadline);
@@ -280,6 +281,8 @@ struct WriterThread {
     chain: Option<Head>,
     buffer: Vec<u8>,
     retry: Duration,
+    /// Whether nothing was written since it failed: opening alone proves little on a full disk.
+    is_failing: bool,
 }
 
 /// What the writer does next.
@@ -369,9 +372,18 @@ impl WriterThread {
         self.sink.write(&Group { bytes: &self.buffer, ends: &ends })?;
         self.chain = Some(head);
         self.shared.lock().head = head;
+        self.recovered();
         // One huge group must not hold its memory for ever.
         self.buffer.shrink_to(1 << 20);
         Ok(())
+    }
+
+    /// Takes note of a group that was written.
+    fn recovered(&mut self) {
+        if std::mem::take(&mut self.is_failing) {
+            tracing::info!(device = self.name, "the audit device works again");
+        }
+        self.retry = RETRY_MIN;
     }
 
     /// Tells those who waited, and what the device is now.
@@ -380,11 +392,7 @@ impl WriterThread {
         state.busy_since = None;
         match outcome {
             Ok(()) => {
-                if state.mode != Mode::Working {
-                    tracing::info!(device = self.name, "the audit device works again");
-                }
                 state.mode = Mode::Working;
-                self.retry = RETRY_MIN;
                 let told = std::mem::take(&mut state.in_flight);
                 drop(state);
                 for done in told {
@@ -392,7 +400,7 @@ impl WriterThread {
                 }
             }
             Err(error) => {
-                if !matches!(state.mode, Mode::Failed { .. }) {
+                if !std::mem::replace(&mut self.is_failing, true) {
                     tracing::error!(device = self.name, %error, "an audit device failed");
                 }
                 let retry_at = clock::monotonic() + self.retry;
