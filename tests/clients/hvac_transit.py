@@ -38,11 +38,16 @@ def refused(what, text, call, *args, **kwargs):
     raise AssertionError(what + " was not refused")
 
 
+def create(name, **fields):
+    """As `create_key`, which refuses the types hvac does not know."""
+    return client.adapter.post(f"/v1/{MOUNT}/keys/{name}", json=fields)
+
+
 client.sys.enable_secrets_engine("transit", path=MOUNT)
 
 # Ciphers, derived and not.
 for kind in ["aes128-gcm96", "aes256-gcm96", "chacha20-poly1305", "xchacha20-poly1305", "rsa-2048"]:
-    made = transit.create_key(kind, key_type=kind, **AT)["data"]
+    made = create(kind, type=kind)["data"]
     check(kind, made["type"] == kind and made["latest_version"] == 1 and made["supports_encryption"])
     first = transit.encrypt_data(kind, PLAIN, **AT)["data"]["ciphertext"]
     transit.rotate_key(kind, **AT)
@@ -53,7 +58,7 @@ for kind in ["aes128-gcm96", "aes256-gcm96", "chacha20-poly1305", "xchacha20-pol
     check("data key", transit.decrypt_data(kind, key["ciphertext"], **AT)["data"]["plaintext"] == key["plaintext"])
     check("wrapped alone", "plaintext" not in transit.generate_data_key(kind, key_type="wrapped", **AT)["data"])
 
-transit.create_key("conv", key_type="xchacha20-poly1305", derived=True, convergent_encryption=True, **AT)
+create("conv", type="xchacha20-poly1305", derived=True, convergent_encryption=True)
 one = transit.encrypt_data("conv", PLAIN, context=CONTEXT, **AT)["data"]["ciphertext"]
 check("convergent", one == transit.encrypt_data("conv", PLAIN, context=CONTEXT, **AT)["data"]["ciphertext"])
 check("decrypts by context", transit.decrypt_data("conv", one, context=CONTEXT, **AT)["data"]["plaintext"] == PLAIN)
@@ -131,7 +136,8 @@ if serialization:
     check("encrypted elsewhere", transit.decrypt_data("out-rsa-2048", ours, **AT)["data"]["plaintext"] == PLAIN)
 
 # Settings, trimming, deleting.
-set_to = transit.update_key_configuration("aes256-gcm96", min_decryption_version=2, min_encryption_version=2, **AT)
+transit.rotate_key("aes256-gcm96", **AT)
+set_to = transit.update_key_configuration("aes256-gcm96", min_decryption_version=2, min_encryption_version=3, **AT)
 check("settings", set_to["data"]["min_decryption_version"] == 2)
 refused("too old", "too old", transit.decrypt_data, "aes256-gcm96", batch[0]["ciphertext"].replace("v2", "v1"), **AT)
 check("trimmed", transit.trim_key("aes256-gcm96", 2, **AT)["data"]["min_available_version"] == 2)
