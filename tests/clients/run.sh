@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Drives `kallisto server -dev` with clients that nobody here wrote: hvac, the `bao` command line,
-# curl and redis-py. Needs Python with venv and PyPI; without them it says so loudly and succeeds.
+# curl, redis-py, node-vault, vaultrs, Vault's Go client and a Java driver. Needs Python with venv and PyPI; without them it says so loudly and succeeds.
 #
 #   tests/clients/run.sh [PATH OF A KALLISTO BINARY]
 #
@@ -35,6 +35,9 @@ if [ -z "$binary" ]; then
 fi
 binary=$(realpath "$binary")
 
+# Rust's tools find their homes by the caller's.
+cargo=$(command -v cargo)
+export CARGO_HOME=${CARGO_HOME:-$HOME/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}
 export HOME=$work
 free_port() {
   python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
@@ -79,6 +82,33 @@ run kallisto-logins bash "$here/login_walk.sh" "$binary"
 run kallisto-operator bash "$here/operator_walk.sh" "$binary" "$work/unseal-key"
 run curl bash "$here/curl_walk.sh"
 run redis-py "$work/venv/bin/python" "$here/redis_walk.py"
+
+
+# Clients in other languages, each with the package manager of its own.
+build() { # build NAME COMMAND...: false, said loudly, when the client cannot be had
+  local name=$1
+  shift
+  timeout 600 "$@" >"$work/$name-build.log" 2>&1 && return
+  echo "*** SKIPPED: $name could not be built or fetched: $(tail -1 "$work/$name-build.log")"
+  return 1
+}
+for folder in node go java rust; do
+  cp -r "$here/$folder" "$work/$folder"
+  rm -rf "$work/$folder/target" "$work/$folder/node_modules"
+done
+if command -v npm >/dev/null && build node-vault npm --prefix "$work/node" ci --silent; then
+  run node-vault node "$work/node/walk.js"
+fi
+if command -v go >/dev/null && build go env GOPATH="$work/gopath" go -C "$work/go" build -modcacherw -o "$work/go-walk" .; then
+  run go "$work/go-walk"
+fi
+if command -v mvn >/dev/null && build java mvn -q -B -f "$work/java/pom.xml" -Dmaven.repo.local="$work/m2" compile exec:help; then
+  run java mvn -q -B -f "$work/java/pom.xml" -Dmaven.repo.local="$work/m2" exec:java -Dexec.mainClass=Walk
+fi
+# The cargo home of the caller: HOME is this run's own.
+if build vaultrs env CARGO_TARGET_DIR="$work/rust-target" "$cargo" build -q --locked --manifest-path "$work/rust/Cargo.toml"; then
+  run vaultrs "$work/rust-target/debug/kallisto-vaultrs-walk"
+fi
 
 if ! kill -0 "$server" 2>/dev/null; then
   failed=$((failed + 1))

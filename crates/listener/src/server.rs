@@ -61,8 +61,10 @@ impl Server {
     /// Binds, and serves until it is shut down.
     ///
     /// # Errors
-    /// What the operating system says when an address cannot be bound or a thread not started.
+    /// What the operating system says when an address cannot be bound, is taken, or a thread cannot be
+    /// started.
     pub fn start(config: ServerConfig, frontend: &Frontend) -> io::Result<Self> {
+        refuse_taken(config.address)?;
         let first = bind(config.address)?;
         let address = first.local_addr()?;
         let mut sockets = vec![first];
@@ -150,6 +152,15 @@ impl Frontend {
 struct Ending {
     watcher: Watcher,
     stopped: watch::Receiver<bool>,
+}
+
+/// Refuses an address that another process listens on. Workers share theirs, and so would two servers
+/// of the same user without a word: each would get some of the other's connections.
+fn refuse_taken(address: SocketAddr) -> io::Result<()> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // Past connections of a server that has stopped do not count.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())
 }
 
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {

@@ -385,3 +385,13 @@ fn a_sealed_server_says_that_it_is_not_ready() {
     site.ask("sys/seal", "{}").unwrap();
     client.assert_error("GET a", "LOADING");
 }
+
+#[test]
+fn an_address_that_is_served_is_not_served_twice() {
+    let site = Site::start();
+    let service = resp::Service::new(Arc::clone(&site.core), Arc::new(SystemClock), &[], "x");
+    let config =
+        ServerConfig { address: site.server.address(), workers: NonZeroUsize::MIN, tls: None };
+    let error = Server::start(config, &Frontend::Resp(service)).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+}
