@@ -114,7 +114,7 @@ pub(crate) async fn log_in(
 ) -> Result<Response, Error> {
     match mount.entry.kind {
         EngineKind::AppRole => approle::log_in(unsealed, request, mount).await,
-        EngineKind::Cert => cert::log_in(unsealed, request, mount).await,
+        EngineKind::Cert => cert::log_in(core, unsealed, request, mount).await,
         EngineKind::Jwt => jwt::log_in(core, unsealed, request, mount).await,
         EngineKind::Kubernetes => kubernetes::log_in(core, unsealed, request, mount).await,
         EngineKind::Userpass => userpass::log_in(core, unsealed, request, mount, path).await,

@@ -19,14 +19,14 @@ use crate::json::{Json, Map};
 use crate::request::Request;
 use crate::response::Response;
 use crate::shelf::{Change, Shelf};
-use crate::state::{Call, Unsealed};
+use crate::state::{Call, Core, Unsealed};
 use crate::view::Mount;
 
 use names::Names;
 use role::Role;
 
 /// Most roles that are tried when a login names none.
-const TRIED_MAX: usize = 256;
+const TRIED_MAX: usize = 64;
 
 /// Whether a path logs in.
 pub(crate) fn is_login(path: &str) -> bool {
@@ -75,6 +75,7 @@ fn load(shelf: &Shelf<'_>, name: &str) -> Result<Option<Role>, Error> {
 
 /// Logs in.
 pub(crate) async fn log_in(
+    core: &Core,
     unsealed: &Unsealed,
     request: &Request<'_>,
     mount: &Mount,
@@ -90,7 +91,7 @@ pub(crate) async fn log_in(
     let wrong = || Error::invalid("invalid certificate or no client certificate supplied");
     let names = Names::read(leaf).ok_or_else(wrong)?;
     let shelf = Shelf::of(unsealed, mount);
-    let (name, role) = find(&shelf, named, request, &names)?.ok_or_else(wrong)?;
+    let (name, role) = find(core, &shelf, named, request, &names).await?.ok_or_else(wrong)?;
     address::check(&role.params.bound_cidrs, request.remote)?;
     let metadata = [
         ("authority_key_id", names.authority_key_id.as_str()),
@@ -116,7 +117,11 @@ pub(crate) async fn log_in(
 }
 
 /// The role that a certificate is good for: the one that is named, or the first by name.
-fn find(
+///
+/// Chains are verified on the threads of hashing: anyone may present one, and each role costs
+/// signatures.
+async fn find(
+    core: &Core,
     shelf: &Shelf<'_>,
     named: Option<String>,
     request: &Request<'_>,
@@ -126,13 +131,17 @@ fn find(
         Some(name) => role_name(&name).into_iter().collect(),
         None => shelf.list_some("cert/", TRIED_MAX),
     };
+    let mut admitting = Vec::new();
     for name in tried {
-        let Some(role) = load(shelf, &name)? else { continue };
-        if role.admits(names) && role.trusts(request.client_chain, request.now.as_second()) {
-            return Ok(Some((name, role)));
+        if let Some(role) = load(shelf, &name)?
+            && role.admits(names)
+        {
+            admitting.push((name, role));
         }
     }
-    Ok(None)
+    let (chain, now_secs) = (request.client_chain.to_vec(), request.now.as_second());
+    let trusting = move || admitting.into_iter().find(|(_, role)| role.trusts(&chain, now_secs));
+    core.logins.hashers.run(trusting).await
 }
 
 fn fingerprint(certificate: &[u8]) -> String {

@@ -38,6 +38,14 @@ pub(super) struct Role {
 impl Role {
     /// Applies the fields that are there.
     pub(super) fn update(&mut self, fields: Fields<'_>) -> Result<(), Error> {
+        self.take(fields)?;
+        match self.trusted() {
+            Some(trusted) if !trusted.is_empty() => Ok(()),
+            _ => Err(Error::invalid("failed to parse certificate")),
+        }
+    }
+
+    fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
         if let Some(pem) = fields.string("certificate")? {
             self.certificate = pem;
         }
@@ -60,11 +68,7 @@ impl Role {
         if fields.boolean("ocsp_enabled")? == Some(true) {
             return Err(Error::invalid("ocsp_enabled is not available"));
         }
-        self.params.update(fields)?;
-        match self.trusted() {
-            Some(trusted) if !trusted.is_empty() => Ok(()),
-            _ => Err(Error::invalid("failed to parse certificate")),
-        }
+        self.params.update(fields)
     }
 
     /// The certificates of the PEM; `None` when one of them is none.
@@ -96,7 +100,8 @@ impl Role {
         let read = || -> Option<Self> {
             let map = json::parse_object(bytes).ok()?;
             let mut role = Self::default();
-            role.update(Fields::new(&map)).ok()?;
+            // Its certificates were parsed when it was stored, and are again when they are asked.
+            role.take(Fields::new(&map)).ok()?;
             role.params = TokenParams::decode(&map).ok()?;
             Some(role)
         };
