@@ -28,12 +28,15 @@ pub struct Peer {
     pub cluster_address: String,
     /// URL at which clients reach it; empty if it does not say.
     pub api_address: String,
+    /// What it is to be: a learner that is to vote is promoted once it caught up.
+    pub wants: Role,
 }
 
 /// Whether a member counts towards majorities.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
     /// It votes.
+    #[default]
     Voter,
     /// It follows, and may be promoted.
     Learner,
@@ -81,12 +84,23 @@ pub enum Change {
 }
 
 /// What a server is told when a cluster takes it in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
     /// Which store the cluster keeps.
     pub store_id: [u8; 16],
     /// The number that the cluster gave this server.
     pub node_id: u64,
+    /// Who the members are, so that they can be reached.
+    pub peers: Vec<Peer>,
+}
+
+/// Whether a server stands for leadership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Candidacy {
+    /// It does.
+    Willing,
+    /// It votes and follows, and leads only where it is alone: a leader that could not serve is of no use to anybody.
+    Reluctant,
 }
 
 /// The cluster side of a store that replicates.
@@ -111,6 +125,9 @@ pub trait Replicated: Send + Sync {
 
     /// Hands leadership to `to`, or to the member that is furthest. Resolves when another server leads.
     fn transfer(&self, to: Option<u64>) -> Commit;
+
+    /// Says whether this server stands for leadership; a leader that does not any more hands it over.
+    fn stand(&self, candidacy: Candidacy);
 
     /// Leaves the cluster of one that every new store is, and waits to be sent what `invitation`'s cluster holds.
     ///

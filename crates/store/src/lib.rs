@@ -35,8 +35,8 @@ pub use batch::{
     Position, Record, Seqno, VALUE_BYTES_MAX,
 };
 pub use cluster::{
-    CHUNK_BYTES_MAX, Change, ChunkSink, Chunks, Invitation, Leadership, MESSAGE_BYTES_MAX, Member,
-    NoPeers, PEER_TEXT_BYTES_MAX, Peer, Replicated, Role, Transport,
+    CHUNK_BYTES_MAX, Candidacy, Change, ChunkSink, Chunks, Invitation, Leadership,
+    MESSAGE_BYTES_MAX, Member, NoPeers, PEER_TEXT_BYTES_MAX, Peer, Replicated, Role, Transport,
 };
 pub use codec::{decode_batch, encode_batch};
 pub use commit::Commit;

@@ -11,8 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use kallisto_lsm::disk::{Disk, MemDisk};
 use kallisto_store::{
-    Change, ChunkSink, Commit, Durability, Error, Invitation, Peer, RaftOptions, RaftStore,
-    Records, Replicated, Role, Store, Transport,
+    Candidacy, Change, ChunkSink, Commit, Durability, Error, Invitation, Peer, RaftOptions,
+    RaftStore, Records, Replicated, Role, Store, Transport,
 };
 
 use common::{ManualClock, Mirror, put, state_of};
@@ -61,7 +61,7 @@ struct Cluster {
 impl Cluster {
     fn peer(id: u64) -> Peer {
         let (name, cluster_address) = (format!("node-{id}"), format!("127.0.0.1:{id}"));
-        Peer { id, name, cluster_address, api_address: String::new() }
+        Peer { id, name, cluster_address, ..Peer::default() }
     }
 
     /// The first server leads alone; the others are new.
@@ -178,7 +178,12 @@ impl Cluster {
 
     fn join(&self, id: u64, role: Role) {
         let store_id = self.store(1).store_id();
-        self.decide(self.store(id).join(Invitation { store_id, node_id: id })).unwrap();
+        self.decide(self.store(id).join(Invitation {
+            store_id,
+            node_id: id,
+            peers: vec![Self::peer(1)],
+        }))
+        .unwrap();
         let change = vec![Change::Put(Self::peer(id), role)];
         let leader = self.leader().unwrap();
         self.decide(self.store(leader).change(change)).unwrap();
@@ -373,12 +378,50 @@ fn members_go_and_change_together() {
 }
 
 #[test]
+fn who_is_reluctant_votes_and_leads_nobody() {
+    let mut cluster = Cluster::of_three();
+    cluster.store(3).stand(Candidacy::Reluctant);
+    cluster.store(1).stand(Candidacy::Reluctant);
+    cluster.until("the willing one leads", |cluster| cluster.leader() == Some(2));
+    cluster.stop(1);
+    for _ in 0..300 {
+        cluster.tick();
+        assert_eq!(cluster.leader(), Some(2));
+    }
+    cluster.start(1);
+    cluster.stop(2);
+    cluster.until("the third votes for the first", |cluster| cluster.leader() == Some(1));
+    cluster.start(2);
+    cluster.assert_replicas_are_equal();
+}
+
+#[test]
+fn a_learner_that_is_to_vote_is_promoted_once_it_caught_up() {
+    let cluster = Cluster::new(3);
+    cluster.decide(cluster.store(1).commit(put("x", "1"))).unwrap();
+    cluster.join(2, Role::Learner);
+    let role = |cluster: &Cluster, id: u64| {
+        let members = cluster.store(1).members();
+        members.iter().find(|member| member.peer.id == id).map(|member| member.role)
+    };
+    cluster.until("it votes", |cluster| role(cluster, 2) == Some(Role::Voter));
+    let stays = Peer { wants: Role::Learner, ..Cluster::peer(3) };
+    let store_id = cluster.store(1).store_id();
+    let invitation = Invitation { store_id, node_id: 3, peers: vec![Cluster::peer(1)] };
+    cluster.decide(cluster.store(3).join(invitation)).unwrap();
+    cluster.decide(cluster.store(1).change(vec![Change::Put(stays, Role::Learner)])).unwrap();
+    (0..100).for_each(|_| cluster.tick());
+    assert_eq!(role(&cluster, 3), Some(Role::Learner));
+    assert!(cluster.caught_up(3));
+}
+
+#[test]
 fn who_holds_something_joins_nobody() {
     let cluster = Cluster::new(2);
     for id in [1, 2] {
         cluster.decide(cluster.store(id).commit(put("x", "y"))).unwrap();
     }
     let store_id = cluster.store(1).store_id();
-    let joined = cluster.store(2).join(Invitation { store_id, node_id: 2 });
+    let joined = cluster.store(2).join(Invitation { store_id, node_id: 2, peers: Vec::new() });
     assert_eq!(cluster.decide(joined), Err(Error::Conflict));
 }

@@ -18,7 +18,7 @@ pub(super) struct Room {
 }
 
 /// Every crate of the workspace, bottom up.
-pub(super) const ROOMS: [Room; 15] = [
+pub(super) const ROOMS: [Room; 16] = [
     Room {
         folder: "crates/cuckoo",
         package: "kallisto-cuckoo",
@@ -59,6 +59,13 @@ pub(super) const ROOMS: [Room; 15] = [
         package: "kallisto-store",
         below: &["kallisto-lsm"],
         external: &["arc-swap", "bytes", "crc32c", "fastrand", "raft", "slog"],
+        for_tests: &[],
+    },
+    Room {
+        folder: "crates/peers",
+        package: "kallisto-peers",
+        below: &["kallisto-store"],
+        external: &["arc-swap", "bytes", "rcgen", "rustls", "tokio", "tokio-rustls", "tracing"],
         for_tests: &[],
     },
     Room {

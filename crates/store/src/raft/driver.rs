@@ -18,7 +18,9 @@ use std::time::Duration;
 
 use raft::eraftpb::{ConfState, HardState, Message, MessageType};
 
-use super::limits::{FRAME_OVERHEAD_BYTES, GATHER_MAX, LOG_KEPT_BYTES, UNDECIDED_MAX};
+use super::limits::{
+    FRAME_OVERHEAD_BYTES, GATHER_MAX, LOG_KEPT_BYTES, PROMOTED_WITHIN, UNDECIDED_MAX,
+};
 use super::lock;
 use super::log::record::{ENTRY_HEADER_BYTES, Identity, State};
 use super::machine::Replacement;
@@ -29,7 +31,7 @@ use super::snapshot::Incoming;
 use super::tasks::Task;
 use super::{members, wire};
 use crate::commit::Promise;
-use crate::{Change, Durability, Error, Invitation, Peer, Role};
+use crate::{Candidacy, Change, Durability, Error, Invitation, Peer, Role};
 
 /// The driver's own.
 pub(crate) struct Driver {
@@ -49,8 +51,9 @@ pub(crate) struct Driver {
     /// Commits of this turn that are not proposed yet.
     group: Vec<(Vec<u8>, Promise)>,
     reads: Reads,
-    /// Who waits for another server to lead.
+    /// Who waits for another server to lead, and whom it was offered to.
     transfers: Vec<Promise>,
+    offered: Vec<u64>,
     /// When proposals that are open since leadership was lost are given up.
     give_up: Option<Duration>,
     fetch: Fetch,
@@ -103,6 +106,7 @@ impl Driver {
             group: Vec::new(),
             reads: Reads::default(),
             transfers: Vec::new(),
+            offered: Vec::new(),
             give_up: None,
             fetch: Fetch::Nothing,
             described: 0,
@@ -188,6 +192,10 @@ impl Driver {
     fn message(&mut self, message: Message) -> Result<(), Error> {
         let now = self.shared.clock.now();
         lock(&self.shared.members).heard.insert(message.from, now);
+        let asked_to_lead = message.msg_type == MessageType::MsgTimeoutNow;
+        if asked_to_lead && *lock(&self.shared.candidacy) == Candidacy::Reluctant {
+            return Ok(());
+        }
         if message.msg_type != MessageType::MsgSnapshot {
             self.node.step(message);
             return Ok(());
@@ -291,7 +299,8 @@ impl Driver {
     fn transfer(&mut self, to: Option<u64>, promise: Promise) {
         if !self.node.leads() {
             promise.keep(Err(Error::NotLeader));
-        } else if self.node.transfer(to) {
+        } else if let Some(id) = self.node.transfer(to, &[]) {
+            self.offered = vec![id];
             self.transfers.push(promise);
         } else {
             let what = "there is no other server that could lead";
@@ -340,14 +349,14 @@ impl Driver {
             promise.keep(Err(Error::Conflict));
             return Ok(());
         }
-        let Invitation { store_id, node_id } = invitation;
+        let Invitation { store_id, node_id, peers } = invitation;
         let replacement = Replacement {
             engine: self.shared.machine.next_engine(),
             store_id,
             index: 0,
             term: 0,
             membership: ConfState::default(),
-            directory: Vec::new(),
+            directory: peers,
         };
         Incoming::fill_empty(&self.shared, &replacement)?;
         let identity = Identity { store_id, node_id };
@@ -553,8 +562,9 @@ impl Driver {
         if now >= self.next_tick {
             // Ticks that were missed are not made up for: the others' clocks went on without us.
             self.next_tick = now + self.shared.tick;
-            self.node.tick();
+            self.node.tick(*lock(&self.shared.candidacy));
             lock(&self.shared.members).progress = self.node.progress();
+            self.promote();
         }
     }
 
@@ -584,7 +594,12 @@ impl Driver {
         if self.node.leads() {
             self.give_up = None;
             self.describe_own();
+            self.retreat();
             if !self.node.is_transferring() && !self.transfers.is_empty() {
+                if let Some(id) = self.node.transfer(None, &self.offered) {
+                    self.offered.push(id);
+                    return;
+                }
                 let what = "the other server did not take over in time";
                 for promise in self.transfers.drain(..) {
                     promise.keep(Err(Error::Unavailable(what.into())));
@@ -603,6 +618,39 @@ impl Driver {
         } else if *self.give_up.get_or_insert(now + UNDECIDED_MAX) <= now {
             let what = "this server led and no longer does";
             self.abandon(&Error::Unknown(what.into()));
+        }
+    }
+
+    /// A leader that is not to lead offers its place to everybody in turn.
+    fn retreat(&mut self) {
+        let reluctant = *lock(&self.shared.candidacy) == Candidacy::Reluctant;
+        if !reluctant || self.node.is_transferring() || self.node.members_count() == 1 {
+            return;
+        }
+        match self.node.transfer(None, &self.offered) {
+            Some(id) => self.offered.push(id),
+            // Nobody took it: from the start.
+            None => self.offered.clear(),
+        }
+    }
+
+    /// Promotes a learner that is to vote and has caught up: one at a time, when nothing else is under way.
+    fn promote(&mut self) {
+        let learners = &self.node.membership().learners;
+        if learners.is_empty() {
+            return;
+        }
+        let last = self.node.standing().last_index;
+        let progress = self.node.progress();
+        let caught_up =
+            |id: &u64| progress.iter().any(|p| p.id == *id && p.matched + PROMOTED_WITHIN >= last);
+        let directory = self.shared.machine.directory();
+        let ready = directory.into_iter().find(|peer| {
+            peer.wants == Role::Voter && learners.contains(&peer.id) && caught_up(&peer.id)
+        });
+        if let Some(peer) = ready {
+            // Refused while another change is under way; the next tick tries again.
+            let _ = self.node.propose_change(members::propose(&[Change::Put(peer, Role::Voter)]));
         }
     }
 

@@ -53,6 +53,10 @@ pub(crate) const MESSAGES_BYTES_MAX: usize = 128 << 20;
 pub(crate) const MESSAGES_MAX: usize = 16 << 10;
 /// The log is kept for a member that is behind until it takes this many bytes.
 pub(crate) const LOG_KEPT_BYTES: u64 = 256 << 20;
+/// An election timeout that no server lives to see.
+pub(crate) const NEVER_TICKS: usize = 1 << 40;
+/// A learner that lacks at most so many entries has caught up.
+pub(crate) const PROMOTED_WITHIN: u64 = 256;
 /// How long a proposal may stay undecided after its leader lost its place, before whoever waits is told so.
 pub(crate) const UNDECIDED_MAX: Duration = Duration::from_secs(10);
 /// How long the applier waits before it asks a full disk again.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! change    := the library's ConfChangeV2: (08 transition)? | (12 len (08 type)? (10 id)?)* | (1a len directory)?
-//! directory := count u8 | (id u64 | name | cluster address | api address)*        each text: length u16 | bytes
+//! directory := count u8 | (id u64 | wants u8 | name | cluster address | api address)*        each text: length varint | bytes
 //! ```
 //!
 //! The library reads a change where it is proposed, and those bytes are our own. Everywhere else the bytes came from a
@@ -116,6 +116,10 @@ pub(crate) fn put_directory(out: &mut Vec<u8>, peers: &[Peer]) {
     out.push(peers.len().to_le_bytes()[0]);
     for peer in peers {
         out.extend_from_slice(&peer.id.to_le_bytes());
+        out.push(match peer.wants {
+            Role::Voter => 0,
+            Role::Learner => 1,
+        });
         for text in [&peer.name, &peer.cluster_address, &peer.api_address] {
             let text = text.get(..PEER_TEXT_BYTES_MAX).unwrap_or(text);
             put_varint(out, text.len() as u64);
@@ -134,6 +138,11 @@ pub(crate) fn read_directory(reader: &mut Reader<'_>) -> Option<Vec<Peer>> {
         .map(|_| {
             Some(Peer {
                 id: reader.u64().filter(|&id| id != 0)?,
+                wants: match reader.u8()? {
+                    0 => Role::Voter,
+                    1 => Role::Learner,
+                    _ => return None,
+                },
                 name: read_text(reader)?,
                 cluster_address: read_text(reader)?,
                 api_address: read_text(reader)?,
@@ -169,7 +178,7 @@ mod tests {
     fn peer(id: u64) -> Peer {
         let name = format!("node-{id}");
         let cluster_address = format!("127.0.0.1:{id}");
-        Peer { id, name, cluster_address, api_address: String::new() }
+        Peer { id, name, cluster_address, ..Peer::default() }
     }
 
     /// What the library writes, which is what it will read where it is proposed.

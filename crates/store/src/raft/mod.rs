@@ -51,8 +51,8 @@ use self::shared::{Chores, Shared};
 use self::tasks::Tasks;
 use crate::codec::encode_batch;
 use crate::{
-    Batch, Change, Chunks, Commit, Durability, Error, Fold, Invitation, Leadership, Member, Peer,
-    Position, RaftStats, Record, Records, Replicated, Role, Stats, Store, Visit,
+    Batch, Candidacy, Change, Chunks, Commit, Durability, Error, Fold, Invitation, Leadership,
+    Member, Peer, Position, RaftStats, Record, Records, Replicated, Role, Stats, Store, Visit,
 };
 
 /// A new log begins as if one entry had been there, which made its first member: so a server that joins later is sent a
@@ -148,6 +148,7 @@ impl RaftStore {
             tasks: Tasks::default(),
             chores: Chores::default(),
             mode: Mutex::new(options.durability),
+            candidacy: Mutex::new(Candidacy::Willing),
             transport: Arc::clone(&options.transport),
             standing: Mutex::default(),
             members: Mutex::default(),
@@ -501,6 +502,12 @@ impl Replicated for RaftStore {
         self.request(|promise| Request::Transfer(to, promise))
     }
 
+    fn stand(&self, candidacy: Candidacy) {
+        *lock(&self.shared.candidacy) = candidacy;
+        self.shared.requests.nudge();
+        self.turn_inline();
+    }
+
     fn join(&self, invitation: Invitation) -> Commit {
         self.request(|promise| Request::Join(invitation, promise))
     }
@@ -515,13 +522,16 @@ impl Replicated for RaftStore {
 
     fn meet(&self, peer: Peer) {
         let known = self.shared.machine.directory();
-        let stale = known.iter().any(|known| known.id == peer.id && *known != peer);
+        let stale = known.iter().any(|known| {
+            known.id == peer.id && *known != Peer { wants: known.wants, ..peer.clone() }
+        });
         if !stale || !self.leads() {
             return;
         }
         let members = self.members();
         let Some(member) = members.iter().find(|member| member.peer.id == peer.id) else { return };
         // Whoever has moved says so again with its next connection; nobody waits for this.
+        let peer = Peer { wants: member.peer.wants, ..peer };
         drop(self.change(vec![Change::Put(peer, member.role)]));
     }
 

@@ -14,15 +14,18 @@ use raft::eraftpb::{
 };
 use raft::{Config, RawNode, SnapshotStatus, StateRole};
 
-use super::limits::{ELECTION_TICKS, HAND_OUT_BYTES_MAX, HEARTBEAT_TICKS, INFLIGHT_MAX};
+use super::limits::{
+    ELECTION_TICKS, HAND_OUT_BYTES_MAX, HEARTBEAT_TICKS, INFLIGHT_MAX, NEVER_TICKS,
+};
 use super::log::index::LogIndex;
 use super::members::{Changed, read_change};
-use crate::Error;
+use crate::{Candidacy, Error};
 
 /// One server's part in Raft.
 pub(crate) struct Node {
     raw: RawNode<LogIndex>,
     dice: fastrand::Rng,
+    candidacy: Candidacy,
     election_timeout: usize,
     drawn_for: (u64, StateRole),
     /// The last entry that was handed out to be applied.
@@ -134,6 +137,7 @@ impl Node {
             id: node_id,
             election_tick: ELECTION_TICKS,
             heartbeat_tick: HEARTBEAT_TICKS,
+            max_election_tick: NEVER_TICKS + 1,
             applied,
             max_size_per_msg: HAND_OUT_BYTES_MAX,
             max_inflight_msgs: INFLIGHT_MAX,
@@ -147,6 +151,7 @@ impl Node {
         let mut this = Self {
             raw,
             dice: fastrand::Rng::with_seed(seed),
+            candidacy: Candidacy::Willing,
             election_timeout: ELECTION_TICKS,
             drawn_for: (u64::MAX, StateRole::Follower),
             handed_out: applied,
@@ -158,7 +163,9 @@ impl Node {
     }
 
     /// A tick of the clock.
-    pub(crate) fn tick(&mut self) {
+    pub(crate) fn tick(&mut self, candidacy: Candidacy) {
+        self.candidacy = candidacy;
+        self.draw_timeout();
         self.raw.tick();
         self.draw_timeout();
     }
@@ -243,21 +250,19 @@ impl Node {
         ready
     }
 
-    /// Hands leadership over, to `to` or to the voter that is furthest; false if there is nobody.
-    pub(crate) fn transfer(&mut self, to: Option<u64>) -> bool {
+    /// Hands leadership over, to `to` or to the voter that is furthest and none of `but`. Returns to whom, if there is anybody.
+    pub(crate) fn transfer(&mut self, to: Option<u64>, but: &[u64]) -> Option<u64> {
         let own = self.raw.raft.id;
-        let voters = &self.raw.store().membership().voters;
+        let prs = self.raw.raft.prs();
+        let voters = self.membership().voters.iter();
         let furthest = voters
-            .iter()
-            .filter(|&&id| id != own)
-            .filter_map(|&id| {
-                self.raw.raft.prs().get(id).map(|pr| (pr.recent_active, pr.matched, id))
-            })
+            .filter(|&&id| id != own && !but.contains(&id))
+            .filter_map(|&id| prs.get(id).map(|pr| (pr.recent_active, pr.matched, id)))
             .max()
             .map(|(_, _, id)| id);
-        let Some(to) = to.or(furthest) else { return false };
+        let to = to.or(furthest)?;
         self.raw.transfer_leader(to);
-        true
+        Some(to)
     }
 
     /// Whether leadership is on its way to another node.
@@ -452,14 +457,20 @@ impl Node {
 
     /// The library draws a timeout whenever it starts a term or a role; ours takes its place.
     fn draw_timeout(&mut self) {
+        let alone = self.is_alone();
         let raft = &mut self.raw.raft;
         let now = (raft.term, raft.state);
         if now != self.drawn_for {
             self.drawn_for = now;
             self.election_timeout = self.dice.usize(ELECTION_TICKS..2 * ELECTION_TICKS);
         }
-        if raft.randomized_election_timeout() != self.election_timeout {
-            raft.set_randomized_election_timeout(self.election_timeout);
+        // Who is reluctant waits for ever, and goes on counting: it must know when a leader was last heard, so as to vote.
+        let timeout = match self.candidacy {
+            Candidacy::Reluctant if !alone => NEVER_TICKS,
+            _ => self.election_timeout,
+        };
+        if raft.randomized_election_timeout() != timeout {
+            raft.set_randomized_election_timeout(timeout);
         }
     }
 }
@@ -555,7 +566,7 @@ mod tests {
             let mut node = Node::new(1, alone(), 1, seed).unwrap();
             let mut ticks = 0;
             while !node.leads() {
-                node.tick();
+                node.tick(Candidacy::Willing);
                 settle(&mut node);
                 ticks += 1;
                 assert!(ticks <= 2 * ELECTION_TICKS, "a lone voter needs one timeout");
@@ -614,7 +625,7 @@ mod tests {
                 if done(self) {
                     return;
                 }
-                self.nodes.iter_mut().for_each(Node::tick);
+                self.nodes.iter_mut().for_each(|node| node.tick(Candidacy::Willing));
                 self.settle();
             }
             panic!("it never happened");

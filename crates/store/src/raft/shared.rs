@@ -22,7 +22,7 @@ use super::requests::Requests;
 use super::tasks::Tasks;
 use raft::eraftpb::ConfState;
 
-use crate::{Durability, Error, Peer, Transport};
+use crate::{Candidacy, Durability, Error, Peer, Transport};
 
 /// What the store's threads share.
 pub(crate) struct Shared {
@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) chores: Chores,
     /// When commits are acknowledged, as told to callers.
     pub(crate) mode: Mutex<Durability>,
+    /// Whether this server stands for leadership.
+    pub(crate) candidacy: Mutex<Candidacy>,
     /// How peers are reached.
     pub(crate) transport: Arc<dyn Transport>,
     /// Where the node stood after the last turn.

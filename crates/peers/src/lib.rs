@@ -1,0 +1,28 @@
+//! The cluster port: mutual TLS between the servers of a cluster, frames, and what they carry.
+//!
+//! A [`Port`] listens for peers and dials them. It carries three things on connections of their own ("lanes"), so that none
+//! waits behind another: Raft's messages, snapshots, and requests that one server relays to another. To all of them it is
+//! a carrier of bytes: `kallisto-store` knows what a message is, the listener what a request is.
+//!
+//! Who may speak: certificates are issued by an authority that the cluster made for itself ([`Authority`]), one for each
+//! server, naming its number and the store. A server is heard if its certificate says the number that it claims *and* that
+//! number is a member: who was removed is not heard any more, whatever it holds.
+//!
+//! Invariants:
+//! - every frame, queue and connection count has a limit in [`limits`]; a frame over it ends the connection;
+//! - nothing here waits for a peer on the caller's thread;
+//! - messages are dropped when a queue is full (Raft expects loss); requests are refused, which says they were not sent.
+#![forbid(unsafe_code)]
+
+mod frame;
+mod identity;
+pub mod limits;
+mod link;
+mod port;
+mod relay;
+mod serve;
+
+pub use frame::parse_hostile;
+pub use identity::{Authority, Identity, NodeKey, PortError};
+pub use port::{Port, Upper};
+pub use relay::{Answering, Unanswered};

@@ -1,0 +1,33 @@
+//! Every limit of the cluster port.
+
+use std::time::Duration;
+
+use kallisto_store::{CHUNK_BYTES_MAX, MESSAGE_BYTES_MAX};
+
+/// The largest frame, in bytes.
+pub const FRAME_BYTES_MAX: usize = 48 << 20;
+/// Connections from peers at a time.
+pub const CONNECTIONS_MAX: usize = 256;
+/// Time for a connection, its handshake and its first frame.
+pub const OPENING_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for a connection to a peer, which is near or not there.
+pub const DIAL_TIMEOUT: Duration = Duration::from_millis(1000);
+/// How long to leave a peer alone that could not be reached.
+pub const DIAL_PAUSE: Duration = Duration::from_millis(30);
+/// Messages that wait for one peer.
+pub const MESSAGES_MAX: usize = 4096;
+/// Bytes of messages that are written at a time.
+pub const WRITE_BYTES: usize = 1 << 20;
+/// Requests that wait to be sent to one peer.
+pub const REQUESTS_MAX: usize = 4096;
+/// Requests of one peer that are answered at a time.
+pub const ANSWERING_MAX: usize = 2048;
+/// Chunks of a snapshot that wait between disk and wire.
+pub const CHUNKS_MAX: usize = 4;
+/// How long a peer may take nothing before its connection ends.
+pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time between two chunks of a snapshot.
+pub const CHUNK_TIMEOUT: Duration = Duration::from_secs(60);
+
+const _: () = assert!(MESSAGE_BYTES_MAX < FRAME_BYTES_MAX);
+const _: () = assert!(CHUNK_BYTES_MAX < FRAME_BYTES_MAX);

@@ -1,0 +1,154 @@
+//! Connections to peers: dialling, the lane of messages, and fetching a snapshot.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use kallisto_store::{ChunkSink, Peer};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::frame::{self, Hello, Kind, Lane};
+use crate::limits::{
+    CHUNK_TIMEOUT, CHUNKS_MAX, DIAL_PAUSE, DIAL_TIMEOUT, MESSAGES_MAX, UNREAD_TIMEOUT, WRITE_BYTES,
+};
+use crate::port::Shared;
+
+/// Connects to a peer and says hello.
+pub(crate) async fn dial(shared: &Shared, to: u64, lane: Lane) -> io::Result<TlsStream<TcpStream>> {
+    let tls = shared.tls.load_full();
+    let tls = tls.ok_or_else(|| io::Error::other("this server has no certificate yet"))?;
+    let address = shared.address_of(to).ok_or_else(|| io::Error::other("no member"))?;
+    let dialling = async {
+        let stream = TcpStream::connect(&address).await?;
+        stream.set_nodelay(true)?;
+        let name = tls.name_of(to).map_err(io::Error::other)?;
+        let mut stream = TlsConnector::from(Arc::clone(&tls.client)).connect(name, stream).await?;
+        let from = Peer { id: tls.node_id, ..shared.own.clone() };
+        let hello = Hello { lane, store_id: tls.store_id, to, from };
+        let mut out = BytesMut::new();
+        frame::put(&mut out, Kind::Hello, &[&hello.encode()]);
+        stream.write_all(&out).await?;
+        stream.flush().await?;
+        Ok(stream)
+    };
+    timeout(DIAL_TIMEOUT, dialling).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// Starts the lane of messages to a peer; it ends when the sender is dropped.
+pub(crate) fn start(shared: &Arc<Shared>, to: u64) -> mpsc::Sender<Vec<u8>> {
+    let (sender, mut messages) = mpsc::channel(MESSAGES_MAX);
+    let shared_task = Arc::clone(shared);
+    shared.handle.spawn(async move {
+        while let Some(first) = messages.recv().await {
+            match dial(&shared_task, to, Lane::Messages).await {
+                Ok(mut stream) => {
+                    if let Err(error) = pour(&mut stream, first, &mut messages).await {
+                        tracing::debug!(peer = to, %error, "a peer's connection ended");
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(peer = to, %error, "a peer is not reached");
+                    tokio::time::sleep(DIAL_PAUSE).await;
+                    // They are of the past now.
+                    while messages.try_recv().is_ok() {}
+                }
+            }
+        }
+    });
+    sender
+}
+
+/// Writes messages as they come, many at a time when many wait.
+async fn pour(
+    stream: &mut TlsStream<TcpStream>,
+    first: Vec<u8>,
+    messages: &mut mpsc::Receiver<Vec<u8>>,
+) -> io::Result<()> {
+    let mut out = BytesMut::new();
+    let mut next = Some(first);
+    while let Some(message) = next {
+        frame::put(&mut out, Kind::Message, &[&message]);
+        while out.len() < WRITE_BYTES
+            && let Ok(message) = messages.try_recv()
+        {
+            frame::put(&mut out, Kind::Message, &[&message]);
+        }
+        write(stream, &mut out).await?;
+        next = messages.recv().await;
+    }
+    Ok(())
+}
+
+/// Writes and empties a buffer.
+pub(crate) async fn write(
+    stream: &mut (impl AsyncWriteExt + Unpin),
+    out: &mut BytesMut,
+) -> io::Result<()> {
+    let writing = async {
+        stream.write_all(out).await?;
+        stream.flush().await
+    };
+    timeout(UNREAD_TIMEOUT, writing)
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+    // A large message is no reason to keep so much memory.
+    if out.capacity() > 2 * WRITE_BYTES {
+        *out = BytesMut::new();
+    }
+    out.clear();
+    Ok(())
+}
+
+/// Fetches a snapshot: chunks are taken on a thread of their own, since that writes to the disk.
+pub(crate) fn fetch(shared: &Arc<Shared>, from: u64, mut sink: Box<dyn ChunkSink>) {
+    let (sender, mut chunks) = mpsc::channel::<Option<Bytes>>(CHUNKS_MAX);
+    let take = move || {
+        while let Some(chunk) = chunks.blocking_recv() {
+            let taken = match chunk {
+                Some(chunk) => sink.take(chunk),
+                None => {
+                    if let Err(error) = sink.finish() {
+                        tracing::error!(%error, "a snapshot was not taken");
+                    }
+                    return;
+                }
+            };
+            if let Err(error) = taken {
+                tracing::error!(%error, "a snapshot was not taken");
+                return;
+            }
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("snapshot-in".into()).spawn(take) {
+        tracing::error!(%error, "no thread to take a snapshot on");
+        return;
+    }
+    let shared_task = Arc::clone(shared);
+    shared.handle.spawn(async move {
+        if let Err(error) = copy(&shared_task, from, &sender).await {
+            tracing::warn!(peer = from, %error, "a snapshot was not fetched to its end");
+        }
+    });
+}
+
+async fn copy(shared: &Shared, from: u64, chunks: &mpsc::Sender<Option<Bytes>>) -> io::Result<()> {
+    let mut stream = dial(shared, from, Lane::Snapshot).await?;
+    let mut buffer = BytesMut::new();
+    loop {
+        let read = timeout(CHUNK_TIMEOUT, frame::read(&mut stream, &mut buffer)).await;
+        let frame = read.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        let (chunk, last) = match frame {
+            Some((Kind::Chunk, chunk)) => (Some(chunk), false),
+            Some((Kind::End, _)) => (None, true),
+            Some(_) | None => return Err(io::ErrorKind::UnexpectedEof.into()),
+        };
+        if chunks.send(chunk).await.is_err() || last {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The port itself: one thread with one runtime, which accepts peers and keeps the connections to them.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+use arc_swap::ArcSwapOption;
+use bytes::Bytes;
+use kallisto_store::{ChunkSink, Chunks, Error, Peer, Transport};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+
+use crate::identity::{Identity, PortError, Tls};
+use crate::relay::{Answering, Asked, Unanswered};
+use crate::{link, relay, serve};
+
+/// What stands above the port: it hears messages and answers requests.
+pub trait Upper: Send + Sync {
+    /// Takes a message.
+    fn receive(&self, from: u64, message: Bytes);
+
+    /// Hears who a peer says it is.
+    fn meet(&self, peer: Peer);
+
+    /// The state, for a peer that fell behind.
+    ///
+    /// # Errors
+    /// What made it unreadable.
+    fn snapshot(&self) -> Result<Box<dyn Chunks>, Error>;
+
+    /// Answers a request that a peer relays.
+    fn answer(&self, from: u64, request: Bytes) -> Pin<Box<dyn Future<Output = Bytes> + Send>>;
+}
+
+/// The cluster port of a server. Dropping it ends its connections.
+pub struct Port {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the port's tasks share.
+pub(crate) struct Shared {
+    pub(crate) handle: Handle,
+    pub(crate) tls: ArcSwapOption<Tls>,
+    /// This server as it wants to be known; the number comes with the identity.
+    pub(crate) own: Peer,
+    pub(crate) upper: OnceLock<Arc<dyn Upper>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    peers: BTreeMap<u64, Peer>,
+    /// Where messages go, by peer.
+    links: BTreeMap<u64, mpsc::Sender<Vec<u8>>>,
+    /// Where requests go, by peer.
+    lanes: BTreeMap<u64, mpsc::Sender<Asked>>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What it guards is whole between any two statements.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where a peer is reached; `None` if it is no member.
+    pub(crate) fn address_of(&self, peer: u64) -> Option<String> {
+        self.state().peers.get(&peer).map(|peer| peer.cluster_address.clone())
+    }
+
+    /// Whether a server is a member, as far as this one knows.
+    pub(crate) fn is_member(&self, peer: u64) -> bool {
+        self.state().peers.contains_key(&peer)
+    }
+}
+
+impl Port {
+    /// Binds `address`; what listens there says nothing before it has an identity. `own` is what peers are told of this
+    /// server; where it says no cluster address, it is the one bound.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn bind(address: SocketAddr, own: Peer) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let own = match own.cluster_address.is_empty() {
+            true => Peer { cluster_address: address.to_string(), ..own },
+            false => own,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let shared = Arc::new(Shared {
+            handle: runtime.handle().clone(),
+            tls: ArcSwapOption::empty(),
+            own,
+            upper: OnceLock::new(),
+            state: Mutex::default(),
+        });
+        let (stop, mut stopped) = watch::channel(false);
+        let accepting = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("peers".into()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = serve::accept(listener, accepting) => {}
+                    _ = stopped.wait_for(|&stop| stop) => {}
+                }
+            });
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { shared, address, stop, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Where it listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What peers are told of this server.
+    pub fn own(&self) -> &Peer {
+        &self.shared.own
+    }
+
+    /// Says what stands above; peers are heard from then on. A second call changes nothing.
+    pub fn serve(&self, upper: Arc<dyn Upper>) {
+        let _ = self.shared.upper.set(upper);
+    }
+
+    /// Takes an identity into use.
+    ///
+    /// # Errors
+    /// When key, certificate and authority do not fit each other.
+    pub fn install(&self, identity: &Identity) -> Result<(), PortError> {
+        let tls = Tls::new(identity)?;
+        self.shared.tls.store(Some(Arc::new(tls)));
+        Ok(())
+    }
+
+    /// Whether it has an identity.
+    pub fn has_identity(&self) -> bool {
+        self.shared.tls.load().is_some()
+    }
+
+    /// Sends a request to a peer; what comes resolves to its answer.
+    pub fn ask(&self, to: u64, request: Bytes) -> Answering {
+        let mut state = self.shared.state();
+        if !state.peers.contains_key(&to) {
+            return Answering::refused(Unanswered::NotSent);
+        }
+        let lane = state.lanes.entry(to).or_insert_with(|| relay::start(&self.shared, to));
+        if lane.is_closed() {
+            *lane = relay::start(&self.shared, to);
+        }
+        Answering::sent(lane, request)
+    }
+
+    /// Ends all connections.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread of the cluster port panicked");
+        }
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Transport for Port {
+    fn know(&self, peers: &[Peer]) {
+        let mut state = self.shared.state();
+        state.peers = peers.iter().map(|peer| (peer.id, peer.clone())).collect();
+        let State { peers, links, lanes } = &mut *state;
+        links.retain(|id, _| peers.contains_key(id));
+        lanes.retain(|id, _| peers.contains_key(id));
+    }
+
+    fn send(&self, to: u64, message: Vec<u8>) {
+        let mut state = self.shared.state();
+        if !state.peers.contains_key(&to) {
+            return;
+        }
+        let link = state.links.entry(to).or_insert_with(|| link::start(&self.shared, to));
+        // A full queue loses the message: the peer is slow or gone, and Raft sends what it still needs again.
+        let _ = link.try_send(message);
+    }
+
+    fn fetch_snapshot(&self, from: u64, sink: Box<dyn ChunkSink>) {
+        link::fetch(&self.shared, from, sink);
+    }
+}

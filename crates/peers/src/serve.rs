@@ -1,0 +1,182 @@
+//! Connections from peers: who they are is settled first, then their lane decides what happens.
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use kallisto_store::Peer;
+use tokio::io::{ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::frame::{self, Hello, Kind, Lane};
+use crate::limits::{
+    ANSWERING_MAX, CHUNKS_MAX, CONNECTIONS_MAX, OPENING_TIMEOUT, REQUESTS_MAX, WRITE_BYTES,
+};
+use crate::link::write;
+use crate::port::{Shared, Upper};
+
+/// How long the accept loop rests after an error, such as too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Accepts peers; ends with the port.
+pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let listener = match tokio::net::TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(%error, "cluster port not registered");
+            return;
+        }
+    };
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "accept on the cluster port failed");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let shared = Arc::clone(&shared);
+        tokio::spawn(async move {
+            // What ends a connection early is the peer's affair, or a stranger's.
+            if let Err(error) = serve(stream, &shared).await {
+                tracing::debug!(%error, "a connection to the cluster port ended");
+            }
+            drop(place);
+        });
+    }
+}
+
+async fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
+    let (Some(tls), Some(upper)) = (shared.tls.load_full(), shared.upper.get()) else {
+        return Err(io::Error::other("this server is no member yet"));
+    };
+    stream.set_nodelay(true)?;
+    let mut buffer = BytesMut::new();
+    let opening = async {
+        let mut stream = TlsAcceptor::from(Arc::clone(&tls.server)).accept(stream).await?;
+        let first = frame::read(&mut stream, &mut buffer).await?;
+        Ok::<_, io::Error>((stream, first))
+    };
+    let opened = timeout(OPENING_TIMEOUT, opening).await;
+    let (stream, first) = opened.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    let hello = match first {
+        Some((Kind::Hello, payload)) => Hello::decode(&payload),
+        Some(_) | None => None,
+    };
+    let hello = hello.ok_or_else(|| io::Error::other("no hello"))?;
+    let certificates = stream.get_ref().1.peer_certificates();
+    let from = hello.from.id;
+    let known = certificates
+        .and_then(|chain| chain.first())
+        .is_some_and(|certificate| tls.belongs_to(certificate, from));
+    if !known || hello.store_id != tls.store_id || hello.to != tls.node_id {
+        return Err(io::Error::other("a hello that its certificate does not bear out"));
+    }
+    if !shared.is_member(from) {
+        return Err(io::Error::other("a server that is no member"));
+    }
+    let lane = hello.lane;
+    upper.meet(Peer { id: from, ..hello.from });
+    let (reader, writer) = tokio::io::split(stream);
+    match lane {
+        Lane::Messages => messages(reader, buffer, shared, from, upper).await,
+        Lane::Snapshot => snapshot(writer, upper).await,
+        Lane::Requests => requests(reader, writer, buffer, from, upper).await,
+    }
+}
+
+async fn messages(
+    mut reader: ReadHalf<TlsStream<TcpStream>>,
+    mut buffer: BytesMut,
+    shared: &Shared,
+    from: u64,
+    upper: &Arc<dyn Upper>,
+) -> io::Result<()> {
+    while let Some((Kind::Message, message)) = frame::read(&mut reader, &mut buffer).await? {
+        if !shared.is_member(from) {
+            return Err(io::Error::other("a server that is no member any more"));
+        }
+        upper.receive(from, message);
+    }
+    Ok(())
+}
+
+/// Sends the state; it is read on a thread of its own.
+async fn snapshot(
+    mut writer: WriteHalf<TlsStream<TcpStream>>,
+    upper: &Arc<dyn Upper>,
+) -> io::Result<()> {
+    let (sender, mut chunks) = mpsc::channel::<Vec<u8>>(CHUNKS_MAX);
+    let upper = Arc::clone(upper);
+    let read = move || -> Result<(), kallisto_store::Error> {
+        let mut source = upper.snapshot()?;
+        while let Some(chunk) = source.next_chunk()? {
+            if sender.blocking_send(chunk).is_err() {
+                return Ok(());
+            }
+        }
+        // Says that all were read: an empty chunk is none.
+        let _ = sender.blocking_send(Vec::new());
+        Ok(())
+    };
+    std::thread::Builder::new().name("snapshot-out".into()).spawn(move || {
+        if let Err(error) = read() {
+            tracing::error!(%error, "a snapshot could not be read");
+        }
+    })?;
+    let mut out = BytesMut::new();
+    while let Some(chunk) = chunks.recv().await {
+        let kind = if chunk.is_empty() { Kind::End } else { Kind::Chunk };
+        frame::put(&mut out, kind, &[&chunk]);
+        write(&mut writer, &mut out).await?;
+    }
+    Ok(())
+}
+
+async fn requests(
+    mut reader: ReadHalf<TlsStream<TcpStream>>,
+    mut writer: WriteHalf<TlsStream<TcpStream>>,
+    mut buffer: BytesMut,
+    from: u64,
+    upper: &Arc<dyn Upper>,
+) -> io::Result<()> {
+    let (sender, mut answers) = mpsc::channel::<(u64, Bytes)>(REQUESTS_MAX);
+    let writing = tokio::spawn(async move {
+        let mut out = BytesMut::new();
+        while let Some((number, answer)) = answers.recv().await {
+            frame::put(&mut out, Kind::Answer, &[&number.to_le_bytes(), &answer]);
+            while out.len() < WRITE_BYTES
+                && let Ok((number, answer)) = answers.try_recv()
+            {
+                frame::put(&mut out, Kind::Answer, &[&number.to_le_bytes(), &answer]);
+            }
+            if write(&mut writer, &mut out).await.is_err() {
+                return;
+            }
+        }
+    });
+    let places = Arc::new(Semaphore::new(ANSWERING_MAX));
+    while let Some((Kind::Request, mut request)) = frame::read(&mut reader, &mut buffer).await? {
+        let number = request.try_get_u64_le().map_err(|_| io::Error::other("a short request"))?;
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { break };
+        let (sender, answering) = (sender.clone(), upper.answer(from, request));
+        tokio::spawn(async move {
+            let answer = answering.await;
+            // The peer may have gone.
+            let _ = sender.send((number, answer)).await;
+            drop(place);
+        });
+    }
+    drop(sender);
+    let _ = writing.await;
+    Ok(())
+}
