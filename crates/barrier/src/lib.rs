@@ -42,5 +42,5 @@ mod vectors;
 pub use error::{Error, Result};
 pub use keyring::{ENVELOPE_OVERHEAD, KeyVersion, Keyring, NAME_HASH_BYTES, envelope_key_version};
 pub use memory::{MEMORY_OVERHEAD, MemoryCipher};
-pub use root::{RootKey, UnsealKey};
+pub use root::{RootKey, TagKey, UnsealKey};
 pub use secret::SecretKey;

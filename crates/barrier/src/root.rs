@@ -3,6 +3,8 @@
 //! The **unseal key** comes from outside (combined shares, a file, another server) and wraps the **root key**, which seals
 //! the keyring. *Rekey* is a new unseal key, and a new root key if one likes: the keyring is sealed again, no record changes.
 
+use aws_lc_rs::hmac;
+
 use crate::error::{Error, Result};
 use crate::secret::SecretKey;
 use crate::shamir::{self, Share};
@@ -114,8 +116,41 @@ impl RootKey {
         })
     }
 
+    /// The key for tags under `label`: whoever makes one holds this root key.
+    ///
+    /// # Errors
+    /// [`Error::Machine`] if there is no memory.
+    pub fn tag_key(&self, label: &[u8]) -> Result<TagKey> {
+        let subkey = crate::derive::subkey(&self.0, b"tag", label)?;
+        Ok(TagKey(hmac::Key::new(hmac::HMAC_SHA256, subkey.expose())))
+    }
+
     pub(crate) fn key(&self) -> &SecretKey {
         &self.0
+    }
+}
+
+/// Makes and checks tags (HMAC-SHA-256) for one purpose.
+pub struct TagKey(hmac::Key);
+
+impl TagKey {
+    /// The tag of a message.
+    #[must_use]
+    pub fn sign(&self, message: &[u8]) -> [u8; 32] {
+        let tag = hmac::sign(&self.0, message);
+        tag.as_ref().try_into().expect("an HMAC-SHA-256 has 32 bytes")
+    }
+
+    /// Whether `tag` is that of `message`; in constant time.
+    #[must_use]
+    pub fn verify(&self, message: &[u8], tag: &[u8]) -> bool {
+        hmac::verify(&self.0, message, tag).is_ok()
+    }
+}
+
+impl std::fmt::Debug for TagKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TagKey")
     }
 }
 
@@ -149,6 +184,17 @@ mod tests {
         assert_eq!(RootKey::unwrap(&wrapped, &combined).err(), Some(Error::WrongKey));
         let other = UnsealKey::generate().unwrap();
         assert_eq!(RootKey::unwrap(&wrapped, &other).err(), Some(Error::WrongKey));
+    }
+
+    #[test]
+    fn tags_are_of_one_key_one_label_and_one_message() {
+        let (one, other) = (RootKey::generate().unwrap(), RootKey::generate().unwrap());
+        let key = one.tag_key(b"label").unwrap();
+        let tag = key.sign(b"message");
+        assert!(key.verify(b"message", &tag));
+        assert!(!key.verify(b"massage", &tag) && !key.verify(b"message", &tag[..31]));
+        assert!(!one.tag_key(b"other").unwrap().verify(b"message", &tag));
+        assert!(!other.tag_key(b"label").unwrap().verify(b"message", &tag));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::address;
 use crate::asked::Asked;
 use crate::error::{Denial, Error};
 use crate::mount::Class;
+use crate::peers::leading;
 use crate::policies::Caller;
 use crate::request::Request;
 use crate::response::Response;
@@ -26,6 +27,7 @@ impl Core {
     /// # Errors
     /// What the client may hear: see [`Error`].
     pub async fn handle(&self, request: &Request<'_>) -> Result<Response, Error> {
+        leading::check(self, request)?;
         let answer = if self.is_audited(request) {
             Box::pin(self.handle_audited(request)).await
         } else {

@@ -50,6 +50,8 @@ pub(crate) mod kind {
     pub(crate) const TOKEN_ROLE: u8 = 0x06;
     /// What the text of a batch token is sealed as; no record has this kind.
     pub(crate) const BATCH_TOKEN: u8 = 0x07;
+    /// The authority of the cluster's certificates.
+    pub(crate) const AUTHORITY: u8 = 0x08;
     /// The settings of a KV v2 mount.
     pub(crate) const KV_CONFIG: u8 = 0x10;
     /// The metadata of a KV v2 secret, by path.
@@ -162,6 +164,11 @@ impl<'k> StorageKeys<'k> {
         }
         key
     }
+}
+
+/// The key of the cluster's authority.
+pub(crate) fn authority() -> Vec<u8> {
+    vec![kind::AUTHORITY]
 }
 
 /// The key of the cluster record.

@@ -36,6 +36,7 @@ mod login;
 pub mod metrics;
 mod mount;
 mod outbound;
+mod peers;
 mod policies;
 mod random;
 mod request;
@@ -59,6 +60,7 @@ pub use json::{Json, Map};
 pub use keys::MountId;
 pub use mount::{Class, EngineKind, MountConfig, MountEntry, Multiplicity};
 pub use outbound::{ANSWER_BYTES_MAX, CALL_SECS_MAX, Outbound, OutboundAnswer, OutboundCall};
+pub use peers::{AuthorityKeys, ClusterPort, JoinTarget, Membership};
 pub use random::RequestId;
 pub use request::{
     BodyKind, HeaderSource, Headers, QUERY_PAIRS_MAX, Request, TokenText, parse_query,

@@ -38,6 +38,16 @@ pub(crate) fn make_base62(count: usize) -> Result<String, Error> {
 ///
 /// # Errors
 /// [`Error::Unavailable`] when the operating system gives no randomness.
+/// Random bytes.
+///
+/// # Errors
+/// [`Error::Unavailable`] when the operating system gives none.
+pub(crate) fn make_bytes<const N: usize>() -> Result<[u8; N], Error> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| Error::Unavailable(error.to_string()))?;
+    Ok(bytes)
+}
+
 pub(crate) fn make_uuid() -> Result<String, Error> {
     let mut bytes = [0; 16];
     fill(&mut bytes)?;

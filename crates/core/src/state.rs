@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use arc_swap::ArcSwapOption;
 use kallisto_auth::Authorized;
 use kallisto_barrier::RootKey;
-use kallisto_store::Store;
+use kallisto_store::{Candidacy, Store};
 
 use crate::asked::Asked;
 use crate::audit::{Audit, AuditSettings};
@@ -23,6 +23,7 @@ use crate::login::Logins;
 use crate::metrics::Metrics;
 use crate::mount::EngineKind;
 use crate::outbound::Outbound;
+use crate::peers::{ClusterPort, Joining};
 use crate::seal::{AutoSeal, Reencryption, Seal};
 use crate::view::View;
 
@@ -109,6 +110,9 @@ pub struct Core {
     pub(crate) seal: Seal,
     pub(crate) auto_seal: Option<Arc<dyn AutoSeal>>,
     pub(crate) logins: Logins,
+    /// The cluster port, on a server that has one.
+    pub(crate) port: Option<Arc<dyn ClusterPort>>,
+    pub(crate) joining: Arc<Joining>,
     pub(crate) unsealed: Arc<ArcSwapOption<Unsealed>>,
     pub(crate) audit: Arc<Audit>,
     pub(crate) metrics: Arc<Metrics>,
@@ -132,14 +136,17 @@ pub(crate) struct Unsealed {
 pub(crate) type Call<'c, 'r> = Authorized<Asked<'c, 'r>>;
 
 impl Core {
-    /// A sealed core over `store`.
+    /// A sealed core over `store`. What is sealed serves nobody, so it does not stand for leadership.
     pub fn new(store: Arc<dyn Store>, info: ServerInfo) -> Self {
+        crate::sys::stand(&*store, Candidacy::Reluctant);
         Self {
             store,
             info: Arc::new(info),
             seal: Seal::new(),
             auto_seal: None,
             logins: Logins::default(),
+            port: None,
+            joining: Arc::default(),
             unsealed: Arc::default(),
             audit: Arc::default(),
             metrics: Arc::default(),
@@ -176,6 +183,11 @@ impl Core {
     pub fn with_outbound(mut self, outbound: Arc<dyn Outbound>) -> Self {
         self.logins.outbound = Some(outbound);
         self
+    }
+
+    /// The same, with a cluster port.
+    pub fn with_port(self, port: Arc<dyn ClusterPort>) -> Self {
+        Self { port: Some(port), ..self }
     }
 
     /// The view while unsealed, for measurements.

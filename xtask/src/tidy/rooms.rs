@@ -180,6 +180,7 @@ pub(super) const ROOMS: [Room; 16] = [
             "kallisto-lsm",
             "kallisto-barrier",
             "kallisto-securedb",
+            "kallisto-peers",
             "kallisto-store",
             "kallisto-audit",
             "kallisto-auth",
@@ -188,6 +189,7 @@ pub(super) const ROOMS: [Room; 16] = [
             "kallisto-listener",
         ],
         external: &[
+            "bytes",
             "clap",
             "data-encoding",
             "fastrand",

@@ -38,9 +38,10 @@ pub(crate) use rekey::{RekeyProgress, RekeyResult, RekeySpec, Target, Verificati
 pub(crate) use rotate::Reencryption;
 
 use attempt::Attempt;
-use config::SealConfig;
+pub(crate) use config::SealConfig;
 use generate_root::RootAttempt;
 use rekey::RekeyAttempt;
+pub(crate) use unseal::reopen;
 
 /// Keeps the unseal key in place of people: something that wraps it and gives it back.
 pub trait AutoSeal: Send + Sync {
@@ -85,7 +86,7 @@ impl Seal {
     }
 
     /// Waits until no other operation changes the seal.
-    async fn turn(&self) -> OwnedMutexGuard<()> {
+    pub(crate) async fn turn(&self) -> OwnedMutexGuard<()> {
         Arc::clone(&self.turn).lock_owned().await
     }
 
@@ -138,7 +139,8 @@ impl Core {
     /// configuration.
     pub(crate) fn seal_config(&self) -> Result<Option<SealConfig>, Error> {
         match self.seal_record()? {
-            None => Ok(None),
+            // A server that is to join a cluster has that cluster's seal.
+            None => Ok(self.joining.pending().map(|pending| pending.config)),
             Some(record) => match SealConfig::decode(&record.value) {
                 Some(config) => Ok(Some(config)),
                 None => Err(Error::internal(&"the seal's configuration is damaged")),

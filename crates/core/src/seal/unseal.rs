@@ -4,13 +4,13 @@
 //! thread of its own, so that the listener's threads go on answering, and to its end, whoever hangs
 //! up meanwhile.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use kallisto_barrier::{Error as BarrierError, Keyring, RootKey, UnsealKey};
-use kallisto_store::{Batch, Store};
+use kallisto_store::{Batch, Candidacy, Store};
 use tokio::sync::oneshot;
 
 use super::AutoSeal;
@@ -23,7 +23,10 @@ use crate::clear::ClearStore;
 use crate::error::Error;
 use crate::keys;
 use crate::latches::Latches;
+use crate::peers::watch::Rebuild;
+use crate::peers::{ClusterPort, Joining};
 use crate::state::{Core, ServerInfo, Unsealed};
+use crate::sys;
 use crate::view::{Follower, View};
 
 /// How often and how long sealing looks whether the last request that uses the keys has ended.
@@ -148,9 +151,13 @@ impl Core {
         let (store, slot) = (Arc::clone(&self.store), Arc::clone(&self.unsealed));
         let info = Arc::clone(&self.info);
         let audit = Arc::clone(&self.audit);
+        let (joining, port) = (Arc::clone(&self.joining), self.port.clone());
         let (tell, told) = oneshot::channel();
         let run = move || {
-            let outcome = open_blocking(store, root, info, audit, &slot);
+            let joined = join_first(&joining, port.as_deref(), &root, &*store);
+            let opened =
+                || open_blocking(store, Arc::new(root), info, audit, &slot, Opening::First);
+            let outcome = joined.and_then(|()| opened());
             // Nobody may be left to hear it; the slot says how it went.
             let _ = tell.send(outcome);
             drop(turn);
@@ -170,6 +177,7 @@ impl Core {
         let Some(last) = self.unsealed.swap(None) else { return Ok(()) };
         self.store.detach();
         self.audit.clear();
+        sys::stand(&*self.store, Candidacy::Reluctant);
         *self.seal.progress() = Default::default();
         let (tell, told) = oneshot::channel();
         let run = move || {
@@ -216,27 +224,76 @@ pub(super) fn prove(wrapped: &[u8], key: &UnsealKey) -> Result<RootKey, Error> {
     })
 }
 
+/// Whether a view is built for the first time, or in place of one that serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opening {
+    First,
+    Again,
+}
+
+/// Joins the cluster that this server was told to join, if it was.
+fn join_first(
+    joining: &Joining,
+    port: Option<&dyn ClusterPort>,
+    root: &RootKey,
+    store: &dyn Store,
+) -> Result<(), Error> {
+    let (Some(pending), Some(port)) = (joining.pending(), port) else { return Ok(()) };
+    if store.get(&keys::seal_config())?.is_none() {
+        pending.finish(root, port, store)?;
+    }
+    joining.done();
+    Ok(())
+}
+
+/// Builds the view anew, in place of one that a snapshot left behind.
+///
+/// # Errors
+/// What opening says.
+pub(crate) fn reopen(
+    store: Arc<dyn Store>,
+    root: Arc<RootKey>,
+    info: &Arc<ServerInfo>,
+    audit: Arc<Audit>,
+    slot: &Arc<ArcSwapOption<Unsealed>>,
+) -> Result<(), Error> {
+    open_blocking(store, root, Arc::clone(info), audit, slot, Opening::Again)
+}
+
 fn open_blocking(
     store: Arc<dyn Store>,
-    root: RootKey,
+    root: Arc<RootKey>,
     info: Arc<ServerInfo>,
     audit: Arc<Audit>,
-    slot: &ArcSwapOption<Unsealed>,
+    slot: &Arc<ArcSwapOption<Unsealed>>,
+    opening: Opening,
 ) -> Result<(), Error> {
     let record = store.get(&keys::keyring())?;
     let record = record.ok_or_else(|| Error::internal(&"the keyring is missing"))?;
     let keyring = Keyring::open(&record.value, &root).map_err(|error| Error::internal(&error))?;
     let keys = Arc::new(ArcSwap::from_pointee(keyring));
-    let root = Arc::new(root);
     let view = Arc::new(View::new(info.hot_bytes_max, Arc::clone(&keys))?);
+    let rebuild = Arc::new(Rebuild {
+        store: Arc::downgrade(&store),
+        root: Arc::clone(&root),
+        info: Arc::clone(&info),
+        audit: Arc::clone(&audit),
+        slot: Arc::downgrade(slot),
+        of: OnceLock::new(),
+        wanted: AtomicBool::new(false),
+    });
     let follower = Follower {
         view: Arc::clone(&view),
         keys: Arc::clone(&keys),
         root: Arc::clone(&root),
         audit: Arc::clone(&audit),
+        rebuild: Some(Arc::clone(&rebuild)),
     };
-    // What an earlier try left behind is no part of this one.
-    audit.clear();
+    if opening == Opening::First {
+        // What an earlier try left behind is no part of this one. A view that is built again keeps its devices: the old
+        // one goes on serving, and nothing may go unaudited.
+        audit.clear();
+    }
     store.attach(Arc::new(follower))?;
     let attached = Arc::clone(&store);
     let store = ClearStore::new(store, keys);
@@ -252,12 +309,16 @@ fn open_blocking(
     };
     let unsealed = Arc::new(unsealed);
     // Before the first request: a device that is declared misses none.
-    if let Err(error) = pollster::block_on(declare(&audit, &unsealed)) {
+    if opening == Opening::First
+        && let Err(error) = pollster::block_on(declare(&audit, &unsealed))
+    {
         attached.detach();
         audit.clear();
         return Err(error);
     }
+    rebuild.belongs_to(&unsealed);
     slot.store(Some(Arc::clone(&unsealed)));
+    sys::stand(&*attached, Candidacy::Willing);
     // A rotation may have been cut short by a restart.
     if let Err(error) = start_reencryption(&unsealed) {
         tracing::warn!(%error, "old records stay under their keys for now");

@@ -9,6 +9,7 @@ use crate::state::Core;
 
 const ACTIVE: u16 = 200;
 const UNINITIALIZED: u16 = 501;
+const STANDBY: u16 = 429;
 const SEALED: u16 = 503;
 
 pub(super) fn read(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
@@ -16,7 +17,12 @@ pub(super) fn read(core: &Core, request: &Request<'_>) -> Result<Response, Error
     let view = core.view();
     let cluster = view.as_ref().and_then(|view| view.cluster());
     let initialized = cluster.is_some() || core.seal_status()?.initialized;
+    let standby = cluster.is_some() && !core.store.leads();
+    let fields = Fields::new(&query);
+    let passes = |name| fields.boolean(name).ok().flatten().unwrap_or(false);
+    let passes = passes("standbyok") || passes("perfstandbyok");
     let (parameter, default) = match (cluster, initialized) {
+        (Some(_), _) if standby && !passes => ("standbycode", STANDBY),
         (Some(_), _) => ("activecode", ACTIVE),
         (None, true) => ("sealedcode", SEALED),
         (None, false) => ("uninitcode", UNINITIALIZED),
@@ -27,7 +33,7 @@ pub(super) fn read(core: &Core, request: &Request<'_>) -> Result<Response, Error
     let mut put = |name: &str, value: Json| body.insert(name.to_owned(), value);
     put("initialized", initialized.into());
     put("sealed", cluster.is_none().into());
-    put("standby", cluster.is_none().into());
+    put("standby", (cluster.is_none() || standby).into());
     put("performance_standby", false.into());
     put("replication_performance_mode", modes.into());
     put("replication_dr_mode", modes.into());

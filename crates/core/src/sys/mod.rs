@@ -12,6 +12,7 @@ mod locked_users;
 mod mounts;
 mod observe;
 mod policies;
+pub(crate) mod raft;
 mod rekey;
 mod root;
 mod rotate;
@@ -20,6 +21,8 @@ mod tune;
 pub(crate) mod ui;
 
 use std::sync::Arc;
+
+pub(crate) use raft::stand;
 
 use kallisto_auth::Operation;
 
@@ -45,6 +48,10 @@ pub(crate) enum OpenRoute<'p> {
     Init,
     Unseal,
     Leader,
+    /// Joining another server's cluster, and the two questions of a server that joins this one's.
+    RaftJoin,
+    RaftChallenge,
+    RaftAnswer,
     /// Sealing what is sealed: nothing to do, and nobody to ask who asks.
     SealAgain,
     PublicMounts,
@@ -83,6 +90,9 @@ pub(crate) fn open_route<'p>(
         ("init", Update) => OpenRoute::Init,
         ("unseal", Update) => OpenRoute::Unseal,
         ("leader", Read) => OpenRoute::Leader,
+        ("storage/raft/join", Update) => OpenRoute::RaftJoin,
+        ("storage/raft/bootstrap/challenge", Update) => OpenRoute::RaftChallenge,
+        ("storage/raft/bootstrap/answer", Update) => OpenRoute::RaftAnswer,
         ("seal", Update) if core.is_sealed() => OpenRoute::SealAgain,
         ("internal/ui/mounts", Read) if request.token.is_none() => OpenRoute::PublicMounts,
         ("internal/specs/openapi", Read) if request.token.is_none() => OpenRoute::PublicOpenapi,
@@ -133,6 +143,9 @@ impl OpenRoute<'_> {
             Self::Init => init::write(core, request).await,
             Self::Unseal => status::unseal(core, request).await,
             Self::Leader => status::leader(core),
+            Self::RaftJoin => raft::join(core, request).await,
+            Self::RaftChallenge => crate::peers::challenge(core, request),
+            Self::RaftAnswer => crate::peers::admit(core, request).await,
             Self::SealAgain => Ok(Response::Empty),
             Self::PublicMounts => {
                 let unsealed = core.unsealed.load();
@@ -209,13 +222,16 @@ pub(crate) async fn handle(
             _ => Err(Error::UnsupportedOperation),
         };
     }
+    if let Some(path) = path.strip_prefix("storage/raft/") {
+        return raft::handle(core, call, path).await;
+    }
     match (path, call.operation) {
         ("seal", Update) => {
             // The request's own hold on the keys ends here.
             drop(unsealed);
             core.seal().await.map(|()| Response::Empty)
         }
-        ("step-down", Update) => Ok(Response::Empty),
+        ("step-down", Update) => raft::step_down(core).await,
         ("key-status", Read) => Ok(rotate::key_status(&unsealed)),
         ("rotate" | "rotate/keyring", Update) => rotate::rotate(core, &unsealed, call).await,
         ("rotate/progress", Read) => Ok(rotate::progress(&unsealed)),

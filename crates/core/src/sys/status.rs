@@ -59,19 +59,63 @@ pub(super) fn leader(core: &Core) -> Result<Response, Error> {
     if core.is_sealed() {
         return Err(Error::Sealed);
     }
+    let Some(cluster) = core.store.replicated() else {
+        let body = Json::object([
+            ("ha_enabled", false.into()),
+            ("is_self", false.into()),
+            ("leader_address", core.info.api_addr.as_deref().unwrap_or_default().into()),
+            (
+                "leader_cluster_address",
+                core.info.cluster_addr.as_deref().unwrap_or_default().into(),
+            ),
+            ("performance_standby", false.into()),
+            ("performance_standby_last_remote_wal", 0_u64.into()),
+        ]);
+        return Ok(Response::Bare { code: OK, body });
+    };
+    let leadership = cluster.leadership();
+    let leader = cluster.members().into_iter().find(|m| m.peer.id == leadership.leader_id);
+    let leader = leader.map(|member| member.peer).unwrap_or_default();
+    let api = match leadership.is_mine() && leader.api_address.is_empty() {
+        true => core.info.api_addr.clone().unwrap_or_default(),
+        false => leader.api_address,
+    };
+    let position = core.store.position().0;
     let body = Json::object([
-        ("ha_enabled", false.into()),
-        ("is_self", false.into()),
-        ("leader_address", core.info.api_addr.as_deref().unwrap_or_default().into()),
-        ("leader_cluster_address", core.info.cluster_addr.as_deref().unwrap_or_default().into()),
+        ("ha_enabled", true.into()),
+        ("is_self", leadership.is_mine().into()),
+        ("leader_address", api.into()),
+        ("leader_cluster_address", cluster_url(&leader.cluster_address).into()),
         ("performance_standby", false.into()),
         ("performance_standby_last_remote_wal", 0_u64.into()),
+        ("raft_committed_index", position.into()),
+        ("raft_applied_index", position.into()),
     ]);
     Ok(Response::Bare { code: OK, body })
 }
 
-/// The servers of the cluster: this one.
+/// A cluster address as clients know it.
+fn cluster_url(address: &str) -> String {
+    if address.is_empty() { String::new() } else { format!("https://{address}") }
+}
+
+/// The servers of the cluster.
 pub(super) fn ha_status(core: &Core) -> Response {
+    if let Some(cluster) = core.store.replicated() {
+        let leader = cluster.leadership().leader_id;
+        let node = |member: &kallisto_store::Member| {
+            Json::object([
+                ("hostname", member.peer.name.as_str().into()),
+                ("api_address", member.peer.api_address.as_str().into()),
+                ("cluster_address", cluster_url(&member.peer.cluster_address).into()),
+                ("active_node", (member.peer.id == leader).into()),
+                ("last_echo", Json::Null),
+                ("version", core.info.version.as_str().into()),
+            ])
+        };
+        let nodes = cluster.members().iter().map(node).collect();
+        return Response::merged(&Json::object([("nodes", Json::Array(nodes))]));
+    }
     let node = Json::object([
         ("hostname", "".into()),
         ("api_address", core.info.api_addr.as_deref().unwrap_or_default().into()),

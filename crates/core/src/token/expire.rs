@@ -21,6 +21,10 @@ impl Core {
     /// [`Error::Unavailable`] when the store refuses; the next tick tries again.
     pub async fn tick(&self, now: Timestamp) -> Result<(), Error> {
         let Some(unsealed) = self.unsealed.load_full() else { return Ok(()) };
+        if !self.store.leads() {
+            return Ok(());
+        }
+        crate::peers::ensure_identity(self, &unsealed).await?;
         if !unsealed.swept.load(Ordering::Acquire) {
             sweep_orphans(&unsealed).await?;
             unsealed.swept.store(true, Ordering::Release);

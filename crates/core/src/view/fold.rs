@@ -20,6 +20,7 @@ use crate::identity::Effect;
 use crate::keys::{self, MountId, Parsed, kind};
 use crate::kv::record::{Config, Metadata, decode_one, decode_version};
 use crate::mount::MountEntry;
+use crate::peers::watch::Rebuild;
 use crate::token::TokenEntry;
 use crate::transit;
 
@@ -32,6 +33,8 @@ pub(crate) struct Follower {
     pub(crate) keys: Keys,
     pub(crate) root: Arc<RootKey>,
     pub(crate) audit: Arc<Audit>,
+    /// How the view is built again; a test's has no need to.
+    pub(crate) rebuild: Option<Arc<Rebuild>>,
 }
 
 impl Follower {
@@ -93,6 +96,12 @@ impl Fold for Follower {
         let keyring = self.keys.load();
         self.view.load(position, records, &keyring)?;
         self.load_audit(&ClearRecords::new(records, &keyring))
+    }
+
+    fn replaced(&self) {
+        if let Some(rebuild) = &self.rebuild {
+            rebuild.start();
+        }
     }
 
     fn fold(&self, position: Position, batch: &Batch, records: &dyn Records) {

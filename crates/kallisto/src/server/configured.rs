@@ -1,22 +1,26 @@
 //! From a configuration to what a server runs with.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use kallisto_core::{Access, AutoSeal, Leases, Offer};
+use kallisto_core::{Access, AutoSeal, JoinTarget, Leases, Offer};
 use kallisto_listener::{ClientAuth, Timeouts, TlsFiles, Versions};
+use kallisto_store::{Peer, Role};
 use secrecy::ExposeSecret;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::arguments::ServerArgs;
+use super::cluster::ClusterSettings;
 use super::config::{
-    self, ClientCertificates, ListenerConfig, RespConfig, SealConfig, ServerConfig, StorageConfig,
-    TlsConfig, TlsVersion, TransitSeal,
+    self, ClientCertificates, ListenerConfig, RespConfig, RetryJoin, SealConfig, ServerConfig,
+    StorageConfig, TlsConfig, TlsVersion, TransitSeal,
 };
 use super::hygiene;
 use super::seals::{StaticKey, Transit, TransitSettings};
 use super::settings::{ListenerSettings, LogFormat, Settings, Spoken, Storage, resolve};
 use crate::cli::config::{Audience, Config, Environment, TlsSettings};
 use crate::cli::error::Error;
+use crate::cli::files;
 use crate::cli::flags::CommonFlags;
 
 impl ServerArgs {
@@ -46,7 +50,7 @@ impl ServerArgs {
             config.listeners.iter().all(|one| one.unauthenticated_rekey == Access::Open);
         Ok(Settings {
             listeners: listeners(&config)?,
-            storage: storage(&config),
+            storage: storage(&config)?,
             audit_devices: config.audit_devices,
             audit_directories: config.audit_directories,
             seal: seal(config.seal)?,
@@ -75,12 +79,9 @@ impl ServerArgs {
 
 /// Sentences about what was asked for and this server does not do.
 fn without_effect(config: &ServerConfig) -> Vec<String> {
-    let joins =
-        matches!(&config.storage, StorageConfig::Raft { retry_join, .. } if !retry_join.is_empty());
     let proxied = config.listeners.iter().any(|one| !one.forwarded_for.authorized.is_empty());
     let limits = config.listeners.iter().any(|one| one.max_request_bytes.is_some());
     [
-        (joins, "retry_join", "this server is a cluster of one"),
         (limits, "max_request_size", "the built-in limit holds"),
         (proxied, "x_forwarded_for_*", "nothing is decided by a client's address yet"),
         (
@@ -152,15 +153,78 @@ fn leases(ttls: config::LeaseTtls) -> Leases {
     Leases { default_secs: default_secs.min(max_secs), max_secs }
 }
 
-fn storage(config: &ServerConfig) -> Storage {
+fn storage(config: &ServerConfig) -> Result<Storage, Error> {
     let durability = config.durability;
-    match &config.storage {
+    Ok(match &config.storage {
         StorageConfig::Memory => Storage::Memory,
-        StorageConfig::File { path } => Storage::Durable { directory: path.clone(), durability },
-        StorageConfig::Raft { path, .. } => {
-            Storage::Durable { directory: path.clone(), durability }
+        StorageConfig::File { path } => {
+            Storage::Durable { directory: path.clone(), durability, cluster: None }
         }
-    }
+        StorageConfig::Raft { path, .. } => {
+            let cluster = Some(cluster(config)?);
+            Storage::Durable { directory: path.clone(), durability, cluster }
+        }
+    })
+}
+
+/// How this server is one of several.
+fn cluster(config: &ServerConfig) -> Result<ClusterSettings, Error> {
+    let StorageConfig::Raft {
+        node_id, retry_join, join_as_non_voter, performance_multiplier, ..
+    } = &config.storage
+    else {
+        return Err(Error::usage("only storage \"raft\" is replicated"));
+    };
+    let listener = config.listeners.first();
+    let listener = listener.ok_or_else(|| Error::usage("no listener is configured"))?;
+    let address = resolve(&listener.cluster_address.to_string())?;
+    let scheme = if listener.tls.is_some() { "https" } else { "http" };
+    let api_address = match &config.api_addr {
+        Some(url) => url.clone(),
+        None if listener.address.port == 0 => String::new(),
+        None => format!("{scheme}://{}", listener.address),
+    };
+    let told = config.cluster_addr.as_deref().map(without_scheme);
+    let cluster_address = match told {
+        Some(address) => address.to_owned(),
+        // The one that is bound, port and all.
+        None if address.port() == 0 => String::new(),
+        None => listener.cluster_address.to_string(),
+    };
+    let wants = if *join_as_non_voter { Role::Learner } else { Role::Voter };
+    let own = Peer {
+        id: 0,
+        name: node_id.clone().unwrap_or_else(|| cluster_address.clone()),
+        cluster_address,
+        api_address,
+        wants: Role::Voter,
+    };
+    let retry_join = retry_join.iter().map(|join| target(join, wants)).collect::<Result<_, _>>()?;
+    let patience = performance_multiplier.and_then(|times| u32::try_from(times).ok()).unwrap_or(1);
+    Ok(ClusterSettings { address, own, retry_join, patience })
+}
+
+fn without_scheme(url: &str) -> &str {
+    url.split_once("://").map_or(url, |(_, rest)| rest)
+}
+
+/// Whom to join, with the files read.
+fn target(join: &RetryJoin, wants: Role) -> Result<JoinTarget, Error> {
+    let read = |path: &Path| {
+        let bytes = files::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        bytes.map_err(|error| Error::usage(format!("{}: {error}", path.display())))
+    };
+    let client_identity = match &join.client_identity {
+        Some((certificate, key)) => Some((read(certificate)?, read(key)?)),
+        None => None,
+    };
+    Ok(JoinTarget {
+        api_address: join.leader_api_addr.clone(),
+        ca_cert: join.ca_cert_file.as_deref().map(read).transpose()?.unwrap_or_default(),
+        client_identity,
+        server_name: join.tls_server_name.clone(),
+        wants,
+    })
 }
 
 fn seal(config: SealConfig) -> Result<Option<Arc<dyn AutoSeal>>, Error> {

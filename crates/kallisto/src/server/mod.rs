@@ -8,6 +8,7 @@
 
 mod announce;
 mod arguments;
+mod cluster;
 mod config;
 mod configured;
 mod dev_tls;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use kallisto_core::{AuditSettings, Core, Initialized, ServerInfo};
 use kallisto_listener::{Clock, Frontend, Server, ServerConfig, SystemClock, Tls, http, resp};
 use kallisto_lsm::disk::RealDisk;
-use kallisto_store::{MemoryStore, OnFatal, RaftOptions, RaftStore, Store};
+use kallisto_store::{MemoryStore, NoPeers, OnFatal, RaftOptions, RaftStore, Store, Transport};
 use secrecy::ExposeSecret;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -37,6 +38,7 @@ use crate::cli::error::Error;
 use crate::cli::files;
 use crate::cli::outcome::Outcome;
 pub(crate) use arguments::ServerArgs;
+use cluster::Cluster;
 use host::LinuxHost;
 use outbound::Calls;
 use settings::{DevSettings, LogFormat, LogSettings, Settings, Spoken, Storage};
@@ -54,9 +56,10 @@ impl ServerArgs {
         }
         let signals = Signals::register()
             .map_err(|error| Error::usage(format!("cannot wait for signals: {error}")))?;
-        let store = open_store(&settings.storage, &signals)?;
-        let core = open_core(&settings, host, Arc::clone(&store));
-        let listening = Listening::start(&core, &settings)?;
+        let cluster = open_cluster(&settings.storage)?;
+        let store = open_store(&settings.storage, cluster.as_ref(), &signals)?;
+        let core = open_core(&settings, host, Arc::clone(&store), cluster.clone());
+        let listening = Listening::start(&core, &settings, cluster.as_ref())?;
         let pid_file = settings.pid_file.as_deref();
         if let Some(path) = pid_file {
             write_pid(path)?;
@@ -66,7 +69,7 @@ impl ServerArgs {
             None => start_configured(&core, &settings, &listening),
         };
         let pending = started.as_ref().map_or(AutoUnseal::Done, |seal| *seal);
-        let ticking = Ticking::start(&core, pending);
+        let ticking = Ticking::start(&core, pending, settings.storage.joins());
         let ended = started.map(|_| {
             signals.wait(|| {
                 listening.reload();
@@ -77,6 +80,10 @@ impl ServerArgs {
         tracing::info!("shutting down");
         listening.shut_down();
         ticking.stop();
+        if let Some(cluster) = &cluster {
+            hand_over(&*store);
+            cluster.port.stop();
+        }
         let closed = store.close();
         if let Some(path) = pid_file {
             // A file that is left behind names a process that is gone; nothing depends on it.
@@ -99,9 +106,17 @@ struct Listening {
 }
 
 impl Listening {
-    fn start(core: &Arc<Core>, settings: &Settings) -> Result<Self, Error> {
+    fn start(
+        core: &Arc<Core>,
+        settings: &Settings,
+        cluster: Option<&Arc<Cluster>>,
+    ) -> Result<Self, Error> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let http = http::Service::new(Arc::clone(core), Arc::clone(&clock));
+        let mut http = http::Service::new(Arc::clone(core), Arc::clone(&clock));
+        if let Some(cluster) = cluster {
+            cluster.serve(core.store(), http.clone());
+            http = http.with_relay(cluster.relay(core.store()));
+        }
         let mut listening = Self { servers: Vec::new(), tls: Vec::new() };
         for listener in &settings.listeners {
             let tls = listener.tls.clone().map(Tls::load).transpose();
@@ -143,16 +158,50 @@ impl Listening {
     }
 }
 
-fn open_store(storage: &Storage, signals: &Signals) -> Result<Arc<dyn Store>, Error> {
-    let (directory, durability) = match storage {
+/// The cluster port, of storage that is replicated.
+fn open_cluster(storage: &Storage) -> Result<Option<Arc<Cluster>>, Error> {
+    match storage {
+        Storage::Durable { directory, cluster: Some(settings), .. } => {
+            Cluster::open(settings, directory).map(Some)
+        }
+        Storage::Durable { cluster: None, .. } | Storage::Memory => Ok(None),
+    }
+}
+
+/// A leader that ends lets another one lead first, so that nobody waits for an election. Nothing depends on it.
+fn hand_over(store: &dyn Store) {
+    if let Some(cluster) = store.replicated()
+        && store.leads()
+        && cluster.members().len() > 1
+        && let Err(error) = cluster.transfer(None).wait()
+    {
+        tracing::warn!(%error, "no other server took the lead");
+    }
+}
+
+fn open_store(
+    storage: &Storage,
+    cluster: Option<&Arc<Cluster>>,
+    signals: &Signals,
+) -> Result<Arc<dyn Store>, Error> {
+    let (directory, durability, settings) = match storage {
         Storage::Memory => return Ok(Arc::new(MemoryStore::new())),
-        Storage::Durable { directory, durability } => (directory, *durability),
+        Storage::Durable { directory, durability, cluster } => (directory, *durability, cluster),
     };
     let failed = signals.failure_hook();
+    let usual = RaftOptions::default();
     let options = RaftOptions {
         durability,
+        // Ids need only differ; nothing secret comes of them.
+        seed: fastrand::u64(..),
+        tick: usual.tick * settings.as_ref().map_or(1, |settings| settings.patience),
+        peer: cluster.map(|cluster| cluster.port.own().clone()).unwrap_or_default(),
+        transport: match cluster {
+            Some(cluster) => Arc::clone(&cluster.port) as Arc<dyn Transport>,
+            None => Arc::new(NoPeers),
+        },
         on_fatal: OnFatal::new(move |error| failed(&error.to_string())),
-        ..RaftOptions::default()
+        ..usual
     };
     let store = RaftStore::open(Arc::new(RealDisk), directory, options);
     let store = store
@@ -160,7 +209,12 @@ fn open_store(storage: &Storage, signals: &Signals) -> Result<Arc<dyn Store>, Er
     Ok(store)
 }
 
-fn open_core(settings: &Settings, host: LinuxHost, store: Arc<dyn Store>) -> Arc<Core> {
+fn open_core(
+    settings: &Settings,
+    host: LinuxHost,
+    store: Arc<dyn Store>,
+    cluster: Option<Arc<Cluster>>,
+) -> Arc<Core> {
     let info = ServerInfo {
         version: VAULT_API_VERSION.to_owned(),
         build_date: build_date(),
@@ -185,6 +239,10 @@ fn open_core(settings: &Settings, host: LinuxHost, store: Arc<dyn Store>) -> Arc
         .with_audit(audit)
         .with_host(Arc::new(host))
         .with_outbound(Arc::new(Calls));
+    let core = match cluster {
+        Some(cluster) => core.with_port(cluster),
+        None => core,
+    };
     Arc::new(match &settings.seal {
         Some(seal) => core.with_auto_seal(Arc::clone(seal)),
         None => core,

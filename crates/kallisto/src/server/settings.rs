@@ -4,13 +4,14 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use kallisto_core::{Access, AutoSeal, DeclaredDevice, Leases, Offer};
+use kallisto_core::{Access, AutoSeal, DeclaredDevice, JoinTarget, Leases, Offer};
 use kallisto_listener::{Timeouts, TlsFiles};
 use kallisto_store::Durability;
 use secrecy::SecretString;
 use std::sync::Arc;
 use tracing_subscriber::filter::LevelFilter;
 
+use super::cluster::ClusterSettings;
 use crate::cli::error::Error;
 
 /// What a server runs with.
@@ -68,7 +69,17 @@ pub(super) enum Storage {
     /// In memory, until the server stops.
     Memory,
     /// In a directory.
-    Durable { directory: PathBuf, durability: Durability },
+    Durable { directory: PathBuf, durability: Durability, cluster: Option<ClusterSettings> },
+}
+
+impl Storage {
+    /// Clusters to join at the first start.
+    pub(super) fn joins(&self) -> Vec<JoinTarget> {
+        match self {
+            Self::Durable { cluster: Some(cluster), .. } => cluster.retry_join.clone(),
+            Self::Durable { cluster: None, .. } | Self::Memory => Vec::new(),
+        }
+    }
 }
 
 /// How events are logged.

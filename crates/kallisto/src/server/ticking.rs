@@ -5,13 +5,15 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use kallisto_core::Core;
+use kallisto_core::{Core, JoinTarget};
 use kallisto_listener::{Clock, SystemClock};
 
 /// How often the core hears the time.
 const TICK: Duration = Duration::from_secs(1);
 /// Ticks between two tries of a seal that did not open.
 const SEAL_TICKS: u64 = 5;
+/// Ticks between two tries to join a cluster.
+const JOIN_TICKS: u64 = 2;
 
 /// Whether a seal that opens by itself has done so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,27 @@ pub(super) fn try_seal(core: &Core) -> AutoUnseal {
     }
 }
 
+/// Asks each server of the configuration until one answers; true once one did.
+fn try_joining(core: &Core, joins: &mut Vec<JoinTarget>) -> bool {
+    if joins.is_empty() {
+        return false;
+    }
+    if !core.is_blank().unwrap_or(false) {
+        joins.clear();
+        return false;
+    }
+    for target in joins.iter() {
+        match pollster::block_on(core.join(target.clone())) {
+            Ok(()) => {
+                joins.clear();
+                return true;
+            }
+            Err(error) => tracing::warn!(%error, "not joined yet; trying again"),
+        }
+    }
+    false
+}
+
 /// A thread that tells the core the time.
 pub(super) struct Ticking {
     stop: SyncSender<()>,
@@ -40,14 +63,21 @@ pub(super) struct Ticking {
 }
 
 impl Ticking {
-    /// Starts to tell `core` the time, and to try its seal again while that is pending.
-    pub(super) fn start(core: &Arc<Core>, mut seal: AutoUnseal) -> Self {
+    /// Starts to tell `core` the time, to try its seal again while that is pending, and to join one of `joins`.
+    pub(super) fn start(
+        core: &Arc<Core>,
+        mut seal: AutoUnseal,
+        mut joins: Vec<JoinTarget>,
+    ) -> Self {
         let core = Arc::clone(core);
         let (stop, stopped) = sync_channel(1);
         let run = move || {
             let mut ticks = 0_u64;
             while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                 ticks += 1;
+                if ticks.is_multiple_of(JOIN_TICKS) && try_joining(&core, &mut joins) {
+                    seal = try_seal(&core);
+                }
                 if seal == AutoUnseal::Pending && ticks.is_multiple_of(SEAL_TICKS) {
                     seal = try_seal(&core);
                 }

@@ -6,6 +6,7 @@
 
 mod body;
 mod error;
+mod relay;
 mod request;
 mod response;
 mod target;
@@ -13,10 +14,13 @@ mod target;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use kallisto_core::metrics::Metrics;
 use kallisto_core::{Access, Core, Error};
@@ -24,6 +28,8 @@ use kallisto_core::{Access, Core, Error};
 use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::limits::{BODIES_BYTES_MAX, Timeouts};
+
+pub use relay::{Leader, Relay, Unrelayed};
 
 /// An answer ready to be sent.
 pub type Reply = Response<Full<Bytes>>;
@@ -36,13 +42,21 @@ pub struct Service {
     bodies: Arc<Budget>,
     timeouts: Timeouts,
     metrics: Access,
+    relay: Option<Arc<dyn Relay>>,
 }
 
 impl Service {
     /// A service over `core` that reads the time from `clock`.
     pub fn new(core: Arc<Core>, clock: Arc<dyn Clock>) -> Self {
         let bodies = Budget::new(BODIES_BYTES_MAX);
-        Self { core, clock, bodies, timeouts: Timeouts::default(), metrics: Access::Token }
+        Self {
+            core,
+            clock,
+            bodies,
+            timeouts: Timeouts::default(),
+            metrics: Access::Token,
+            relay: None,
+        }
     }
 
     /// The same with metrics for whom the listener says.
@@ -58,6 +72,11 @@ impl Service {
     /// The same with other timeouts.
     pub fn with_timeouts(self, timeouts: Timeouts) -> Self {
         Self { timeouts, ..self }
+    }
+
+    /// The same, which relays what belongs to another server.
+    pub fn with_relay(self, relay: Arc<dyn Relay>) -> Self {
+        Self { relay: Some(relay), ..self }
     }
 
     pub(crate) const fn timeouts(&self) -> Timeouts {
@@ -87,7 +106,7 @@ impl Service {
                     Ok(held) => {
                         let parsed = request::parse(&head, path, method, held.bytes(), arrival);
                         match parsed {
-                            Ok(request) => self.answer(&request).await,
+                            Ok(request) => self.answer(&head, remote, &request).await,
                             Err(error) => error::render(&error),
                         }
                     }
@@ -100,19 +119,119 @@ impl Service {
         Ok(if is_head { without_body(reply) } else { reply })
     }
 
-    async fn answer(&self, request: &kallisto_core::Request<'_>) -> Reply {
+    async fn answer(
+        &self,
+        head: &Parts,
+        remote: SocketAddr,
+        request: &kallisto_core::Request<'_>,
+    ) -> Reply {
         let begin = self.clock.instant();
         let is_open = self.metrics == Access::Open && Core::is_for_open_metrics(request);
         let answer =
             if is_open { self.core.open_metrics(request) } else { self.core.handle(request).await };
-        let reply = match answer {
-            Ok(answer) => response::render(answer, request.id),
-            Err(error) => error::render(&error),
+        let reply = match (answer, &self.relay) {
+            (Ok(answer), _) => response::render(answer, request.id),
+            (Err(Error::NotLeader), Some(relay)) => {
+                // Boxed, so that the future of what is answered here stays small.
+                Box::pin(self.answer_there(&**relay, head, remote, request)).await
+            }
+            (Err(error), _) => error::render(&error),
         };
         self.counters().http.durations.record(self.clock.instant().duration_since(begin));
         reply
     }
+
+    /// Has the leader answer, whoever that is by then; it may be this server.
+    async fn answer_there(
+        &self,
+        relay: &dyn Relay,
+        head: &Parts,
+        remote: SocketAddr,
+        request: &kallisto_core::Request<'_>,
+    ) -> Reply {
+        let unavailable = || error::render(&Error::NotLeader);
+        let stays = head.headers.contains_key(&NO_FORWARDING);
+        let Some(encoded) = relay::encode(head, request.body, remote) else { return unavailable() };
+        let mut waited = Duration::ZERO;
+        while waited < relay::WAIT_MAX {
+            let answered = match relay.leader() {
+                Leader::Here => match self.core.handle(request).await {
+                    Ok(answer) => return response::render(answer, request.id),
+                    Err(Error::NotLeader) => None,
+                    Err(error) => return error::render(&error),
+                },
+                Leader::There(_, api) if stays => return redirect(&api, head),
+                Leader::There(id, _) => {
+                    let answering = relay.send(id, encoded.clone());
+                    match tokio::time::timeout(relay::ANSWER_MAX, answering).await {
+                        Ok(Ok(answer)) => relay::decode_reply(&answer),
+                        Ok(Err(Unrelayed::NotSent)) => None,
+                        Ok(Err(Unrelayed::Lost)) if !request.operation.writes() => None,
+                        Ok(Err(Unrelayed::Lost)) | Err(_) => return lost(),
+                    }
+                }
+                Leader::Nobody => None,
+            };
+            if let Some(relay::Answer::Reply(reply)) = answered {
+                return reply;
+            }
+            tokio::time::sleep(relay::LOOK_PAUSE).await;
+            waited += relay::LOOK_PAUSE;
+        }
+        unavailable()
+    }
+
+    /// Answers a request that another server relays; the answer travels back the same way.
+    pub async fn answer_relayed(&self, bytes: Bytes) -> Bytes {
+        let now = self.clock.now();
+        let Some(relay::Relayed { head, body, remote }) = relay::decode(&bytes) else {
+            let refusal = error::render(&Error::invalid("a relayed request cannot be read"));
+            return relay::encode_reply(refusal).await;
+        };
+        let headers = request::InHead(&head.headers);
+        let arrival = request::Arrival { now, remote, headers: &headers };
+        let reply = match target::resolve(&head) {
+            target::Resolved::Reply(reply) => reply,
+            target::Resolved::Api { path, method } => {
+                match request::parse(&head, path, method, &body, arrival) {
+                    Ok(request) => match self.core.handle(&request).await {
+                        Ok(answer) => response::render(answer, request.id),
+                        Err(Error::NotLeader) => return relay::not_leader(),
+                        Err(error) => error::render(&error),
+                    },
+                    Err(error) => error::render(&error),
+                }
+            }
+        };
+        relay::encode_reply(reply).await
+    }
 }
+
+/// Decodes whatever it is given as what servers relay: a target of the fuzzers.
+pub fn relay_hostile(bytes: &[u8]) {
+    relay::decode_hostile(bytes);
+}
+
+/// Says where the leader is, to a client that does not want to be relayed.
+fn redirect(api: &str, head: &Parts) -> Reply {
+    let target = head.uri.path_and_query().map_or("", |target| target.as_str());
+    let mut reply = response::json(StatusCode::TEMPORARY_REDIRECT, Vec::new());
+    match HeaderValue::from_str(&format!("{}{target}", api.trim_end_matches('/'))) {
+        Ok(location) if !api.is_empty() => {
+            reply.headers_mut().insert(hyper::header::LOCATION, location);
+            reply
+        }
+        _ => error::render(&Error::NotLeader),
+    }
+}
+
+/// The leader may have seen the request before it was lost.
+fn lost() -> Reply {
+    let text = "the write may have happened: read before sending it again";
+    error::render(&Error::Unavailable(text.into()))
+}
+
+static NO_FORWARDING: HeaderName = HeaderName::from_static("x-vault-no-request-forwarding");
 
 /// A `HEAD` is answered as a `GET` with its body left out.
 fn without_body(reply: Reply) -> Reply {

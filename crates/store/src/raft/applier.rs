@@ -80,6 +80,9 @@ impl Applier {
             Task::Apply(entry, promise) => (entry, promise),
         };
         let outcome = self.shared.machine.apply(&entry);
+        if entry.members.is_some() && outcome.is_ok() {
+            self.shared.transport.know(&self.shared.machine.directory());
+        }
         match &outcome {
             Ok(_) | Err(Error::Conflict | Error::Unknown(_)) => {
                 self.shared.note_space();

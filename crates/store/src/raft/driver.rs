@@ -642,8 +642,11 @@ impl Driver {
         }
         let last = self.node.standing().last_index;
         let progress = self.node.progress();
-        let caught_up =
-            |id: &u64| progress.iter().any(|p| p.id == *id && p.matched + PROMOTED_WITHIN >= last);
+        let caught_up = |id: &u64| {
+            progress
+                .iter()
+                .any(|p| p.id == *id && p.matched > 0 && p.matched + PROMOTED_WITHIN >= last)
+        };
         let directory = self.shared.machine.directory();
         let ready = directory.into_iter().find(|peer| {
             peer.wants == Role::Voter && learners.contains(&peer.id) && caught_up(&peer.id)

@@ -1,0 +1,261 @@
+//! The leader's side of joining.
+
+use data_encoding::BASE64;
+use kallisto_store::{Batch, Change, Error as StoreError, Peer, Role, Seqno};
+use zeroize::Zeroizing;
+
+use super::{
+    ANSWER, AuthorityKeys, CHALLENGE, ClusterPort, Membership, WELCOME, covered, peers_to_json,
+};
+use crate::error::Error;
+use crate::fields::Fields;
+use crate::json::{self, Json};
+use crate::keys;
+use crate::request::Request;
+use crate::response::Response;
+use crate::state::{Core, Unsealed};
+
+/// How long a challenge may be answered, in seconds.
+const CHALLENGE_SECS_MAX: i64 = 120;
+/// Bytes of a challenge before its tag: the time, and what makes it one of its kind.
+const CHALLENGE_BYTES: usize = 8 + 16;
+/// Tries to change the members while another change is under way.
+const CHANGE_TRIES: usize = 50;
+
+/// A challenge, and what an unseal key is tried on.
+///
+/// # Errors
+/// [`Error::NotLeader`], [`Error::Sealed`], or what the store says.
+pub(crate) fn challenge(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
+    let unsealed = leading(core)?;
+    let mut challenge = request.now.as_second().to_le_bytes().to_vec();
+    challenge.extend_from_slice(&crate::random::make_bytes::<16>()?);
+    let tag = sign(&unsealed, CHALLENGE, &[&challenge])?;
+    challenge.extend_from_slice(&tag);
+    let config = core.seal_config()?.ok_or(Error::Sealed)?;
+    Ok(Response::data(&Json::object([
+        ("challenge", BASE64.encode(&challenge).into()),
+        ("seal", BASE64.encode(&config.encode()).into()),
+    ])))
+}
+
+/// Takes a server in that answers a challenge.
+///
+/// # Errors
+/// [`Error::Invalid`] when the answer is wrong, late or of a name that is taken.
+pub(crate) async fn admit(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
+    let unsealed = leading(core)?;
+    let port = core.port.as_deref().ok_or(Error::UnsupportedPath)?;
+    let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;
+    let body = request.object()?;
+    let asked = Asked::read(Fields::new(&body))?;
+    asked.check(&unsealed, request.now.as_second())?;
+    let taken = cluster.members().into_iter().any(|member| member.peer.name == asked.peer.name);
+    if taken {
+        return Err(Error::invalid(format!(
+            "a server named {} is a member: remove it first, or give this one another node_id",
+            asked.peer.name
+        )));
+    }
+    let authority = ensure_authority(&unsealed, port).await?;
+    ensure_identity(core, &unsealed).await?;
+    let node_id = crate::random::make_bytes::<8>().map(u64::from_le_bytes)?.max(1);
+    let store_id = cluster.store_id();
+    let certificate =
+        port.issue(&authority, node_id, &store_id, &asked.public_key).map_err(Error::invalid)?;
+    let peer = Peer { id: node_id, ..asked.peer };
+    change(core, vec![Change::Put(peer, Role::Learner)]).await?;
+    let peers = cluster.members().into_iter().map(|member| member.peer).collect::<Vec<_>>();
+    let peers = String::from_utf8(peers_to_json(&peers).to_text()).unwrap_or_default();
+    let parts: [&[u8]; 6] = [
+        &asked.challenge,
+        &node_id.to_le_bytes(),
+        &store_id,
+        &certificate,
+        &authority.certificate,
+        peers.as_bytes(),
+    ];
+    let tag = sign(&unsealed, WELCOME, &parts)?;
+    Ok(Response::data(&Json::object([
+        ("node_id", format!("{node_id:016x}").into()),
+        ("store_id", BASE64.encode(&store_id).into()),
+        ("certificate", BASE64.encode(&certificate).into()),
+        ("authority", BASE64.encode(&authority.certificate).into()),
+        ("peers", peers.into()),
+        ("tag", BASE64.encode(&tag).into()),
+    ])))
+}
+
+/// What a server that wants to join says.
+struct Asked {
+    challenge: Vec<u8>,
+    peer: Peer,
+    public_key: Vec<u8>,
+    tag: Vec<u8>,
+}
+
+impl Asked {
+    fn read(fields: Fields<'_>) -> Result<Self, Error> {
+        let text = |name: &str| {
+            fields.string(name)?.filter(|text| !text.is_empty()).ok_or_else(|| {
+                Error::invalid(format!("missing {name}: this is no answer to a challenge"))
+            })
+        };
+        let bytes = |name: &str| {
+            let text = text(name)?;
+            BASE64
+                .decode(text.as_bytes())
+                .map_err(|_| Error::invalid(format!("{name} is not base64")))
+        };
+        let wants = match fields.boolean("non_voter")?.unwrap_or(false) {
+            true => Role::Learner,
+            false => Role::Voter,
+        };
+        let peer = Peer {
+            id: 0,
+            name: text("name")?,
+            cluster_address: text("cluster_address")?,
+            api_address: fields.string("api_address")?.unwrap_or_default(),
+            wants,
+        };
+        Ok(Self {
+            challenge: bytes("challenge")?,
+            peer,
+            public_key: bytes("public_key")?,
+            tag: bytes("tag")?,
+        })
+    }
+
+    /// Whether the challenge is ours and fresh, and whether who answers holds the unseal key.
+    fn check(&self, unsealed: &Unsealed, now_secs: i64) -> Result<(), Error> {
+        let refuse = || Error::invalid("the answer does not prove the unseal key");
+        let limit = kallisto_store::PEER_TEXT_BYTES_MAX;
+        let texts = [&self.peer.name, &self.peer.cluster_address, &self.peer.api_address];
+        if texts.iter().any(|text| text.len() > limit) {
+            return Err(Error::invalid(format!("a name or address is over {limit} bytes")));
+        }
+        let parts = self.challenge.split_at_checked(CHALLENGE_BYTES);
+        let (said, tag) = parts.ok_or_else(refuse)?;
+        let key = |label| unsealed.root.tag_key(label).map_err(|error| Error::internal(&error));
+        if !key(CHALLENGE)?.verify(&covered(&[said]), tag) {
+            return Err(refuse());
+        }
+        let time = said.first_chunk::<8>().map(|bytes| i64::from_le_bytes(*bytes));
+        let age = now_secs.saturating_sub(time.unwrap_or_default());
+        if !(-CHALLENGE_SECS_MAX..=CHALLENGE_SECS_MAX).contains(&age) {
+            return Err(Error::invalid("the challenge is too old: ask for another"));
+        }
+        match key(ANSWER)?
+            .verify(&answer_bytes(&self.challenge, &self.peer, &self.public_key), &self.tag)
+        {
+            true => Ok(()),
+            false => Err(refuse()),
+        }
+    }
+}
+
+/// What the tag of an answer covers.
+pub(super) fn answer_bytes(challenge: &[u8], peer: &Peer, public_key: &[u8]) -> Vec<u8> {
+    let wants: &[u8] = match peer.wants {
+        Role::Voter => b"voter",
+        Role::Learner => b"learner",
+    };
+    covered(&[
+        challenge,
+        peer.name.as_bytes(),
+        peer.cluster_address.as_bytes(),
+        peer.api_address.as_bytes(),
+        wants,
+        public_key,
+    ])
+}
+
+fn sign(unsealed: &Unsealed, label: &[u8], parts: &[&[u8]]) -> Result<[u8; 32], Error> {
+    let key = unsealed.root.tag_key(label).map_err(|error| Error::internal(&error))?;
+    Ok(key.sign(&covered(parts)))
+}
+
+fn leading(core: &Core) -> Result<std::sync::Arc<Unsealed>, Error> {
+    if core.store.replicated().is_none() {
+        return Err(Error::UnsupportedPath);
+    }
+    let unsealed = core.unsealed.load_full().ok_or(Error::Sealed)?;
+    if core.store.leads() { Ok(unsealed) } else { Err(Error::NotLeader) }
+}
+
+/// Changes the members, waiting a little while another change is under way.
+///
+/// # Errors
+/// What the store says.
+pub(crate) async fn change(core: &Core, changes: Vec<Change>) -> Result<(), Error> {
+    let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;
+    for _ in 0..CHANGE_TRIES {
+        match cluster.change(changes.clone()).await {
+            // A read of a majority takes as long as the other change needs to go on.
+            Err(StoreError::Busy) => drop(cluster.read_index().await?),
+            other => return Ok(other.map(|_| ())?),
+        }
+    }
+    Err(Error::Unavailable("another change of the members is under way".into()))
+}
+
+/// Gives this server, which leads, its certificate if it has none.
+///
+/// # Errors
+/// What the store or the port say.
+pub(crate) async fn ensure_identity(core: &Core, unsealed: &Unsealed) -> Result<(), Error> {
+    let (Some(port), Some(cluster)) = (core.port.as_deref(), core.store.replicated()) else {
+        return Ok(());
+    };
+    if port.has_identity() || !core.store.leads() {
+        return Ok(());
+    }
+    let authority = ensure_authority(unsealed, port).await?;
+    let (node_id, store_id) = (cluster.leadership().node_id, cluster.store_id());
+    let make = || {
+        let public_key = port.public_key()?;
+        let certificate = port.issue(&authority, node_id, &store_id, &public_key)?;
+        let authority = authority.certificate.clone();
+        port.install(&Membership { node_id, store_id, certificate, authority })
+    };
+    make().map_err(|why| Error::internal(&why))
+}
+
+/// The cluster's authority, made if there is none.
+async fn ensure_authority(
+    unsealed: &Unsealed,
+    port: &dyn ClusterPort,
+) -> Result<AuthorityKeys, Error> {
+    if let Some(record) = unsealed.store.get(&keys::authority())? {
+        return decode(&record.value).ok_or_else(|| Error::internal(&"the authority is damaged"));
+    }
+    let made = port.make_authority().map_err(|why| Error::internal(&why))?;
+    let mut batch = Batch::new();
+    batch.expect(keys::authority(), Seqno::ABSENT);
+    batch.put(keys::authority(), encode(&made).to_vec());
+    match unsealed.store.commit(batch).await {
+        Ok(_) => Ok(made),
+        // Somebody else was faster.
+        Err(StoreError::Conflict) => {
+            let record = unsealed.store.get(&keys::authority())?;
+            record
+                .and_then(|record| decode(&record.value))
+                .ok_or_else(|| Error::internal(&"the authority is damaged"))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn encode(authority: &AuthorityKeys) -> Zeroizing<Vec<u8>> {
+    let key = Zeroizing::new(BASE64.encode(&authority.key));
+    let certificate = BASE64.encode(&authority.certificate);
+    Zeroizing::new(
+        Json::object([("certificate", certificate.into()), ("key", key.as_str().into())]).to_text(),
+    )
+}
+
+fn decode(bytes: &[u8]) -> Option<AuthorityKeys> {
+    let map = json::parse_object(bytes).ok()?;
+    let field = |name: &str| BASE64.decode(map.get(name)?.as_str()?.as_bytes()).ok();
+    Some(AuthorityKeys { certificate: field("certificate")?, key: Zeroizing::new(field("key")?) })
+}

@@ -1,0 +1,209 @@
+//! The joiner's side: a new server becomes part of a cluster that exists.
+//!
+//! Joining has two halves. First the server learns how the cluster is sealed ([`Core::join`]), and from then on its
+//! `seal-status` shows that seal. Once it holds the root key, by shares or by itself, it proves so, is given a number and
+//! a certificate, is sent everything, and unseals ([`Pending::finish`]).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use data_encoding::BASE64;
+use kallisto_barrier::RootKey;
+use kallisto_store::{Invitation, Peer, Role, Store};
+use tokio::sync::oneshot;
+
+use super::admit::answer_bytes;
+use super::{ANSWER, ClusterPort, Membership, WELCOME, covered, peers_from_json};
+use crate::error::Error;
+use crate::json::{self, Json, Map};
+use crate::keys;
+use crate::seal::SealConfig;
+use crate::state::Core;
+
+/// How often and how long a server that joined looks whether the cluster's keyring has come.
+const KEYRING_CHECKS: u32 = 3000;
+const KEYRING_PAUSE: Duration = Duration::from_millis(20);
+
+/// Whom to join, and how to reach it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JoinTarget {
+    /// URL of the API of a member.
+    pub api_address: String,
+    /// PEM text of the authority to trust for it; empty for those of the system.
+    pub ca_cert: String,
+    /// PEM text of the certificate to show it, and of its key.
+    pub client_identity: Option<(String, String)>,
+    /// Name its certificate must carry.
+    pub server_name: Option<String>,
+    /// Whether this server is to have a vote.
+    pub wants: Role,
+}
+
+/// A cluster that this server is about to join.
+#[derive(Clone)]
+pub(crate) struct Pending {
+    target: JoinTarget,
+    pub(crate) config: SealConfig,
+}
+
+/// Whether this server is about to join a cluster.
+#[derive(Default)]
+pub(crate) struct Joining(Mutex<Option<Pending>>);
+
+impl Joining {
+    fn lock(&self) -> MutexGuard<'_, Option<Pending>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The cluster that is to be joined.
+    pub(crate) fn pending(&self) -> Option<Pending> {
+        self.lock().clone()
+    }
+
+    /// It has been joined.
+    pub(crate) fn done(&self) {
+        *self.lock() = None;
+    }
+}
+
+impl Core {
+    /// Whether this server has neither been initialised nor told to join a cluster.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn is_blank(&self) -> Result<bool, Error> {
+        Ok(self.seal_config()?.is_none())
+    }
+
+    /// Learns how `target`'s cluster is sealed; this server joins once it holds the unseal key.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when this server holds something already, or the target does not answer.
+    pub async fn join(&self, target: JoinTarget) -> Result<(), Error> {
+        let turn = self.seal.turn().await;
+        let (Some(port), Some(_)) = (&self.port, self.store.replicated()) else {
+            return Err(Error::UnsupportedPath);
+        };
+        if self.store.get(&keys::seal_config())?.is_some() {
+            return Err(Error::invalid("this server is initialized: it cannot join another"));
+        }
+        let port = Arc::clone(port);
+        let (tell, told) = oneshot::channel();
+        let run = move || {
+            let outcome = learn(&*port, &target).map(|config| Pending { target, config });
+            // Nobody may be left to hear it.
+            let _ = tell.send(outcome);
+        };
+        let spawned = std::thread::Builder::new().name("join".into()).spawn(run);
+        spawned.map_err(|error| Error::Unavailable(format!("no thread to join on: {error}")))?;
+        let pending = told.await.map_err(|_| Error::internal(&"joining ended early"))?;
+        let pending = pending.map_err(|why| Error::invalid(format!("failed to join: {why}")))?;
+        *self.joining.lock() = Some(pending);
+        drop(turn);
+        tracing::info!("told to join a cluster: waiting for its unseal key");
+        Ok(())
+    }
+}
+
+fn learn(port: &dyn ClusterPort, target: &JoinTarget) -> Result<SealConfig, String> {
+    let answer = ask(port, target, "challenge", &Json::Object(Map::new()))?;
+    let config = SealConfig::decode(&bytes(&answer, "seal")?);
+    config.ok_or_else(|| "the other server's seal cannot be read".to_owned())
+}
+
+fn ask(
+    port: &dyn ClusterPort,
+    target: &JoinTarget,
+    verb: &str,
+    body: &Json,
+) -> Result<Map, String> {
+    let path = format!("sys/storage/raft/bootstrap/{verb}");
+    match port.ask(target, &path, body)? {
+        Json::Object(map) => Ok(map),
+        _ => Err("the other server's answer is no object".to_owned()),
+    }
+}
+
+fn text<'a>(answer: &'a Map, name: &str) -> Result<&'a str, String> {
+    let found = answer.get(name).and_then(Json::as_str);
+    found.ok_or_else(|| format!("the other server's answer has no {name}"))
+}
+
+fn bytes(answer: &Map, name: &str) -> Result<Vec<u8>, String> {
+    let decoded = BASE64.decode(text(answer, name)?.as_bytes());
+    decoded.map_err(|_| format!("the other server's {name} is not base64"))
+}
+
+impl Pending {
+    /// Joins, with the root key in hand, and waits until what the cluster holds has come. Blocks.
+    ///
+    /// # Errors
+    /// What the other server said, or did not.
+    pub(crate) fn finish(
+        &self,
+        root: &RootKey,
+        port: &dyn ClusterPort,
+        store: &dyn Store,
+    ) -> Result<(), Error> {
+        let cluster = store.replicated().ok_or(Error::UnsupportedPath)?;
+        let failed = |why: String| Error::Unavailable(format!("failed to join: {why}"));
+        let (membership, peers) = self.prove(root, port).map_err(failed)?;
+        let Membership { node_id, store_id, .. } = membership;
+        port.install(&membership).map_err(failed)?;
+        cluster.join(Invitation { store_id, node_id, peers }).wait()?;
+        tracing::info!(node = format_args!("{node_id:016x}"), "joined a cluster");
+        for _ in 0..KEYRING_CHECKS {
+            if store.get(&keys::keyring())?.is_some() {
+                return Ok(());
+            }
+            std::thread::sleep(KEYRING_PAUSE);
+        }
+        Err(Error::Unavailable("joined, and nothing was sent yet: unseal again".into()))
+    }
+
+    fn prove(
+        &self,
+        root: &RootKey,
+        port: &dyn ClusterPort,
+    ) -> Result<(Membership, Vec<Peer>), String> {
+        let key = |label| root.tag_key(label).map_err(|error| error.to_string());
+        let asked = ask(port, &self.target, "challenge", &Json::Object(Map::new()))?;
+        let challenge = bytes(&asked, "challenge")?;
+        let peer = Peer { wants: self.target.wants, ..port.own() };
+        let public_key = port.public_key()?;
+        let tag = key(ANSWER)?.sign(&answer_bytes(&challenge, &peer, &public_key));
+        let body = Json::object([
+            ("challenge", BASE64.encode(&challenge).into()),
+            ("name", peer.name.as_str().into()),
+            ("cluster_address", peer.cluster_address.as_str().into()),
+            ("api_address", peer.api_address.as_str().into()),
+            ("non_voter", (peer.wants == Role::Learner).into()),
+            ("public_key", BASE64.encode(&public_key).into()),
+            ("tag", BASE64.encode(&tag).into()),
+        ]);
+        let welcome = ask(port, &self.target, "answer", &body)?;
+        let node_id = u64::from_str_radix(text(&welcome, "node_id")?, 16);
+        let node_id = node_id.map_err(|_| "the other server's node_id is none".to_owned())?;
+        let store_id = <[u8; 16]>::try_from(bytes(&welcome, "store_id")?);
+        let store_id = store_id.map_err(|_| "the other server's store_id is none".to_owned())?;
+        let certificate = bytes(&welcome, "certificate")?;
+        let authority = bytes(&welcome, "authority")?;
+        let peers = text(&welcome, "peers")?;
+        let parts: [&[u8]; 6] = [
+            &challenge,
+            &node_id.to_le_bytes(),
+            &store_id,
+            &certificate,
+            &authority,
+            peers.as_bytes(),
+        ];
+        if !key(WELCOME)?.verify(&covered(&parts), &bytes(&welcome, "tag")?) {
+            return Err("the other server does not prove the unseal key".to_owned());
+        }
+        let wrapped = format!("{{\"peers\":{peers}}}");
+        let parsed = json::parse_object(wrapped.as_bytes()).ok();
+        let peers = parsed.as_ref().and_then(|map| peers_from_json(map.get("peers")?));
+        let peers = peers.ok_or_else(|| "the other server's peers cannot be read".to_owned())?;
+        Ok((Membership { node_id, store_id, certificate, authority }, peers))
+    }
+}

@@ -1,0 +1,66 @@
+//! A view of the past: a server that fell behind was sent a snapshot, and its view has to be built anew.
+//!
+//! The old view serves until the new one is there: it is whole, and of the past, as any follower's is.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use arc_swap::ArcSwapOption;
+use kallisto_barrier::RootKey;
+use kallisto_store::Store;
+
+use crate::audit::Audit;
+use crate::seal::reopen;
+use crate::state::{ServerInfo, Unsealed};
+
+/// What it takes to build a view again.
+pub(crate) struct Rebuild {
+    pub(crate) store: Weak<dyn Store>,
+    pub(crate) root: Arc<RootKey>,
+    pub(crate) info: Arc<ServerInfo>,
+    pub(crate) audit: Arc<Audit>,
+    pub(crate) slot: Weak<ArcSwapOption<Unsealed>>,
+    /// The unsealed state whose view it is: only this one is replaced, never a newer one.
+    pub(crate) of: OnceLock<Weak<Unsealed>>,
+    /// A snapshot came, and the view is of the past since.
+    pub(crate) wanted: AtomicBool,
+}
+
+impl Rebuild {
+    /// Says whose view it is. A snapshot may have come before: then it is built again at once.
+    pub(crate) fn belongs_to(self: &Arc<Self>, unsealed: &Arc<Unsealed>) {
+        // Set once, here.
+        let _ = self.of.set(Arc::downgrade(unsealed));
+        if self.wanted.load(Ordering::Acquire) {
+            self.start();
+        }
+    }
+
+    /// Builds the view again, on a thread of its own.
+    pub(crate) fn start(self: &Arc<Self>) {
+        self.wanted.store(true, Ordering::Release);
+        let this = Arc::clone(self);
+        let run = move || this.run();
+        if let Err(error) = std::thread::Builder::new().name("rebuild".into()).spawn(run) {
+            tracing::error!(%error, "no thread to build the view on: this server serves the past");
+        }
+    }
+
+    fn run(&self) {
+        let (Some(store), Some(slot)) = (self.store.upgrade(), self.slot.upgrade()) else { return };
+        let Some(of) = self.of.get().and_then(Weak::upgrade) else { return };
+        let is_current = |slot: &ArcSwapOption<Unsealed>| {
+            slot.load().as_ref().is_some_and(|now| Arc::ptr_eq(now, &of))
+        };
+        if !is_current(&slot) {
+            return;
+        }
+        tracing::info!("a snapshot came: building the view again");
+        if let Err(error) =
+            reopen(store, Arc::clone(&self.root), &self.info, Arc::clone(&self.audit), &slot)
+        {
+            tracing::error!(%error, "the view was not built again: sealed");
+            slot.store(None);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! `sys/storage/raft`: the members, and how a server joins them (API.md A19).
+
+use kallisto_store::{Candidacy, Change, Member, Peer, Replicated, Role};
+
+use crate::error::Error;
+use crate::fields::Fields;
+use crate::json::{Json, Map};
+use crate::peers::{self, JoinTarget};
+use crate::request::Request;
+use crate::response::Response;
+use crate::state::{Call, Core};
+
+const OK: u16 = 200;
+/// A member that was silent for so long is not healthy: as many milliseconds as an election takes, ten times over.
+const SILENT_MS_MAX: u64 = 3000;
+
+/// `join`: this server is to become part of another's cluster.
+pub(super) async fn join(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
+    if core.store.replicated().is_none() {
+        return Err(Error::UnsupportedPath);
+    }
+    let body = request.object()?;
+    let fields = Fields::new(&body);
+    let text = |name: &str| Ok::<_, Error>(fields.string(name)?.unwrap_or_default());
+    for unsupported in ["auto_join", "auto_join_scheme"] {
+        if !text(unsupported)?.is_empty() {
+            return Err(Error::invalid("auto_join is not supported: name a leader_api_addr"));
+        }
+    }
+    let api_address = text("leader_api_addr")?.trim_end_matches('/').to_owned();
+    if api_address.is_empty() {
+        return Err(Error::invalid("missing leader_api_addr: the URL of a member's API"));
+    }
+    let (cert, key) = (text("leader_client_cert")?, text("leader_client_key")?);
+    let target = JoinTarget {
+        api_address,
+        ca_cert: text("leader_ca_cert")?,
+        client_identity: (!cert.is_empty() && !key.is_empty()).then_some((cert, key)),
+        server_name: Some(text("leader_tls_servername")?).filter(|name| !name.is_empty()),
+        wants: match fields.boolean("non_voter")?.unwrap_or(false) {
+            true => Role::Learner,
+            false => Role::Voter,
+        },
+    };
+    core.join(target).await?;
+    // A seal that opens by itself is enough to join at once; it is tried again when it does not answer.
+    if let Err(error) = core.auto_unseal().await {
+        tracing::error!(%error, "not joined yet");
+    }
+    Ok(Response::Bare { code: OK, body: Json::object([("joined", true.into())]) })
+}
+
+/// The routes that ask for a token; `path` is what follows `storage/raft/`.
+pub(super) async fn handle(
+    core: &Core,
+    call: &Call<'_, '_>,
+    path: &str,
+) -> Result<Response, Error> {
+    use kallisto_auth::Operation::{Read, Update};
+    let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;
+    match (path, call.operation) {
+        ("configuration", Read) => Ok(configuration(core, cluster)),
+        ("autopilot/state", Read) => Ok(autopilot_state(core, cluster)),
+        ("remove-peer", Update) => remove(core, cluster, call).await,
+        ("promote", Update) => set_role(core, cluster, call, Role::Voter).await,
+        ("demote", Update) => set_role(core, cluster, call, Role::Learner).await,
+        ("configuration" | "autopilot/state" | "remove-peer" | "promote" | "demote", _) => {
+            Err(Error::UnsupportedOperation)
+        }
+        _ => Err(Error::UnsupportedPath),
+    }
+}
+
+/// The leader hands its place to another server; alone it stays.
+pub(super) async fn step_down(core: &Core) -> Result<Response, Error> {
+    if let Some(cluster) = core.store.replicated()
+        && cluster.members().iter().filter(|member| member.role == Role::Voter).count() > 1
+    {
+        cluster.transfer(None).await?;
+    }
+    Ok(Response::Empty)
+}
+
+/// Whether this server stands for leadership: only while it can serve.
+pub(crate) fn stand(core: &dyn kallisto_store::Store, candidacy: Candidacy) {
+    if let Some(cluster) = core.replicated() {
+        cluster.stand(candidacy);
+    }
+}
+
+/// What operators call a member.
+fn name(peer: &Peer) -> String {
+    if peer.name.is_empty() { format!("{:016x}", peer.id) } else { peer.name.clone() }
+}
+
+fn configuration(core: &Core, cluster: &dyn Replicated) -> Response {
+    let leader = cluster.leadership().leader_id;
+    let server = |member: &Member| {
+        Json::object([
+            ("address", member.peer.cluster_address.as_str().into()),
+            ("leader", (member.peer.id == leader).into()),
+            ("node_id", name(&member.peer).into()),
+            ("protocol_version", "3".into()),
+            ("voter", (member.role == Role::Voter).into()),
+        ])
+    };
+    let servers = Json::Array(cluster.members().iter().map(server).collect());
+    let config = Json::object([("index", core.store.position().0.into()), ("servers", servers)]);
+    Response::data(&Json::object([("config", config)]))
+}
+
+fn find(cluster: &dyn Replicated, call: &Call<'_, '_>) -> Result<Option<Member>, Error> {
+    let body = call.object()?;
+    let asked = Fields::new(&body).string("server_id")?.unwrap_or_default();
+    if asked.is_empty() {
+        return Err(Error::invalid("no server id provided"));
+    }
+    Ok(cluster.members().into_iter().find(|member| name(&member.peer) == asked))
+}
+
+async fn remove(
+    core: &Core,
+    cluster: &dyn Replicated,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
+    // One that is no member is as gone as one that was removed.
+    let Some(member) = find(cluster, call)? else { return Ok(Response::Empty) };
+    let voters = cluster.members().iter().filter(|member| member.role == Role::Voter).count();
+    if member.role == Role::Voter && voters == 1 {
+        return Err(Error::invalid("the only voter cannot be removed"));
+    }
+    if member.peer.id == cluster.leadership().node_id {
+        // Another server removes this one.
+        cluster.transfer(None).await?;
+        return Err(Error::NotLeader);
+    }
+    peers::change(core, vec![Change::Remove(member.peer.id)]).await?;
+    tracing::info!(server = name(&member.peer), "removed a server from the cluster");
+    Ok(Response::Empty)
+}
+
+async fn set_role(
+    core: &Core,
+    cluster: &dyn Replicated,
+    call: &Call<'_, '_>,
+    role: Role,
+) -> Result<Response, Error> {
+    let member = find(cluster, call)?;
+    let member = member.ok_or_else(|| Error::invalid("there is no such server"))?;
+    let voters = cluster.members().iter().filter(|member| member.role == Role::Voter).count();
+    if role == Role::Learner && member.role == Role::Voter && voters == 1 {
+        return Err(Error::invalid("the only voter cannot be demoted"));
+    }
+    if role == Role::Learner && member.peer.id == cluster.leadership().node_id {
+        cluster.transfer(None).await?;
+        return Err(Error::NotLeader);
+    }
+    let peer = Peer { wants: role, ..member.peer };
+    peers::change(core, vec![Change::Put(peer, role)]).await?;
+    Ok(Response::Empty)
+}
+
+fn autopilot_state(core: &Core, cluster: &dyn Replicated) -> Response {
+    let leadership = cluster.leadership();
+    let members = cluster.members();
+    let healthy = |member: &Member| {
+        member.peer.id == leadership.node_id
+            || member.silent_ms.is_some_and(|silent| silent < SILENT_MS_MAX)
+    };
+    let voters: Vec<&Member> = members.iter().filter(|m| m.role == Role::Voter).collect();
+    let healthy_voters = voters.iter().filter(|member| healthy(member)).count();
+    let tolerance = healthy_voters.saturating_sub(voters.len() / 2 + 1);
+    let mut servers = Map::new();
+    for member in &members {
+        let status = match (member.peer.id == leadership.leader_id, member.role) {
+            (true, _) => "leader",
+            (false, Role::Voter) => "voter",
+            (false, Role::Learner) => "non-voter",
+        };
+        let index = match member.peer.id == leadership.node_id {
+            true => core.store.position().0,
+            false => member.matched,
+        };
+        let silent = member.silent_ms.unwrap_or_default();
+        let server = Json::object([
+            ("id", name(&member.peer).into()),
+            ("name", name(&member.peer).into()),
+            ("address", member.peer.cluster_address.as_str().into()),
+            ("node_status", "alive".into()),
+            ("last_contact", format!("{silent}ms").into()),
+            ("last_term", leadership.term.into()),
+            ("last_index", index.into()),
+            ("healthy", healthy(member).into()),
+            ("status", status.into()),
+            ("version", core.info.version.as_str().into()),
+            ("node_type", "voter".into()),
+        ]);
+        servers.insert(name(&member.peer), server);
+    }
+    let leader = members.iter().find(|member| member.peer.id == leadership.leader_id);
+    Response::data(&Json::object([
+        ("failure_tolerance", (tolerance as u64).into()),
+        ("healthy", members.iter().all(healthy).into()),
+        ("leader", leader.map(|member| name(&member.peer)).unwrap_or_default().into()),
+        ("servers", Json::Object(servers)),
+        ("voters", Json::Array(voters.iter().map(|member| name(&member.peer).into()).collect())),
+    ]))
+}

@@ -1,0 +1,284 @@
+//! The cluster port of this server, and what it stands between: the store's peers, the core's joining, the listeners'
+//! requests that another server answers.
+//!
+//! In `peers/` of the store's directory: `node.key` (this server's private key, PKCS #8), `node.crt` (its certificate, DER,
+//! behind its number and store) and `authority.crt`. They are on the disk in the clear, as a listener's key is: a sealed
+//! server replicates too. What they open is a place among the peers, not a record.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use kallisto_core::{AuthorityKeys, ClusterPort, JoinTarget, Json, Membership};
+use kallisto_listener::http::{Leader, Relay, Service, Unrelayed};
+use kallisto_peers::{Authority, Identity, NodeKey, Port, Unanswered, Upper};
+use kallisto_store::{Chunks, Peer, Store};
+use zeroize::Zeroizing;
+
+use crate::cli::client::{Client, Request};
+use crate::cli::config::{Audience, Config, Environment, TlsSettings};
+use crate::cli::error::Error;
+use crate::cli::files;
+use crate::cli::flags::CommonFlags;
+
+const DIRECTORY: &str = "peers";
+const KEY_FILE: &str = "node.key";
+const CERTIFICATE_FILE: &str = "node.crt";
+const AUTHORITY_FILE: &str = "authority.crt";
+/// Bytes before the certificate in its file: the server's number and its store.
+const CERTIFICATE_HEAD_BYTES: usize = 8 + 16;
+
+/// What a server's cluster port is told.
+pub(super) struct ClusterSettings {
+    /// Where to listen.
+    pub(super) address: SocketAddr,
+    /// This server as it wants to be known.
+    pub(super) own: Peer,
+    /// Clusters to join at the first start.
+    pub(super) retry_join: Vec<JoinTarget>,
+    /// How many times longer than usual an election may take.
+    pub(super) patience: u32,
+}
+
+/// The cluster port with its files.
+pub(super) struct Cluster {
+    pub(super) port: Arc<Port>,
+    directory: PathBuf,
+    /// One change of the files at a time.
+    files: Mutex<()>,
+}
+
+impl Cluster {
+    /// Binds the port, with the identity that is kept in `storage`, if there is one.
+    pub(super) fn open(settings: &ClusterSettings, storage: &Path) -> Result<Arc<Self>, Error> {
+        let directory = storage.join(DIRECTORY);
+        let failed = |what: &dyn std::fmt::Display| {
+            Error::usage(format!("cluster port {}: {what}", settings.address))
+        };
+        for path in [storage, &directory] {
+            match files::create_private_directory(path) {
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                    return Err(failed(&error));
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
+        let port =
+            Port::bind(settings.address, settings.own.clone()).map_err(|error| failed(&error))?;
+        let this = Self { port: Arc::new(port), directory, files: Mutex::default() };
+        if let Some(identity) = this.stored().map_err(|why| failed(&why))? {
+            this.port.install(&identity).map_err(|error| failed(&error))?;
+        }
+        Ok(Arc::new(this))
+    }
+
+    fn stored(&self) -> Result<Option<Identity>, String> {
+        let Some(private) = self.read(KEY_FILE)? else { return Ok(None) };
+        let Some(certificate) = self.read(CERTIFICATE_FILE)? else { return Ok(None) };
+        let Some(authority) = self.read(AUTHORITY_FILE)? else { return Ok(None) };
+        let head = certificate.split_at_checked(CERTIFICATE_HEAD_BYTES);
+        let (head, certificate) = head.ok_or_else(|| format!("{CERTIFICATE_FILE} is cut"))?;
+        let (node_id, store_id) = head.split_at(8);
+        let damaged = |_| format!("{CERTIFICATE_FILE} is damaged");
+        Ok(Some(Identity {
+            node_id: u64::from_le_bytes(node_id.try_into().map_err(damaged)?),
+            store_id: store_id.try_into().map_err(damaged)?,
+            key: NodeKey::from_private(private).map_err(|error| error.to_string())?,
+            certificate: certificate.to_vec(),
+            authority,
+        }))
+    }
+
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+        match files::read(&self.directory.join(name)) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(format!("{name}: {error}")),
+        }
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
+        let path = self.directory.join(name);
+        files::write_private(&path, bytes).map_err(|error| format!("{name}: {error}"))
+    }
+
+    /// Puts what stands above the port in its place.
+    pub(super) fn serve(&self, store: &Arc<dyn Store>, service: Service) {
+        self.port.serve(Arc::new(Above { store: Arc::clone(store), service }));
+    }
+
+    /// What the listeners relay requests with.
+    pub(super) fn relay(&self, store: &Arc<dyn Store>) -> Arc<dyn Relay> {
+        Arc::new(ToLeader { store: Arc::clone(store), port: Arc::clone(&self.port) })
+    }
+
+    /// A client of another server's API.
+    fn client_of(&self, target: &JoinTarget) -> Result<Config, String> {
+        let address = target.api_address.clone();
+        let nothing = Environment::of(move |name| (name == "VAULT_ADDR").then(|| address.clone()));
+        let client = Config::resolve(&CommonFlags::default(), &nothing, Audience::Program);
+        let client = client.map_err(|error| error.to_string())?;
+        let kept = |name: &str, text: &str| -> Result<Option<PathBuf>, String> {
+            if text.is_empty() {
+                return Ok(None);
+            }
+            self.write(name, text.as_bytes())?;
+            Ok(Some(self.directory.join(name)))
+        };
+        let client_identity = match &target.client_identity {
+            Some((certificate, key)) => kept("join.crt", certificate)?.zip(kept("join.key", key)?),
+            None => None,
+        };
+        let tls = TlsSettings {
+            ca_cert: kept("join-ca.crt", &target.ca_cert)?,
+            ca_path: None,
+            client_identity,
+            server_name: target.server_name.clone(),
+            ..client.tls
+        };
+        Ok(Config { tls, retries_max: 0, ..client })
+    }
+}
+
+impl ClusterPort for Cluster {
+    fn has_identity(&self) -> bool {
+        self.port.has_identity()
+    }
+
+    fn own(&self) -> Peer {
+        self.port.own().clone()
+    }
+
+    fn public_key(&self) -> Result<Vec<u8>, String> {
+        let _files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = match self.read(KEY_FILE)? {
+            Some(private) => NodeKey::from_private(private),
+            None => {
+                let made = NodeKey::generate().map_err(|error| error.to_string())?;
+                self.write(KEY_FILE, &made.private)?;
+                Ok(made)
+            }
+        };
+        key.map(|key| key.public).map_err(|error| error.to_string())
+    }
+
+    fn install(&self, membership: &Membership) -> Result<(), String> {
+        let _files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let private = self.read(KEY_FILE)?.ok_or_else(|| format!("{KEY_FILE} is gone"))?;
+        let mut certificate = membership.node_id.to_le_bytes().to_vec();
+        certificate.extend_from_slice(&membership.store_id);
+        certificate.extend_from_slice(&membership.certificate);
+        self.write(AUTHORITY_FILE, &membership.authority)?;
+        self.write(CERTIFICATE_FILE, &certificate)?;
+        let identity = Identity {
+            node_id: membership.node_id,
+            store_id: membership.store_id,
+            key: NodeKey::from_private(private).map_err(|error| error.to_string())?,
+            certificate: membership.certificate.clone(),
+            authority: membership.authority.clone(),
+        };
+        self.port.install(&identity).map_err(|error| error.to_string())
+    }
+
+    fn make_authority(&self) -> Result<AuthorityKeys, String> {
+        let Authority { certificate, key } =
+            Authority::generate().map_err(|error| error.to_string())?;
+        Ok(AuthorityKeys { certificate, key: Zeroizing::new(key) })
+    }
+
+    fn issue(
+        &self,
+        authority: &AuthorityKeys,
+        node_id: u64,
+        store_id: &[u8; 16],
+        public_key: &[u8],
+    ) -> Result<Vec<u8>, String> {
+        let (certificate, key) = (authority.certificate.clone(), authority.key.to_vec());
+        let authority = Authority { certificate, key };
+        authority.issue(node_id, store_id, public_key).map_err(|error| error.to_string())
+    }
+
+    fn ask(&self, target: &JoinTarget, path: &str, body: &Json) -> Result<Json, String> {
+        let config = {
+            let _files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+            self.client_of(target)?
+        };
+        let Json::Object(body) = body.clone() else { return Err("a body is an object".into()) };
+        let client = Client::new(&config).map_err(|error| error.to_string())?.without_token();
+        let answer = client.send(&Request::put(path, body));
+        let answer = answer.map_err(|error| format!("{}: {error}", target.api_address))?;
+        let data = answer.and_then(|secret| secret.data);
+        let nothing = || format!("{} has no such endpoint", target.api_address);
+        data.map(Json::Object).ok_or_else(nothing)
+    }
+}
+
+/// The store and the door, as peers reach them.
+struct Above {
+    store: Arc<dyn Store>,
+    service: Service,
+}
+
+impl Upper for Above {
+    fn receive(&self, from: u64, message: Bytes) {
+        if let Some(cluster) = self.store.replicated() {
+            cluster.receive(from, message);
+        }
+    }
+
+    fn meet(&self, peer: Peer) {
+        if let Some(cluster) = self.store.replicated() {
+            cluster.meet(peer);
+        }
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Chunks>, kallisto_store::Error> {
+        let alone = || kallisto_store::Error::Unavailable("this store has no peers".into());
+        self.store.replicated().ok_or_else(alone)?.snapshot()
+    }
+
+    fn answer(&self, _from: u64, request: Bytes) -> Pin<Box<dyn Future<Output = Bytes> + Send>> {
+        let service = self.service.clone();
+        Box::pin(async move { service.answer_relayed(request).await })
+    }
+}
+
+/// Reaches the server that leads.
+struct ToLeader {
+    store: Arc<dyn Store>,
+    port: Arc<Port>,
+}
+
+impl Relay for ToLeader {
+    fn leader(&self) -> Leader {
+        let Some(cluster) = self.store.replicated() else { return Leader::Here };
+        let leadership = cluster.leadership();
+        match leadership.leader_id {
+            _ if leadership.is_mine() => Leader::Here,
+            0 => Leader::Nobody,
+            id => {
+                let members = cluster.members();
+                let leader = members.into_iter().find(|member| member.peer.id == id);
+                let api = leader.map(|member| member.peer.api_address).unwrap_or_default();
+                Leader::There(id, api)
+            }
+        }
+    }
+
+    fn send(
+        &self,
+        to: u64,
+        request: Bytes,
+    ) -> Pin<Box<dyn Future<Output = Result<Bytes, Unrelayed>> + Send>> {
+        let answering = self.port.ask(to, request);
+        Box::pin(async move {
+            answering.await.map_err(|why| match why {
+                Unanswered::NotSent => Unrelayed::NotSent,
+                Unanswered::Lost => Unrelayed::Lost,
+            })
+        })
+    }
+}

@@ -1,0 +1,258 @@
+//! Requests that another server answers: a follower relays what belongs to the leader.
+//!
+//! The whole request travels, as it came, to be handled at the leader's door under the same limits; so does the address it
+//! came from. While nobody leads, it waits, for at most [`WAIT_MAX`]: a client sees latency and not an error. What may
+//! have been seen by a leader that died is not sent again unless it only reads.
+//!
+//! ```text
+//! request := format u8 (1) | method length u8 | method | target length u16 | target | address length u8 | address
+//!            | headers u8 | (name length u8 | name | value length u16 | value)* | body
+//! answer  := format u8 (1) | status u16 | headers u8 | (name length u8 | name | value length u16 | value)* | body
+//! ```
+//!
+//! Integers are little-endian. A status of 0 says that the server asked does not lead. Both decoders are total.
+#![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes};
+use http_body_util::{BodyExt, Full};
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use kallisto_core::limits::BODY_BYTES_MAX;
+
+use super::Reply;
+use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
+
+/// How long a request waits for somebody to lead, and for its answer.
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(10);
+/// How long it leaves a leader's answer alone.
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(60);
+/// How often it looks whether somebody leads.
+pub(super) const LOOK_PAUSE: Duration = Duration::from_millis(2);
+const FORMAT: u8 = 1;
+/// The status that says "not me".
+const NOT_LEADER: u16 = 0;
+/// The longest address of a client, in bytes.
+const ADDRESS_BYTES_MAX: usize = 64;
+
+/// Who leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leader {
+    /// This server does.
+    Here,
+    /// Another does: its number, and the URL of its API if it says one.
+    There(u64, String),
+    /// Nobody does for now.
+    Nobody,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unrelayed {
+    /// The other server has not seen the request.
+    NotSent,
+    /// It may have.
+    Lost,
+}
+
+/// How a server reaches the one that leads.
+pub trait Relay: Send + Sync {
+    /// Who leads, as far as this server knows.
+    fn leader(&self) -> Leader;
+
+    /// Sends an encoded request to a server.
+    fn send(
+        &self,
+        to: u64,
+        request: Bytes,
+    ) -> Pin<Box<dyn Future<Output = Result<Bytes, Unrelayed>> + Send>>;
+}
+
+/// A request that came over the cluster port.
+pub(super) struct Relayed {
+    pub(super) head: Parts,
+    pub(super) body: Bytes,
+    pub(super) remote: SocketAddr,
+}
+
+/// What an answer says.
+pub(super) enum Answer {
+    NotLeader,
+    Reply(Reply),
+}
+
+/// A request as it travels; `None` if it is over what the layout holds, which the listener's limits do not let happen.
+pub(super) fn encode(head: &Parts, body: &[u8], remote: SocketAddr) -> Option<Bytes> {
+    let target = head.uri.path_and_query()?.as_str().as_bytes();
+    let mut out = Vec::with_capacity(256 + target.len() + body.len());
+    out.push(FORMAT);
+    put_short(&mut out, head.method.as_str().as_bytes())?;
+    put_long(&mut out, target)?;
+    put_short(&mut out, remote.to_string().as_bytes())?;
+    put_headers(&mut out, &head.headers)?;
+    out.extend_from_slice(body);
+    Some(out.into())
+}
+
+/// The request in `bytes`; `None` if they are none.
+pub(super) fn decode(bytes: &Bytes) -> Option<Relayed> {
+    let mut rest = bytes.clone();
+    if rest.try_get_u8().ok()? != FORMAT {
+        return None;
+    }
+    let method = Method::from_bytes(&take_short(&mut rest)?).ok()?;
+    let target = take_long(&mut rest, HEAD_BYTES_MAX)?;
+    let uri = Uri::try_from(&target[..]).ok().filter(|uri| uri.path().starts_with('/'))?;
+    let address = take_short(&mut rest).filter(|text| text.len() <= ADDRESS_BYTES_MAX)?;
+    let remote = std::str::from_utf8(&address).ok()?.parse().ok()?;
+    let mut head = Request::builder().method(method).uri(uri).body(()).ok()?.into_parts().0;
+    read_headers(&mut rest, &mut head.headers)?;
+    (rest.len() <= BODY_BYTES_MAX).then_some(Relayed { head, body: rest, remote })
+}
+
+/// An answer as it travels.
+pub(super) async fn encode_reply(reply: Reply) -> Bytes {
+    let (head, body) = reply.into_parts();
+    // A body in memory cannot fail.
+    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let mut out = Vec::with_capacity(256 + body.len());
+    out.push(FORMAT);
+    out.put_u16_le(head.status.as_u16());
+    if put_headers(&mut out, &head.headers).is_none() {
+        out.truncate(3);
+        out.push(0);
+    }
+    out.extend_from_slice(&body);
+    out.into()
+}
+
+/// The answer of a server that does not lead.
+pub(super) fn not_leader() -> Bytes {
+    let mut out = vec![FORMAT];
+    out.put_u16_le(NOT_LEADER);
+    out.push(0);
+    out.into()
+}
+
+/// The answer in `bytes`; `None` if they are none.
+pub(super) fn decode_reply(bytes: &Bytes) -> Option<Answer> {
+    let mut rest = bytes.clone();
+    if rest.try_get_u8().ok()? != FORMAT {
+        return None;
+    }
+    let status = rest.try_get_u16_le().ok()?;
+    if status == NOT_LEADER {
+        return Some(Answer::NotLeader);
+    }
+    let mut reply = Response::new(Full::new(Bytes::new()));
+    *reply.status_mut() = StatusCode::from_u16(status).ok()?;
+    read_headers(&mut rest, reply.headers_mut())?;
+    *reply.body_mut() = Full::new(rest);
+    Some(Answer::Reply(reply))
+}
+
+fn put_headers(out: &mut Vec<u8>, headers: &hyper::HeaderMap) -> Option<()> {
+    out.push(u8::try_from(headers.len()).ok()?);
+    for (name, value) in headers {
+        put_short(out, name.as_str().as_bytes())?;
+        put_long(out, value.as_bytes())?;
+    }
+    Some(())
+}
+
+fn read_headers(rest: &mut Bytes, headers: &mut hyper::HeaderMap) -> Option<()> {
+    let count = usize::from(rest.try_get_u8().ok()?);
+    if count > HEADERS_MAX {
+        return None;
+    }
+    for _ in 0..count {
+        let name = HeaderName::from_bytes(&take_short(rest)?).ok()?;
+        let value = HeaderValue::from_bytes(&take_long(rest, HEAD_BYTES_MAX)?).ok()?;
+        headers.append(name, value);
+    }
+    Some(())
+}
+
+fn put_short(out: &mut Vec<u8>, bytes: &[u8]) -> Option<()> {
+    out.push(u8::try_from(bytes.len()).ok()?);
+    out.extend_from_slice(bytes);
+    Some(())
+}
+
+fn put_long(out: &mut Vec<u8>, bytes: &[u8]) -> Option<()> {
+    out.put_u16_le(u16::try_from(bytes.len()).ok()?);
+    out.extend_from_slice(bytes);
+    Some(())
+}
+
+fn take_short(rest: &mut Bytes) -> Option<Bytes> {
+    let len = usize::from(rest.try_get_u8().ok()?);
+    (len <= rest.len()).then(|| rest.split_to(len))
+}
+
+fn take_long(rest: &mut Bytes, bytes_max: usize) -> Option<Bytes> {
+    let len = usize::from(rest.try_get_u16_le().ok()?);
+    (len <= rest.len() && len <= bytes_max).then(|| rest.split_to(len))
+}
+
+/// Decodes whatever it is given as a request and as an answer: a target of the fuzzers.
+pub(crate) fn decode_hostile(bytes: &[u8]) {
+    let bytes = Bytes::copy_from_slice(bytes);
+    if let Some(relayed) = decode(&bytes) {
+        let again = encode(&relayed.head, &relayed.body, relayed.remote);
+        let again = again.as_ref().and_then(decode);
+        assert!(again.is_some_and(|again| again.body == relayed.body
+            && again.head.uri == relayed.head.uri
+            && again.head.headers == relayed.head.headers));
+    }
+    let _ = decode_reply(&bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_comes_back_byte_for_byte() {
+        let target = "/v1/secret/data/a%20b%26c%3Dd%25%2F?list=true&x=a+b%26";
+        let head = Request::builder()
+            .method("LIST")
+            .uri(target)
+            .header("X-Vault-Token", "t")
+            .header("x-multi", "1")
+            .header("x-multi", "two words & = % /")
+            .body(())
+            .unwrap()
+            .into_parts()
+            .0;
+        let remote = "[::1]:8200".parse().unwrap();
+        let bytes = encode(&head, b"{\"k\":\"a b&c=d%e/f\"}", remote).unwrap();
+        let relayed = decode(&bytes).unwrap();
+        assert_eq!(relayed.head.uri, target);
+        assert_eq!(relayed.head.method, "LIST");
+        assert_eq!(relayed.head.headers, head.headers);
+        assert_eq!((relayed.remote, &relayed.body[..]), (remote, &b"{\"k\":\"a b&c=d%e/f\"}"[..]));
+        for cut in 0..bytes.len() - relayed.body.len() {
+            assert!(decode(&bytes.slice(..cut)).is_none());
+        }
+    }
+
+    #[test]
+    fn an_answer_comes_back() {
+        let mut reply = Response::new(Full::new(Bytes::from_static(b"{}")));
+        *reply.status_mut() = StatusCode::NOT_FOUND;
+        reply.headers_mut().insert("x-a", HeaderValue::from_static("b"));
+        let bytes = pollster::block_on(encode_reply(reply));
+        let Some(Answer::Reply(reply)) = decode_reply(&bytes) else { panic!("no reply") };
+        assert_eq!(
+            (reply.status(), reply.headers()["x-a"].as_bytes()),
+            (StatusCode::NOT_FOUND, &b"b"[..])
+        );
+        assert!(matches!(decode_reply(&not_leader()), Some(Answer::NotLeader)));
+    }
+}
