@@ -151,7 +151,9 @@ impl Service {
     ) -> Reply {
         let unavailable = || error::render(&Error::NotLeader);
         let stays = head.headers.contains_key(&NO_FORWARDING);
-        let Some(encoded) = relay::encode(head, request.body, remote) else { return unavailable() };
+        let Some(encoded) = relay::encode(head, request.client_chain, request.body, remote) else {
+            return unavailable();
+        };
         let mut waited = Duration::ZERO;
         while waited < relay::WAIT_MAX {
             let answered = match relay.leader() {
@@ -184,12 +186,12 @@ impl Service {
     /// Answers a request that another server relays; the answer travels back the same way.
     pub async fn answer_relayed(&self, bytes: Bytes) -> Bytes {
         let now = self.clock.now();
-        let Some(relay::Relayed { head, body, remote }) = relay::decode(&bytes) else {
+        let Some(relay::Relayed { head, chain, body, remote }) = relay::decode(&bytes) else {
             let refusal = error::render(&Error::invalid("a relayed request cannot be read"));
             return relay::encode_reply(refusal).await;
         };
         let headers = request::InHead(&head.headers);
-        let arrival = request::Arrival { now, remote, headers: &headers };
+        let arrival = request::Arrival { now, remote, client_chain: &chain, headers: &headers };
         let reply = match target::resolve(&head) {
             target::Resolved::Reply(reply) => reply,
             target::Resolved::Api { path, method } => {

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! request := format u8 (1) | method length u8 | method | target length u16 | target | address length u8 | address
-//!            | headers u8 | (name length u8 | name | value length u16 | value)* | body
+//!            | headers u8 | (name length u8 | name | value length u16 | value)*
+//!            | certificates u8 | (length u16 | DER)* | body        the chain that the client showed, first its own
 //! answer  := format u8 (1) | status u16 | headers u8 | (name length u8 | name | value length u16 | value)* | body
 //! ```
 //!
@@ -76,6 +77,8 @@ pub trait Relay: Send + Sync {
 /// A request that came over the cluster port.
 pub(super) struct Relayed {
     pub(super) head: Parts,
+    /// The certificates that the client showed.
+    pub(super) chain: Vec<Vec<u8>>,
     pub(super) body: Bytes,
     pub(super) remote: SocketAddr,
 }
@@ -87,7 +90,12 @@ pub(super) enum Answer {
 }
 
 /// A request as it travels; `None` if it is over what the layout holds, which the listener's limits do not let happen.
-pub(super) fn encode(head: &Parts, body: &[u8], remote: SocketAddr) -> Option<Bytes> {
+pub(super) fn encode(
+    head: &Parts,
+    chain: &[Vec<u8>],
+    body: &[u8],
+    remote: SocketAddr,
+) -> Option<Bytes> {
     let target = head.uri.path_and_query()?.as_str().as_bytes();
     let mut out = Vec::with_capacity(256 + target.len() + body.len());
     out.push(FORMAT);
@@ -95,6 +103,10 @@ pub(super) fn encode(head: &Parts, body: &[u8], remote: SocketAddr) -> Option<By
     put_long(&mut out, target)?;
     put_short(&mut out, remote.to_string().as_bytes())?;
     put_headers(&mut out, &head.headers)?;
+    out.push(u8::try_from(chain.len()).ok()?);
+    for certificate in chain {
+        put_long(&mut out, certificate)?;
+    }
     out.extend_from_slice(body);
     Some(out.into())
 }
@@ -112,7 +124,11 @@ pub(super) fn decode(bytes: &Bytes) -> Option<Relayed> {
     let remote = std::str::from_utf8(&address).ok()?.parse().ok()?;
     let mut head = Request::builder().method(method).uri(uri).body(()).ok()?.into_parts().0;
     read_headers(&mut rest, &mut head.headers)?;
-    (rest.len() <= BODY_BYTES_MAX).then_some(Relayed { head, body: rest, remote })
+    let count = usize::from(rest.try_get_u8().ok()?);
+    let chain = (0..count)
+        .map(|_| take_long(&mut rest, usize::from(u16::MAX)).map(|der| der.to_vec()))
+        .collect::<Option<Vec<_>>>()?;
+    (rest.len() <= BODY_BYTES_MAX).then_some(Relayed { head, chain, body: rest, remote })
 }
 
 /// An answer as it travels.
@@ -204,9 +220,10 @@ fn take_long(rest: &mut Bytes, bytes_max: usize) -> Option<Bytes> {
 pub(crate) fn decode_hostile(bytes: &[u8]) {
     let bytes = Bytes::copy_from_slice(bytes);
     if let Some(relayed) = decode(&bytes) {
-        let again = encode(&relayed.head, &relayed.body, relayed.remote);
+        let again = encode(&relayed.head, &relayed.chain, &relayed.body, relayed.remote);
         let again = again.as_ref().and_then(decode);
         assert!(again.is_some_and(|again| again.body == relayed.body
+            && again.chain == relayed.chain
             && again.head.uri == relayed.head.uri
             && again.head.headers == relayed.head.headers));
     }
@@ -231,9 +248,11 @@ mod tests {
             .into_parts()
             .0;
         let remote = "[::1]:8200".parse().unwrap();
-        let bytes = encode(&head, b"{\"k\":\"a b&c=d%e/f\"}", remote).unwrap();
+        let chain = [b"leaf".to_vec(), b"issuer".to_vec()];
+        let bytes = encode(&head, &chain, b"{\"k\":\"a b&c=d%e/f\"}", remote).unwrap();
         let relayed = decode(&bytes).unwrap();
         assert_eq!(relayed.head.uri, target);
+        assert_eq!(relayed.chain, chain);
         assert_eq!(relayed.head.method, "LIST");
         assert_eq!(relayed.head.headers, head.headers);
         assert_eq!((relayed.remote, &relayed.body[..]), (remote, &b"{\"k\":\"a b&c=d%e/f\"}"[..]));
