@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::policy::Literal;
-use crate::{AclSet, Capability, Kind, Operation, Path, Token, sudo};
+use crate::{AclSet, Capability, Kind, Operation, Path, Standing, sudo};
 
 /// A request as the decision sees it.
 pub trait Subject {
@@ -66,11 +66,12 @@ pub struct Denied;
 /// # Errors
 /// [`Denied`] when the token has expired, nothing grants the request, or `acl` is stale.
 pub fn authorize_by<R: Subject>(
-    token: &Token,
+    token: impl Into<Standing>,
     acl: &AclSet,
     request: R,
     now: Timestamp,
 ) -> Result<Authorized<R>, Denied> {
+    let token = token.into();
     if token.is_expired(now) {
         return Err(Denied);
     }
@@ -103,6 +104,7 @@ impl<R> Deref for Authorized<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Token;
 
     #[derive(Debug)]
     struct Ask(Path<'static>);

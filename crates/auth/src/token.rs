@@ -18,7 +18,7 @@ pub enum Kind {
 }
 
 /// A decoded token entry.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     /// The public handle of the token; it authorises nothing.
     pub accessor: String,
@@ -36,6 +36,28 @@ pub struct Token {
     pub expires_at: Option<Timestamp>,
     /// True when no parent's end ends it.
     pub orphan: bool,
+}
+
+/// The part of a token that the decision asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// What the token is.
+    pub kind: Kind,
+    /// When it stops working; `None` means never.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl Standing {
+    /// True once `now` has reached the expiry.
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|expiry| expiry <= now)
+    }
+}
+
+impl From<&Token> for Standing {
+    fn from(token: &Token) -> Self {
+        Self { kind: token.kind, expires_at: token.expires_at }
+    }
 }
 
 impl Token {

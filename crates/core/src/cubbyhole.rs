@@ -19,6 +19,9 @@ use crate::state::{Call, Unsealed};
 use crate::token::Hash;
 use crate::wrapping;
 
+/// Cubbyholes looked at in one step of [`forget_gone`].
+const FOLDERS_MAX: usize = 1024;
+
 /// Answers a request; `path` is inside the cubbyhole.
 pub(crate) async fn handle(
     unsealed: &Unsealed,
@@ -147,4 +150,27 @@ pub(crate) async fn forget(unsealed: &Unsealed, hash: &Hash) -> Result<(), Error
         unsealed.store.commit(batch).await?;
     }
     Ok(())
+}
+
+/// Deletes what was kept by tokens that are gone: a crash came between their end and [`forget`].
+///
+/// # Errors
+/// The store's refusal.
+pub(crate) async fn forget_gone(unsealed: &Unsealed) -> Result<(), Error> {
+    let shelf = Shelf::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let mut after: Option<String> = None;
+    loop {
+        let folders = shelf.list_page("", after.as_deref(), FOLDERS_MAX);
+        for folder in &folders {
+            let hash = HEXLOWER.decode(folder.trim_end_matches('/').as_bytes()).ok();
+            let Some(hash) = hash.and_then(|hash| Hash::try_from(hash).ok()) else { continue };
+            if !unsealed.view.tokens.lives(&hash) {
+                forget(unsealed, &hash).await?;
+            }
+        }
+        match folders.last() {
+            Some(last) if folders.len() == FOLDERS_MAX => after = Some(last.clone()),
+            _ => return Ok(()),
+        }
+    }
 }

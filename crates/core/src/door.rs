@@ -164,11 +164,11 @@ enum Admitted<'c, 'r> {
 fn admit<'c, 'r>(unsealed: &Unsealed, request: &'c Request<'r>) -> Result<Admitted<'c, 'r>, Error> {
     let guard = unsealed.view.tokens.pin();
     let (hash, live) = token::find(&unsealed.view, request.token, &guard)?;
-    if live.entry.auth.is_expired(request.now) {
+    if live.standing().is_expired(request.now) {
         return Err(Error::Denied(Denial::BadToken));
     }
-    address::check(&live.entry.bound_cidrs, request.remote)?;
-    if live.entry.uses_left != 0 {
+    address::check(live.bound_cidrs(), request.remote)?;
+    if live.is_limited() {
         let caller = Caller::bearing(unsealed, hash, live, request.now)?;
         return Ok(Admitted::Limited(Box::new(caller)));
     }
@@ -180,7 +180,7 @@ fn admit<'c, 'r>(unsealed: &Unsealed, request: &'c Request<'r>) -> Result<Admitt
     }
     let asked = Asked::new(request, &unsealed.view);
     let decided = live.with_acl(&unsealed.view, request.now, |acl| {
-        authorize_by(&live.entry.auth, acl, asked, request.now)
+        authorize_by(live.standing(), acl, asked, request.now)
     });
     let decided = decided.ok_or(Error::Denied(Denial::BadToken))?;
     decided.map(Admitted::Call).map_err(|Denied| Error::Denied(Denial::Policy))

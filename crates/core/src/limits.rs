@@ -10,6 +10,8 @@ pub const LIST_ENTRIES_MAX: usize = 1 << 20;
 pub const CONFLICT_RETRIES_MAX: usize = 64;
 /// Most records one sweep batch deletes.
 pub const SWEEP_RECORDS_MAX: usize = 4096;
+/// Most tokens ended in one batch: what a thread does before it lets others run.
+pub const REVOKE_TOKENS_MAX: usize = 256;
 /// Lease given when neither secret nor mount says, in seconds: 32 days, as Vault's default.
 pub const DEFAULT_LEASE_SECS: u64 = 2_764_800;
 /// Versions a KV v2 secret keeps when neither it nor its mount says.
@@ -38,4 +40,5 @@ pub const DESCRIPTION_BYTES_MAX: usize = 4096;
 const _: () = assert!(ENTRY_BYTES_MAX < BODY_BYTES_MAX);
 const _: () = assert!(MOUNT_PATH_BYTES_MAX < kallisto_auth::PATH_BYTES_MAX);
 const _: () = assert!(WRAPPED_BYTES_MAX < kallisto_store::VALUE_BYTES_MAX);
+const _: () = assert!(REVOKE_TOKENS_MAX <= SWEEP_RECORDS_MAX);
 const _: () = assert!(SWEEP_RECORDS_MAX <= kallisto_store::BATCH_OPS_MAX);

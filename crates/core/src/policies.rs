@@ -207,7 +207,7 @@ impl Caller {
         live: &LiveToken,
         now: Timestamp,
     ) -> Result<Self, Error> {
-        Self::admitted(hash, live.entry.clone(), live.compiled(&unsealed.view, now))
+        Self::admitted(hash, live.entry(), live.compiled(&unsealed.view, now))
     }
 
     fn admitted(
@@ -232,7 +232,7 @@ impl Caller {
     ) -> Result<Self, Error> {
         let guard = unsealed.view.tokens.pin();
         let (hash, live) = token::find(&unsealed.view, Some(text), &guard)?;
-        if live.entry.auth.is_expired(now) {
+        if live.standing().is_expired(now) {
             return Err(Error::Denied(Denial::BadToken));
         }
         Self::bearing(unsealed, hash, live, now)

@@ -175,6 +175,11 @@ impl<'u> Shelf<'u> {
         self.index.scan(folder, None, limit)
     }
 
+    /// At most `limit` of the names directly in `folder` that come after `after`.
+    pub(crate) fn list_page(&self, folder: &str, after: Option<&str>, limit: usize) -> Vec<String> {
+        self.index.list(folder, after, limit)
+    }
+
     /// Every name below `folder`.
     ///
     /// # Errors

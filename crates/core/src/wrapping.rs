@@ -286,7 +286,8 @@ fn find(unsealed: &Unsealed, text: &str, now: Timestamp) -> Result<(Hash, TokenE
         Error::Denied(_) => invalid(),
         other => other,
     })?;
-    if is_whole(&live.entry, now) { Ok((hash, live.entry.clone())) } else { Err(invalid()) }
+    let entry = live.entry();
+    if is_whole(&entry, now) { Ok((hash, entry)) } else { Err(invalid()) }
 }
 
 /// The wrapping token in the body; `None` when there is none but the one that asks.

@@ -56,7 +56,7 @@ pub(super) fn with_described<T>(
     let mount = route.map(|(mount, _)| mount);
     let guard = view.tokens.pin();
     let found = token::find(view, request.token, &guard).ok();
-    let live = found.map(|(_, live)| live).filter(|live| !live.entry.auth.is_expired(request.now));
+    let live = found.map(|(_, live)| live).filter(|live| !live.standing().is_expired(request.now));
     let asked = Asked::new(request, view);
     let operation = match request.asks_help() {
         true => "help",
@@ -73,11 +73,11 @@ pub(super) fn with_described<T>(
     let data = data_of(request);
     let exempt = names_in(mount.as_deref(), "audit_non_hmac_request_keys");
     let headers = headers_of(audit, request);
-    let metadata = live.and_then(|live| live.entry.meta.clone());
+    let metadata = live.and_then(|live| live.shared().meta.clone());
     let metadata = metadata.map(|map| Json::Object(map).to_text()).unwrap_or_default();
     let bearer = live.map(|live| Bearer::of(view, live)).unwrap_or_default();
     let client_id = match (live, bearer.entity_id.as_str()) {
-        (Some(live), "") => client_id(&live.entry.auth.policies),
+        (Some(live), "") => client_id(&live.shared().auth.policies),
         _ => bearer.entity_id.clone(),
     };
     let auth = auth_of(live, &bearer, request.token, decision, &metadata);
@@ -139,7 +139,7 @@ fn decide(
     asked: Asked<'_, '_>,
     now: Timestamp,
 ) -> audit::Decision {
-    if live.entry.auth.kind == Kind::Root {
+    if live.standing().kind == Kind::Root {
         return audit::Decision { allowed: true, granted_by: vec!["root".to_owned()] };
     }
     let granted = live.with_acl(&unsealed.view, now, |acl| {
@@ -173,7 +173,7 @@ fn refusal(
 fn effect_of(request: &Request<'_>, mount: Option<&Mount>, live: Option<&LiveToken>) -> Effect {
     let is_kv =
         mount.is_some_and(|mount| matches!(mount.entry.kind, EngineKind::KvV1 | EngineKind::KvV2));
-    let counts = live.is_none_or(|live| live.entry.uses_left != 0);
+    let counts = live.is_none_or(LiveToken::is_limited);
     if request.operation.writes() || request.wrap_ttl_secs > 0 || !is_kv || counts {
         Effect::Possible
     } else {
@@ -220,7 +220,7 @@ struct Bearer {
 
 impl Bearer {
     fn of(view: &View, live: &LiveToken) -> Self {
-        let entry = &live.entry;
+        let entry = live.shared();
         let Some(id) = entry.entity_id else { return Self::default() };
         let person = view.person(entry);
         let identity_policies = person.map(|person| person.policies()).unwrap_or_default();
@@ -241,10 +241,10 @@ fn auth_of<'a>(
     let Some(live) = live else {
         return audit::Auth { token_type: "default", ..audit::Auth::default() };
     };
-    let entry = &live.entry;
+    let entry = live.shared();
     audit::Auth {
         client_token: token.map(TokenText::expose),
-        accessor: &entry.auth.accessor,
+        accessor: live.accessor(),
         display_name: &entry.auth.display_name,
         policies: match bearer.policies.as_slice() {
             [] => &entry.auth.policies,
@@ -260,8 +260,8 @@ fn auth_of<'a>(
             Kind::Batch => "batch",
         },
         token_ttl_secs: i64::try_from(entry.ttl_secs).unwrap_or(i64::MAX),
-        issued_at: Some(entry.auth.created_at),
-        remaining_uses: entry.uses_left.max(0),
+        issued_at: Some(live.created_at()),
+        remaining_uses: live.uses_left().max(0),
     }
 }
 

@@ -106,6 +106,7 @@ fn of_route(route: &Route, asked: &str) -> String {
 fn needs(route: &Route) -> &'static str {
     match (route.admits, route.rights) {
         (Admits::Policy, Rights::Plain) => "",
+        (Admits::Policy, Rights::SudoToList) => "Listing needs the capability `sudo` besides.",
         (Admits::Policy, Rights::Sudo) => "It needs the capability `sudo` besides.",
         (Admits::AnyToken, _) => "Any valid token may ask.",
         (Admits::AnyTokenOrNone, _) => {

@@ -73,6 +73,20 @@ pub(crate) enum Rights {
     Plain,
     /// `sudo`.
     Sudo,
+    /// `sudo` to list, and nothing for the rest.
+    SudoToList,
+}
+
+impl Rights {
+    /// Whether `operation` needs `sudo`.
+    #[cfg(test)]
+    fn need_sudo(self, operation: Operation) -> bool {
+        match self {
+            Self::Plain => false,
+            Self::Sudo => true,
+            Self::SudoToList => operation == Operation::List,
+        }
+    }
 }
 
 /// Something a route takes.
@@ -178,6 +192,10 @@ impl Route {
 
     const fn with_sudo(self) -> Self {
         Self { rights: Rights::Sudo, ..self }
+    }
+
+    const fn with_sudo_to_list(self) -> Self {
+        Self { rights: Rights::SudoToList, ..self }
     }
 
     const fn alias_of(self, canonical: &'static str) -> Self {

@@ -160,7 +160,7 @@ fn item(route: &Route, base: &str) -> Map {
         item.insert("parameters".into(), Json::Array(parameters));
     }
     match route.rights {
-        Rights::Plain => {}
+        Rights::Plain | Rights::SudoToList => {}
         Rights::Sudo => {
             item.insert("x-vault-sudo".into(), true.into());
         }

@@ -34,7 +34,7 @@ use crate::request::{Request, TokenText};
 use crate::response::Response;
 use crate::routes::{help, openapi};
 use crate::state::{Access, Call, Core, Unsealed};
-use crate::wrapping;
+use crate::{token, wrapping};
 
 /// What the rekey of the unseal key is called where it asks for a token.
 const ROTATE_ROOT: &str = "rotate/root";
@@ -208,6 +208,12 @@ pub(crate) async fn handle(
         if let Some(path) = path.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/')) {
             return rekey::handle(core, call, path, target, Asker::Known).await;
         }
+    }
+    if let Some(path) = path
+        .strip_prefix("leases")
+        .filter(|rest| matches!(rest.as_bytes().first(), None | Some(b'/')))
+    {
+        return token::handle_leases(&unsealed, call, path.trim_start_matches('/')).await;
     }
     if let Some(path) = path.strip_prefix("generate-root/") {
         return root::handle(core, call, path, Asker::Known).await;

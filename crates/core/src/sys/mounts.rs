@@ -198,7 +198,7 @@ pub(super) async fn unmount(
     }
     if class == Class::Auth {
         // Nobody logs in here any more, so these are all.
-        token::revoke_made_at(unsealed, &mount.entry.path).await?;
+        token::revoke_made_below(unsealed, &mount.entry.path).await?;
     }
     Ok(Response::Empty)
 }

@@ -52,7 +52,7 @@ pub(super) fn issue(
         return Err(Error::invalid(format!("batch tokens cannot have \"{what}\" set")));
     }
     if let Some(parent) = &spec.parent
-        && !unsealed.view.tokens.contains(parent, &unsealed.view.tokens.pin())
+        && !unsealed.view.tokens.lives(parent)
     {
         return Err(Error::Denied(Denial::BadToken));
     }

@@ -14,6 +14,8 @@ use crate::random;
 use crate::request::TokenText;
 use crate::view::{LiveToken, View};
 
+/// Where initialisation and `generate-root` say their tokens were made. They have no lease.
+pub(crate) const ROOT_PATH: &str = "auth/token/root";
 /// Every service token starts with this.
 pub(crate) const PREFIX: &str = "hvs.";
 /// Longest token text taken, in bytes.
@@ -32,7 +34,7 @@ pub(crate) fn make_text() -> Result<SecretString, Error> {
 pub(crate) type Hash = [u8; 32];
 
 /// A token as it is stored.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TokenEntry {
     /// What the decision needs.
     pub(crate) auth: Token,
@@ -72,7 +74,7 @@ pub(crate) fn make_root(now: Timestamp) -> Result<TokenEntry, Error> {
             kind: Kind::Root,
             policies: vec!["root".into()],
             display_name: "root".into(),
-            path: "auth/token/root".into(),
+            path: ROOT_PATH.into(),
             created_at: now,
             expires_at: None,
             orphan: true,

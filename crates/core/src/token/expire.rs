@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use jiff::Timestamp;
 
 use super::revoke::revoke_all;
+use crate::cubbyhole;
 use crate::error::Error;
 use crate::state::{Core, Unsealed};
 
@@ -26,7 +27,7 @@ impl Core {
         }
         crate::peers::ensure_identity(self, &unsealed).await?;
         if !unsealed.swept.load(Ordering::Acquire) {
-            sweep_orphans(&unsealed).await?;
+            take_up_revocations(&unsealed).await?;
             unsealed.swept.store(true, Ordering::Release);
         }
         revoke_all(&unsealed, unsealed.view.tokens.due(now, TICK_TOKENS_MAX)).await?;
@@ -34,7 +35,12 @@ impl Core {
     }
 }
 
-/// Takes up revocations that a restart cut short.
-async fn sweep_orphans(unsealed: &Unsealed) -> Result<(), Error> {
-    revoke_all(unsealed, unsealed.view.tokens.without_parent()).await
+/// Takes up revocations that a restart cut short: children whose parent is gone, and what gone tokens
+/// kept in their cubbyholes.
+///
+/// # Errors
+/// [`Error::Unavailable`] when the store refuses.
+pub(crate) async fn take_up_revocations(unsealed: &Unsealed) -> Result<(), Error> {
+    revoke_all(unsealed, unsealed.view.tokens.without_parent()).await?;
+    cubbyhole::forget_gone(unsealed).await
 }

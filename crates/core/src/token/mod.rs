@@ -16,6 +16,7 @@ mod create;
 mod entry;
 mod expire;
 mod kind;
+mod leases;
 mod lookup;
 mod renew;
 mod revoke;
@@ -26,9 +27,12 @@ mod spend;
 pub(crate) use batch::open as open_batch;
 pub(crate) use create::{Times, TokenSpec, capped, clean_names, issue};
 pub use entry::TOKEN_BYTES_MAX;
-pub(crate) use entry::{Hash, TEXT_CHARS, TokenEntry, find, make_accessor, make_root, make_text};
+pub(crate) use entry::{
+    Hash, ROOT_PATH, TEXT_CHARS, TokenEntry, find, make_accessor, make_root, make_text,
+};
 pub(crate) use kind::TokenType;
+pub(crate) use leases::handle as handle_leases;
 pub(crate) use lookup::auth_object;
-pub(crate) use revoke::{revoke_made_at, revoke_tree};
+pub(crate) use revoke::{revoke_made_below, revoke_tree};
 pub(crate) use routes::handle;
 pub(crate) use spend::{Left, spend};

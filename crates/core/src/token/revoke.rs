@@ -2,7 +2,10 @@
 //!
 //! The token itself goes first, so that it stops at once; those below follow in bounded batches. A
 //! sweep that is cut short is taken up again at the next unseal: a child whose parent is gone is
-//! found by the load.
+//! found among the ties, what a gone token kept in its cubbyhole by its name there.
+
+use std::future::poll_fn;
+use std::task::Poll;
 
 use kallisto_store::Batch;
 
@@ -10,7 +13,7 @@ use super::entry::Hash;
 use crate::cubbyhole;
 use crate::error::Error;
 use crate::keys;
-use crate::limits::SWEEP_RECORDS_MAX;
+use crate::limits::REVOKE_TOKENS_MAX;
 use crate::state::Unsealed;
 
 /// What becomes of the tokens below one that ends.
@@ -30,32 +33,78 @@ pub(crate) async fn revoke_tree(unsealed: &Unsealed, hash: Hash) -> Result<(), E
     revoke_all(unsealed, vec![hash]).await
 }
 
-/// Ends tokens and all below them, a bounded batch at a time.
+/// Ends tokens and all below them, a bounded batch at a time; others get their turn in between.
 ///
 /// Whose children there are is asked after its own end was folded: from then on none can be made,
-/// since making one expects its parent.
+/// since making one expects its parent. What was ended is a child no more, so asking again gives the
+/// next ones.
 pub(super) async fn revoke_all(unsealed: &Unsealed, mut ending: Vec<Hash>) -> Result<(), Error> {
-    while !ending.is_empty() {
-        let round = ending.split_off(ending.len().saturating_sub(SWEEP_RECORDS_MAX));
+    let mut parents: Vec<Hash> = Vec::new();
+    loop {
+        if ending.is_empty() {
+            let Some(parent) = parents.last() else { return Ok(()) };
+            ending = unsealed.view.tokens.children_of(parent, REVOKE_TOKENS_MAX);
+            if ending.is_empty() {
+                parents.pop();
+            }
+            continue;
+        }
+        let round = ending.split_off(ending.len().saturating_sub(REVOKE_TOKENS_MAX));
         let mut batch = Batch::new();
         for hash in &round {
             batch.delete(keys::token(hash));
         }
         unsealed.store.commit(batch).await?;
-        for hash in &round {
-            ending.extend(unsealed.view.tokens.children_of(hash));
-            cubbyhole::forget(unsealed, hash).await?;
+        for hash in round {
+            cubbyhole::forget(unsealed, &hash).await?;
+            if !unsealed.view.tokens.children_of(&hash, 1).is_empty() {
+                parents.push(hash);
+            }
         }
+        give_way().await;
     }
-    Ok(())
 }
 
-/// Ends the tokens that a login method at `mount` made, and all below them.
+/// Lets other requests of this thread run before going on.
+async fn give_way() {
+    let mut gave = false;
+    poll_fn(|context| {
+        if gave {
+            return Poll::Ready(());
+        }
+        gave = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Ends the tokens that were made at paths starting with `prefix`, and all below them.
 ///
 /// # Errors
 /// [`Error::Unavailable`] when the store refuses.
-pub(crate) async fn revoke_made_at(unsealed: &Unsealed, mount: &str) -> Result<(), Error> {
-    revoke_all(unsealed, unsealed.view.tokens.made_at(mount)).await
+pub(crate) async fn revoke_made_below(unsealed: &Unsealed, prefix: &str) -> Result<(), Error> {
+    loop {
+        let made = unsealed.view.tokens.made_below(prefix, REVOKE_TOKENS_MAX);
+        if made.is_empty() {
+            return Ok(());
+        }
+        revoke_all(unsealed, made).await?;
+    }
+}
+
+/// Ends the tokens that were made at exactly `path`, and all below them.
+///
+/// # Errors
+/// [`Error::Unavailable`] when the store refuses.
+pub(super) async fn revoke_made_at(unsealed: &Unsealed, path: &str) -> Result<(), Error> {
+    loop {
+        let made = unsealed.view.tokens.made_at(path, REVOKE_TOKENS_MAX);
+        if made.is_empty() {
+            return Ok(());
+        }
+        revoke_all(unsealed, made).await?;
+    }
 }
 
 /// Ends a token; `children` says what becomes of those below.
@@ -71,7 +120,14 @@ pub(super) async fn revoke(
             batch.delete(keys::token(&hash));
             unsealed.store.commit(batch).await?;
             cubbyhole::forget(unsealed, &hash).await?;
-            orphan(unsealed, &unsealed.view.tokens.children_of(&hash)).await
+            loop {
+                let children = unsealed.view.tokens.children_of(&hash, REVOKE_TOKENS_MAX);
+                if children.is_empty() {
+                    return Ok(());
+                }
+                orphan(unsealed, &children).await?;
+                give_way().await;
+            }
         }
     }
 }

@@ -134,11 +134,11 @@ fn look_up(
     let asked = given.or(call.token);
     let found = super::find(&unsealed.view, asked, &guard);
     let (_, live) = found.map_err(|_| Error::Denied(Denial::UnknownToken))?;
-    if live.entry.auth.is_expired(call.now) {
+    if live.standing().is_expired(call.now) {
         return Err(Error::Denied(Denial::UnknownToken));
     }
     let id = asked.map(TokenText::expose).unwrap_or_default();
-    Ok(Response::data(&describe(&unsealed.view, &live.entry, id, call.now)))
+    Ok(Response::data(&describe(&unsealed.view, &live.entry(), id, call.now)))
 }
 
 async fn revoke_given(
@@ -174,7 +174,7 @@ fn stored_hash(
 ) -> Result<Option<Hash>, Error> {
     let guard = unsealed.view.tokens.pin();
     match super::find(&unsealed.view, Some(TokenText::new(text.expose_secret())), &guard) {
-        Ok((hash, live)) => refuse_batch(live.entry.auth.kind, deed).map(|()| Some(hash)),
+        Ok((hash, live)) => refuse_batch(live.standing().kind, deed).map(|()| Some(hash)),
         Err(Error::Denied(_)) => Ok(None),
         Err(error) => Err(error),
     }

@@ -11,7 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 use kallisto_cuckoo::{Error, Guard, Hand, Table};
 
-use super::tokens::{LiveToken, Printer, Tokens};
+use super::LiveToken;
+use super::tokens::{Printer, Tokens};
 use crate::clear::Keys;
 use crate::cluster::Cluster;
 use crate::request::TokenText;
@@ -68,13 +69,13 @@ impl BatchTokens {
                 if !cached.used.load(Ordering::Relaxed) {
                     cached.used.store(true, Ordering::Relaxed);
                 }
-                let parent = cached.live.entry.parent.as_ref();
+                let parent = cached.live.parent();
                 let lives = parent.is_none_or(|parent| stored.contains(parent, guard));
                 return lives.then_some((cached.hash, &cached.live));
             }
             let entry = token::open_batch(text.expose(), &self.keys.load())?;
             let hash = cluster.token_key.hash(text.expose()).as_ref().try_into().ok()?;
-            let live = LiveToken::new(entry);
+            let live = stored.live(entry);
             self.keep(&print, Cached { live, hash, used: AtomicBool::new(true) });
         }
         None

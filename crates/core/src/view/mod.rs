@@ -15,10 +15,12 @@ mod batch_tokens;
 mod budget;
 mod fold;
 mod hot;
+mod live;
 mod load;
 mod memory;
 mod mounts;
 mod names;
+mod ties;
 mod tokens;
 
 use std::sync::{Arc, OnceLock};
@@ -28,9 +30,10 @@ use kallisto_cuckoo::Table;
 
 pub(crate) use fold::Follower;
 pub(crate) use hot::{Hot, HotHeader, HotSlot, hot_key};
+pub(crate) use live::LiveToken;
 pub use mounts::{Mount, Mounts};
 pub(crate) use names::Names;
-pub(crate) use tokens::{LiveToken, Tokens};
+pub(crate) use tokens::Tokens;
 
 use batch_tokens::BatchTokens;
 use budget::Budget;

@@ -6,63 +6,21 @@
 //! be in the table, so a revoked token is gone at once, whatever is remembered. Two texts with one
 //! print would need a guess of 128 bits under unknown keys.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use arc_swap::ArcSwapOption;
 use jiff::Timestamp;
 use kallisto_cuckoo::siphash::{Key, SipHash24};
 use kallisto_cuckoo::{Error, Guard, Table};
 
-use super::View;
+use super::live::{LiveToken, Shapes};
+use super::ties::{Tie, Ties};
 use crate::cluster::Cluster;
-use crate::policies::Compiled;
 use crate::request::TokenText;
-use crate::token::{Hash, TokenEntry};
+use crate::token::{self, Hash, TokenEntry};
 
 const TOKENS_AT_START: usize = 1 << 6;
 /// Prints kept beyond the live tokens before all are forgotten.
 const PRINTS_SPARE_MAX: usize = 1 << 10;
-
-/// A token that can be used: its entry, and what its policies grant.
-pub(crate) struct LiveToken {
-    pub(crate) entry: TokenEntry,
-    compiled: ArcSwapOption<Compiled>,
-}
-
-impl LiveToken {
-    pub(crate) fn new(entry: TokenEntry) -> Self {
-        Self { entry, compiled: ArcSwapOption::empty() }
-    }
-
-    /// What it grants at `now`; compiled anew only after a change of policies, groups, or the entity
-    /// that bears it.
-    pub(crate) fn compiled(&self, view: &View, now: Timestamp) -> Arc<Compiled> {
-        if let Some(compiled) = &*self.compiled.load()
-            && view.policies.holds(compiled, now)
-        {
-            return Arc::clone(compiled);
-        }
-        let compiled = Arc::new(view.compile(&self.entry, now));
-        self.compiled.store(Some(Arc::clone(&compiled)));
-        compiled
-    }
-
-    /// Asks `decide` with what it grants, without a count of references; `None` when the entity that
-    /// bears it is disabled or gone.
-    pub(crate) fn with_acl<T>(
-        &self,
-        view: &View,
-        now: Timestamp,
-        decide: impl FnOnce(&kallisto_auth::AclSet) -> T,
-    ) -> Option<T> {
-        let compiled = self.compiled.load();
-        match &*compiled {
-            Some(compiled) if view.policies.holds(compiled, now) => compiled.acl().map(decide),
-            _ => self.compiled(view, now).acl().map(decide),
-        }
-    }
-}
 
 /// Makes prints of texts.
 pub(super) struct Printer([Key; 2]);
@@ -76,6 +34,11 @@ impl Printer {
         let [low, high] = [0, 1].map(|at| SipHash24::hash(&self.0[at], text.expose().as_bytes()));
         ((u128::from(high) << 64) | u128::from(low)).to_le_bytes()
     }
+
+    /// Half a print, for what is compared in full afterwards.
+    pub(super) fn short(&self, text: &str) -> u64 {
+        SipHash24::hash(&self.0[0], text.as_bytes())
+    }
 }
 
 /// The token table of the view.
@@ -83,47 +46,8 @@ pub(crate) struct Tokens {
     by_hash: Table<LiveToken>,
     hashes: Table<Hash>,
     printer: Printer,
+    shapes: Shapes,
     ties: Mutex<Ties>,
-}
-
-/// What hangs together: kept for the fold and for handlers, asked for by no plain request.
-#[derive(Default)]
-struct Ties {
-    by_accessor: HashMap<Box<str>, Hash>,
-    children: HashMap<Hash, HashSet<Hash>>,
-    by_expiry: BTreeMap<i64, BTreeSet<Hash>>,
-}
-
-impl Ties {
-    fn tie(&mut self, hash: Hash, entry: &TokenEntry) {
-        self.by_accessor.insert(entry.auth.accessor.as_str().into(), hash);
-        if let Some(parent) = entry.parent {
-            self.children.entry(parent).or_default().insert(hash);
-        }
-        if let Some(end) = entry.auth.expires_at {
-            self.by_expiry.entry(end.as_second()).or_default().insert(hash);
-        }
-    }
-
-    fn untie(&mut self, hash: &Hash, entry: &TokenEntry) {
-        self.by_accessor.remove(entry.auth.accessor.as_str());
-        if let Some(parent) = entry.parent
-            && let Some(siblings) = self.children.get_mut(&parent)
-        {
-            siblings.remove(hash);
-            if siblings.is_empty() {
-                self.children.remove(&parent);
-            }
-        }
-        if let Some(end) = entry.auth.expires_at
-            && let Some(due) = self.by_expiry.get_mut(&end.as_second())
-        {
-            due.remove(hash);
-            if due.is_empty() {
-                self.by_expiry.remove(&end.as_second());
-            }
-        }
-    }
 }
 
 impl Tokens {
@@ -132,6 +56,7 @@ impl Tokens {
             by_hash: Table::with_capacity(TOKENS_AT_START)?,
             hashes: Table::with_capacity(TOKENS_AT_START)?,
             printer: Printer::new()?,
+            shapes: Shapes::default(),
             ties: Mutex::default(),
         })
     }
@@ -165,61 +90,100 @@ impl Tokens {
     /// A copy of the entry under a hash.
     pub(crate) fn entry(&self, hash: &Hash) -> Option<TokenEntry> {
         let guard = self.pin();
-        self.by_hash.get(hash, &guard).map(|entry| entry.header().entry.clone())
+        self.by_hash.get(hash, &guard).map(|entry| entry.header().entry())
     }
 
     /// Whether there is a token under a hash.
+    pub(crate) fn lives(&self, hash: &Hash) -> bool {
+        self.contains(hash, &self.pin())
+    }
+
+    /// The same, for who has a pin.
     pub(crate) fn contains(&self, hash: &Hash, guard: &Guard) -> bool {
         self.by_hash.get(hash, guard).is_some()
     }
 
     /// The hash of the token with this accessor.
     pub(crate) fn with_accessor(&self, accessor: &str) -> Option<Hash> {
-        self.ties().by_accessor.get(accessor).copied()
+        let guard = self.pin();
+        let ties = self.ties();
+        let mut found = ties.with_accessor(self.printer.short(accessor));
+        found
+            .find(|hash| self.live_at(hash, &guard).is_some_and(|live| live.accessor() == accessor))
     }
 
     /// All accessors, sorted.
     pub(crate) fn accessors(&self) -> Vec<String> {
-        let mut all: Vec<String> = self.ties().by_accessor.keys().map(|a| a.to_string()).collect();
+        let guard = self.pin();
+        let hashes: Vec<Hash> = self.ties().all().collect();
+        let live = hashes.iter().filter_map(|hash| self.live_at(hash, &guard));
+        let mut all: Vec<String> = live.map(|live| live.accessor().to_owned()).collect();
         all.sort();
         all
     }
 
     /// How many tokens there are, and how many of them end by themselves.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        let ties = self.ties();
-        (self.by_hash.len(), ties.by_expiry.values().map(BTreeSet::len).sum())
+        (self.by_hash.len(), self.ties().ending())
     }
 
-    /// The tokens that hang on this one.
-    pub(crate) fn children_of(&self, hash: &Hash) -> Vec<Hash> {
-        self.ties().children.get(hash).map_or_else(Vec::new, |all| all.iter().copied().collect())
+    /// At most `limit` tokens that hang on this one.
+    pub(crate) fn children_of(&self, hash: &Hash, limit: usize) -> Vec<Hash> {
+        let guard = self.pin();
+        let ties = self.ties();
+        let hangs = |child: &Hash| {
+            self.live_at(child, &guard).is_some_and(|live| live.parent() == Some(hash))
+        };
+        ties.children_of(start_of(hash)).filter(hangs).take(limit).collect()
     }
 
     /// At most `limit` tokens whose end has come at `now`.
     pub(crate) fn due(&self, now: Timestamp, limit: usize) -> Vec<Hash> {
-        let ties = self.ties();
-        let due = ties.by_expiry.range(..now.as_second()).flat_map(|(_, due)| due);
-        due.take(limit).copied().collect()
+        self.ties().due(now.as_second()).take(limit).collect()
     }
 
-    /// The tokens made at a path below `mount` (which ends in a slash).
-    pub(crate) fn made_at(&self, mount: &str) -> Vec<Hash> {
-        let guard = self.pin();
-        let made = |hash: &&Hash| {
-            let token = self.by_hash.get(*hash, &guard);
-            token.is_some_and(|token| token.header().entry.auth.path.starts_with(mount))
-        };
-        self.ties().by_accessor.values().filter(made).copied().collect()
+    /// At most `limit` tokens made at a path that starts with `prefix`.
+    pub(crate) fn made_below(&self, prefix: &str, limit: usize) -> Vec<Hash> {
+        self.ties().made_below(prefix).take(limit).collect()
+    }
+
+    /// At most `limit` tokens made at exactly `path`.
+    pub(crate) fn made_at(&self, path: &str, limit: usize) -> Vec<Hash> {
+        self.ties().made_at(path).take(limit).collect()
+    }
+
+    /// The next segments of the paths below `folder` where tokens were made; at most `limit`.
+    pub(crate) fn folders(&self, folder: &str, limit: usize) -> Vec<String> {
+        self.ties().folders(folder, limit)
     }
 
     /// Tokens whose parent is not there.
     pub(crate) fn without_parent(&self) -> Vec<Hash> {
         let guard = self.pin();
         let ties = self.ties();
-        let gone = |parent: &Hash| self.by_hash.get(parent, &guard).is_none();
-        let orphaned = ties.children.iter().filter(|(parent, _)| gone(parent));
-        orphaned.flat_map(|(_, children)| children).copied().collect()
+        let gone = |child: &Hash| {
+            let parent = self.live_at(child, &guard).and_then(LiveToken::parent);
+            parent.is_some_and(|parent| !self.contains(parent, &guard))
+        };
+        ties.children().filter(gone).collect()
+    }
+
+    fn live_at<'g>(&self, hash: &Hash, guard: &'g Guard) -> Option<&'g LiveToken> {
+        self.by_hash.get(hash, guard).map(|entry| entry.header())
+    }
+
+    /// The live form of an entry that stands for itself.
+    pub(super) fn live(&self, entry: TokenEntry) -> LiveToken {
+        LiveToken::new(entry, 0, &self.shapes)
+    }
+
+    fn tie<'t>(&self, live: &'t LiveToken) -> Tie<'t> {
+        Tie {
+            accessor: self.printer.short(live.accessor()),
+            parent: live.parent().map(start_of),
+            end: live.standing().expires_at.map(|end| end.as_second()),
+            path: Some(live.path()).filter(|path| *path != token::ROOT_PATH),
+        }
     }
 
     /// Only tokens that exist are remembered, so nobody fills this table with guesses.
@@ -236,22 +200,41 @@ impl Tokens {
     /// Puts a decoded token under its storage hash.
     pub(crate) fn put(&self, hash: &[u8], entry: TokenEntry) -> Result<(), Error> {
         let Ok(hash) = Hash::try_from(hash) else { return Ok(()) };
+        let guard = self.pin();
         let mut ties = self.ties();
-        if let Some(old) = self.entry(&hash) {
-            ties.untie(&hash, &old);
+        let old = self.live_at(&hash, &guard);
+        let id = match old {
+            Some(old) => Some(old.id()),
+            None => ties.number(hash),
+        };
+        let live = LiveToken::new(entry, id.ok_or(Error::Capacity)?, &self.shapes);
+        // Tied once it is there: what is tied can always be found.
+        self.by_hash.upsert(&hash, live, &[])?;
+        if let Some(old) = old {
+            ties.untie(old.id(), self.tie(old));
         }
-        ties.tie(hash, &entry);
-        self.by_hash.upsert(&hash, LiveToken::new(entry), &[]).map(|_| ())
+        if let Some(live) = self.live_at(&hash, &guard) {
+            ties.tie(live.id(), self.tie(live));
+        }
+        Ok(())
     }
 
     pub(crate) fn remove(&self, hash: &[u8]) {
         let Ok(hash) = Hash::try_from(hash) else { return };
+        let guard = self.pin();
         let mut ties = self.ties();
-        if let Some(old) = self.entry(&hash) {
-            ties.untie(&hash, &old);
+        if let Some(old) = self.live_at(&hash, &guard) {
+            ties.untie(old.id(), self.tie(old));
+            ties.forget(old.id());
         }
         self.by_hash.remove(&hash);
     }
+}
+
+/// The first bytes of a hash, as a number.
+fn start_of(hash: &Hash) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = *hash;
+    u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
 #[cfg(test)]
@@ -261,7 +244,6 @@ mod tests {
 
     use super::*;
     use crate::cluster::TokenKey;
-    use crate::token;
 
     #[test]
     fn a_removed_token_is_gone_although_its_print_is_remembered() {

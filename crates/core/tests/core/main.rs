@@ -8,6 +8,7 @@ mod batch;
 mod budget;
 mod identity;
 mod key_server;
+mod leases;
 mod logins;
 mod policies;
 mod sealing;

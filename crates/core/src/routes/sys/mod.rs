@@ -1,6 +1,7 @@
 //! The routes of the system, at `sys/`, a file for each subject.
 
 mod audit;
+mod leases;
 mod mounts;
 mod observe;
 mod policies;
@@ -27,6 +28,7 @@ pub(crate) static SYSTEM: Family = Family {
         policies::POLICIES,
         policies::CAPABILITIES,
         wrapping::WRAPPING,
+        leases::LEASES,
         audit::DEVICES,
         audit::HEADERS,
         observe::STATE,

@@ -1,0 +1,233 @@
+//! A live token as the view holds it.
+//!
+//! A million containers that log in alike have tokens that differ in little: accessor, times, parent,
+//! uses. All else is one [`Shape`], shared by the tokens that have it in common, and with it what
+//! their policies grant, which is far larger than the token and compiled once per shape and change of policies.
+
+use std::collections::HashSet;
+use std::hash::{Hash as StdHash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwapOption;
+use jiff::Timestamp;
+use kallisto_auth::Standing;
+
+use super::View;
+use super::ties::Id;
+use crate::address::AddressRange;
+use crate::json::Json;
+use crate::policies::Compiled;
+use crate::token::{Hash, TokenEntry};
+
+/// Shapes kept before those that no token has are looked for.
+const SHAPES_SPARE: usize = 1 << 10;
+
+/// A token that can be used.
+pub(crate) struct LiveToken {
+    shape: Arc<Shape>,
+    accessor: Box<str>,
+    parent: Option<Hash>,
+    created_at: Timestamp,
+    expires_at: Option<Timestamp>,
+    renewed_at: Option<Timestamp>,
+    uses_left: i64,
+    id: Id,
+}
+
+/// What many tokens have in common: an entry without what is a token's own.
+struct Shape {
+    entry: TokenEntry,
+    /// What its policies grant.
+    compiled: ArcSwapOption<Compiled>,
+}
+
+/// A shape, found among others by what it says.
+struct Shared(Arc<Shape>);
+
+impl PartialEq for Shared {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.entry == other.0.entry
+    }
+}
+
+impl Eq for Shared {}
+
+impl StdHash for Shared {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let entry = &self.0.entry;
+        entry.auth.policies.hash(state);
+        entry.auth.display_name.hash(state);
+        entry.auth.path.hash(state);
+        entry.entity_id.hash(state);
+        entry.role.hash(state);
+        entry.ttl_secs.hash(state);
+        for map in [entry.meta.as_ref(), Some(&entry.kept)].into_iter().flatten() {
+            if !map.is_empty() {
+                Json::Object(map.clone()).to_text().hash(state);
+            }
+        }
+    }
+}
+
+/// The shapes of live tokens.
+#[derive(Default)]
+pub(super) struct Shapes(Mutex<HashSet<Shared>>);
+
+impl Shapes {
+    /// The one shape that says what `entry` says.
+    fn share(&self, entry: TokenEntry) -> Arc<Shape> {
+        let mut shapes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = Shared(Arc::new(Shape { entry, compiled: ArcSwapOption::empty() }));
+        if let Some(known) = shapes.get(&new) {
+            return Arc::clone(&known.0);
+        }
+        // Growing would move them all anyway: time to see which are of no use.
+        if shapes.len() + 1 >= shapes.capacity() && shapes.len() > SHAPES_SPARE {
+            shapes.retain(|shape| Arc::strong_count(&shape.0) > 1);
+        }
+        let shape = Arc::clone(&new.0);
+        shapes.insert(new);
+        shape
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+impl LiveToken {
+    /// The live form of an entry, under a number among the ties.
+    pub(super) fn new(mut entry: TokenEntry, id: Id, shapes: &Shapes) -> Self {
+        let accessor = std::mem::take(&mut entry.auth.accessor).into();
+        let parent = entry.parent.take();
+        let created_at = std::mem::replace(&mut entry.auth.created_at, Timestamp::UNIX_EPOCH);
+        let expires_at = entry.auth.expires_at.take();
+        let renewed_at = entry.renewed_at.take();
+        let uses_left = std::mem::take(&mut entry.uses_left);
+        let shape = shapes.share(entry);
+        Self { shape, accessor, parent, created_at, expires_at, renewed_at, uses_left, id }
+    }
+
+    /// The whole entry, put together.
+    pub(crate) fn entry(&self) -> TokenEntry {
+        let mut entry = self.shape.entry.clone();
+        entry.auth.accessor = self.accessor.to_string();
+        entry.auth.created_at = self.created_at;
+        entry.auth.expires_at = self.expires_at;
+        entry.parent = self.parent;
+        entry.renewed_at = self.renewed_at;
+        entry.uses_left = self.uses_left;
+        entry
+    }
+
+    /// What it has in common with others; its accessor, times, parent and uses are blank there.
+    pub(crate) fn shared(&self) -> &TokenEntry {
+        &self.shape.entry
+    }
+
+    /// When it was made.
+    pub(crate) const fn created_at(&self) -> Timestamp {
+        self.created_at
+    }
+
+    /// Requests left; 0 for no such limit.
+    pub(crate) const fn uses_left(&self) -> i64 {
+        self.uses_left
+    }
+
+    /// What the decision asks for.
+    pub(crate) fn standing(&self) -> Standing {
+        Standing { kind: self.shape.entry.auth.kind, expires_at: self.expires_at }
+    }
+
+    /// Whether it is for a number of requests only.
+    pub(crate) const fn is_limited(&self) -> bool {
+        self.uses_left != 0
+    }
+
+    /// Where it may be used from; empty for anywhere.
+    pub(crate) fn bound_cidrs(&self) -> &[AddressRange] {
+        &self.shape.entry.bound_cidrs
+    }
+
+    pub(crate) const fn parent(&self) -> Option<&Hash> {
+        self.parent.as_ref()
+    }
+
+    pub(crate) fn accessor(&self) -> &str {
+        &self.accessor
+    }
+
+    pub(super) fn path(&self) -> &str {
+        &self.shape.entry.auth.path
+    }
+
+    pub(super) const fn id(&self) -> Id {
+        self.id
+    }
+
+    /// What it grants at `now`; compiled anew only after a change of policies, groups, or the entity
+    /// that bears it.
+    pub(crate) fn compiled(&self, view: &View, now: Timestamp) -> Arc<Compiled> {
+        if let Some(compiled) = &*self.shape.compiled.load()
+            && view.policies.holds(compiled, now)
+        {
+            return Arc::clone(compiled);
+        }
+        let compiled = Arc::new(view.compile(&self.shape.entry, now));
+        self.shape.compiled.store(Some(Arc::clone(&compiled)));
+        compiled
+    }
+
+    /// Asks `decide` with what it grants, without a count of references; `None` when the entity that
+    /// bears it is disabled or gone.
+    pub(crate) fn with_acl<T>(
+        &self,
+        view: &View,
+        now: Timestamp,
+        decide: impl FnOnce(&kallisto_auth::AclSet) -> T,
+    ) -> Option<T> {
+        let compiled = self.shape.compiled.load();
+        match &*compiled {
+            Some(compiled) if view.policies.holds(compiled, now) => compiled.acl().map(decide),
+            _ => self.compiled(view, now).acl().map(decide),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::make_root;
+
+    #[test]
+    fn tokens_that_differ_in_what_is_their_own_share_a_shape_and_come_back_whole() {
+        let shapes = Shapes::default();
+        let mut first = make_root(Timestamp::UNIX_EPOCH).unwrap();
+        first.auth.expires_at = Some(Timestamp::MAX);
+        first.uses_left = 3;
+        let mut second = make_root(Timestamp::from_second(7).unwrap()).unwrap();
+        second.parent = Some([1; 32]);
+        second.renewed_at = Some(Timestamp::UNIX_EPOCH);
+        let mut third = second.clone();
+        third.meta = Some([("a".to_owned(), "b".into())].into());
+        let live = [&first, &second, &third].map(|entry| LiveToken::new(entry.clone(), 0, &shapes));
+        assert_eq!(shapes.len(), 2);
+        assert!(Arc::ptr_eq(&live[0].shape, &live[1].shape));
+        for (live, entry) in live.iter().zip([&first, &second, &third]) {
+            assert_eq!(live.entry(), *entry);
+        }
+    }
+
+    #[test]
+    fn shapes_that_no_token_has_go() {
+        let shapes = Shapes::default();
+        for at in 0..10 * SHAPES_SPARE {
+            let mut entry = make_root(Timestamp::UNIX_EPOCH).unwrap();
+            entry.auth.display_name = at.to_string();
+            drop(LiveToken::new(entry, 0, &shapes));
+        }
+        assert!(shapes.len() <= 4 * SHAPES_SPARE, "{}", shapes.len());
+    }
+}

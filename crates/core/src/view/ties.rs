@@ -1,0 +1,232 @@
+//! What hangs together among live tokens: by accessor, parent, end and the path they were made at.
+//!
+//! Written by the fold, asked by handlers and by what time brings; no plain request comes here. A
+//! token is a number of four bytes in here, and the sets hold that number beside eight bytes of what
+//! they are sorted by: a million tokens cost about a hundred bytes each, and what is due at a moment
+//! is the front of a set. Eight bytes of a keyed hash may be shared by two; [`super::Tokens`] compares the rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use crate::token::Hash;
+
+/// The number of a token, reused after its end.
+pub(super) type Id = u32;
+
+/// What one token is tied by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tie<'a> {
+    /// A keyed hash of its accessor.
+    pub(super) accessor: u64,
+    /// The start of its parent's hash.
+    pub(super) parent: Option<u64>,
+    /// When it ends, in seconds since 1970.
+    pub(super) end: Option<i64>,
+    /// Where it was made; `None` for a token without a lease.
+    pub(super) path: Option<&'a str>,
+}
+
+/// The ties of all tokens.
+#[derive(Default)]
+pub(super) struct Ties {
+    hashes: Vec<Hash>,
+    free: Vec<Id>,
+    by_accessor: BTreeSet<(u64, Id)>,
+    children: BTreeSet<(u64, Id)>,
+    by_end: BTreeSet<(i64, Id)>,
+    by_path: BTreeMap<Box<str>, BTreeSet<Id>>,
+}
+
+impl Ties {
+    /// Gives a token a number; `None` when there are four billion.
+    pub(super) fn number(&mut self, hash: Hash) -> Option<Id> {
+        if let Some(id) = self.free.pop() {
+            self.hashes[id as usize] = hash;
+            return Some(id);
+        }
+        let id = Id::try_from(self.hashes.len()).ok()?;
+        self.hashes.push(hash);
+        Some(id)
+    }
+
+    /// Takes a number back.
+    pub(super) fn forget(&mut self, id: Id) {
+        self.free.push(id);
+    }
+
+    pub(super) fn tie(&mut self, id: Id, tie: Tie<'_>) {
+        self.by_accessor.insert((tie.accessor, id));
+        if let Some(parent) = tie.parent {
+            self.children.insert((parent, id));
+        }
+        if let Some(end) = tie.end {
+            self.by_end.insert((end, id));
+        }
+        let Some(path) = tie.path else { return };
+        match self.by_path.get_mut(path) {
+            Some(made) => {
+                made.insert(id);
+            }
+            None => {
+                self.by_path.insert(path.into(), BTreeSet::from([id]));
+            }
+        }
+    }
+
+    pub(super) fn untie(&mut self, id: Id, tie: Tie<'_>) {
+        self.by_accessor.remove(&(tie.accessor, id));
+        if let Some(parent) = tie.parent {
+            self.children.remove(&(parent, id));
+        }
+        if let Some(end) = tie.end {
+            self.by_end.remove(&(end, id));
+        }
+        let Some(path) = tie.path else { return };
+        if let Some(made) = self.by_path.get_mut(path) {
+            made.remove(&id);
+            if made.is_empty() {
+                self.by_path.remove(path);
+            }
+        }
+    }
+
+    fn hash(&self, id: Id) -> Hash {
+        self.hashes[id as usize]
+    }
+
+    /// Tokens whose accessor may be the one of this hash.
+    pub(super) fn with_accessor(&self, accessor: u64) -> impl Iterator<Item = Hash> {
+        self.by_accessor.range((accessor, 0)..=(accessor, Id::MAX)).map(|&(_, id)| self.hash(id))
+    }
+
+    /// Every token.
+    pub(super) fn all(&self) -> impl Iterator<Item = Hash> {
+        self.by_accessor.iter().map(|&(_, id)| self.hash(id))
+    }
+
+    /// Tokens whose parent's hash may start with these bytes.
+    pub(super) fn children_of(&self, parent: u64) -> impl Iterator<Item = Hash> {
+        self.children.range((parent, 0)..=(parent, Id::MAX)).map(|&(_, id)| self.hash(id))
+    }
+
+    /// Every token that has a parent.
+    pub(super) fn children(&self) -> impl Iterator<Item = Hash> {
+        self.children.iter().map(|&(_, id)| self.hash(id))
+    }
+
+    /// How many tokens end by themselves.
+    pub(super) fn ending(&self) -> usize {
+        self.by_end.len()
+    }
+
+    /// Tokens that end before `end`, the first to end first.
+    pub(super) fn due(&self, end: i64) -> impl Iterator<Item = Hash> {
+        self.by_end.range(..(end, 0)).map(|&(_, id)| self.hash(id))
+    }
+
+    /// Tokens made at a path that starts with `prefix`.
+    pub(super) fn made_below(&self, prefix: &str) -> impl Iterator<Item = Hash> {
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        let paths = self.by_path.range::<str, _>(from);
+        let below = paths.take_while(move |(path, _)| path.starts_with(prefix));
+        below.flat_map(|(_, made)| made).map(|&id| self.hash(id))
+    }
+
+    /// Tokens made at exactly `path`.
+    pub(super) fn made_at(&self, path: &str) -> impl Iterator<Item = Hash> {
+        self.by_path.get(path).into_iter().flatten().map(|&id| self.hash(id))
+    }
+
+    /// The next segments, with their slash, of the paths below `folder`, which is empty or ends in a
+    /// slash; at most `limit`.
+    pub(super) fn folders(&self, folder: &str, limit: usize) -> Vec<String> {
+        let mut folders = Vec::new();
+        let mut from = Bound::Included(folder.to_owned());
+        while folders.len() < limit {
+            let start = (from.as_ref().map(String::as_str), Bound::Unbounded);
+            let Some((path, _)) = self.by_path.range::<str, _>(start).next() else { break };
+            let Some(rest) = path.strip_prefix(folder) else { break };
+            let segment = rest.split('/').next().unwrap_or_default();
+            folders.push(format!("{segment}/"));
+            // Behind all that starts with this segment and a slash, and behind the segment alone: a
+            // name that sorts between the two, such as `create-orphan`, is met on the way.
+            let alone = rest.len() == segment.len();
+            from = match alone {
+                true => Bound::Excluded(path.to_string()),
+                false => Bound::Included(format!("{folder}{segment}0")),
+            };
+        }
+        folders.sort();
+        folders.dedup();
+        folders
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One token of the model: hash, accessor, parent, end, path.
+    type Row = (Hash, u64, Option<u64>, Option<i64>, String);
+
+    fn tie(row: &Row) -> Tie<'_> {
+        Tie { accessor: row.1, parent: row.2, end: row.3, path: Some(&row.4) }
+    }
+
+    fn sorted(hashes: impl Iterator<Item = Hash>) -> Vec<Hash> {
+        let mut hashes: Vec<Hash> = hashes.collect();
+        hashes.sort_unstable();
+        hashes
+    }
+
+    fn check(ties: &Ties, model: &BTreeMap<Id, Row>) {
+        let of = |wanted: &dyn Fn(&Row) -> bool| {
+            sorted(model.values().filter(|row| wanted(row)).map(|row| row.0))
+        };
+        assert_eq!(sorted(ties.all()), of(&|_| true));
+        assert_eq!(sorted(ties.children()), of(&|row| row.2.is_some()));
+        for at in 0..8_u64 {
+            assert_eq!(sorted(ties.with_accessor(at)), of(&|row| row.1 == at));
+            assert_eq!(sorted(ties.children_of(at)), of(&|row| row.2 == Some(at)));
+            let end = at as i64;
+            assert_eq!(sorted(ties.due(end)), of(&|row| row.3.is_some_and(|e| e < end)));
+        }
+        for path in ["", "a", "a/", "a/b", "a/b/", "a-b"] {
+            assert_eq!(sorted(ties.made_below(path)), of(&|row| row.4.starts_with(path)));
+            assert_eq!(sorted(ties.made_at(path)), of(&|row| row.4 == path));
+        }
+        for folder in ["", "a/", "a/b/"] {
+            let rests = model.values().filter_map(|row| row.4.strip_prefix(folder));
+            let expected: BTreeSet<String> =
+                rests.map(|rest| format!("{}/", rest.split('/').next().unwrap())).collect();
+            assert_eq!(ties.folders(folder, 100), Vec::from_iter(expected), "{folder}");
+        }
+    }
+
+    #[test]
+    fn ties_answer_as_a_list_of_tokens_would() {
+        const PATHS: [&str; 6] = ["a", "a/b", "a/b/c", "a-b", "a/bc", "b"];
+        let mut rng = fastrand::Rng::with_seed(5);
+        let (mut ties, mut model) = (Ties::default(), BTreeMap::<Id, Row>::new());
+        for step in 0..3000_u32 {
+            if rng.bool() {
+                let mut hash = [0; 32];
+                hash[..4].copy_from_slice(&step.to_be_bytes());
+                let parent = rng.bool().then(|| rng.u64(0..8));
+                let end = rng.bool().then(|| rng.i64(0..8));
+                let path = PATHS[rng.usize(0..PATHS.len())].to_owned();
+                let row = (hash, rng.u64(0..8), parent, end, path);
+                let id = ties.number(hash).unwrap();
+                ties.tie(id, tie(&row));
+                assert!(model.insert(id, row).is_none());
+            } else if let Some((id, row)) = model.pop_first() {
+                ties.untie(id, tie(&row));
+                ties.forget(id);
+            }
+            if step % 50 == 0 {
+                check(&ties, &model);
+            }
+        }
+        assert!(model.len() > 1 && ties.hashes.len() < 1000, "numbers are reused");
+    }
+}
