@@ -61,11 +61,13 @@ impl Core {
         if request.path.as_str().starts_with(LOGINS)
             && let Some(login) = self.find_login(request)
         {
+            self.take_allowance(&login.unsealed, request)?;
             return Box::pin(login.answer(self, request)).await;
         }
         let (unsealed, admitted) = {
             let unsealed = self.unsealed.load();
             let unsealed = unsealed.as_ref().ok_or(Error::Sealed)?;
+            self.take_allowance(unsealed, request)?;
             let admitted = admit(unsealed, request)?;
             match admitted {
                 Admitted::Answer(answer) => return answer,
@@ -82,6 +84,11 @@ impl Core {
                 Box::pin(self.run_limited(unsealed, request, *caller)).await
             }
         }
+    }
+
+    /// Counts a request against the rate limit that holds for it.
+    fn take_allowance(&self, unsealed: &Unsealed, request: &Request<'_>) -> Result<(), Error> {
+        unsealed.view.quotas.take(request).inspect_err(|_| self.metrics.over_quota.count())
     }
 
     /// The login that a request is, if it is one.

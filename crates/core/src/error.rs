@@ -37,12 +37,27 @@ pub enum Error {
     Conflict,
     /// Another server leads, and only it can do this; nothing happened here.
     NotLeader,
+    /// The address that asks went over a rate limit.
+    OverQuota(Box<OverQuota>),
     /// The server cannot do this now.
     Unavailable(String),
     /// No audit device took its record; the client hears of an internal error.
     Unaudited,
     /// Our mistake; the detail is in the server's log under this id.
     Internal(u64),
+}
+
+/// Which limit a request went over, and when to come back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverQuota {
+    /// What was asked for.
+    pub path: String,
+    /// When to come back.
+    pub retry_after_secs: u64,
+    /// Requests that pass in an interval.
+    pub limit: u64,
+    /// Whether the client is told so in headers.
+    pub is_told: bool,
 }
 
 /// The wordings of a refusal that clients tell apart.
@@ -109,6 +124,9 @@ impl fmt::Display for Error {
             | Self::TooLarge(message)
             | Self::UnsupportedMedia(message)
             | Self::Unavailable(message) => f.write_str(message),
+            Self::OverQuota(over) => {
+                write!(f, "request path \"{}\": rate limit quota exceeded", over.path)
+            }
             Self::InvalidSilently => f.write_str("invalid request"),
             Self::NotFound => f.write_str("not found"),
             Self::NoNamespace => f.write_str("namespace not found"),

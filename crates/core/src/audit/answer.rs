@@ -84,6 +84,7 @@ const fn class_of(error: &Error) -> &'static str {
         Error::Sealed => "Vault is sealed",
         Error::Conflict => "the entry kept changing",
         Error::NotLeader => "not the leader",
+        Error::OverQuota(_) => "rate limit quota exceeded",
         Error::Unavailable(_) => "service unavailable",
         Error::Internal(_) | Error::Unaudited => "internal error",
     }

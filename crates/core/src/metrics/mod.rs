@@ -102,7 +102,11 @@ const fn outcome(answer: &Result<Response, Error>) -> usize {
             | Error::TooLarge(_)
             | Error::UnsupportedMedia(_)
             | Error::UnsupportedOperation => 3,
-            Error::Sealed | Error::Conflict | Error::NotLeader | Error::Unavailable(_) => 4,
+            Error::OverQuota(_)
+            | Error::Sealed
+            | Error::Conflict
+            | Error::NotLeader
+            | Error::Unavailable(_) => 4,
             Error::Unaudited | Error::Internal(_) => 5,
         },
     }

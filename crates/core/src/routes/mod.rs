@@ -112,7 +112,6 @@ pub(crate) enum Place {
 pub(crate) enum Kind {
     Text,
     Whole,
-    #[expect(dead_code, reason = "the rate of a quota, the next routes to come")]
     Number,
     Flag,
     /// Seconds, or a text such as `1h30m`.

@@ -11,12 +11,15 @@ mod init;
 mod locked_users;
 mod mounts;
 mod observe;
+mod passwords;
 mod policies;
+mod quotas;
 pub(crate) mod raft;
 mod rekey;
 mod root;
 mod rotate;
 mod status;
+mod tools;
 mod tune;
 pub(crate) mod ui;
 
@@ -189,6 +192,15 @@ pub(crate) async fn handle(
     use Operation::{Read, Update};
     if let Some(answer) = mount_routes(&unsealed, call, path).await {
         return answer;
+    }
+    if let Some(path) = path.strip_prefix("quotas/") {
+        return quotas::handle(&unsealed, call, path).await;
+    }
+    if let Some(path) = path.strip_prefix("policies/password") {
+        return passwords::handle(&unsealed, call, path).await;
+    }
+    if let Some(path) = path.strip_prefix("tools/") {
+        return tools::handle(call, path);
     }
     if let Some(answer) = observe::answer(core, &unsealed, call, path) {
         return answer;

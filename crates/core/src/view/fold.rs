@@ -217,6 +217,9 @@ impl View {
             Parsed::Shelf(mount, name) => {
                 self.forget_decoded(mount, name);
                 if let Some(mount) = self.mounts.with_id(mount) {
+                    if mount.entry.id == MountId::SYSTEM {
+                        self.quotas.remove(name);
+                    }
                     mount.index.remove(name);
                     self.follow(mount.memory.remove(name));
                 }
@@ -235,6 +238,9 @@ impl View {
     /// Hands a record to the engine that keeps it decoded.
     pub(super) fn put_shelf(&self, id: MountId, name: &str, value: &[u8]) -> Result<(), Damaged> {
         let Some(mount) = self.mounts.with_id(id) else { return Ok(()) };
+        if id == MountId::SYSTEM && !self.quotas.put(name, value) {
+            return Err(Damaged("quota"));
+        }
         self.follow(mount.memory.put(name, value)?);
         Ok(())
     }

@@ -44,6 +44,7 @@ use crate::error::Error;
 use crate::identity::Directory;
 use crate::keys::MountId;
 use crate::policies::Policies;
+use crate::quotas::Quotas;
 use crate::transit::KeyCache;
 
 /// Entries the hot table is sized for at first; it grows.
@@ -65,6 +66,8 @@ pub struct View {
     pub(crate) batch_tokens: BatchTokens,
     /// Policies.
     pub(crate) policies: Policies,
+    /// Rate limits.
+    pub(crate) quotas: Quotas,
     /// Names of token roles.
     pub(crate) token_roles: Names,
     /// Keys of the transit engine that were used, decoded.
@@ -88,6 +91,7 @@ impl View {
             tokens: Tokens::new().map_err(unavailable)?,
             batch_tokens: BatchTokens::new(keys).map_err(unavailable)?,
             policies: Policies::default(),
+            quotas: Quotas::default(),
             token_roles: Names::default(),
             transit: KeyCache::new().map_err(unavailable)?,
             cluster: OnceLock::new(),

@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 use kallisto_core::json::write_string;
-use kallisto_core::{Denial, Error};
+use kallisto_core::{Denial, Error, OverQuota};
 
 use super::{Reply, response};
 
@@ -27,6 +27,7 @@ pub(super) fn render(error: &Error) -> Reply {
             | Denial::NoWrappingToken
             | Denial::Preflight(_),
         ) => with_messages(StatusCode::FORBIDDEN, &[&text]),
+        Error::OverQuota(over) => over_quota(over, &text),
         Error::Sealed | Error::NotLeader | Error::Conflict | Error::Unavailable(_) => {
             with_messages(StatusCode::SERVICE_UNAVAILABLE, &[&text])
         }
@@ -34,6 +35,22 @@ pub(super) fn render(error: &Error) -> Reply {
             with_messages(StatusCode::INTERNAL_SERVER_ERROR, &[&text])
         }
     }
+}
+
+/// A refusal for now; when to come back is told where the server is set to.
+fn over_quota(over: &OverQuota, text: &str) -> Reply {
+    let mut reply = with_messages(StatusCode::TOO_MANY_REQUESTS, &[text]);
+    if over.is_told {
+        for (name, value) in [
+            ("retry-after", over.retry_after_secs),
+            ("x-ratelimit-limit", over.limit),
+            ("x-ratelimit-remaining", 0),
+            ("x-ratelimit-reset", over.retry_after_secs),
+        ] {
+            reply.headers_mut().insert(name, value.into());
+        }
+    }
+    reply
 }
 
 /// The form clients know from a list of errors with one member.

@@ -6,6 +6,7 @@ mod mounts;
 mod observe;
 mod policies;
 mod seal;
+mod settings;
 mod wrapping;
 
 use super::Family;
@@ -31,6 +32,9 @@ pub(crate) static SYSTEM: Family = Family {
         leases::LEASES,
         audit::DEVICES,
         audit::HEADERS,
+        settings::QUOTAS,
+        settings::PASSWORDS,
+        settings::TOOLS,
         observe::STATE,
         observe::INTERNAL,
     ],

@@ -1,0 +1,88 @@
+//! What operators set besides mounts and policies, and small tools.
+
+use kallisto_auth::Operation::{Delete, List, Read, Update};
+
+use super::super::Kind::{Flag, Number, Span, Text, Texts, Whole};
+use super::super::{Field, Route, field};
+
+const QUOTA: Field = field("name", Text, "Name of the rule.");
+const PASSWORD: Field = field("name", Text, "Name of the policy.");
+const FORMAT: Field = field("format", Text, "`hex` or `base64`.");
+const BYTES: Field = field("bytes", Whole, "How many bytes; 32 when absent.");
+
+pub(super) const QUOTAS: &[Route] = &[
+    Route::new(
+        "quotas/config",
+        &[(Read, "Read the settings of all quotas."), (Update, "Change some of them.")],
+        &[
+            field("enable_rate_limit_response_headers", Flag, "Say in headers when to come back."),
+            field("rate_limit_exempt_paths", Texts, "Paths that no rule counts."),
+        ],
+    ),
+    Route::new("quotas/rate-limit", &[(List, "List the rate limits.")], &[]),
+    Route::new(
+        "quotas/rate-limit/{name}",
+        &[
+            (Read, "Read a rate limit."),
+            (Update, "Write a rate limit."),
+            (Delete, "Delete a rate limit."),
+        ],
+        &[
+            QUOTA,
+            field("rate", Number, "Requests an address may make in each interval."),
+            field("interval", Span, "The interval; 1s when absent."),
+            field("block_interval", Span, "For how long an address is refused that went over."),
+            field("path", Text, "A mount, or a path that may end in `*`; everything when absent."),
+        ],
+    ),
+];
+
+pub(super) const PASSWORDS: &[Route] = &[
+    Route::new("policies/password", &[(List, "List the password policies.")], &[]),
+    Route::new(
+        "policies/password/{name}",
+        &[
+            (Read, "Read a password policy."),
+            (Update, "Write a password policy."),
+            (Delete, "Delete a password policy."),
+        ],
+        &[PASSWORD, field("policy", Text, "The policy in HCL or JSON, or either in base64.")],
+    ),
+    Route::new(
+        "policies/password/{name}/generate",
+        &[(Read, "Make a password by a policy.")],
+        &[PASSWORD],
+    ),
+];
+
+pub(super) const TOOLS: &[Route] = &[
+    Route::new("tools/random", &[(Update, "Draw random bytes.")], &[BYTES, FORMAT]),
+    Route::new(
+        "tools/random/{source}",
+        &[(Update, "Draw random bytes.")],
+        &[field("source", Text, "How many bytes, or `platform`, `seal` or `all`."), BYTES, FORMAT],
+    ),
+    Route::new(
+        "tools/random/{source}/{bytes}",
+        &[(Update, "Draw random bytes.")],
+        &[field("source", Text, "`platform`, `seal` or `all`."), BYTES, FORMAT],
+    ),
+    Route::new(
+        "tools/hash",
+        &[(Update, "Hash an input.")],
+        &[
+            field("input", Text, "The input in base64."),
+            field("algorithm", Text, "Such as `sha2-256`, which it is when absent."),
+            FORMAT,
+        ],
+    ),
+    Route::new(
+        "tools/hash/{algorithm}",
+        &[(Update, "Hash an input.")],
+        &[
+            field("input", Text, "The input in base64."),
+            field("algorithm", Text, "Such as `sha2-256`."),
+            FORMAT,
+        ],
+    ),
+];
