@@ -73,6 +73,7 @@ run hvac "$work/venv/bin/python" "$here/hvac_walk.py"
 run hvac-transit "$work/venv/bin/python" "$here/hvac_transit.py"
 run hvac-logins "$work/venv/bin/python" "$here/hvac_logins.py"
 run hvac-durable "$work/venv/bin/python" "$here/hvac_durable.py"
+run hvac-identity "$work/venv/bin/python" "$here/hvac_identity.py"
 PATH="$work/venv/bin:$PATH" run bao bash "$here/bao_walk.sh" bao
 run kallisto bash "$here/bao_walk.sh" "$binary"
 sed -n 's/^Unseal Key: //p' "$work/server.out" >"$work/unseal-key"

@@ -63,7 +63,7 @@ pub(crate) async fn handle(
     mount: &Mount,
     path: &str,
 ) -> Result<Response, Error> {
-    use Operation::{Delete, List, Read, Update};
+    use Operation::{List, Update};
     let site = &Site { unsealed, mount, directory: directory_of(mount)?, call };
     let operation = call.operation;
     let path = if operation == List { path.trim_end_matches('/') } else { path };
@@ -104,8 +104,7 @@ pub(crate) async fn handle(
             | "lookup/group",
             _,
         ) => Err(Error::UnsupportedOperation),
-        (_, Read | Update | Delete) => handle_one(site, path).await,
-        _ => Err(Error::UnsupportedPath),
+        _ => handle_one(site, path).await,
     }
 }
 
@@ -132,6 +131,8 @@ async fn handle_one(site: &Site<'_>, path: &str) -> Result<Response, Error> {
         ("group-alias", "id", Read) => group_aliases::read(site, which),
         ("group-alias", "id", Update) => group_aliases::write(site, Some(which)).await,
         ("group-alias", "id", Delete) => group_aliases::delete(site, which).await,
+        ("entity" | "group", "id" | "name", _)
+        | ("entity-alias" | "alias" | "group-alias", "id", _) => Err(Error::UnsupportedOperation),
         _ => Err(Error::UnsupportedPath),
     }
 }
