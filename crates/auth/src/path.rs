@@ -210,6 +210,13 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_path_given_as_text_is_taken_as_it_is() {
+        assert_eq!(Path::literal("a%2Fb/100%").unwrap().as_str(), "a%2Fb/100%");
+        assert_eq!(Path::literal("a/../b"), Err(PathError::DotSegment(2)));
+        assert_eq!(Path::literal("/a"), Err(PathError::EmptySegment(0)));
+    }
+
     /// No spelling of a path decodes to anything but that path: decoding is idempotent on results
     /// without `%`, so what is authorised is what is stored.
     #[test]

@@ -21,10 +21,17 @@ pub(crate) struct Asked<'c, 'r> {
 impl<'c, 'r> Asked<'c, 'r> {
     /// Looks up whether a write would create what it writes, where the engine can tell.
     pub(crate) fn new(request: &'c Request<'r>, view: &View) -> Self {
-        let creates =
-            request.operation == Operation::Update && creates(request.path.as_str(), view);
-        let capability = if creates { Capability::Create } else { request.operation.capability() };
+        let capability = capability(request.operation, request.path.as_str(), view);
         Self { request, capability }
+    }
+}
+
+/// The capability that `operation` takes at `path`.
+pub(crate) fn capability(operation: Operation, path: &str, view: &View) -> Capability {
+    if operation == Operation::Update && creates(path, view) {
+        Capability::Create
+    } else {
+        operation.capability()
     }
 }
 

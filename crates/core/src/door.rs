@@ -206,7 +206,7 @@ fn answer_any_token(
 }
 
 /// Authorises a request of a caller that was found earlier.
-fn authorise<'c, 'r>(
+pub(crate) fn authorise<'c, 'r>(
     unsealed: &Unsealed,
     caller: &Caller,
     request: &'c Request<'r>,
@@ -217,7 +217,7 @@ fn authorise<'c, 'r>(
 }
 
 /// Answers what needs no waiting; `None` for the rest.
-fn read(unsealed: &Unsealed, call: &Call<'_, '_>) -> Option<Result<Response, Error>> {
+pub(crate) fn read(unsealed: &Unsealed, call: &Call<'_, '_>) -> Option<Result<Response, Error>> {
     if call.operation.writes() {
         return None;
     }
@@ -228,7 +228,7 @@ fn read(unsealed: &Unsealed, call: &Call<'_, '_>) -> Option<Result<Response, Err
 }
 
 /// What mounts there are is told to root only.
-fn no_route(unsealed: &Unsealed, call: &Call<'_, '_>) -> Error {
+pub(crate) fn no_route(unsealed: &Unsealed, call: &Call<'_, '_>) -> Error {
     match Caller::of(unsealed, call) {
         Ok(caller) if caller.is_root() => Error::NoRoute(call.path.as_str().to_owned()),
         Ok(_) => Error::Denied(Denial::Policy),

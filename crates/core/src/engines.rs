@@ -13,7 +13,7 @@ use crate::response::Response;
 use crate::state::{Call, Core, Unsealed};
 use crate::token::TokenEntry;
 use crate::view::Mount;
-use crate::{cubbyhole, identity, kv, sys, token, transit};
+use crate::{beyond, cubbyhole, identity, kv, sys, token, transit};
 
 /// Answers what needs no waiting; `None` for the rest. `path` is inside the mount.
 pub(crate) fn read(
@@ -23,7 +23,9 @@ pub(crate) fn read(
     path: &str,
 ) -> Option<Result<Response, Error>> {
     match mount.entry.kind {
-        EngineKind::KvV1 | EngineKind::KvV2 if !call.operation.writes() => {
+        EngineKind::KvV1 | EngineKind::KvV2
+            if !call.operation.writes() && !beyond::asks_to_wait(call) =>
+        {
             Some(kv::read(unsealed, call, mount, path))
         }
         _ => None,
@@ -45,6 +47,9 @@ pub(crate) async fn handle(
         EngineKind::System => sys::handle(core, unsealed, call, path).await,
         EngineKind::Identity => identity::handle(&unsealed, call, mount, path).await,
         EngineKind::Cubbyhole => cubbyhole::handle(&unsealed, call, path).await,
+        EngineKind::KvV1 | EngineKind::KvV2 if beyond::asks_to_wait(call) => {
+            beyond::wait(core, &unsealed, call, mount, path)
+        }
         EngineKind::KvV1 | EngineKind::KvV2 => kv::write(&unsealed, call, mount, path).await,
         EngineKind::Transit => transit::handle(&unsealed, call, mount, path).await,
         EngineKind::Token => token::handle(&unsealed, call, path).await,

@@ -71,6 +71,8 @@ pub enum Denial {
     NoWrappingToken,
     /// The decision said no.
     Policy,
+    /// The decision said no to one of the paths that a request names.
+    At(String),
     /// The preflight of the `kv` commands found nothing reachable under this path.
     Preflight(String),
 }
@@ -139,6 +141,7 @@ impl fmt::Display for Error {
             Self::Denied(Denial::NoWrappingToken) => {
                 f.write_str("error validating wrapping token: token is empty")
             }
+            Self::Denied(Denial::At(path)) => write!(f, "permission denied at \"{path}\""),
             Self::Denied(Denial::UnknownToken) => f.write_str("bad token"),
             Self::Denied(Denial::Preflight(path)) => write!(
                 f,

@@ -4,6 +4,7 @@
 //! races over and over. Paths share [`STRIPES`] latches by a keyed hash, so no one can aim at
 //! another's. A latch is held while a commit is awaited, hence an async mutex.
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 
 use tokio::sync::{Mutex, MutexGuard};
@@ -21,9 +22,24 @@ impl Latches {
         Self { stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(), hasher: RandomState::new() }
     }
 
+    /// Waits for the latches of all `keys`. Nobody who holds a latch may ask for more: they are taken
+    /// in one order, so that two who want the same never wait for each other.
+    pub(crate) async fn hold_all(&self, keys: &[Vec<u8>]) -> Vec<MutexGuard<'_, ()>> {
+        let stripes: BTreeSet<usize> = keys.iter().map(|key| self.stripe_of(key)).collect();
+        let mut held = Vec::with_capacity(stripes.len());
+        for stripe in stripes {
+            held.push(self.stripes[stripe].lock().await);
+        }
+        held
+    }
+
+    fn stripe_of(&self, key: &[u8]) -> usize {
+        self.hasher.hash_one(key) as usize % STRIPES
+    }
+
     /// Waits for the latch of `key`.
     pub(crate) async fn hold(&self, key: &[u8]) -> MutexGuard<'_, ()> {
-        let stripe = &self.stripes[self.hasher.hash_one(key) as usize % STRIPES];
+        let stripe = &self.stripes[self.stripe_of(key)];
         // Nearly always free, and then there is no place in a queue to set up.
         match stripe.try_lock() {
             Ok(guard) => guard,

@@ -17,6 +17,7 @@
 mod address;
 mod asked;
 mod audit;
+mod beyond;
 mod clear;
 mod cluster;
 mod cubbyhole;
@@ -24,6 +25,7 @@ mod door;
 mod duration;
 mod engines;
 mod error;
+mod etag;
 mod fields;
 mod host;
 mod identity;
@@ -46,6 +48,7 @@ mod routes;
 mod seal;
 mod shelf;
 mod state;
+mod stream;
 mod sys;
 mod token;
 mod transit;
@@ -56,19 +59,21 @@ pub use audit::{AuditSettings, DeclaredDevice};
 pub use cluster::Cluster;
 pub use duration::Span;
 pub use error::{Denial, Error, OverQuota};
+pub use etag::{ETAG_BYTES_MAX, Etag};
 pub use host::{Cpu, Host, LogLevel, Machine, Memory, Process};
 pub use json::{Json, Map};
 pub use keys::MountId;
-pub use mount::{Class, EngineKind, MountConfig, MountEntry, Multiplicity};
+pub use mount::{Class, EngineKind, MountConfig, MountEntry, Moved, Multiplicity};
 pub use outbound::{ANSWER_BYTES_MAX, CALL_SECS_MAX, Outbound, OutboundAnswer, OutboundCall};
 pub use peers::{AuthorityKeys, ClusterPort, JoinTarget, Membership};
 pub use random::RequestId;
 pub use request::{
     BodyKind, HeaderSource, Headers, QUERY_PAIRS_MAX, Request, TokenText, parse_query,
 };
-pub use response::{Logical, Response};
+pub use response::{Answered, Logical, Response, Touched};
 pub use seal::{AutoSeal, InitSpec, Initialized};
 pub use state::{Access, Core, Leases, Offer, ServerInfo};
+pub use stream::{Bell, Next, Source, Stream, Waiting};
 pub use token::TOKEN_BYTES_MAX;
 pub use view::{Mount, Mounts, View};
 

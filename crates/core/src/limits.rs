@@ -36,9 +36,39 @@ pub const TRANSIT_BATCH_ITEMS_MAX: usize = 100_000;
 pub const RANDOM_BYTES_MAX: usize = 128 << 10;
 /// Longest description of a mount, in bytes.
 pub const DESCRIPTION_BYTES_MAX: usize = 4096;
+/// Changes that those who follow secrets can catch up on, and their bytes in memory.
+pub const FEED_CHANGES_MAX: usize = 1 << 15;
+/// See [`FEED_CHANGES_MAX`].
+pub const FEED_BYTES_MAX: usize = 8 << 20;
+/// Streams and waiting requests at once, in all.
+pub const STREAMS_MAX: usize = 1024;
+/// Streams and waiting requests of one token at once.
+pub const STREAMS_PER_TOKEN_MAX: usize = 64;
+/// Longest a request may ask to wait, in seconds.
+pub const WAIT_SECS_MAX: u64 = 120;
+/// Most paths of one bulk read.
+pub const BULK_PATHS_MAX: usize = 512;
+/// Bytes of secrets in the answer to one bulk read; what comes after is to be asked for again.
+pub const BULK_BYTES_MAX: usize = 16 << 20;
+/// Most secrets written, deleted, copied or moved at once.
+pub const TOGETHER_SECRETS_MAX: usize = 4096;
+/// Most records changed at once by those: a secret is one, and one more for every version; what is
+/// moved counts where it comes from and where it goes.
+pub const TOGETHER_RECORDS_MAX: usize = 32 << 10;
+/// Most bytes of records written at once by those.
+pub const TOGETHER_BYTES_MAX: usize = 16 << 20;
+/// Paths that one filtered list or search looks at; past it the answer says where to go on.
+pub const EXAMINED_PATHS_MAX: usize = 20_000;
+/// Most names in one answer of a filtered list or search, and how many come when nobody says.
+pub const PAGE_NAMES_MAX: usize = 10_000;
+/// Longest pattern of a search, in bytes.
+pub const SEARCH_PATTERN_BYTES_MAX: usize = 1024;
 
 const _: () = assert!(ENTRY_BYTES_MAX < BODY_BYTES_MAX);
 const _: () = assert!(MOUNT_PATH_BYTES_MAX < kallisto_auth::PATH_BYTES_MAX);
 const _: () = assert!(WRAPPED_BYTES_MAX < kallisto_store::VALUE_BYTES_MAX);
 const _: () = assert!(REVOKE_TOKENS_MAX <= SWEEP_RECORDS_MAX);
 const _: () = assert!(SWEEP_RECORDS_MAX <= kallisto_store::BATCH_OPS_MAX);
+const _: () = assert!(TOGETHER_RECORDS_MAX <= kallisto_store::BATCH_OPS_MAX);
+const _: () = assert!(TOGETHER_BYTES_MAX < kallisto_store::BATCH_BYTES_MAX);
+const _: () = assert!(STREAMS_PER_TOKEN_MAX < STREAMS_MAX);

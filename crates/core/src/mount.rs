@@ -155,6 +155,17 @@ pub struct MountEntry {
     pub options: Option<Map>,
     /// How it behaves.
     pub config: MountConfig,
+    /// The last time it was moved; not shown with it.
+    pub moved: Option<Moved>,
+}
+
+/// A move of a mount from one path to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The id that was given to who asked for it.
+    pub id: String,
+    /// The path before.
+    pub from: String,
 }
 
 impl EngineKind {
@@ -291,6 +302,10 @@ impl MountEntry {
         map.insert("id".into(), u64::from(self.id.0).into());
         map.insert("path".into(), self.path.as_str().into());
         map.insert("type".into(), self.kind.stored().into());
+        if let Some(moved) = &self.moved {
+            map.insert("moved_by".into(), moved.id.as_str().into());
+            map.insert("moved_from".into(), moved.from.as_str().into());
+        }
         Json::Object(map).to_text()
     }
 
@@ -310,6 +325,7 @@ impl MountEntry {
             external_entropy_access: boolean(&map, "external_entropy_access")?,
             options: map.get("options").and_then(Json::as_object).cloned(),
             config: MountConfig::from_json(map.get("config")?.as_object()?)?,
+            moved: text("moved_by").zip(text("moved_from")).map(|(id, from)| Moved { id, from }),
         })
     }
 }
@@ -367,6 +383,7 @@ mod tests {
                     Json::strings(["X"]),
                 )]),
             },
+            moved: Some(Moved { id: "m".into(), from: "c/".into() }),
         };
         assert_eq!(MountEntry::decode(&entry.encode()), Some(entry));
         assert_eq!(MountEntry::decode(b"{}"), None);

@@ -272,6 +272,11 @@ impl Caller {
         self.entry.auth.kind == Kind::Root
     }
 
+    /// Whether its token has only so many uses.
+    pub(crate) const fn is_limited(&self) -> bool {
+        self.entry.uses_left != 0
+    }
+
     pub(crate) fn policies(&self) -> &[String] {
         &self.entry.auth.policies
     }

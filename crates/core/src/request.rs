@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use kallisto_auth::{Operation, Path};
 
 use crate::error::Error;
+use crate::etag::Etag;
 use crate::fields::parse_bool;
 use crate::json::{self, Json, Map};
 use crate::random::RequestId;
@@ -107,6 +108,11 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
+    /// Whether the client says that it has the answer with this tag.
+    pub(crate) fn knows(&self, etag: Etag) -> bool {
+        self.headers.values("if-none-match").iter().any(|named| etag.is_named_in(named))
+    }
+
     /// The arrival in nanoseconds since 1970. The range of `i64` ends in the year 2262.
     pub(crate) fn now_ns(&self) -> i64 {
         i64::try_from(self.now.as_nanosecond()).unwrap_or(i64::MAX)

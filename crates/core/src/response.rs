@@ -1,6 +1,11 @@
 //! What the core answers; a listener gives it its form on the wire.
 
+use kallisto_auth::Operation;
+
+use crate::error::Error;
+use crate::etag::Etag;
 use crate::json::Json;
+use crate::stream::{Stream, Waiting};
 
 /// The success of a request.
 #[derive(Debug)]
@@ -20,6 +25,19 @@ pub enum Response {
         /// The payload.
         logical: Logical,
     },
+    /// The client has this answer already (304).
+    NotModified {
+        /// The tag it named.
+        etag: Etag,
+        /// As of [`Logical`].
+        index: Option<u64>,
+    },
+    /// Each of the paths that the request named has an answer of its own.
+    Each(Vec<Answered>),
+    /// An answer that is made while it is sent.
+    Stream(Stream),
+    /// To be asked again when something has changed, or after a while.
+    Waiting(Waiting),
     /// Gone, with nothing to say (404 and an empty body).
     MissingEmpty,
     /// An enveloped reply whose data stands at the top level too, as some old `sys/` ones do.
@@ -55,6 +73,32 @@ pub struct Logical {
     pub wrap_info: Vec<u8>,
     /// What the caller should know besides.
     pub warnings: Vec<String>,
+    /// The tag of this answer, if it can be asked for by it.
+    pub etag: Option<Etag>,
+    /// Up to where in the order of all writes this answer is known to go, when the client asked.
+    pub index: Option<u64>,
+    /// What was done beside what the request's own path says, for the audit.
+    pub touched: Vec<Touched>,
+}
+
+/// The answer to one of many requests in one.
+#[derive(Debug)]
+pub struct Answered {
+    /// What was asked.
+    pub operation: Operation,
+    /// Where; the path of a request of its own.
+    pub path: String,
+    /// What such a request would have been answered.
+    pub answer: Result<Response, Error>,
+}
+
+/// One path that a request touched besides its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Touched {
+    /// What was done, and judged.
+    pub operation: Operation,
+    /// Where; the path of a request of its own.
+    pub path: String,
 }
 
 impl Response {

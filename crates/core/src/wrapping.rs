@@ -93,6 +93,10 @@ impl<'a> Content<'a> {
             Response::Missing(logical) => (logical, MISSING),
             Response::Empty
             | Response::MissingEmpty
+            | Response::NotModified { .. }
+            | Response::Each(_)
+            | Response::Stream(_)
+            | Response::Waiting(_)
             | Response::Bare { .. }
             | Response::Text { .. } => return None,
         };

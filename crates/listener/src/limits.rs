@@ -23,6 +23,11 @@ pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time open connections get to finish at shutdown.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Interval at which a stream that has nothing to say shows that it lives, and a token that ended is
+/// noticed.
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+/// Pause of a stream or a waiting request after it was woken: what happens meanwhile comes in one go.
+pub const COALESCE_PAUSE: Duration = Duration::from_millis(20);
 /// Pause of an accept loop after an error, such as too many open files.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Connections the kernel may queue before they are accepted.

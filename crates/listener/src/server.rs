@@ -141,6 +141,7 @@ impl Frontend {
     {
         match self {
             Self::Http(service) => {
+                let service = service.with_stop(ending.stopped);
                 serve_http(stream, remote, client_chain, service, ending.watcher).await;
             }
             Self::Resp(service) => service.serve(stream, remote, ending.stopped).await,

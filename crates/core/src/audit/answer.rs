@@ -11,7 +11,7 @@ use super::describe::{mount_of, names_in};
 use crate::error::Error;
 use crate::json::{self, Json, Map};
 use crate::request::Request;
-use crate::response::{Logical, Response};
+use crate::response::{Answered, Logical, Response};
 use crate::state::Unsealed;
 use crate::view::Mount;
 
@@ -39,7 +39,19 @@ pub(super) fn with_described<T>(
     };
     match answer {
         // Text is what the server says of itself; no secret was ever written as one.
-        Ok(Response::Empty | Response::MissingEmpty | Response::Text { .. }) => tell(&response, ""),
+        Ok(
+            Response::Empty
+            | Response::MissingEmpty
+            | Response::Text { .. }
+            | Response::NotModified { .. }
+            | Response::Stream(_)
+            | Response::Waiting(_),
+        ) => tell(&response, ""),
+        Ok(Response::Each(answers)) => {
+            let data = each(answers);
+            response.data = &data;
+            tell(&response, "")
+        }
         Ok(Response::Bare { body, .. }) => {
             let data = body.to_text();
             response.data = &data;
@@ -67,6 +79,35 @@ pub(super) fn with_described<T>(
             tell(&response, class_of(error))
         }
     }
+}
+
+/// The answers of a request that named many paths, each with its path: their values are masked as
+/// those of an answer of its own.
+fn each(answers: &[Answered]) -> Vec<u8> {
+    let mut out = b"{\"results\":[".to_vec();
+    for (at, answered) in answers.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(b"{\"path\":");
+        json::write_string(&answered.path, &mut out);
+        match &answered.answer {
+            Ok(Response::Logical(logical) | Response::Missing(logical))
+                if !logical.data.is_empty() =>
+            {
+                out.extend_from_slice(b",\"data\":");
+                out.extend_from_slice(&logical.data);
+            }
+            Ok(_) => {}
+            Err(error) => {
+                out.extend_from_slice(b",\"error\":");
+                json::write_string(class_of(error), &mut out);
+            }
+        }
+        out.push(b'}');
+    }
+    out.extend_from_slice(b"]}");
+    out
 }
 
 /// The class of an error: nothing of it comes from the client.

@@ -7,9 +7,10 @@
 
 mod list;
 pub(crate) mod record;
+pub(crate) mod staged;
 pub(crate) mod time;
-mod v1;
-mod v2;
+pub(crate) mod v1;
+pub(crate) mod v2;
 
 use crate::error::Error;
 use crate::limits::ENTRY_BYTES_MAX;
@@ -56,7 +57,7 @@ pub(crate) async fn write(
 }
 
 /// Refuses a write to a folder.
-fn check_entry_path(path: &str) -> Result<(), Error> {
+pub(crate) fn check_entry_path(path: &str) -> Result<(), Error> {
     if path.is_empty() || path.ends_with('/') {
         return Err(Error::invalid("cannot write to a path ending in '/'"));
     }
@@ -64,7 +65,7 @@ fn check_entry_path(path: &str) -> Result<(), Error> {
 }
 
 /// Refuses an entry over its limit.
-fn check_entry_size(text: &[u8]) -> Result<(), Error> {
+pub(crate) fn check_entry_size(text: &[u8]) -> Result<(), Error> {
     if text.len() > ENTRY_BYTES_MAX {
         return Err(Error::TooLarge(format!(
             "entry of {} bytes is over the limit of {ENTRY_BYTES_MAX}",

@@ -5,14 +5,16 @@ use kallisto_store::Batch;
 
 use super::list::{Depth, Page, keys_object, names};
 use super::record::encode_one;
+use super::staged::Staged;
 use super::{Kv, check_entry_path, check_entry_size};
 use crate::duration::Span;
 use crate::error::Error;
+use crate::etag::Etag;
 use crate::fields::scalar_text;
 use crate::json::{Json, Map};
 use crate::keys;
 use crate::response::{Logical, Response};
-use crate::view::{Hot, HotHeader, hot_key};
+use crate::view::{Hot, HotHeader, Mount, hot_key};
 
 pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     match kv.call.operation {
@@ -46,9 +48,13 @@ fn read_entry(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     };
     let lease = entry.header.lease_secs;
     let own = (lease != HotHeader::NO_LEASE).then_some(lease);
+    let etag = entry.header.etag();
+    if kv.call.knows(etag) {
+        return Ok(Response::NotModified { etag, index: None });
+    }
     let mut data = Vec::with_capacity(entry.sealed_bytes());
     entry.open_into(&kv.unsealed.view.cipher, &mut data)?;
-    Ok(reply(kv, own, data))
+    Ok(reply(kv, own, etag, data))
 }
 
 /// The entry is not in memory: reads its record.
@@ -57,30 +63,48 @@ fn read_cold(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     let folds = kv.unsealed.view.folds();
     let record = kv.unsealed.store.get(&key)?.ok_or(Error::NotFound)?;
     let (own, data) = super::record::decode_one(&record.value).map_err(super::damaged)?;
-    kv.unsealed.view.offer_one(folds, kv.mount.entry.id, path, &record.value);
-    Ok(reply(kv, own, data.to_vec()))
+    kv.unsealed.view.offer_one(folds, kv.mount.entry.id, path, &record);
+    let etag =
+        Etag { version: record.seqno.0, created_ns: 0, deletion_ns: None, metadata_version: 0 };
+    if kv.call.knows(etag) {
+        return Ok(Response::NotModified { etag, index: None });
+    }
+    Ok(reply(kv, own, etag, data.to_vec()))
 }
 
-fn reply(kv: &Kv<'_, '_, '_>, own_lease: Option<u32>, data: Vec<u8>) -> Response {
+fn reply(kv: &Kv<'_, '_, '_>, own_lease: Option<u32>, etag: Etag, data: Vec<u8>) -> Response {
     let mount = kv.mount.entry.config.default_lease_ttl_secs;
     let default = if mount > 0 { mount } else { kv.unsealed.leases.default_secs };
     let lease_secs = own_lease.map_or(default, u64::from);
-    Response::Logical(Logical { data, lease_secs, ..Logical::default() })
+    Response::Logical(Logical { data, lease_secs, etag: Some(etag), ..Logical::default() })
 }
 
 async fn put(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     check_entry_path(path)?;
     let body = kv.call.object()?;
+    let mut staged = Staged::default();
+    stage(kv.mount, path, body, &mut staged)?;
+    kv.unsealed.store.commit(staged.into_batch()).await?;
+    Ok(Response::Empty)
+}
+
+/// Adds the write of one secret to a batch.
+///
+/// # Errors
+/// [`Error::Invalid`] for a body of nothing, [`Error::TooLarge`] past the limits.
+pub(crate) fn stage(
+    mount: &Mount,
+    path: &str,
+    body: Map,
+    staged: &mut Staged,
+) -> Result<(), Error> {
     if body.is_empty() {
         return Err(Error::invalid("missing data fields"));
     }
     let lease = own_lease(&body);
     let text = Json::Object(body).to_text();
     check_entry_size(&text)?;
-    let mut batch = Batch::new();
-    batch.put(keys::kv_one(kv.mount.entry.id, path), encode_one(lease, &text));
-    kv.unsealed.store.commit(batch).await?;
-    Ok(Response::Empty)
+    staged.put(keys::kv_one(mount.entry.id, path), encode_one(lease, &text))
 }
 
 /// The lease a secret asks for by its own `ttl` or `lease` field, if that reads as a duration.

@@ -238,6 +238,7 @@ fn builtin_mount(
         external_entropy_access: false,
         options: (kind == EngineKind::KvV2).then(version),
         config: MountConfig::default(),
+        moved: None,
     })
 }
 

@@ -175,6 +175,7 @@ impl Core {
     pub async fn seal(&self) -> Result<(), Error> {
         let _turn = self.seal.turn().await;
         let Some(last) = self.unsealed.swap(None) else { return Ok(()) };
+        last.view.feed.ring_bell();
         self.store.detach();
         self.audit.clear();
         sys::stand(&*self.store, Candidacy::Reluctant);

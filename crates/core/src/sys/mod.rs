@@ -16,6 +16,7 @@ mod policies;
 mod quotas;
 pub(crate) mod raft;
 mod rekey;
+mod remount;
 mod root;
 mod rotate;
 mod status;
@@ -29,6 +30,7 @@ pub(crate) use raft::stand;
 
 use kallisto_auth::Operation;
 
+use crate::beyond;
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::mount::Class;
@@ -190,6 +192,9 @@ pub(crate) async fn handle(
 ) -> Result<Response, Error> {
     use crate::seal::Target;
     use Operation::{Read, Update};
+    if let Some(path) = path.strip_prefix(beyond::PREFIX) {
+        return beyond::handle(core, &unsealed, call, path).await;
+    }
     if let Some(answer) = mount_routes(&unsealed, call, path).await {
         return answer;
     }
@@ -227,6 +232,9 @@ pub(crate) async fn handle(
     {
         return token::handle_leases(&unsealed, call, path.trim_start_matches('/')).await;
     }
+    if let (Some(id), Read) = (path.strip_prefix("remount/status/"), call.operation) {
+        return remount::status(&unsealed, id);
+    }
     if let Some(path) = path.strip_prefix("generate-root/") {
         return root::handle(core, call, path, Asker::Known).await;
     }
@@ -244,6 +252,7 @@ pub(crate) async fn handle(
         return raft::handle(core, call, path).await;
     }
     match (path, call.operation) {
+        ("remount", Update) => remount::remount(&unsealed, call).await,
         ("seal", Update) => {
             // The request's own hold on the keys ends here.
             drop(unsealed);
@@ -263,9 +272,9 @@ pub(crate) async fn handle(
         ("locked-users", Read) => locked_users::read(core, &unsealed, call),
         ("ha-status", Read) => Ok(status::ha_status(core)),
         (
-            "seal" | "step-down" | "key-status" | "rotate" | "rotate/keyring" | "rotate/progress"
-            | "decode-token" | "locked-users" | "ha-status" | "durability" | "save"
-            | "wrapping/wrap" | "wrapping/rewrap",
+            "remount" | "seal" | "step-down" | "key-status" | "rotate" | "rotate/keyring"
+            | "rotate/progress" | "decode-token" | "locked-users" | "ha-status" | "durability"
+            | "save" | "wrapping/wrap" | "wrapping/rewrap",
             _,
         ) => Err(Error::UnsupportedOperation),
         _ => Err(Error::UnsupportedPath),

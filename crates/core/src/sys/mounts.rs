@@ -20,7 +20,7 @@ use crate::view::Mount;
 use crate::{random, token};
 
 /// First segments that no engine may be mounted at: the server's own routes.
-const PROTECTED: [&str; 4] = ["auth", "cubbyhole", "identity", "sys"];
+pub(super) const PROTECTED: [&str; 4] = ["auth", "cubbyhole", "identity", "sys"];
 
 /// The mounts of a class as its listing shows them.
 pub(super) fn listing(unsealed: &Unsealed, class: Class) -> Map {
@@ -74,7 +74,7 @@ pub(super) async fn mount(
     Ok(Response::Empty)
 }
 
-fn check_path(class: Class, path: &str, verb: &str) -> Result<(), Error> {
+pub(super) fn check_path(class: Class, path: &str, verb: &str) -> Result<(), Error> {
     let refuse = |why: &str| Err(Error::invalid(format!("cannot {verb} \"{path}/\"{why}")));
     let first = path.split('/').next().unwrap_or_default();
     if first.is_empty() || (class == Class::Secret && PROTECTED.contains(&first)) {
@@ -138,6 +138,7 @@ fn new_entry(
         external_entropy_access: fields.boolean("external_entropy_access")?.unwrap_or(false),
         options,
         config,
+        moved: None,
     })
 }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use kallisto_cuckoo::Hand;
+use kallisto_store::Record;
 
 use super::View;
 use super::fold::Damaged;
@@ -94,8 +95,8 @@ impl View {
     }
 
     /// The same for a KV v1 secret.
-    pub(crate) fn offer_one(&self, folds: Folds, id: MountId, path: &str, record: &[u8]) {
-        self.offer(folds, || self.put_one(id, path, record));
+    pub(crate) fn offer_one(&self, folds: Folds, id: MountId, path: &str, record: &Record) {
+        self.offer(folds, || self.put_one(id, path, record.seqno, &record.value));
     }
 
     fn offer(&self, folds: Folds, put: impl FnOnce() -> Result<(), Damaged>) {

@@ -9,10 +9,10 @@
 use std::sync::Arc;
 
 use kallisto_barrier::{Keyring, MEMORY_OVERHEAD, RootKey};
-use kallisto_store::{Batch, Error as StoreError, Fold, Op, Position, Records, Value};
+use kallisto_store::{Batch, Error as StoreError, Fold, Op, Position, Records, Seqno, Value};
 use zeroize::Zeroizing;
 
-use super::{HotHeader, HotSlot, View, hot_key};
+use super::{Change, HotHeader, HotSlot, View, What, hot_key};
 use crate::audit::{self, Audit, Unusable};
 use crate::clear::{ClearRecords, Keys, open_batch};
 use crate::cluster::Cluster;
@@ -24,8 +24,41 @@ use crate::peers::watch::Rebuild;
 use crate::token::TokenEntry;
 use crate::transit;
 
+/// Operations of a batch that are looked through for a version before the state is asked.
+const BATCH_LOOK_MAX: usize = 16;
+
 /// Why a record could not be folded; reported, never served.
 pub(super) struct Damaged(pub(super) &'static str);
+
+/// A batch while it is folded.
+pub(super) struct Folding<'a, 'r> {
+    /// The sequence number of what it writes.
+    pub(super) seqno: Seqno,
+    pub(super) batch: &'a Batch,
+    /// The state with the batch applied.
+    pub(super) records: &'a ClearRecords<'r>,
+    /// What it changed so far, for the feed.
+    pub(super) changes: Vec<Change>,
+}
+
+impl Folding<'_, '_> {
+    /// Notes what happened to the secret under `key`; other keys are no secrets.
+    fn note(&mut self, key: &[u8], what: What) {
+        if let Parsed::KvMeta(mount, path) | Parsed::KvOne(mount, path) = keys::parse(key) {
+            self.changes.push(Change { mount, path: path.into(), what });
+        }
+    }
+}
+
+/// What the feed says of a secret with this metadata.
+fn written(metadata: &Metadata) -> What {
+    let current = metadata.version(metadata.current_version);
+    What::Written {
+        version: metadata.current_version,
+        deletion_ns: current.and_then(|info| info.deletion_ns),
+        destroyed: current.is_some_and(|info| info.destroyed),
+    }
+}
 
 /// Follows the committed batches of a store with a view.
 pub(crate) struct Follower {
@@ -118,6 +151,9 @@ impl Fold for Follower {
                 // on, and meet the damage themselves.
                 self.view.hot.clear();
                 self.view.transit.forget_all();
+                // And nobody may believe that nothing changed.
+                self.view.feed.start(position);
+                self.view.feed.ring_bell();
             }
         }
     }
@@ -127,11 +163,15 @@ impl View {
     /// Folds a batch in the clear.
     fn fold(&self, position: Position, batch: &Batch, records: &ClearRecords<'_>) {
         let mut hand = self.budget.fold();
+        // What a batch writes carries the place of the batch.
+        let seqno = Seqno(position.0);
+        let mut at = Folding { seqno, batch, records, changes: Vec::new() };
         for op in batch.ops() {
             let (key, outcome) = match op {
-                Op::Put { key, value } => (key, self.fold_put(key, value, batch, records)),
+                Op::Put { key, value } => (key, self.fold_put(key, value, &mut at)),
                 Op::Delete { key, .. } => {
                     self.fold_delete(keys::parse(key));
+                    at.note(key, What::Removed);
                     (key, Ok(()))
                 }
             };
@@ -141,19 +181,20 @@ impl View {
             }
         }
         self.keep_to_budget(&mut hand);
+        self.feed.append(position, at.changes);
     }
 
     pub(super) fn fold_put(
         &self,
         key: &[u8],
         value: &[u8],
-        batch: &Batch,
-        records: &ClearRecords<'_>,
+        at: &mut Folding<'_, '_>,
     ) -> Result<(), Damaged> {
         match keys::parse(key) {
             Parsed::Mount(_) => {
                 let entry = MountEntry::decode(value).ok_or(Damaged("mount"))?;
                 self.mounts.put(entry);
+                self.feed.ring_bell();
             }
             Parsed::Token(hash) => {
                 let token = TokenEntry::decode(value).ok_or(Damaged("token"))?;
@@ -165,6 +206,7 @@ impl View {
                 if !self.policies.put(name, text) {
                     return Err(Damaged("policy"));
                 }
+                self.feed.ring_bell();
             }
             Parsed::TokenRole(name) => self.token_roles.put(name),
             Parsed::KvConfig(mount) => {
@@ -175,11 +217,13 @@ impl View {
             }
             Parsed::KvMeta(mount, path) => {
                 let metadata = Metadata::decode(value).map_err(|_| Damaged("kv metadata"))?;
-                self.fold_metadata(mount, path, &metadata, batch, records)?;
+                self.fold_metadata(mount, path, &metadata, at)?;
+                at.note(key, written(&metadata));
             }
             Parsed::KvOne(mount, path) => {
-                self.put_one(mount, path, value)?;
+                self.put_one(mount, path, at.seqno, value)?;
                 self.put_path(mount, path)?;
+                at.note(key, What::Written { version: 0, deletion_ns: None, destroyed: false });
             }
             Parsed::Shelf(mount, name) => {
                 self.forget_decoded(mount, name);
@@ -199,9 +243,18 @@ impl View {
 
     fn fold_delete(&self, key: Parsed<'_>) {
         match key {
-            Parsed::Mount(id) => self.mounts.remove(id),
-            Parsed::Token(hash) => self.tokens.remove(hash),
-            Parsed::Policy(name) => self.policies.remove(name),
+            Parsed::Mount(id) => {
+                self.mounts.remove(id);
+                self.feed.ring_bell();
+            }
+            Parsed::Token(hash) => {
+                self.tokens.remove(hash);
+                self.feed.ring_bell();
+            }
+            Parsed::Policy(name) => {
+                self.policies.remove(name);
+                self.feed.ring_bell();
+            }
             Parsed::TokenRole(name) => self.token_roles.remove(name),
             Parsed::KvConfig(mount) => {
                 if let Some(mount) = self.mounts.with_id(mount) {
@@ -257,13 +310,12 @@ impl View {
         id: MountId,
         path: &str,
         metadata: &Metadata,
-        batch: &Batch,
-        records: &ClearRecords<'_>,
+        at: &Folding<'_, '_>,
     ) -> Result<(), Damaged> {
         let key = keys::kv_version(id, path, metadata.current_version);
         let current = metadata.version(metadata.current_version);
         let record = match current {
-            Some(info) if !info.destroyed => Some(current_record(&key, batch, records)?),
+            Some(info) if !info.destroyed => Some(current_record(&key, at.batch, at.records)?),
             _ => None,
         };
         self.put_secret(id, path, metadata, record.as_deref())?;
@@ -288,6 +340,7 @@ impl View {
         let header = HotHeader {
             version: metadata.current_version,
             created_ns: current.map_or(metadata.created_ns, |info| info.created_ns),
+            metadata_version: metadata.metadata_version as u32,
             deletion_ns: current.and_then(|info| info.deletion_ns).unwrap_or(HotHeader::NEVER),
             custom_bytes: u32::try_from(custom.len()).map_err(|_| Damaged("custom metadata"))?,
             lease_secs: HotHeader::NO_LEASE,
@@ -296,14 +349,21 @@ impl View {
         self.put_hot(id, path, header, &[data, custom.as_bytes()])
     }
 
-    pub(super) fn put_one(&self, id: MountId, path: &str, value: &[u8]) -> Result<(), Damaged> {
+    pub(super) fn put_one(
+        &self,
+        id: MountId,
+        path: &str,
+        seqno: Seqno,
+        value: &[u8],
+    ) -> Result<(), Damaged> {
         if self.mounts.with_id(id).is_none() {
             return Ok(());
         }
         let (lease, data) = decode_one(value).map_err(|_| Damaged("kv secret"))?;
         let header = HotHeader {
-            version: 1,
+            version: seqno.0,
             created_ns: 0,
+            metadata_version: 0,
             deletion_ns: HotHeader::NEVER,
             custom_bytes: 0,
             lease_secs: lease.unwrap_or(HotHeader::NO_LEASE),
@@ -336,9 +396,11 @@ impl View {
     }
 }
 
-/// The record of the version that a batch makes current: from the batch, or from before it.
+/// The record of the version that a batch makes current: from the batch, or from the state.
 fn current_record(key: &[u8], batch: &Batch, records: &ClearRecords<'_>) -> Result<Value, Damaged> {
-    let in_batch = batch.ops().iter().find_map(|op| match op {
+    // A batch of one secret is looked through; in one of many, that would be work by its square.
+    let looked_at = batch.ops().len().min(BATCH_LOOK_MAX);
+    let in_batch = batch.ops()[..looked_at].iter().find_map(|op| match op {
         Op::Put { key: put, value } if put == key => Some(value.clone()),
         _ => None,
     });

@@ -10,12 +10,14 @@ use kallisto_barrier::MemoryCipher;
 use kallisto_cuckoo::Entry;
 
 use crate::error::Error;
+use crate::etag::Etag;
 use crate::keys::MountId;
 
 /// The fixed part of a hot entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HotHeader {
-    /// The current version; 0 for a v2 entry without data.
+    /// The current version; 0 for a v2 entry without data. A v1 secret has no versions: the place of its
+    /// last write stands here.
     pub(crate) version: u64,
     /// When that version was written (nanoseconds since 1970).
     pub(crate) created_ns: i64,
@@ -23,6 +25,8 @@ pub(crate) struct HotHeader {
     pub(crate) deletion_ns: i64,
     /// Bytes of custom metadata at the end of the value; 0 for none.
     pub(crate) custom_bytes: u32,
+    /// Counts changes of the custom metadata.
+    pub(crate) metadata_version: u32,
     /// The lease a v1 secret asks for, in seconds; `u32::MAX` for none.
     pub(crate) lease_secs: u32,
     /// True when the version's data is gone for good.
@@ -38,6 +42,16 @@ impl HotHeader {
     /// The deletion time, if there is one.
     pub(crate) const fn deletion(self) -> Option<i64> {
         if self.deletion_ns == Self::NEVER { None } else { Some(self.deletion_ns) }
+    }
+
+    /// The tag of a read of this entry.
+    pub(crate) const fn etag(self) -> Etag {
+        Etag {
+            version: self.version,
+            created_ns: self.created_ns,
+            deletion_ns: self.deletion(),
+            metadata_version: self.metadata_version,
+        }
     }
 
     /// True when the data may be shown at `now_ns`.

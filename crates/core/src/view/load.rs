@@ -6,10 +6,10 @@
 
 use kallisto_barrier::Keyring;
 use kallisto_cuckoo::Hand;
-use kallisto_store::{Error as StoreError, Position, Records, Visit};
+use kallisto_store::{Error as StoreError, Position, Record, Records, Visit};
 
 use super::View;
-use super::fold::Damaged;
+use super::fold::{Damaged, Folding};
 use crate::clear::ClearRecords;
 use crate::keys::{self, MountId, Parsed};
 use crate::kv::record::Metadata;
@@ -59,7 +59,7 @@ impl View {
             paths: Vec::new(),
         };
         let mut failed = None;
-        clear.scan(&[], &mut |key, record| match load.take(key, &record.value, &clear) {
+        clear.scan(&[], &mut |key, record| match load.take(key, record, &clear) {
             Ok(()) => Visit::Continue,
             Err(Damaged(what)) => {
                 failed = Some(what);
@@ -73,6 +73,7 @@ impl View {
         if let Some(what) = failed {
             return Err(StoreError::Damaged(format!("a record says nothing sound: {what}")));
         }
+        self.feed.start(position);
         tracing::info!(records = load.records, position = position.0, "view loaded");
         Ok(())
     }
@@ -82,9 +83,10 @@ impl Load<'_> {
     fn take(
         &mut self,
         key: &[u8],
-        value: &[u8],
+        record: &Record,
         records: &ClearRecords<'_>,
     ) -> Result<(), Damaged> {
+        let value = &*record.value;
         self.records += 1;
         if self.records.is_multiple_of(BUDGET_RECORDS) {
             self.view.keep_to_budget(&mut self.hand);
@@ -104,7 +106,7 @@ impl Load<'_> {
             }
             Parsed::KvOne(mount, path) => {
                 self.settle()?;
-                self.view.put_one(mount, path, value)?;
+                self.view.put_one(mount, path, record.seqno, value)?;
                 self.take_path(mount, path)
             }
             Parsed::Shelf(mount, name) => {
@@ -114,7 +116,10 @@ impl Load<'_> {
             }
             _ => {
                 self.settle()?;
-                self.view.fold_put(key, value, &kallisto_store::Batch::new(), records)
+                let batch = kallisto_store::Batch::new();
+                let mut at =
+                    Folding { seqno: record.seqno, batch: &batch, records, changes: Vec::new() };
+                self.view.fold_put(key, value, &mut at)
             }
         }
     }

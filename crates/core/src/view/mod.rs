@@ -13,6 +13,7 @@
 
 mod batch_tokens;
 mod budget;
+mod feed;
 mod fold;
 mod hot;
 mod live;
@@ -28,6 +29,7 @@ use std::sync::{Arc, OnceLock};
 use kallisto_barrier::MemoryCipher;
 use kallisto_cuckoo::Table;
 
+pub(crate) use feed::{Change, Feed, Permit, Place, What};
 pub(crate) use fold::Follower;
 pub(crate) use hot::{Hot, HotHeader, HotSlot, hot_key};
 pub(crate) use live::LiveToken;
@@ -72,6 +74,8 @@ pub struct View {
     pub(crate) token_roles: Names,
     /// Keys of the transit engine that were used, decoded.
     pub(crate) transit: KeyCache,
+    /// What changed last.
+    pub(crate) feed: Arc<Feed>,
     cluster: OnceLock<Cluster>,
 }
 
@@ -94,6 +98,7 @@ impl View {
             quotas: Quotas::default(),
             token_roles: Names::default(),
             transit: KeyCache::new().map_err(unavailable)?,
+            feed: Arc::default(),
             cluster: OnceLock::new(),
         })
     }

@@ -100,10 +100,6 @@ impl Mounts {
                 (Arc::clone(&mount.index), Arc::clone(&mount.kv_config), memory)
             },
         );
-        if let Some(old) = known.filter(|mount| mount.entry.path != entry.path) {
-            self.by_path.remove(old.entry.path.as_bytes());
-            self.paths.remove(old.entry.path.trim_end_matches('/'));
-        }
         let path = entry.path.clone();
         let mount = Arc::new(Mount { entry, index, kv_config, memory });
         self.by_id
@@ -114,6 +110,11 @@ impl Mounts {
         let in_table = self.by_path.upsert(path.as_bytes(), mount, &[]);
         assert!(in_index.is_ok(), "mount paths are checked before they are committed");
         assert!(in_table.is_ok(), "mount paths are within the table's key limit");
+        // The path before goes last: a mount that moves is never without one.
+        if let Some(old) = known.filter(|mount| mount.entry.path != path) {
+            self.by_path.remove(old.entry.path.as_bytes());
+            self.paths.remove(old.entry.path.trim_end_matches('/'));
+        }
     }
 
     pub(crate) fn remove(&self, id: MountId) {

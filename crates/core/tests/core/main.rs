@@ -5,6 +5,7 @@
 mod approle;
 mod audit;
 mod batch;
+mod beyond;
 mod budget;
 mod identity;
 mod key_server;

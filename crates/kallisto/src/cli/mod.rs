@@ -36,6 +36,7 @@ pub(crate) mod path_help;
 pub(crate) mod policy;
 pub(crate) mod print;
 pub(crate) mod read;
+pub(crate) mod remount;
 pub(crate) mod secret;
 pub(crate) mod secrets;
 pub(crate) mod status;

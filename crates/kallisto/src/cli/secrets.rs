@@ -9,6 +9,7 @@ use super::flags::CommonFlags;
 use super::json::{Json, Map};
 use super::outcome::Outcome;
 use super::output::{self, Document, Format, table};
+use super::remount::Move;
 
 /// What can be done with secrets engines.
 #[derive(Subcommand, Debug)]
@@ -19,6 +20,8 @@ pub(crate) enum Secrets {
     Enable(Enable),
     /// Unmount an engine and delete what is in it
     Disable(Disable),
+    /// Mount an engine at another path
+    Move(Move),
     /// Change how a mounted engine behaves
     Tune(Tune),
 }
@@ -30,6 +33,7 @@ impl Secrets {
             Self::List(list) => list.run(),
             Self::Enable(enable) => enable.run(),
             Self::Disable(disable) => disable.run(),
+            Self::Move(movement) => movement.run(),
             Self::Tune(tune) => tune.run(),
         }
     }

@@ -9,6 +9,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::disallowed_methods, reason = "a test may touch disk")]
 
+mod beyond;
 mod client;
 mod operator;
 mod support;

@@ -8,49 +8,56 @@ use super::{Reply, response};
 
 /// Gives a core error its status and messages.
 pub(super) fn render(error: &Error) -> Reply {
+    let (status, messages) = status_and_messages(error);
+    let messages: Vec<&str> = messages.iter().map(String::as_str).collect();
+    let mut reply = with_messages(status, &messages);
+    if let Error::OverQuota(over) = error {
+        tell_when(over, &mut reply);
+    }
+    reply
+}
+
+/// The status of a core error, and what the client hears.
+pub(super) fn status_and_messages(error: &Error) -> (StatusCode, Vec<String>) {
     let text = error.to_string();
     match error {
-        Error::Invalid(_) => with_messages(StatusCode::BAD_REQUEST, &[&text]),
-        Error::InvalidSilently => with_messages(StatusCode::BAD_REQUEST, &[]),
-        Error::TooLarge(_) => with_messages(StatusCode::PAYLOAD_TOO_LARGE, &[&text]),
-        Error::UnsupportedMedia(_) => with_messages(StatusCode::UNSUPPORTED_MEDIA_TYPE, &[&text]),
-        Error::NotFound => with_messages(StatusCode::NOT_FOUND, &[]),
-        Error::NoNamespace | Error::NoRoute(_) => with_messages(StatusCode::NOT_FOUND, &[&text]),
-        Error::UnsupportedPath => with_messages(StatusCode::NOT_FOUND, &[&counted(&text)]),
-        Error::UnsupportedOperation => {
-            with_messages(StatusCode::METHOD_NOT_ALLOWED, &[&counted(&text)])
-        }
-        Error::Denied(Denial::Policy) => with_messages(StatusCode::FORBIDDEN, &[&counted(&text)]),
+        Error::Invalid(_) => (StatusCode::BAD_REQUEST, vec![text]),
+        Error::InvalidSilently => (StatusCode::BAD_REQUEST, Vec::new()),
+        Error::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, vec![text]),
+        Error::UnsupportedMedia(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, vec![text]),
+        Error::NotFound => (StatusCode::NOT_FOUND, Vec::new()),
+        Error::NoNamespace | Error::NoRoute(_) => (StatusCode::NOT_FOUND, vec![text]),
+        Error::UnsupportedPath => (StatusCode::NOT_FOUND, vec![counted(&text)]),
+        Error::UnsupportedOperation => (StatusCode::METHOD_NOT_ALLOWED, vec![counted(&text)]),
+        Error::Denied(Denial::Policy) => (StatusCode::FORBIDDEN, vec![counted(&text)]),
         Error::Denied(
             Denial::BadToken
             | Denial::UnknownToken
             | Denial::NoWrappingToken
+            | Denial::At(_)
             | Denial::Preflight(_),
-        ) => with_messages(StatusCode::FORBIDDEN, &[&text]),
-        Error::OverQuota(over) => over_quota(over, &text),
+        ) => (StatusCode::FORBIDDEN, vec![text]),
+        Error::OverQuota(_) => (StatusCode::TOO_MANY_REQUESTS, vec![text]),
         Error::Sealed | Error::NotLeader | Error::Conflict | Error::Unavailable(_) => {
-            with_messages(StatusCode::SERVICE_UNAVAILABLE, &[&text])
+            (StatusCode::SERVICE_UNAVAILABLE, vec![text])
         }
-        Error::Internal(_) | Error::Unaudited => {
-            with_messages(StatusCode::INTERNAL_SERVER_ERROR, &[&text])
-        }
+        Error::Internal(_) | Error::Unaudited => (StatusCode::INTERNAL_SERVER_ERROR, vec![text]),
     }
 }
 
-/// A refusal for now; when to come back is told where the server is set to.
-fn over_quota(over: &OverQuota, text: &str) -> Reply {
-    let mut reply = with_messages(StatusCode::TOO_MANY_REQUESTS, &[text]);
-    if over.is_told {
-        for (name, value) in [
-            ("retry-after", over.retry_after_secs),
-            ("x-ratelimit-limit", over.limit),
-            ("x-ratelimit-remaining", 0),
-            ("x-ratelimit-reset", over.retry_after_secs),
-        ] {
-            reply.headers_mut().insert(name, value.into());
-        }
+/// Says when to come back, where the server is set to.
+fn tell_when(over: &OverQuota, reply: &mut Reply) {
+    if !over.is_told {
+        return;
     }
-    reply
+    for (name, value) in [
+        ("retry-after", over.retry_after_secs),
+        ("x-ratelimit-limit", over.limit),
+        ("x-ratelimit-remaining", 0),
+        ("x-ratelimit-reset", over.retry_after_secs),
+    ] {
+        reply.headers_mut().insert(name, value.into());
+    }
 }
 
 /// The form clients know from a list of errors with one member.

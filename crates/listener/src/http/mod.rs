@@ -9,6 +9,7 @@ mod error;
 mod relay;
 mod request;
 mod response;
+mod stream;
 mod target;
 
 use std::convert::Infallible;
@@ -17,22 +18,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use kallisto_core::metrics::Metrics;
-use kallisto_core::{Access, Core, Error};
+use kallisto_core::{Access, Core, Error, Response as Answer, Waiting};
+use tokio::sync::watch;
 
 use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::limits::{BODIES_BYTES_MAX, Timeouts};
+pub use stream::ReplyBody;
 
 pub use relay::{Leader, Relay, Unrelayed};
 
 /// An answer ready to be sent.
-pub type Reply = Response<Full<Bytes>>;
+pub type Reply = Response<ReplyBody>;
 
 /// What every connection of a server shares.
 #[derive(Clone)]
@@ -43,12 +45,16 @@ pub struct Service {
     timeouts: Timeouts,
     metrics: Access,
     relay: Option<Arc<dyn Relay>>,
+    /// Says when the server stops.
+    stop: watch::Receiver<bool>,
 }
 
 impl Service {
     /// A service over `core` that reads the time from `clock`.
     pub fn new(core: Arc<Core>, clock: Arc<dyn Clock>) -> Self {
         let bodies = Budget::new(BODIES_BYTES_MAX);
+        // Until a server says that it stops, nobody does.
+        let (_, stop) = watch::channel(false);
         Self {
             core,
             clock,
@@ -56,6 +62,7 @@ impl Service {
             timeouts: Timeouts::default(),
             metrics: Access::Token,
             relay: None,
+            stop,
         }
     }
 
@@ -77,6 +84,11 @@ impl Service {
     /// The same, which relays what belongs to another server.
     pub fn with_relay(self, relay: Arc<dyn Relay>) -> Self {
         Self { relay: Some(relay), ..self }
+    }
+
+    /// The same, ending its streams when `stop` says so.
+    pub(crate) fn with_stop(self, stop: watch::Receiver<bool>) -> Self {
+        Self { stop, ..self }
     }
 
     pub(crate) const fn timeouts(&self) -> Timeouts {
@@ -106,7 +118,7 @@ impl Service {
                     Ok(held) => {
                         let parsed = request::parse(&head, path, method, held.bytes(), arrival);
                         match parsed {
-                            Ok(request) => self.answer(&head, remote, &request).await,
+                            Ok(request) => self.answer(&head, remote, request).await,
                             Err(error) => error::render(&error),
                         }
                     }
@@ -123,17 +135,24 @@ impl Service {
         &self,
         head: &Parts,
         remote: SocketAddr,
-        request: &kallisto_core::Request<'_>,
+        request: kallisto_core::Request<'_>,
     ) -> Reply {
         let begin = self.clock.instant();
-        let is_open = self.metrics == Access::Open && Core::is_for_open_metrics(request);
-        let answer =
-            if is_open { self.core.open_metrics(request) } else { self.core.handle(request).await };
+        let is_open = self.metrics == Access::Open && Core::is_for_open_metrics(&request);
+        let answer = if is_open {
+            self.core.open_metrics(&request)
+        } else {
+            self.core.handle(&request).await
+        };
         let reply = match (answer, &self.relay) {
+            (Ok(Answer::Waiting(waiting)), _) => {
+                return Box::pin(self.wait_and_answer(waiting, request)).await;
+            }
+            (Ok(Answer::Stream(answer)), _) => return self.stream(answer),
             (Ok(answer), _) => response::render(answer, request.id),
             (Err(Error::NotLeader), Some(relay)) => {
                 // Boxed, so that the future of what is answered here stays small.
-                Box::pin(self.answer_there(&**relay, head, remote, request)).await
+                Box::pin(self.answer_there(&**relay, head, remote, &request)).await
             }
             (Err(error), _) => error::render(&error),
         };
@@ -207,6 +226,30 @@ impl Service {
         };
         relay::encode_reply(reply).await
     }
+
+    /// Sends a request again when it is time to answer it, as one that arrives then.
+    async fn wait_and_answer(
+        &self,
+        waiting: Waiting,
+        mut request: kallisto_core::Request<'_>,
+    ) -> Reply {
+        stream::wait(waiting, self.stop.clone()).await;
+        request.now = self.clock.now();
+        for (name, value) in &mut request.query {
+            if name == "wait" {
+                "0".clone_into(value);
+            }
+        }
+        match self.core.handle(&request).await {
+            Ok(answer) => response::render(answer, request.id),
+            Err(error) => error::render(&error),
+        }
+    }
+
+    fn stream(&self, answer: kallisto_core::Stream) -> Reply {
+        let body = stream::start(answer.source, Arc::clone(&self.clock), self.stop.clone());
+        response::stream(answer.content_type, body)
+    }
 }
 
 /// Decodes whatever it is given as what servers relay: a target of the fuzzers.
@@ -238,7 +281,7 @@ static NO_FORWARDING: HeaderName = HeaderName::from_static("x-vault-no-request-f
 /// A `HEAD` is answered as a `GET` with its body left out.
 fn without_body(reply: Reply) -> Reply {
     let (head, _) = reply.into_parts();
-    Response::from_parts(head, Full::new(Bytes::new()))
+    Response::from_parts(head, ReplyBody::empty())
 }
 
 /// The refusal of a request whose method the wire contract knows but does not serve.

@@ -20,13 +20,13 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use kallisto_core::limits::BODY_BYTES_MAX;
 
-use super::Reply;
+use super::{Reply, ReplyBody};
 use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
 
 /// How long a request waits for somebody to lead, and for its answer.
@@ -165,10 +165,10 @@ pub(super) fn decode_reply(bytes: &Bytes) -> Option<Answer> {
     if status == NOT_LEADER {
         return Some(Answer::NotLeader);
     }
-    let mut reply = Response::new(Full::new(Bytes::new()));
+    let mut reply = Response::new(ReplyBody::empty());
     *reply.status_mut() = StatusCode::from_u16(status).ok()?;
     read_headers(&mut rest, reply.headers_mut())?;
-    *reply.body_mut() = Full::new(rest);
+    *reply.body_mut() = ReplyBody::from(rest);
     Some(Answer::Reply(reply))
 }
 
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn an_answer_comes_back() {
-        let mut reply = Response::new(Full::new(Bytes::from_static(b"{}")));
+        let mut reply = Response::new(ReplyBody::from(Bytes::from_static(b"{}")));
         *reply.status_mut() = StatusCode::NOT_FOUND;
         reply.headers_mut().insert("x-a", HeaderValue::from_static("b"));
         let bytes = pollster::block_on(encode_reply(reply));

@@ -1,26 +1,48 @@
 //! The wire form of a core response: the envelope of API.md A0.
 
 use bytes::Bytes;
-use http_body_util::Full;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, STRICT_TRANSPORT_SECURITY};
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY,
+};
 use hyper::{Response, StatusCode};
 use kallisto_core::json::{write_string, write_u64};
-use kallisto_core::{Logical, RequestId};
+use kallisto_core::{Answered, ETAG_BYTES_MAX, Error, Etag, Logical, RequestId, Response as Core};
 
-use super::Reply;
+use super::stream::ReplyBody;
+use super::{Reply, error};
+
+/// Up to where an answer is known to go, for a request that comes back to wait.
+const INDEX: HeaderName = HeaderName::from_static("x-kallisto-index");
 
 /// Bytes of an envelope beside its data and warnings, at the most.
 const FRAME_BYTES: usize = 192;
 
 /// Gives a core response its wire form.
-pub(super) fn render(response: kallisto_core::Response, id: RequestId) -> Reply {
-    use kallisto_core::Response as Core;
+pub(super) fn render(response: Core, id: RequestId) -> Reply {
     match response {
         Core::Empty => json(StatusCode::NO_CONTENT, Vec::new()),
         Core::MissingEmpty => json(StatusCode::NOT_FOUND, Vec::new()),
-        Core::Logical(logical) => json(StatusCode::OK, envelope(&logical, id, b"")),
+        Core::NotModified { etag, index } => with_index(not_modified(etag), index),
+        Core::Logical(logical) => {
+            let reply = json(StatusCode::OK, envelope(&logical, id, b""));
+            let reply = match logical.etag {
+                Some(etag) => with_etag(reply, etag),
+                None => reply,
+            };
+            with_index(reply, logical.index)
+        }
+        Core::Missing(logical) => {
+            with_index(json(StatusCode::NOT_FOUND, envelope(&logical, id, b"")), logical.index)
+        }
+        Core::Each(answers) => {
+            let logical = Logical { data: each(&answers), ..Logical::default() };
+            json(StatusCode::OK, envelope(&logical, id, b""))
+        }
+        // Both are driven by the service, which does not ask for the form of a wait.
+        Core::Stream(_) | Core::Waiting(_) => {
+            error::render(&Error::internal(&"an answer that takes time came where none may"))
+        }
         Core::Accepted(logical) => json(StatusCode::ACCEPTED, envelope(&logical, id, b"")),
-        Core::Missing(logical) => json(StatusCode::NOT_FOUND, envelope(&logical, id, b"")),
         Core::WithStatus { code, logical } => json(status(code), envelope(&logical, id, b"")),
         Core::Merged(logical) => {
             let members = logical.data.strip_prefix(b"{").and_then(|data| data.strip_suffix(b"}"));
@@ -89,13 +111,78 @@ fn write_strings(texts: &[String], out: &mut Vec<u8>) {
     out.push(b']');
 }
 
+/// `{"results":[…]}`: for each path what a request of its own would have been answered.
+fn each(answers: &[Answered]) -> Vec<u8> {
+    let mut out = b"{\"results\":[".to_vec();
+    for (at, answered) in answers.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(b"{\"path\":");
+        write_string(&answered.path, &mut out);
+        let (status, data): (StatusCode, &[u8]) = match &answered.answer {
+            Ok(Core::Empty) => (StatusCode::NO_CONTENT, b""),
+            Ok(Core::Logical(logical) | Core::Merged(logical)) => (StatusCode::OK, &logical.data),
+            Ok(Core::Missing(logical)) => (StatusCode::NOT_FOUND, &logical.data),
+            Ok(Core::MissingEmpty) => (StatusCode::NOT_FOUND, b""),
+            Ok(_) => (StatusCode::NOT_FOUND, b""),
+            Err(error) => {
+                let (status, messages) = error::status_and_messages(error);
+                out.extend_from_slice(b",\"errors\":");
+                write_strings(&messages, &mut out);
+                (status, b"")
+            }
+        };
+        if !data.is_empty() {
+            out.extend_from_slice(b",\"data\":");
+            out.extend_from_slice(data);
+        }
+        out.extend_from_slice(b",\"status\":");
+        write_u64(u64::from(status.as_u16()), &mut out);
+        out.push(b'}');
+    }
+    out.extend_from_slice(b"]}");
+    out
+}
+
+/// A reply whose body is still being made.
+pub(super) fn stream(content_type: &'static str, body: ReplyBody) -> Reply {
+    let mut reply = Response::new(body);
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    with_common_headers(reply)
+}
+
+fn with_index(mut reply: Reply, index: Option<u64>) -> Reply {
+    if let Some(index) = index {
+        reply.headers_mut().insert(INDEX, HeaderValue::from(index));
+    }
+    reply
+}
+
+/// The client has what it asks for.
+fn not_modified(etag: Etag) -> Reply {
+    let mut reply = Response::new(ReplyBody::empty());
+    *reply.status_mut() = StatusCode::NOT_MODIFIED;
+    with_etag(with_common_headers(reply), etag)
+}
+
+fn with_etag(mut reply: Reply, etag: Etag) -> Reply {
+    let mut text = Vec::with_capacity(ETAG_BYTES_MAX);
+    etag.write(&mut text);
+    // Made of digits, dots and quotes, which all may stand in a header.
+    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(text)) {
+        reply.headers_mut().insert(ETAG, value);
+    }
+    reply
+}
+
 /// A reply with a JSON body, which may be empty.
 pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Reply {
     of_kind(status, HeaderValue::from_static("application/json"), body)
 }
 
 fn of_kind(status: StatusCode, kind: HeaderValue, body: Vec<u8>) -> Reply {
-    let mut reply = Response::new(Full::new(Bytes::from(body)));
+    let mut reply = Response::new(ReplyBody::from(body));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, kind);
     with_common_headers(reply)

@@ -1,11 +1,10 @@
 //! From request target and method to a route: what is ours, what is redirected, what is refused
 //! before the core hears of it.
 
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode, header};
 
+use super::stream::ReplyBody;
 use super::{Reply, refuse, response};
 
 /// A verb of the API.
@@ -80,7 +79,7 @@ fn redirect(head: &Parts, path: &str) -> Reply {
         reply = reply.header(header::CONTENT_TYPE, "text/html; charset=utf-8");
         body = format!("<a href=\"{}\">Temporary Redirect</a>.\n\n", escape_html(&location));
     }
-    match reply.body(Full::new(Bytes::from(body))) {
+    match reply.body(ReplyBody::from(body.into_bytes())) {
         Ok(reply) => response::with_common_headers(reply),
         // A target that cannot stand in a header is no target of ours.
         Err(_) => refuse(StatusCode::BAD_REQUEST, &["malformed request target"]),

@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod concurrency;
+mod follow;
 mod golden;
 mod hostile;
 mod resp;

@@ -99,6 +99,11 @@ impl Running {
         self.server.address()
     }
 
+    /// Stops the server; streams end and connections are closed.
+    pub(crate) fn stop(self) {
+        self.server.shut_down();
+    }
+
     /// Opens a connection.
     pub(crate) fn connect(&self) -> Connection {
         let stream = TcpStream::connect(self.server.address()).unwrap();

@@ -3,14 +3,17 @@
 
 use std::borrow::Cow;
 
-use kallisto_store::{Batch, Error as StoreError, Seqno};
+use kallisto_store::{Error as StoreError, Seqno};
 
 use super::decide::Decision;
+use super::stage::remove_known;
 use crate::error::Error;
-use crate::keys;
+use crate::keys::{self, MountId};
 use crate::kv::record::{Metadata, encode_version};
+use crate::kv::staged::Staged;
 use crate::kv::{Kv, damaged};
 use crate::limits::CONFLICT_RETRIES_MAX;
+use crate::state::Unsealed;
 
 /// What to do about a secret, decided from its metadata.
 pub(super) enum Plan<'d, T> {
@@ -24,18 +27,39 @@ pub(super) enum Plan<'d, T> {
 
 /// The metadata of `path`.
 pub(super) fn load(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Option<Metadata>, Error> {
-    load_record(kv, &keys::kv_meta(kv.mount.entry.id, path)).map(|(metadata, _)| metadata)
+    load_record(kv.unsealed, &keys::kv_meta(kv.mount.entry.id, path)).map(|(metadata, _)| metadata)
 }
 
 /// The metadata under `key` and its sequence number.
-fn load_record(kv: &Kv<'_, '_, '_>, key: &[u8]) -> Result<(Option<Metadata>, Seqno), Error> {
-    match kv.unsealed.store.get(key)? {
+pub(super) fn load_record(
+    unsealed: &Unsealed,
+    key: &[u8],
+) -> Result<(Option<Metadata>, Seqno), Error> {
+    match unsealed.store.get(key)? {
         None => Ok((None, Seqno::ABSENT)),
         Some(record) => {
             let metadata = Metadata::decode(&record.value).map_err(damaged)?;
             Ok((Some(metadata), record.seqno))
         }
     }
+}
+
+/// Adds a decision, and the data of the new current version if there is one.
+pub(super) fn add(
+    staged: &mut Staged,
+    id: MountId,
+    path: &str,
+    decision: Decision,
+    data: Option<Cow<'_, [u8]>>,
+) -> Result<(), Error> {
+    let current = decision.metadata.current_version;
+    if let Some(data) = data {
+        staged.put(keys::kv_version(id, path, current), encode_version(&data))?;
+    }
+    for version in decision.dropped {
+        staged.delete(keys::kv_version(id, path, version))?;
+    }
+    staged.put(keys::kv_meta(id, path), decision.metadata.encode())
 }
 
 /// Decides with `decide` and commits, again and again while others win the race, up to
@@ -52,32 +76,22 @@ pub(super) async fn run<'d, T>(
         // The first write of a path need not ask the store; the expectation still judges it.
         let (metadata, seqno) = match attempt {
             0 if !kv.mount.index.may_contain(path) => (None, Seqno::ABSENT),
-            _ => load_record(kv, &meta_key)?,
+            _ => load_record(kv.unsealed, &meta_key)?,
         };
-        let mut batch = Batch::new();
-        batch.expect(meta_key.clone(), seqno);
+        let mut staged = Staged::default();
+        staged.expect(meta_key.clone(), seqno);
         let reply = match decide(metadata)? {
             Plan::Reply(reply) => return Ok(reply),
             Plan::Write { decision, data, reply } => {
-                let current = decision.metadata.current_version;
-                if let Some(data) = data {
-                    batch.put(keys::kv_version(id, path, current), encode_version(&data));
-                }
-                for version in decision.dropped {
-                    batch.delete(keys::kv_version(id, path, version));
-                }
-                batch.put(meta_key.clone(), decision.metadata.encode());
+                add(&mut staged, id, path, decision, data)?;
                 reply
             }
             Plan::Remove { metadata, reply } => {
-                for info in metadata.versions {
-                    batch.delete(keys::kv_version(id, path, info.version));
-                }
-                batch.delete(meta_key.clone());
+                remove_known(kv.mount, path, &metadata, &mut staged)?;
                 reply
             }
         };
-        match kv.unsealed.store.commit(batch).await {
+        match kv.unsealed.store.commit(staged.into_batch()).await {
             Ok(_) => return Ok(reply),
             Err(StoreError::Conflict) => {}
             Err(error) => return Err(error.into()),

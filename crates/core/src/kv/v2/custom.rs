@@ -38,7 +38,7 @@ pub(super) fn merge(current: Option<&str>, patch: &Map) -> Result<Option<Box<str
 }
 
 /// The object behind stored custom metadata; `null` for none.
-pub(super) fn to_json(custom: Option<&str>) -> Result<Json, Error> {
+pub(crate) fn to_json(custom: Option<&str>) -> Result<Json, Error> {
     custom.map_or(Ok(Json::Null), |text| {
         json::parse(text.as_bytes()).map_err(|error| Error::internal(&error))
     })

@@ -9,12 +9,14 @@ use zeroize::Zeroize;
 use super::commit::{Plan, load, run};
 use super::decide::{self, Decision};
 use crate::error::Error;
+use crate::etag::Etag;
 use crate::fields::{Fields, unconvertible};
 use crate::json::{self, Json, Map, merge_patch, write_u64};
-use crate::keys;
+use crate::keys::{self, MountId};
 use crate::kv::record::{Metadata, VersionInfo, decode_version};
 use crate::kv::{Kv, check_entry_path, check_entry_size, damaged, time};
 use crate::response::{Logical, Response};
+use crate::state::Unsealed;
 use crate::view::{Hot, hot_key};
 
 /// Bytes of a reply beside data and custom metadata, at the most.
@@ -71,6 +73,9 @@ fn read_hot(kv: &Kv<'_, '_, '_>, entry: &Hot<'_>) -> Result<Response, Error> {
         destroyed: header.destroyed,
     };
     let live = header.is_live(kv.call.now_ns());
+    if live && kv.call.knows(header.etag()) {
+        return Ok(Response::NotModified { etag: header.etag(), index: None });
+    }
     let mut out = Vec::with_capacity(REPLY_FRAME_BYTES + entry.sealed_bytes());
     out.extend_from_slice(DATA_FIELD);
     let custom = entry.open_into(&kv.unsealed.view.cipher, &mut out)?;
@@ -79,7 +84,7 @@ fn read_hot(kv: &Kv<'_, '_, '_>, entry: &Hot<'_>) -> Result<Response, Error> {
         out.truncate(DATA_FIELD.len());
         out.extend_from_slice(b"null");
     }
-    Ok(finish_reply(&Shown { info, custom: &custom }, live, out))
+    Ok(finish_reply(&Shown { info, custom: &custom }, live.then(|| header.etag()), out))
 }
 
 /// Reads a version's record: older versions, and current ones that are not in memory.
@@ -91,13 +96,17 @@ fn read_record(kv: &Kv<'_, '_, '_>, path: &str, version: Option<u64>) -> Result<
     let custom = metadata.custom.as_deref().unwrap_or_default().as_bytes();
     let shown = Shown { info, custom };
     if !info.is_live(kv.call.now_ns()) {
-        return Ok(reply(&shown, None));
+        return Ok(reply_gone(&shown));
+    }
+    let etag = etag(&info, &metadata);
+    if kv.call.knows(etag) {
+        return Ok(Response::NotModified { etag, index: None });
     }
     let record = load_version(kv, path, version)?;
     if version == metadata.current_version {
         kv.unsealed.view.offer_secret(folds, kv.mount.entry.id, path, &metadata, Some(&record));
     }
-    Ok(reply(&shown, Some(decode_version(&record).map_err(damaged)?)))
+    Ok(reply(&shown, etag, decode_version(&record).map_err(damaged)?))
 }
 
 /// The data text of a version that exists and was not destroyed.
@@ -108,27 +117,55 @@ pub(super) fn load_data(kv: &Kv<'_, '_, '_>, path: &str, version: u64) -> Result
 
 /// The record of a version that exists and was not destroyed.
 fn load_version(kv: &Kv<'_, '_, '_>, path: &str, version: u64) -> Result<Value, Error> {
-    let key = keys::kv_version(kv.mount.entry.id, path, version);
+    load_data_of(kv.unsealed, kv.mount.entry.id, path, version)
+}
+
+/// The same for a secret of any mount.
+pub(super) fn load_data_of(
+    unsealed: &Unsealed,
+    id: MountId,
+    path: &str,
+    version: u64,
+) -> Result<Value, Error> {
+    let key = keys::kv_version(id, path, version);
     // Between reading the metadata and this the version may have been destroyed.
-    Ok(kv.unsealed.store.get(&key)?.ok_or(Error::NotFound)?.value)
+    Ok(unsealed.store.get(&key)?.ok_or(Error::NotFound)?.value)
 }
 
-/// `{"data":…,"metadata":{…}}`, found while the data is live and missing otherwise.
-fn reply(shown: &Shown<'_>, data: Option<&[u8]>) -> Response {
-    let body = data.unwrap_or(b"null");
-    let mut out = Vec::with_capacity(REPLY_FRAME_BYTES + shown.custom.len() + body.len());
+/// The tag of a read of one version, the same as the hot entry's while it is the current one.
+fn etag(info: &VersionInfo, metadata: &Metadata) -> Etag {
+    Etag {
+        version: info.version,
+        created_ns: info.created_ns,
+        deletion_ns: info.deletion_ns,
+        metadata_version: metadata.metadata_version as u32,
+    }
+}
+
+/// `{"data":…,"metadata":{…}}`
+fn reply(shown: &Shown<'_>, etag: Etag, data: &[u8]) -> Response {
+    finish_reply(shown, Some(etag), begin_reply(shown, data))
+}
+
+/// The same without data, missing.
+fn reply_gone(shown: &Shown<'_>) -> Response {
+    finish_reply(shown, None, begin_reply(shown, b"null"))
+}
+
+fn begin_reply(shown: &Shown<'_>, data: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(REPLY_FRAME_BYTES + shown.custom.len() + data.len());
     out.extend_from_slice(DATA_FIELD);
-    out.extend_from_slice(body);
-    finish_reply(shown, data.is_some(), out)
+    out.extend_from_slice(data);
+    out
 }
 
-/// Closes a reply that holds the data by now.
-fn finish_reply(shown: &Shown<'_>, live: bool, mut out: Vec<u8>) -> Response {
+/// Closes a reply that holds the data by now: found when it has a tag, missing otherwise.
+fn finish_reply(shown: &Shown<'_>, etag: Option<Etag>, mut out: Vec<u8>) -> Response {
     out.extend_from_slice(b",\"metadata\":");
     write_shown(shown, &mut out);
     out.push(b'}');
-    let logical = Logical { data: out, ..Logical::default() };
-    if live { Response::Logical(logical) } else { Response::Missing(logical) }
+    let logical = Logical { data: out, etag, ..Logical::default() };
+    if etag.is_some() { Response::Logical(logical) } else { Response::Missing(logical) }
 }
 
 /// The metadata object of a version, as reads and writes show it.
@@ -150,7 +187,7 @@ pub(super) fn write_shown(shown: &Shown<'_>, out: &mut Vec<u8>) {
 }
 
 /// The metadata object of the current version as a reply of its own.
-fn shown_current(metadata: &Metadata) -> Option<Logical> {
+pub(super) fn shown_current(metadata: &Metadata) -> Option<Logical> {
     let info = *metadata.version(metadata.current_version)?;
     let custom = metadata.custom.as_deref().unwrap_or_default().as_bytes();
     let mut data = Vec::with_capacity(REPLY_FRAME_BYTES + custom.len());
@@ -183,7 +220,7 @@ fn plan_put(decision: Decision, data: Cow<'_, [u8]>) -> Plan<'_, Response> {
 }
 
 /// The check-and-set parameter of a write: a whole number or its text.
-fn asked_cas(body: &Map) -> Result<Option<i64>, Error> {
+pub(crate) fn asked_cas(body: &Map) -> Result<Option<i64>, Error> {
     let options = Fields::new(body).map("options")?;
     match options.and_then(|options| options.get("cas")) {
         None | Some(Json::Null) => Ok(None),

@@ -10,10 +10,14 @@ mod custom;
 mod data;
 mod decide;
 mod metadata;
+pub(crate) mod stage;
 mod subkeys;
 mod versions;
 
 use kallisto_auth::Operation;
+
+pub(crate) use custom::to_json as custom_json;
+pub(crate) use data::asked_cas;
 
 use super::Kv;
 use crate::error::Error;

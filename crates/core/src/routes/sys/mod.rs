@@ -1,6 +1,7 @@
 //! The routes of the system, at `sys/`, a file for each subject.
 
 mod audit;
+mod beyond;
 mod leases;
 mod mounts;
 mod observe;
@@ -26,6 +27,7 @@ pub(crate) static SYSTEM: Family = Family {
         seal::GENERATE_ROOT,
         mounts::MOUNTS,
         mounts::LOGINS,
+        mounts::MOVES,
         policies::POLICIES,
         policies::CAPABILITIES,
         wrapping::WRAPPING,
@@ -37,5 +39,6 @@ pub(crate) static SYSTEM: Family = Family {
         settings::TOOLS,
         observe::STATE,
         observe::INTERNAL,
+        beyond::SECRETS,
     ],
 };

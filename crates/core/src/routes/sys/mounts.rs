@@ -53,4 +53,21 @@ macro_rules! mounted {
 }
 
 pub(super) const MOUNTS: &[Route] = mounted!("mounts", "secrets engine");
+pub(super) const MOVES: &[Route] = &[
+    Route::new(
+        "remount",
+        &[(Update, "Move a mount to another path.")],
+        &[
+            field("from", Text, "The mount's path; a login method's begins with `auth/`."),
+            field("to", Text, "Its path from then on."),
+        ],
+    )
+    .with_sudo()
+    .more("Nothing is copied: the mount is renamed, and its secrets are reached by the rules for the new path."),
+    Route::new(
+        "remount/status/{migration_id}",
+        &[(Read, "Read how far a move is.")],
+        &[field("migration_id", Text, "What the move was answered with.")],
+    ),
+];
 pub(super) const LOGINS: &[Route] = mounted!("auth", "login method", with_sudo);

@@ -15,6 +15,7 @@ pub(crate) mod retry;
 mod tls;
 pub(crate) mod url;
 
+use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
@@ -221,6 +222,37 @@ impl<'a> Client<'a> {
         self.refuse_errors(request, answer).map(|answer| answer.body)
     }
 
+    /// Sends a request whose answer goes on for as long as it likes, and shows its lines to `take`
+    /// until that says `false` or the answer ends. One that breaks off ends as well.
+    pub(crate) fn stream(
+        &self,
+        request: &Request,
+        mut take: impl FnMut(&str) -> bool,
+    ) -> Result<(), ClientError> {
+        if self.config.sending == Sending::Curl {
+            return Err(self.as_curl(request));
+        }
+        let url = self.url_of(request);
+        let failed = |error: ureq::Error| transport_error(request.method, &url, &error);
+        let asked = self.head(request, &url).body(()).map_err(|error| failed(error.into()))?;
+        let patient = self.agent.configure_request(asked).timeout_global(None);
+        let patient = patient.timeout_recv_response(Some(self.config.timeout)).build();
+        let response = self.agent.run(patient).map_err(failed)?;
+        if response.status().as_u16() != 200 {
+            let answer = read_answer(response, &url).map_err(failed)?;
+            return self.refuse_errors(request, answer).map(drop);
+        }
+        let lines = BufReader::new(response.into_body().into_reader());
+        for line in lines.lines() {
+            // A stream that breaks off is opened again by who needs it.
+            let Ok(line) = line else { return Ok(()) };
+            if !take(&line) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
     fn refuse_errors(&self, request: &Request, answer: Answer) -> Result<Answer, ClientError> {
         if (200..400).contains(&answer.status) {
             return Ok(answer);
@@ -268,6 +300,20 @@ impl<'a> Client<'a> {
 
     fn exchange_once(&self, request: &Request, url: &str) -> Result<Answer, ClientError> {
         let failed = |error: ureq::Error| transport_error(request.method, url, &error);
+        let builder = self.head(request, url);
+        // A write without a body has one of no bytes: a missing one would go out in chunks.
+        let nothing = (!request.method.has_no_body()).then_some(&[][..]);
+        let response = match request.body.as_deref().or(nothing) {
+            Some(body) => {
+                builder.body(body).map_err(ureq::Error::from).and_then(|r| self.agent.run(r))
+            }
+            None => builder.body(()).map_err(ureq::Error::from).and_then(|r| self.agent.run(r)),
+        };
+        read_answer(response.map_err(failed)?, url).map_err(failed)
+    }
+
+    /// Everything of a request but its body.
+    fn head(&self, request: &Request, url: &str) -> http::request::Builder {
         let mut builder = http::Request::builder().method(request.method.name());
         builder = builder.uri(resolve::wire_url(url, self.config));
         for (name, value) in self.headers(request) {
@@ -279,15 +325,7 @@ impl<'a> Client<'a> {
         if let Some(token) = self.expose_token() {
             builder = builder.header("X-Vault-Token", token);
         }
-        // A write without a body has one of no bytes: a missing one would go out in chunks.
-        let nothing = (!request.method.has_no_body()).then_some(&[][..]);
-        let response = match request.body.as_deref().or(nothing) {
-            Some(body) => {
-                builder.body(body).map_err(ureq::Error::from).and_then(|r| self.agent.run(r))
-            }
-            None => builder.body(()).map_err(ureq::Error::from).and_then(|r| self.agent.run(r)),
-        };
-        read_answer(response.map_err(failed)?, url).map_err(failed)
+        builder
     }
 
     fn headers(&self, request: &Request) -> Vec<(String, String)> {

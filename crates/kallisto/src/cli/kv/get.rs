@@ -1,7 +1,8 @@
-//! `kv get`: read a secret, the newest version or a given one.
+//! `kv get`: read a secret, the newest version or a given one; or several, as `many` does.
 
 use clap::Args;
 
+use super::many;
 use super::place::{Engine, MountFlag, Place};
 use super::written::secret_path;
 use crate::cli::client::{Client, Request};
@@ -15,11 +16,13 @@ use crate::cli::secret::Secret;
 /// Reads a secret.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  kallisto kv get -mount=secret app/db\n  kallisto kv get -mount=secret -field=password app/db\n  kallisto kv get -mount=secret -version=3 -format=json app/db"
+    after_help = "Examples:\n  kallisto kv get -mount=secret app/db\n  kallisto kv get -mount=secret -field=password app/db\n  kallisto kv get -mount=secret -version=3 -format=json app/db\n  kallisto kv get -mount=secret app/db app/web\n\n\
+    Exit codes: 0 read, 1 a mistake in the call, 2 nothing there (at one of several), or the server refused"
 )]
 pub(crate) struct Get {
-    /// Where it is
-    path: String,
+    /// Where it is; several are read in one request
+    #[arg(required = true)]
+    paths: Vec<String>,
     /// Read this version (v2); the newest without it
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     version: Option<i64>,
@@ -37,7 +40,13 @@ impl Get {
         let config = Config::load(&self.common)?;
         output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
-        let place = Place::find(&client, &self.mount, &self.path)?;
+        let [path] = self.paths.as_slice() else {
+            if self.version.is_some() || self.field.field.is_some() {
+                return Err(Error::usage("-version and -field go with one path"));
+            }
+            return many::get(&client, &config, &self.mount, &self.paths);
+        };
+        let place = Place::find(&client, &self.mount, path)?;
         let path = place.path("data");
         let mut request = Request::get(&path);
         if let (Engine::V2, Some(version @ 1..)) = (place.engine, self.version) {
@@ -79,7 +88,7 @@ fn plain(secret: &Secret) -> Outcome {
 }
 
 /// Path, metadata and data under a heading each. A deleted version has no data.
-fn versioned(secret: &Secret, path: &str) -> Outcome {
+pub(super) fn versioned(secret: &Secret, path: &str) -> Outcome {
     let mut text = secret_path(path);
     if let Some(metadata) = secret.datum_map("metadata") {
         text.push_str(&table::heading_of("Metadata", metadata));

@@ -8,12 +8,16 @@ mod delete;
 mod enable_versioning;
 mod get;
 mod list;
+mod many;
 mod metadata;
 mod patch;
 mod place;
 mod put;
+mod relocate;
 mod rollback;
+mod search;
 mod versions;
+mod watch;
 mod written;
 
 use clap::Subcommand;
@@ -26,11 +30,11 @@ use super::outcome::Outcome;
 pub(crate) enum Kv {
     /// Store a secret, as a new version where there are versions
     Put(put::Put),
-    /// Read a secret
+    /// Read a secret, or several
     Get(get::Get),
     /// Change some members of a secret (v2)
     Patch(patch::Patch),
-    /// Delete a secret, or versions of one; v2 can undelete them
+    /// Delete a secret, versions of one, or a folder; v2 can undelete
     Delete(delete::Delete),
     /// Bring deleted versions back (v2)
     Undelete(versions::Undelete),
@@ -38,6 +42,14 @@ pub(crate) enum Kv {
     Destroy(versions::Destroy),
     /// Make an old version the newest (v2)
     Rollback(rollback::Rollback),
+    /// Copy a secret or a folder with all versions
+    Copy(relocate::Copy),
+    /// Move a secret or a folder with all versions
+    Move(relocate::Move),
+    /// Find secrets by name and custom metadata
+    Search(search::Search),
+    /// Follow changes as they happen
+    Watch(watch::Watch),
     /// List the names below a path
     List(list::List),
     /// Work with what is known about a secret besides its data (v2)
@@ -58,6 +70,10 @@ impl Kv {
             Self::Undelete(undelete) => undelete.run(),
             Self::Destroy(destroy) => destroy.run(),
             Self::Rollback(rollback) => rollback.run(),
+            Self::Copy(copy) => copy.run(),
+            Self::Move(movement) => movement.run(),
+            Self::Search(search) => search.run(),
+            Self::Watch(watch) => watch.run(),
             Self::List(list) => list.run(),
             Self::Metadata(metadata) => metadata.run(),
             Self::EnableVersioning(enable) => enable.run(),

@@ -67,6 +67,31 @@ impl Place {
         pieces.join("/")
     }
 
+    /// Mount and path, without the part that a v2 engine wants between them.
+    pub(crate) fn full(&self) -> String {
+        [self.mount.as_str(), self.rest.as_str()].join("/").trim_matches('/').to_owned()
+    }
+
+    /// The same as a folder.
+    pub(crate) fn folder(&self) -> String {
+        self.full() + "/"
+    }
+
+    /// Whether it is the mount itself.
+    pub(crate) fn is_mount(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// Where `path` is, when that is known because it is in the same mount.
+    pub(crate) fn sibling(&self, mount: &MountFlag, path: &str) -> Option<Self> {
+        let path = url::clean(path).ok()?;
+        let rest = match &mount.mount {
+            Some(_) => path,
+            None => path.strip_prefix(&self.mount)?.strip_prefix('/')?.to_owned(),
+        };
+        Some(Self { engine: self.engine, mount: self.mount.clone(), rest })
+    }
+
     /// Refuses a v1 engine.
     pub(crate) fn require_v2(&self, error: impl FnOnce() -> Error) -> Result<(), Error> {
         match self.engine {
@@ -127,6 +152,18 @@ mod tests {
         for (path, mount, rest) in table {
             assert_eq!(below(path, mount), rest, "{path} in {mount}");
         }
+    }
+
+    #[test]
+    fn a_sibling_is_in_the_same_mount() {
+        let known = place(Engine::V2, "team/kv", "a");
+        let sibling = |path: &str| known.sibling(&MountFlag::default(), path);
+        assert_eq!(sibling("team/kv/b/c"), Some(place(Engine::V2, "team/kv", "b/c")));
+        for elsewhere in ["team/kv2/b", "team", "kv/b", "team/kv"] {
+            assert_eq!(sibling(elsewhere), None, "{elsewhere}");
+        }
+        assert_eq!((known.full(), known.folder()), ("team/kv/a".into(), "team/kv/a/".into()));
+        assert_eq!(place(Engine::V1, "kv", "").folder(), "kv/");
     }
 
     #[test]

@@ -1,0 +1,27 @@
+//! The token of an answer that takes time.
+//!
+//! Kept as it came, in memory that is wiped, and shown again like that of a new request: so that
+//! whatever ends a token of whatever kind ends what its bearer gets.
+
+use jiff::Timestamp;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::policies::Caller;
+use crate::request::TokenText;
+use crate::state::{Call, Unsealed};
+
+/// Who an answer goes to.
+pub(super) struct Bearer(Option<SecretString>);
+
+impl Bearer {
+    /// The bearer of a request's token.
+    pub(super) fn of(call: &Call<'_, '_>) -> Self {
+        Self(call.token.map(|text| SecretString::from(text.expose())))
+    }
+
+    /// The caller that the token makes its bearer at `now`; `None` when it has ended.
+    pub(super) fn caller(&self, unsealed: &Unsealed, now: Timestamp) -> Option<Caller> {
+        let text = TokenText::new(self.0.as_ref()?.expose_secret());
+        Caller::with_text(unsealed, text, now).ok()
+    }
+}

@@ -1,0 +1,91 @@
+//! The commands that Vault's command line does not have, against our own server.
+
+use std::process::{Command, Stdio};
+
+use crate::support::{DevServer, Ran, directory, kallisto};
+
+fn run(server: &DevServer, line: &str) -> Ran {
+    let environment = [
+        ("VAULT_ADDR", server.address.as_str()),
+        ("VAULT_TOKEN", "root"),
+        ("VAULT_MAX_RETRIES", "8"),
+    ];
+    let words: Vec<&str> = line.split(' ').collect();
+    kallisto(&directory(), &environment, "", &words)
+}
+
+#[test]
+fn secrets_are_found_moved_and_deleted_together() {
+    let server = DevServer::start(&directory());
+    for (line, code, stdout) in [
+        ("kv put -field=version secret/app/db user=ada", 0, "1"),
+        ("kv put -field=version secret/app/db user=eve", 0, "2"),
+        ("kv put -field=version secret/app/web user=bob", 0, "1"),
+        ("kv metadata put -format=json -custom-metadata=owner=ada secret/app/web", 0, ""),
+        ("kv search -format=yaml secret db", 0, "- path: secret/app/db\n"),
+        (
+            "kv search -metadata=owner=a* secret",
+            0,
+            "Path              Custom Metadata\n----              ---------------\nsecret/app/web    map[owner:ada]\n",
+        ),
+        ("kv search secret nowhere", 2, ""),
+        ("kv get secret/app/db", 0, "= Secret Path ="),
+        ("kv get secret/app/db secret/app/none", 2, "secret/data/app/db"),
+        ("kv get -mount=secret -format=yaml app/web app/db", 0, "path: secret/data/app/web"),
+        ("kv get -field=user secret/app/db secret/app/web", 1, ""),
+        (
+            "kv copy -dry-run secret/app/ secret/old/",
+            0,
+            "Nothing was done. Would copy 2 secrets:\n  secret/app/db -> secret/old/db\n  secret/app/web -> secret/old/web\n",
+        ),
+        ("kv copy -mount=secret app/ old/", 0, "Success! Copied 2 secrets:\n"),
+        ("kv get -field=user -version=1 secret/old/db", 0, "ada"),
+        ("kv move secret/old/db secret/app/db", 2, ""),
+        ("kv move secret/old/db secret/older", 0, "Success! Moved 1 secrets:\n"),
+        ("kv get -field=user secret/older", 0, "eve"),
+        ("kv delete -recursive -dry-run secret/app", 0, "Nothing was done. Would delete 2 secrets"),
+        ("kv get -field=user secret/app/db", 0, "eve"),
+        ("kv delete -recursive secret/app", 0, "Success! Deleted 2 secrets"),
+        ("kv get -field=user secret/app/db", 2, ""),
+        ("kv undelete -format=json -versions=2 secret/app/db", 0, ""),
+        ("kv delete -recursive -purge -format=json secret", 0, "\"count\": 4"),
+        ("kv list secret", 2, ""),
+        ("kv delete -recursive secret", 2, ""),
+        ("kv delete -recursive -versions=1 secret", 1, ""),
+        (
+            "secrets move secret team/kv",
+            0,
+            "Success! Finished moving secrets engine secret/ to team/kv/",
+        ),
+        ("kv put -field=version team/kv/a b=c", 0, "1"),
+        ("secrets move nowhere else", 2, ""),
+    ] {
+        let ran = run(&server, line);
+        assert_eq!(ran.code, code, "{line}: {} {}", ran.stdout, ran.stderr);
+        assert!(ran.stdout.contains(stdout), "{line}: {}", ran.stdout);
+    }
+}
+
+#[test]
+fn a_watch_ends_when_what_it_waited_for_has_come() {
+    let server = DevServer::start(&directory());
+    assert_eq!(run(&server, "kv put -field=version secret/app/db a=1").code, 0);
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_kallisto"));
+    let watch = watch
+        .args(["kv", "watch", "-index=1", "-events=3", "secret/app/"])
+        .env("VAULT_ADDR", &server.address)
+        .env("VAULT_TOKEN", "root")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert_eq!(run(&server, "kv put -field=version secret/app/db a=2").code, 0);
+    assert_eq!(run(&server, "kv metadata delete -format=json secret/app/db").code, 0);
+    let ended = watch.wait_with_output().unwrap();
+    assert!(ended.status.success());
+    assert_eq!(
+        String::from_utf8(ended.stdout).unwrap(),
+        "put     secret/app/db  1\nput     secret/app/db  2\nremove  secret/app/db\n"
+    );
+    let refused = run(&server, "kv watch -index=bogus secret/app/");
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+}

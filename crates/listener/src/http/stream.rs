@@ -1,0 +1,164 @@
+//! Bodies of replies: whole, or made while they are sent.
+//!
+//! A stream's [`Source`] is driven by a task of its own ([`pump`]), which knows the time. Between it and
+//! the connection is a channel of one piece: a client that does not read stops the task, and after
+//! [`UNREAD_TIMEOUT`] ends its stream. The task ends with the connection, with the source, and when
+//! the server stops.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::{Body, Frame, SizeHint};
+use kallisto_core::{Next, Source, Waiting};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+use crate::clock::Clock;
+use crate::limits::{COALESCE_PAUSE, HEARTBEAT_INTERVAL, UNREAD_TIMEOUT};
+
+/// The body of a reply.
+#[derive(Debug)]
+pub struct ReplyBody(Inner);
+
+#[derive(Debug)]
+enum Inner {
+    Whole(Full<Bytes>),
+    Stream(mpsc::Receiver<Bytes>),
+}
+
+impl ReplyBody {
+    /// No bytes.
+    pub(super) fn empty() -> Self {
+        Self::from(Vec::new())
+    }
+
+    /// The pieces that come through `pieces`.
+    const fn stream(pieces: mpsc::Receiver<Bytes>) -> Self {
+        Self(Inner::Stream(pieces))
+    }
+}
+
+impl From<Vec<u8>> for ReplyBody {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(Inner::Whole(Full::new(Bytes::from(bytes))))
+    }
+}
+
+impl From<Bytes> for ReplyBody {
+    fn from(bytes: Bytes) -> Self {
+        Self(Inner::Whole(Full::new(bytes)))
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.0 {
+            Inner::Whole(whole) => Pin::new(whole).poll_frame(context),
+            Inner::Stream(pieces) => {
+                pieces.poll_recv(context).map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Inner::Whole(whole) => whole.is_end_stream(),
+            Inner::Stream(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Inner::Whole(whole) => whole.size_hint(),
+            Inner::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// Starts to send what comes from `source`; ends it when `stop` says so.
+pub(super) fn start(
+    source: Box<dyn Source>,
+    clock: Arc<dyn Clock>,
+    stop: watch::Receiver<bool>,
+) -> ReplyBody {
+    let (to, pieces) = mpsc::channel(1);
+    tokio::spawn(pump(source, clock, stop, to));
+    ReplyBody::stream(pieces)
+}
+
+async fn pump(
+    mut source: Box<dyn Source>,
+    clock: Arc<dyn Clock>,
+    mut stop: watch::Receiver<bool>,
+    to: mpsc::Sender<Bytes>,
+) {
+    loop {
+        let piece = match source.next(clock.now()) {
+            Next::Bytes(bytes) => bytes,
+            Next::End(bytes) => {
+                send(&to, bytes).await;
+                return;
+            }
+            Next::Wait => tokio::select! {
+                () = to.closed() => return,
+                () = stopped(&mut stop) => {
+                    send(&to, source.farewell()).await;
+                    return;
+                }
+                () = source.bell() => {
+                    // Others' changes ring too: however many come, each stream looks so often only.
+                    sleep(COALESCE_PAUSE).await;
+                    continue;
+                }
+                () = sleep(HEARTBEAT_INTERVAL) => source.heartbeat().to_vec(),
+            },
+        };
+        if !send(&to, piece).await {
+            return;
+        }
+    }
+}
+
+/// False when nobody takes it.
+async fn send(to: &mpsc::Sender<Bytes>, piece: Vec<u8>) -> bool {
+    match timeout(UNREAD_TIMEOUT, to.send(Bytes::from(piece))).await {
+        Ok(Ok(())) => true,
+        Ok(Err(_)) => false,
+        Err(_) => {
+            tracing::debug!("ended a stream that is not read");
+            false
+        }
+    }
+}
+
+/// Waits until it is time to answer: news, the longest wait, or the server's stop.
+pub(super) async fn wait(mut waiting: Waiting, mut stop: watch::Receiver<bool>) {
+    let longest = waiting.longest;
+    let news = async {
+        while !waiting.has_news() {
+            waiting.bell().await;
+            sleep(COALESCE_PAUSE).await;
+        }
+    };
+    tokio::select! {
+        _ = timeout(longest, news) => {}
+        () = stopped(&mut stop) => {}
+    }
+}
+
+/// Resolves when the server stops; never for a service that no server runs.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    if stop.wait_for(|&stop| stop).await.is_err() {
+        std::future::pending().await
+    }
+}
