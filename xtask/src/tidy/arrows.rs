@@ -41,9 +41,10 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// Manifests of the workspace's own crates; those in `bench/` are on their own.
+/// Manifests of the workspace's own crates; those of benchmarks and of foreign clients are on their own.
 fn is_member(path: &str) -> bool {
-    path.ends_with("/Cargo.toml") && !path.starts_with("bench/")
+    path.ends_with("/Cargo.toml")
+        && !["bench/", "tests/clients/"].iter().any(|apart| path.starts_with(apart))
 }
 
 fn check_room(room: &Room, packages: &[&str], file: &File) -> Vec<Finding> {
