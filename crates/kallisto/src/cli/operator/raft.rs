@@ -126,6 +126,7 @@ impl RemovePeer {
 
 /// Gives a server a vote.
 #[derive(Args, Debug)]
+#[command(after_help = "Example:\n  kallisto operator raft promote node-2")]
 pub(crate) struct Promote {
     #[command(flatten)]
     common: CommonFlags,
@@ -141,6 +142,7 @@ impl Promote {
 
 /// Takes a server's vote away; it goes on following.
 #[derive(Args, Debug)]
+#[command(after_help = "Example:\n  kallisto operator raft demote node-2")]
 pub(crate) struct Demote {
     #[command(flatten)]
     common: CommonFlags,
@@ -170,6 +172,7 @@ fn change(
 
 /// Prints how the servers are, as the leader sees them.
 #[derive(Args, Debug)]
+#[command(after_help = "Example:\n  kallisto operator raft autopilot state")]
 pub(crate) struct State {
     #[command(flatten)]
     common: CommonFlags,
