@@ -3,7 +3,7 @@
 //! Every engine but KV keeps its records here: roles, users, keys, what a token puts into its
 //! cubbyhole. A name is a path inside the mount, such as `role/web`; below the barrier it is hidden
 //! as secrets' paths are. Which names there are is in the mount's index, written by the fold, so
-//! listing asks no disk. The mounts of the server itself have shelves too ([`Shelf::system`]).
+//! listing asks no disk. The mounts of the server itself have shelves too ([`Shelf::builtin`]).
 //!
 //! A record that is changed by what it says is changed by [`Shelf::change`]: read, decide, commit on
 //! the condition that it is still what was read, decide again when it is not.

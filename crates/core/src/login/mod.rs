@@ -1,8 +1,8 @@
 //! Login methods: a proof of who somebody is goes in, a token comes out (API.md A6, A13, A14, A24).
 //!
 //! Each method is a module and keeps its roles or users on its mount's shelf. A login route runs
-//! without a token: the door asks [`is_login`] for paths below `auth/` alone, then calls
-//! [`log_in`]. Whatever the proof was, it ends in a [`Login`], and [`grant`] makes the token of it.
+//! without a token: the door asks [`crate::engines::is_login`] for paths below `auth/` alone, then calls
+//! [`crate::engines::log_in`]. Whatever the proof was, it ends in a [`Login`], and [`grant`] makes the token of it.
 //!
 //! Invariants:
 //! - No login makes a root token, whatever its role says (lesson 6).

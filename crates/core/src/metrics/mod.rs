@@ -2,7 +2,7 @@
 //!
 //! Counting costs a request next to nothing: each thread adds to cache lines of its own
 //! ([`Counts`]), and adding them up is left to whoever reads. Everything else, such as how many
-//! tokens there are, is asked for only when somebody looks ([`collect`]). `prometheus` and `json`
+//! tokens there are, is asked for only when somebody looks (`collect`). `prometheus` and `json`
 //! write what was collected.
 //!
 //! Invariant: labels come from fixed sets of words. A path, a name or an address is never one

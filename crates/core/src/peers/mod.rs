@@ -1,7 +1,7 @@
 //! A cluster as the core sees it: how servers join, who leads, what belongs to the leader.
 //!
 //! The store replicates by itself, sealed or not, and what it replicates is ciphertext. What the core adds:
-//! - [`admit`] takes a server in that proves to hold the unseal key, and issues its certificate;
+//! - [`admit()`] takes a server in that proves to hold the unseal key, and issues its certificate;
 //! - [`join`] is the other side of that;
 //! - [`leading`] says which requests only the leader may answer; the listener relays those.
 //!
