@@ -85,7 +85,7 @@ async function wrapping() {
 async function approle() {
   await root.enableAuth({ mount_point: "node-approle", type: "approle" });
   const at = { mount_point: "node-approle", role_name: "web" };
-  await root.addApproleRole({ ...at, policies: "default", token_ttl: "10m" });
+  await root.addApproleRole({ ...at, policies: "default", token_ttl: 600 });
   const roleId = (await root.getApproleRoleId(at)).data.role_id;
   const secretId = (await root.getApproleRoleSecret(at)).data.secret_id;
   const anyone = vault({ endpoint });
