@@ -128,7 +128,8 @@ pub(crate) fn decode(bytes: &Bytes) -> Option<Message> {
         entries.push(read_entry(&mut reader)?);
     }
     // Entries follow each other: the log checks it as well, and refuses by ending the store.
-    let contiguous = entries.iter().zip(message.index + 1..).all(|(entry, at)| entry.index == at);
+    let after = |at: u64| message.index.checked_add(at);
+    let contiguous = entries.iter().zip(1..).all(|(entry, at)| after(at) == Some(entry.index));
     let sorted = entries.is_sorted_by_key(|entry| entry.term);
     let belongs = entries.is_empty() || msg_type == MessageType::MsgAppend;
     message.set_entries(entries.into());
