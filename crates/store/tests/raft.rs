@@ -187,6 +187,33 @@ fn a_restart_replays_exactly_once_and_the_first_entry_survives_every_restart() {
     assert!(expected.contains_key(&b"first"[..]));
 }
 
+/// A change of the members lies in the log, committed and not yet in the engine's files: the library lets nobody stand for
+/// election before it is applied, and the last entries wait for a leader to be known as committed.
+#[test]
+fn a_server_that_moves_and_dies_opens_with_everything() {
+    for mut options in [inline(STRICT), threaded(STRICT), threaded(Durability::BATCH)] {
+        let disk = MemDisk::shared();
+        let mut expected = common::State::new();
+        for round in 0..12_u64 {
+            options.peer.cluster_address = format!("127.0.0.1:{}", 8200 + round);
+            let store = open(disk.clone(), &options).unwrap();
+            assert_eq!(state_of(&*store), expected, "round {round}");
+            for n in 0..=round % 3 {
+                store.commit(put(&format!("k{n}"), &format!("{round}-{n}"))).wait().unwrap();
+            }
+            expected = state_of(&*store);
+            if round == 0 {
+                // So the directory that the engine's files hold has the first address.
+                store.close().unwrap();
+                continue;
+            }
+            // The process dies.
+            std::mem::forget(store);
+            disk.break_locks();
+        }
+    }
+}
+
 #[test]
 fn an_open_store_is_locked() {
     let disk = MemDisk::shared();

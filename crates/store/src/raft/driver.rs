@@ -43,7 +43,6 @@ pub(crate) struct Driver {
     /// Who waits for everything up to an index.
     barriers: VecDeque<(u64, Promise)>,
     next_tick: Duration,
-    start: Start,
     /// How many commits have come together lately.
     gathered: usize,
     /// What a sync takes lately.
@@ -82,13 +81,6 @@ enum Fetch {
     Here(Box<Replacement>),
 }
 
-/// Whether the node has been started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Start {
-    Fresh,
-    Past,
-}
-
 impl Driver {
     /// A driver for a node.
     pub(crate) fn new(shared: Arc<Shared>, node: Node, mode: Durability, seed: u64) -> Self {
@@ -100,7 +92,6 @@ impl Driver {
             proposed: VecDeque::new(),
             barriers: VecDeque::new(),
             next_tick,
-            start: Start::Fresh,
             gathered: 0,
             sync_time: Duration::ZERO,
             group: Vec::new(),
@@ -156,9 +147,7 @@ impl Driver {
     fn serve(&mut self, requests: &mut Vec<Request>) -> Result<(), Error> {
         self.node.applied(self.shared.machine.position().0);
         self.compact();
-        if std::mem::replace(&mut self.start, Start::Past) == Start::Fresh {
-            self.node.start()?;
-        }
+        self.node.lead_alone()?;
         self.tick();
         let rest = self.hear(requests)?;
         self.pump()?;

@@ -171,12 +171,21 @@ impl RaftStore {
         };
         let (threads, closed) = (Mutex::new(threads), Mutex::new(false));
         let store = Self { shared, threads, inline, closed, _lock: held };
-        if let Err(error) = store.save().wait() {
+        if let Err(error) = store.apply_all() {
             // A thread that ended says why on its way out.
             store.stop();
             return Err(store.shared.fatal.get().cloned().unwrap_or(error));
         }
         Ok(Arc::new(store))
+    }
+
+    /// Returns when everything in the log is applied, of a server with peers everything that it knows to be committed.
+    fn apply_all(&self) -> Result<(), Error> {
+        // What is known to be committed comes first: with a change of the members among it, not even a lone voter leads
+        // before it is applied. The second finds a lone voter leading, which is what commits the rest.
+        self.save().wait()?;
+        self.save().wait()?;
+        Ok(())
     }
 
     fn request(&self, make: impl FnOnce(crate::commit::Promise) -> Request) -> Commit {

@@ -170,9 +170,10 @@ impl Node {
         self.draw_timeout();
     }
 
-    /// Begins: a node without peers stands for election at once, since there is nobody to wait for.
-    pub(crate) fn start(&mut self) -> Result<(), Error> {
-        if self.is_alone() {
+    /// A node without peers stands for election at once, since there is nobody to wait for. The library says nothing and
+    /// elects nobody while a change of the members is committed and not applied: so this is asked for again and again.
+    pub(crate) fn lead_alone(&mut self) -> Result<(), Error> {
+        if self.is_alone() && !self.leads() {
             self.raw.campaign().map_err(refused)?;
             self.draw_timeout();
         }
@@ -526,7 +527,7 @@ mod tests {
     fn a_lone_voter_leads_at_once_and_commits_what_was_written() {
         let mut node = Node::new(1, alone(), 1, 7).unwrap();
         assert_eq!(node.propose(vec![b"early".to_vec()]), None);
-        node.start().unwrap();
+        node.lead_alone().unwrap();
         assert_eq!(settle(&mut node), [(2, vec![])]);
         assert!(node.leads_alone());
         let spot = node.propose(vec![b"batch".to_vec()]).unwrap();
@@ -544,7 +545,7 @@ mod tests {
     #[test]
     fn a_new_term_is_told_from_a_new_commit() {
         let mut node = Node::new(1, alone(), 1, 7).unwrap();
-        node.start().unwrap();
+        node.lead_alone().unwrap();
         let output = node.poll().unwrap().unwrap();
         assert_eq!(output.vote, Vote::New);
         node.persisted(output.number, &[]);
