@@ -168,6 +168,11 @@ impl Directory {
         state.entity(*state.by_alias_id.get(&id)?)
     }
 
+    /// How many entities there are.
+    pub(crate) fn entity_count(&self) -> usize {
+        self.read().entities.len()
+    }
+
     pub(super) fn entities(&self) -> Vec<Arc<Entity>> {
         self.read().entities.values().cloned().collect()
     }

@@ -10,7 +10,8 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::jwt::token::{Jwt, Key};
 use super::jwt::{check_keys, check_url};
-use super::{Login, Renewal, TokenParams, grant, role_name};
+use super::records::{self, Record, Roles};
+use super::{Login, Renewal, TokenParams, grant};
 use crate::address;
 use crate::error::{Denial, Error};
 use crate::fields::Fields;
@@ -18,11 +19,12 @@ use crate::json::{self, Json, Map};
 use crate::outbound::OutboundCall;
 use crate::request::Request;
 use crate::response::Response;
-use crate::shelf::{Change, Shelf};
+use crate::shelf::Shelf;
 use crate::state::{Call, Core, Unsealed};
 use crate::view::Mount;
 
-const CONFIG: &str = "config";
+/// Where the roles are.
+const ROLES: Roles = Roles { route: "role", folder: "role/" };
 /// Most names a role may be bound to.
 const NAMES_MAX: usize = 256;
 /// Leads the name of a service account.
@@ -76,6 +78,14 @@ impl Config {
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
     }
+}
+
+impl Record for Config {
+    fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let map = json::parse_object(bytes).ok();
+        let config = map.and_then(|map| Self::read(Fields::new(&map)).ok());
+        config.ok_or_else(|| Error::internal(&"the configuration of a login method is damaged"))
+    }
 
     fn encode(&self) -> Vec<u8> {
         let mut map = self.to_map();
@@ -83,10 +93,13 @@ impl Config {
         Json::Object(map).to_text()
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let map = json::parse_object(bytes).ok();
-        let config = map.and_then(|map| Self::read(Fields::new(&map)).ok());
-        config.ok_or_else(|| Error::internal(&"the configuration of a login method is damaged"))
+    fn shown(&self) -> Map {
+        self.to_map()
+    }
+
+    fn written(_before: Option<Self>, fields: Fields<'_>) -> Result<Self, Error> {
+        // Written whole: what is not given is as at first.
+        Self::read(fields)
     }
 }
 
@@ -171,6 +184,15 @@ impl Role {
         map
     }
 
+    /// Whether an account may log in by this role.
+    fn binds(&self, account: &Account) -> bool {
+        let holds =
+            |list: &[String], name: &str| list.iter().any(|bound| bound == "*" || bound == name);
+        holds(&self.names, &account.name) && holds(&self.namespaces, &account.namespace)
+    }
+}
+
+impl Record for Role {
     fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let read = || -> Option<Self> {
             let map = json::parse_object(bytes).ok()?;
@@ -182,11 +204,18 @@ impl Role {
         read().ok_or_else(|| Error::internal(&"a role is damaged"))
     }
 
-    /// Whether an account may log in by this role.
-    fn binds(&self, account: &Account) -> bool {
-        let holds =
-            |list: &[String], name: &str| list.iter().any(|bound| bound == "*" || bound == name);
-        holds(&self.names, &account.name) && holds(&self.namespaces, &account.namespace)
+    fn encode(&self) -> Vec<u8> {
+        Json::Object(self.to_map()).to_text()
+    }
+
+    fn shown(&self) -> Map {
+        self.to_map()
+    }
+
+    fn written(before: Option<Self>, fields: Fields<'_>) -> Result<Self, Error> {
+        let mut role = before.unwrap_or_default();
+        role.update(fields)?;
+        Ok(role)
     }
 }
 
@@ -238,56 +267,11 @@ pub(crate) async fn handle(
     mount: &Mount,
     path: &str,
 ) -> Result<Response, Error> {
-    use Operation::{Delete, List, Read, Update};
     let shelf = Shelf::of(unsealed, mount);
-    if path == CONFIG {
-        return match call.operation {
-            Read => {
-                let config = load_config(&shelf)?.ok_or(Error::NotFound)?;
-                Ok(Response::data(&config.to_map().into()))
-            }
-            Update => {
-                let body = call.object()?;
-                let config = Config::read(Fields::new(&body))?;
-                shelf.put(CONFIG, config.encode()).await.map(|()| Response::Empty)
-            }
-            _ => Err(Error::UnsupportedOperation),
-        };
+    if let Some(answer) = records::edit_config::<Config>(&shelf, call, path).await {
+        return answer;
     }
-    let Some(name) = super::below("role", path) else { return Err(Error::UnsupportedPath) };
-    if name.is_empty() {
-        return match call.operation {
-            List => super::list(&shelf, "role/"),
-            _ => Err(Error::UnsupportedOperation),
-        };
-    }
-    let record = format!("role/{}", role_name(name)?);
-    match call.operation {
-        Read => {
-            let found = shelf.get(&record)?.ok_or(Error::NotFound)?;
-            Ok(Response::data(&Role::decode(&found.value)?.to_map().into()))
-        }
-        Update => {
-            let body = call.object()?;
-            let decide = |found: Option<&[u8]>| {
-                let mut role = found.map_or_else(|| Ok(Role::default()), Role::decode)?;
-                role.update(Fields::new(&body))?;
-                Ok(Change::Put(Json::Object(role.to_map()).to_text(), ()))
-            };
-            shelf.change(&record, decide).await.map(|()| Response::Empty)
-        }
-        Delete => shelf.delete(&record).await.map(|()| Response::Empty),
-        _ => Err(Error::UnsupportedOperation),
-    }
-}
-
-fn load_config(shelf: &Shelf<'_>) -> Result<Option<Config>, Error> {
-    shelf.get(CONFIG)?.map(|record| Config::decode(&record.value)).transpose()
-}
-
-fn load_role(shelf: &Shelf<'_>, name: &str) -> Result<Option<Role>, Error> {
-    let Ok(name) = role_name(name) else { return Ok(None) };
-    shelf.get(&format!("role/{name}"))?.map(|record| Role::decode(&record.value)).transpose()
+    ROLES.edit::<Role>(&shelf, call, path).await
 }
 
 /// Logs in.
@@ -307,9 +291,9 @@ pub(crate) async fn log_in(
         text.ok_or_else(|| Error::invalid(format!("missing {name}")))
     };
     let (text, name) = (SecretString::from(given("jwt")?), given("role")?.to_ascii_lowercase());
-    let role = load_role(&shelf, &name)?;
+    let role = ROLES.load::<Role>(&shelf, &name)?;
     let role = role.ok_or_else(|| Error::invalid(format!("invalid role name {name:?}")))?;
-    let config = load_config(&shelf)?;
+    let config = records::config::<Config>(&shelf)?;
     let config = config.ok_or_else(|| Error::invalid("could not load backend configuration"))?;
     address::check(&role.params.bound_cidrs, request.remote)?;
     check_locally(&config, text.expose_secret())?;
@@ -399,7 +383,7 @@ async fn review(
 /// [`Error::Invalid`] saying so.
 pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
     let name = renewal.entry.kept.get("role").and_then(Json::as_str).unwrap_or_default();
-    match load_role(&Shelf::of(renewal.unsealed, renewal.mount), name)? {
+    match ROLES.load::<Role>(&Shelf::of(renewal.unsealed, renewal.mount), name)? {
         Some(_) => Ok(()),
         None => Err(Error::invalid("role does not exist during renewal")),
     }

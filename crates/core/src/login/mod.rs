@@ -18,6 +18,7 @@ pub(crate) mod kubernetes;
 pub(crate) mod lockout;
 mod params;
 mod password;
+mod records;
 pub(crate) mod userpass;
 mod workers;
 

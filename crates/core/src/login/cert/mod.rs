@@ -11,6 +11,7 @@ use aws_lc_rs::digest;
 use data_encoding::HEXLOWER;
 use kallisto_auth::Operation;
 
+use super::records::Roles;
 use super::{Login, Renewal, grant, role_name};
 use crate::address;
 use crate::error::Error;
@@ -18,13 +19,15 @@ use crate::fields::Fields;
 use crate::json::{Json, Map};
 use crate::request::Request;
 use crate::response::Response;
-use crate::shelf::{Change, Shelf};
+use crate::shelf::Shelf;
 use crate::state::{Call, Core, Unsealed};
 use crate::view::Mount;
 
 use names::Names;
 use role::Role;
 
+/// Where the roles are.
+const ROLES: Roles = Roles { route: "certs", folder: "cert/" };
 /// Most roles that are tried when a login names none.
 const TRIED_MAX: usize = 64;
 
@@ -40,37 +43,8 @@ pub(crate) async fn handle(
     mount: &Mount,
     path: &str,
 ) -> Result<Response, Error> {
-    use Operation::{Delete, List, Read, Update};
     let shelf = Shelf::of(unsealed, mount);
-    let Some(name) = super::below("certs", path) else { return Err(Error::UnsupportedPath) };
-    if name.is_empty() {
-        return match call.operation {
-            List => super::list(&shelf, "cert/"),
-            _ => Err(Error::UnsupportedOperation),
-        };
-    }
-    let record = format!("cert/{}", role_name(name)?);
-    match call.operation {
-        Read => {
-            let found = shelf.get(&record)?.ok_or(Error::NotFound)?;
-            Ok(Response::data(&Role::decode(&found.value)?.to_map().into()))
-        }
-        Update => {
-            let body = call.object()?;
-            let decide = |found: Option<&[u8]>| {
-                let mut role = found.map_or_else(|| Ok(Role::default()), Role::decode)?;
-                role.update(Fields::new(&body))?;
-                Ok(Change::Put(role.encode(), ()))
-            };
-            shelf.change(&record, decide).await.map(|()| Response::Empty)
-        }
-        Delete => shelf.delete(&record).await.map(|()| Response::Empty),
-        _ => Err(Error::UnsupportedOperation),
-    }
-}
-
-fn load(shelf: &Shelf<'_>, name: &str) -> Result<Option<Role>, Error> {
-    shelf.get(&format!("cert/{name}"))?.map(|record| Role::decode(&record.value)).transpose()
+    ROLES.edit::<Role>(&shelf, call, path).await
 }
 
 /// Logs in.
@@ -133,7 +107,7 @@ async fn find(
     };
     let mut admitting = Vec::new();
     for name in tried {
-        if let Some(role) = load(shelf, &name)?
+        if let Some(role) = ROLES.load::<Role>(shelf, &name)?
             && role.admits(names)
         {
             admitting.push((name, role));
@@ -161,7 +135,7 @@ pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
         ));
     }
     let shelf = Shelf::of(renewal.unsealed, renewal.mount);
-    let role = load(&shelf, kept("cert"))?;
+    let role = ROLES.load::<Role>(&shelf, kept("cert"))?;
     let role =
         role.ok_or_else(|| Error::invalid("the certificate role does not exist any more"))?;
     if !role.trusts(renewal.request.client_chain, renewal.request.now.as_second()) {

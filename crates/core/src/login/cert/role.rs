@@ -10,6 +10,7 @@ use crate::fields::Fields;
 use crate::json::{self, Json, Map};
 use crate::login::TokenParams;
 use crate::login::glob::glob;
+use crate::login::records::Record;
 
 /// Most certificates in one role, and most patterns in each of its lists.
 const ENTRIES_MAX: usize = 64;
@@ -92,22 +93,6 @@ impl Role {
         map
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
-        Json::Object(self.to_map()).to_text()
-    }
-
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let read = || -> Option<Self> {
-            let map = json::parse_object(bytes).ok()?;
-            let mut role = Self::default();
-            // Its certificates were parsed when it was stored, and are again when they are asked.
-            role.take(Fields::new(&map)).ok()?;
-            role.params = TokenParams::decode(&map).ok()?;
-            Some(role)
-        };
-        read().ok_or_else(|| Error::internal(&"a certificate role is damaged"))
-    }
-
     /// Whether a chain, whose first certificate the client proved to own, is good for this role.
     ///
     /// Either its first certificate is one of the role's byte for byte (lesson 22: no comparison by
@@ -150,6 +135,34 @@ impl Role {
             let held = |name: &String| patterns.iter().any(|pattern| glob(pattern, name));
             patterns.is_empty() || found.iter().any(held)
         })
+    }
+}
+
+impl Record for Role {
+    fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let read = || -> Option<Self> {
+            let map = json::parse_object(bytes).ok()?;
+            let mut role = Self::default();
+            // Its certificates were parsed when it was stored, and are again when they are asked.
+            role.take(Fields::new(&map)).ok()?;
+            role.params = TokenParams::decode(&map).ok()?;
+            Some(role)
+        };
+        read().ok_or_else(|| Error::internal(&"a certificate role is damaged"))
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        Json::Object(self.to_map()).to_text()
+    }
+
+    fn shown(&self) -> Map {
+        self.to_map()
+    }
+
+    fn written(before: Option<Self>, fields: Fields<'_>) -> Result<Self, Error> {
+        let mut role = before.unwrap_or_default();
+        role.update(fields)?;
+        Ok(role)
     }
 }
 

@@ -4,6 +4,7 @@ use super::token::{KEYS_MAX, Key, is_algorithm};
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::{self, Json, Map};
+use crate::login::records::Record;
 
 /// Where keys come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,15 +108,26 @@ impl Config {
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
     }
+}
 
-    pub(super) fn encode(&self) -> Vec<u8> {
-        Json::Object(self.to_map()).to_text()
-    }
-
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Error> {
+impl Record for Config {
+    fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let map = json::parse_object(bytes).ok();
         let config = map.and_then(|map| Self::read(Fields::new(&map)).ok());
         config.ok_or_else(|| Error::internal(&"the configuration of a login method is damaged"))
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        Json::Object(self.to_map()).to_text()
+    }
+
+    fn shown(&self) -> Map {
+        self.to_map()
+    }
+
+    fn written(_before: Option<Self>, fields: Fields<'_>) -> Result<Self, Error> {
+        // Written whole: what is not given is as at first.
+        Self::read(fields)
     }
 }
 

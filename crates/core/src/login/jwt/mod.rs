@@ -11,14 +11,15 @@ pub(super) mod token;
 
 use kallisto_auth::Operation;
 
-use super::{Login, Renewal, grant, role_name};
+use super::records::{self, Roles};
+use super::{Login, Renewal, grant};
 use crate::address;
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::{Json, Map};
 use crate::request::Request;
 use crate::response::Response;
-use crate::shelf::{Change, Shelf};
+use crate::shelf::Shelf;
 use crate::state::{Call, Core, Unsealed};
 use crate::view::Mount;
 
@@ -29,7 +30,8 @@ use token::Jwt;
 pub(super) use config::{check_keys, check_url};
 pub(crate) use keys::KeySets;
 
-const CONFIG: &str = "config";
+/// Where the roles are.
+const ROLES: Roles = Roles { route: "role", folder: "role/" };
 
 /// Whether a path logs in.
 pub(crate) fn is_login(path: &str) -> bool {
@@ -43,56 +45,11 @@ pub(crate) async fn handle(
     mount: &Mount,
     path: &str,
 ) -> Result<Response, Error> {
-    use Operation::{Delete, List, Read, Update};
     let shelf = Shelf::of(unsealed, mount);
-    if path == CONFIG {
-        return match call.operation {
-            Read => {
-                let config = load_config(&shelf)?.ok_or(Error::NotFound)?;
-                Ok(Response::data(&config.to_map().into()))
-            }
-            Update => {
-                let body = call.object()?;
-                let config = Config::read(Fields::new(&body))?;
-                shelf.put(CONFIG, config.encode()).await.map(|()| Response::Empty)
-            }
-            _ => Err(Error::UnsupportedOperation),
-        };
+    if let Some(answer) = records::edit_config::<Config>(&shelf, call, path).await {
+        return answer;
     }
-    let Some(name) = super::below("role", path) else { return Err(Error::UnsupportedPath) };
-    if name.is_empty() {
-        return match call.operation {
-            List => super::list(&shelf, "role/"),
-            _ => Err(Error::UnsupportedOperation),
-        };
-    }
-    let record = format!("role/{}", role_name(name)?);
-    match call.operation {
-        Read => {
-            let found = shelf.get(&record)?.ok_or(Error::NotFound)?;
-            Ok(Response::data(&Role::decode(&found.value)?.to_map().into()))
-        }
-        Update => {
-            let body = call.object()?;
-            let decide = |found: Option<&[u8]>| {
-                let mut role = found.map_or_else(|| Ok(Role::default()), Role::decode)?;
-                role.update(Fields::new(&body))?;
-                Ok(Change::Put(role.encode(), ()))
-            };
-            shelf.change(&record, decide).await.map(|()| Response::Empty)
-        }
-        Delete => shelf.delete(&record).await.map(|()| Response::Empty),
-        _ => Err(Error::UnsupportedOperation),
-    }
-}
-
-fn load_config(shelf: &Shelf<'_>) -> Result<Option<Config>, Error> {
-    shelf.get(CONFIG)?.map(|record| Config::decode(&record.value)).transpose()
-}
-
-fn load_role(shelf: &Shelf<'_>, name: &str) -> Result<Option<Role>, Error> {
-    let Ok(name) = role_name(name) else { return Ok(None) };
-    shelf.get(&format!("role/{name}"))?.map(|record| Role::decode(&record.value)).transpose()
+    ROLES.edit::<Role>(&shelf, call, path).await
 }
 
 /// Logs in.
@@ -106,7 +63,7 @@ pub(crate) async fn log_in(
         return Err(Error::UnsupportedOperation);
     }
     let shelf = Shelf::of(unsealed, mount);
-    let config = load_config(&shelf)?.unwrap_or_default();
+    let config = records::config::<Config>(&shelf)?.unwrap_or_default();
     let body = request.object()?;
     let fields = Fields::new(&body);
     let name = fields.string("role")?.filter(|name| !name.is_empty());
@@ -116,7 +73,7 @@ pub(crate) async fn log_in(
     }
     let text = fields.string("jwt")?.filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| Error::invalid("missing token"))?;
-    let role = load_role(&shelf, &name)?;
+    let role = ROLES.load::<Role>(&shelf, &name)?;
     let role = role.ok_or_else(|| Error::invalid(format!("role {name:?} could not be found")))?;
     address::check(&role.params.bound_cidrs, request.remote)?;
     let jwt = verified(core, mount, &config, request, &text).await?;
@@ -173,7 +130,7 @@ fn login(name: &str, role: Role, claims: &Map) -> Result<Login, String> {
 /// [`Error::Invalid`] saying so.
 pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
     let name = renewal.entry.kept.get("role").and_then(Json::as_str).unwrap_or_default();
-    match load_role(&Shelf::of(renewal.unsealed, renewal.mount), name)? {
+    match ROLES.load::<Role>(&Shelf::of(renewal.unsealed, renewal.mount), name)? {
         Some(_) => Ok(()),
         None => Err(Error::invalid("role does not exist during renewal")),
     }

@@ -7,6 +7,7 @@ use crate::fields::{Fields, unconvertible};
 use crate::json::{self, Json, Map};
 use crate::login::TokenParams;
 use crate::login::glob::glob;
+use crate::login::records::Record;
 
 use super::claims::claim_text;
 
@@ -172,12 +173,10 @@ impl Role {
         map.extend(own.into_iter().map(|(name, value)| (name.to_owned(), value)));
         map
     }
+}
 
-    pub(super) fn encode(&self) -> Vec<u8> {
-        Json::Object(self.to_map()).to_text()
-    }
-
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Error> {
+impl Record for Role {
+    fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let read = || -> Option<Self> {
             let map = json::parse_object(bytes).ok()?;
             let mut role = Self::default();
@@ -186,6 +185,20 @@ impl Role {
             Some(role)
         };
         read().ok_or_else(|| Error::internal(&"a role is damaged"))
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        Json::Object(self.to_map()).to_text()
+    }
+
+    fn shown(&self) -> Map {
+        self.to_map()
+    }
+
+    fn written(before: Option<Self>, fields: Fields<'_>) -> Result<Self, Error> {
+        let mut role = before.unwrap_or_default();
+        role.update(fields)?;
+        Ok(role)
     }
 }
 

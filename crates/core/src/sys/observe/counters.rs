@@ -4,6 +4,7 @@ use kallisto_auth::Operation;
 
 use crate::error::Error;
 use crate::json::{Json, Map};
+use crate::keys::MountId;
 use crate::mount::{Class, EngineKind};
 use crate::response::Response;
 use crate::state::{Call, Core, Unsealed};
@@ -36,8 +37,10 @@ pub(super) fn tokens(unsealed: &Unsealed) -> Response {
 }
 
 /// `sys/internal/counters/entities`.
-pub(super) fn entities(_unsealed: &Unsealed) -> Response {
-    counted("entities", 0)
+pub(super) fn entities(unsealed: &Unsealed) -> Response {
+    let mount = unsealed.view.mounts.with_id(MountId::IDENTITY);
+    let entities = mount.as_ref().and_then(|mount| mount.memory.directory());
+    counted("entities", entities.map_or(0, |directory| directory.entity_count() as u64))
 }
 
 fn counted(name: &str, total: u64) -> Response {

@@ -1,0 +1,122 @@
+//! What most login methods keep: one configuration, and roles by name, edited alike.
+
+use kallisto_auth::Operation;
+
+use super::{below, list, role_name};
+use crate::error::Error;
+use crate::fields::Fields;
+use crate::json::Map;
+use crate::response::Response;
+use crate::shelf::{Change, Shelf};
+use crate::state::Call;
+
+/// The name of the record of a configuration.
+const CONFIG: &str = "config";
+
+/// A record that is written by fields and shown as a map.
+pub(super) trait Record: Sized {
+    /// Reads the stored bytes.
+    ///
+    /// # Errors
+    /// When they are damaged.
+    fn decode(bytes: &[u8]) -> Result<Self, Error>;
+
+    /// The bytes to store.
+    fn encode(&self) -> Vec<u8>;
+
+    /// What is shown of it.
+    fn shown(&self) -> Map;
+
+    /// The record as these fields make it of the one before.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] naming the field that cannot be taken.
+    fn written(before: Option<Self>, fields: Fields<'_>) -> Result<Self, Error>;
+}
+
+/// The configuration of a method, if it has one.
+pub(super) fn config<R: Record>(shelf: &Shelf<'_>) -> Result<Option<R>, Error> {
+    load(shelf, CONFIG)
+}
+
+/// Answers a request for the configuration; `None` when `path` is another.
+pub(super) async fn edit_config<R: Record>(
+    shelf: &Shelf<'_>,
+    call: &Call<'_, '_>,
+    path: &str,
+) -> Option<Result<Response, Error>> {
+    if path != CONFIG {
+        return None;
+    }
+    Some(match call.operation {
+        Operation::Read => show::<R>(shelf, CONFIG),
+        Operation::Update => write::<R>(shelf, call, CONFIG).await,
+        _ => Err(Error::UnsupportedOperation),
+    })
+}
+
+/// Where the roles of a method are: in the API, and on its shelf.
+#[derive(Clone, Copy)]
+pub(super) struct Roles {
+    /// Without a slash.
+    pub(super) route: &'static str,
+    /// With its ending slash.
+    pub(super) folder: &'static str,
+}
+
+impl Roles {
+    /// The role called `name`; `None` too for what is no name.
+    pub(super) fn load<R: Record>(self, shelf: &Shelf<'_>, name: &str) -> Result<Option<R>, Error> {
+        match role_name(name) {
+            Ok(name) => load(shelf, &format!("{}{name}", self.folder)),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Answers a request for a role, or for the list of them; `path` is inside the mount.
+    pub(super) async fn edit<R: Record>(
+        self,
+        shelf: &Shelf<'_>,
+        call: &Call<'_, '_>,
+        path: &str,
+    ) -> Result<Response, Error> {
+        use Operation::{Delete, List, Read, Update};
+        let Some(name) = below(self.route, path) else { return Err(Error::UnsupportedPath) };
+        if name.is_empty() {
+            return match call.operation {
+                List => list(shelf, self.folder),
+                _ => Err(Error::UnsupportedOperation),
+            };
+        }
+        let record = format!("{}{}", self.folder, role_name(name)?);
+        match call.operation {
+            Read => show::<R>(shelf, &record),
+            Update => write::<R>(shelf, call, &record).await,
+            Delete => shelf.delete(&record).await.map(|()| Response::Empty),
+            _ => Err(Error::UnsupportedOperation),
+        }
+    }
+}
+
+fn load<R: Record>(shelf: &Shelf<'_>, record: &str) -> Result<Option<R>, Error> {
+    shelf.get(record)?.map(|found| R::decode(&found.value)).transpose()
+}
+
+fn show<R: Record>(shelf: &Shelf<'_>, record: &str) -> Result<Response, Error> {
+    let found: R = load(shelf, record)?.ok_or(Error::NotFound)?;
+    Ok(Response::data(&found.shown().into()))
+}
+
+async fn write<R: Record>(
+    shelf: &Shelf<'_>,
+    call: &Call<'_, '_>,
+    record: &str,
+) -> Result<Response, Error> {
+    let body = call.object()?;
+    let decide = |found: Option<&[u8]>| {
+        let before = found.map(R::decode).transpose()?;
+        let after = R::written(before, Fields::new(&body))?;
+        Ok(Change::Put(after.encode(), ()))
+    };
+    shelf.change(record, decide).await.map(|()| Response::Empty)
+}
