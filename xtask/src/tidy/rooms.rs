@@ -18,7 +18,7 @@ pub(super) struct Room {
 }
 
 /// Every crate of the workspace, bottom up.
-pub(super) const ROOMS: [Room; 16] = [
+pub(super) const ROOMS: [Room; 17] = [
     Room {
         folder: "crates/cuckoo",
         package: "kallisto-cuckoo",
@@ -213,6 +213,13 @@ pub(super) const ROOMS: [Room; 16] = [
             "zeroizing-alloc",
         ],
         for_tests: &[],
+    },
+    Room {
+        folder: "crates/sim",
+        package: "kallisto-sim",
+        below: &[],
+        external: &["serde_json"],
+        for_tests: &["fastrand"],
     },
     Room { folder: "xtask", package: "xtask", below: &[], external: &[], for_tests: &[] },
     Room {

@@ -1,0 +1,128 @@
+//! The register that a key is compared with: a value or none, and the count of the values it had.
+//!
+//! [`Deed`] is an operation on one key with its texts replaced by numbers, so that a state is a few bytes and is compared in no
+//! time. [`Deed::follow`] is the whole meaning of a history: what may happen in a state, and what comes of it.
+
+use std::collections::HashMap;
+
+use super::{Action, End, Expect, Operation};
+
+/// What a key is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    /// How many values were written.
+    pub(super) version: u64,
+    /// The number of the text that is there.
+    pub(super) value: Option<u32>,
+}
+
+/// An operation on one key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deed {
+    act: Act,
+    known: Known,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Read,
+    Write(u32),
+    SwapValue(Option<u32>, u32),
+    SwapVersion(u64, u32),
+    Delete,
+}
+
+/// What is known of how it ended.
+#[derive(Clone, Copy, Debug)]
+enum Known {
+    Done { found: Option<u32>, version: Option<u64> },
+    Refused,
+    Nothing,
+}
+
+/// The texts of a history, by number.
+#[derive(Default)]
+pub(super) struct Texts<'a> {
+    numbers: HashMap<&'a str, u32>,
+    texts: Vec<&'a str>,
+}
+
+impl<'a> Texts<'a> {
+    fn number(&mut self, text: &'a str) -> u32 {
+        *self.numbers.entry(text).or_insert_with(|| {
+            self.texts.push(text);
+            // Operations are bounded far below, and none has more than three texts.
+            (self.texts.len() - 1) as u32
+        })
+    }
+
+    /// A state for a person.
+    pub(super) fn describe(&self, state: State) -> String {
+        let value = state.value.and_then(|value| self.texts.get(value as usize));
+        match value {
+            Some(value) => format!("{value:?} at version {}", state.version),
+            None => format!("nothing at version {}", state.version),
+        }
+    }
+}
+
+impl Deed {
+    /// The deed of an operation; `None` if nothing came of it that anybody could see.
+    pub(super) fn of<'a>(operation: &'a Operation, texts: &mut Texts<'a>) -> Option<Self> {
+        let known = match &operation.end {
+            End::Failed => return None,
+            End::Unknown if operation.action == Action::Read => return None,
+            End::Unknown => Known::Nothing,
+            End::Refused { .. } => Known::Refused,
+            End::Done { found, version, .. } => Known::Done {
+                found: found.as_deref().map(|found| texts.number(found)),
+                version: *version,
+            },
+        };
+        let act = match &operation.action {
+            Action::Read => Act::Read,
+            Action::Write(value) => Act::Write(texts.number(value)),
+            Action::Swap(Expect::Version(version), value) => {
+                Act::SwapVersion(*version, texts.number(value))
+            }
+            Action::Swap(Expect::Value(expect), value) => {
+                let expect = expect.as_deref().map(|expect| texts.number(expect));
+                Act::SwapValue(expect, texts.number(value))
+            }
+            Action::Delete => Act::Delete,
+        };
+        Some(Self { act, known })
+    }
+
+    /// Whether it has to have happened.
+    pub(super) fn is_certain(&self) -> bool {
+        !matches!(self.known, Known::Nothing)
+    }
+
+    /// Whether it never changes anything, whatever the state.
+    pub(super) fn only_looks(&self) -> bool {
+        matches!(self.act, Act::Read) || matches!(self.known, Known::Refused)
+    }
+
+    /// The state after it, or `None` if a register in `state` would not have answered so. What is not known to have happened
+    /// and would change nothing is not worth a place either.
+    pub(super) fn follow(&self, state: State) -> Option<State> {
+        let written = |value| State { version: state.version + 1, value: Some(value) };
+        let (holds, next) = match self.act {
+            Act::Read => (true, state),
+            Act::Write(value) => (true, written(value)),
+            Act::SwapValue(expect, value) => (state.value == expect, written(value)),
+            Act::SwapVersion(expect, value) => (state.version == expect, written(value)),
+            Act::Delete => (true, State { value: None, ..state }),
+        };
+        match self.known {
+            Known::Refused => (!holds).then_some(state),
+            Known::Nothing => (holds && next != state).then_some(next),
+            Known::Done { found, version } => {
+                let seen = !matches!(self.act, Act::Read) || found == state.value;
+                let told = version.is_none_or(|version| version == next.version);
+                (holds && seen && told).then_some(next)
+            }
+        }
+    }
+}
