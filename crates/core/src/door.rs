@@ -14,12 +14,22 @@ use crate::error::{Denial, Error};
 use crate::mount::Class;
 use crate::peers::leading;
 use crate::policies::Caller;
+use crate::quotas::Allowance;
 use crate::request::Request;
 use crate::response::Response;
 use crate::state::{Call, Core, Unsealed};
 use crate::token::Left;
 use crate::view::Mount;
-use crate::{engines, sys, token, wrapping};
+use crate::{engines, login, sys, token, wrapping};
+
+/// What came of a request.
+#[derive(Debug)]
+pub struct Served {
+    /// The answer.
+    pub answer: Result<Response, Error>,
+    /// What rate limits leave to who asked; `None` unless the settings say that clients are told.
+    pub allowance: Option<Allowance>,
+}
 
 impl Core {
     /// Answers one request.
@@ -27,14 +37,23 @@ impl Core {
     /// # Errors
     /// What the client may hear: see [`Error`].
     pub async fn handle(&self, request: &Request<'_>) -> Result<Response, Error> {
-        leading::check(self, request)?;
-        let answer = if self.is_audited(request) {
-            Box::pin(self.handle_audited(request)).await
-        } else {
-            self.answer_as_asked(request).await
+        self.serve(request).await.answer
+    }
+
+    /// Answers one request, and tells what rate limits leave to who asked.
+    pub async fn serve(&self, request: &Request<'_>) -> Served {
+        if let Err(error) = leading::check(self, request) {
+            return Served { answer: Err(error), allowance: None };
+        }
+        let taken = self.take_allowance(request);
+        let allowance = taken.as_ref().map_or(None, |left| *left);
+        let answer = match taken {
+            Ok(_) if self.is_audited(request) => Box::pin(self.handle_audited(request)).await,
+            Ok(_) => self.answer_as_asked(request).await,
+            Err(refusal) => Box::pin(self.refuse(request, refusal)).await,
         };
         self.metrics.answered(request.operation, &answer);
-        answer
+        Served { answer, allowance }
     }
 
     /// Answers one request, wrapped if that is asked for. Whether it is written down was decided before.
@@ -61,13 +80,11 @@ impl Core {
         if request.path.as_str().starts_with(LOGINS)
             && let Some(login) = self.find_login(request)
         {
-            self.take_allowance(&login.unsealed, request)?;
             return Box::pin(login.answer(self, request)).await;
         }
         let (unsealed, admitted) = {
             let unsealed = self.unsealed.load();
             let unsealed = unsealed.as_ref().ok_or(Error::Sealed)?;
-            self.take_allowance(unsealed, request)?;
             let admitted = admit(unsealed, request)?;
             match admitted {
                 Admitted::Answer(answer) => return answer,
@@ -86,9 +103,30 @@ impl Core {
         }
     }
 
-    /// Counts a request against the rate limit that holds for it.
-    fn take_allowance(&self, unsealed: &Unsealed, request: &Request<'_>) -> Result<(), Error> {
-        unsealed.view.quotas.take(request).inspect_err(|_| self.metrics.over_quota.count())
+    /// Counts a request against the rate limit that holds for it. A sealed server knows of none.
+    fn take_allowance(&self, request: &Request<'_>) -> Result<Option<Allowance>, Error> {
+        let unsealed = self.unsealed.load();
+        let Some(unsealed) = unsealed.as_ref() else { return Ok(None) };
+        let taken = unsealed.view.quotas.take(request, |path| {
+            let (mount, inside) = unsealed.view.mounts.route(request.path.as_str())?;
+            let logs_in = mount.entry.path == path && engines::is_login(mount.entry.kind, inside);
+            if logs_in { login::role_of(unsealed, request, &mount) } else { None }
+        });
+        taken.inspect_err(|_| self.metrics.over_quota.count())
+    }
+
+    /// Refuses a request that is over a rate limit. Whether that is audited is a setting: a flood would
+    /// fill the devices.
+    async fn refuse(&self, request: &Request<'_>, refusal: Error) -> Result<Response, Error> {
+        let audits = self
+            .unsealed
+            .load()
+            .as_ref()
+            .is_some_and(|unsealed| unsealed.view.quotas.audits_refusals());
+        if audits && self.is_audited(request) {
+            return self.audit_refusal(request, refusal).await;
+        }
+        Err(refusal)
     }
 
     /// The login that a request is, if it is one.

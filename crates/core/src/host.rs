@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::stream::Source;
+
 /// What the binary knows and the core is asked.
 pub trait Host: Send + Sync {
     /// The machine; `None` where it cannot be told.
@@ -12,6 +14,10 @@ pub trait Host: Send + Sync {
 
     /// The process; `None` where it cannot be told.
     fn process(&self) -> Option<Process>;
+
+    /// Follows the log from now on: lines of this level and above, in this form. `None` when as many
+    /// follow it as may.
+    fn follow_log(&self, level: LogLevel, form: LogForm) -> Option<Box<dyn Source>>;
 
     /// The loggers and their levels, by name.
     fn log_levels(&self) -> Vec<(String, LogLevel)>;
@@ -85,6 +91,15 @@ pub struct Process {
     pub threads: u64,
     /// When it began.
     pub started: Timestamp,
+}
+
+/// What the lines of a log look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogForm {
+    /// For people.
+    Standard,
+    /// An object a line.
+    Json,
 }
 
 /// How urgent an event must be to be logged.

@@ -52,20 +52,24 @@ mod stream;
 mod sys;
 mod token;
 mod transit;
+mod versions;
 mod view;
+mod web;
 mod wrapping;
 
 pub use audit::{AuditSettings, DeclaredDevice};
 pub use cluster::Cluster;
+pub use door::Served;
 pub use duration::Span;
 pub use error::{Denial, Error, OverQuota};
 pub use etag::{ETAG_BYTES_MAX, Etag};
-pub use host::{Cpu, Host, LogLevel, Machine, Memory, Process};
+pub use host::{Cpu, Host, LogForm, LogLevel, Machine, Memory, Process};
 pub use json::{Json, Map};
 pub use keys::MountId;
 pub use mount::{Class, EngineKind, MountConfig, MountEntry, Moved, Multiplicity};
 pub use outbound::{ANSWER_BYTES_MAX, CALL_SECS_MAX, Outbound, OutboundAnswer, OutboundCall};
 pub use peers::{AuthorityKeys, ClusterPort, JoinTarget, Membership};
+pub use quotas::Allowance;
 pub use random::RequestId;
 pub use request::{
     BodyKind, HeaderSource, Headers, QUERY_PAIRS_MAX, Request, TokenText, parse_query,
@@ -76,6 +80,7 @@ pub use state::{Access, Core, Leases, Offer, ServerInfo};
 pub use stream::{Bell, Next, Source, Stream, Waiting};
 pub use token::TOKEN_BYTES_MAX;
 pub use view::{Mount, Mounts, View};
+pub use web::{Origins, PageHeaders};
 
 pub use fields::parse_bool;
 pub use kallisto_auth::{Operation, PATH_BYTES_MAX, Path, PathError};

@@ -25,7 +25,8 @@ use crate::view::{LiveToken, View};
 #[derive(Clone)]
 pub(crate) struct StoredPolicy {
     pub(crate) text: Arc<str>,
-    pub(crate) policy: Arc<Policy>,
+    /// `None` for a text that does not parse any more: nobody knows what it forbids.
+    policy: Option<Arc<Policy>>,
 }
 
 /// The policies of the view.
@@ -50,14 +51,20 @@ pub(crate) struct Compiled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Good,
-    /// The entity is disabled or gone.
+    /// The entity is disabled or gone, or one of the policies cannot be read.
     Barred,
 }
 
 impl Compiled {
-    /// What is granted; `None` when the bearer's entity is disabled or gone.
+    /// What is granted; `None` when the bearer may do nothing: the entity is disabled or gone, or one
+    /// of the policies cannot be read.
     pub(crate) fn acl(&self) -> Option<&AclSet> {
         (self.standing == Standing::Good).then_some(&self.acl)
+    }
+
+    /// For a bearer who may do nothing.
+    fn barred(generation: u64, watched: Option<(Arc<Watch>, u64)>) -> Self {
+        Self { generation, watched, standing: Standing::Barred, acl: AclSet::default() }
     }
 }
 
@@ -76,12 +83,20 @@ impl Policies {
         self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a policy in place. False when it does not parse.
+    /// Puts a policy in place. False when its name is none.
+    ///
+    /// What was written under another release and does not parse any more bars those who have it, and
+    /// nobody else: it may have forbidden what their other policies grant. Root can write it anew.
     pub(crate) fn put(&self, name: &str, text: &str) -> bool {
-        let parsed = PolicyName::parse(name).ok().and_then(|name| Policy::parse(name, text).ok());
-        let Some(policy) = parsed else { return false };
-        let stored = StoredPolicy { text: text.into(), policy: Arc::new(policy) };
-        self.lock().insert(stored.policy.name().clone(), stored);
+        let Ok(name) = PolicyName::parse(name) else { return false };
+        let policy = match Policy::parse(name.clone(), text) {
+            Ok(policy) => Some(Arc::new(policy)),
+            Err(error) => {
+                tracing::warn!(%name, %error, "a policy cannot be read: who has it is refused");
+                None
+            }
+        };
+        self.lock().insert(name, StoredPolicy { text: text.into(), policy });
         self.changed();
         true
     }
@@ -127,8 +142,9 @@ impl Policies {
             && compiled.acl.stale_at().is_none_or(|end| end > now)
     }
 
-    /// The policies of these names; names that no policy has stand for nothing.
-    fn named<'n>(&self, names: impl Iterator<Item = &'n String>) -> Vec<Arc<Policy>> {
+    /// The policies of these names; names that no policy has stand for nothing. `None` when one of them
+    /// cannot be read.
+    fn named<'n>(&self, names: impl Iterator<Item = &'n String>) -> Option<Vec<Arc<Policy>>> {
         names.filter_map(|name| self.get(name)).map(|stored| stored.policy).collect()
     }
 }
@@ -141,7 +157,10 @@ impl View {
         let generation = self.policies.generation.load(Ordering::Acquire);
         let own = entry.auth.policies.iter();
         let Some(id) = entry.entity_id else {
-            let acl = AclSet::compile(&self.policies.named(own), &NoIdentity, now);
+            let Some(policies) = self.policies.named(own) else {
+                return Compiled::barred(generation, None);
+            };
+            let acl = AclSet::compile(&policies, &NoIdentity, now);
             return Compiled { generation, watched: None, standing: Standing::Good, acl };
         };
         let watch = self.ask_directory(|directory| directory.watch(id));
@@ -150,12 +169,12 @@ impl View {
             (watch, count)
         });
         let person = self.person(entry).filter(|person| !person.entity.disabled);
-        let Some(person) = person else {
-            let acl = AclSet::default();
-            return Compiled { generation, watched, standing: Standing::Barred, acl };
-        };
+        let Some(person) = person else { return Compiled::barred(generation, watched) };
         let names: BTreeSet<String> = person.policies().into_iter().chain(own.cloned()).collect();
-        let acl = AclSet::compile(&self.policies.named(names.iter()), &person, now);
+        let Some(policies) = self.policies.named(names.iter()) else {
+            return Compiled::barred(generation, watched);
+        };
+        let acl = AclSet::compile(&policies, &person, now);
         Compiled { generation, watched, standing: Standing::Good, acl }
     }
 
@@ -171,7 +190,7 @@ fn response_wrapping() -> StoredPolicy {
     let parsed = PolicyName::parse(RESPONSE_WRAPPING_NAME).ok();
     let policy = parsed.and_then(|name| Policy::parse(name, RESPONSE_WRAPPING_TEXT).ok());
     let policy = policy.unwrap_or_else(|| unreachable!("a policy of our own parses"));
-    StoredPolicy { text: RESPONSE_WRAPPING_TEXT.into(), policy: Arc::new(policy) }
+    StoredPolicy { text: RESPONSE_WRAPPING_TEXT.into(), policy: Some(Arc::new(policy)) }
 }
 
 /// The policies a server starts with, by name.
@@ -297,5 +316,65 @@ impl Caller {
     /// The names of what it may do at `path`, sorted.
     pub(crate) fn capabilities(&self, path: &str) -> Vec<&'static str> {
         if self.is_root() { vec!["root"] } else { self.acl().capabilities(path).names() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kallisto_store::{Batch, MemoryStore};
+    use secrecy::ExposeSecret;
+
+    use super::*;
+    use crate::keys;
+    use crate::state::{Core, ServerInfo};
+    use crate::token::{Times, TokenSpec};
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn put(core: &Core, name: &str, text: &str) {
+        let unsealed = core.unsealed.load_full().unwrap();
+        let mut batch = Batch::new();
+        batch.put(keys::policy(name), text.as_bytes().to_vec());
+        pollster::block_on(unsealed.store.commit(batch)).unwrap();
+    }
+
+    /// Whether a token with these policies may do anything.
+    fn stands(core: &Core, policies: &[&str]) -> bool {
+        let unsealed = core.unsealed.load_full().unwrap();
+        let spec = TokenSpec {
+            kind: Kind::Service,
+            policies: policies.iter().map(|&name| name.to_owned()).collect(),
+            display_name: "token".to_owned(),
+            path: "auth/token/create".to_owned(),
+            parent: None,
+            meta: None,
+            uses: 0,
+            times: Times { ttl_secs: 60, period_secs: 0, explicit_max_secs: 0 },
+            max_secs: 0,
+            renewable: false,
+            role: None,
+            entity_id: None,
+            bound_cidrs: Vec::new(),
+            kept: crate::json::Map::new(),
+            text: None,
+        };
+        let (_, text) = pollster::block_on(token::issue(&unsealed, spec, NOW)).unwrap();
+        Caller::with_text(&unsealed, TokenText::new(text.expose_secret()), NOW).is_ok()
+    }
+
+    #[test]
+    fn a_policy_that_cannot_be_read_bars_its_bearers_and_nobody_else() {
+        let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
+        let made = pollster::block_on(core.initialize_dev(None, NOW)).unwrap();
+        put(&core, "old", "path \"a\" { capabilities = [\"conquer\"] }");
+        assert!(!stands(&core, &["default", "old"]) && stands(&core, &["default"]));
+        // The server seals and unseals with it.
+        pollster::block_on(core.seal()).unwrap();
+        pollster::block_on(core.give_share(made.keys[0].clone())).unwrap();
+        assert!(!stands(&core, &["old"]) && stands(&core, &["default"]));
+        let unsealed = core.unsealed.load_full().unwrap();
+        assert!(unsealed.view.policies.get("old").unwrap().text.contains("conquer"));
+        put(&core, "old", "path \"a\" { capabilities = [\"read\"] }");
+        assert!(stands(&core, &["default", "old"]));
     }
 }

@@ -74,6 +74,19 @@ impl Core {
         Err(Error::Unaudited)
     }
 
+    /// Writes down a request that was refused before anything looked at it.
+    ///
+    /// # Errors
+    /// The refusal; [`Error::Unaudited`] when no device took the records.
+    pub(crate) async fn audit_refusal(&self, request: &Request<'_>, refusal: Error) -> Answer {
+        let unsealed = self.unsealed.load_full();
+        let Some(unsealed) = unsealed else { return Err(refusal) };
+        let (desks, error, _) = self.open_desks(&unsealed, request);
+        let answer = Err(refusal);
+        let tickets = submit_both(&unsealed, request, &answer, &desks, error);
+        if any_written(tickets).await { answer } else { Err(Error::Unaudited) }
+    }
+
     fn open_desks(
         &self,
         unsealed: &Unsealed,

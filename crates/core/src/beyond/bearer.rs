@@ -4,18 +4,20 @@
 //! whatever ends a token of whatever kind ends what its bearer gets.
 
 use jiff::Timestamp;
+use kallisto_auth::Operation;
 use secrecy::{ExposeSecret, SecretString};
 
+use super::judge::Judge;
 use crate::policies::Caller;
 use crate::request::TokenText;
 use crate::state::{Call, Unsealed};
 
 /// Who an answer goes to.
-pub(super) struct Bearer(Option<SecretString>);
+pub(crate) struct Bearer(Option<SecretString>);
 
 impl Bearer {
     /// The bearer of a request's token.
-    pub(super) fn of(call: &Call<'_, '_>) -> Self {
+    pub(crate) fn of(call: &Call<'_, '_>) -> Self {
         Self(call.token.map(|text| SecretString::from(text.expose())))
     }
 
@@ -23,5 +25,13 @@ impl Bearer {
     pub(super) fn caller(&self, unsealed: &Unsealed, now: Timestamp) -> Option<Caller> {
         let text = TokenText::new(self.0.as_ref()?.expose_secret());
         Caller::with_text(unsealed, text, now).ok()
+    }
+
+    /// Whether its bearer may read at `path`, at `now`.
+    pub(crate) fn may_read(&self, unsealed: &Unsealed, path: &str, now: Timestamp) -> bool {
+        let caller = self.caller(unsealed, now);
+        caller.is_some_and(|caller| {
+            Judge::for_caller(unsealed, caller, now).may(Operation::Read, path)
+        })
     }
 }

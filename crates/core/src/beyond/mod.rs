@@ -26,6 +26,7 @@ mod walk;
 mod watch;
 mod write;
 
+pub(crate) use bearer::Bearer;
 pub(crate) use poll::{Follower, asks_to_wait, wait};
 
 use kallisto_auth::Operation;

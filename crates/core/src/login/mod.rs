@@ -30,7 +30,9 @@ use kallisto_auth::policy::DEFAULT_NAME;
 use secrecy::ExposeSecret;
 
 use crate::error::Error;
+use crate::fields::Fields;
 use crate::json::{Json, Map};
+use crate::mount::EngineKind;
 use crate::outbound::{Outbound, OutboundAnswer, OutboundCall};
 use crate::request::Request;
 use crate::response::{Logical, Response};
@@ -185,6 +187,26 @@ impl Renewal<'_, '_> {
             return Ok(());
         }
         Err(Error::invalid("policies have changed, not renewing"))
+    }
+}
+
+/// Whether a login by this method names a role that a rate limit can be for.
+pub(crate) const fn has_roles(kind: EngineKind) -> bool {
+    use EngineKind::{AppRole, Cert, Jwt, Kubernetes};
+    matches!(kind, AppRole | Cert | Jwt | Kubernetes)
+}
+
+/// The role by which a request would log in; `None` when it names none. Nothing is proven by it.
+pub(crate) fn role_of(unsealed: &Unsealed, request: &Request<'_>, mount: &Mount) -> Option<String> {
+    let body = request.object().ok()?;
+    let fields = Fields::new(&body);
+    let named = |field: &str| fields.string(field).ok()?.filter(|name| !name.is_empty());
+    match mount.entry.kind {
+        EngineKind::AppRole => approle::role_of(unsealed, mount, &named("role_id")?),
+        EngineKind::Cert => cert::role_of(unsealed, request, mount, named("name")),
+        EngineKind::Jwt => jwt::role_of(unsealed, mount, named("role")),
+        EngineKind::Kubernetes => named("role").map(|name| name.to_ascii_lowercase()),
+        _ => None,
     }
 }
 

@@ -324,9 +324,10 @@ mod tests {
     use kallisto_store::MemoryStore;
 
     use super::*;
-    use crate::host::{Host, LogLevel, Machine, Process};
+    use crate::host::{Host, LogForm, LogLevel, Machine, Process};
     use crate::metrics::prometheus;
     use crate::state::ServerInfo;
+    use crate::stream::Source;
 
     struct AnyHost;
 
@@ -344,6 +345,10 @@ mod tests {
                 threads: 0,
                 started: Timestamp::UNIX_EPOCH,
             })
+        }
+
+        fn follow_log(&self, _: LogLevel, _: LogForm) -> Option<Box<dyn Source>> {
+            None
         }
 
         fn log_levels(&self) -> Vec<(String, LogLevel)> {

@@ -22,11 +22,10 @@ const ADDRESSES_PER_PART_MAX: usize = ADDRESSES_MAX / PARTS;
 /// Whether there was something left.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    One,
+    /// And what is left of the window.
+    One { left: u64, reset_secs: u64 },
     /// Come back in so many seconds.
-    None {
-        retry_after_secs: u64,
-    },
+    None { retry_after_secs: u64 },
 }
 
 /// The counts of one rule.
@@ -80,7 +79,8 @@ impl Window {
         }
         if self.taken < spec.limit() {
             self.taken += 1;
-            return Taken::One;
+            let left = spec.limit() - self.taken;
+            return Taken::One { left, reset_secs: secs_between(now_ns, self.end_ns) };
         }
         if spec.block_secs > 0 {
             self.blocked_to_ns = later(spec.block());
@@ -120,48 +120,51 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
 
     fn spec(rate: f64, interval_secs: u64, block_secs: u64) -> Spec {
-        let (name, path) = (String::new(), String::new());
-        Spec { name, path, rate, interval_secs, block_secs }
+        Spec { rate, interval_secs, block_secs, ..Spec::default() }
+    }
+
+    fn passes(taken: &Taken) -> bool {
+        matches!(taken, Taken::One { .. })
     }
 
     #[test]
     fn a_window_lets_so_many_pass_and_then_the_next_opens() {
         let (allowances, spec) = (Allowances::default(), spec(2.0, 5, 0));
         let take = |from: &str, at| allowances.take(&spec, from.parse().unwrap(), at);
-        assert_eq!(take("10.0.0.1", 0), Taken::One);
-        assert_eq!(take("10.0.0.1", SECOND), Taken::One);
+        assert_eq!(take("10.0.0.1", 0), Taken::One { left: 1, reset_secs: 5 });
+        assert_eq!(take("10.0.0.1", SECOND), Taken::One { left: 0, reset_secs: 4 });
         assert_eq!(take("10.0.0.1", 2 * SECOND), Taken::None { retry_after_secs: 3 });
         assert_eq!(take("::ffff:10.0.0.1", 2 * SECOND), Taken::None { retry_after_secs: 3 });
-        assert_eq!(take("10.0.0.2", 2 * SECOND), Taken::One);
-        assert_eq!(take("10.0.0.1", 5 * SECOND), Taken::One);
+        assert!(passes(&take("10.0.0.2", 2 * SECOND)));
+        assert!(passes(&take("10.0.0.1", 5 * SECOND)));
     }
 
     #[test]
     fn going_over_can_cost_more_than_the_window() {
         let (allowances, spec) = (Allowances::default(), spec(1.0, 1, 10));
         let take = |at| allowances.take(&spec, "fd00::1".parse().unwrap(), at);
-        assert_eq!(take(0), Taken::One);
+        assert!(passes(&take(0)));
         assert_eq!(take(SECOND / 2), Taken::None { retry_after_secs: 10 });
         assert_eq!(take(5 * SECOND), Taken::None { retry_after_secs: 6 });
-        assert_eq!(take(11 * SECOND), Taken::One);
+        assert!(passes(&take(11 * SECOND)));
     }
 
     #[test]
     fn one_network_is_one_client() {
         let (allowances, spec) = (Allowances::default(), spec(1.0, 1, 0));
         let take = |from: &str| allowances.take(&spec, from.parse().unwrap(), 0);
-        assert_eq!(take("2001:db8::1"), Taken::One);
-        assert_ne!(take("2001:db8::ffff:2"), Taken::One);
-        assert_eq!(take("2001:db8:0:1::1"), Taken::One);
+        assert!(passes(&take("2001:db8::1")));
+        assert!(!passes(&take("2001:db8::ffff:2")));
+        assert!(passes(&take("2001:db8:0:1::1")));
     }
 
     #[test]
     fn a_clock_set_back_locks_nobody_out() {
         let (allowances, spec) = (Allowances::default(), spec(1.0, 5, 0));
         let take = |at| allowances.take(&spec, "10.0.0.1".parse().unwrap(), at);
-        assert_eq!(take(1_000_000 * SECOND), Taken::One);
-        assert_eq!(take(0), Taken::One);
-        assert_ne!(take(1), Taken::One);
+        assert!(passes(&take(1_000_000 * SECOND)));
+        assert!(passes(&take(0)));
+        assert!(!passes(&take(1)));
     }
 
     #[test]
@@ -177,10 +180,8 @@ mod tests {
         // Each part has one count for all that found no room.
         assert!(held(&allowances) <= ADDRESSES_MAX + PARTS, "{}", held(&allowances));
         // Once the windows are over there is room again.
-        assert_eq!(
-            allowances.take(&spec, Ipv4Addr::from_bits(asked).into(), 9 * SECOND),
-            Taken::One
-        );
+        let taken = allowances.take(&spec, Ipv4Addr::from_bits(asked).into(), 9 * SECOND);
+        assert!(passes(&taken));
         assert!(held(&allowances) < ADDRESSES_MAX);
     }
 }

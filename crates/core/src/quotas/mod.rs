@@ -1,8 +1,9 @@
 //! Rate limits: how many requests an address may make (API.md A21).
 //!
-//! A rule holds for everything, for a mount, or for a path, which may end in `*`. Of those that match
-//! a request one counts: the path's before the mount's before the one for everything, the longer
-//! path first. Each address has its own allowance with each rule, on each server.
+//! A rule holds for everything, for a mount, for a path, which may end in `*`, or for the logins by a
+//! role of a login method. Of those that match a request one counts: the role's before the path's
+//! before the mount's before the one for everything, the longer path first. Each address has its own
+//! allowance with each rule, on each server.
 //!
 //! The rules are records on the shelf of `sys/`, brought here by the fold; requests read them
 //! without a lock, and a server without rules reads one number.
@@ -38,11 +39,14 @@ const EXEMPT: [&str; 5] = [
 ];
 
 /// What a rule says.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spec {
     pub(crate) name: String,
     /// Empty for everything; a mount's path ends in a slash.
     pub(crate) path: String,
+    /// The role whose logins at the mount it holds for; empty for all of the path.
+    pub(crate) role: String,
+    pub(crate) reach: Reach,
     /// Requests in each interval.
     pub(crate) rate: f64,
     pub(crate) interval_secs: u64,
@@ -50,17 +54,45 @@ pub(crate) struct Spec {
     pub(crate) block_secs: u64,
 }
 
-/// Whether refusals carry the headers that tell when to come back.
+/// Whether a rule holds in the namespaces below its own too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Reach {
+    #[default]
+    Own,
+    Below,
+}
+
+/// What a rule leaves to an address, for the headers that tell of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// Requests that pass in an interval.
+    pub limit: u64,
+    /// How many of them are left.
+    pub left: u64,
+    /// When all are there again, in seconds.
+    pub reset_secs: u64,
+}
+
+/// Whether answers carry the headers that tell what is left, and when to come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Nothing,
     Headers,
 }
 
+/// Whether what a rule refuses is written down by the audit devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Audited {
+    #[default]
+    No,
+    Yes,
+}
+
 /// The settings of all rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) told: Told,
+    pub(crate) audited: Audited,
     pub(crate) exempt: Vec<String>,
 }
 
@@ -85,38 +117,66 @@ pub(crate) struct Quotas {
     count: AtomicUsize,
 }
 
+impl Rules {
+    /// The one rule that counts a request.
+    fn find(&self, path: &str, role_at: impl FnOnce(&str) -> Option<String>) -> Option<&Arc<Rule>> {
+        let mut fitting = self.by_rank.iter().filter(|rule| fits(&rule.spec.path, path)).peekable();
+        // Those of roles come first; who asks is looked up only where one could matter.
+        let first = fitting.peek()?;
+        let role = if first.spec.role.is_empty() { None } else { role_at(&first.spec.path) };
+        fitting.find(|rule| rule.spec.role.is_empty() || Some(&rule.spec.role) == role.as_ref())
+    }
+}
+
 impl Quotas {
-    /// Takes one from the allowance of the address that asks.
+    /// Takes one from the allowance of the address that asks, and tells what is left where the settings
+    /// want that. `role_at` finds the role by which a request logs in at a mount.
     ///
     /// # Errors
     /// [`Error::OverQuota`] when nothing is left of it.
-    pub(crate) fn take(&self, request: &Request<'_>) -> Result<(), Error> {
+    pub(crate) fn take(
+        &self,
+        request: &Request<'_>,
+        role_at: impl FnOnce(&str) -> Option<String>,
+    ) -> Result<Option<Allowance>, Error> {
         // Relaxed: a rule may count from the next request on.
         if self.count.load(Ordering::Relaxed) == 0 {
-            return Ok(());
+            return Ok(None);
         }
-        let Some(remote) = request.remote else { return Ok(()) };
-        self.take_of(request.path.as_str(), remote.ip(), request.now_ns())
+        let Some(remote) = request.remote else { return Ok(None) };
+        self.take_of(request.path.as_str(), remote.ip(), request.now_ns(), role_at)
     }
 
-    fn take_of(&self, path: &str, remote: IpAddr, now_ns: i64) -> Result<(), Error> {
+    fn take_of(
+        &self,
+        path: &str,
+        remote: IpAddr,
+        now_ns: i64,
+        role_at: impl FnOnce(&str) -> Option<String>,
+    ) -> Result<Option<Allowance>, Error> {
         let rules = self.rules.load();
-        let is_exempt = |exempt: &String| fits(exempt, path);
-        let Some(rule) = rules.by_rank.iter().find(|rule| fits(&rule.spec.path, path)) else {
-            return Ok(());
-        };
-        if rules.settings.exempt.iter().any(is_exempt) {
-            return Ok(());
+        if rules.settings.exempt.iter().any(|exempt| fits(exempt, path)) {
+            return Ok(None);
         }
+        let Some(rule) = rules.find(path, role_at) else { return Ok(None) };
+        let limit = rule.spec.limit();
+        let is_told = rules.settings.told == Told::Headers;
         match rule.allowances.take(&rule.spec, remote, now_ns) {
-            Taken::One => Ok(()),
+            Taken::One { left, reset_secs } => {
+                Ok(is_told.then_some(Allowance { limit, left, reset_secs }))
+            }
             Taken::None { retry_after_secs } => Err(Error::OverQuota(Box::new(OverQuota {
                 path: path.to_owned(),
                 retry_after_secs,
-                limit: rule.spec.limit(),
-                is_told: rules.settings.told == Told::Headers,
+                limit,
+                is_told,
             }))),
         }
+    }
+
+    /// Whether what a rule refuses is audited.
+    pub(crate) fn audits_refusals(&self) -> bool {
+        self.rules.load().settings.audited == Audited::Yes
     }
 
     /// Takes a record of the shelf in; false when it is damaged. Records of others are passed over.
@@ -176,7 +236,9 @@ impl Quotas {
     pub(crate) fn twin(&self, spec: &Spec) -> Option<String> {
         let rules = self.rules.load();
         let mut others = rules.by_name.values().filter(|rule| rule.spec.name != spec.name);
-        others.find(|rule| rule.spec.path == spec.path).map(|rule| rule.spec.name.clone())
+        let is_twin =
+            |rule: &&Arc<Rule>| (&rule.spec.path, &rule.spec.role) == (&spec.path, &spec.role);
+        others.find(is_twin).map(|rule| rule.spec.name.clone())
     }
 }
 
@@ -203,9 +265,10 @@ impl Spec {
         Duration::from_secs(self.block_secs)
     }
 
-    /// Higher is tried first: paths, then mounts, then the rule for everything.
+    /// Higher is tried first: roles, then paths, then mounts, then the rule for everything.
     fn rank(&self) -> (u8, usize) {
         let kind = match self.path.as_str() {
+            _ if !self.role.is_empty() => 4,
             "" => 0,
             mount if mount.ends_with('/') => 1,
             prefix if prefix.ends_with('*') => 2,
@@ -217,6 +280,8 @@ impl Spec {
     pub(crate) fn encode(&self) -> Vec<u8> {
         Json::object([
             ("path", self.path.as_str().into()),
+            ("role", self.role.as_str().into()),
+            ("inheritable", (self.reach == Reach::Below).into()),
             ("rate", Json::Number(self.rate.to_string().into())),
             ("interval", self.interval_secs.into()),
             ("block_interval", self.block_secs.into()),
@@ -233,6 +298,12 @@ impl Spec {
         Some(Self {
             name: name.to_owned(),
             path: map.get("path")?.as_str()?.to_owned(),
+            // Records of earlier releases have neither of these.
+            role: map.get("role").and_then(Json::as_str).unwrap_or_default().to_owned(),
+            reach: match map.get("inheritable") {
+                Some(Json::Bool(true)) => Reach::Below,
+                _ => Reach::Own,
+            },
             rate: number("rate")?.parse().ok()?,
             interval_secs: number("interval")?.parse().ok()?,
             block_secs: number("block_interval")?.parse().ok()?,
@@ -242,14 +313,15 @@ impl Spec {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { told: Told::Nothing, exempt: EXEMPT.map(str::to_owned).to_vec() }
+        let exempt = EXEMPT.map(str::to_owned).to_vec();
+        Self { told: Told::Nothing, audited: Audited::No, exempt }
     }
 }
 
 impl Settings {
     pub(crate) fn to_json(&self) -> Map {
         Map::from([
-            ("enable_rate_limit_audit_logging".to_owned(), false.into()),
+            ("enable_rate_limit_audit_logging".to_owned(), (self.audited == Audited::Yes).into()),
             ("enable_rate_limit_response_headers".to_owned(), (self.told == Told::Headers).into()),
             ("rate_limit_exempt_paths".to_owned(), Json::strings(self.exempt.clone())),
         ])
@@ -267,7 +339,11 @@ impl Settings {
             Json::Bool(true) => Told::Headers,
             _ => Told::Nothing,
         };
-        Some(Self { told, exempt: exempt.collect::<Option<_>>()? })
+        let audited = match map.get("enable_rate_limit_audit_logging")? {
+            Json::Bool(true) => Audited::Yes,
+            _ => Audited::No,
+        };
+        Some(Self { told, audited, exempt: exempt.collect::<Option<_>>()? })
     }
 }
 
@@ -278,9 +354,15 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
 
     fn put(quotas: &Quotas, name: &str, path: &str, rate: f64) {
+        put_for_role(quotas, name, path, "", rate);
+    }
+
+    fn put_for_role(quotas: &Quotas, name: &str, path: &str, role: &str, rate: f64) {
         let spec = Spec {
             name: name.to_owned(),
             path: path.to_owned(),
+            role: role.to_owned(),
+            reach: if path.is_empty() { Reach::Below } else { Reach::Own },
             rate,
             interval_secs: 1,
             block_secs: 0,
@@ -291,7 +373,37 @@ mod tests {
 
     fn allowed(quotas: &Quotas, path: &str) -> usize {
         let here = "10.0.0.1".parse().unwrap();
-        (0..100).take_while(|_| quotas.take_of(path, here, 5 * SECOND).is_ok()).count()
+        (0..100).take_while(|_| quotas.take_of(path, here, 5 * SECOND, |_| None).is_ok()).count()
+    }
+
+    #[test]
+    fn a_role_has_an_allowance_of_its_own() {
+        let quotas = Quotas::default();
+        let here = "10.0.0.1".parse().unwrap();
+        put(&quotas, "logins", "auth/approle/", 3.0);
+        put_for_role(&quotas, "web", "auth/approle/", "web", 2.0);
+        put_for_role(&quotas, "db", "auth/approle/", "db", 1.0);
+        let allowed = |role: &str| {
+            let take = |_: &i32| {
+                let role_at = |mount: &str| (mount == "auth/approle/").then(|| role.to_owned());
+                quotas.take_of("auth/approle/login", here, 5 * SECOND, role_at).is_ok()
+            };
+            (0..100).take_while(take).count()
+        };
+        assert_eq!((allowed("web"), allowed("db"), allowed("other")), (2, 1, 3));
+        let web = quotas.spec("web").unwrap();
+        assert_eq!(quotas.twin(&web), None);
+        let again = Spec { name: "again".to_owned(), ..web };
+        assert_eq!(quotas.twin(&again).as_deref(), Some("web"));
+    }
+
+    #[test]
+    fn records_of_before_there_were_roles_are_read() {
+        let quotas = Quotas::default();
+        let old = br#"{"path":"","rate":2,"interval":1,"block_interval":0}"#;
+        assert!(quotas.put("quota/rate-limit/old", old));
+        let spec = quotas.spec("old").unwrap();
+        assert_eq!((spec.role.as_str(), spec.reach, spec.rate), ("", Reach::Own, 2.0));
     }
 
     #[test]
@@ -321,13 +433,18 @@ mod tests {
     fn exemptions_and_headers_are_settings() {
         let quotas = Quotas::default();
         put(&quotas, "all", "", 0.5);
-        let settings = Settings { told: Told::Headers, exempt: vec!["sys/mounts".to_owned()] };
+        let settings = Settings {
+            told: Told::Headers,
+            audited: Audited::Yes,
+            exempt: vec!["sys/mounts".to_owned()],
+        };
         assert!(quotas.put(SETTINGS, &settings.encode()));
         assert_eq!(quotas.settings(), settings);
         assert_eq!(allowed(&quotas, "sys/mounts"), 100);
         let here = "10.0.0.1".parse().unwrap();
-        assert_eq!(quotas.take_of("sys/health", here, 0), Ok(()));
-        let refused = quotas.take_of("sys/health", here, 1);
+        let left = Allowance { limit: 1, left: 0, reset_secs: 1 };
+        assert_eq!(quotas.take_of("sys/health", here, 0, |_| None), Ok(Some(left)));
+        let refused = quotas.take_of("sys/health", here, 1, |_| None);
         let Err(Error::OverQuota(over)) = refused else { panic!("{refused:?}") };
         assert_eq!((over.limit, over.retry_after_secs, over.is_told), (1, 1, true));
         assert!(!quotas.put(SETTINGS, b"{}") && !quotas.put("quota/rate-limit/x", b"[]"));

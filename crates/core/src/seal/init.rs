@@ -16,6 +16,7 @@ use crate::json::Map;
 use crate::keys::{self, MountId};
 use crate::mount::{EngineKind, MountConfig, MountEntry};
 use crate::state::Core;
+use crate::versions::Installed;
 use crate::{random, token};
 
 /// Shares of a key, each as people get it.
@@ -201,6 +202,8 @@ impl Core {
             batch.put(keys::policy(name), text.as_bytes().to_vec());
         }
         batch.put(keys::mount_counter(), last.0.to_be_bytes().to_vec());
+        let version = Installed::running(&self.info, now);
+        batch.put(keys::shelf(MountId::SYSTEM, &version.record()), version.encode());
         Ok(batch)
     }
 }

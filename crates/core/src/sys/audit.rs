@@ -20,6 +20,7 @@ use crate::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX};
 use crate::response::Response;
 use crate::shelf::Shelf;
 use crate::state::{Call, Core, Unsealed};
+use crate::sys::web::is_header_name;
 
 /// Longest name of an audited header, in bytes.
 const HEADER_BYTES_MAX: usize = 128;
@@ -192,10 +193,12 @@ async fn headers(
 ) -> Option<Result<Response, Error>> {
     use Operation::{Delete, Read, Update};
     let name = match rest.strip_prefix('/') {
-        Some(name) => name.to_ascii_lowercase(),
-        None if rest.is_empty() => String::new(),
+        Some(name) => name,
+        None if rest.is_empty() => "",
         None => return None,
     };
+    // Kept in lower case, and shown as asked for.
+    let (asked, name) = (name, name.to_ascii_lowercase());
     Some(match (name.as_str(), call.operation) {
         ("", Read) => {
             let all = audit.headers();
@@ -205,7 +208,7 @@ async fn headers(
         }
         ("", _) => Err(Error::UnsupportedOperation),
         (name, Read) => match audit.headers().get(name) {
-            Some(record) => Ok(Response::merged(&Json::object([(name, record.to_json())]))),
+            Some(record) => Ok(Response::merged(&Json::object([(asked, record.to_json())]))),
             None => Err(Error::invalid("Could not find header in config")),
         },
         (name, Update) => put_header(audit, unsealed, call, name).await,
@@ -222,9 +225,7 @@ async fn put_header(
 ) -> Result<Response, Error> {
     let body = call.object()?;
     let hmac = Fields::new(&body).boolean("hmac")?.unwrap_or_default();
-    // RFC 9110, 5.6.2.
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if name.len() > HEADER_BYTES_MAX || !name.bytes().all(is_token) {
+    if name.len() > HEADER_BYTES_MAX || !is_header_name(name) {
         return Err(Error::invalid("that is no name of a header"));
     }
     if !hmac && SECRET_HEADERS.contains(&name) {

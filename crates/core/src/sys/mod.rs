@@ -23,6 +23,7 @@ mod status;
 mod tools;
 mod tune;
 pub(crate) mod ui;
+mod web;
 
 use std::sync::Arc;
 
@@ -208,6 +209,9 @@ pub(crate) async fn handle(
         return tools::handle(call, path);
     }
     if let Some(answer) = observe::answer(core, &unsealed, call, path) {
+        return answer;
+    }
+    if let Some(answer) = web::answer(&unsealed, call, path).await {
         return answer;
     }
     if let Some(answer) = policy_routes(&unsealed, call, path).await {

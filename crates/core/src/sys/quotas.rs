@@ -6,15 +6,23 @@ use crate::error::Error;
 use crate::fields::{Fields, scalar_text};
 use crate::json::{Json, Map};
 use crate::keys::MountId;
-use crate::quotas::{RULES, RULES_MAX, SETTINGS, Spec, Told};
+use crate::login;
+use crate::mount::Class;
+use crate::quotas::{Audited, RULES, RULES_MAX, Reach, SETTINGS, Spec, Told};
 use crate::response::Response;
 use crate::shelf::Shelf;
 use crate::state::{Call, Unsealed};
 
 /// Longest interval or block.
 const SPAN_MAX_SECS: i64 = 365 * 24 * 60 * 60;
+/// Longest name of a role that a rule may be for, in bytes.
+const ROLE_BYTES_MAX: usize = 256;
 /// Most requests a rule may let pass in an interval.
 const RATE_MAX: f64 = 1e12;
+
+/// Why a mount takes no rule for a role.
+const NO_METHOD: &str =
+    "is not a valid auth method and therefore unsuitable for use with role-based quotas";
 
 /// Answers the routes of this room; `path` is what follows `quotas/`.
 pub(super) async fn handle(
@@ -55,12 +63,12 @@ fn read(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
     let spec = unsealed.view.quotas.spec(name).ok_or(Error::NotFound)?;
     Ok(Response::data(&Json::object([
         ("block_interval", spec.block_secs.into()),
-        ("inheritable", spec.path.is_empty().into()),
+        ("inheritable", (spec.reach == Reach::Below).into()),
         ("interval", spec.interval_secs.into()),
         ("name", spec.name.as_str().into()),
         ("path", spec.path.as_str().into()),
         ("rate", Json::Number(spec.rate.to_string().into())),
-        ("role", "".into()),
+        ("role", spec.role.as_str().into()),
         ("type", "rate-limit".into()),
     ])))
 }
@@ -68,12 +76,18 @@ fn read(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
 async fn write(unsealed: &Unsealed, call: &Call<'_, '_>, name: &str) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
-    if fields.string("role")?.is_some_and(|role| !role.is_empty()) {
-        return Err(Error::invalid("role: limits by role are not available on this server"));
+    let path = path(unsealed, &fields.string("path")?.unwrap_or_default())?;
+    let role = fields.string("role")?.unwrap_or_default();
+    if !role.is_empty() {
+        check_role(unsealed, &path, &role)?;
     }
+    // The rule for everything holds everywhere unless somebody says otherwise.
+    let inherits = fields.boolean("inheritable")?.unwrap_or(path.is_empty());
     let spec = Spec {
         name: name.to_owned(),
-        path: path(unsealed, &fields.string("path")?.unwrap_or_default())?,
+        path,
+        role,
+        reach: if inherits { Reach::Below } else { Reach::Own },
         rate: rate(&body)?,
         interval_secs: span_secs(fields, "interval")?.max(1),
         block_secs: span_secs(fields, "block_interval")?,
@@ -107,6 +121,9 @@ async fn configure(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response,
     if let Some(told) = fields.boolean("enable_rate_limit_response_headers")? {
         settings.told = if told { Told::Headers } else { Told::Nothing };
     }
+    if let Some(audited) = fields.boolean("enable_rate_limit_audit_logging")? {
+        settings.audited = if audited { Audited::Yes } else { Audited::No };
+    }
     if let Some(exempt) = fields.strings("rate_limit_exempt_paths")? {
         if exempt.len() > RULES_MAX {
             return Err(Error::invalid(format!(
@@ -136,6 +153,36 @@ fn path(unsealed: &Unsealed, given: &str) -> Result<String, Error> {
     };
     let is_mount = inside.is_empty() && bare.len() == given.len();
     Ok(if is_mount { mount.entry.path.clone() } else { given.to_owned() })
+}
+
+/// Refuses a rule for a role where there can be none. Whether there is a role of that name is not asked:
+/// it may be made later.
+fn check_role(unsealed: &Unsealed, path: &str, role: &str) -> Result<(), Error> {
+    let refuse = |path: &str, why: &str| {
+        let shown = Json::from(path).to_text();
+        let shown = String::from_utf8_lossy(&shown).into_owned();
+        Err(Error::invalid(format!("Mount path {shown} {why}")))
+    };
+    let found = unsealed.view.mounts.route(path).filter(|(_, inside)| inside.is_empty());
+    let Some((mount, _)) = found else {
+        if path.is_empty() {
+            return refuse("", NO_METHOD);
+        }
+        return Err(Error::invalid(
+            "Quotas cannot contain both a path suffix and a role. If a role is provided, path must \
+             be a valid auth mount with a concept of roles",
+        ));
+    };
+    if mount.entry.kind.class() != Class::Auth {
+        return refuse(path, NO_METHOD);
+    }
+    if !login::has_roles(mount.entry.kind) {
+        return refuse(path, "does not support use with role-based quotas");
+    }
+    if role.len() > ROLE_BYTES_MAX {
+        return Err(Error::invalid(format!("role: longer than {ROLE_BYTES_MAX} bytes")));
+    }
+    Ok(())
 }
 
 fn rate(body: &Map) -> Result<f64, Error> {

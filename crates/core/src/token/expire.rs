@@ -11,6 +11,7 @@ use super::revoke::revoke_all;
 use crate::cubbyhole;
 use crate::error::Error;
 use crate::state::{Core, Unsealed};
+use crate::versions;
 
 /// Most tokens ended in one tick; the rest waits for the next.
 const TICK_TOKENS_MAX: usize = 1 << 16;
@@ -26,6 +27,7 @@ impl Core {
             return Ok(());
         }
         crate::peers::ensure_identity(self, &unsealed).await?;
+        versions::note(&unsealed, now).await?;
         if !unsealed.swept.load(Ordering::Acquire) {
             take_up_revocations(&unsealed).await?;
             unsealed.swept.store(true, Ordering::Release);

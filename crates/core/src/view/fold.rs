@@ -272,6 +272,7 @@ impl View {
                 if let Some(mount) = self.mounts.with_id(mount) {
                     if mount.entry.id == MountId::SYSTEM {
                         self.quotas.remove(name);
+                        self.web.remove(name);
                     }
                     mount.index.remove(name);
                     self.follow(mount.memory.remove(name));
@@ -293,6 +294,9 @@ impl View {
         let Some(mount) = self.mounts.with_id(id) else { return Ok(()) };
         if id == MountId::SYSTEM && !self.quotas.put(name, value) {
             return Err(Damaged("quota"));
+        }
+        if id == MountId::SYSTEM && !self.web.put(name, value) {
+            return Err(Damaged("settings of browsers"));
         }
         self.follow(mount.memory.put(name, value)?);
         Ok(())

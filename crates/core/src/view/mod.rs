@@ -48,6 +48,7 @@ use crate::keys::MountId;
 use crate::policies::Policies;
 use crate::quotas::Quotas;
 use crate::transit::KeyCache;
+use crate::web::Web;
 
 /// Entries the hot table is sized for at first; it grows.
 const SECRETS_AT_START: usize = 1 << 14;
@@ -70,6 +71,8 @@ pub struct View {
     pub(crate) policies: Policies,
     /// Rate limits.
     pub(crate) quotas: Quotas,
+    /// What browsers are told.
+    pub(crate) web: Web,
     /// Names of token roles.
     pub(crate) token_roles: Names,
     /// Keys of the transit engine that were used, decoded.
@@ -96,6 +99,7 @@ impl View {
             batch_tokens: BatchTokens::new(keys).map_err(unavailable)?,
             policies: Policies::default(),
             quotas: Quotas::default(),
+            web: Web::default(),
             token_roles: Names::default(),
             transit: KeyCache::new().map_err(unavailable)?,
             feed: Arc::default(),

@@ -16,4 +16,5 @@ mod sealing;
 mod support;
 mod tokens;
 mod transit;
+mod versions;
 mod wrapping;

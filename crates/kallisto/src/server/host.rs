@@ -7,11 +7,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kallisto_core::{Cpu, Host, LogLevel, Machine, Memory, Process};
+use kallisto_core::{Cpu, Host, LogForm, LogLevel, Machine, Memory, Process, Source};
 use rustix::process::Resource;
 use tracing_subscriber::Registry;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::reload;
+
+use super::log_taps::LogTaps;
 
 /// The loggers: names on the wire and the crates behind them.
 const LOGGERS: [(&str, &str); 6] = [
@@ -30,16 +32,18 @@ pub(super) struct LinuxHost {
     configured: LevelFilter,
     levels: Mutex<BTreeMap<&'static str, LevelFilter>>,
     filter: Option<reload::Handle<Targets, Registry>>,
+    taps: LogTaps,
 }
 
 impl LinuxHost {
-    /// A host whose log began at `configured`, and is changed through `filter`.
+    /// A host whose log began at `configured`, is changed through `filter` and followed through `taps`.
     pub(super) fn new(
         configured: LevelFilter,
         filter: Option<reload::Handle<Targets, Registry>>,
+        taps: LogTaps,
     ) -> Self {
         let levels = LOGGERS.iter().map(|(name, _)| (*name, configured)).collect();
-        Self { configured, levels: Mutex::new(levels), filter }
+        Self { configured, levels: Mutex::new(levels), filter, taps }
     }
 
     fn levels(&self) -> MutexGuard<'_, BTreeMap<&'static str, LevelFilter>> {
@@ -86,6 +90,10 @@ impl Host for LinuxHost {
         })
     }
 
+    fn follow_log(&self, level: LogLevel, form: LogForm) -> Option<Box<dyn Source>> {
+        self.taps.open(level, form)
+    }
+
     fn log_levels(&self) -> Vec<(String, LogLevel)> {
         self.levels().iter().map(|(name, level)| ((*name).to_owned(), of_filter(*level))).collect()
     }
@@ -114,7 +122,13 @@ impl Host for LinuxHost {
     }
 }
 
-const fn to_filter(level: LogLevel) -> LevelFilter {
+/// The logger of an event: that of its crate, or the crate itself.
+pub(super) fn logger_of(target: &str) -> &str {
+    let room = target.split("::").next().unwrap_or(target);
+    LOGGERS.iter().find(|(_, of)| *of == room).map_or(room, |(name, _)| name)
+}
+
+pub(super) const fn to_filter(level: LogLevel) -> LevelFilter {
     match level {
         LogLevel::Trace => LevelFilter::TRACE,
         LogLevel::Debug => LevelFilter::DEBUG,
@@ -226,7 +240,7 @@ mod tests {
 
     #[test]
     fn this_machine_and_process_are_told() {
-        let host = LinuxHost::new(LevelFilter::INFO, None);
+        let host = LinuxHost::new(LevelFilter::INFO, None, LogTaps::default());
         let machine = host.machine().unwrap();
         assert!(machine.memory.total > machine.memory.free && !machine.cpus.is_empty());
         let process = host.process().unwrap();
@@ -236,7 +250,7 @@ mod tests {
 
     #[test]
     fn loggers_are_set_by_name_or_together() {
-        let host = LinuxHost::new(LevelFilter::WARN, None);
+        let host = LinuxHost::new(LevelFilter::WARN, None, LogTaps::default());
         let level =
             |name: &str| host.log_levels().into_iter().find(|(own, _)| own == name).unwrap().1;
         assert!(host.set_log_level(Some("core"), Some(LogLevel::Debug)));

@@ -14,6 +14,7 @@ mod configured;
 mod dev_tls;
 mod host;
 mod hygiene;
+mod log_taps;
 mod outbound;
 mod seals;
 mod settings;
@@ -40,6 +41,7 @@ use crate::cli::outcome::Outcome;
 pub(crate) use arguments::ServerArgs;
 use cluster::Cluster;
 use host::LinuxHost;
+use log_taps::LogTaps;
 use outbound::Calls;
 use settings::{DevSettings, LogFormat, LogSettings, Settings, Spoken, Storage};
 use signals::{End, Signals};
@@ -302,7 +304,10 @@ fn start_logging(log: &LogSettings) -> LinuxHost {
         LogFormat::Standard => lines.boxed(),
         LogFormat::Json => lines.json().boxed(),
     };
+    let taps = LogTaps::default();
+    // Each with a filter of its own: a tap may be louder than the log.
+    let layers = vec![lines.with_filter(filter).boxed(), taps.layer().boxed()];
     // A second subscriber in one process is refused; the first one stays.
-    let started = tracing_subscriber::registry().with(filter).with(lines).try_init();
-    LinuxHost::new(log.level, started.ok().map(|()| handle))
+    let started = tracing_subscriber::registry().with(layers).try_init();
+    LinuxHost::new(log.level, started.ok().map(|()| handle), taps)
 }

@@ -1,8 +1,9 @@
 //! The wire form of a core error: one exhaustive `match` (STYLE, Errors).
 
 use hyper::StatusCode;
+use hyper::header::RETRY_AFTER;
 use kallisto_core::json::write_string;
-use kallisto_core::{Denial, Error, OverQuota};
+use kallisto_core::{Allowance, Denial, Error, OverQuota};
 
 use super::{Reply, response};
 
@@ -50,14 +51,9 @@ fn tell_when(over: &OverQuota, reply: &mut Reply) {
     if !over.is_told {
         return;
     }
-    for (name, value) in [
-        ("retry-after", over.retry_after_secs),
-        ("x-ratelimit-limit", over.limit),
-        ("x-ratelimit-remaining", 0),
-        ("x-ratelimit-reset", over.retry_after_secs),
-    ] {
-        reply.headers_mut().insert(name, value.into());
-    }
+    let nothing = Allowance { limit: over.limit, left: 0, reset_secs: over.retry_after_secs };
+    response::tell_allowance(reply, nothing);
+    reply.headers_mut().insert(RETRY_AFTER, over.retry_after_secs.into());
 }
 
 /// The form clients know from a list of errors with one member.

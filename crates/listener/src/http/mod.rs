@@ -11,6 +11,7 @@ mod request;
 mod response;
 mod stream;
 mod target;
+mod web;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -23,7 +24,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use kallisto_core::metrics::Metrics;
-use kallisto_core::{Access, Core, Error, Response as Answer, Waiting};
+use kallisto_core::{Access, Core, Error, Response as Answer, Served, Waiting};
 use tokio::sync::watch;
 
 use crate::budget::Budget;
@@ -32,6 +33,7 @@ use crate::limits::{BODIES_BYTES_MAX, Timeouts};
 pub use stream::ReplyBody;
 
 pub use relay::{Leader, Relay, Unrelayed};
+use web::Crossing;
 
 /// An answer ready to be sent.
 pub type Reply = Response<ReplyBody>;
@@ -106,29 +108,52 @@ impl Service {
         remote: SocketAddr,
         client_chain: &[Vec<u8>],
     ) -> Result<Reply, Infallible> {
-        let now = self.clock.now();
         let (head, body) = request.into_parts();
+        let is_head = head.method == Method::HEAD;
+        let reply = match web::judge(&self.core, &head) {
+            Crossing::Answered(reply) => reply,
+            Crossing::Passes(origin) => {
+                let mut reply = self.reply(&head, body, remote, client_chain).await;
+                if let Some(origin) = origin {
+                    web::allow(&mut reply, origin);
+                }
+                reply
+            }
+        };
+        let class = usize::from(reply.status().as_u16() / 100).saturating_sub(1);
+        self.counters().http.replies.add(class, 1);
+        Ok(if is_head { without_body(reply) } else { reply })
+    }
+
+    /// Answers a request from wherever requests may come.
+    async fn reply(
+        &self,
+        head: &Parts,
+        body: Incoming,
+        remote: SocketAddr,
+        client_chain: &[Vec<u8>],
+    ) -> Reply {
+        let now = self.clock.now();
         let headers = request::InHead(&head.headers);
         let arrival = request::Arrival { now, remote, client_chain, headers: &headers };
-        let is_head = head.method == Method::HEAD;
-        let reply = match target::resolve(&head) {
-            target::Resolved::Reply(reply) => reply,
+        match target::resolve(head) {
+            target::Resolved::Reply(mut reply) => {
+                web::dress(&self.core, head.uri.path(), &mut reply);
+                reply
+            }
             target::Resolved::Api { path, method } => {
-                match body::read(&head, body, &self.bodies, self.timeouts.body).await {
+                match body::read(head, body, &self.bodies, self.timeouts.body).await {
                     Ok(held) => {
-                        let parsed = request::parse(&head, path, method, held.bytes(), arrival);
+                        let parsed = request::parse(head, path, method, held.bytes(), arrival);
                         match parsed {
-                            Ok(request) => self.answer(&head, remote, request).await,
+                            Ok(request) => self.answer(head, remote, request).await,
                             Err(error) => error::render(&error),
                         }
                     }
                     Err(refusal) => refusal.into_reply(),
                 }
             }
-        };
-        let class = usize::from(reply.status().as_u16() / 100).saturating_sub(1);
-        self.counters().http.replies.add(class, 1);
-        Ok(if is_head { without_body(reply) } else { reply })
+        }
     }
 
     async fn answer(
@@ -139,12 +164,12 @@ impl Service {
     ) -> Reply {
         let begin = self.clock.instant();
         let is_open = self.metrics == Access::Open && Core::is_for_open_metrics(&request);
-        let answer = if is_open {
-            self.core.open_metrics(&request)
+        let served = if is_open {
+            Served { answer: self.core.open_metrics(&request), allowance: None }
         } else {
-            self.core.handle(&request).await
+            self.core.serve(&request).await
         };
-        let reply = match (answer, &self.relay) {
+        let mut reply = match (served.answer, &self.relay) {
             (Ok(Answer::Waiting(waiting)), _) => {
                 return Box::pin(self.wait_and_answer(waiting, request)).await;
             }
@@ -156,6 +181,9 @@ impl Service {
             }
             (Err(error), _) => error::render(&error),
         };
+        if let Some(allowance) = served.allowance {
+            response::tell_allowance(&mut reply, allowance);
+        }
         self.counters().http.durations.record(self.clock.instant().duration_since(begin));
         reply
     }
@@ -215,11 +243,18 @@ impl Service {
             target::Resolved::Reply(reply) => reply,
             target::Resolved::Api { path, method } => {
                 match request::parse(&head, path, method, &body, arrival) {
-                    Ok(request) => match self.core.handle(&request).await {
-                        Ok(answer) => response::render(answer, request.id),
-                        Err(Error::NotLeader) => return relay::not_leader(),
-                        Err(error) => error::render(&error),
-                    },
+                    Ok(request) => {
+                        let served = self.core.serve(&request).await;
+                        let mut reply = match served.answer {
+                            Ok(answer) => response::render(answer, request.id),
+                            Err(Error::NotLeader) => return relay::not_leader(),
+                            Err(error) => error::render(&error),
+                        };
+                        if let Some(allowance) = served.allowance {
+                            response::tell_allowance(&mut reply, allowance);
+                        }
+                        reply
+                    }
                     Err(error) => error::render(&error),
                 }
             }

@@ -6,7 +6,9 @@ use hyper::header::{
 };
 use hyper::{Response, StatusCode};
 use kallisto_core::json::{write_string, write_u64};
-use kallisto_core::{Answered, ETAG_BYTES_MAX, Error, Etag, Logical, RequestId, Response as Core};
+use kallisto_core::{
+    Allowance, Answered, ETAG_BYTES_MAX, Error, Etag, Logical, RequestId, Response as Core,
+};
 
 use super::stream::ReplyBody;
 use super::{Reply, error};
@@ -145,6 +147,17 @@ fn each(answers: &[Answered]) -> Vec<u8> {
     out
 }
 
+/// Says what a rate limit leaves to the client.
+pub(super) fn tell_allowance(reply: &mut Reply, allowance: Allowance) {
+    for (name, value) in [
+        ("x-ratelimit-limit", allowance.limit),
+        ("x-ratelimit-remaining", allowance.left),
+        ("x-ratelimit-reset", allowance.reset_secs),
+    ] {
+        reply.headers_mut().insert(name, value.into());
+    }
+}
+
 /// A reply whose body is still being made.
 pub(super) fn stream(content_type: &'static str, body: ReplyBody) -> Reply {
     let mut reply = Response::new(body);
@@ -161,9 +174,7 @@ fn with_index(mut reply: Reply, index: Option<u64>) -> Reply {
 
 /// The client has what it asks for.
 fn not_modified(etag: Etag) -> Reply {
-    let mut reply = Response::new(ReplyBody::empty());
-    *reply.status_mut() = StatusCode::NOT_MODIFIED;
-    with_etag(with_common_headers(reply), etag)
+    with_etag(empty(StatusCode::NOT_MODIFIED), etag)
 }
 
 fn with_etag(mut reply: Reply, etag: Etag) -> Reply {
@@ -174,6 +185,13 @@ fn with_etag(mut reply: Reply, etag: Etag) -> Reply {
         reply.headers_mut().insert(ETAG, value);
     }
     reply
+}
+
+/// A reply of nothing, which is of no kind.
+pub(super) fn empty(status: StatusCode) -> Reply {
+    let mut reply = Response::new(ReplyBody::empty());
+    *reply.status_mut() = status;
+    with_common_headers(reply)
 }
 
 /// A reply with a JSON body, which may be empty.

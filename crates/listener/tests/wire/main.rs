@@ -3,6 +3,7 @@
 //! - [`golden`] replays exchanges recorded from a reference server and compares every reply;
 //! - [`hostile`] sends what no honest client sends;
 //! - [`concurrency`] lets clients race and checks what came of it;
+//! - [`web`] asks as the pages of a browser do;
 //! - [`support`] starts a real server in this process and speaks to it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -13,3 +14,4 @@ mod golden;
 mod hostile;
 mod resp;
 mod support;
+mod web;

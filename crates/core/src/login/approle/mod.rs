@@ -185,6 +185,12 @@ pub(crate) async fn handle(
     }
 }
 
+/// The name of the role with this role id.
+pub(crate) fn role_of(unsealed: &Unsealed, mount: &Mount, role_id: &str) -> Option<String> {
+    let id = Some(role_id).filter(|id| id.len() <= ID_BYTES_MAX)?;
+    Approle::of(unsealed, mount).role_of_id(id).ok()?.map(|(name, ..)| name)
+}
+
 /// Logs in.
 pub(crate) async fn log_in(
     unsealed: &Unsealed,

@@ -47,6 +47,24 @@ pub(crate) async fn handle(
     ROLES.edit::<Role>(&shelf, call, path).await
 }
 
+/// The role of a login: the one that is named, or the first by name whose names the certificate has.
+/// Whether it trusts the certificate costs signatures, and is not asked.
+pub(crate) fn role_of(
+    unsealed: &Unsealed,
+    request: &Request<'_>,
+    mount: &Mount,
+    named: Option<String>,
+) -> Option<String> {
+    if let Some(name) = named {
+        return role_name(&name).ok();
+    }
+    let names = Names::read(request.client_chain.first()?)?;
+    let shelf = Shelf::of(unsealed, mount);
+    let mut tried = shelf.list_some(ROLES.folder, TRIED_MAX).into_iter();
+    let load = |name: &str| ROLES.load::<Role>(&shelf, name).ok().flatten();
+    tried.find(|name| load(name).is_some_and(|role| role.admits(&names)))
+}
+
 /// Logs in.
 pub(crate) async fn log_in(
     core: &Core,

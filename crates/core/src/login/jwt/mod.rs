@@ -52,6 +52,13 @@ pub(crate) async fn handle(
     ROLES.edit::<Role>(&shelf, call, path).await
 }
 
+/// The role of a login that names it, or does not.
+pub(crate) fn role_of(unsealed: &Unsealed, mount: &Mount, named: Option<String>) -> Option<String> {
+    let config = || records::config::<Config>(&Shelf::of(unsealed, mount)).ok().flatten();
+    let name = named.or_else(|| config().map(|config| config.default_role))?;
+    Some(name.to_ascii_lowercase()).filter(|name| !name.is_empty())
+}
+
 /// Logs in.
 pub(crate) async fn log_in(
     core: &Core,

@@ -35,6 +35,7 @@ pub(crate) static SYSTEM: Family = Family {
         audit::DEVICES,
         audit::HEADERS,
         settings::QUOTAS,
+        settings::WEB,
         settings::PASSWORDS,
         settings::TOOLS,
         observe::STATE,

@@ -26,6 +26,14 @@ pub(super) const STATE: &[Route] = &[
         &[query("format", Text, "`prometheus` for its text; JSON when absent.")],
     )
     .admitting(Admits::AnyoneAtListener),
+    Route::new(
+        "monitor",
+        &[(Read, "Follow the log of this server, line by line.")],
+        &[
+            query("log_level", Text, "`trace`, `debug`, `info`, `warn` or `error`."),
+            query("log_format", Text, "`standard` or `json`."),
+        ],
+    ),
     Route::new("host-info", &[(Read, "Describe the machine.")], &[]),
     Route::new("in-flight-req", &[(Read, "List the requests that wait for something.")], &[]),
     Route::new(

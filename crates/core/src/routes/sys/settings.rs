@@ -3,7 +3,7 @@
 use kallisto_auth::Operation::{Delete, List, Read, Update};
 
 use super::super::Kind::{Flag, Number, Span, Text, Texts, Whole};
-use super::super::{Field, Route, field};
+use super::super::{Field, Route, field, query};
 
 const QUOTA: Field = field("name", Text, "Name of the rule.");
 const PASSWORD: Field = field("name", Text, "Name of the policy.");
@@ -15,7 +15,8 @@ pub(super) const QUOTAS: &[Route] = &[
         "quotas/config",
         &[(Read, "Read the settings of all quotas."), (Update, "Change some of them.")],
         &[
-            field("enable_rate_limit_response_headers", Flag, "Say in headers when to come back."),
+            field("enable_rate_limit_response_headers", Flag, "Say in headers what is left."),
+            field("enable_rate_limit_audit_logging", Flag, "Audit what a rule refuses."),
             field("rate_limit_exempt_paths", Texts, "Paths that no rule counts."),
         ],
     ),
@@ -33,8 +34,42 @@ pub(super) const QUOTAS: &[Route] = &[
             field("interval", Span, "The interval; 1s when absent."),
             field("block_interval", Span, "For how long an address is refused that went over."),
             field("path", Text, "A mount, or a path that may end in `*`; everything when absent."),
+            field("role", Text, "The role of a login method; the path is its mount then."),
+            field("inheritable", Flag, "Hold in the namespaces below too."),
         ],
     ),
+];
+
+pub(super) const WEB: &[Route] = &[
+    Route::new(
+        "config/cors",
+        &[
+            (Read, "Tell which origins' pages may ask."),
+            (Update, "Say which origins' pages may ask, and what they may send."),
+            (Delete, "Let no pages of other origins ask."),
+        ],
+        &[
+            field("allowed_origins", Texts, "The origins, or `*` alone for all."),
+            field("allowed_headers", Texts, "Headers that pages may send besides the usual ones."),
+        ],
+    )
+    .with_sudo(),
+    Route::new("config/ui/headers", &[(List, "List the headers of the server's pages.")], &[])
+        .with_sudo(),
+    Route::new(
+        "config/ui/headers/{header}",
+        &[
+            (Read, "Read a header of the server's pages."),
+            (Update, "Give the server's pages a header."),
+            (Delete, "Give the server's pages a header no more."),
+        ],
+        &[
+            field("header", Text, "The name of the header."),
+            field("values", Texts, "Its values."),
+            query("multivalue", Flag, "Read all values, not the first alone."),
+        ],
+    )
+    .with_sudo(),
 ];
 
 pub(super) const PASSWORDS: &[Route] = &[

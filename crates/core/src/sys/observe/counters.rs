@@ -8,20 +8,27 @@ use crate::keys::MountId;
 use crate::mount::{Class, EngineKind};
 use crate::response::Response;
 use crate::state::{Call, Core, Unsealed};
+use crate::versions;
 
 const ENGINE_VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"), "+builtin.kallisto");
 
-/// `sys/version-history`: the versions that served this storage. Only the running one is known.
-pub(super) fn versions(core: &Core, unsealed: &Unsealed) -> Response {
-    let version = core.info.version.as_str();
-    let cluster = unsealed.view.cluster();
-    let described = Json::object([
-        ("build_date", core.info.build_date.as_str().into()),
-        ("previous_version", Json::Null),
-        ("timestamp_installed", core.info.build_date.as_str().into()),
-    ]);
-    let info: Map = cluster.map(|_| (version.to_owned(), described)).into_iter().collect();
-    Response::data(&Json::object([("keys", Json::strings([version])), ("key_info", info.into())]))
+/// `sys/version-history`: the versions that served this storage, each with the one before it.
+pub(super) fn versions(unsealed: &Unsealed) -> Result<Response, Error> {
+    let history = versions::history(unsealed)?;
+    let mut previous = Json::Null;
+    let mut info = Map::new();
+    for installed in &history {
+        let described = Json::object([
+            ("build_date", installed.build_date.as_str().into()),
+            ("commit_date", installed.build_date.as_str().into()),
+            ("previous_version", previous),
+            ("timestamp_installed", installed.at.to_string().into()),
+        ]);
+        info.insert(installed.version.clone(), described);
+        previous = installed.version.as_str().into();
+    }
+    let names = Json::strings(history.iter().map(|installed| installed.version.as_str()));
+    Ok(Response::data(&Json::object([("keys", names), ("key_info", info.into())])))
 }
 
 /// `sys/replication/status`: there are no clusters that follow others.

@@ -4,6 +4,7 @@ mod counters;
 mod host;
 mod loggers;
 mod metrics;
+mod monitor;
 
 use kallisto_auth::Operation;
 
@@ -32,12 +33,13 @@ pub(super) fn answer(
     }
     Some(match (path, call.operation) {
         ("metrics", Read) => metrics::answer(core, call),
+        ("monitor", Read) => monitor::open(core, call),
         ("host-info", Read) => host::info(core, call.now),
         ("in-flight-req", Read) => Ok(host::in_flight(core)),
         ("loggers", Read) => loggers::read_all(core),
         ("loggers", Update) => loggers::write(core, call, None),
         ("loggers", Delete) => loggers::reset(core, None),
-        ("version-history" | "version-history/", List) => Ok(counters::versions(core, unsealed)),
+        ("version-history" | "version-history/", List) => counters::versions(unsealed),
         ("replication/status", Read) => Ok(counters::replication()),
         ("internal/counters/tokens", Read) => Ok(counters::tokens(unsealed)),
         ("internal/counters/entities", Read) => Ok(counters::entities(unsealed)),
@@ -45,6 +47,7 @@ pub(super) fn answer(
         (
             "metrics"
             | "host-info"
+            | "monitor"
             | "in-flight-req"
             | "loggers"
             | "version-history"
