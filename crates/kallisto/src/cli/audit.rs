@@ -58,7 +58,6 @@ pub(crate) struct List {
 impl List {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         let doing = Error::doing("Error listing audits");
         let answer = client.send(&Request::get("sys/audit")).map_err(doing)?;
@@ -129,7 +128,6 @@ pub(crate) struct Enable {
 impl Enable {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let path = self.path.as_deref().unwrap_or(&self.kind).trim_matches('/').to_owned();
         let options = pairs::parse(&self.options, &mut Inputs::process())?;
         let body = Json::object([
@@ -160,7 +158,6 @@ pub(crate) struct Disable {
 impl Disable {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let path = self.path.trim_matches('/');
         let client = Client::new(&config)?;
         let request = Request::new(Method::Delete, &url::clean(&format!("sys/audit/{path}"))?);

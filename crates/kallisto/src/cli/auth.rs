@@ -52,7 +52,6 @@ pub(crate) struct List {
 impl List {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         let doing = Error::doing("Error listing enabled authentications");
         let answer = client.send(&Request::get("sys/auth")).map_err(doing)?;
@@ -150,7 +149,6 @@ pub(crate) struct Enable {
 impl Enable {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let path = self.path.as_deref().unwrap_or(&self.kind).trim_matches('/').to_owned();
         let mut body = Map::from([("type".to_owned(), Json::from(self.kind.as_str()))]);
         if let Some(text) = &self.settings.description {
@@ -182,7 +180,6 @@ pub(crate) struct Disable {
 impl Disable {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let path = self.path.trim_matches('/');
         let client = Client::new(&config)?;
         let request = Request::new(Method::Delete, &url::clean(&format!("sys/auth/{path}"))?);
@@ -219,7 +216,6 @@ pub(crate) struct Tune {
 impl Tune {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let mut body = self.settings.given();
         if let Some(text) = &self.settings.description {
             body.insert("description".into(), text.as_str().into());
@@ -264,7 +260,6 @@ pub(crate) struct Move {
 impl Move {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let whole = |path: &str| format!("{}/", path.trim_matches('/'));
         let (from, to) = (whole(&self.from), whole(&self.to));
         let body = Json::object([("from", from.as_str().into()), ("to", to.as_str().into())]);

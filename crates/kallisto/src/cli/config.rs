@@ -225,8 +225,20 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Joins flags and the environment of this process.
+    /// The settings of a command: flags and the environment of this process. What every command but two
+    /// cannot do is refused here, the raw format.
     pub(crate) fn load(flags: &CommonFlags) -> Result<Self, Error> {
+        let config = Self::load_raw(flags)?;
+        match config.format {
+            Format::Raw => {
+                Err(Error::usage("This command does not support the -format=raw option."))
+            }
+            Format::Table | Format::Json | Format::Yaml => Ok(config),
+        }
+    }
+
+    /// The settings of a command that can print the bytes of an answer as they came.
+    pub(crate) fn load_raw(flags: &CommonFlags) -> Result<Self, Error> {
         let audience = match std::io::stdout().is_terminal() {
             true => Audience::Person,
             false => Audience::Program,

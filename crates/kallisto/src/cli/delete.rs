@@ -31,7 +31,6 @@ impl Delete {
     /// Deletes it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let path = url::clean(&self.path)?;
         let query = pairs::parse_strings(&self.query, &mut Inputs::process())?;
         let request = Request::new(Method::Delete, &path).with_queries(query);

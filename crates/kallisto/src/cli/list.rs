@@ -31,7 +31,6 @@ impl List {
     /// Lists it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let path = url::clean(&self.path)?;
         let mut request = Request::list(&path);
         if self.after.is_some() || self.limit.is_some() {

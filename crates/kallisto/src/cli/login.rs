@@ -100,7 +100,6 @@ impl Login {
     /// Logs in.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let keep = self.keep()?;
         let mut inputs = Inputs::process();
         let pairs = self.pairs(&mut inputs)?;

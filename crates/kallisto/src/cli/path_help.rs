@@ -25,7 +25,7 @@ pub(crate) struct PathHelp {
 impl PathHelp {
     /// Prints the text; with a format, the OpenAPI document that comes with it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
-        let config = Config::load(&self.common)?;
+        let config = Config::load_raw(&self.common)?;
         let path = url::clean(&self.path)?;
         let request = Request::get(&path).with_query("help", "1");
         let client = Client::new(&config)?;

@@ -52,7 +52,6 @@ pub(crate) struct List {
 impl List {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         let request = Request::list("sys/policies/acl");
         let answer = client.send(&request).map_err(Error::doing(DOING))?;
@@ -80,7 +79,6 @@ pub(crate) struct Named {
 impl Named {
     fn read(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         let answer = client.send(&Request::get(&path(&self.name)?));
         let answer = answer.map_err(Error::doing(DOING))?;
@@ -95,7 +93,6 @@ impl Named {
 
     fn delete(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         let request = Request::new(Method::Delete, &path(&self.name)?);
         client.send(&request).map_err(Error::doing(DOING))?;
@@ -120,7 +117,6 @@ pub(crate) struct Write {
 impl Write {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let bytes = match self.file.as_str() {
             "-" => Inputs::process().stdin().map_err(Error::usage)?,
             file => super::files::read(file.as_ref()).map_err(|error| {
@@ -161,7 +157,6 @@ pub(crate) struct Explain {
 impl Explain {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let mut body = Map::from([
             ("path".to_owned(), Json::from(self.path.as_str())),
             ("capability".to_owned(), Json::from(self.capability.as_str())),

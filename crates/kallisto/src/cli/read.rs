@@ -30,7 +30,7 @@ pub(crate) struct Read {
 impl Read {
     /// Reads it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
-        let config = Config::load(&self.common)?;
+        let config = Config::load_raw(&self.common)?;
         let path = url::clean(&self.path)?;
         let query = pairs::parse_strings(&self.query, &mut Inputs::process())?;
         let request = Request::get(&path).with_queries(query);

@@ -32,7 +32,6 @@ impl Move {
     /// Moves it, and waits until that is done.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let (from, to) = (self.from.trim_matches('/'), self.to.trim_matches('/'));
         let client = Client::new(&config)?;
         let body =

@@ -50,7 +50,6 @@ pub(crate) struct List {
 impl List {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         let doing = Error::doing("Error listing secrets engines");
         let answer = client.send(&Request::get("sys/mounts")).map_err(doing)?;
@@ -107,7 +106,6 @@ pub(crate) struct Enable {
 impl Enable {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let path = self.path.as_deref().unwrap_or(&self.kind).trim_matches('/').to_owned();
         let mut body = Map::from([("type".to_owned(), Json::from(self.kind.as_str()))]);
         if let Some(text) = &self.description {
@@ -150,7 +148,6 @@ pub(crate) struct Disable {
 impl Disable {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let path = self.path.trim_matches('/');
         let client = Client::new(&config)?;
         let request = Request::new(Method::Delete, &url::clean(&format!("sys/mounts/{path}"))?);
@@ -185,7 +182,6 @@ pub(crate) struct Tune {
 impl Tune {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let given = [
             ("description", &self.description),
             ("default_lease_ttl", &self.default_lease_ttl),

@@ -10,7 +10,7 @@ use super::error::{EXIT_USAGE, Error};
 use super::flags::{CommonFlags, FieldFlag};
 use super::json::{Json, Map};
 use super::outcome::Outcome;
-use super::output::{self, Document, Format, field, table};
+use super::output::{Document, Format, field, table};
 use super::secret::{Secret, as_u64};
 
 /// Exit code of a sealed server.
@@ -72,7 +72,6 @@ impl Status {
 
     fn ask(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         let state =
             bare(client.send(&Request::get("sys/seal-status")), "Error checking seal status")?;

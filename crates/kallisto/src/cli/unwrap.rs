@@ -31,7 +31,6 @@ impl Unwrap {
     /// Unwraps it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         // A caller without a token of its own is let in by the wrapping token itself.
         let secret = match (&self.token, config.expose_token()) {

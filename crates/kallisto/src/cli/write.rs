@@ -35,7 +35,6 @@ impl Write {
     /// Writes it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let path = url::clean(&self.path)?;
         let forced = self.force.unwrap_or(false);
         if self.data.is_empty() && !forced {

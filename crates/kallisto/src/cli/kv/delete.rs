@@ -45,7 +45,6 @@ impl Delete {
     /// Deletes it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         let place = Place::find(&client, &self.mount, &self.path)?;
         if self.recursive || self.dry_run || self.purge {

@@ -24,7 +24,6 @@ impl EnableVersioning {
     /// Turns it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let mount = url::clean(&self.mount)?;
         let body = Json::object([("options", Json::object([("version", Json::from("2"))]))]);
         let path = format!("sys/mounts/{mount}/tune");

@@ -38,7 +38,6 @@ impl Get {
     /// Reads it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         let [path] = self.paths.as_slice() else {
             if self.version.is_some() || self.field.field.is_some() {

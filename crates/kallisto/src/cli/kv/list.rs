@@ -29,7 +29,6 @@ impl List {
     /// Lists them.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         let place = Place::find(&client, &self.mount, self.path.as_deref().unwrap_or_default())?;
         let path = place.path("metadata");

@@ -20,7 +20,6 @@ use crate::cli::error::Error;
 use crate::cli::flags::{CommonFlags, FieldFlag};
 use crate::cli::json::{Json, Map};
 use crate::cli::outcome::Outcome;
-use crate::cli::output;
 use crate::cli::pairs::{self, Inputs};
 use crate::cli::secret::{Secret, as_u64};
 
@@ -65,7 +64,6 @@ impl Patch {
     /// Changes it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         if self.data.is_empty() && self.remove_data.is_empty() {
             return Err(Error::usage("Must supply data"));
         }

@@ -10,7 +10,6 @@ use crate::cli::error::Error;
 use crate::cli::flags::{CommonFlags, FieldFlag};
 use crate::cli::json::{Json, Map};
 use crate::cli::outcome::Outcome;
-use crate::cli::output;
 use crate::cli::pairs::{self, Inputs};
 
 /// Stores a secret.
@@ -39,7 +38,6 @@ impl Put {
     /// Stores it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         if self.data.is_empty() {
             return Err(Error::usage("Must supply data"));
         }

@@ -69,7 +69,6 @@ impl Move {
 impl Route {
     fn send(self, verb: &str, done: &str) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         let is_folder = self.from.ends_with('/') || self.to.ends_with('/');
         let full = |path: &str| {

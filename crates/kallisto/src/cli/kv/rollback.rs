@@ -35,7 +35,6 @@ impl Rollback {
     /// Brings it back.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let version = match self.version {
             None => return Err(Error::usage("Version flag must be specified")),
             Some(version) if version <= 0 => {

@@ -11,7 +11,7 @@ use crate::cli::error::Error;
 use crate::cli::flags::CommonFlags;
 use crate::cli::json::{Json, Map};
 use crate::cli::outcome::Outcome;
-use crate::cli::output::{self, Document, Format, table};
+use crate::cli::output::{Document, Format, table};
 
 /// Searches for secrets.
 #[derive(Args, Debug)]
@@ -37,7 +37,6 @@ impl Search {
     /// Searches.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let wanted = self.wanted()?;
         let client = Client::new(&config)?;
         let place = Place::find(&client, &self.mount, &self.path)?;

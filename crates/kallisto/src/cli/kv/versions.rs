@@ -59,7 +59,6 @@ impl Versions {
     /// Sends the versions to the part of the engine that does `verb`.
     fn send(self, verb: &str, title: &str) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         if self.versions.is_empty() {
             return Err(Error::usage(format!(
                 "No versions provided, use the \"-versions\" flag to specify the version to {verb}."

@@ -15,7 +15,7 @@ use crate::cli::error::Error;
 use crate::cli::flags::CommonFlags;
 use crate::cli::json::{Json, Map, parse_object};
 use crate::cli::outcome::Outcome;
-use crate::cli::output::{self, Format, table};
+use crate::cli::output::{Format, table};
 
 /// Pause before a broken stream is opened again.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
@@ -70,7 +70,6 @@ impl Watch {
     /// Follows until there is a reason to end.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         let place = Place::find(&client, &self.mount, &self.path)?;
         // A mount alone, or a final slash: what is below it.

@@ -60,7 +60,6 @@ impl Durability {
     /// Prints or changes it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let change = self.change()?;
         let client = Client::new(&config)?;
         match change {

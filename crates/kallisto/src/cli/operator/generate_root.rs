@@ -81,7 +81,6 @@ impl GenerateRoot {
     /// Does it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         if let Some(encoded) = &self.decode {
             return self.decode(encoded, &config);
         }

@@ -13,7 +13,7 @@ use crate::cli::error::{EXIT_SERVER, EXIT_USAGE, Error};
 use crate::cli::flags::CommonFlags;
 use crate::cli::json::{Json, Map};
 use crate::cli::outcome::Outcome;
-use crate::cli::output::{self, Document, Format};
+use crate::cli::output::{Document, Format};
 
 const PATH: &str = "sys/init";
 const SHARES_DEFAULT: u64 = 5;
@@ -57,7 +57,6 @@ impl Init {
     /// Does it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         if self.status == Some(true) {
             // No keys is exit code 2 here, so no failure may be.

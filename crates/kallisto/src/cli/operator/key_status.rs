@@ -9,7 +9,7 @@ use crate::cli::error::Error;
 use crate::cli::flags::CommonFlags;
 use crate::cli::json::Map;
 use crate::cli::outcome::Outcome;
-use crate::cli::output::{self, Format, table};
+use crate::cli::output::{Format, table};
 
 const MEMBERS: &Members =
     &[("term", Missing::Zero), ("install_time", Missing::Text), ("encryptions", Missing::Zero)];
@@ -28,7 +28,6 @@ impl KeyStatus {
     /// Prints it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let status = read(&Client::new(&config)?)?;
         show(&status, &config)
     }

@@ -9,7 +9,7 @@ use crate::cli::error::Error;
 use crate::cli::flags::CommonFlags;
 use crate::cli::json::Json;
 use crate::cli::outcome::Outcome;
-use crate::cli::output::{self, Document, Format, table};
+use crate::cli::output::{Document, Format, table};
 
 const HEADING: [&str; 7] = [
     "Host Name",
@@ -44,7 +44,6 @@ impl Members {
     /// Prints them.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         let doing = "Error reading the members";
         let answer = client.send(&Request::get("sys/ha-status")).map_err(Error::doing(doing))?;

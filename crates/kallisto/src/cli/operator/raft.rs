@@ -202,7 +202,6 @@ pub(crate) struct ListPeers {
 impl ListPeers {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         let request = Request::get("sys/storage/raft/configuration");
         let doing = Error::doing("Error reading the raft cluster configuration");

@@ -15,7 +15,7 @@ use crate::cli::error::Error;
 use crate::cli::flags::CommonFlags;
 use crate::cli::json::{Json, Map};
 use crate::cli::outcome::Outcome;
-use crate::cli::output::{self, Format, table};
+use crate::cli::output::{Format, table};
 
 const STATUS: &Members = &[
     ("nonce", Missing::Text),
@@ -104,7 +104,6 @@ impl Rekey {
     /// Does it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         if self.cancel == Some(true) {
             return self.cancel(&client);

@@ -8,7 +8,7 @@ use crate::cli::config::Config;
 use crate::cli::error::Error;
 use crate::cli::flags::CommonFlags;
 use crate::cli::outcome::Outcome;
-use crate::cli::output::{self, Format};
+use crate::cli::output::Format;
 
 /// Encrypts from now on with a new key; old records are re-encrypted in the background.
 #[derive(Args, Debug)]
@@ -24,7 +24,6 @@ impl Rotate {
     /// Rotates it and prints the new key's status.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         let request = Request::new(Method::Put, "sys/rotate");
         client.send(&request).map_err(Error::doing("Error rotating key"))?;

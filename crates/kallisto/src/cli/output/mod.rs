@@ -70,14 +70,6 @@ impl Document<'_> {
     }
 }
 
-/// Refuses the format that only `read` has.
-pub(crate) fn refuse_raw(config: &Config) -> Result<(), Error> {
-    match config.format {
-        Format::Raw => Err(Error::usage("This command does not support the -format=raw option.")),
-        Format::Table | Format::Json | Format::Yaml => Ok(()),
-    }
-}
-
 /// Prints an answer whole, or one field of it.
 pub(crate) fn secret(
     secret: &Secret,

@@ -8,7 +8,7 @@ use crate::cli::error::Error;
 use crate::cli::flags::CommonFlags;
 use crate::cli::json::{Json, Map};
 use crate::cli::outcome::Outcome;
-use crate::cli::output::{self, Document, Format};
+use crate::cli::output::{Document, Format};
 
 /// Prints what a token may do at a path.
 #[derive(Args, Debug)]
@@ -26,7 +26,6 @@ pub(crate) struct Capabilities {
 impl Capabilities {
     pub(super) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let (route, token, path) = match self.arguments.as_slice() {
             [token, path] => ("sys/capabilities", Some(token), path),
             [path] => ("sys/capabilities-self", None, path),

@@ -61,7 +61,6 @@ pub(crate) struct Create {
 impl Create {
     pub(super) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let path = match (&self.role, self.orphan) {
             (Some(role), _) => format!("auth/token/create/{role}"),
             (None, true) => "auth/token/create-orphan".to_owned(),

@@ -31,7 +31,6 @@ pub(crate) struct Lookup {
 impl Lookup {
     pub(super) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let request = self.request()?;
         let client = Client::new(&config)?;
         let doing = Error::doing("Error looking up token");

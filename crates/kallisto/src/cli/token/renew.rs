@@ -34,7 +34,6 @@ pub(crate) struct Renew {
 impl Renew {
     pub(super) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let mut body = Map::new();
         if let Some(increment) = &self.increment {
             body.insert("increment".into(), increment.as_str().into());

@@ -35,7 +35,6 @@ pub(crate) struct Revoke {
 impl Revoke {
     pub(super) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let (path, field) = match (self.own, self.accessor, self.mode.as_deref()) {
             (true, false, None) if self.token.is_none() => ("auth/token/revoke-self", None),
             (false, true, None) => ("auth/token/revoke-accessor", Some("accessor")),

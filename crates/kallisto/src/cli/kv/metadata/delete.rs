@@ -27,7 +27,6 @@ impl Delete {
     /// Deletes it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         let path = metadata_path(&client, &self.mount, &self.path)?;
         let request = Request::new(Method::Delete, &path);

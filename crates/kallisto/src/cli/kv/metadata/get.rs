@@ -31,7 +31,6 @@ impl Get {
     /// Prints them.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         let path = metadata_path(&client, &self.mount, &self.path)?;
         let doing = format!("Error reading {path}");

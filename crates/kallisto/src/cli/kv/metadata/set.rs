@@ -117,7 +117,6 @@ impl Settings {
 
     fn send(self, method: Method, body: Map) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        output::refuse_raw(&config)?;
         let client = Client::new(&config)?;
         let path = metadata_path(&client, &self.mount, &self.path)?;
         let request = Request::new(method, &path).with_body(&Json::Object(body));
