@@ -1,10 +1,11 @@
-//! `kallisto bench`: the classic workload, in process.
+//! `kallisto bench`: the classic workload, in process, and loads on a server (`load`).
 //!
-//! N puts over ten paths, then N gets of the same keys, through the door of the core with token,
-//! decision, index and hot table on, and no socket in between: what is measured is our own part of
-//! a request. Latencies go into HDR histograms; the order of keys is drawn from a seed, so that a
+//! In process: N puts over ten paths, then N gets of the same keys, through the door of the core with
+//! token, decision, index and hot table on, and no socket in between: what is measured is our own part
+//! of a request. Latencies go into HDR histograms; the order of keys is drawn from a seed, so that a
 //! run can be repeated.
 
+mod load;
 mod report;
 mod workload;
 
@@ -22,14 +23,20 @@ const GETS_MAX: u64 = 1_000_000_000;
 /// Largest value of a secret in a run, in bytes.
 const VALUE_BYTES_MAX: usize = 64 << 10;
 
-/// Measure puts and gets in this process
+/// Measure puts and gets in this process, or put load on a server
 ///
-/// Writes COUNT secrets at secret/bench/p0/k0, secret/bench/p1/k0 and so on over ten paths, then
-/// reads each once, in an order drawn from the seed. One thread; nothing leaves the process.
+/// Without a subcommand: writes COUNT secrets at secret/bench/p0/k0, secret/bench/p1/k0 and so on over
+/// ten paths, then reads each once, in an order drawn from the seed. One thread; nothing leaves the process.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  kallisto bench\n  kallisto bench -n 1000000 -json\n\n\
-    Exit codes: 0 every key was read back, 1 a mistake in the call, 2 keys were lost")]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  kallisto bench\n  kallisto bench -n 1000000 -json\n  \
+    kallisto bench http -prepare\n  kallisto bench herd -n 10000 -prepare\n\n\
+    Exit codes: 0 every key was read back, 1 a mistake in the call, 2 keys were lost"
+)]
 pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    load: Option<load::LoadCommand>,
     /// Puts, and as many gets after them
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 10_000,
           value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX))]
@@ -51,6 +58,9 @@ pub(crate) struct BenchArgs {
 impl BenchArgs {
     /// Runs the workload and prints its figures.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
+        if let Some(load) = self.load {
+            return load.run();
+        }
         if self.value_bytes > VALUE_BYTES_MAX {
             return Err(Error::usage(format!("-value-bytes must be at most {VALUE_BYTES_MAX}")));
         }
