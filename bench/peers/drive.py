@@ -1,0 +1,405 @@
+"""The rows: what is measured at whom, in rounds, and the median of each.
+
+Groups of rows (`--only`): reads, tls, writes, mixed, herd, memory, start. A row is a name and, for each server,
+a number; what could not be had is a reason instead. Numbers are requests a second, milliseconds, bytes.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+import report
+from peers import (BaoDev, BaoDurable, Bench, Etcd, KallistoDev, KallistoDurable, Nginx, Redis,
+                   Skipped, until)
+
+KEYS = 1_000
+VALUE_BYTES = 128
+GROUPS = ["reads", "tls", "writes", "mixed", "herd", "memory", "start"]
+
+
+def say(text):
+    print(f"peers: {text}", file=sys.stderr, flush=True)
+
+
+class Run:
+    def __init__(self, bench, options):
+        self.bench, self.options = bench, options
+        self.rows, self.skipped, self.samples = [], {}, []
+
+    # --- loads -------------------------------------------------------------------------------------
+
+    def load(self, server, kind, *arguments, address=None, token=None, pid=True):
+        """Runs `kallisto bench KIND` on the load core; its JSON."""
+        command = ["taskset", "-c", str(self.bench.load_core), self.bench.kallisto, "bench", kind,
+                   f"-address={address or server.address}", f"-keys={KEYS}",
+                   f"-value-bytes={VALUE_BYTES}", f"-ca-cert={server.bench.ca}", "-json"]
+        if pid:
+            command.append(f"-pid={server.pid}")
+        command += arguments
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith(("VAULT_", "KALLISTO_", "BAO_"))}
+        if token or server.token:
+            environment["KALLISTO_TOKEN"] = token or server.token
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              timeout=1_200)
+        if not done.stdout:
+            raise Skipped(f"bench {kind}: {done.stderr.decode().strip()[:200]}")
+        figures = json.loads(done.stdout)
+        figures["who"], figures["arguments"] = server.name, " ".join(arguments)
+        self.samples.append(figures)
+        return figures
+
+    def timed(self, *arguments):
+        return [f"-duration={self.options.seconds}", "-warm-up=1", *arguments]
+
+    def rate(self, server, kind, *arguments, **more):
+        figures = self.load(server, kind, *self.timed(*arguments), **more)
+        if figures["errors_total"]:
+            raise Skipped(f"{figures['errors_total']} errors: {figures['errors']}")
+        return figures["per_second"]
+
+    # --- rows --------------------------------------------------------------------------------------
+
+    def compare(self, name, unit, better, contenders, rounds=None):
+        """Lets each contender's function measure in turns; the median counts."""
+        taken = {who: [] for who in contenders}
+        reasons = {}
+        for _ in range(rounds or self.options.rounds):
+            for who, measure in contenders.items():
+                if who in reasons:
+                    continue
+                try:
+                    taken[who].append(measure())
+                except (Skipped, OSError, subprocess.SubprocessError) as why:
+                    reasons[who] = str(why) or type(why).__name__
+                    say(f"SKIPPED {name}, {who}: {reasons[who]}")
+        values = {who: statistics.median(found) for who, found in taken.items() if found}
+        spread = {who: [min(found), max(found)] for who, found in taken.items() if found}
+        row = {"name": name, "unit": unit, "better": better, "values": values, "spread": spread,
+               "reasons": reasons}
+        self.rows.append(row)
+        say(f"{name}: " + ", ".join(f"{who} {value:,.0f}" for who, value in values.items()) + f" {unit}")
+
+    def servers(self, *made):
+        """Starts the servers that can be had; a context of those, by name."""
+        return Together(self, made)
+
+
+class Together:
+    def __init__(self, run, made):
+        self.run, self.made, self.running = run, made, {}
+
+    def __enter__(self):
+        for make in self.made:
+            server = make()
+            try:
+                server.__enter__()
+                self.running[server.name] = server
+            except (Skipped, OSError) as why:
+                say(f"SKIPPED {server.name}: {why}; see {server.directory}/log")
+                self.run.skipped[server.name] = str(why)
+        return self.running
+
+    def __exit__(self, *_):
+        for server in self.running.values():
+            server.__exit__()
+
+
+def prepare(run, server):
+    """Writes the keys, and makes the token that is measured: not root's, so that the decision counts."""
+    run.load(server, "http", "-prepare", "-duration=1", "-warm-up=0", pid=False)
+    policy = 'path "secret/data/bench/*" { capabilities = ["create","read","update"] }'
+    server.ask("PUT", "/v1/sys/policies/acl/peers", {"policy": policy})
+    made = server.ask("POST", "/v1/auth/token/create",
+                      {"policies": ["peers"], "no_default_policy": True, "ttl": "4h"})
+    return made["auth"]["client_token"]
+
+
+def answer_bytes(server, token):
+    """How long the body of a read is: the size of nginx's files."""
+    import ssl
+    import urllib.request
+    context = ssl.create_default_context(cafile=server.bench.ca) if server.scheme == "https" else None
+    request = urllib.request.Request(f"{server.address}/v1/secret/data/bench/k1")
+    request.add_header("X-Vault-Token", token)
+    with urllib.request.urlopen(request, timeout=30, context=context) as answer:
+        return len(answer.read())
+
+
+def reads(run, tls=False):
+    bench, scheme = run.bench, "HTTPS" if tls else "HTTP"
+    connections = "-connections=50"
+    made = [lambda: KallistoDev(bench, tls), lambda: BaoDev(bench, tls)]
+    if not tls:
+        made.append(lambda: Redis(bench))
+    with run.servers(*made) as found:
+        kallisto = found["Kallisto"]
+        tokens = {name: prepare(run, found[name]) for name in ("Kallisto", "OpenBao") if name in found}
+        size = answer_bytes(kallisto, tokens["Kallisto"])
+        with run.servers(lambda: Nginx(bench, KEYS, size, tls)) as more:
+            found.update(more)
+            for depth in (1, 16):
+                contenders = {}
+                for name in ("Kallisto", "nginx", "OpenBao"):
+                    if name in found:
+                        server, token = found[name], tokens.get(name, "none")
+                        contenders[name] = lambda server=server, token=token: run.rate(
+                            server, "http", connections, f"-pipeline={depth}", token=token)
+                run.compare(f"KV read, {scheme}, {depth} deep", "reads/s", "more", contenders)
+            found.pop("nginx", None) and more.pop("nginx").__exit__()
+        if tls:
+            return
+        if "Redis" in found:
+            run.load(found["Redis"], "resp", "-prepare", "-duration=1", "-warm-up=0")
+        for depth in (1, 16):
+            contenders = {"Kallisto": lambda: run.rate(
+                kallisto, "resp", connections, f"-pipeline={depth}", address=kallisto.resp_address,
+                token=tokens["Kallisto"])}
+            if "Redis" in found:
+                contenders["Redis"] = lambda: run.rate(
+                    found["Redis"], "resp", connections, f"-pipeline={depth}")
+            run.compare(f"KV read, RESP, {depth} deep", "reads/s", "more", contenders)
+
+
+def writes(run):
+    bench = run.bench
+    for mode, fsync in (("strict", "always"), ("batch", "everysec")):
+        made = [lambda: KallistoDurable(bench, mode), lambda: Redis(bench, fsync)]
+        if mode == "strict":
+            made += [lambda: BaoDurable(bench), lambda: Etcd(bench)]
+        with run.servers(*made) as found:
+            kallisto = found["Kallisto"]
+            for name in ("Kallisto", "OpenBao"):
+                if name in found:
+                    found[name].mount_kv()
+            contenders = {}
+            for name in ("Kallisto", "OpenBao"):
+                if name in found:
+                    contenders[name] = lambda server=found[name]: run.rate(
+                        server, "http", "-writes=100", "-connections=200")
+            if "etcd" in found:
+                contenders["etcd"] = lambda: etcd_puts(run, found["etcd"])
+            run.compare(f"KV write, HTTP, {mode}, 200 connections", "writes/s", "more", contenders)
+            contenders = {"Kallisto": lambda: run.rate(
+                kallisto, "resp", "-writes=100", "-connections=50", address=kallisto.resp_address)}
+            if "Redis" in found:
+                contenders[f"Redis"] = lambda: run.rate(
+                    found["Redis"], "resp", "-writes=100", "-connections=50")
+            run.compare(f"SET, RESP, {mode} (Redis: appendfsync {fsync}), 50 connections", "writes/s",
+                        "more", contenders)
+
+
+def etcd_puts(run, server):
+    """etcd's own benchmark over gRPC, when there is one (see README); its rate."""
+    tool = os.environ.get("ETCD_BENCHMARK") or shutil.which("etcd-benchmark")
+    if not tool:
+        raise Skipped("no etcd benchmark: ETCD_BENCHMARK names etcd's tools/benchmark when it is built")
+    total = str(6_000 * run.options.seconds)
+    command = ["taskset", "-c", str(run.bench.load_core), tool,
+               f"--endpoints=127.0.0.1:{server.port}", "--conns=20", "--clients=200", "put",
+               "--key-size=16", "--sequential-keys", f"--total={total}", f"--val-size={VALUE_BYTES}"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
+    found = re.search(rb"Requests/sec:\s*([\d.]+)", done.stdout)
+    if not found:
+        raise Skipped(f"etcd's benchmark: {done.stdout.decode()[-160:]}")
+    return float(found[1])
+
+
+def mixed(run):
+    bench = run.bench
+    with run.servers(lambda: KallistoDurable(bench), lambda: BaoDurable(bench)) as found:
+        contenders = {}
+        for name, server in found.items():
+            server.mount_kv()
+            token = prepare(run, server)
+            contenders[name] = lambda server=server, token=token: run.rate(
+                server, "mixed", "-writes=5", "-connections=50", token=token)
+        run.compare("95 reads to 5 strict writes, HTTP", "requests/s", "more", contenders)
+
+
+def herd(run):
+    bench = run.bench
+    for tls in (False, True):
+        name = "TLS" if tls else "plain"
+        with run.servers(lambda: KallistoDev(bench, tls), lambda: BaoDev(bench, tls)) as found:
+            tokens = {who: prepare(run, server) for who, server in found.items()}
+            size = answer_bytes(found["Kallisto"], tokens["Kallisto"])
+            with run.servers(lambda: Nginx(bench, KEYS, size, tls)) as more:
+                for clients in run.options.herds:
+                    stampede(run, f"Herd of {clients:,}, token, {name}", clients, {**found, **more},
+                             tokens, [])
+            for clients in run.options.herds:
+                for kind in ("service", "batch"):
+                    stampede(run, f"Herd of {clients:,}, AppRole ({kind} tokens), {name}", clients,
+                             found, {}, ["-approle", f"-token-type={kind}"])
+
+
+def stampede(run, name, clients, servers, tokens, arguments):
+    peaks = {}
+
+    def once(who, server):
+        figures = run.load(server, "herd", f"-n={clients}", "-limit=180", *arguments,
+                           token=tokens.get(who) or server.token)
+        if figures["served"] < clients:
+            raise Skipped(f"{figures['served']} of {clients} served: {figures['errors']}")
+        peaks[who] = max(peaks.get(who, 0), figures["server"]["memory_peak_bytes"])
+        return figures["all_served_ms"]
+
+    contenders = {who: lambda who=who, server=server: once(who, server)
+                  for who, server in servers.items()}
+    run.compare(f"{name}: all served", "ms", "less", contenders, rounds=run.options.herd_rounds)
+    run.rows[-1]["note"] = "resident at most: " + ", ".join(
+        f"{who} {peak / 2**20:,.0f} MiB" for who, peak in peaks.items())
+
+
+def memory(run):
+    bench = run.bench
+    count = 100_000
+
+    def grown(make, kind, address=None):
+        with make() as server:
+            if isinstance(server, (KallistoDurable, BaoDurable)):
+                server.mount_kv()
+            before = server.resident_bytes()
+            run.load(server, kind, "-prepare", f"-keys={count}", "-duration=1", "-warm-up=0",
+                     address=address and address(server), pid=False)
+            time.sleep(1)
+            say(f"{server.name}: {before / 2**20:.1f} MiB before, "
+                f"{server.resident_bytes() / 2**20:.1f} after {count:,} keys")
+            return server.resident_bytes() / 2**20
+
+    run.compare(f"Resident with {count:,} secrets of {VALUE_BYTES} bytes, in memory", "MiB", "less", {
+        "Kallisto": lambda: grown(lambda: KallistoDev(bench), "http"),
+        "Redis": lambda: grown(lambda: Redis(bench), "resp"),
+        "OpenBao": lambda: grown(lambda: BaoDev(bench), "http"),
+    }, rounds=1)
+    run.compare(f"Resident with {count:,} secrets of {VALUE_BYTES} bytes, on disk", "MiB", "less", {
+        "Kallisto": lambda: grown(lambda: KallistoDurable(bench, "batch"), "http"),
+        "Redis": lambda: grown(lambda: Redis(bench, "everysec"), "resp"),
+    }, rounds=1)
+
+    def idle(make, tls, connections=5_000):
+        with make() as server:
+            token = None
+            if server.name != "nginx":
+                token = prepare(run, server)
+            before = server.resident_bytes()
+            hold = subprocess.Popen(
+                ["taskset", "-c", str(bench.load_core), bench.kallisto, "bench", "herd",
+                 f"-address={server.address}", f"-ca-cert={server.bench.ca}", f"-n={connections}",
+                 f"-keys={KEYS}", "-hold=6", "-json", *([f"-token={token}"] if token else [])],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            most = before
+            while hold.poll() is None:
+                most = max(most, server.resident_bytes())
+                time.sleep(0.05)
+            output, error = hold.communicate()
+            if not output or json.loads(output)["served"] < connections:
+                raise Skipped(f"not all connected: {(output or error).decode()[:160]}")
+            return (most - before) / connections
+
+    for tls in (False, True):
+        contenders = {
+            "Kallisto": lambda: idle(lambda: KallistoDev(bench, tls), tls),
+            "nginx": lambda: idle(lambda: Nginx(bench, KEYS, 300, tls), tls),
+            "OpenBao": lambda: idle(lambda: BaoDev(bench, tls), tls),
+        }
+        run.compare(f"Memory of an idle connection that was served, {'TLS' if tls else 'plain'}",
+                    "bytes", "less", contenders, rounds=1)
+
+
+def start(run):
+    bench = run.bench
+    for count in run.options.start_counts:
+        def again(make, kind):
+            with make() as server:
+                if kind == "http":
+                    server.mount_kv()
+                run.load(server, kind, "-prepare", f"-keys={count}", "-duration=1", "-warm-up=0",
+                         pid=False)
+                took = []
+                for _ in range(3):
+                    server.stop(signal.SIGTERM)
+                    begin = time.monotonic()
+                    if kind == "http":
+                        server.start()
+                        until(lambda: server.ask("GET", f"/v1/secret/data/bench/k{count - 1}"),
+                              "the last key", server.process)
+                    else:
+                        server.start()
+                        until(lambda: is_loaded(server), "loaded", server.process)
+                    took.append((time.monotonic() - begin) * 1e3)
+                return statistics.median(took)
+
+        contenders = {
+            "Kallisto": lambda: again(lambda: KallistoDurable(bench, "batch"), "http"),
+            "Redis": lambda: again(lambda: Redis(bench, "everysec"), "resp"),
+        }
+        if count <= 100_000:
+            contenders["OpenBao"] = lambda: again(lambda: BaoDurable(bench), "http")
+        run.compare(f"Start to ready with {count:,} secrets (unsealing included)", "ms", "less",
+                    contenders, rounds=1)
+
+
+def is_loaded(server):
+    """Redis answers PING with -LOADING until it has read its file."""
+    import socket
+    with socket.create_connection(("127.0.0.1", server.port), 1) as connection:
+        connection.sendall(b"DBSIZE\r\n")
+        return connection.recv(64).startswith(b":")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cache", required=True)
+    parser.add_argument("--root", required=True)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--dry", action="store_true")
+    parser.add_argument("--only", default=",".join(GROUPS))
+    options = parser.parse_args()
+    only = options.only.split(",")
+    unknown = [group for group in only if group not in GROUPS]
+    if unknown:
+        parser.error(f"no such group: {unknown}; there are {GROUPS}")
+    options.seconds = 3 if options.quick else 8
+    options.rounds = 1 if options.quick else 3
+    options.herds = [1_000, 10_000] if options.quick else [1_000, 5_000, 10_000]
+    options.herd_rounds = 1 if options.quick else 3
+    options.start_counts = [100_000] if options.quick else [100_000, 1_000_000]
+    cores = tuple(int(core) for core in os.environ.get("CORES", "0,1").split(","))
+    work = pathlib.Path(options.cache) / f"run-{os.getpid()}"
+    work.mkdir(parents=True)
+    begin = time.time()
+    try:
+        bench = Bench(os.environ["KALLISTO"], options.cache, work, cores)
+        run = Run(bench, options)
+        groups = {"reads": reads, "tls": lambda run: reads(run, tls=True), "writes": writes,
+                  "mixed": mixed, "herd": herd, "memory": memory, "start": start}
+        for group in GROUPS:
+            if group in only:
+                say(f"--- {group}")
+                try:
+                    groups[group](run)
+                except Exception as why:  # One group that breaks must not take the others' numbers along.
+                    say(f"SKIPPED the rest of {group}: {type(why).__name__}: {why}")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    results = {"rows": run.rows, "skipped": run.skipped, "samples": run.samples,
+               "facts": report.facts(options, bench, time.time() - begin)}
+    (pathlib.Path(options.cache) / "results.json").write_text(json.dumps(results, indent=1))
+    text = report.markdown(results)
+    print(text)
+    if not options.dry:
+        report.write(results, text, pathlib.Path(options.root))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""From rows to the table of docs/benchmarks.md and to pictures.
+
+Rows that Kallisto loses are shown as the others are, with the ratio below one. A ratio is always such that more
+than one is better for Kallisto.
+"""
+
+import os
+import pathlib
+import platform
+import subprocess
+import time
+
+BEGIN = "<!-- peers:begin (written by bench/peers/run.sh) -->"
+END = "<!-- peers:end -->"
+COLOURS = {"Kallisto": "#3465a4", "Redis": "#cc0000", "nginx": "#4e9a06", "OpenBao": "#c4a000",
+           "etcd": "#75507b"}
+
+
+def facts(options, bench, seconds):
+    def told(*command, env=None):
+        try:
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
+                                  timeout=20)
+            return done.stdout.decode().strip().splitlines()[0]
+        except (OSError, IndexError, subprocess.SubprocessError):
+            return "?"
+    libraries = {**os.environ, "LD_LIBRARY_PATH": str(bench.cache / "root/usr/lib/x86_64-linux-gnu")}
+    model = "?"
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    return {
+        "commit": told("git", "-C", options.root, "rev-parse", "--short", "HEAD"),
+        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "form": "quick" if options.quick else "full",
+        "only": options.only, "seconds": round(seconds), "rounds": options.rounds,
+        "load_seconds": options.seconds, "load_average": os.getloadavg()[0],
+        "processor": model, "cores": os.cpu_count(), "kernel": platform.release(),
+        "Redis": told(str(bench.cache / "root/usr/bin/redis-server"), "--version", env=libraries),
+        "nginx": told(str(bench.cache / "root/usr/sbin/nginx"), "-v", env=libraries),
+        "etcd": told(str(bench.cache / "root/usr/bin/etcd"), "--version"),
+        "OpenBao": told(str(bench.cache / "venv/bin/bao"), "version"),
+    }
+
+
+def ratio(row, who):
+    """How much better Kallisto is than `who`; below one, worse."""
+    ours, theirs = row["values"].get("Kallisto"), row["values"].get(who)
+    if not ours or not theirs:
+        return None
+    return ours / theirs if row["better"] == "more" else theirs / ours
+
+
+def markdown(results):
+    facts_, rows = results["facts"], results["rows"]
+    others = [who for who in ("Redis", "nginx", "OpenBao", "etcd")
+              if any(who in row["values"] or who in row["reasons"] for row in rows)]
+    lines = [
+        f"Commit {facts_['commit']}, {facts_['date']}, `bench/peers/run.sh"
+        f"{' --quick' if facts_['form'] == 'quick' else ''}`: {facts_['rounds']} round(s), median; loads of "
+        f"{facts_['load_seconds']} s; {facts_['cores']} cores of {facts_['processor']}, kernel "
+        f"{facts_['kernel']}; each server on one core, the load on another; load average at the end "
+        f"{facts_['load_average']:.1f}. {facts_['Redis'].split(' sha')[0]}; {facts_['nginx']}; "
+        f"{facts_['etcd']}; {facts_['OpenBao'].split(' (')[0]}.",
+        "",
+        "The number in brackets is how much better Kallisto is; below 1.00 it is worse.",
+        "",
+        "| | unit | Kallisto | " + " | ".join(others) + " |",
+        "|---|---|---:|" + "---:|" * len(others),
+    ]
+    for row in rows:
+        cells = []
+        for who in ["Kallisto", *others]:
+            value = row["values"].get(who)
+            if value is None:
+                cells.append("not had" if who in row["reasons"] else "")
+                continue
+            text = f"{value:,.0f}" if value >= 100 else f"{value:,.1f}"
+            better = ratio(row, who) if who != "Kallisto" else None
+            cells.append(text if better is None else f"{text} ({better:.2f})")
+        lines.append(f"| {row['name']} | {row['unit']} | " + " | ".join(cells) + " |")
+    notes = [f"- {row['name']}: {row['note']}." for row in rows if row.get("note")]
+    for row in rows:
+        notes += [f"- not had: {row['name']}, {who}: {why.splitlines()[0][:200]}"
+                  for who, why in row["reasons"].items()]
+    notes += [f"- not had: {who}: {why}" for who, why in results["skipped"].items()]
+    if notes:
+        lines += ["", *notes]
+    return "\n".join(lines) + "\n"
+
+
+def bars(title, rows):
+    """Horizontal bars, each row scaled by its own largest value."""
+    width, label, line = 860, 330, 18
+    height = 40 + sum((len(row["values"]) + 1) * line for row in rows)
+    text = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+            'font-family="sans-serif" font-size="12">',
+            f'<rect width="{width}" height="{height}" fill="white"/>',
+            f'<text x="8" y="22" font-size="14">{title}</text>']
+    y = 40
+    for row in rows:
+        most = max(row["values"].values(), default=1) or 1
+        name = row["name"].replace("&", "&amp;").replace("<", "&lt;")
+        text.append(f'<text x="8" y="{y + 13}">{name}</text>')
+        for who, value in row["values"].items():
+            length = max(1, (width - label - 190) * value / most)
+            text.append(f'<rect x="{label + 60}" y="{y + 3}" width="{length:.0f}" height="{line - 5}" '
+                        f'fill="{COLOURS.get(who, "#888888")}"/>')
+            text.append(f'<text x="{label + 54}" y="{y + 13}" text-anchor="end">{who}</text>')
+            text.append(f'<text x="{label + 66 + length:.0f}" y="{y + 13}">'
+                        f'{value:,.0f} {row["unit"]}</text>')
+            y += line
+        y += line
+    text.append("</svg>")
+    return "\n".join(text) + "\n"
+
+
+def write(results, text, root):
+    page = root / "docs/benchmarks.md"
+    content = page.read_text()
+    if BEGIN not in content or END not in content:
+        raise SystemExit(f"peers: {page} has no markers; the table is above")
+    before, rest = content.split(BEGIN, 1)
+    _, after = rest.split(END, 1)
+    folder = root / "docs/benchmarks"
+    pictures = {
+        "peers-rates.svg": ("More is better", [row for row in results["rows"] if row["better"] == "more"]),
+        "peers-herd.svg": ("A herd: time until all are served, less is better",
+                           [row for row in results["rows"] if row["name"].startswith("Herd")]),
+        "peers-costs.svg": ("Memory and start, less is better",
+                            [row for row in results["rows"]
+                             if row["better"] == "less" and not row["name"].startswith("Herd")]),
+    }
+    links = []
+    for name, (title, rows) in pictures.items():
+        if rows:
+            (folder / name).write_text(bars(title, rows))
+            links.append(f"![{title}](benchmarks/{name})")
+    page.write_text(before + BEGIN + "\n\n" + text + "\n" + "\n\n".join(links) + "\n\n" + END + after)

