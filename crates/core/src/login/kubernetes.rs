@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::jwt::token::{Jwt, Key};
 use super::jwt::{check_keys, check_url};
-use super::records::{self, Record, Roles};
+use super::records::{self, Record, RoleFields, Roles};
 use super::{Login, Renewal, TokenParams, grant};
 use crate::address;
 use crate::error::{Denial, Error};
@@ -130,8 +130,8 @@ struct Role {
     params: TokenParams,
 }
 
-impl Role {
-    fn update(&mut self, fields: Fields<'_>) -> Result<(), Error> {
+impl RoleFields for Role {
+    fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
         for (name, list) in [
             ("bound_service_account_names", &mut self.names),
             ("bound_service_account_namespaces", &mut self.namespaces),
@@ -184,38 +184,17 @@ impl Role {
         map
     }
 
+    fn params_mut(&mut self) -> &mut TokenParams {
+        &mut self.params
+    }
+}
+
+impl Role {
     /// Whether an account may log in by this role.
     fn binds(&self, account: &Account) -> bool {
         let holds =
             |list: &[String], name: &str| list.iter().any(|bound| bound == "*" || bound == name);
         holds(&self.names, &account.name) && holds(&self.namespaces, &account.namespace)
-    }
-}
-
-impl Record for Role {
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let read = || -> Option<Self> {
-            let map = json::parse_object(bytes).ok()?;
-            let mut role = Self::default();
-            role.update(Fields::new(&map)).ok()?;
-            role.params = TokenParams::decode(&map).ok()?;
-            Some(role)
-        };
-        read().ok_or_else(|| Error::internal(&"a role is damaged"))
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        Json::Object(self.to_map()).to_text()
-    }
-
-    fn shown(&self) -> Map {
-        self.to_map()
-    }
-
-    fn written(before: Option<Self>, fields: Fields<'_>) -> Result<Self, Error> {
-        let mut role = before.unwrap_or_default();
-        role.update(fields)?;
-        Ok(role)
     }
 }
 
@@ -431,8 +410,8 @@ mod tests {
     #[test]
     fn a_role_binds_names_and_namespaces_together() {
         let role = |body: &str| {
-            let mut role = Role::default();
-            role.update(Fields::new(&json::parse_object(body.as_bytes()).unwrap())).map(|()| role)
+            let body = json::parse_object(body.as_bytes()).unwrap();
+            Role::written(None, Fields::new(&body))
         };
         let found = role(
             r#"{"bound_service_account_names":"web","bound_service_account_namespaces":"*",

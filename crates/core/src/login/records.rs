@@ -2,10 +2,10 @@
 
 use kallisto_auth::Operation;
 
-use super::{below, list, role_name};
+use super::{TokenParams, below, list, role_name};
 use crate::error::Error;
 use crate::fields::Fields;
-use crate::json::Map;
+use crate::json::{self, Json, Map};
 use crate::response::Response;
 use crate::shelf::{Change, Shelf};
 use crate::state::Call;
@@ -32,6 +32,57 @@ pub(super) trait Record: Sized {
     /// # Errors
     /// [`Error::Invalid`] naming the field that cannot be taken.
     fn written(before: Option<Self>, fields: Fields<'_>) -> Result<Self, Error>;
+}
+
+/// A role: whom a method lets in, and what tokens they get. It is stored as it is shown.
+pub(super) trait RoleFields: Default {
+    /// Applies the fields that are there.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] naming the field that cannot be taken.
+    fn take(&mut self, fields: Fields<'_>) -> Result<(), Error>;
+
+    /// Whether the role may be stored as it is.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] saying what is wrong with it.
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// The role as it is shown.
+    fn to_map(&self) -> Map;
+
+    /// What its tokens get.
+    fn params_mut(&mut self) -> &mut TokenParams;
+}
+
+impl<R: RoleFields> Record for R {
+    fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let read = || -> Option<Self> {
+            let map = json::parse_object(bytes).ok()?;
+            let mut role = Self::default();
+            role.take(Fields::new(&map)).ok()?;
+            *role.params_mut() = TokenParams::decode(&map).ok()?;
+            Some(role)
+        };
+        read().ok_or_else(|| Error::internal(&"a role is damaged"))
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        Json::Object(self.to_map()).to_text()
+    }
+
+    fn shown(&self) -> Map {
+        self.to_map()
+    }
+
+    fn written(before: Option<Self>, fields: Fields<'_>) -> Result<Self, Error> {
+        let mut role = before.unwrap_or_default();
+        role.take(fields)?;
+        role.check()?;
+        Ok(role)
+    }
 }
 
 /// The configuration of a method, if it has one.

@@ -7,10 +7,10 @@ use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, KeyUsage};
 use super::names::Names;
 use crate::error::Error;
 use crate::fields::Fields;
-use crate::json::{self, Json, Map};
+use crate::json::{Json, Map};
 use crate::login::TokenParams;
 use crate::login::glob::glob;
-use crate::login::records::Record;
+use crate::login::records::RoleFields;
 
 /// Most certificates in one role, and most patterns in each of its lists.
 const ENTRIES_MAX: usize = 64;
@@ -37,60 +37,12 @@ pub(super) struct Role {
 }
 
 impl Role {
-    /// Applies the fields that are there.
-    pub(super) fn update(&mut self, fields: Fields<'_>) -> Result<(), Error> {
-        self.take(fields)?;
-        match self.trusted() {
-            Some(trusted) if !trusted.is_empty() => Ok(()),
-            _ => Err(Error::invalid("failed to parse certificate")),
-        }
-    }
-
-    fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
-        if let Some(pem) = fields.string("certificate")? {
-            self.certificate = pem;
-        }
-        if let Some(name) = fields.string("display_name")? {
-            self.display_name = name;
-        }
-        for (name, list) in PATTERNS.iter().zip(&mut self.patterns) {
-            if let Some(given) = fields.strings(name)? {
-                *list = given;
-            }
-            if list.len() > ENTRIES_MAX {
-                return Err(Error::invalid(format!("{name} has more than {ENTRIES_MAX} entries")));
-            }
-        }
-        for name in ["required_extensions", "allowed_metadata_extensions"] {
-            if fields.strings(name)?.is_some_and(|given| !given.is_empty()) {
-                return Err(Error::invalid(format!("{name} is not available")));
-            }
-        }
-        if fields.boolean("ocsp_enabled")? == Some(true) {
-            return Err(Error::invalid("ocsp_enabled is not available"));
-        }
-        self.params.update(fields)
-    }
-
     /// The certificates of the PEM; `None` when one of them is none.
     fn trusted(&self) -> Option<Vec<CertificateDer<'static>>> {
         let found = CertificateDer::pem_slice_iter(self.certificate.as_bytes());
         let found: Vec<_> = found.collect::<Result<_, _>>().ok()?;
         let sound = found.iter().all(|certificate| Names::read(certificate).is_some());
         (sound && found.len() <= ENTRIES_MAX).then_some(found)
-    }
-
-    /// The role as it is shown.
-    pub(super) fn to_map(&self) -> Map {
-        let mut map = self.params.to_map();
-        for (name, list) in PATTERNS.iter().zip(&self.patterns) {
-            map.insert((*name).to_owned(), Json::strings(list.iter().cloned()));
-        }
-        map.insert("certificate".into(), self.certificate.as_str().into());
-        map.insert("display_name".into(), self.display_name.as_str().into());
-        map.insert("required_extensions".into(), Json::Array(Vec::new()));
-        map.insert("allowed_metadata_extensions".into(), Json::Array(Vec::new()));
-        map
     }
 
     /// Whether a chain, whose first certificate the client proved to own, is good for this role.
@@ -138,31 +90,54 @@ impl Role {
     }
 }
 
-impl Record for Role {
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let read = || -> Option<Self> {
-            let map = json::parse_object(bytes).ok()?;
-            let mut role = Self::default();
-            // Its certificates were parsed when it was stored, and are again when they are asked.
-            role.take(Fields::new(&map)).ok()?;
-            role.params = TokenParams::decode(&map).ok()?;
-            Some(role)
-        };
-        read().ok_or_else(|| Error::internal(&"a certificate role is damaged"))
+impl RoleFields for Role {
+    fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
+        if let Some(pem) = fields.string("certificate")? {
+            self.certificate = pem;
+        }
+        if let Some(name) = fields.string("display_name")? {
+            self.display_name = name;
+        }
+        for (name, list) in PATTERNS.iter().zip(&mut self.patterns) {
+            if let Some(given) = fields.strings(name)? {
+                *list = given;
+            }
+            if list.len() > ENTRIES_MAX {
+                return Err(Error::invalid(format!("{name} has more than {ENTRIES_MAX} entries")));
+            }
+        }
+        for name in ["required_extensions", "allowed_metadata_extensions"] {
+            if fields.strings(name)?.is_some_and(|given| !given.is_empty()) {
+                return Err(Error::invalid(format!("{name} is not available")));
+            }
+        }
+        if fields.boolean("ocsp_enabled")? == Some(true) {
+            return Err(Error::invalid("ocsp_enabled is not available"));
+        }
+        self.params.update(fields)
     }
 
-    fn encode(&self) -> Vec<u8> {
-        Json::Object(self.to_map()).to_text()
+    fn check(&self) -> Result<(), Error> {
+        match self.trusted() {
+            Some(trusted) if !trusted.is_empty() => Ok(()),
+            _ => Err(Error::invalid("failed to parse certificate")),
+        }
     }
 
-    fn shown(&self) -> Map {
-        self.to_map()
+    fn to_map(&self) -> Map {
+        let mut map = self.params.to_map();
+        for (name, list) in PATTERNS.iter().zip(&self.patterns) {
+            map.insert((*name).to_owned(), Json::strings(list.iter().cloned()));
+        }
+        map.insert("certificate".into(), self.certificate.as_str().into());
+        map.insert("display_name".into(), self.display_name.as_str().into());
+        map.insert("required_extensions".into(), Json::Array(Vec::new()));
+        map.insert("allowed_metadata_extensions".into(), Json::Array(Vec::new()));
+        map
     }
 
-    fn written(before: Option<Self>, fields: Fields<'_>) -> Result<Self, Error> {
-        let mut role = before.unwrap_or_default();
-        role.update(fields)?;
-        Ok(role)
+    fn params_mut(&mut self) -> &mut TokenParams {
+        &mut self.params
     }
 }
 
@@ -174,6 +149,8 @@ mod tests {
     };
 
     use super::*;
+    use crate::json;
+    use crate::login::records::Record;
 
     const NOW: i64 = 1_800_000_000;
 
@@ -209,8 +186,8 @@ mod tests {
     fn role(certificate: &str, more: &str) -> Result<Role, Error> {
         let pem = String::from_utf8(Json::from(certificate).to_text()).unwrap();
         let body = format!(r#"{{"certificate":{pem}{more}}}"#);
-        let mut role = Role::default();
-        role.update(Fields::new(&json::parse_object(body.as_bytes()).unwrap())).map(|()| role)
+        let body = json::parse_object(body.as_bytes()).unwrap();
+        Role::written(None, Fields::new(&body))
     }
 
     #[test]

@@ -176,10 +176,11 @@ mod tests {
     use super::*;
     use crate::fields::Fields;
     use crate::json::parse_object;
+    use crate::login::records::Record;
 
     fn judge(role: &str, claims: &str, now: i64) -> Result<(), String> {
-        let mut found = Role::default();
-        found.update(Fields::new(&parse_object(role.as_bytes()).unwrap())).unwrap();
+        let role = parse_object(role.as_bytes()).unwrap();
+        let found = Role::written(None, Fields::new(&role)).unwrap();
         let claims = parse_object(claims.as_bytes()).unwrap();
         check(&claims, &found, Some("me"), Timestamp::from_second(now).unwrap())
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::error::Error;
 use crate::fields::{Fields, unconvertible};
-use crate::json::{self, Json, Map};
+use crate::json::{Json, Map};
 use crate::login::TokenParams;
 use crate::login::glob::glob;
-use crate::login::records::Record;
+use crate::login::records::RoleFields;
 
 use super::claims::claim_text;
 
@@ -59,9 +59,8 @@ pub(super) struct Role {
     pub(super) params: TokenParams,
 }
 
-impl Role {
-    /// Applies the fields that are there.
-    pub(super) fn update(&mut self, fields: Fields<'_>) -> Result<(), Error> {
+impl RoleFields for Role {
+    fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
         match fields.string("role_type")?.as_deref() {
             None | Some("" | "jwt") => {}
             Some("oidc") => {
@@ -113,8 +112,7 @@ impl Role {
                 *secs = given.secs();
             }
         }
-        self.params.update(fields)?;
-        self.check()
+        self.params.update(fields)
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -146,8 +144,7 @@ impl Role {
         Ok(())
     }
 
-    /// The role as it is shown.
-    pub(super) fn to_map(&self) -> Map {
+    fn to_map(&self) -> Map {
         let mut map = self.params.to_map();
         let claims = self.bound_claims.iter();
         let claims: Map = claims
@@ -173,32 +170,9 @@ impl Role {
         map.extend(own.into_iter().map(|(name, value)| (name.to_owned(), value)));
         map
     }
-}
 
-impl Record for Role {
-    fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let read = || -> Option<Self> {
-            let map = json::parse_object(bytes).ok()?;
-            let mut role = Self::default();
-            role.update(Fields::new(&map)).ok()?;
-            role.params = TokenParams::decode(&map).ok()?;
-            Some(role)
-        };
-        read().ok_or_else(|| Error::internal(&"a role is damaged"))
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        Json::Object(self.to_map()).to_text()
-    }
-
-    fn shown(&self) -> Map {
-        self.to_map()
-    }
-
-    fn written(before: Option<Self>, fields: Fields<'_>) -> Result<Self, Error> {
-        let mut role = before.unwrap_or_default();
-        role.update(fields)?;
-        Ok(role)
+    fn params_mut(&mut self) -> &mut TokenParams {
+        &mut self.params
     }
 }
 
@@ -214,14 +188,16 @@ fn values(name: &str, value: &Json) -> Result<Vec<String>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json;
+    use crate::login::records::Record;
 
     #[test]
     fn a_role_reads_back_and_must_bind_something() {
         let body = br#"{"role_type":"jwt","user_claim":"sub","bound_audiences":["a"],
             "bound_claims":{"g":["x","y"],"on":true},"claim_mappings":{"e":"email"},
             "clock_skew_leeway":-1,"policies":"p","bound_claims_type":"glob"}"#;
-        let mut role = Role::default();
-        role.update(Fields::new(&json::parse_object(body).unwrap())).unwrap();
+        let body = json::parse_object(body).unwrap();
+        let role = Role::written(None, Fields::new(&body)).unwrap();
         assert_eq!(Role::decode(&role.encode()), Ok(role));
         for bad in [
             r#"{"user_claim":"sub"}"#,
@@ -231,7 +207,7 @@ mod tests {
             r#"{"user_claim":"sub","bound_audiences":"a","bound_claims":{"x":{}}}"#,
         ] {
             let body = json::parse_object(bad.as_bytes()).unwrap();
-            assert!(Role::default().update(Fields::new(&body)).is_err(), "{bad}");
+            assert!(Role::written(None, Fields::new(&body)).is_err(), "{bad}");
         }
     }
 }
