@@ -17,7 +17,7 @@ enum Of {
 }
 
 /// Protected paths. A `*` at the end stands for anything, also for nothing.
-const PROTECTED: [(&str, Of); 34] = [
+const PROTECTED: [(&str, Of); 40] = [
     ("auth/token/accessors", Of::Every),
     ("auth/token/accessors/", Of::Every),
     ("auth/token/revoke-orphan", Of::Every),
@@ -48,10 +48,16 @@ const PROTECTED: [(&str, Of); 34] = [
     ("sys/save", Of::Every),
     ("sys/seal", Of::Every),
     ("sys/step-down", Of::Every),
+    ("sys/storage/raft/autopilot/configuration", Of::Every),
+    ("sys/storage/raft/bootstrap/configuration", Of::Every),
+    ("sys/storage/raft/bootstrap/token", Of::Every),
+    ("sys/storage/raft/certificate/*", Of::Every),
     ("sys/storage/raft/demote", Of::Every),
     ("sys/storage/raft/promote", Of::Every),
     ("sys/storage/raft/remove-peer", Of::Every),
+    ("sys/storage/raft/snapshot", Of::Every),
     ("sys/storage/raft/snapshot-auto/*", Of::Every),
+    ("sys/storage/raft/snapshot-force", Of::Every),
 ];
 
 /// True when `operation` at `path` needs `sudo`.

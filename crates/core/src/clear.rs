@@ -13,7 +13,9 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use kallisto_barrier::Keyring;
-use kallisto_store::{Batch, Commit, Error, Op, Record, Records, Store, Visit};
+use kallisto_store::{
+    Batch, Commit, Error, GENERATION_KEY, Op, Record, Records, Seqno, Store, Visit,
+};
 use zeroize::Zeroizing;
 
 use crate::keys::{StorageKeys, kind};
@@ -29,6 +31,8 @@ const LENGTH_BYTES: usize = 2;
 pub(crate) struct ClearStore {
     store: Arc<dyn Store>,
     keys: Keys,
+    /// Which restore the view was loaded after.
+    generation: Seqno,
     counts: Counts<4>,
 }
 
@@ -39,8 +43,9 @@ const DELETES: usize = 2;
 const SCANS: usize = 3;
 
 impl ClearStore {
-    pub(crate) fn new(store: Arc<dyn Store>, keys: Keys) -> Self {
-        Self { store, keys, counts: Counts::default() }
+    /// The clear side of `store`, for what a view that was loaded after the restore `generation` shows.
+    pub(crate) fn new(store: Arc<dyn Store>, keys: Keys, generation: Seqno) -> Self {
+        Self { store, keys, generation, counts: Counts::default() }
     }
 
     /// Records read, written and deleted, and scans, since the server was unsealed.
@@ -87,9 +92,18 @@ impl ClearStore {
         self.counts.add(PUTS, puts as u64);
         self.counts.add(DELETES, (batch.ops().len() - puts) as u64);
         match seal_batch(&batch, &self.keys.load()) {
-            Ok(sealed) => self.store.commit(sealed),
+            Ok(mut sealed) => {
+                // What was decided on a state that a backup took the place of comes to nothing.
+                sealed.expect(GENERATION_KEY.to_vec(), self.generation);
+                self.store.commit(sealed)
+            }
             Err(error) => Commit::decided(Err(error)),
         }
+    }
+
+    /// Which restore the view was loaded after.
+    pub(crate) const fn generation(&self) -> Seqno {
+        self.generation
     }
 
     /// The store below.

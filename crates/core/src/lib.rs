@@ -17,6 +17,7 @@
 mod address;
 mod asked;
 mod audit;
+mod backup;
 mod beyond;
 mod clear;
 mod cluster;
@@ -58,6 +59,7 @@ mod web;
 mod wrapping;
 
 pub use audit::{AuditSettings, DeclaredDevice};
+pub use backup::Upload;
 pub use cluster::Cluster;
 pub use door::Served;
 pub use duration::Span;
@@ -68,7 +70,7 @@ pub use json::{Json, Map};
 pub use keys::MountId;
 pub use mount::{Class, EngineKind, MountConfig, MountEntry, Moved, Multiplicity};
 pub use outbound::{ANSWER_BYTES_MAX, CALL_SECS_MAX, Outbound, OutboundAnswer, OutboundCall};
-pub use peers::{AuthorityKeys, ClusterPort, JoinTarget, Membership};
+pub use peers::{AuthorityKeys, ClusterPort, JoinTarget, Membership, Seen};
 pub use quotas::Allowance;
 pub use random::RequestId;
 pub use request::{

@@ -2,6 +2,7 @@
 
 use kallisto_auth::Operation;
 
+use crate::backup::Upload;
 use crate::error::Error;
 use crate::etag::Etag;
 use crate::json::Json;
@@ -36,6 +37,8 @@ pub enum Response {
     Each(Vec<Answered>),
     /// An answer that is made while it is sent.
     Stream(Stream),
+    /// Takes a file that is sent after the request.
+    Upload(Box<Upload>),
     /// To be asked again when something has changed, or after a while.
     Waiting(Waiting),
     /// Gone, with nothing to say (404 and an empty body).

@@ -6,16 +6,19 @@
 //! the `door`'s matter.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwapOption;
 use kallisto_auth::Authorized;
 use kallisto_barrier::RootKey;
 use kallisto_store::{Candidacy, Store};
+use tokio::sync::Semaphore;
 
 use crate::asked::Asked;
 use crate::audit::{Audit, AuditSettings};
+use crate::backup::SAVES_MAX;
 use crate::clear::ClearStore;
+use crate::error::Error;
 use crate::host::Host;
 use crate::latches::Latches;
 use crate::limits::DEFAULT_LEASE_SECS;
@@ -117,6 +120,8 @@ pub struct Core {
     pub(crate) audit: Arc<Audit>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) host: Option<Arc<dyn Host>>,
+    /// Places for those who read a backup.
+    pub(crate) saves: Arc<Semaphore>,
 }
 
 /// What a server has while it is unsealed.
@@ -128,6 +133,8 @@ pub(crate) struct Unsealed {
     pub(crate) info: Arc<ServerInfo>,
     pub(crate) leases: Leases,
     pub(crate) reencryption: Reencryption,
+    /// Set once the view is of the past: a snapshot or a backup took the place of what it shows.
+    pub(crate) outdated: Arc<AtomicBool>,
     /// Whether revocations that a restart cut short were taken up.
     pub(crate) swept: AtomicBool,
 }
@@ -151,6 +158,7 @@ impl Core {
             audit: Arc::default(),
             metrics: Arc::default(),
             host: None,
+            saves: Arc::new(Semaphore::new(SAVES_MAX)),
         }
     }
 
@@ -205,6 +213,41 @@ impl Core {
     /// Whether the keys are not in memory.
     pub fn is_sealed(&self) -> bool {
         self.unsealed.load().is_none()
+    }
+
+    /// Up to where in the order of all writes the view goes; `None` while sealed, or while the view is of the past.
+    pub fn shown(&self) -> Option<u64> {
+        // The position first: a view is called outdated before the position moves past it.
+        let position = self.store.position();
+        let unsealed = self.unsealed.load();
+        let outdated = unsealed.as_ref()?.outdated.load(Ordering::Acquire);
+        (!outdated).then_some(position.0)
+    }
+
+    /// Whether the view, if there is one, is of the state that was restored last.
+    pub fn follows_restore(&self) -> bool {
+        let unsealed = self.unsealed.load();
+        unsealed
+            .as_ref()
+            .is_none_or(|unsealed| unsealed.store.generation() == self.store.generation())
+    }
+
+    /// Resolves when this server's view shows everything that was committed anywhere before the call, as far as the store
+    /// is concerned: see [`Core::shown`].
+    ///
+    /// # Errors
+    /// [`Error::NotLeader`] while nobody is known to lead, or when a question was lost: ask again.
+    pub async fn catch_up(&self) -> Result<(), Error> {
+        match self.store.replicated() {
+            Some(cluster) => Ok(cluster.read_index().await.map(|_| ())?),
+            None => Ok(()),
+        }
+    }
+
+    /// The id of the cluster, while unsealed.
+    pub fn cluster_id(&self) -> Option<String> {
+        let unsealed = self.unsealed.load();
+        Some(unsealed.as_ref()?.view.cluster()?.id.clone())
     }
 
     /// The store of ciphertext.

@@ -96,6 +96,7 @@ impl<'a> Content<'a> {
             | Response::NotModified { .. }
             | Response::Each(_)
             | Response::Stream(_)
+            | Response::Upload(_)
             | Response::Waiting(_)
             | Response::Bare { .. }
             | Response::Text { .. } => return None,

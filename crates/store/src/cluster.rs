@@ -8,7 +8,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use crate::{Commit, Error};
+use crate::{Commit, Error, Position};
 
 /// The largest message to a peer, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 40 << 20;
@@ -114,13 +114,17 @@ pub trait Replicated: Send + Sync {
     /// The members, by number.
     fn members(&self) -> Vec<Member>;
 
+    /// Whether there is no other member. Cheap.
+    fn is_alone(&self) -> bool;
+
     /// Changes the members, by joint consensus if there are several changes. Resolves when the change holds.
     ///
     /// [`Error::NotLeader`] if another server leads, [`Error::Busy`] while another change is under way.
     fn change(&self, changes: Vec<Change>) -> Commit;
 
-    /// Resolves when everything that was committed anywhere before the call is folded here; asks a majority whether this
-    /// server still leads. [`Error::NotLeader`] elsewhere.
+    /// Resolves when everything that was committed anywhere before the call is folded here; asks a majority whether the
+    /// server that this one takes for the leader still leads. [`Error::NotLeader`] while it knows of none, or when the
+    /// question was lost: ask again.
     fn read_index(&self) -> Commit;
 
     /// Hands leadership to `to`, or to the member that is furthest. Resolves when another server leads.
@@ -145,6 +149,27 @@ pub trait Replicated: Send + Sync {
     /// # Errors
     /// [`Error::Unavailable`] when it cannot be read.
     fn snapshot(&self) -> Result<Box<dyn Chunks>, Error>;
+
+    /// Everything that is applied now, as chunks for a file, and where in the order of all batches it is. What a member
+    /// would need besides the records is left out. [`crate::BackupReader`] reads it.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when it cannot be read.
+    fn backup(&self) -> Result<(Position, Box<dyn Chunks>), Error>;
+
+    /// Begins to restore a backup: resolves with the generation that its records are to be staged for. A restore that is
+    /// under way comes to nothing.
+    fn begin_restore(&self) -> Commit;
+
+    /// Stages records, which nobody sees. [`Error::Conflict`] if another restore began since.
+    fn stage(&self, generation: Position, records: Vec<(Bytes, Bytes)>) -> Commit;
+
+    /// Has the staged records, so many, take the place of all others on every member. [`Error::Conflict`] if another restore
+    /// began since or some are missing; nothing is changed then.
+    fn finish_restore(&self, generation: Position, records: u64) -> Commit;
+
+    /// Gives staged records up.
+    fn abandon_restore(&self, generation: Position) -> Commit;
 }
 
 /// A snapshot, chunk by chunk.

@@ -42,7 +42,7 @@ pub use codec::{decode_batch, encode_batch};
 pub use commit::Commit;
 pub use error::Error;
 pub use memory::MemoryStore;
-pub use raft::{OnFatal, RaftOptions, RaftStore, Threads};
+pub use raft::{BackupReader, OnFatal, RaftOptions, RaftStore, Threads};
 pub use stats::{EngineLevelStats, EngineStats, RaftStats, Stats};
 
 /// The bytes of a record's value, shared and immutable.
@@ -71,6 +71,18 @@ pub trait Records {
     fn approximate_len(&self) -> u64;
 }
 
+/// Why a view is of the past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replaced {
+    /// This server had fallen behind the log and was sent the state: what its view shows was true once.
+    CaughtUp,
+    /// A backup took the place of everything: the view shows what is no more.
+    Restored,
+}
+
+/// A batch that expects this key at [`Store::generation`] commits only while nothing was restored since.
+pub const GENERATION_KEY: &[u8] = b"";
+
 /// Whether a scan goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visit {
@@ -94,7 +106,7 @@ pub trait Fold: Send + Sync {
 
     /// A snapshot took the place of everything, so that the view is of the past: whoever owns it attaches a new one. Called
     /// instead of any further fold, under the store's lock: it must not call the store.
-    fn replaced(&self) {}
+    fn replaced(&self, _why: Replaced) {}
 }
 
 /// When a commit is acknowledged.
@@ -155,6 +167,12 @@ pub trait Store: Records + Send + Sync {
     /// The cluster side, of a store that replicates.
     fn replicated(&self) -> Option<&dyn Replicated> {
         None
+    }
+
+    /// Which restore the records are of; [`Seqno::ABSENT`] where there was none. What was decided on the records of one is
+    /// expected of the same by [`GENERATION_KEY`].
+    fn generation(&self) -> Seqno {
+        Seqno::ABSENT
     }
 
     /// Whether commits are taken here and not at another server. Cheap.

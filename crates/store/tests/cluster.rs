@@ -286,7 +286,8 @@ fn who_was_away_beyond_the_log_catches_up_by_a_snapshot_and_its_fold_is_told() {
         ) {
             self.0.fold(position, batch, records);
         }
-        fn replaced(&self) {
+        fn replaced(&self, why: kallisto_store::Replaced) {
+            assert_eq!(why, kallisto_store::Replaced::CaughtUp);
             self.1.store(true, std::sync::atomic::Ordering::Relaxed);
         }
     }
@@ -353,18 +354,6 @@ fn leadership_is_handed_over_at_once() {
 }
 
 #[test]
-fn a_read_index_sees_what_was_committed_and_a_leader_that_was_cut_off_gives_none() {
-    let mut cluster = Cluster::of_three();
-    let position = cluster.write("x");
-    let leader = cluster.leader().unwrap();
-    assert!(cluster.decide(cluster.store(leader).read_index()).unwrap() >= position);
-    let other = if leader == 1 { 2 } else { 1 };
-    assert_eq!(cluster.decide(cluster.store(other).read_index()), Err(Error::NotLeader));
-    cluster.cut.push(leader);
-    assert_eq!(cluster.decide(cluster.store(leader).read_index()), Err(Error::NotLeader));
-}
-
-#[test]
 fn members_go_and_change_together() {
     let cluster = Cluster::of_three();
     let changes = vec![Change::Remove(3), Change::Put(Cluster::peer(2), Role::Learner)];
@@ -424,4 +413,101 @@ fn who_holds_something_joins_nobody() {
     let store_id = cluster.store(1).store_id();
     let joined = cluster.store(2).join(Invitation { store_id, node_id: 2, peers: Vec::new() });
     assert_eq!(cluster.decide(joined), Err(Error::Conflict));
+}
+
+#[test]
+fn a_read_through_the_leader_shows_a_follower_what_was_committed_before() {
+    let mut cluster = Cluster::of_three();
+    cluster.write("one");
+    for id in 1..=3 {
+        let leader = cluster.leader().unwrap();
+        let committed = cluster.store(leader).position().0;
+        let read = cluster.decide(cluster.store(id).read_index()).unwrap();
+        assert!(read >= committed, "server {id}");
+    }
+    let old = cluster.leader().unwrap();
+    cluster.cut.push(old);
+    let deposed = cluster.store(old).read_index();
+    cluster.until("another leads", |cluster| cluster.leader().is_some());
+    cluster.write("two");
+    assert_eq!(cluster.decide(deposed), Err(Error::NotLeader), "it does not lead any more");
+}
+
+/// The records of a backup, as whoever restores one reads it.
+fn read_backup(store: &RaftStore) -> (Vec<Vec<(Bytes, Bytes)>>, u64) {
+    let mut reader = kallisto_store::BackupReader::default();
+    let mut chunks = store.backup().unwrap().1;
+    let mut records = Vec::new();
+    while let Some(chunk) = chunks.next_chunk().unwrap() {
+        let taken = reader.take(&chunk.into()).unwrap();
+        records.extend((!taken.is_empty()).then_some(taken));
+    }
+    (records, reader.records().unwrap())
+}
+
+fn keys_and_values(store: &RaftStore) -> Vec<(Vec<u8>, Vec<u8>)> {
+    state_of(store).into_iter().map(|(key, (value, _))| (key, value)).collect()
+}
+
+#[test]
+fn a_backup_takes_the_place_of_everything_on_every_member_and_stays_so_after_a_restart() {
+    let mut cluster = Cluster::of_three();
+    for n in 0..30 {
+        cluster.write(&format!("key-{n}"));
+    }
+    let leader = cluster.leader().unwrap();
+    let before = keys_and_values(cluster.store(leader));
+    let (staged, count) = read_backup(cluster.store(leader));
+    assert_eq!(count, before.len() as u64);
+    cluster.write("later");
+    let leader = cluster.leader().unwrap();
+    let store = cluster.store(leader);
+    let generation = store.generation();
+    let given_up = kallisto_store::Position(cluster.decide(store.begin_restore()).unwrap());
+    cluster.decide(store.stage(given_up, staged[0].clone())).unwrap();
+    let this = kallisto_store::Position(cluster.decide(store.begin_restore()).unwrap());
+    let late = cluster.decide(store.stage(given_up, staged[0].clone()));
+    assert_eq!(late, Err(Error::Conflict), "another restore began since");
+    let short = cluster.decide(store.finish_restore(this, count));
+    assert_eq!(short, Err(Error::Conflict), "nothing is staged yet");
+    assert!(store.get(b"later").unwrap().is_some(), "nothing has changed");
+    for records in staged {
+        cluster.decide(store.stage(this, records)).unwrap();
+    }
+    let mut decided_before = put("decided-before", "1");
+    decided_before.expect(kallisto_store::GENERATION_KEY.to_vec(), generation);
+    cluster.decide(store.finish_restore(this, count)).unwrap();
+    assert_eq!(store.generation().0, this.0);
+    assert_eq!(cluster.decide(store.commit(decided_before)), Err(Error::Conflict));
+    let mut decided_after = put("decided-after", "1");
+    decided_after.expect(kallisto_store::GENERATION_KEY.to_vec(), store.generation());
+    cluster.decide(store.commit(decided_after)).unwrap();
+    let mut expected = before;
+    expected.push((b"decided-after".to_vec(), b"1".to_vec()));
+    expected.sort();
+    cluster.until("all have it", |cluster| (1..=3).all(|id| cluster.caught_up(id)));
+    for id in 1..=3 {
+        assert_eq!(keys_and_values(cluster.store(id)), expected, "server {id}");
+    }
+    for id in 1..=3 {
+        cluster.stop(id);
+        cluster.start(id);
+        assert_eq!(keys_and_values(cluster.store(id)), expected, "server {id}");
+    }
+    cluster.until("somebody leads", |cluster| cluster.leader().is_some());
+    cluster.write("after");
+    let again = read_backup(cluster.store(1));
+    assert_eq!(again.1, expected.len() as u64 + 1, "a restored store is backed up again");
+    cluster.assert_replicas_are_equal();
+}
+
+#[test]
+fn a_leader_whose_peers_are_gone_is_told_that_nobody_takes_over() {
+    let mut cluster = Cluster::of_three();
+    let last = cluster.leader().unwrap();
+    for id in (1..=3).filter(|&id| id != last) {
+        cluster.stop(id);
+    }
+    let handed_over = cluster.decide(cluster.store(last).transfer(None));
+    assert!(matches!(handed_over, Err(Error::Unavailable(_))), "{handed_over:?}");
 }

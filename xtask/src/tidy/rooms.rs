@@ -212,7 +212,7 @@ pub(super) const ROOMS: [Room; 17] = [
             "zeroize",
             "zeroizing-alloc",
         ],
-        for_tests: &[],
+        for_tests: &["kallisto-sim"],
     },
     Room {
         folder: "crates/sim",

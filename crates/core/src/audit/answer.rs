@@ -45,6 +45,7 @@ pub(super) fn with_described<T>(
             | Response::Text { .. }
             | Response::NotModified { .. }
             | Response::Stream(_)
+            | Response::Upload(_)
             | Response::Waiting(_),
         ) => tell(&response, ""),
         Ok(Response::Each(answers)) => {

@@ -6,6 +6,7 @@ use zeroize::Zeroizing;
 
 use super::{
     ANSWER, AuthorityKeys, CHALLENGE, ClusterPort, Membership, WELCOME, covered, peers_to_json,
+    token,
 };
 use crate::error::Error;
 use crate::fields::Fields;
@@ -50,6 +51,7 @@ pub(crate) async fn admit(core: &Core, request: &Request<'_>) -> Result<Response
     let body = request.object()?;
     let asked = Asked::read(Fields::new(&body))?;
     asked.check(&unsealed, request.now.as_second())?;
+    token::check(&unsealed, &asked.token, request.now)?;
     let taken = cluster.members().into_iter().any(|member| member.peer.name == asked.peer.name);
     if taken {
         return Err(Error::invalid(format!(
@@ -57,6 +59,7 @@ pub(crate) async fn admit(core: &Core, request: &Request<'_>) -> Result<Response
             asked.peer.name
         )));
     }
+    token::take(&unsealed, &asked.token).await?;
     let authority = ensure_authority(&unsealed, port).await?;
     ensure_identity(core, &unsealed).await?;
     let node_id = crate::random::make_bytes::<8>().map(u64::from_le_bytes)?.max(1);
@@ -92,6 +95,8 @@ struct Asked {
     peer: Peer,
     public_key: Vec<u8>,
     tag: Vec<u8>,
+    /// The join token it was given, or nothing.
+    token: Zeroizing<String>,
 }
 
 impl Asked {
@@ -123,6 +128,7 @@ impl Asked {
             peer,
             public_key: bytes("public_key")?,
             tag: bytes("tag")?,
+            token: Zeroizing::new(fields.string("token")?.unwrap_or_default()),
         })
     }
 
@@ -207,8 +213,18 @@ pub(crate) async fn ensure_identity(core: &Core, unsealed: &Unsealed) -> Result<
     let (Some(port), Some(cluster)) = (core.port.as_deref(), core.store.replicated()) else {
         return Ok(());
     };
-    if port.has_identity() || !core.store.leads() {
+    if !core.store.leads() {
         return Ok(());
+    }
+    // A backup of another cluster brought its authority: a server that is alone takes a certificate of that.
+    let is_foreign = |authority: &AuthorityKeys| {
+        cluster.is_alone() && port.authority().is_some_and(|own| own != authority.certificate)
+    };
+    if port.has_identity() {
+        return match known_authority(unsealed)? {
+            Some(authority) if is_foreign(&authority) => renew(core, port, &authority),
+            _ => Ok(()),
+        };
     }
     let authority = ensure_authority(unsealed, port).await?;
     let (node_id, store_id) = (cluster.leadership().node_id, cluster.store_id());
@@ -221,13 +237,43 @@ pub(crate) async fn ensure_identity(core: &Core, unsealed: &Unsealed) -> Result<
     make().map_err(|why| Error::internal(&why))
 }
 
+/// Gives this server, which may follow, a new key and a certificate for it. Connections that are open stay.
+///
+/// # Errors
+/// [`Error::Invalid`] on a server that has no certificate yet.
+pub(crate) fn rotate_certificate(core: &Core, unsealed: &Unsealed) -> Result<Response, Error> {
+    let port = core.port.as_deref().filter(|port| port.has_identity());
+    let none = || Error::invalid("this server has no certificate: it has no peers");
+    let authority = known_authority(unsealed)?.ok_or_else(none)?;
+    renew(core, port.ok_or_else(none)?, &authority)?;
+    tracing::info!("this server's certificate for its peers was replaced");
+    Ok(Response::Empty)
+}
+
+fn renew(core: &Core, port: &dyn ClusterPort, authority: &AuthorityKeys) -> Result<(), Error> {
+    let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;
+    let (node_id, store_id) = (cluster.leadership().node_id, cluster.store_id());
+    let issue = |public_key: &[u8]| {
+        let certificate = port.issue(authority, node_id, &store_id, public_key)?;
+        let authority = authority.certificate.clone();
+        Ok(Membership { node_id, store_id, certificate, authority })
+    };
+    port.renew(&issue).map_err(|why| Error::internal(&why))
+}
+
+/// The cluster's authority, if one was made.
+fn known_authority(unsealed: &Unsealed) -> Result<Option<AuthorityKeys>, Error> {
+    let Some(record) = unsealed.store.get(&keys::authority())? else { return Ok(None) };
+    decode(&record.value).map(Some).ok_or_else(|| Error::internal(&"the authority is damaged"))
+}
+
 /// The cluster's authority, made if there is none.
 async fn ensure_authority(
     unsealed: &Unsealed,
     port: &dyn ClusterPort,
 ) -> Result<AuthorityKeys, Error> {
-    if let Some(record) = unsealed.store.get(&keys::authority())? {
-        return decode(&record.value).ok_or_else(|| Error::internal(&"the authority is damaged"));
+    if let Some(known) = known_authority(unsealed)? {
+        return Ok(known);
     }
     let made = port.make_authority().map_err(|why| Error::internal(&why))?;
     let mut batch = Batch::new();
@@ -237,10 +283,7 @@ async fn ensure_authority(
         Ok(_) => Ok(made),
         // Somebody else was faster.
         Err(StoreError::Conflict) => {
-            let record = unsealed.store.get(&keys::authority())?;
-            record
-                .and_then(|record| decode(&record.value))
-                .ok_or_else(|| Error::internal(&"the authority is damaged"))
+            known_authority(unsealed)?.ok_or_else(|| Error::internal(&"the authority is gone"))
         }
         Err(error) => Err(error.into()),
     }

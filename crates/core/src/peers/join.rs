@@ -33,6 +33,8 @@ pub struct JoinTarget {
     pub ca_cert: String,
     /// PEM text of the certificate to show it, and of its key.
     pub client_identity: Option<(String, String)>,
+    /// A token that an operator of the cluster made for this, where it wants one; empty for none.
+    pub token: String,
     /// Name its certificate must carry.
     pub server_name: Option<String>,
     /// Whether this server is to have a vote.
@@ -179,6 +181,7 @@ impl Pending {
             ("api_address", peer.api_address.as_str().into()),
             ("non_voter", (peer.wants == Role::Learner).into()),
             ("public_key", BASE64.encode(&public_key).into()),
+            ("token", self.target.token.as_str().into()),
             ("tag", BASE64.encode(&tag).into()),
         ]);
         let welcome = ask(port, &self.target, "answer", &body)?;

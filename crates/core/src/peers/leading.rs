@@ -21,8 +21,10 @@ const OF_LEADER: [&str; 7] = [
     "sys/decode-token",
     "sys/locked-users",
 ];
+/// Every server reads a backup of its own state, once that holds everything that was committed.
+const BACKUP: &str = "sys/storage/raft/snapshot";
 /// Paths that are written to and change only this server, or nothing at all.
-const LOCAL_WRITES: [&str; 11] = [
+const LOCAL_WRITES: [&str; 12] = [
     "sys/seal",
     "sys/unseal",
     "sys/durability",
@@ -30,6 +32,7 @@ const LOCAL_WRITES: [&str; 11] = [
     "sys/capabilities",
     "sys/policies/explain",
     "sys/storage/raft/join",
+    "sys/storage/raft/certificate/",
     "sys/init",
     "auth/token/lookup",
     "sys/tools/",
@@ -54,7 +57,7 @@ fn belongs_to_leader(operation: Operation, path: &str) -> bool {
     if operation == Operation::Read && !path.starts_with("sys/") {
         return false;
     }
-    if LOCAL_WRITES.iter().any(starts) {
+    if LOCAL_WRITES.iter().any(starts) || (operation == Operation::Read && path == BACKUP) {
         return false;
     }
     operation.writes() || OF_LEADER.iter().any(starts)
@@ -74,6 +77,8 @@ mod tests {
             (Operation::Read, "sys/storage/raft/configuration", true),
             (Operation::Update, "sys/storage/raft/join", false),
             (Operation::Read, "sys/rekey/init", true),
+            (Operation::Read, BACKUP, false),
+            (Operation::Update, BACKUP, true),
             (Operation::Update, "sys/seal", false),
             (Operation::Update, "sys/wrapping/unwrap", true),
             (Operation::Delete, "secret/metadata/a", true),

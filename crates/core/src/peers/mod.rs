@@ -24,14 +24,18 @@
 mod admit;
 mod join;
 pub(crate) mod leading;
+mod seen;
+mod token;
 pub(crate) mod watch;
 
 use kallisto_store::Peer;
 use zeroize::Zeroizing;
 
-pub(crate) use admit::{admit, challenge, change, ensure_identity};
+pub(crate) use admit::{admit, challenge, change, ensure_identity, rotate_certificate};
 pub use join::JoinTarget;
 pub(crate) use join::Joining;
+pub use seen::Seen;
+pub(crate) use token::{make_join_token, read_admission, write_admission};
 
 use crate::json::Json;
 
@@ -83,6 +87,15 @@ pub trait ClusterPort: Send + Sync {
     /// # Errors
     /// What went wrong.
     fn install(&self, membership: &Membership) -> Result<(), String>;
+
+    /// The certificate of the authority that this server's own is of. Quick.
+    fn authority(&self) -> Option<Vec<u8>>;
+
+    /// Takes a new key into use, with what `issue` says of its public half. What breaks off leaves the old one or the new.
+    ///
+    /// # Errors
+    /// What went wrong.
+    fn renew(&self, issue: &dyn Fn(&[u8]) -> Result<Membership, String>) -> Result<(), String>;
 
     /// Makes an authority.
     ///

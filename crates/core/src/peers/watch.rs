@@ -1,16 +1,19 @@
-//! A view of the past: a server that fell behind was sent a snapshot, and its view has to be built anew.
+//! A view of the past: a server that fell behind was sent a snapshot, or a backup was restored, and its view has to be
+//! built anew.
 //!
-//! The old view serves until the new one is there: it is whole, and of the past, as any follower's is.
+//! The old view serves until the new one is there: it is whole, and of the past, as any follower's is. What it decides on
+//! a state that is no more comes to nothing (`clear`). A restored state that these keys do not open seals the server: it
+//! waits for the shares that do.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwapOption;
 use kallisto_barrier::RootKey;
-use kallisto_store::Store;
+use kallisto_store::{Candidacy, Replaced, Store};
 
 use crate::audit::Audit;
-use crate::seal::reopen;
+use crate::seal::{Opening, reopen};
 use crate::state::{ServerInfo, Unsealed};
 
 /// What it takes to build a view again.
@@ -22,8 +25,10 @@ pub(crate) struct Rebuild {
     pub(crate) slot: Weak<ArcSwapOption<Unsealed>>,
     /// The unsealed state whose view it is: only this one is replaced, never a newer one.
     pub(crate) of: OnceLock<Weak<Unsealed>>,
-    /// A snapshot came, and the view is of the past since.
-    pub(crate) wanted: AtomicBool,
+    /// Something took the state's place, and the view is of the past since.
+    pub(crate) outdated: Arc<AtomicBool>,
+    /// It was a backup.
+    pub(crate) restored: AtomicBool,
 }
 
 impl Rebuild {
@@ -31,14 +36,19 @@ impl Rebuild {
     pub(crate) fn belongs_to(self: &Arc<Self>, unsealed: &Arc<Unsealed>) {
         // Set once, here.
         let _ = self.of.set(Arc::downgrade(unsealed));
-        if self.wanted.load(Ordering::Acquire) {
-            self.start();
+        if self.outdated.load(Ordering::Acquire) {
+            self.spawn();
         }
     }
 
     /// Builds the view again, on a thread of its own.
-    pub(crate) fn start(self: &Arc<Self>) {
-        self.wanted.store(true, Ordering::Release);
+    pub(crate) fn start(self: &Arc<Self>, why: Replaced) {
+        self.restored.fetch_or(why == Replaced::Restored, Ordering::AcqRel);
+        self.outdated.store(true, Ordering::Release);
+        self.spawn();
+    }
+
+    fn spawn(self: &Arc<Self>) {
         let this = Arc::clone(self);
         let run = move || this.run();
         if let Err(error) = std::thread::Builder::new().name("rebuild".into()).spawn(run) {
@@ -55,12 +65,16 @@ impl Rebuild {
         if !is_current(&slot) {
             return;
         }
-        tracing::info!("a snapshot came: building the view again");
-        if let Err(error) =
-            reopen(store, Arc::clone(&self.root), &self.info, Arc::clone(&self.audit), &slot)
-        {
-            tracing::error!(%error, "the view was not built again: sealed");
+        let restored = self.restored.load(Ordering::Acquire);
+        tracing::info!(restored, "a snapshot came: building the view again");
+        let opening = if restored { Opening::Restored } else { Opening::Again };
+        let (root, audit) = (Arc::clone(&self.root), Arc::clone(&self.audit));
+        if let Err(error) = reopen(Arc::clone(&store), root, &self.info, audit, &slot, opening) {
+            tracing::error!(%error, "the view was not built again: sealed, unseal with the shares of what was restored");
             slot.store(None);
+            store.detach();
+            self.audit.clear();
+            crate::sys::stand(&*store, Candidacy::Reluctant);
         }
     }
 }

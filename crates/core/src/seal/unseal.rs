@@ -4,13 +4,16 @@
 //! thread of its own, so that the listener's threads go on answering, and to its end, whoever hangs
 //! up meanwhile.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use kallisto_barrier::{Error as BarrierError, Keyring, RootKey, UnsealKey};
-use kallisto_store::{Batch, Candidacy, Store};
+use kallisto_store::{Batch, Candidacy, Fold, Seqno, Store};
 use tokio::sync::oneshot;
 
 use super::AutoSeal;
@@ -32,6 +35,10 @@ use crate::view::{Follower, View};
 /// How often and how long sealing looks whether the last request that uses the keys has ended.
 const LAST_REQUEST_CHECKS: u32 = 200;
 const LAST_REQUEST_PAUSE: Duration = Duration::from_millis(10);
+
+/// How often and how long a server that unseals asks what was committed before.
+const CATCH_UP_CHECKS: u32 = 600;
+const CATCH_UP_PAUSE: Duration = Duration::from_millis(5);
 
 /// Whether an unseal attempt is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,9 +234,13 @@ pub(super) fn prove(wrapped: &[u8], key: &UnsealKey) -> Result<RootKey, Error> {
 
 /// Whether a view is built for the first time, or in place of one that serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Opening {
+pub(crate) enum Opening {
+    /// Nothing is served yet.
     First,
+    /// In place of a view that serves, of the same history.
     Again,
+    /// In place of one that serves a state that is no more.
+    Restored,
 }
 
 /// Joins the cluster that this server was told to join, if it was.
@@ -257,8 +268,46 @@ pub(crate) fn reopen(
     info: &Arc<ServerInfo>,
     audit: Arc<Audit>,
     slot: &Arc<ArcSwapOption<Unsealed>>,
+    opening: Opening,
 ) -> Result<(), Error> {
-    open_blocking(store, root, Arc::clone(info), audit, slot, Opening::Again)
+    open_blocking(store, root, Arc::clone(info), audit, slot, opening)
+}
+
+/// Attaches a fold and says which restore it was loaded after.
+fn attach(store: &dyn Store, fold: Arc<dyn Fold>) -> Result<Seqno, Error> {
+    loop {
+        let before = store.generation();
+        store.attach(Arc::clone(&fold))?;
+        if store.generation() == before {
+            return Ok(before);
+        }
+    }
+}
+
+/// Waits until everything that was committed before is applied here: a server that was away serves nothing older. Where
+/// nobody leads in time it serves what it has.
+fn catch_up(store: &dyn Store) {
+    let Some(cluster) = store.replicated() else { return };
+    if cluster.is_alone() {
+        return;
+    }
+    let mut context = Context::from_waker(Waker::noop());
+    let mut reading = cluster.read_index();
+    for _ in 0..CATCH_UP_CHECKS {
+        match Pin::new(&mut reading).poll(&mut context) {
+            Poll::Ready(Ok(position)) => {
+                tracing::info!(index = position.0, "everything committed before is here");
+                return;
+            }
+            Poll::Ready(Err(_)) => reading = cluster.read_index(),
+            Poll::Pending => {}
+        }
+        std::thread::sleep(CATCH_UP_PAUSE);
+    }
+    tracing::warn!(
+        index = store.position().0,
+        "no leader said what was committed: serving what is here, which may be of the past"
+    );
 }
 
 fn open_blocking(
@@ -281,7 +330,8 @@ fn open_blocking(
         audit: Arc::clone(&audit),
         slot: Arc::downgrade(slot),
         of: OnceLock::new(),
-        wanted: AtomicBool::new(false),
+        outdated: Arc::default(),
+        restored: AtomicBool::new(false),
     });
     let follower = Follower {
         view: Arc::clone(&view),
@@ -290,14 +340,14 @@ fn open_blocking(
         audit: Arc::clone(&audit),
         rebuild: Some(Arc::clone(&rebuild)),
     };
-    if opening == Opening::First {
-        // What an earlier try left behind is no part of this one. A view that is built again keeps its devices: the old
+    if opening != Opening::Again {
+        // What an earlier try, or another state, left behind is no part of this one. A view that is built again keeps its devices: the old
         // one goes on serving, and nothing may go unaudited.
         audit.clear();
     }
-    store.attach(Arc::new(follower))?;
+    let generation = attach(&*store, Arc::new(follower))?;
     let attached = Arc::clone(&store);
-    let store = ClearStore::new(store, keys);
+    let store = ClearStore::new(store, keys, generation);
     let unsealed = Unsealed {
         view,
         store,
@@ -306,20 +356,25 @@ fn open_blocking(
         leases: info.leases,
         info,
         reencryption: Reencryption::default(),
+        outdated: Arc::clone(&rebuild.outdated),
         swept: AtomicBool::new(false),
     };
     let unsealed = Arc::new(unsealed);
     // Before the first request: a device that is declared misses none.
-    if opening == Opening::First
+    if opening != Opening::Again
         && let Err(error) = pollster::block_on(declare(&audit, &unsealed))
     {
         attached.detach();
         audit.clear();
         return Err(error);
     }
-    rebuild.belongs_to(&unsealed);
-    slot.store(Some(Arc::clone(&unsealed)));
     sys::stand(&*attached, Candidacy::Willing);
+    if opening == Opening::First {
+        catch_up(&*attached);
+    }
+    // The slot first: a rebuild replaces only what is in it.
+    slot.store(Some(Arc::clone(&unsealed)));
+    rebuild.belongs_to(&unsealed);
     // A rotation may have been cut short by a restart.
     if let Err(error) = start_reencryption(&unsealed) {
         tracing::warn!(%error, "old records stay under their keys for now");

@@ -4,6 +4,7 @@
 //! [`handle`] only with an authorised request.
 
 mod audit;
+mod autopilot;
 mod durability;
 mod explain;
 mod health;
@@ -27,6 +28,7 @@ mod web;
 
 use std::sync::Arc;
 
+pub(crate) use autopilot::clean_up;
 pub(crate) use raft::stand;
 
 use kallisto_auth::Operation;
@@ -253,7 +255,7 @@ pub(crate) async fn handle(
         };
     }
     if let Some(path) = path.strip_prefix("storage/raft/") {
-        return raft::handle(core, call, path).await;
+        return raft::handle(core, &unsealed, call, path).await;
     }
     match (path, call.operation) {
         ("remount", Update) => remount::remount(&unsealed, call).await,

@@ -2,17 +2,17 @@
 
 use kallisto_store::{Candidacy, Change, Member, Peer, Replicated, Role};
 
+use super::autopilot;
+use crate::backup::{self, Check};
 use crate::error::Error;
 use crate::fields::Fields;
-use crate::json::{Json, Map};
+use crate::json::Json;
 use crate::peers::{self, JoinTarget};
 use crate::request::Request;
 use crate::response::Response;
-use crate::state::{Call, Core};
+use crate::state::{Call, Core, Unsealed};
 
 const OK: u16 = 200;
-/// A member that was silent for so long is not healthy: as many milliseconds as an election takes, ten times over.
-const SILENT_MS_MAX: u64 = 3000;
 
 /// `join`: this server is to become part of another's cluster.
 pub(super) async fn join(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
@@ -36,6 +36,7 @@ pub(super) async fn join(core: &Core, request: &Request<'_>) -> Result<Response,
         api_address,
         ca_cert: text("leader_ca_cert")?,
         client_identity: (!cert.is_empty() && !key.is_empty()).then_some((cert, key)),
+        token: text("token")?,
         server_name: Some(text("leader_tls_servername")?).filter(|name| !name.is_empty()),
         wants: match fields.boolean("non_voter")?.unwrap_or(false) {
             true => Role::Learner,
@@ -53,6 +54,7 @@ pub(super) async fn join(core: &Core, request: &Request<'_>) -> Result<Response,
 /// The routes that ask for a token; `path` is what follows `storage/raft/`.
 pub(super) async fn handle(
     core: &Core,
+    unsealed: &Unsealed,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Result<Response, Error> {
@@ -60,13 +62,33 @@ pub(super) async fn handle(
     let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;
     match (path, call.operation) {
         ("configuration", Read) => Ok(configuration(core, cluster)),
-        ("autopilot/state", Read) => Ok(autopilot_state(core, cluster)),
+        ("autopilot/state", Read) => autopilot::state(core, unsealed, cluster),
+        ("autopilot/configuration", Read) => autopilot::read(unsealed),
+        ("autopilot/configuration", Update) => autopilot::write(unsealed, call).await,
+        ("certificate/rotate", Update) => peers::rotate_certificate(core, unsealed),
+        ("bootstrap/token", Update) => peers::make_join_token(unsealed, call).await,
+        ("bootstrap/configuration", Read) => peers::read_admission(unsealed),
+        ("bootstrap/configuration", Update) => peers::write_admission(unsealed, call).await,
+        ("snapshot", Read) => backup::save(core, unsealed).await,
+        ("snapshot", Update) => backup::begin(core, unsealed, Check::Keys).await,
+        ("snapshot-force", Update) => backup::begin(core, unsealed, Check::Nothing).await,
         ("remove-peer", Update) => remove(core, cluster, call).await,
         ("promote", Update) => set_role(core, cluster, call, Role::Voter).await,
         ("demote", Update) => set_role(core, cluster, call, Role::Learner).await,
-        ("configuration" | "autopilot/state" | "remove-peer" | "promote" | "demote", _) => {
-            Err(Error::UnsupportedOperation)
-        }
+        (
+            "configuration"
+            | "autopilot/state"
+            | "autopilot/configuration"
+            | "certificate/rotate"
+            | "bootstrap/token"
+            | "bootstrap/configuration"
+            | "remove-peer"
+            | "promote"
+            | "demote"
+            | "snapshot"
+            | "snapshot-force",
+            _,
+        ) => Err(Error::UnsupportedOperation),
         _ => Err(Error::UnsupportedPath),
     }
 }
@@ -89,7 +111,7 @@ pub(crate) fn stand(core: &dyn kallisto_store::Store, candidacy: Candidacy) {
 }
 
 /// What operators call a member.
-fn name(peer: &Peer) -> String {
+pub(super) fn name(peer: &Peer) -> String {
     if peer.name.is_empty() { format!("{:016x}", peer.id) } else { peer.name.clone() }
 }
 
@@ -158,51 +180,4 @@ async fn set_role(
     let peer = Peer { wants: role, ..member.peer };
     peers::change(core, vec![Change::Put(peer, role)]).await?;
     Ok(Response::Empty)
-}
-
-fn autopilot_state(core: &Core, cluster: &dyn Replicated) -> Response {
-    let leadership = cluster.leadership();
-    let members = cluster.members();
-    let healthy = |member: &Member| {
-        member.peer.id == leadership.node_id
-            || member.silent_ms.is_some_and(|silent| silent < SILENT_MS_MAX)
-    };
-    let voters: Vec<&Member> = members.iter().filter(|m| m.role == Role::Voter).collect();
-    let healthy_voters = voters.iter().filter(|member| healthy(member)).count();
-    let tolerance = healthy_voters.saturating_sub(voters.len() / 2 + 1);
-    let mut servers = Map::new();
-    for member in &members {
-        let status = match (member.peer.id == leadership.leader_id, member.role) {
-            (true, _) => "leader",
-            (false, Role::Voter) => "voter",
-            (false, Role::Learner) => "non-voter",
-        };
-        let index = match member.peer.id == leadership.node_id {
-            true => core.store.position().0,
-            false => member.matched,
-        };
-        let silent = member.silent_ms.unwrap_or_default();
-        let server = Json::object([
-            ("id", name(&member.peer).into()),
-            ("name", name(&member.peer).into()),
-            ("address", member.peer.cluster_address.as_str().into()),
-            ("node_status", "alive".into()),
-            ("last_contact", format!("{silent}ms").into()),
-            ("last_term", leadership.term.into()),
-            ("last_index", index.into()),
-            ("healthy", healthy(member).into()),
-            ("status", status.into()),
-            ("version", core.info.version.as_str().into()),
-            ("node_type", "voter".into()),
-        ]);
-        servers.insert(name(&member.peer), server);
-    }
-    let leader = members.iter().find(|member| member.peer.id == leadership.leader_id);
-    Response::data(&Json::object([
-        ("failure_tolerance", (tolerance as u64).into()),
-        ("healthy", members.iter().all(healthy).into()),
-        ("leader", leader.map(|member| name(&member.peer)).unwrap_or_default().into()),
-        ("servers", Json::Object(servers)),
-        ("voters", Json::Array(voters.iter().map(|member| name(&member.peer).into()).collect())),
-    ]))
 }

@@ -33,6 +33,7 @@ impl Core {
             unsealed.swept.store(true, Ordering::Release);
         }
         revoke_all(&unsealed, unsealed.view.tokens.due(now, TICK_TOKENS_MAX)).await?;
+        crate::sys::clean_up(self, &unsealed).await?;
         self.logins.tick(&unsealed, now).await
     }
 }

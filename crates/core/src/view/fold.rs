@@ -9,7 +9,9 @@
 use std::sync::Arc;
 
 use kallisto_barrier::{Keyring, MEMORY_OVERHEAD, RootKey};
-use kallisto_store::{Batch, Error as StoreError, Fold, Op, Position, Records, Seqno, Value};
+use kallisto_store::{
+    Batch, Error as StoreError, Fold, Op, Position, Records, Replaced, Seqno, Value,
+};
 use zeroize::Zeroizing;
 
 use super::{Change, HotHeader, HotSlot, View, What, hot_key};
@@ -131,9 +133,9 @@ impl Fold for Follower {
         self.load_audit(&ClearRecords::new(records, &keyring))
     }
 
-    fn replaced(&self) {
+    fn replaced(&self, why: Replaced) {
         if let Some(rebuild) = &self.rebuild {
-            rebuild.start();
+            rebuild.start(why);
         }
     }
 

@@ -68,6 +68,27 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     done
 }
 
+/// Replaces `path` with a file that only its owner can read and that `write` fills; a failure leaves nothing behind.
+pub(crate) fn fill_private<T, E: From<io::Error>>(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let fresh = PathBuf::from(name);
+    let mut file = create_private(&fresh)?;
+    let done = write(&mut file).and_then(|value| {
+        file.sync_all()?;
+        std::fs::rename(&fresh, path)?;
+        Ok(value)
+    });
+    if done.is_err() {
+        // The error that matters is the one above.
+        let _ = std::fs::remove_file(&fresh);
+    }
+    done
+}
+
 /// Makes a directory that only its owner can enter.
 pub(crate) fn create_private_directory(path: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();

@@ -2,7 +2,7 @@
 //! requests that another server answers.
 //!
 //! In `peers/` of the store's directory: `node.key` (this server's private key, PKCS #8), `node.crt` (its certificate, DER,
-//! behind its number and store) and `authority.crt`. They are on the disk in the clear, as a listener's key is: a sealed
+//! behind its number and store), `authority.crt`, and `node-next.key` once the certificate was renewed. They are on the disk in the clear, as a listener's key is: a sealed
 //! server replicates too. What they open is a place among the peers, not a record.
 
 use std::future::Future;
@@ -26,6 +26,8 @@ use crate::cli::flags::CommonFlags;
 
 const DIRECTORY: &str = "peers";
 const KEY_FILE: &str = "node.key";
+/// The key of a renewal that is under way.
+const NEXT_KEY_FILE: &str = "node-next.key";
 const CERTIFICATE_FILE: &str = "node.crt";
 const AUTHORITY_FILE: &str = "authority.crt";
 /// Bytes before the certificate in its file: the server's number and its store.
@@ -69,14 +71,21 @@ impl Cluster {
         let port =
             Port::bind(settings.address, settings.own.clone()).map_err(|error| failed(&error))?;
         let this = Self { port: Arc::new(port), directory, files: Mutex::default() };
-        if let Some(identity) = this.stored().map_err(|why| failed(&why))? {
-            this.port.install(&identity).map_err(|error| failed(&error))?;
+        let stored = this.stored(KEY_FILE).map_err(|why| failed(&why))?;
+        if let Some(identity) = stored
+            && let Err(error) = this.port.install(&identity)
+        {
+            // A renewal broke off between the certificate and its key.
+            let next = this.stored(NEXT_KEY_FILE).map_err(|why| failed(&why))?;
+            let next = next.ok_or_else(|| failed(&error))?;
+            this.port.install(&next).map_err(|_| failed(&error))?;
         }
         Ok(Arc::new(this))
     }
 
-    fn stored(&self) -> Result<Option<Identity>, String> {
-        let Some(private) = self.read(KEY_FILE)? else { return Ok(None) };
+    /// The identity that is kept, with the key in this file.
+    fn stored(&self, key_file: &str) -> Result<Option<Identity>, String> {
+        let Some(private) = self.read(key_file)? else { return Ok(None) };
         let Some(certificate) = self.read(CERTIFICATE_FILE)? else { return Ok(None) };
         let Some(authority) = self.read(AUTHORITY_FILE)? else { return Ok(None) };
         let head = certificate.split_at_checked(CERTIFICATE_HEAD_BYTES);
@@ -103,6 +112,25 @@ impl Cluster {
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
         let path = self.directory.join(name);
         files::write_private(&path, bytes).map_err(|error| format!("{name}: {error}"))
+    }
+
+    fn write_membership(&self, membership: &Membership) -> Result<(), String> {
+        let mut certificate = membership.node_id.to_le_bytes().to_vec();
+        certificate.extend_from_slice(&membership.store_id);
+        certificate.extend_from_slice(&membership.certificate);
+        self.write(AUTHORITY_FILE, &membership.authority)?;
+        self.write(CERTIFICATE_FILE, &certificate)
+    }
+
+    fn take_into_use(&self, membership: &Membership, key: NodeKey) -> Result<(), String> {
+        let identity = Identity {
+            node_id: membership.node_id,
+            store_id: membership.store_id,
+            key,
+            certificate: membership.certificate.clone(),
+            authority: membership.authority.clone(),
+        };
+        self.port.install(&identity).map_err(|error| error.to_string())
     }
 
     /// Puts what stands above the port in its place.
@@ -168,19 +196,26 @@ impl ClusterPort for Cluster {
     fn install(&self, membership: &Membership) -> Result<(), String> {
         let _files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let private = self.read(KEY_FILE)?.ok_or_else(|| format!("{KEY_FILE} is gone"))?;
-        let mut certificate = membership.node_id.to_le_bytes().to_vec();
-        certificate.extend_from_slice(&membership.store_id);
-        certificate.extend_from_slice(&membership.certificate);
-        self.write(AUTHORITY_FILE, &membership.authority)?;
-        self.write(CERTIFICATE_FILE, &certificate)?;
-        let identity = Identity {
-            node_id: membership.node_id,
-            store_id: membership.store_id,
-            key: NodeKey::from_private(private).map_err(|error| error.to_string())?,
-            certificate: membership.certificate.clone(),
-            authority: membership.authority.clone(),
-        };
-        self.port.install(&identity).map_err(|error| error.to_string())
+        self.write_membership(membership)?;
+        let key = NodeKey::from_private(private).map_err(|error| error.to_string())?;
+        self.take_into_use(membership, key)
+    }
+
+    fn authority(&self) -> Option<Vec<u8>> {
+        let _files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        // What cannot be read is known to nobody.
+        self.read(AUTHORITY_FILE).ok().flatten()
+    }
+
+    fn renew(&self, issue: &dyn Fn(&[u8]) -> Result<Membership, String>) -> Result<(), String> {
+        let key = NodeKey::generate().map_err(|error| error.to_string())?;
+        let membership = issue(&key.public)?;
+        let _files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        // In this order: a start in between finds a certificate, and the key that goes with it under one name or the other.
+        self.write(NEXT_KEY_FILE, &key.private)?;
+        self.write_membership(&membership)?;
+        self.write(KEY_FILE, &key.private)?;
+        self.take_into_use(&membership, key)
     }
 
     fn make_authority(&self) -> Result<AuthorityKeys, String> {

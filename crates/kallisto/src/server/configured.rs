@@ -223,6 +223,8 @@ fn target(join: &RetryJoin, wants: Role) -> Result<JoinTarget, Error> {
         ca_cert: join.ca_cert_file.as_deref().map(read).transpose()?.unwrap_or_default(),
         client_identity,
         server_name: join.tls_server_name.clone(),
+        // A token is good once: whoever has one joins by hand.
+        token: String::new(),
         wants,
     })
 }

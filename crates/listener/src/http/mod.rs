@@ -5,18 +5,19 @@
 //! itself with a 4xx and an empty body.
 
 mod body;
+mod consistency;
 mod error;
 mod relay;
 mod request;
 mod response;
 mod stream;
 mod target;
+mod upload;
 mod web;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::Incoming;
@@ -141,6 +142,9 @@ impl Service {
                 web::dress(&self.core, head.uri.path(), &mut reply);
                 reply
             }
+            target::Resolved::Api { path, method } if upload::is_upload(path, method) => {
+                Box::pin(self.take_upload(head, path, method, body, arrival)).await
+            }
             target::Resolved::Api { path, method } => {
                 match body::read(head, body, &self.bodies, self.timeouts.body).await {
                     Ok(held) => {
@@ -163,18 +167,21 @@ impl Service {
         request: kallisto_core::Request<'_>,
     ) -> Reply {
         let begin = self.clock.instant();
+        let held = consistency::hold(&self.core, &head.headers).await;
         let is_open = self.metrics == Access::Open && Core::is_for_open_metrics(&request);
-        let served = if is_open {
-            Served { answer: self.core.open_metrics(&request), allowance: None }
-        } else {
-            self.core.serve(&request).await
+        let unasked = |answer| Served { answer, allowance: None };
+        let served = match held {
+            Ok(()) if is_open => unasked(self.core.open_metrics(&request)),
+            Ok(()) => self.core.serve(&request).await,
+            Err(None) => unasked(Err(Error::NotLeader)),
+            Err(Some(refusal)) => return refusal,
         };
         let mut reply = match (served.answer, &self.relay) {
             (Ok(Answer::Waiting(waiting)), _) => {
                 return Box::pin(self.wait_and_answer(waiting, request)).await;
             }
             (Ok(Answer::Stream(answer)), _) => return self.stream(answer),
-            (Ok(answer), _) => response::render(answer, request.id),
+            (Ok(answer), _) => self.render(answer, &request),
             (Err(Error::NotLeader), Some(relay)) => {
                 // Boxed, so that the future of what is answered here stays small.
                 Box::pin(self.answer_there(&**relay, head, remote, &request)).await
@@ -201,11 +208,11 @@ impl Service {
         let Some(encoded) = relay::encode(head, request.client_chain, request.body, remote) else {
             return unavailable();
         };
-        let mut waited = Duration::ZERO;
-        while waited < relay::WAIT_MAX {
+        let began = self.clock.instant();
+        while self.clock.instant().duration_since(began) < relay::WAIT_MAX {
             let answered = match relay.leader() {
                 Leader::Here => match self.core.handle(request).await {
-                    Ok(answer) => return response::render(answer, request.id),
+                    Ok(answer) => return self.render(answer, request),
                     Err(Error::NotLeader) => None,
                     Err(error) => return error::render(&error),
                 },
@@ -225,7 +232,6 @@ impl Service {
                 return reply;
             }
             tokio::time::sleep(relay::LOOK_PAUSE).await;
-            waited += relay::LOOK_PAUSE;
         }
         unavailable()
     }
@@ -244,9 +250,14 @@ impl Service {
             target::Resolved::Api { path, method } => {
                 match request::parse(&head, path, method, &body, arrival) {
                     Ok(request) => {
+                        match consistency::hold(&self.core, &head.headers).await {
+                            Ok(()) => {}
+                            Err(None) => return relay::not_leader(),
+                            Err(Some(refusal)) => return relay::encode_reply(refusal).await,
+                        }
                         let served = self.core.serve(&request).await;
                         let mut reply = match served.answer {
-                            Ok(answer) => response::render(answer, request.id),
+                            Ok(answer) => self.render(answer, &request),
                             Err(Error::NotLeader) => return relay::not_leader(),
                             Err(error) => error::render(&error),
                         };
@@ -260,6 +271,12 @@ impl Service {
             }
         };
         relay::encode_reply(reply).await
+    }
+
+    /// An answer's form; one to a write says where the order of writes goes with it.
+    fn render(&self, answer: Answer, request: &kallisto_core::Request<'_>) -> Reply {
+        let reply = response::render(answer, request.id);
+        if request.operation.writes() { consistency::stamp(&self.core, reply) } else { reply }
     }
 
     /// Sends a request again when it is time to answer it, as one that arrives then.

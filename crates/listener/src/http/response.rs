@@ -40,8 +40,8 @@ pub(super) fn render(response: Core, id: RequestId) -> Reply {
             let logical = Logical { data: each(&answers), ..Logical::default() };
             json(StatusCode::OK, envelope(&logical, id, b""))
         }
-        // Both are driven by the service, which does not ask for the form of a wait.
-        Core::Stream(_) | Core::Waiting(_) => {
+        // All are driven by the service, which does not ask for the form of a wait.
+        Core::Stream(_) | Core::Upload(_) | Core::Waiting(_) => {
             error::render(&Error::internal(&"an answer that takes time came where none may"))
         }
         Core::Accepted(logical) => json(StatusCode::ACCEPTED, envelope(&logical, id, b"")),

@@ -19,7 +19,8 @@ use std::time::Duration;
 use raft::eraftpb::{ConfState, HardState, Message, MessageType};
 
 use super::limits::{
-    FRAME_OVERHEAD_BYTES, GATHER_MAX, LOG_KEPT_BYTES, PROMOTED_WITHIN, UNDECIDED_MAX,
+    FRAME_OVERHEAD_BYTES, GATHER_MAX, LOG_KEPT_BYTES, PROMOTED_WITHIN, READ_TICKS_MAX,
+    TRANSFER_TICKS_MAX, UNDECIDED_MAX,
 };
 use super::lock;
 use super::log::record::{ENTRY_HEADER_BYTES, Identity, State};
@@ -52,6 +53,8 @@ pub(crate) struct Driver {
     reads: Reads,
     /// Who waits for another server to lead, and whom it was offered to.
     transfers: Vec<Promise>,
+    /// Until when a server that gave its place away waits for another to lead.
+    transfers_end: Option<Duration>,
     offered: Vec<u64>,
     /// When proposals that are open since leadership was lost are given up.
     give_up: Option<Duration>,
@@ -67,9 +70,17 @@ pub(crate) struct Driver {
 struct Reads {
     /// Not asked yet.
     waiting: Vec<Promise>,
-    /// Asked under a number.
-    asked: VecDeque<(u64, Vec<Promise>)>,
+    /// Asked under a number, of a leader, and since when.
+    asked: VecDeque<Asked>,
     next: u64,
+}
+
+/// Reads that were asked for together.
+struct Asked {
+    number: u64,
+    leader_id: u64,
+    since: Duration,
+    promises: Vec<Promise>,
 }
 
 /// Whether a snapshot is on its way in.
@@ -97,6 +108,7 @@ impl Driver {
             group: Vec::new(),
             reads: Reads::default(),
             transfers: Vec::new(),
+            transfers_end: None,
             offered: Vec::new(),
             give_up: None,
             fetch: Fetch::Nothing,
@@ -302,27 +314,41 @@ impl Driver {
         if self.reads.waiting.is_empty() {
             return;
         }
-        if !self.node.leads() {
-            self.refuse_reads();
-        } else if self.node.read_index(self.reads.next) {
-            let promises = std::mem::take(&mut self.reads.waiting);
-            self.reads.asked.push_back((self.reads.next, promises));
+        if self.node.read_index(self.reads.next) {
+            self.reads.asked.push_back(Asked {
+                number: self.reads.next,
+                leader_id: self.node.standing().leader_id,
+                since: self.shared.clock.now(),
+                promises: std::mem::take(&mut self.reads.waiting),
+            });
             self.reads.next += 1;
+        } else if !self.node.leads() {
+            let waiting = std::mem::take(&mut self.reads.waiting);
+            waiting.into_iter().for_each(|promise| promise.keep(Err(Error::NotLeader)));
         }
     }
 
-    fn refuse_reads(&mut self) {
-        let asked = self.reads.asked.drain(..).flat_map(|(_, promises)| promises);
-        asked
-            .chain(self.reads.waiting.drain(..))
-            .for_each(|promise| promise.keep(Err(Error::NotLeader)));
+    /// Gives up reads whose leader is none any more, and those whose question or answer seems to be lost.
+    fn refuse_lost_reads(&mut self) {
+        let Some(oldest) = self.reads.asked.front() else { return };
+        let (now, leader_id) = (self.shared.clock.now(), self.node.standing().leader_id);
+        let patience = self.shared.tick * READ_TICKS_MAX;
+        let is_lost = |asked: &Asked| asked.leader_id != leader_id || asked.since + patience <= now;
+        if !is_lost(oldest) {
+            return;
+        }
+        let (lost, kept): (VecDeque<_>, VecDeque<_>) =
+            self.reads.asked.drain(..).partition(is_lost);
+        self.reads.asked = kept;
+        let promises = lost.into_iter().flat_map(|asked| asked.promises);
+        promises.for_each(|promise| promise.keep(Err(Error::NotLeader)));
     }
 
     /// A read may be answered once everything up to its entry is applied.
     fn admit_reads(&mut self, reads: Vec<(u64, u64)>) {
         for (number, index) in reads {
-            while let Some((_, promises)) =
-                self.reads.asked.pop_front_if(|(asked, _)| *asked <= number)
+            while let Some(Asked { promises, .. }) =
+                self.reads.asked.pop_front_if(|asked| asked.number <= number)
             {
                 self.barriers.extend(promises.into_iter().map(|promise| (index, promise)));
             }
@@ -580,6 +606,7 @@ impl Driver {
 
     /// Tells those who wait for leadership, and for what depends on it.
     fn settle_leadership(&mut self) {
+        self.refuse_lost_reads();
         if self.node.leads() {
             self.give_up = None;
             self.describe_own();
@@ -596,17 +623,33 @@ impl Driver {
             }
             return;
         }
-        self.refuse_reads();
-        if self.node.standing().leader_id != 0 {
-            let position = self.shared.machine.position();
-            self.transfers.drain(..).for_each(|promise| promise.keep(Ok(position)));
-        }
         let now = self.shared.clock.now();
+        self.settle_transfers(now);
         if self.proposed.is_empty() {
             self.give_up = None;
         } else if *self.give_up.get_or_insert(now + UNDECIDED_MAX) <= now {
             let what = "this server led and no longer does";
             self.abandon(&Error::Unknown(what.into()));
+        }
+    }
+
+    /// Tells those who wait for another server to lead that one does; or that none does, if nobody took over in the time of
+    /// an election: a server that stops may be the last.
+    fn settle_transfers(&mut self, now: Duration) {
+        let outcome = match self.node.standing().leader_id {
+            _ if self.transfers.is_empty() => None,
+            0 => {
+                let end = now + self.shared.tick * TRANSFER_TICKS_MAX;
+                let late = *self.transfers_end.get_or_insert(end) <= now;
+                late.then(|| Err(Error::Unavailable("no other server took over in time".into())))
+            }
+            _ => Some(Ok(self.shared.machine.position())),
+        };
+        if let Some(outcome) = outcome {
+            self.transfers.drain(..).for_each(|promise| promise.keep(outcome.clone()));
+        }
+        if self.transfers.is_empty() {
+            self.transfers_end = None;
         }
     }
 
@@ -678,7 +721,8 @@ impl Driver {
             promise.keep(Err(Error::Unknown(why.to_string())));
         }
         let why = || Err(Error::Unavailable(why.to_string()));
-        self.reads.asked.drain(..).for_each(|(_, p)| p.into_iter().for_each(|p| p.keep(why())));
+        let asked = self.reads.asked.drain(..).flat_map(|asked| asked.promises);
+        asked.for_each(|promise| promise.keep(why()));
         self.reads.waiting.drain(..).chain(self.transfers.drain(..)).for_each(|p| p.keep(why()));
         self.group.drain(..).for_each(|(_, promise)| promise.keep(why()));
     }

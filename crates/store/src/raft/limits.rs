@@ -59,6 +59,10 @@ pub(crate) const NEVER_TICKS: usize = 1 << 40;
 pub(crate) const PROMOTED_WITHIN: u64 = 256;
 /// How long a proposal may stay undecided after its leader lost its place, before whoever waits is told so.
 pub(crate) const UNDECIDED_MAX: Duration = Duration::from_secs(10);
+/// How many ticks a read waits for the word of a leader before whoever asked is told to ask again.
+pub(crate) const READ_TICKS_MAX: u32 = ELECTION_TICKS as u32;
+/// How many ticks a server that gave its place away waits for another to lead: two elections.
+pub(crate) const TRANSFER_TICKS_MAX: u32 = 4 * ELECTION_TICKS as u32;
 /// How long the applier waits before it asks a full disk again.
 pub(crate) const FULL_RETRY: Duration = Duration::from_millis(50);
 

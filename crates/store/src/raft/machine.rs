@@ -5,6 +5,11 @@
 //! little-endian) and its bytes. Keys of the engine begin with a byte that tells records from what the machine keeps
 //! about itself, so no record's key can reach the latter.
 //!
+//! Records belong to a *generation*: 0 until a backup is restored, then the one that was (`restore.rs`). A record's key is
+//! `01 | key` in generation 0 and `02 | generation u64, big-endian | key` in any other; `03` holds which one is in use, and
+//! travels with a snapshot as the records do. A batch may expect the generation under [`GENERATION_KEY`], so that what was
+//! decided on restored-over records comes to nothing.
+//!
 //! A batch whose expectation fails is an entry like any other: it takes its index and changes nothing. So positions have
 //! gaps, and nobody may count on the next one.
 //!
@@ -28,15 +33,22 @@ use super::lock;
 use super::log::record::{put_membership, read_membership};
 use super::members::{put_directory, read_directory, updated};
 use super::node::{Committed, Members};
+use super::restore::{Generations, Step};
 use crate::batch::{Batch, Op, Position, Record, Seqno};
 use crate::cluster::Peer;
 use crate::codec::{Reader, decode_batch};
-use crate::{Error, Fold, Records, Visit};
+use crate::{Error, Fold, GENERATION_KEY, Records, Replaced, Visit};
 
 /// First byte of the keys of what the machine keeps about itself.
 const META: u8 = 0x00;
-/// First byte of the keys of records.
+/// First byte of the keys of records of generation 0.
 const RECORD: u8 = 0x01;
+/// First byte of the keys of all other records.
+const RESTORED: u8 = 0x02;
+/// Which generations there are.
+const GENERATIONS_KEY: [u8; 1] = [0x03];
+/// Records that a sweep removes at a time.
+const SWEEP_MAX: usize = 512;
 /// Which store this is: 16 bytes.
 const STORE_ID_KEY: [u8; 2] = [META, 0x01];
 /// The members at the flushed position, encoded as in the log.
@@ -46,9 +58,9 @@ const DIRECTORY_KEY: [u8; 2] = [META, 0x03];
 /// Bytes of a seqno before a record's value.
 const SEQNO_BYTES: usize = 8;
 
-/// Records in an engine.
+/// Records in an engine, of the generation in use.
 #[derive(Debug)]
-pub(crate) struct EngineRecords(pub(crate) Engine);
+pub(crate) struct EngineRecords(pub(crate) Engine, AtomicU64);
 
 /// Where a store's engines are, and how they are opened.
 #[derive(Debug)]
@@ -79,6 +91,9 @@ struct Order {
     store_id: [u8; 16],
     /// The term of the last entry that was applied.
     term: u64,
+    generations: Generations,
+    /// There may be records of generations that are no more.
+    unswept: bool,
     /// Kept to be filled again.
     batch: kallisto_lsm::Batch,
     key: Vec<u8>,
@@ -92,6 +107,7 @@ pub(crate) struct Moment {
     pub(crate) store_id: [u8; 16],
     pub(crate) index: u64,
     pub(crate) term: u64,
+    pub(crate) generations: Generations,
     pub(crate) membership: ConfState,
     pub(crate) directory: Vec<Peer>,
 }
@@ -201,13 +217,15 @@ impl Machine {
             engine: first.engine,
             store_id: first.store_id,
             term: first.term,
+            generations: stored_generations(&engine)?,
+            unswept: true,
             batch: kallisto_lsm::Batch::new(),
             key: Vec::new(),
             value: Vec::new(),
         };
         Ok(Self {
             home,
-            records: ArcSwap::from_pointee(EngineRecords(engine)),
+            records: ArcSwap::from_pointee(EngineRecords::of(engine)?),
             order: Mutex::new(order),
             knocking: AtomicUsize::new(0),
             applied: AtomicU64::new(applied),
@@ -242,6 +260,7 @@ impl Machine {
             store_id: order.store_id,
             index: self.position().0,
             term: order.term,
+            generations: order.generations,
             membership: membership.ok_or_else(|| Error::Damaged("the members are gone".into()))?,
             directory: self.directory(),
             records,
@@ -255,16 +274,23 @@ impl Machine {
         if engine.get(&STORE_ID_KEY)?.as_deref() != Some(&with.store_id[..]) {
             return Err(Error::Damaged("an engine of another store".into()));
         }
-        let old = self.records.swap(Arc::new(EngineRecords(engine)));
+        let generations = stored_generations(&engine)?;
+        let why = match generations.active == order.generations.active {
+            true => Replaced::CaughtUp,
+            false => Replaced::Restored,
+        };
+        let old = self.records.swap(Arc::new(EngineRecords::of(engine)?));
         lock(&self.retired).push((order.engine, old));
         order.engine = with.engine;
         order.store_id = with.store_id;
         order.term = with.term;
+        (order.generations, order.unswept) = (generations, true);
         lock(&self.directory).clone_from(&with.directory);
-        self.note_applied(with.index);
+        // Before the position moves: who sees it knows that the view is of the past.
         if let Some(fold) = order.fold.take() {
-            fold.replaced();
+            fold.replaced(why);
         }
+        self.note_applied(with.index);
         Ok(())
     }
 
@@ -315,24 +341,112 @@ impl Machine {
         if let Some(members) = &entry.members {
             self.write_members(&mut order, entry.index, members)?;
         }
-        let batch = decode(entry)?;
-        if let Some(batch) = &batch {
-            match self.judge(batch) {
-                Ok(()) => self.write(&mut order, entry.index, batch)?,
-                Err(Error::Conflict) => {
-                    order.term = entry.term;
-                    self.note_applied(entry.index);
-                    return Err(Error::Conflict);
+        let outcome = match decode(entry)? {
+            Deed::Nothing => Ok(()),
+            Deed::Batch(batch) => match self.judge(&batch) {
+                Ok(()) => {
+                    self.write(&mut order, entry.index, &batch)?;
+                    if let Some(fold) = &order.fold {
+                        fold.fold(position, &batch, &**self.records.load());
+                    }
+                    Ok(())
                 }
-                Err(error) => return Err(error),
-            }
+                refused => refused,
+            },
+            Deed::Step(step) => self.step(&mut order, entry.index, step),
+        };
+        if !matches!(outcome, Ok(()) | Err(Error::Conflict)) {
+            return outcome.map(|()| position);
         }
         order.term = entry.term;
+        // After the fold: whoever sees the position finds the view there.
         self.note_applied(entry.index);
-        if let (Some(batch), Some(fold)) = (&batch, &order.fold) {
-            fold.fold(position, batch, &**self.records.load());
+        outcome.map(|()| position)
+    }
+
+    /// Takes a step of a restore; [`Error::Conflict`] if another restore began since, or records are missing.
+    fn step(&self, order: &mut Order, index: u64, step: Step) -> Result<(), Error> {
+        let now = order.generations;
+        let next = match &step {
+            Step::Begin => Generations { staged: index, records: 0, ..now },
+            Step::Stage(generation, records) if *generation == now.staged => {
+                let records = now.records.saturating_add(records.len() as u64);
+                Generations { records, ..now }
+            }
+            Step::Switch(generation, records)
+                if (*generation, *records) == (now.staged, now.records) =>
+            {
+                Generations { active: *generation, ..Generations::default() }
+            }
+            Step::Abandon(generation) if *generation == now.staged => {
+                Generations { active: now.active, ..Generations::default() }
+            }
+            Step::Stage(..) | Step::Switch(..) | Step::Abandon(_) => return Err(Error::Conflict),
+        };
+        let Order { batch: out, value: record, .. } = order;
+        out.clear();
+        if let Step::Stage(generation, records) = &step {
+            for (key, value) in records {
+                record.clear();
+                record.extend_from_slice(&index.to_le_bytes());
+                record.extend_from_slice(value);
+                out.put(&engine_key(*generation, key), record)?;
+            }
         }
-        Ok(position)
+        out.put(&GENERATIONS_KEY, &next.encode())?;
+        out.set_position(index);
+        let records = self.records.load();
+        records.0.write(out, Sync::Mode)?;
+        order.generations = next;
+        if !matches!(step, Step::Stage(..)) {
+            order.unswept = true;
+        }
+        if now.active != next.active {
+            // Release: who sees the generation sees the records that were staged.
+            records.1.store(next.active, Ordering::Release);
+            if let Some(fold) = order.fold.take() {
+                fold.replaced(Replaced::Restored);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes some records of generations that are neither in use nor staged; false when there are none left. Each server
+    /// does so for itself: nobody reads them.
+    pub(crate) fn sweep(&self) -> Result<bool, Error> {
+        let mut order = self.knock();
+        if !order.unswept {
+            return Ok(false);
+        }
+        let records = self.records.load();
+        let Generations { active, staged, .. } = order.generations;
+        let mut batch = kallisto_lsm::Batch::new();
+        let mut count = 0;
+        let mut from = engine_key(0, &[]);
+        'ranges: loop {
+            let mut scan = records
+                .0
+                .scan((Bound::Included(&from[..]), Bound::Excluded(&GENERATIONS_KEY[..])))?;
+            while let Some((key, _)) = scan.next_entry()? {
+                let generation = generation_of(key);
+                if generation == active || (staged != 0 && generation == staged) {
+                    from = engine_key(generation + 1, &[]);
+                    continue 'ranges;
+                }
+                batch.delete(key)?;
+                count += 1;
+                if count == SWEEP_MAX {
+                    break;
+                }
+            }
+            break;
+        }
+        if count == 0 {
+            order.unswept = false;
+            return Ok(false);
+        }
+        records.0.write(&batch, Sync::Mode)?;
+        Ok(true)
     }
 
     /// Loads a fold with the state as it is and feeds it from then on.
@@ -348,6 +462,11 @@ impl Machine {
     /// Feeds no fold any more.
     pub(crate) fn detach(&self) {
         self.knock().fold = None;
+    }
+
+    /// Which restore the records are of.
+    pub(crate) fn generation(&self) -> Seqno {
+        Seqno(self.records.load().1.load(Ordering::Acquire))
     }
 
     /// Up to where everything is applied.
@@ -384,13 +503,11 @@ impl Machine {
     }
 
     fn write(&self, order: &mut Order, index: u64, batch: &Batch) -> Result<(), Error> {
-        let Order { batch: out, key: engine_key, value: record, .. } = order;
+        let Order { batch: out, key: engine_key, value: record, generations, .. } = order;
         out.clear();
         for op in batch.ops() {
             let (Op::Put { key, .. } | Op::Delete { key, .. }) = op;
-            engine_key.clear();
-            engine_key.push(RECORD);
-            engine_key.extend_from_slice(key);
+            put_engine_key(engine_key, generations.active, key);
             match op {
                 Op::Put { value, .. } => {
                     record.clear();
@@ -441,19 +558,78 @@ fn stored_directory(engine: &Engine) -> Result<Option<Vec<Peer>>, Error> {
     peers.map(Some).ok_or_else(|| Error::Damaged("the engine's directory cannot be read".into()))
 }
 
-fn decode(entry: &Committed) -> Result<Option<Batch>, Error> {
-    if entry.data.is_empty() || entry.members.is_some() {
-        return Ok(None);
-    }
-    let damaged = || Error::Damaged(format!("raft log: entry {} is no batch", entry.index));
-    decode_batch(&entry.data).map(Some).ok_or_else(damaged)
+fn stored_generations(engine: &Engine) -> Result<Generations, Error> {
+    let Some(value) = engine.get(&GENERATIONS_KEY)? else { return Ok(Generations::default()) };
+    let damaged = || Error::Damaged("the engine's generations cannot be read".into());
+    Generations::decode(&value).ok_or_else(damaged)
 }
 
-fn engine_key(key: &[u8]) -> Vec<u8> {
-    let mut whole = Vec::with_capacity(key.len() + 1);
-    whole.push(RECORD);
-    whole.extend_from_slice(key);
+/// What an entry says.
+enum Deed {
+    /// Nothing that the records show.
+    Nothing,
+    Batch(Batch),
+    Step(Step),
+}
+
+fn decode(entry: &Committed) -> Result<Deed, Error> {
+    if entry.data.is_empty() || entry.members.is_some() {
+        return Ok(Deed::Nothing);
+    }
+    let damaged = || Error::Damaged(format!("raft log: entry {} is no batch", entry.index));
+    if Step::is_in(&entry.data) {
+        return Step::decode(&entry.data).map(Deed::Step).ok_or_else(damaged);
+    }
+    decode_batch(&entry.data).map(Deed::Batch).ok_or_else(damaged)
+}
+
+/// The engine's key of a record of a generation.
+fn put_engine_key(out: &mut Vec<u8>, generation: u64, key: &[u8]) {
+    out.clear();
+    match generation {
+        0 => out.push(RECORD),
+        restored => {
+            out.push(RESTORED);
+            out.extend_from_slice(&restored.to_be_bytes());
+        }
+    }
+    out.extend_from_slice(key);
+}
+
+fn engine_key(generation: u64, key: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::with_capacity(key.len() + ENGINE_KEY_OVERHEAD);
+    put_engine_key(&mut whole, generation, key);
     whole
+}
+
+/// Whose record an engine's key is.
+fn generation_of(engine_key: &[u8]) -> u64 {
+    match engine_key.split_first() {
+        Some((&RESTORED, rest)) => {
+            rest.first_chunk().map_or(0, |generation| u64::from_be_bytes(*generation))
+        }
+        _ => 0,
+    }
+}
+
+/// Bytes of an engine's key besides those of the record's own.
+pub(crate) const ENGINE_KEY_OVERHEAD: usize = 1 + 8;
+
+/// The key of the record of a generation in use; `None` for all other records.
+pub(crate) fn active_key<'k>(engine_key: &'k [u8], generations: &Generations) -> Option<&'k [u8]> {
+    let overhead = if generations.active == 0 { 1 } else { ENGINE_KEY_OVERHEAD };
+    let is_record = matches!(engine_key.first(), Some(&(RECORD | RESTORED)));
+    (is_record && generation_of(engine_key) == generations.active)
+        .then(|| engine_key.get(overhead..))
+        .flatten()
+}
+
+/// Whether a member that is sent everything is sent this.
+pub(crate) fn travels(engine_key: &[u8], generations: &Generations) -> bool {
+    let generation = generation_of(engine_key);
+    engine_key == GENERATIONS_KEY
+        || generation == generations.active
+        || (generation != 0 && generation == generations.staged)
 }
 
 fn split(value: &[u8]) -> Result<(Seqno, &[u8]), Error> {
@@ -464,13 +640,26 @@ fn split(value: &[u8]) -> Result<(Seqno, &[u8]), Error> {
 }
 
 impl EngineRecords {
-    /// The records at a moment: keys as a store has them, values with their seqno in front.
+    fn of(engine: Engine) -> Result<Self, Error> {
+        let active = stored_generations(&engine)?.active;
+        Ok(Self(engine, AtomicU64::new(active)))
+    }
+
+    fn key(&self, key: &[u8]) -> Vec<u8> {
+        // Acquire: see `Machine::step`.
+        engine_key(self.1.load(Ordering::Acquire), key)
+    }
+
+    /// The records of all generations at a moment: keys as the engine has them, values with their seqno in front.
     pub(crate) fn raw_scan(&self, point: &ReadPoint) -> Result<kallisto_lsm::Scan, Error> {
         Ok(self.0.scan_at(point, (Bound::Included(&[RECORD][..]), Bound::Unbounded))?)
     }
 
     fn seqno(&self, key: &[u8]) -> Result<Seqno, Error> {
-        match self.0.get(&engine_key(key))? {
+        if key == GENERATION_KEY {
+            return Ok(Seqno(self.1.load(Ordering::Acquire)));
+        }
+        match self.0.get(&self.key(key))? {
             Some(value) => Ok(split(&value)?.0),
             None => Ok(Seqno::ABSENT),
         }
@@ -479,7 +668,7 @@ impl EngineRecords {
 
 impl Records for EngineRecords {
     fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
-        let Some(value) = self.0.get(&engine_key(key))? else { return Ok(None) };
+        let Some(value) = self.0.get(&self.key(key))? else { return Ok(None) };
         let (seqno, value) = split(&value)?;
         Ok(Some(Record { value: Bytes::copy_from_slice(value), seqno }))
     }
@@ -489,7 +678,8 @@ impl Records for EngineRecords {
         prefix: &[u8],
         visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
     ) -> Result<(), Error> {
-        let from = engine_key(prefix);
+        let own = self.key(&[]);
+        let from = [&own[..], prefix].concat();
         let mut scan = self.0.scan((Bound::Included(&from[..]), Bound::Unbounded))?;
         while let Some((key, value)) = scan.next_entry()? {
             if !key.starts_with(&from) {
@@ -497,7 +687,7 @@ impl Records for EngineRecords {
             }
             let (seqno, value) = split(value)?;
             let record = Record { value: Bytes::copy_from_slice(value), seqno };
-            if visit(&key[1..], &record) == Visit::Stop {
+            if visit(&key[own.len()..], &record) == Visit::Stop {
                 break;
             }
         }

@@ -23,6 +23,7 @@ mod members;
 mod node;
 mod options;
 mod requests;
+mod restore;
 mod shared;
 mod snapshot;
 mod tasks;
@@ -47,12 +48,15 @@ use self::machine::{Home, Machine, Replacement};
 use self::node::Node;
 pub use self::options::{OnFatal, RaftOptions, Threads};
 use self::requests::{Request, Requests};
+use self::restore::Step;
 use self::shared::{Chores, Shared};
+pub use self::snapshot::BackupReader;
 use self::tasks::Tasks;
 use crate::codec::encode_batch;
 use crate::{
     Batch, Candidacy, Change, Chunks, Commit, Durability, Error, Fold, Invitation, Leadership,
-    Member, Peer, Position, RaftStats, Record, Records, Replicated, Role, Stats, Store, Visit,
+    Member, Peer, Position, RaftStats, Record, Records, Replicated, Role, Seqno, Stats, Store,
+    Visit,
 };
 
 /// A new log begins as if one entry had been there, which made its first member: so a server that joins later is sent a
@@ -186,6 +190,11 @@ impl RaftStore {
         self.save().wait()?;
         self.save().wait()?;
         Ok(())
+    }
+
+    fn step(&self, step: &Step) -> Commit {
+        let data = step.encode();
+        self.request(|promise| Request::Commit { data, promise })
     }
 
     fn request(&self, make: impl FnOnce(crate::commit::Promise) -> Request) -> Commit {
@@ -418,6 +427,10 @@ impl Store for RaftStore {
         self.leadership().is_mine()
     }
 
+    fn generation(&self) -> Seqno {
+        self.shared.machine.generation()
+    }
+
     fn stats(&self) -> Stats {
         let shared = &self.shared;
         let standing = *lock(&shared.standing);
@@ -499,6 +512,11 @@ impl Replicated for RaftStore {
         members
     }
 
+    fn is_alone(&self) -> bool {
+        let known = lock(&self.shared.members);
+        known.membership.voters.len() + known.membership.learners.len() <= 1
+    }
+
     fn change(&self, changes: Vec<Change>) -> Commit {
         self.request(|promise| Request::Change(changes, promise))
     }
@@ -546,6 +564,27 @@ impl Replicated for RaftStore {
 
     fn snapshot(&self) -> Result<Box<dyn Chunks>, Error> {
         let moment = self.shared.machine.moment()?;
-        Ok(Box::new(snapshot::Outgoing::new(moment)?))
+        Ok(Box::new(snapshot::Outgoing::to_member(moment)?))
+    }
+
+    fn backup(&self) -> Result<(Position, Box<dyn Chunks>), Error> {
+        let moment = self.shared.machine.moment()?;
+        Ok((Position(moment.index), Box::new(snapshot::Outgoing::to_backup(moment)?)))
+    }
+
+    fn begin_restore(&self) -> Commit {
+        self.step(&Step::Begin)
+    }
+
+    fn stage(&self, generation: Position, records: Vec<(Bytes, Bytes)>) -> Commit {
+        self.step(&Step::Stage(generation.0, records))
+    }
+
+    fn finish_restore(&self, generation: Position, records: u64) -> Commit {
+        self.step(&Step::Switch(generation.0, records))
+    }
+
+    fn abandon_restore(&self, generation: Position) -> Commit {
+        self.step(&Step::Abandon(generation.0))
     }
 }

@@ -21,6 +21,9 @@ use super::log::index::LogIndex;
 use super::members::{Changed, read_change};
 use crate::{Candidacy, Error};
 
+/// Bytes of a read's number among the reads of all servers: who asked, and its number there.
+pub(crate) const READ_NUMBER_BYTES: usize = 16;
+
 /// One server's part in Raft.
 pub(crate) struct Node {
     raw: RawNode<LogIndex>,
@@ -241,12 +244,19 @@ impl Node {
         Some(Spot { index: self.raw.raft.raft_log.last_index(), term: self.raw.raft.term })
     }
 
-    /// Asks for a read by its number; false while this node does not lead or has not committed anything in its term, when
-    /// the library would forget it.
+    /// Asks for a read by its number, at the leader if that is another; false while nobody leads or this leader has not
+    /// committed anything in its term, when the library would forget it. A question to another may be lost.
     pub(crate) fn read_index(&mut self, number: u64) -> bool {
-        let ready = self.leads() && self.raw.raft.commit_to_current_term();
+        let raft = &self.raw.raft;
+        let ready = match raft.state {
+            StateRole::Leader => raft.commit_to_current_term(),
+            StateRole::Follower => raft.leader_id != 0,
+            StateRole::Candidate | StateRole::PreCandidate => false,
+        };
         if ready {
-            self.raw.read_index(number.to_le_bytes().to_vec());
+            let mut context = raft.id.to_le_bytes().to_vec();
+            context.extend_from_slice(&number.to_le_bytes());
+            self.raw.read_index(context);
         }
         ready
     }
@@ -329,10 +339,10 @@ impl Node {
         let messages = ready.take_messages();
         let messages_after = ready.take_persisted_messages();
         let committed_entries = ready.take_committed_entries();
-        let reads = ready.take_read_states().into_iter().filter_map(|read| {
-            let number = read.request_ctx.try_into().ok().map(u64::from_le_bytes);
-            number.map(|number| (number, read.index))
-        });
+        let own = self.raw.raft.id;
+        let reads = ready.take_read_states().into_iter();
+        let reads =
+            reads.filter_map(|read| Some((own_read_number(own, &read.request_ctx)?, read.index)));
         let reads = reads.collect();
         let hard_state = ready.hs().cloned();
         let store = self.raw.mut_store();
@@ -474,6 +484,13 @@ impl Node {
             raft.set_randomized_election_timeout(timeout);
         }
     }
+}
+
+/// The number of a read that `own` asked for.
+fn own_read_number(own: u64, context: &[u8]) -> Option<u64> {
+    let (asker, number) = context.split_first_chunk::<8>()?;
+    let number = <[u8; 8]>::try_from(number).ok()?;
+    (u64::from_le_bytes(*asker) == own).then(|| u64::from_le_bytes(number))
 }
 
 /// What became of a snapshot.

@@ -108,6 +108,9 @@ impl Shared {
         // Release and acquire: see `Driver::compact`.
         self.flushed.store(self.machine.records().0.flushed_position(), Ordering::Release);
         self.machine.bury();
+        if self.machine.sweep()? {
+            self.chores.want();
+        }
         let compacted = self.compacted.load(Ordering::Acquire);
         if compacted < self.flushed.load(Ordering::Acquire) {
             self.requests.nudge();

@@ -21,7 +21,7 @@ use kallisto_lsm::{Engine, Sync};
 
 use super::limits::{SNAPSHOT_CHUNK_BYTES, SNAPSHOT_RECORDS_MAX};
 use super::log::record::{put_membership, read_membership};
-use super::machine::{Moment, Replacement, put_meta};
+use super::machine::{ENGINE_KEY_OVERHEAD, Moment, Replacement, active_key, put_meta, travels};
 use super::members::{put_directory, read_directory};
 use super::requests::Request;
 use super::shared::Shared;
@@ -35,16 +35,28 @@ const SNAPSHOT_FORMAT: u32 = 1;
 const HEAD: u8 = 1;
 const RECORDS: u8 = 2;
 const END: u8 = 3;
+/// Bytes of a value's seqno.
+const SEQNO_BYTES: usize = 8;
 /// A value with its seqno, in bytes.
-const STORED_BYTES_MAX: usize = VALUE_BYTES_MAX + 8;
+const STORED_BYTES_MAX: usize = VALUE_BYTES_MAX + SEQNO_BYTES;
 
 /// The state of a moment, chunk by chunk.
 pub(crate) struct Outgoing {
     moment: Moment,
+    reader: ReadBy,
     scan: Option<kallisto_lsm::Scan>,
     checksum: u32,
     records: u64,
     part: Part,
+}
+
+/// Who reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReadBy {
+    /// A member that is behind: keys are the engine's, and what is staged comes too.
+    Member,
+    /// Whoever restores a backup, perhaps elsewhere: keys are the records' own.
+    Backup,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,10 +67,19 @@ enum Part {
 }
 
 impl Outgoing {
-    /// The chunks of a moment.
-    pub(crate) fn new(moment: Moment) -> Result<Self, Error> {
+    /// The chunks of a moment, for a member.
+    pub(crate) fn to_member(moment: Moment) -> Result<Self, Error> {
+        Self::new(moment, ReadBy::Member)
+    }
+
+    /// The chunks of a moment, for a backup.
+    pub(crate) fn to_backup(moment: Moment) -> Result<Self, Error> {
+        Self::new(moment, ReadBy::Backup)
+    }
+
+    fn new(moment: Moment, reader: ReadBy) -> Result<Self, Error> {
         let scan = moment.records.raw_scan(&moment.point)?;
-        Ok(Self { moment, scan: Some(scan), checksum: 0, records: 0, part: Part::Head })
+        Ok(Self { moment, reader, scan: Some(scan), checksum: 0, records: 0, part: Part::Head })
     }
 
     fn head(&self) -> Vec<u8> {
@@ -82,6 +103,12 @@ impl Outgoing {
                 self.scan = None;
                 break;
             };
+            let generations = &self.moment.generations;
+            let key = match self.reader {
+                ReadBy::Member => travels(key, generations).then_some(key),
+                ReadBy::Backup => active_key(key, generations),
+            };
+            let Some(key) = key else { continue };
             for part in [key, value] {
                 let len = u32::try_from(part.len()).unwrap_or(u32::MAX);
                 out.extend_from_slice(&len.to_le_bytes());
@@ -171,7 +198,7 @@ pub(crate) fn read_chunk(bytes: &Bytes, checksum: u32) -> Option<Chunk> {
                 if records.len() == SNAPSHOT_RECORDS_MAX {
                     return None;
                 }
-                let key = read_part(&mut reader, KEY_BYTES_MAX + 1)?;
+                let key = read_part(&mut reader, KEY_BYTES_MAX + ENGINE_KEY_OVERHEAD)?;
                 records.push((key, read_part(&mut reader, STORED_BYTES_MAX)?));
             }
             Chunk::Records(records, found)
@@ -185,6 +212,65 @@ pub(crate) fn read_chunk(bytes: &Bytes, checksum: u32) -> Option<Chunk> {
 fn read_part(reader: &mut Reader<'_>, bytes_max: usize) -> Option<Bytes> {
     let len = usize::try_from(reader.u32()?).ok().filter(|&len| len <= bytes_max)?;
     reader.take(len)
+}
+
+/// Reads a backup's chunks, in order, and finds out whether they are all there. Nothing is believed of one that does not
+/// end well.
+#[derive(Debug, Default)]
+pub struct BackupReader {
+    checksum: u32,
+    records: u64,
+    part: ReaderPart,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum ReaderPart {
+    #[default]
+    Head,
+    Records,
+    Over,
+}
+
+impl BackupReader {
+    /// The records of the next chunk: keys and values, without the seqnos they had.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if it is not the next chunk of a backup.
+    pub fn take(&mut self, chunk: &Bytes) -> Result<Vec<(Bytes, Bytes)>, Error> {
+        let damaged = |why: &str| Error::Damaged(format!("a backup: {why}"));
+        if chunk.len() > CHUNK_BYTES_MAX {
+            return Err(damaged("a chunk is too large"));
+        }
+        let read =
+            read_chunk(chunk, self.checksum).ok_or_else(|| damaged("a chunk cannot be read"))?;
+        match (read, self.part) {
+            (Chunk::Head(_), ReaderPart::Head) => {
+                self.part = ReaderPart::Records;
+                Ok(Vec::new())
+            }
+            (Chunk::Records(records, checksum), ReaderPart::Records) => {
+                (self.checksum, self.records) = (checksum, self.records + records.len() as u64);
+                let bare = |(key, value): (Bytes, Bytes)| {
+                    (key.len() <= KEY_BYTES_MAX && value.len() >= SEQNO_BYTES)
+                        .then(|| (key, value.slice(SEQNO_BYTES..)))
+                };
+                let bare: Option<Vec<_>> = records.into_iter().map(bare).collect();
+                bare.ok_or_else(|| damaged("a record is none"))
+            }
+            (Chunk::End { checksum, records }, ReaderPart::Records)
+                if (checksum, records) == (self.checksum, self.records) =>
+            {
+                self.part = ReaderPart::Over;
+                Ok(Vec::new())
+            }
+            _ => Err(damaged("chunks are missing or out of order")),
+        }
+    }
+
+    /// How many records there were; `None` before the end was read.
+    pub fn records(&self) -> Option<u64> {
+        (self.part == ReaderPart::Over).then_some(self.records)
+    }
 }
 
 /// Reads whatever it is given as a chunk: a target of the fuzzers.

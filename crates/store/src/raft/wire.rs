@@ -7,7 +7,7 @@
 //! entry   := type u8 | index u64 | term u64 | length u32 | data
 //! ```
 //!
-//! Flag 1 is `reject`. A snapshot message carries where the sender's state is and nothing of it: who is so far behind
+//! Flag 1 is `reject`. A read's question and its answer carry the read's number as their context. A snapshot message carries where the sender's state is and nothing of it: who is so far behind
 //! comes and fetches it. Only what one server may say to another is encoded at all: a message of another type is neither
 //! sent nor believed. The decoder is total and allocates nothing for a count that the bytes cannot hold.
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
@@ -17,6 +17,7 @@ use raft::eraftpb::{Entry, EntryType, Message, MessageType, Snapshot};
 
 use super::limits::ENTRY_BYTES_MAX;
 use super::log::record::{entry_type, type_code};
+use super::node::READ_NUMBER_BYTES;
 use crate::codec::Reader;
 
 /// The number of this layout.
@@ -28,7 +29,7 @@ const CONTEXT_BYTES_MAX: usize = 64;
 const ENTRY_BYTES_MIN: usize = 21;
 
 /// The types that peers send, by their number on the wire.
-const TYPES: [MessageType; 10] = [
+const TYPES: [MessageType; 12] = [
     MessageType::MsgAppend,
     MessageType::MsgAppendResponse,
     MessageType::MsgRequestVote,
@@ -39,16 +40,28 @@ const TYPES: [MessageType; 10] = [
     MessageType::MsgHeartbeatResponse,
     MessageType::MsgSnapshot,
     MessageType::MsgTimeoutNow,
+    MessageType::MsgReadIndex,
+    MessageType::MsgReadIndexResp,
 ];
+
+/// Whether a message asks for a read or answers one: the library keeps its number as an entry, which it is not.
+fn is_read(msg_type: MessageType) -> bool {
+    matches!(msg_type, MessageType::MsgReadIndex | MessageType::MsgReadIndexResp)
+}
 
 /// The bytes of a message; `None` if peers do not say such things.
 pub(crate) fn encode(message: &Message) -> Option<Vec<u8>> {
     let code = TYPES.iter().position(|known| *known == message.msg_type)?;
-    if message.context.len() > CONTEXT_BYTES_MAX {
+    let (context, entries) = match (is_read(message.msg_type), &*message.entries) {
+        (true, [number]) => (&number.data, &[][..]),
+        (true, _) => return None,
+        (false, entries) => (&message.context, entries),
+    };
+    if context.len() > CONTEXT_BYTES_MAX {
         return None;
     }
-    let bytes: usize = message.entries.iter().map(|e| ENTRY_BYTES_MIN + e.data.len()).sum();
-    let mut out = Vec::with_capacity(128 + message.context.len() + bytes);
+    let bytes: usize = entries.iter().map(|e| ENTRY_BYTES_MIN + e.data.len()).sum();
+    let mut out = Vec::with_capacity(128 + context.len() + bytes);
     out.push(WIRE_FORMAT);
     out.push(code.to_le_bytes()[0]);
     out.push(if message.reject { REJECT } else { 0 });
@@ -68,11 +81,11 @@ pub(crate) fn encode(message: &Message) -> Option<Vec<u8>> {
         metadata.term,
     ];
     numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
-    out.push(message.context.len().to_le_bytes()[0]);
-    out.extend_from_slice(&message.context);
-    let count = u32::try_from(message.entries.len()).ok()?;
+    out.push(context.len().to_le_bytes()[0]);
+    out.extend_from_slice(context);
+    let count = u32::try_from(entries.len()).ok()?;
     out.extend_from_slice(&count.to_le_bytes());
-    for entry in &message.entries {
+    for entry in entries {
         out.push(type_code(entry.entry_type));
         out.extend_from_slice(&entry.index.to_le_bytes());
         out.extend_from_slice(&entry.term.to_le_bytes());
@@ -132,6 +145,14 @@ pub(crate) fn decode(bytes: &Bytes) -> Option<Message> {
     let contiguous = entries.iter().zip(1..).all(|(entry, at)| after(at) == Some(entry.index));
     let sorted = entries.is_sorted_by_key(|entry| entry.term);
     let belongs = entries.is_empty() || msg_type == MessageType::MsgAppend;
+    if is_read(msg_type) {
+        // The library takes for granted that it is there.
+        let number = std::mem::take(&mut message.context);
+        if number.len() != READ_NUMBER_BYTES {
+            return None;
+        }
+        entries.push(Entry { data: number, ..Entry::default() });
+    }
     message.set_entries(entries.into());
     (contiguous && sorted && belongs && reader.is_empty()).then_some(message)
 }
@@ -198,7 +219,12 @@ mod tests {
             context: Bytes::from_static(b"CampaignTransfer"),
             ..Message::default()
         };
-        for message in [sample(), snapshot, vote] {
+        let mut read =
+            Message { msg_type: MessageType::MsgReadIndex, from: 3, ..Message::default() };
+        let number = Bytes::from_static(&[7; READ_NUMBER_BYTES]);
+        read.set_entries(vec![Entry { data: number, ..Entry::default() }].into());
+        let answer = Message { msg_type: MessageType::MsgReadIndexResp, index: 9, ..read.clone() };
+        for message in [sample(), snapshot, vote, read, answer] {
             let bytes = Bytes::from(encode(&message).unwrap());
             assert_eq!(decode(&bytes), Some(message));
         }
@@ -206,6 +232,7 @@ mod tests {
 
     #[test]
     fn what_no_peer_says_is_not_encoded() {
+        // The last for want of a number.
         for msg_type in [MessageType::MsgHup, MessageType::MsgPropose, MessageType::MsgReadIndex] {
             assert_eq!(encode(&Message { msg_type, from: 1, ..Message::default() }), None);
         }

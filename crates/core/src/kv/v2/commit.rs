@@ -1,5 +1,9 @@
 //! From decision to commit: read the metadata, decide, write one batch that expects the metadata
 //! unchanged, and decide again when another writer came first.
+//!
+//! A decision to write nothing, such as the refusal of a check-and-set, has no commit that would find out
+//! that another server leads by now and has written since: it stands once the members confirm that this
+//! server still leads.
 
 use std::borrow::Cow;
 
@@ -80,16 +84,23 @@ pub(super) async fn run<'d, T>(
         };
         let mut staged = Staged::default();
         staged.expect(meta_key.clone(), seqno);
-        let reply = match decide(metadata)? {
-            Plan::Reply(reply) => return Ok(reply),
-            Plan::Write { decision, data, reply } => {
+        let reply = match decide(metadata) {
+            Ok(Plan::Write { decision, data, reply }) => {
                 add(&mut staged, id, path, decision, data)?;
                 reply
             }
-            Plan::Remove { metadata, reply } => {
+            Ok(Plan::Remove { metadata, reply }) => {
                 remove_known(kv.mount, path, &metadata, &mut staged)?;
                 reply
             }
+            Ok(Plan::Reply(reply)) => match stands(kv.unsealed, &meta_key, seqno).await? {
+                true => return Ok(reply),
+                false => continue,
+            },
+            Err(refusal) => match stands(kv.unsealed, &meta_key, seqno).await? {
+                true => return Err(refusal),
+                false => continue,
+            },
         };
         match kv.unsealed.store.commit(staged.into_batch()).await {
             Ok(_) => return Ok(reply),
@@ -98,4 +109,14 @@ pub(super) async fn run<'d, T>(
         }
     }
     Err(Error::Conflict)
+}
+
+/// Whether what was decided on the record as it was at `seqno` still holds, with all that was committed anywhere before.
+async fn stands(unsealed: &Unsealed, key: &[u8], seqno: Seqno) -> Result<bool, Error> {
+    let Some(cluster) = unsealed.store.below().replicated() else { return Ok(true) };
+    if cluster.is_alone() {
+        return Ok(true);
+    }
+    cluster.read_index().await?;
+    Ok(load_record(unsealed, key)?.1 == seqno)
 }

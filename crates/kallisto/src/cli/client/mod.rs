@@ -15,12 +15,12 @@ pub(crate) mod retry;
 mod tls;
 pub(crate) mod url;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use ureq::http::{self, Response, Uri};
-use ureq::{Agent, Body, Proxy};
+use ureq::{Agent, Body, Proxy, SendBody};
 
 use self::error::{ApiError, ClientError, TransportKind};
 use self::retry::Try;
@@ -251,6 +251,48 @@ impl<'a> Client<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Sends a request whose answer is a file, however long, and writes it to `to`. Returns how many bytes it had.
+    pub(crate) fn download(
+        &self,
+        request: &Request,
+        to: &mut dyn Write,
+    ) -> Result<u64, ClientError> {
+        if self.config.sending == Sending::Curl {
+            return Err(self.as_curl(request));
+        }
+        let url = self.url_of(request);
+        let failed = |error: ureq::Error| transport_error(request.method, &url, &error);
+        let asked = self.head(request, &url).body(()).map_err(|error| failed(error.into()))?;
+        let patient = self.agent.configure_request(asked).timeout_global(None);
+        let patient = patient.timeout_recv_response(Some(self.config.timeout)).build();
+        let response = self.agent.run(patient).map_err(failed)?;
+        if response.status().as_u16() != 200 {
+            let answer = read_answer(response, &url).map_err(failed)?;
+            return self.refuse_errors(request, answer).map(|_| 0);
+        }
+        std::io::copy(&mut response.into_body().into_reader(), to)
+            .map_err(|error| failed(ureq::Error::Io(error)))
+    }
+
+    /// Sends a file as the body.
+    pub(crate) fn upload(
+        &self,
+        request: &Request,
+        file: impl Read + 'static,
+    ) -> Result<(), ClientError> {
+        if self.config.sending == Sending::Curl {
+            return Err(self.as_curl(request));
+        }
+        let url = self.url_of(request);
+        let failed = |error: ureq::Error| transport_error(request.method, &url, &error);
+        let sent = self.head(request, &url).body(SendBody::from_owned_reader(file));
+        let sent = sent.map_err(|error| failed(error.into()))?;
+        let patient = self.agent.configure_request(sent).timeout_global(None).build();
+        let response = self.agent.run(patient).map_err(failed)?;
+        let answer = read_answer(response, &url).map_err(failed)?;
+        self.refuse_errors(request, answer).map(drop)
     }
 
     fn refuse_errors(&self, request: &Request, answer: Answer) -> Result<Answer, ClientError> {

@@ -19,6 +19,7 @@ mod raft;
 mod rekey;
 mod rotate;
 mod seal;
+mod snapshot;
 mod step_down;
 mod unseal;
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::print::{self, text};
+use super::snapshot::Snapshot;
 use crate::cli::client::{Client, Request};
 use crate::cli::config::Config;
 use crate::cli::error::Error;
@@ -30,6 +31,9 @@ pub(crate) enum Raft {
     Promote(Promote),
     /// Take a server's vote away
     Demote(Demote),
+    /// Save everything to a file, or put a file in the place of everything
+    #[command(subcommand, arg_required_else_help = true)]
+    Snapshot(Snapshot),
     /// See how the servers are
     #[command(subcommand, arg_required_else_help = true)]
     Autopilot(Autopilot),
@@ -51,6 +55,7 @@ impl Raft {
             Self::RemovePeer(remove) => remove.run(),
             Self::Promote(promote) => promote.run(),
             Self::Demote(demote) => demote.run(),
+            Self::Snapshot(snapshot) => snapshot.run(),
             Self::Autopilot(Autopilot::State(state)) => state.run(),
         }
     }
@@ -73,6 +78,9 @@ pub(crate) struct Join {
     /// PEM file of that certificate's key
     #[arg(long, value_name = "FILE", requires = "leader_client_cert")]
     leader_client_key: Option<PathBuf>,
+    /// Token that an operator of the cluster made for this, where it wants one
+    #[arg(long, value_name = "TOKEN", env = "KALLISTO_JOIN_TOKEN", hide_env_values = true)]
+    join_token: Option<String>,
     /// Join without a vote
     #[arg(long)]
     non_voter: bool,
@@ -88,6 +96,9 @@ impl Join {
         let mut put = |name: &str, value: Json| body.insert(name.to_owned(), value);
         put("leader_api_addr", self.leader_api_addr.into());
         put("non_voter", self.non_voter.into());
+        if let Some(token) = self.join_token {
+            put("token", token.into());
+        }
         for (name, path) in [
             ("leader_ca_cert", &self.leader_ca_cert),
             ("leader_client_cert", &self.leader_client_cert),

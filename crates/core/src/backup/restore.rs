@@ -1,0 +1,215 @@
+//! Restoring: the file is read and staged as it comes, verified at its end, and only then takes the place of everything.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kallisto_barrier::RootKey;
+use kallisto_store::{BackupReader, Commit, Error as StoreError, Position, Replicated, Store};
+
+use super::{META, SEALED, SUMS, TAG, chunk_name, gzip, sum_line, tar};
+use crate::error::Error;
+use crate::json;
+use crate::response::Response;
+use crate::state::{Core, Unsealed};
+
+/// Stagings that are under way at once.
+const STAGINGS_MAX: usize = 8;
+
+/// Whether a backup has to be of this cluster's keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// It has to: the same shares unseal what was restored.
+    Keys,
+    /// It may be of others, whose shares are needed then.
+    Nothing,
+}
+
+/// A backup on its way in. Dropped before [`Upload::finish`], it changes nothing.
+pub struct Upload {
+    store: Arc<dyn Store>,
+    root: Arc<RootKey>,
+    check: Check,
+    generation: Position,
+    gzip: gzip::Reader,
+    tar: tar::Reader,
+    chunks: BackupReader,
+    number: u64,
+    stage: Stage,
+    sums: String,
+    staging: VecDeque<Commit>,
+    finished: bool,
+}
+
+/// Which file comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Meta,
+    State,
+    Sealed,
+    End,
+}
+
+/// Begins to restore: the answer takes the file.
+///
+/// # Errors
+/// [`Error::NotLeader`], or what the store says.
+pub(crate) async fn begin(
+    core: &Core,
+    unsealed: &Unsealed,
+    check: Check,
+) -> Result<Response, Error> {
+    let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;
+    let generation = cluster.begin_restore().await?;
+    Ok(Response::Upload(Box::new(Upload {
+        store: Arc::clone(&core.store),
+        root: Arc::clone(&unsealed.root),
+        check,
+        generation,
+        gzip: gzip::Reader::new(),
+        tar: tar::Reader::default(),
+        chunks: BackupReader::default(),
+        number: 0,
+        stage: Stage::Meta,
+        sums: String::new(),
+        staging: VecDeque::new(),
+        finished: false,
+    })))
+}
+
+fn refuse(why: &str) -> Error {
+    Error::invalid(format!("the snapshot is not restored: {why}"))
+}
+
+impl Upload {
+    fn cluster(&self) -> Result<&dyn Replicated, Error> {
+        self.store.replicated().ok_or(Error::UnsupportedPath)
+    }
+
+    /// Takes the next bytes of the file.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] saying what is wrong with it; what the store says.
+    pub async fn take(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let mut plain = Vec::with_capacity(bytes.len());
+        self.gzip.take(bytes, &mut plain).map_err(refuse)?;
+        for member in self.tar.take(&plain).map_err(refuse)? {
+            self.member(&member).await?;
+        }
+        Ok(())
+    }
+
+    async fn member(&mut self, member: &tar::Member) -> Result<(), Error> {
+        let tar::Member { name, bytes } = member;
+        match (self.stage, name.as_str()) {
+            (Stage::Meta, META) => {
+                json::parse_object(bytes).map_err(|_| refuse("it is of another kind"))?;
+                self.sums.push_str(&sum_line(name, bytes));
+                self.stage = Stage::State;
+            }
+            (Stage::Meta, _) => return Err(refuse("it is of another kind")),
+            (Stage::State, SUMS) => {
+                if self.chunks.records().is_none() || *bytes != self.sums.as_bytes() {
+                    return Err(refuse("its sums do not agree with what it holds"));
+                }
+                self.stage = Stage::Sealed;
+            }
+            (Stage::State, name) if name == chunk_name(self.number + 1) => {
+                self.number += 1;
+                self.sums.push_str(&sum_line(name, bytes));
+                let records = self.chunks.take(&Bytes::copy_from_slice(bytes));
+                let records = records.map_err(|error| refuse(&error.to_string()))?;
+                if !records.is_empty() {
+                    self.stage_records(records).await?;
+                }
+            }
+            (Stage::Sealed, SEALED) => {
+                self.check_seal(bytes)?;
+                self.stage = Stage::End;
+            }
+            _ => return Err(refuse("files are missing or out of order")),
+        }
+        Ok(())
+    }
+
+    async fn stage_records(&mut self, records: Vec<(Bytes, Bytes)>) -> Result<(), Error> {
+        let commit = self.cluster()?.stage(self.generation, records);
+        self.staging.push_back(commit);
+        while self.staging.len() > STAGINGS_MAX {
+            self.await_staging().await?;
+        }
+        Ok(())
+    }
+
+    async fn await_staging(&mut self) -> Result<(), Error> {
+        let Some(commit) = self.staging.pop_front() else { return Ok(()) };
+        commit.await.map(|_| ()).map_err(other_began)
+    }
+
+    /// A backup of other keys is of another cluster, or of this one before its keys were replaced. Its certificates'
+    /// authority is another one too, so members that are here already could not go on talking to those that come.
+    fn check_seal(&self, tag: &[u8]) -> Result<(), Error> {
+        let key = self.root.tag_key(TAG).map_err(|error| Error::internal(&error))?;
+        if key.verify(self.sums.as_bytes(), tag) {
+            return Ok(());
+        }
+        if self.check == Check::Keys {
+            return Err(refuse(
+                "it is of a cluster with other unseal keys, or was changed; snapshot-force restores it even so",
+            ));
+        }
+        if self.cluster()?.members().len() > 1 {
+            return Err(refuse(
+                "it is of a cluster with other unseal keys: remove the other servers first, and have them join again",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The file has ended: verifies the whole, and has it take the place of everything.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if something is missing; what the store says.
+    pub async fn finish(mut self: Box<Self>) -> Result<Response, Error> {
+        let records = self
+            .chunks
+            .records()
+            .filter(|_| self.stage == Stage::End && self.tar.is_over() && self.gzip.is_over());
+        let records = records.ok_or_else(|| refuse("it is cut short"))?;
+        while !self.staging.is_empty() {
+            self.await_staging().await?;
+        }
+        let finishing = self.cluster()?.finish_restore(self.generation, records);
+        self.finished = true;
+        let position = finishing.await.map_err(other_began)?;
+        tracing::warn!(records, index = position.0, "restored a snapshot");
+        Ok(Response::Empty)
+    }
+}
+
+fn other_began(error: StoreError) -> Error {
+    match error {
+        StoreError::Conflict => refuse("another restore began"),
+        // What was staged at another leader is of no use to this file's reader.
+        StoreError::NotLeader => {
+            Error::Unavailable("another server leads now: send it again".into())
+        }
+        other => other.into(),
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        if let (false, Some(cluster)) = (self.finished, self.store.replicated()) {
+            // Staged records are in nobody's way; the next restore would give them up as well.
+            drop(cluster.abandon_restore(self.generation));
+        }
+    }
+}
+
+impl fmt::Debug for Upload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upload").field("generation", &self.generation).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,128 @@
+//! Saving: a thread reads the state, and the answer is made of what it reads.
+//!
+//! The thread is ahead of the client by [`PIECES_MAX`] pieces at the most, and ends when the client goes. A state that
+//! cannot be read to its end leaves the file without its sums, by which every reader knows that it is none.
+
+use data_encoding::BASE64;
+use kallisto_store::{Chunks, Position};
+use tokio::sync::mpsc;
+
+use super::{FORMAT, META, SEALED, SUMS, TAG, chunk_name, gzip, sum_line, tar};
+use crate::error::Error;
+use crate::json::Json;
+use crate::response::Response;
+use crate::state::{Core, Unsealed};
+use crate::stream::{Bell, Next, Source, Stream};
+
+/// Pieces that wait to be sent.
+const PIECES_MAX: usize = 32;
+
+/// Answers with everything that was committed before.
+///
+/// # Errors
+/// [`Error::NotLeader`] while nobody leads, [`Error::Unavailable`] when too many are read at once.
+pub(crate) async fn save(core: &Core, unsealed: &Unsealed) -> Result<Response, Error> {
+    let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;
+    let permit = std::sync::Arc::clone(&core.saves).try_acquire_owned();
+    let permit = permit.map_err(|_| Error::Unavailable("other backups are being read".into()))?;
+    cluster.read_index().await?;
+    let tag_key = unsealed.root.tag_key(TAG).map_err(|error| Error::internal(&error))?;
+    let (position, chunks) = cluster.backup()?;
+    let meta = meta(&cluster.store_id(), cluster.leadership().term, position);
+    let (to, pieces) = mpsc::channel(PIECES_MAX);
+    let run = move || {
+        match write(chunks, &meta, &|sums| tag_key.sign(sums), &to) {
+            Ok(()) => tracing::info!(index = position.0, "a backup was read"),
+            Err(error) => tracing::error!(%error, "a backup was not read to its end"),
+        }
+        drop(permit);
+    };
+    let spawned = std::thread::Builder::new().name("backup".into()).spawn(run);
+    spawned.map_err(|error| Error::Unavailable(format!("no thread to read on: {error}")))?;
+    let source = Box::new(Pieces { pieces, heard: None });
+    Ok(Response::Stream(Stream { content_type: "application/gzip", source }))
+}
+
+fn meta(store_id: &[u8; 16], term: u64, position: Position) -> Vec<u8> {
+    Json::object([
+        ("Format", FORMAT.into()),
+        ("ID", format!("{term}-{}", position.0).into()),
+        ("Index", position.0.into()),
+        ("Store", BASE64.encode(store_id).into()),
+        ("Term", term.into()),
+        ("Version", 1_u64.into()),
+    ])
+    .to_text()
+}
+
+/// Makes the file; ends early, without an error, when nobody takes it any more.
+fn write(
+    mut chunks: Box<dyn Chunks>,
+    meta: &[u8],
+    sign: &dyn Fn(&[u8]) -> [u8; 32],
+    to: &mpsc::Sender<Vec<u8>>,
+) -> Result<(), kallisto_store::Error> {
+    let mut out = Vec::new();
+    let mut gzip = gzip::Writer::begin(&mut out);
+    let mut sums = String::new();
+    let mut file = Vec::new();
+    tar::put(META, meta, &mut file);
+    sums.push_str(&sum_line(META, meta));
+    let mut number = 0;
+    while let Some(chunk) = chunks.next_chunk()? {
+        number += 1;
+        let name = chunk_name(number);
+        sums.push_str(&sum_line(&name, &chunk));
+        tar::put(&name, &chunk, &mut file);
+        gzip.put(&file, &mut out);
+        file.clear();
+        if to.blocking_send(std::mem::take(&mut out)).is_err() {
+            return Ok(());
+        }
+    }
+    tar::put(SUMS, sums.as_bytes(), &mut file);
+    tar::put(SEALED, &sign(sums.as_bytes()), &mut file);
+    tar::end(&mut file);
+    gzip.put(&file, &mut out);
+    gzip.end(&mut out);
+    // The client may have gone.
+    let _ = to.blocking_send(out);
+    Ok(())
+}
+
+/// The pieces as they are read.
+struct Pieces {
+    pieces: mpsc::Receiver<Vec<u8>>,
+    /// What the bell rang for.
+    heard: Option<Option<Vec<u8>>>,
+}
+
+impl Source for Pieces {
+    fn next(&mut self, _now: jiff::Timestamp) -> Next {
+        let next = match self.heard.take() {
+            Some(heard) => heard,
+            None => match self.pieces.try_recv() {
+                Ok(piece) => Some(piece),
+                Err(mpsc::error::TryRecvError::Empty) => return Next::Wait,
+                Err(mpsc::error::TryRecvError::Disconnected) => None,
+            },
+        };
+        next.map_or_else(|| Next::End(Vec::new()), Next::Bytes)
+    }
+
+    fn bell(&mut self) -> Bell<'_> {
+        Box::pin(async {
+            if self.heard.is_none() {
+                self.heard = Some(self.pieces.recv().await);
+            }
+        })
+    }
+
+    fn heartbeat(&self) -> &'static [u8] {
+        b""
+    }
+
+    fn farewell(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+}

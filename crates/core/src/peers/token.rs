@@ -1,0 +1,155 @@
+//! Join tokens: something besides the unseal key that a server has to show, once, to be taken in.
+//!
+//! Whoever holds the shares may join a cluster, which is what Vault asks for too. Where that is not enough, an operator sets
+//! `require_token`; from then on each server that joins shows a token that somebody with `sudo` made, and that is gone
+//! with it. Only hashes of tokens are kept, each with its end; those that ended go when the next one is made.
+
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
+use jiff::Timestamp;
+use kallisto_store::{Batch, Error as StoreError, Seqno};
+
+use crate::error::Error;
+use crate::fields::Fields;
+use crate::json::{self, Json};
+use crate::keys::MountId;
+use crate::response::Response;
+use crate::shelf::Shelf;
+use crate::state::{Call, Unsealed};
+
+/// Where the hashes are.
+const TOKENS: &str = "raft/join-tokens/";
+/// What a server that joins has to show.
+const ADMISSION: &str = "raft/admission";
+/// What a token begins with, for those who look for secrets.
+const PREFIX: &str = "kjt.";
+/// Tokens that have not ended.
+const TOKENS_MAX: usize = 64;
+/// How long a token is good for, unless somebody says, and at the most, in seconds.
+const TTL_SECS: i64 = 60 * 60;
+const TTL_SECS_MAX: i64 = 7 * 24 * 60 * 60;
+
+fn shelf(unsealed: &Unsealed) -> Result<Shelf<'_>, Error> {
+    Shelf::builtin(unsealed, MountId::SYSTEM)
+}
+
+/// Under what a token is kept.
+fn record_name(token: &str) -> String {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, token.as_bytes());
+    format!("{TOKENS}{}", HEXLOWER.encode(digest.as_ref()))
+}
+
+/// Makes a token.
+///
+/// # Errors
+/// [`Error::Invalid`] for a lifetime out of its bounds or one token too many.
+pub(crate) async fn make_join_token(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
+    let body = call.object()?;
+    let ttl = Fields::new(&body).span("ttl")?.map_or(TTL_SECS, |span| span.secs());
+    if !(1..=TTL_SECS_MAX).contains(&ttl) {
+        return Err(Error::invalid(format!("ttl must be 1 to {TTL_SECS_MAX} seconds")));
+    }
+    let shelf = shelf(unsealed)?;
+    let now = call.now.as_second();
+    let mut batch = Batch::new();
+    let mut kept = 0;
+    for hash in shelf.scan(TOKENS)? {
+        let name = format!("{TOKENS}{hash}");
+        match end_of(&shelf, &name)? {
+            Some((end, _)) if end > now => kept += 1,
+            _ => shelf.delete_in(&mut batch, &name),
+        }
+    }
+    if kept >= TOKENS_MAX {
+        return Err(Error::invalid(format!("{TOKENS_MAX} join tokens have not ended yet")));
+    }
+    let token = format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&crate::random::make_bytes::<32>()?));
+    let end = now.saturating_add(ttl);
+    let record = Json::object([("end", Json::Number(end.to_string().into()))]).to_text();
+    shelf.put_in(&mut batch, &record_name(&token), record)?;
+    unsealed.store.commit(batch).await?;
+    let end = Timestamp::from_second(end).unwrap_or(Timestamp::MAX);
+    Ok(Response::data(&Json::object([
+        ("token", token.into()),
+        ("expire_time", end.to_string().into()),
+    ])))
+}
+
+fn end_of(shelf: &Shelf<'_>, name: &str) -> Result<Option<(i64, Seqno)>, Error> {
+    let Some(record) = shelf.get(name)? else { return Ok(None) };
+    let end = json::parse_object(&record.value).ok();
+    let end = end.and_then(|map| Fields::new(&map).int("end").ok().flatten());
+    Ok(end.map(|end| (end, record.seqno)))
+}
+
+fn is_required(unsealed: &Unsealed) -> Result<bool, Error> {
+    let Some(record) = shelf(unsealed)?.get(ADMISSION)? else { return Ok(false) };
+    let map = json::parse_object(&record.value);
+    let map = map.map_err(|_| Error::internal(&"the rule of admission is damaged"))?;
+    Ok(Fields::new(&map).boolean("require_token")?.unwrap_or(false))
+}
+
+/// Whether servers that join have to show a token.
+///
+/// # Errors
+/// When the record cannot be read.
+pub(crate) fn read_admission(unsealed: &Unsealed) -> Result<Response, Error> {
+    let required = is_required(unsealed)?;
+    Ok(Response::data(&Json::object([("require_token", required.into())])))
+}
+
+/// Says whether they have to.
+///
+/// # Errors
+/// [`Error::Invalid`] without `require_token`.
+pub(crate) async fn write_admission(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
+    let body = call.object()?;
+    let required = Fields::new(&body).boolean("require_token")?;
+    let required = required.ok_or_else(|| Error::invalid("missing require_token"))?;
+    let record = Json::object([("require_token", required.into())]).to_text();
+    shelf(unsealed)?.put(ADMISSION, record).await?;
+    Ok(Response::Empty)
+}
+
+/// Refuses a server that has to show a token and shows none that is good.
+///
+/// # Errors
+/// [`Error::Invalid`], which says nothing about which tokens there are.
+pub(super) fn check(unsealed: &Unsealed, token: &str, now: Timestamp) -> Result<(), Error> {
+    if token.is_empty() && !is_required(unsealed)? {
+        return Ok(());
+    }
+    match end_of(&shelf(unsealed)?, &record_name(token))? {
+        Some((end, _)) if !token.is_empty() && end > now.as_second() => Ok(()),
+        _ => Err(refused()),
+    }
+}
+
+/// Uses a token up. Of two servers that show the same one is refused.
+///
+/// # Errors
+/// [`Error::Invalid`] if it is gone; what the store says.
+pub(super) async fn take(unsealed: &Unsealed, token: &str) -> Result<(), Error> {
+    if token.is_empty() {
+        return Ok(());
+    }
+    let (shelf, name) = (shelf(unsealed)?, record_name(token));
+    let (_, seqno) = end_of(&shelf, &name)?.ok_or_else(refused)?;
+    let mut batch = Batch::new();
+    shelf.expect_in(&mut batch, &name, seqno);
+    shelf.delete_in(&mut batch, &name);
+    match unsealed.store.commit(batch).await {
+        Ok(_) => Ok(()),
+        Err(StoreError::Conflict) => Err(refused()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn refused() -> Error {
+    Error::invalid("a join token is needed here, and this one is not good (any more)")
+}

@@ -1,0 +1,247 @@
+//! Three servers: their processes, directories and shares.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::http::{Client, Reply, Unanswered};
+use super::net::{Net, Wire};
+use super::{PATIENCE, until};
+
+/// How many servers there are.
+pub(crate) const SERVERS: usize = 3;
+/// How long a question about a server's state may take.
+const STATE_PATIENCE: Duration = Duration::from_millis(500);
+
+/// The cluster.
+pub(crate) struct Cluster {
+    directory: PathBuf,
+    pub(crate) net: Arc<Net>,
+    nodes: Vec<Node>,
+    shares: Vec<String>,
+    pub(crate) token: String,
+}
+
+struct Node {
+    api: SocketAddr,
+    /// Where it listens for peers, and where they find it.
+    port: SocketAddr,
+    front: SocketAddr,
+    process: Option<Child>,
+}
+
+fn free_address() -> SocketAddr {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
+}
+
+impl Cluster {
+    /// Makes a cluster of three in a directory of its own.
+    pub(crate) fn form(name: &str) -> Self {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("chaos-{name}-{}", std::process::id()));
+        let net = Arc::<Net>::default();
+        let nodes = (0..SERVERS).map(|server| {
+            let port = free_address();
+            Node { api: free_address(), port, front: net.front(server, port), process: None }
+        });
+        let nodes = nodes.collect();
+        let mut this = Self { directory, net, nodes, shares: Vec::new(), token: String::new() };
+        (0..SERVERS).for_each(|server| this.start(server));
+        let init = r#"{"secret_shares":3,"secret_threshold":2}"#;
+        let made = this.client(0).good("PUT", "sys/init", init);
+        this.shares = (0..2).map(|share| made.at(&format!("keys.{share}"))).collect();
+        this.token = made.at("root_token");
+        this.unseal(0);
+        (1..SERVERS).for_each(|server| this.join(server));
+        this.settle();
+        this
+    }
+
+    /// How servers are called.
+    pub(crate) fn name(server: usize) -> String {
+        format!("server-{server}")
+    }
+
+    fn data(&self, server: usize) -> PathBuf {
+        self.directory.join(Self::name(server))
+    }
+
+    /// Where clients reach a server.
+    pub(crate) fn address(&self, server: usize) -> SocketAddr {
+        self.nodes[server].api
+    }
+
+    /// A client of one server.
+    pub(crate) fn client(&self, server: usize) -> Client {
+        Client::new(self.address(server), &self.token, PATIENCE)
+    }
+
+    /// Starts a server, sealed, and waits until it answers.
+    pub(crate) fn start(&mut self, server: usize) {
+        let data = self.data(server);
+        std::fs::create_dir_all(&data).unwrap();
+        let Node { api, port, front, .. } = &self.nodes[server];
+        let name = Self::name(server);
+        let config = format!(
+            "storage \"raft\" {{ path = \"{}\" node_id = \"{name}\" }}\n\
+             listener \"tcp\" {{ address = \"{api}\" cluster_address = \"{port}\" tls_disable = true }}\n\
+             api_addr = \"http://{api}\"\ncluster_addr = \"https://{front}\"\n\
+             disable_mlock = true\ncache_size = \"64mb\"\n",
+            data.display()
+        );
+        let path = self.directory.join(format!("{name}.hcl"));
+        std::fs::write(&path, config).unwrap();
+        let log = self.directory.join(format!("{name}.log"));
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
+        let process = Command::new(env!("CARGO_BIN_EXE_kallisto"))
+            .args(["server", "-workers=1", &format!("-config={}", path.display())])
+            .env_clear()
+            .env("HOME", &self.directory)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.net.is_process(server, process.id());
+        self.nodes[server].process = Some(process);
+        until("a server to answer", || self.ask(server, "sys/seal-status").is_ok());
+    }
+
+    /// Asks a server something without a token, quickly.
+    pub(crate) fn ask(&self, server: usize, path: &str) -> Result<Reply, Unanswered> {
+        Client::new(self.address(server), "", STATE_PATIENCE).send("GET", path, "", b"")
+    }
+
+    /// Gives a server its shares.
+    pub(crate) fn unseal(&self, server: usize) {
+        for share in &self.shares {
+            // One that unseals by another share is unsealed.
+            let body = format!(r#"{{"key":"{share}"}}"#);
+            self.client(server).send("PUT", "sys/unseal", "", body.as_bytes()).unwrap();
+        }
+        until("a server to be unsealed", || {
+            self.ask(server, "sys/seal-status").is_ok_and(|status| status.at("sealed") == "false")
+        });
+    }
+
+    /// Has a new server join.
+    pub(crate) fn join(&self, server: usize) {
+        let member = (0..SERVERS).find(|&other| other != server && self.is_up(other)).unwrap();
+        let target = self.leader().unwrap_or(member);
+        let body = format!(r#"{{"leader_api_addr":"http://{}"}}"#, self.address(target));
+        self.client(server).good("POST", "sys/storage/raft/join", &body);
+        self.unseal(server);
+    }
+
+    fn is_up(&self, server: usize) -> bool {
+        self.nodes[server].process.is_some()
+    }
+
+    fn signal(&self, server: usize, signal: Signal) {
+        if let Some(process) = &self.nodes[server].process {
+            kill_process(Pid::from_child(process), signal).unwrap();
+        }
+    }
+
+    /// Kills a server as a power button would.
+    pub(crate) fn kill(&mut self, server: usize) {
+        self.signal(server, Signal::KILL);
+        if let Some(mut process) = self.nodes[server].process.take() {
+            process.wait().unwrap();
+        }
+    }
+
+    /// Stops a server by its own rules.
+    pub(crate) fn stop(&mut self, server: usize) {
+        self.signal(server, Signal::TERM);
+        if let Some(mut process) = self.nodes[server].process.take() {
+            let mut status = None;
+            until("a server to stop", || {
+                status = process.try_wait().unwrap();
+                status.is_some()
+            });
+            assert!(status.unwrap().success(), "{}", Self::name(server));
+        }
+    }
+
+    /// Starts a server that was there before.
+    pub(crate) fn restart(&mut self, server: usize) {
+        self.start(server);
+        self.unseal(server);
+    }
+
+    /// Has a server stand still, and go on.
+    pub(crate) fn freeze(&self, server: usize) {
+        self.signal(server, Signal::STOP);
+    }
+
+    pub(crate) fn thaw(&self, server: usize) {
+        self.signal(server, Signal::CONT);
+    }
+
+    /// Forgets everything a server had, as if it were a new machine.
+    pub(crate) fn wipe(&self, server: usize) {
+        std::fs::remove_dir_all(self.data(server)).unwrap();
+    }
+
+    /// Cuts a server off, in both directions.
+    pub(crate) fn isolate(&self, server: usize, wire: Wire) {
+        for other in (0..SERVERS).filter(|&other| other != server) {
+            self.net.set(server, other, wire);
+            self.net.set(other, server, wire);
+        }
+    }
+
+    /// The server that says that it leads.
+    pub(crate) fn leader(&self) -> Option<usize> {
+        (0..SERVERS).filter(|&server| self.is_up(server)).find(|&server| {
+            self.ask(server, "sys/leader").is_ok_and(|reply| reply.at("is_self") == "true")
+        })
+    }
+
+    /// Waits until somebody leads.
+    pub(crate) fn some_leader(&self) -> usize {
+        let mut leader = None;
+        until("somebody to lead", || {
+            leader = self.leader();
+            leader.is_some()
+        });
+        leader.unwrap()
+    }
+
+    /// Waits until all three vote and hold the same.
+    pub(crate) fn settle(&self) {
+        until("three voters", || {
+            let Some(leader) = self.leader() else { return false };
+            let reply = self.client(leader).send("GET", "sys/storage/raft/configuration", "", b"");
+            let Ok(reply) = reply else { return false };
+            (0..SERVERS).all(|at| reply.at(&format!("data.config.servers.{at}.voter")) == "true")
+        });
+        until("the servers to hold the same", || {
+            let applied =
+                |server| self.ask(server, "sys/leader").map(|reply| reply.at("raft_applied_index"));
+            let all: Vec<_> = (0..SERVERS).map(applied).collect();
+            all.iter().all(|one| one.is_ok() && *one == all[0])
+        });
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for node in &mut self.nodes {
+            if let Some(mut process) = node.process.take() {
+                // It may have ended by itself.
+                let _ = process.kill();
+                let _ = process.wait();
+            }
+        }
+        // What a failed test wrote is worth a look.
+        if !std::thread::panicking() {
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! How recent a read has to be: `X-Vault-Index`, `X-Vault-Inconsistent` and `X-Kallisto-Consistency`.
+//!
+//! Every server answers reads from its own view, which may be behind. A client that shows what it has seen is answered by
+//! a view that holds it: the server waits a little, and says 412 if it is still behind, or has the leader answer at once
+//! where the client says so. A client that asks for `strong` is answered by a view that holds everything that anybody was
+//! told before, whichever server it asks: that takes a question to the leader and its majority.
+//!
+//! Requests without these headers, which is nearly all, pay two look-ups in the map of headers.
+
+use std::time::Duration;
+
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+use kallisto_core::{Core, Error, Seen};
+
+use super::{Reply, error, refuse, relay};
+
+static INDEX: HeaderName = HeaderName::from_static("x-vault-index");
+static INCONSISTENT: HeaderName = HeaderName::from_static("x-vault-inconsistent");
+static CONSISTENCY: HeaderName = HeaderName::from_static("x-kallisto-consistency");
+const FORWARD: &str = "forward-active-node";
+const FAIL: &str = "fail";
+const STRONG: &str = "strong";
+
+/// How long a server that is behind waits for what a client has seen.
+const BEHIND_MAX: Duration = Duration::from_secs(2);
+/// How often it looks.
+const LOOK_PAUSE: Duration = Duration::from_millis(1);
+
+/// What a request asks of the view that answers it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// It shows this.
+    Seen(Seen, Behind),
+    /// It shows everything.
+    Everything,
+}
+
+/// What is to be done where the view is behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Behind {
+    /// Wait, then refuse.
+    Wait,
+    /// Have the leader answer.
+    Forward,
+}
+
+/// Returns once the view shows what the request asks it to.
+///
+/// # Errors
+/// The refusal, or `None` if the leader is to answer.
+pub(super) async fn hold(core: &Core, headers: &HeaderMap) -> Result<(), Option<Reply>> {
+    let wanted = match wanted(headers) {
+        Ok(None) => return Ok(()),
+        Ok(Some(wanted)) => wanted,
+        Err(refusal) => return Err(Some(error::render(&refusal))),
+    };
+    // Boxed, so that the future of a request that asks for nothing stays small.
+    Box::pin(wait(core, wanted)).await
+}
+
+async fn wait(core: &Core, wanted: Wanted) -> Result<(), Option<Reply>> {
+    let (seen, behind) = match wanted {
+        Wanted::Seen(seen, behind) => (seen, behind),
+        Wanted::Everything => return everything(core).await,
+    };
+    // What is sealed refuses in its own words.
+    let Some(cluster) = core.cluster_id() else { return Ok(()) };
+    if cluster != seen.cluster {
+        return Err(Some(absent()));
+    }
+    let forwards = behind == Behind::Forward && !core.store().leads();
+    let shows = || core.shown().is_some_and(|shown| shown >= seen.index);
+    if forwards && !shows() {
+        return Err(None);
+    }
+    let shown = async {
+        while !shows() {
+            tokio::time::sleep(LOOK_PAUSE).await;
+        }
+    };
+    tokio::time::timeout(BEHIND_MAX, shown).await.map_err(|_| Some(absent()))
+}
+
+async fn everything(core: &Core) -> Result<(), Option<Reply>> {
+    let caught_up = async {
+        while core.catch_up().await.is_err() || (!core.is_sealed() && core.shown().is_none()) {
+            tokio::time::sleep(LOOK_PAUSE).await;
+        }
+    };
+    // Whoever leads by then is asked; where nobody does, the client hears so.
+    let caught_up = tokio::time::timeout(relay::WAIT_MAX, caught_up).await;
+    caught_up.map_err(|_| Some(error::render(&Error::NotLeader)))
+}
+
+fn wanted(headers: &HeaderMap) -> Result<Option<Wanted>, Error> {
+    if let Some(value) = headers.get(&CONSISTENCY) {
+        return match value.as_bytes() {
+            text if text == STRONG.as_bytes() => Ok(Some(Wanted::Everything)),
+            _ => Err(Error::invalid(format!("X-Kallisto-Consistency is none but {STRONG}"))),
+        };
+    }
+    let Some(value) = headers.get(&INDEX) else { return Ok(None) };
+    let seen = value.to_str().ok().and_then(Seen::decode);
+    let seen = seen.ok_or_else(|| Error::invalid("X-Vault-Index is none that was given out"))?;
+    let behind = match headers.get(&INCONSISTENT).map(HeaderValue::as_bytes) {
+        None => Behind::Wait,
+        Some(text) if text == FAIL.as_bytes() => Behind::Wait,
+        Some(text) if text == FORWARD.as_bytes() => Behind::Forward,
+        Some(_) => {
+            let text = format!("X-Vault-Inconsistent is {FORWARD} or {FAIL}");
+            return Err(Error::invalid(text));
+        }
+    };
+    Ok(Some(Wanted::Seen(seen, behind)))
+}
+
+fn absent() -> Reply {
+    refuse(StatusCode::PRECONDITION_FAILED, &["required index state not present"])
+}
+
+/// Says up to where the order of all writes goes with this answer, which is one to a write.
+pub(super) fn stamp(core: &Core, reply: Reply) -> Reply {
+    let (true, Some(_), Some(cluster)) =
+        (reply.status().is_success(), core.store().replicated(), core.cluster_id())
+    else {
+        return reply;
+    };
+    let seen = Seen { cluster, index: core.store().position().0 };
+    let (mut head, body) = reply.into_parts();
+    if let Ok(value) = HeaderValue::from_str(&seen.encode()) {
+        head.headers.insert(&INDEX, value);
+    }
+    Response::from_parts(head, body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(given: &[(&'static str, &str)]) -> HeaderMap {
+        let pair = |(name, value): &(&'static str, &str)| {
+            (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+        };
+        given.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn headers_say_how_recent_or_are_refused() {
+        let seen = Seen { cluster: "c".into(), index: 7 };
+        let text = seen.encode();
+        let index = ("x-vault-index", text.as_str());
+        assert_eq!(wanted(&headers(&[])), Ok(None));
+        let waits = Ok(Some(Wanted::Seen(seen.clone(), Behind::Wait)));
+        assert_eq!(wanted(&headers(&[index])), waits);
+        assert_eq!(wanted(&headers(&[index, ("x-vault-inconsistent", "fail")])), waits);
+        let forward = headers(&[index, ("x-vault-inconsistent", "forward-active-node")]);
+        assert_eq!(wanted(&forward), Ok(Some(Wanted::Seen(seen, Behind::Forward))));
+        let strong = headers(&[("x-kallisto-consistency", "strong")]);
+        assert_eq!(wanted(&strong), Ok(Some(Wanted::Everything)));
+        for bad in [
+            headers(&[("x-vault-index", "12")]),
+            headers(&[index, ("x-vault-inconsistent", "maybe")]),
+            headers(&[("x-kallisto-consistency", "weak")]),
+        ] {
+            assert!(wanted(&bad).is_err());
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Files that are sent with a request: a backup to be restored.
+//!
+//! Such a body is no JSON and has no bound but its own; so the request is judged first, without it, and then the file is
+//! taken as it comes. It is not relayed: a follower refuses and says where the leader is. It does not redirect, since a client that
+//! does not follow with a file takes the redirect for success. What is refused is read on for a while: who still sends hears no answer.
+
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::http::request::Parts;
+use kallisto_core::{Error, Response as Answer, Upload};
+
+use super::target::Verb;
+use super::{Leader, Reply, Service, error, request, response};
+
+/// How often and how long a restore waits for the view of what was restored.
+const VIEW_CHECKS: u32 = 6000;
+const VIEW_PAUSE: Duration = Duration::from_millis(10);
+
+/// How long the rest of what is refused is read.
+const DRAIN_MAX: Duration = Duration::from_secs(30);
+
+/// Whether what is sent to this path is a file.
+pub(super) fn is_upload(path: &str, verb: Verb) -> bool {
+    verb == Verb::Write
+        && matches!(path, "sys/storage/raft/snapshot" | "sys/storage/raft/snapshot-force")
+}
+
+impl Service {
+    /// Answers a request whose body is a file.
+    pub(super) async fn take_upload(
+        &self,
+        head: &Parts,
+        path: &str,
+        verb: Verb,
+        mut body: Incoming,
+        arrival: request::Arrival<'_>,
+    ) -> Reply {
+        let request = match request::parse(head, path, verb, b"", arrival) {
+            Ok(request) => request,
+            Err(refusal) => return error::render(&refusal),
+        };
+        let answer = match self.core.handle(&request).await {
+            Ok(Answer::Upload(upload)) => self.receive(upload, &mut body).await,
+            other => other,
+        };
+        if answer.is_err() {
+            // It is refused whether the rest comes or not.
+            let _ = tokio::time::timeout(DRAIN_MAX, drain(&mut body)).await;
+        }
+        match (answer, self.relay.as_ref().map(|relay| relay.leader())) {
+            (Ok(answer), _) => response::render(answer, request.id),
+            (Err(Error::NotLeader), Some(Leader::There(_, api))) => {
+                let text = format!("this server follows: send the snapshot to the leader, {api}");
+                error::render(&Error::invalid(text))
+            }
+            (Err(refusal), _) => error::render(&refusal),
+        }
+    }
+
+    async fn receive(&self, mut upload: Box<Upload>, body: &mut Incoming) -> Result<Answer, Error> {
+        let cut = |_| Error::invalid("the snapshot did not arrive in time");
+        while let Some(frame) =
+            tokio::time::timeout(self.timeouts.body, body.frame()).await.map_err(cut)?
+        {
+            let frame = frame.map_err(|_| Error::invalid("the snapshot is cut short"))?;
+            if let Ok(bytes) = frame.into_data() {
+                upload.take(&bytes).await?;
+            }
+        }
+        let answer = upload.finish().await?;
+        for _ in 0..VIEW_CHECKS {
+            if self.core.follows_restore() {
+                break;
+            }
+            tokio::time::sleep(VIEW_PAUSE).await;
+        }
+        Ok(answer)
+    }
+}
+
+async fn drain(body: &mut Incoming) {
+    while let Some(Ok(_)) = body.frame().await {}
+}

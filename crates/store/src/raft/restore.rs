@@ -1,0 +1,172 @@
+//! Restoring a backup: records come in beside those in use, and one entry has them take their place.
+//!
+//! A restore goes through the log like any write, so every member does the same at the same place, and a crash anywhere
+//! finds the state before or the state after. *Begin* names a generation, its own index; *stage* brings records into it;
+//! *switch* makes it the one in use if it holds as many records as were sent. What a restore that ended early left behind,
+//! and the generation that was in use before, is removed later, by each server for itself ([`Machine::sweep`]).
+//!
+//! ```text
+//! step    := format u8 (2) | what u8 | ...
+//! begin   := ... 0 u8
+//! stage   := ... 1 u8 | generation u64 | (key length varint | key | value length varint | value)*
+//! switch  := ... 2 u8 | generation u64 | records u64
+//! abandon := ... 3 u8 | generation u64
+//! ```
+//!
+//! The format stands where a batch has its own, so an entry is one or the other. The decoder is total.
+//!
+//! [`Machine::sweep`]: super::machine::Machine::sweep
+#![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use bytes::Bytes;
+
+use crate::batch::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::codec::{Reader, put_varint};
+
+/// The number of this layout; a batch's is another.
+const STEP_FORMAT: u8 = 2;
+const BEGIN: u8 = 0;
+const STAGE: u8 = 1;
+const SWITCH: u8 = 2;
+const ABANDON: u8 = 3;
+/// Bytes of [`Generations`].
+const GENERATIONS_BYTES: usize = 24;
+
+/// One step of a restore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// What is staged from here on belongs to a new generation; another that is staged is given up.
+    Begin,
+    /// More records of a generation.
+    Stage(u64, Vec<(Bytes, Bytes)>),
+    /// A generation of so many records takes the place of the one in use.
+    Switch(u64, u64),
+    /// A generation will not be staged to its end.
+    Abandon(u64),
+}
+
+/// Which records count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Generations {
+    /// The one in use; 0 until something is restored.
+    pub(crate) active: u64,
+    /// The one that is staged; 0 for none.
+    pub(crate) staged: u64,
+    /// How many records it has.
+    pub(crate) records: u64,
+}
+
+impl Step {
+    /// Whether an entry's bytes are a step and no batch.
+    pub(crate) fn is_in(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&STEP_FORMAT)
+    }
+
+    /// The bytes of a step.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![STEP_FORMAT];
+        match self {
+            Self::Begin => out.push(BEGIN),
+            Self::Stage(generation, records) => {
+                out.push(STAGE);
+                out.extend_from_slice(&generation.to_le_bytes());
+                for part in records.iter().flat_map(|(key, value)| [key, value]) {
+                    put_varint(&mut out, part.len() as u64);
+                    out.extend_from_slice(part);
+                }
+            }
+            Self::Switch(generation, records) => {
+                out.push(SWITCH);
+                out.extend_from_slice(&generation.to_le_bytes());
+                out.extend_from_slice(&records.to_le_bytes());
+            }
+            Self::Abandon(generation) => {
+                out.push(ABANDON);
+                out.extend_from_slice(&generation.to_le_bytes());
+            }
+        }
+        out
+    }
+
+    /// The step in `bytes`; `None` if they are none.
+    pub(crate) fn decode(bytes: &Bytes) -> Option<Self> {
+        let mut reader = Reader::new(bytes);
+        if reader.u8()? != STEP_FORMAT {
+            return None;
+        }
+        let step = match reader.u8()? {
+            BEGIN => Self::Begin,
+            STAGE => {
+                let generation = reader.u64()?;
+                let mut records = Vec::new();
+                while !reader.is_empty() {
+                    let key = read_part(&mut reader, KEY_BYTES_MAX)?;
+                    records.push((key, read_part(&mut reader, VALUE_BYTES_MAX)?));
+                }
+                Self::Stage(generation, records)
+            }
+            SWITCH => Self::Switch(reader.u64()?, reader.u64()?),
+            ABANDON => Self::Abandon(reader.u64()?),
+            _ => return None,
+        };
+        reader.is_empty().then_some(step)
+    }
+}
+
+fn read_part(reader: &mut Reader<'_>, bytes_max: usize) -> Option<Bytes> {
+    let len = usize::try_from(reader.varint()?).ok().filter(|&len| len <= bytes_max)?;
+    reader.take(len)
+}
+
+impl Generations {
+    /// As the engine keeps them.
+    pub(crate) fn encode(self) -> Vec<u8> {
+        [self.active, self.staged, self.records].map(u64::to_le_bytes).concat()
+    }
+
+    /// What [`Generations::encode`] wrote.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let numbers = <&[u8; GENERATIONS_BYTES]>::try_from(bytes).ok()?;
+        let (active, rest) = numbers.split_first_chunk::<8>()?;
+        let (staged, records) = rest.split_first_chunk::<8>()?;
+        let records = <[u8; 8]>::try_from(records).ok()?;
+        Some(Self {
+            active: u64::from_le_bytes(*active),
+            staged: u64::from_le_bytes(*staged),
+            records: u64::from_le_bytes(records),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::indexing_slicing, reason = "tests index what they built")]
+    use super::*;
+
+    #[test]
+    fn steps_come_back_and_cut_ones_do_not() {
+        let records = vec![
+            (Bytes::from_static(b"key"), Bytes::from_static(b"value")),
+            (Bytes::from_static(b"k"), Bytes::new()),
+        ];
+        let steps = [Step::Begin, Step::Stage(7, records), Step::Switch(7, 2), Step::Abandon(9)];
+        for step in steps {
+            let bytes = step.encode();
+            assert!(Step::is_in(&bytes));
+            assert_eq!(Step::decode(&Bytes::from(bytes.clone())), Some(step.clone()));
+            for len in 0..bytes.len() {
+                let cut = Step::decode(&Bytes::copy_from_slice(&bytes[..len]));
+                assert_ne!(cut, Some(step.clone()));
+            }
+        }
+        assert!(!Step::is_in(&crate::encode_batch(&crate::Batch::new())));
+    }
+
+    #[test]
+    fn generations_come_back() {
+        let generations = Generations { active: 1, staged: u64::MAX, records: 3 };
+        let bytes = generations.encode();
+        assert_eq!(Generations::decode(&bytes), Some(generations));
+        assert_eq!(Generations::decode(&bytes[1..]), None);
+    }
+}
