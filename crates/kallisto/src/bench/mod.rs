@@ -1,4 +1,5 @@
-//! `kallisto bench`: the classic workload, in process, and loads on a server (`load`).
+//! `kallisto bench`: the classic workload, in process, loads on a server (`load`), and starts over much
+//! data (`scale`).
 //!
 //! In process: N puts over ten paths, then N gets of the same keys, through the door of the core with
 //! token, decision, index and hot table on, and no socket in between: what is measured is our own part
@@ -7,11 +8,12 @@
 
 mod load;
 mod report;
+mod scale;
 mod workload;
 
 use std::io::IsTerminal;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use crate::cli::error::Error;
 use crate::cli::outcome::Outcome;
@@ -36,7 +38,7 @@ const VALUE_BYTES_MAX: usize = 64 << 10;
 )]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
-    load: Option<load::LoadCommand>,
+    other: Option<Other>,
     /// Puts, and as many gets after them
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 10_000,
           value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX))]
@@ -55,11 +57,21 @@ pub(crate) struct BenchArgs {
     json: bool,
 }
 
+/// The measurements besides the classic one.
+#[derive(Subcommand, Debug)]
+enum Other {
+    #[command(flatten)]
+    Load(load::LoadCommand),
+    Scale(scale::ScaleArgs),
+}
+
 impl BenchArgs {
     /// Runs the workload and prints its figures.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
-        if let Some(load) = self.load {
-            return load.run();
+        match self.other {
+            Some(Other::Load(load)) => return load.run(),
+            Some(Other::Scale(scale)) => return scale.run(),
+            None => {}
         }
         if self.value_bytes > VALUE_BYTES_MAX {
             return Err(Error::usage(format!("-value-bytes must be at most {VALUE_BYTES_MAX}")));

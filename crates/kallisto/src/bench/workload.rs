@@ -161,7 +161,8 @@ fn clock() -> Instant {
     Instant::now()
 }
 
-fn progress(count: u64, what: &'static str, watched: bool) -> ProgressBar {
+/// A bar on stderr; a hidden one when nobody watches.
+pub(super) fn progress(count: u64, what: &'static str, watched: bool) -> ProgressBar {
     if !watched {
         return ProgressBar::hidden();
     }
