@@ -138,22 +138,32 @@ impl<'a> ClearRecords<'a> {
         Ok(Some(Record { value, seqno: record.seqno }))
     }
 
+    /// The logical key and record of what the store has under a storage key; `None` for what the barrier
+    /// keeps for itself.
+    pub(crate) fn open(
+        &self,
+        storage: &[u8],
+        record: &Record,
+    ) -> Result<Option<(Vec<u8>, Record)>, Error> {
+        if storage.first() == Some(&kind::BARRIER) {
+            return Ok(None);
+        }
+        let (key, value) = open_checked(storage, &record.value, &self.keys)?;
+        Ok(Some((key, Record { value, seqno: record.seqno })))
+    }
+
     pub(crate) fn scan(
         &self,
         prefix: &[u8],
         visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
     ) -> Result<(), Error> {
         let mut failed = None;
-        self.records.scan(prefix, &mut |storage, record| {
-            if storage.first() == Some(&kind::BARRIER) {
-                return Visit::Continue;
-            }
-            match open_checked(storage, &record.value, &self.keys) {
-                Ok((key, value)) => visit(&key, &Record { value, seqno: record.seqno }),
-                Err(error) => {
-                    failed = Some(error);
-                    Visit::Stop
-                }
+        self.records.scan(prefix, &mut |storage, record| match self.open(storage, record) {
+            Ok(None) => Visit::Continue,
+            Ok(Some((key, record))) => visit(&key, &record),
+            Err(error) => {
+                failed = Some(error);
+                Visit::Stop
             }
         })?;
         failed.map_or(Ok(()), Err)

@@ -48,8 +48,8 @@ pub use stats::{EngineLevelStats, EngineStats, RaftStats, Stats};
 /// The bytes of a record's value, shared and immutable.
 pub type Value = Bytes;
 
-/// Read access to committed records.
-pub trait Records {
+/// Read access to committed records, from any number of threads.
+pub trait Records: Sync {
     /// The record under `key`, or `None`.
     ///
     /// # Errors

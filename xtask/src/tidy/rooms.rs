@@ -141,6 +141,7 @@ pub(super) const ROOMS: [Room; 17] = [
             "rustls-pki-types",
             "rustls-webpki",
             "secrecy",
+            "serde",
             "serde_json",
             "tokio",
             "tracing",

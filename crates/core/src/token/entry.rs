@@ -1,10 +1,14 @@
 //! A token's record, and finding the token of a request.
 
+use std::borrow::Cow;
+
 use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use kallisto_auth::{Kind, Token};
 use kallisto_cuckoo::Guard;
 use secrecy::SecretString;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::address::{self, AddressRange};
 use crate::error::{Denial, Error};
@@ -160,53 +164,49 @@ impl TokenEntry {
 
     /// Reads a record back; `None` when the bytes are no token.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let map = json::parse_object(bytes).ok()?;
-        let text = |name: &str| map.get(name).and_then(Json::as_str).map(str::to_owned);
-        let flag = |name: &str| matches!(map.get(name), Some(Json::Bool(true)));
-        let Some(Json::Array(policies)) = map.get("policies") else { return None };
-        let policies = policies.iter().map(|name| name.as_str().map(str::to_owned));
-        let optional_time = |name: &str| match map.get(name)? {
-            Json::Null => Some(None),
-            _ => time(&map, name).map(Some),
-        };
+        let stored: Stored<'_> = serde_json::from_slice(bytes).ok()?;
+        let map = |text: &RawValue| json::parse_object(text.get().as_bytes()).ok();
+        let ranges = stored.bound_cidrs.iter().map(|range| AddressRange::parse(range));
         Some(Self {
             auth: Token {
-                accessor: text("accessor")?,
-                kind: match text("kind")?.as_str() {
+                accessor: stored.accessor.into_owned(),
+                kind: match &*stored.kind {
                     "root" => Kind::Root,
                     "service" => Kind::Service,
                     _ => return None,
                 },
-                policies: policies.collect::<Option<_>>()?,
-                display_name: text("display_name")?,
-                path: text("path")?,
-                created_at: time(&map, "created_at")?,
-                expires_at: optional_time("expires_at")?,
-                orphan: flag("orphan"),
+                policies: stored.policies,
+                display_name: stored.display_name.into_owned(),
+                path: stored.path.into_owned(),
+                created_at: stored.created_at.parse().ok()?,
+                expires_at: optional_time(stored.expires_at)?,
+                orphan: stored.orphan,
             },
-            parent: match map.get("parent")? {
-                Json::Null => None,
-                hex => Some(HEXLOWER.decode(hex.as_str()?.as_bytes()).ok()?.try_into().ok()?),
+            parent: match stored.parent {
+                None => None,
+                Some(hex) => Some(HEXLOWER.decode(hex.as_bytes()).ok()?.try_into().ok()?),
             },
-            meta: match map.get("meta")? {
-                Json::Object(meta) => Some(meta.clone()),
-                _ => None,
+            meta: match stored.meta {
+                None => None,
+                Some(text) => Some(map(text)?),
             },
-            uses_left: number(&map, "uses_left")?,
-            ttl_secs: number(&map, "ttl")?,
-            period_secs: number(&map, "period")?,
-            explicit_max_ttl_secs: number(&map, "explicit_max_ttl")?,
-            max_ttl_secs: number(&map, "max_ttl").unwrap_or_default(),
-            renewable: flag("renewable"),
-            role: text("role"),
-            // Absent in the records of tokens from before there were login methods.
-            entity_id: match text("entity_id").unwrap_or_default().as_str() {
-                "" => None,
-                id => Some(Id::parse(id)?),
+            uses_left: stored.uses_left,
+            ttl_secs: stored.ttl,
+            period_secs: stored.period,
+            explicit_max_ttl_secs: stored.explicit_max_ttl,
+            max_ttl_secs: stored.max_ttl,
+            renewable: stored.renewable,
+            role: stored.role,
+            entity_id: match stored.entity_id {
+                None => None,
+                Some(id) => Some(Id::parse(&id)?),
             },
-            bound_cidrs: address::stored(&map, "bound_cidrs")?,
-            kept: map.get("kept").and_then(Json::as_object).cloned().unwrap_or_default(),
-            renewed_at: optional_time("renewed_at")?,
+            bound_cidrs: ranges.collect::<Option<_>>()?,
+            kept: match stored.kept {
+                None => Map::new(),
+                Some(text) => map(text)?,
+            },
+            renewed_at: optional_time(stored.renewed_at)?,
         })
     }
 
@@ -216,14 +216,50 @@ impl TokenEntry {
     }
 }
 
-fn time(map: &Map, name: &str) -> Option<Timestamp> {
-    map.get(name)?.as_str()?.parse().ok()
+/// A record as its text says it, read without a tree in between: there are as many as live tokens, and
+/// all are read at every unseal. What has a default is absent in the records of some earlier release.
+#[derive(Deserialize)]
+struct Stored<'a> {
+    #[serde(borrow)]
+    accessor: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    policies: Vec<String>,
+    #[serde(borrow)]
+    display_name: Cow<'a, str>,
+    #[serde(borrow)]
+    path: Cow<'a, str>,
+    #[serde(borrow)]
+    created_at: Cow<'a, str>,
+    #[serde(borrow)]
+    expires_at: Option<Cow<'a, str>>,
+    orphan: bool,
+    #[serde(borrow)]
+    parent: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    meta: Option<&'a RawValue>,
+    uses_left: i64,
+    ttl: u64,
+    period: u64,
+    explicit_max_ttl: u64,
+    #[serde(default)]
+    max_ttl: u64,
+    renewable: bool,
+    role: Option<String>,
+    #[serde(borrow, default)]
+    entity_id: Option<Cow<'a, str>>,
+    #[serde(default)]
+    bound_cidrs: Vec<String>,
+    #[serde(borrow, default)]
+    kept: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    renewed_at: Option<Cow<'a, str>>,
 }
 
-fn number<T: std::str::FromStr>(map: &Map, name: &str) -> Option<T> {
-    match map.get(name)? {
-        Json::Number(text) => text.parse().ok(),
-        _ => None,
+fn optional_time(text: Option<Cow<'_, str>>) -> Option<Option<Timestamp>> {
+    match text {
+        None => Some(None),
+        Some(text) => text.parse().ok().map(Some),
     }
 }
 

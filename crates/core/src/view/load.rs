@@ -1,12 +1,17 @@
 //! Filling an empty view: one streaming scan over everything committed.
 //!
 //! Kinds come in the order of their numbers, so mounts are there before their secrets, and a
-//! secret's metadata is followed by its versions (see `keys`). What the scan holds at a time is one
-//! secret, and the paths that wait for their index.
+//! secret's metadata is followed by its versions (see `keys`). Three threads share the work, in the
+//! order of the records: one reads them from the store, one opens them, this one folds them. What is
+//! held in the clear at a time is a few chunks, and the paths that wait for their index.
+
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use kallisto_barrier::Keyring;
 use kallisto_cuckoo::Hand;
-use kallisto_store::{Error as StoreError, Position, Record, Records, Visit};
+use kallisto_store::{Batch, Error as StoreError, Position, Record, Records, Visit};
 
 use super::View;
 use super::fold::{Damaged, Folding};
@@ -17,9 +22,16 @@ use crate::kv::record::Metadata;
 /// Records between two looks at the memory budget.
 const BUDGET_RECORDS: u64 = 1024;
 /// Paths sorted at a time; bounds the memory of the load.
-const PATHS_MAX: usize = 1 << 20;
+const PATHS_MAX: usize = 1 << 18;
 /// Records between two progress lines in the log.
 const PROGRESS_RECORDS: u64 = 250_000;
+/// Records that go from one thread to the next together.
+const CHUNK_RECORDS: usize = 256;
+/// Chunks that may wait between two threads.
+const CHUNKS_WAITING_MAX: usize = 4;
+
+/// Some records and their keys: storage keys before they are opened, logical ones after.
+type Chunk = Vec<(Vec<u8>, Record)>;
 
 /// A secret whose metadata was met and whose current version comes next.
 struct Pending {
@@ -34,8 +46,7 @@ struct Load<'v> {
     pending: Option<Pending>,
     records: u64,
     hand: Hand,
-    /// Paths that are in the table and not in their index yet.
-    paths: Vec<(MountId, String)>,
+    paths: Paths,
 }
 
 impl View {
@@ -50,36 +61,96 @@ impl View {
         records: &dyn Records,
         keyring: &Keyring,
     ) -> Result<(), StoreError> {
-        let clear = ClearRecords::new(records, keyring);
-        let mut load = Load {
-            view: self,
-            pending: None,
-            records: 0,
-            hand: Hand::default(),
-            paths: Vec::new(),
-        };
-        let mut failed = None;
-        clear.scan(&[], &mut |key, record| match load.take(key, record, &clear) {
-            Ok(()) => Visit::Continue,
-            Err(Damaged(what)) => {
-                failed = Some(what);
-                Visit::Stop
-            }
+        let (to_open, stored) = sync_channel(CHUNKS_WAITING_MAX);
+        let (to_fold, opened) = sync_channel(CHUNKS_WAITING_MAX);
+        let loaded = std::thread::scope(|scope| {
+            let reader = start(scope, "load-read", move || read_all(records, &to_open))?;
+            let opener = start(scope, "load-open", move || {
+                open_all(&ClearRecords::new(records, keyring), &stored, &to_fold)
+            })?;
+            let folded = Load::new(self).fold_all(opened, &ClearRecords::new(records, keyring));
+            // Who fails ends the others, and what failed first is what there is to tell.
+            ended(reader)?;
+            ended(opener)?;
+            folded.map_err(|Damaged(what)| {
+                StoreError::Damaged(format!("a record says nothing sound: {what}"))
+            })
         })?;
-        if failed.is_none() {
-            let ended = load.settle().and_then(|()| load.index_paths());
-            failed = ended.err().map(|Damaged(what)| what);
-        }
-        if let Some(what) = failed {
-            return Err(StoreError::Damaged(format!("a record says nothing sound: {what}")));
-        }
         self.feed.start(position);
-        tracing::info!(records = load.records, position = position.0, "view loaded");
+        tracing::info!(records = loaded, position = position.0, "view loaded");
         Ok(())
     }
 }
 
-impl Load<'_> {
+fn start<'s, T: Send + 's>(
+    scope: &'s Scope<'s, '_>,
+    name: &str,
+    run: impl FnOnce() -> T + Send + 's,
+) -> Result<ScopedJoinHandle<'s, T>, StoreError> {
+    let started = Builder::new().name(name.to_owned()).spawn_scoped(scope, run);
+    started.map_err(|error| StoreError::Unavailable(format!("no thread to load on: {error}")))
+}
+
+fn ended(thread: ScopedJoinHandle<'_, Result<(), StoreError>>) -> Result<(), StoreError> {
+    let panicked = || StoreError::Unavailable("a thread of the load panicked".into());
+    thread.join().map_err(|_| panicked())?
+}
+
+/// Reads everything and hands it on, until nobody wants it any more.
+fn read_all(records: &dyn Records, onward: &SyncSender<Chunk>) -> Result<(), StoreError> {
+    let mut chunk = Chunk::with_capacity(CHUNK_RECORDS);
+    records.scan(&[], &mut |storage, record| {
+        chunk.push((storage.to_vec(), record.clone()));
+        if chunk.len() < CHUNK_RECORDS {
+            return Visit::Continue;
+        }
+        let full = std::mem::replace(&mut chunk, Chunk::with_capacity(CHUNK_RECORDS));
+        if onward.send(full).is_ok() { Visit::Continue } else { Visit::Stop }
+    })?;
+    // Who does not want the rest has failed, and says so.
+    let _ = onward.send(chunk);
+    Ok(())
+}
+
+/// Opens what was read and hands it on.
+fn open_all(
+    clear: &ClearRecords<'_>,
+    stored: &Receiver<Chunk>,
+    onward: &SyncSender<Chunk>,
+) -> Result<(), StoreError> {
+    for chunk in stored {
+        let mut opened = Chunk::with_capacity(chunk.len());
+        for (storage, record) in chunk {
+            opened.extend(clear.open(&storage, &record)?);
+        }
+        if onward.send(opened).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+impl<'v> Load<'v> {
+    fn new(view: &'v View) -> Self {
+        Self { view, pending: None, records: 0, hand: Hand::default(), paths: Paths::default() }
+    }
+
+    /// Folds what was opened, and says how many records it was.
+    fn fold_all(
+        mut self,
+        opened: Receiver<Chunk>,
+        records: &ClearRecords<'_>,
+    ) -> Result<u64, Damaged> {
+        for chunk in &opened {
+            for (key, record) in &chunk {
+                self.take(key, record, records)?;
+            }
+        }
+        self.settle()?;
+        self.index_paths()?;
+        Ok(self.records)
+    }
+
     fn take(
         &mut self,
         key: &[u8],
@@ -116,7 +187,7 @@ impl Load<'_> {
             }
             _ => {
                 self.settle()?;
-                let batch = kallisto_store::Batch::new();
+                let batch = Batch::new();
                 let mut at =
                     Folding { seqno: record.seqno, batch: &batch, records, changes: Vec::new() };
                 self.view.fold_put(key, value, &mut at)
@@ -161,15 +232,44 @@ impl Load<'_> {
     /// Keeps a path for its index. Records come in the order of hidden names, which is none; sorted
     /// paths go into an index several times faster.
     fn take_path(&mut self, mount: MountId, path: &str) -> Result<(), Damaged> {
-        self.paths.push((mount, path.to_owned()));
-        if self.paths.len() < PATHS_MAX { Ok(()) } else { self.index_paths() }
+        self.paths.push(mount, path);
+        if self.paths.places.len() < PATHS_MAX { Ok(()) } else { self.index_paths() }
     }
 
     fn index_paths(&mut self) -> Result<(), Damaged> {
-        self.paths.sort_unstable();
-        for (mount, path) in self.paths.drain(..) {
-            self.view.put_path(mount, &path)?;
-        }
+        let Self { view, paths, .. } = self;
+        paths.sorted().try_for_each(|(mount, path)| view.put_path(mount, path))?;
+        paths.clear();
         Ok(())
+    }
+}
+
+/// Paths that are in the table and not in their index yet: one text, and where in it they are. A
+/// text for each would leave the memory they took in pieces.
+#[derive(Default)]
+struct Paths {
+    text: String,
+    places: Vec<(MountId, Range<usize>)>,
+}
+
+impl Paths {
+    fn push(&mut self, mount: MountId, path: &str) {
+        let start = self.text.len();
+        self.text.push_str(path);
+        self.places.push((mount, start..self.text.len()));
+    }
+
+    /// All of them, by mount and path.
+    fn sorted(&mut self) -> impl Iterator<Item = (MountId, &str)> {
+        let Self { text, places } = self;
+        let text = &*text;
+        let path = move |place: &Range<usize>| &text[place.clone()];
+        places.sort_unstable_by(|a, b| (a.0, path(&a.1)).cmp(&(b.0, path(&b.1))));
+        places.iter().map(move |(mount, place)| (*mount, path(place)))
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        self.places.clear();
     }
 }

@@ -120,9 +120,27 @@ impl Engine {
         point: &ReadPoint,
         range: impl RangeBounds<&'k [u8]>,
     ) -> Result<Scan> {
+        self.scan_in(ReadMode::Cached, point, range)
+    }
+
+    /// The entries with keys in `range` now, for who reads most of the store once: in large reads, past
+    /// the block cache, which keeps what it holds.
+    ///
+    /// # Errors
+    /// As [`Engine::get`].
+    pub fn scan_once<'k>(&self, range: impl RangeBounds<&'k [u8]>) -> Result<Scan> {
+        self.scan_in(ReadMode::Streaming, &self.read_point(), range)
+    }
+
+    fn scan_in<'k>(
+        &self,
+        mode: ReadMode,
+        point: &ReadPoint,
+        range: impl RangeBounds<&'k [u8]>,
+    ) -> Result<Scan> {
         self.inner.admit_read()?;
         let end = range.end_bound().map(|key| key.to_vec());
-        let mut scan = Scan::new(point.clone(), &self.inner.view.load_full(), end)?;
+        let mut scan = Scan::new(mode, point.clone(), &self.inner.view.load_full(), end)?;
         match range.start_bound() {
             Bound::Unbounded => scan.cursor.seek_first()?,
             Bound::Included(key) => scan.cursor.seek(key)?,
@@ -199,18 +217,18 @@ impl std::fmt::Debug for Scan {
 }
 
 impl Scan {
-    fn new(point: ReadPoint, view: &View, end: Bound<Vec<u8>>) -> Result<Self> {
+    fn new(mode: ReadMode, point: ReadPoint, view: &View, end: Bound<Vec<u8>>) -> Result<Self> {
         let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
         for table in std::iter::once(&view.active).chain(&view.frozen) {
             sources.push(Box::new(MemtableCursor::new(table.clone())));
         }
         for file in view.levels.l0() {
-            sources.push(file.cursor(ReadMode::Cached)?);
+            sources.push(file.cursor(mode)?);
         }
         for level in 1..LEVELS {
             let files = view.levels.files(level);
             if !files.is_empty() {
-                sources.push(Box::new(RunCursor::new(files.to_vec(), ReadMode::Cached)));
+                sources.push(Box::new(RunCursor::new(files.to_vec(), mode)));
             }
         }
         let cursor = MergeCursor::new(sources);

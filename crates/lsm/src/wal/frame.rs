@@ -27,6 +27,8 @@ pub(crate) const HEADER_BYTES: usize = 40;
 pub(crate) const ALIGN_BYTES: usize = 8;
 /// The number of this layout.
 pub(crate) const FRAME_FORMAT: u32 = 1;
+/// Where a header names its segment.
+const SEGMENT_OFFSET: usize = 8;
 /// Bytes of the checksum, which covers what follows it.
 const CHECKSUM_BYTES: usize = 4;
 /// The most operations in a group: what a full group held, and one more batch.
@@ -111,6 +113,14 @@ pub(crate) fn decode(bytes: &[u8], segment: u64) -> Option<Frame<'_>> {
     })
 }
 
+/// Where in `bytes`, which begin at a multiple of the alignment, the first place is whose header could be one of
+/// `segment`: all that can be said without the checksum, and quickly.
+pub(crate) fn find_named(bytes: &[u8], segment: u64) -> Option<usize> {
+    let named = segment.to_le_bytes();
+    let (words, _) = bytes.get(SEGMENT_OFFSET..)?.as_chunks::<ALIGN_BYTES>();
+    Some(words.iter().position(|word| *word == named)? * ALIGN_BYTES)
+}
+
 /// `len` up to the next multiple of the alignment.
 pub(crate) fn padded(len: usize) -> usize {
     len.next_multiple_of(ALIGN_BYTES)
@@ -143,6 +153,18 @@ mod tests {
         for len in 0..HEADER_BYTES + 13 {
             assert!(decode(&bytes[..len], 9).is_none());
         }
+    }
+
+    #[test]
+    fn a_place_that_names_the_segment_is_found_and_no_frame_is_passed_over() {
+        let (bytes, _) = frame();
+        for zeros in [0, 8, 64, 800] {
+            let behind = [vec![0; zeros], bytes.clone()].concat();
+            assert_eq!(find_named(&behind, 9), Some(zeros));
+            assert_eq!(find_named(&behind, 8), None);
+        }
+        assert_eq!(find_named(&bytes[..SEGMENT_OFFSET], 9), None);
+        assert_eq!(find_named(&[], 9), None);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use super::frame::{self, ALIGN_BYTES, Frame};
 use crate::batch::{Operation, Operations};
-use crate::disk::{Disk, read_all};
+use crate::disk::{Disk, read_all_into};
 use crate::error::{Error, Result};
 use crate::limits::SEGMENT_BYTES_MAX;
 use crate::names;
@@ -62,9 +62,11 @@ pub(crate) fn read(
 ) -> Result<Recovered> {
     let mut recovered = Recovered::default();
     let mut tail: Option<Tail> = None;
+    // One buffer for all: fresh memory for each would cost more than the reading.
+    let mut bytes = Vec::new();
     for &number in segments {
         let path = names::wal(dir, number);
-        let bytes = read_all(disk, &path, SEGMENT_BYTES_MAX)
+        read_all_into(disk, &path, SEGMENT_BYTES_MAX, &mut bytes)
             .map_err(|error| Error::io("read", &path, &error))?;
         let segment = Segment { path: &path, number, bytes: &bytes };
         let Some(first) = frame::decode(&bytes, number) else {
@@ -168,10 +170,10 @@ impl Segment<'_> {
     fn refuse_if_frames_follow(&self, bad: usize) -> Result<()> {
         let mut at = bad.next_multiple_of(ALIGN_BYTES);
         while let Some(rest) = self.bytes.get(at..) {
-            if rest.len() < frame::HEADER_BYTES {
-                break;
-            }
-            match frame::decode(rest, self.number) {
+            // What follows is zeros for the most part; only what names this segment is looked at.
+            let Some(skipped) = frame::find_named(rest, self.number) else { break };
+            at += skipped;
+            match frame::decode(&self.bytes[at..], self.number) {
                 Some(found) if found.header.durable > bad as u64 => {
                     return Err(Error::corrupt(self.path, bad as u64, "frame"));
                 }

@@ -680,7 +680,10 @@ impl Records for EngineRecords {
     ) -> Result<(), Error> {
         let own = self.key(&[]);
         let from = [&own[..], prefix].concat();
-        let mut scan = self.0.scan((Bound::Included(&from[..]), Bound::Unbounded))?;
+        let range = (Bound::Included(&from[..]), Bound::Unbounded);
+        // Who asks for everything asks once, and leaves the cache to those who come again.
+        let all = prefix.is_empty();
+        let mut scan = if all { self.0.scan_once(range)? } else { self.0.scan(range)? };
         while let Some((key, value)) = scan.next_entry()? {
             if !key.starts_with(&from) {
                 break;
