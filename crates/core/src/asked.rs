@@ -48,6 +48,7 @@ fn creates(path: &str, view: &View) -> bool {
         EngineKind::System
         | EngineKind::Identity
         | EngineKind::Cubbyhole
+        | EngineKind::KvUpgrading
         | EngineKind::Token
         | EngineKind::AppRole
         | EngineKind::Cert

@@ -23,7 +23,7 @@ pub(crate) fn read(
     path: &str,
 ) -> Option<Result<Response, Error>> {
     match mount.entry.kind {
-        EngineKind::KvV1 | EngineKind::KvV2
+        EngineKind::KvV1 | EngineKind::KvV2 | EngineKind::KvUpgrading
             if !call.operation.writes() && !beyond::asks_to_wait(call) =>
         {
             Some(kv::read(unsealed, call, mount, path))
@@ -50,7 +50,9 @@ pub(crate) async fn handle(
         EngineKind::KvV1 | EngineKind::KvV2 if beyond::asks_to_wait(call) => {
             beyond::wait(core, &unsealed, call, mount, path)
         }
-        EngineKind::KvV1 | EngineKind::KvV2 => kv::write(&unsealed, call, mount, path).await,
+        EngineKind::KvV1 | EngineKind::KvV2 | EngineKind::KvUpgrading => {
+            kv::write(&unsealed, call, mount, path).await
+        }
         EngineKind::Transit => transit::handle(&unsealed, call, mount, path).await,
         EngineKind::Token => token::handle(&unsealed, call, path).await,
         EngineKind::AppRole => approle::handle(&unsealed, call, mount, path).await,
@@ -74,6 +76,7 @@ pub(crate) fn is_login(kind: EngineKind, path: &str) -> bool {
         | EngineKind::Cubbyhole
         | EngineKind::KvV1
         | EngineKind::KvV2
+        | EngineKind::KvUpgrading
         | EngineKind::Transit
         | EngineKind::Token => false,
     }
@@ -101,6 +104,7 @@ pub(crate) fn check_renewal(
         | EngineKind::Cubbyhole
         | EngineKind::KvV1
         | EngineKind::KvV2
+        | EngineKind::KvUpgrading
         | EngineKind::Transit
         | EngineKind::Token => Ok(()),
     }

@@ -237,6 +237,11 @@ pub(crate) fn engine_prefixes(id: MountId) -> [Vec<u8>; 4] {
     [kind::KV_CONFIG, kind::KV_META, kind::KV_ONE, kind::SHELF].map(|kind| with_mount(kind, id, 0))
 }
 
+/// The storage prefix of a mount's records of one kind.
+pub(crate) fn engine_prefix(kind: u8, id: MountId) -> Vec<u8> {
+    with_mount(kind, id, 0)
+}
+
 /// Takes a key apart; bytes that are no key of ours are [`Parsed::Other`].
 pub(crate) fn parse(key: &[u8]) -> Parsed<'_> {
     parse_known(key).unwrap_or(Parsed::Other)

@@ -19,6 +19,8 @@ pub enum EngineKind {
     KvV1,
     /// Key-value secrets with versions.
     KvV2,
+    /// Key-value secrets on their way from the one to the other.
+    KvUpgrading,
     /// Named keys that encrypt and sign for clients.
     Transit,
     /// Tokens, at `auth/token/`.
@@ -75,12 +77,13 @@ const fn engine(
 }
 
 /// The engines there are.
-const ENGINES: [Traits; 12] = [
+const ENGINES: [Traits; 13] = [
     engine(EngineKind::System, "system", "system", Class::Secret, Multiplicity::Builtin),
     engine(EngineKind::Identity, "identity", "identity", Class::Secret, Multiplicity::Builtin),
     engine(EngineKind::Cubbyhole, "cubbyhole", "cubbyhole", Class::Secret, Multiplicity::Builtin),
     engine(EngineKind::KvV1, "kv-v1", "kv", Class::Secret, Multiplicity::Any),
     engine(EngineKind::KvV2, "kv-v2", "kv", Class::Secret, Multiplicity::Any),
+    engine(EngineKind::KvUpgrading, "kv-upgrading", "kv", Class::Secret, Multiplicity::Any),
     engine(EngineKind::Transit, "transit", "transit", Class::Secret, Multiplicity::Any),
     engine(EngineKind::Token, "token", "token", Class::Auth, Multiplicity::Builtin),
     engine(EngineKind::AppRole, "approle", "approle", Class::Auth, Multiplicity::Any),
@@ -185,7 +188,7 @@ impl EngineKind {
 
     /// Every engine, once per name on the wire, with its class.
     pub fn catalog() -> impl Iterator<Item = (&'static str, Class)> {
-        let listed = |engine: &&Traits| engine.kind != Self::KvV1;
+        let listed = |engine: &&Traits| !matches!(engine.kind, Self::KvV1 | Self::KvUpgrading);
         ENGINES.iter().filter(listed).map(|engine| (engine.name, engine.class))
     }
 

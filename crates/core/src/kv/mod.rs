@@ -9,6 +9,7 @@ mod list;
 pub(crate) mod record;
 pub(crate) mod staged;
 pub(crate) mod time;
+pub(crate) mod upgrade;
 pub(crate) mod v1;
 pub(crate) mod v2;
 
@@ -37,6 +38,7 @@ pub(crate) fn read(
     match mount.entry.kind {
         EngineKind::KvV1 => v1::read(&kv, path),
         EngineKind::KvV2 => v2::read(&kv, path),
+        EngineKind::KvUpgrading => Err(upgrade::refusal()),
         _ => Err(Error::UnsupportedPath),
     }
 }
@@ -52,6 +54,7 @@ pub(crate) async fn write(
     match mount.entry.kind {
         EngineKind::KvV1 => v1::write(&kv, path).await,
         EngineKind::KvV2 => v2::write(&kv, path).await,
+        EngineKind::KvUpgrading => Err(upgrade::refusal()),
         _ => Err(Error::UnsupportedPath),
     }
 }

@@ -6,6 +6,7 @@ use kallisto_store::Batch;
 use super::list::{Depth, Page, keys_object, names};
 use super::record::encode_one;
 use super::staged::Staged;
+use super::upgrade::refuse_if_begun;
 use super::{Kv, check_entry_path, check_entry_size};
 use crate::duration::Span;
 use crate::error::Error;
@@ -85,6 +86,7 @@ async fn put(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     let mut staged = Staged::default();
     stage(kv.mount, path, body, &mut staged)?;
     kv.unsealed.store.commit(staged.into_batch()).await?;
+    refuse_if_begun(kv.unsealed, kv.mount)?;
     Ok(Response::Empty)
 }
 
@@ -119,6 +121,7 @@ async fn delete(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
         let mut batch = Batch::new();
         batch.delete(keys::kv_one(kv.mount.entry.id, path));
         kv.unsealed.store.commit(batch).await?;
+        refuse_if_begun(kv.unsealed, kv.mount)?;
     }
     Ok(Response::Empty)
 }

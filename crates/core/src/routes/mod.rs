@@ -149,7 +149,7 @@ pub(crate) const fn of_engine(kind: EngineKind) -> &'static Family {
         EngineKind::Kubernetes => &login::KUBERNETES,
         EngineKind::Userpass => &login::USERPASS,
         EngineKind::KvV1 => &kv::VERSION_1,
-        EngineKind::KvV2 => &kv::VERSION_2,
+        EngineKind::KvV2 | EngineKind::KvUpgrading => &kv::VERSION_2,
         EngineKind::Transit => &transit::TRANSIT,
     }
 }

@@ -289,7 +289,7 @@ pub(crate) async fn handle(
 
 /// The routes of mounts, secret engines and login methods alike; `None` for all others.
 async fn mount_routes(
-    unsealed: &Unsealed,
+    unsealed: &Arc<Unsealed>,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Option<Result<Response, Error>> {

@@ -1,14 +1,17 @@
 //! `sys/mounts/:path/tune` and `sys/auth/:path/tune`: how a mount behaves.
 
+use std::sync::Arc;
+
 use kallisto_store::Batch;
 
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::{Json, Map};
 use crate::keys;
+use crate::kv::upgrade;
 use crate::limits::DESCRIPTION_BYTES_MAX;
 use crate::mount::{CONFIG_LISTS, Class, EngineKind, MountConfig};
-use crate::response::Response;
+use crate::response::{Logical, Response};
 use crate::state::{Call, Unsealed};
 
 /// Shows how the mount at `path` behaves; a login method's path is taken with its `auth/`.
@@ -47,7 +50,7 @@ pub(super) fn read(unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
 }
 
 pub(super) async fn write(
-    unsealed: &Unsealed,
+    unsealed: &Arc<Unsealed>,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Result<Response, Error> {
@@ -60,7 +63,7 @@ pub(super) async fn write(
         )));
     };
     let mut entry = mount.entry.clone();
-    check_version(entry.kind, fields)?;
+    let upgrade = asked_version(entry.kind, fields)?;
     if entry.kind == EngineKind::Token && fields.raw("token_type").is_some() {
         return Err(Error::invalid(
             "'token_type' cannot be set for 'token' or 'ns_token' auth mounts",
@@ -75,25 +78,46 @@ pub(super) async fn write(
         }
         entry.description = description;
     }
+    if upgrade == Asked::Upgrade {
+        entry = upgrade::begun(entry);
+    }
     let mut batch = Batch::new();
     batch.put(keys::mount(entry.id), entry.encode());
     unsealed.store.commit(batch).await?;
-    Ok(Response::Empty)
+    match upgrade {
+        Asked::Same => Ok(Response::Empty),
+        Asked::Upgrade => {
+            upgrade::start(unsealed, entry.id, call.now)?;
+            let warnings = vec![UPGRADE_WARNING.to_owned()];
+            Ok(Response::Logical(Logical { warnings, ..Logical::default() }))
+        }
+    }
 }
 
-/// A mount keeps its version: a downgrade loses data, and there is no upgrade in place.
-fn check_version(kind: EngineKind, fields: Fields<'_>) -> Result<(), Error> {
+/// What is told to who has a mount upgraded.
+const UPGRADE_WARNING: &str = "Upgrading mount from version 1 to version 2. This mount will be \
+    unavailable for a brief period and will resume service shortly.";
+
+/// What becomes of a mount's version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Same,
+    Upgrade,
+}
+
+/// A mount keeps its version or goes up: a downgrade would lose data.
+fn asked_version(kind: EngineKind, fields: Fields<'_>) -> Result<Asked, Error> {
     let options = fields.map("options")?.map(Fields::new);
     let asked = options.map_or(Ok(None), |options| options.string("version"))?;
     match (kind, asked.as_deref()) {
-        (_, None) | (EngineKind::KvV1, Some("1")) | (EngineKind::KvV2, Some("2")) => Ok(()),
-        (EngineKind::KvV2, Some("1")) => {
+        (_, None)
+        | (EngineKind::KvV1, Some("1"))
+        | (EngineKind::KvV2 | EngineKind::KvUpgrading, Some("2")) => Ok(Asked::Same),
+        (EngineKind::KvV2 | EngineKind::KvUpgrading, Some("1")) => {
             Err(Error::invalid("cannot downgrade mount from version 2"))
         }
-        (EngineKind::KvV1, Some("2")) => Err(Error::invalid(
-            "upgrading a mount to version 2 in place is not available; mount a new one and copy",
-        )),
-        (_, Some(_)) => Err(Error::invalid("invalid version of the engine")),
+        (EngineKind::KvV1, Some("2")) => Ok(Asked::Upgrade),
+        (_, Some(version)) => Err(Error::invalid(format!("invalid version provided: {version}"))),
     }
 }
 

@@ -10,8 +10,9 @@ use jiff::Timestamp;
 use super::revoke::revoke_all;
 use crate::cubbyhole;
 use crate::error::Error;
+use crate::kv::upgrade;
 use crate::state::{Core, Unsealed};
-use crate::versions;
+use crate::{transit, versions};
 
 /// Most tokens ended in one tick; the rest waits for the next.
 const TICK_TOKENS_MAX: usize = 1 << 16;
@@ -30,8 +31,10 @@ impl Core {
         versions::note(&unsealed, now).await?;
         if !unsealed.swept.load(Ordering::Acquire) {
             take_up_revocations(&unsealed).await?;
+            upgrade::take_up(&unsealed, now)?;
             unsealed.swept.store(true, Ordering::Release);
         }
+        transit::rotate_due(&unsealed, now).await;
         revoke_all(&unsealed, unsealed.view.tokens.due(now, TICK_TOKENS_MAX)).await?;
         crate::sys::clean_up(self, &unsealed).await?;
         self.logins.tick(&unsealed, now).await

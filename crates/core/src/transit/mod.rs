@@ -15,6 +15,7 @@
 mod cache;
 mod config;
 mod crypt;
+mod due;
 mod inputs;
 mod manage;
 mod portable;
@@ -23,6 +24,7 @@ mod store;
 mod tools;
 
 pub(crate) use cache::KeyCache;
+pub(crate) use due::rotate_due;
 use kallisto_auth::Operation;
 
 use crate::error::Error;

@@ -179,7 +179,7 @@ impl Transit<'_, '_, '_> {
 }
 
 /// Makes a key: at once, or elsewhere if it takes long.
-async fn make_key(
+pub(super) async fn make_key(
     kind: Kind,
     make: impl FnOnce() -> Result<Key, kallisto_transit::Error> + Send + 'static,
 ) -> Result<Key, Error> {

@@ -21,7 +21,7 @@ use crate::cluster::Cluster;
 use crate::identity::Effect;
 use crate::keys::{self, MountId, Parsed, kind};
 use crate::kv::record::{Config, Metadata, decode_one, decode_version};
-use crate::mount::MountEntry;
+use crate::mount::{EngineKind, MountEntry};
 use crate::peers::watch::Rebuild;
 use crate::token::TokenEntry;
 use crate::transit;
@@ -222,6 +222,8 @@ impl View {
                 self.fold_metadata(mount, path, &metadata, at)?;
                 at.note(key, written(&metadata));
             }
+            // What an upgrade to version 2 passed by is nobody's.
+            Parsed::KvOne(mount, _) if self.is_versioned(mount) => {}
             Parsed::KvOne(mount, path) => {
                 self.put_one(mount, path, at.seqno, value)?;
                 self.put_path(mount, path)?;
@@ -263,6 +265,7 @@ impl View {
                     mount.kv_config.store(Arc::default());
                 }
             }
+            Parsed::KvOne(mount, _) if self.is_versioned(mount) => {}
             Parsed::KvMeta(mount, path) | Parsed::KvOne(mount, path) => {
                 if let Some(mount) = self.mounts.with_id(mount) {
                     mount.index.remove(path);
@@ -282,6 +285,11 @@ impl View {
             }
             Parsed::KvVersion(..) | Parsed::Other => {}
         }
+    }
+
+    /// Whether a mount's secrets have versions, all of them.
+    pub(super) fn is_versioned(&self, mount: MountId) -> bool {
+        self.mounts.with_id(mount).is_some_and(|mount| mount.entry.kind == EngineKind::KvV2)
     }
 
     /// Lets go of what was decoded of a record on a shelf.

@@ -175,6 +175,7 @@ impl<'v> Load<'v> {
                 self.pending = Some(Pending { mount, path: path.to_owned(), metadata });
                 Ok(())
             }
+            Parsed::KvOne(mount, _) if self.view.is_versioned(mount) => Ok(()),
             Parsed::KvOne(mount, path) => {
                 self.settle()?;
                 self.view.put_one(mount, path, record.seqno, value)?;

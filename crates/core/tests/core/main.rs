@@ -9,6 +9,7 @@ mod beyond;
 mod budget;
 mod identity;
 mod key_server;
+mod kv_upgrade;
 mod leases;
 mod logins;
 mod policies;

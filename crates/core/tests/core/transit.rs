@@ -172,3 +172,30 @@ fn rsa_keys_are_made_once_however_many_ask() {
     let ciphertext = encrypt(&site, "r");
     assert_eq!(text(&data(decrypt(&site, "r", &ciphertext)), "plaintext"), "aGk=");
 }
+
+#[test]
+fn a_key_with_a_period_gets_a_version_when_its_time_has_come_and_no_other_does() {
+    let site = site();
+    let body = r#"{"auto_rotate_period":"1h"}"#;
+    site.ask(Update, "transit/keys/hourly", body).unwrap();
+    site.ask(Update, "transit/keys/still", "{}").unwrap();
+    let tick = |secs| {
+        let now = jiff::Timestamp::from_second(secs).unwrap();
+        pollster::block_on(site.core.tick(now)).unwrap();
+    };
+    let latest = |name: &str| {
+        text(&data(site.ask(Read, &format!("transit/keys/{name}"), "")), "latest_version")
+    };
+    let before = encrypt(&site, "hourly");
+    tick(3_599);
+    assert_eq!(latest("hourly"), "1");
+    tick(3_659);
+    assert_eq!((latest("hourly"), latest("still")), ("2".to_owned(), "1".to_owned()));
+    assert!(encrypt(&site, "hourly").starts_with("vault:v2:"));
+    assert_eq!(text(&data(decrypt(&site, "hourly", &before)), "plaintext"), "aGk=");
+    // The period counts from the last version.
+    tick(7_258);
+    assert_eq!(latest("hourly"), "2");
+    tick(7_318);
+    assert_eq!(latest("hourly"), "3");
+}
