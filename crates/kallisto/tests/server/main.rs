@@ -6,6 +6,7 @@
 //! - [`auto_unseal`] opens it without people, and refuses the wrong key;
 //! - [`rest`] looks for planted secrets in its files and in its memory;
 //! - [`durability`] switches modes while it runs;
+//! - [`scale`] fills it with a little of everything, as `bench scale` does;
 //! - [`support`] starts it, speaks to it, and ends it.
 //!
 //! Every wait is bounded, every port is the system's choice, every process is ended by its id.
@@ -19,5 +20,6 @@ mod durability;
 mod kill;
 mod rest;
 mod restart;
+mod scale;
 mod support;
 mod tls;

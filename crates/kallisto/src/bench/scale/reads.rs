@@ -18,7 +18,7 @@ const READERS: usize = 4;
 /// A connection's time between two reads.
 const PACE: Duration = Duration::from_millis(1);
 /// How long reads go on before the revocation.
-const QUIET: Duration = Duration::from_secs(3);
+const QUIET: Duration = Duration::from_secs(2);
 /// Longest latency told apart, in nanoseconds: a minute.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
 
