@@ -6,8 +6,8 @@
 //! unsealed and answers as active, and how much memory it then holds. On the last one the parent of
 //! many children is revoked while others read.
 //!
-//! What a stage weighs is the difference of two servers, one after a restart before it and one after;
-//! so what every server needs anyhow counts for nothing.
+//! What a thing weighs is the difference between two servers, started before and after its stage, in what
+//! unsealing adds; so what every server needs anyhow counts for nothing.
 
 mod fill;
 mod reads;

@@ -11,12 +11,13 @@ use super::{Figures, Point};
 const PERCENTILES: [(&str, f64); 4] =
     [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9), ("max", 100.0)];
 
-/// Bytes of memory that each thing of a stage takes: what the server after it holds more than the one
-/// before.
+/// Bytes of memory that each thing of a stage takes: what unsealing adds after it and did not add
+/// before. What a sealed server holds, recent entries of its log above all, depends on the last start
+/// and not on what is stored.
 fn bytes_each(figures: &Figures, at: usize) -> Option<f64> {
     let stage = figures.points[at].stage?;
-    let own = |point: &Point| point.ready.unsealed.own as f64;
-    let more = own(&figures.points[at]) - own(figures.points.get(at.checked_sub(1)?)?);
+    let added = |point: &Point| point.ready.unsealed.own as f64 - point.ready.sealed.own as f64;
+    let more = added(&figures.points[at]) - added(figures.points.get(at.checked_sub(1)?)?);
     Some(more / stage.count(figures.plan) as f64)
 }
 
