@@ -291,6 +291,24 @@ pub(super) static CERT: Family = Family {
     tag: "auth",
     about: "Clients log in with the certificate of their connection.",
     groups: &[&[
+        Route::new(
+            "config",
+            &[
+                (Read, "Read what holds for all logins."),
+                (Update, "Set what holds for all logins."),
+            ],
+            &[field("disable_binding", Flag, "Renew tokens without their certificate.")],
+        ),
+        Route::new("crls", &[(List, "List the lists of certificates that were taken back.")], &[]),
+        Route::new(
+            "crls/{name}",
+            &[
+                (Read, "Read the serial numbers of a list."),
+                (Update, "Bring a list; a login with a certificate on it is refused."),
+                (Delete, "Forget a list."),
+            ],
+            &[field("name", Text, "Name of the list."), field("crl", Text, "The list as PEM.")],
+        ),
         Route::new("certs", &[(List, "List whose certificates log in.")], &[]),
         Route::new(
             "certs/{role}",

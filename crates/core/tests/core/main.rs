@@ -7,6 +7,7 @@ mod audit;
 mod batch;
 mod beyond;
 mod budget;
+mod certificates;
 mod identity;
 mod key_server;
 mod kv_upgrade;

@@ -1,17 +1,20 @@
 //! Login by the client certificate of the connection (API.md A24).
 //!
 //! The listener asks clients for a certificate and makes them prove that its key is theirs; whether
-//! anybody trusts it is decided here, by the roles at `certs/NAME` alone (lesson 25). A token remembers
+//! anybody trusts it is decided here, by the roles at `certs/NAME` alone (lesson 25), and never when an
+//! authority took it back (`crls/NAME`). A token remembers
 //! which certificate it was for, and is renewed over a connection with that one only (lesson 23).
 
+mod config;
 mod names;
+mod revoked;
 mod role;
 
 use aws_lc_rs::digest;
 use data_encoding::HEXLOWER;
 use kallisto_auth::Operation;
 
-use super::records::Roles;
+use super::records::{self, Record, Roles};
 use super::{Login, Renewal, grant, role_name};
 use crate::address;
 use crate::error::Error;
@@ -23,6 +26,7 @@ use crate::shelf::Shelf;
 use crate::state::{Call, Core, Unsealed};
 use crate::view::Mount;
 
+use config::{Binding, Config};
 use names::Names;
 use role::Role;
 
@@ -44,6 +48,16 @@ pub(crate) async fn handle(
     path: &str,
 ) -> Result<Response, Error> {
     let shelf = Shelf::of(unsealed, mount);
+    if (path, call.operation) == ("config", Operation::Read) {
+        let config = records::config::<Config>(&shelf)?.unwrap_or_default();
+        return Ok(Response::data(&config.shown().into()));
+    }
+    if let Some(answer) = records::edit_config::<Config>(&shelf, call, path).await {
+        return answer;
+    }
+    if let Some(name) = super::below("crls", path) {
+        return revoked::edit(&shelf, call, name).await;
+    }
     ROLES.edit::<Role>(&shelf, call, path).await
 }
 
@@ -83,6 +97,9 @@ pub(crate) async fn log_in(
     let wrong = || Error::invalid("invalid certificate or no client certificate supplied");
     let names = Names::read(leaf).ok_or_else(wrong)?;
     let shelf = Shelf::of(unsealed, mount);
+    if revoked::any(&shelf, request.client_chain)? {
+        return Err(wrong());
+    }
     let (name, role) = find(core, &shelf, named, request, &names).await?.ok_or_else(wrong)?;
     address::check(&role.params.bound_cidrs, request.remote)?;
     let metadata = [
@@ -146,17 +163,25 @@ fn fingerprint(certificate: &[u8]) -> String {
 /// [`Error::Invalid`] saying what is not so.
 pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
     let kept = |name: &str| renewal.entry.kept.get(name).and_then(Json::as_str).unwrap_or_default();
+    let shelf = Shelf::of(renewal.unsealed, renewal.mount);
+    let config = records::config::<Config>(&shelf)?.unwrap_or_default();
+    if config.binding == Binding::None {
+        return match ROLES.load::<Role>(&shelf, kept("cert"))? {
+            Some(role) => renewal.check_policies(&role.params),
+            None => Err(Error::invalid("the certificate role does not exist any more")),
+        };
+    }
     let shown = renewal.request.client_chain.first();
     if shown.map(|leaf| fingerprint(leaf)).as_deref() != Some(kept("fingerprint")) {
         return Err(Error::invalid(
             "client identity during renewal not matching client identity used during login",
         ));
     }
-    let shelf = Shelf::of(renewal.unsealed, renewal.mount);
     let role = ROLES.load::<Role>(&shelf, kept("cert"))?;
     let role =
         role.ok_or_else(|| Error::invalid("the certificate role does not exist any more"))?;
-    if !role.trusts(renewal.request.client_chain, renewal.request.now.as_second()) {
+    let chain = renewal.request.client_chain;
+    if revoked::any(&shelf, chain)? || !role.trusts(chain, renewal.request.now.as_second()) {
         return Err(Error::invalid("the certificate is not trusted any more"));
     }
     renewal.check_policies(&role.params)
