@@ -138,3 +138,87 @@ impl Sink for SocketSink {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    const DEADLINE: Duration = Duration::from_secs(20);
+
+    fn send(sink: &mut SocketSink, lines: &[&str]) -> io::Result<()> {
+        let bytes = lines.concat().into_bytes();
+        let mut end = 0;
+        let ends: Vec<usize> = lines
+            .iter()
+            .map(|line| {
+                end += line.len();
+                end
+            })
+            .collect();
+        sink.write(&Group { bytes: &bytes, ends: &ends })
+    }
+
+    fn lines(from: impl io::Read, count: usize) -> Vec<String> {
+        BufReader::new(from).lines().take(count).map(|line| line.unwrap()).collect()
+    }
+
+    #[test]
+    fn a_datagram_is_one_record() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        receiver.set_read_timeout(Some(DEADLINE)).unwrap();
+        let address = receiver.local_addr().unwrap().to_string();
+        let mut sink = SocketSink::new(Transport::Udp, address, DEADLINE);
+        sink.open().unwrap();
+        send(&mut sink, &["one\n", "two\n"]).unwrap();
+        let mut buffer = [0; 16];
+        for expected in ["one", "two"] {
+            let taken = receiver.recv(&mut buffer).unwrap();
+            assert_eq!(&buffer[..taken], expected.as_bytes());
+        }
+        let long = "x".repeat(DATAGRAM_BYTES_MAX + 1);
+        assert_eq!(send(&mut sink, &[&long]).unwrap_err().kind(), ErrorKind::InvalidInput);
+        send(&mut sink, &["three\n"]).unwrap();
+        let taken = receiver.recv(&mut buffer).unwrap();
+        assert_eq!(&buffer[..taken], b"three");
+    }
+
+    #[test]
+    fn a_unix_stream_takes_lines_and_is_opened_again_when_it_broke() {
+        let directory = std::env::temp_dir().join(format!("kallisto-sink-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("audit.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let address = path.to_str().unwrap().to_owned();
+        let mut sink = SocketSink::new(Transport::Unix, address, DEADLINE);
+        sink.open().unwrap();
+        send(&mut sink, &["one\n", "two\n"]).unwrap();
+        let (first, _) = listener.accept().unwrap();
+        assert_eq!(lines(&first, 2), ["one", "two"]);
+        drop(first);
+        send(&mut sink, &["three\n"]).unwrap();
+        let (second, _) = listener.accept().unwrap();
+        assert_eq!(lines(&second, 1), ["three"]);
+        drop((second, listener));
+        assert!(send(&mut sink, &["four\n"]).is_err(), "nobody listens any more");
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_tcp_stream_takes_lines_and_is_opened_again_when_it_broke() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let mut sink = SocketSink::new(Transport::Tcp, address, DEADLINE);
+        sink.open().unwrap();
+        send(&mut sink, &["one\n"]).unwrap();
+        let (first, _) = listener.accept().unwrap();
+        assert_eq!(lines(&first, 1), ["one"]);
+        drop(first);
+        send(&mut sink, &["two\n"]).unwrap();
+        let (second, _) = listener.accept().unwrap();
+        assert_eq!(lines(&second, 1), ["two"]);
+    }
+}

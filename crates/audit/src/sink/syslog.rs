@@ -41,3 +41,30 @@ impl Sink for SyslogSink {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_goes_out_with_its_priority_and_tag() {
+        let directory = std::env::temp_dir().join(format!("kallisto-log-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("log");
+        let daemon = UnixDatagram::bind(&path).unwrap();
+        let mut sink = SyslogSink::new(path.clone(), 38, "kallisto".to_owned());
+        assert_eq!(sink.open().unwrap(), None);
+        sink.write(&Group { bytes: b"one\ntwo\n", ends: &[4, 8] }).unwrap();
+        let mut buffer = [0; 64];
+        for line in ["one", "two"] {
+            let taken = daemon.recv(&mut buffer).unwrap();
+            let expected = format!("<38>kallisto[{}]: {line}", std::process::id());
+            assert_eq!(std::str::from_utf8(&buffer[..taken]).unwrap(), expected);
+        }
+        drop(daemon);
+        std::fs::remove_file(&path).unwrap();
+        assert!(sink.write(&Group { bytes: b"one\n", ends: &[4] }).is_err());
+        assert!(sink.open().is_err(), "there is no daemon any more");
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}
