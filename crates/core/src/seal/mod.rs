@@ -121,10 +121,12 @@ impl Core {
         };
         let config = self.seal_config()?;
         let configured = self.auto_seal.as_ref().map_or("shamir", |auto| auto.name());
+        let scheme = config.as_ref().map_or(configured, SealConfig::name).to_owned();
         Ok(SealStatus {
-            scheme: config.as_ref().map_or(configured, SealConfig::name).to_owned(),
             initialized: config.is_some(),
-            recovery: config.as_ref().is_some_and(|config| config.name() != "shamir"),
+            // Before there is a seal too: by this clients know which shares to ask for.
+            recovery: scheme != "shamir",
+            scheme,
             threshold: config.as_ref().map_or(0, |config| config.threshold),
             shares: config.as_ref().map_or(0, |config| config.shares),
             given,

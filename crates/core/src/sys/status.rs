@@ -24,6 +24,9 @@ pub(super) fn seal_status(core: &Core) -> Result<Response, Error> {
     put("progress", (status.given as u64).into());
     put("nonce", status.nonce.into());
     put("recovery_seal", status.recovery.into());
+    if status.recovery {
+        put("recovery_seal_type", "shamir".into());
+    }
     put("version", core.info.version.as_str().into());
     put("build_date", core.info.build_date.as_str().into());
     put("commit_date", core.info.build_date.as_str().into());

@@ -16,7 +16,7 @@ use super::config::{
     StorageConfig, TlsConfig, TlsVersion, TransitSeal,
 };
 use super::hygiene;
-use super::seals::{StaticKey, Transit, TransitSettings};
+use super::seals::{NamedKey, StaticKey, Transit, TransitSettings};
 use super::settings::{ListenerSettings, LogFormat, Settings, Spoken, Storage, resolve};
 use crate::cli::config::{Audience, Config, Environment, TlsSettings};
 use crate::cli::error::Error;
@@ -81,7 +81,20 @@ impl ServerArgs {
 fn without_effect(config: &ServerConfig) -> Vec<String> {
     let proxied = config.listeners.iter().any(|one| !one.forwarded_for.authorized.is_empty());
     let limits = config.listeners.iter().any(|one| one.max_request_bytes.is_some());
+    let entries = matches!(&config.storage, StorageConfig::Raft { max_entry_bytes: Some(_), .. });
+    let renews = matches!(&config.seal, SealConfig::Transit(transit) if !transit.disable_renewal);
     [
+        (
+            config.disable_mlock,
+            "disable_mlock",
+            "keys are locked in memory wherever the system allows it, and they are a few pages",
+        ),
+        (entries, "max_entry_size", "a stored entry has at most 1 MiB"),
+        (
+            renews,
+            "disable_renewal = false of seal \"transit\"",
+            "its token is never renewed here, so give it one that lives on by itself",
+        ),
         (limits, "max_request_size", "the built-in limit holds"),
         (proxied, "x_forwarded_for_*", "nothing is decided by a client's address yet"),
         (
@@ -233,8 +246,10 @@ fn seal(config: SealConfig) -> Result<Option<Arc<dyn AutoSeal>>, Error> {
     Ok(match config {
         SealConfig::Shamir => None,
         SealConfig::Static(keys) => {
-            let previous = keys.previous.as_ref().map(|key| key.key.expose_secret());
-            let seal = StaticKey::new(keys.current.key.expose_secret(), previous);
+            let named = |key: &config::StaticKey| NamedKey::new(&key.id, key.key.expose_secret());
+            let current = named(&keys.current);
+            let previous = keys.previous.as_ref().map(named).transpose();
+            let seal = current.and_then(|key| Ok(StaticKey::new(key, previous?)));
             let seal = seal.map_err(|why| Error::usage(format!("seal \"static\": {why}")))?;
             Some(Arc::new(seal))
         }

@@ -90,11 +90,13 @@ fn a_bad_configuration_is_refused_with_its_place() {
 #[test]
 fn keys_that_nobody_knows_are_warned_of() {
     let directory = Directory::new("warn");
-    let config = directory.config("colour = \"blue\"\nui = true");
+    let config = directory.config("colour = \"blue\"\nui = true\ndisable_mlock = true");
     let server = Server::start(&directory, &config);
     let log = server.log();
     assert!(log.contains("colour") && log.contains("server.hcl:"), "{log}");
-    assert!(log.contains("ui has no effect"), "{log}");
+    for key in ["ui", "disable_mlock"] {
+        assert!(log.contains(&format!("{key} has no effect")), "{key}: {log}");
+    }
     server.stop();
 }
 

@@ -19,10 +19,6 @@ mod error;
 mod general;
 mod given;
 mod listener;
-#[expect(
-    dead_code,
-    reason = "a configuration is read whole; what a server does not serve is warned of"
-)]
 mod model;
 mod seal;
 mod section;
@@ -37,7 +33,7 @@ pub(in crate::server) use audit::DIRECTORIES_DEFAULT;
 pub(crate) use error::Error;
 pub(crate) use model::{
     ClientCertificates, LeaseTtls, ListenerConfig, LogFormat, RespConfig, RetryJoin, SealConfig,
-    ServerConfig, StorageConfig, TlsConfig, TlsVersion, TransitSeal,
+    ServerConfig, StaticKey, StorageConfig, TlsConfig, TlsVersion, TransitSeal,
 };
 
 use section::Section;

@@ -4,25 +4,34 @@ use kallisto_barrier::{Error, SecretKey, UnsealKey};
 use kallisto_core::AutoSeal;
 use zeroize::Zeroizing;
 
+/// A key and what the configuration calls it.
+pub(in crate::server) struct NamedKey {
+    id: String,
+    key: SecretKey,
+}
+
+impl NamedKey {
+    /// The key `bytes`, of which there are 32.
+    ///
+    /// # Errors
+    /// What is wrong with it, without the key.
+    pub(in crate::server) fn new(id: &str, bytes: &[u8]) -> Result<Self, String> {
+        let key = SecretKey::from_bytes(bytes).map_err(|error| error.to_string())?;
+        Ok(Self { id: id.to_owned(), key })
+    }
+}
+
 /// Wraps the unseal key under a key from a file or the environment.
 pub(in crate::server) struct StaticKey {
-    current: SecretKey,
+    current: NamedKey,
     /// Opens what was wrapped before the key was changed.
-    previous: Option<SecretKey>,
+    previous: Option<NamedKey>,
 }
 
 impl StaticKey {
-    /// A seal under `current`, 32 bytes, that still opens what `previous` wrapped.
-    ///
-    /// # Errors
-    /// What is wrong with a key, without the key.
-    pub(in crate::server) fn new(
-        current: &[u8],
-        previous: Option<&[u8; 32]>,
-    ) -> Result<Self, String> {
-        let read = |key: &[u8]| SecretKey::from_bytes(key).map_err(|error| error.to_string());
-        let previous = previous.map(|key| read(key)).transpose()?;
-        Ok(Self { current: read(current)?, previous })
+    /// A seal under `current` that still opens what `previous` wrapped.
+    pub(in crate::server) fn new(current: NamedKey, previous: Option<NamedKey>) -> Self {
+        Self { current, previous }
     }
 }
 
@@ -33,21 +42,28 @@ impl AutoSeal for StaticKey {
 
     fn wrap(&self, key: &[u8]) -> Result<Vec<u8>, String> {
         let key = UnsealKey::from_bytes(key).map_err(|error| error.to_string())?;
-        key.wrap(&self.current).map_err(|error| error.to_string())
+        tracing::info!(key_id = self.current.id, "the unseal key is wrapped");
+        key.wrap(&self.current.key).map_err(|error| error.to_string())
     }
 
     fn unwrap(&self, wrapped: &[u8]) -> Result<Zeroizing<Vec<u8>>, String> {
-        let opened = match (UnsealKey::unwrap(wrapped, &self.current), &self.previous) {
-            (Err(Error::WrongKey), Some(previous)) => UnsealKey::unwrap(wrapped, previous),
-            (opened, _) => opened,
-        };
-        let key = opened
-            .map_err(|error| format!("the static seal key does not open this storage: {error}"))?;
-        Ok(Zeroizing::new(key.expose().to_vec()))
+        let mut tried = Vec::new();
+        // Which key wrapped is found by trying: the record does not name it.
+        for named in [Some(&self.current), self.previous.as_ref()].into_iter().flatten() {
+            match UnsealKey::unwrap(wrapped, &named.key) {
+                Ok(key) => {
+                    tracing::info!(key_id = named.id, "the unseal key is unwrapped");
+                    return Ok(Zeroizing::new(key.expose().to_vec()));
+                }
+                Err(Error::WrongKey) => tried.push(named.id.as_str()),
+                Err(error) => return Err(format!("the static seal key {:?}: {error}", named.id)),
+            }
+        }
+        Err(format!("no static seal key opens this storage: wrong key, of {}", tried.join(", ")))
     }
 
     fn is_outdated(&self, wrapped: &[u8]) -> bool {
-        matches!(UnsealKey::unwrap(wrapped, &self.current), Err(Error::WrongKey))
+        matches!(UnsealKey::unwrap(wrapped, &self.current.key), Err(Error::WrongKey))
     }
 }
 
@@ -58,14 +74,16 @@ mod tests {
     #[test]
     fn a_key_comes_back_and_another_seal_key_is_refused() {
         let bytes = |first: u8| -> [u8; 32] { std::array::from_fn(|at| first + at as u8) };
-        let seal = StaticKey::new(&bytes(0), None).unwrap();
-        let other = StaticKey::new(&bytes(50), None).unwrap();
-        let changed = StaticKey::new(&bytes(50), Some(&bytes(0))).unwrap();
+        let key = |id: &str, first: u8| NamedKey::new(id, &bytes(first)).unwrap();
+        let seal = StaticKey::new(key("old", 0), None);
+        let other = StaticKey::new(key("new", 50), None);
+        let changed = StaticKey::new(key("new", 50), Some(key("old", 0)));
         let wrapped = seal.wrap(&bytes(100)).unwrap();
         assert_eq!(**seal.unwrap(&wrapped).unwrap(), bytes(100));
         assert_eq!(**changed.unwrap(&wrapped).unwrap(), bytes(100));
         assert!(changed.is_outdated(&wrapped) && !seal.is_outdated(&wrapped));
-        assert!(other.unwrap(&wrapped).unwrap_err().contains("wrong key"));
-        assert!(StaticKey::new(b"short", None).is_err());
+        let refused = other.unwrap(&wrapped).unwrap_err();
+        assert!(refused.ends_with("wrong key, of new"), "{refused}");
+        assert!(NamedKey::new("short", b"short").is_err());
     }
 }
