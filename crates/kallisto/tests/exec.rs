@@ -113,6 +113,10 @@ fn a_session_answers_line_by_line_and_the_next_one_remembers() {
          list app/db\n\
          del app/web port\n\
          del app/web port\n\
+         get app/web port\n\
+         get app/web\n\
+         list app/web\n\
+         get app/webs port\n\
          mode\n\
          save\n\
          exit\n\
@@ -121,9 +125,12 @@ fn a_session_answers_line_by_line_and_the_next_one_remembers() {
     assert_eq!(
         answers,
         "OK\nOK\nOK\ncorrect horse  battery\npassword=correct horse  battery\nport=5432\n(nil)\n\
-         (no such path)\napp/\ndb/\nweb/\npassword\nport\nOK\n(no such path)\nSTRICT\nOK\n"
+         (no such path)\napp/\ndb/\nweb/\npassword\nport\nOK\n(nil)\n(nil)\n\
+         (nil)\n(empty)\n(no such path)\nSTRICT\nOK\n"
     );
-    assert_eq!(home.run("get app/db port\nget never reached\n"), "5432\n(no such path)\n");
+    // Of a path that was emptied before, the store knows nothing any more.
+    let answers = home.run("get app/db port\nget never reached\nget app/web port\n");
+    assert_eq!(answers, "5432\n(no such path)\n(no such path)\n");
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Carrying commands out against an open store, and writing what they answer.
 //!
 //! The gate is first: a path below which there is nothing is refused with its own message, before any hash or disk. Names
-//! in the store are `PATH/KEY`, so a path is a folder and what `LIST` shows is the index's listing.
+//! in the store are `PATH/KEY`, so a path is a folder and what `LIST` shows is the index's listing. A path whose last key
+//! this session deleted is known to it: what is missing there is the key.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use kallisto_securedb::SecureDb;
@@ -17,6 +19,10 @@ use super::measure;
 const PAGE: usize = 1_000;
 /// What is printed where there is no value.
 const NIL: &[u8] = b"(nil)";
+/// What is printed where there is nothing to list.
+const EMPTY: &[u8] = b"(empty)";
+/// Most emptied paths that a session remembers; of more the first are forgotten.
+const EMPTIED_MAX: usize = 1 << 16;
 
 /// Whether to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +38,15 @@ pub(super) struct Session<'a> {
     db: &'a SecureDb,
     logging: Logging,
     to: Box<dyn Write>,
+    /// Paths whose last key was deleted here.
+    emptied: BTreeSet<String>,
 }
 
 impl<'a> Session<'a> {
     /// A session that answers on standard output.
     pub(super) fn new(db: &'a SecureDb, logging: Logging) -> Self {
-        Self { db, logging, to: Box::new(io::BufWriter::new(io::stdout())) }
+        let to = Box::new(io::BufWriter::new(io::stdout()));
+        Self { db, logging, to, emptied: BTreeSet::new() }
     }
 
     /// The store, for completion.
@@ -126,15 +135,24 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let was_there = self.db.remove(&name(path, key))?;
+        if was_there && !self.db.has_folder(path) {
+            if self.emptied.len() >= EMPTIED_MAX {
+                self.emptied.pop_first();
+            }
+            self.emptied.insert(path.to_owned());
+        }
         self.say(if was_there { b"OK" } else { NIL })
     }
 
     fn list(&mut self, path: &str) -> Result<(), Failure> {
         if path.is_empty() && self.db.is_empty() {
-            return self.say(b"(empty)");
+            return self.say(EMPTY);
         }
         if !path.is_empty() && !self.admit(path)? {
             return Ok(());
+        }
+        if !path.is_empty() && !self.db.has_folder(path) {
+            return self.say(EMPTY);
         }
         each_child(self.db, path, |child| self.say(child.as_bytes()))
     }
@@ -145,9 +163,9 @@ impl<'a> Session<'a> {
         self.say(b"OK")
     }
 
-    /// The gate: whether there is anything below `path`; if not, says so.
+    /// The gate: whether there is anything below `path`, or was in this session; if not, says so.
     fn admit(&mut self, path: &str) -> Result<bool, Failure> {
-        if self.db.has_folder(path) {
+        if self.db.has_folder(path) || self.emptied.contains(path) {
             return Ok(true);
         }
         self.say(b"(no such path)")?;
