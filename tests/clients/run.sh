@@ -83,6 +83,11 @@ run kallisto-logins bash "$here/login_walk.sh" "$binary"
 run kallisto-operator bash "$here/operator_walk.sh" "$binary" "$work/unseal-key"
 run curl bash "$here/curl_walk.sh"
 run redis-py "$work/venv/bin/python" "$here/redis_walk.py"
+if timeout 180 "$work/venv/bin/pip" install -q 'openapi-spec-validator>=0.7' >"$work/pip-openapi.log" 2>&1; then
+  run openapi "$work/venv/bin/python" "$here/openapi_check.py"
+else
+  echo "*** SKIPPED: openapi: openapi-spec-validator could not be installed from PyPI"
+fi
 
 
 # Clients in other languages, each with the package manager of its own.
