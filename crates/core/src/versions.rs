@@ -29,7 +29,9 @@ pub(crate) struct Installed {
 impl Installed {
     /// The running version, as installed now.
     pub(crate) fn running(info: &ServerInfo, now: Timestamp) -> Self {
-        Self { version: info.version.clone(), at: now, build_date: info.build_date.clone() }
+        // A second is as exact as clients of Vault show it.
+        let at = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        Self { version: info.version.clone(), at, build_date: info.build_date.clone() }
     }
 
     /// The name of its record on the shelf of `sys/`.

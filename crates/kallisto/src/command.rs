@@ -34,6 +34,12 @@ struct Cli {
     /// Print the version
     #[arg(short = 'v', long)]
     version: bool,
+    /// Complete commands in the shells of this user from now on
+    #[arg(long)]
+    autocomplete_install: bool,
+    /// Complete them no more
+    #[arg(long)]
+    autocomplete_uninstall: bool,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -58,6 +64,10 @@ enum Command {
     Delete(cli::delete::Delete),
     /// List what is below a path
     List(cli::list::List),
+    /// List everything below a path
+    Scan(cli::scan::Scan),
+    /// Change some fields of what is at a path
+    Patch(cli::patch::Patch),
     /// Print what a path is for
     PathHelp(cli::path_help::PathHelp),
     /// Print whether the server is sealed, and who leads
@@ -84,6 +94,18 @@ enum Command {
     Token(cli::token::Token),
     /// Take a wrapped answer out of its single-use token
     Unwrap(cli::unwrap::Unwrap),
+    /// Ask about leases, renew them, and end them
+    #[command(subcommand, arg_required_else_help = true)]
+    Lease(cli::lease::Lease),
+    /// Print the engines that a server has
+    #[command(subcommand, arg_required_else_help = true)]
+    Plugin(cli::plugin::Plugin),
+    /// Follow the log of a server
+    Monitor(cli::monitor::Monitor),
+    /// Print the versions that served the server's storage
+    VersionHistory(cli::version_history::VersionHistory),
+    /// Print what a shell needs to complete commands
+    Completion(cli::completion::Completion),
     /// Print what commands will use
     #[command(subcommand, arg_required_else_help = true)]
     Print(cli::print::Print),
@@ -99,6 +121,12 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Outcome {
     let mut outcome = match Cli::try_parse_from(arguments) {
         Ok(Cli { version: true, .. } | Cli { command: Some(Command::Version), .. }) => {
             cli::version::run()
+        }
+        Ok(Cli { autocomplete_install: true, .. }) => {
+            cli::completion::install().unwrap_or_else(Outcome::from)
+        }
+        Ok(Cli { autocomplete_uninstall: true, .. }) => {
+            cli::completion::uninstall().unwrap_or_else(Outcome::from)
         }
         Ok(Cli { command: Some(command), .. }) => dispatch(command).unwrap_or_else(Outcome::from),
         Ok(Cli { command: None, .. }) => Outcome::default().with_code(EXIT_USAGE),
@@ -119,6 +147,8 @@ fn dispatch(command: Command) -> Result<Outcome, Error> {
         Command::Write(write) => write.run(),
         Command::Delete(delete) => delete.run(),
         Command::List(list) => list.run(),
+        Command::Scan(scan) => scan.run(),
+        Command::Patch(patch) => patch.run(),
         Command::PathHelp(path_help) => path_help.run(),
         Command::Status(status) => status.run(),
         Command::Operator(operator) => operator.run(),
@@ -129,6 +159,11 @@ fn dispatch(command: Command) -> Result<Outcome, Error> {
         Command::Secrets(secrets) => secrets.run(),
         Command::Token(token) => token.run(),
         Command::Unwrap(unwrap) => unwrap.run(),
+        Command::Lease(lease) => lease.run(),
+        Command::Plugin(plugin) => plugin.run(),
+        Command::Monitor(monitor) => monitor.run(),
+        Command::VersionHistory(history) => history.run(),
+        Command::Completion(completion) => Ok(completion.run(Cli::command())),
         Command::Print(print) => print.run(),
         Command::Version => Ok(cli::version::run()),
     }

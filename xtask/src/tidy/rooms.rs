@@ -192,6 +192,7 @@ pub(super) const ROOMS: [Room; 17] = [
         external: &[
             "bytes",
             "clap",
+            "clap_complete",
             "data-encoding",
             "fastrand",
             "hdrhistogram",

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use kallisto_audit::{Head, Verifier};
 
-use super::client::{Client, Method, Request, url};
 use super::config::Config;
 use super::error::Error;
 use super::files;
 use super::flags::CommonFlags;
 use super::json::{Json, Map};
+use super::mounted::{self, cell};
 use super::outcome::Outcome;
-use super::output::{self, Document, Format, table};
+use super::output::{Document, Format, table};
 use super::pairs::{self, Inputs};
 
 /// What can be done with audit devices.
@@ -58,34 +58,19 @@ pub(crate) struct List {
 impl List {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        let client = Client::new(&config)?;
-        let doing = Error::doing("Error listing audits");
-        let answer = client.send(&Request::get("sys/audit")).map_err(doing)?;
-        let data = answer.and_then(|answer| answer.data).unwrap_or_default();
-        if config.format != Format::Table {
-            return Ok(Outcome::print(Document::Object(&data).to_text(config.format)?));
-        }
-        if data.is_empty() {
+        let data = mounted::read_all(&config, "sys/audit", "Error listing audits")?;
+        if data.is_empty() && config.format == Format::Table {
             return Err(Error::Absent("No audit devices are enabled.".to_owned()));
         }
         let mut heads = vec!["Path", "Type", "Description"];
         if self.detailed {
             heads.extend(["Replication", "Options"]);
         }
-        let rule = heads.iter().map(|head| "-".repeat(head.len())).collect();
-        let heads = heads.into_iter().map(str::to_owned).collect();
-        let rows = data.iter().filter_map(|(path, device)| self.row(path, device.as_object()?));
-        let lines: Vec<Vec<String>> = [heads, rule].into_iter().chain(rows).collect();
-        Ok(Outcome::print(table::columns(&lines)))
+        mounted::print_all(&config, &data, &heads, |path, device| self.row(path, device))
     }
 
     fn row(&self, path: &str, device: &Map) -> Option<Vec<String>> {
-        let cell = |name: &str| device.get(name).map(table::show).unwrap_or_default();
-        let description = match cell("description") {
-            empty if empty.is_empty() => "n/a".to_owned(),
-            text => text,
-        };
-        let mut row = vec![path.to_owned(), cell("type"), description];
+        let mut row = vec![path.to_owned(), cell(device, "type"), mounted::description(device)];
         if self.detailed {
             let is_local = matches!(device.get("local"), Some(Json::Bool(true)));
             row.push(if is_local { "local" } else { "replicated" }.to_owned());
@@ -130,18 +115,15 @@ impl Enable {
         let config = Config::load(&self.common)?;
         let path = self.path.as_deref().unwrap_or(&self.kind).trim_matches('/').to_owned();
         let options = pairs::parse(&self.options, &mut Inputs::process())?;
-        let body = Json::object([
-            ("type", self.kind.as_str().into()),
-            ("description", self.description.as_deref().unwrap_or_default().into()),
-            ("local", self.local.into()),
-            ("options", options.into()),
+        let body = Map::from([
+            ("type".to_owned(), Json::from(self.kind.as_str())),
+            ("description".to_owned(), self.description.as_deref().unwrap_or_default().into()),
+            ("local".to_owned(), self.local.into()),
+            ("options".to_owned(), options.into()),
         ]);
-        let client = Client::new(&config)?;
-        let request = Request::new(Method::Put, &url::clean(&format!("sys/audit/{path}"))?);
-        let sent = client.send(&request.with_body(&body));
-        sent.map_err(Error::doing("Error enabling audit device"))?;
-        let sentence = format!("Success! Enabled the {} audit device at: {path}/", self.kind);
-        Ok(output::done(&config, &sentence))
+        let doing = "Error enabling audit device".to_owned();
+        let done = format!("Success! Enabled the {} audit device at: {path}/", self.kind);
+        mounted::put(&config, &format!("sys/audit/{path}"), body, doing, &done)
     }
 }
 
@@ -159,11 +141,13 @@ impl Disable {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let path = self.path.trim_matches('/');
-        let client = Client::new(&config)?;
-        let request = Request::new(Method::Delete, &url::clean(&format!("sys/audit/{path}"))?);
-        client.send(&request).map_err(Error::doing("Error disabling audit device"))?;
-        let sentence = format!("Success! Disabled audit device (if it was enabled) at: {path}/");
-        Ok(output::done(&config, &sentence))
+        let done = format!("Success! Disabled audit device (if it was enabled) at: {path}/");
+        mounted::remove(
+            &config,
+            &format!("sys/audit/{path}"),
+            "Error disabling audit device",
+            &done,
+        )
     }
 }
 

@@ -2,13 +2,13 @@
 
 use clap::{Args, Subcommand};
 
-use super::client::{Client, Method, Request, url};
+use super::auth_help::Help;
 use super::config::Config;
 use super::error::Error;
 use super::flags::CommonFlags;
 use super::json::{Json, Map};
+use super::mounted::{self, cell};
 use super::outcome::Outcome;
-use super::output::{self, Document, Format, table};
 
 /// What can be done with login methods.
 #[derive(Subcommand, Debug)]
@@ -23,6 +23,8 @@ pub(crate) enum Auth {
     Tune(Tune),
     /// Move a login method to another path
     Move(Move),
+    /// Print how to log in by a method
+    Help(Help),
 }
 
 impl Auth {
@@ -34,6 +36,7 @@ impl Auth {
             Self::Disable(disable) => disable.run(),
             Self::Tune(tune) => tune.run(),
             Self::Move(moving) => moving.run(),
+            Self::Help(help) => help.run(),
         }
     }
 }
@@ -52,43 +55,32 @@ pub(crate) struct List {
 impl List {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        let client = Client::new(&config)?;
-        let doing = Error::doing("Error listing enabled authentications");
-        let answer = client.send(&Request::get("sys/auth")).map_err(doing)?;
-        let data = answer.and_then(|answer| answer.data).unwrap_or_default();
-        if config.format != Format::Table {
-            return Ok(Outcome::print(Document::Object(&data).to_text(config.format)?));
-        }
+        let data = mounted::read_all(&config, "sys/auth", "Error listing enabled authentications")?;
         let mut heads = vec!["Path", "Type", "Accessor", "Description"];
         if self.detailed {
             heads.extend(["Default TTL", "Max TTL", "Token Type", "UUID"]);
         }
-        let rules = heads.iter().map(|head| "-".repeat(head.len())).collect();
-        let heads = heads.into_iter().map(str::to_owned).collect();
-        let rows = data.iter().filter_map(|(path, mount)| self.row(path, mount.as_object()?));
-        let lines: Vec<Vec<String>> = [heads, rules].into_iter().chain(rows).collect();
-        Ok(Outcome::print(table::columns(&lines)))
+        mounted::print_all(&config, &data, &heads, |path, mount| self.row(path, mount))
     }
 
     fn row(&self, path: &str, mount: &Map) -> Option<Vec<String>> {
-        let shown = |map: &Map, name: &str| map.get(name).map(table::show).unwrap_or_default();
-        let description = match shown(mount, "description") {
-            empty if empty.is_empty() => "n/a".to_owned(),
-            text => text,
-        };
-        let mut row =
-            vec![path.to_owned(), shown(mount, "type"), shown(mount, "accessor"), description];
+        let mut row = vec![
+            path.to_owned(),
+            cell(mount, "type"),
+            cell(mount, "accessor"),
+            mounted::description(mount),
+        ];
         if self.detailed {
             let settings = mount.get("config")?.as_object()?;
-            let ttl = |name: &str| match shown(settings, name) {
+            let ttl = |name: &str| match cell(settings, name) {
                 zero if zero == "0" => "system".to_owned(),
                 secs => secs,
             };
             row.extend([
                 ttl("default_lease_ttl"),
                 ttl("max_lease_ttl"),
-                shown(settings, "token_type"),
-                shown(mount, "uuid"),
+                cell(settings, "token_type"),
+                cell(mount, "uuid"),
             ]);
         }
         Some(row)
@@ -118,14 +110,12 @@ struct Settings {
 impl Settings {
     /// What is given, but for the description.
     fn given(&self) -> Map {
-        let given = [
+        mounted::given(&[
             ("default_lease_ttl", &self.default_lease_ttl),
             ("max_lease_ttl", &self.max_lease_ttl),
             ("listing_visibility", &self.listing_visibility),
             ("token_type", &self.token_type),
-        ];
-        let set = given.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
-        set.map(|(name, value)| (name.to_owned(), Json::from(value))).collect()
+        ])
     }
 }
 
@@ -158,12 +148,9 @@ impl Enable {
         if !settings.is_empty() {
             body.insert("config".into(), Json::Object(settings));
         }
-        let client = Client::new(&config)?;
-        let request = Request::new(Method::Post, &url::clean(&format!("sys/auth/{path}"))?);
-        let sent = client.send(&request.with_body(&Json::Object(body)));
-        sent.map_err(Error::doing(format!("Error enabling {} auth", self.kind)))?;
-        let sentence = format!("Success! Enabled {} auth method at: {path}/", self.kind);
-        Ok(output::done(&config, &sentence))
+        let doing = format!("Error enabling {} auth", self.kind);
+        let done = format!("Success! Enabled {} auth method at: {path}/", self.kind);
+        mounted::put(&config, &format!("sys/auth/{path}"), body, doing, &done)
     }
 }
 
@@ -181,11 +168,8 @@ impl Disable {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let path = self.path.trim_matches('/');
-        let client = Client::new(&config)?;
-        let request = Request::new(Method::Delete, &url::clean(&format!("sys/auth/{path}"))?);
-        client.send(&request).map_err(Error::doing("Error disabling auth method"))?;
-        let sentence = format!("Success! Disabled the auth method (if it existed) at: {path}/");
-        Ok(output::done(&config, &sentence))
+        let done = format!("Success! Disabled the auth method (if it existed) at: {path}/");
+        mounted::remove(&config, &format!("sys/auth/{path}"), "Error disabling auth method", &done)
     }
 }
 
@@ -221,15 +205,12 @@ impl Tune {
             body.insert("description".into(), text.as_str().into());
         }
         let threshold = self.user_lockout_threshold.map(|number| number.to_string());
-        let lockout: Map = [
+        let lockout = mounted::given(&[
             ("lockout_threshold", &threshold),
             ("lockout_duration", &self.user_lockout_duration),
             ("lockout_counter_reset_duration", &self.user_lockout_counter_reset_duration),
             ("lockout_disable", &self.user_lockout_disable),
-        ]
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), Json::from(value.as_deref()?))))
-        .collect();
+        ]);
         if !lockout.is_empty() {
             body.insert("user_lockout_config".into(), Json::Object(lockout));
         }
@@ -237,11 +218,9 @@ impl Tune {
             return Err(Error::usage("Nothing to change: give at least one setting"));
         }
         let path = self.path.trim_matches('/');
-        let client = Client::new(&config)?;
-        let route = url::clean(&format!("sys/mounts/auth/{path}/tune"))?;
-        let sent = client.send(&Request::new(Method::Post, &route).with_body(&Json::Object(body)));
-        sent.map_err(Error::doing(format!("Error tuning auth method {path}/")))?;
-        Ok(output::done(&config, &format!("Success! Tuned the auth method at: {path}/")))
+        let doing = format!("Error tuning auth method {path}/");
+        let done = format!("Success! Tuned the auth method at: {path}/");
+        mounted::put(&config, &format!("sys/mounts/auth/{path}/tune"), body, doing, &done)
     }
 }
 
@@ -262,10 +241,12 @@ impl Move {
         let config = Config::load(&self.common)?;
         let whole = |path: &str| format!("{}/", path.trim_matches('/'));
         let (from, to) = (whole(&self.from), whole(&self.to));
-        let body = Json::object([("from", from.as_str().into()), ("to", to.as_str().into())]);
-        let client = Client::new(&config)?;
-        let request = Request::new(Method::Post, "sys/remount").with_body(&body);
-        client.send(&request).map_err(Error::doing("Error moving auth method"))?;
-        Ok(output::done(&config, &format!("Success! Moved the auth method from {from} to {to}")))
+        let body = Map::from([
+            ("from".to_owned(), Json::from(from.as_str())),
+            ("to".to_owned(), Json::from(to.as_str())),
+        ]);
+        let doing = "Error moving auth method".to_owned();
+        let done = format!("Success! Moved the auth method from {from} to {to}");
+        mounted::put(&config, "sys/remount", body, doing, &done)
     }
 }

@@ -151,6 +151,8 @@ pub(crate) enum Sending {
     Real,
     /// `-output-curl-string`: show the last request as a command line.
     Curl,
+    /// `-output-policy`: show the rule that it needs.
+    Policy,
 }
 
 /// Whether a redirect is followed.
@@ -284,7 +286,11 @@ impl Config {
             },
             proxy: proxy(&address, environment),
             address,
-            sending: if connection.output_curl_string { Sending::Curl } else { Sending::Real },
+            sending: match (connection.output_curl_string, connection.output_policy) {
+                (true, _) => Sending::Curl,
+                (false, true) => Sending::Policy,
+                (false, false) => Sending::Real,
+            },
             asking: if connection.non_interactive { Asking::Forbidden } else { Asking::Allowed },
             audience,
         })

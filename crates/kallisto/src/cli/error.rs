@@ -24,8 +24,8 @@ pub(crate) enum Error {
     Request(String, Box<ClientError>),
     /// The server has nothing there.
     Absent(String),
-    /// `-output-curl-string`: the command line to show instead of sending the request.
-    Curl(String),
+    /// What is shown instead of sending the request: `-output-curl-string`, `-output-policy`.
+    Shown(String),
 }
 
 impl Error {
@@ -43,7 +43,7 @@ impl Error {
     pub(crate) fn doing(what: impl Into<String>) -> impl FnOnce(ClientError) -> Self {
         let what = what.into();
         move |error| match error {
-            ClientError::Curl(command) => Self::Curl(command),
+            ClientError::Shown(text) => Self::Shown(text),
             other => Self::Request(what, Box::new(other)),
         }
     }
@@ -53,7 +53,7 @@ impl Error {
         match self {
             Self::Usage(_) => EXIT_USAGE,
             Self::Settings(_) | Self::Request(..) | Self::Absent(_) => EXIT_SERVER,
-            Self::Curl(_) => 0,
+            Self::Shown(_) => 0,
         }
     }
 
@@ -83,7 +83,7 @@ impl From<ClientError> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(text) | Self::Settings(text) | Self::Absent(text) | Self::Curl(text) => {
+            Self::Usage(text) | Self::Settings(text) | Self::Absent(text) | Self::Shown(text) => {
                 f.write_str(text)
             }
             Self::Request(what, error) if what.is_empty() => write!(f, "{error}"),

@@ -89,6 +89,16 @@ pub(crate) fn fill_private<T, E: From<io::Error>>(
     done
 }
 
+/// Replaces what is in a file that is there, and leaves whose it is and who may read it.
+pub(crate) fn rewrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).truncate(true);
+    #[expect(clippy::disallowed_methods, reason = "this is the disk seam of the command line")]
+    let mut file = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
 /// Makes a directory that only its owner can enter.
 pub(crate) fn create_private_directory(path: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();

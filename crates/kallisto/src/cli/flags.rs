@@ -44,6 +44,9 @@ pub(crate) struct ConnectionFlags {
     /// Print the request as a curl command instead of sending it
     #[arg(long)]
     pub(crate) output_curl_string: bool,
+    /// Print the policy that the request needs instead of sending it
+    #[arg(long)]
+    pub(crate) output_policy: bool,
     /// Never ask on the terminal
     #[arg(long)]
     pub(crate) non_interactive: bool,

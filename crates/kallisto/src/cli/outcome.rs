@@ -56,8 +56,8 @@ impl Drop for Outcome {
 impl From<Error> for Outcome {
     /// The message, the warnings that came with it, and a hint where there is one.
     fn from(error: Error) -> Self {
-        if let Error::Curl(command) = error {
-            return Self::line(command);
+        if let Error::Shown(text) = error {
+            return Self::line(text);
         }
         let mut text = format!("{error}\n");
         if let Some(secret) = error.api().and_then(|api| api.secret.as_ref()) {

@@ -7,6 +7,7 @@ use super::config::Config;
 use super::error::Error;
 use super::flags::CommonFlags;
 use super::json::{Json, Map};
+use super::mounted;
 use super::outcome::Outcome;
 use super::output::{self, Document, Format};
 use super::pairs::Inputs;
@@ -93,10 +94,8 @@ impl Named {
 
     fn delete(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        let client = Client::new(&config)?;
-        let request = Request::new(Method::Delete, &path(&self.name)?);
-        client.send(&request).map_err(Error::doing(DOING))?;
-        Ok(output::done(&config, &format!("Success! Deleted policy: {}", self.name)))
+        let done = format!("Success! Deleted policy: {}", self.name);
+        mounted::remove(&config, &path(&self.name)?, DOING, &done)
     }
 }
 

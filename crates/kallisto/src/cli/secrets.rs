@@ -2,13 +2,12 @@
 
 use clap::{Args, Subcommand};
 
-use super::client::{Client, Method, Request, url};
 use super::config::Config;
 use super::error::Error;
 use super::flags::CommonFlags;
 use super::json::{Json, Map};
+use super::mounted::{self, cell};
 use super::outcome::Outcome;
-use super::output::{self, Document, Format, table};
 use super::remount::Move;
 
 /// What can be done with secrets engines.
@@ -50,29 +49,12 @@ pub(crate) struct List {
 impl List {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        let client = Client::new(&config)?;
-        let doing = Error::doing("Error listing secrets engines");
-        let answer = client.send(&Request::get("sys/mounts")).map_err(doing)?;
-        let data = answer.and_then(|answer| answer.data).unwrap_or_default();
-        if config.format != Format::Table {
-            return Ok(Outcome::print(Document::Object(&data).to_text(config.format)?));
-        }
-        let heads = [
-            ["Path", "Type", "Accessor", "Description"],
-            ["----", "----", "--------", "-----------"],
-        ];
-        let heads = heads.map(|line| line.map(str::to_owned).to_vec());
-        let rows = data.iter().filter_map(|(path, mount)| {
-            let mount = mount.as_object()?;
-            let cell = |name: &str| mount.get(name).map(table::show).unwrap_or_default();
-            let description = match cell("description") {
-                empty if empty.is_empty() => "n/a".to_owned(),
-                text => text,
-            };
-            Some(vec![path.clone(), cell("type"), cell("accessor"), description])
-        });
-        let lines: Vec<Vec<String>> = heads.into_iter().chain(rows).collect();
-        Ok(Outcome::print(table::columns(&lines)))
+        let data = mounted::read_all(&config, "sys/mounts", "Error listing secrets engines")?;
+        let heads = ["Path", "Type", "Accessor", "Description"];
+        mounted::print_all(&config, &data, &heads, |path, mount| {
+            let (kind, accessor) = (cell(mount, "type"), cell(mount, "accessor"));
+            Some(vec![path.to_owned(), kind, accessor, mounted::description(mount)])
+        })
     }
 }
 
@@ -115,23 +97,16 @@ impl Enable {
             let options = Map::from([("version".to_owned(), Json::from(version.to_string()))]);
             body.insert("options".into(), Json::Object(options));
         }
-        let ttls = [
+        let settings = mounted::given(&[
             ("default_lease_ttl", &self.default_lease_ttl),
             ("max_lease_ttl", &self.max_lease_ttl),
-        ];
-        let settings: Map = ttls
-            .into_iter()
-            .filter_map(|(name, ttl)| Some((name.to_owned(), Json::from(ttl.as_deref()?))))
-            .collect();
+        ]);
         if !settings.is_empty() {
             body.insert("config".into(), Json::Object(settings));
         }
-        let client = Client::new(&config)?;
-        let request = Request::new(Method::Post, &url::clean(&format!("sys/mounts/{path}"))?);
-        let sent = client.send(&request.with_body(&Json::Object(body)));
-        sent.map_err(Error::doing("Error enabling"))?;
-        let sentence = format!("Success! Enabled the {} secrets engine at: {path}/", self.kind);
-        Ok(output::done(&config, &sentence))
+        let done = format!("Success! Enabled the {} secrets engine at: {path}/", self.kind);
+        let doing = "Error enabling".to_owned();
+        mounted::put(&config, &format!("sys/mounts/{path}"), body, doing, &done)
     }
 }
 
@@ -149,11 +124,9 @@ impl Disable {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let path = self.path.trim_matches('/');
-        let client = Client::new(&config)?;
-        let request = Request::new(Method::Delete, &url::clean(&format!("sys/mounts/{path}"))?);
-        client.send(&request).map_err(Error::doing("Error disabling secrets engine"))?;
-        let sentence = format!("Success! Disabled the secrets engine (if it existed) at: {path}/");
-        Ok(output::done(&config, &sentence))
+        let doing = "Error disabling secrets engine";
+        let done = format!("Success! Disabled the secrets engine (if it existed) at: {path}/");
+        mounted::remove(&config, &format!("sys/mounts/{path}"), doing, &done)
     }
 }
 
@@ -182,24 +155,18 @@ pub(crate) struct Tune {
 impl Tune {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        let given = [
+        let body = mounted::given(&[
             ("description", &self.description),
             ("default_lease_ttl", &self.default_lease_ttl),
             ("max_lease_ttl", &self.max_lease_ttl),
             ("listing_visibility", &self.listing_visibility),
-        ];
-        let body: Map = given
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), Json::from(value.as_deref()?))))
-            .collect();
+        ]);
         if body.is_empty() {
             return Err(Error::usage("Nothing to change: give at least one setting"));
         }
         let path = self.path.trim_matches('/');
-        let client = Client::new(&config)?;
-        let request = Request::new(Method::Post, &url::clean(&format!("sys/mounts/{path}/tune"))?);
-        let sent = client.send(&request.with_body(&Json::Object(body)));
-        sent.map_err(Error::doing(format!("Error tuning secrets engine {path}/")))?;
-        Ok(output::done(&config, &format!("Success! Tuned the secrets engine at: {path}/")))
+        let doing = format!("Error tuning secrets engine {path}/");
+        let done = format!("Success! Tuned the secrets engine at: {path}/");
+        mounted::put(&config, &format!("sys/mounts/{path}/tune"), body, doing, &done)
     }
 }

@@ -2,17 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::{DevServer, Ran, directory, kallisto};
-
-fn run(server: &DevServer, line: &str) -> Ran {
-    let environment = [
-        ("VAULT_ADDR", server.address.as_str()),
-        ("VAULT_TOKEN", "root"),
-        ("VAULT_MAX_RETRIES", "8"),
-    ];
-    let words: Vec<&str> = line.split(' ').collect();
-    kallisto(&directory(), &environment, "", &words)
-}
+use crate::support::{DevServer, directory};
 
 #[test]
 fn secrets_are_found_moved_and_deleted_together() {
@@ -60,7 +50,7 @@ fn secrets_are_found_moved_and_deleted_together() {
         ("kv put -field=version team/kv/a b=c", 0, "1"),
         ("secrets move nowhere else", 2, ""),
     ] {
-        let ran = run(&server, line);
+        let ran = server.run(line);
         assert_eq!(ran.code, code, "{line}: {} {}", ran.stdout, ran.stderr);
         assert!(ran.stdout.contains(stdout), "{line}: {}", ran.stdout);
     }
@@ -69,7 +59,7 @@ fn secrets_are_found_moved_and_deleted_together() {
 #[test]
 fn a_watch_ends_when_what_it_waited_for_has_come() {
     let server = DevServer::start(&directory());
-    assert_eq!(run(&server, "kv put -field=version secret/app/db a=1").code, 0);
+    assert_eq!(server.run("kv put -field=version secret/app/db a=1").code, 0);
     let mut watch = Command::new(env!("CARGO_BIN_EXE_kallisto"));
     let watch = watch
         .args(["kv", "watch", "-index=1", "-events=3", "secret/app/"])
@@ -78,14 +68,14 @@ fn a_watch_ends_when_what_it_waited_for_has_come() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    assert_eq!(run(&server, "kv put -field=version secret/app/db a=2").code, 0);
-    assert_eq!(run(&server, "kv metadata delete -format=json secret/app/db").code, 0);
+    assert_eq!(server.run("kv put -field=version secret/app/db a=2").code, 0);
+    assert_eq!(server.run("kv metadata delete -format=json secret/app/db").code, 0);
     let ended = watch.wait_with_output().unwrap();
     assert!(ended.status.success());
     assert_eq!(
         String::from_utf8(ended.stdout).unwrap(),
         "put     secret/app/db  1\nput     secret/app/db  2\nremove  secret/app/db\n"
     );
-    let refused = run(&server, "kv watch -index=bogus secret/app/");
+    let refused = server.run("kv watch -index=bogus secret/app/");
     assert_eq!(refused.code, 2, "{}", refused.stderr);
 }

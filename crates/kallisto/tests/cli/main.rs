@@ -3,6 +3,7 @@
 //! - [`transcripts`] holds it to the reference, byte for byte;
 //! - [`client`] tests what happens on the way: redirects, retries, tokens, hints;
 //! - [`operator`] takes a server through its keys and its seal;
+//! - [`questions`] asks for leases, versions, engines, help, completion;
 //! - [`walk`] takes a secret through its life on our own server;
 //! - [`support`] runs it and plays the server.
 
@@ -12,6 +13,7 @@
 mod beyond;
 mod client;
 mod operator;
+mod questions;
 mod support;
 mod transcripts;
 mod walk;

@@ -210,6 +210,18 @@ impl DevServer {
         let unseal_key = unseal_key.to_owned();
         Self { address: format!("http://127.0.0.1:{port}"), unseal_key, process }
     }
+
+    /// Runs a command line, words apart by one space, as root. The first one waits for the server to
+    /// listen.
+    pub(crate) fn run(&self, line: &str) -> Ran {
+        let environment = [
+            ("VAULT_ADDR", self.address.as_str()),
+            ("VAULT_TOKEN", "root"),
+            ("VAULT_MAX_RETRIES", "8"),
+        ];
+        let words: Vec<&str> = line.split(' ').collect();
+        kallisto(&directory(), &environment, "", &words)
+    }
 }
 
 impl Drop for DevServer {

@@ -1,17 +1,6 @@
 //! The life of a secret, from the command line to our own server and back.
 
-use crate::support::{DevServer, Ran, directory, kallisto};
-
-/// Runs a command against the server; the first one waits for it to listen.
-fn run(server: &DevServer, line: &str) -> Ran {
-    let environment = [
-        ("VAULT_ADDR", server.address.as_str()),
-        ("VAULT_TOKEN", "root"),
-        ("VAULT_MAX_RETRIES", "8"),
-    ];
-    let words: Vec<&str> = line.split(' ').collect();
-    kallisto(&directory(), &environment, "", &words)
-}
+use crate::support::{DevServer, directory};
 
 #[test]
 fn a_secret_lives_and_dies() {
@@ -42,7 +31,7 @@ fn a_secret_lives_and_dies() {
         ("token lookup -field=id", 0, "root"),
     ];
     for (line, code, stdout) in steps {
-        let ran = run(&server, line);
+        let ran = server.run(line);
         assert_eq!((ran.code, ran.stdout.as_str()), (code, stdout), "{line}: {}", ran.stderr);
     }
 }

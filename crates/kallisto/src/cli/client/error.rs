@@ -31,7 +31,7 @@ pub(crate) enum ClientError {
     /// The settings allow no client.
     Settings(String),
     /// The request as a curl command; it was not sent.
-    Curl(String),
+    Shown(String),
 }
 
 /// What kind of failure kept the answer away, as far as retries and hints care.
@@ -161,7 +161,7 @@ impl ClientError {
                 TransportKind::Timeout => "VAULT_CLIENT_TIMEOUT allows more time",
                 TransportKind::Broken | TransportKind::Other => return None,
             },
-            Self::Answer(_) | Self::Settings(_) | Self::Curl(_) => return None,
+            Self::Answer(_) | Self::Settings(_) | Self::Shown(_) => return None,
         };
         Some(text.to_owned())
     }
@@ -172,7 +172,7 @@ impl fmt::Display for ClientError {
         match self {
             Self::Api(error) => write!(f, "{error}"),
             Self::Transport { request, text, .. } => write!(f, "{request}: {text}"),
-            Self::Answer(text) | Self::Settings(text) | Self::Curl(text) => f.write_str(text),
+            Self::Answer(text) | Self::Settings(text) | Self::Shown(text) => f.write_str(text),
         }
     }
 }

@@ -10,6 +10,7 @@
 
 mod curl;
 pub(crate) mod error;
+mod policy;
 mod resolve;
 pub(crate) mod retry;
 mod tls;
@@ -111,6 +112,16 @@ impl Request {
         Self::get(path).with_query("list", "true")
     }
 
+    /// A list of everything below a path.
+    pub(crate) fn scan(path: &str) -> Self {
+        Self::get(path).with_query("scan", "true")
+    }
+
+    /// Whether the query says so.
+    fn asks(&self, name: &str) -> bool {
+        self.query.iter().any(|(known, value)| known == name && value == "true")
+    }
+
     /// A write of `object`.
     pub(crate) fn put(path: &str, object: Map) -> Self {
         Self::new(Method::Put, path).with_body(&Json::Object(object))
@@ -196,9 +207,7 @@ impl<'a> Client<'a> {
     /// A 404 to a read is `None` too, unless it says something: the metadata of a deleted version,
     /// or a warning.
     pub(crate) fn send(&self, request: &Request) -> Result<Option<Secret>, ClientError> {
-        if self.config.sending == Sending::Curl {
-            return Err(self.as_curl(request));
-        }
+        self.show_instead(request)?;
         self.send_really(request)
     }
 
@@ -215,9 +224,7 @@ impl<'a> Client<'a> {
 
     /// Sends a request and returns the answer's bytes as they came.
     pub(crate) fn send_raw(&self, request: &Request) -> Result<Vec<u8>, ClientError> {
-        if self.config.sending == Sending::Curl {
-            return Err(self.as_curl(request));
-        }
+        self.show_instead(request)?;
         let answer = self.exchange(request)?;
         self.refuse_errors(request, answer).map(|answer| answer.body)
     }
@@ -229,9 +236,7 @@ impl<'a> Client<'a> {
         request: &Request,
         mut take: impl FnMut(&str) -> bool,
     ) -> Result<(), ClientError> {
-        if self.config.sending == Sending::Curl {
-            return Err(self.as_curl(request));
-        }
+        self.show_instead(request)?;
         let url = self.url_of(request);
         let failed = |error: ureq::Error| transport_error(request.method, &url, &error);
         let asked = self.head(request, &url).body(()).map_err(|error| failed(error.into()))?;
@@ -259,9 +264,7 @@ impl<'a> Client<'a> {
         request: &Request,
         to: &mut dyn Write,
     ) -> Result<u64, ClientError> {
-        if self.config.sending == Sending::Curl {
-            return Err(self.as_curl(request));
-        }
+        self.show_instead(request)?;
         let url = self.url_of(request);
         let failed = |error: ureq::Error| transport_error(request.method, &url, &error);
         let asked = self.head(request, &url).body(()).map_err(|error| failed(error.into()))?;
@@ -282,9 +285,7 @@ impl<'a> Client<'a> {
         request: &Request,
         file: impl Read + 'static,
     ) -> Result<(), ClientError> {
-        if self.config.sending == Sending::Curl {
-            return Err(self.as_curl(request));
-        }
+        self.show_instead(request)?;
         let url = self.url_of(request);
         let failed = |error: ureq::Error| transport_error(request.method, &url, &error);
         let sent = self.head(request, &url).body(SendBody::from_owned_reader(file));
@@ -399,9 +400,17 @@ impl<'a> Client<'a> {
         url
     }
 
-    fn as_curl(&self, request: &Request) -> ClientError {
-        let headers = self.headers(request);
-        ClientError::Curl(curl::command(request, &self.url_of(request), &headers))
+    /// Stops at a request that is shown instead of sent.
+    fn show_instead(&self, request: &Request) -> Result<(), ClientError> {
+        match self.config.sending {
+            Sending::Real => Ok(()),
+            Sending::Curl => {
+                let headers = self.headers(request);
+                let command = curl::command(request, &self.url_of(request), &headers);
+                Err(ClientError::Shown(command))
+            }
+            Sending::Policy => Err(ClientError::Shown(policy::rule(request))),
+        }
     }
 }
 

@@ -93,9 +93,7 @@ fn shown(results: &[Json]) -> String {
         Some(std::iter::once(path).chain(custom).collect::<Vec<_>>())
     };
     let rows: Vec<Vec<String>> = results.iter().filter_map(cells).collect();
-    let heads = [["Path", "Custom Metadata"], ["----", "---------------"]];
+    let heads = ["Path", "Custom Metadata"];
     let width = rows.first().map_or(1, Vec::len);
-    let heads = heads.map(|line| line[..width].iter().map(|&cell| cell.to_owned()).collect());
-    let lines: Vec<Vec<String>> = heads.into_iter().chain(rows).collect();
-    table::columns(&lines)
+    table::under(&heads[..width], rows.into_iter())
 }

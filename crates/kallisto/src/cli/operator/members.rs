@@ -7,7 +7,7 @@ use crate::cli::client::{Client, Request};
 use crate::cli::config::Config;
 use crate::cli::error::Error;
 use crate::cli::flags::CommonFlags;
-use crate::cli::json::Json;
+use crate::cli::json::{Json, Map};
 use crate::cli::outcome::Outcome;
 use crate::cli::output::{Document, Format, table};
 
@@ -60,11 +60,8 @@ impl Members {
 }
 
 fn columns(nodes: &Json) -> String {
-    let mut lines = vec![HEADING.map(str::to_owned).to_vec()];
-    lines.push(HEADING.map(|title| "-".repeat(title.len())).to_vec());
-    let Json::Array(nodes) = nodes else { return table::columns(&lines) };
-    for node in nodes.iter().filter_map(Json::as_object) {
-        lines.push(MEMBERS.iter().map(|name| text(node, name).replace("<nil>", "")).collect());
-    }
-    table::columns(&lines)
+    let Json::Array(nodes) = nodes else { return table::under(&HEADING, std::iter::empty()) };
+    let row =
+        |node: &Map| MEMBERS.iter().map(|name| text(node, name).replace("<nil>", "")).collect();
+    table::under(&HEADING, nodes.iter().filter_map(Json::as_object).map(row))
 }

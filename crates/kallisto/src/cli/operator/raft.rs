@@ -226,10 +226,8 @@ impl ListPeers {
         let Some(Json::Array(servers)) = servers else {
             return Err(Error::Absent(ABSENT.to_owned()));
         };
-        let mut lines = vec![HEADING.map(str::to_owned).to_vec()];
-        lines.push(HEADING.map(|title| "-".repeat(title.len())).to_vec());
-        lines.extend(servers.iter().filter_map(Json::as_object).map(line));
-        Ok(Outcome::print(table::columns(&lines)))
+        let rows = servers.iter().filter_map(Json::as_object).map(line);
+        Ok(Outcome::print(table::under(&HEADING, rows)))
     }
 }
 

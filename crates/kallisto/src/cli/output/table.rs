@@ -57,6 +57,14 @@ pub(crate) fn columns(lines: &[Vec<String>]) -> String {
     out
 }
 
+/// The same below their heads.
+pub(crate) fn under(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let names = heads.iter().map(|&head| head.to_owned()).collect();
+    let rules = heads.iter().map(|head| "-".repeat(head.len())).collect();
+    let lines: Vec<Vec<String>> = [names, rules].into_iter().chain(rows).collect();
+    columns(&lines)
+}
+
 fn cell(text: &str) -> &str {
     let trimmed = text.trim();
     if trimmed.is_empty() { EMPTY } else { trimmed }

@@ -1,0 +1,43 @@
+//! `-output-policy`: the policy that a request needs, in place of sending it.
+
+use kallisto_auth::{Operation, needs_sudo};
+
+use super::{Method, Request};
+
+/// The rule for `request`.
+pub(super) fn rule(request: &Request) -> String {
+    let (operation, capabilities): (Operation, &[&str]) = match request.method {
+        Method::Get if request.asks("list") => (Operation::List, &["list"]),
+        Method::Get if request.asks("scan") => (Operation::Scan, &["scan"]),
+        Method::Get => (Operation::Read, &["read"]),
+        Method::Put | Method::Post => (Operation::Update, &["create", "update"]),
+        Method::Patch => (Operation::Patch, &["patch"]),
+        Method::Delete => (Operation::Delete, &["delete"]),
+    };
+    let path = request.path.trim_end_matches('/');
+    let sudo = needs_sudo(operation, path).then_some("sudo");
+    let names: Vec<String> =
+        capabilities.iter().copied().chain(sudo).map(|name| format!("\"{name}\"")).collect();
+    format!("path \"{path}\" {{\n  capabilities = [{}]\n}}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_names_what_its_request_needs() {
+        for (request, names) in [
+            (Request::get("secret/data/a"), r#"["read"]"#),
+            (Request::list("secret/metadata"), r#"["list"]"#),
+            (Request::new(Method::Put, "secret/data/a"), r#"["create", "update"]"#),
+            (Request::new(Method::Patch, "secret/data/a"), r#"["patch"]"#),
+            (Request::new(Method::Put, "sys/rotate"), r#"["create", "update", "sudo"]"#),
+            (Request::new(Method::Delete, "sys/audit/file"), r#"["delete", "sudo"]"#),
+        ] {
+            let rule = rule(&request);
+            let expected = format!("path \"{}\" {{\n  capabilities = {names}\n}}", request.path);
+            assert_eq!(rule, expected);
+        }
+    }
+}
