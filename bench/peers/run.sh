@@ -61,5 +61,5 @@ if [ -z "${ETCD_BENCHMARK:-}" ]; then
 fi
 [ -z "${ETCD_BENCHMARK:-}" ] || export ETCD_BENCHMARK
 
-export KALLISTO
+export KALLISTO PYTHONDONTWRITEBYTECODE=1
 exec python3 "$here/drive.py" --cache "$cache" --root "$root" "$@"
