@@ -15,7 +15,7 @@ use crate::mount::Class;
 use crate::peers::leading;
 use crate::policies::Caller;
 use crate::quotas::Allowance;
-use crate::request::Request;
+use crate::request::{Request, TokenText};
 use crate::response::Response;
 use crate::state::{Call, Core, Unsealed};
 use crate::token::Left;
@@ -127,6 +127,14 @@ impl Core {
             return self.audit_refusal(request, refusal).await;
         }
         Err(refusal)
+    }
+
+    /// Whether a token is live, for those who let requests in; what it may do is not asked.
+    pub fn knows(&self, token: TokenText<'_>) -> bool {
+        let unsealed = self.unsealed.load();
+        let Some(unsealed) = unsealed.as_ref() else { return false };
+        let guard = unsealed.view.tokens.pin();
+        token::find(&unsealed.view, Some(token), &guard).is_ok()
     }
 
     /// The login that a request is, if it is one.

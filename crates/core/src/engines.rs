@@ -24,7 +24,9 @@ pub(crate) fn read(
 ) -> Option<Result<Response, Error>> {
     match mount.entry.kind {
         EngineKind::KvV1 | EngineKind::KvV2 | EngineKind::KvUpgrading
-            if !call.operation.writes() && !beyond::asks_to_wait(call) =>
+            if !call.operation.writes()
+                && !beyond::asks_to_wait(call)
+                && !kv::long::is_long(call.operation, mount, path) =>
         {
             Some(kv::read(unsealed, call, mount, path))
         }
@@ -49,6 +51,9 @@ pub(crate) async fn handle(
         EngineKind::Cubbyhole => cubbyhole::handle(&unsealed, call, path).await,
         EngineKind::KvV1 | EngineKind::KvV2 if beyond::asks_to_wait(call) => {
             beyond::wait(core, &unsealed, call, mount, path)
+        }
+        EngineKind::KvV1 | EngineKind::KvV2 if !call.operation.writes() => {
+            kv::long::list(core, &unsealed, call, mount, path).await
         }
         EngineKind::KvV1 | EngineKind::KvV2 | EngineKind::KvUpgrading => {
             kv::write(&unsealed, call, mount, path).await

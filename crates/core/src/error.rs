@@ -8,6 +8,8 @@ use std::fmt;
 
 use kallisto_store as store;
 
+use crate::admission::Crowd;
+
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
@@ -39,6 +41,8 @@ pub enum Error {
     NotLeader,
     /// The address that asks went over a rate limit.
     OverQuota(Box<OverQuota>),
+    /// Too much is asked of the server at once; see [`Crowd`] for by whom.
+    Busy(Crowd),
     /// The server cannot do this now.
     Unavailable(String),
     /// No audit device took its record; the client hears of an internal error.
@@ -119,6 +123,12 @@ impl From<store::Error> for Error {
     }
 }
 
+impl From<Crowd> for Error {
+    fn from(crowd: Crowd) -> Self {
+        Self::Busy(crowd)
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -129,6 +139,10 @@ impl fmt::Display for Error {
             Self::OverQuota(over) => {
                 write!(f, "request path \"{}\": rate limit quota exceeded", over.path)
             }
+            Self::Busy(Crowd::Own) => {
+                f.write_str("too much of what this client asked for is under way; try again")
+            }
+            Self::Busy(Crowd::All) => f.write_str("too much is under way; try again"),
             Self::InvalidSilently => f.write_str("invalid request"),
             Self::NotFound => f.write_str("not found"),
             Self::NoNamespace => f.write_str("namespace not found"),

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+pub mod admission;
 mod asked;
 mod audit;
 mod backup;

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use jiff::Timestamp;
 use kallisto_auth::{Operation, Path};
 
+use crate::admission::Flow;
 use crate::error::Error;
 use crate::etag::Etag;
 use crate::fields::parse_bool;
@@ -116,6 +117,11 @@ impl Request<'_> {
     /// The arrival in nanoseconds since 1970. The range of `i64` ends in the year 2262.
     pub(crate) fn now_ns(&self) -> i64 {
         i64::try_from(self.now.as_nanosecond()).unwrap_or(i64::MAX)
+    }
+
+    /// Who it is counted with before its token was looked at: everybody at its address.
+    pub fn flow(&self) -> Flow {
+        self.remote.map_or(Flow::OWN, |remote| Flow::of_address(remote.ip()))
     }
 
     /// Whether it asks what its path is for.

@@ -14,6 +14,7 @@ use kallisto_barrier::RootKey;
 use kallisto_store::{Candidacy, Store};
 use tokio::sync::Semaphore;
 
+use crate::admission::{Admission, AdmissionLimits};
 use crate::asked::Asked;
 use crate::audit::{Audit, AuditSettings};
 use crate::backup::SAVES_MAX;
@@ -113,6 +114,7 @@ pub struct Core {
     pub(crate) seal: Seal,
     pub(crate) auto_seal: Option<Arc<dyn AutoSeal>>,
     pub(crate) logins: Logins,
+    pub(crate) admission: Arc<Admission>,
     /// The cluster port, on a server that has one.
     pub(crate) port: Option<Arc<dyn ClusterPort>>,
     pub(crate) joining: Arc<Joining>,
@@ -146,12 +148,14 @@ impl Core {
     /// A sealed core over `store`. What is sealed serves nobody, so it does not stand for leadership.
     pub fn new(store: Arc<dyn Store>, info: ServerInfo) -> Self {
         crate::sys::stand(&*store, Candidacy::Reluctant);
+        let admission = Arc::<Admission>::default();
         Self {
             store,
             info: Arc::new(info),
             seal: Seal::new(),
             auto_seal: None,
-            logins: Logins::default(),
+            logins: Logins::new(&admission),
+            admission,
             port: None,
             joining: Arc::default(),
             unsealed: Arc::default(),
@@ -175,6 +179,17 @@ impl Core {
     /// The same, with a seal that opens by itself.
     pub fn with_auto_seal(self, auto: Arc<dyn AutoSeal>) -> Self {
         Self { auto_seal: Some(auto), ..self }
+    }
+
+    /// The same, holding no more for its clients than this.
+    pub fn with_limits(self, limits: &AdmissionLimits) -> Self {
+        let admission = Arc::new(Admission::new(limits));
+        Self { logins: Logins::new(&admission), admission, ..self }
+    }
+
+    /// What clients make the server hold, for those who let them in.
+    pub const fn admission(&self) -> &Arc<Admission> {
+        &self.admission
     }
 
     /// The same, with what the configuration says of auditing.

@@ -6,16 +6,17 @@
 //!
 //! Invariants:
 //! - The accept loop ends only at shutdown, never on an error (lesson 46).
-//! - What a client makes us hold is bounded: connections, header bytes, body bytes per request and
-//!   over all requests, and the time each may take; see [`limits`].
+//! - What a client makes us hold is bounded, by itself and over all, before any work is done for it
+//!   ([`kallisto_core::admission`]), and so is the time it may take ([`limits`], `pace`).
+//! - On a worker that cannot keep up clients take turns (`gate`).
 //! - Every core error has its wire form in one exhaustive `match`, `http::error`.
 #![forbid(unsafe_code)]
 
-mod budget;
 mod clock;
+mod gate;
 pub mod http;
 pub mod limits;
-mod opening;
+mod pace;
 pub mod resp;
 mod server;
 mod tls;

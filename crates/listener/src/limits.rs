@@ -2,25 +2,31 @@
 
 use std::time::Duration;
 
-/// Connections served at once, over all workers.
-pub const CONNECTIONS_MAX: usize = 12_000;
 /// Bytes of request line and headers.
 pub const HEAD_BYTES_MAX: usize = 32 << 10;
 /// Header fields in a request.
 pub const HEADERS_MAX: usize = 64;
-/// Bytes of request bodies held at once, over all connections.
-pub const BODIES_BYTES_MAX: usize = 512 << 20;
-/// Time for a request's headers to arrive, counted from the end of the request before: an idle
-/// connection is closed after it too.
-pub const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time for a TLS handshake, waiting for its turn included.
+/// Time for a request's headers to arrive, from their first byte; for the first request of a connection
+/// from connecting on.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time a connection may be idle between two requests.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The same, and that for the first request, while most connections are taken.
+pub const CROWDED_PATIENCE: Duration = Duration::from_secs(3);
+/// How often a connection looks at its deadlines; they are kept that exactly.
+pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Time for a TLS handshake.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// TLS handshakes a listener works on at once: they cost a signature each.
-pub const HANDSHAKES_MAX: usize = 256;
 /// Time for a request's body to arrive.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time sent bytes may stay unacknowledged, which ends clients that never read.
 pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes that a client takes in that time of a reply it does not take at once.
+pub const TAKEN_BYTES_MIN: usize = 256 << 10;
+/// Bytes of a reply up to which it is not counted among the large ones.
+pub const SMALL_REPLY_BYTES_MAX: usize = 64 << 10;
+/// When a client is to come again that was turned away, in seconds.
+pub const RETRY_AFTER_SECS: u64 = 1;
 /// Time open connections get to finish at shutdown.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval at which a stream that has nothing to say shows that it lives, and a token that ended is
@@ -40,16 +46,25 @@ pub const PING_INTERVAL: Duration = Duration::from_secs(20);
 /// How long a client may take to send a request. A test shortens the times; a server has the defaults.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// For the headers, and for the first bytes of a connection.
+    /// For the headers, and for the first request of a connection.
     pub head: Duration,
+    /// Between two requests.
+    pub idle: Duration,
     /// For the body.
     pub body: Duration,
 }
 
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self { head: HEAD_TIMEOUT, body: BODY_TIMEOUT }
+impl Timeouts {
+    /// How often deadlines are looked at.
+    pub(crate) fn look(self) -> Duration {
+        LOOK_INTERVAL.min(self.head).min(self.idle)
     }
 }
 
-const _: () = assert!(kallisto_core::limits::BODY_BYTES_MAX <= BODIES_BYTES_MAX);
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { head: HEAD_TIMEOUT, idle: IDLE_TIMEOUT, body: BODY_TIMEOUT }
+    }
+}
+
+const _: () = assert!(RETRY_AFTER_SECS > 0);

@@ -9,23 +9,25 @@ use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use kallisto_core::admission::{Admission, Crowd, Flow, Held};
 use kallisto_core::metrics::Metrics;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{mpsc, watch};
 
+use crate::gate::Gate;
+use crate::http::admit::admit_handshake;
 use crate::limits::{
-    ACCEPT_PAUSE, BACKLOG, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEADERS_MAX, PING_INTERVAL,
-    SHUTDOWN_TIMEOUT, STREAMS_MAX, UNREAD_TIMEOUT,
+    ACCEPT_PAUSE, BACKLOG, HEAD_BYTES_MAX, HEADERS_MAX, PING_INTERVAL, SHUTDOWN_TIMEOUT,
+    STREAMS_MAX, UNREAD_TIMEOUT,
 };
-use crate::opening::Opening;
+use crate::pace::{Activity, Paced};
 use crate::tls::{self, Tls};
 use crate::{http, resp};
 
@@ -72,16 +74,25 @@ impl Server {
             sockets.push(bind(address)?);
         }
         let (stop, stopped) = watch::channel(false);
-        let connections = CONNECTIONS_MAX / config.workers;
         let workers = sockets
             .into_iter()
             .enumerate()
             .map(|(at, socket)| {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-                let (frontend, stopped) = (frontend.clone(), stopped.clone());
-                let tls = config.tls.clone();
+                let gate = Gate::new(Arc::clone(frontend.counters()));
+                let resting = Arc::clone(&gate);
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .on_thread_park(move || resting.rest())
+                    .build()?;
+                let worker = Worker {
+                    frontend: frontend.clone(),
+                    tls: config.tls.clone(),
+                    gate,
+                    stopped: stopped.clone(),
+                    graceful: GracefulShutdown::new(),
+                };
                 std::thread::Builder::new().name(frontend.thread_name(at)).spawn(move || {
-                    runtime.block_on(work(socket, tls, frontend, stopped, connections));
+                    runtime.block_on(worker.work(socket));
                 })
             })
             .collect::<io::Result<_>>()?;
@@ -122,6 +133,21 @@ impl Frontend {
         }
     }
 
+    fn admission(&self) -> &Arc<Admission> {
+        match self {
+            Self::Http(service) => service.admission(),
+            Self::Resp(service) => service.admission(),
+        }
+    }
+
+    /// What a client is told that gets no place, where that can be told before TLS.
+    const fn refusal(&self) -> &'static [u8] {
+        match self {
+            Self::Http(_) => HTTP_REFUSAL,
+            Self::Resp(_) => b"-ERR max number of clients reached\r\n",
+        }
+    }
+
     fn thread_name(&self, at: usize) -> String {
         match self {
             Self::Http(_) => format!("http-{at}"),
@@ -141,19 +167,27 @@ impl Frontend {
     {
         match self {
             Self::Http(service) => {
-                let service = service.with_stop(ending.stopped);
+                let service = service.on_worker(ending.gate, ending.stopped);
                 serve_http(stream, remote, client_chain, service, ending.watcher).await;
             }
-            Self::Resp(service) => service.serve(stream, remote, ending.stopped).await,
+            Self::Resp(service) => {
+                service.serve(stream, remote, ending.gate, ending.stopped).await;
+            }
         }
     }
 }
 
-/// How a connection hears that the server stops.
+/// What a connection has from its worker: the gate, and how it hears that the server stops.
 struct Ending {
+    gate: Arc<Gate>,
     watcher: Watcher,
     stopped: watch::Receiver<bool>,
 }
+
+/// What a client of HTTP hears that gets no place.
+const HTTP_REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n\
+content-type: application/json\r\ncontent-length: 44\r\nconnection: close\r\n\r\n\
+{\"errors\":[\"too many connections are open\"]}";
 
 /// Refuses an address that another process listens on. Workers share theirs, and so would two servers
 /// of the same user without a word: each would get some of the other's connections.
@@ -174,72 +208,104 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// One worker's accept loop.
-async fn work(
-    socket: TcpListener,
-    tls: Option<Tls>,
+/// One thread of a server.
+struct Worker {
     frontend: Frontend,
-    mut stopped: watch::Receiver<bool>,
-    connections: usize,
-) {
-    let listener = match tokio::net::TcpListener::from_std(socket) {
-        Ok(listener) => listener,
-        Err(error) => {
-            tracing::error!(%error, "listener not registered");
-            return;
-        }
-    };
-    let places = Arc::new(Semaphore::new(connections));
-    let graceful = GracefulShutdown::new();
-    loop {
-        let place = tokio::select! {
-            _ = stopped.wait_for(|&stop| stop) => break,
-            place = Arc::clone(&places).acquire_owned() => place,
+    tls: Option<Tls>,
+    gate: Arc<Gate>,
+    stopped: watch::Receiver<bool>,
+    graceful: GracefulShutdown,
+}
+
+impl Worker {
+    /// The accept loop.
+    async fn work(mut self, socket: TcpListener) {
+        let listener = match tokio::net::TcpListener::from_std(socket) {
+            Ok(listener) => listener,
+            Err(error) => {
+                tracing::error!(%error, "listener not registered");
+                return;
+            }
         };
-        let (stream, remote) = tokio::select! {
-            _ = stopped.wait_for(|&stop| stop) => break,
-            accepted = listener.accept() => match accepted {
-                Ok(accepted) => accepted,
+        let turning = Arc::clone(&self.gate);
+        tokio::spawn(async move { turning.turn().await });
+        // Nothing is sent: it closes when the last connection has dropped its end.
+        let (alive, mut all_ended) = mpsc::channel::<()>(1);
+        loop {
+            let accepted = tokio::select! {
+                _ = self.stopped.wait_for(|&stop| stop) => break,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, remote)) => self.take_in(stream, remote, alive.clone()),
                 Err(error) => {
-                    frontend.counters().listener.accept_errors.count();
+                    self.frontend.counters().listener.accept_errors.count();
                     tracing::warn!(%error, "accept failed");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
                 }
-            },
+            }
+        }
+        drop((listener, alive));
+        let ended = async {
+            self.graceful.shutdown().await;
+            all_ended.recv().await;
+        };
+        if tokio::time::timeout(SHUTDOWN_TIMEOUT, ended).await.is_err() {
+            tracing::warn!("open connections were cut at shutdown");
+        }
+    }
+
+    /// Serves a connection if there is a place for it.
+    fn take_in(&self, stream: TcpStream, remote: SocketAddr, alive: mpsc::Sender<()>) {
+        let admission = self.frontend.admission();
+        let flow = Flow::of_address(remote.ip());
+        let Ok(place) = admission.connections.take_or_reserved(flow, 1) else {
+            // In one go or not at all: nobody waits for who was turned away.
+            if self.tls.is_none() {
+                let _ = stream.try_write(self.frontend.refusal());
+            }
+            return;
         };
         configure(&stream);
-        let open = Open::new(Arc::clone(frontend.counters()));
-        let frontend = frontend.clone();
-        let ending = Ending { watcher: graceful.watcher(), stopped: stopped.clone() };
-        let tls = tls.clone();
+        let open = Open::new(Arc::clone(self.frontend.counters()));
+        let ending = Ending {
+            gate: Arc::clone(&self.gate),
+            watcher: self.graceful.watcher(),
+            stopped: self.stopped.clone(),
+        };
+        let (frontend, tls) = (self.frontend.clone(), self.tls.clone());
         tokio::spawn(async move {
             match tls {
                 None => frontend.serve(stream, remote, Arc::new([]), ending).await,
-                Some(tls) => match tls.accept(stream).await {
-                    Ok(stream) => {
-                        let chain = tls::client_chain(&stream);
-                        frontend.serve(stream, remote, chain, ending).await;
+                Some(tls) => {
+                    let gate = Arc::clone(&ending.gate);
+                    let admit = begin_handshake(frontend.admission(), &gate, remote);
+                    match tls.accept(stream, admit).await {
+                        Ok(stream) => {
+                            let chain = tls::client_chain(&stream);
+                            frontend.serve(stream, remote, chain, ending).await;
+                        }
+                        Err(error) => {
+                            open.0.listener.handshakes_failed.count();
+                            tracing::debug!(%error, "no TLS handshake");
+                        }
                     }
-                    Err(error) => {
-                        open.0.listener.handshakes_failed.count();
-                        tracing::debug!(%error, "no TLS handshake");
-                    }
-                },
+                }
             }
-            drop((open, place));
+            drop((open, place, alive));
         });
     }
-    drop(listener);
-    let all_ended = async {
-        graceful.shutdown().await;
-        // Every connection holds a place until it is over.
-        let all = u32::try_from(connections).unwrap_or(u32::MAX);
-        let _ = places.acquire_many(all).await;
-    };
-    if tokio::time::timeout(SHUTDOWN_TIMEOUT, all_ended).await.is_err() {
-        tracing::warn!("open connections were cut at shutdown");
-    }
+}
+
+/// A place among the handshakes, when it is its turn.
+async fn begin_handshake(
+    admission: &Admission,
+    gate: &Gate,
+    remote: SocketAddr,
+) -> Result<Held, Crowd> {
+    let place = admission.handshakes.take(Flow::of_address(remote.ip()), 1)?;
+    admit_handshake(gate, remote).await;
+    Ok(place)
 }
 
 /// A connection as the metrics count it: open until this is dropped.
@@ -268,13 +334,17 @@ async fn serve_http<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
-    let head_timeout = service.timeouts().head;
-    let builder = connection_builder(head_timeout);
+    let activity = Arc::<Activity>::default();
+    let connections = Arc::clone(&service.admission().connections);
+    let metrics = Arc::clone(service.counters());
+    let paced = Paced::new(stream, Arc::clone(&activity), service.timeouts(), connections, metrics);
+    let builder = connection_builder();
     let connection = builder.serve_connection(
-        TokioIo::new(Opening::new(stream, head_timeout)),
+        TokioIo::new(paced),
         service_fn(move |request| {
             let (service, chain) = (service.clone(), Arc::clone(&client_chain));
-            async move { service.call(request, remote, &chain).await }
+            let underway = activity.begin();
+            async move { service.call(request, remote, &chain, underway).await }
         }),
     );
     // What ends a connection early is the client's affair: resets, timeouts, bad framing.
@@ -297,12 +367,14 @@ fn configure(stream: &TcpStream) {
 
 /// hyper's `pipeline_flush` stays off: with it replies wait in memory without bound while requests
 /// keep coming, and the refusal of a malformed request is never sent.
-fn connection_builder(head_timeout: Duration) -> auto::Builder<TokioExecutor> {
+///
+/// Its timeout for heads stays off: `pace` has the deadlines.
+fn connection_builder() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(head_timeout)
+        .header_read_timeout(None)
         .max_headers(HEADERS_MAX)
         .max_buf_size(HEAD_BYTES_MAX);
     builder

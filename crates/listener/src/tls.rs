@@ -11,22 +11,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use kallisto_core::admission::Crowd;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{Acceptor, WebPkiClientVerifier};
 use rustls::{
     DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme,
     SupportedProtocolVersion, crypto, version,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::limits::{HANDSHAKE_TIMEOUT, HANDSHAKES_MAX};
+use crate::limits::HANDSHAKE_TIMEOUT;
 
 /// The protocol versions taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,7 +79,6 @@ pub struct TlsError {
 pub struct Tls {
     files: Arc<TlsFiles>,
     config: Arc<ArcSwap<rustls::ServerConfig>>,
-    handshakes: Arc<Semaphore>,
 }
 
 impl Tls {
@@ -89,11 +88,7 @@ impl Tls {
     /// [`TlsError`] naming the file and what is wrong with it.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let config = read(&files)?;
-        Ok(Self {
-            files: Arc::new(files),
-            config: Arc::new(ArcSwap::from_pointee(config)),
-            handshakes: Arc::new(Semaphore::new(HANDSHAKES_MAX)),
-        })
+        Ok(Self { files: Arc::new(files), config: Arc::new(ArcSwap::from_pointee(config)) })
     }
 
     /// Reads the files again; new connections get what they say.
@@ -105,15 +100,21 @@ impl Tls {
         Ok(())
     }
 
-    /// Shakes hands, within the deadline and the bound on concurrent handshakes.
-    pub(crate) async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
+    /// Shakes hands within the deadline. A client that says nothing costs no more than its connection:
+    /// `admit` is awaited when its first message is there, and what comes of it is held to the end.
+    pub(crate) async fn accept<S, P>(
+        &self,
+        stream: S,
+        admit: impl Future<Output = Result<P, Crowd>>,
+    ) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let shake = async {
-            let place = self.handshakes.acquire().await;
-            let _place = place.map_err(|_| io::Error::from(io::ErrorKind::ConnectionAborted))?;
-            TlsAcceptor::from(self.config.load_full()).accept(stream).await
+            let begun = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+            let place = admit.await;
+            let _place = place.map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))?;
+            begun.into_stream(self.config.load_full()).await
         };
         match tokio::time::timeout(HANDSHAKE_TIMEOUT, shake).await {
             Ok(outcome) => outcome,

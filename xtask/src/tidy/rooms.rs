@@ -170,7 +170,7 @@ pub(super) const ROOMS: [Room; 17] = [
             "tracing",
             "zeroize",
         ],
-        for_tests: &["hyper", "kallisto-store", "pollster"],
+        for_tests: &["hyper", "kallisto-store", "pollster", "tokio"],
     },
     Room {
         folder: "crates/kallisto",

@@ -127,6 +127,7 @@ const fn class_of(error: &Error) -> &'static str {
         Error::Conflict => "the entry kept changing",
         Error::NotLeader => "not the leader",
         Error::OverQuota(_) => "rate limit quota exceeded",
+        Error::Busy(_) => "too many requests at once",
         Error::Unavailable(_) => "service unavailable",
         Error::Internal(_) | Error::Unaudited => "internal error",
     }

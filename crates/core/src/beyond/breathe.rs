@@ -4,10 +4,10 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 /// Items of work between two breaths.
-pub(super) const ITEMS_PER_BREATH: usize = 64;
+pub(crate) const ITEMS_PER_BREATH: usize = 64;
 
 /// Goes to the back of the queue of this thread's work.
-pub(super) async fn breathe() {
+pub(crate) async fn breathe() {
     let mut is_second = false;
     poll_fn(|context| {
         if is_second {

@@ -12,7 +12,7 @@
 //! - `watch`, `poll`: following changes through the view's feed.
 
 mod bearer;
-mod breathe;
+pub(crate) mod breathe;
 mod bulk;
 mod judge;
 mod names;

@@ -1,5 +1,7 @@
 //! LIST and SCAN over a mount's index: what both versions of the engine share.
 
+use kallisto_index::PathIndex;
+
 use super::Kv;
 use crate::error::Error;
 use crate::fields::Fields;
@@ -18,7 +20,7 @@ pub(super) enum Depth {
 /// A page of names: those after `after`, at most `limit`.
 #[derive(Debug, Default)]
 pub(super) struct Page {
-    after: Option<String>,
+    pub(super) after: Option<String>,
     limit: Option<usize>,
 }
 
@@ -38,6 +40,29 @@ impl Page {
     }
 }
 
+impl Page {
+    /// How many names it may hold; one more than a list without pages, to see that there are more.
+    pub(super) fn names_max(&self) -> usize {
+        self.limit.unwrap_or(LIST_ENTRIES_MAX + 1).min(LIST_ENTRIES_MAX + 1)
+    }
+}
+
+impl Depth {
+    /// At most `limit` names below `folder`, those after `after`.
+    pub(super) fn names(
+        self,
+        index: &PathIndex,
+        folder: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Vec<String> {
+        match self {
+            Self::Children => index.list(folder, after, limit),
+            Self::All => index.scan(folder, after, limit),
+        }
+    }
+}
+
 /// The names under `folder`.
 ///
 /// # Errors
@@ -49,19 +74,30 @@ pub(super) fn names(
     depth: Depth,
     page: &Page,
 ) -> Result<Vec<String>, Error> {
-    let limit = page.limit.unwrap_or(LIST_ENTRIES_MAX + 1).min(LIST_ENTRIES_MAX + 1);
-    let index = &kv.mount.index;
-    let after = page.after.as_deref();
-    let names = match depth {
-        Depth::Children => index.list(folder, after, limit),
-        Depth::All => index.scan(folder, after, limit),
-    };
+    let names = depth.names(&kv.mount.index, folder, page.after.as_deref(), page.names_max());
     if names.len() > LIST_ENTRIES_MAX {
-        return Err(Error::invalid(format!(
-            "more than {LIST_ENTRIES_MAX} entries; ask for pages with after and limit"
-        )));
+        return Err(too_many());
     }
     if names.is_empty() { Err(Error::NotFound) } else { Ok(names) }
+}
+
+/// The refusal of a list that has to be asked for in pages.
+pub(super) fn too_many() -> Error {
+    Error::invalid(format!(
+        "more than {LIST_ENTRIES_MAX} entries; ask for pages with after and limit"
+    ))
+}
+
+/// Paging parameters are not part of version 1; they are named in a warning and ignored.
+pub(super) fn ignored_page(kv: &Kv<'_, '_, '_>) -> Vec<String> {
+    let names = kv.call.query.iter().map(|(name, _)| name.as_str());
+    let mut ignored: Vec<&str> = names.filter(|name| matches!(*name, "after" | "limit")).collect();
+    ignored.sort_unstable();
+    if ignored.is_empty() {
+        return Vec::new();
+    }
+    let ignored = ignored.join(" ");
+    vec![format!("Endpoint ignored these unrecognized parameters: [{ignored}]")]
 }
 
 /// `{"keys": [...]}`

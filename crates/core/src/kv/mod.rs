@@ -6,6 +6,7 @@
 //! write by one batch per request. Neither keeps a map of its own.
 
 mod list;
+pub(crate) mod long;
 pub(crate) mod record;
 pub(crate) mod staged;
 pub(crate) mod time;

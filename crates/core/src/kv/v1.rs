@@ -3,7 +3,7 @@
 use kallisto_auth::Operation;
 use kallisto_store::Batch;
 
-use super::list::{Depth, Page, keys_object, names};
+use super::list::{Depth, Page, ignored_page, keys_object, names};
 use super::record::encode_one;
 use super::staged::Staged;
 use super::upgrade::refuse_if_begun;
@@ -126,25 +126,10 @@ async fn delete(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     Ok(Response::Empty)
 }
 
-/// Paging parameters are not part of version 1; they are named in a warning and ignored.
 fn list(kv: &Kv<'_, '_, '_>, folder: &str, depth: Depth) -> Result<Response, Error> {
     let names = names(kv, folder, depth, &Page::default())?;
-    let mut ignored: Vec<&str> = kv
-        .call
-        .query
-        .iter()
-        .map(|(name, _)| name.as_str())
-        .filter(|name| matches!(*name, "after" | "limit"))
-        .collect();
-    ignored.sort_unstable();
-    let warnings = if ignored.is_empty() {
-        Vec::new()
-    } else {
-        let ignored = ignored.join(" ");
-        vec![format!("Endpoint ignored these unrecognized parameters: [{ignored}]")]
-    };
     let data = keys_object(names).to_text();
-    Ok(Response::Logical(Logical { data, warnings, ..Logical::default() }))
+    Ok(Response::Logical(Logical { data, warnings: ignored_page(kv), ..Logical::default() }))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::jwt::{check_keys, check_url};
 use super::records::{self, Record, RoleFields, Roles};
 use super::{Login, Renewal, TokenParams, grant};
 use crate::address;
+use crate::admission::Flow;
 use crate::error::{Denial, Error};
 use crate::fields::Fields;
 use crate::json::{self, Json, Map};
@@ -276,7 +277,7 @@ pub(crate) async fn log_in(
     let config = config.ok_or_else(|| Error::invalid("could not load backend configuration"))?;
     address::check(&role.params.bound_cidrs, request.remote)?;
     check_locally(&config, text.expose_secret())?;
-    let account = review(core, &config, &role, text).await?;
+    let account = review(core, request.flow(), &config, &role, text).await?;
     if !role.binds(&account) {
         return Err(Error::Denied(Denial::BadToken));
     }
@@ -323,6 +324,7 @@ fn check_locally(config: &Config, text: &str) -> Result<(), Error> {
 /// Asks the API server whose token it is.
 async fn review(
     core: &Core,
+    flow: Flow,
     config: &Config,
     role: &Role,
     token: SecretString,
@@ -343,7 +345,7 @@ async fn review(
         body: Some(body.to_text()),
         authorities: config.authorities.clone(),
     };
-    let answer = core.logins.call(call).await?;
+    let answer = core.logins.call(flow, call).await?;
     match answer.status {
         200..=299 => {
             Account::reviewed(&answer.body, &role.audience).ok_or(Error::Denied(Denial::BadToken))

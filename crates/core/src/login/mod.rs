@@ -29,6 +29,7 @@ use jiff::{SignedDuration, Timestamp};
 use kallisto_auth::policy::DEFAULT_NAME;
 use secrecy::ExposeSecret;
 
+use crate::admission::{Admission, Flow, Shares};
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::{Json, Map};
@@ -258,30 +259,33 @@ const CALLERS: usize = 8;
 /// Seconds between two sweeps of what has expired.
 const SWEEP_SECS: i64 = 30;
 
-impl Default for Logins {
-    fn default() -> Self {
+/// Calls to other servers that wait for a thread, or for their answer.
+const CALLS_MAX: usize = 256;
+
+impl Logins {
+    /// Nothing known yet; hashes wait in places of `admission`.
+    pub(crate) fn new(admission: &Admission) -> Self {
+        let hashes = Arc::clone(&admission.hashes);
         Self {
-            hashers: Workers::new("hash", password::threads()),
+            hashers: Workers::new("hash", password::threads(), hashes),
             lockouts: Arc::default(),
-            callers: Workers::new("outbound", CALLERS),
+            callers: Workers::new("outbound", CALLERS, Arc::new(Shares::new(CALLS_MAX, 0))),
             outbound: None,
             key_sets: jwt::KeySets::default(),
             next_sweep: AtomicI64::default(),
         }
     }
-}
 
-impl Logins {
-    /// Asks another server.
+    /// Asks another server, for a client.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when it cannot be asked; what went wrong is in the log only, since it
+    /// [`Error::Busy`] when too many wait; [`Error::Unavailable`] when it cannot be asked; what went wrong is in the log only, since it
     /// tells of this server's surroundings.
-    async fn call(&self, call: OutboundCall) -> Result<OutboundAnswer, Error> {
+    async fn call(&self, flow: Flow, call: OutboundCall) -> Result<OutboundAnswer, Error> {
         let Some(outbound) = self.outbound.clone() else {
             return Err(Error::Unavailable("this server asks no others".into()));
         };
-        let answer = self.callers.run(move || outbound.send(&call)).await?;
+        let answer = self.callers.run(flow, move || outbound.send(&call)).await?;
         answer.map_err(|why| {
             tracing::warn!(why, "a server that logins depend on was not reached");
             Error::Unavailable("a server that this login depends on was not reached".into())

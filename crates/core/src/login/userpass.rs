@@ -13,6 +13,7 @@ use super::lockout::{Known, LockoutRules, Lockouts};
 use super::password::{self, PASSWORD_BYTES_MAX};
 use super::{Login, Renewal, TokenParams, grant};
 use crate::address;
+use crate::admission::Flow;
 use crate::error::{Denial, Error};
 use crate::fields::Fields;
 use crate::json::{self, Json, Map};
@@ -130,7 +131,7 @@ async fn write(
     let fields = Fields::new(&body);
     let hash = match part {
         Part::Policies => None,
-        Part::User | Part::Password => given_hash(core, fields).await?,
+        Part::User | Part::Password => given_hash(core, call.flow(), fields).await?,
     };
     let missing = || Error::invalid("must provide either password or password_hash");
     let decide = |found: Option<&[u8]>| {
@@ -156,7 +157,7 @@ async fn write(
 }
 
 /// The hash of the password that was given, or the one that was given itself.
-async fn given_hash(core: &Core, fields: Fields<'_>) -> Result<Option<String>, Error> {
+async fn given_hash(core: &Core, flow: Flow, fields: Fields<'_>) -> Result<Option<String>, Error> {
     let given = |name: &str| fields.string(name).map(|given| given.filter(|text| !text.is_empty()));
     match (given("password")?, given("password_hash")?) {
         (Some(_), Some(_)) => {
@@ -166,7 +167,7 @@ async fn given_hash(core: &Core, fields: Fields<'_>) -> Result<Option<String>, E
             check_length(&password)?;
             let password = SecretString::from(password);
             let hash = move || password::make_hash(password.expose_secret());
-            core.logins.hashers.run(hash).await?.map(Some)
+            core.logins.hashers.run(flow, hash).await?.map(Some)
         }
         (None, Some(hash)) => {
             password::check_bcrypt(&hash)?;
@@ -217,7 +218,7 @@ pub(crate) async fn log_in(
     };
     address::check(&user.params.bound_cidrs, request.remote)?;
     if password::is_outdated(&user.hash) {
-        renew_hash(core, &shelf, &name, &user.hash, password).await?;
+        renew_hash(core, request.flow(), &shelf, &name, (&user.hash, password)).await?;
     }
     let username = Map::from([("username".to_owned(), name.as_str().into())]);
     let login = Login {
@@ -290,20 +291,20 @@ impl Attempt<'_, '_> {
             lockouts.failed(id, &name, known, rules, now);
             Outcome::Wrong
         };
-        core.logins.hashers.run(compare).await
+        core.logins.hashers.run(self.request.flow(), compare).await
     }
 }
 
 /// Makes a hash of today's kind of a password that was just found good.
 async fn renew_hash(
     core: &Core,
+    flow: Flow,
     shelf: &Shelf<'_>,
     name: &str,
-    old: &str,
-    password: SecretString,
+    (old, password): (&str, SecretString),
 ) -> Result<(), Error> {
     let hash = move || password::make_hash(password.expose_secret());
-    let hash = core.logins.hashers.run(hash).await??;
+    let hash = core.logins.hashers.run(flow, hash).await??;
     let decide = |found: Option<&[u8]>| {
         let Some(bytes) = found else { return Ok(Change::Keep(())) };
         let mut user = User::decode(bytes)?;

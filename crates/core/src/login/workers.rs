@@ -1,17 +1,18 @@
 //! Threads for what takes long: hashing a password, asking another server.
 //!
-//! A few threads with a bounded queue, apart for each purpose. When the queue is full a login is told
-//! to come again instead of waiting, so a flood of logins costs others nothing but those threads.
+//! A few threads, apart for each purpose, with a bounded queue in which clients take turns. When a client's
+//! part of it or all of it is full, a login is told to come again instead of waiting: a flood of logins
+//! costs others nothing but those threads, and logins of others still get their turn.
 
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 
 use tokio::sync::oneshot;
 
+use crate::admission::{Cost, FairQueue, Flow, Shares};
 use crate::error::Error;
 
-/// Logins that wait for a thread.
-const QUEUE_MAX: usize = 256;
+/// All jobs of a purpose take about the same time.
+const COST: Cost = 1;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -19,90 +20,173 @@ type Job = Box<dyn FnOnce() + Send>;
 pub(crate) struct Workers {
     name: &'static str,
     threads: usize,
-    queue: OnceLock<SyncSender<Job>>,
+    /// Places of the queue and at the threads.
+    places: Arc<Shares>,
+    queue: Arc<Queue>,
+    started: Once,
+}
+
+#[derive(Default)]
+struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: FairQueue<Job>,
+    is_over: bool,
 }
 
 impl Workers {
-    pub(crate) const fn new(name: &'static str, threads: usize) -> Self {
-        Self { name, threads, queue: OnceLock::new() }
+    pub(crate) fn new(name: &'static str, threads: usize, places: Arc<Shares>) -> Self {
+        Self { name, threads, places, queue: Arc::default(), started: Once::new() }
     }
 
-    /// Runs `work` on one of the threads.
+    /// Runs `work` on one of the threads when it is the turn of `flow`.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when too many wait already.
+    /// [`Error::Busy`] when too many wait already.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
+        flow: Flow,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
+        let place = self.places.take(flow, 1)?;
         let (tell, told) = oneshot::channel();
         let job = Box::new(move || {
-            // Whoever asked may have hung up.
-            let _ = tell.send(work());
+            let _place = place;
+            // Whoever asked may have hung up; then there is nothing to work for.
+            if !tell.is_closed() {
+                let _ = tell.send(work());
+            }
         });
-        match self.queue.get_or_init(|| self.start()).try_send(job) {
-            Ok(()) => told.await.map_err(|_| Error::internal(&"a worker thread ended")),
-            Err(TrySendError::Full(_)) => {
-                Err(Error::Unavailable("too many logins are waiting; try again".into()))
-            }
-            Err(TrySendError::Disconnected(_)) => {
-                Err(Error::internal(&"there is no worker thread"))
-            }
-        }
+        self.started.call_once(|| self.start());
+        self.queue.lock().jobs.push(flow, COST, job);
+        self.queue.changed.notify_one();
+        told.await.map_err(|_| Error::internal(&"a worker thread ended"))
     }
 
-    fn start(&self) -> SyncSender<Job> {
-        let (queue, jobs) = sync_channel(QUEUE_MAX);
-        let jobs = Arc::new(Mutex::new(jobs));
+    fn start(&self) {
         for at in 0..self.threads {
-            let jobs = Arc::clone(&jobs);
+            let queue = Arc::clone(&self.queue);
             let name = format!("{}-{at}", self.name);
-            let spawned = std::thread::Builder::new().name(name).spawn(move || work(&jobs));
+            let spawned = std::thread::Builder::new().name(name).spawn(move || queue.work());
             if let Err(error) = spawned {
                 tracing::error!(%error, purpose = self.name, "no thread");
             }
         }
-        queue
     }
 }
 
-fn work(jobs: &Mutex<Receiver<Job>>) {
-    loop {
-        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(job) = job else { return };
-        job();
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.queue.lock().is_over = true;
+        self.queue.changed.notify_all();
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            if state.is_over {
+                return;
+            }
+            match state.jobs.pop() {
+                Some((_, job)) => {
+                    drop(state);
+                    job();
+                    state = self.lock();
+                }
+                None => {
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::channel;
+    use std::pin::Pin;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::task::{Context, Poll, Waker};
 
     use super::*;
+    use crate::admission::Crowd;
 
-    #[test]
-    fn a_full_queue_refuses_at_once() {
-        let workers = Workers::new("test", 1);
-        let (go, gate) = channel::<()>();
-        let gate = Arc::new(Mutex::new(gate));
-        let (mut waiting, mut refused) = (Vec::new(), 0);
-        // One more than the queue and the thread hold.
-        for _ in 0..QUEUE_MAX + 2 {
-            let gate = Arc::clone(&gate);
-            let mut job = Box::pin(workers.run(move || {
+    const NOISY: Flow = Flow { address: 1, token: 0 };
+    const OTHER: Flow = Flow { address: 2, token: 0 };
+
+    type Waiting<'w> = Pin<Box<dyn Future<Output = Result<(), Error>> + 'w>>;
+
+    /// A worker, and jobs that say who they are and wait for a word.
+    struct Bench {
+        workers: Workers,
+        go: Sender<()>,
+        gate: Arc<Mutex<Receiver<()>>>,
+        order: Arc<Mutex<Vec<Flow>>>,
+    }
+
+    impl Bench {
+        fn new(places: usize) -> Self {
+            let workers = Workers::new("test", 1, Arc::new(Shares::new(places, 0)));
+            let (go, gate) = channel();
+            Self { workers, go, gate: Arc::new(Mutex::new(gate)), order: Arc::default() }
+        }
+
+        /// Puts one in; the error when it is refused.
+        fn put(&self, flow: Flow) -> Result<Waiting<'_>, Error> {
+            let (gate, order) = (Arc::clone(&self.gate), Arc::clone(&self.order));
+            let mut job: Waiting<'_> = Box::pin(self.workers.run(flow, move || {
                 gate.lock().unwrap().recv().unwrap();
+                order.lock().unwrap().push(flow);
             }));
-            let waker = std::task::Waker::noop();
-            match job.as_mut().poll(&mut std::task::Context::from_waker(waker)) {
-                std::task::Poll::Ready(Err(Error::Unavailable(_))) => refused += 1,
-                std::task::Poll::Ready(other) => panic!("{other:?}"),
-                std::task::Poll::Pending => waiting.push(job),
+            match job.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Err(error)) => Err(error),
+                Poll::Ready(Ok(())) => panic!("done before its word"),
+                Poll::Pending => Ok(job),
             }
         }
-        assert!(refused >= 1);
-        (0..waiting.len()).for_each(|_| go.send(()).unwrap());
+    }
+
+    #[test]
+    fn a_flood_is_refused_and_others_take_their_turn() {
+        let bench = Bench::new(100);
+        let mut waiting = Vec::new();
+        let refusal = loop {
+            match bench.put(NOISY) {
+                Ok(job) => waiting.push(job),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!((waiting.len(), refusal), (80, Error::Busy(Crowd::Own)));
+        waiting.push(bench.put(OTHER).unwrap());
+        (0..waiting.len()).for_each(|_| bench.go.send(()).unwrap());
         for job in waiting {
             pollster::block_on(job).unwrap();
         }
+        let order = bench.order.lock().unwrap();
+        let turn = order.iter().position(|flow| *flow == OTHER).unwrap();
+        assert!(turn < 10, "{turn} before it");
+        assert_eq!(bench.workers.places.held(), 0);
+    }
+
+    #[test]
+    fn who_hangs_up_is_not_worked_for() {
+        let bench = Bench::new(100);
+        let first = bench.put(NOISY).unwrap();
+        let gone = bench.put(OTHER).unwrap();
+        drop(gone);
+        let last = bench.put(NOISY).unwrap();
+        (0..2).for_each(|_| bench.go.send(()).unwrap());
+        pollster::block_on(first).unwrap();
+        pollster::block_on(last).unwrap();
+        assert!(!bench.order.lock().unwrap().contains(&OTHER));
     }
 }

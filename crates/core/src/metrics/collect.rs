@@ -6,6 +6,7 @@
 use kallisto_store::{EngineStats, RaftStats};
 
 use super::{Figure, Point, Value};
+use crate::admission::Shares;
 use crate::mount::{Class, EngineKind};
 use crate::state::{Core, Unsealed};
 use crate::view::View;
@@ -28,6 +29,7 @@ pub(crate) fn collect(core: &Core) -> Vec<Figure> {
         barrier(unsealed, &mut figures);
     }
     http(core, &mut figures);
+    admission(core, &mut figures);
     let stats = core.store.stats();
     figures.push(one(
         "kallisto.store.records",
@@ -106,6 +108,41 @@ fn http(core: &Core, figures: &mut Vec<Figure>) {
         about: "Replies, by class of status.",
         points: points.collect(),
     });
+}
+
+fn admission(core: &Core, figures: &mut Vec<Figure>) {
+    type Of = fn(&Shares) -> Value;
+    let rows: [(&'static str, &'static str, Of); 3] = [
+        ("kallisto.admission.held", "What clients make the server hold, by kind.", |shares| {
+            gauge(shares.held())
+        }),
+        ("kallisto.admission.max", "How much of it they may.", |shares| gauge(shares.max())),
+        (
+            "kallisto.admission.refused_total",
+            "How often a client was refused, by what it asked for too much of.",
+            |shares| Value::Counter(shares.refused()),
+        ),
+    ];
+    figures.extend(rows.map(|(name, about, of)| {
+        let points = core.admission.all().map(|(kind, shares)| Point {
+            labels: vec![("kind", kind.to_owned())],
+            value: of(shares),
+        });
+        Figure { name, about, points: points.into() }
+    }));
+    let listener = &core.metrics.listener;
+    figures.extend([
+        one(
+            "kallisto.admission.waited_total",
+            "Requests that waited for their turn.",
+            Value::Counter(listener.waited.total()),
+        ),
+        one(
+            "kallisto.listener.timeouts_total",
+            "Connections that were too slow or too long silent.",
+            Value::Counter(listener.timeouts.total()),
+        ),
+    ]);
 }
 
 fn view(view: &View, figures: &mut Vec<Figure>) {

@@ -60,6 +60,10 @@ pub struct Listener {
     pub closed: Counts<1>,
     /// TLS handshakes that failed.
     pub handshakes_failed: Counts<1>,
+    /// Connections that were ended for being too slow or too long silent.
+    pub timeouts: Counts<1>,
+    /// Requests that waited for their turn.
+    pub waited: Counts<1>,
     /// Errors of the accept loop, such as too many open files.
     pub accept_errors: Counts<1>,
 }
@@ -103,6 +107,7 @@ const fn outcome(answer: &Result<Response, Error>) -> usize {
             | Error::UnsupportedMedia(_)
             | Error::UnsupportedOperation => 3,
             Error::OverQuota(_)
+            | Error::Busy(_)
             | Error::Sealed
             | Error::Conflict
             | Error::NotLeader

@@ -7,11 +7,12 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Spec;
+use crate::admission::network;
 
 /// Parts of the table, so that workers seldom wait for each other.
 const PARTS: usize = 16;
@@ -98,17 +99,6 @@ fn nanos(span: Duration) -> i64 {
 fn secs_between(now_ns: i64, end_ns: i64) -> u64 {
     let nanos = end_ns.saturating_sub(now_ns).max(1).unsigned_abs();
     nanos.div_ceil(1_000_000_000)
-}
-
-/// What is counted as one address.
-fn network(remote: IpAddr) -> IpAddr {
-    match remote.to_canonical() {
-        IpAddr::V4(address) => IpAddr::V4(address),
-        IpAddr::V6(address) => {
-            let network = address.to_bits() >> 64 << 64;
-            IpAddr::V6(Ipv6Addr::from_bits(network))
-        }
-    }
 }
 
 #[cfg(test)]

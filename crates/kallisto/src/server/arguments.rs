@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Args;
+use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::{Access, Leases, Offer};
 use kallisto_listener::Timeouts;
 use secrecy::{ExposeSecret, SecretString};
@@ -125,6 +126,7 @@ impl ServerArgs {
             storage: Storage::Memory,
             seal: None,
             cluster_name: None,
+            limits: AdmissionLimits::default(),
             leases: Leases::default(),
             api_addr: None,
             cluster_addr: None,

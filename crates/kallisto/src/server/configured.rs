@@ -55,6 +55,7 @@ impl ServerArgs {
             audit_directories: config.audit_directories,
             seal: seal(config.seal)?,
             cluster_name: config.cluster_name,
+            limits: config.limits,
             leases: leases(config.lease_ttls),
             api_addr: config.api_addr,
             cluster_addr: config.cluster_addr,
@@ -133,7 +134,8 @@ fn listener(config: &ListenerConfig) -> Result<ListenerSettings, Error> {
         address: resolve(&config.address.to_string())?,
         tls: config.tls.as_ref().map(tls),
         timeouts: Timeouts {
-            head: config.idle_timeout.or(config.header_timeout).unwrap_or(defaults.head),
+            head: config.header_timeout.unwrap_or(defaults.head),
+            idle: config.idle_timeout.unwrap_or(defaults.idle),
             ..defaults
         },
         spoken: Spoken::Http { metrics: config.unauthenticated_metrics },

@@ -36,6 +36,12 @@ fn raise_open_files() {
     }
 }
 
+/// How many files the process may have open.
+pub(super) fn open_files_max() -> usize {
+    let limit = rustix::process::getrlimit(Resource::Nofile).current;
+    limit.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX)
+}
+
 /// Half of the machine's memory, in bytes: what secrets may take when nobody says otherwise.
 pub(super) fn half_of_memory() -> usize {
     let info = rustix::system::sysinfo();

@@ -237,7 +237,9 @@ fn open_core(
         declared: settings.audit_devices.clone(),
         ..AuditSettings::default()
     };
+    let limits = settings.limits.clone().within_files(hygiene::open_files_max());
     let core = Core::new(store, info)
+        .with_limits(&limits)
         .with_audit(audit)
         .with_host(Arc::new(host))
         .with_outbound(Arc::new(Calls));

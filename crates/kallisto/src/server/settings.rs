@@ -4,6 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::{Access, AutoSeal, DeclaredDevice, JoinTarget, Leases, Offer};
 use kallisto_listener::{Timeouts, TlsFiles};
 use kallisto_store::Durability;
@@ -22,6 +23,8 @@ pub(super) struct Settings {
     /// The seal that opens by itself, if there is one.
     pub(super) seal: Option<Arc<dyn AutoSeal>>,
     pub(super) cluster_name: Option<String>,
+    /// The most that clients can make the server hold.
+    pub(super) limits: AdmissionLimits,
     /// How long tokens and leases live.
     pub(super) leases: Leases,
     /// URLs at which clients and other servers reach this one.

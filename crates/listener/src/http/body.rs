@@ -8,15 +8,16 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper::http::request::Parts;
 use hyper::{StatusCode, header};
+use kallisto_core::Error;
+use kallisto_core::admission::{self, Crowd, Flow, Shares};
 use kallisto_core::limits::BODY_BYTES_MAX;
 
-use super::{Reply, refuse};
-use crate::budget::{Budget, Share};
+use super::{Reply, error, refuse};
 
 /// A body in memory, and its share of the budget.
 pub(super) struct Held {
     bytes: Bytes,
-    _share: Share,
+    _share: admission::Held,
 }
 
 /// Why a body was not taken.
@@ -24,7 +25,7 @@ pub(super) struct Held {
 pub(super) enum Refusal {
     TooLarge,
     TooSlow,
-    NoMemory,
+    Busy(Crowd),
     Broken,
     Encoded,
 }
@@ -42,7 +43,7 @@ impl Refusal {
             Self::TooSlow => {
                 (StatusCode::REQUEST_TIMEOUT, "the request body did not arrive in time")
             }
-            Self::NoMemory => (StatusCode::SERVICE_UNAVAILABLE, "too many request bodies at once"),
+            Self::Busy(crowd) => return error::render(&Error::Busy(crowd)),
             Self::Broken => (StatusCode::BAD_REQUEST, "the request body is cut short or malformed"),
             Self::Encoded => {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, "request bodies must not be compressed")
@@ -56,10 +57,10 @@ impl Refusal {
 pub(super) async fn read(
     head: &Parts,
     body: Incoming,
-    budget: &Arc<Budget>,
+    (shares, flow): (&Arc<Shares>, Flow),
     timeout: Duration,
 ) -> Result<Held, Refusal> {
-    let mut share = budget.share();
+    let mut share = shares.nothing(flow);
     if body.is_end_stream() {
         return Ok(Held { bytes: Bytes::new(), _share: share });
     }
@@ -77,7 +78,7 @@ pub(super) async fn read(
     }
 }
 
-async fn collect(mut body: Incoming, share: &mut Share) -> Result<Bytes, Refusal> {
+async fn collect(mut body: Incoming, share: &mut admission::Held) -> Result<Bytes, Refusal> {
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -85,9 +86,7 @@ async fn collect(mut body: Incoming, share: &mut Share) -> Result<Bytes, Refusal
         if first.len() + all.len() + data.len() > BODY_BYTES_MAX {
             return Err(Refusal::TooLarge);
         }
-        if !share.grow(data.len()) {
-            return Err(Refusal::NoMemory);
-        }
+        share.grow(data.len()).map_err(Refusal::Busy)?;
         // The usual body is one frame, which is kept as it is.
         if first.is_empty() && all.is_empty() {
             first = data;

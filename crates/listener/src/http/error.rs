@@ -2,18 +2,24 @@
 
 use hyper::StatusCode;
 use hyper::header::RETRY_AFTER;
+use kallisto_core::admission::Crowd;
 use kallisto_core::json::write_string;
 use kallisto_core::{Allowance, Denial, Error, OverQuota};
 
 use super::{Reply, response};
+use crate::limits::RETRY_AFTER_SECS;
 
 /// Gives a core error its status and messages.
 pub(super) fn render(error: &Error) -> Reply {
     let (status, messages) = status_and_messages(error);
     let messages: Vec<&str> = messages.iter().map(String::as_str).collect();
     let mut reply = with_messages(status, &messages);
-    if let Error::OverQuota(over) = error {
-        tell_when(over, &mut reply);
+    match error {
+        Error::OverQuota(over) => tell_when(over, &mut reply),
+        Error::Busy(_) => {
+            reply.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECS.into());
+        }
+        _ => {}
     }
     reply
 }
@@ -38,10 +44,14 @@ pub(super) fn status_and_messages(error: &Error) -> (StatusCode, Vec<String>) {
             | Denial::At(_)
             | Denial::Preflight(_),
         ) => (StatusCode::FORBIDDEN, vec![text]),
-        Error::OverQuota(_) => (StatusCode::TOO_MANY_REQUESTS, vec![text]),
-        Error::Sealed | Error::NotLeader | Error::Conflict | Error::Unavailable(_) => {
-            (StatusCode::SERVICE_UNAVAILABLE, vec![text])
+        Error::OverQuota(_) | Error::Busy(Crowd::Own) => {
+            (StatusCode::TOO_MANY_REQUESTS, vec![text])
         }
+        Error::Sealed
+        | Error::NotLeader
+        | Error::Conflict
+        | Error::Busy(Crowd::All)
+        | Error::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, vec![text]),
         Error::Internal(_) | Error::Unaudited => (StatusCode::INTERNAL_SERVER_ERROR, vec![text]),
     }
 }

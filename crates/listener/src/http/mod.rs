@@ -4,6 +4,7 @@
 //! wire form. hyper frames the bytes; what it refuses (a bad length, an over-long head) it answers
 //! itself with a 4xx and an empty body.
 
+pub(crate) mod admit;
 mod body;
 mod consistency;
 mod error;
@@ -20,17 +21,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
+use kallisto_core::admission::{Admission, Flow};
 use kallisto_core::metrics::Metrics;
 use kallisto_core::{Access, Core, Error, Response as Answer, Served, Waiting};
 use tokio::sync::watch;
 
-use crate::budget::Budget;
 use crate::clock::Clock;
-use crate::limits::{BODIES_BYTES_MAX, Timeouts};
+use crate::gate::Gate;
+use crate::limits::{SMALL_REPLY_BYTES_MAX, Timeouts};
+use crate::pace::Underway;
 pub use stream::ReplyBody;
 
 pub use relay::{Leader, Relay, Unrelayed};
@@ -44,7 +47,8 @@ pub type Reply = Response<ReplyBody>;
 pub struct Service {
     core: Arc<Core>,
     clock: Arc<dyn Clock>,
-    bodies: Arc<Budget>,
+    /// The gate of the worker that serves; `None` for what no worker serves.
+    gate: Option<Arc<Gate>>,
     timeouts: Timeouts,
     metrics: Access,
     relay: Option<Arc<dyn Relay>>,
@@ -55,13 +59,12 @@ pub struct Service {
 impl Service {
     /// A service over `core` that reads the time from `clock`.
     pub fn new(core: Arc<Core>, clock: Arc<dyn Clock>) -> Self {
-        let bodies = Budget::new(BODIES_BYTES_MAX);
         // Until a server says that it stops, nobody does.
         let (_, stop) = watch::channel(false);
         Self {
             core,
             clock,
-            bodies,
+            gate: None,
             timeouts: Timeouts::default(),
             metrics: Access::Token,
             relay: None,
@@ -89,9 +92,14 @@ impl Service {
         Self { relay: Some(relay), ..self }
     }
 
-    /// The same, ending its streams when `stop` says so.
-    pub(crate) fn with_stop(self, stop: watch::Receiver<bool>) -> Self {
-        Self { stop, ..self }
+    /// The same on a worker: behind its gate, and ending its streams when `stop` says so.
+    pub(crate) fn on_worker(self, gate: Arc<Gate>, stop: watch::Receiver<bool>) -> Self {
+        Self { gate: Some(gate), stop, ..self }
+    }
+
+    /// What clients make the server hold.
+    pub(crate) fn admission(&self) -> &Arc<Admission> {
+        self.core.admission()
     }
 
     pub(crate) const fn timeouts(&self) -> Timeouts {
@@ -99,15 +107,17 @@ impl Service {
     }
 
     /// Answers one request that came from `remote`, over a connection whose client presented these
-    /// certificates. Refusals are answers too, so there is no error.
+    /// certificates; the request is under way until its reply is sent. Refusals are answers too, so
+    /// there is no error.
     ///
     /// # Errors
     /// None: the type says so.
-    pub async fn call(
+    pub(crate) async fn call(
         &self,
         request: Request<Incoming>,
         remote: SocketAddr,
         client_chain: &[Vec<u8>],
+        underway: Underway,
     ) -> Result<Reply, Infallible> {
         let (head, body) = request.into_parts();
         let is_head = head.method == Method::HEAD;
@@ -123,7 +133,8 @@ impl Service {
         };
         let class = usize::from(reply.status().as_u16() / 100).saturating_sub(1);
         self.counters().http.replies.add(class, 1);
-        Ok(if is_head { without_body(reply) } else { reply })
+        let reply = if is_head { without_body(reply) } else { self.charge(reply, remote) };
+        Ok(reply.map(|body| body.under(underway)))
     }
 
     /// Answers a request from wherever requests may come.
@@ -146,17 +157,44 @@ impl Service {
                 Box::pin(self.take_upload(head, path, method, body, arrival)).await
             }
             target::Resolved::Api { path, method } => {
-                match body::read(head, body, &self.bodies, self.timeouts.body).await {
+                let shares = (&self.admission().body_bytes, Flow::of_address(remote.ip()));
+                match body::read(head, body, shares, self.timeouts.body).await {
                     Ok(held) => {
                         let parsed = request::parse(head, path, method, held.bytes(), arrival);
                         match parsed {
-                            Ok(request) => self.answer(head, remote, request).await,
+                            Ok(request) => self.admit_and_answer(head, remote, request).await,
                             Err(error) => error::render(&error),
                         }
                     }
                     Err(refusal) => refusal.into_reply(),
                 }
             }
+        }
+    }
+
+    /// Answers a request when it is its turn.
+    async fn admit_and_answer(
+        &self,
+        head: &Parts,
+        remote: SocketAddr,
+        request: kallisto_core::Request<'_>,
+    ) -> Reply {
+        match admit::admit(&self.core, self.gate.as_deref(), &request).await {
+            Ok(_place) => self.answer(head, remote, request).await,
+            Err(crowd) => error::render(&Error::Busy(crowd)),
+        }
+    }
+
+    /// Counts a large reply among those that clients have not taken, until it is.
+    fn charge(&self, reply: Reply, remote: SocketAddr) -> Reply {
+        let Some(bytes) = reply.body().size_hint().exact() else { return reply };
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        if bytes <= SMALL_REPLY_BYTES_MAX {
+            return reply;
+        }
+        match self.admission().reply_bytes.take(Flow::of_address(remote.ip()), bytes) {
+            Ok(held) => reply.map(|body| body.holding(held)),
+            Err(crowd) => error::render(&Error::Busy(crowd)),
         }
     }
 

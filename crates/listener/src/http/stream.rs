@@ -11,22 +11,28 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
+use kallisto_core::admission::Held;
 use kallisto_core::{Next, Source, Waiting};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::clock::Clock;
 use crate::limits::{COALESCE_PAUSE, HEARTBEAT_INTERVAL, UNREAD_TIMEOUT};
+use crate::pace::Underway;
 
 /// The body of a reply.
 #[derive(Debug)]
-pub struct ReplyBody(Inner);
+pub struct ReplyBody {
+    inner: Inner,
+    /// The request is under way for as long as its reply is.
+    _underway: Option<Underway>,
+}
 
 #[derive(Debug)]
 enum Inner {
-    Whole(Full<Bytes>),
+    /// Bytes that were not passed on yet.
+    Whole(Option<Bytes>),
     Stream(mpsc::Receiver<Bytes>),
 }
 
@@ -38,19 +44,51 @@ impl ReplyBody {
 
     /// The pieces that come through `pieces`.
     const fn stream(pieces: mpsc::Receiver<Bytes>) -> Self {
-        Self(Inner::Stream(pieces))
+        Self::new(Inner::Stream(pieces))
+    }
+
+    const fn new(inner: Inner) -> Self {
+        Self { inner, _underway: None }
+    }
+
+    /// The same for a request that is under way until its reply was passed on.
+    pub(super) fn under(self, underway: Underway) -> Self {
+        Self { _underway: Some(underway), ..self }
+    }
+
+    /// The same, whose bytes hold something for as long as they are in memory, sent or not.
+    pub(super) fn holding(self, held: Held) -> Self {
+        let inner = match self.inner {
+            Inner::Whole(Some(bytes)) => {
+                Inner::Whole(Some(Bytes::from_owner(Charged { bytes, _held: held })))
+            }
+            other => other,
+        };
+        Self { inner, ..self }
+    }
+}
+
+/// Bytes and what they hold.
+struct Charged {
+    bytes: Bytes,
+    _held: Held,
+}
+
+impl AsRef<[u8]> for Charged {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
 impl From<Vec<u8>> for ReplyBody {
     fn from(bytes: Vec<u8>) -> Self {
-        Self(Inner::Whole(Full::new(Bytes::from(bytes))))
+        Self::from(Bytes::from(bytes))
     }
 }
 
 impl From<Bytes> for ReplyBody {
     fn from(bytes: Bytes) -> Self {
-        Self(Inner::Whole(Full::new(bytes)))
+        Self::new(Inner::Whole((!bytes.is_empty()).then_some(bytes)))
     }
 }
 
@@ -62,8 +100,8 @@ impl Body for ReplyBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match &mut self.0 {
-            Inner::Whole(whole) => Pin::new(whole).poll_frame(context),
+        match &mut self.inner {
+            Inner::Whole(whole) => Poll::Ready(whole.take().map(|bytes| Ok(Frame::data(bytes)))),
             Inner::Stream(pieces) => {
                 pieces.poll_recv(context).map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
             }
@@ -71,15 +109,17 @@ impl Body for ReplyBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
-            Inner::Whole(whole) => whole.is_end_stream(),
+        match &self.inner {
+            Inner::Whole(whole) => whole.is_none(),
             Inner::Stream(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
-            Inner::Whole(whole) => whole.size_hint(),
+        match &self.inner {
+            Inner::Whole(whole) => {
+                SizeHint::with_exact(whole.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
             Inner::Stream(_) => SizeHint::default(),
         }
     }

@@ -26,18 +26,22 @@ mod strings;
 mod wire;
 
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kallisto_core::Core;
+use kallisto_core::admission::{Admission, Flow, Shares};
 use kallisto_core::metrics::Metrics;
+use secrecy::ExposeSecret;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep};
 
-use crate::budget::Budget;
 use crate::clock::Clock;
-use crate::limits::BODIES_BYTES_MAX;
+use crate::gate::Gate;
+use crate::http::admit::admit_commands;
 use cursors::Cursors;
 use parse::{Parsed, Ranges};
 use session::{Arguments, Session};
@@ -45,6 +49,9 @@ use wire::{Filled, Gone, Wire};
 
 /// Time a client has to say who it is, and to send the rest of a command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+/// Commands that are answered before others get their turn, if others wait: as long as a few requests
+/// over HTTP take.
+const COMMANDS_PER_PASS: usize = 16;
 
 /// What every connection of a listener shares.
 #[derive(Clone)]
@@ -57,7 +64,6 @@ struct Shared {
     mounts: Vec<String>,
     /// The path of the login method behind `AUTH user password`.
     userpass: String,
-    inputs: Arc<Budget>,
     cursors: Cursors,
     clients: AtomicU64,
 }
@@ -66,6 +72,11 @@ impl Service {
     /// What listeners count.
     pub(crate) fn counters(&self) -> &Arc<Metrics> {
         self.0.core.metrics()
+    }
+
+    /// What clients make the server hold.
+    pub(crate) fn admission(&self) -> &Arc<Admission> {
+        self.0.core.admission()
     }
 
     /// A service over `core` that reads the time from `clock`. Database `n` is the mount `mounts[n]`;
@@ -77,7 +88,6 @@ impl Service {
             clock,
             mounts: mounts.iter().map(with_slash).collect(),
             userpass: userpass.trim_matches('/').to_owned(),
-            inputs: Budget::new(BODIES_BYTES_MAX),
             cursors: Cursors::default(),
             clients: AtomicU64::new(0),
         }))
@@ -88,83 +98,132 @@ impl Service {
         self,
         stream: S,
         remote: SocketAddr,
+        gate: Arc<Gate>,
         mut stopped: watch::Receiver<bool>,
     ) where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let mut wire = Wire::new(stream, self.0.inputs.share());
-        let mut session = Session::new(Arc::clone(&self.0), remote);
-        let mut wanted = 1;
-        // One that came to an end by itself, either side's; nothing is left to say.
-        while let Ok(next) = self.turn(&mut wire, &mut session, &mut stopped, wanted).await {
-            wanted = next;
-        }
-    }
-
-    /// Waits for input and answers every whole command in it. Returns how much the next one takes at
-    /// least, from the front of the input.
-    async fn turn<S>(
-        &self,
-        wire: &mut Wire<S>,
-        session: &mut Session,
-        stopped: &mut watch::Receiver<bool>,
-        wanted: usize,
-    ) -> Result<usize, Gone>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
-        let waits = session.token.is_some() && wanted == 1;
-        let filled = tokio::select! {
-            _ = stopped.wait_for(|&stop| stop) => return Err(Gone),
-            filled = wire.fill(wanted) => filled?,
-            // A client that is known may be silent between two commands.
-            () = tokio::time::sleep(COMMAND_TIMEOUT), if !waits => return Err(Gone),
+        let admission = self.admission();
+        let flow = Flow::of_address(remote.ip());
+        let shares = (&admission.body_bytes, flow);
+        let mut connection = Connection {
+            wire: Wire::new(stream, shares.0.nothing(flow), admission.reply_bytes.nothing(flow)),
+            session: Session::new(Arc::clone(&self.0), remote),
+            shares,
+            admission,
+            gate: &gate,
+            wanted: 1,
+            silence: Box::pin(sleep(COMMAND_TIMEOUT)),
+            is_quiet: true,
         };
-        if filled == Filled::Refused {
-            wire.replies.error("ERR", "too many bytes of commands are held; try again later");
-            wire.flush().await?;
-            return Err(Gone);
-        }
-        let mut input = wire.take_input();
-        let next = answer(wire, session, &mut input).await;
-        wire.return_input(input, self.0.inputs.share());
-        let sent = wire.flush().await;
-        if session.is_over { Err(Gone) } else { sent.and(next) }
+        // One that came to an end by itself, either side's; nothing is left to say.
+        while connection.turn(&mut stopped).await.is_ok() {}
     }
 }
 
-/// Answers the whole commands that `input` starts with and takes them off it.
-async fn answer<S>(
-    wire: &mut Wire<S>,
-    session: &mut Session,
-    input: &mut bytes::BytesMut,
-) -> Result<usize, Gone>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    session.refresh();
-    let mut ranges = Ranges::new();
-    let mut used = 0;
-    let next = loop {
-        if session.is_over {
-            break Ok(1);
-        }
-        match parse::parse(&input[used..], &mut ranges) {
-            Ok(Parsed::Command(length)) => {
-                let arguments = Arguments::new(&input[used..], &ranges);
-                session.run(wire, arguments).await?;
-                wire.relieve().await?;
-                used += length;
+/// A connection while it is served.
+struct Connection<'c, S> {
+    wire: Wire<S>,
+    session: Session,
+    /// Where its commands are held, and for whom.
+    shares: (&'c Arc<Shares>, Flow),
+    admission: &'c Admission,
+    gate: &'c Gate,
+    /// How much the next command takes at least, from the front of the input.
+    wanted: usize,
+    /// When it is looked at whether anything was said; who goes on talking moves no timer.
+    silence: Pin<Box<Sleep>>,
+    /// Whether no whole command came since then.
+    is_quiet: bool,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
+    /// Waits for input and answers every whole command in it.
+    async fn turn(&mut self, stopped: &mut watch::Receiver<bool>) -> Result<(), Gone> {
+        let filled = loop {
+            tokio::select! {
+                _ = stopped.wait_for(|&stop| stop) => return Err(Gone),
+                filled = self.wire.fill(self.wanted) => break filled?,
+                () = self.silence.as_mut() => {
+                    // A client that is known may be silent between two commands, while there is room.
+                    let is_known = self.session.token.is_some();
+                    let may_be = self.wanted == 1 && !self.admission.connections.is_crowded();
+                    if !is_known || (self.is_quiet && !may_be) {
+                        self.session.shared.core.metrics().listener.timeouts.count();
+                        return Err(Gone);
+                    }
+                    self.is_quiet = true;
+                    self.silence.as_mut().reset(Instant::now() + COMMAND_TIMEOUT);
+                }
             }
-            Ok(Parsed::More(wanted)) => break Ok(wanted),
-            Err(malformed) => {
-                wire.replies.error("ERR", &format!("Protocol error: {}", malformed.text()));
-                break Err(Gone);
+        };
+        if filled == Filled::Refused {
+            self.wire.replies.error("ERR", "too many bytes of commands are held; try again later");
+            self.wire.flush().await?;
+            return Err(Gone);
+        }
+        let mut input = self.wire.take_input();
+        let next = self.answer(&mut input).await;
+        self.wire.return_input(input, self.shares.0.nothing(self.shares.1));
+        let sent = self.wire.flush().await;
+        if self.session.is_over {
+            return Err(Gone);
+        }
+        sent?;
+        self.wanted = next?;
+        Ok(())
+    }
+
+    /// Answers the whole commands that `input` starts with and takes them off it. Returns how much the
+    /// next one takes at least.
+    async fn answer(&mut self, input: &mut bytes::BytesMut) -> Result<usize, Gone> {
+        self.session.refresh();
+        let mut ranges = Ranges::new();
+        let (mut used, mut count) = (0, 0);
+        let next = loop {
+            if self.session.is_over {
+                break Ok(1);
+            }
+            match parse::parse(&input[used..], &mut ranges) {
+                Ok(Parsed::Command(length)) => {
+                    if count % COMMANDS_PER_PASS == 0 {
+                        self.pass().await?;
+                    }
+                    count += 1;
+                    let arguments = Arguments::new(&input[used..], &ranges);
+                    self.session.run(&mut self.wire, arguments).await?;
+                    self.wire.relieve().await?;
+                    used += length;
+                }
+                Ok(Parsed::More(wanted)) => break Ok(wanted),
+                Err(malformed) => {
+                    let text = format!("Protocol error: {}", malformed.text());
+                    self.wire.replies.error("ERR", &text);
+                    break Err(Gone);
+                }
+            }
+        };
+        self.is_quiet &= used == 0;
+        bytes::Buf::advance(input, used);
+        next
+    }
+
+    /// Waits for the turn of the next commands.
+    async fn pass(&mut self) -> Result<(), Gone> {
+        let (flow, token) = (self.shares.1, &self.session.token);
+        let known = || match token {
+            Some(token) => flow.with_token(token.expose_secret()),
+            None => flow,
+        };
+        match admit_commands(self.admission, self.gate, known).await {
+            Ok(()) => Ok(()),
+            Err(_) => {
+                self.wire.replies.error("TRYAGAIN", "too much is under way; try again");
+                self.wire.flush().await?;
+                Err(Gone)
             }
         }
-    };
-    bytes::Buf::advance(input, used);
-    next
+    }
 }
 
 impl Shared {

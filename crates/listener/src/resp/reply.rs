@@ -6,6 +6,9 @@
 
 use kallisto_core::json::write_u64;
 
+/// Room for replies that a connection keeps.
+const ROOM_BYTES_MAX: usize = 64 << 10;
+
 /// The version of the protocol that a client asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Protocol {
@@ -28,7 +31,11 @@ impl Replies {
         &self.bytes
     }
 
+    /// Forgets what was sent, and the room of a large reply: a connection that is idle holds little.
     pub(super) fn clear(&mut self) {
+        if self.bytes.capacity() > ROOM_BYTES_MAX {
+            self.bytes = Vec::new();
+        }
         self.bytes.clear();
     }
 

@@ -97,7 +97,7 @@ impl From<Error> for Failure {
             Error::Denied(Denial::BadToken) => "NOAUTH",
             Error::Denied(_) => "NOPERM",
             Error::Sealed => "LOADING",
-            Error::Conflict => "TRYAGAIN",
+            Error::Conflict | Error::Busy(_) => "TRYAGAIN",
             _ => "ERR",
         };
         Self { word, text: error.to_string() }

@@ -7,11 +7,11 @@ use std::io;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use kallisto_core::admission::Held;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::reply::Replies;
-use crate::budget::Share;
-use crate::limits::UNREAD_TIMEOUT;
+use crate::limits::{SMALL_REPLY_BYTES_MAX, UNREAD_TIMEOUT};
 
 /// Bytes of input a connection has room for at first, and of which it needs no share.
 const INPUT_BYTES: usize = 16 << 10;
@@ -37,13 +37,15 @@ pub(super) struct Wire<S> {
     pub(super) replies: Replies,
     /// What was read; commands are taken from its front.
     input: BytesMut,
-    share: Share,
+    share: Held,
+    /// What large replies hold until they are taken.
+    unsent: Held,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    pub(super) fn new(stream: S, share: Share) -> Self {
+    pub(super) fn new(stream: S, share: Held, unsent: Held) -> Self {
         let input = BytesMut::with_capacity(INPUT_BYTES);
-        Self { stream, replies: Replies::default(), input, share }
+        Self { stream, replies: Replies::default(), input, share, unsent }
     }
 
     /// Makes room for `wanted` bytes from the front of the input on. Room once taken stays taken until
@@ -51,7 +53,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     fn make_room(&mut self, wanted: usize) -> Filled {
         let missing = wanted.saturating_sub(self.input.len()).max(1);
         let spare = self.input.capacity() - self.input.len();
-        if missing > spare && wanted > INPUT_BYTES && !self.share.grow(missing) {
+        if missing > spare && wanted > INPUT_BYTES && self.share.grow(missing).is_err() {
             return Filled::Refused;
         }
         self.input.reserve(missing);
@@ -65,7 +67,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Puts back what was not used; the room of a large command is given back once it was. `empty` is a
     /// share of nothing.
-    pub(super) fn return_input(&mut self, input: BytesMut, empty: Share) {
+    pub(super) fn return_input(&mut self, input: BytesMut, empty: Held) {
         self.input = input;
         if self.input.is_empty() && self.input.capacity() > INPUT_BYTES {
             self.input = BytesMut::with_capacity(INPUT_BYTES);
@@ -91,8 +93,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Sends the replies.
     pub(super) async fn flush(&mut self) -> Result<(), Gone> {
+        let bytes = self.replies.bytes().len();
+        if bytes == 0 {
+            return Ok(());
+        }
+        let large = bytes > SMALL_REPLY_BYTES_MAX;
+        if large && self.unsent.grow(bytes).is_err() {
+            tracing::debug!("no memory for what clients have not taken");
+            return Err(Gone);
+        }
         let sent = deadline(UNREAD_TIMEOUT, self.stream.write_all(self.replies.bytes())).await;
         self.replies.clear();
+        if large {
+            self.unsent.give_back();
+        }
         let flushed = match sent {
             Ok(()) => self.stream.flush().await,
             Err(error) => Err(error),

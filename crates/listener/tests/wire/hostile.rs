@@ -17,8 +17,9 @@ const MIB: usize = 1 << 20;
 /// tests run in it at the same time.
 const MEMORY_SLACK_BYTES: u64 = 96 << 20;
 /// Timeouts short enough to be waited for.
-const SHORT: Timeouts =
-    Timeouts { head: Duration::from_millis(150), body: Duration::from_millis(150) };
+const SHORT: Timeouts = Timeouts { head: SOON, idle: SOON, body: SOON };
+/// One of them.
+const SOON: Duration = Duration::from_millis(150);
 
 /// Holds a reply to the form of a refusal: this status, and a list of errors or nothing.
 fn assert_refused(what: &str, reply: Option<Reply>, status: u16) {

@@ -6,7 +6,7 @@ use super::decide::{Decision, new_metadata};
 use crate::duration::Span;
 use crate::error::Error;
 use crate::fields::Fields;
-use crate::json::{Json, Map};
+use crate::json::{Json, Map, write_string};
 use crate::kv::list::{Depth, Page, keys_object, names};
 use crate::kv::record::{Config, Metadata};
 use crate::kv::{Kv, check_entry_path, time};
@@ -199,4 +199,27 @@ pub(super) fn list(kv: &Kv<'_, '_, '_>, noun: &str, folder: &str) -> Result<Resp
         ("key_info", Json::Object(info)),
         ("keys", Json::strings(names)),
     ])))
+}
+
+/// Adds an entry's metadata to the inside of `key_info`. Folders have none, and of a name that
+/// vanished since it was listed there is nothing to say.
+pub(crate) fn detail(
+    kv: &Kv<'_, '_, '_>,
+    folder: &str,
+    name: &str,
+    info: &mut Vec<u8>,
+) -> Result<(), Error> {
+    if name.ends_with('/') {
+        return Ok(());
+    }
+    let folder = folder.trim_end_matches('/');
+    let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+    let Some(metadata) = load(kv, &path)? else { return Ok(()) };
+    if !info.is_empty() {
+        info.push(b',');
+    }
+    write_string(name, info);
+    info.push(b':');
+    info.extend_from_slice(&to_wire(&metadata)?.to_text());
+    Ok(())
 }

@@ -18,6 +18,7 @@ use kallisto_auth::Operation;
 
 pub(crate) use custom::to_json as custom_json;
 pub(crate) use data::asked_cas;
+pub(super) use metadata::detail;
 
 use super::Kv;
 use crate::error::Error;
@@ -60,7 +61,7 @@ pub(super) async fn write(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, E
 }
 
 /// The noun that leads a path, and what follows its slash.
-fn split(path: &str) -> (&str, Option<&str>) {
+pub(super) fn split(path: &str) -> (&str, Option<&str>) {
     match path.split_once('/') {
         Some((noun, rest)) => (noun, Some(rest)),
         None => (path, None),

@@ -150,7 +150,7 @@ async fn find(
     }
     let (chain, now_secs) = (request.client_chain.to_vec(), request.now.as_second());
     let trusting = move || admitting.into_iter().find(|(_, role)| role.trusts(&chain, now_secs));
-    core.logins.hashers.run(trusting).await
+    core.logins.hashers.run(request.flow(), trusting).await
 }
 
 fn fingerprint(certificate: &[u8]) -> String {

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use super::config::{Config, Source};
 use super::token::{Jwt, Key};
+use crate::admission::Flow;
 use crate::error::Error;
 use crate::json::{self, Json};
 use crate::keys::MountId;
@@ -116,7 +117,7 @@ async fn discover(logins: &Logins, issuer: &str, authorities: &str) -> Result<St
 
 async fn fetch(logins: &Logins, url: String, authorities: &str) -> Result<Vec<u8>, Error> {
     let call = OutboundCall { url, bearer: None, body: None, authorities: authorities.to_owned() };
-    let answer = logins.call(call).await?;
+    let answer = logins.call(Flow::OWN, call).await?;
     if answer.status != 200 {
         return Err(unavailable(&format!("it answered with status {}", answer.status)));
     }

@@ -18,6 +18,7 @@ mod audit;
 mod error;
 mod general;
 mod given;
+mod limits;
 mod listener;
 mod model;
 mod seal;
@@ -63,6 +64,7 @@ pub(crate) fn load(paths: &[PathBuf], environment: &Environment<'_>) -> Result<L
         seal: seal::read(&mut top, environment, &mut warnings)?,
         telemetry: general::telemetry(&mut top, &mut warnings)?,
         log: general::log(&mut top, environment)?,
+        limits: limits::read(&mut top, &mut warnings)?,
         durability: general::durability(&mut top, &mut warnings)?,
         lease_ttls: general::lease_ttls(&mut top)?,
         api_addr: general::url(&mut top, environment, "api_addr", "API_ADDR")?,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::{Access, DeclaredDevice};
 use kallisto_store::Durability;
 use secrecy::{SecretBox, SecretString};
@@ -26,6 +27,8 @@ pub(crate) struct ServerConfig {
     pub(crate) telemetry: TelemetryConfig,
     /// What to log and how.
     pub(crate) log: LogConfig,
+    /// The most that clients can make the server hold.
+    pub(crate) limits: AdmissionLimits,
     /// When a write is acknowledged.
     pub(crate) durability: Durability,
     /// Lease when nobody asks for one, and longest lease. None is the built-in default.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use kallisto_core::Access;
+use kallisto_core::admission::AdmissionLimits;
 use kallisto_store::Durability;
 use secrecy::ExposeSecret;
 use tracing_subscriber::filter::LevelFilter;
@@ -480,4 +481,24 @@ fn files_and_directories_are_read_in_order_and_the_last_word_counts() {
     assert!(empty.contains("no .hcl or .json file"), "{empty}");
     assert!(load(&[], &nothing).unwrap_err().to_string().contains("-config"));
     std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn limits_are_read_and_a_reserve_leaves_something_for_the_rest() {
+    let limits = read(&format!(
+        "{MINIMUM}limits {{\n max_connections = 1000\n max_body_memory = \"128MiB\"\n}}"
+    ))
+    .limits;
+    assert_eq!((limits.connections_max, limits.body_bytes_max), (1000, 128 << 20));
+    assert_eq!(limits.requests_max, AdmissionLimits::default().requests_max);
+    for (text, why) in [
+        ("limits { max_connections = 0 }", "expected a whole number from 16"),
+        ("limits { max_connections = 100 }", "reserved_connections has to be less"),
+        ("limits { reserved_requests = 99999 }", "reserved_requests has to be less"),
+        ("limits { max_reply_memory = 5 }", "bytes, such as"),
+    ] {
+        let said = refusal(text);
+        assert!(said.contains(why), "{text}: {said}");
+    }
+    assert!(warnings("limits { max_everything = 1 }").join("").contains("max_everything"));
 }

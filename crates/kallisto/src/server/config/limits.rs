@@ -1,0 +1,68 @@
+//! `limits`: the most that clients can make the server hold, all listeners together.
+//!
+//! Every key has a default that serves a cluster of ten thousand clients; see `docs/operations.md`.
+//! Whatever is written here, a single client gets four fifths of it at the most.
+
+use kallisto_core::admission::AdmissionLimits;
+use kallisto_core::limits::BODY_BYTES_MAX;
+
+use super::error::Error;
+use super::section::Section;
+
+/// Most of anything that is counted: what a machine could hold at all.
+const COUNT_MAX: u64 = 1 << 20;
+/// Most memory for bodies or replies.
+const BYTES_MAX: u64 = 1 << 40;
+/// Least memory for them: with less the largest body that is allowed would never be taken from a client
+/// that is alone.
+const BYTES_MIN: u64 = 2 * BODY_BYTES_MAX as u64;
+
+/// Reads the stanza; what it does not say is as it is without one.
+pub(super) fn read(
+    top: &mut Section<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<AdmissionLimits, Error> {
+    let mut limits = AdmissionLimits::default();
+    for mut stanza in top.stanzas("limits")? {
+        for (key, least, most, limit) in [
+            ("max_connections", 16, COUNT_MAX, &mut limits.connections_max),
+            ("reserved_connections", 0, COUNT_MAX, &mut limits.connections_reserved),
+            ("max_handshakes", 16, COUNT_MAX, &mut limits.handshakes_max),
+            ("max_requests", 16, COUNT_MAX, &mut limits.requests_max),
+            ("reserved_requests", 0, COUNT_MAX, &mut limits.requests_reserved),
+            ("max_hashes", 2, COUNT_MAX, &mut limits.hashes_max),
+            ("max_long_lists", 2, COUNT_MAX, &mut limits.lists_max),
+        ] {
+            if let Some(given) = stanza.given(key)? {
+                *limit = usize::try_from(given.whole(least..=most)?).unwrap_or(usize::MAX);
+            }
+        }
+        for (key, limit) in [
+            ("max_body_memory", &mut limits.body_bytes_max),
+            ("max_reply_memory", &mut limits.reply_bytes_max),
+        ] {
+            if let Some(given) = stanza.given(key)? {
+                let bytes = given.bytes(BYTES_MIN..=BYTES_MAX)?;
+                *limit = usize::try_from(bytes).unwrap_or(usize::MAX);
+            }
+        }
+        for (reserved, all, keys) in [
+            (
+                limits.connections_reserved,
+                limits.connections_max,
+                "reserved_connections has to be less than max_connections",
+            ),
+            (
+                limits.requests_reserved,
+                limits.requests_max,
+                "reserved_requests has to be less than max_requests",
+            ),
+        ] {
+            if reserved >= all {
+                return Err(stanza.refuse(keys));
+            }
+        }
+        stanza.finish(&[], warnings)?;
+    }
+    Ok(limits)
+}

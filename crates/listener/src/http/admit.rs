@@ -1,0 +1,173 @@
+//! Who of those that ask at once is answered, before any work is done for them.
+//!
+//! A request is one of three kinds. Operators' routes have a part of every turn and of the places that
+//! nobody else can take. A read that memory answers is over before anything else runs, so it holds no
+//! place and costs the gate one number, unless the worker cannot keep up; then it waits for its turn in a
+//! place. Everything else may wait for a disk or another server and holds a place from the start.
+
+use std::net::SocketAddr;
+
+use kallisto_core::admission::{Admission, Cost, Crowd, Flow, Held};
+use kallisto_core::{Core, Operation, Request};
+
+use crate::gate::Gate;
+
+/// What a read of a secret costs: the unit.
+const READ: Cost = 1;
+/// What a list costs, however short.
+const LIST: Cost = 4;
+/// What a write costs: it is parsed, encrypted, logged and applied.
+const WRITE: Cost = 4;
+/// What a login costs: a proof is checked and a token made.
+const LOGIN: Cost = 8;
+/// What a TLS handshake costs: a signature and a key exchange.
+pub(crate) const HANDSHAKE: Cost = 16;
+
+/// Routes by which operators see how a server is, open and close it. They answer from memory or do what
+/// cannot wait for others.
+const OPERATORS: [&str; 10] = [
+    "sys/generate-root/",
+    "sys/health",
+    "sys/in-flight-req",
+    "sys/init",
+    "sys/leader",
+    "sys/metrics",
+    "sys/seal",
+    "sys/seal-status",
+    "sys/step-down",
+    "sys/unseal",
+];
+
+/// What a request asks for, as far as it matters who goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Operators,
+    /// It ends before anything else runs.
+    Brief,
+    /// It may wait.
+    Lasting,
+}
+
+/// Lets a request in when it is its turn; what is returned is held until it is answered.
+///
+/// # Errors
+/// [`Crowd`] when too many wait already.
+pub(super) async fn admit(
+    core: &Core,
+    gate: Option<&Gate>,
+    request: &Request<'_>,
+) -> Result<Option<Held>, Crowd> {
+    let Some(gate) = gate else { return Ok(None) };
+    let (kind, cost) = judge(request);
+    match kind {
+        Kind::Brief if gate.try_pass(cost) => Ok(None),
+        Kind::Operators if gate.try_pass_operator() => {
+            // Even these are bounded, and by a bound that others cannot reach.
+            core.admission().requests.take_reserved(request.flow(), 1).map(Some)
+        }
+        Kind::Operators | Kind::Brief | Kind::Lasting => {
+            let flow = known_flow(core, request);
+            let place = core.admission().requests.take(flow, 1)?;
+            if kind != Kind::Lasting || !gate.try_pass(cost) {
+                gate.wait(flow, cost).await;
+            }
+            Ok(Some(place))
+        }
+    }
+}
+
+/// Waits for the turn of a handshake.
+pub(crate) async fn admit_handshake(gate: &Gate, remote: SocketAddr) {
+    if !gate.try_pass(HANDSHAKE) {
+        gate.wait(Flow::of_address(remote.ip()), HANDSHAKE).await;
+    }
+}
+
+/// Lets the next commands of a connection of the Redis protocol run when it is their turn.
+///
+/// # Errors
+/// [`Crowd`] when too many wait already.
+pub(crate) async fn admit_commands(
+    admission: &Admission,
+    gate: &Gate,
+    flow: impl FnOnce() -> Flow,
+) -> Result<(), Crowd> {
+    if !gate.try_pass(READ) {
+        let flow = flow();
+        let _place = admission.requests.take(flow, 1)?;
+        gate.wait(flow, READ).await;
+    }
+    Ok(())
+}
+
+/// Who asks: the token counts when the server knows it.
+fn known_flow(core: &Core, request: &Request<'_>) -> Flow {
+    match request.token {
+        Some(token) if core.knows(token) => request.flow().with_token(token.expose()),
+        _ => request.flow(),
+    }
+}
+
+fn judge(request: &Request<'_>) -> (Kind, Cost) {
+    let path = request.path.as_str();
+    if path.starts_with("sys/") && OPERATORS.iter().any(|route| is_of(route, path)) {
+        return (Kind::Operators, READ);
+    }
+    match request.operation {
+        Operation::Read => {
+            let waits = !request.query.is_empty() || request.wrap_ttl_secs > 0;
+            (if waits { Kind::Lasting } else { Kind::Brief }, READ)
+        }
+        Operation::List | Operation::Scan => (Kind::Lasting, LIST),
+        Operation::Update if path.starts_with("auth/") => (Kind::Lasting, LOGIN),
+        Operation::Update | Operation::Patch | Operation::Delete => (Kind::Lasting, WRITE),
+    }
+}
+
+/// Whether a path is a route, or lies in it when the route ends in a slash.
+fn is_of(route: &str, path: &str) -> bool {
+    if route.ends_with('/') { path.starts_with(route) } else { path == route }
+}
+
+#[cfg(test)]
+mod tests {
+    use kallisto_core::{BodyKind, Headers, Path, RequestId};
+
+    use super::*;
+
+    fn judged(operation: Operation, path: &str) -> (Kind, Cost) {
+        judge(&Request {
+            id: RequestId::make(),
+            operation,
+            path: Path::decode(path).unwrap(),
+            namespace: "",
+            token: None,
+            query: Vec::new(),
+            body: b"",
+            body_kind: BodyKind::Json,
+            wrap_ttl_secs: 0,
+            now: jiff::Timestamp::UNIX_EPOCH,
+            remote: None,
+            client_chain: &[],
+            headers: Headers::default(),
+        })
+    }
+
+    #[test]
+    fn operators_routes_are_named_and_nothing_near_them_is_one() {
+        for path in ["sys/health", "sys/seal", "sys/metrics", "sys/generate-root/attempt"] {
+            assert_eq!(judged(Operation::Read, path).0, Kind::Operators, "{path}");
+        }
+        for path in ["sys/healthy", "sys/mounts", "secret/data/sys/health", "sys/seal-statuses"] {
+            assert_ne!(judged(Operation::Read, path).0, Kind::Operators, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_may_wait_holds_a_place_and_dear_things_cost_more() {
+        assert_eq!(judged(Operation::Read, "secret/data/a"), (Kind::Brief, READ));
+        assert_eq!(judged(Operation::Update, "secret/data/a"), (Kind::Lasting, WRITE));
+        assert_eq!(judged(Operation::Update, "auth/approle/login"), (Kind::Lasting, LOGIN));
+        assert_eq!(judged(Operation::List, "secret/metadata/"), (Kind::Lasting, LIST));
+    }
+}
