@@ -26,7 +26,7 @@ pub(crate) fn read(
         EngineKind::KvV1 | EngineKind::KvV2 | EngineKind::KvUpgrading
             if !call.operation.writes()
                 && !beyond::asks_to_wait(call)
-                && !kv::long::is_long(call.operation, mount, path) =>
+                && !kv::long::is_long(call, mount, path) =>
         {
             Some(kv::read(unsealed, call, mount, path))
         }
@@ -50,6 +50,11 @@ pub(crate) async fn handle(
         EngineKind::Identity => identity::handle(&unsealed, call, mount, path).await,
         EngineKind::Cubbyhole => cubbyhole::handle(&unsealed, call, path).await,
         EngineKind::KvV1 | EngineKind::KvV2 if beyond::asks_to_wait(call) => {
+            if kv::long::is_long(call, mount, path) {
+                return Err(Error::invalid(
+                    "a list this long has to be waited for in pages: limit",
+                ));
+            }
             beyond::wait(core, &unsealed, call, mount, path)
         }
         EngineKind::KvV1 | EngineKind::KvV2 if !call.operation.writes() => {

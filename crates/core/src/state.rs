@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwapOption;
 use kallisto_auth::Authorized;
-use kallisto_barrier::RootKey;
+use kallisto_barrier::{RootKey, SecretKey};
 use kallisto_store::{Candidacy, Store};
 use tokio::sync::Semaphore;
 
@@ -29,6 +29,7 @@ use crate::mount::EngineKind;
 use crate::outbound::Outbound;
 use crate::peers::{ClusterPort, Joining};
 use crate::seal::{AutoSeal, Reencryption, Seal};
+use crate::tickets::Tickets;
 use crate::view::View;
 
 /// What this server says of itself, and what it was told at start.
@@ -132,6 +133,8 @@ pub(crate) struct Unsealed {
     pub(crate) store: ClearStore,
     pub(crate) latches: Latches,
     pub(crate) root: Arc<RootKey>,
+    /// What tickets of TLS sessions are sealed by; the same on every server of the cluster.
+    pub(crate) ticket_secret: SecretKey,
     pub(crate) info: Arc<ServerInfo>,
     pub(crate) leases: Leases,
     pub(crate) reencryption: Reencryption,
@@ -223,6 +226,12 @@ impl Core {
         let unsealed = self.unsealed.load();
         let mount = unsealed.as_ref()?.view.mounts.at(path)?;
         Some(mount.entry.kind)
+    }
+
+    /// What listeners seal tickets of TLS sessions with, of this process and of its cluster; `None` when
+    /// the system gives no randomness or memory for it.
+    pub fn tickets(&self) -> Option<Arc<Tickets>> {
+        Tickets::new(Arc::clone(&self.unsealed)).map(Arc::new)
     }
 
     /// Whether the keys are not in memory.

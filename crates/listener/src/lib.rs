@@ -19,9 +19,11 @@ pub mod limits;
 mod pace;
 pub mod resp;
 mod server;
+mod socket;
 mod tls;
 
 pub use clock::{Clock, SystemClock};
 pub use limits::Timeouts;
 pub use server::{Frontend, Server, ServerConfig};
+pub use socket::Address;
 pub use tls::{ClientAuth, Tls, TlsError, TlsFiles, Versions};

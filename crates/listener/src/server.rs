@@ -1,11 +1,11 @@
 //! The server: one listening socket and one single-threaded runtime per worker.
 //!
-//! All workers bind the same address with `SO_REUSEPORT`, so the kernel spreads connections and no
+//! All workers listen at the same place (`socket`), so the kernel spreads connections and no
 //! connection ever moves between cores. [`Server::shut_down`] (or dropping the server) stops the
 //! accept loops, lets open requests finish within [`SHUTDOWN_TIMEOUT`], and joins the threads.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -16,9 +16,7 @@ use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use kallisto_core::admission::{Admission, Crowd, Flow, Held};
 use kallisto_core::metrics::Metrics;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 
 use crate::gate::Gate;
@@ -28,14 +26,15 @@ use crate::limits::{
     STREAMS_MAX, UNREAD_TIMEOUT,
 };
 use crate::pace::{Activity, Paced};
+use crate::socket::{self, Accepted, Address, Bound, Stream};
 use crate::tls::{self, Tls};
 use crate::{http, resp};
 
 /// How to listen.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// Where; port 0 takes a free one.
-    pub address: SocketAddr,
+    /// Where.
+    pub address: Address,
     /// Threads, each with its own socket and runtime.
     pub workers: NonZeroUsize,
     /// TLS, or plain text.
@@ -54,7 +53,7 @@ pub enum Frontend {
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
-    address: SocketAddr,
+    address: Address,
     stop: watch::Sender<bool>,
     workers: Vec<JoinHandle<()>>,
 }
@@ -66,13 +65,7 @@ impl Server {
     /// What the operating system says when an address cannot be bound, is taken, or a thread cannot be
     /// started.
     pub fn start(config: ServerConfig, frontend: &Frontend) -> io::Result<Self> {
-        refuse_taken(config.address)?;
-        let first = bind(config.address)?;
-        let address = first.local_addr()?;
-        let mut sockets = vec![first];
-        for _ in 1..config.workers.get() {
-            sockets.push(bind(address)?);
-        }
+        let (address, sockets) = socket::bind(&config.address, config.workers)?;
         let (stop, stopped) = watch::channel(false);
         let workers = sockets
             .into_iter()
@@ -100,8 +93,8 @@ impl Server {
     }
 
     /// Where the server listens.
-    pub const fn address(&self) -> SocketAddr {
-        self.address
+    pub const fn address(&self) -> &Address {
+        &self.address
     }
 
     /// Stops accepting, lets open requests finish, and waits for the workers.
@@ -116,6 +109,7 @@ impl Server {
                 tracing::error!("a worker panicked");
             }
         }
+        socket::unbind(&self.address);
     }
 }
 
@@ -189,25 +183,6 @@ const HTTP_REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1
 content-type: application/json\r\ncontent-length: 44\r\nconnection: close\r\n\r\n\
 {\"errors\":[\"too many connections are open\"]}";
 
-/// Refuses an address that another process listens on. Workers share theirs, and so would two servers
-/// of the same user without a word: each would get some of the other's connections.
-fn refuse_taken(address: SocketAddr) -> io::Result<()> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // Past connections of a server that has stopped do not count.
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())
-}
-
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
-}
-
 /// One thread of a server.
 struct Worker {
     frontend: Frontend,
@@ -219,8 +194,8 @@ struct Worker {
 
 impl Worker {
     /// The accept loop.
-    async fn work(mut self, socket: TcpListener) {
-        let listener = match tokio::net::TcpListener::from_std(socket) {
+    async fn work(mut self, socket: Bound) {
+        let listener = match socket.listen() {
             Ok(listener) => listener,
             Err(error) => {
                 tracing::error!(%error, "listener not registered");
@@ -237,7 +212,8 @@ impl Worker {
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, remote)) => self.take_in(stream, remote, alive.clone()),
+                Ok(Accepted::Tcp(stream, remote)) => self.take_in(stream, remote, alive.clone()),
+                Ok(Accepted::Unix(stream, remote)) => self.take_in(stream, remote, alive.clone()),
                 Err(error) => {
                     self.frontend.counters().listener.accept_errors.count();
                     tracing::warn!(%error, "accept failed");
@@ -256,7 +232,7 @@ impl Worker {
     }
 
     /// Serves a connection if there is a place for it.
-    fn take_in(&self, stream: TcpStream, remote: SocketAddr, alive: mpsc::Sender<()>) {
+    fn take_in(&self, stream: impl Stream, remote: SocketAddr, alive: mpsc::Sender<()>) {
         let admission = self.frontend.admission();
         let flow = Flow::of_address(remote.ip());
         let Ok(place) = admission.connections.take_or_reserved(flow, 1) else {
@@ -266,7 +242,6 @@ impl Worker {
             }
             return;
         };
-        configure(&stream);
         let open = Open::new(Arc::clone(self.frontend.counters()));
         let ending = Ending {
             gate: Arc::clone(&self.gate),
@@ -350,18 +325,6 @@ async fn serve_http<S>(
     // What ends a connection early is the client's affair: resets, timeouts, bad framing.
     if let Err(error) = watcher.watch(connection.into_owned()).await {
         tracing::debug!(%error, "connection ended early");
-    }
-}
-
-/// Sends small replies at once and ends clients that never read. A socket that refuses an option
-/// still serves.
-fn configure(stream: &TcpStream) {
-    let socket = SockRef::from(stream);
-    let set = socket
-        .set_tcp_nodelay(true)
-        .and_then(|()| socket.set_tcp_user_timeout(Some(UNREAD_TIMEOUT)));
-    if let Err(error) = set {
-        tracing::debug!(%error, "socket option refused");
     }
 }
 

@@ -3,7 +3,9 @@
 //! [`Tls`] holds the parsed configuration behind one atomic pointer: a handshake takes the one of
 //! its moment, [`Tls::reload`] reads the files again and swaps it, and a file that does not parse
 //! leaves the old one in use. Sessions resume by tickets (RFC 8446, section 2.2), so that a client
-//! that comes back pays no signature.
+//! that comes back pays no signature; the core has their keys, so that any server of a cluster
+//! resumes what another began. What a listener asks of its clients is part of a ticket's key: one
+//! that was given where nothing was asked is of no use where a certificate is.
 
 use std::fmt;
 use std::io;
@@ -12,12 +14,13 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use kallisto_core::admission::Crowd;
+use kallisto_core::{TICKET_LIFETIME_SECS, Tickets};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{Acceptor, WebPkiClientVerifier};
+use rustls::server::{Acceptor, NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier};
 use rustls::{
     DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme,
     SupportedProtocolVersion, crypto, version,
@@ -26,6 +29,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use crate::clock::{Clock, SystemClock};
 use crate::limits::HANDSHAKE_TIMEOUT;
 
 /// The protocol versions taken.
@@ -79,15 +83,16 @@ pub struct TlsError {
 pub struct Tls {
     files: Arc<TlsFiles>,
     config: Arc<ArcSwap<rustls::ServerConfig>>,
+    tickets: Option<Arc<Tickets>>,
 }
 
 impl Tls {
-    /// Reads the files.
+    /// Reads the files. Without `tickets` no session is resumed.
     ///
     /// # Errors
     /// [`TlsError`] naming the file and what is wrong with it.
-    pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        let config = read(&files)?;
+    pub fn load(files: TlsFiles, tickets: Option<Arc<Tickets>>) -> Result<Self, TlsError> {
+        let config = read(&files, tickets.clone())?;
         Ok(Self { files: Arc::new(files), config: Arc::new(ArcSwap::from_pointee(config)) })
     }
 
@@ -96,7 +101,7 @@ impl Tls {
     /// # Errors
     /// [`TlsError`]; what was served before stays in use.
     pub fn reload(&self) -> Result<(), TlsError> {
-        self.config.store(Arc::new(read(&self.files)?));
+        self.config.store(Arc::new(read(&self.files, self.tickets.clone())?));
         Ok(())
     }
 
@@ -143,7 +148,7 @@ impl fmt::Display for TlsError {
 
 impl std::error::Error for TlsError {}
 
-fn read(files: &TlsFiles) -> Result<rustls::ServerConfig, TlsError> {
+fn read(files: &TlsFiles, tickets: Option<Arc<Tickets>>) -> Result<rustls::ServerConfig, TlsError> {
     let provider = Arc::new(crypto::aws_lc_rs::default_provider());
     let versions: &[&SupportedProtocolVersion] = match files.versions {
         Versions::From12 => &[&version::TLS13, &version::TLS12],
@@ -174,9 +179,60 @@ fn read(files: &TlsFiles) -> Result<rustls::ServerConfig, TlsError> {
     let mut config =
         builder.with_single_cert(chain, key).map_err(|error| TlsError::new(&files.key, error))?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    config.ticketer = crypto::aws_lc_rs::Ticketer::new()
-        .map_err(|error| TlsError::new(&files.certificate, error))?;
+    // Sessions are resumed by tickets or not at all: nothing is kept for clients that may never return.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    match tickets {
+        Some(tickets) => {
+            let context = ticket_context(&files.client_auth)?;
+            config.ticketer = Arc::new(Ticketer { tickets, context, clock: SystemClock });
+        }
+        None => config.send_tls13_tickets = 0,
+    }
     Ok(config)
+}
+
+/// Tickets of a listener that asks one thing of its clients.
+#[derive(Debug)]
+struct Ticketer {
+    tickets: Arc<Tickets>,
+    context: Vec<u8>,
+    clock: SystemClock,
+}
+
+impl ProducesTickets for Ticketer {
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    fn lifetime(&self) -> u32 {
+        TICKET_LIFETIME_SECS
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        self.tickets.seal(&self.context, self.clock.now().as_second(), plain)
+    }
+
+    fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
+        self.tickets.open(&self.context, self.clock.now().as_second(), cipher)
+    }
+}
+
+/// What is asked of clients, authorities and all: a session resumed is a client not asked again.
+fn ticket_context(client_auth: &ClientAuth) -> Result<Vec<u8>, TlsError> {
+    let (word, roots) = match client_auth {
+        ClientAuth::None => ("none", None),
+        ClientAuth::Any => ("any", None),
+        ClientAuth::Optional(path) => ("optional", Some(path)),
+        ClientAuth::Required(path) => ("required", Some(path)),
+    };
+    let mut context = word.as_bytes().to_vec();
+    if let Some(path) = roots {
+        for root in read_certificates(path)? {
+            context.extend_from_slice(&(root.len() as u64).to_be_bytes());
+            context.extend_from_slice(&root);
+        }
+    }
+    Ok(context)
 }
 
 /// The certificates that the client of a connection presented, its own first.
@@ -263,10 +319,10 @@ mod tests {
             client_auth: ClientAuth::None,
             versions: Versions::Only13,
         };
-        let error = Tls::load(files.clone()).unwrap_err().to_string();
+        let error = Tls::load(files.clone(), None).unwrap_err().to_string();
         assert!(error.starts_with("/nonexistent/cert.pem: "), "{error}");
         let files = TlsFiles { certificate: "/dev/null".into(), ..files };
-        let error = Tls::load(files).unwrap_err().to_string();
+        let error = Tls::load(files, None).unwrap_err().to_string();
         assert_eq!(error, "/dev/null: no certificate in it");
     }
 }

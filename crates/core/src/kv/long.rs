@@ -58,9 +58,17 @@ impl<'p> Asked<'p> {
 }
 
 /// Whether a request asks for a list that takes long; `path` is inside the mount.
-pub(crate) fn is_long(operation: Operation, mount: &Mount, path: &str) -> bool {
-    let asked = Asked::new(operation, mount.entry.kind, path);
-    asked.is_some_and(|asked| mount.index.count(asked.folder) > SHORT_MAX)
+pub(crate) fn is_long(call: &Call<'_, '_>, mount: &Mount, path: &str) -> bool {
+    let asked = Asked::new(call.operation, mount.entry.kind, path);
+    // Version 1 knows no pages.
+    let is_page = mount.entry.kind != EngineKind::KvV1 && asks_for_few(call);
+    asked.is_some_and(|asked| mount.index.count(asked.folder) > SHORT_MAX) && !is_page
+}
+
+/// Whether it asks for a page that is short however much there is.
+fn asks_for_few(call: &Call<'_, '_>) -> bool {
+    let limit = call.query.iter().find(|(name, _)| name == "limit");
+    limit.is_some_and(|(_, text)| matches!(text.parse(), Ok(1..=SHORT_MAX)))
 }
 
 /// Makes such a list.

@@ -30,6 +30,7 @@ use crate::peers::watch::Rebuild;
 use crate::peers::{ClusterPort, Joining};
 use crate::state::{Core, ServerInfo, Unsealed};
 use crate::sys;
+use crate::tickets;
 use crate::view::{Follower, View};
 
 /// How often and how long sealing looks whether the last request that uses the keys has ended.
@@ -321,6 +322,8 @@ fn open_blocking(
     let record = store.get(&keys::keyring())?;
     let record = record.ok_or_else(|| Error::internal(&"the keyring is missing"))?;
     let keyring = Keyring::open(&record.value, &root).map_err(|error| Error::internal(&error))?;
+    let ticket_secret = keyring.derive(tickets::PURPOSE);
+    let ticket_secret = ticket_secret.map_err(|error| Error::internal(&error))?;
     let keys = Arc::new(ArcSwap::from_pointee(keyring));
     let view = Arc::new(View::new(info.hot_bytes_max, Arc::clone(&keys))?);
     let rebuild = Arc::new(Rebuild {
@@ -349,6 +352,7 @@ fn open_blocking(
     let attached = Arc::clone(&store);
     let store = ClearStore::new(store, keys, generation);
     let unsealed = Unsealed {
+        ticket_secret,
         view,
         store,
         latches: Latches::new(),

@@ -85,7 +85,7 @@ fn warn_of_plain_text(
     settings: &Settings,
 ) -> io::Result<()> {
     for (server, listener) in servers.iter().zip(&settings.listeners) {
-        if listener.tls.is_none() && !server.address().ip().is_loopback() {
+        if listener.tls.is_none() && !server.address().is_local() {
             let address = server.address();
             writeln!(out, "WARNING: listening on {address} beyond this machine without TLS.")?;
         }

@@ -105,7 +105,7 @@ impl ServerArgs {
         let (tls, ca) = tls.map_or((None, None), |made| (Some(made.files), Some(made.ca)));
         let timeouts = Timeouts::default();
         let mut listeners = vec![ListenerSettings {
-            address,
+            address: address.into(),
             tls: tls.clone(),
             timeouts,
             spoken: Spoken::Http { metrics: Access::Open },
@@ -119,6 +119,7 @@ impl ServerArgs {
             }
             let (mounts, userpass) = (vec!["secret".to_owned()], "userpass".to_owned());
             let spoken = Spoken::Resp { mounts, userpass };
+            let address = address.into();
             listeners.push(ListenerSettings { address, tls, timeouts, spoken });
         }
         Ok(Settings {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kallisto_core::{Access, AutoSeal, JoinTarget, Leases, Offer};
-use kallisto_listener::{ClientAuth, Timeouts, TlsFiles, Versions};
+use kallisto_listener::{Address, ClientAuth, Timeouts, TlsFiles, Versions};
 use kallisto_store::{Peer, Role};
 use secrecy::ExposeSecret;
 use tracing_subscriber::filter::LevelFilter;
@@ -12,8 +12,8 @@ use tracing_subscriber::filter::LevelFilter;
 use super::arguments::ServerArgs;
 use super::cluster::ClusterSettings;
 use super::config::{
-    self, ClientCertificates, ListenerConfig, RespConfig, RetryJoin, SealConfig, ServerConfig,
-    StorageConfig, TlsConfig, TlsVersion, TransitSeal,
+    self, ClientCertificates, ListenerConfig, RespConfig, RespPlace, RetryJoin, SealConfig,
+    ServerConfig, StorageConfig, TlsConfig, TlsVersion, TransitSeal,
 };
 use super::hygiene;
 use super::seals::{NamedKey, StaticKey, Transit, TransitSettings};
@@ -121,7 +121,10 @@ fn listeners(config: &ServerConfig) -> Result<Vec<ListenerSettings>, Error> {
 
 fn resp_listener(config: &RespConfig) -> Result<ListenerSettings, Error> {
     Ok(ListenerSettings {
-        address: resolve(&config.address.to_string())?,
+        address: match &config.place {
+            RespPlace::Tcp(address) => resolve(&address.to_string())?.into(),
+            RespPlace::Unix { path, mode } => Address::Unix { path: path.clone(), mode: *mode },
+        },
         tls: config.tls.as_ref().map(tls),
         timeouts: Timeouts::default(),
         spoken: Spoken::Resp { mounts: config.mounts.clone(), userpass: config.userpass.clone() },
@@ -131,7 +134,7 @@ fn resp_listener(config: &RespConfig) -> Result<ListenerSettings, Error> {
 fn listener(config: &ListenerConfig) -> Result<ListenerSettings, Error> {
     let defaults = Timeouts::default();
     Ok(ListenerSettings {
-        address: resolve(&config.address.to_string())?,
+        address: resolve(&config.address.to_string())?.into(),
         tls: config.tls.as_ref().map(tls),
         timeouts: Timeouts {
             head: config.header_timeout.unwrap_or(defaults.head),

@@ -119,12 +119,15 @@ impl Listening {
             cluster.serve(core.store(), http.clone());
             http = http.with_relay(cluster.relay(core.store()));
         }
+        let tickets = core.tickets();
         let mut listening = Self { servers: Vec::new(), tls: Vec::new() };
         for listener in &settings.listeners {
-            let tls = listener.tls.clone().map(Tls::load).transpose();
+            let load = |files| Tls::load(files, tickets.clone());
+            let tls = listener.tls.clone().map(load).transpose();
             let tls = tls.map_err(|error| Error::usage(format!("TLS: {error}")))?;
             listening.tls.extend(tls.clone());
-            let config = ServerConfig { address: listener.address, workers: settings.workers, tls };
+            let (address, workers) = (listener.address.clone(), settings.workers);
+            let config = ServerConfig { address, workers, tls };
             let frontend = match &listener.spoken {
                 Spoken::Http { metrics } => {
                     let service = http.clone().with_timeouts(listener.timeouts);

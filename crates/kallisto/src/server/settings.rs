@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::{Access, AutoSeal, DeclaredDevice, JoinTarget, Leases, Offer};
-use kallisto_listener::{Timeouts, TlsFiles};
+use kallisto_listener::{Address, Timeouts, TlsFiles};
 use kallisto_store::Durability;
 use secrecy::SecretString;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub(super) struct Settings {
 
 /// One address to listen on.
 pub(super) struct ListenerSettings {
-    pub(super) address: SocketAddr,
+    pub(super) address: Address,
     pub(super) tls: Option<TlsFiles>,
     pub(super) timeouts: Timeouts,
     pub(super) spoken: Spoken,

@@ -2,12 +2,14 @@
 //!
 //! - [`golden`] replays exchanges recorded from a reference server and compares every reply;
 //! - [`hostile`] sends what no honest client sends;
+//! - [`admission`] fills the server and asks whether others still get in;
 //! - [`concurrency`] lets clients race and checks what came of it;
 //! - [`web`] asks as the pages of a browser do;
 //! - [`support`] starts a real server in this process and speaks to it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod admission;
 mod concurrency;
 mod follow;
 mod golden;

@@ -1,7 +1,7 @@
 //! The Redis protocol over real sockets: commands, rights, limits.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Site {
         let clock = Arc::new(SystemClock);
         let service = resp::Service::new(Arc::clone(&core), clock, &mounts, "userpass");
         let config = ServerConfig {
-            address: "127.0.0.1:0".parse().unwrap(),
+            address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
             workers: NonZeroUsize::MIN,
             tls: None,
         };
@@ -83,7 +83,7 @@ impl Site {
     }
 
     fn connect(&self) -> Client {
-        let stream = TcpStream::connect(self.server.address()).unwrap();
+        let stream = TcpStream::connect(self.server.address().tcp().unwrap()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Client(BufReader::new(stream))
     }
@@ -390,8 +390,11 @@ fn a_sealed_server_says_that_it_is_not_ready() {
 fn an_address_that_is_served_is_not_served_twice() {
     let site = Site::start();
     let service = resp::Service::new(Arc::clone(&site.core), Arc::new(SystemClock), &[], "x");
-    let config =
-        ServerConfig { address: site.server.address(), workers: NonZeroUsize::MIN, tls: None };
+    let config = ServerConfig {
+        address: site.server.address().clone(),
+        workers: NonZeroUsize::MIN,
+        tls: None,
+    };
     let error = Server::start(config, &Frontend::Resp(service)).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
 }

@@ -4,18 +4,20 @@
 //! way, and no reply is hidden.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
+use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::json::{self, Json};
 use kallisto_core::{Access, Core, ServerInfo};
 use kallisto_listener::http::Service;
 use kallisto_listener::{Clock, Frontend, Server, ServerConfig, Timeouts};
 use kallisto_store::MemoryStore;
+use socket2::{Domain, Socket, Type};
 
 /// The root token of every server here.
 pub(crate) const TOKEN: &str = "the-root-token-of-these-tests";
@@ -62,7 +64,12 @@ impl Running {
 
     /// The same with timeouts of the test's choice.
     pub(crate) fn start_with(timeouts: Timeouts) -> Self {
-        let running = Self::launch(timeouts, |core, now| {
+        Self::start_limited(timeouts, &AdmissionLimits::default())
+    }
+
+    /// The same, holding no more for its clients than this.
+    pub(crate) fn start_limited(timeouts: Timeouts, limits: &AdmissionLimits) -> Self {
+        let running = Self::launch(timeouts, limits, |core, now| {
             pollster::block_on(core.initialize_dev(Some(TOKEN.to_owned().into()), now)).unwrap();
         });
         running.assert_serves();
@@ -71,23 +78,27 @@ impl Running {
 
     /// A server that was never initialised.
     pub(crate) fn start_uninitialized() -> Self {
-        Self::launch(Timeouts::default(), |_, _| {})
+        Self::launch(Timeouts::default(), &AdmissionLimits::default(), |_, _| {})
     }
 
-    fn launch(timeouts: Timeouts, prepare: impl FnOnce(&Core, Timestamp)) -> Self {
+    fn launch(
+        timeouts: Timeouts,
+        limits: &AdmissionLimits,
+        prepare: impl FnOnce(&Core, Timestamp),
+    ) -> Self {
         let info = ServerInfo {
             version: "1.18.0".to_owned(),
             build_date: "2026-11-01T00:00:00Z".to_owned(),
             unauthenticated_rekey: Access::Open,
             ..ServerInfo::default()
         };
-        let core = Core::new(Arc::new(MemoryStore::new()), info);
+        let core = Core::new(Arc::new(MemoryStore::new()), info).with_limits(limits);
         let clock = Arc::new(ManualClock(AtomicI64::new(0)));
         prepare(&core, clock.now());
         let service = Service::new(Arc::new(core), Arc::clone(&clock) as Arc<dyn Clock>)
             .with_timeouts(timeouts);
         let config = ServerConfig {
-            address: "127.0.0.1:0".parse().unwrap(),
+            address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
             workers: NonZeroUsize::new(2).unwrap(),
             tls: None,
         };
@@ -96,7 +107,7 @@ impl Running {
 
     /// Where the server listens.
     pub(crate) fn address(&self) -> std::net::SocketAddr {
-        self.server.address()
+        self.server.address().tcp().unwrap()
     }
 
     /// Stops the server; streams end and connections are closed.
@@ -106,10 +117,20 @@ impl Running {
 
     /// Opens a connection.
     pub(crate) fn connect(&self) -> Connection {
-        let stream = TcpStream::connect(self.server.address()).unwrap();
+        let stream = TcpStream::connect(self.server.address().tcp().unwrap()).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Connection { reader: BufReader::new(stream) }
+    }
+
+    /// Opens a connection from another address of this machine.
+    pub(crate) fn connect_from(&self, from: Ipv4Addr) -> Connection {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
+        socket.connect(&self.address().into()).unwrap();
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Connection { reader: BufReader::new(stream) }
     }
 

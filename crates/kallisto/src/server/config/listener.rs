@@ -9,8 +9,9 @@ use kallisto_core::limits::BODY_BYTES_MAX;
 
 use super::address::{AddressRange, HostPort};
 use super::error::Error;
+use super::given::Given;
 use super::model::{
-    ClientCertificates, ForwardedFor, ListenerConfig, RespConfig, TlsConfig, TlsVersion,
+    ClientCertificates, ForwardedFor, ListenerConfig, RespConfig, RespPlace, TlsConfig, TlsVersion,
 };
 use super::section::Section;
 use super::section::Unused::{self, Ignored, Refused, Silent};
@@ -23,6 +24,8 @@ const RESP_PORT_DEFAULT: u16 = 6379;
 const RESP_MOUNT_DEFAULT: &str = "secret";
 /// The login method behind `AUTH user password` when a `resp` listener does not say.
 const RESP_USERPASS_DEFAULT: &str = "userpass";
+/// Who may open the socket of a `resp` listener when it does not say: the server's own user.
+const SOCKET_MODE_DEFAULT: u32 = 0o600;
 /// Longest time a connection may take or be idle.
 const TIMEOUT_MAX_SECS: u64 = 3600;
 /// Most proxies in front of the proxy.
@@ -78,15 +81,10 @@ pub(super) fn read(
 }
 
 fn one_resp(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<RespConfig, Error> {
-    let address = address(&mut stanza, "address", RESP_PORT_DEFAULT)?
-        .unwrap_or(HostPort { host: ADDRESS_DEFAULT.to_owned(), port: RESP_PORT_DEFAULT });
-    let tls = tls(&mut stanza)?;
-    if tls.is_none() && !address.is_loopback() {
-        return Err(stanza.refuse(
-            "without TLS a \"resp\" listener has to be on a loopback address: commands carry tokens \
-             and secrets",
-        ));
-    }
+    let (place, tls) = match stanza.given("path")? {
+        Some(path) => (resp_path(&mut stanza, &path)?, None),
+        None => resp_address(&mut stanza)?,
+    };
     let mut mounts = Vec::new();
     for given in stanza.list("mounts")? {
         mounts.push(given.expose()?.to_owned());
@@ -100,7 +98,38 @@ fn one_resp(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<RespC
         None => RESP_USERPASS_DEFAULT.to_owned(),
     };
     stanza.finish(&[], warnings)?;
-    Ok(RespConfig { address, tls, mounts, userpass })
+    Ok(RespConfig { place, tls, mounts, userpass })
+}
+
+/// A socket's file; who may open it is what protects it, so TLS and an address have no place beside.
+fn resp_path(stanza: &mut Section<'_>, path: &Given) -> Result<RespPlace, Error> {
+    for key in ["address", "tls_disable", "tls_cert_file", "tls_key_file"] {
+        if let Some(given) = stanza.given(key)? {
+            return Err(given.refuse("has no meaning beside path"));
+        }
+    }
+    let mode = match stanza.given("socket_mode")? {
+        None => SOCKET_MODE_DEFAULT,
+        Some(given) => {
+            let mode = u32::from_str_radix(given.expose()?, 8).ok();
+            let mode = mode.filter(|mode| mode & !0o777 == 0);
+            mode.ok_or_else(|| given.refuse("expected permissions such as \"660\""))?
+        }
+    };
+    Ok(RespPlace::Unix { path: path.path()?, mode })
+}
+
+fn resp_address(stanza: &mut Section<'_>) -> Result<(RespPlace, Option<TlsConfig>), Error> {
+    let address = address(stanza, "address", RESP_PORT_DEFAULT)?
+        .unwrap_or(HostPort { host: ADDRESS_DEFAULT.to_owned(), port: RESP_PORT_DEFAULT });
+    let tls = tls(stanza)?;
+    if tls.is_none() && !address.is_loopback() {
+        return Err(stanza.refuse(
+            "without TLS a \"resp\" listener has to be on a loopback address: commands carry tokens \
+             and secrets",
+        ));
+    }
+    Ok((RespPlace::Tcp(address), tls))
 }
 
 fn one(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<ListenerConfig, Error> {

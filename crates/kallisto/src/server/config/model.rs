@@ -91,13 +91,27 @@ pub(crate) struct ListenerConfig {
 #[derive(Debug)]
 pub(crate) struct RespConfig {
     /// Where clients connect.
-    pub(crate) address: HostPort,
+    pub(crate) place: RespPlace,
     /// Certificate and key; None is plain text.
     pub(crate) tls: Option<TlsConfig>,
     /// The mounts behind the databases, in their order.
     pub(crate) mounts: Vec<String>,
     /// The login method behind `AUTH user password`.
     pub(crate) userpass: String,
+}
+
+/// Where the Redis protocol is spoken.
+#[derive(Debug)]
+pub(crate) enum RespPlace {
+    /// On the network.
+    Tcp(HostPort),
+    /// On this machine.
+    Unix {
+        /// The socket's file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
 }
 
 /// How a listener proves who it is, and whether clients must.
