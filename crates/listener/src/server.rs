@@ -22,8 +22,7 @@ use tokio::sync::{mpsc, watch};
 use crate::gate::Gate;
 use crate::http::admit::admit_handshake;
 use crate::limits::{
-    ACCEPT_PAUSE, BACKLOG, HEAD_BYTES_MAX, HEADERS_MAX, PING_INTERVAL, SHUTDOWN_TIMEOUT,
-    STREAMS_MAX, UNREAD_TIMEOUT,
+    ACCEPT_PAUSE, HEAD_BYTES_MAX, HEADERS_MAX, PING_INTERVAL, SHUTDOWN_TIMEOUT, STREAMS_MAX,
 };
 use crate::pace::{Activity, Paced};
 use crate::socket::{self, Accepted, Address, Bound, Stream};

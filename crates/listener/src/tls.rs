@@ -93,7 +93,8 @@ impl Tls {
     /// [`TlsError`] naming the file and what is wrong with it.
     pub fn load(files: TlsFiles, tickets: Option<Arc<Tickets>>) -> Result<Self, TlsError> {
         let config = read(&files, tickets.clone())?;
-        Ok(Self { files: Arc::new(files), config: Arc::new(ArcSwap::from_pointee(config)) })
+        let config = Arc::new(ArcSwap::from_pointee(config));
+        Ok(Self { files: Arc::new(files), config, tickets })
     }
 
     /// Reads the files again; new connections get what they say.

@@ -12,7 +12,8 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::{TLS12, TLS13};
 use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
+    ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned,
+    SupportedProtocolVersion,
 };
 
 use crate::support::{Directory, PATIENCE, Server, read_reply, refuse, until};
@@ -57,6 +58,7 @@ impl Authority {
 struct Seen {
     status: u16,
     certificate: CertificateDer<'static>,
+    handshake: HandshakeKind,
 }
 
 /// Asks for the seal's status over TLS.
@@ -66,21 +68,33 @@ fn ask(
     identity: Option<&Identity>,
     versions: &[&'static SupportedProtocolVersion],
 ) -> std::io::Result<Seen> {
+    ask_as(address, client(authority, identity, versions))
+}
+
+/// A client that trusts an authority; it remembers its sessions.
+fn client(
+    authority: &Authority,
+    identity: Option<&Identity>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(authority.der.clone()).unwrap();
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(versions)
         .unwrap()
         .with_root_certificates(roots);
-    let config = match identity {
+    Arc::new(match identity {
         None => config.with_no_client_auth(),
         Some(identity) => {
             let key = PrivateKeyDer::try_from(identity.key.serialize_der()).unwrap();
             config.with_client_auth_cert(vec![identity.der.clone()], key).unwrap()
         }
-    };
+    })
+}
+
+fn ask_as(address: SocketAddr, client: Arc<ClientConfig>) -> std::io::Result<Seen> {
     let name = ServerName::try_from("localhost").unwrap();
-    let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    let connection = ClientConnection::new(client, name).unwrap();
     let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     let mut stream = StreamOwned::new(connection, socket);
@@ -88,7 +102,11 @@ fn ask(
     let mut reader = BufReader::new(stream);
     let reply = read_reply(&mut reader)?;
     let certificates = reader.get_ref().conn.peer_certificates().unwrap();
-    Ok(Seen { status: reply.status, certificate: certificates[0].clone() })
+    Ok(Seen {
+        status: reply.status,
+        certificate: certificates[0].clone(),
+        handshake: reader.get_ref().conn.handshake_kind().unwrap(),
+    })
 }
 
 /// A configuration with TLS from `cert.pem` and `key.pem`.
@@ -139,6 +157,37 @@ fn a_hangup_changes_the_certificate_and_a_broken_file_does_not() {
     server.signal(Signal::HUP);
     log_says("certificate reloaded", 2);
     assert_eq!(served(), old.der);
+    server.stop();
+}
+
+#[test]
+fn sessions_are_resumed_until_more_is_asked_of_clients() {
+    let directory = Directory::new("resume");
+    let authority = Authority::new();
+    place(&directory, &authority.identity());
+    let own = authority.identity();
+    let ca = directory.join("ca.pem");
+    directory.write("ca.pem", &authority.pem);
+    let asked = format!("tls_client_ca_file = \"{}\"", ca.display());
+    let server = Server::start(&directory, &config(&directory, &asked));
+    for versions in [&[&TLS13][..], &[&TLS12]] {
+        let client = client(&authority, Some(&own), versions);
+        let handshake = || ask_as(server.address, Arc::clone(&client)).unwrap().handshake;
+        assert_ne!(handshake(), HandshakeKind::Resumed);
+        assert_eq!(handshake(), HandshakeKind::Resumed);
+        // A certificate is not what a session stands on; who is trusted is.
+        place(&directory, &authority.identity());
+        let reloads = server.log().matches("certificate reloaded").count();
+        server.signal(Signal::HUP);
+        until("reload", || server.log().matches("certificate reloaded").count() > reloads);
+        assert_eq!(handshake(), HandshakeKind::Resumed);
+        let both = format!("{}{}", authority.pem, Authority::new().pem);
+        directory.write("ca.pem", &both);
+        let reloads = server.log().matches("certificate reloaded").count();
+        server.signal(Signal::HUP);
+        until("reload", || server.log().matches("certificate reloaded").count() > reloads);
+        assert_ne!(handshake(), HandshakeKind::Resumed);
+    }
     server.stop();
 }
 
