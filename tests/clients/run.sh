@@ -88,6 +88,7 @@ if timeout 180 "$work/venv/bin/pip" install -q 'openapi-spec-validator>=0.7' >"$
 else
   echo "*** SKIPPED: openapi: openapi-spec-validator could not be installed from PyPI"
 fi
+run tls bash "$here/tls_walk.sh" "$work/venv/bin/python"
 
 
 # Clients in other languages, each with the package manager of its own.
@@ -104,6 +105,7 @@ for folder in node go java rust; do
 done
 if command -v npm >/dev/null && build node-vault npm --prefix "$work/node" ci --silent; then
   run node-vault node "$work/node/walk.js"
+  run node-redis node "$work/node/redis.js"
 fi
 if command -v go >/dev/null && build go env GOPATH="$work/gopath" go -C "$work/go" build -modcacherw -o "$work/go-walk" .; then
   run go "$work/go-walk"
