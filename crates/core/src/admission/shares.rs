@@ -251,7 +251,7 @@ mod tests {
             for address in 0..8 {
                 let shares = Arc::clone(&shares);
                 scope.spawn(move || {
-                    for _ in 0..2_000 {
+                    for _ in 0..200 {
                         let held = fill(&shares, Flow { address, token: 0 });
                         assert!(shares.held() <= 64);
                         drop(held);
