@@ -20,7 +20,7 @@ use crate::response::Response;
 use crate::state::{Call, Core, Unsealed};
 use crate::token::Left;
 use crate::view::Mount;
-use crate::{engines, login, sys, token, wrapping};
+use crate::{engines, login, routes, sys, token, wrapping};
 
 /// What came of a request.
 #[derive(Debug)]
@@ -152,7 +152,10 @@ impl Core {
     async fn run(&self, unsealed: Arc<Unsealed>, call: Call<'_, '_>) -> Result<Response, Error> {
         match unsealed.view.mounts.route(call.path.as_str()) {
             Some((mount, inside)) => {
-                engines::handle(self, Arc::clone(&unsealed), &call, &mount, inside).await
+                let kind = mount.entry.kind;
+                let answer = engines::handle(self, Arc::clone(&unsealed), &call, &mount, inside);
+                let refused = |error| routes::sort_refusal(kind, inside, call.operation, error);
+                answer.await.map_err(refused)
             }
             None => Err(no_route(&unsealed, &call)),
         }

@@ -197,6 +197,15 @@ impl EngineKind {
         self.traits().name
     }
 
+    /// The public handle of a mount of it.
+    pub(crate) fn accessor(self, uuid: &str) -> String {
+        let class = match self.class() {
+            Class::Secret => "",
+            Class::Auth => "auth_",
+        };
+        format!("{class}{}_{}", self.name(), &uuid[..8])
+    }
+
     /// What the engine is for.
     pub fn class(self) -> Class {
         self.traits().class
@@ -271,10 +280,9 @@ impl MountEntry {
     pub fn to_wire(&self) -> Map {
         let version = concat!("v", env!("CARGO_PKG_VERSION"), "+builtin.kallisto");
         let options = self.options.clone().map_or(Json::Null, Json::Object);
-        let Json::Object(map) = Json::object([
+        let Json::Object(mut map) = Json::object([
             ("accessor", self.accessor.as_str().into()),
             ("config", self.config_to_wire().into()),
-            ("deprecation_status", "supported".into()),
             ("description", self.description.as_str().into()),
             ("external_entropy_access", self.external_entropy_access.into()),
             ("local", self.local.into()),
@@ -288,6 +296,9 @@ impl MountEntry {
         ]) else {
             unreachable!("an object was made of pairs");
         };
+        if self.kind.multiplicity() == Multiplicity::Any {
+            map.insert("deprecation_status".into(), "supported".into());
+        }
         map
     }
 

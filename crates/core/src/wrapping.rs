@@ -376,10 +376,11 @@ async fn unwrap(
 /// # Errors
 /// [`Error::Invalid`] unless wrapping is asked for.
 pub(crate) fn echo(call: &Call<'_, '_>) -> Result<Response, Error> {
+    let body = call.object()?;
     if call.wrap_ttl_secs == 0 {
         return Err(Error::invalid("endpoint requires response wrapping to be used"));
     }
-    Ok(Response::data(&Json::Object(call.object()?)))
+    Ok(Response::data(&Json::Object(body)))
 }
 
 /// Answers `sys/wrapping/rewrap`: the content moves to a fresh token of the same lifetime.

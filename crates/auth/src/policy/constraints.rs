@@ -90,12 +90,13 @@ impl Constraints {
             return None;
         }
         let Some(given) = request.parameters() else { return Some(Refusal::ParametersUnknown) };
-        let given: Vec<_> =
-            given.into_iter().map(|(name, value)| (name.to_lowercase(), value)).collect();
-        let is_given = |wanted: &String| given.iter().any(|(name, _)| name == wanted);
+        // Routes know their fields by exact names: `TTL` is not the `ttl` that a rule requires.
+        let is_given = |wanted: &String| given.iter().any(|(name, _)| *name == *wanted);
         if !self.required.iter().all(is_given) {
             return Some(Refusal::ParameterMissing);
         }
+        let given: Vec<_> =
+            given.into_iter().map(|(name, value)| (name.to_lowercase(), value)).collect();
         if given.is_empty() {
             return None;
         }

@@ -200,7 +200,8 @@ fn row_9_denied_and_required_parameters() {
         [allowed; 5]
     );
     let missing = Some(Refusal::ParameterMissing);
-    let bodies = [body(&[("R", number("1"))]), body(&[("q", number("1"))]), body(&[])];
+    // A parameter of another case is not the one that the route reads.
+    let bodies = [body(&[("r", number("1"))]), body(&[("R", number("1"))]), body(&[])];
     assert_eq!(refusals("required_parameters = [\"r\"]", &bodies), [None, missing, missing]);
     // A read is judged by its query; other operations have no parameters to judge.
     let read = Ask { capability: READ, ..body(&[]) };

@@ -28,6 +28,7 @@ mod transit;
 
 use kallisto_auth::Operation;
 
+use crate::error::Error;
 use crate::mount::EngineKind;
 
 /// One route.
@@ -152,6 +153,28 @@ pub(crate) const fn of_engine(kind: EngineKind) -> &'static Family {
         EngineKind::KvV2 | EngineKind::KvUpgrading => &kv::VERSION_2,
         EngineKind::Transit => &transit::TRANSIT,
     }
+}
+
+/// Tells apart, for a request that no handler took, a path that does not exist from an operation
+/// that it does not take. A list is of the folder at its path: it is an operation of routes that list
+/// and of paths of open length, and no other path has a folder.
+pub(crate) fn sort_refusal(
+    kind: EngineKind,
+    path: &str,
+    operation: Operation,
+    error: Error,
+) -> Error {
+    if !matches!(error, Error::UnsupportedPath | Error::UnsupportedOperation) {
+        return error;
+    }
+    let lists = matches!(operation, Operation::List | Operation::Scan);
+    let (family, path) = (of_engine(kind), path.trim_end_matches('/'));
+    let Some(route) = family.find(path) else { return error };
+    if route.takes(operation) {
+        return error;
+    }
+    let has_folder = route.takes(Operation::List) || family.find(&format!("{path}/")).is_some();
+    if lists && !has_folder { Error::UnsupportedPath } else { Error::UnsupportedOperation }
 }
 
 impl Family {

@@ -15,7 +15,7 @@ use crate::keys::{self, MountId};
 use crate::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX, SWEEP_RECORDS_MAX};
 use crate::mount::{Class, EngineKind, MountEntry};
 use crate::response::Response;
-use crate::state::{Call, Unsealed};
+use crate::state::{Call, Leases, Unsealed};
 use crate::view::Mount;
 use crate::{random, token};
 
@@ -66,6 +66,7 @@ pub(super) async fn mount(
     }
     let (id, seqno) = next_id(unsealed)?;
     let entry = new_entry(id, class, path, Fields::new(&body))?;
+    check_lease(unsealed.leases, &entry)?;
     let mut batch = Batch::new();
     batch.expect(keys::mount_counter(), seqno);
     batch.put(keys::mount_counter(), id.0.to_be_bytes().to_vec());
@@ -102,6 +103,18 @@ fn next_id(unsealed: &Unsealed) -> Result<(MountId, Seqno), Error> {
     }
 }
 
+/// Refuses a default lease that the server would never give.
+fn check_lease(leases: Leases, entry: &MountEntry) -> Result<(), Error> {
+    let config = &entry.config;
+    if config.max_lease_ttl_secs == 0 && config.default_lease_ttl_secs > leases.max_secs {
+        return Err(Error::invalid(format!(
+            "given default lease TTL greater than system max lease TTL of {}",
+            leases.max_secs
+        )));
+    }
+    Ok(())
+}
+
 fn new_entry(
     id: MountId,
     class: Class,
@@ -114,7 +127,11 @@ fn new_entry(
     };
     let given = fields.map("options")?;
     let version = given.map(Fields::new).map_or(Ok(None), |options| options.string("version"))?;
-    let (kind, options) = choose_engine(class, &name, version.as_deref(), given)?;
+    let (kind, mut options) = choose_engine(class, &name, version.as_deref(), given)?;
+    if fields.raw("options").is_none() {
+        // Options that were not given show as none; those given as `null` as `null`.
+        options.get_or_insert_default();
+    }
     let description = fields.string("description")?.unwrap_or_default();
     if description.len() > DESCRIPTION_BYTES_MAX {
         return Err(Error::invalid(format!(
@@ -130,7 +147,7 @@ fn new_entry(
         id,
         path,
         kind,
-        accessor: accessor(kind, &uuid),
+        accessor: kind.accessor(&uuid),
         uuid,
         description,
         local: fields.boolean("local")?.unwrap_or(false),
@@ -140,14 +157,6 @@ fn new_entry(
         config,
         moved: None,
     })
-}
-
-/// The public handle of a mount.
-fn accessor(kind: EngineKind, uuid: &str) -> String {
-    match kind.class() {
-        Class::Secret => format!("{}_{}", kind.name(), &uuid[..8]),
-        Class::Auth => format!("auth_{}_{}", kind.name(), &uuid[..8]),
-    }
 }
 
 /// The engine behind a type name and a version, and the options to show.
@@ -165,8 +174,7 @@ fn choose_engine(
         (Class::Secret, "kv" | "kv-v1" | "kv-v2" | "generic", Some(_)) => {
             return Err(Error::invalid("the version of a kv engine must be 1 or 2"));
         }
-        _ => EngineKind::mountable(name, class)
-            .ok_or_else(|| Error::invalid(format!("plugin not found in the catalog: {name}")))?,
+        _ => EngineKind::mountable(name, class).ok_or_else(|| not_mountable(name, class))?,
     };
     let mut options: Option<Map> = given.map(|map| {
         let text = |value: &Json| Json::from(crate::fields::scalar_text(value).unwrap_or_default());
@@ -176,6 +184,17 @@ fn choose_engine(
         options.get_or_insert_default().insert("version".into(), "2".into());
     }
     Ok((kind, options))
+}
+
+/// Why nothing is mounted by this name: the server keeps the engine to itself, or there is none.
+fn not_mountable(name: &str, class: Class) -> Error {
+    let builtin = EngineKind::catalog().any(|(known, _)| known == name)
+        && [Class::Secret, Class::Auth].iter().all(|c| EngineKind::mountable(name, *c).is_none());
+    Error::invalid(match (builtin, class) {
+        (false, _) => format!("plugin not found in the catalog: {name}"),
+        (true, Class::Secret) => format!("mount type of \"{name}\" is not mountable"),
+        (true, Class::Auth) => format!("{name} credential backend cannot be instantiated"),
+    })
 }
 
 pub(super) async fn unmount(

@@ -75,6 +75,9 @@ pub(super) fn decode(request: &Request<'_>) -> Result<Response, Error> {
     let fields = Fields::new(&body);
     let encoded = fields.string("encoded_token")?.unwrap_or_default();
     let otp = fields.string("otp")?.unwrap_or_default();
+    if encoded.is_empty() || otp.is_empty() {
+        return Err(Error::invalid("provided 'encoded_token' or 'otp' is empty"));
+    }
     let token = decode_token(&encoded, &otp)?;
     Ok(Response::data(&Json::object([("token", token.expose_secret().into())])))
 }

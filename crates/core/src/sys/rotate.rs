@@ -25,6 +25,7 @@ pub(super) async fn rotate(
     unsealed: &Arc<Unsealed>,
     call: &Call<'_, '_>,
 ) -> Result<Response, Error> {
+    call.object()?;
     core.rotate(unsealed, call.now).await?;
     Ok(Response::Empty)
 }

@@ -10,7 +10,7 @@ use crate::json::{Json, Map};
 use crate::keys;
 use crate::kv::upgrade;
 use crate::limits::DESCRIPTION_BYTES_MAX;
-use crate::mount::{CONFIG_LISTS, Class, EngineKind, MountConfig};
+use crate::mount::{CONFIG_LISTS, Class, EngineKind, MountConfig, MountEntry, Multiplicity};
 use crate::response::{Logical, Response};
 use crate::state::{Call, Unsealed};
 
@@ -43,7 +43,7 @@ pub(super) fn read(unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
     if let Some(rules) = entry.config.lockout {
         data.extend(rules.to_map());
     }
-    if let Some(options) = &entry.options {
+    if let Some(options) = entry.options.as_ref().filter(|options| !options.is_empty()) {
         data.insert("options".into(), options.clone().into());
     }
     Ok(Response::merged(&data.into()))
@@ -63,6 +63,7 @@ pub(super) async fn write(
         )));
     };
     let mut entry = mount.entry.clone();
+    check_tunable(&entry, &body)?;
     let upgrade = asked_version(entry.kind, fields)?;
     if entry.kind == EngineKind::Token && fields.raw("token_type").is_some() {
         return Err(Error::invalid(
@@ -91,6 +92,45 @@ pub(super) async fn write(
             let warnings = vec![UPGRADE_WARNING.to_owned()];
             Ok(Response::Logical(Logical { warnings, ..Logical::default() }))
         }
+    }
+}
+
+/// What may be changed of the server's own engines: how they are audited.
+const TUNABLE_BUILTIN: [&str; 3] =
+    ["audit_non_hmac_request_keys", "audit_non_hmac_response_keys", "force_no_cache"];
+/// What may be changed of any mount.
+const TUNABLE: [&str; 12] = [
+    "allowed_response_headers",
+    "audit_non_hmac_request_keys",
+    "audit_non_hmac_response_keys",
+    "default_lease_ttl",
+    "description",
+    "force_no_cache",
+    "listing_visibility",
+    "max_lease_ttl",
+    "options",
+    "passthrough_request_headers",
+    "token_type",
+    "user_lockout_config",
+];
+
+/// Refuses a field that this mount cannot be tuned by. One that nobody knows is not looked at.
+fn check_tunable(entry: &MountEntry, body: &Map) -> Result<(), Error> {
+    if entry.kind.class() == Class::Auth {
+        return Ok(());
+    }
+    if body.contains_key("token_type") {
+        return Err(Error::invalid("'token_type' can only be modified on auth mounts"));
+    }
+    if entry.kind.multiplicity() == Multiplicity::Any {
+        return Ok(());
+    }
+    let fixed = |name: &&str| body.contains_key(*name) && !TUNABLE_BUILTIN.contains(name);
+    match TUNABLE.into_iter().find(fixed) {
+        Some(name) => {
+            Err(Error::invalid(format!("cannot tune parameter {name} of {}", entry.path)))
+        }
+        None => Ok(()),
     }
 }
 
@@ -150,7 +190,7 @@ pub(super) fn config(mut config: MountConfig, fields: Fields<'_>) -> Result<Moun
             token_type.as_str(),
             "" | "default-service" | "default-batch" | "service" | "batch"
         ) {
-            return Err(Error::invalid(format!("invalid value for 'token_type': {token_type}")));
+            return Err(Error::invalid("invalid value for 'token_type'"));
         }
         config.token_type = token_type;
     }
@@ -165,7 +205,11 @@ pub(super) fn config(mut config: MountConfig, fields: Fields<'_>) -> Result<Moun
     Ok(config)
 }
 
+/// A lease's length in seconds; `system` leaves it to the server.
 fn ttl(fields: Fields<'_>, name: &str) -> Result<Option<u64>, Error> {
+    if fields.raw(name).and_then(Json::as_str) == Some("system") {
+        return Ok(Some(0));
+    }
     let Some(span) = fields.span(name)? else { return Ok(None) };
     let secs = u64::try_from(span.secs());
     secs.map(Some).map_err(|_| Error::invalid(format!("{name} must not be negative")))

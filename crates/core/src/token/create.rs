@@ -13,7 +13,7 @@ use super::lookup::auth_object;
 use super::roles::Role;
 use crate::address::AddressRange;
 use crate::error::Error;
-use crate::fields::Fields;
+use crate::fields::{Fields, scalar_text, unconvertible};
 use crate::identity::{self, Id};
 use crate::json::{Json, Map};
 use crate::keys::{self, MountId};
@@ -104,7 +104,7 @@ fn plan(
     let privileged = caller.is_root() || caller.has_sudo(call.path.as_str());
     let no_default = fields.boolean("no_default_policy")?.unwrap_or(false)
         || role.is_some_and(|role| role.no_default_policy);
-    let asked = fields.strings("policies")?.unwrap_or_default();
+    let asked = asked_policies(fields)?;
     let policies = choose_policies(caller, asked, no_default, privileged, role)?;
     for name in policies.iter().filter(|name| *name != "root") {
         if !unsealed.view.policies.exists(name) {
@@ -134,7 +134,7 @@ fn plan(
             _ => call.path.as_str().to_owned(),
         },
         parent: if orphan { None } else { Some(caller.hash) },
-        meta: fields.map("meta")?.cloned(),
+        meta: plan_meta(fields)?,
         uses: plan_uses(fields, role)?,
         times,
         max_secs: 0,
@@ -203,12 +203,27 @@ fn plan_text(fields: Fields<'_>, privileged: bool) -> Result<Option<SecretString
     text.map(|id| check_id(id).map(SecretString::from)).transpose()
 }
 
+/// How often it may be used: what is asked, within what the role gives.
 fn plan_uses(fields: Fields<'_>, role: Option<&Role>) -> Result<i64, Error> {
-    match fields.int("num_uses")?.unwrap_or_default() {
-        0 => Ok(role.map_or(0, |role| role.num_uses)),
-        uses if uses < 0 => Err(Error::invalid("number of uses cannot be negative")),
-        uses => Ok(uses),
+    match (fields.int("num_uses")?.unwrap_or_default(), role.map_or(0, |role| role.num_uses)) {
+        (asked, _) if asked < 0 => Err(Error::invalid("number of uses cannot be negative")),
+        (0, given) => Ok(given),
+        (asked, 0) => Ok(asked),
+        (asked, given) => Ok(asked.min(given)),
     }
+}
+
+/// What is noted with the token: texts, whatever was sent.
+fn plan_meta(fields: Fields<'_>) -> Result<Option<Map>, Error> {
+    let Some(given) = fields.map("meta")? else { return Ok(None) };
+    let text = |(key, value): (&String, &Json)| match value {
+        Json::Null => Ok((key.clone(), Json::from(""))),
+        other => match scalar_text(other) {
+            Some(text) => Ok((key.clone(), Json::String(text))),
+            None => Err(unconvertible("meta", other, "string")),
+        },
+    };
+    given.iter().map(text).collect::<Result<_, _>>().map(Some)
 }
 
 fn plan_times(
@@ -262,56 +277,68 @@ pub(crate) fn capped(asked_secs: u64, max_secs: u64) -> String {
     )
 }
 
+/// A span as Go writes it, without the units that are zero at its end: `768h`, `1h30m`.
 fn go_duration(secs: u64) -> String {
     let span = i64::try_from(secs).ok().and_then(crate::Span::from_secs);
-    span.map_or_else(String::new, |span| span.to_go())
+    let text = span.map_or_else(String::new, |span| span.to_go());
+    let minutes = text.strip_suffix("m0s").map(|rest| format!("{rest}m")).unwrap_or(text);
+    minutes.strip_suffix("h0m").map(|rest| format!("{rest}h")).unwrap_or(minutes)
 }
 
-/// The policies of the new token: sorted, each once, with `default` unless refused.
+/// The policies of the new token: sorted, each once.
+///
+/// A role that says which policies it allows or refuses decides alone; with any other, and without
+/// one, nobody hands out what they do not hold unless they may do anything. `asked` is `None` when
+/// the request names no policies at all; a list of empty names is one that asks for nothing.
 fn choose_policies(
     caller: &Caller,
-    asked: Vec<String>,
+    asked: Option<Vec<String>>,
     no_default: bool,
     privileged: bool,
     role: Option<&Role>,
 ) -> Result<Vec<String>, Error> {
-    let mut policies = clean_names(asked)?;
-    let inherits = policies.is_empty() && role.is_none_or(|role| role.allowed_policies.is_empty());
-    if let Some(role) = role {
-        if policies.is_empty() {
-            policies = role.allowed_policies.clone();
+    let held = if caller.is_root() { vec!["root".to_owned()] } else { caller.policies().to_vec() };
+    let mut policies = match (role.filter(|role| role.limits_policies()), asked) {
+        (Some(role), asked) => role.choose(asked, held, no_default)?,
+        (None, None) => held,
+        (None, Some(asked)) if privileged => with_default(asked, !no_default),
+        (None, Some(asked)) => {
+            if !asked.iter().all(|name| held.contains(name)) {
+                return Err(Error::invalid("child policies must be subset of parent"));
+            }
+            let inherits_default = held.iter().any(|name| name == DEFAULT_NAME);
+            with_default(asked, inherits_default && !no_default)
         }
-        role.check(&policies)?;
-    }
-    if inherits && !caller.is_root() {
-        policies = caller.policies().to_vec();
-        policies.retain(|name| name != DEFAULT_NAME || !no_default);
-    } else if inherits {
-        policies = vec!["root".to_owned()];
-    }
+    };
     if policies.iter().any(|name| name == RESPONSE_WRAPPING_NAME) {
         return Err(Error::invalid("cannot assign policy \"response-wrapping\""));
     }
-    if policies.iter().any(|name| name == "root") {
-        if !caller.is_root() {
-            return Err(Error::invalid(
-                "root tokens may not be created without parent token being root",
-            ));
-        }
-        return Ok(vec!["root".to_owned()]);
+    if policies.iter().any(|name| name == "root") && !caller.is_root() {
+        return Err(Error::invalid(
+            "root tokens may not be created without parent token being root",
+        ));
     }
-    if !no_default
-        && role.is_none_or(|role| !role.disallowed_policies.iter().any(|p| p == DEFAULT_NAME))
-    {
-        policies.push(DEFAULT_NAME.to_owned());
-    }
-    policies.sort();
-    policies.dedup();
-    let held = |name: &String| name == DEFAULT_NAME || caller.policies().contains(name);
-    if role.is_none() && !privileged && !policies.iter().all(held) {
-        return Err(Error::invalid("child policies must be subset of parent"));
-    }
+    policies.retain(|name| name != DEFAULT_NAME || !no_default);
     Ok(policies)
+}
+
+/// The policies that a request names, cleaned; `None` when it names none.
+fn asked_policies(fields: Fields<'_>) -> Result<Option<Vec<String>>, Error> {
+    let given = fields.strings("policies")?.filter(|names| !names.is_empty());
+    given.map(clean_names).transpose()
+}
+
+/// The names sorted, each once, with `default` if `adds`; `root` stands alone.
+pub(super) fn with_default(mut names: Vec<String>, adds: bool) -> Vec<String> {
+    if names.iter().any(|name| name == "root") {
+        return vec!["root".to_owned()];
+    }
+    if adds {
+        names.push(DEFAULT_NAME.to_owned());
+    }
+    names.sort();
+    names.dedup();
+    names
 }
 
 /// Lower-cases and checks names of policies; empty ones go.
@@ -409,6 +436,9 @@ pub(crate) async fn issue(
 }
 
 fn check_id(id: String) -> Result<String, Error> {
+    if let Some(prefix) = ["s.", "hvs."].into_iter().find(|prefix| id.starts_with(prefix)) {
+        return Err(Error::invalid(format!("custom token ID cannot have the '{prefix}' prefix")));
+    }
     if id.contains('.') {
         return Err(Error::invalid("custom token ID cannot have a '.' in the value"));
     }

@@ -39,9 +39,13 @@ pub(crate) async fn handle(
         ("renew", Update) => renew(unsealed, call, rest),
         ("revoke", Update) => revoke(unsealed, call, rest).await,
         ("revoke-prefix" | "revoke-force", Update) if !rest.is_empty() => {
+            Fields::new(&call.object()?).boolean("sync")?;
             revoke_prefix(unsealed, rest).await
         }
-        ("tidy", Update) if rest.is_empty() => tidy(unsealed).await,
+        ("tidy", Update) if rest.is_empty() => {
+            call.object()?;
+            tidy(unsealed).await
+        }
         ("", Read) => irrevocable(call, "leases", Json::Array(Vec::new())),
         ("count", Read) if rest.is_empty() => irrevocable(call, "counts", Json::object([])),
         ("lookup" | "renew" | "revoke", _) => Err(Error::UnsupportedOperation),
@@ -129,6 +133,7 @@ async fn revoke(
     call: &Call<'_, '_>,
     in_path: &str,
 ) -> Result<Response, Error> {
+    Fields::new(&call.object()?).boolean("sync")?;
     // A lease that is not there is as revoked as can be.
     if let Some((hash, _)) = find(unsealed, call, &given_id(call, in_path)?) {
         revoke_tree(unsealed, hash).await?;

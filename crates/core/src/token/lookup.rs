@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use kallisto_auth::Kind;
 
-use super::entry::TokenEntry;
+use super::entry::{ROOT_PATH, TokenEntry};
 use crate::address;
 use crate::json::{Json, Map};
 use crate::view::View;
@@ -31,8 +31,8 @@ pub(super) fn describe(view: &View, entry: &TokenEntry, id: &str, now: Timestamp
     put("ttl", entry.ttl_left_secs(now).into());
     put("type", type_name(auth.kind).into());
     match auth.kind {
-        // A root token without an end was issued by nobody and is renewed by nobody.
-        Kind::Root if auth.expires_at.is_none() => {
+        // The server's own root token was issued by nobody and is renewed by nobody.
+        Kind::Root if auth.path == ROOT_PATH => {
             map.remove("issue_time");
         }
         Kind::Root | Kind::Service | Kind::Batch => {

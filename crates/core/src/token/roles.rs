@@ -1,8 +1,9 @@
 //! Token roles: what tokens made through one may be.
 
+use kallisto_auth::policy::DEFAULT_NAME;
 use kallisto_store::Batch;
 
-use super::create::{clean_names, names_json, seconds};
+use super::create::{clean_names, names_json, seconds, with_default};
 use super::kind::TokenType;
 use crate::address::{self, AddressRange};
 use crate::error::Error;
@@ -58,34 +59,64 @@ impl Role {
         }
     }
 
-    /// Refuses policies that the role does not let through.
+    /// Whether it says which policies its tokens may have. If not, they may have what their maker has.
+    pub(super) fn limits_policies(&self) -> bool {
+        let lists = [
+            &self.allowed_policies,
+            &self.allowed_policies_glob,
+            &self.disallowed_policies,
+            &self.disallowed_policies_glob,
+        ];
+        lists.iter().any(|list| !list.is_empty())
+    }
+
+    /// The policies of a token made through it: those asked for, or all that it allows, or, where
+    /// it only refuses some, those of who asks.
     ///
     /// # Errors
-    /// [`Error::Invalid`] in the words of the contract.
-    pub(super) fn check(&self, policies: &[String]) -> Result<(), Error> {
-        let listed = |names: &[String], globs: &[String], name: &String| {
-            names.contains(name) || globs.iter().any(|glob| matches(glob, name))
+    /// [`Error::Invalid`] in the words of the contract for one that it does not let through.
+    pub(super) fn choose(
+        &self,
+        asked: Option<Vec<String>>,
+        held: Vec<String>,
+        no_default: bool,
+    ) -> Result<Vec<String>, Error> {
+        let adds = !no_default && !self.no_default_policy && !self.refuses(DEFAULT_NAME);
+        let asked = asked.map(|names| with_default(names, adds)).filter(|names| !names.is_empty());
+        let is_list = !self.allowed_policies.is_empty() || !self.allowed_policies_glob.is_empty();
+        let chosen = match (asked, is_list) {
+            (Some(asked), true) => {
+                self.check_allowed(&asked, adds)?;
+                asked
+            }
+            (Some(asked), false) => asked,
+            (None, true) => with_default(self.allowed_policies.clone(), adds),
+            (None, false) => with_default(held, adds),
         };
-        let limited = !self.allowed_policies.is_empty() || !self.allowed_policies_glob.is_empty();
-        let allowed = |name: &String| {
-            name == kallisto_auth::policy::DEFAULT_NAME
-                || listed(&self.allowed_policies, &self.allowed_policies_glob, name)
-        };
-        if limited && !policies.iter().all(allowed) {
-            return Err(Error::invalid(format!(
-                "token policies ({policies:?}) must be subset of the role's allowed policies ({:?})",
-                self.allowed_policies
-            )));
-        }
-        let refused = |name: &&String| {
-            listed(&self.disallowed_policies, &self.disallowed_policies_glob, name)
-        };
-        match policies.iter().find(refused) {
+        match chosen.iter().find(|name| self.refuses(name)) {
             Some(name) => {
                 Err(Error::invalid(format!("token policy \"{name}\" is disallowed by this role")))
             }
-            None => Ok(()),
+            None => Ok(chosen),
         }
+    }
+
+    fn check_allowed(&self, asked: &[String], adds: bool) -> Result<(), Error> {
+        let allowed = with_default(self.allowed_policies.clone(), adds);
+        if asked.iter().all(|name| listed(&allowed, &self.allowed_policies_glob, name)) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "token policies ({}) must be subset of the role's allowed policies ({}) or glob \
+             policies ({})",
+            quoted(asked),
+            quoted(&allowed),
+            quoted(&self.allowed_policies_glob)
+        )))
+    }
+
+    fn refuses(&self, name: &str) -> bool {
+        listed(&self.disallowed_policies, &self.disallowed_policies_glob, name)
     }
 
     /// Whether its tokens may be made for the entity with this alias.
@@ -219,6 +250,16 @@ impl Role {
     }
 }
 
+fn listed(names: &[String], globs: &[String], name: &str) -> bool {
+    names.iter().any(|listed| listed == name) || globs.iter().any(|glob| matches(glob, name))
+}
+
+/// Names as the contract lists them in a message.
+fn quoted(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    format!("[{}]", quoted.join(" "))
+}
+
 /// A glob of policy names: `*` at the start or at the end.
 fn matches(glob: &str, name: &str) -> bool {
     match (glob.strip_prefix('*'), glob.strip_suffix('*')) {
@@ -254,15 +295,46 @@ pub(super) async fn write(
     let _latch = unsealed.latches.hold(&key).await;
     let mut role = load(unsealed, name)?.unwrap_or_else(|| Role::new(name));
     role.update(Fields::new(&body))?;
+    check_suffix(&role.path_suffix)?;
     let mut batch = Batch::new();
     batch.put(key, role.encode());
     unsealed.store.commit(batch).await?;
     Ok(Response::Empty)
 }
 
+/// Refuses a suffix that could not stand in the path of a token.
+fn check_suffix(suffix: &str) -> Result<(), Error> {
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let inner = |byte: &u8| is_word(byte) || matches!(byte, b'-' | b'.');
+    match suffix.as_bytes() {
+        [] => Ok(()),
+        [first, middle @ .., last]
+            if is_word(first)
+                && is_word(last)
+                && !middle.is_empty()
+                && middle.iter().all(inner) =>
+        {
+            Ok(())
+        }
+        _ => Err(Error::invalid(
+            "given role path suffix contains invalid characters; must match \\w[\\w-.]+\\w",
+        )),
+    }
+}
+
 pub(super) fn read(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
     let role = load(unsealed, name)?.ok_or(Error::NotFound)?;
-    Ok(Response::data(&Json::Object(role.to_map())))
+    let mut shown = role.to_map();
+    if role.allowed_entity_aliases.is_empty() {
+        shown.insert("allowed_entity_aliases".to_owned(), Json::Null);
+    }
+    if role.bound_cidrs.is_empty() {
+        shown.remove("token_bound_cidrs");
+    }
+    if role.num_uses == 0 {
+        shown.remove("token_num_uses");
+    }
+    Ok(Response::data(&Json::Object(shown)))
 }
 
 pub(super) async fn delete(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
@@ -295,10 +367,43 @@ mod tests {
         assert_eq!(role.allowed_policies, ["app", "web"]);
         assert_eq!(role.period_secs, 3600);
         assert!(role.orphan && !role.renewable);
-        assert!(role.check(&["app".into(), "default".into()]).is_ok());
-        assert!(role.check(&["db".into()]).is_err());
+        let choose = |role: &Role, asked: &[&str]| {
+            let asked = asked.iter().map(|name| (*name).to_owned()).collect();
+            role.choose(Some(asked), vec!["mine".to_owned()], false)
+        };
+        assert_eq!(choose(&role, &["app"]).unwrap(), ["app", "default"]);
+        assert!(choose(&role, &["db"]).is_err());
         role.allowed_policies.clear();
-        assert!(role.check(&["admin".into()]).is_err());
-        assert!(role.check(&["db".into()]).is_ok());
+        assert!(choose(&role, &["admin"]).is_err());
+        assert_eq!(choose(&role, &["db"]).unwrap(), ["db", "default"]);
+    }
+
+    #[test]
+    fn a_role_gives_what_it_allows_and_not_what_its_user_holds() {
+        let role = |body: &[u8]| {
+            let mut role = Role::new("r");
+            role.update(Fields::new(&json::parse_object(body).unwrap())).unwrap();
+            role
+        };
+        let held = || vec!["root".to_owned()];
+        let globs = role(br#"{"allowed_policies_glob":["app-*"]}"#);
+        assert_eq!(globs.choose(None, held(), false).unwrap(), ["default"]);
+        assert_eq!(globs.choose(None, held(), true).unwrap(), [""; 0]);
+        let listed = role(br#"{"allowed_policies":["x"],"disallowed_policies_glob":["def*"]}"#);
+        assert_eq!(listed.choose(None, held(), false).unwrap(), ["x"]);
+        assert!(listed.choose(Some(vec!["default".to_owned()]), held(), false).is_err());
+        let refusing = role(br#"{"disallowed_policies":["bad"]}"#);
+        assert_eq!(refusing.choose(None, vec!["a".to_owned()], false).unwrap(), ["a", "default"]);
+        assert!(!role(br#"{"token_period":"1h"}"#).limits_policies());
+    }
+
+    #[test]
+    fn a_suffix_is_a_word() {
+        for good in ["", "app", "a-b.c", "a_1"] {
+            assert!(check_suffix(good).is_ok(), "{good}");
+        }
+        for bad in ["ab", "/x", "a b", "-ab", "ab.", "a/b"] {
+            assert!(check_suffix(bad).is_err(), "{bad}");
+        }
     }
 }

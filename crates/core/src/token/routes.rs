@@ -37,6 +37,7 @@ pub(crate) async fn handle(
     if let Some(name) = path.strip_prefix("create/")
         && call.operation == Update
     {
+        call.object()?;
         let role = roles::load(unsealed, name)?;
         let role = role.ok_or_else(|| Error::invalid(format!("unknown role {name}")))?;
         return create(unsealed, call, Parent::Caller, Some(&role)).await;
@@ -44,7 +45,11 @@ pub(crate) async fn handle(
     match (path, call.operation) {
         ("create", Update) => create(unsealed, call, Parent::Caller, None).await,
         ("create-orphan", Update) => create(unsealed, call, Parent::None, None).await,
-        ("lookup-self", Read | Update) | ("lookup", Read) => look_up(unsealed, call, None),
+        ("lookup-self" | "lookup", Read) => look_up(unsealed, call, None),
+        ("lookup-self", Update) => {
+            call.object()?;
+            look_up(unsealed, call, None)
+        }
         ("lookup", Update) => look_up(unsealed, call, given_token(call)?.as_ref()),
         ("lookup-accessor", Update) => {
             let (_, entry) = by_accessor(unsealed, call)?;
@@ -147,9 +152,11 @@ async fn revoke_given(
     children: Children,
 ) -> Result<Response, Error> {
     let given = given_token(call)?.ok_or_else(|| Error::invalid("missing token ID"))?;
-    // A token that is not there is as revoked as can be.
-    if let Some(hash) = stored_hash(unsealed, &given, "revoked")? {
-        revoke(unsealed, hash, children).await?;
+    match (stored_hash(unsealed, &given, "revoked")?, children) {
+        (Some(hash), _) => revoke(unsealed, hash, children).await?,
+        // A token that is not there is as revoked as can be; children that were to stay are not.
+        (None, Children::Revoke) => {}
+        (None, Children::Orphan) => return Err(Error::invalid("token to revoke not found")),
     }
     Ok(Response::Empty)
 }
@@ -197,7 +204,7 @@ fn given_token(call: &Call<'_, '_>) -> Result<Option<SecretString>, Error> {
 fn by_accessor(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<(Hash, TokenEntry), Error> {
     let body = call.object()?;
     let accessor = accessor_of(&body)?;
-    let invalid = || Error::invalid("invalid accessor");
+    let invalid = || Error::invalid("1 error occurred:\n\t* invalid accessor\n\n");
     let hash = unsealed.view.tokens.with_accessor(&accessor).ok_or_else(invalid)?;
     let entry = unsealed.view.tokens.entry(&hash).filter(|e| !e.auth.is_expired(call.now));
     Ok((hash, entry.ok_or_else(invalid)?))
@@ -205,5 +212,5 @@ fn by_accessor(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<(Hash, TokenE
 
 fn accessor_of(body: &Map) -> Result<String, Error> {
     let accessor = Fields::new(body).string("accessor")?.filter(|text| !text.is_empty());
-    accessor.ok_or_else(|| Error::invalid("missing accessor"))
+    accessor.ok_or_else(|| Error::invalid("1 error occurred:\n\t* missing accessor\n\n"))
 }

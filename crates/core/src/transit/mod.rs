@@ -160,7 +160,10 @@ async fn change(transit: &Transit<'_, '_, '_>, name: &str, verb: &str) -> Result
     }
     checked(transit.call, name, Operation::Update)?;
     match verb {
-        "rotate" => manage::rotate(transit, name).await,
+        "rotate" => {
+            transit.call.object()?;
+            manage::rotate(transit, name).await
+        }
         "config" => manage::configure(transit, name).await,
         "trim" => manage::trim(transit, name).await,
         "soft-delete-restore" => manage::take_up(transit, name).await,

@@ -50,14 +50,14 @@ const DEFAULT: &str = r#"{"policies":["default"],"ttl":"1h"}"#;
 fn a_token_is_a_lease_at_the_path_it_was_made_at() {
     let site = site();
     let token = create(&site, "root", DEFAULT);
-    site.ask(Update, "auth/token/roles/r", r#"{"path_suffix":"s"}"#).unwrap();
+    site.ask(Update, "auth/token/roles/r", r#"{"path_suffix":"sfx"}"#).unwrap();
     site.ask(Update, "auth/token/create/r", DEFAULT).unwrap();
     site.ask(Update, "auth/token/create-orphan", DEFAULT).unwrap();
     assert_eq!(keys(&site, "sys/leases/lookup/"), ["auth/"]);
     assert_eq!(keys(&site, "sys/leases/lookup/auth/token"), ["create-orphan/", "create/"]);
     let made = keys(&site, "sys/leases/lookup/auth/token/create");
     assert_eq!((made.len(), made[1].as_str()), (2, "r/"));
-    assert_eq!(keys(&site, "sys/leases/lookup/auth/token/create/r/"), ["s/"]);
+    assert_eq!(keys(&site, "sys/leases/lookup/auth/token/create/r/"), ["sfx/"]);
     assert!(keys(&site, "sys/leases/lookup/none").is_empty());
     let id = format!("auth/token/create/{}", made[0]);
     let body = format!(r#"{{"lease_id":"{id}"}}"#);

@@ -276,3 +276,45 @@ fn login_methods_have_a_listing_of_their_own() {
     let refused = site.ask(Update, "sys/mounts/auth/x", r#"{"type":"kv"}"#).unwrap_err();
     assert_eq!(refused, Error::invalid("cannot mount \"auth/x/\""));
 }
+
+/// A role that says nothing of policies does not lift the rule that nobody hands out what they do
+/// not hold, and one that says something gives no more than that, whoever asks.
+#[test]
+fn a_role_is_no_way_to_what_its_user_does_not_hold() {
+    let site = site();
+    let policy = r#"{"policy":"path \"auth/token/create/*\" { capabilities = [\"update\"] }"}"#;
+    site.ask(Update, "sys/policies/acl/maker", policy).unwrap();
+    for (role, body) in [
+        ("timed", r#"{"token_period":"1h","token_num_uses":3}"#),
+        ("globs", r#"{"allowed_policies_glob":["web-*"]}"#),
+    ] {
+        site.ask(Update, &format!("auth/token/roles/{role}"), body).unwrap();
+    }
+    let maker = create(&site, "root", r#"{"policies":["maker"]}"#).unwrap();
+    let make = |bearer: &str, role: &str, body: &str| {
+        ask_as(&site.core, bearer, 0, Update, &format!("auth/token/create/{role}"), body)
+    };
+    let policies = |reply: Result<Response, Error>| match reply.unwrap() {
+        Response::Logical(reply) => {
+            let auth = json::parse(&reply.auth).unwrap();
+            let auth = auth.as_object().unwrap();
+            String::from_utf8(auth["policies"].to_text()).unwrap()
+        }
+        other => panic!("{other:?}"),
+    };
+    let refused = make(&maker, "timed", r#"{"policies":["app"]}"#).unwrap_err();
+    assert_eq!(refused, Error::invalid("child policies must be subset of parent"));
+    assert_eq!(policies(make(&maker, "timed", "{}")), r#"["default","maker"]"#);
+    assert_eq!(policies(make("root", "globs", "{}")), r#"["default"]"#);
+    assert_eq!(
+        policies(make(&maker, "globs", r#"{"policies":["web-a"]}"#)),
+        r#"["default","web-a"]"#
+    );
+    // A list of empty names asks for nothing; it is not the wish for all that its maker holds.
+    let empty = ask_as(&site.core, "root", 0, Update, "auth/token/create", r#"{"policies":[""]}"#);
+    assert_eq!(policies(empty), r#"["default"]"#);
+    // More uses than the role gives are not to be had.
+    let many = make(&maker, "timed", r#"{"num_uses":9}"#).unwrap();
+    let Response::Logical(many) = many else { panic!("{many:?}") };
+    assert!(String::from_utf8(many.auth).unwrap().contains(r#""num_uses":3"#));
+}

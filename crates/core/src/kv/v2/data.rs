@@ -223,7 +223,9 @@ fn plan_put(decision: Decision, data: Cow<'_, [u8]>) -> Plan<'_, Response> {
 pub(crate) fn asked_cas(body: &Map) -> Result<Option<i64>, Error> {
     let options = Fields::new(body).map("options")?;
     match options.and_then(|options| options.get("cas")) {
-        None | Some(Json::Null) => Ok(None),
+        None => Ok(None),
+        // Whoever names it and gives nothing has seen no version: better refused than not guarded.
+        Some(Json::Null) => Ok(Some(0)),
         Some(Json::Number(text)) => parse_cas(text).map(Some),
         Some(Json::String(text)) => parse_cas(text).map(Some),
         Some(_) => Err(cas_error()),

@@ -133,7 +133,10 @@ pub(crate) async fn handle(
     let approle = Approle::of(unsealed, mount);
     if path == "tidy/secret-id" {
         return match call.operation {
-            Update => approle.tidy(call.now).await,
+            Update => {
+                call.object()?;
+                approle.tidy(call.now).await
+            }
             _ => Err(Error::UnsupportedOperation),
         };
     }
