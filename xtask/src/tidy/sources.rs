@@ -57,10 +57,13 @@ fn note(file: &File) -> Option<Finding> {
 }
 
 fn machine_path(file: &File) -> Option<Finding> {
-    let (at, _) =
-        file.text.lines().enumerate().find(|(_, line)| {
-            MACHINE_PATHS.iter().any(|(a, b)| line.contains(&format!("{a}{b}")))
-        })?;
+    // One inside a longer path is a route's, such as that of new shares for the root key.
+    let begins_there = |line: &str, path: &str| {
+        line.match_indices(path).any(|(at, _)| !line[..at].ends_with(char::is_alphanumeric))
+    };
+    let (at, _) = file.text.lines().enumerate().find(|(_, line)| {
+        MACHINE_PATHS.iter().any(|(a, b)| begins_there(line, &format!("{a}{b}")))
+    })?;
     Some(Finding::new(format!("{}:{}", file.path, at + 1), "a path of one machine"))
 }
 
