@@ -4,6 +4,7 @@
 //! - [`restart`] starts and stops it in every way, with good and bad configurations;
 //! - [`tls`] changes certificates while it serves and tries who may connect;
 //! - [`auto_unseal`] opens it without people, and refuses the wrong key;
+//! - [`canary`] sends secrets everywhere and looks for them where they do not belong;
 //! - [`rest`] looks for planted secrets in its files and in its memory;
 //! - [`durability`] switches modes while it runs;
 //! - [`scale`] fills it with a little of everything, as `bench scale` does;
@@ -16,6 +17,7 @@
 #![expect(clippy::print_stdout, reason = "what was skipped and what was counted is for people")]
 
 mod auto_unseal;
+mod canary;
 mod durability;
 mod kill;
 mod rest;

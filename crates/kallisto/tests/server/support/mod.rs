@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-pub(crate) use client::{Client, read_reply, share_of};
+pub(crate) use client::{Client, Reply, read_reply, share_of};
 pub(crate) use server::{Keys, Server, refuse, run};
 
 /// Longest that anything may take before the test fails.
