@@ -158,14 +158,16 @@ impl Cluster {
     /// Stops a server by its own rules.
     pub(crate) fn stop(&mut self, server: usize) {
         self.signal(server, Signal::TERM);
-        if let Some(mut process) = self.nodes[server].process.take() {
-            let mut status = None;
+        // It stays among the nodes until it has ended, so that one that does not is killed with the cluster.
+        let mut status = None;
+        if let Some(process) = &mut self.nodes[server].process {
             until("a server to stop", || {
                 status = process.try_wait().unwrap();
                 status.is_some()
             });
-            assert!(status.unwrap().success(), "{}", Self::name(server));
         }
+        self.nodes[server].process = None;
+        assert!(status.is_none_or(|status| status.success()), "{}", Self::name(server));
     }
 
     /// Starts a server that was there before.

@@ -42,6 +42,8 @@ struct Shared {
     addresses: Vec<SocketAddr>,
     token: String,
     start: Instant,
+    /// Tells the keys of one round from those of another on the same directories.
+    round: u64,
     stop: AtomicBool,
     /// Set while nobody may ask anything.
     paused: AtomicBool,
@@ -65,6 +67,7 @@ impl Load {
             addresses: (0..SERVERS).map(|server| cluster.address(server)).collect(),
             token: cluster.token.clone(),
             start: Instant::now(),
+            round: seed,
             stop: AtomicBool::new(false),
             paused: AtomicBool::new(false),
             asking: AtomicU64::new(0),
@@ -167,7 +170,8 @@ impl Shared {
             }
             number += 1;
             let age = self.now() / 1_000_000 / KEY_MS;
-            let key = format!("age-{age}/key {} & = %25 {}", seed % 2, dice.u64(..KEYS));
+            let (round, number_of_key) = (self.round, dice.u64(..KEYS));
+            let key = format!("round-{round}/age-{age}/key & = %25 {number_of_key}");
             let value = format!("{own}:{number} & = % / +");
             let version = seen.get(&key).copied().unwrap_or_default();
             let action = match dice.u32(..100) {
