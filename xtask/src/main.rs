@@ -14,6 +14,7 @@ mod lint;
 mod loom;
 mod miri;
 mod process;
+mod sim;
 mod steps;
 mod test;
 mod tidy;
@@ -31,7 +32,7 @@ struct Verb {
     run: fn(&[String]) -> Result<Vec<Step>, Usage>,
 }
 
-const VERBS: [Verb; 9] = [
+const VERBS: [Verb; 10] = [
     Verb {
         name: "test",
         arguments: "[CARGO TEST ARGS]",
@@ -62,6 +63,12 @@ const VERBS: [Verb; 9] = [
         arguments: "[TARGET|all [SECS] [--seed N] [--from N] | TARGET --replay FILE]",
         about: "hostile bytes, seeded; without a target lists them",
         run: fuzz::run,
+    },
+    Verb {
+        name: "sim",
+        arguments: "[--seed N] [--seeds COUNT] [--secs S] [--sabotage NAME] [--ledger FILE] [-v] | check FILE",
+        about: "a simulated cluster under faults, 500 seeds; or is a history linearizable?",
+        run: sim::run,
     },
     Verb {
         name: "miri",

@@ -219,9 +219,9 @@ pub(super) const ROOMS: [Room; 17] = [
     Room {
         folder: "crates/sim",
         package: "kallisto-sim",
-        below: &[],
-        external: &["serde_json"],
-        for_tests: &["fastrand"],
+        below: &["kallisto-lsm", "kallisto-store"],
+        external: &["bytes", "fastrand", "serde_json"],
+        for_tests: &[],
     },
     Room { folder: "xtask", package: "xtask", below: &[], external: &[], for_tests: &[] },
     Room {

@@ -99,6 +99,17 @@ impl Deed {
         !matches!(self.known, Known::Nothing)
     }
 
+    /// Whether it replaces what is there without a look at it.
+    pub(super) fn is_blind(&self) -> bool {
+        matches!(self.act, Act::Write(_) | Act::Delete)
+    }
+
+    /// Whether it speaks of a version.
+    pub(super) fn counts(&self) -> bool {
+        let told = matches!(self.known, Known::Done { version: Some(_), .. });
+        told || matches!(self.act, Act::SwapVersion(..))
+    }
+
     /// Whether it never changes anything, whatever the state.
     pub(super) fn only_looks(&self) -> bool {
         matches!(self.act, Act::Read) || matches!(self.known, Known::Refused)

@@ -19,8 +19,8 @@ use std::time::Duration;
 use raft::eraftpb::{ConfState, HardState, Message, MessageType};
 
 use super::limits::{
-    FRAME_OVERHEAD_BYTES, GATHER_MAX, LOG_KEPT_BYTES, PROMOTED_WITHIN, READ_TICKS_MAX,
-    TRANSFER_TICKS_MAX, UNDECIDED_MAX,
+    FRAME_OVERHEAD_BYTES, GATHER_MAX, GROUP_BYTES_MAX, LOG_KEPT_BYTES, PROMOTED_WITHIN,
+    READ_TICKS_MAX, STATE_BYTES_MAX, TRANSFER_TICKS_MAX, UNDECIDED_MAX,
 };
 use super::lock;
 use super::log::record::{ENTRY_HEADER_BYTES, Identity, State};
@@ -33,6 +33,16 @@ use super::tasks::Task;
 use super::{members, wire};
 use crate::commit::Promise;
 use crate::{Candidacy, Change, Durability, Error, Invitation, Peer, Role};
+
+/// Frames of a turn that are nobody's request: a new term, a vote, the entry with which a leader begins, a promotion with
+/// its description.
+const TURN_FRAMES: usize = 16;
+
+/// What a message may have written to the log.
+fn log_bytes(message: &Message) -> usize {
+    let entries = message.entries.iter().map(|entry| entry.data.len() + ENTRY_HEADER_BYTES);
+    2 * FRAME_OVERHEAD_BYTES + entries.sum::<usize>()
+}
 
 /// The driver's own.
 pub(crate) struct Driver {
@@ -159,8 +169,10 @@ impl Driver {
     fn serve(&mut self, requests: &mut Vec<Request>) -> Result<(), Error> {
         self.node.applied(self.shared.machine.position().0);
         self.compact();
-        self.node.lead_alone()?;
-        self.tick();
+        if self.has_room(0)? == Room::Yes {
+            self.node.lead_alone()?;
+            self.tick();
+        }
         let rest = self.hear(requests)?;
         self.pump()?;
         self.install()?;
@@ -177,17 +189,38 @@ impl Driver {
     fn hear(&mut self, requests: &mut Vec<Request>) -> Result<Vec<Request>, Error> {
         let mut rest = Vec::with_capacity(requests.len());
         let room = self.shared.tasks.room();
+        let mut bytes = 0;
         for request in requests.drain(..) {
             if room == Room::No && request.brings_entries() {
                 // Lost, as messages may be: the leader sends it again when there is room.
                 continue;
             }
-            match request {
-                Request::Message(message) => self.message(message)?,
-                other => rest.push(other),
+            let Request::Message(message) = request else {
+                rest.push(request);
+                continue;
+            };
+            bytes += log_bytes(&message);
+            if self.has_room(bytes)? == Room::No {
+                // Lost for the same reason: whoever cannot write can neither vote nor follow, and lives on.
+                bytes -= log_bytes(&message);
+                continue;
+            }
+            self.message(message)?;
+            if bytes > GROUP_BYTES_MAX {
+                self.pump()?;
+                bytes = 0;
             }
         }
         Ok(rest)
+    }
+
+    /// Whether the log has room for so many bytes and for what Raft may want to remember besides. It has none on a full disk.
+    fn has_room(&self, bytes: usize) -> Result<Room, Error> {
+        match lock(&self.shared.log).make_room(bytes + TURN_FRAMES * FRAME_OVERHEAD_BYTES) {
+            Ok(()) => Ok(Room::Yes),
+            Err(Error::Full(_)) => Ok(Room::No),
+            Err(error) => Err(error),
+        }
     }
 
     fn message(&mut self, message: Message) -> Result<(), Error> {
@@ -204,7 +237,10 @@ impl Driver {
         // The message says where the leader's state is; the state itself is fetched.
         let behind =
             message.get_snapshot().get_metadata().index > self.node.standing().commit_index;
-        if behind && matches!(self.fetch, Fetch::Nothing) {
+        if !behind {
+            // Of the past: the library answers how far this server is. A leader that does not hear it says the same for ever.
+            self.node.step(message);
+        } else if matches!(self.fetch, Fetch::Nothing) {
             let (identity, _) = lock(&self.shared.log).belongs_to();
             let sink = match Incoming::new(&self.shared, identity.store_id) {
                 Ok(sink) => sink,
@@ -237,7 +273,8 @@ impl Driver {
                     *lock(&self.shared.mode) = mode;
                     self.settle(promise)?;
                 }
-                (Request::Change(changes, promise), _) => self.change(&changes, promise),
+                (Request::Change(_, promise), Some(error)) => promise.keep(Err(error.clone())),
+                (Request::Change(changes, promise), None) => self.change(&changes, promise),
                 (Request::ReadIndex(promise), _) => self.reads.waiting.push(promise),
                 (Request::Transfer(to, promise), _) => self.transfer(to, promise),
                 (Request::Join(invitation, promise), _) => self.join(invitation, promise)?,
@@ -288,6 +325,16 @@ impl Driver {
     fn change(&mut self, changes: &[Change], promise: Promise) {
         self.propose_group();
         if !self.node.leads() {
+            promise.keep(Err(Error::NotLeader));
+            return;
+        }
+        let own = self.node.id();
+        let leaves = |change: &Change| match change {
+            Change::Remove(id) => *id == own,
+            Change::Put(peer, role) => peer.id == own && *role == Role::Learner,
+        };
+        if changes.iter().any(leaves) && self.node.transfer(None, &[]).is_some() {
+            // A leader does not lead its own leaving: whoever leads next is asked again.
             promise.keep(Err(Error::NotLeader));
             return;
         }
@@ -423,6 +470,9 @@ impl Driver {
     /// Begins anew from a snapshot that is here, if somebody leads and it is not of the past.
     fn install(&mut self) -> Result<(), Error> {
         if !matches!(self.fetch, Fetch::Here(_)) {
+            return Ok(());
+        }
+        if self.has_room(STATE_BYTES_MAX)? == Room::No {
             return Ok(());
         }
         // What was said before must not be said after.
@@ -694,7 +744,8 @@ impl Driver {
         let term = self.node.standing().term;
         let own = Peer { id: self.node.id(), ..self.shared.own.clone() };
         let known = self.shared.machine.directory();
-        if self.described == term || known.contains(&own) {
+        let full = !matches!(self.has_room(0), Ok(Room::Yes));
+        if self.described == term || known.contains(&own) || full {
             return;
         }
         let change = members::propose(&[Change::Put(own, Role::Voter)]);

@@ -463,6 +463,14 @@ impl Node {
         let (change, changed) = read_change(data).ok_or_else(unreadable)?;
         let membership = self.raw.apply_conf_change(&change).map_err(refused)?;
         self.raw.mut_store().set_membership(membership.clone());
+        let own = self.raw.raft.id;
+        let parts = [&membership.voters, &membership.learners, &membership.voters_outgoing];
+        if self.leads() && !parts.iter().any(|part| part.contains(&own)) {
+            // The library would go on to lead, and panic at the next answer it counts. The others were sent this commit.
+            let term = self.raw.raft.term;
+            self.raw.raft.become_follower(term, raft::INVALID_ID);
+            self.draw_timeout();
+        }
         Ok(Members { membership, changed })
     }
 
@@ -681,5 +689,22 @@ mod tests {
         assert_eq!(cluster.committed[1], cluster.committed[2]);
         let at = cluster.committed[0].iter().find(|(index, _, _)| *index == lost.index).unwrap();
         assert_ne!((at.0, at.1), (lost.index, lost.term), "the spot is another entry's now");
+    }
+
+    /// Found by the simulator (seed 10): the library panicked at the next answer that a removed leader counted.
+    #[test]
+    fn a_leader_that_is_removed_leads_no_more() {
+        let mut cluster = Cluster::new();
+        cluster.tick_until(|cluster| cluster.leaders().len() == 1);
+        let old = cluster.leaders()[0];
+        let node = &mut cluster.nodes[old];
+        node.applied(node.handed_out());
+        let leave = super::super::members::propose(&[crate::Change::Remove(node.id())]);
+        node.propose_change(leave).unwrap();
+        node.propose(vec![b"behind it".to_vec()]).unwrap();
+        cluster.settle();
+        assert!(!cluster.nodes[old].leads());
+        cluster.nodes.iter_mut().for_each(|node| node.applied(node.handed_out()));
+        cluster.tick_until(|cluster| cluster.leaders().iter().any(|&n| n != old));
     }
 }

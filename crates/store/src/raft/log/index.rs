@@ -105,6 +105,15 @@ impl LogIndex {
         Ok(())
     }
 
+    /// Takes note of an entry at or below the floor, which replaces it and everything behind it. Nothing below the floor
+    /// is kept; where it is the floor's own, its term is what counts from now on.
+    pub(crate) fn rewind(&mut self, entry: &Entry) {
+        self.truncate(entry.index);
+        if entry.index == self.floor.0 {
+            self.floor.1 = entry.term;
+        }
+    }
+
     /// Says where an entry was written.
     pub(crate) fn place(&mut self, index: u64, term: u64, place: Place) {
         if let Some(slot) = self.slot_mut(index)

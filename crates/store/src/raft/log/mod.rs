@@ -80,6 +80,7 @@ impl RaftLog {
     ) -> Result<Opened, Error> {
         let mut recovery = Recovery::default();
         let mut log = Log::open(disk, dir, segment_bytes, &mut recovery)?;
+        recovery.check_end()?;
         let fresh = recovery.state.is_none();
         let state = match recovery.state.take() {
             Some(state) => state,
@@ -333,13 +334,41 @@ struct Recovery {
     state: Option<State>,
     index: Option<LogIndex>,
     segments: VecDeque<(u64, u64)>,
+    /// The last entry, while that is one below the log's start: entries were replaced whose first ones lay in segments that
+    /// were given back. All of them are in the engine's files, so they are counted here and not kept.
+    below: Option<u64>,
 }
 
 impl Recovery {
+    /// An entry at or below the log's start, which replaces it and everything behind it.
+    fn replaces_below(&mut self, entry: &Entry) -> Result<(), &'static str> {
+        let Some(index) = &mut self.index else {
+            return Err("a segment does not start with a state");
+        };
+        if self.below.is_some_and(|below| entry.index > below + 1) {
+            return Err("entries are missing");
+        }
+        index.rewind(entry);
+        self.below = (entry.index < index.floor().0).then_some(entry.index);
+        Ok(())
+    }
+
+    /// What is wrong with a log that ends here.
+    fn check_end(&self) -> Result<(), Error> {
+        match self.below {
+            None => Ok(()),
+            Some(below) => {
+                let what = format!("raft log: it ends at {below}, before where it starts");
+                Err(Error::Damaged(what))
+            }
+        }
+    }
+
     fn begin(&mut self, state: State) -> Result<(), &'static str> {
         let floor = (state.last_index, state.last_term);
         let (hard_state, membership) = (state.hard_state.clone(), state.membership.clone());
         self.index = Some(LogIndex::new(floor, hard_state, membership));
+        self.below = None;
         self.state = Some(state);
         Ok(())
     }
@@ -355,7 +384,8 @@ impl Recovery {
             }
             (Record::State(state), Some(index)) => {
                 let known = self.state.as_ref().map(|known| known.identity);
-                if known != Some(state.identity) || index.last().0 != state.last_index {
+                let last = self.below.unwrap_or(index.last().0);
+                if known != Some(state.identity) || last != state.last_index {
                     return Err("a segment of another log");
                 }
                 index.set_hard_state(state.hard_state);
@@ -368,6 +398,12 @@ impl Recovery {
             (Record::Entry(entry, offset), Some(index)) => {
                 if let Some((_, highest)) = self.segments.back_mut() {
                     *highest = (*highest).max(entry.index);
+                }
+                if entry.index <= index.floor().0 {
+                    return self.replaces_below(&entry);
+                }
+                if self.below.is_some() {
+                    return Err("entries are missing");
                 }
                 let place = Place { offset: place.offset + offset as u64, ..place };
                 index.append(entry, Some(place))
@@ -396,5 +432,46 @@ impl Reader for Recovery {
 
     fn restart(&mut self) {
         *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log whose first segment that is left starts behind entry 5 of term 2.
+    fn after_five() -> Recovery {
+        let mut recovery = Recovery::default();
+        let state = State {
+            identity: Identity { store_id: [7; 16], node_id: 1 },
+            engine: 0,
+            last_index: 5,
+            last_term: 2,
+            hard_state: HardState::default(),
+            membership: ConfState { voters: vec![1, 2, 3], ..ConfState::default() },
+        };
+        recovery.record(Record::State(state), Place { segment: 7, offset: 40 }).unwrap();
+        recovery
+    }
+
+    fn read(recovery: &mut Recovery, index: u64, term: u64) -> Result<(), &'static str> {
+        let entry = Entry { index, term, ..Entry::default() };
+        recovery.record(Record::Entry(entry, 0), Place { segment: 7, offset: 80 })
+    }
+
+    /// Found by the simulator (seed 1): a server whose unconfirmed entries were replaced did not start again once the segment
+    /// they began in was given back.
+    #[test]
+    fn entries_that_replace_what_was_given_back_are_counted_and_not_kept() {
+        let mut recovery = after_five();
+        (3..=6).for_each(|index| read(&mut recovery, index, 3).unwrap());
+        let index = recovery.index.as_ref().unwrap();
+        assert_eq!((index.floor(), index.last()), ((5, 3), (6, 3)));
+        assert_eq!(recovery.check_end(), Ok(()));
+        read(&mut recovery, 4, 4).unwrap();
+        assert!(recovery.check_end().is_err(), "it ends before where it starts");
+        assert_eq!(read(&mut recovery, 6, 4), Err("entries are missing"));
+        (5..=6).for_each(|index| read(&mut recovery, index, 4).unwrap());
+        assert_eq!(recovery.index.as_ref().unwrap().last(), (6, 4));
     }
 }

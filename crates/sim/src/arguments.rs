@@ -1,0 +1,130 @@
+//! The arguments, and the command line that repeats a seed.
+
+use std::time::Duration;
+
+use kallisto_sim::Sabotage;
+use kallisto_sim::campaign::{Campaign, Verbosity};
+
+pub(crate) const USAGE: &str = "usage: kallisto-sim [--seed N] [--seeds COUNT] [--secs S] [--sabotage NAME] [--ledger FILE] [-v]\n       kallisto-sim check FILE";
+
+/// Seeds of a run without arguments, and how long each lasts in its own time: ten hours and more together.
+const SEEDS: u64 = 500;
+/// See [`SEEDS`].
+const SECS: u64 = 80;
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub(crate) enum Task {
+    /// Judge the history in a file.
+    Check(String),
+    /// Run seeds.
+    Simulate(Campaign),
+}
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Arguments {
+    pub(crate) task: Task,
+    /// The file that a row of figures is appended to.
+    pub(crate) ledger: Option<String>,
+}
+
+impl Arguments {
+    /// Reads the command line.
+    pub(crate) fn parse(args: &[String]) -> Result<Self, String> {
+        if let [check, file] = args
+            && check == "check"
+        {
+            return Ok(Self { task: Task::Check(file.clone()), ledger: None });
+        }
+        let (mut seed, mut seeds, mut secs) = (None, None, SECS);
+        let (mut sabotage, mut ledger, mut verbosity) = (None, None, Verbosity::Quiet);
+        let mut words = args.iter();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
+            match word.as_str() {
+                "--seed" => seed = Some(number(word, value()?)?),
+                "--seeds" => seeds = Some(number(word, value()?)?),
+                "--secs" => secs = number(word, value()?)?,
+                "--ledger" => ledger = Some(value()?.clone()),
+                "--sabotage" => {
+                    let name = value()?;
+                    let names = Sabotage::ALL.map(Sabotage::name).join(", ");
+                    let unknown = || format!("no sabotage is called {name:?}: {names}");
+                    sabotage = Some(Sabotage::named(name).ok_or_else(unknown)?);
+                }
+                "-v" => verbosity = Verbosity::Events,
+                other => return Err(format!("{other:?} is no argument")),
+            }
+        }
+        let campaign = Campaign {
+            first: seed.unwrap_or(1),
+            seeds: seeds.unwrap_or(if seed.is_some() { 1 } else { SEEDS }),
+            lasts: Duration::from_secs(secs),
+            sabotage,
+            verbosity,
+        };
+        Ok(Self { task: Task::Simulate(campaign), ledger })
+    }
+}
+
+fn number(name: &str, text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("{name} wants a number, not {text:?}"))
+}
+
+/// The command line that runs one seed of a campaign again.
+pub(crate) fn repeat(campaign: &Campaign, seed: u64) -> String {
+    let mut line = format!("cargo x sim --seed {seed}");
+    if campaign.lasts.as_secs() != SECS {
+        line.push_str(&format!(" --secs {}", campaign.lasts.as_secs()));
+    }
+    if let Some(sabotage) = campaign.sabotage {
+        line.push_str(&format!(" --sabotage {sabotage}"));
+    }
+    line + " -v"
+}
+
+/// The date of a day since 1970, as people write it (Howard Hinnant's `civil_from_days`).
+pub(crate) fn date_of(days: u64) -> String {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + u64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Campaign, String> {
+        let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        match Arguments::parse(&args)?.task {
+            Task::Simulate(campaign) => Ok(campaign),
+            Task::Check(file) => Err(file),
+        }
+    }
+
+    #[test]
+    fn a_seed_alone_is_one_seed_and_is_repeated_as_it_was() {
+        let campaign = parse("--seed 9 --secs 5 --sabotage vote-twice").unwrap();
+        assert_eq!((campaign.first, campaign.seeds), (9, 1));
+        let line = repeat(&campaign, 9);
+        assert_eq!(line, "cargo x sim --seed 9 --secs 5 --sabotage vote-twice -v");
+        assert_eq!(parse("").unwrap().seeds, SEEDS);
+        assert_eq!(parse("check FILE").unwrap_err(), "FILE");
+        for wrong in ["--seed", "--seed x", "--sabotage x", "-x", "check"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn days_are_dates() {
+        let dates = [0, 59, 11_016, 20_779].map(date_of);
+        assert_eq!(dates, ["1970-01-01", "1970-03-01", "2000-02-29", "2026-11-22"]);
+    }
+}

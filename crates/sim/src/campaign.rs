@@ -1,0 +1,88 @@
+//! Many seeds, one after the other, and what they did together.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use crate::Figures;
+use crate::sabotage::Sabotage;
+pub use crate::world::Verbosity;
+use crate::world::{self, Plan};
+
+/// What to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Campaign {
+    /// The first seed.
+    pub first: u64,
+    /// How many.
+    pub seeds: u64,
+    /// For how long each lasts, in the simulation's time.
+    pub lasts: Duration,
+    /// What is broken on purpose.
+    pub sabotage: Option<Sabotage>,
+    /// Whether events are told.
+    pub verbosity: Verbosity,
+}
+
+/// A seed that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Which.
+    pub seed: u64,
+    /// What did not hold.
+    pub what: String,
+}
+
+/// Runs all seeds of a campaign, or up to the first that fails. `beat` is told of every seed's end.
+///
+/// # Errors
+/// The first seed that failed.
+pub fn run(campaign: &Campaign, mut beat: impl FnMut(u64, &Figures)) -> Result<Figures, Failure> {
+    let mut all = Figures::default();
+    for seed in campaign.first..campaign.first.saturating_add(campaign.seeds) {
+        let (figures, _) = run_one(campaign, seed).map_err(|what| Failure { seed, what })?;
+        all.add(&figures);
+        beat(seed, &all);
+    }
+    Ok(all)
+}
+
+/// Runs one seed; the number is the digest of all its events.
+///
+/// # Errors
+/// What did not hold.
+pub fn run_one(campaign: &Campaign, seed: u64) -> Result<(Figures, u64), String> {
+    let Campaign { lasts, sabotage, verbosity, .. } = *campaign;
+    let plan = Plan { seed, lasts, sabotage, verbosity };
+    // A panic of the code under test is a finding as well; its own message has been printed by then.
+    match catch_unwind(AssertUnwindSafe(|| world::run(plan))) {
+        Ok(ran) => ran.map_err(|violation| violation.to_string()),
+        Err(_) => Err("it panicked".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(first: u64, seeds: u64, sabotage: Option<Sabotage>) -> Campaign {
+        let lasts = Duration::from_secs(40);
+        Campaign { first, seeds, lasts, sabotage, verbosity: Verbosity::Quiet }
+    }
+
+    #[test]
+    fn a_seed_is_a_run() {
+        let campaign = of(7, 1, None);
+        let (first, second) = (run_one(&campaign, 7).unwrap(), run_one(&campaign, 7).unwrap());
+        assert_eq!(first, second);
+        assert_ne!(first.1, run_one(&campaign, 8).unwrap().1);
+    }
+
+    #[test]
+    fn a_few_seeds_hold_and_do_something() {
+        let figures = run(&of(100, 4, None), |_, _| {}).unwrap();
+        assert_eq!(figures.seeds, 4);
+        assert!(figures.acknowledged > 200 && figures.linear_reads > 20, "{figures:?}");
+        assert!(figures.local_reads > 100 && figures.compared > 20, "{figures:?}");
+        assert!(figures.leaders > 4 && figures.faults.len() > 5, "{figures:?}");
+    }
+}

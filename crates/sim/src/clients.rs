@@ -1,0 +1,146 @@
+//! Clients: each does one thing at a time, remembers what it was told, and gives up after a while.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use kallisto_store::{Batch, Commit, Error, Position, Record, Seqno};
+
+use crate::history::{Action, End, Expect, Operation};
+use crate::mirror::{Changes, changes_of};
+
+/// Keys that clients write.
+const KEYS: u64 = 6;
+/// The longest that a client waits for an answer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
+/// What follows a value's name, in bytes, so that little is much to the engine.
+const PADDING_BYTES_MAX: usize = 1500;
+
+/// A client.
+pub(crate) struct Client {
+    pub(crate) id: u64,
+    made: u64,
+    /// Counts what it was scheduled to do, so that it does the last of it only.
+    pub(crate) scheduled: u64,
+    pub(crate) pending: Option<Pending>,
+}
+
+/// What a client waits for.
+pub(crate) struct Pending {
+    pub(crate) commit: Commit,
+    /// The server that was asked, and in which of its lives.
+    pub(crate) server: (u64, u64),
+    pub(crate) what: What,
+    pub(crate) call: Duration,
+}
+
+/// What was asked.
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    /// A batch that changes one key.
+    Write { key: String, action: Action, changes: Changes },
+    /// The latest of a key, once a majority says that the server may tell.
+    Read { key: String },
+}
+
+/// A write that is not sent yet.
+pub(crate) struct Draft {
+    pub(crate) batch: Batch,
+    pub(crate) what: What,
+}
+
+impl Client {
+    /// A client that did nothing yet.
+    pub(crate) fn new(id: u64) -> Self {
+        Self { id, made: 0, scheduled: 0, pending: None }
+    }
+
+    /// A key.
+    pub(crate) fn key(dice: &mut fastrand::Rng) -> String {
+        format!("key-{}", dice.u64(..KEYS))
+    }
+
+    /// Decides on a write of `key`, of which some server shows `found`.
+    pub(crate) fn draft(
+        &mut self,
+        key: String,
+        found: Option<Record>,
+        dice: &mut fastrand::Rng,
+    ) -> Draft {
+        let mut batch = Batch::new();
+        let bytes = key.clone().into_bytes();
+        let action = match dice.u8(..10) {
+            0 => {
+                batch.delete(bytes);
+                Action::Delete
+            }
+            1..=4 => {
+                let seqno = found.as_ref().map_or(Seqno::ABSENT, |record| record.seqno);
+                let value = self.make_value(dice);
+                batch.expect(bytes.clone(), seqno);
+                batch.put(bytes, value.clone());
+                let expect = found.map(|record| name_of(&record.value));
+                Action::Swap(Expect::Value(expect), name_of(value.as_bytes()))
+            }
+            _ => {
+                let value = self.make_value(dice);
+                batch.put(bytes, value.clone());
+                Action::Write(name_of(value.as_bytes()))
+            }
+        };
+        let changes = changes_of(&batch);
+        Draft { batch, what: What::Write { key, action, changes } }
+    }
+
+    /// A value that nobody else makes.
+    fn make_value(&mut self, dice: &mut fastrand::Rng) -> String {
+        self.made += 1;
+        let padding = if dice.u8(..4) == 0 { dice.usize(..PADDING_BYTES_MAX) } else { 0 };
+        format!("{}-{} {}", self.id, self.made, "x".repeat(padding))
+    }
+}
+
+/// What tells a value from all others, without what follows.
+pub(crate) fn name_of(value: &[u8]) -> String {
+    let text = String::from_utf8_lossy(value);
+    text.split(' ').next().unwrap_or_default().to_owned()
+}
+
+impl Pending {
+    /// How it ended, if it did.
+    pub(crate) fn poll(&mut self) -> Option<Result<Position, Error>> {
+        match Pin::new(&mut self.commit).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => Some(outcome),
+            Poll::Pending => None,
+        }
+    }
+
+    /// The operation, as it ended.
+    pub(crate) fn operation(&self, client: u64, end: End) -> Operation {
+        let (key, action) = match &self.what {
+            What::Write { key, action, .. } => (key.clone(), action.clone()),
+            What::Read { key } => (key.clone(), Action::Read),
+        };
+        Operation { client, key, action, call: micros(self.call), end }
+    }
+}
+
+/// What an error says about the operation that it ended.
+pub(crate) fn end_of(error: &Error, at: u64) -> End {
+    match error {
+        Error::Conflict => End::Refused { at },
+        Error::NotLeader
+        | Error::Busy
+        | Error::Full(_)
+        | Error::Unavailable(_)
+        | Error::TooLarge(_) => End::Failed,
+        Error::Unknown(_) | Error::Poisoned(_) | Error::Locked(_) | Error::Damaged(_) => {
+            End::Unknown
+        }
+    }
+}
+
+/// A moment in a history.
+pub(crate) fn micros(at: Duration) -> u64 {
+    u64::try_from(at.as_micros()).unwrap_or(u64::MAX)
+}

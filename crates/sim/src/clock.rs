@@ -1,0 +1,75 @@
+//! A server's clock: it goes at a rate of its own, and only while somebody moves it.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use kallisto_lsm::clock::Clock;
+
+/// A rate of this many parts in a thousand is the right one.
+pub(crate) const RIGHT_RATE: u64 = 1000;
+
+/// What one server believes the time to be.
+#[derive(Debug)]
+pub(crate) struct SimClock(Mutex<State>);
+
+#[derive(Clone, Copy, Debug)]
+struct State {
+    own: Duration,
+    /// The simulation's time when `own` was last set.
+    world: Duration,
+    rate: u64,
+}
+
+impl SimClock {
+    /// A clock that starts at `own` when the world's is at `world`.
+    pub(crate) fn new(own: Duration, world: Duration) -> Self {
+        Self(Mutex::new(State { own, world, rate: RIGHT_RATE }))
+    }
+
+    /// The world's time went on.
+    pub(crate) fn follow(&self, world: Duration) {
+        self.change(|state| {
+            let passed = world.saturating_sub(state.world);
+            state.own += passed * u32::try_from(state.rate).unwrap_or(1) / 1000;
+            state.world = world;
+        });
+    }
+
+    /// Goes at another rate from now on.
+    pub(crate) fn set_rate(&self, rate: u64) {
+        self.change(|state| state.rate = rate);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) -> Duration {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut state);
+        state.own
+    }
+}
+
+impl Clock for SimClock {
+    fn now(&self) -> Duration {
+        self.change(|_| {})
+    }
+
+    fn sleep(&self, duration: Duration) {
+        self.change(|state| state.own += duration);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_goes_at_its_rate_and_never_back() {
+        let second = Duration::from_secs(1);
+        let clock = SimClock::new(second, Duration::ZERO);
+        clock.set_rate(500);
+        clock.follow(4 * second);
+        assert_eq!(clock.now(), 3 * second);
+        clock.follow(2 * second);
+        assert_eq!(clock.now(), 3 * second);
+    }
+}

@@ -1,0 +1,45 @@
+//! What must hold whatever happens, one file each.
+//!
+//! An invariant is shown what it needs while the world goes on, and says no at once or not at all: [`Violation`] names it and what
+//! it saw. The run ends there, and its seed repeats it.
+
+pub(crate) mod acknowledged;
+pub(crate) mod leaders;
+pub(crate) mod order;
+pub(crate) mod progress;
+pub(crate) mod reads;
+pub(crate) mod replicas;
+pub(crate) mod votes;
+
+use std::fmt;
+
+/// An invariant that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Violation {
+    /// Which.
+    pub(crate) invariant: &'static str,
+    /// What was seen.
+    pub(crate) what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.invariant, self.what)
+    }
+}
+
+/// Makes what was seen a violation.
+pub(crate) fn violated(invariant: &'static str) -> impl Fn(String) -> Violation {
+    move |what| Violation { invariant, what }
+}
+
+/// All of them, with what they have been shown.
+#[derive(Debug, Default)]
+pub(crate) struct Invariants {
+    pub(crate) acknowledged: acknowledged::Acknowledged,
+    pub(crate) leaders: leaders::Leaders,
+    pub(crate) order: order::Order,
+    pub(crate) reads: reads::Reads,
+    pub(crate) replicas: replicas::Replicas,
+    pub(crate) votes: votes::Votes,
+}

@@ -1,0 +1,71 @@
+//! The fold of one server: keeps what it is told, for the world to look at after the turn.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use kallisto_store::{Batch, Error, Fold, Op, Position, Records, Visit};
+
+/// Every key with its value and the position that wrote it.
+pub(crate) type State = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
+/// What a batch leaves under each of its keys.
+pub(crate) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+/// What a fold was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Everything, as of a position.
+    Loaded(u64, State),
+    /// The next batch.
+    Folded(u64, Changes),
+    /// A snapshot took the place of everything: the fold is to be attached anew.
+    Replaced,
+}
+
+/// A fold that remembers.
+#[derive(Debug, Default)]
+pub(crate) struct Mirror(Mutex<Vec<Told>>);
+
+impl Mirror {
+    /// What it was told since it was last asked.
+    pub(crate) fn take(&self) -> Vec<Told> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn note(&self, told: Told) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+    }
+}
+
+/// Everything that a store holds.
+pub(crate) fn state_of(records: &dyn Records) -> Result<State, Error> {
+    let mut state = State::new();
+    records.scan(&[], &mut |key, record| {
+        state.insert(key.to_vec(), (record.value.to_vec(), record.seqno.0));
+        Visit::Continue
+    })?;
+    Ok(state)
+}
+
+/// What a batch leaves.
+pub(crate) fn changes_of(batch: &Batch) -> Changes {
+    let change = |op: &Op| match op {
+        Op::Put { key, value } => (key.clone(), Some(value.to_vec())),
+        Op::Delete { key, .. } => (key.clone(), None),
+    };
+    batch.ops().iter().map(change).collect()
+}
+
+impl Fold for Mirror {
+    fn load(&self, position: Position, records: &dyn Records) -> Result<(), Error> {
+        self.note(Told::Loaded(position.0, state_of(records)?));
+        Ok(())
+    }
+
+    fn fold(&self, position: Position, batch: &Batch, _records: &dyn Records) {
+        self.note(Told::Folded(position.0, changes_of(batch)));
+    }
+
+    fn replaced(&self) {
+        self.note(Told::Replaced);
+    }
+}

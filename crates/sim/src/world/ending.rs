@@ -1,0 +1,117 @@
+//! How a run comes to its close: everything is mended, the members come together and are compared; then all of them lose power once
+//! more, start again, and are compared once more. At last what the clients saw is judged.
+
+use std::time::Duration;
+
+use kallisto_store::{Replicated, Store};
+
+use super::{Verbosity, World};
+use crate::invariants::progress::{HEALED_WITHIN, stuck};
+use crate::invariants::{Violation, violated};
+
+/// How often it is looked whether the members have come together.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+impl World {
+    /// Brings the run to its close.
+    pub(super) fn end(&mut self) -> Result<(), Violation> {
+        self.calm = true;
+        self.note(70, 0, || "everything is mended".into());
+        self.mend_all()?;
+        self.come_together()?;
+        self.compare_all()?;
+        self.note(71, 0, || "everybody loses power once more".into());
+        for id in self.members() {
+            self.cut_power(id)?;
+        }
+        self.mend_all()?;
+        self.come_together()?;
+        self.compare_all()?;
+        if self.plan.verbosity == Verbosity::Events {
+            eprintln!("{}", self.figures.tell());
+        }
+        self.invariants.order.judge()
+    }
+
+    /// Waits until all members hold the same and no client waits any more.
+    fn come_together(&mut self) -> Result<(), Violation> {
+        let until = self.now + HEALED_WITHIN;
+        let mut look = self.now;
+        loop {
+            self.step()?;
+            if self.now < look {
+                continue;
+            }
+            look = self.now + LOOK_EVERY;
+            let waits = self.clients.iter().any(|client| client.pending.is_some());
+            if !waits && self.is_together() {
+                return Ok(());
+            }
+            if self.now > until {
+                return Err(stuck(&self.standing()));
+            }
+        }
+    }
+
+    /// The members, as the leader knows them.
+    fn members(&self) -> Vec<u64> {
+        let leader = self.leader().and_then(|leader| self.servers.get(&leader)?.store.clone());
+        let members = leader.map(|leader| leader.members()).unwrap_or_default();
+        members.into_iter().map(|member| member.peer.id).collect()
+    }
+
+    fn is_together(&self) -> bool {
+        let Some(leader) = self.leader().and_then(|id| self.servers.get(&id)?.store.clone()) else {
+            return false;
+        };
+        let stats = leader.stats();
+        let Some(raft) = stats.raft else { return false };
+        let done = raft.applied_index == raft.last_index;
+        done && self.members().iter().all(|id| {
+            let store = self.servers.get(id).and_then(|server| server.store.as_ref());
+            store.is_some_and(|store| store.position() == leader.position())
+        })
+    }
+
+    fn compare_all(&mut self) -> Result<(), Violation> {
+        for id in self.members() {
+            self.compare(id)?;
+            let Some(store) = self.servers.get(&id).and_then(|server| server.store.clone()) else {
+                continue;
+            };
+            let state = crate::mirror::state_of(&*store).map_err(|error| {
+                violated("a server can be read")(format!("server {id}: {error}"))
+            })?;
+            self.invariants.acknowledged.held(id, store.position().0, &state)?;
+            let (position, horizon) =
+                (store.position().0, self.invariants.replicas.log().horizon());
+            if position < horizon {
+                let what = format!("server {id} is at {position}, and {horizon} was committed");
+                return Err(violated("acknowledged is durable")(what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where everybody is, for a person.
+    fn standing(&self) -> String {
+        let tell = |server: &crate::server::Server| {
+            let raft = server.store.as_ref().and_then(|store| store.stats().raft);
+            match raft {
+                None => format!("server {} is off", server.id),
+                Some(raft) => format!(
+                    "server {}: leader {}, term {}, last {}, committed {}, applied {}",
+                    server.id,
+                    raft.leader_id,
+                    raft.term,
+                    raft.last_index,
+                    raft.commit_index,
+                    raft.applied_index
+                ),
+            }
+        };
+        let servers = self.servers.values().filter(|server| !server.removed);
+        let told: Vec<String> = servers.map(tell).collect();
+        format!("members {:?}; {}", self.members(), told.join("; "))
+    }
+}

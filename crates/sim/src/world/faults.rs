@@ -1,0 +1,349 @@
+//! What goes wrong, and how it is mended.
+//!
+//! Each seed may do a part of it only: a run in which everything happens at once hides what needs a single thing to happen often.
+
+use std::time::Duration;
+
+use kallisto_lsm::disk::FaultKind;
+use kallisto_store::{Candidacy, Error, Replicated, Store};
+
+use super::{Event, World};
+use crate::clock::RIGHT_RATE;
+use crate::invariants::{Violation, violated};
+use crate::sabotage::Sabotage;
+
+/// Disk operations after which a planned failure strikes, at most.
+const STRIKES_WITHIN: u64 = 60;
+
+/// What can go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A server reaches nobody, and nobody it.
+    Isolate,
+    /// A server hears and is not heard, or the other way round.
+    OneWay,
+    /// The servers are in two parts.
+    Split,
+    /// Messages are lost.
+    Loss,
+    /// Messages come twice.
+    Double,
+    /// Messages are held up, each for another time, and overtake each other.
+    Delay,
+    /// A server's machine loses power.
+    Crash,
+    /// The same, at some operation of the disk that comes soon.
+    CrashMidway,
+    /// All machines lose power at once.
+    CrashAll,
+    /// A server is stopped and started as operators do.
+    Restart,
+    /// A server stands still.
+    Pause,
+    /// A server's clock goes at another rate.
+    Skew,
+    /// A disk has no space left.
+    DiskFull,
+    /// A sync fails.
+    SyncFails,
+    /// Leadership is handed on.
+    Transfer,
+    /// A server votes and does not stand.
+    Reluctant,
+    /// Servers are taken in and let go.
+    Members,
+    /// A server that was let go is switched off. Never drawn.
+    SwitchOff,
+}
+
+/// Something that goes wrong with a server, or with everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    kind: Kind,
+    server: u64,
+}
+
+impl Fault {
+    /// `kind` of `server`.
+    pub(super) const fn new(kind: Kind, server: u64) -> Self {
+        Self { kind, server }
+    }
+}
+
+impl Kind {
+    /// All that are drawn.
+    const ALL: [Self; 17] = [
+        Self::Isolate,
+        Self::OneWay,
+        Self::Split,
+        Self::Loss,
+        Self::Double,
+        Self::Delay,
+        Self::Crash,
+        Self::CrashMidway,
+        Self::CrashAll,
+        Self::Restart,
+        Self::Pause,
+        Self::Skew,
+        Self::DiskFull,
+        Self::SyncFails,
+        Self::Transfer,
+        Self::Reluctant,
+        Self::Members,
+    ];
+
+    /// What may go wrong in one run: about half of it, all of it where something is to be caught.
+    pub(super) fn draw_some(dice: &mut fastrand::Rng, sabotage: Option<Sabotage>) -> Vec<Self> {
+        let mut some: Vec<Self> = Self::ALL.into_iter().filter(|_| dice.bool()).collect();
+        if sabotage.is_some() || some.len() < 3 {
+            some = Self::ALL.to_vec();
+        }
+        some
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Isolate => "isolated",
+            Self::OneWay => "cut one way",
+            Self::Split => "split",
+            Self::Loss => "loss",
+            Self::Double => "doubling",
+            Self::Delay => "delay",
+            Self::Crash => "power cut",
+            Self::CrashMidway => "power cut in a write",
+            Self::CrashAll => "power cut for all",
+            Self::Restart => "restart",
+            Self::Pause => "pause",
+            Self::Skew => "skew",
+            Self::DiskFull => "disk full",
+            Self::SyncFails => "sync fails",
+            Self::Transfer => "transfer",
+            Self::Reluctant => "reluctant",
+            Self::Members => "members",
+            Self::SwitchOff => "switched off",
+        }
+    }
+}
+
+impl World {
+    /// The next thing goes wrong.
+    pub(super) fn go_wrong(&mut self) -> Result<(), Violation> {
+        if self.calm {
+            return Ok(());
+        }
+        let next = self.between(200, 3000);
+        self.schedule(next, Event::Fault);
+        let kind = self.allowed[self.dice.usize(..self.allowed.len())];
+        let running: Vec<u64> =
+            self.servers.values().filter(|s| s.serves(self.now)).map(|s| s.id).collect();
+        if running.is_empty() {
+            return Ok(());
+        }
+        let server = running[self.dice.usize(..running.len())];
+        self.compare(server)?;
+        if kind != Kind::Members {
+            self.figures.fault(kind.name());
+        }
+        self.note(40 + kind as u64, server, || format!("fault: {}, server {server}", kind.name()));
+        self.inflict(kind, server)
+    }
+
+    fn inflict(&mut self, kind: Kind, server: u64) -> Result<(), Violation> {
+        let fault = Fault::new(kind, server);
+        match kind {
+            Kind::Isolate | Kind::OneWay | Kind::Split => {
+                self.cut_wires(kind, server);
+                self.mend_after(fault, 500, 9000);
+            }
+            Kind::Loss | Kind::Double | Kind::Delay => {
+                match kind {
+                    Kind::Loss => self.network.lost = self.dice.u64(10..400),
+                    Kind::Double => self.network.doubled = self.dice.u64(10..400),
+                    _ => self.network.held_up = self.between(5, 1500),
+                }
+                self.mend_after(fault, 500, 9000);
+            }
+            Kind::Crash => {
+                self.cut_power(server)?;
+                self.mend_after(fault, 50, 8000);
+            }
+            Kind::CrashAll => {
+                let ids: Vec<u64> = self.servers.keys().copied().collect();
+                for id in ids {
+                    if self.servers.get(&id).is_some_and(|s| s.store.is_some()) {
+                        self.cut_power(id)?;
+                        self.mend_after(Fault::new(Kind::Crash, id), 50, 4000);
+                    }
+                }
+            }
+            Kind::CrashMidway => self.fail_disk(server, FaultKind::Crash, u64::MAX),
+            Kind::SyncFails => self.fail_disk(server, FaultKind::SyncFails, 1),
+            Kind::DiskFull => {
+                self.fail_disk(server, FaultKind::NoSpace, u64::MAX);
+                self.mend_after(fault, 500, 6000);
+            }
+            Kind::Restart => {
+                self.stop(server)?;
+                self.mend_after(fault, 50, 5000);
+            }
+            Kind::Pause => {
+                let until = self.now + self.between(100, 6000);
+                if let Some(server) = self.servers.get_mut(&server) {
+                    server.paused_until = until;
+                }
+            }
+            Kind::Skew => {
+                let rate = self.dice.u64(RIGHT_RATE / 3..RIGHT_RATE * 3);
+                self.set_rate(server, rate);
+                self.mend_after(fault, 1000, 15_000);
+            }
+            Kind::Transfer => self.transfer()?,
+            Kind::Reluctant => {
+                self.stand(server, Candidacy::Reluctant)?;
+                self.mend_after(fault, 500, 8000);
+            }
+            Kind::Members => self.want_other_members(),
+            Kind::SwitchOff => {}
+        }
+        Ok(())
+    }
+
+    /// Mends a fault.
+    pub(super) fn mend(&mut self, fault: Fault) -> Result<(), Violation> {
+        let id = fault.server;
+        match fault.kind {
+            Kind::Isolate
+            | Kind::OneWay
+            | Kind::Split
+            | Kind::Loss
+            | Kind::Double
+            | Kind::Delay => {
+                if self.plan.sabotage != Some(Sabotage::NeverHealed) || !self.calm {
+                    self.network.mend();
+                }
+            }
+            Kind::Crash | Kind::Restart => self.start(id)?,
+            Kind::Skew => self.set_rate(id, RIGHT_RATE),
+            Kind::DiskFull => {
+                if let Some(server) = self.servers.get_mut(&id) {
+                    server.disk.plan(None);
+                }
+            }
+            Kind::Reluctant => self.stand(id, Candidacy::Willing)?,
+            Kind::SwitchOff => {
+                if let Some(server) = self.servers.get_mut(&id) {
+                    server.store = None;
+                }
+                self.poll_clients(id)?;
+            }
+            Kind::CrashMidway
+            | Kind::CrashAll
+            | Kind::Pause
+            | Kind::SyncFails
+            | Kind::Transfer
+            | Kind::Members => {}
+        }
+        Ok(())
+    }
+
+    fn mend_after(&mut self, fault: Fault, from_ms: u64, to_ms: u64) {
+        let after = self.between(from_ms, to_ms);
+        self.schedule(after, Event::Mend(fault));
+    }
+
+    fn cut_wires(&mut self, kind: Kind, server: u64) {
+        let ids: Vec<u64> = self.servers.keys().copied().collect();
+        let hears = self.dice.bool();
+        let part: Vec<bool> = ids.iter().map(|_| self.dice.bool()).collect();
+        for (a, &from) in ids.iter().enumerate() {
+            for (b, &to) in ids.iter().enumerate() {
+                let cut = match kind {
+                    Kind::Isolate => from == server || to == server,
+                    Kind::OneWay => server == if hears { from } else { to },
+                    _ => part[a] != part[b],
+                };
+                if cut && from != to {
+                    self.network.cut(from, to);
+                }
+            }
+        }
+    }
+
+    fn fail_disk(&mut self, server: u64, kind: FaultKind, count: u64) {
+        let after = self.dice.u64(..STRIKES_WITHIN);
+        if let Some(server) = self.servers.get_mut(&server) {
+            server.fail_disk(kind, after, count);
+        }
+    }
+
+    fn stop(&mut self, id: u64) -> Result<(), Violation> {
+        self.drop_transfers(id);
+        let Some(server) = self.servers.get_mut(&id) else { return Ok(()) };
+        server.clock.follow(self.now);
+        let stopped = server.stop();
+        let failed = stopped.is_err();
+        match stopped {
+            Err(error) if !server.excused && !matches!(error, Error::Full(_)) => {
+                return Err(violated("a server can be stopped")(format!("server {id}: {error}")));
+            }
+            _ => {}
+        }
+        if server.excused && failed {
+            // Its disk failed on the way out: what is on it is what a power cut leaves.
+            self.cut_power(id)?;
+        }
+        self.poll_clients(id)
+    }
+
+    pub(super) fn set_rate(&mut self, server: u64, rate: u64) {
+        if let Some(server) = self.servers.get(&server) {
+            server.clock.follow(self.now);
+            server.clock.set_rate(rate);
+        }
+    }
+
+    pub(super) fn stand(&mut self, id: u64, candidacy: Candidacy) -> Result<(), Violation> {
+        let Some(server) = self.servers.get(&id) else { return Ok(()) };
+        let Some(store) = &server.store else { return Ok(()) };
+        server.clock.follow(self.now);
+        store.stand(candidacy);
+        self.look(id)
+    }
+
+    fn transfer(&mut self) -> Result<(), Violation> {
+        let Some(leader) = self.leader() else { return Ok(()) };
+        let Some(store) = self.servers.get(&leader).and_then(|s| s.store.clone()) else {
+            return Ok(());
+        };
+        // Nobody waits for it: whoever leads in the end, leads.
+        drop(store.transfer(None));
+        self.look(leader)
+    }
+
+    /// A server that leads, as it believes.
+    pub(super) fn leader(&self) -> Option<u64> {
+        let mut serving = self.servers.values().filter(|server| server.serves(self.now));
+        serving.find(|s| s.store.as_ref().is_some_and(|store| store.leads())).map(|s| s.id)
+    }
+
+    /// Everything is as it should be again.
+    pub(super) fn mend_all(&mut self) -> Result<(), Violation> {
+        self.network.mend();
+        let ids: Vec<u64> = self.servers.keys().copied().collect();
+        for &id in &ids {
+            if let Some(server) = self.servers.get_mut(&id) {
+                server.disk.plan(None);
+                server.paused_until = Duration::ZERO;
+            }
+            self.set_rate(id, RIGHT_RATE);
+            self.stand(id, Candidacy::Willing)?;
+            self.start(id)?;
+        }
+        if self.plan.sabotage == Some(Sabotage::NeverHealed) {
+            for (&from, &to) in ids.iter().flat_map(|from| ids.iter().map(move |to| (from, to))) {
+                self.network.cut(from, to);
+            }
+        }
+        Ok(())
+    }
+}

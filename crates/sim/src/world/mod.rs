@@ -1,0 +1,481 @@
+//! The world: servers, wires and clients, and one queue of what happens when.
+//!
+//! A run is a loop: take the next event, let the one it concerns do its work, look at what came of it, and schedule what follows. Nothing
+//! happens at the same time as anything else, and everything that is drawn is drawn from the seed's dice, in order: a run is its seed.
+//! `faults` is what goes wrong, `members` who comes and goes, `asking` what clients do, `ending` how a run comes to its close.
+
+mod asking;
+mod ending;
+mod faults;
+mod members;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::time::Duration;
+
+use bytes::Bytes;
+use kallisto_lsm::disk::Tail;
+use kallisto_store::{ChunkSink, Chunks, Durability, Replicated, Store};
+
+use self::faults::{Fault, Kind};
+use self::members::Admin;
+use crate::clients::Client;
+use crate::figures::Figures;
+use crate::invariants::{Invariants, Violation, violated};
+use crate::mirror::Told;
+use crate::network::Network;
+use crate::sabotage::Sabotage;
+use crate::server::{Server, Setup};
+use crate::wire;
+
+/// What a run is of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// The seed.
+    pub(crate) seed: u64,
+    /// For how long faults happen, in the simulation's time.
+    pub(crate) lasts: Duration,
+    /// What is broken on purpose.
+    pub(crate) sabotage: Option<Sabotage>,
+    /// Whether events are told.
+    pub(crate) verbosity: Verbosity,
+}
+
+/// Whether events are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verbosity {
+    /// They are not.
+    Quiet,
+    /// Each is, on standard error.
+    Events,
+}
+
+/// Clients of a run.
+const CLIENTS: u64 = 4;
+/// Servers that a run begins with, the first of which makes the store.
+const SERVERS: u64 = 3;
+/// Raft's unit of time here. An election takes 15 to 30 of them.
+const TICK: Duration = Duration::from_millis(50);
+/// Most events of a run: far more than any has.
+const EVENTS_MAX: u64 = 50_000_000;
+
+/// Something that happens.
+enum Event {
+    /// A server looks around.
+    Turn { server: u64, life: u64 },
+    /// A message comes.
+    Deliver { from: u64, to: u64, message: Bytes },
+    /// The next part of a snapshot comes.
+    Chunk { transfer: u64 },
+    /// A client does something, or has waited long enough.
+    Ask { client: usize, number: u64 },
+    /// Something goes wrong.
+    Fault,
+    /// Something is mended.
+    Mend(Fault),
+    /// Somebody looks after who the members are.
+    Admin,
+}
+
+struct Scheduled {
+    at: Duration,
+    number: u64,
+    event: Event,
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Scheduled {}
+
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+/// A snapshot on its way.
+struct Transfer {
+    /// Who sends, and in which of its lives.
+    from: (u64, u64),
+    to: (u64, u64),
+    chunks: Option<Box<dyn Chunks>>,
+    sink: Option<Box<dyn ChunkSink>>,
+}
+
+/// Everything there is.
+pub(crate) struct World {
+    plan: Plan,
+    setup: Setup,
+    dice: fastrand::Rng,
+    now: Duration,
+    number: u64,
+    queue: BinaryHeap<Reverse<Scheduled>>,
+    servers: BTreeMap<u64, Server>,
+    network: Network,
+    clients: Vec<Client>,
+    transfers: BTreeMap<u64, Transfer>,
+    transfer_next: u64,
+    /// What may go wrong in this run.
+    allowed: Vec<Kind>,
+    /// Whether anything still goes wrong, and clients still ask.
+    calm: bool,
+    admin: Admin,
+    invariants: Invariants,
+    figures: Figures,
+    /// Over every event: two runs of one seed have the same.
+    digest: u64,
+}
+
+/// Runs a seed to its end.
+///
+/// # Errors
+/// The first invariant that did not hold.
+pub(crate) fn run(plan: Plan) -> Result<(Figures, u64), Violation> {
+    let mut world = World::new(plan)?;
+    world.live()?;
+    world.end()?;
+    world.figures.seeds = 1;
+    world.figures.simulated = world.now;
+    Ok((world.figures, world.digest))
+}
+
+impl World {
+    fn new(plan: Plan) -> Result<Self, Violation> {
+        let mut dice = fastrand::Rng::with_seed(plan.seed);
+        let batch = plan.sabotage.is_none() && dice.u8(..5) == 0;
+        let durability = if batch { Durability::BATCH } else { Durability::Strict };
+        let allowed = Kind::draw_some(&mut dice, plan.sabotage);
+        let mut world = Self {
+            plan,
+            setup: Setup { durability, tick: TICK, sabotage: plan.sabotage },
+            dice,
+            now: Duration::ZERO,
+            number: 0,
+            queue: BinaryHeap::new(),
+            servers: BTreeMap::new(),
+            network: Network::default(),
+            clients: (0..CLIENTS).map(Client::new).collect(),
+            transfers: BTreeMap::new(),
+            transfer_next: 0,
+            allowed,
+            calm: false,
+            admin: Admin::default(),
+            invariants: Invariants::default(),
+            figures: Figures::default(),
+            digest: 0xcbf2_9ce4_8422_2325,
+        };
+        world.found_cluster()?;
+        for client in 0..world.clients.len() {
+            world.schedule(Duration::from_secs(2), Event::Ask { client, number: 0 });
+        }
+        world.schedule(Duration::from_secs(4), Event::Fault);
+        world.schedule(Duration::from_millis(10), Event::Admin);
+        Ok(world)
+    }
+
+    /// Has time go on until it is up.
+    fn live(&mut self) -> Result<(), Violation> {
+        while self.now < self.plan.lasts {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Takes the next event.
+    fn step(&mut self) -> Result<(), Violation> {
+        let Some(Reverse(Scheduled { at, event, .. })) = self.queue.pop() else {
+            return Err(violated("it goes on")("nothing happens any more".into()));
+        };
+        assert!(self.figures.events < EVENTS_MAX, "a run ends");
+        self.now = at;
+        self.figures.events += 1;
+        match event {
+            Event::Turn { server, life } => {
+                if self.servers.get(&server).is_none_or(|s| s.life != life || s.store.is_none()) {
+                    return Ok(());
+                }
+                let half = TICK / 2;
+                let next = half + half.mul_f64(self.dice.f64());
+                self.schedule(next, Event::Turn { server, life });
+                self.turn(server)
+            }
+            Event::Deliver { from, to, message } => self.deliver(from, to, message),
+            Event::Chunk { transfer } => self.carry_chunk(transfer),
+            Event::Ask { client, number } => self.ask(client, number),
+            Event::Fault => self.go_wrong(),
+            Event::Mend(fault) => self.mend(fault),
+            Event::Admin => self.administer(),
+        }
+    }
+
+    fn schedule(&mut self, after: Duration, event: Event) {
+        self.number += 1;
+        let scheduled = Scheduled { at: self.now + after, number: self.number, event };
+        self.queue.push(Reverse(scheduled));
+    }
+
+    /// Takes part of what happened into the digest, and tells it if that is wanted.
+    fn note(&mut self, kind: u64, of: u64, tell: impl FnOnce() -> String) {
+        for word in [crate::clients::micros(self.now), kind, of] {
+            self.digest = (self.digest ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(5);
+        }
+        if self.plan.verbosity == Verbosity::Events {
+            eprintln!("{:>12.6} {}", self.now.as_secs_f64(), tell());
+        }
+    }
+
+    /// A moment between two, by dice.
+    fn between(&mut self, from_ms: u64, to_ms: u64) -> Duration {
+        Duration::from_millis(self.dice.u64(from_ms..to_ms))
+    }
+
+    /// Starts a server's store, and its turns.
+    fn start(&mut self, id: u64) -> Result<(), Violation> {
+        let Some(server) = self.servers.get_mut(&id).filter(|s| s.store.is_none() && !s.removed)
+        else {
+            return Ok(());
+        };
+        if let Err(error) = server.start(&self.setup, self.now) {
+            return Err(violated("a server starts again")(format!("server {id}: {error}")));
+        }
+        server.folded = 0;
+        let life = server.life;
+        self.note(1, id, || format!("server {id} starts, life {life}"));
+        self.schedule(TICK, Event::Turn { server: id, life });
+        self.look(id)
+    }
+
+    /// Has a server do what is due, if it can.
+    fn turn(&mut self, id: u64) -> Result<(), Violation> {
+        let now = self.now;
+        let Some(server) = self.servers.get_mut(&id).filter(|s| s.paused_until <= now) else {
+            return Ok(());
+        };
+        let Some(store) = &server.store else { return Ok(()) };
+        server.clock.follow(now);
+        store.turn();
+        self.look(id)
+    }
+
+    /// Looks at what came of a server's work.
+    fn look(&mut self, id: u64) -> Result<(), Violation> {
+        let Some(server) = self.servers.get(&id) else { return Ok(()) };
+        if let Some(error) = server.fatal() {
+            return self.ended(id, &error);
+        }
+        self.carry(id)?;
+        self.hear_mirror(id)?;
+        let Some(server) = self.servers.get(&id).filter(|server| server.joined) else {
+            return Ok(());
+        };
+        if let Some(store) = &server.store {
+            let leadership = store.leadership();
+            if leadership.is_mine() && self.invariants.leaders.leads(id, leadership.term)? {
+                self.figures.leaders += 1;
+                let term = leadership.term;
+                self.note(2, id, || format!("server {id} leads in term {term}"));
+            }
+        }
+        self.poll_clients(id)
+    }
+
+    /// A store has ended itself: as it should, if its disk failed.
+    fn ended(&mut self, id: u64, error: &kallisto_store::Error) -> Result<(), Violation> {
+        let excused = self.servers.get(&id).is_some_and(|server| server.excused)
+            // A disk that is full in the middle of taking a snapshot in: the server ends and starts again with either state.
+            || matches!(error, kallisto_store::Error::Full(_));
+        self.note(3, id, || format!("server {id} ends: {error}"));
+        if !excused {
+            let what = format!("server {id}, whose disk never failed: {error}");
+            return Err(violated("a server ends for a reason")(what));
+        }
+        self.figures.fault("ended by its disk");
+        self.cut_power(id)?;
+        let after = self.between(200, 5000);
+        self.schedule(after, Event::Mend(Fault::new(Kind::Crash, id)));
+        Ok(())
+    }
+
+    /// What a mode of durability may lose: in batch mode servers die, their machines do not.
+    fn draw_tail(&mut self) -> Tail {
+        match self.setup.durability {
+            Durability::Strict => Tail::ALL[self.dice.usize(..Tail::ALL.len())],
+            Durability::Batch { .. } => Tail::Kept,
+        }
+    }
+
+    fn cut_power(&mut self, id: u64) -> Result<(), Violation> {
+        let (tail, seed) = (self.draw_tail(), self.dice.u64(..));
+        self.note(4, id, || format!("server {id} loses power, {tail:?}"));
+        let Some(server) = self.servers.get_mut(&id) else { return Ok(()) };
+        let cut = server.power_off(tail, seed);
+        cut.map_err(|error| violated("the simulation's disk works")(error.to_string()))?;
+        self.drop_transfers(id);
+        self.poll_clients(id)
+    }
+
+    /// The process that sent snapshots and took them in is gone, and with it its locks.
+    fn drop_transfers(&mut self, id: u64) {
+        self.transfers.retain(|_, transfer| transfer.from.0 != id && transfer.to.0 != id);
+    }
+
+    /// Puts what a server said on the wires.
+    fn carry(&mut self, id: u64) -> Result<(), Violation> {
+        let Some(server) = self.servers.get(&id) else { return Ok(()) };
+        let (said, life, joined) = (server.end.take(), server.life, server.joined);
+        for (to, mut message) in said.messages {
+            self.figures.messages += 1;
+            if let Some(vote) = wire::vote(&message).filter(|_| joined) {
+                self.invariants.votes.cast(vote)?;
+            }
+            if let Some(how) = self.plan.sabotage {
+                wire::sabotage(&mut message, how, &mut self.dice);
+            }
+            let message = Bytes::from(message);
+            if self.network.reaches(id, to) {
+                for after in self.network.fates(&mut self.dice) {
+                    let message = message.clone();
+                    self.schedule(after, Event::Deliver { from: id, to, message });
+                }
+            }
+        }
+        for (from, sink) in said.fetches {
+            let source = (from, self.servers.get(&from).map_or(0, |source| source.life));
+            let transfer =
+                Transfer { from: source, to: (id, life), chunks: None, sink: Some(sink) };
+            self.transfers.insert(self.transfer_next, transfer);
+            self.schedule(TICK, Event::Chunk { transfer: self.transfer_next });
+            self.transfer_next += 1;
+            self.note(5, id, || format!("server {id} asks {from} for a snapshot"));
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, from: u64, to: u64, message: Bytes) -> Result<(), Violation> {
+        if !self.network.reaches(from, to) {
+            return Ok(());
+        }
+        let now = self.now;
+        let Some(server) = self.servers.get_mut(&to).filter(|server| server.store.is_some()) else {
+            return Ok(());
+        };
+        if server.paused_until > now {
+            // It waits in the kernel's buffers.
+            let after = server.paused_until - now;
+            self.schedule(after, Event::Deliver { from, to, message });
+            return Ok(());
+        }
+        self.figures.delivered += 1;
+        let kind = u64::from(message.get(1).copied().unwrap_or_default());
+        let (bytes, entries) = (message.len(), wire::brings_entries(&message));
+        server.clock.follow(now);
+        if let Some(store) = &server.store {
+            store.receive(from, message);
+        }
+        self.note(6 + kind, from << 8 | to, || {
+            format!("{from} > {to}: type {kind}, {bytes} bytes, entries: {entries}")
+        });
+        self.turn(to)
+    }
+
+    /// Carries the next part of a snapshot, or drops all of it.
+    fn carry_chunk(&mut self, number: u64) -> Result<(), Violation> {
+        let Some(mut transfer) = self.transfers.remove(&number) else { return Ok(()) };
+        let ((from, from_life), (to, to_life)) = (transfer.from, transfer.to);
+        let now = self.now;
+        let alive = |id: u64, life: u64| {
+            let server = self.servers.get(&id).filter(|server| server.life == life);
+            server
+                .filter(|server| server.paused_until <= now)
+                .and_then(|server| server.store.clone())
+        };
+        let stores = alive(from, from_life).zip(alive(to, to_life));
+        let lost = self.network.lost > 0 && self.dice.u64(..4000) < self.network.lost;
+        let reached = self.network.reaches(from, to) && self.network.reaches(to, from) && !lost;
+        if let Some((source, _)) = stores.filter(|_| reached)
+            && let Some(sink) = &mut transfer.sink
+        {
+            if transfer.chunks.is_none() {
+                transfer.chunks = source.snapshot().ok();
+            }
+            let next = transfer.chunks.as_mut().map(|chunks| chunks.next_chunk());
+            match next {
+                Some(Ok(Some(chunk))) => {
+                    let taken = sink.take(chunk.into());
+                    if taken.is_ok() {
+                        self.transfers.insert(number, transfer);
+                        let after = self.network.delay(&mut self.dice) * 4;
+                        self.schedule(after, Event::Chunk { transfer: number });
+                        return Ok(());
+                    }
+                }
+                Some(Ok(None)) => {
+                    // Refused where it is not whole; it is asked for again then.
+                    let _ = transfer.sink.take().map(|sink| sink.finish());
+                }
+                _ => {}
+            }
+        }
+        drop(transfer);
+        self.turn(to)
+    }
+
+    /// Shows what a server's fold was told to the invariants.
+    fn hear_mirror(&mut self, id: u64) -> Result<(), Violation> {
+        loop {
+            let Some(server) = self.servers.get(&id) else { return Ok(()) };
+            let told = server.mirror.take();
+            if told.is_empty() {
+                return Ok(());
+            }
+            let mut folded = server.folded;
+            let mut replaced = false;
+            for told in told {
+                match told {
+                    Told::Loaded(position, state) => {
+                        self.invariants.replicas.loaded(id, position, &state)?;
+                        self.figures.compared += 1;
+                        self.note(20, position, || format!("server {id} is at {position}"));
+                        folded = position;
+                    }
+                    Told::Folded(position, changes) => {
+                        self.invariants.replicas.folded(id, folded, position, &changes)?;
+                        self.note(21, position, || format!("server {id} folds {position}"));
+                        folded = position;
+                    }
+                    Told::Replaced => replaced = true,
+                }
+            }
+            if let Some(server) = self.servers.get_mut(&id) {
+                server.folded = folded;
+                if replaced {
+                    self.figures.snapshots += 1;
+                    let attached = server.attach();
+                    let failed = |error: kallisto_store::Error| error.to_string();
+                    attached.map_err(failed).map_err(violated("a snapshot can be loaded"))?;
+                }
+            }
+        }
+    }
+
+    /// Compares the whole state of a server with what it should be.
+    fn compare(&mut self, id: u64) -> Result<(), Violation> {
+        let Some(store) = self.servers.get(&id).and_then(|server| server.store.clone()) else {
+            return Ok(());
+        };
+        let state = crate::mirror::state_of(&*store)
+            .map_err(|error| violated("a server can be read")(format!("server {id}: {error}")))?;
+        self.figures.compared += 1;
+        self.invariants.replicas.holds(id, store.position().0, &state)
+    }
+}
