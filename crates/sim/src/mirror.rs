@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use kallisto_store::{Batch, Error, Fold, Op, Position, Records, Visit};
+use kallisto_store::{Batch, Error, Fold, Op, Position, Records, Replaced, Visit};
 
 /// Every key with its value and the position that wrote it.
 pub(crate) type State = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
@@ -65,7 +65,7 @@ impl Fold for Mirror {
         self.note(Told::Folded(position.0, changes_of(batch)));
     }
 
-    fn replaced(&self) {
+    fn replaced(&self, _why: Replaced) {
         self.note(Told::Replaced);
     }
 }
