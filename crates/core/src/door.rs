@@ -207,7 +207,7 @@ impl LoginRoute<'_> {
 }
 
 /// A request that was let in.
-enum Admitted<'c, 'r> {
+pub(crate) enum Admitted<'c, 'r> {
     /// It asked what any token may, and this is the answer.
     Answer(Result<Response, Error>),
     /// It may run.
@@ -217,7 +217,10 @@ enum Admitted<'c, 'r> {
 }
 
 /// Authenticates, and authorises unless a use has to be taken first.
-fn admit<'c, 'r>(unsealed: &Unsealed, request: &'c Request<'r>) -> Result<Admitted<'c, 'r>, Error> {
+pub(crate) fn admit<'c, 'r>(
+    unsealed: &Unsealed,
+    request: &'c Request<'r>,
+) -> Result<Admitted<'c, 'r>, Error> {
     let guard = unsealed.view.tokens.pin();
     let (hash, live) = token::find(&unsealed.view, request.token, &guard)?;
     if live.standing().is_expired(request.now) {

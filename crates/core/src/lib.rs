@@ -17,6 +17,7 @@
 mod address;
 pub mod admission;
 mod asked;
+mod at_once;
 mod audit;
 mod backup;
 mod beyond;

@@ -6,6 +6,8 @@ use std::cell::RefCell;
 use crate::Error;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
+/// Characters of a UUID's text.
+const UUID_CHARS: usize = 36;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// Fills `bytes` from the operating system.
@@ -77,6 +79,11 @@ impl RequestId {
     pub fn text(self) -> String {
         uuid_text(self.0)
     }
+
+    /// Appends the same text to `out`.
+    pub fn write(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&uuid_digits(self.0));
+    }
 }
 
 fn seeded() -> fastrand::Rng {
@@ -88,16 +95,20 @@ fn seeded() -> fastrand::Rng {
 }
 
 fn uuid_text(bits: u128) -> String {
+    uuid_digits(bits).map(char::from).iter().collect()
+}
+
+fn uuid_digits(bits: u128) -> [u8; UUID_CHARS] {
     const VERSION: u128 = 0xf000 << 64;
     const VARIANT: u128 = 0xc000 << 48;
     let bits = (bits & !VERSION & !VARIANT) | (0x4000 << 64) | (0x8000 << 48);
-    let mut text = String::with_capacity(36);
-    for (at, byte) in bits.to_be_bytes().into_iter().enumerate() {
-        if matches!(at, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text.push(char::from(HEX[usize::from(byte >> 4)]));
-        text.push(char::from(HEX[usize::from(byte & 15)]));
+    let mut text = [b'-'; UUID_CHARS];
+    let mut at = 0;
+    for (number, byte) in bits.to_be_bytes().into_iter().enumerate() {
+        at += usize::from(matches!(number, 4 | 6 | 8 | 10));
+        text[at] = HEX[usize::from(byte >> 4)];
+        text[at + 1] = HEX[usize::from(byte & 15)];
+        at += 2;
     }
     text
 }
@@ -116,6 +127,9 @@ mod tests {
             assert_eq!(id.matches('-').count(), 4);
         }
         assert_ne!(a, b);
+        let (id, mut written) = (RequestId::make(), Vec::new());
+        id.write(&mut written);
+        assert_eq!(written, id.text().as_bytes());
         assert_ne!(make_base62(24).unwrap(), make_base62(24).unwrap());
     }
 

@@ -18,6 +18,7 @@ pub mod http;
 pub mod limits;
 mod pace;
 pub mod resp;
+mod rewound;
 mod server;
 mod socket;
 mod tls;

@@ -21,10 +21,12 @@ use tokio::sync::{mpsc, watch};
 
 use crate::gate::Gate;
 use crate::http::admit::admit_handshake;
+use crate::http::direct::{self, Client, Handed};
 use crate::limits::{
     ACCEPT_PAUSE, HEAD_BYTES_MAX, HEADERS_MAX, PING_INTERVAL, SHUTDOWN_TIMEOUT, STREAMS_MAX,
 };
 use crate::pace::{Activity, Paced};
+use crate::rewound::Rewound;
 use crate::socket::{self, Accepted, Address, Bound, Stream};
 use crate::tls::{self, Tls};
 use crate::{http, resp};
@@ -160,8 +162,8 @@ impl Frontend {
     {
         match self {
             Self::Http(service) => {
-                let service = service.on_worker(ending.gate, ending.stopped);
-                serve_http(stream, remote, client_chain, service, ending.watcher).await;
+                let service = service.on_worker(Arc::clone(&ending.gate), ending.stopped.clone());
+                serve_http(stream, remote, client_chain, service, ending).await;
             }
             Self::Resp(service) => {
                 service.serve(stream, remote, ending.gate, ending.stopped).await;
@@ -304,17 +306,32 @@ async fn serve_http<S>(
     remote: SocketAddr,
     client_chain: Arc<[Vec<u8>]>,
     service: http::Service,
-    watcher: Watcher,
+    ending: Ending,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
+    // While a watcher is held, the server waits at shutdown.
+    let Ending { watcher, stopped, .. } = ending;
     let activity = Arc::<Activity>::default();
     let connections = Arc::clone(&service.admission().connections);
     let metrics = Arc::clone(service.counters());
     let paced = Paced::new(stream, Arc::clone(&activity), service.timeouts(), connections, metrics);
+    let client = Client { remote, client_chain, activity };
+    let handed = direct::serve(paced, &client, &service, stopped).await;
+    let Some(Handed { stream, read }) = handed else { return };
+    // Boxed, so that a connection that never gets here holds no room for it.
+    Box::pin(serve_by_hyper(Rewound::new(read, stream), client, service, watcher)).await;
+}
+
+/// Serves the rest of a connection on which something came that is not plain.
+async fn serve_by_hyper<S>(stream: S, client: Client, service: http::Service, watcher: Watcher)
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let Client { remote, client_chain, activity } = client;
     let builder = connection_builder();
     let connection = builder.serve_connection(
-        TokioIo::new(paced),
+        TokioIo::new(stream),
         service_fn(move |request| {
             let (service, chain) = (service.clone(), Arc::clone(&client_chain));
             let underway = activity.begin();

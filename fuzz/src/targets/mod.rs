@@ -4,6 +4,7 @@
 //! those of the public API are here. A new one is a line in [`TARGETS`] and a folder in `corpus/`.
 
 mod hcl;
+mod http_head;
 mod http_route;
 mod json;
 mod lsm;
@@ -50,7 +51,13 @@ const TRANSIT_WORDS: &[&[u8]] = &[
 ];
 
 /// Every target.
-pub(crate) const TARGETS: [Target; 22] = [
+pub(crate) const TARGETS: [Target; 23] = [
+    Target {
+        name: "http_head",
+        about: "requests of a connection: within their bytes, whole or a part, and read as hyper would",
+        run: kallisto_listener::http::direct_hostile,
+        words: http_head::WORDS,
+    },
     Target {
         name: "http_route",
         about: "request paths and queries: one spelling, in bounds, decoded once",

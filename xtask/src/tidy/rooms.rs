@@ -158,6 +158,7 @@ pub(super) const ROOMS: [Room; 17] = [
             "arc-swap",
             "bytes",
             "http-body-util",
+            "httparse",
             "hyper",
             "hyper-util",
             "jiff",

@@ -174,6 +174,12 @@ impl Quotas {
         }
     }
 
+    /// Whether there is any rule.
+    pub(crate) fn has_rules(&self) -> bool {
+        // Relaxed: as in `take`.
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether what a rule refuses is audited.
     pub(crate) fn audits_refusals(&self) -> bool {
         self.rules.load().settings.audited == Audited::Yes

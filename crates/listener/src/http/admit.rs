@@ -76,6 +76,11 @@ pub(super) async fn admit(
     }
 }
 
+/// Lets a few reads pass that came together, as one: true when they need not wait for their turn.
+pub(super) fn lets_read(gate: &Gate) -> bool {
+    gate.try_pass(READ)
+}
+
 /// Waits for the turn of a handshake.
 pub(crate) async fn admit_handshake(gate: &Gate, remote: SocketAddr) {
     if !gate.try_pass(HANDSHAKE) {

@@ -31,6 +31,16 @@ pub(super) enum Refusal {
 }
 
 impl Held {
+    /// A body that is there already.
+    pub(super) fn here(
+        bytes: Bytes,
+        (shares, flow): (&Arc<Shares>, Flow),
+    ) -> Result<Self, Refusal> {
+        let mut share = shares.nothing(flow);
+        share.grow(bytes.len()).map_err(Refusal::Busy)?;
+        Ok(Self { bytes, _share: share })
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }

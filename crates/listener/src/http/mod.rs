@@ -1,12 +1,13 @@
 //! HTTP/1.1 and HTTP/2: one request to the core and its answer back.
 //!
 //! `request` turns head and body into a core request, `response` and `error` give answers their
-//! wire form. hyper frames the bytes; what it refuses (a bad length, an over-long head) it answers
-//! itself with a 4xx and an empty body.
+//! wire form. Plain requests are read off the wire by `direct`. For all others hyper frames the bytes; what
+//! it refuses (a bad length, an over-long head) it answers itself with a 4xx and an empty body.
 
 pub(crate) mod admit;
 mod body;
 mod consistency;
+pub(crate) mod direct;
 mod error;
 mod relay;
 mod request;
@@ -121,27 +122,64 @@ impl Service {
     ) -> Result<Reply, Infallible> {
         let (head, body) = request.into_parts();
         let is_head = head.method == Method::HEAD;
-        let reply = match web::judge(&self.core, &head) {
+        let reply = self.judge_and_reply(&head, Sent::Coming(body), remote, client_chain).await;
+        let reply = if is_head { without_body(reply) } else { self.charge(reply, remote) };
+        Ok(reply.map(|body| body.under(underway)))
+    }
+
+    /// The same for a request whose body is there, and small.
+    async fn call_whole(
+        &self,
+        head: &Parts,
+        body: Bytes,
+        remote: SocketAddr,
+        client_chain: &[Vec<u8>],
+        underway: Underway,
+    ) -> Reply {
+        let reply = self.judge_and_reply(head, Sent::Here(body), remote, client_chain).await;
+        self.charge(reply, remote).map(|body| body.under(underway))
+    }
+
+    /// Whether the next few reads may be answered at once, in this turn of the worker.
+    fn lets_read(&self) -> bool {
+        self.gate.as_deref().is_none_or(admit::lets_read)
+    }
+
+    async fn judge_and_reply(
+        &self,
+        head: &Parts,
+        body: Sent,
+        remote: SocketAddr,
+        client_chain: &[Vec<u8>],
+    ) -> Reply {
+        let reply = match web::judge(&self.core, head) {
             Crossing::Answered(reply) => reply,
             Crossing::Passes(origin) => {
-                let mut reply = self.reply(&head, body, remote, client_chain).await;
+                let mut reply = self.reply(head, body, remote, client_chain).await;
                 if let Some(origin) = origin {
                     web::allow(&mut reply, origin);
                 }
                 reply
             }
         };
-        let class = usize::from(reply.status().as_u16() / 100).saturating_sub(1);
+        self.count_reply(reply.status());
+        reply
+    }
+
+    fn count_reply(&self, status: StatusCode) {
+        let class = usize::from(status.as_u16() / 100).saturating_sub(1);
         self.counters().http.replies.add(class, 1);
-        let reply = if is_head { without_body(reply) } else { self.charge(reply, remote) };
-        Ok(reply.map(|body| body.under(underway)))
+    }
+
+    fn count_duration(&self, begin: std::time::Instant) {
+        self.counters().http.durations.record(self.clock.instant().duration_since(begin));
     }
 
     /// Answers a request from wherever requests may come.
     async fn reply(
         &self,
         head: &Parts,
-        body: Incoming,
+        body: Sent,
         remote: SocketAddr,
         client_chain: &[Vec<u8>],
     ) -> Reply {
@@ -153,12 +191,19 @@ impl Service {
                 web::dress(&self.core, head.uri.path(), &mut reply);
                 reply
             }
-            target::Resolved::Api { path, method } if upload::is_upload(path, method) => {
-                Box::pin(self.take_upload(head, path, method, body, arrival)).await
-            }
             target::Resolved::Api { path, method } => {
+                let body = match body {
+                    Sent::Coming(file) if upload::is_upload(path, method) => {
+                        return Box::pin(self.take_upload(head, path, method, file, arrival)).await;
+                    }
+                    body => body,
+                };
                 let shares = (&self.admission().body_bytes, Flow::of_address(remote.ip()));
-                match body::read(head, body, shares, self.timeouts.body).await {
+                let held = match body {
+                    Sent::Coming(body) => body::read(head, body, shares, self.timeouts.body).await,
+                    Sent::Here(bytes) => body::Held::here(bytes, shares),
+                };
+                match held {
                     Ok(held) => {
                         let parsed = request::parse(head, path, method, held.bytes(), arrival);
                         match parsed {
@@ -229,7 +274,7 @@ impl Service {
         if let Some(allowance) = served.allowance {
             response::tell_allowance(&mut reply, allowance);
         }
-        self.counters().http.durations.record(self.clock.instant().duration_since(begin));
+        self.count_duration(begin);
         reply
     }
 
@@ -340,6 +385,19 @@ impl Service {
         let body = stream::start(answer.source, Arc::clone(&self.clock), self.stop.clone());
         response::stream(answer.content_type, body)
     }
+}
+
+/// A request's body.
+enum Sent {
+    /// Still on its way.
+    Coming(Incoming),
+    /// Whole, and small.
+    Here(Bytes),
+}
+
+/// Reads whatever it is given as the requests of a connection: a target of the fuzzers.
+pub fn direct_hostile(bytes: &[u8]) {
+    direct::check(bytes);
 }
 
 /// Decodes whatever it is given as what servers relay: a target of the fuzzers.

@@ -68,8 +68,13 @@ fn status(code: u16) -> StatusCode {
 
 /// The envelope around `logical`, led by `members` at the top level.
 fn envelope(logical: &Logical, id: RequestId, members: &[u8]) -> Vec<u8> {
-    let data = or_null(&logical.data);
-    let mut out = Vec::with_capacity(FRAME_BYTES + members.len() + data.len());
+    let mut out = Vec::with_capacity(FRAME_BYTES + members.len() + logical.data.len());
+    write_envelope(logical, id, members, &mut out);
+    out
+}
+
+/// Appends the same to `out`.
+pub(super) fn write_envelope(logical: &Logical, id: RequestId, members: &[u8], out: &mut Vec<u8>) {
     out.push(b'{');
     if !members.is_empty() {
         out.extend_from_slice(members);
@@ -78,20 +83,19 @@ fn envelope(logical: &Logical, id: RequestId, members: &[u8]) -> Vec<u8> {
     out.extend_from_slice(b"\"request_id\":\"");
     // A wrapped answer has its own id inside.
     if logical.wrap_info.is_empty() {
-        out.extend_from_slice(id.text().as_bytes());
+        id.write(out);
     }
     out.extend_from_slice(b"\",\"lease_id\":\"\",\"renewable\":false,\"lease_duration\":");
-    write_u64(logical.lease_secs, &mut out);
+    write_u64(logical.lease_secs, out);
     out.extend_from_slice(b",\"data\":");
-    out.extend_from_slice(data);
+    out.extend_from_slice(or_null(&logical.data));
     out.extend_from_slice(b",\"wrap_info\":");
     out.extend_from_slice(or_null(&logical.wrap_info));
     out.extend_from_slice(b",\"warnings\":");
-    write_strings(&logical.warnings, &mut out);
+    write_strings(&logical.warnings, out);
     out.extend_from_slice(b",\"auth\":");
     out.extend_from_slice(or_null(&logical.auth));
     out.extend_from_slice(b"}\n");
-    out
 }
 
 const fn or_null(text: &[u8]) -> &[u8] {

@@ -105,13 +105,13 @@ const COMMANDS: [Command; 24] = [
 ];
 
 /// The command of a name in upper case.
-pub(super) fn find(name: &str) -> Option<&'static Command> {
+pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
     // Nearly every command is this one.
     const GET: &Command = &COMMANDS[6];
-    if name == "GET" {
+    if name == b"GET" {
         return Some(GET);
     }
-    COMMANDS.iter().find(|command| command.name.eq_ignore_ascii_case(name))
+    COMMANDS.iter().find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
 /// `COMMAND`, `COMMAND COUNT|INFO|LIST|DOCS`.
@@ -129,7 +129,7 @@ pub(super) fn describe(replies: &mut Replies, arguments: Arguments<'_>) -> Resul
         "INFO" => {
             replies.array(arguments.len() - 2);
             for at in 2..arguments.len() {
-                match find(&arguments.word(at)) {
+                match find(arguments.word(at).as_bytes()) {
                     Some(command) => write(replies, command),
                     None => replies.null(),
                 }
@@ -162,11 +162,11 @@ mod tests {
     fn the_table_is_sorted_and_found_in() {
         assert!(COMMANDS.is_sorted_by_key(|command| command.name));
         for command in &COMMANDS {
-            let found = find(&command.name.to_ascii_uppercase()).unwrap();
+            let found = find(command.name.to_ascii_uppercase().as_bytes()).unwrap();
             assert_eq!(found.verb, command.verb);
         }
-        assert!(find("FLUSHALL").is_none());
-        assert!(find("GET").unwrap().takes(2) && !find("GET").unwrap().takes(3));
-        assert!(find("DEL").unwrap().takes(9) && !find("DEL").unwrap().takes(1));
+        assert!(find(b"FLUSHALL").is_none());
+        assert!(find(b"GET").unwrap().takes(2) && !find(b"GET").unwrap().takes(3));
+        assert!(find(b"DEL").unwrap().takes(9) && !find(b"DEL").unwrap().takes(1));
     }
 }

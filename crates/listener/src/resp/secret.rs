@@ -8,8 +8,10 @@ use kallisto_core::json::{self, Json, Map, member};
 use kallisto_core::{
     BodyKind, EngineKind, Error, Headers, Operation, Path, Request, RequestId, Response, TokenText,
 };
+use memchr::memchr;
 use secrecy::ExposeSecret;
 
+use super::reply::Replies;
 use super::session::Session;
 
 /// How often a change that lost a race is made again.
@@ -88,23 +90,30 @@ impl Session {
         body: &[u8],
     ) -> Result<Response, Error> {
         let path = Path::literal(path).map_err(|error| Error::invalid(error.to_string()))?;
+        let query = query.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let now = self.shared.clock.now();
+        let request = Request { query, body, now, ..self.request(operation, path) };
+        self.shared.core.handle(&request).await
+    }
+
+    /// A request without query and body that came with the batch.
+    fn request<'a>(&'a self, operation: Operation, path: Path<'a>) -> Request<'a> {
         let token = self.token.as_ref();
-        let request = Request {
+        Request {
             id: RequestId::make(),
             headers: Headers::default(),
             operation,
             path,
             namespace: "",
             token: token.map(|token| TokenText::new(token.expose_secret())),
-            query: query.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
-            body,
+            query: Vec::new(),
+            body: &[],
             body_kind: BodyKind::Json,
             wrap_ttl_secs: 0,
-            now: self.shared.clock.now(),
+            now: self.now,
             remote: Some(self.remote),
             client_chain: &[],
-        };
-        self.shared.core.handle(&request).await
+        }
     }
 
     /// The path of a secret's data.
@@ -115,7 +124,20 @@ impl Session {
 
     /// Reads what is under a key.
     pub(super) async fn read(&self, key: &str) -> Result<Found, Error> {
-        match self.ask(Operation::Read, &self.data_path(key), &[], &[]).await {
+        let answer = self.ask(Operation::Read, &self.data_path(key), &[], &[]).await;
+        self.found(answer)
+    }
+
+    /// The same when memory has the answer; `None` when the read may have to wait, and nothing was done.
+    pub(super) fn read_at_once(&self, key: &str) -> Option<Result<Found, Error>> {
+        let path = self.data_path(key);
+        let path = Path::literal(&path).ok()?;
+        let answer = self.shared.core.read_at_once(&self.request(Operation::Read, path))?;
+        Some(self.found(answer))
+    }
+
+    fn found(&self, answer: Result<Response, Error>) -> Result<Found, Error> {
+        match answer {
             Ok(Response::Logical(reply)) => {
                 Ok(Found::Live(Secret { text: reply.data, engine: self.engine }))
             }
@@ -190,6 +212,14 @@ impl Session {
             }
         }
         Err(Error::Conflict)
+    }
+}
+
+/// Writes a field as [`field_bytes`] reads it.
+pub(super) fn write_field(raw: &[u8], replies: &mut Replies) {
+    match raw {
+        [b'"', inner @ .., b'"'] if memchr(b'\\', inner).is_none() => replies.bulk(inner),
+        _ => replies.bulk(&field_bytes(raw)),
     }
 }
 

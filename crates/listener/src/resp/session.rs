@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kallisto_core::{Denial, EngineKind, Error};
 use secrecy::SecretString;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -20,6 +21,8 @@ pub(super) struct Session {
     pub(super) selected: usize,
     /// The engine at that mount, looked up with each batch of commands.
     pub(super) engine: EngineKind,
+    /// When the batch of commands arrived.
+    pub(super) now: Timestamp,
     pub(super) id: u64,
     pub(super) name: Vec<u8>,
     pub(super) is_over: bool,
@@ -109,7 +112,8 @@ impl Session {
         let id = shared.next_client_id();
         let (token, name) = (None, Vec::new());
         let engine = EngineKind::KvV2;
-        Self { shared, remote, token, selected: 0, engine, id, name, is_over: false }
+        let now = shared.clock.now();
+        Self { shared, remote, token, selected: 0, engine, now, id, name, is_over: false }
     }
 
     /// The path of the selected mount, with its ending slash.
@@ -117,10 +121,11 @@ impl Session {
         self.shared.mounts.get(self.selected).map_or("", String::as_str)
     }
 
-    /// Looks up what is mounted now. An engine that is not there is found missing by the core, after
+    /// Looks up what is mounted now, and what time it is. An engine that is not there is found missing by the core, after
     /// its decision.
     pub(super) fn refresh(&mut self) {
         self.engine = self.shared.core.engine_at(self.mount()).unwrap_or(EngineKind::KvV2);
+        self.now = self.shared.clock.now();
     }
 
     /// Runs one command and writes its reply.
@@ -136,9 +141,8 @@ impl Session {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let Some(name) = arguments.get(0) else { return Ok(()) };
-        let name = upper(name);
-        let Some(command) = commands::find(&name) else {
-            let shown = name.to_ascii_lowercase();
+        let Some(command) = commands::find(name) else {
+            let shown = upper(name).to_ascii_lowercase();
             wire.replies.error("ERR", &format!("unknown command '{shown}'"));
             return Ok(());
         };
@@ -150,6 +154,9 @@ impl Session {
         }
         if self.token.is_none() && !command.verb.is_open() {
             wire.replies.error("NOAUTH", "Authentication required.");
+            return Ok(());
+        }
+        if command.verb == Verb::Get && self.get_at_once(&mut wire.replies, arguments) {
             return Ok(());
         }
         match self.dispatch(wire, command.verb, arguments).await {

@@ -4,7 +4,7 @@ use kallisto_core::{Json, Map};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::reply::Replies;
-use super::secret::{Expected, Found, field_bytes};
+use super::secret::{Expected, Found, field_bytes, write_field};
 use super::session::{Arguments, Failure, Session, Stopped, text};
 use super::wire::Wire;
 
@@ -37,6 +37,24 @@ impl Session {
             Found::Live(secret) => secret.field(VALUE).map(field_bytes),
             Found::Nothing(_) => None,
         })
+    }
+
+    /// Answers a `GET` that memory answers; false when it may have to wait, and nothing was done.
+    pub(super) fn get_at_once(&self, replies: &mut Replies, arguments: Arguments<'_>) -> bool {
+        let Ok(key) = arguments.text(1) else { return false };
+        match self.read_at_once(key) {
+            None => return false,
+            Some(Ok(Found::Live(secret))) => match secret.field(VALUE) {
+                Some(raw) => write_field(raw, replies),
+                None => replies.null(),
+            },
+            Some(Ok(Found::Nothing(_))) => replies.null(),
+            Some(Err(error)) => {
+                let failure = Failure::from(error);
+                replies.error(failure.word, &failure.text);
+            }
+        }
+        true
     }
 
     pub(super) async fn get(

@@ -1,0 +1,125 @@
+//! Plain requests are read off the wire by us and all others by hyper: nobody can tell which it was.
+
+use crate::support::{Reply, Running, TOKEN, request};
+
+/// Makes a request hyper's: it says how messages may be framed, and changes no answer.
+const NOT_PLAIN: (&str, &str) = ("TE", "trailers");
+
+/// What must not depend on who read the request: everything but its id and the time.
+fn comparable(reply: &Reply) -> (u16, Vec<(String, String)>, String) {
+    let mut headers: Vec<_> =
+        reply.headers.iter().filter(|(name, _)| name != "date").cloned().collect();
+    headers.sort();
+    let mut body = reply.text();
+    if let Some((_, rest)) = body.split_once("\"request_id\":\"")
+        && let Some((id, _)) = rest.split_once('"')
+    {
+        body = body.replace(id, "id");
+    }
+    (reply.status, headers, body)
+}
+
+#[test]
+fn an_answer_is_the_same_whoever_read_the_request() {
+    let server = Running::start();
+    let long = "x".repeat(3_000);
+    server.ask("POST", "secret/data/one", r#"{"data":{"a":"b"}}"#);
+    server.ask("POST", "secret/metadata/one", r#"{"custom_metadata":{"c":"d"}}"#);
+    server.ask("POST", "secret/data/long", &format!(r#"{{"data":{{"a":"{long}"}}}}"#));
+    server.ask("POST", "secret/data/gone", r#"{"data":{"a":"b"}}"#);
+    server.ask("DELETE", "secret/data/gone", "");
+    let root = ("X-Vault-Token", TOKEN);
+    let requests: [(&str, &str, &[(&str, &str)], &str); 19] = [
+        ("GET", "secret/data/one", &[root], ""),
+        ("GET", "secret/data/long", &[root], ""),
+        ("GET", "secret/data/gone", &[root], ""),
+        ("GET", "secret/data/none", &[root], ""),
+        ("GET", "secret/data/one?version=1", &[root], ""),
+        ("GET", "secret/data/one", &[root, ("If-None-Match", "*")], ""),
+        ("GET", "secret/data/one", &[("Authorization", "Bearer wrong")], ""),
+        ("GET", "secret/data/one", &[("X-Vault-Token", "wrong")], ""),
+        ("GET", "secret/data/one", &[], ""),
+        ("GET", "secret/data/one", &[root, ("X-Vault-Namespace", "other")], ""),
+        ("GET", "nowhere/a", &[root], ""),
+        ("GET", "secret/data/../one", &[root], ""),
+        ("GET", "secret/data//one", &[root], ""),
+        ("GET", "/v2/a", &[root], ""),
+        ("GET", "sys/health", &[], ""),
+        ("LIST", "secret/metadata", &[root], ""),
+        ("DELETE", "secret/data/none", &[root], ""),
+        ("POST", "secret/data/one", &[root], r#"{"data":"#),
+        ("FOO", "secret/data/one", &[root], ""),
+    ];
+    let mut ours = server.connect();
+    for (method, path, headers, body) in requests {
+        let plain = ours.ask_with(method, path, headers, body);
+        let other = [headers, &[NOT_PLAIN]].concat();
+        let other = server.connect().ask_with(method, path, &other, body);
+        // The server's clock is the test's; it stands still.
+        assert_eq!(plain.header("date"), Some("Sat, 21 Nov 2026 19:47:43 GMT"));
+        assert_eq!(other.header("date").map(str::len), Some(29));
+        assert_eq!(comparable(&plain), comparable(&other), "{method} {path} {headers:?}");
+    }
+}
+
+#[test]
+fn requests_that_come_together_are_answered_in_their_order() {
+    let server = Running::start();
+    let mut sent = Vec::new();
+    for number in 0..300 {
+        let path = format!("secret/data/k{number}");
+        let body = format!(r#"{{"data":{{"number":"{number}"}}}}"#);
+        let root = [("X-Vault-Token", TOKEN)];
+        sent.extend_from_slice(&request("POST", &path, &root, &body));
+        sent.extend_from_slice(&request("GET", &path, &root, ""));
+    }
+    let mut connection = server.connect();
+    let mut writer = connection.writer();
+    // Cut where it falls: requests need not come whole.
+    let sending = std::thread::spawn(move || {
+        for piece in sent.chunks(7_777) {
+            std::io::Write::write_all(&mut writer, piece).unwrap();
+        }
+    });
+    for number in 0..300 {
+        assert_eq!(connection.receive().unwrap().status, 200);
+        let got = connection.receive().unwrap();
+        let expected = format!(r#""data":{{"number":"{number}"}}"#);
+        assert!(got.text().contains(&expected), "{number}: {}", got.text());
+    }
+    sending.join().unwrap();
+}
+
+#[test]
+fn what_is_not_plain_takes_over_with_all_that_came() {
+    let server = Running::start();
+    let root = [("X-Vault-Token", TOKEN)];
+    let body = r#"{"data":{"a":"chunk"}}"#;
+    let get = request("GET", "secret/data/honest", &root, "");
+    let chunked = format!(
+        "POST /v1/secret/data/c HTTP/1.1\r\nHost: test\r\nX-Vault-Token: {TOKEN}\r\n\
+         Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
+        body.len()
+    );
+    let mut connection = server.connect();
+    let after = request("GET", "secret/data/c", &root, "");
+    connection.send(&[&get, &get, chunked.as_bytes(), &after].concat());
+    for _ in 0..2 {
+        assert!(connection.receive().unwrap().text().contains(r#"{"still":"here"}"#));
+    }
+    assert_eq!(connection.receive().unwrap().status, 200);
+    assert!(connection.receive().unwrap().text().contains(r#"{"a":"chunk"}"#));
+}
+
+#[test]
+fn a_request_that_comes_byte_by_byte_is_served() {
+    let server = Running::start();
+    let get = request("GET", "secret/data/honest", &[("X-Vault-Token", TOKEN)], "");
+    let mut connection = server.connect();
+    for _ in 0..2 {
+        for byte in &get {
+            connection.send(&[*byte]);
+        }
+        assert_eq!(connection.receive().unwrap().status, 200);
+    }
+}
