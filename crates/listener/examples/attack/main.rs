@@ -7,8 +7,7 @@
 //! `HTTP`, `HTTPS` and `RESP` are addresses such as `127.0.0.1:8200`, `PID` the server's process. Each attack
 //! lasts twelve seconds; a victim at another address of this machine reads its own secret 200 times a
 //! second, before, during and after. For attacks on TLS the victim makes a new connection for each
-//! request, 50 a second. A line says the victim's latencies and the server's memory. `docs/benchmarks.md` has what
-//! came of it.
+//! request, 50 a second. A line says the victim's latencies and the server's memory.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a program for whoever measures")]
 

@@ -57,6 +57,12 @@ impl Habit {
                 }
             }
             due += step;
+            if now() > begin + span {
+                // The rest was due and never asked for: the server was too slow.
+                let left = (begin + span).saturating_duration_since(due).as_nanos();
+                fare.errors += u64::try_from(left / step.as_nanos()).unwrap_or(u64::MAX);
+                break;
+            }
         }
         fare.micros.sort_unstable();
         fare
