@@ -134,6 +134,11 @@ impl Pattern {
         Ok(Self { text: text.to_owned(), segments, is_prefix })
     }
 
+    /// Whether it is written with the folder in front, and says something behind it.
+    pub(crate) fn spells(&self, folder: &str) -> bool {
+        self.text.strip_prefix('/').unwrap_or(&self.text).starts_with(folder)
+    }
+
     /// The names of templates that nothing will ever answer.
     pub(crate) fn unknown_variables(&self) -> impl Iterator<Item = &str> {
         let pieces = self.segments.iter().filter_map(|segment| match segment {
@@ -236,6 +241,39 @@ impl Resolved {
     /// True when there is a `+`.
     pub(crate) fn has_any(&self) -> bool {
         self.segments.contains(&Segment::Any)
+    }
+
+    /// What it says of paths inside `folder`, whole segments with an ending slash; `None` when it says
+    /// nothing of them. Denials compare without case.
+    pub(crate) fn below(self, folder: &str, use_of: Use) -> Option<Self> {
+        if folder.is_empty() {
+            return Some(self);
+        }
+        let same = |text: &str, part: &str| match use_of {
+            Use::Grant => text == part,
+            Use::Denial => fold_case(text) == fold_case(part),
+        };
+        let outer: Vec<&str> = folder.trim_end_matches('/').split('/').collect();
+        for (number, part) in outer.iter().enumerate() {
+            let is_last = number + 1 == self.segments.len();
+            match self.segments.get(number)? {
+                Segment::Any if !is_last => {}
+                // A wildcard that begins within the folder's own path is about all that is in it.
+                Segment::Text(text) if is_last && self.is_prefix => {
+                    let starts = fold_case(part).starts_with(&*fold_case(text));
+                    return (use_of == Use::Denial && starts).then(Self::everything);
+                }
+                Segment::Text(text) if !is_last && same(text, part) => {}
+                Segment::Any | Segment::Text(_) => return None,
+            }
+        }
+        let segments = self.segments.into_iter().skip(outer.len()).collect();
+        Some(Self { segments, is_prefix: self.is_prefix })
+    }
+
+    /// `*`
+    fn everything() -> Self {
+        Self { segments: vec![Segment::Text(String::new())], is_prefix: true }
     }
 
     /// The text without a final `*`; a `+` stands for itself.

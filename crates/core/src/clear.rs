@@ -8,6 +8,7 @@
 //! Invariant: nothing passes from above to below in the clear, and nothing from below is believed
 //! before it was opened and its logical key was found to belong to its storage key.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -18,7 +19,7 @@ use kallisto_store::{
 };
 use zeroize::Zeroizing;
 
-use crate::keys::{StorageKeys, kind};
+use crate::keys::{self, NamespaceNumber, Parsed, StorageKeys, kind};
 use crate::metrics::Counts;
 
 /// The keys in use; replaced whole when they are rotated.
@@ -27,13 +28,28 @@ pub(crate) type Keys = Arc<ArcSwap<Keyring>>;
 /// Bytes of the logical key's length in front of a record's plaintext.
 const LENGTH_BYTES: usize = 2;
 
-/// A store seen from above the barrier.
+/// A store seen from above the barrier, by one namespace: no key of another can be spelled.
 pub(crate) struct ClearStore {
     store: Arc<dyn Store>,
     keys: Keys,
     /// Which restore the view was loaded after.
     generation: Seqno,
     counts: Counts<4>,
+    /// `None` for the root namespace.
+    inside: Option<Life>,
+}
+
+/// That a namespace lives, as what is written inside depends on it: since which write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Life {
+    pub(crate) number: NamespaceNumber,
+    pub(crate) since: Seqno,
+}
+
+/// A condition on a record of any namespace: the key as the root namespace spells it.
+pub(crate) struct Condition {
+    key: Vec<u8>,
+    seqno: Seqno,
 }
 
 /// Places of what is counted.
@@ -45,7 +61,24 @@ const SCANS: usize = 3;
 impl ClearStore {
     /// The clear side of `store`, for what a view that was loaded after the restore `generation` shows.
     pub(crate) fn new(store: Arc<dyn Store>, keys: Keys, generation: Seqno) -> Self {
-        Self { store, keys, generation, counts: Counts::default() }
+        Self { store, keys, generation, counts: Counts::default(), inside: None }
+    }
+
+    /// The same store as a namespace sees it.
+    pub(crate) fn inside(&self, life: Life) -> Self {
+        Self {
+            store: Arc::clone(&self.store),
+            keys: Arc::clone(&self.keys),
+            generation: self.generation,
+            counts: Counts::default(),
+            inside: Some(life),
+        }
+    }
+
+    /// That the record under a key of this namespace was last written at `seqno`.
+    pub(crate) fn condition(&self, key: &[u8], seqno: Seqno) -> Condition {
+        let key = absolute(self.inside.map(|life| life.number), key).into_owned();
+        Condition { key, seqno }
     }
 
     /// Records read, written and deleted, and scans, since the server was unsealed.
@@ -59,7 +92,12 @@ impl ClearStore {
     /// [`Error::Unavailable`] when it cannot be read, [`Error::Damaged`] when it does not open.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
         self.counts.add(GETS, 1);
-        ClearRecords::new(&*self.store, &self.keys.load()).get(key)
+        self.records(&self.keys.load()).get(key)
+    }
+
+    fn records<'a>(&'a self, keyring: &'a Keyring) -> ClearRecords<'a> {
+        let records = ClearRecords::new(&*self.store, keyring);
+        ClearRecords { inside: self.inside.map(|life| life.number), ..records }
     }
 
     /// The logical key and record under a storage key.
@@ -83,11 +121,23 @@ impl ClearStore {
         visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
     ) -> Result<(), Error> {
         self.counts.add(SCANS, 1);
-        ClearRecords::new(&*self.store, &self.keys.load()).scan(prefix, visit)
+        self.records(&self.keys.load()).scan(prefix, visit)
     }
 
-    /// Seals a batch of logical keys and plaintext and commits it.
+    /// Seals a batch of logical keys and plaintext and commits it, if the namespace lives.
     pub(crate) fn commit(&self, batch: Batch) -> Commit {
+        self.commit_if(batch, None)
+    }
+
+    /// The same, if a condition holds besides.
+    pub(crate) fn commit_if(&self, batch: Batch, condition: Option<Condition>) -> Commit {
+        let mut batch = match self.inside {
+            Some(life) => moved_inside(&batch, life),
+            None => batch,
+        };
+        if let Some(Condition { key, seqno }) = condition {
+            batch.expect(key, seqno);
+        }
         let puts = batch.ops().iter().filter(|op| matches!(op, Op::Put { .. })).count();
         self.counts.add(PUTS, puts as u64);
         self.counts.add(DELETES, (batch.ops().len() - puts) as u64);
@@ -121,18 +171,27 @@ impl ClearStore {
 pub(crate) struct ClearRecords<'a> {
     records: &'a dyn Records,
     keys: StorageKeys<'a>,
+    /// Whose keys they are; `None` for all, as the root namespace spells them.
+    inside: Option<NamespaceNumber>,
 }
 
 impl<'a> ClearRecords<'a> {
     pub(crate) fn new(records: &'a dyn Records, keyring: &'a Keyring) -> Self {
-        Self { records, keys: StorageKeys::new(keyring) }
+        Self { records, keys: StorageKeys::new(keyring), inside: None }
+    }
+
+    /// The same records as a namespace sees them.
+    pub(crate) fn inside(&self, number: NamespaceNumber) -> Self {
+        let keys = StorageKeys::new(self.keys.keyring());
+        Self { records: self.records, keys, inside: Some(number) }
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
-        let storage = self.keys.of(key);
+        let key = absolute(self.inside, key);
+        let storage = self.keys.of(&key);
         let Some(record) = self.records.get(&storage)? else { return Ok(None) };
         let (found, value) = open(&storage, &record.value, self.keys.keyring())?;
-        if found != key {
+        if found != *key {
             return Err(damaged(&storage, "it holds another record's key"));
         }
         Ok(Some(Record { value, seqno: record.seqno }))
@@ -158,9 +217,16 @@ impl<'a> ClearRecords<'a> {
         visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
     ) -> Result<(), Error> {
         let mut failed = None;
-        self.records.scan(prefix, &mut |storage, record| match self.open(storage, record) {
+        let prefix = absolute(self.inside, prefix);
+        self.records.scan(&prefix, &mut |storage, record| match self.open(storage, record) {
             Ok(None) => Visit::Continue,
-            Ok(Some((key, record))) => visit(&key, &record),
+            Ok(Some((key, record))) => {
+                let key = match (self.inside, keys::parse(&key)) {
+                    (Some(_), Parsed::Inside(_, inner)) => inner,
+                    _ => &key,
+                };
+                visit(key, &record)
+            }
             Err(error) => {
                 failed = Some(error);
                 Visit::Stop
@@ -168,6 +234,31 @@ impl<'a> ClearRecords<'a> {
         })?;
         failed.map_or(Ok(()), Err)
     }
+}
+
+/// A key of a namespace as the root namespace spells it.
+fn absolute(inside: Option<NamespaceNumber>, key: &[u8]) -> Cow<'_, [u8]> {
+    match inside {
+        Some(number) if !keys::is_shared(key) => keys::inside(number, key).into(),
+        Some(_) | None => key.into(),
+    }
+}
+
+/// A namespace's batch as the root namespace spells it, which commits only while the namespace lives.
+fn moved_inside(batch: &Batch, life: Life) -> Batch {
+    let key_of = |key: &[u8]| absolute(Some(life.number), key).into_owned();
+    let mut moved = Batch::new();
+    moved.expect(keys::namespace_life(life.number), life.since);
+    for expectation in batch.expectations() {
+        moved.expect(key_of(&expectation.key), expectation.seqno);
+    }
+    for op in batch.ops() {
+        match op {
+            Op::Put { key, value } => moved.put(key_of(key), value.clone()),
+            Op::Delete { key, note } => moved.delete_noted(key_of(key), note.clone()),
+        };
+    }
+    moved
 }
 
 /// The batch that the store gets for a batch of logical keys and plaintext.

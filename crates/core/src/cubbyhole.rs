@@ -34,6 +34,9 @@ pub(crate) async fn handle(
             "cubbyhole operations are only supported by 'service' type tokens",
         ));
     }
+    if caller.above().is_some() {
+        return Err(Error::invalid("a token has its cubbyhole in its own namespace only"));
+    }
     let hash = caller.hash;
     match call.operation {
         Operation::Read if path == wrapping::RESPONSE && wrapping::is_wrapping(caller.entry()) => {

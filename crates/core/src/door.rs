@@ -1,6 +1,6 @@
 //! The door: the one way in.
 //!
-//! Order of a request: the unauthenticated family, then whether the server is unsealed, then who
+//! Order of a request: whose namespace it is for, the unauthenticated family, then whether the server is unsealed, then who
 //! asks, then whether they may, then the route. A refusal of who asks and one of whether they may
 //! say the same to those without a right.
 
@@ -12,6 +12,7 @@ use crate::address;
 use crate::asked::Asked;
 use crate::error::{Denial, Error};
 use crate::mount::Class;
+use crate::namespace::{self, Home};
 use crate::peers::leading;
 use crate::policies::Caller;
 use crate::quotas::Allowance;
@@ -42,9 +43,19 @@ impl Core {
 
     /// Answers one request, and tells what rate limits leave to who asked.
     pub async fn serve(&self, request: &Request<'_>) -> Served {
-        if let Err(error) = leading::check(self, request) {
-            return Served { answer: Err(error), allowance: None };
+        let placed = leading::check(self, request);
+        match placed.and_then(|()| namespace::resolve(self, request)) {
+            Err(error) => Served { answer: Err(error), allowance: None },
+            Ok(None) => self.serve_placed(request).await,
+            Ok(Some(placed)) => {
+                // Boxed, so that the future of the usual request stays small.
+                Box::pin(async move { self.serve_placed(&placed.request(request)).await }).await
+            }
         }
+    }
+
+    /// Answers a request whose namespace is settled.
+    async fn serve_placed(&self, request: &Request<'_>) -> Served {
         let taken = self.take_allowance(request);
         let allowance = taken.as_ref().map_or(None, |left| *left);
         let answer = match taken {
@@ -69,9 +80,6 @@ impl Core {
     /// # Errors
     /// What the client may hear.
     pub(crate) async fn answer(&self, request: &Request<'_>) -> Result<Response, Error> {
-        if !matches!(request.namespace.trim_matches('/'), "" | "root") {
-            return Err(Error::NoNamespace);
-        }
         if let Some(path) = request.path.as_str().strip_prefix("sys/")
             && let Some(route) = sys::open_route(self, path, request)
         {
@@ -82,9 +90,16 @@ impl Core {
         {
             return Box::pin(login.answer(self, request)).await;
         }
+        let inside;
         let (unsealed, admitted) = {
-            let unsealed = self.unsealed.load();
-            let unsealed = unsealed.as_ref().ok_or(Error::Sealed)?;
+            let root = self.unsealed.load();
+            let root = root.as_ref().ok_or(Error::Sealed)?;
+            let unsealed = if request.namespace.is_empty() {
+                root
+            } else {
+                inside = self.site_of(request.namespace)?;
+                &inside
+            };
             let admitted = admit(unsealed, request)?;
             match admitted {
                 Admitted::Answer(answer) => return answer,
@@ -108,9 +123,11 @@ impl Core {
         let unsealed = self.unsealed.load();
         let Some(unsealed) = unsealed.as_ref() else { return Ok(None) };
         let taken = unsealed.view.quotas.take(request, |path| {
-            let (mount, inside) = unsealed.view.mounts.route(request.path.as_str())?;
-            let logs_in = mount.entry.path == path && engines::is_login(mount.entry.kind, inside);
-            if logs_in { login::role_of(unsealed, request, &mount) } else { None }
+            let site = self.site_of(request.namespace).ok()?;
+            let (mount, inside) = site.view.mounts.route(request.path.as_str())?;
+            let is_there = path.strip_prefix(request.namespace) == Some(&mount.entry.path);
+            let logs_in = is_there && engines::is_login(mount.entry.kind, inside);
+            if logs_in { login::role_of(&site, request, &mount) } else { None }
         });
         taken.inspect_err(|_| self.metrics.over_quota.count())
     }
@@ -139,7 +156,7 @@ impl Core {
 
     /// The login that a request is, if it is one.
     fn find_login<'r>(&self, request: &'r Request<'_>) -> Option<LoginRoute<'r>> {
-        let unsealed = self.unsealed.load_full()?;
+        let unsealed = self.site_of(request.namespace).ok()?;
         let (mount, inside) = unsealed.view.mounts.route(request.path.as_str())?;
         engines::is_login(mount.entry.kind, inside).then_some(LoginRoute {
             unsealed,
@@ -169,7 +186,7 @@ impl Core {
         request: &Request<'_>,
         caller: Caller,
     ) -> Result<Response, Error> {
-        let left = token::spend(&unsealed, &caller.hash).await?;
+        let left = token::spend(caller.home(&unsealed), &caller.hash).await?;
         // Judged as it was found: a racing request with the last use may have ended it by now, and
         // this one has paid.
         let answer = match answer_any_token(&unsealed, request, &caller) {
@@ -183,7 +200,7 @@ impl Core {
             },
         };
         if left == Left::Nothing {
-            token::revoke_tree(&unsealed, caller.hash).await?;
+            token::revoke_tree(caller.home(&unsealed), caller.hash).await?;
         }
         answer
     }
@@ -221,6 +238,9 @@ pub(crate) fn admit<'c, 'r>(
     unsealed: &Unsealed,
     request: &'c Request<'r>,
 ) -> Result<Admitted<'c, 'r>, Error> {
+    if let Home::Above { site, below } = unsealed.home_of(request.token)? {
+        return admit_from_above(unsealed, request, &site, &below);
+    }
     let guard = unsealed.view.tokens.pin();
     let (hash, live) = token::find(&unsealed.view, request.token, &guard)?;
     if live.standing().is_expired(request.now) {
@@ -243,6 +263,29 @@ pub(crate) fn admit<'c, 'r>(
     });
     let decided = decided.ok_or(Error::Denied(Denial::BadToken))?;
     decided.map(Admitted::Call).map_err(|Denied| Error::Denied(Denial::Policy))
+}
+
+/// The same for a token of the namespace `site`, which the request's is `below`.
+fn admit_from_above<'c, 'r>(
+    unsealed: &Unsealed,
+    request: &'c Request<'r>,
+    site: &Arc<Unsealed>,
+    below: &str,
+) -> Result<Admitted<'c, 'r>, Error> {
+    let guard = site.view.tokens.pin();
+    let (hash, live) = token::find(&site.view, request.token, &guard)?;
+    if live.standing().is_expired(request.now) {
+        return Err(Error::Denied(Denial::BadToken));
+    }
+    address::check(live.bound_cidrs(), request.remote)?;
+    let caller = Caller::from_above(site, below, hash, live, request.now)?;
+    if live.is_limited() {
+        return Ok(Admitted::Limited(Box::new(caller)));
+    }
+    if let Some(answer) = answer_any_token(unsealed, request, &caller) {
+        return Ok(Admitted::Answer(answer));
+    }
+    authorise(unsealed, &caller, request).map(Admitted::Call)
 }
 
 /// Answers what any token may ask; `None` for all else.

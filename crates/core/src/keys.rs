@@ -7,6 +7,9 @@
 //! A *storage* key is what the store sees: the same, with every name replaced by its keyed hash
 //! ([`StorageKeys`]). A secret's metadata and versions share a prefix there, so that one streaming scan
 //! meets a secret's records together, metadata first.
+//!
+//! What belongs to a namespace has the namespace's number in front of a whole key of its own, in both
+//! spellings, and the number is hashed with the name: the same name in two namespaces looks unlike.
 
 use std::cell::RefCell;
 
@@ -27,6 +30,16 @@ impl MountId {
     pub const TOKEN: Self = Self(3);
     /// The last that is not given to what an operator mounts; a few are left for later built-ins.
     pub const RESERVED: Self = Self(15);
+}
+
+/// Identifies a namespace in keys; given once, never reused. The root namespace is number 0 where a
+/// number is asked for, and has none in front of its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct NamespaceNumber(pub(crate) u32);
+
+impl NamespaceNumber {
+    /// The root namespace.
+    pub(crate) const ROOT: Self = Self(0);
 }
 
 /// Bytes of a hidden name and a version.
@@ -52,6 +65,12 @@ pub(crate) mod kind {
     pub(crate) const BATCH_TOKEN: u8 = 0x07;
     /// The authority of the cluster's certificates.
     pub(crate) const AUTHORITY: u8 = 0x08;
+    /// A namespace, by number.
+    pub(crate) const NAMESPACE: u8 = 0x09;
+    /// The highest namespace number given.
+    pub(crate) const NAMESPACE_COUNTER: u8 = 0x0a;
+    /// That a namespace lives: whatever is written inside depends on it.
+    pub(crate) const NAMESPACE_LIFE: u8 = 0x0b;
     /// The settings of a KV v2 mount.
     pub(crate) const KV_CONFIG: u8 = 0x10;
     /// The metadata of a KV v2 secret, by path.
@@ -62,6 +81,9 @@ pub(crate) mod kind {
     pub(crate) const KV_ONE: u8 = 0x13;
     /// What any other engine keeps, by mount and name.
     pub(crate) const SHELF: u8 = 0x20;
+    /// What belongs to a namespace: its number, then a key of any kind above. The highest kind, so that
+    /// a scan knows the namespaces before it meets what is in them.
+    pub(crate) const INSIDE: u8 = 0x30;
 }
 
 /// A key taken apart.
@@ -85,6 +107,12 @@ pub(crate) enum Parsed<'a> {
     KvOne(MountId, &'a str),
     /// [`kind::SHELF`]
     Shelf(MountId, &'a str),
+    /// [`kind::NAMESPACE`]
+    Namespace(NamespaceNumber),
+    /// [`kind::NAMESPACE_LIFE`]
+    NamespaceLife(NamespaceNumber),
+    /// [`kind::INSIDE`], and the key there.
+    Inside(NamespaceNumber, &'a [u8]),
     /// A kind the view does not follow.
     Other,
 }
@@ -99,8 +127,14 @@ pub(crate) fn keyring() -> Vec<u8> {
     vec![kind::BARRIER, 2]
 }
 
-/// The storage key that the text of a batch token is sealed for. Nothing is stored under it.
-pub(crate) const BATCH_TOKEN: [u8; 1] = [kind::BATCH_TOKEN];
+/// The storage key that the text of a batch token of a namespace is sealed for. Nothing is stored
+/// under it; it keeps a token of one namespace from being spelled as another's.
+pub(crate) fn batch_token(number: NamespaceNumber) -> Vec<u8> {
+    match number {
+        NamespaceNumber::ROOT => vec![kind::BATCH_TOKEN],
+        number => inside(number, &[kind::BATCH_TOKEN]),
+    }
+}
 
 /// Makes storage keys of logical ones: names are hidden under a keyring's name key.
 ///
@@ -131,24 +165,47 @@ impl<'k> StorageKeys<'k> {
     /// The storage key of a logical key.
     pub(crate) fn of(&self, logical: &[u8]) -> Vec<u8> {
         match parse(logical) {
-            Parsed::KvMeta(mount, path) => self.hide(kind::KV_META, mount, path, Some(0)),
+            Parsed::Inside(number, inner) => self.of_parsed(&inside(number, &[]), inner),
+            _ => self.of_parsed(&[], logical),
+        }
+    }
+
+    /// The storage key of `logical`, which stands behind `front`.
+    fn of_parsed(&self, front: &[u8], logical: &[u8]) -> Vec<u8> {
+        let hide = |kind, mount, name, version| self.hide(front, kind, mount, name, version);
+        match parse(logical) {
+            Parsed::KvMeta(mount, path) => hide(kind::KV_META, mount, path, Some(0)),
             Parsed::KvVersion(mount, path, version) => {
-                self.hide(kind::KV_META, mount, path, Some(version))
+                hide(kind::KV_META, mount, path, Some(version))
             }
-            Parsed::KvOne(mount, path) => self.hide(kind::KV_ONE, mount, path, None),
-            Parsed::Shelf(mount, name) => self.hide(kind::SHELF, mount, name, None),
-            Parsed::Policy(name) => self.hide(kind::POLICY, MountId(0), name, None),
-            Parsed::TokenRole(name) => self.hide(kind::TOKEN_ROLE, MountId(0), name, None),
+            Parsed::KvOne(mount, path) => hide(kind::KV_ONE, mount, path, None),
+            Parsed::Shelf(mount, name) => hide(kind::SHELF, mount, name, None),
+            Parsed::Policy(name) => hide(kind::POLICY, MountId(0), name, None),
+            Parsed::TokenRole(name) => hide(kind::TOKEN_ROLE, MountId(0), name, None),
             // Ids, and hashes under a key already.
-            Parsed::Mount(_) | Parsed::Token(_) | Parsed::KvConfig(_) | Parsed::Other => {
-                logical.to_vec()
-            }
+            Parsed::Mount(_)
+            | Parsed::Token(_)
+            | Parsed::KvConfig(_)
+            | Parsed::Namespace(_)
+            | Parsed::NamespaceLife(_)
+            | Parsed::Inside(..)
+            | Parsed::Other => [front, logical].concat(),
         }
     }
 
     /// Kind, mount, 16 bytes of the name's keyed hash, and the version if the kind has one.
-    fn hide(&self, kind: u8, mount: MountId, name: &str, version: Option<u64>) -> Vec<u8> {
-        let mut key = with_mount(kind, mount, HIDDEN_BYTES);
+    fn hide(
+        &self,
+        front: &[u8],
+        kind: u8,
+        mount: MountId,
+        name: &str,
+        version: Option<u64>,
+    ) -> Vec<u8> {
+        let mut key = Vec::with_capacity(front.len() + 5 + HIDDEN_BYTES);
+        key.extend_from_slice(front);
+        key.push(kind);
+        key.extend_from_slice(&mount.0.to_be_bytes());
         let scope_bytes = key.len();
         let mut last = self.last.borrow_mut();
         let known = last.name.split_at_checked(scope_bytes) == Some((&key, name.as_bytes()));
@@ -184,6 +241,34 @@ pub(crate) fn mount_counter() -> Vec<u8> {
 /// The key of a mount.
 pub(crate) fn mount(id: MountId) -> Vec<u8> {
     with_mount(kind::MOUNT, id, 0)
+}
+
+/// The key of a namespace.
+pub(crate) fn namespace(number: NamespaceNumber) -> Vec<u8> {
+    with_mount(kind::NAMESPACE, MountId(number.0), 0)
+}
+
+/// The key of the namespace counter.
+pub(crate) fn namespace_counter() -> Vec<u8> {
+    vec![kind::NAMESPACE_COUNTER]
+}
+
+/// The key of what says that a namespace lives.
+pub(crate) fn namespace_life(number: NamespaceNumber) -> Vec<u8> {
+    with_mount(kind::NAMESPACE_LIFE, MountId(number.0), 0)
+}
+
+/// A key inside a namespace; the prefix of all of them for an empty one.
+pub(crate) fn inside(number: NamespaceNumber, inner: &[u8]) -> Vec<u8> {
+    let mut key = with_mount(kind::INSIDE, MountId(number.0), inner.len());
+    key.extend_from_slice(inner);
+    key
+}
+
+/// Whether a key is the cluster's, whichever namespace asks for it: the counter of mount ids, so that
+/// no two mounts of a cluster share an id, and what was made with the cluster.
+pub(crate) fn is_shared(key: &[u8]) -> bool {
+    matches!(key.first(), Some(&(kind::MOUNT_COUNTER | kind::CLUSTER | kind::AUTHORITY)))
 }
 
 /// The key of a token.
@@ -262,6 +347,9 @@ fn parse_known(key: &[u8]) -> Option<Parsed<'_>> {
         kind::KV_META => Parsed::KvMeta(id, std::str::from_utf8(rest).ok()?),
         kind::KV_ONE => Parsed::KvOne(id, std::str::from_utf8(rest).ok()?),
         kind::SHELF => Parsed::Shelf(id, std::str::from_utf8(rest).ok()?),
+        kind::NAMESPACE => Parsed::Namespace(NamespaceNumber(id.0)),
+        kind::NAMESPACE_LIFE => Parsed::NamespaceLife(NamespaceNumber(id.0)),
+        kind::INSIDE => Parsed::Inside(NamespaceNumber(id.0), rest),
         kind::KV_VERSION => {
             let (rest, version) = rest.split_last_chunk::<8>()?;
             let path = std::str::from_utf8(rest.strip_suffix(&[0])?).ok()?;
@@ -298,6 +386,10 @@ mod tests {
         assert_eq!(parse(&shelf(id, "role/a")), Parsed::Shelf(id, "role/a"));
         assert_eq!(parse(&kv_version(id, "a/b", 300)), Parsed::KvVersion(id, "a/b", 300));
         assert_eq!(parse(&token(b"0123")), Parsed::Token(b"0123"));
+        let number = NamespaceNumber(9);
+        assert_eq!(parse(&namespace(number)), Parsed::Namespace(number));
+        assert_eq!(parse(&namespace_life(number)), Parsed::NamespaceLife(number));
+        assert_eq!(parse(&inside(number, b"\x04ab")), Parsed::Inside(number, b"\x04ab"));
         for junk in [
             &b""[..],
             b"\x11",
@@ -308,6 +400,19 @@ mod tests {
         ] {
             assert_eq!(parse(junk), Parsed::Other);
         }
+    }
+
+    /// The same name in two namespaces, and in none, is three names to who reads the store.
+    #[test]
+    fn a_name_is_hidden_with_its_namespace() {
+        let ring = Keyring::generate([1; 16], 0).unwrap();
+        let keys = StorageKeys::new(&ring);
+        let name = policy("default");
+        let [one, two] = [1, 2].map(|at| keys.of(&inside(NamespaceNumber(at), &name)));
+        assert_eq!(one[..5], inside(NamespaceNumber(1), &[]));
+        assert_ne!(one[5..], two[5..]);
+        assert_ne!(one[5..], keys.of(&name));
+        assert_eq!(one, keys.of(&inside(NamespaceNumber(1), &name)));
     }
 
     #[test]

@@ -40,6 +40,7 @@ pub mod limits;
 mod login;
 pub mod metrics;
 mod mount;
+mod namespace;
 mod outbound;
 mod peers;
 mod policies;

@@ -26,6 +26,12 @@ pub const CUSTOM_KEY_BYTES_MAX: usize = 128;
 pub const CUSTOM_VALUE_BYTES_MAX: usize = 512;
 /// Longest mount path, in bytes.
 pub const MOUNT_PATH_BYTES_MAX: usize = 256;
+/// Most namespaces in a cluster; each costs memory for tables of its own.
+pub const NAMESPACES_MAX: usize = 10_000;
+/// Deepest namespace, in segments.
+pub const NAMESPACE_DEPTH_MAX: usize = 8;
+/// Longest name of a namespace, in bytes.
+pub const NAMESPACE_NAME_BYTES_MAX: usize = 64;
 /// Most policies a token or role may name.
 pub const TOKEN_POLICIES_MAX: usize = 256;
 /// Longest answer that can be wrapped, in bytes.
@@ -66,6 +72,10 @@ pub const SEARCH_PATTERN_BYTES_MAX: usize = 1024;
 
 const _: () = assert!(ENTRY_BYTES_MAX < BODY_BYTES_MAX);
 const _: () = assert!(MOUNT_PATH_BYTES_MAX < kallisto_auth::PATH_BYTES_MAX);
+const _: () = assert!(
+    NAMESPACE_DEPTH_MAX * (NAMESPACE_NAME_BYTES_MAX + 1) < kallisto_auth::PATH_BYTES_MAX
+);
+const _: () = assert!(NAMESPACE_DEPTH_MAX < kallisto_auth::SEGMENTS_MAX);
 const _: () = assert!(WRAPPED_BYTES_MAX < kallisto_store::VALUE_BYTES_MAX);
 const _: () = assert!(REVOKE_TOKENS_MAX <= SWEEP_RECORDS_MAX);
 const _: () = assert!(SWEEP_RECORDS_MAX <= kallisto_store::BATCH_OPS_MAX);

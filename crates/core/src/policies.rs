@@ -16,6 +16,7 @@ use kallisto_auth::{AclSet, Capability, Kind, NoIdentity, Policy, PolicyName};
 
 use crate::error::{Denial, Error};
 use crate::identity::{Id, Person, Watch};
+use crate::namespace::Home;
 use crate::request::TokenText;
 use crate::state::{Call, Unsealed};
 use crate::token::{self, Hash};
@@ -127,12 +128,9 @@ impl Policies {
         self.get(name).is_some()
     }
 
-    /// All names, sorted, with `root`, which is no policy but is listed with them.
+    /// All names, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.lock().keys().map(|name| name.to_string()).collect();
-        names.push("root".to_owned());
-        names.sort();
-        names
+        self.lock().keys().map(|name| name.to_string()).collect()
     }
 
     /// Whether something compiled earlier still holds.
@@ -153,6 +151,11 @@ impl View {
     /// What a token grants its bearer now: by its own policies, and by those of the entity that bears
     /// it and of the entity's groups.
     pub(crate) fn compile(&self, entry: &token::TokenEntry, now: Timestamp) -> Compiled {
+        self.compile_below(entry, "", now)
+    }
+
+    /// The same for requests in the namespace that is `below` this one.
+    fn compile_below(&self, entry: &token::TokenEntry, below: &str, now: Timestamp) -> Compiled {
         // The counts before what they count: a change in between makes this stale, not wrong.
         let generation = self.policies.generation.load(Ordering::Acquire);
         let own = entry.auth.policies.iter();
@@ -160,7 +163,7 @@ impl View {
             let Some(policies) = self.policies.named(own) else {
                 return Compiled::barred(generation, None);
             };
-            let acl = AclSet::compile(&policies, &NoIdentity, now);
+            let acl = AclSet::compile_below(&policies, &NoIdentity, below, now);
             return Compiled { generation, watched: None, standing: Standing::Good, acl };
         };
         let watch = self.ask_directory(|directory| directory.watch(id));
@@ -174,7 +177,7 @@ impl View {
         let Some(policies) = self.policies.named(names.iter()) else {
             return Compiled::barred(generation, watched);
         };
-        let acl = AclSet::compile(&policies, &person, now);
+        let acl = AclSet::compile_below(&policies, &person, below, now);
         Compiled { generation, watched, standing: Standing::Good, acl }
     }
 
@@ -203,6 +206,8 @@ pub(crate) struct Caller {
     pub(crate) hash: Hash,
     entry: token::TokenEntry,
     compiled: Arc<Compiled>,
+    /// The namespace of its token, when that is one above the request's.
+    above: Option<Arc<Unsealed>>,
 }
 
 impl Caller {
@@ -211,9 +216,44 @@ impl Caller {
     /// # Errors
     /// [`Denial::BadToken`] when its token ended meanwhile.
     pub(crate) fn of(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Self, Error> {
-        let guard = unsealed.view.tokens.pin();
-        let (hash, live) = token::find(&unsealed.view, call.token, &guard)?;
-        Self::bearing(unsealed, hash, live, call.now)
+        Self::with_token(unsealed, call.token, call.now)
+    }
+
+    /// The caller with a token, expired or not.
+    fn with_token(
+        unsealed: &Unsealed,
+        text: Option<TokenText<'_>>,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let (site, below) = match unsealed.home_of(text)? {
+            Home::Here => {
+                let guard = unsealed.view.tokens.pin();
+                let (hash, live) = token::find(&unsealed.view, text, &guard)?;
+                return Self::bearing(unsealed, hash, live, now);
+            }
+            Home::Above { site, below } => (site, below),
+        };
+        let guard = site.view.tokens.pin();
+        let (hash, live) = token::find(&site.view, text, &guard)?;
+        Self::from_above(&site, &below, hash, live, now)
+    }
+
+    /// The bearer of a live token of a namespace above, asking in the one that is `below` it. What the
+    /// token grants here is compiled for each request: it is what administrators of trees do.
+    ///
+    /// # Errors
+    /// [`Denial::BadToken`] when it is an entity that is disabled or gone.
+    pub(crate) fn from_above(
+        site: &Arc<Unsealed>,
+        below: &str,
+        hash: Hash,
+        live: &LiveToken,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let entry = live.entry();
+        let compiled = Arc::new(site.view.compile_below(&entry, below, now));
+        let caller = Self::admitted(hash, entry, compiled)?;
+        Ok(Self { above: Some(Arc::clone(site)), ..caller })
     }
 
     /// The bearer of a live token.
@@ -235,7 +275,7 @@ impl Caller {
         compiled: Arc<Compiled>,
     ) -> Result<Self, Error> {
         match compiled.acl() {
-            Some(_) => Ok(Self { hash, entry, compiled }),
+            Some(_) => Ok(Self { hash, entry, compiled, above: None }),
             None => Err(Error::Denied(Denial::BadToken)),
         }
     }
@@ -249,12 +289,11 @@ impl Caller {
         text: TokenText<'_>,
         now: Timestamp,
     ) -> Result<Self, Error> {
-        let guard = unsealed.view.tokens.pin();
-        let (hash, live) = token::find(&unsealed.view, Some(text), &guard)?;
-        if live.standing().is_expired(now) {
+        let caller = Self::with_token(unsealed, Some(text), now)?;
+        if caller.entry.auth.is_expired(now) {
             return Err(Error::Denied(Denial::BadToken));
         }
-        Self::bearing(unsealed, hash, live, now)
+        Ok(caller)
     }
 
     /// The caller that a hash names, for questions about another token.
@@ -280,6 +319,16 @@ impl Caller {
     /// All of its token.
     pub(crate) const fn entry(&self) -> &token::TokenEntry {
         &self.entry
+    }
+
+    /// The namespace of its token, when that is one above the request's.
+    pub(crate) const fn above(&self) -> Option<&Arc<Unsealed>> {
+        self.above.as_ref()
+    }
+
+    /// What its token is kept in; `here` is what the request runs with.
+    pub(crate) fn home<'u>(&'u self, here: &'u Unsealed) -> &'u Unsealed {
+        self.above.as_deref().unwrap_or(here)
     }
 
     /// The entity that bears it.

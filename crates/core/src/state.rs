@@ -5,8 +5,8 @@
 //! and a [`Call`], so that none can run against a sealed server; how a request becomes a call is
 //! the `door`'s matter.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwapOption;
 use kallisto_auth::Authorized;
@@ -127,11 +127,11 @@ pub struct Core {
     pub(crate) saves: Arc<Semaphore>,
 }
 
-/// What a server has while it is unsealed.
+/// What a server has while it is unsealed, as one namespace sees it.
 pub(crate) struct Unsealed {
     pub(crate) view: Arc<View>,
     pub(crate) store: ClearStore,
-    pub(crate) latches: Latches,
+    pub(crate) latches: Arc<Latches>,
     pub(crate) root: Arc<RootKey>,
     /// What tickets of TLS sessions are sealed by; the same on every server of the cluster.
     pub(crate) ticket_secret: SecretKey,
@@ -142,6 +142,8 @@ pub(crate) struct Unsealed {
     pub(crate) outdated: Arc<AtomicBool>,
     /// Whether revocations that a restart cut short were taken up.
     pub(crate) swept: AtomicBool,
+    /// What the root namespace has, itself there.
+    pub(crate) top: Weak<Self>,
 }
 
 /// A request that may run.

@@ -48,7 +48,7 @@ pub(crate) async fn answer(core: &Core, request: &Request<'_>) -> Result<Respons
     let Some(content) = Content::of(&answer, request.id).filter(|_| known) else {
         return Ok(answer);
     };
-    let unsealed = core.unsealed.load_full().ok_or(Error::Sealed)?;
+    let unsealed = core.site_of(request.namespace)?;
     match wrap(&unsealed, request, &content).await {
         Ok(wrap_info) => {
             let warnings = content.logical.warnings.clone();
@@ -207,14 +207,14 @@ fn put_in(
     record: Vec<u8>,
     now: Timestamp,
 ) -> Result<Made, Error> {
-    let text = token::make_text()?;
+    let text = token::make_text_in(&unsealed.view)?;
     let cluster = unsealed.view.cluster().ok_or(Error::Sealed)?;
     let tag = cluster.token_key.hash(text.expose_secret());
     let key = keys::token(tag.as_ref());
     let ttl = SignedDuration::from_secs(i64::try_from(ttl_secs).unwrap_or(i64::MAX));
     let entry = TokenEntry {
         auth: Token {
-            accessor: token::make_accessor()?,
+            accessor: unsealed.view.marked(token::make_accessor()?),
             kind: Kind::Service,
             policies: vec![RESPONSE_WRAPPING_NAME.into()],
             display_name: "token".into(),
@@ -224,6 +224,7 @@ fn put_in(
             orphan: true,
         },
         parent: None,
+        parent_above: None,
         meta: None,
         uses_left: 1,
         ttl_secs,
@@ -318,7 +319,7 @@ fn subject(request: &Request<'_>) -> Result<SecretString, Error> {
 /// # Errors
 /// [`Error::Invalid`] when it is no wrapping token, or was opened.
 pub(crate) fn look_up(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
-    let unsealed = core.unsealed.load_full().ok_or(Error::Sealed)?;
+    let unsealed = core.site_of(request.namespace)?;
     let (_, entry) = find(&unsealed, subject(request)?.expose_secret(), request.now)?;
     Ok(Response::data(&Json::object([
         ("creation_path", entry.auth.path.as_str().into()),
@@ -330,10 +331,9 @@ pub(crate) fn look_up(core: &Core, request: &Request<'_>) -> Result<Response, Er
 /// Whether a request to unwrap is answered without asking who asks: a wrapping token opens itself,
 /// and what is no wrapping token is refused to everyone.
 pub(crate) fn opens_itself(core: &Core, request: &Request<'_>) -> bool {
-    let unsealed = core.unsealed.load();
-    let Some(unsealed) = unsealed.as_ref() else { return true };
+    let Ok(unsealed) = core.site_of(request.namespace) else { return true };
     match given(request) {
-        Ok(Some(other)) => find(unsealed, other.expose_secret(), request.now).is_err(),
+        Ok(Some(other)) => find(&unsealed, other.expose_secret(), request.now).is_err(),
         Ok(None) | Err(_) => true,
     }
 }
@@ -343,7 +343,7 @@ pub(crate) fn opens_itself(core: &Core, request: &Request<'_>) -> bool {
 /// # Errors
 /// [`Error::Invalid`] when it is none, or was opened.
 pub(crate) async fn unwrap_itself(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
-    let unsealed = core.unsealed.load_full().ok_or(Error::Sealed)?;
+    let unsealed = core.site_of(request.namespace)?;
     if given(request)?.is_some() {
         return Err(invalid());
     }

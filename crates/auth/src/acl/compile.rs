@@ -17,7 +17,22 @@ impl AclSet {
     ///
     /// The order of the policies means nothing. The set is valid until [`AclSet::stale_at`].
     pub fn compile(policies: &[Arc<Policy>], identity: &dyn Identity, now: Timestamp) -> Self {
-        let mut draft = Draft::default();
+        Self::compile_below(policies, identity, "", now)
+    }
+
+    /// The same, for requests in a namespace below that of the policies: `below` is its path from
+    /// there, whole segments with an ending slash, and the set speaks of paths inside it.
+    ///
+    /// What a grant says of another namespace it has to spell: only one that is written with `below`
+    /// in front counts, and counts without it. So no wildcard and no template reaches into a namespace
+    /// that was made later. A denial counts wherever it matches, since it can only take away.
+    pub fn compile_below(
+        policies: &[Arc<Policy>],
+        identity: &dyn Identity,
+        below: &str,
+        now: Timestamp,
+    ) -> Self {
+        let mut draft = Draft { below, ..Draft::default() };
         for policy in policies {
             for rule in 0..policy.rules().len() {
                 draft.take(Part { policy: Arc::clone(policy), rule }, identity, now);
@@ -29,13 +44,15 @@ impl AclSet {
 
 /// A set in the making.
 #[derive(Default)]
-struct Draft {
+struct Draft<'b> {
+    /// The path from the policies' namespace to the request's.
+    below: &'b str,
     merged: BTreeMap<Resolved, Vec<Part>>,
     skipped: Vec<Skipped>,
     stale_at: Option<Timestamp>,
 }
 
-impl Draft {
+impl Draft<'_> {
     fn take(&mut self, part: Part, identity: &dyn Identity, now: Timestamp) {
         let rule = &part.policy.rules()[part.rule];
         if let Some(end) = rule.expires_at {
@@ -46,8 +63,14 @@ impl Draft {
             self.stale_at = Some(self.stale_at.map_or(end, |soonest| soonest.min(end)));
         }
         let use_of = if rule.capabilities.is_denial() { Use::Denial } else { Use::Grant };
-        match rule.pattern.resolve(identity, use_of) {
-            Ok(pattern) => self.merged.entry(pattern).or_default().push(part),
+        if use_of == Use::Grant && !rule.pattern.spells(self.below) {
+            return;
+        }
+        let resolved = rule.pattern.resolve(identity, use_of);
+        match resolved.map(|pattern| pattern.below(self.below, use_of)) {
+            Ok(Some(pattern)) => self.merged.entry(pattern).or_default().push(part),
+            // It speaks of other namespaces.
+            Ok(None) => {}
             Err(why) => self.skipped.push(Skipped { part, why: Why::Template(why) }),
         }
     }

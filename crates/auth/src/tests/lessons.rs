@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 
-use super::{Ask, Dice, set, set_for};
+use super::{Ask, Dice, policies, set, set_for};
 use crate::{
-    AclSet, Capability, Denied, Identity, Kind, Operation, Path, Precedence, Subject, Token,
+    AclSet, Capability, Denied, Identity, Kind, NoIdentity, Operation, Path, Precedence, Subject, Token,
     Variable, authorize_by,
 };
 
@@ -248,5 +248,81 @@ fn lesson_15_a_callers_value_is_text_and_never_widens() {
     ] {
         let acl = set_for(&denial, &Hostile(name));
         assert_eq!(acl.decide(&Ask::new(Capability::Read, path)).is_ok(), granted, "{name} {path}");
+    }
+}
+
+#[test]
+fn lesson_12_no_wildcard_and_no_template_reaches_into_a_namespace() {
+    let below = |text: &str| {
+        let policies = policies(&[text]);
+        AclSet::compile_below(&policies, &Hostile("team"), "team/kid/", Timestamp::UNIX_EPOCH)
+    };
+    let reads = |text: &str| below(text).decide(&Ask::new(Capability::Read, "kv/a")).is_ok();
+    let grant = |path: &str| format!("path \"{path}\" {{ policy = \"read\" }}\n");
+    let deny = |path: &str| format!("path \"{path}\" {{ policy = \"deny\" }}\n");
+    for (path, granted) in [
+        ("team/kid/kv/a", true),
+        ("/team/kid/kv/*", true),
+        ("team/kid/*", true),
+        ("team/kid/+/a", true),
+        ("*", false),
+        ("team/*", false),
+        ("team/kid*", false),
+        ("team/+/kv/a", false),
+        ("+/kid/kv/*", false),
+        ("{{identity.entity.name}}/kid/kv/a", false),
+        ("team/kid", false),
+        ("kv/a", false),
+        ("Team/kid/kv/a", false),
+        ("team/kid/kid/kv/a", false),
+    ] {
+        assert_eq!(reads(&grant(path)), granted, "{path}");
+    }
+    // A denial counts wherever it matches.
+    for (path, granted) in [
+        ("team/kid/kv/a", false),
+        ("TEAM/Kid/kv/a", false),
+        ("team/+/kv/a", false),
+        ("+/+/kv/a", false),
+        ("{{identity.entity.name}}/kid/kv/a", false),
+        ("team/other/kv/a", true),
+        ("kv/a", true),
+        // Less specific than the grant, as everywhere.
+        ("*", true),
+        ("team/k*", true),
+    ] {
+        let text = grant("team/kid/kv/*") + &deny(path);
+        assert_eq!(reads(&text), granted, "{path}");
+    }
+}
+
+/// What is spelled out decides inside as the whole path would outside.
+#[test]
+fn a_policy_seen_from_below_decides_as_it_does_of_the_whole_path() {
+    let tails = ["*", "kv/*", "kv/+", "kv/a", "kv/a*", "+/a", "kv/+/b", "kv/b/"];
+    let paths = ["kv/a", "kv/b", "kv/ab", "kv/a/b", "kv/b/", "x/a", "kv"];
+    for first in tails {
+        for second in tails {
+            for (one, other) in [("read", "deny"), ("deny", "read"), ("read", "write")] {
+                let text = format!(
+                    "path \"ns/{first}\" {{ policy = \"{one}\" }}
+                     path \"ns/{second}\" {{ policy = \"{other}\" }}"
+                );
+                let policies = policies(&[text.as_str()]);
+                let now = Timestamp::UNIX_EPOCH;
+                let whole = AclSet::compile(&policies, &NoIdentity, now);
+                let inside = AclSet::compile_below(&policies, &NoIdentity, "ns/", now);
+                for path in paths {
+                    for capability in [Capability::Read, Capability::Update, Capability::List] {
+                        let ask = |path: &str| Ask::new(capability, path);
+                        assert_eq!(
+                            inside.decide(&ask(path)).is_ok(),
+                            whole.decide(&ask(&format!("ns/{path}"))).is_ok(),
+                            "{path} {capability:?} {text}"
+                        );
+                    }
+                }
+            }
+        }
     }
 }

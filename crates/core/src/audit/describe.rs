@@ -4,14 +4,15 @@
 //! view, so they agree but for a token or policy that changes in between, and then the response's
 //! record says what became of the request.
 
-use jiff::Timestamp;
 use kallisto_audit as audit;
-use kallisto_auth::{Capability, Kind, Operation, Subject as _};
+use kallisto_auth::{AclSet, Capability, Kind, Operation, Subject as _};
 
 use super::Audit;
 use crate::asked::Asked;
 use crate::json::Json;
 use crate::mount::{Class, EngineKind, MountEntry};
+use crate::namespace::Home;
+use crate::policies::Caller;
 use crate::request::{Request, TokenText};
 use crate::state::Unsealed;
 use crate::view::{LiveToken, Mount, View};
@@ -54,15 +55,32 @@ pub(super) fn with_described<T>(
     let is_login =
         route.as_ref().is_some_and(|(mount, inside)| engines::is_login(mount.entry.kind, inside));
     let mount = route.map(|(mount, _)| mount);
-    let guard = view.tokens.pin();
-    let found = token::find(view, request.token, &guard).ok();
-    let live = found.map(|(_, live)| live).filter(|live| !live.standing().is_expired(request.now));
+    let home = unsealed.home_of(request.token).ok();
+    let token_view = match &home {
+        Some(Home::Above { site, .. }) => &site.view,
+        Some(Home::Here) | None => view,
+    };
+    let guard = token_view.tokens.pin();
+    let found = home.as_ref().and_then(|_| token::find(token_view, request.token, &guard).ok());
+    let found = found.filter(|(_, live)| !live.standing().is_expired(request.now));
+    let live = found.map(|(_, live)| live);
     let asked = Asked::new(request, view);
     let operation = match request.asks_help() {
         true => "help",
         false => name_of(request.operation, asked.capability()),
     };
-    let decision = live.map(|live| decide(unsealed, live, asked, request.now));
+    let decision = match (&home, found) {
+        (Some(Home::Above { site, below }), Some((hash, live))) => {
+            let caller = Caller::from_above(site, below, hash, live, request.now).ok();
+            let acl = caller.as_ref().map(Caller::acl);
+            Some(decide(live, |grants| acl.and_then(grants), &asked))
+        }
+        (_, Some((_, live))) => {
+            let by = |grants: Grants<'_>| live.with_acl(view, request.now, grants).flatten();
+            Some(decide(live, by, &asked))
+        }
+        (_, None) => None,
+    };
     let error = match is_login {
         true => "",
         false => refusal(request, live, decision.as_ref()),
@@ -75,7 +93,7 @@ pub(super) fn with_described<T>(
     let headers = headers_of(audit, request);
     let metadata = live.and_then(|live| live.shared().meta.clone());
     let metadata = metadata.map(|map| Json::Object(map).to_text()).unwrap_or_default();
-    let bearer = live.map(|live| Bearer::of(view, live)).unwrap_or_default();
+    let bearer = live.map(|live| Bearer::of(token_view, live)).unwrap_or_default();
     let client_id = match (live, bearer.entity_id.as_str()) {
         (Some(live), "") => client_id(&live.shared().auth.policies),
         _ => bearer.entity_id.clone(),
@@ -87,8 +105,8 @@ pub(super) fn with_described<T>(
         operation,
         mount: mount.as_deref().map(|mount| mount_of(&mount.entry)).unwrap_or_default(),
         client_token: request.token.map(TokenText::expose),
-        namespace_id: "root",
-        namespace_path: "",
+        namespace_id: view.namespace_id(),
+        namespace_path: view.namespace_path(),
         path,
         data: &data,
         exempt: &exempt,
@@ -133,20 +151,22 @@ fn name_of(operation: Operation, capability: Capability) -> &'static str {
     }
 }
 
+/// The policies that grant a request, asked of what a token's policies come to.
+type Grants<'g> = &'g dyn Fn(&AclSet) -> Option<Vec<String>>;
+
 fn decide(
-    unsealed: &Unsealed,
     live: &LiveToken,
-    asked: Asked<'_, '_>,
-    now: Timestamp,
+    ask: impl FnOnce(Grants<'_>) -> Option<Vec<String>>,
+    asked: &Asked<'_, '_>,
 ) -> audit::Decision {
     if live.standing().kind == Kind::Root {
         return audit::Decision { allowed: true, granted_by: vec!["root".to_owned()] };
     }
-    let granted = live.with_acl(&unsealed.view, now, |acl| {
-        let grant = acl.decide(&asked).ok()?;
+    let granted = ask(&|acl| {
+        let grant = acl.decide(asked).ok()?;
         Some(grant.policies().iter().map(|name| name.to_string()).collect())
     });
-    match granted.flatten() {
+    match granted {
         Some(granted_by) => audit::Decision { allowed: true, granted_by },
         None => audit::Decision { allowed: false, granted_by: Vec::new() },
     }

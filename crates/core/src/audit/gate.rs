@@ -42,8 +42,9 @@ impl Core {
     /// # Errors
     /// What the client may hear; [`Error::Unaudited`] when no device took a record.
     pub(crate) async fn handle_audited(&self, request: &Request<'_>) -> Answer {
-        let unsealed = self.unsealed.load_full();
-        let Some(unsealed) = unsealed else { return self.answer_as_asked(request).await };
+        let Ok(unsealed) = self.site_of(request.namespace) else {
+            return self.answer_as_asked(request).await;
+        };
         if self.audit.is_broken() {
             return Err(Error::Unaudited);
         }
@@ -79,8 +80,7 @@ impl Core {
     /// # Errors
     /// The refusal; [`Error::Unaudited`] when no device took the records.
     pub(crate) async fn audit_refusal(&self, request: &Request<'_>, refusal: Error) -> Answer {
-        let unsealed = self.unsealed.load_full();
-        let Some(unsealed) = unsealed else { return Err(refusal) };
+        let Ok(unsealed) = self.site_of(request.namespace) else { return Err(refusal) };
         let (desks, error, _) = self.open_desks(&unsealed, request);
         let answer = Err(refusal);
         let tickets = submit_both(&unsealed, request, &answer, &desks, error);

@@ -3,14 +3,18 @@
 //! Kept as it came, in memory that is wiped, and shown again like that of a new request: so that
 //! whatever ends a token of whatever kind ends what its bearer gets.
 
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
 use jiff::Timestamp;
 use kallisto_auth::Operation;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::judge::Judge;
+use crate::keys::NamespaceNumber;
 use crate::policies::Caller;
 use crate::request::TokenText;
-use crate::state::{Call, Unsealed};
+use crate::state::{Call, Core, Unsealed};
 
 /// Who an answer goes to.
 pub(crate) struct Bearer(Option<SecretString>);
@@ -33,5 +37,21 @@ impl Bearer {
         caller.is_some_and(|caller| {
             Judge::for_caller(unsealed, caller, now).may(Operation::Read, path)
         })
+    }
+}
+
+/// Where what answers a namespace is found as long as it is unsealed and there.
+pub(super) struct Slot {
+    root: Arc<ArcSwapOption<Unsealed>>,
+    number: NamespaceNumber,
+}
+
+impl Slot {
+    pub(super) fn of(core: &Core, unsealed: &Unsealed) -> Self {
+        Self { root: Arc::clone(&core.unsealed), number: unsealed.view.namespace_number() }
+    }
+
+    pub(super) fn load(&self) -> Option<Arc<Unsealed>> {
+        self.root.load_full()?.site_with(self.number)
     }
 }

@@ -7,12 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
 use jiff::Timestamp;
 use kallisto_auth::Operation;
 use tokio::sync::watch;
 
-use super::bearer::Bearer;
+use super::bearer::{Bearer, Slot};
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::keys::MountId;
@@ -104,7 +103,7 @@ pub(crate) fn wait(
     };
     let caller = Caller::of(unsealed, call)?;
     let mut follower = Follower {
-        slot: Arc::clone(&core.unsealed),
+        slot: Slot::of(core, unsealed),
         feed: Arc::clone(feed),
         bell: feed.listen(),
         bearer: Bearer::of(call),
@@ -146,7 +145,7 @@ fn with_index(answer: Result<Response, Error>, latest: Place) -> Result<Response
 
 /// Looks for a change since a place.
 pub(crate) struct Follower {
-    slot: Arc<ArcSwapOption<Unsealed>>,
+    slot: Slot,
     feed: Arc<Feed>,
     bell: watch::Receiver<()>,
     bearer: Bearer,

@@ -7,12 +7,11 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
 use jiff::Timestamp;
 use kallisto_auth::Operation;
 use tokio::sync::watch;
 
-use super::bearer::Bearer;
+use super::bearer::{Bearer, Slot};
 use super::judge::Judge;
 use super::poll::{Interest, admit};
 use super::{PREFIX, place};
@@ -31,7 +30,7 @@ const LOOK_MAX: usize = 256;
 
 /// A stream of events.
 struct Watch {
-    slot: Arc<ArcSwapOption<Unsealed>>,
+    slot: Slot,
     feed: Arc<Feed>,
     bell: watch::Receiver<()>,
     bearer: Bearer,
@@ -66,7 +65,7 @@ pub(super) fn open(
         false => Interest::Secret(place.path.clone()),
     };
     let source = Watch {
-        slot: Arc::clone(&core.unsealed),
+        slot: Slot::of(core, unsealed),
         feed: Arc::clone(feed),
         bell: feed.listen(),
         bearer: Bearer::of(call),
@@ -88,8 +87,7 @@ impl Source for Watch {
         }
         // First the bell: what comes while this looks rings again.
         self.bell.borrow_and_update();
-        let slot = Arc::clone(&self.slot);
-        let unsealed = slot.load();
+        let unsealed = self.slot.load();
         let unsealed = unsealed.as_ref().filter(|now| Arc::ptr_eq(&now.view.feed, &self.feed));
         let Some(unsealed) = unsealed else { return Next::End(farewell("the server was sealed")) };
         let mount = unsealed.view.mounts.with_id(self.mount);

@@ -100,6 +100,7 @@ pub(crate) async fn grant(
         display_name: display_name(mount, &login.display_name),
         path: request.path.as_str().to_owned(),
         parent: None,
+        parent_above: None,
         meta: Some(login.metadata),
         uses: params.num_uses,
         times,
@@ -292,17 +293,20 @@ impl Logins {
         })
     }
 
-    /// Does what time brings for login methods.
+    /// Does what time brings for the login methods of these namespaces.
     ///
     /// # Errors
     /// The store's refusal; the next sweep tries again.
-    pub(crate) async fn tick(&self, unsealed: &Unsealed, now: Timestamp) -> Result<(), Error> {
+    pub(crate) async fn tick(&self, sites: &[Arc<Unsealed>], now: Timestamp) -> Result<(), Error> {
         // Relaxed: one thread ticks.
         if now.as_second() < self.next_sweep.load(Ordering::Relaxed) {
             return Ok(());
         }
         self.next_sweep.store(now.as_second().saturating_add(SWEEP_SECS), Ordering::Relaxed);
-        approle::sweep(unsealed, now).await
+        for site in sites {
+            approle::sweep(site, now).await?;
+        }
+        Ok(())
     }
 }
 

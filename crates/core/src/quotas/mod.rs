@@ -144,7 +144,11 @@ impl Quotas {
             return Ok(None);
         }
         let Some(remote) = request.remote else { return Ok(None) };
-        self.take_of(request.path.as_str(), remote.ip(), request.now_ns(), role_at)
+        if request.namespace.is_empty() {
+            return self.take_of(request.path.as_str(), remote.ip(), request.now_ns(), role_at);
+        }
+        let absolute = format!("{}{}", request.namespace, request.path.as_str());
+        self.take_of(&absolute, remote.ip(), request.now_ns(), role_at)
     }
 
     fn take_of(

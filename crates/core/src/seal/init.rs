@@ -190,16 +190,14 @@ impl Core {
         batch.put(keys::cluster(), cluster.encode());
         batch.put(keys::token(hash.as_ref()), token::make_root(now)?.encode());
         let mut last = MountId::RESERVED;
-        let mut mounts = BUILTIN_MOUNTS.to_vec();
+        for (key, value) in builtin_records()? {
+            batch.put(key, value);
+        }
         if spec.mount_kv {
             last = MountId(last.0 + 1);
-            mounts.push((last, "secret/", EngineKind::KvV2, "key/value secret storage"));
-        }
-        for (id, path, kind, description) in mounts {
-            batch.put(keys::mount(id), builtin_mount(id, path, kind, description)?.encode());
-        }
-        for (name, text) in crate::policies::builtin() {
-            batch.put(keys::policy(name), text.as_bytes().to_vec());
+            let about = "key/value secret storage";
+            let entry = builtin_mount(last, "secret/", EngineKind::KvV2, about)?;
+            batch.put(keys::mount(last), entry.encode());
         }
         batch.put(keys::mount_counter(), last.0.to_be_bytes().to_vec());
         let version = Installed::running(&self.info, now);
@@ -220,6 +218,21 @@ const BUILTIN_MOUNTS: [(MountId, &str, EngineKind, &str); 4] = [
     (MountId::CUBBYHOLE, "cubbyhole/", EngineKind::Cubbyhole, "per-token private secret storage"),
     (MountId::TOKEN, "auth/token/", EngineKind::Token, "token based credentials"),
 ];
+
+/// What every namespace starts with: the server's own mounts and policies, by key.
+///
+/// # Errors
+/// [`Error::Unavailable`] when the operating system gives no randomness.
+pub(crate) fn builtin_records() -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
+    let mut records = Vec::new();
+    for (id, path, kind, description) in BUILTIN_MOUNTS {
+        records.push((keys::mount(id), builtin_mount(id, path, kind, description)?.encode()));
+    }
+    for (name, text) in crate::policies::builtin() {
+        records.push((keys::policy(name), text.as_bytes().to_vec()));
+    }
+    Ok(records)
+}
 
 fn builtin_mount(
     id: MountId,

@@ -351,19 +351,19 @@ fn open_blocking(
     let generation = attach(&*store, Arc::new(follower))?;
     let attached = Arc::clone(&store);
     let store = ClearStore::new(store, keys, generation);
-    let unsealed = Unsealed {
+    let unsealed = Arc::new_cyclic(|top| Unsealed {
         ticket_secret,
         view,
         store,
-        latches: Latches::new(),
+        latches: Arc::new(Latches::new()),
         root,
         leases: info.leases,
         info,
         reencryption: Reencryption::default(),
         outdated: Arc::clone(&rebuild.outdated),
         swept: AtomicBool::new(false),
-    };
-    let unsealed = Arc::new(unsealed);
+        top: top.clone(),
+    });
     // Before the first request: a device that is declared misses none.
     if opening != Opening::Again
         && let Err(error) = pollster::block_on(declare(&audit, &unsealed))

@@ -35,8 +35,8 @@ pub(super) fn read(
         ])
     });
     let root = Json::object([
-        ("namespace_id", "root".into()),
-        ("namespace_path", "".into()),
+        ("namespace_id", unsealed.view.namespace_id().into()),
+        ("namespace_path", unsealed.view.namespace_path().into()),
         ("counts", total.clone()),
         ("mount_accessors", Json::Array(mounts.collect())),
     ]);

@@ -11,6 +11,7 @@ mod health;
 mod init;
 mod locked_users;
 mod mounts;
+mod namespaces;
 mod observe;
 mod passwords;
 mod policies;
@@ -156,8 +157,7 @@ impl OpenRoute<'_> {
             Self::RaftAnswer => crate::peers::admit(core, request).await,
             Self::SealAgain => Ok(Response::Empty),
             Self::PublicMounts => {
-                let unsealed = core.unsealed.load();
-                Ok(ui::public_mounts(unsealed.as_ref().ok_or(Error::Sealed)?))
+                Ok(ui::public_mounts(&*core.site_of(request.namespace)?))
             }
             Self::Rekey(path) => rekey::handle(core, request, path, Unseal, Asker::Anyone).await,
             Self::RekeyRecovery(path) => {
@@ -166,9 +166,8 @@ impl OpenRoute<'_> {
             Self::GenerateRoot(path) => root::handle(core, request, path, Asker::Anyone).await,
             Self::Help(path) => help::open_answer(path, &core.info),
             Self::PublicOpenapi => {
-                let unsealed = core.unsealed.load();
-                let unsealed = unsealed.as_ref().ok_or(Error::Sealed)?;
-                openapi::answer(unsealed, &core.info, request, None)
+                let unsealed = core.site_of(request.namespace)?;
+                openapi::answer(&unsealed, &core.info, request, None)
             }
             Self::WrappingLookup => wrapping::look_up(core, request),
             Self::Unwrap => wrapping::unwrap_itself(core, request).await,
@@ -200,6 +199,9 @@ pub(crate) async fn handle(
     }
     if let Some(answer) = mount_routes(&unsealed, call, path).await {
         return answer;
+    }
+    if let Some(path) = path.strip_prefix("namespaces") {
+        return namespaces::handle(core, &unsealed, call, path).await;
     }
     if let Some(path) = path.strip_prefix("quotas/") {
         return quotas::handle(&unsealed, call, path).await;

@@ -60,6 +60,7 @@ pub(super) async fn mount(
     // One mount at a time: the counter and the nesting check belong together.
     let _latch = unsealed.latches.hold(&keys::mount_counter()).await;
     let path = format!("{}{path}/", class.prefix());
+    check_namespaces(unsealed, &path)?;
     if let Some(existing) = unsealed.view.mounts.conflict(&path) {
         let existing = existing.strip_prefix(class.prefix()).unwrap_or(&existing);
         return Err(Error::invalid(format!("path is already in use at {existing}")));
@@ -87,6 +88,17 @@ pub(super) fn check_path(class: Class, path: &str, verb: &str) -> Result<(), Err
     match Path::decode(path) {
         Ok(canonical) if canonical.as_str() == path => Ok(()),
         _ => refuse(": the path is not canonical"),
+    }
+}
+
+/// Refuses a mount where a namespace is, in which nothing of it could ever be asked for. To be called
+/// under the latch of mounts, under which namespaces are made too.
+pub(super) fn check_namespaces(unsealed: &Unsealed, path: &str) -> Result<(), Error> {
+    let absolute = format!("{}{path}", unsealed.view.namespace_path());
+    let found = unsealed.ask_namespaces(|namespaces| namespaces.around(&absolute));
+    match found.filter(|space| space.namespace.path.len() > absolute.len() - path.len()) {
+        Some(_) => Err(Error::invalid(format!("path is already in use at {path}"))),
+        None => Ok(()),
     }
 }
 

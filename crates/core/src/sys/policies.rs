@@ -22,7 +22,12 @@ pub(super) enum Family {
 }
 
 pub(super) fn list(unsealed: &Unsealed, family: Family) -> Response {
-    let names = unsealed.view.policies.names();
+    let mut names = unsealed.view.policies.names();
+    if unsealed.is_top() {
+        // No policy, but listed with them.
+        names.push("root".to_owned());
+        names.sort();
+    }
     match family {
         Family::Acl => Response::data(&Json::object([("keys", Json::strings(names))])),
         Family::Legacy => Response::merged(&Json::object([
@@ -36,7 +41,7 @@ pub(super) fn read(unsealed: &Unsealed, name: &str, family: Family) -> Result<Re
     let name = name.to_lowercase();
     let text = match unsealed.view.policies.get(&name) {
         Some(stored) => stored.text,
-        None if name == "root" => "".into(),
+        None if name == "root" && unsealed.is_top() => "".into(),
         None => return Err(Error::NotFound),
     };
     let text_field = match family {

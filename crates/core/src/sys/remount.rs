@@ -9,7 +9,7 @@
 
 use kallisto_store::Batch;
 
-use super::mounts::{PROTECTED, check_path, find};
+use super::mounts::{PROTECTED, check_namespaces, check_path, find};
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::Json;
@@ -46,6 +46,7 @@ pub(super) async fn remount(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<
         return Err(Error::invalid(format!("no matching mount at \"{from}/\"")));
     };
     let to = format!("{}{to}/", class.prefix());
+    check_namespaces(unsealed, &to)?;
     if let Some(existing) = unsealed.view.mounts.conflict(&to) {
         return Err(Error::invalid(format!("path already in use at \"{existing}\"")));
     }

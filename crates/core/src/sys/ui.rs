@@ -41,8 +41,7 @@ pub(crate) fn for_any_token(
     Some(match path {
         "mounts" | "mounts/" => Ok(all_mounts(unsealed, caller)),
         "resultant-acl" => Ok(resultant_acl(caller)),
-        // There is the root namespace only, and it has no others in it.
-        "namespaces" => Ok(Response::data(&Map::new().into())),
+        "namespaces" => Ok(super::namespaces::reached(unsealed, caller)),
         _ => preflight(unsealed, path.strip_prefix("mounts/")?.trim_end_matches('/'), caller),
     })
 }

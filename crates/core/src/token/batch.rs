@@ -16,7 +16,7 @@ use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use jiff::{SignedDuration, Timestamp};
 use kallisto_auth::{Kind, Token};
 use kallisto_barrier::{ENVELOPE_OVERHEAD, Keyring};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
 use super::create::TokenSpec;
@@ -25,7 +25,7 @@ use crate::address;
 use crate::error::{Denial, Error};
 use crate::identity::Id;
 use crate::json::{self, Json, Map};
-use crate::keys;
+use crate::keys::{self, NamespaceNumber};
 use crate::state::Unsealed;
 
 /// Every batch token starts with this, and no token that was stored does: a chosen one has no dot.
@@ -51,6 +51,11 @@ pub(super) fn issue(
     if let Some((_, what)) = asked.into_iter().find(|(asked, _)| *asked) {
         return Err(Error::invalid(format!("batch tokens cannot have \"{what}\" set")));
     }
+    if spec.parent_above.is_some() {
+        return Err(Error::invalid(
+            "a batch token whose parent is of another namespace must be an orphan",
+        ));
+    }
     if let Some(parent) = &spec.parent
         && !unsealed.view.tokens.lives(parent)
     {
@@ -75,6 +80,7 @@ pub(super) fn issue(
             orphan: spec.parent.is_none(),
         },
         parent: spec.parent,
+        parent_above: None,
         meta: spec.meta,
         uses_left: 0,
         ttl_secs,
@@ -88,17 +94,8 @@ pub(super) fn issue(
         kept: Map::new(),
         renewed_at: None,
     };
-    let text = seal(&entry, &unsealed.store.keys().load())?;
-    Ok((entry, text))
-}
-
-/// The text of a batch token.
-fn seal(entry: &TokenEntry, keyring: &Keyring) -> Result<SecretString, Error> {
-    let plain = Zeroizing::new(encode(entry));
-    let mut envelope = Vec::with_capacity(plain.len() + ENVELOPE_OVERHEAD);
-    let sealed = keyring.seal_record(&keys::BATCH_TOKEN, &plain, &mut envelope);
-    sealed.map_err(|error| Error::Unavailable(format!("cannot encrypt: {error}")))?;
-    let text = format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&envelope));
+    let text = seal(&entry, unsealed.view.namespace_number(), &unsealed.store.keys().load())?;
+    let text = unsealed.view.marked(text.expose_secret().to_owned());
     if text.len() > TEXT_BYTES_MAX {
         return Err(Error::invalid(format!(
             "a batch token of {} bytes is over the limit of {TEXT_BYTES_MAX}: fewer policies or \
@@ -106,17 +103,35 @@ fn seal(entry: &TokenEntry, keyring: &Keyring) -> Result<SecretString, Error> {
             text.len()
         )));
     }
-    Ok(text.into())
+    Ok((entry, text.into()))
 }
 
-/// What a batch token says; `None` when this cluster did not make it.
-pub(crate) fn open(text: &str, keyring: &Keyring) -> Option<TokenEntry> {
+/// The text of a batch token.
+fn seal(
+    entry: &TokenEntry,
+    namespace: NamespaceNumber,
+    keyring: &Keyring,
+) -> Result<SecretString, Error> {
+    let plain = Zeroizing::new(encode(entry));
+    let mut envelope = Vec::with_capacity(plain.len() + ENVELOPE_OVERHEAD);
+    let sealed = keyring.seal_record(&keys::batch_token(namespace), &plain, &mut envelope);
+    sealed.map_err(|error| Error::Unavailable(format!("cannot encrypt: {error}")))?;
+    Ok(format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&envelope)).into())
+}
+
+/// What a batch token says, without the mark of its namespace; `None` when this cluster did not make
+/// it there.
+pub(crate) fn open(
+    text: &str,
+    namespace: NamespaceNumber,
+    keyring: &Keyring,
+) -> Option<TokenEntry> {
     if text.len() > TEXT_BYTES_MAX {
         return None;
     }
     let envelope = BASE64URL_NOPAD.decode(text.strip_prefix(PREFIX)?.as_bytes()).ok()?;
     let mut plain = Zeroizing::new(Vec::with_capacity(envelope.len()));
-    keyring.open_record(&keys::BATCH_TOKEN, &envelope, &mut plain).ok()?;
+    keyring.open_record(&keys::batch_token(namespace), &envelope, &mut plain).ok()?;
     decode(&plain)
 }
 
@@ -175,6 +190,7 @@ fn decode(plain: &[u8]) -> Option<TokenEntry> {
             orphan: parent.is_none(),
         },
         parent,
+        parent_above: None,
         meta: map.get("m").and_then(Json::as_object).cloned(),
         uses_left: 0,
         ttl_secs: u64::try_from(ttl).ok()?,
@@ -195,9 +211,9 @@ fn decode(plain: &[u8]) -> Option<TokenEntry> {
 
 #[cfg(test)]
 mod tests {
-    use secrecy::ExposeSecret;
-
     use super::*;
+
+    const ROOT: NamespaceNumber = NamespaceNumber::ROOT;
 
     fn entry() -> TokenEntry {
         let mut entry = crate::token::make_root(Timestamp::from_second(1_700_000_000).unwrap());
@@ -215,9 +231,9 @@ mod tests {
     #[test]
     fn a_batch_token_opens_in_its_cluster_alone_also_after_a_rotation() {
         let ring = Keyring::generate([1; 16], 0).unwrap();
-        let text = seal(&entry(), &ring).unwrap();
+        let text = seal(&entry(), ROOT, &ring).unwrap();
         let text = text.expose_secret();
-        let again = open(text, &ring.rotated(1).unwrap()).unwrap();
+        let again = open(text, ROOT, &ring.rotated(1).unwrap()).unwrap();
         assert_eq!(again.auth.policies, ["default", "web"]);
         assert_eq!((again.parent, again.ttl_secs), (Some([9; 32]), 60));
         assert_eq!(again.auth.expires_at.unwrap().as_second(), 1_700_000_060);
@@ -225,22 +241,35 @@ mod tests {
         assert_eq!((again.entity_id, again.bound_cidrs), (entry().entity_id, entry().bound_cidrs));
         assert!(!again.auth.orphan);
         let other = Keyring::generate([1; 16], 0).unwrap();
-        assert!(open(text, &other).is_none());
+        assert!(open(text, ROOT, &other).is_none());
     }
 
     #[test]
     fn a_text_with_any_character_changed_is_no_token() {
         let ring = Keyring::generate([1; 16], 0).unwrap();
-        let text = seal(&entry(), &ring).unwrap();
+        let text = seal(&entry(), ROOT, &ring).unwrap();
         let text = text.expose_secret();
         for at in 0..text.len() {
             let mut bytes = text.as_bytes().to_vec();
             bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
-            assert!(open(std::str::from_utf8(&bytes).unwrap(), &ring).is_none(), "{at}");
-            assert!(open(&text[..at], &ring).is_none(), "{at}");
+            assert!(open(std::str::from_utf8(&bytes).unwrap(), ROOT, &ring).is_none(), "{at}");
+            assert!(open(&text[..at], ROOT, &ring).is_none(), "{at}");
         }
-        assert!(open(&format!("{text}A"), &ring).is_none());
-        assert!(open(&format!("{PREFIX}{}", "A".repeat(TEXT_BYTES_MAX)), &ring).is_none());
+        assert!(open(&format!("{text}A"), ROOT, &ring).is_none());
+        assert!(open(&format!("{PREFIX}{}", "A".repeat(TEXT_BYTES_MAX)), ROOT, &ring).is_none());
+    }
+
+    #[test]
+    fn a_token_of_one_namespace_is_none_in_another() {
+        let ring = Keyring::generate([1; 16], 0).unwrap();
+        let inside = NamespaceNumber(1);
+        let text = seal(&entry(), inside, &ring).unwrap();
+        assert!(open(text.expose_secret(), inside, &ring).is_some());
+        for other in [ROOT, NamespaceNumber(2)] {
+            assert!(open(text.expose_secret(), other, &ring).is_none());
+        }
+        let text = seal(&entry(), ROOT, &ring).unwrap();
+        assert!(open(text.expose_secret(), inside, &ring).is_none());
     }
 
     #[test]
@@ -248,6 +277,6 @@ mod tests {
         let ring = Keyring::generate([1; 16], 0).unwrap();
         let mut envelope = Vec::new();
         ring.seal_record(b"\x04record", &encode(&entry()), &mut envelope).unwrap();
-        assert!(open(&format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&envelope)), &ring).is_none());
+        assert!(open(&format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&envelope)), ROOT, &ring).is_none());
     }
 }

@@ -1,5 +1,7 @@
 //! Making tokens: `auth/token/create`, `create-orphan`, `create/:role`.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use kallisto_auth::policy::{DEFAULT_NAME, RESPONSE_WRAPPING_NAME};
 use kallisto_auth::{Kind, PolicyName, Token};
@@ -7,7 +9,7 @@ use kallisto_store::{Batch, Seqno};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::batch;
-use super::entry::{Hash, TOKEN_BYTES_MAX, TokenEntry, make_accessor, make_text};
+use super::entry::{Hash, TOKEN_BYTES_MAX, TokenEntry, make_accessor, make_text_in};
 use super::kind::TokenType;
 use super::lookup::auth_object;
 use super::roles::Role;
@@ -30,6 +32,8 @@ pub(crate) struct TokenSpec {
     pub(crate) display_name: String,
     pub(crate) path: String,
     pub(crate) parent: Option<Hash>,
+    /// What the parent is kept in, when that is a namespace above.
+    pub(crate) parent_above: Option<Arc<Unsealed>>,
     pub(crate) meta: Option<Map>,
     pub(crate) uses: i64,
     pub(crate) times: Times,
@@ -134,17 +138,18 @@ fn plan(
             _ => call.path.as_str().to_owned(),
         },
         parent: if orphan { None } else { Some(caller.hash) },
+        parent_above: caller.above().filter(|_| !orphan).cloned(),
         meta: plan_meta(fields)?,
         uses: plan_uses(fields, role)?,
         times,
         max_secs: 0,
         renewable,
         role: role.map(|role| role.name.clone()),
-        // An orphan is nobody's, unless a role says whose.
-        entity_id: if orphan { None } else { caller.entity_id() },
+        // An orphan is nobody's, unless a role says whose; nor is there anybody of another namespace.
+        entity_id: caller.entity_id().filter(|_| !orphan && caller.above().is_none()),
         bound_cidrs: role.map(|role| role.bound_cidrs.clone()).unwrap_or_default(),
         kept: Map::new(),
-        text: plan_text(fields, privileged)?,
+        text: plan_text(unsealed, fields, privileged)?,
     })
 }
 
@@ -195,8 +200,17 @@ fn plan_orphan(
     Ok(no_parent || parent == Parent::None || role.is_some_and(|role| role.orphan))
 }
 
-fn plan_text(fields: Fields<'_>, privileged: bool) -> Result<Option<SecretString>, Error> {
+fn plan_text(
+    unsealed: &Unsealed,
+    fields: Fields<'_>,
+    privileged: bool,
+) -> Result<Option<SecretString>, Error> {
     let text = fields.string("id")?.filter(|id| !id.is_empty());
+    if text.is_some() && !unsealed.is_top() {
+        return Err(Error::invalid(
+            "token IDs can only be manually specified in the root namespace",
+        ));
+    }
     if text.is_some() && !privileged {
         return Err(Error::invalid("root or sudo privileges required to specify token id"));
     }
@@ -297,7 +311,12 @@ fn choose_policies(
     privileged: bool,
     role: Option<&Role>,
 ) -> Result<Vec<String>, Error> {
-    let held = if caller.is_root() { vec!["root".to_owned()] } else { caller.policies().to_vec() };
+    let held = match caller.above() {
+        // Names of policies mean something else here than where the caller's are from.
+        Some(_) => vec![DEFAULT_NAME.to_owned()],
+        None if caller.is_root() => vec!["root".to_owned()],
+        None => caller.policies().to_vec(),
+    };
     let mut policies = match (role.filter(|role| role.limits_policies()), asked) {
         (Some(role), asked) => role.choose(asked, held, no_default)?,
         (None, None) => held,
@@ -313,10 +332,15 @@ fn choose_policies(
     if policies.iter().any(|name| name == RESPONSE_WRAPPING_NAME) {
         return Err(Error::invalid("cannot assign policy \"response-wrapping\""));
     }
-    if policies.iter().any(|name| name == "root") && !caller.is_root() {
-        return Err(Error::invalid(
-            "root tokens may not be created without parent token being root",
-        ));
+    if policies.iter().any(|name| name == "root") {
+        if caller.above().is_some() {
+            return Err(Error::invalid("root tokens may not be created from a parent namespace"));
+        }
+        if !caller.is_root() {
+            return Err(Error::invalid(
+                "root tokens may not be created without parent token being root",
+            ));
+        }
     }
     policies.retain(|name| name != DEFAULT_NAME || !no_default);
     Ok(policies)
@@ -377,7 +401,7 @@ pub(crate) async fn issue(
     }
     let text = match spec.text {
         Some(text) => text,
-        None => make_text()?,
+        None => make_text_in(&unsealed.view)?,
     };
     let cluster = unsealed.view.cluster().ok_or(Error::Sealed)?;
     let tag = cluster.token_key.hash(text.expose_secret());
@@ -388,7 +412,7 @@ pub(crate) async fn issue(
         (times.ttl_secs > 0).then(|| now.saturating_add(ttl).unwrap_or(Timestamp::MAX));
     let entry = TokenEntry {
         auth: Token {
-            accessor: make_accessor()?,
+            accessor: unsealed.view.marked(make_accessor()?),
             kind: spec.kind,
             policies: spec.policies,
             display_name: spec.display_name,
@@ -398,6 +422,7 @@ pub(crate) async fn issue(
             orphan: spec.parent.is_none(),
         },
         parent: spec.parent,
+        parent_above: spec.parent_above.as_ref().map(|above| above.view.namespace_number()),
         meta: spec.meta,
         uses_left: spec.uses,
         ttl_secs: times.ttl_secs,
@@ -418,14 +443,16 @@ pub(crate) async fn issue(
         let mut batch = Batch::new();
         batch.expect(key.clone(), Seqno::ABSENT);
         batch.put(key.clone(), entry.encode());
+        let mut condition = None;
         if let Some(parent) = spec.parent {
             // A parent that is revoked meanwhile must not leave a child behind.
             let parent = keys::token(&parent);
-            let record = unsealed.store.get(&parent)?;
+            let home = spec.parent_above.as_ref().map_or(&unsealed.store, |above| &above.store);
+            let record = home.get(&parent)?;
             let record = record.ok_or(Error::Denied(crate::Denial::BadToken))?;
-            batch.expect(parent, record.seqno);
+            condition = Some(home.condition(&parent, record.seqno));
         }
-        match unsealed.store.commit(batch).await {
+        match unsealed.store.commit_if(batch, condition).await {
             Ok(_) => return Ok((entry, text)),
             // The text was taken, or the parent was renewed or used: look again.
             Err(kallisto_store::Error::Conflict) => {}

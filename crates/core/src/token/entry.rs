@@ -6,7 +6,7 @@ use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use kallisto_auth::{Kind, Token};
 use kallisto_cuckoo::Guard;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -14,6 +14,7 @@ use crate::address::{self, AddressRange};
 use crate::error::{Denial, Error};
 use crate::identity::Id;
 use crate::json::{self, Json, Map};
+use crate::keys::NamespaceNumber;
 use crate::random;
 use crate::request::TokenText;
 use crate::view::{LiveToken, View};
@@ -34,6 +35,12 @@ pub(crate) fn make_text() -> Result<SecretString, Error> {
     Ok(format!("{PREFIX}{}", random::make_base62(TOKEN_BODY_CHARS)?).into())
 }
 
+/// The same for a token of the namespace that the view is of.
+pub(crate) fn make_text_in(view: &View) -> Result<SecretString, Error> {
+    let text = make_text()?;
+    Ok(view.marked(text.expose_secret().to_owned()).into())
+}
+
 /// HMAC-SHA-256 of a token's text: what it is stored and looked up by.
 pub(crate) type Hash = [u8; 32];
 
@@ -44,6 +51,8 @@ pub(crate) struct TokenEntry {
     pub(crate) auth: Token,
     /// The token that made it; `None` for an orphan.
     pub(crate) parent: Option<Hash>,
+    /// The namespace of that token, when it is one above this one's.
+    pub(crate) parent_above: Option<NamespaceNumber>,
     /// What its maker wrote on it.
     pub(crate) meta: Option<Map>,
     /// Requests left; 0 for no such limit, -1 while the last one runs.
@@ -84,6 +93,7 @@ pub(crate) fn make_root(now: Timestamp) -> Result<TokenEntry, Error> {
             orphan: true,
         },
         parent: None,
+        parent_above: None,
         meta: None,
         uses_left: 0,
         ttl_secs: 0,
@@ -117,7 +127,10 @@ pub(crate) fn find<'g>(
     let text = text.ok_or_else(bad)?;
     let cluster = view.cluster().ok_or(Error::Sealed)?;
     if text.expose().starts_with(super::batch::PREFIX) {
-        return view.batch_tokens.find(cluster, &view.tokens, text, guard).ok_or_else(bad);
+        let sealed = view.unmarked(text.expose()).ok_or_else(bad)?;
+        let (namespace, text) = (view.namespace_number(), (text, sealed));
+        let found = view.batch_tokens.find(cluster, &view.tokens, namespace, text, guard);
+        return found.ok_or_else(bad);
     }
     if text.expose().is_empty() || text.expose().len() > TOKEN_BYTES_MAX {
         return Err(bad());
@@ -147,6 +160,9 @@ impl TokenEntry {
         put("expires_at", self.auth.expires_at.map_or(Json::Null, time));
         put("orphan", self.auth.orphan.into());
         put("parent", self.parent.map_or(Json::Null, |hash| HEXLOWER.encode(&hash).into()));
+        if let Some(number) = self.parent_above {
+            put("parent_namespace", u64::from(number.0).into());
+        }
         put("meta", self.meta.clone().map_or(Json::Null, Json::Object));
         put("uses_left", self.uses_left.into());
         put("ttl", self.ttl_secs.into());
@@ -186,6 +202,7 @@ impl TokenEntry {
                 None => None,
                 Some(hex) => Some(HEXLOWER.decode(hex.as_bytes()).ok()?.try_into().ok()?),
             },
+            parent_above: stored.parent_namespace.map(NamespaceNumber),
             meta: match stored.meta {
                 None => None,
                 Some(text) => Some(map(text)?),
@@ -236,6 +253,8 @@ struct Stored<'a> {
     orphan: bool,
     #[serde(borrow)]
     parent: Option<Cow<'a, str>>,
+    #[serde(default)]
+    parent_namespace: Option<u32>,
     #[serde(borrow)]
     meta: Option<&'a RawValue>,
     uses_left: i64,

@@ -7,10 +7,12 @@ use std::sync::atomic::Ordering;
 
 use jiff::Timestamp;
 
+use super::entry::Hash;
 use super::revoke::revoke_all;
 use crate::cubbyhole;
 use crate::error::Error;
 use crate::kv::upgrade;
+use crate::namespace;
 use crate::state::{Core, Unsealed};
 use crate::{transit, versions};
 
@@ -29,15 +31,22 @@ impl Core {
         }
         crate::peers::ensure_identity(self, &unsealed).await?;
         versions::note(&unsealed, now).await?;
-        if !unsealed.swept.load(Ordering::Acquire) {
-            take_up_revocations(&unsealed).await?;
-            upgrade::take_up(&unsealed, now)?;
-            unsealed.swept.store(true, Ordering::Release);
+        namespace::sweep(&unsealed).await?;
+        let mut sites = unsealed.sites_below();
+        sites.insert(0, unsealed);
+        for site in &sites {
+            if !site.swept.load(Ordering::Acquire) {
+                take_up_revocations(site).await?;
+                upgrade::take_up(site, now)?;
+                site.swept.store(true, Ordering::Release);
+            }
+            transit::rotate_due(site, now).await;
+            revoke_all(site, site.view.tokens.due(now, TICK_TOKENS_MAX)).await?;
         }
-        transit::rotate_due(&unsealed, now).await;
-        revoke_all(&unsealed, unsealed.view.tokens.due(now, TICK_TOKENS_MAX)).await?;
-        crate::sys::clean_up(self, &unsealed).await?;
-        self.logins.tick(&unsealed, now).await
+        if let Some(root) = sites.first() {
+            crate::sys::clean_up(self, root).await?;
+        }
+        self.logins.tick(&sites, now).await
     }
 }
 
@@ -47,6 +56,9 @@ impl Core {
 /// # Errors
 /// [`Error::Unavailable`] when the store refuses.
 pub(crate) async fn take_up_revocations(unsealed: &Unsealed) -> Result<(), Error> {
-    revoke_all(unsealed, unsealed.view.tokens.without_parent()).await?;
+    let lives_above = |number, parent: &Hash| {
+        unsealed.site_with(number).is_some_and(|site| site.view.tokens.lives(parent))
+    };
+    revoke_all(unsealed, unsealed.view.tokens.without_parent(lives_above)).await?;
     cubbyhole::forget_gone(unsealed).await
 }

@@ -47,6 +47,9 @@ pub(super) fn describe(view: &View, entry: &TokenEntry, id: &str, now: Timestamp
         }
         put("external_namespace_policies", Map::new().into());
     }
+    if view.inside.is_some() {
+        put("namespace_path", view.namespace_path().into());
+    }
     if entry.period_secs > 0 {
         put("period", entry.period_secs.into());
     }

@@ -57,12 +57,27 @@ pub(super) async fn revoke_all(unsealed: &Unsealed, mut ending: Vec<Hash>) -> Re
         unsealed.store.commit(batch).await?;
         for hash in round {
             cubbyhole::forget(unsealed, &hash).await?;
+            revoke_below(unsealed, &hash).await?;
             if !unsealed.view.tokens.children_of(&hash, 1).is_empty() {
                 parents.push(hash);
             }
         }
         give_way().await;
     }
+}
+
+/// Ends the tokens that one made in namespaces below, after its own end was folded.
+async fn revoke_below(unsealed: &Unsealed, parent: &Hash) -> Result<(), Error> {
+    for site in unsealed.sites_below() {
+        while site.view.tokens.has_any_from_above() {
+            let made = site.view.tokens.children_of(parent, REVOKE_TOKENS_MAX);
+            if made.is_empty() {
+                break;
+            }
+            Box::pin(revoke_all(&site, made)).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Lets other requests of this thread run before going on.
@@ -120,15 +135,26 @@ pub(super) async fn revoke(
             batch.delete(keys::token(&hash));
             unsealed.store.commit(batch).await?;
             cubbyhole::forget(unsealed, &hash).await?;
-            loop {
-                let children = unsealed.view.tokens.children_of(&hash, REVOKE_TOKENS_MAX);
-                if children.is_empty() {
-                    return Ok(());
+            orphan_children(unsealed, &hash).await?;
+            for site in unsealed.sites_below() {
+                if site.view.tokens.has_any_from_above() {
+                    orphan_children(&site, &hash).await?;
                 }
-                orphan(unsealed, &children).await?;
-                give_way().await;
             }
+            Ok(())
         }
+    }
+}
+
+/// Takes the parent off the tokens of a namespace that hang on it.
+async fn orphan_children(unsealed: &Unsealed, parent: &Hash) -> Result<(), Error> {
+    loop {
+        let children = unsealed.view.tokens.children_of(parent, REVOKE_TOKENS_MAX);
+        if children.is_empty() {
+            return Ok(());
+        }
+        orphan(unsealed, &children).await?;
+        give_way().await;
     }
 }
 
@@ -139,6 +165,7 @@ async fn orphan(unsealed: &Unsealed, hashes: &[Hash]) -> Result<(), Error> {
         let Some(record) = unsealed.store.get(&key)? else { continue };
         let Some(mut entry) = super::TokenEntry::decode(&record.value) else { continue };
         entry.parent = None;
+        entry.parent_above = None;
         entry.auth.orphan = true;
         let mut batch = Batch::new();
         batch.expect(key.clone(), record.seqno);

@@ -1,5 +1,7 @@
 //! `auth/token/*` (API.md A12).
 
+use std::sync::Arc;
+
 use kallisto_auth::{Kind, Operation};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -13,6 +15,7 @@ use crate::engines;
 use crate::error::{Denial, Error};
 use crate::fields::Fields;
 use crate::json::{Json, Map};
+use crate::namespace::Home;
 use crate::policies::Caller;
 use crate::request::TokenText;
 use crate::response::{Logical, Response};
@@ -25,6 +28,8 @@ pub(crate) async fn handle(
     path: &str,
 ) -> Result<Response, Error> {
     use Operation::{Delete, List, Read, Update};
+    let elsewhere = place_of_subject(unsealed, call, path)?;
+    let unsealed = elsewhere.as_deref().unwrap_or(unsealed);
     if let Some(name) = path.strip_prefix("roles/") {
         return match call.operation {
             List if name.is_empty() => roles::list(unsealed),
@@ -97,6 +102,38 @@ pub(crate) async fn handle(
             _,
         ) => Err(Error::UnsupportedOperation),
         _ => Err(Error::UnsupportedPath),
+    }
+}
+
+/// The namespace of the token that a request is about, when that is another than the request's: for the
+/// token that asks one above, for one that is named one below.
+fn place_of_subject(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    path: &str,
+) -> Result<Option<Arc<Unsealed>>, Error> {
+    let is_about_itself = match path {
+        "lookup-self" | "renew-self" | "revoke-self" => true,
+        "lookup" => given_token(call)?.is_none(),
+        _ => false,
+    };
+    if is_about_itself {
+        return Ok(match unsealed.home_of(call.token)? {
+            Home::Here => None,
+            Home::Above { site, .. } => Some(site),
+        });
+    }
+    match path {
+        "lookup" | "renew" | "revoke" | "revoke-orphan" => {
+            let given = given_token(call)?;
+            Ok(given.and_then(|text| unsealed.holder_of(text.expose_secret())))
+        }
+        "lookup-accessor" | "renew-accessor" | "revoke-accessor" => {
+            let body = call.object()?;
+            let given = Fields::new(&body).string("accessor")?;
+            Ok(given.and_then(|text| unsealed.holder_of(&text)))
+        }
+        _ => Ok(None),
     }
 }
 

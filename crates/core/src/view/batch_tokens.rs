@@ -15,6 +15,7 @@ use super::LiveToken;
 use super::tokens::{Printer, Tokens};
 use crate::clear::Keys;
 use crate::cluster::Cluster;
+use crate::keys::NamespaceNumber;
 use crate::request::TokenText;
 use crate::token::{self, Hash};
 
@@ -52,13 +53,14 @@ impl BatchTokens {
         })
     }
 
-    /// The batch token of a text, and a hash that names it; `None` when this cluster did not make it
+    /// The batch token of a text, of which `sealed` is what was sealed in `namespace`, and a hash that names it; `None` when this cluster did not make it
     /// or its parent has ended.
     pub(crate) fn find<'g>(
         &self,
         cluster: &Cluster,
         stored: &Tokens,
-        text: TokenText<'_>,
+        namespace: NamespaceNumber,
+        (text, sealed): (TokenText<'_>, &str),
         guard: &'g Guard,
     ) -> Option<(Hash, &'g LiveToken)> {
         let print = self.printer.print(text);
@@ -73,7 +75,7 @@ impl BatchTokens {
                 let lives = parent.is_none_or(|parent| stored.contains(parent, guard));
                 return lives.then_some((cached.hash, &cached.live));
             }
-            let entry = token::open_batch(text.expose(), &self.keys.load())?;
+            let entry = token::open_batch(sealed, namespace, &self.keys.load())?;
             let hash = cluster.token_key.hash(text.expose()).as_ref().try_into().ok()?;
             let live = stored.live(entry);
             self.keep(&print, Cached { live, hash, used: AtomicBool::new(true) });
@@ -121,7 +123,9 @@ mod tests {
         let stored = Tokens::new().unwrap();
         let guard = stored.pin();
         for guess in ["hvb.", "hvb.AAAA", "hvb.%"] {
-            assert!(tokens.find(&cluster, &stored, TokenText::new(guess), &guard).is_none());
+            let text = (TokenText::new(guess), guess);
+            let found = tokens.find(&cluster, &stored, NamespaceNumber::ROOT, text, &guard);
+            assert!(found.is_none());
         }
         assert_eq!(tokens.len(), 0);
     }

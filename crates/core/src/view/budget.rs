@@ -4,9 +4,12 @@
 //! every path. A read of one that left goes to the store and offers what it found back. An offer
 //! counts only if nothing was folded since before the store was read: then it cannot be older than
 //! what the fold would have put there.
+//!
+//! The budget is one for all namespaces: each view counts what it holds into a [`Pool`], and whoever
+//! finds the pool over its size gives up entries of its own.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use kallisto_cuckoo::Hand;
 use kallisto_store::Record;
@@ -23,9 +26,23 @@ const SLACK: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Folds(u64);
 
+/// What the hot tables of all namespaces may hold together, and hold.
+pub(crate) struct Pool {
+    bytes_max: usize,
+    bytes: AtomicUsize,
+}
+
+impl Pool {
+    pub(super) fn new(bytes_max: usize) -> Arc<Self> {
+        Arc::new(Self { bytes_max, bytes: AtomicUsize::new(0) })
+    }
+}
+
 /// What the hot table may hold, and the turn of those who write to it.
 pub(super) struct Budget {
-    bytes_max: usize,
+    pool: Arc<Pool>,
+    /// What this view counted into the pool.
+    counted: AtomicUsize,
     folds: AtomicU64,
     evicted: AtomicUsize,
     offered: AtomicU64,
@@ -33,14 +50,29 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub(super) fn new(bytes_max: usize) -> Self {
+    pub(super) fn new(pool: Arc<Pool>) -> Self {
         Self {
-            bytes_max,
+            pool,
+            counted: AtomicUsize::new(0),
             folds: AtomicU64::new(0),
             evicted: AtomicUsize::new(0),
             offered: AtomicU64::new(0),
             hand: Mutex::default(),
         }
+    }
+
+    /// The pool, for another view.
+    pub(super) fn pool(&self) -> Arc<Pool> {
+        Arc::clone(&self.pool)
+    }
+
+    /// Counts what the view holds now; how many bytes the pool is over its size.
+    fn count(&self, live: usize) -> usize {
+        // Relaxed: sums that lag a little only move the moment of an eviction.
+        let before = self.counted.swap(live, Ordering::Relaxed);
+        let change = live.wrapping_sub(before);
+        let all = self.pool.bytes.fetch_add(change, Ordering::Relaxed).wrapping_add(change);
+        all.saturating_sub(self.pool.bytes_max)
     }
 
     /// The turn of the fold; counts a batch.
@@ -49,6 +81,12 @@ impl Budget {
         // Release: whoever reads the store after seeing this count finds the batch there already.
         self.folds.fetch_add(1, Ordering::Release);
         hand
+    }
+}
+
+impl Drop for Budget {
+    fn drop(&mut self) {
+        self.count(0);
     }
 }
 
@@ -72,10 +110,11 @@ impl View {
     pub(super) fn keep_to_budget(&self, hand: &mut Hand) {
         let memory = self.hot.memory();
         let live = memory.entry_bytes - memory.retired_bytes;
-        if live <= self.budget.bytes_max {
+        let over = self.budget.count(live);
+        if over == 0 || live == 0 {
             return;
         }
-        let wanted = live - self.budget.bytes_max + self.budget.bytes_max / SLACK;
+        let wanted = (over + self.budget.pool.bytes_max / SLACK).min(live);
         let before = self.hot.len();
         self.hot.evict(hand, wanted, |slot| slot.take_used());
         self.budget.evicted.fetch_add(before.saturating_sub(self.hot.len()), Ordering::Relaxed);

@@ -6,6 +6,7 @@
 //! the entry out of the view, so that a read goes to the store, meets the damage itself and fails
 //! loudly instead of serving something old. How the view is first filled: `load`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kallisto_barrier::{Keyring, MEMORY_OVERHEAD, RootKey};
@@ -19,9 +20,10 @@ use crate::audit::{self, Audit, Unusable};
 use crate::clear::{ClearRecords, Keys, open_batch};
 use crate::cluster::Cluster;
 use crate::identity::Effect;
-use crate::keys::{self, MountId, Parsed, kind};
+use crate::keys::{self, MountId, NamespaceNumber, Parsed, kind};
 use crate::kv::record::{Config, Metadata, decode_one, decode_version};
 use crate::mount::{EngineKind, MountEntry};
+use crate::namespace::Namespace;
 use crate::peers::watch::Rebuild;
 use crate::token::TokenEntry;
 use crate::transit;
@@ -144,24 +146,78 @@ impl Fold for Follower {
         let keyring = self.keys.load();
         match open_batch(batch, &keyring) {
             Ok(clear) => {
-                self.view.fold(position, &clear, &ClearRecords::new(records, &keyring));
-                self.follow_audit(&clear);
+                let records = ClearRecords::new(records, &keyring);
+                let rest = self.view.fold_everywhere(position, clear, &records);
+                self.follow_audit(&rest);
             }
             Err(error) => {
                 tracing::error!(position = position.0, %error, "damaged batch");
                 // Whatever it changed, nothing old may be served: reads go to the store from now
                 // on, and meet the damage themselves.
-                self.view.hot.clear();
-                self.view.transit.forget_all();
-                // And nobody may believe that nothing changed.
-                self.view.feed.start(position);
-                self.view.feed.ring_bell();
+                self.view.forget_all(position);
+                for view in self.view.namespaces.views() {
+                    view.forget_all(position);
+                }
             }
         }
     }
 }
 
+/// Takes what is inside namespaces out of a batch, by namespace and as they spell it.
+fn take_inside(batch: &mut Batch) -> BTreeMap<NamespaceNumber, Batch> {
+    let mut inside: BTreeMap<NamespaceNumber, Batch> = BTreeMap::new();
+    let is_inside = |op: &Op| {
+        let (Op::Put { key, .. } | Op::Delete { key, .. }) = op;
+        key.first() == Some(&kind::INSIDE)
+    };
+    if !batch.ops().iter().any(is_inside) {
+        return inside;
+    }
+    let mut rest = Batch::new();
+    for op in batch.ops() {
+        let (Op::Put { key, .. } | Op::Delete { key, .. }) = op;
+        let (part, key) = match keys::parse(key) {
+            Parsed::Inside(number, inner) => (inside.entry(number).or_default(), inner),
+            _ => (&mut rest, key.as_slice()),
+        };
+        match op {
+            Op::Put { value, .. } => part.put(key.to_vec(), value.clone()),
+            Op::Delete { .. } => part.delete(key.to_vec()),
+        };
+    }
+    *batch = rest;
+    inside
+}
+
 impl View {
+    /// Folds a batch in the clear: here first, since a namespace may begin with it, and then what is inside
+    /// namespaces into their views. Gives back what is in none.
+    fn fold_everywhere(
+        &self,
+        position: Position,
+        mut batch: Batch,
+        records: &ClearRecords<'_>,
+    ) -> Batch {
+        let inside = take_inside(&mut batch);
+        self.fold(position, &batch, records);
+        for (number, batch) in inside {
+            // What a deleted namespace still loses is nobody's any more.
+            if let Some(view) = self.namespaces.view(number) {
+                view.fold(position, &batch, &records.inside(number));
+            }
+        }
+        batch
+    }
+
+    /// Lets go of everything that may be old.
+    fn forget_all(&self, position: Position) {
+        self.hot.clear();
+        self.transit.forget_all();
+        // And nobody may believe that nothing changed.
+        self.feed.start(position);
+        self.feed.ring_bell();
+    }
+
     /// Folds a batch in the clear.
     fn fold(&self, position: Position, batch: &Batch, records: &ClearRecords<'_>) {
         let mut hand = self.budget.fold();
@@ -234,11 +290,18 @@ impl View {
                 self.put_shelf(mount, name, value)?;
                 self.put_path(mount, name)?;
             }
-            Parsed::KvVersion(..) => {}
+            Parsed::Namespace(_) => {
+                let namespace = Namespace::decode(value).ok_or(Damaged("namespace"))?;
+                let put = self.namespaces.put(namespace, self);
+                put.map_err(|_| Damaged("namespace that finds no room"))?;
+                self.feed.ring_bell();
+            }
+            Parsed::NamespaceLife(number) => self.namespaces.live(number, at.seqno),
+            Parsed::KvVersion(..) | Parsed::Inside(..) => {}
             Parsed::Other if key.first() == Some(&kind::CLUSTER) => {
                 let cluster = Cluster::decode(value).ok_or(Damaged("cluster"))?;
                 // A cluster's identity never changes, so the first one stays.
-                let _ = self.cluster.set(cluster);
+                let _ = self.cluster.set(Arc::new(cluster));
             }
             Parsed::Other => {}
         }
@@ -283,7 +346,10 @@ impl View {
                     self.follow(mount.memory.remove(name));
                 }
             }
-            Parsed::KvVersion(..) | Parsed::Other => {}
+            Parsed::Namespace(number) => self.namespaces.remove(number),
+            // The record that taints the namespace says it too.
+            Parsed::NamespaceLife(_) => {}
+            Parsed::KvVersion(..) | Parsed::Inside(..) | Parsed::Other => {}
         }
     }
 

@@ -59,6 +59,7 @@ impl StdHash for Shared {
         entry.auth.display_name.hash(state);
         entry.auth.path.hash(state);
         entry.entity_id.hash(state);
+        entry.parent_above.hash(state);
         entry.role.hash(state);
         entry.ttl_secs.hash(state);
         for map in [entry.meta.as_ref(), Some(&entry.kept)].into_iter().flatten() {

@@ -3,9 +3,11 @@
 //! Kinds come in the order of their numbers, so mounts are there before their secrets, and a
 //! secret's metadata is followed by its versions (see `keys`). Three threads share the work, in the
 //! order of the records: one reads them from the store, one opens them, this one folds them. What is
-//! held in the clear at a time is a few chunks, and the paths that wait for their index.
+//! held in the clear at a time is a few chunks, and the paths that wait for their index. What is inside
+//! namespaces comes last, one namespace after another, each into its own view.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
@@ -16,7 +18,7 @@ use kallisto_store::{Batch, Error as StoreError, Position, Record, Records, Visi
 use super::View;
 use super::fold::{Damaged, Folding};
 use crate::clear::ClearRecords;
-use crate::keys::{self, MountId, Parsed};
+use crate::keys::{self, MountId, NamespaceNumber, Parsed};
 use crate::kv::record::Metadata;
 
 /// Records between two looks at the memory budget.
@@ -41,8 +43,16 @@ struct Pending {
 }
 
 /// A scan under way.
-struct Load<'v> {
-    view: &'v View,
+struct Loading<'v> {
+    root: Load<&'v View>,
+    /// The namespace whose records come now; nothing is loaded of one that was deleted.
+    inside: Option<(NamespaceNumber, Option<Load<Arc<View>>>)>,
+    position: Position,
+}
+
+/// What of a scan goes into one view.
+struct Load<V> {
+    view: V,
     pending: Option<Pending>,
     records: u64,
     hand: Hand,
@@ -68,7 +78,8 @@ impl View {
             let opener = start(scope, "load-open", move || {
                 open_all(&ClearRecords::new(records, keyring), &stored, &to_fold)
             })?;
-            let folded = Load::new(self).fold_all(opened, &ClearRecords::new(records, keyring));
+            let load = Loading { root: Load::new(self), inside: None, position };
+            let folded = load.fold_all(opened, &ClearRecords::new(records, keyring));
             // Who fails ends the others, and what failed first is what there is to tell.
             ended(reader)?;
             ended(opener)?;
@@ -76,7 +87,6 @@ impl View {
                 StoreError::Damaged(format!("a record says nothing sound: {what}"))
             })
         })?;
-        self.feed.start(position);
         tracing::info!(records = loaded, position = position.0, "view loaded");
         Ok(())
     }
@@ -130,11 +140,7 @@ fn open_all(
     Ok(())
 }
 
-impl<'v> Load<'v> {
-    fn new(view: &'v View) -> Self {
-        Self { view, pending: None, records: 0, hand: Hand::default(), paths: Paths::default() }
-    }
-
+impl Loading<'_> {
     /// Folds what was opened, and says how many records it was.
     fn fold_all(
         mut self,
@@ -146,9 +152,49 @@ impl<'v> Load<'v> {
                 self.take(key, record, records)?;
             }
         }
+        self.end_inside()?;
+        self.root.end(self.position)?;
+        Ok(self.root.records)
+    }
+
+    fn take(
+        &mut self,
+        key: &[u8],
+        record: &Record,
+        records: &ClearRecords<'_>,
+    ) -> Result<(), Damaged> {
+        let Parsed::Inside(number, inner) = keys::parse(key) else {
+            return self.root.take(key, record, records);
+        };
+        if self.inside.as_ref().is_none_or(|(known, _)| *known != number) {
+            self.end_inside()?;
+            let view = self.root.view.namespaces.view(number);
+            self.inside = Some((number, view.map(Load::new)));
+        }
+        match &mut self.inside {
+            Some((_, Some(load))) => load.take(inner, record, &records.inside(number)),
+            _ => Ok(()),
+        }
+    }
+
+    fn end_inside(&mut self) -> Result<(), Damaged> {
+        match self.inside.take() {
+            Some((_, Some(mut load))) => load.end(self.position),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<V: Deref<Target = View>> Load<V> {
+    fn new(view: V) -> Self {
+        Self { view, pending: None, records: 0, hand: Hand::default(), paths: Paths::default() }
+    }
+
+    fn end(&mut self, position: Position) -> Result<(), Damaged> {
         self.settle()?;
         self.index_paths()?;
-        Ok(self.records)
+        self.view.feed.start(position);
+        Ok(())
     }
 
     fn take(

@@ -38,13 +38,14 @@ pub(crate) use names::Names;
 pub(crate) use tokens::Tokens;
 
 use batch_tokens::BatchTokens;
-use budget::Budget;
+use budget::{Budget, Pool};
 
 use crate::clear::Keys;
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::identity::Directory;
 use crate::keys::MountId;
+use crate::namespace::{Inside, Namespaces};
 use crate::policies::Policies;
 use crate::quotas::Quotas;
 use crate::transit::KeyCache;
@@ -52,6 +53,8 @@ use crate::web::Web;
 
 /// Entries the hot table is sized for at first; it grows.
 const SECRETS_AT_START: usize = 1 << 14;
+/// The same for a namespace, of which there may be many.
+const SECRETS_INSIDE_AT_START: usize = 1 << 6;
 
 /// The in-memory view of the committed state.
 pub struct View {
@@ -79,7 +82,12 @@ pub struct View {
     pub(crate) transit: KeyCache,
     /// What changed last.
     pub(crate) feed: Arc<Feed>,
-    cluster: OnceLock<Cluster>,
+    cluster: OnceLock<Arc<Cluster>>,
+    keys: Keys,
+    /// The namespaces below; all of them in the view of the root namespace, none in others.
+    pub(crate) namespaces: Namespaces,
+    /// The namespace it is of; `None` for the root one.
+    pub(crate) inside: Option<Inside>,
 }
 
 impl View {
@@ -89,14 +97,32 @@ impl View {
     /// # Errors
     /// [`Error::Unavailable`] when the operating system gives no randomness for the tables' keys.
     pub(crate) fn new(hot_bytes_max: usize, keys: Keys) -> Result<Self, Error> {
+        Self::with(Pool::new(hot_bytes_max), keys, None)
+    }
+
+    /// An empty view of a namespace, which shares this one's memory budget and cluster.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) fn inside(&self, inside: Inside) -> Result<Self, Error> {
+        let view = Self::with(self.budget.pool(), Arc::clone(&self.keys), Some(inside))?;
+        if let Some(cluster) = self.cluster.get() {
+            // Empty until here.
+            let _ = view.cluster.set(Arc::clone(cluster));
+        }
+        Ok(view)
+    }
+
+    fn with(pool: Arc<Pool>, keys: Keys, inside: Option<Inside>) -> Result<Self, Error> {
         let unavailable = |error: kallisto_cuckoo::Error| Error::Unavailable(error.to_string());
+        let secrets = if inside.is_some() { SECRETS_INSIDE_AT_START } else { SECRETS_AT_START };
         Ok(Self {
             mounts: Mounts::new().map_err(unavailable)?,
-            hot: Table::with_capacity(SECRETS_AT_START).map_err(unavailable)?,
-            budget: Budget::new(hot_bytes_max),
+            hot: Table::with_capacity(secrets).map_err(unavailable)?,
+            budget: Budget::new(pool),
             cipher: MemoryCipher::generate().map_err(|e| Error::Unavailable(e.to_string()))?,
             tokens: Tokens::new().map_err(unavailable)?,
-            batch_tokens: BatchTokens::new(keys).map_err(unavailable)?,
+            batch_tokens: BatchTokens::new(Arc::clone(&keys)).map_err(unavailable)?,
             policies: Policies::default(),
             quotas: Quotas::default(),
             web: Web::default(),
@@ -104,12 +130,15 @@ impl View {
             transit: KeyCache::new().map_err(unavailable)?,
             feed: Arc::default(),
             cluster: OnceLock::new(),
+            keys,
+            namespaces: Namespaces::default(),
+            inside,
         })
     }
 
     /// The cluster's identity, once initialised.
     pub fn cluster(&self) -> Option<&Cluster> {
-        self.cluster.get()
+        self.cluster.get().map(|cluster| &**cluster)
     }
 
     /// The mount of entities and groups.

@@ -6,6 +6,7 @@
 //! be in the table, so a revoked token is gone at once, whatever is remembered. Two texts with one
 //! print would need a guess of 128 bits under unknown keys.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -15,6 +16,7 @@ use kallisto_cuckoo::{Error, Guard, Table};
 use super::live::{LiveToken, Shapes};
 use super::ties::{Tie, Ties};
 use crate::cluster::Cluster;
+use crate::keys::NamespaceNumber;
 use crate::request::TokenText;
 use crate::token::{self, Hash, TokenEntry};
 
@@ -48,6 +50,8 @@ pub(crate) struct Tokens {
     printer: Printer,
     shapes: Shapes,
     ties: Mutex<Ties>,
+    /// How many have their parent in a namespace above.
+    from_above: AtomicUsize,
 }
 
 impl Tokens {
@@ -58,6 +62,7 @@ impl Tokens {
             printer: Printer::new()?,
             shapes: Shapes::default(),
             ties: Mutex::default(),
+            from_above: AtomicUsize::new(0),
         })
     }
 
@@ -157,13 +162,26 @@ impl Tokens {
         self.ties().folders(folder, limit)
     }
 
-    /// Tokens whose parent is not there.
-    pub(crate) fn without_parent(&self) -> Vec<Hash> {
+    /// Whether a token of a namespace above may have made any of these.
+    pub(crate) fn has_any_from_above(&self) -> bool {
+        // Relaxed: who ends a token asks after its end was folded, as was every token it made.
+        self.from_above.load(Ordering::Relaxed) > 0
+    }
+
+    /// Tokens whose parent is not there; `lives_above` answers for a parent in another namespace.
+    pub(crate) fn without_parent(
+        &self,
+        lives_above: impl Fn(NamespaceNumber, &Hash) -> bool,
+    ) -> Vec<Hash> {
         let guard = self.pin();
         let ties = self.ties();
         let gone = |child: &Hash| {
-            let parent = self.live_at(child, &guard).and_then(LiveToken::parent);
-            parent.is_some_and(|parent| !self.contains(parent, &guard))
+            let Some(live) = self.live_at(child, &guard) else { return false };
+            let Some(parent) = live.parent() else { return false };
+            match live.shared().parent_above {
+                None => !self.contains(parent, &guard),
+                Some(number) => !lives_above(number, parent),
+            }
         };
         ties.children().filter(gone).collect()
     }
@@ -183,6 +201,14 @@ impl Tokens {
             parent: live.parent().map(start_of),
             end: live.standing().expires_at.map(|end| end.as_second()),
             path: Some(live.path()).filter(|path| *path != token::ROOT_PATH),
+        }
+    }
+
+    /// One more or one less, under the ties' lock.
+    fn count_from_above(&self, live: &LiveToken, by: fn(usize, usize) -> usize) {
+        if live.shared().parent_above.is_some() {
+            let count = self.from_above.load(Ordering::Relaxed);
+            self.from_above.store(by(count, 1), Ordering::Relaxed);
         }
     }
 
@@ -212,9 +238,11 @@ impl Tokens {
         self.by_hash.upsert(&hash, live, &[])?;
         if let Some(old) = old {
             ties.untie(old.id(), self.tie(old));
+            self.count_from_above(old, usize::wrapping_sub);
         }
         if let Some(live) = self.live_at(&hash, &guard) {
             ties.tie(live.id(), self.tie(live));
+            self.count_from_above(live, usize::wrapping_add);
         }
         Ok(())
     }
@@ -226,6 +254,7 @@ impl Tokens {
         if let Some(old) = self.live_at(&hash, &guard) {
             ties.untie(old.id(), self.tie(old));
             ties.forget(old.id());
+            self.count_from_above(old, usize::wrapping_sub);
         }
         self.by_hash.remove(&hash);
     }

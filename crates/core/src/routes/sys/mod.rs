@@ -4,6 +4,7 @@ mod audit;
 mod beyond;
 mod leases;
 mod mounts;
+mod namespaces;
 mod observe;
 mod policies;
 mod seal;
@@ -28,6 +29,7 @@ pub(crate) static SYSTEM: Family = Family {
         mounts::MOUNTS,
         mounts::LOGINS,
         mounts::MOVES,
+        namespaces::NAMESPACES,
         policies::POLICIES,
         policies::CAPABILITIES,
         wrapping::WRAPPING,

@@ -1,0 +1,29 @@
+//! Namespaces: worlds of their own behind one door (API.md A22, `docs/decisions/0072-namespaces.md`).
+//!
+//! A namespace has a view of its own (mounts, tokens, policies, identity) over a store that puts the
+//! namespace's number in front of every key ([`crate::clear`]). A handler that runs for one gets an
+//! [`Unsealed`] made of those two, so there is nothing of another it could name, find or list. What
+//! crosses the border does so in this module alone:
+//!
+//! - `resolve`: which namespace a request is for, settled once, before it is audited or judged;
+//! - `place`: whose token asks, its own namespace's or that of one above;
+//! - `sweep`: what a deleted namespace leaves, cleared in bounded steps;
+//! - `record`, `registry`: what namespaces there are.
+//!
+//! Invariants:
+//! - A token is of use in its own namespace and in those below, by policies that spell the way there.
+//! - Nothing is written inside a namespace but while its life record is what it was when it was made.
+//! - Numbers and ids are given once.
+//! - While there are none, a request pays one look at a counter.
+
+mod place;
+mod record;
+mod registry;
+mod resolve;
+mod sweep;
+
+pub(crate) use place::{Home, Inside};
+pub(crate) use record::{Namespace, State};
+pub(crate) use registry::{Namespaces, Space};
+pub(crate) use resolve::resolve;
+pub(crate) use sweep::sweep;

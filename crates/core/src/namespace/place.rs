@@ -1,0 +1,171 @@
+//! Where in the tree of namespaces something runs, and where the token that asks is at home.
+
+use std::sync::Arc;
+
+use super::record::Namespace;
+use super::registry::Namespaces;
+use crate::clear::Life;
+use crate::error::{Denial, Error};
+use crate::keys::NamespaceNumber;
+use crate::request::TokenText;
+use crate::seal::Reencryption;
+use crate::state::{Core, Unsealed};
+use crate::view::View;
+
+/// What a view knows of the namespace it is of.
+#[derive(Clone, Debug)]
+pub(crate) struct Inside {
+    pub(crate) number: NamespaceNumber,
+    /// What tokens and accessors end in.
+    pub(crate) id: String,
+    /// Its path from the root namespace, with an ending slash.
+    pub(crate) path: String,
+}
+
+impl Inside {
+    pub(super) fn of(namespace: &Namespace) -> Self {
+        Self { number: namespace.number, id: namespace.id(), path: namespace.path.clone() }
+    }
+}
+
+/// Whose token asks.
+pub(crate) enum Home {
+    /// The namespace's own.
+    Here,
+    /// That of a namespace above.
+    Above {
+        site: Arc<Unsealed>,
+        /// The way from there to here: whole segments with an ending slash.
+        below: String,
+    },
+}
+
+impl View {
+    /// The path of its namespace; empty for the root one.
+    pub(crate) fn namespace_path(&self) -> &str {
+        self.inside.as_ref().map_or("", |inside| &inside.path)
+    }
+
+    /// The number of its namespace.
+    pub(crate) fn namespace_number(&self) -> NamespaceNumber {
+        self.inside.as_ref().map_or(NamespaceNumber::ROOT, |inside| inside.number)
+    }
+
+    /// The id of its namespace, as records of audit devices and listings have it.
+    pub(crate) fn namespace_id(&self) -> &str {
+        self.inside.as_ref().map_or("root", |inside| &inside.id)
+    }
+
+    /// A token's text or accessor as it is in its namespace.
+    pub(crate) fn marked(&self, text: String) -> String {
+        match &self.inside {
+            Some(inside) => format!("{text}.{}", inside.id),
+            None => text,
+        }
+    }
+
+    /// What stands before the mark of this namespace; `None` for what is not marked so.
+    pub(crate) fn unmarked<'t>(&self, text: &'t str) -> Option<&'t str> {
+        match &self.inside {
+            Some(inside) => text.strip_suffix(inside.id.as_str())?.strip_suffix('.'),
+            None => Some(text),
+        }
+    }
+}
+
+impl Unsealed {
+    /// What handlers of a namespace run with, asked of the root namespace.
+    pub(super) fn inside(&self, view: Arc<View>, life: Life) -> Arc<Self> {
+        Arc::new(Self {
+            view,
+            store: self.store.inside(life),
+            latches: Arc::clone(&self.latches),
+            root: Arc::clone(&self.root),
+            info: Arc::clone(&self.info),
+            leases: self.leases,
+            reencryption: Reencryption::default(),
+            outdated: Arc::clone(&self.outdated),
+            swept: false.into(),
+            top: self.top.clone(),
+        })
+    }
+
+    /// Whether this is the root namespace.
+    pub(crate) fn is_top(&self) -> bool {
+        self.view.inside.is_none()
+    }
+
+    /// Asks what namespaces there are; none once the server is sealed.
+    pub(crate) fn ask_namespaces<T>(&self, ask: impl FnOnce(&Namespaces) -> T) -> T {
+        if self.is_top() {
+            return ask(&self.view.namespaces);
+        }
+        match self.top.upgrade() {
+            Some(top) => ask(&top.view.namespaces),
+            None => ask(&Namespaces::default()),
+        }
+    }
+
+    /// Those below that live.
+    pub(crate) fn sites_below(&self) -> Vec<Arc<Self>> {
+        let Some(top) = self.top.upgrade().filter(|top| !top.view.namespaces.is_empty()) else {
+            return Vec::new();
+        };
+        let below = top.view.namespaces.below(self.view.namespace_path());
+        below.iter().filter_map(|space| space.site(&top)).collect()
+    }
+
+    /// The namespace with this number, where a token's parent may be.
+    pub(crate) fn site_with(&self, number: NamespaceNumber) -> Option<Arc<Self>> {
+        let top = self.top.upgrade()?;
+        match number {
+            NamespaceNumber::ROOT => Some(top),
+            number => top.view.namespaces.with_number(number)?.site(&top),
+        }
+    }
+
+    /// Where the token that asks is at home.
+    ///
+    /// # Errors
+    /// [`Denial::BadToken`] for the token of a namespace that is not above.
+    pub(crate) fn home_of(&self, text: Option<TokenText<'_>>) -> Result<Home, Error> {
+        let Some(inside) = &self.view.inside else { return Ok(Home::Here) };
+        let bad = || Error::Denied(Denial::BadToken);
+        let text = text.ok_or_else(bad)?.expose();
+        if self.view.unmarked(text).is_some() {
+            return Ok(Home::Here);
+        }
+        let top = self.top.upgrade().ok_or_else(bad)?;
+        let mark = text.rsplit_once('.').map_or("", |(_, mark)| mark);
+        let Some(space) = top.view.namespaces.with_id(mark) else {
+            return Ok(Home::Above { site: top, below: inside.path.clone() });
+        };
+        let below = inside.path.strip_prefix(&space.namespace.path).ok_or_else(bad)?;
+        let site = space.site(&top).ok_or_else(bad)?;
+        Ok(Home::Above { site, below: below.to_owned() })
+    }
+
+    /// The namespace below that a token's text or accessor belongs to; `None` for all others.
+    pub(crate) fn holder_of(&self, marked: &str) -> Option<Arc<Self>> {
+        let top = self.top.upgrade().filter(|top| !top.view.namespaces.is_empty())?;
+        let (_, mark) = marked.rsplit_once('.')?;
+        let space = top.view.namespaces.with_id(mark)?;
+        let below = space.namespace.path.strip_prefix(self.view.namespace_path())?;
+        if below.is_empty() { None } else { space.site(&top) }
+    }
+}
+
+impl Core {
+    /// What a request runs with; its namespace is settled.
+    ///
+    /// # Errors
+    /// [`Error::Sealed`]; [`Error::NoNamespace`] when it is gone.
+    pub(crate) fn site_of(&self, namespace: &str) -> Result<Arc<Unsealed>, Error> {
+        let root = self.unsealed.load_full().ok_or(Error::Sealed)?;
+        if namespace.is_empty() {
+            return Ok(root);
+        }
+        let space = root.view.namespaces.at(namespace);
+        space.and_then(|space| space.site(&root)).ok_or(Error::NoNamespace)
+    }
+}

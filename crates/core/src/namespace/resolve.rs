@@ -1,0 +1,153 @@
+//! Which namespace a request is for.
+//!
+//! The header and the path are one absolute path, joined here and nowhere else; the deepest namespace
+//! that it is in serves, by what is left of it. So `GET team/kv/data/a`, and `GET kv/data/a` with the
+//! header `team`, are one request. A header has to name a namespace whole: it never reaches into a mount.
+
+use std::sync::Arc;
+
+use kallisto_auth::Path;
+
+use crate::error::Error;
+use crate::request::Request;
+use crate::routes::SYSTEM;
+use crate::state::{Core, Unsealed};
+
+/// A request's namespace, and its path there.
+pub(crate) struct Placed {
+    /// From the root namespace, with an ending slash; empty for that one.
+    namespace: String,
+    path: Path<'static>,
+    /// The keys are in use for as long as a request runs.
+    _root: Option<Arc<Unsealed>>,
+}
+
+/// What a lock answers to.
+const UNLOCK: &str = "sys/namespaces/api-lock/unlock";
+/// Routes of the server as a whole that answer the same in every namespace.
+const EVERYWHERE: [&str; 2] = ["sys/seal-status", "sys/leader"];
+/// Routes below `sys/` that a namespace has for itself. All others are the root namespace's alone.
+const OWN: [&str; 18] = [
+    "auth",
+    "capabilities",
+    "capabilities-accessor",
+    "capabilities-self",
+    "internal/specs/openapi",
+    "internal/ui",
+    "kallisto",
+    "leases",
+    "locked-users",
+    "mounts",
+    "namespaces",
+    "policies",
+    "policy",
+    "remount",
+    "renew",
+    "revoke",
+    "tools",
+    "wrapping",
+];
+
+/// Settles which namespace a request is for; `None` for one that is as it has to be.
+///
+/// # Errors
+/// [`Error::NoNamespace`], [`Error::Sealed`], [`Error::Invalid`] for a route that no namespace has or a path that
+/// is none, [`Error::Unavailable`] for a locked namespace.
+pub(crate) fn resolve(core: &Core, request: &Request<'_>) -> Result<Option<Placed>, Error> {
+    let header = request.namespace.trim_matches('/');
+    let header = if header == "root" { "" } else { header };
+    let path = request.path.as_str();
+    if header.is_empty() {
+        let unsealed = core.unsealed.load();
+        if unsealed.as_ref().is_none_or(|root| root.view.namespaces.is_empty()) {
+            return Ok(at_root(request));
+        }
+    }
+    if EVERYWHERE.contains(&path) {
+        return Ok(at_root(request));
+    }
+    if !header.is_empty() {
+        check_route(path)?;
+    }
+    let root = core.unsealed.load_full().ok_or(Error::Sealed)?;
+    let absolute = match header {
+        "" => path.to_owned(),
+        header => format!("{header}/{path}"),
+    };
+    let checked = Path::literal(&absolute);
+    checked.map_err(|error| Error::invalid(error.to_string()))?;
+    let Some(space) = root.view.namespaces.around(&absolute) else {
+        return if header.is_empty() { Ok(at_root(request)) } else { Err(Error::NoNamespace) };
+    };
+    let namespace = &space.namespace.path;
+    if namespace.len() <= header.len() || space.site(&root).is_none() {
+        return Err(Error::NoNamespace);
+    }
+    let inner = &absolute[namespace.len()..];
+    check_route(inner)?;
+    check_locks(&root, namespace, inner)?;
+    let path = Path::literal(inner).map_err(|error| Error::invalid(error.to_string()))?.into_owned();
+    Ok(Some(Placed { namespace: namespace.clone(), path, _root: Some(root) }))
+}
+
+/// The request in the root namespace; `None` when it says so already.
+fn at_root(request: &Request<'_>) -> Option<Placed> {
+    if request.namespace.is_empty() {
+        return None;
+    }
+    let path = request.path.clone().into_owned();
+    Some(Placed { namespace: String::new(), path, _root: None })
+}
+
+/// Refuses a route that only the root namespace has. What no route is gets its answer elsewhere.
+fn check_route(path: &str) -> Result<(), Error> {
+    let Some(inner) = path.strip_prefix("sys/") else { return Ok(()) };
+    let below = |own: &&str| {
+        let rest = inner.strip_prefix(*own);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if OWN.iter().any(below) || SYSTEM.find(inner).is_none() {
+        return Ok(());
+    }
+    Err(Error::invalid("operation unavailable in namespaces"))
+}
+
+/// Refuses what is in a locked namespace, but to unlock it.
+fn check_locks(root: &Unsealed, namespace: &str, inner: &str) -> Result<(), Error> {
+    for (at, _) in namespace.match_indices('/') {
+        let above = &namespace[..=at];
+        let space = root.view.namespaces.at(above);
+        if space.is_none_or(|space| space.namespace.lock.is_none()) {
+            continue;
+        }
+        if above == namespace && inner == UNLOCK {
+            continue;
+        }
+        return Err(Error::Unavailable(format!(
+            "API access to this namespace has been locked by an administrator - \"{above}\" must be \
+             unlocked to gain access."
+        )));
+    }
+    Ok(())
+}
+
+impl Placed {
+    /// The request as its namespace sees it.
+    pub(crate) fn request<'p>(&'p self, request: &Request<'p>) -> Request<'p> {
+        Request {
+            id: request.id,
+            operation: request.operation,
+            path: self.path.clone(),
+            namespace: &self.namespace,
+            token: request.token,
+            query: request.query.clone(),
+            body: request.body,
+            body_kind: request.body_kind,
+            wrap_ttl_secs: request.wrap_ttl_secs,
+            now: request.now,
+            remote: request.remote,
+            client_chain: request.client_chain,
+            headers: request.headers,
+        }
+    }
+}
