@@ -72,9 +72,8 @@ pub const SEARCH_PATTERN_BYTES_MAX: usize = 1024;
 
 const _: () = assert!(ENTRY_BYTES_MAX < BODY_BYTES_MAX);
 const _: () = assert!(MOUNT_PATH_BYTES_MAX < kallisto_auth::PATH_BYTES_MAX);
-const _: () = assert!(
-    NAMESPACE_DEPTH_MAX * (NAMESPACE_NAME_BYTES_MAX + 1) < kallisto_auth::PATH_BYTES_MAX
-);
+const _: () =
+    assert!(NAMESPACE_DEPTH_MAX * (NAMESPACE_NAME_BYTES_MAX + 1) < kallisto_auth::PATH_BYTES_MAX);
 const _: () = assert!(NAMESPACE_DEPTH_MAX < kallisto_auth::SEGMENTS_MAX);
 const _: () = assert!(WRAPPED_BYTES_MAX < kallisto_store::VALUE_BYTES_MAX);
 const _: () = assert!(REVOKE_TOKENS_MAX <= SWEEP_RECORDS_MAX);

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::{Ask, Dice, policies, set, set_for};
 use crate::{
-    AclSet, Capability, Denied, Identity, Kind, NoIdentity, Operation, Path, Precedence, Subject, Token,
-    Variable, authorize_by,
+    AclSet, Capability, Denied, Identity, Kind, NoIdentity, Operation, Path, Precedence, Subject,
+    Token, Variable, authorize_by,
 };
 
 struct Request<'a>(Operation, Path<'a>);

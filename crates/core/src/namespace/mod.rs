@@ -21,6 +21,8 @@ mod record;
 mod registry;
 mod resolve;
 mod sweep;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use place::{Home, Inside};
 pub(crate) use record::{Namespace, State};

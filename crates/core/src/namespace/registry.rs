@@ -119,7 +119,11 @@ impl Namespaces {
     /// The views of all that live.
     pub(crate) fn views(&self) -> Vec<Arc<View>> {
         let table = self.read();
-        table.by_path.values().filter_map(|space| Some(Arc::clone(&space.world.as_ref()?.view))).collect()
+        table
+            .by_path
+            .values()
+            .filter_map(|space| Some(Arc::clone(&space.world.as_ref()?.view)))
+            .collect()
     }
 
     /// Puts a namespace in place, with a world if it lives and has none yet.

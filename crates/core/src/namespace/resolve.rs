@@ -86,7 +86,8 @@ pub(crate) fn resolve(core: &Core, request: &Request<'_>) -> Result<Option<Place
     let inner = &absolute[namespace.len()..];
     check_route(inner)?;
     check_locks(&root, namespace, inner)?;
-    let path = Path::literal(inner).map_err(|error| Error::invalid(error.to_string()))?.into_owned();
+    let path =
+        Path::literal(inner).map_err(|error| Error::invalid(error.to_string()))?.into_owned();
     Ok(Some(Placed { namespace: namespace.clone(), path, _root: Some(root) }))
 }
 

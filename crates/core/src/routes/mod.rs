@@ -22,7 +22,7 @@ pub(crate) mod openapi;
 mod pattern;
 mod sys;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod token;
 mod transit;
 

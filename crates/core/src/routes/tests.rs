@@ -15,7 +15,7 @@ use crate::response::Response;
 use crate::state::{Access, Core, ServerInfo};
 
 const ROOT: &str = "root";
-const OPERATIONS: [Operation; 6] = [
+pub(crate) const OPERATIONS: [Operation; 6] = [
     Operation::Read,
     Operation::Update,
     Operation::Patch,
@@ -36,7 +36,7 @@ const GRANTED: [Capability; 8] = [
 ];
 
 /// The families with the base each is asked at: KV version 2 at `secret/`, version 1 at `one/`.
-fn families() -> [(&'static Family, &'static str); 12] {
+pub(crate) fn families() -> [(&'static Family, &'static str); 12] {
     [
         (&identity::IDENTITY, "identity/"),
         (&SYSTEM, "sys/"),
@@ -53,17 +53,22 @@ fn families() -> [(&'static Family, &'static str); 12] {
     ]
 }
 
-fn rows() -> impl Iterator<Item = (&'static str, &'static Route)> {
+pub(crate) fn rows() -> impl Iterator<Item = (&'static str, &'static Route)> {
     families().into_iter().flat_map(|(family, base)| family.routes().map(move |row| (base, row)))
 }
 
 /// A path of a row's pattern, at which nothing is.
-fn sample(base: &str, route: &Route) -> String {
+pub(crate) fn sample(base: &str, route: &Route) -> String {
+    sample_of(base, route, "sample")
+}
+
+/// The same with a name of the caller's.
+pub(crate) fn sample_of(base: &str, route: &Route, given: &str) -> String {
     let mut path = format!("{base}{}", route.pattern);
     for name in pattern::parameters(route.pattern) {
         let found = [format!("{{{name}}}"), format!("{{{name}..}}")];
         for parameter in found {
-            path = path.replace(&parameter, "sample");
+            path = path.replace(&parameter, given);
         }
     }
     path

@@ -156,9 +156,7 @@ impl OpenRoute<'_> {
             Self::RaftChallenge => crate::peers::challenge(core, request),
             Self::RaftAnswer => crate::peers::admit(core, request).await,
             Self::SealAgain => Ok(Response::Empty),
-            Self::PublicMounts => {
-                Ok(ui::public_mounts(&*core.site_of(request.namespace)?))
-            }
+            Self::PublicMounts => Ok(ui::public_mounts(&*core.site_of(request.namespace)?)),
             Self::Rekey(path) => rekey::handle(core, request, path, Unseal, Asker::Anyone).await,
             Self::RekeyRecovery(path) => {
                 rekey::handle(core, request, path, Recovery, Asker::Anyone).await

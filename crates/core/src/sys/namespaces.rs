@@ -64,7 +64,9 @@ pub(super) async fn handle(
 pub(super) fn reached(unsealed: &Unsealed, caller: &Caller) -> Response {
     let names = below(unsealed, Depth::One).into_iter().map(|(name, _)| name);
     let names: Vec<String> = names.filter(|name| caller.reaches(name)).collect();
-    let keys = if names.is_empty() { Map::new() } else {
+    let keys = if names.is_empty() {
+        Map::new()
+    } else {
         Map::from([("keys".to_owned(), Json::strings(names))])
     };
     Response::data(&keys.into())
@@ -81,7 +83,8 @@ enum Depth {
 fn below(unsealed: &Unsealed, depth: Depth) -> Vec<(String, Arc<Space>)> {
     let own = unsealed.view.namespace_path();
     let all = unsealed.ask_namespaces(|namespaces| namespaces.below(own));
-    let relative = all.into_iter().map(|space| (space.namespace.path[own.len()..].to_owned(), space));
+    let relative =
+        all.into_iter().map(|space| (space.namespace.path[own.len()..].to_owned(), space));
     let fits = |path: &str| depth == Depth::All || !path.trim_end_matches('/').contains('/');
     relative.filter(|(path, _)| fits(path)).collect()
 }
@@ -247,7 +250,9 @@ impl Routes<'_> {
         let space = self.target(target)?;
         if space.namespace.lock.is_some() {
             let path = &space.namespace.path;
-            return Err(Error::invalid(format!("cannot lock namespace \"{path}\": is already locked")));
+            return Err(Error::invalid(format!(
+                "cannot lock namespace \"{path}\": is already locked"
+            )));
         }
         let key = random::make_base62(UNLOCK_KEY_CHARS)?;
         let hash = self.hash(&key)?;
@@ -313,7 +318,8 @@ impl Routes<'_> {
         let record = self.root.store.get(&keys::namespace(space.namespace.number))?;
         let record = record.ok_or(Error::NoNamespace)?;
         let namespace = Namespace::decode(&record.value);
-        let namespace = namespace.ok_or_else(|| Error::internal(&"a namespace record is damaged"))?;
+        let namespace =
+            namespace.ok_or_else(|| Error::internal(&"a namespace record is damaged"))?;
         Ok(Stored { namespace, seqno: record.seqno })
     }
 
@@ -361,7 +367,8 @@ fn check_new_name(name: &str) -> Result<(), Error> {
         )));
     }
     // The wildcards and templates of policies, and what a URL or header would need escaped.
-    let fits = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '@' | ':' | '~' | '=');
+    let fits =
+        |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '@' | ':' | '~' | '=');
     if !name.chars().all(fits) {
         return Err(Error::invalid(format!(
             "\"{name}\" contains characters that cannot be used in a namespace name"
@@ -382,7 +389,8 @@ fn check_custom(custom: &Map) -> Result<Map, Error> {
     }
     for (name, value) in custom {
         let value = value.as_str();
-        let value = value.ok_or_else(|| Error::invalid("custom_metadata values must be strings"))?;
+        let value =
+            value.ok_or_else(|| Error::invalid("custom_metadata values must be strings"))?;
         if name.is_empty() || name.len() > CUSTOM_KEY_BYTES_MAX {
             return Err(Error::invalid(format!(
                 "a key of custom_metadata must have 1 to {CUSTOM_KEY_BYTES_MAX} bytes"

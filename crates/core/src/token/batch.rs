@@ -277,6 +277,8 @@ mod tests {
         let ring = Keyring::generate([1; 16], 0).unwrap();
         let mut envelope = Vec::new();
         ring.seal_record(b"\x04record", &encode(&entry()), &mut envelope).unwrap();
-        assert!(open(&format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&envelope)), ROOT, &ring).is_none());
+        assert!(
+            open(&format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&envelope)), ROOT, &ring).is_none()
+        );
     }
 }

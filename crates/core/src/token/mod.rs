@@ -28,7 +28,8 @@ pub(crate) use batch::open as open_batch;
 pub(crate) use create::{Times, TokenSpec, capped, clean_names, issue};
 pub use entry::TOKEN_BYTES_MAX;
 pub(crate) use entry::{
-    Hash, ROOT_PATH, TEXT_CHARS, TokenEntry, find, make_accessor, make_root, make_text, make_text_in,
+    Hash, ROOT_PATH, TEXT_CHARS, TokenEntry, find, make_accessor, make_root, make_text,
+    make_text_in,
 };
 pub(crate) use kind::TokenType;
 pub(crate) use leases::handle as handle_leases;

@@ -1,0 +1,249 @@
+//! How namespaces begin, change, are locked and end.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kallisto_auth::Operation::{Delete, List, Patch, Read, Scan, Update};
+use kallisto_store::{Batch, Store};
+
+use super::{
+    ALL, make, number, object, open, policy, records_below, root, said, text, token, with,
+};
+use crate::error::Error;
+use crate::json::Json;
+use crate::keys::{self, MountId, NamespaceNumber, kind};
+use crate::state::{Core, ServerInfo};
+
+fn tick(core: &Core) {
+    pollster::block_on(core.tick(Timestamp::UNIX_EPOCH)).unwrap();
+}
+
+/// Another core over the same store: a restart.
+fn restart(store: &Arc<impl Store + 'static>, key: &str) -> Core {
+    let core = Core::new(Arc::clone(store) as _, ServerInfo::default());
+    root("").get_bare(&core, key);
+    core
+}
+
+impl super::Ask<'_> {
+    fn get_bare(self, core: &Core, key: &str) {
+        self.ask(core, Update, "sys/unseal", &object(&[("key", key)])).unwrap();
+        assert!(!core.is_sealed());
+    }
+}
+
+#[test]
+fn names_and_metadata_are_checked() {
+    let (_, core, _) = open();
+    for (name, body) in [
+        ("sys", "{}"),
+        ("root", "{}"),
+        ("auth", "{}"),
+        ("cubbyhole", "{}"),
+        ("identity", "{}"),
+        ("audit", "{}"),
+        ("a b", "{}"),
+        ("a/b", "{}"),
+        ("+", "{}"),
+        ("a*", "{}"),
+        ("{{a}}", "{}"),
+        ("secret", "{}"),
+        ("n", r#"{"custom_metadata":{"a":1}}"#),
+        ("n", r#"{"custom_metadata":"a"}"#),
+        ("n", r#"{"custom_metadata":{"":"a"}}"#),
+    ] {
+        let answer = root("").ask(&core, Update, &format!("sys/namespaces/{name}"), body);
+        assert!(matches!(answer, Err(Error::Invalid(_))), "{name} {body}: {answer:?}");
+    }
+    assert_eq!(root("").ask(&core, List, "sys/namespaces", "").map(drop), Err(Error::NotFound));
+    let made = root("").get(
+        &core,
+        Update,
+        "sys/namespaces/team",
+        r#"{"custom_metadata":{"a":"b","c":"d"}}"#,
+    );
+    assert_eq!((text(&made, "path"), text(&made, "id").len()), ("team/".into(), 6));
+    let changed = root("").get(
+        &core,
+        Patch,
+        "sys/namespaces/team",
+        r#"{"custom_metadata":{"a":null,"e":"f"}}"#,
+    );
+    assert_eq!(changed["custom_metadata"], Json::object([("c", "d".into()), ("e", "f".into())]));
+    let patched = root("").ask(&core, Patch, "sys/namespaces/none", "{}");
+    assert_eq!(patched.map(drop), Err(Error::NoNamespace));
+    make(&core, "team", "kid");
+    let all = root("").get(&core, Scan, "sys/namespaces", "");
+    assert_eq!(all["keys"], Json::strings(["team/", "team/kid/"]));
+    let one = root("").get(&core, List, "sys/namespaces", "");
+    assert_eq!(one["keys"], Json::strings(["team/"]));
+    // Neither hides the other.
+    for path in ["team", "team/a", "team/kid"] {
+        let answer = root("").ask(&core, Update, &format!("sys/mounts/{path}"), r#"{"type":"kv"}"#);
+        assert!(answer.is_err(), "{path}");
+    }
+    let moved = r#"{"from":"secret","to":"team/secret"}"#;
+    assert!(root("").ask(&core, Update, "sys/remount", moved).is_err());
+    let mut deep = "team".to_owned();
+    for _ in 2..=crate::limits::NAMESPACE_DEPTH_MAX {
+        make(&core, &deep, "d");
+        deep.push_str("/d");
+    }
+    assert!(root(&deep).ask(&core, Update, "sys/namespaces/d", "{}").is_err());
+}
+
+/// Everything there is comes back with a restart, each in its place.
+#[test]
+fn namespaces_come_back_with_a_restart() {
+    let (store, core, key) = open();
+    make(&core, "", "team");
+    make(&core, "team", "kid");
+    for namespace in ["team", "team/kid"] {
+        policy(&core, namespace, "all", ALL);
+        root(namespace).get(&core, Update, "sys/mounts/kv", r#"{"type":"kv-v2"}"#);
+        let body = format!(r#"{{"data":{{"v":"{namespace}"}}}}"#);
+        root(namespace).get(&core, Update, "kv/data/a", &body);
+    }
+    let of_team = token(&core, "team", r#"{"policies":["all"]}"#);
+    drop(core);
+    let core = restart(&store, &key);
+    for namespace in ["team", "team/kid"] {
+        let read = root(namespace).ask(&core, Read, "kv/data/a", "");
+        assert!(said(&read).contains(&format!("\"v\":\"{namespace}\"")), "{read:?}");
+    }
+    assert!(with("team", &of_team).ask(&core, Read, "kv/data/a", "").is_ok());
+    assert!(with("team/kid", &of_team).ask(&core, Read, "kv/data/a", "").is_err());
+    // The two mounts have ids of their own.
+    let ids: Vec<MountId> = ["team/", "team/kid/"]
+        .map(|path| {
+            let site = core.site_of(path).unwrap();
+            site.view.mounts.at("kv/").unwrap().entry.id
+        })
+        .into();
+    assert_ne!(ids[0], ids[1]);
+}
+
+#[test]
+fn lesson_33_what_is_deleted_is_gone_at_once_and_cleared_in_steps() {
+    let (store, core, key) = open();
+    make(&core, "", "team");
+    make(&core, "team", "kid");
+    let refused = root("").ask(&core, Delete, "sys/namespaces/team", "");
+    assert_eq!(said(&refused), "unable to delete namespace containing child namespaces");
+    let kid = root("team").get(&core, Read, "sys/namespaces/kid", "");
+    let number = number(&core, "team/kid/");
+    root("team/kid").get(&core, Update, "sys/mounts/kv", r#"{"type":"kv"}"#);
+    // More than one step has to take.
+    let site = core.site_of("team/kid/").unwrap();
+    let many = crate::limits::SWEEP_RECORDS_MAX + 10;
+    for chunk in 0..many.div_ceil(1000) {
+        let mut batch = Batch::new();
+        for at in 0..1000 {
+            batch.put(keys::shelf(MountId(900), &format!("{chunk}/{at}")), Vec::new());
+        }
+        pollster::block_on(site.store.commit(batch)).unwrap();
+    }
+    let of_kid = token(&core, "team/kid", r#"{"policies":["default"]}"#);
+    let answer = root("team").get(&core, Delete, "sys/namespaces/kid", "");
+    assert_eq!(text(&answer, "status"), "in-progress");
+    for ask in [root("team/kid"), with("team/kid", &of_kid)] {
+        let answer = ask.ask(&core, Read, "auth/token/lookup-self", "");
+        assert_eq!(answer.map(drop), Err(Error::NoNamespace));
+    }
+    // Who had begun before can write nothing any more.
+    let mut late = Batch::new();
+    late.put(keys::shelf(MountId(900), "late"), Vec::new());
+    assert!(pollster::block_on(site.store.commit(late)).is_err());
+    drop(site);
+    let tainted = root("team").get(&core, Read, "sys/namespaces/kid", "");
+    assert_eq!(tainted["tainted"], Json::from(true));
+    assert!(root("team").ask(&core, Update, "sys/namespaces/kid", "{}").is_err());
+    let again = root("team").ask(&core, Delete, "sys/namespaces/kid", "");
+    assert_eq!(said(&again), "requested namespace does not exist");
+    // A restart in the middle of it.
+    drop(core);
+    let core = restart(&store, &key);
+    assert!(!records_below(&core, &keys::inside(number, &[])).is_empty());
+    let answer = root("team/kid").ask(&core, Read, "auth/token/lookup-self", "");
+    assert_eq!(answer.map(drop), Err(Error::NoNamespace));
+    tick(&core);
+    assert!(records_below(&core, &keys::inside(number, &[])).is_empty());
+    let gone = root("team").ask(&core, Read, "sys/namespaces/kid", "");
+    assert_eq!(gone.map(drop), Err(Error::NotFound));
+    assert_eq!(records_below(&core, &[kind::NAMESPACE]).len(), 1);
+    // The same name is another namespace, in which the old token is nobody's.
+    let new = make(&core, "team", "kid");
+    assert_ne!(text(&new, "id"), text(&kid, "id"));
+    assert_ne!(text(&new, "uuid"), text(&kid, "uuid"));
+    assert!(with("team/kid", &of_kid).ask(&core, Read, "auth/token/lookup-self", "").is_err());
+    assert!(root("team/kid").ask(&core, Read, "kv/a", "").is_err());
+    assert_ne!(super::number(&core, "team/kid/"), number);
+    assert_ne!(number, NamespaceNumber::ROOT);
+}
+
+#[test]
+fn a_locked_namespace_answers_nobody_until_it_is_unlocked() {
+    let (_, core, _) = open();
+    make(&core, "", "team");
+    make(&core, "team", "kid");
+    let lock = "sys/namespaces/api-lock/lock";
+    let unlock = "sys/namespaces/api-lock/unlock";
+    assert!(root("").ask(&core, Update, lock, "").is_err());
+    let key = text(&root("team").get(&core, Update, lock, ""), "unlock_key");
+    for namespace in ["team", "team/kid"] {
+        let answer = root(namespace).ask(&core, Read, "sys/mounts", "");
+        assert!(said(&answer).contains("\"team/\" must be unlocked"), "{answer:?}");
+    }
+    let shown = root("").get(&core, Read, "sys/namespaces/team", "");
+    assert_eq!(shown["locked"], Json::from(true));
+    let nobody = super::Ask { token: None, ..root("team") };
+    let body = object(&[("unlock_key", &key)]);
+    assert!(nobody.ask(&core, Update, unlock, &body).is_err());
+    assert!(root("team").ask(&core, Update, unlock, r#"{"unlock_key":"wrong"}"#).is_err());
+    root("team").get(&core, Update, unlock, &body);
+    assert!(root("team/kid").ask(&core, Read, "sys/mounts", "").is_ok());
+    root("").get(&core, Update, &format!("{lock}/team/kid"), "");
+    assert!(root("team").ask(&core, Read, "sys/mounts", "").is_ok());
+    assert!(root("team/kid").ask(&core, Read, "sys/mounts", "").is_err());
+    let opened = root("").ask(&core, Update, &format!("{unlock}/team/kid"), "");
+    assert_eq!(said(&opened), "Namespace unlocked using sudo capabilities");
+    assert!(root("team/kid").ask(&core, Read, "sys/mounts", "").is_ok());
+}
+
+/// Header and path are one path, and a header names a namespace and nothing else.
+#[test]
+fn header_and_path_are_joined_once() {
+    let (_, core, _) = open();
+    make(&core, "", "team");
+    make(&core, "team", "kid");
+    root("team/kid").get(&core, Update, "sys/mounts/kv", r#"{"type":"kv"}"#);
+    root("team/kid").get(&core, Update, "kv/a", r#"{"a":"b"}"#);
+    for (header, path) in [
+        ("team/kid", "kv/a"),
+        ("/team/kid/", "kv/a"),
+        ("team", "kid/kv/a"),
+        ("", "team/kid/kv/a"),
+        ("root", "team/kid/kv/a"),
+        ("", "team%2Fkid/kv%2Fa"),
+    ] {
+        assert!(root(header).ask(&core, Read, path, "").is_ok(), "{header} {path}");
+    }
+    for (header, path) in [
+        ("team/kid/kv", "a"),
+        ("none", "kv/a"),
+        ("team/none", "kv/a"),
+        ("team/../team/kid", "kv/a"),
+        ("team//kid", "kv/a"),
+        ("team%2Fkid", "kv/a"),
+        ("Team/kid", "kv/a"),
+        ("kid", "kv/a"),
+    ] {
+        assert!(root(header).ask(&core, Read, path, "").is_err(), "{header} {path}");
+    }
+    for path in ["sys/seal-status", "sys/leader"] {
+        assert!(root("team").ask(&core, Read, path, "").is_ok(), "{path}");
+    }
+    pollster::block_on(core.seal()).unwrap();
+    assert!(root("team").ask(&core, Read, "sys/seal-status", "").is_ok());
+    assert_eq!(root("team").ask(&core, Read, "kv/a", "").map(drop), Err(Error::Sealed));
+}
