@@ -80,6 +80,8 @@ sed -n 's/^Unseal Key: //p' "$work/server.out" >"$work/unseal-key"
 PATH="$work/venv/bin:$PATH" run bao-operator bash "$here/operator_walk.sh" bao "$work/unseal-key"
 PATH="$work/venv/bin:$PATH" run bao-logins bash "$here/login_walk.sh" bao
 run kallisto-logins bash "$here/login_walk.sh" "$binary"
+PATH="$work/venv/bin:$PATH" run bao-namespaces bash "$here/namespace_walk.sh" bao
+run kallisto-namespaces bash "$here/namespace_walk.sh" "$binary"
 run kallisto-operator bash "$here/operator_walk.sh" "$binary" "$work/unseal-key"
 run curl bash "$here/curl_walk.sh"
 run redis-py "$work/venv/bin/python" "$here/redis_walk.py"

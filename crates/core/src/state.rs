@@ -7,7 +7,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwapOption;
 use kallisto_auth::Authorized;

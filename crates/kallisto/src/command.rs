@@ -83,6 +83,9 @@ enum Command {
     /// Mount and unmount login methods
     #[command(subcommand, arg_required_else_help = true)]
     Auth(cli::auth::Auth),
+    /// Make and delete namespaces
+    #[command(subcommand, arg_required_else_help = true)]
+    Namespace(cli::namespace::Namespace),
     /// Write, read and list policies
     #[command(subcommand, arg_required_else_help = true)]
     Policy(cli::policy::Policy),
@@ -155,6 +158,7 @@ fn dispatch(command: Command) -> Result<Outcome, Error> {
         Command::Login(login) => login.run(),
         Command::Audit(audit) => audit.run(),
         Command::Auth(auth) => auth.run(),
+        Command::Namespace(namespace) => namespace.run(),
         Command::Policy(policy) => policy.run(),
         Command::Secrets(secrets) => secrets.run(),
         Command::Token(token) => token.run(),

@@ -27,7 +27,7 @@ const UNLOCK: &str = "sys/namespaces/api-lock/unlock";
 /// Routes of the server as a whole that answer the same in every namespace.
 const EVERYWHERE: [&str; 2] = ["sys/seal-status", "sys/leader"];
 /// Routes below `sys/` that a namespace has for itself. All others are the root namespace's alone.
-const OWN: [&str; 18] = [
+const OWN: [&str; 16] = [
     "auth",
     "capabilities",
     "capabilities-accessor",
@@ -42,8 +42,6 @@ const OWN: [&str; 18] = [
     "policies",
     "policy",
     "remount",
-    "renew",
-    "revoke",
     "tools",
     "wrapping",
 ];

@@ -33,6 +33,7 @@ pub(crate) mod list;
 pub(crate) mod login;
 pub(crate) mod monitor;
 mod mounted;
+pub(crate) mod namespace;
 pub(crate) mod operator;
 pub(crate) mod outcome;
 pub(crate) mod output;
