@@ -108,3 +108,19 @@ check("audited read", client.read("secret/data/g")["data"]["data"] == {"k": "v"}
 refused("audit path in use", hvac.exceptions.InvalidRequest, client.sys.enable_audit_device, "file", path="walk")
 client.sys.disable_audit_device("walk")
 check("audit device gone", "walk/" not in client.sys.list_enabled_audit_devices()["data"])
+
+client.sys.create_namespace(path="hvac")
+check("namespace listed", "hvac/" in client.sys.list_namespaces()["data"]["key_info"])
+inside = hvac.Client(url=client.url, token=client.token, namespace="hvac")
+inside.sys.enable_secrets_engine("kv", path="secret", options={"version": "2"})
+inside.secrets.kv.v2.create_or_update_secret("app", {"a": "inside"})
+check("a secret inside", inside.secrets.kv.v2.read_secret("app", raise_on_deleted_version=True)["data"]["data"] == {"a": "inside"})
+inside.sys.create_or_update_policy("app", 'path "secret/*" { capabilities = ["read"] }')
+bearer = inside.auth.token.create(policies=["app"])["auth"]["client_token"]
+mine = hvac.Client(url=client.url, token=bearer, namespace="hvac")
+check("its token reads", mine.read("secret/data/app")["data"]["data"] == {"a": "inside"})
+outside = hvac.Client(url=client.url, token=bearer)
+refused("and not outside", hvac.exceptions.Forbidden, outside.read, "secret/data/g")
+client.sys.delete_namespace("hvac")
+# hvac's read says None for what is not there.
+check("nor once the namespace is deleted", mine.read("secret/data/app") is None)

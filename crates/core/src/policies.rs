@@ -396,6 +396,7 @@ mod tests {
             display_name: "token".to_owned(),
             path: "auth/token/create".to_owned(),
             parent: None,
+            parent_above: None,
             meta: None,
             uses: 0,
             times: Times { ttl_secs: 60, period_secs: 0, explicit_max_secs: 0 },

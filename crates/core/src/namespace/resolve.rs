@@ -66,6 +66,9 @@ pub(crate) fn resolve(core: &Core, request: &Request<'_>) -> Result<Option<Place
     }
     if !header.is_empty() {
         check_route(path)?;
+        if Path::literal(header).is_err() {
+            return Err(Error::NoNamespace);
+        }
     }
     let root = core.unsealed.load_full().ok_or(Error::Sealed)?;
     let absolute = match header {
@@ -98,17 +101,20 @@ fn at_root(request: &Request<'_>) -> Option<Placed> {
     Some(Placed { namespace: String::new(), path, _root: None })
 }
 
-/// Refuses a route that only the root namespace has. What no route is gets its answer elsewhere.
+/// Refuses what only the root namespace has below `sys/`: all that is not listed as a namespace's own.
 fn check_route(path: &str) -> Result<(), Error> {
     let Some(inner) = path.strip_prefix("sys/") else { return Ok(()) };
     let below = |own: &&str| {
         let rest = inner.strip_prefix(*own);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    if OWN.iter().any(below) || SYSTEM.find(inner).is_none() {
+    if OWN.iter().any(below) {
         return Ok(());
     }
-    Err(Error::invalid("operation unavailable in namespaces"))
+    Err(match SYSTEM.find(inner) {
+        Some(_) => Error::invalid("operation unavailable in namespaces"),
+        None => Error::UnsupportedPath,
+    })
 }
 
 /// Refuses what is in a locked namespace, but to unlock it.

@@ -190,9 +190,7 @@ impl Core {
         batch.put(keys::cluster(), cluster.encode());
         batch.put(keys::token(hash.as_ref()), token::make_root(now)?.encode());
         let mut last = MountId::RESERVED;
-        for (key, value) in builtin_records()? {
-            batch.put(key, value);
-        }
+        put_builtin(&mut batch, |key| key)?;
         if spec.mount_kv {
             last = MountId(last.0 + 1);
             let about = "key/value secret storage";
@@ -219,19 +217,23 @@ const BUILTIN_MOUNTS: [(MountId, &str, EngineKind, &str); 4] = [
     (MountId::TOKEN, "auth/token/", EngineKind::Token, "token based credentials"),
 ];
 
-/// What every namespace starts with: the server's own mounts and policies, by key.
+/// Puts what every namespace starts with: the server's own mounts and policies, under the keys that
+/// `key_of` makes of theirs.
 ///
 /// # Errors
 /// [`Error::Unavailable`] when the operating system gives no randomness.
-pub(crate) fn builtin_records() -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
-    let mut records = Vec::new();
+pub(crate) fn put_builtin(
+    batch: &mut Batch,
+    key_of: impl Fn(Vec<u8>) -> Vec<u8>,
+) -> Result<(), Error> {
     for (id, path, kind, description) in BUILTIN_MOUNTS {
-        records.push((keys::mount(id), builtin_mount(id, path, kind, description)?.encode()));
+        let entry = builtin_mount(id, path, kind, description)?;
+        batch.put(key_of(keys::mount(id)), entry.encode());
     }
     for (name, text) in crate::policies::builtin() {
-        records.push((keys::policy(name), text.as_bytes().to_vec()));
+        batch.put(key_of(keys::policy(name)), text.as_bytes().to_vec());
     }
-    Ok(records)
+    Ok(())
 }
 
 fn builtin_mount(

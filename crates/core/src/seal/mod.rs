@@ -33,7 +33,7 @@ use crate::state::Core;
 
 pub(crate) use attempt::parse_share;
 pub(crate) use generate_root::{OTP_CHARS, RootProgress, RootResult, decode_token};
-pub(crate) use init::builtin_records;
+pub(crate) use init::put_builtin;
 pub use init::{InitSpec, Initialized};
 pub(crate) use rekey::{RekeyProgress, RekeyResult, RekeySpec, Target, Verification, Verified};
 pub(crate) use rotate::Reencryption;

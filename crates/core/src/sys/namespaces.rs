@@ -21,7 +21,7 @@ use crate::namespace::{Namespace, Space, State};
 use crate::policies::Caller;
 use crate::random;
 use crate::response::{Logical, Response};
-use crate::seal::builtin_records;
+use crate::seal::put_builtin;
 use crate::state::{Call, Core, Unsealed};
 
 /// Names that no namespace may have, since they lead elsewhere or mean the root namespace.
@@ -165,9 +165,7 @@ impl Routes<'_> {
         batch.put(keys::namespace_counter(), number.0.to_be_bytes().to_vec());
         batch.put(keys::namespace(number), namespace.encode());
         batch.put(keys::namespace_life(number), Vec::new());
-        for (key, value) in builtin_records()? {
-            batch.put(keys::inside(number, &key), value);
-        }
+        put_builtin(&mut batch, |key| keys::inside(number, &key))?;
         self.root.store.commit(batch).await?;
         Ok(Response::data(&namespace.to_wire()))
     }
