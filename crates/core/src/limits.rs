@@ -27,7 +27,7 @@ pub const CUSTOM_VALUE_BYTES_MAX: usize = 512;
 /// Longest mount path, in bytes.
 pub const MOUNT_PATH_BYTES_MAX: usize = 256;
 /// Most namespaces in a cluster; each costs memory for tables of its own.
-pub const NAMESPACES_MAX: usize = 10_000;
+pub const NAMESPACES_MAX: usize = 1_000;
 /// Deepest namespace, in segments.
 pub const NAMESPACE_DEPTH_MAX: usize = 8;
 /// Longest name of a namespace, in bytes.
