@@ -134,7 +134,7 @@ pub(crate) struct Unsealed {
     pub(crate) latches: Arc<Latches>,
     pub(crate) root: Arc<RootKey>,
     /// What tickets of TLS sessions are sealed by; the same on every server of the cluster.
-    pub(crate) ticket_secret: SecretKey,
+    pub(crate) ticket_secret: Arc<SecretKey>,
     pub(crate) info: Arc<ServerInfo>,
     pub(crate) leases: Leases,
     pub(crate) reencryption: Reencryption,

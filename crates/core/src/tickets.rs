@@ -71,7 +71,7 @@ impl Tickets {
     pub fn seal(&self, context: &[u8], now_secs: i64, state: &[u8]) -> Option<Vec<u8>> {
         let unsealed = self.unsealed.load();
         let (origin, secret) = match unsealed.as_ref() {
-            Some(unsealed) => (Origin::Cluster, &unsealed.ticket_secret),
+            Some(unsealed) => (Origin::Cluster, &*unsealed.ticket_secret),
             None => (Origin::Process, &self.process),
         };
         let mut ticket = Vec::with_capacity(HEAD_BYTES + state.len() + AES_256_GCM.tag_len());
@@ -103,7 +103,7 @@ impl Tickets {
         let unsealed = self.unsealed.load();
         let secret = match head[0] {
             origin if origin == Origin::Process as u8 => &self.process,
-            origin if origin == Origin::Cluster as u8 => &unsealed.as_ref()?.ticket_secret,
+            origin if origin == Origin::Cluster as u8 => &*unsealed.as_ref()?.ticket_secret,
             _ => return None,
         };
         let key = derive(secret, context, head)?;

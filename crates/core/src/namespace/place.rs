@@ -81,6 +81,7 @@ impl Unsealed {
             store: self.store.inside(life),
             latches: Arc::clone(&self.latches),
             root: Arc::clone(&self.root),
+            ticket_secret: Arc::clone(&self.ticket_secret),
             info: Arc::clone(&self.info),
             leases: self.leases,
             reencryption: Reencryption::default(),

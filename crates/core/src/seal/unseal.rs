@@ -352,7 +352,7 @@ fn open_blocking(
     let attached = Arc::clone(&store);
     let store = ClearStore::new(store, keys, generation);
     let unsealed = Arc::new_cyclic(|top| Unsealed {
-        ticket_secret,
+        ticket_secret: Arc::new(ticket_secret),
         view,
         store,
         latches: Arc::new(Latches::new()),
