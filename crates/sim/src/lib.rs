@@ -1,7 +1,7 @@
 //! What a cluster under faults must hold, and the means to see whether it does.
 //!
-//! [`world`] runs the servers' own store, Raft driver and engine on simulated wires, clocks and disks, from one seed: the same seed is the
-//! same run, to the last message. [`invariants`] says what must hold, one file each. [`campaign`] runs many seeds and counts. [`history`] judges
+//! `world` runs the servers' own store, Raft driver and engine on simulated wires, clocks and disks, from one seed: the same seed is the
+//! same run, to the last message. `invariants` says what must hold, one file each. [`campaign`] runs many seeds and counts. [`history`] judges
 //! what clients saw, of whatever made it: the simulated cluster or servers under real faults.
 //!
 //! ```text

@@ -12,7 +12,7 @@
 //! So names and values are as hidden as in the store, and only who holds the unseal key opens them. The gzip compresses
 //! nothing, ciphertext being what it is ([`gzip`]); one that does is refused, which leaves a bomb nothing to blow up.
 //!
-//! [`save`] streams; it reads one moment of this server's own state, which holds everything committed before the request.
+//! [`save()`] streams; it reads one moment of this server's own state, which holds everything committed before the request.
 //! [`restore`] streams too: records are staged beside those in use, on every member, and take their place by one entry of
 //! the log once everything was verified. Nothing has changed before, and a crash leaves the old or the new.
 

@@ -19,6 +19,9 @@ fn comparable(reply: &Reply) -> (u16, Vec<(String, String)>, String) {
     (reply.status, headers, body)
 }
 
+/// Method, path, headers and body.
+type Asked<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str);
+
 #[test]
 fn an_answer_is_the_same_whoever_read_the_request() {
     let server = Running::start();
@@ -29,7 +32,7 @@ fn an_answer_is_the_same_whoever_read_the_request() {
     server.ask("POST", "secret/data/gone", r#"{"data":{"a":"b"}}"#);
     server.ask("DELETE", "secret/data/gone", "");
     let root = ("X-Vault-Token", TOKEN);
-    let requests: [(&str, &str, &[(&str, &str)], &str); 19] = [
+    let requests: [Asked<'_>; 19] = [
         ("GET", "secret/data/one", &[root], ""),
         ("GET", "secret/data/long", &[root], ""),
         ("GET", "secret/data/gone", &[root], ""),
