@@ -33,7 +33,7 @@ pub use devices::Devices;
 pub use mask::{MASK_PREFIX, SALT_BYTES, Secrecy};
 pub use options::{Destination, Form, Options, Spec, Transport};
 pub use record::{
-    Auth, Common, Decision, Header, Issued, Mount, Request, Response, Subject, Wrapped,
+    Auth, Common, Decision, Header, Issued, Mount, Request, Response, Subject, Touched, Wrapped,
 };
 pub use sink::{Destinations, Group, Real, Sink, check_path, file_of};
 pub use verify::{Failure, Fault, Verified, Verifier};

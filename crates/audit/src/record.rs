@@ -137,6 +137,17 @@ pub struct Response<'a> {
     pub wrapped: Option<Wrapped<'a>>,
     /// What the caller should know besides.
     pub warnings: &'a [String],
+    /// What was done at other paths than the request's own.
+    pub touched: Vec<Touched<'a>>,
+}
+
+/// Something done at a path that the request itself does not stand at.
+#[derive(Clone, Copy)]
+pub struct Touched<'a> {
+    /// What.
+    pub operation: &'a str,
+    /// Where; in the clear, as the path of a request is.
+    pub path: &'a str,
 }
 
 /// A token that is handed out.
@@ -357,6 +368,9 @@ impl Writer<'_> {
         if let Some(wrapped) = &response.wrapped {
             self.wrapped(wrapped, members.name("wrap_info"));
         }
+        if !response.touched.is_empty() {
+            push_touched(&response.touched, members.name("touched"));
+        }
         members.close();
         Ok(())
     }
@@ -397,6 +411,20 @@ fn push_mount(members: &mut Members<'_>, mount: &Mount<'_>, version: &str) {
     members.text("mount_accessor", mount.accessor);
     members.text(version, mount.version);
     members.text("mount_class", mount.class);
+}
+
+fn push_touched(touched: &[Touched<'_>], out: &mut Vec<u8>) {
+    out.push(b'[');
+    for (at, touched) in touched.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        let mut one = Members::open(out);
+        one.text("operation", touched.operation);
+        one.text("path", touched.path);
+        one.close();
+    }
+    out.push(b']');
 }
 
 fn push_decision(decision: &Decision, out: &mut Vec<u8>) {
@@ -464,6 +492,15 @@ mod tests {
             text(&form(), &response, "e"),
             r##"{"time":"1970-01-01T00:00:00Z","type":"response","auth":{"client_token":"#tok","accessor":"#acc"},"request":{"id":"i","operation":"read","client_token":"#tok","client_token_accessor":"#acc","namespace":{"id":"root"},"path":"a/b","data":{"v":"#x"}},"response":{"data":{"keys":["#y"]}},"error":"e"}"##
         );
+    }
+
+    #[test]
+    fn what_else_was_touched_stands_in_the_clear() {
+        let touched = vec![Touched { operation: "delete", path: "secret/data/y" }];
+        let response = Response { touched, ..Response::default() };
+        let text = text(&form(), &response, "");
+        let expected = r#""response":{"touched":[{"operation":"delete","path":"secret/data/y"}]}"#;
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use kallisto_audit as audit;
+use kallisto_auth::{Capability, Operation};
 
-use super::describe::{mount_of, names_in};
+use super::describe::{mount_of, name_of, names_in};
 use crate::error::Error;
 use crate::json::{self, Json, Map};
 use crate::request::Request;
@@ -33,7 +34,7 @@ pub(super) fn with_described<T>(
         exempt: &exempt,
         is_listing: matches!(
             request.operation,
-            kallisto_auth::Operation::List | kallisto_auth::Operation::Scan
+            Operation::List | Operation::Scan
         ),
         ..audit::Response::default()
     };
@@ -51,6 +52,8 @@ pub(super) fn with_described<T>(
         Ok(Response::Each(answers)) => {
             let data = each(answers);
             response.data = &data;
+            let touched = answers.iter().map(|one| touched(one.operation, &one.path));
+            response.touched = touched.collect();
             tell(&response, "")
         }
         Ok(Response::Bare { body, .. }) => {
@@ -67,6 +70,8 @@ pub(super) fn with_described<T>(
         ) => {
             response.data = &logical.data;
             response.warnings = &logical.warnings;
+            let touched = logical.touched.iter().map(|one| touched(one.operation, &one.path));
+            response.touched = touched.collect();
             let issued = IssuedParts::read(logical);
             response.auth = issued.as_ref().map(IssuedParts::describe);
             let wrapped = WrappedParts::read(logical);
@@ -80,6 +85,10 @@ pub(super) fn with_described<T>(
             tell(&response, class_of(error))
         }
     }
+}
+
+fn touched(operation: Operation, path: &str) -> audit::Touched<'_> {
+    audit::Touched { operation: name_of(operation, Capability::Update), path }
 }
 
 /// The answers of a request that named many paths, each with its path: their values are masked as

@@ -139,7 +139,8 @@ pub(super) fn names_in<'m>(mount: Option<&'m Mount>, list: &str) -> Vec<&'m str>
     }
 }
 
-fn name_of(operation: Operation, capability: Capability) -> &'static str {
+/// What an operation is called in a record.
+pub(super) fn name_of(operation: Operation, capability: Capability) -> &'static str {
     match operation {
         Operation::Read => "read",
         Operation::Update if capability == Capability::Create => "create",

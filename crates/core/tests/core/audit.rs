@@ -209,6 +209,48 @@ fn a_request_and_its_response_are_written_with_one_id() {
 }
 
 #[test]
+fn what_one_request_does_at_many_paths_is_written_path_by_path() {
+    let site = Site::audited();
+    site.ask(Operation::Update, "secret/data/in/a", PUT).unwrap();
+    let done = |path: &str, body: &str| -> Vec<String> {
+        let begun = site.memory.records().len();
+        let _ = site.ask(Operation::Update, path, body);
+        let records = site.memory.records().split_off(begun);
+        let last = records.last().unwrap();
+        let Some(Json::Array(touched)) =
+            last.get("response").and_then(Json::as_object).and_then(|map| map.get("touched"))
+        else {
+            return Vec::new();
+        };
+        let one = |touched: &Json| {
+            let touched = touched.as_object().unwrap();
+            format!("{} {}", at(touched, "operation"), at(touched, "path"))
+        };
+        touched.iter().map(one).collect()
+    };
+    let read = r#"{"paths":["secret/data/in/a","secret/data/none"]}"#;
+    assert_eq!(
+        done("sys/kallisto/kv/read", read),
+        ["read secret/data/in/a", "read secret/data/none"]
+    );
+    let write = r#"{"writes":[{"path":"secret/data/in/b","data":{"p":"hidden"}}]}"#;
+    assert_eq!(done("sys/kallisto/kv/write", write), ["update secret/data/in/b"]);
+    let copied = done("sys/kallisto/kv/copy", r#"{"from":"secret/in/a","to":"secret/out/a"}"#);
+    assert_eq!(
+        copied,
+        [
+            "read secret/data/in/a",
+            "read secret/metadata/in/a",
+            "update secret/metadata/out/a",
+            "update secret/data/out/a",
+        ]
+    );
+    let removed = done("sys/kallisto/kv/delete", r#"{"path":"secret/in/"}"#);
+    assert_eq!(removed, ["delete secret/data/in/a", "delete secret/data/in/b"]);
+    assert_eq!(done("sys/kallisto/kv/delete", r#"{"path":"secret/nothing/"}"#), [""; 0]);
+}
+
+#[test]
 fn enabling_is_written_by_the_device_itself_and_disabling_ends_it() {
     let site = Site::audited();
     let paths: Vec<String> =
