@@ -32,10 +32,7 @@ pub(super) fn with_described<T>(
     let mut response = audit::Response {
         mount: mount.as_deref().map(|mount| mount_of(&mount.entry)).unwrap_or_default(),
         exempt: &exempt,
-        is_listing: matches!(
-            request.operation,
-            Operation::List | Operation::Scan
-        ),
+        is_listing: matches!(request.operation, Operation::List | Operation::Scan),
         ..audit::Response::default()
     };
     match answer {

@@ -222,14 +222,16 @@ pub(crate) async fn handle(
     if let Some(answer) = audit::handle(core, &unsealed, call, path).await {
         return answer;
     }
-    for (prefix, target) in [
-        ("rekey", Target::Unseal),
-        (ROTATE_ROOT, Target::Unseal),
-        ("rekey-recovery-key", Target::Recovery),
-        ("rotate/recovery", Target::Recovery),
-    ] {
+    for (prefix, target) in [("rekey", Target::Unseal), ("rekey-recovery-key", Target::Recovery)] {
         if let Some(path) = path.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/')) {
             return rekey::handle(core, call, path, target, Asker::Known).await;
+        }
+    }
+    // The same with an envelope around it, as OpenBao has it since 2.7.
+    for (prefix, target) in [(ROTATE_ROOT, Target::Unseal), ("rotate/recovery", Target::Recovery)] {
+        if let Some(path) = path.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/')) {
+            let answer = rekey::handle(core, call, path, target, Asker::Known).await;
+            return answer.map(Response::enveloped);
         }
     }
     if let Some(path) = path
