@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::ptr::NonNull;
 
 use crate::Error;
-use crate::region::{HUGE_PAGE_BYTES, Region};
+use crate::region::{Backing, HUGE_PAGE_BYTES, Region};
 
 const REGION_BYTES: usize = HUGE_PAGE_BYTES;
 const PAGE_BYTES: usize = 64 << 10;
@@ -197,8 +197,10 @@ impl Pages {
     }
 
     fn open_region(&mut self) -> Result<(), Error> {
+        // A table of a few entries, of which there may be a thousand, takes what they need and not 2 MiB.
+        let backing = if self.by_address.is_empty() { Backing::Base } else { Backing::Huge };
         let cut = Cut {
-            memory: Region::new(REGION_BYTES)?,
+            memory: Region::new(REGION_BYTES, backing)?,
             pages: std::array::from_fn(|_| Page::default()),
             idle: (0..PAGES_PER_REGION).rev().collect(),
         };

@@ -29,6 +29,15 @@ unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
 
+/// What pages a region asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backing {
+    /// Huge ones: the first touch takes 2 MiB, and a landing costs no page walk.
+    Huge,
+    /// What the system gives: only what is touched is taken.
+    Base,
+}
+
 impl Region {
     /// The first byte, with the provenance of the whole region.
     #[inline]
@@ -70,10 +79,10 @@ mod from_kernel {
 
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-    use super::HUGE_PAGE_BYTES;
+    use super::{Backing, HUGE_PAGE_BYTES};
     use crate::Error;
 
-    pub(super) fn take(bytes: usize) -> Result<NonNull<u8>, Error> {
+    pub(super) fn take(bytes: usize, backing: Backing) -> Result<NonNull<u8>, Error> {
         assert!(bytes.is_multiple_of(HUGE_PAGE_BYTES), "whole huge pages");
         // One huge page more than asked for, so that an aligned start lies inside.
         let mapped = bytes + HUGE_PAGE_BYTES;
@@ -98,9 +107,11 @@ mod from_kernel {
             // SAFETY: the unused rest behind the aligned part.
             let _ = unsafe { munmap(start.wrapping_add(bytes).cast(), after) };
         }
-        // SAFETY: within the mapping; the advice changes no content. Refused where there are no
-        // huge pages, and then small ones serve.
-        let _ = unsafe { madvise(start.cast(), bytes, Advice::LinuxHugepage) };
+        if backing == Backing::Huge {
+            // SAFETY: within the mapping; the advice changes no content. Refused where there are no
+            // huge pages, and then small ones serve.
+            let _ = unsafe { madvise(start.cast(), bytes, Advice::LinuxHugepage) };
+        }
         NonNull::new(start).ok_or(Error::Memory)
     }
 
@@ -119,12 +130,13 @@ fn is_mapped(bytes: usize) -> bool {
 }
 
 impl Region {
-    /// `bytes` zero bytes.
-    pub(crate) fn new(bytes: usize) -> Result<Self, Error> {
+    /// `bytes` zero bytes. The backing is the kernel's business: it says nothing elsewhere.
+    pub(crate) fn new(bytes: usize, backing: Backing) -> Result<Self, Error> {
         #[cfg(all(not(miri), target_os = "linux"))]
         if is_mapped(bytes) {
-            return Ok(Self { start: from_kernel::take(bytes)?, bytes });
+            return Ok(Self { start: from_kernel::take(bytes, backing)?, bytes });
         }
+        let _ = backing;
         Ok(Self { start: from_allocator::take(bytes)?, bytes })
     }
 }
@@ -155,7 +167,8 @@ impl<H> Buckets<H> {
     /// `count` buckets of free slots.
     pub(crate) fn new(count: usize) -> Result<Self, Error> {
         let bytes = count * size_of::<Bucket<H>>();
-        Ok(Self { region: Region::new(bytes)?, count, _buckets: std::marker::PhantomData })
+        let region = Region::new(bytes, Backing::Huge)?;
+        Ok(Self { region, count, _buckets: std::marker::PhantomData })
     }
 }
 
@@ -195,12 +208,13 @@ impl<H> Deref for Buckets<H> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{HUGE_PAGE_BYTES, Region};
+    use super::{Backing, HUGE_PAGE_BYTES, Region};
 
     #[test]
     fn regions_are_zero_and_aligned() {
         for bytes in [128, 4096, HUGE_PAGE_BYTES, 2 * HUGE_PAGE_BYTES] {
-            let region = Region::new(bytes).unwrap();
+            let backing = if bytes == HUGE_PAGE_BYTES { Backing::Base } else { Backing::Huge };
+            let region = Region::new(bytes, backing).unwrap();
             let align = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { 64 };
             assert_eq!(region.start().addr().get() % align, 0);
             for place in [0, bytes / 2, bytes - 1] {
