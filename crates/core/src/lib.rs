@@ -21,6 +21,7 @@ mod at_once;
 mod audit;
 mod backup;
 mod beyond;
+mod breathe;
 mod clear;
 mod cluster;
 mod cubbyhole;

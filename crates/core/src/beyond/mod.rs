@@ -12,7 +12,6 @@
 //! - `watch`, `poll`: following changes through the view's feed.
 
 mod bearer;
-pub(crate) mod breathe;
 mod bulk;
 mod judge;
 mod names;

@@ -8,11 +8,11 @@
 use kallisto_auth::Operation;
 use kallisto_store::Seqno;
 
-use super::breathe::{ITEMS_PER_BREATH, breathe};
 use super::judge::Judge;
 use super::place::{Place, Secret};
 use super::remove::{check_count, secrets_at};
 use super::together;
+use crate::breathe::{ITEMS_PER_BREATH, breathe};
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::Json;

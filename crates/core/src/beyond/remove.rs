@@ -5,10 +5,10 @@
 
 use kallisto_auth::Operation;
 
-use super::breathe::{ITEMS_PER_BREATH, breathe};
 use super::judge::Judge;
 use super::place::{Place, Secret};
 use super::together;
+use crate::breathe::{ITEMS_PER_BREATH, breathe};
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::Json;

@@ -3,7 +3,7 @@
 
 use kallisto_store::Error as StoreError;
 
-use super::breathe::{ITEMS_PER_BREATH, breathe};
+use crate::breathe::{ITEMS_PER_BREATH, breathe};
 use crate::error::Error;
 use crate::keys;
 use crate::kv::staged::Staged;

@@ -8,8 +8,8 @@ use std::ops::Bound;
 use data_encoding::BASE64URL_NOPAD;
 use kallisto_barrier::MEMORY_OVERHEAD;
 
-use super::breathe::{ITEMS_PER_BREATH, breathe};
 use super::place::Place;
+use crate::breathe::{ITEMS_PER_BREATH, breathe};
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::limits::{EXAMINED_PATHS_MAX, PAGE_NAMES_MAX};

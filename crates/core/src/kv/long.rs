@@ -11,7 +11,7 @@ use kallisto_auth::Operation;
 use super::list::{Depth, Page, ignored_page, too_many};
 use super::v2::detail;
 use super::{Kv, v2};
-use crate::beyond::breathe::breathe;
+use crate::breathe::breathe;
 use crate::error::Error;
 use crate::json::write_string;
 use crate::limits::LIST_ENTRIES_MAX;

@@ -4,17 +4,18 @@
 //! sweep that is cut short is taken up again at the next unseal: a child whose parent is gone is
 //! found among the ties, what a gone token kept in its cubbyhole by its name there.
 
-use std::future::poll_fn;
-use std::task::Poll;
-
 use kallisto_store::Batch;
 
 use super::entry::Hash;
+use crate::breathe::breathe;
 use crate::cubbyhole;
 use crate::error::Error;
 use crate::keys;
 use crate::limits::REVOKE_TOKENS_MAX;
 use crate::state::Unsealed;
+
+/// Tokens between two breaths; what each kept is looked for, which takes tens of microseconds.
+const TOKENS_PER_BREATH: usize = 16;
 
 /// What becomes of the tokens below one that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,14 +56,16 @@ pub(super) async fn revoke_all(unsealed: &Unsealed, mut ending: Vec<Hash>) -> Re
             batch.delete(keys::token(hash));
         }
         unsealed.store.commit(batch).await?;
-        for hash in round {
+        for (at, hash) in round.into_iter().enumerate() {
+            if at % TOKENS_PER_BREATH == 0 {
+                breathe().await;
+            }
             cubbyhole::forget(unsealed, &hash).await?;
             revoke_below(unsealed, &hash).await?;
             if !unsealed.view.tokens.children_of(&hash, 1).is_empty() {
                 parents.push(hash);
             }
         }
-        give_way().await;
     }
 }
 
@@ -78,20 +81,6 @@ async fn revoke_below(unsealed: &Unsealed, parent: &Hash) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// Lets other requests of this thread run before going on.
-async fn give_way() {
-    let mut gave = false;
-    poll_fn(|context| {
-        if gave {
-            return Poll::Ready(());
-        }
-        gave = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// Ends the tokens that were made at paths starting with `prefix`, and all below them.
@@ -154,7 +143,7 @@ async fn orphan_children(unsealed: &Unsealed, parent: &Hash) -> Result<(), Error
             return Ok(());
         }
         orphan(unsealed, &children).await?;
-        give_way().await;
+        breathe().await;
     }
 }
 
