@@ -4,7 +4,7 @@
 //! images of the same store cost only what they differ in. Directories exist implicitly: a path is a name, and `list`
 //! answers for the names directly under a directory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -34,13 +34,21 @@ impl MemDisk {
         Self { names: RwLock::new(names.collect()), locks: Arc::default() }
     }
 
-    /// Every file with its bytes.
+    /// Every file with its bytes, all as of one moment: no write of another thread falls between two files.
     #[must_use]
     pub fn files(&self) -> BTreeMap<PathBuf, Arc<Vec<u8>>> {
-        read(&self.names).iter().map(|(path, file)| (path.clone(), file.snapshot())).collect()
+        let names = read(&self.names);
+        // One hold of each file, however many names it has: a second would wait for a writer that waits for the first.
+        let mut held = HashMap::new();
+        for file in names.values() {
+            held.entry(Arc::as_ptr(file)).or_insert_with(|| read(&file.bytes));
+        }
+        let bytes = |file: &Arc<MemFile>| Arc::clone(&held[&Arc::as_ptr(file)]);
+        names.iter().map(|(path, file)| (path.clone(), bytes(file))).collect()
     }
 
-    /// A second disk with the same bytes; neither sees the other's later writes.
+    /// A second disk with the same bytes, as a process that dies at this moment leaves them; neither sees the other's later
+    /// writes.
     #[must_use]
     pub fn fork(&self) -> Self {
         Self::from_files(self.files())
@@ -116,12 +124,6 @@ struct MemFile {
     bytes: RwLock<Arc<Vec<u8>>>,
 }
 
-impl MemFile {
-    fn snapshot(&self) -> Arc<Vec<u8>> {
-        read(&self.bytes).clone()
-    }
-}
-
 impl DiskFile for MemFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let bytes = read(&self.bytes);
@@ -194,6 +196,31 @@ mod tests {
         file.write_at(b"two", 0).unwrap();
         assert_eq!(fork.files()[Path::new("d/a")].as_slice(), b"one");
         assert_eq!(disk.files()[Path::new("d/a")].as_slice(), b"two");
+    }
+
+    #[test]
+    fn a_fork_is_of_one_moment_while_another_thread_writes() {
+        let disk = MemDisk::default();
+        let first = disk.create(Path::new("d/a")).unwrap();
+        disk.link(Path::new("d/a"), Path::new("d/z")).unwrap();
+        let last = disk.create(Path::new("d/b")).unwrap();
+        let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in 1..=2_000_u64 {
+                    first.write_at(&n.to_le_bytes(), 0).unwrap();
+                    last.write_at(&n.to_le_bytes(), 0).unwrap();
+                }
+            });
+            loop {
+                let files = disk.files();
+                let [a, b, z] = ["d/a", "d/b", "d/z"].map(|path| number(&files[Path::new(path)]));
+                assert!(a == z && (b == a || b + 1 == a), "{a} {b} {z}");
+                if b == 2_000 {
+                    break;
+                }
+            }
+        });
     }
 
     #[test]
