@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use jiff::Timestamp;
 use kallisto_core::json::{self, Json, Map};
 use kallisto_core::{
-    BodyKind, Core, Denial, Error, Headers, Logical, Operation, Path, Request, RequestId, Response,
-    TokenText,
+    BodyKind, Core, Denial, Error, HeaderSource, Headers, Logical, Operation, Path, Request,
+    RequestId, Response, TokenText,
 };
 use kallisto_store::Records;
 
@@ -23,7 +23,17 @@ fn wrapped(
     body: &str,
     wrap_ttl_secs: u64,
 ) -> Result<Response, Error> {
-    let request = Request {
+    pollster::block_on(core.handle(&request(token, operation, path, body, wrap_ttl_secs)))
+}
+
+fn request<'a>(
+    token: Option<&'a str>,
+    operation: Operation,
+    path: &'a str,
+    body: &'a str,
+    wrap_ttl_secs: u64,
+) -> Request<'a> {
+    Request {
         id: RequestId::make(),
         operation,
         path: Path::decode(path).unwrap(),
@@ -37,8 +47,7 @@ fn wrapped(
         remote: None,
         client_chain: &[],
         headers: Headers::default(),
-    };
-    pollster::block_on(core.handle(&request))
+    }
 }
 
 fn logical(response: Response) -> Logical {
@@ -229,4 +238,90 @@ fn of_many_who_open_a_token_at_once_one_gets_the_answer() {
     let accessors = logical(site.ask(List, "auth/token/accessors", "").unwrap());
     let Json::Array(live) = &object(&accessors.data)["keys"] else { panic!("no list") };
     assert_eq!(live.len(), 1, "root alone");
+}
+
+/// A request's one header: the form that a wrapping token is to have.
+struct Form(&'static str);
+
+impl HeaderSource for Form {
+    fn values(&self, name: &str) -> Vec<String> {
+        if name == "x-vault-wrap-format" { vec![self.0.to_owned()] } else { Vec::new() }
+    }
+}
+
+/// Asks for a wrapping token in a form; its text.
+fn wrap_in_form(site: &Site, form: &'static str, path: &str, body: &str) -> String {
+    let form = Form(form);
+    let request =
+        Request { headers: Headers::of(&form), ..request(Some("root"), Update, path, body, 60) };
+    let answer = pollster::block_on(site.core.handle(&request)).unwrap();
+    wrap_info(answer)["token"].as_str().unwrap().to_owned()
+}
+
+/// What the middle part of a signed text says.
+fn claims(text: &str) -> Map {
+    let part = text.split('.').nth(1).unwrap();
+    object(&data_encoding::BASE64URL_NOPAD.decode(part.as_bytes()).unwrap())
+}
+
+#[test]
+fn a_signed_text_opens_once_and_so_does_the_token_inside() {
+    let site = site();
+    let text = wrap_in_form(&site, "jwt", "sys/wrapping/wrap", r#"{"a":1}"#);
+    let inside = claims(&text);
+    let named: Vec<_> = inside.keys().map(String::as_str).collect();
+    assert_eq!(named, ["accessor", "addr", "exp", "iat", "jti", "nbf", "type"]);
+    assert_eq!(inside["type"].as_str(), Some("wrapping"));
+    // Looking leaves it whole, and says of the text what it says of the token.
+    let token = inside["jti"].as_str().unwrap();
+    let seen = |text: &str| site.ask(Update, "sys/wrapping/lookup", &given(text)).map(logical);
+    assert_eq!(seen(&text).unwrap().data, seen(token).unwrap().data);
+    // It is a token nowhere else, and the one inside does not burn by it.
+    assert!(ask_as(&site.core, &text, 0, Read, "auth/token/lookup-self", "").is_err());
+    assert_eq!(logical(unwrap(&site, &text).unwrap()).data, br#"{"a":1}"#);
+    assert_eq!(unwrap(&site, &text).unwrap_err(), invalid());
+    assert_eq!(unwrap(&site, token).unwrap_err(), invalid());
+
+    let text = wrap_in_form(&site, "jwt", "sys/wrapping/wrap", r#"{"a":2}"#);
+    let alone = ask_as(&site.core, &text, 0, Update, "sys/wrapping/unwrap", "");
+    assert_eq!(logical(alone.unwrap()).data, br#"{"a":2}"#);
+    let text = wrap_in_form(&site, "jwt", "sys/wrapping/wrap", r#"{"a":3}"#);
+    let token = claims(&text)["jti"].as_str().unwrap().to_owned();
+    assert_eq!(logical(unwrap(&site, &token).unwrap()).data, br#"{"a":3}"#);
+    assert_eq!(unwrap(&site, &text).unwrap_err(), invalid());
+}
+
+#[test]
+fn a_signed_text_that_was_touched_opens_nothing() {
+    let site = site();
+    let text = wrap_in_form(&site, "jwt", "sys/wrapping/wrap", r#"{"a":1}"#);
+    let parts: Vec<_> = text.split('.').collect();
+    let other = wrap_in_form(&site, "jwt", "sys/wrapping/wrap", r#"{"a":1}"#);
+    let foreign = other.rsplit('.').next().unwrap();
+    for touched in [
+        format!("{}.{}.{foreign}", parts[0], parts[1]),
+        format!("{}.{}.", parts[0], parts[1]),
+        format!("{}.{}", parts[0], parts[1]),
+        format!("{}.{}x.{}", parts[0], parts[1], parts[2]),
+        format!("eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0.{}.", parts[1]),
+        format!("{text}{}", "A".repeat(8192)),
+    ] {
+        assert_eq!(unwrap(&site, &touched).unwrap_err(), invalid(), "{touched}");
+    }
+    assert!(unwrap(&site, &text).is_ok());
+}
+
+#[test]
+fn only_the_form_that_is_known_is_made_and_rewrapping_makes_it_too() {
+    let site = site();
+    let plain = wrap_in_form(&site, "JWT", "sys/wrapping/wrap", r#"{"a":1}"#);
+    assert!(plain.starts_with("hvs."), "{plain}");
+    let text = wrap_in_form(&site, "jwt", "sys/wrapping/rewrap", &given(&plain));
+    assert_eq!(unwrap(&site, &plain).unwrap_err(), invalid());
+    assert_eq!(logical(unwrap(&site, &text).unwrap()).data, br#"{"a":1}"#);
+    // The accessor of what is handed out is told inside too.
+    let text = wrap_in_form(&site, "jwt", "auth/token/create", "{}");
+    let told = claims(&text)["accessor"].as_str().unwrap().to_owned();
+    let auth = object(&logical(unwrap(&site, &text).unwrap()).auth);
+    assert_eq!(auth["accessor"].as_str(), Some(told.as_str()));
 }

@@ -10,7 +10,9 @@
 //! burns it.
 //!
 //! A wrapping token opens itself without passing the door (`OpenRoute::Unwrap`): there its one use
-//! would be taken before it is opened.
+//! would be taken before it is opened. Who asks for it gets the token inside a signed text ([`jwt`]).
+
+mod jwt;
 
 use jiff::{SignedDuration, Timestamp};
 use kallisto_auth::policy::RESPONSE_WRAPPING_NAME;
@@ -18,6 +20,7 @@ use kallisto_auth::{Kind, Token};
 use kallisto_store::{Batch, Seqno};
 use secrecy::{ExposeSecret, SecretString};
 
+use self::jwt::Signer;
 use crate::cubbyhole;
 use crate::error::{Denial, Error};
 use crate::fields::Fields;
@@ -188,8 +191,10 @@ async fn wrap(
     let ttl_secs = request.wrap_ttl_secs.min(unsealed.leases.max_secs);
     let path = request.path.as_str();
     let made = put_in(&mut batch, unsealed, path, ttl_secs, content.encode()?, request.now)?;
+    let signer = Signer::asked(unsealed, request).await?;
+    let wrap_info = made.wrap_info(wrapped_accessor(content.logical), signer.as_ref())?;
     unsealed.store.commit(batch).await?;
-    Ok(made.wrap_info(wrapped_accessor(content.logical)))
+    Ok(wrap_info)
 }
 
 /// A wrapping token that was made.
@@ -249,11 +254,20 @@ fn content_key(hash: &[u8]) -> Vec<u8> {
 }
 
 impl Made {
-    /// The `wrap_info` of a reply, as JSON text.
-    fn wrap_info(&self, wrapped_accessor: Option<String>) -> Vec<u8> {
+    /// The `wrap_info` of a reply, as JSON text; with a signer the token comes in its text.
+    fn wrap_info(
+        &self,
+        wrapped_accessor: Option<String>,
+        signer: Option<&Signer>,
+    ) -> Result<Vec<u8>, Error> {
         let auth = &self.entry.auth;
+        let token = self.text.expose_secret();
+        let signed = signer
+            .map(|signer| signer.sign(token, &self.entry, wrapped_accessor.as_deref()))
+            .transpose()?;
+        let token = signed.as_ref().map_or(token, |signed| signed.expose_secret());
         let mut map: Map = [
-            ("token", Json::from(self.text.expose_secret())),
+            ("token", Json::from(token)),
             ("accessor", auth.accessor.as_str().into()),
             ("ttl", self.entry.ttl_secs.into()),
             ("creation_time", auth.created_at.to_string().into()),
@@ -265,7 +279,7 @@ impl Made {
         if let Some(accessor) = wrapped_accessor {
             map.insert("wrapped_accessor".into(), accessor.into());
         }
-        Json::Object(map).to_text()
+        Ok(Json::Object(map).to_text())
     }
 }
 
@@ -286,6 +300,8 @@ fn is_whole(entry: &TokenEntry, now: Timestamp) -> bool {
 
 /// The wrapping token of a text, and its hash.
 fn find(unsealed: &Unsealed, text: &str, now: Timestamp) -> Result<(Hash, TokenEntry), Error> {
+    let inside = jwt::token_in(unsealed, text)?;
+    let text = inside.as_ref().map_or(text, |inside| inside.expose_secret());
     let guard = unsealed.view.tokens.pin();
     let found = token::find(&unsealed.view, Some(TokenText::new(text)), &guard);
     let (hash, live) = found.map_err(|error| match error {
@@ -388,6 +404,7 @@ pub(crate) fn echo(call: &Call<'_, '_>) -> Result<Response, Error> {
 /// # Errors
 /// [`Error::Invalid`] when the token is no wrapping token, or was opened.
 pub(crate) async fn rewrap(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+    let signer = Signer::asked(unsealed, call).await?;
     let (hash, _) = find(unsealed, subject(call)?.expose_secret(), call.now)?;
     let again = |batch: &mut Batch, old: &TokenEntry, record: &[u8]| {
         put_in(batch, unsealed, &old.auth.path, old.ttl_secs, record.to_vec(), call.now)
@@ -397,7 +414,7 @@ pub(crate) async fn rewrap(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<R
         Some(Response::Logical(logical) | Response::Missing(logical)) => wrapped_accessor(&logical),
         _ => None,
     };
-    let wrap_info = made.wrap_info(accessor);
+    let wrap_info = made.wrap_info(accessor, signer.as_ref())?;
     Ok(Response::Logical(Logical { wrap_info, ..Logical::default() }))
 }
 
