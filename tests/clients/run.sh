@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Drives `kallisto server -dev` with clients that nobody here wrote: hvac, the `bao` command line,
-# curl, redis-py, node-vault, vaultrs, Vault's Go client and a Java driver. Needs Python with venv and PyPI; without them it says so loudly and succeeds.
+# curl, sops, redis-py, node-vault, vaultrs, Vault's Go client and a Java driver. Needs Python with venv and PyPI; without them it says so loudly and succeeds.
 #
 #   tests/clients/run.sh [PATH OF A KALLISTO BINARY]
 #
@@ -84,6 +84,14 @@ PATH="$work/venv/bin:$PATH" run bao-namespaces bash "$here/namespace_walk.sh" ba
 run kallisto-namespaces bash "$here/namespace_walk.sh" "$binary"
 run kallisto-operator bash "$here/operator_walk.sh" "$binary" "$work/unseal-key"
 run curl bash "$here/curl_walk.sh"
+PATH="$work/venv/bin:$PATH" run unseal bash "$here/unseal_walk.sh" bao
+# A build of it takes minutes, so it is taken where it is: SOPS names it, else the path.
+sops=${SOPS:-$(command -v sops || true)}
+if [ -n "$sops" ]; then
+  run sops bash "$here/sops_walk.sh" "$sops"
+else
+  echo "*** SKIPPED: sops: not in the path; go install github.com/getsops/sops/v3/cmd/sops@v3.13.3 gets it, SOPS=FILE names it"
+fi
 run redis-py "$work/venv/bin/python" "$here/redis_walk.py"
 # The same requests to a real server and to this one; servers of its own.
 limit=400 run differential python3 "$here/../differential/differ.py" --bao "$work/venv/bin/bao" --kallisto "$binary"
