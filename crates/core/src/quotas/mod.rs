@@ -1,9 +1,12 @@
 //! Rate limits: how many requests an address may make (API.md A21).
 //!
-//! A rule holds for everything, for a mount, for a path, which may end in `*`, or for the logins by a
-//! role of a login method. Of those that match a request one counts: the role's before the path's
-//! before the mount's before the one for everything, the longer path first. Each address has its own
-//! allowance with each rule, on each server.
+//! A rule holds for everything, for a namespace, for a mount, for a path, which may end in `*`, or for
+//! the logins by a role of a login method. Of those that match a request one counts: the role's before
+//! the path's before the mount's before the namespace's before the one for everything, the longer path
+//! first. Each address has its own allowance with each rule, on each server.
+//!
+//! A rule for a namespace holds below it only where it says so ([`Reach`]); the namespaces it reaches
+//! share its allowances. All other rules are for their own namespace alone.
 //!
 //! The rules are records on the shelf of `sys/`, brought here by the fold; requests read them
 //! without a lock, and a server without rules reads one number.
@@ -42,8 +45,11 @@ const EXEMPT: [&str; 5] = [
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spec {
     pub(crate) name: String,
-    /// Empty for everything; a mount's path ends in a slash.
+    /// Where it holds, from the root namespace on: empty for everything; a mount's or a namespace's
+    /// path ends in a slash.
     pub(crate) path: String,
+    /// The namespace that its path is in, or that it is: how its path begins.
+    pub(crate) namespace: String,
     /// The role whose logins at the mount it holds for; empty for all of the path.
     pub(crate) role: String,
     pub(crate) reach: Reach,
@@ -54,7 +60,7 @@ pub(crate) struct Spec {
     pub(crate) block_secs: u64,
 }
 
-/// Whether a rule holds in the namespaces below its own too.
+/// Whether a rule for a whole namespace holds in those below it too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Reach {
     #[default]
@@ -117,10 +123,24 @@ pub(crate) struct Quotas {
     count: AtomicUsize,
 }
 
+/// Where a request is for.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    namespace: &'a str,
+    /// The path inside the namespace.
+    path: &'a str,
+    /// Both, one after the other.
+    absolute: &'a str,
+}
+
 impl Rules {
     /// The one rule that counts a request.
-    fn find(&self, path: &str, role_at: impl FnOnce(&str) -> Option<String>) -> Option<&Arc<Rule>> {
-        let mut fitting = self.by_rank.iter().filter(|rule| fits(&rule.spec.path, path)).peekable();
+    fn find(
+        &self,
+        place: Place<'_>,
+        role_at: impl FnOnce(&str) -> Option<String>,
+    ) -> Option<&Arc<Rule>> {
+        let mut fitting = self.by_rank.iter().filter(|rule| rule.spec.holds_at(place)).peekable();
         // Those of roles come first; who asks is looked up only where one could matter.
         let first = fitting.peek()?;
         let role = if first.spec.role.is_empty() { None } else { role_at(&first.spec.path) };
@@ -144,25 +164,26 @@ impl Quotas {
             return Ok(None);
         }
         let Some(remote) = request.remote else { return Ok(None) };
-        if request.namespace.is_empty() {
-            return self.take_of(request.path.as_str(), remote.ip(), request.now_ns(), role_at);
-        }
-        let absolute = format!("{}{}", request.namespace, request.path.as_str());
-        self.take_of(&absolute, remote.ip(), request.now_ns(), role_at)
+        let (namespace, path) = (request.namespace, request.path.as_str());
+        let absolute = format!("{namespace}{path}");
+        let place = Place { namespace, path, absolute: &absolute };
+        self.take_of(place, remote.ip(), request.now_ns(), role_at)
     }
 
     fn take_of(
         &self,
-        path: &str,
+        place: Place<'_>,
         remote: IpAddr,
         now_ns: i64,
         role_at: impl FnOnce(&str) -> Option<String>,
     ) -> Result<Option<Allowance>, Error> {
         let rules = self.rules.load();
-        if rules.settings.exempt.iter().any(|exempt| fits(exempt, path)) {
+        // What is exempt is so in every namespace, unless it names one.
+        let is_exempt = |exempt: &String| fits(exempt, place.path) || fits(exempt, place.absolute);
+        if rules.settings.exempt.iter().any(is_exempt) {
             return Ok(None);
         }
-        let Some(rule) = rules.find(path, role_at) else { return Ok(None) };
+        let Some(rule) = rules.find(place, role_at) else { return Ok(None) };
         let limit = rule.spec.limit();
         let is_told = rules.settings.told == Told::Headers;
         match rule.allowances.take(&rule.spec, remote, now_ns) {
@@ -170,7 +191,7 @@ impl Quotas {
                 Ok(is_told.then_some(Allowance { limit, left, reset_secs }))
             }
             Taken::None { retry_after_secs } => Err(Error::OverQuota(Box::new(OverQuota {
-                path: path.to_owned(),
+                path: place.path.to_owned(),
                 retry_after_secs,
                 limit,
                 is_told,
@@ -262,6 +283,19 @@ fn fits(rule: &str, path: &str) -> bool {
 }
 
 impl Spec {
+    /// Whether it is for all of its namespace.
+    fn is_for_namespace(&self) -> bool {
+        self.path == self.namespace
+    }
+
+    fn holds_at(&self, place: Place<'_>) -> bool {
+        let is_here = match self.reach {
+            Reach::Below if self.is_for_namespace() => place.namespace.starts_with(&self.namespace),
+            Reach::Below | Reach::Own => place.namespace == self.namespace,
+        };
+        is_here && fits(&self.path, place.absolute)
+    }
+
     /// Requests an address may make in one interval.
     fn limit(&self) -> u64 {
         self.rate.ceil() as u64
@@ -275,11 +309,11 @@ impl Spec {
         Duration::from_secs(self.block_secs)
     }
 
-    /// Higher is tried first: roles, then paths, then mounts, then the rule for everything.
+    /// Higher is tried first: roles, then paths, then mounts, then namespaces, the root one last.
     fn rank(&self) -> (u8, usize) {
         let kind = match self.path.as_str() {
             _ if !self.role.is_empty() => 4,
-            "" => 0,
+            _ if self.is_for_namespace() => 0,
             mount if mount.ends_with('/') => 1,
             prefix if prefix.ends_with('*') => 2,
             _ => 3,
@@ -290,6 +324,7 @@ impl Spec {
     pub(crate) fn encode(&self) -> Vec<u8> {
         Json::object([
             ("path", self.path.as_str().into()),
+            ("namespace", self.namespace.as_str().into()),
             ("role", self.role.as_str().into()),
             ("inheritable", (self.reach == Reach::Below).into()),
             ("rate", Json::Number(self.rate.to_string().into())),
@@ -305,15 +340,20 @@ impl Spec {
             Json::Number(text) => Some(text.clone()),
             _ => None,
         };
+        let path = map.get("path")?.as_str()?.to_owned();
+        // Records of earlier releases lack some of these; without `inheritable` what was for
+        // everything held everywhere.
+        let text = |name: &str| map.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
         Some(Self {
             name: name.to_owned(),
-            path: map.get("path")?.as_str()?.to_owned(),
-            // Records of earlier releases have neither of these.
-            role: map.get("role").and_then(Json::as_str).unwrap_or_default().to_owned(),
+            namespace: text("namespace"),
+            role: text("role"),
             reach: match map.get("inheritable") {
                 Some(Json::Bool(true)) => Reach::Below,
+                None if path.is_empty() => Reach::Below,
                 _ => Reach::Own,
             },
+            path,
             rate: number("rate")?.parse().ok()?,
             interval_secs: number("interval")?.parse().ok()?,
             block_secs: number("block_interval")?.parse().ok()?,
@@ -371,6 +411,7 @@ mod tests {
         let spec = Spec {
             name: name.to_owned(),
             path: path.to_owned(),
+            namespace: String::new(),
             role: role.to_owned(),
             reach: if path.is_empty() { Reach::Below } else { Reach::Own },
             rate,
@@ -381,9 +422,71 @@ mod tests {
         assert_eq!(quotas.spec(name), Some(spec));
     }
 
+    /// A place in the root namespace.
+    fn at(path: &str) -> Place<'_> {
+        Place { namespace: "", path, absolute: path }
+    }
+
+    /// A place in the namespace of so many first bytes.
+    fn inside(absolute: &str, bytes: usize) -> Place<'_> {
+        let (namespace, path) = absolute.split_at(bytes);
+        Place { namespace, path, absolute }
+    }
+
     fn allowed(quotas: &Quotas, path: &str) -> usize {
+        allowed_at(quotas, at(path))
+    }
+
+    fn allowed_at(quotas: &Quotas, place: Place<'_>) -> usize {
         let here = "10.0.0.1".parse().unwrap();
-        (0..100).take_while(|_| quotas.take_of(path, here, 5 * SECOND, |_| None).is_ok()).count()
+        (0..100).take_while(|_| quotas.take_of(place, here, 5 * SECOND, |_| None).is_ok()).count()
+    }
+
+    #[test]
+    fn a_namespace_is_counted_with_those_below_where_the_rule_says_so() {
+        let rule = |path: &str, reach: Reach, rate: f64| {
+            let quotas = Quotas::default();
+            let spec = Spec {
+                name: "n".to_owned(),
+                path: path.to_owned(),
+                namespace: path.to_owned(),
+                reach,
+                rate,
+                interval_secs: 1,
+                ..Spec::default()
+            };
+            assert!(quotas.put(&format!("{RULES}n"), &spec.encode()));
+            assert_eq!(quotas.spec("n"), Some(spec));
+            quotas
+        };
+        let places = [at("x"), inside("a/x", 2), inside("a/b/x", 4), inside("ab/x", 3)];
+        for (path, reach, held) in [
+            ("", Reach::Own, [3, 100, 100, 100]),
+            ("a/", Reach::Own, [100, 3, 100, 100]),
+            ("a/b/", Reach::Below, [100, 100, 3, 100]),
+            // Those that a rule reaches share its allowance: the first takes all of it.
+            ("", Reach::Below, [3, 0, 0, 0]),
+            ("a/", Reach::Below, [100, 3, 0, 100]),
+        ] {
+            let quotas = rule(path, reach, 3.0);
+            assert_eq!(places.map(|place| allowed_at(&quotas, place)), held, "{path} {reach:?}");
+        }
+        // A mount of a name that a namespace elsewhere has is none of its business.
+        let quotas = Quotas::default();
+        put(&quotas, "mount", "a/", 2.0);
+        assert_eq!((allowed_at(&quotas, inside("a/x", 2)), allowed(&quotas, "a/x")), (100, 2));
+    }
+
+    #[test]
+    fn an_exemption_holds_in_every_namespace_or_in_the_one_it_names() {
+        let quotas = Quotas::default();
+        put(&quotas, "all", "", 1.0);
+        let exempt = vec!["sys/health".to_owned(), "a/kv/*".to_owned()];
+        let settings = Settings { exempt, ..Settings::default() };
+        assert!(quotas.put(SETTINGS, &settings.encode()));
+        assert_eq!(allowed_at(&quotas, inside("a/sys/health", 2)), 100);
+        assert_eq!(allowed_at(&quotas, inside("a/kv/x", 2)), 100);
+        assert_eq!(allowed_at(&quotas, inside("b/kv/x", 2)), 1);
     }
 
     #[test]
@@ -396,7 +499,7 @@ mod tests {
         let allowed = |role: &str| {
             let take = |_: &i32| {
                 let role_at = |mount: &str| (mount == "auth/approle/").then(|| role.to_owned());
-                quotas.take_of("auth/approle/login", here, 5 * SECOND, role_at).is_ok()
+                quotas.take_of(at("auth/approle/login"), here, 5 * SECOND, role_at).is_ok()
             };
             (0..100).take_while(take).count()
         };
@@ -413,7 +516,7 @@ mod tests {
         let old = br#"{"path":"","rate":2,"interval":1,"block_interval":0}"#;
         assert!(quotas.put("quota/rate-limit/old", old));
         let spec = quotas.spec("old").unwrap();
-        assert_eq!((spec.role.as_str(), spec.reach, spec.rate), ("", Reach::Own, 2.0));
+        assert_eq!((spec.role.as_str(), spec.reach, spec.rate), ("", Reach::Below, 2.0));
     }
 
     #[test]
@@ -453,8 +556,8 @@ mod tests {
         assert_eq!(allowed(&quotas, "sys/mounts"), 100);
         let here = "10.0.0.1".parse().unwrap();
         let left = Allowance { limit: 1, left: 0, reset_secs: 1 };
-        assert_eq!(quotas.take_of("sys/health", here, 0, |_| None), Ok(Some(left)));
-        let refused = quotas.take_of("sys/health", here, 1, |_| None);
+        assert_eq!(quotas.take_of(at("sys/health"), here, 0, |_| None), Ok(Some(left)));
+        let refused = quotas.take_of(at("sys/health"), here, 1, |_| None);
         let Err(Error::OverQuota(over)) = refused else { panic!("{refused:?}") };
         assert_eq!((over.limit, over.retry_after_secs, over.is_told), (1, 1, true));
         assert!(!quotas.put(SETTINGS, b"{}") && !quotas.put("quota/rate-limit/x", b"[]"));

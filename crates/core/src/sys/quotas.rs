@@ -1,5 +1,7 @@
 //! `sys/quotas/*`: the rules of rate limits (API.md A21).
 
+use std::sync::Arc;
+
 use kallisto_auth::Operation;
 
 use crate::error::Error;
@@ -12,6 +14,7 @@ use crate::quotas::{Audited, RULES, RULES_MAX, Reach, SETTINGS, Spec, Told};
 use crate::response::Response;
 use crate::shelf::Shelf;
 use crate::state::{Call, Unsealed};
+use crate::view::View;
 
 /// Longest interval or block.
 const SPAN_MAX_SECS: i64 = 365 * 24 * 60 * 60;
@@ -76,16 +79,19 @@ fn read(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
 async fn write(unsealed: &Unsealed, call: &Call<'_, '_>, name: &str) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
-    let path = path(unsealed, &fields.string("path")?.unwrap_or_default())?;
+    let place = place(unsealed, &fields.string("path")?.unwrap_or_default())?;
     let role = fields.string("role")?.unwrap_or_default();
     if !role.is_empty() {
-        check_role(unsealed, &path, &role)?;
+        check_role(&place, &role)?;
     }
+    let Place { view: _, namespace, inside } = place;
+    let path = format!("{namespace}{inside}");
     // The rule for everything holds everywhere unless somebody says otherwise.
     let inherits = fields.boolean("inheritable")?.unwrap_or(path.is_empty());
     let spec = Spec {
         name: name.to_owned(),
         path,
+        namespace,
         role,
         reach: if inherits { Reach::Below } else { Reach::Own },
         rate: rate(&body)?,
@@ -140,14 +146,39 @@ fn shelf(unsealed: &Unsealed) -> Result<Shelf<'_>, Error> {
     Shelf::builtin(unsealed, MountId::SYSTEM)
 }
 
-/// The path of a rule; a mount's own gets its slash.
-fn path(unsealed: &Unsealed, given: &str) -> Result<String, Error> {
-    if given.is_empty() {
-        return Ok(String::new());
-    }
+/// Where a rule holds.
+struct Place {
+    /// What the namespace has.
+    view: Arc<View>,
+    /// The namespace's path.
+    namespace: String,
+    /// The path in it; empty for all of it, a mount's own with its slash.
+    inside: String,
+}
+
+/// Reads the path of a rule, which starts at the root namespace whatever it leads to.
+fn place(root: &Unsealed, given: &str) -> Result<Place, Error> {
+    let given = given.trim_start_matches('/');
+    let slashed = format!("{}/", given.trim_end_matches('/'));
+    let space = root.view.namespaces.around(&slashed);
+    let (namespace, view) = match space {
+        None => (String::new(), Arc::clone(&root.view)),
+        Some(space) => {
+            let view = root.view.namespaces.view(space.namespace.number);
+            (space.namespace.path.clone(), view.ok_or(Error::NoNamespace)?)
+        }
+    };
+    // A namespace may be named without its slash.
+    let inside = given.get(namespace.len()..).unwrap_or_default();
+    let inside = if inside.is_empty() { String::new() } else { place_inside(&view, inside)? };
+    Ok(Place { view, namespace, inside })
+}
+
+/// The path of a rule in its namespace; a mount's own gets its slash.
+fn place_inside(view: &View, given: &str) -> Result<String, Error> {
     let bare = given.trim_end_matches('*');
-    let Some((mount, inside)) = unsealed.view.mounts.route(bare) else {
-        let shown = Json::from(given).to_text();
+    let Some((mount, inside)) = view.mounts.route(bare) else {
+        let shown = Json::from(format!("{}/", given.trim_end_matches('/'))).to_text();
         let shown = String::from_utf8_lossy(&shown).into_owned();
         return Err(Error::invalid(format!("invalid mount path {shown}")));
     };
@@ -157,13 +188,14 @@ fn path(unsealed: &Unsealed, given: &str) -> Result<String, Error> {
 
 /// Refuses a rule for a role where there can be none. Whether there is a role of that name is not asked:
 /// it may be made later.
-fn check_role(unsealed: &Unsealed, path: &str, role: &str) -> Result<(), Error> {
+fn check_role(place: &Place, role: &str) -> Result<(), Error> {
     let refuse = |path: &str, why: &str| {
         let shown = Json::from(path).to_text();
         let shown = String::from_utf8_lossy(&shown).into_owned();
         Err(Error::invalid(format!("Mount path {shown} {why}")))
     };
-    let found = unsealed.view.mounts.route(path).filter(|(_, inside)| inside.is_empty());
+    let path = place.inside.as_str();
+    let found = place.view.mounts.route(path).filter(|(_, inside)| inside.is_empty());
     let Some((mount, _)) = found else {
         if path.is_empty() {
             return refuse("", NO_METHOD);

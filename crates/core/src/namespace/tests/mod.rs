@@ -2,6 +2,7 @@
 
 mod cross;
 mod life;
+mod quotas;
 mod tokens;
 
 use std::sync::Arc;
@@ -62,7 +63,7 @@ impl Ask<'_> {
             body_kind: BodyKind::MergePatch,
             wrap_ttl_secs: self.wrap_ttl_secs,
             now: Timestamp::from_second(self.secs).unwrap(),
-            remote: None,
+            remote: Some(([127, 0, 0, 1], 1).into()),
             client_chain: &[],
             headers: Headers::default(),
         };

@@ -1,0 +1,76 @@
+//! Rate limits across namespaces: which are counted by a rule, and which rules may be written.
+
+use Operation::{Delete, Read, Update};
+
+use super::*;
+
+/// Namespaces `a/` and `a/b/`, each with a mount `kv/`, as the root namespace has one.
+fn family() -> Core {
+    let (_, core, _) = open();
+    make(&core, "", "a");
+    make(&core, "a", "b");
+    for namespace in ["", "a", "a/b"] {
+        root(namespace).get(&core, Update, "sys/mounts/kv", r#"{"type":"kv"}"#);
+    }
+    core
+}
+
+fn write(core: &Core, name: &str, rule: &str) -> Result<Response, Error> {
+    root("").ask(core, Update, &format!("sys/quotas/rate-limit/{name}"), rule)
+}
+
+/// How many of ten requests in a namespace pass.
+fn passed(core: &Core, namespace: &str, path: &str) -> usize {
+    let is_over = |_: &i32| {
+        let answer = root(namespace).ask(core, Read, path, "");
+        !matches!(answer, Err(Error::OverQuota(_)))
+    };
+    (0..10).take_while(is_over).count()
+}
+
+#[test]
+fn the_nearest_namespace_counts_and_those_below_only_if_they_inherit() {
+    let core = family();
+    // Or the rules would stand in their own way.
+    let exempt = r#"{"rate_limit_exempt_paths":["sys/quotas/*"]}"#;
+    root("").get(&core, Update, "sys/quotas/config", exempt);
+    write(&core, "all", r#"{"rate":7,"interval":"1h"}"#).unwrap();
+    write(&core, "a", r#"{"rate":5,"interval":"1h","path":"a"}"#).unwrap();
+    write(&core, "kv", r#"{"rate":2,"interval":"1h","path":"a/kv"}"#).unwrap();
+    assert_eq!(passed(&core, "a", "kv/x"), 2);
+    assert_eq!(passed(&core, "a", "sys/mounts"), 5);
+    assert_eq!(passed(&core, "a/b", "kv/x"), 7, "the rule for everything");
+    assert_eq!(passed(&core, "", "kv/x"), 0, "shares it");
+
+    write(&core, "a", r#"{"rate":5,"interval":"1h","path":"a/","inheritable":true}"#).unwrap();
+    assert_eq!(passed(&core, "", "a/b/kv/x"), 5, "the namespace in the path");
+    assert_eq!(passed(&core, "a", "sys/mounts"), 0);
+    let shown = root("").get(&core, Read, "sys/quotas/rate-limit/a", "");
+    assert_eq!((text(&shown, "path"), &shown["inheritable"]), ("a/".to_owned(), &true.into()));
+    for name in ["a", "kv", "all"] {
+        root("").get(&core, Delete, &format!("sys/quotas/rate-limit/{name}"), "");
+    }
+    write(&core, "top", r#"{"rate":3,"interval":"1h","inheritable":false}"#).unwrap();
+    assert_eq!((passed(&core, "a", "kv/x"), passed(&core, "", "kv/x")), (10, 3));
+}
+
+#[test]
+fn a_rule_is_for_a_place_that_exists_and_a_place_has_one() {
+    let core = family();
+    write(&core, "one", r#"{"rate":1e6,"path":"a/"}"#).unwrap();
+    let refused = |rule: &str| match write(&core, "two", rule) {
+        Err(Error::Invalid(why)) => why,
+        other => panic!("{rule}: {other:?}"),
+    };
+    let twin = "quota rule with similar properties exists under the name \"one\"";
+    assert_eq!(refused(r#"{"rate":1,"path":"a"}"#), twin);
+    assert_eq!(refused(r#"{"rate":1,"path":"a/","inheritable":true}"#), twin);
+    assert_eq!(refused(r#"{"rate":1,"path":"a/nope/"}"#), r#"invalid mount path "nope/""#);
+    assert_eq!(refused(r#"{"rate":1,"path":"nope/kv/"}"#), r#"invalid mount path "nope/kv/""#);
+    assert!(refused(r#"{"rate":1,"path":"a/","role":"x"}"#).contains("auth method"));
+    root("a").get(&core, Update, "sys/auth/approle", r#"{"type":"approle"}"#);
+    write(&core, "two", r#"{"rate":1e6,"path":"a/auth/approle","role":"x"}"#).unwrap();
+    let shown = root("").get(&core, Read, "sys/quotas/rate-limit/two", "");
+    assert_eq!(text(&shown, "path"), "a/auth/approle/");
+    assert!(root("a").ask(&core, Update, "sys/quotas/rate-limit/in", r#"{"rate":1}"#).is_err());
+}
