@@ -43,6 +43,7 @@ pub mod metrics;
 mod mount;
 mod namespace;
 mod outbound;
+mod page;
 mod peers;
 mod policies;
 mod quotas;

@@ -16,6 +16,7 @@ use kallisto_store::{Batch, Record, Seqno};
 use crate::error::Error;
 use crate::keys::{self, MountId};
 use crate::limits::{CONFLICT_RETRIES_MAX, ENTRY_BYTES_MAX, LIST_ENTRIES_MAX};
+use crate::page::Page;
 use crate::state::Unsealed;
 use crate::view::Mount;
 
@@ -178,6 +179,15 @@ impl<'u> Shelf<'u> {
     /// At most `limit` of the names directly in `folder` that come after `after`.
     pub(crate) fn list_page(&self, folder: &str, after: Option<&str>, limit: usize) -> Vec<String> {
         self.index.list(folder, after, limit)
+    }
+
+    /// A page of the names directly in `folder`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when all are asked for and there are more than a list may return.
+    pub(crate) fn list_in_pages(&self, folder: &str, page: &Page) -> Result<Vec<String>, Error> {
+        let limit = page.limit.unwrap_or(LIST_ENTRIES_MAX + 1);
+        bounded(self.list_page(folder, page.after.as_deref(), limit))
     }
 
     /// Every name below `folder`.

@@ -35,10 +35,11 @@ use crate::fields::Fields;
 use crate::json::{Json, Map};
 use crate::mount::EngineKind;
 use crate::outbound::{Outbound, OutboundAnswer, OutboundCall};
+use crate::page::Page;
 use crate::request::Request;
 use crate::response::{Logical, Response};
 use crate::shelf::Shelf;
-use crate::state::{Leases, Unsealed};
+use crate::state::{Call, Leases, Unsealed};
 use crate::token::{self, Times, TokenEntry, TokenSpec, TokenType};
 use crate::view::Mount;
 
@@ -216,8 +217,12 @@ pub(crate) fn role_of(unsealed: &Unsealed, request: &Request<'_>, mount: &Mount)
 ///
 /// # Errors
 /// [`Error::NotFound`] when there are none.
-pub(crate) fn list(shelf: &Shelf<'_>, folder: &str) -> Result<Response, Error> {
-    let names = shelf.list(folder)?;
+pub(crate) fn list(
+    shelf: &Shelf<'_>,
+    call: &Call<'_, '_>,
+    folder: &str,
+) -> Result<Response, Error> {
+    let names = shelf.list_in_pages(folder, &Page::asked(call)?)?;
     if names.is_empty() {
         return Err(Error::NotFound);
     }

@@ -135,7 +135,7 @@ impl Roles {
         let Some(name) = below(self.route, path) else { return Err(Error::UnsupportedPath) };
         if name.is_empty() {
             return match call.operation {
-                List => list(shelf, self.folder),
+                List => list(shelf, call, self.folder),
                 _ => Err(Error::UnsupportedOperation),
             };
         }

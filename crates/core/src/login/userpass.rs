@@ -83,7 +83,7 @@ pub(crate) async fn handle(
     let rest = rest.trim_matches('/');
     if rest.is_empty() {
         return match call.operation {
-            List => super::list(&shelf, "user/"),
+            List => super::list(&shelf, call, "user/"),
             _ => Err(Error::UnsupportedOperation),
         };
     }

@@ -3,7 +3,7 @@
 use kallisto_auth::Operation::{Delete, List, Patch, Read, Scan, Update};
 
 use super::Kind::{Flag, Map, Span, Text, Whole, Wholes};
-use super::{Family, Field, Route, field, query};
+use super::{AFTER, Family, Field, LIMIT, Route, field, query};
 
 /// KV version 1.
 pub(super) static VERSION_1: Family = Family {
@@ -108,8 +108,8 @@ const ENTRIES: &[Route] = &[
             field("cas_required", Flag, "Refuse writes that name no version to replace."),
             field("delete_version_after", Span, "Age at which versions are deleted."),
             field("custom_metadata", Map, "Names and texts that describe the secret."),
-            query("after", Text, "The name after which a list goes on."),
-            query("limit", Whole, "Most names in a list."),
+            AFTER,
+            LIMIT,
         ],
     ),
     Route::new(
@@ -118,11 +118,7 @@ const ENTRIES: &[Route] = &[
             (List, "List a folder with the metadata of its secrets."),
             (Scan, "List everything below a folder with its metadata."),
         ],
-        &[
-            PATH,
-            query("after", Text, "The name after which a list goes on."),
-            query("limit", Whole, "Most names in a list."),
-        ],
+        &[PATH, AFTER, LIMIT],
     ),
 ];
 

@@ -3,7 +3,7 @@
 use kallisto_auth::Operation::{Delete, List, Read, Update};
 
 use super::Kind::{Flag, Map, Span, Text, Texts, Whole};
-use super::{Admits, Family, Field, Route, field};
+use super::{AFTER, Admits, Family, Field, LIMIT, Route, field};
 
 const NAME: Field = field("name", Text, "The user's name.");
 const PASSWORD: Field = field("password", Text, "The password.");
@@ -33,7 +33,7 @@ pub(super) static USERPASS: Family = Family {
     tag: "auth",
     about: "Users log in with their name and password.",
     groups: &[&[
-        Route::new("users", &[(List, "List the users.")], &[]),
+        Route::new("users", &[(List, "List the users.")], &[AFTER, LIMIT]),
         Route::new(
             "users/{name}",
             &[
@@ -94,7 +94,7 @@ pub(super) static APPROLE: Family = Family {
 };
 
 const ROLES: &[Route] = &[
-    Route::new("role", &[(List, "List the roles.")], &[]),
+    Route::new("role", &[(List, "List the roles.")], &[AFTER, LIMIT]),
     Route::new(
         "role/{role}",
         &[
@@ -151,6 +151,8 @@ const SECRET_IDS: &[Route] = &[
             SECRET_ID_FIELDS[2],
             SECRET_ID_FIELDS[3],
             SECRET_ID_FIELDS[4],
+            AFTER,
+            LIMIT,
         ],
     ),
     Route::new(
@@ -215,7 +217,7 @@ pub(super) static JWT: Family = Family {
             &[(Read, "Read where keys come from."), (Update, "Set where keys come from.")],
             &CONFIG_JWT,
         ),
-        Route::new("role", &[(List, "List the roles.")], &[]),
+        Route::new("role", &[(List, "List the roles.")], &[AFTER, LIMIT]),
         Route::new(
             "role/{role}",
             &[
@@ -265,7 +267,7 @@ pub(super) static KUBERNETES: Family = Family {
                 field("disable_local_ca_jwt", Flag, "Shown back."),
             ],
         ),
-        Route::new("role", &[(List, "List the roles.")], &[]),
+        Route::new("role", &[(List, "List the roles.")], &[AFTER, LIMIT]),
         Route::new(
             "role/{role}",
             &[
@@ -299,7 +301,11 @@ pub(super) static CERT: Family = Family {
             ],
             &[field("disable_binding", Flag, "Renew tokens without their certificate.")],
         ),
-        Route::new("crls", &[(List, "List the lists of certificates that were taken back.")], &[]),
+        Route::new(
+            "crls",
+            &[(List, "List the lists of certificates that were taken back.")],
+            &[AFTER, LIMIT],
+        ),
         Route::new(
             "crls/{name}",
             &[
@@ -309,7 +315,7 @@ pub(super) static CERT: Family = Family {
             ],
             &[field("name", Text, "Name of the list."), field("crl", Text, "The list as PEM.")],
         ),
-        Route::new("certs", &[(List, "List whose certificates log in.")], &[]),
+        Route::new("certs", &[(List, "List whose certificates log in.")], &[AFTER, LIMIT]),
         Route::new(
             "certs/{role}",
             &[

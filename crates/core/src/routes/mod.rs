@@ -244,6 +244,10 @@ const fn field(name: &'static str, kind: Kind, about: &'static str) -> Field {
     Field { name, kind, about, place: Place::Body }
 }
 
+/// What a list that comes in pages takes.
+const AFTER: Field = query("after", Kind::Text, "The name after which a list goes on.");
+const LIMIT: Field = query("limit", Kind::Whole, "Most names in a list.");
+
 /// A parameter of the query.
 const fn query(name: &'static str, kind: Kind, about: &'static str) -> Field {
     Field { name, kind, about, place: Place::Query }

@@ -3,7 +3,7 @@
 use kallisto_auth::Operation::{Delete, List, Read, Update};
 
 use super::Kind::{Flag, Span, Text, Texts, Whole};
-use super::{Family, Field, Route, field, query};
+use super::{AFTER, Family, Field, LIMIT, Route, field, query};
 
 /// Named keys.
 pub(super) static TRANSIT: Family = Family {
@@ -65,14 +65,7 @@ const SOURCE: Field =
     field("source", Text, "platform, seal or all, which are one here; or how many bytes.");
 
 const KEYS: &[Route] = &[
-    Route::new(
-        "keys",
-        &[(List, "List the keys.")],
-        &[
-            query("after", Text, "The name after which the list goes on."),
-            query("limit", Whole, "Most names in the list."),
-        ],
-    ),
+    Route::new("keys", &[(List, "List the keys.")], &[AFTER, LIMIT]),
     Route::new(
         "keys/{name}",
         &[

@@ -10,6 +10,7 @@ use crate::fields::Fields;
 use crate::json::{Json, Map};
 use crate::kv::time;
 use crate::limits::LIST_ENTRIES_MAX;
+use crate::page::Page;
 use crate::response::{Logical, Response};
 
 pub(super) async fn create(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
@@ -50,13 +51,8 @@ pub(super) fn read(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response
 }
 
 pub(super) fn list(transit: &Transit<'_, '_, '_>) -> Result<Response, Error> {
-    let query = transit.call.query_fields();
-    let fields = Fields::new(&query);
-    let after = fields.string("after")?.filter(|after| !after.is_empty());
-    let allowed = transit.call.page_entries_max().and_then(|most| usize::try_from(most).ok());
-    let asked = fields.int("limit")?.and_then(|limit| usize::try_from(limit).ok());
-    let limit = asked.filter(|&limit| limit > 0).or(allowed).unwrap_or(LIST_ENTRIES_MAX);
-    let limit = limit.min(LIST_ENTRIES_MAX);
+    let Page { after, limit } = Page::asked(transit.call)?;
+    let limit = limit.unwrap_or(LIST_ENTRIES_MAX);
     let names = transit.mount.index.list(KEY_FOLDER, after.as_deref(), limit);
     if names.is_empty() {
         return Err(Error::NotFound);

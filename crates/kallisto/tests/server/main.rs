@@ -5,6 +5,7 @@
 //! - [`tls`] changes certificates while it serves and tries who may connect;
 //! - [`auto_unseal`] opens it without people, and refuses the wrong key;
 //! - [`canary`] sends secrets everywhere and looks for them where they do not belong;
+//! - [`raft_routes`] asks every route of its storage that the OpenAPI document has;
 //! - [`rest`] looks for planted secrets in its files and in its memory;
 //! - [`durability`] switches modes while it runs;
 //! - [`scale`] fills it with a little of everything, as `bench scale` does;
@@ -20,6 +21,7 @@ mod auto_unseal;
 mod canary;
 mod durability;
 mod kill;
+mod raft_routes;
 mod rest;
 mod restart;
 mod scale;

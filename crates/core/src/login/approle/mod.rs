@@ -143,7 +143,7 @@ pub(crate) async fn handle(
     let rest = path.strip_prefix("role").ok_or(Error::UnsupportedPath)?;
     let Some(rest) = rest.strip_prefix('/').filter(|rest| !rest.is_empty()) else {
         return match (rest.trim_matches('/'), call.operation) {
-            ("", List) => super::list(&approle.shelf, "role/"),
+            ("", List) => super::list(&approle.shelf, call, "role/"),
             ("", _) => Err(Error::UnsupportedOperation),
             _ => Err(Error::UnsupportedPath),
         };
@@ -157,7 +157,7 @@ pub(crate) async fn handle(
         ("role-id", Read) => approle.read_role_id(&name),
         ("role-id", Update) => approle.write_role_id(call, &name).await,
         ("secret-id", Update) => approle.draw_secret_id(call, &name).await,
-        ("secret-id", List) => approle.list_accessors(&name),
+        ("secret-id", List) => approle.list_accessors(call, &name),
         ("custom-secret-id", Update) => approle.take_secret_id(call, &name).await,
         ("secret-id/lookup", Update) => approle.look_up(call, &name),
         ("secret-id/destroy", Update | Delete) => approle.destroy(call, &name).await,

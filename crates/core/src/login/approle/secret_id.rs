@@ -279,9 +279,13 @@ impl Approle<'_> {
         ])))
     }
 
-    pub(super) fn list_accessors(&self, name: &str) -> Result<Response, Error> {
+    pub(super) fn list_accessors(
+        &self,
+        call: &Call<'_, '_>,
+        name: &str,
+    ) -> Result<Response, Error> {
         let (role, _) = self.role(name)?.ok_or_else(|| no_role(name))?;
-        crate::login::list(&self.shelf, &format!("accessor/{}/", role.uid))
+        crate::login::list(&self.shelf, call, &format!("accessor/{}/", role.uid))
     }
 
     pub(super) fn look_up(&self, call: &Call<'_, '_>, name: &str) -> Result<Response, Error> {

@@ -46,7 +46,7 @@ pub(super) async fn edit(
     use Operation::{Delete, List, Read, Update};
     if name.is_empty() {
         return match call.operation {
-            List => login::list(shelf, FOLDER),
+            List => login::list(shelf, call, FOLDER),
             _ => Err(Error::UnsupportedOperation),
         };
     }

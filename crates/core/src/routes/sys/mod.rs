@@ -7,6 +7,7 @@ mod mounts;
 mod namespaces;
 mod observe;
 mod policies;
+pub(super) mod raft;
 mod seal;
 mod settings;
 mod wrapping;
@@ -42,6 +43,9 @@ pub(crate) static SYSTEM: Family = Family {
         settings::TOOLS,
         observe::STATE,
         observe::INTERNAL,
+        raft::MEMBERS,
+        raft::AUTOPILOT,
+        raft::SNAPSHOTS,
         beyond::SECRETS,
     ],
 };
