@@ -19,7 +19,6 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 target=${CARGO_TARGET_DIR:-$root/target}
 cache=$target/peers
-mkdir -p "$cache/deb" "$cache/root"
 
 say() { echo "peers: $*" >&2; }
 
@@ -32,16 +31,9 @@ if [ -z "${KALLISTO:-}" ]; then
   KALLISTO=$target/release/kallisto
 fi
 
-packages=(redis-server redis-tools etcd-server nginx nginx-common
-  libjemalloc2 liblzf1 liblua5.1-0 lua-bitop lua-cjson libatomic1)
-for package in "${packages[@]}"; do
-  ls "$cache/deb/${package}"_*.deb >/dev/null 2>&1 && continue
-  if (cd "$cache/deb" && timeout 120 apt-get download -qq "$package" >/dev/null 2>&1); then
-    dpkg -x "$cache/deb/${package}"_*.deb "$cache/root"
-  else
-    say "SKIPPED: the Debian package $package cannot be had"
-  fi
-done
+. "$here/packages.sh"
+get_packages "$cache" redis-server redis-tools etcd-server nginx nginx-common \
+  libjemalloc2 liblzf1 liblua5.1-0 lua-bitop lua-cjson libatomic1
 
 if [ ! -x "$cache/venv/bin/bao" ]; then
   python3 -m venv "$cache/venv" \
