@@ -1,4 +1,5 @@
-//! The port itself: one thread with one runtime, which accepts peers and keeps the connections to them.
+//! The port itself: one thread that accepts peers and keeps the connections to them, and one that answers what they relay.
+//! They are apart so that Raft's messages wait for no request.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -11,7 +12,7 @@ use std::thread::JoinHandle;
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use kallisto_store::{ChunkSink, Chunks, Error, Peer, Transport};
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, watch};
 
 use crate::identity::{Identity, PortError, Tls};
@@ -41,12 +42,14 @@ pub struct Port {
     shared: Arc<Shared>,
     address: SocketAddr,
     stop: watch::Sender<bool>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// What the port's tasks share.
 pub(crate) struct Shared {
     pub(crate) handle: Handle,
+    /// Where requests of peers are answered.
+    pub(crate) answering: Handle,
     pub(crate) tls: ArcSwapOption<Tls>,
     /// This server as it wants to be known; the number comes with the identity.
     pub(crate) own: Peer,
@@ -94,26 +97,22 @@ impl Port {
             true => Peer { cluster_address: address.to_string(), ..own },
             false => own,
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (connections, answers) = (runtime()?, runtime()?);
         let shared = Arc::new(Shared {
-            handle: runtime.handle().clone(),
+            handle: connections.handle().clone(),
+            answering: answers.handle().clone(),
             tls: ArcSwapOption::empty(),
             own,
             upper: OnceLock::new(),
             state: Mutex::default(),
         });
-        let (stop, mut stopped) = watch::channel(false);
-        let accepting = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("peers".into()).spawn(move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    () = serve::accept(listener, accepting) => {}
-                    _ = stopped.wait_for(|&stop| stop) => {}
-                }
-            });
-            runtime.shutdown_background();
-        })?;
-        Ok(Self { shared, address, stop, thread: Mutex::new(Some(thread)) })
+        let (stop, stopped) = watch::channel(false);
+        let accepting = serve::accept(listener, Arc::clone(&shared));
+        let threads = vec![
+            run("peers", connections, accepting, stopped.clone())?,
+            run("relayed", answers, std::future::pending(), stopped)?,
+        ];
+        Ok(Self { shared, address, stop, threads: Mutex::new(threads) })
     }
 
     /// Where it listens.
@@ -162,13 +161,36 @@ impl Port {
     /// Ends all connections.
     pub fn stop(&self) {
         self.stop.send_replace(true);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread of the cluster port panicked");
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the cluster port panicked");
+            }
         }
     }
+}
+
+fn runtime() -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
+/// Runs `work`, and whatever is spawned there, on a thread of its own until the port stops.
+fn run(
+    name: &str,
+    runtime: Runtime,
+    work: impl Future<Output = ()> + Send + 'static,
+    mut stopped: watch::Receiver<bool>,
+) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.into()).spawn(move || {
+        runtime.block_on(async {
+            tokio::select! {
+                () = work => {}
+                _ = stopped.wait_for(|&stop| stop) => {}
+            }
+        });
+        runtime.shutdown_background();
+    })
 }
 
 impl Drop for Port {

@@ -90,7 +90,7 @@ async fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     match lane {
         Lane::Messages => messages(reader, buffer, shared, from, upper).await,
         Lane::Snapshot => snapshot(writer, upper).await,
-        Lane::Requests => requests(reader, writer, buffer, from, upper).await,
+        Lane::Requests => requests(reader, writer, buffer, from, shared).await,
     }
 }
 
@@ -147,7 +147,7 @@ async fn requests(
     mut writer: WriteHalf<TlsStream<TcpStream>>,
     mut buffer: BytesMut,
     from: u64,
-    upper: &Arc<dyn Upper>,
+    shared: &Shared,
 ) -> io::Result<()> {
     let (sender, mut answers) = mpsc::channel::<(u64, Bytes)>(REQUESTS_MAX);
     let writing = tokio::spawn(async move {
@@ -168,8 +168,9 @@ async fn requests(
     while let Some((Kind::Request, mut request)) = frame::read(&mut reader, &mut buffer).await? {
         let number = request.try_get_u64_le().map_err(|_| io::Error::other("a short request"))?;
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { break };
+        let Some(upper) = shared.upper.get() else { break };
         let (sender, answering) = (sender.clone(), upper.answer(from, request));
-        tokio::spawn(async move {
+        shared.answering.spawn(async move {
             let answer = answering.await;
             // The peer may have gone.
             let _ = sender.send((number, answer)).await;
