@@ -5,6 +5,7 @@
 //! the store's own (`docs/format.md`), bounded and decoded as hostile input.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -132,6 +133,10 @@ pub trait Replicated: Send + Sync {
 
     /// Says whether this server stands for leadership; a leader that does not any more hands it over.
     fn stand(&self, candidacy: Candidacy);
+
+    /// Calls `news` whenever another server leads, or none, from a thread of the store: it must not wait. Takes the place of
+    /// what was to be called before.
+    fn on_leadership(&self, news: Arc<dyn Fn() + Send + Sync>);
 
     /// Leaves the cluster of one that every new store is, and waits to be sent what `invitation`'s cluster holds.
     ///

@@ -16,6 +16,7 @@ use kallisto_core::{AuthorityKeys, ClusterPort, JoinTarget, Json, Membership};
 use kallisto_listener::http::{Leader, Relay, Service, Unrelayed};
 use kallisto_peers::{Authority, Identity, NodeKey, Port, Unanswered, Upper};
 use kallisto_store::{Chunks, Peer, Store};
+use tokio::sync::watch;
 use zeroize::Zeroizing;
 
 use crate::cli::client::{Client, Request};
@@ -140,7 +141,13 @@ impl Cluster {
 
     /// What the listeners relay requests with.
     pub(super) fn relay(&self, store: &Arc<dyn Store>) -> Arc<dyn Relay> {
-        Arc::new(ToLeader { store: Arc::clone(store), port: Arc::clone(&self.port) })
+        let (tell, news) = watch::channel(());
+        if let Some(cluster) = store.replicated() {
+            cluster.on_leadership(Arc::new(move || {
+                tell.send_replace(());
+            }));
+        }
+        Arc::new(ToLeader { store: Arc::clone(store), port: Arc::clone(&self.port), news })
     }
 
     /// A client of another server's API.
@@ -285,22 +292,28 @@ impl Upper for Above {
 struct ToLeader {
     store: Arc<dyn Store>,
     port: Arc<Port>,
+    news: watch::Receiver<()>,
 }
 
 impl Relay for ToLeader {
+    fn news(&self) -> watch::Receiver<()> {
+        self.news.clone()
+    }
+
     fn leader(&self) -> Leader {
         let Some(cluster) = self.store.replicated() else { return Leader::Here };
         let leadership = cluster.leadership();
         match leadership.leader_id {
             _ if leadership.is_mine() => Leader::Here,
             0 => Leader::Nobody,
-            id => {
-                let members = cluster.members();
-                let leader = members.into_iter().find(|member| member.peer.id == id);
-                let api = leader.map(|member| member.peer.api_address).unwrap_or_default();
-                Leader::There(id, api)
-            }
+            id => Leader::There(id),
         }
+    }
+
+    fn api_address(&self, id: u64) -> String {
+        let members = self.store.replicated().map(|cluster| cluster.members());
+        let found = members.into_iter().flatten().find(|member| member.peer.id == id);
+        found.map(|member| member.peer.api_address).unwrap_or_default()
     }
 
     fn send(

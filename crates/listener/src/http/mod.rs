@@ -292,15 +292,17 @@ impl Service {
             return unavailable();
         };
         let began = self.clock.instant();
+        let mut news = relay.news();
         while self.clock.instant().duration_since(began) < relay::WAIT_MAX {
+            news.mark_unchanged();
             let answered = match relay.leader() {
                 Leader::Here => match self.core.handle(request).await {
                     Ok(answer) => return self.render(answer, request),
-                    Err(Error::NotLeader) => None,
+                    Err(Error::NotLeader) => Some(relay::Answer::NotLeader),
                     Err(error) => return error::render(&error),
                 },
-                Leader::There(_, api) if stays => return redirect(&api, head),
-                Leader::There(id, _) => {
+                Leader::There(id) if stays => return redirect(&relay.api_address(id), head),
+                Leader::There(id) => {
                     let answering = relay.send(id, encoded.clone());
                     match tokio::time::timeout(relay::ANSWER_MAX, answering).await {
                         Ok(Ok(answer)) => relay::decode_reply(&answer),
@@ -311,10 +313,12 @@ impl Service {
                 }
                 Leader::Nobody => None,
             };
-            if let Some(relay::Answer::Reply(reply)) = answered {
-                return reply;
-            }
-            tokio::time::sleep(relay::LOOK_PAUSE).await;
+            let patience = match answered {
+                Some(relay::Answer::Reply(reply)) => return reply,
+                Some(relay::Answer::NotLeader) => relay::AGAIN_PAUSE,
+                None => relay::NEWS_MAX,
+            };
+            relay::wait(&mut news, patience).await;
         }
         unavailable()
     }

@@ -25,6 +25,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use kallisto_core::limits::BODY_BYTES_MAX;
+use tokio::sync::watch;
 
 use super::{Reply, ReplyBody};
 use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
@@ -33,8 +34,10 @@ use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(10);
 /// How long it leaves a leader's answer alone.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(60);
-/// How often it looks whether somebody leads.
-pub(super) const LOOK_PAUSE: Duration = Duration::from_millis(2);
+/// How long it waits at the most, without news of who leads, before it tries again where nobody answered.
+pub(super) const NEWS_MAX: Duration = Duration::from_millis(50);
+/// How long before it asks a leader again that did not know yet that it leads.
+pub(super) const AGAIN_PAUSE: Duration = Duration::from_millis(2);
 const FORMAT: u8 = 1;
 /// The status that says "not me".
 const NOT_LEADER: u16 = 0;
@@ -46,8 +49,8 @@ const ADDRESS_BYTES_MAX: usize = 64;
 pub enum Leader {
     /// This server does.
     Here,
-    /// Another does: its number, and the URL of its API if it says one.
-    There(u64, String),
+    /// Another does: its number.
+    There(u64),
     /// Nobody does for now.
     Nobody,
 }
@@ -66,6 +69,12 @@ pub trait Relay: Send + Sync {
     /// Who leads, as far as this server knows.
     fn leader(&self) -> Leader;
 
+    /// The URL of a server's API; empty if it says none.
+    fn api_address(&self, id: u64) -> String;
+
+    /// Changes whenever [`Relay::leader`] does.
+    fn news(&self) -> watch::Receiver<()>;
+
     /// Sends an encoded request to a server.
     fn send(
         &self,
@@ -81,6 +90,15 @@ pub(super) struct Relayed {
     pub(super) chain: Vec<Vec<u8>>,
     pub(super) body: Bytes,
     pub(super) remote: SocketAddr,
+}
+
+/// Returns when somebody else leads than when `news` was last looked at, and after `patience` at the latest.
+pub(super) async fn wait(news: &mut watch::Receiver<()>, patience: Duration) {
+    let heard = tokio::time::timeout(patience, news.changed()).await;
+    if let Ok(Err(_)) = heard {
+        // There will be no news any more.
+        tokio::time::sleep(patience).await;
+    }
 }
 
 /// What an answer says.

@@ -49,9 +49,10 @@ impl Service {
             // It is refused whether the rest comes or not.
             let _ = tokio::time::timeout(DRAIN_MAX, drain(&mut body)).await;
         }
-        match (answer, self.relay.as_ref().map(|relay| relay.leader())) {
+        match (answer, &self.relay) {
             (Ok(answer), _) => response::render(answer, request.id),
-            (Err(Error::NotLeader), Some(Leader::There(_, api))) => {
+            (Err(Error::NotLeader), Some(relay)) if let Leader::There(id) = relay.leader() => {
+                let api = relay.api_address(id);
                 let text = format!("this server follows: send the snapshot to the leader, {api}");
                 error::render(&Error::invalid(text))
             }

@@ -158,6 +158,7 @@ impl RaftStore {
             members: Mutex::default(),
             leader_id: AtomicU64::new(0),
             node_id: AtomicU64::new(identity.node_id),
+            on_leadership: Mutex::new(None),
             full: Mutex::new(None),
             flushed: AtomicU64::new(0),
             compacted: AtomicU64::new(0),
@@ -533,6 +534,10 @@ impl Replicated for RaftStore {
         *lock(&self.shared.candidacy) = candidacy;
         self.shared.requests.nudge();
         self.turn_inline();
+    }
+
+    fn on_leadership(&self, news: Arc<dyn Fn() + Send + Sync>) {
+        *lock(&self.shared.on_leadership) = Some(news);
     }
 
     fn join(&self, invitation: Invitation) -> Commit {

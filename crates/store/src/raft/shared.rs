@@ -47,6 +47,8 @@ pub(crate) struct Shared {
     /// The leader as of the last turn, and this server: read before every write.
     pub(crate) leader_id: AtomicU64,
     pub(crate) node_id: AtomicU64,
+    /// Who hears that somebody else leads.
+    pub(crate) on_leadership: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
     /// Why no writes are taken for now.
     pub(crate) full: Mutex<Option<Error>>,
     /// Up to where the engine has everything in files.

@@ -11,28 +11,30 @@
 //!   it and of a later term, says that nothing came of the proposal. A leader that lost its place waits for that word;
 //! - a message about what was written leaves after it is on the disk.
 
+mod leading;
+mod reads;
+mod replace;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use raft::eraftpb::{ConfState, HardState, Message, MessageType};
+use raft::eraftpb::{Message, MessageType};
 
-use super::limits::{
-    FRAME_OVERHEAD_BYTES, GATHER_MAX, GROUP_BYTES_MAX, LOG_KEPT_BYTES, PROMOTED_WITHIN,
-    READ_TICKS_MAX, STATE_BYTES_MAX, TRANSFER_TICKS_MAX, UNDECIDED_MAX,
-};
-use super::lock;
-use super::log::record::{ENTRY_HEADER_BYTES, Identity, State};
-use super::machine::Replacement;
-use super::node::{Committed, Node, Output, Restart, Restored, Spot, Vote};
-use super::requests::{Gather, Request, Room};
-use super::shared::Shared;
-use super::snapshot::Incoming;
-use super::tasks::Task;
-use super::{members, wire};
+use self::reads::Reads;
+use self::replace::Fetch;
 use crate::commit::Promise;
-use crate::{Candidacy, Change, Durability, Error, Invitation, Peer, Role};
+use crate::raft::limits::{FRAME_OVERHEAD_BYTES, GATHER_MAX, GROUP_BYTES_MAX, LOG_KEPT_BYTES};
+use crate::raft::lock;
+use crate::raft::log::record::ENTRY_HEADER_BYTES;
+use crate::raft::node::{Committed, Node, Output, Spot, Vote};
+use crate::raft::requests::{Gather, Request, Room};
+use crate::raft::shared::Shared;
+use crate::raft::snapshot::Incoming;
+use crate::raft::tasks::Task;
+use crate::raft::wire;
+use crate::{Candidacy, Durability, Error};
 
 /// Frames of a turn that are nobody's request: a new term, a vote, the entry with which a leader begins, a promotion with
 /// its description.
@@ -73,33 +75,6 @@ pub(crate) struct Driver {
     described: u64,
     /// Seeds the election timeouts of a node that begins anew.
     seed: u64,
-}
-
-/// Reads that have to see everything committed before them.
-#[derive(Default)]
-struct Reads {
-    /// Not asked yet.
-    waiting: Vec<Promise>,
-    /// Asked under a number, of a leader, and since when.
-    asked: VecDeque<Asked>,
-    next: u64,
-}
-
-/// Reads that were asked for together.
-struct Asked {
-    number: u64,
-    leader_id: u64,
-    since: Duration,
-    promises: Vec<Promise>,
-}
-
-/// Whether a snapshot is on its way in.
-#[derive(Debug)]
-enum Fetch {
-    Nothing,
-    UnderWay,
-    /// It is here, and waits until somebody leads.
-    Here(Box<Replacement>),
 }
 
 impl Driver {
@@ -322,197 +297,6 @@ impl Driver {
         }
     }
 
-    fn change(&mut self, changes: &[Change], promise: Promise) {
-        self.propose_group();
-        if !self.node.leads() {
-            promise.keep(Err(Error::NotLeader));
-            return;
-        }
-        let own = self.node.id();
-        let leaves = |change: &Change| match change {
-            Change::Remove(id) => *id == own,
-            Change::Put(peer, role) => peer.id == own && *role == Role::Learner,
-        };
-        if changes.iter().any(leaves) && self.node.transfer(None, &[]).is_some() {
-            // A leader does not lead its own leaving: whoever leads next is asked again.
-            promise.keep(Err(Error::NotLeader));
-            return;
-        }
-        match self.node.propose_change(members::propose(changes)) {
-            Some(spot) => self.proposed.push_back((spot, promise)),
-            None => promise.keep(Err(Error::Busy)),
-        }
-    }
-
-    fn transfer(&mut self, to: Option<u64>, promise: Promise) {
-        if !self.node.leads() {
-            promise.keep(Err(Error::NotLeader));
-        } else if let Some(id) = self.node.transfer(to, &[]) {
-            self.offered = vec![id];
-            self.transfers.push(promise);
-        } else {
-            let what = "there is no other server that could lead";
-            promise.keep(Err(Error::Unavailable(what.into())));
-        }
-    }
-
-    /// Asks for all reads that wait, under one number.
-    fn ask_reads(&mut self) {
-        if self.reads.waiting.is_empty() {
-            return;
-        }
-        if self.node.read_index(self.reads.next) {
-            self.reads.asked.push_back(Asked {
-                number: self.reads.next,
-                leader_id: self.node.standing().leader_id,
-                since: self.shared.clock.now(),
-                promises: std::mem::take(&mut self.reads.waiting),
-            });
-            self.reads.next += 1;
-        } else if !self.node.leads() {
-            let waiting = std::mem::take(&mut self.reads.waiting);
-            waiting.into_iter().for_each(|promise| promise.keep(Err(Error::NotLeader)));
-        }
-    }
-
-    /// Gives up reads whose leader is none any more, and those whose question or answer seems to be lost.
-    fn refuse_lost_reads(&mut self) {
-        let Some(oldest) = self.reads.asked.front() else { return };
-        let (now, leader_id) = (self.shared.clock.now(), self.node.standing().leader_id);
-        let patience = self.shared.tick * READ_TICKS_MAX;
-        let is_lost = |asked: &Asked| asked.leader_id != leader_id || asked.since + patience <= now;
-        if !is_lost(oldest) {
-            return;
-        }
-        let (lost, kept): (VecDeque<_>, VecDeque<_>) =
-            self.reads.asked.drain(..).partition(is_lost);
-        self.reads.asked = kept;
-        let promises = lost.into_iter().flat_map(|asked| asked.promises);
-        promises.for_each(|promise| promise.keep(Err(Error::NotLeader)));
-    }
-
-    /// A read may be answered once everything up to its entry is applied.
-    fn admit_reads(&mut self, reads: Vec<(u64, u64)>) {
-        for (number, index) in reads {
-            while let Some(Asked { promises, .. }) =
-                self.reads.asked.pop_front_if(|asked| asked.number <= number)
-            {
-                self.barriers.extend(promises.into_iter().map(|promise| (index, promise)));
-            }
-        }
-    }
-
-    /// Leaves the cluster of one: log and engine begin anew, empty, as the invitation's.
-    fn join(&mut self, invitation: Invitation, promise: Promise) -> Result<(), Error> {
-        self.pump()?;
-        let position = self.shared.machine.position();
-        let empty = self.shared.machine.is_empty()? && self.node.handed_out() == position.0;
-        if !empty || !self.proposed.is_empty() || self.node.members_count() > 1 {
-            promise.keep(Err(Error::Conflict));
-            return Ok(());
-        }
-        let Invitation { store_id, node_id, peers } = invitation;
-        let replacement = Replacement {
-            engine: self.shared.machine.next_engine(),
-            store_id,
-            index: 0,
-            term: 0,
-            membership: ConfState::default(),
-            directory: peers,
-        };
-        Incoming::fill_empty(&self.shared, &replacement)?;
-        let identity = Identity { store_id, node_id };
-        self.begin_anew(identity, &replacement, HardState::default())?;
-        let index = {
-            let log = lock(&self.shared.log);
-            log.fresh_index(HardState::default(), Arc::clone(&self.shared.fault))
-        };
-        self.seed = self.seed.rotate_left(17) ^ node_id;
-        self.node = Node::new(node_id, index, 0, self.seed)?;
-        self.shared.flushed.store(0, Ordering::Release);
-        self.shared.compacted.store(0, Ordering::Release);
-        self.publish();
-        promise.keep(Ok(self.shared.machine.position()));
-        Ok(())
-    }
-
-    /// The log begins behind what `with` holds, and `with` takes the engine's place. In this order: a log names the engine
-    /// that goes with it, so a crash in between finds the new one.
-    fn begin_anew(
-        &self,
-        identity: Identity,
-        with: &Replacement,
-        hard_state: HardState,
-    ) -> Result<(), Error> {
-        let state = State {
-            identity,
-            engine: with.engine,
-            last_index: with.index,
-            last_term: with.term,
-            hard_state,
-            membership: with.membership.clone(),
-        };
-        lock(&self.shared.log).restart(&state)?;
-        self.shared.machine.replace(with)?;
-        self.shared.transport.know(&with.directory);
-        self.shared.chores.want();
-        Ok(())
-    }
-
-    fn fetched(&mut self, fetched: Result<Replacement, Error>) -> Result<(), Error> {
-        self.fetch = match fetched {
-            Ok(replacement) => Fetch::Here(Box::new(replacement)),
-            Err(_) => Fetch::Nothing,
-        };
-        self.install()
-    }
-
-    /// Begins anew from a snapshot that is here, if somebody leads and it is not of the past.
-    fn install(&mut self) -> Result<(), Error> {
-        if !matches!(self.fetch, Fetch::Here(_)) {
-            return Ok(());
-        }
-        if self.has_room(STATE_BYTES_MAX)? == Room::No {
-            return Ok(());
-        }
-        // What was said before must not be said after.
-        self.pump()?;
-        let Fetch::Here(replacement) = &self.fetch else { return Ok(()) };
-        let restart = Restart {
-            index: replacement.index,
-            term: replacement.term,
-            membership: replacement.membership.clone(),
-        };
-        match self.node.restore(&restart) {
-            // The next output has it.
-            Restored::Taken => self.pump(),
-            Restored::NobodyLeads => Ok(()),
-            Restored::Past => {
-                self.shared.machine.home().remove(replacement.engine);
-                self.fetch = Fetch::Nothing;
-                Ok(())
-            }
-        }
-    }
-
-    fn restart(&mut self, restart: &Restart, hard_state: &HardState) -> Result<(), Error> {
-        let here = std::mem::replace(&mut self.fetch, Fetch::Nothing);
-        let Fetch::Here(replacement) = here else {
-            return Err(Error::Poisoned("raft: a snapshot that nobody fetched".into()));
-        };
-        assert_eq!(replacement.index, restart.index, "the snapshot that was stepped");
-        let (identity, _) = lock(&self.shared.log).belongs_to();
-        self.begin_anew(identity, &replacement, hard_state.clone())?;
-        // Acquire and release: see `compact`.
-        self.shared.flushed.store(restart.index, Ordering::Release);
-        self.shared.compacted.store(restart.index, Ordering::Release);
-        let what = "a snapshot of the leader went past it";
-        for (_, promise) in self.proposed.drain(..) {
-            promise.keep(Err(Error::Unknown(what.into())));
-        }
-        Ok(())
-    }
-
     /// Syncs everything so far and keeps the promise once it is applied.
     fn settle(&mut self, promise: Promise) -> Result<(), Error> {
         self.propose_group();
@@ -654,112 +438,17 @@ impl Driver {
         progress.iter().map(|p| p.matched).filter(behind).min().unwrap_or(u64::MAX)
     }
 
-    /// Tells those who wait for leadership, and for what depends on it.
-    fn settle_leadership(&mut self) {
-        self.refuse_lost_reads();
-        if self.node.leads() {
-            self.give_up = None;
-            self.describe_own();
-            self.retreat();
-            if !self.node.is_transferring() && !self.transfers.is_empty() {
-                if let Some(id) = self.node.transfer(None, &self.offered) {
-                    self.offered.push(id);
-                    return;
-                }
-                let what = "the other server did not take over in time";
-                for promise in self.transfers.drain(..) {
-                    promise.keep(Err(Error::Unavailable(what.into())));
-                }
-            }
-            return;
-        }
-        let now = self.shared.clock.now();
-        self.settle_transfers(now);
-        if self.proposed.is_empty() {
-            self.give_up = None;
-        } else if *self.give_up.get_or_insert(now + UNDECIDED_MAX) <= now {
-            let what = "this server led and no longer does";
-            self.abandon(&Error::Unknown(what.into()));
-        }
-    }
-
-    /// Tells those who wait for another server to lead that one does; or that none does, if nobody took over in the time of
-    /// an election: a server that stops may be the last.
-    fn settle_transfers(&mut self, now: Duration) {
-        let outcome = match self.node.standing().leader_id {
-            _ if self.transfers.is_empty() => None,
-            0 => {
-                let end = now + self.shared.tick * TRANSFER_TICKS_MAX;
-                let late = *self.transfers_end.get_or_insert(end) <= now;
-                late.then(|| Err(Error::Unavailable("no other server took over in time".into())))
-            }
-            _ => Some(Ok(self.shared.machine.position())),
-        };
-        if let Some(outcome) = outcome {
-            self.transfers.drain(..).for_each(|promise| promise.keep(outcome.clone()));
-        }
-        if self.transfers.is_empty() {
-            self.transfers_end = None;
-        }
-    }
-
-    /// A leader that is not to lead offers its place to everybody in turn.
-    fn retreat(&mut self) {
-        let reluctant = *lock(&self.shared.candidacy) == Candidacy::Reluctant;
-        if !reluctant || self.node.is_transferring() || self.node.members_count() == 1 {
-            return;
-        }
-        match self.node.transfer(None, &self.offered) {
-            Some(id) => self.offered.push(id),
-            // Nobody took it: from the start.
-            None => self.offered.clear(),
-        }
-    }
-
-    /// Promotes a learner that is to vote and has caught up: one at a time, when nothing else is under way.
-    fn promote(&mut self) {
-        let learners = &self.node.membership().learners;
-        if learners.is_empty() {
-            return;
-        }
-        let last = self.node.standing().last_index;
-        let progress = self.node.progress();
-        let caught_up = |id: &u64| {
-            progress
-                .iter()
-                .any(|p| p.id == *id && p.matched > 0 && p.matched + PROMOTED_WITHIN >= last)
-        };
-        let directory = self.shared.machine.directory();
-        let ready = directory.into_iter().find(|peer| {
-            peer.wants == Role::Voter && learners.contains(&peer.id) && caught_up(&peer.id)
-        });
-        if let Some(peer) = ready {
-            // Refused while another change is under way; the next tick tries again.
-            let _ = self.node.propose_change(members::propose(&[Change::Put(peer, Role::Voter)]));
-        }
-    }
-
-    /// A leader whose name or address changed says so; followers tell their leader.
-    fn describe_own(&mut self) {
-        let term = self.node.standing().term;
-        let own = Peer { id: self.node.id(), ..self.shared.own.clone() };
-        let known = self.shared.machine.directory();
-        let full = !matches!(self.has_room(0), Ok(Room::Yes));
-        if self.described == term || known.contains(&own) || full {
-            return;
-        }
-        let change = members::propose(&[Change::Put(own, Role::Voter)]);
-        if self.node.propose_change(change).is_some() {
-            self.described = term;
-        }
-    }
-
     /// Says where the node stands.
     fn publish(&self) {
         let standing = self.node.standing();
         *lock(&self.shared.standing) = standing;
-        self.shared.leader_id.store(standing.leader_id, Ordering::Release);
         self.shared.node_id.store(self.node.id(), Ordering::Release);
+        let before = self.shared.leader_id.swap(standing.leader_id, Ordering::AcqRel);
+        if before != standing.leader_id
+            && let Some(news) = &*lock(&self.shared.on_leadership)
+        {
+            news();
+        }
         let mut members = lock(&self.shared.members);
         if members.membership != *self.node.membership() {
             members.membership = self.node.membership().clone();
@@ -772,9 +461,7 @@ impl Driver {
             promise.keep(Err(Error::Unknown(why.to_string())));
         }
         let why = || Err(Error::Unavailable(why.to_string()));
-        let asked = self.reads.asked.drain(..).flat_map(|asked| asked.promises);
-        asked.for_each(|promise| promise.keep(why()));
-        self.reads.waiting.drain(..).chain(self.transfers.drain(..)).for_each(|p| p.keep(why()));
+        self.reads.drain().chain(self.transfers.drain(..)).for_each(|promise| promise.keep(why()));
         self.group.drain(..).for_each(|(_, promise)| promise.keep(why()));
     }
 }

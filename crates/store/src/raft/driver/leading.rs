@@ -1,0 +1,146 @@
+//! What depends on who leads: changes of the members, and the place of the leader itself.
+
+use std::time::Duration;
+
+use super::Driver;
+use crate::commit::Promise;
+use crate::raft::limits::{PROMOTED_WITHIN, TRANSFER_TICKS_MAX, UNDECIDED_MAX};
+use crate::raft::requests::Room;
+use crate::raft::{lock, members};
+use crate::{Candidacy, Change, Error, Peer, Role};
+
+impl Driver {
+    pub(super) fn change(&mut self, changes: &[Change], promise: Promise) {
+        self.propose_group();
+        if !self.node.leads() {
+            promise.keep(Err(Error::NotLeader));
+            return;
+        }
+        let own = self.node.id();
+        let leaves = |change: &Change| match change {
+            Change::Remove(id) => *id == own,
+            Change::Put(peer, role) => peer.id == own && *role == Role::Learner,
+        };
+        if changes.iter().any(leaves) && self.node.transfer(None, &[]).is_some() {
+            // A leader does not lead its own leaving: whoever leads next is asked again.
+            promise.keep(Err(Error::NotLeader));
+            return;
+        }
+        match self.node.propose_change(members::propose(changes)) {
+            Some(spot) => self.proposed.push_back((spot, promise)),
+            None => promise.keep(Err(Error::Busy)),
+        }
+    }
+
+    pub(super) fn transfer(&mut self, to: Option<u64>, promise: Promise) {
+        if !self.node.leads() {
+            promise.keep(Err(Error::NotLeader));
+        } else if let Some(id) = self.node.transfer(to, &[]) {
+            self.offered = vec![id];
+            self.transfers.push(promise);
+        } else {
+            let what = "there is no other server that could lead";
+            promise.keep(Err(Error::Unavailable(what.into())));
+        }
+    }
+
+    /// Tells those who wait for leadership, and for what depends on it.
+    pub(super) fn settle_leadership(&mut self) {
+        self.refuse_lost_reads();
+        if self.node.leads() {
+            self.give_up = None;
+            self.describe_own();
+            self.retreat();
+            if !self.node.is_transferring() && !self.transfers.is_empty() {
+                if let Some(id) = self.node.transfer(None, &self.offered) {
+                    self.offered.push(id);
+                    return;
+                }
+                let what = "the other server did not take over in time";
+                for promise in self.transfers.drain(..) {
+                    promise.keep(Err(Error::Unavailable(what.into())));
+                }
+            }
+            return;
+        }
+        let now = self.shared.clock.now();
+        self.settle_transfers(now);
+        if self.proposed.is_empty() {
+            self.give_up = None;
+        } else if *self.give_up.get_or_insert(now + UNDECIDED_MAX) <= now {
+            let what = "this server led and no longer does";
+            self.abandon(&Error::Unknown(what.into()));
+        }
+    }
+
+    /// Tells those who wait for another server to lead that one does; or that none does, if nobody took over in the time of
+    /// an election: a server that stops may be the last.
+    pub(super) fn settle_transfers(&mut self, now: Duration) {
+        let outcome = match self.node.standing().leader_id {
+            _ if self.transfers.is_empty() => None,
+            0 => {
+                let end = now + self.shared.tick * TRANSFER_TICKS_MAX;
+                let late = *self.transfers_end.get_or_insert(end) <= now;
+                late.then(|| Err(Error::Unavailable("no other server took over in time".into())))
+            }
+            _ => Some(Ok(self.shared.machine.position())),
+        };
+        if let Some(outcome) = outcome {
+            self.transfers.drain(..).for_each(|promise| promise.keep(outcome.clone()));
+        }
+        if self.transfers.is_empty() {
+            self.transfers_end = None;
+        }
+    }
+
+    /// A leader that is not to lead offers its place to everybody in turn.
+    pub(super) fn retreat(&mut self) {
+        let reluctant = *lock(&self.shared.candidacy) == Candidacy::Reluctant;
+        if !reluctant || self.node.is_transferring() || self.node.members_count() == 1 {
+            return;
+        }
+        match self.node.transfer(None, &self.offered) {
+            Some(id) => self.offered.push(id),
+            // Nobody took it: from the start.
+            None => self.offered.clear(),
+        }
+    }
+
+    /// Promotes a learner that is to vote and has caught up: one at a time, when nothing else is under way.
+    pub(super) fn promote(&mut self) {
+        let learners = &self.node.membership().learners;
+        if learners.is_empty() {
+            return;
+        }
+        let last = self.node.standing().last_index;
+        let progress = self.node.progress();
+        let caught_up = |id: &u64| {
+            progress
+                .iter()
+                .any(|p| p.id == *id && p.matched > 0 && p.matched + PROMOTED_WITHIN >= last)
+        };
+        let directory = self.shared.machine.directory();
+        let ready = directory.into_iter().find(|peer| {
+            peer.wants == Role::Voter && learners.contains(&peer.id) && caught_up(&peer.id)
+        });
+        if let Some(peer) = ready {
+            // Refused while another change is under way; the next tick tries again.
+            let _ = self.node.propose_change(members::propose(&[Change::Put(peer, Role::Voter)]));
+        }
+    }
+
+    /// A leader whose name or address changed says so; followers tell their leader.
+    pub(super) fn describe_own(&mut self) {
+        let term = self.node.standing().term;
+        let own = Peer { id: self.node.id(), ..self.shared.own.clone() };
+        let known = self.shared.machine.directory();
+        let full = !matches!(self.has_room(0), Ok(Room::Yes));
+        if self.described == term || known.contains(&own) || full {
+            return;
+        }
+        let change = members::propose(&[Change::Put(own, Role::Voter)]);
+        if self.node.propose_change(change).is_some() {
+            self.described = term;
+        }
+    }
+}

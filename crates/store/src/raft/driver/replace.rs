@@ -1,0 +1,143 @@
+//! Beginning anew: from a leader's snapshot, or empty as the member of another cluster.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use raft::eraftpb::{ConfState, HardState};
+
+use super::Driver;
+use crate::commit::Promise;
+use crate::raft::limits::STATE_BYTES_MAX;
+use crate::raft::lock;
+use crate::raft::log::record::{Identity, State};
+use crate::raft::machine::Replacement;
+use crate::raft::node::{Node, Restart, Restored};
+use crate::raft::requests::Room;
+use crate::raft::snapshot::Incoming;
+use crate::{Error, Invitation};
+
+/// Whether a snapshot is on its way in.
+#[derive(Debug)]
+pub(super) enum Fetch {
+    Nothing,
+    UnderWay,
+    /// It is here, and waits until somebody leads.
+    Here(Box<Replacement>),
+}
+
+impl Driver {
+    /// Leaves the cluster of one: log and engine begin anew, empty, as the invitation's.
+    pub(super) fn join(&mut self, invitation: Invitation, promise: Promise) -> Result<(), Error> {
+        self.pump()?;
+        let position = self.shared.machine.position();
+        let empty = self.shared.machine.is_empty()? && self.node.handed_out() == position.0;
+        if !empty || !self.proposed.is_empty() || self.node.members_count() > 1 {
+            promise.keep(Err(Error::Conflict));
+            return Ok(());
+        }
+        let Invitation { store_id, node_id, peers } = invitation;
+        let replacement = Replacement {
+            engine: self.shared.machine.next_engine(),
+            store_id,
+            index: 0,
+            term: 0,
+            membership: ConfState::default(),
+            directory: peers,
+        };
+        Incoming::fill_empty(&self.shared, &replacement)?;
+        let identity = Identity { store_id, node_id };
+        self.begin_anew(identity, &replacement, HardState::default())?;
+        let index = {
+            let log = lock(&self.shared.log);
+            log.fresh_index(HardState::default(), Arc::clone(&self.shared.fault))
+        };
+        self.seed = self.seed.rotate_left(17) ^ node_id;
+        self.node = Node::new(node_id, index, 0, self.seed)?;
+        self.shared.flushed.store(0, Ordering::Release);
+        self.shared.compacted.store(0, Ordering::Release);
+        self.publish();
+        promise.keep(Ok(self.shared.machine.position()));
+        Ok(())
+    }
+
+    /// The log begins behind what `with` holds, and `with` takes the engine's place. In this order: a log names the engine
+    /// that goes with it, so a crash in between finds the new one.
+    pub(super) fn begin_anew(
+        &self,
+        identity: Identity,
+        with: &Replacement,
+        hard_state: HardState,
+    ) -> Result<(), Error> {
+        let state = State {
+            identity,
+            engine: with.engine,
+            last_index: with.index,
+            last_term: with.term,
+            hard_state,
+            membership: with.membership.clone(),
+        };
+        lock(&self.shared.log).restart(&state)?;
+        self.shared.machine.replace(with)?;
+        self.shared.transport.know(&with.directory);
+        self.shared.chores.want();
+        Ok(())
+    }
+
+    pub(super) fn fetched(&mut self, fetched: Result<Replacement, Error>) -> Result<(), Error> {
+        self.fetch = match fetched {
+            Ok(replacement) => Fetch::Here(Box::new(replacement)),
+            Err(_) => Fetch::Nothing,
+        };
+        self.install()
+    }
+
+    /// Begins anew from a snapshot that is here, if somebody leads and it is not of the past.
+    pub(super) fn install(&mut self) -> Result<(), Error> {
+        if !matches!(self.fetch, Fetch::Here(_)) {
+            return Ok(());
+        }
+        if self.has_room(STATE_BYTES_MAX)? == Room::No {
+            return Ok(());
+        }
+        // What was said before must not be said after.
+        self.pump()?;
+        let Fetch::Here(replacement) = &self.fetch else { return Ok(()) };
+        let restart = Restart {
+            index: replacement.index,
+            term: replacement.term,
+            membership: replacement.membership.clone(),
+        };
+        match self.node.restore(&restart) {
+            // The next output has it.
+            Restored::Taken => self.pump(),
+            Restored::NobodyLeads => Ok(()),
+            Restored::Past => {
+                self.shared.machine.home().remove(replacement.engine);
+                self.fetch = Fetch::Nothing;
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn restart(
+        &mut self,
+        restart: &Restart,
+        hard_state: &HardState,
+    ) -> Result<(), Error> {
+        let here = std::mem::replace(&mut self.fetch, Fetch::Nothing);
+        let Fetch::Here(replacement) = here else {
+            return Err(Error::Poisoned("raft: a snapshot that nobody fetched".into()));
+        };
+        assert_eq!(replacement.index, restart.index, "the snapshot that was stepped");
+        let (identity, _) = lock(&self.shared.log).belongs_to();
+        self.begin_anew(identity, &replacement, hard_state.clone())?;
+        // Acquire and release: see `compact`.
+        self.shared.flushed.store(restart.index, Ordering::Release);
+        self.shared.compacted.store(restart.index, Ordering::Release);
+        let what = "a snapshot of the leader went past it";
+        for (_, promise) in self.proposed.drain(..) {
+            promise.keep(Err(Error::Unknown(what.into())));
+        }
+        Ok(())
+    }
+}
