@@ -91,7 +91,7 @@ fn open_core(rekey: Access) -> Core {
     core
 }
 
-fn request<'a>(
+pub(crate) fn request<'a>(
     token: Option<&'a str>,
     operation: Operation,
     path: &'a str,

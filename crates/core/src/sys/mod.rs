@@ -21,6 +21,7 @@ mod rekey;
 mod remount;
 mod root;
 mod rotate;
+mod rotation;
 mod status;
 mod tools;
 mod tune;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 
 pub(crate) use autopilot::clean_up;
 pub(crate) use raft::stand;
+pub(crate) use rotation::rotate_due;
 
 use kallisto_auth::Operation;
 
@@ -269,6 +271,10 @@ pub(crate) async fn handle(
         ("step-down", Update) => raft::step_down(core).await,
         ("key-status", Read) => Ok(rotate::key_status(&unsealed)),
         ("rotate" | "rotate/keyring", Update) => rotate::rotate(core, &unsealed, call).await,
+        ("rotate/config" | "rotate/keyring/config", Read) => rotation::read(&unsealed),
+        ("rotate/config" | "rotate/keyring/config", Update) => {
+            rotation::write(&unsealed, call).await
+        }
         ("rotate/progress", Read) => Ok(rotate::progress(&unsealed)),
         ("decode-token", Update) => root::decode(call),
         ("wrapping/wrap", Update) => wrapping::echo(call),
@@ -280,9 +286,22 @@ pub(crate) async fn handle(
         ("locked-users", Read) => locked_users::read(core, &unsealed, call),
         ("ha-status", Read) => Ok(status::ha_status(core)),
         (
-            "remount" | "seal" | "step-down" | "key-status" | "rotate" | "rotate/keyring"
-            | "rotate/progress" | "decode-token" | "locked-users" | "ha-status" | "durability"
-            | "save" | "wrapping/wrap" | "wrapping/rewrap",
+            "remount"
+            | "seal"
+            | "step-down"
+            | "key-status"
+            | "rotate"
+            | "rotate/keyring"
+            | "rotate/config"
+            | "rotate/keyring/config"
+            | "rotate/progress"
+            | "decode-token"
+            | "locked-users"
+            | "ha-status"
+            | "durability"
+            | "save"
+            | "wrapping/wrap"
+            | "wrapping/rewrap",
             _,
         ) => Err(Error::UnsupportedOperation),
         _ => Err(Error::UnsupportedPath),

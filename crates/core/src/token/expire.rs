@@ -44,6 +44,7 @@ impl Core {
             revoke_all(site, site.view.tokens.due(now, TICK_TOKENS_MAX)).await?;
         }
         if let Some(root) = sites.first() {
+            crate::sys::rotate_due(self, root, now).await?;
             crate::sys::clean_up(self, root).await?;
         }
         self.logins.tick(&sites, now).await

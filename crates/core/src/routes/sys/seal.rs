@@ -55,6 +55,16 @@ pub(super) const STATUS: &[Route] = &[
     .admitting(Admits::Anyone),
 ];
 
+const ROTATION: &[(kallisto_auth::Operation, &str)] = &[
+    (Read, "Say when the key of new records is replaced by itself."),
+    (Update, "Choose when the key of new records is replaced by itself."),
+];
+const ROTATION_FIELDS: &[Field] = &[
+    field("enabled", Flag, "Whether it is."),
+    field("interval", Span, "The age at which it is; a day at least, or 0 for none."),
+    field("max_operations", Whole, "How many records it may encrypt before it is."),
+];
+
 /// What an operator does to the seal and to the keys under it.
 pub(super) const KEYS: &[Route] = &[
     Route::new("seal", &[(Update, "Seal the server: forget its keys.")], &[]).with_sudo(),
@@ -65,6 +75,10 @@ pub(super) const KEYS: &[Route] = &[
         .alias_of("rotate/keyring"),
     Route::new("rotate/keyring", &[(Update, "Encrypt new records under a new key.")], &[])
         .with_sudo(),
+    Route::new("rotate/config", ROTATION, ROTATION_FIELDS)
+        .with_sudo()
+        .alias_of("rotate/keyring/config"),
+    Route::new("rotate/keyring/config", ROTATION, ROTATION_FIELDS).with_sudo(),
     Route::new("rotate/progress", &[(Read, "Say how far old records are encrypted anew.")], &[])
         .with_sudo(),
     Route::new(
