@@ -18,59 +18,37 @@
 //!   engine's flushed position are applied again to the state of that position, with the same outcome;
 //! - the fold is called under the lock that orders it with [`Machine::attach`].
 
+mod home;
+mod meta;
+mod records;
+
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::{ArcSwap, Guard};
-use bytes::Bytes;
-use kallisto_lsm::disk::Disk;
 use kallisto_lsm::{Engine, ReadPoint, Sync};
 use raft::eraftpb::ConfState;
 
-use super::lock;
-use super::log::record::{put_membership, read_membership};
-use super::members::{put_directory, read_directory, updated};
-use super::node::{Committed, Members};
-use super::restore::{Generations, Step};
-use crate::batch::{Batch, Op, Position, Record, Seqno};
+pub(crate) use self::home::Home;
+pub(crate) use self::meta::put_meta;
+use self::meta::{
+    GENERATIONS_KEY, STORE_ID_KEY, put_members, stored_directory, stored_generations,
+    stored_membership,
+};
+pub(crate) use self::records::{ENGINE_KEY_OVERHEAD, EngineRecords, active_key, travels};
+use self::records::{engine_key, generation_of, put_engine_key};
+use crate::batch::{Batch, Op, Position, Seqno};
 use crate::cluster::Peer;
-use crate::codec::{Reader, decode_batch};
-use crate::{Error, Fold, GENERATION_KEY, Records, Replaced, Visit};
+use crate::codec::decode_batch;
+use crate::raft::lock;
+use crate::raft::members::updated;
+use crate::raft::node::{Committed, Members};
+use crate::raft::restore::{Generations, Step};
+use crate::{Error, Fold, Records, Replaced, Visit};
 
-/// First byte of the keys of what the machine keeps about itself.
-const META: u8 = 0x00;
-/// First byte of the keys of records of generation 0.
-const RECORD: u8 = 0x01;
-/// First byte of the keys of all other records.
-const RESTORED: u8 = 0x02;
-/// Which generations there are.
-const GENERATIONS_KEY: [u8; 1] = [0x03];
 /// Records that a sweep removes at a time.
 const SWEEP_MAX: usize = 512;
-/// Which store this is: 16 bytes.
-const STORE_ID_KEY: [u8; 2] = [META, 0x01];
-/// The members at the flushed position, encoded as in the log.
-const MEMBERSHIP_KEY: [u8; 2] = [META, 0x02];
-/// The members' names and addresses, as `members.rs` has them.
-const DIRECTORY_KEY: [u8; 2] = [META, 0x03];
-/// Bytes of a seqno before a record's value.
-const SEQNO_BYTES: usize = 8;
-
-/// Records in an engine, of the generation in use.
-#[derive(Debug)]
-pub(crate) struct EngineRecords(pub(crate) Engine, AtomicU64);
-
-/// Where a store's engines are, and how they are opened.
-#[derive(Debug)]
-pub(crate) struct Home {
-    pub(crate) disk: Arc<dyn Disk>,
-    /// The store's directory.
-    pub(crate) dir: PathBuf,
-    pub(crate) options: kallisto_lsm::Options,
-}
-
 /// Applies what is committed.
 pub(crate) struct Machine {
     home: Home,
@@ -121,72 +99,6 @@ pub(crate) struct Replacement {
     pub(crate) term: u64,
     pub(crate) membership: ConfState,
     pub(crate) directory: Vec<Peer>,
-}
-
-impl Home {
-    /// The directory of an engine.
-    pub(crate) fn engine_dir(&self, engine: u64) -> PathBuf {
-        engine_dir(&self.dir, engine)
-    }
-
-    /// Opens an engine that is filled from a snapshot: nothing above it keeps a log.
-    pub(crate) fn open_apart(&self, engine: u64) -> Result<Engine, Error> {
-        let options = kallisto_lsm::Options { outer_log: None, ..self.options.clone() };
-        self.disk
-            .create_dir(&self.engine_dir(engine))
-            .and_then(|()| self.disk.sync_dir(&self.dir))
-            .map_err(|error| Error::Unavailable(format!("make an engine: {error}")))?;
-        Ok(Engine::open(Arc::clone(&self.disk), self.engine_dir(engine), options)?)
-    }
-
-    /// Opens the engine that the log goes with.
-    pub(crate) fn open(&self, engine: u64) -> Result<Engine, Error> {
-        let dir = self.engine_dir(engine);
-        Ok(Engine::open(Arc::clone(&self.disk), dir, self.options.clone())?)
-    }
-
-    /// Removes the files of an engine that nobody has open. The empty directory stays.
-    pub(crate) fn remove(&self, engine: u64) {
-        let dir = self.engine_dir(engine);
-        let Ok(names) = self.disk.list(&dir) else { return };
-        for name in names {
-            // What cannot be removed now is removed by the next start.
-            let _ = self.disk.remove(&dir.join(name));
-        }
-    }
-}
-
-/// The directory of an engine of the store in `dir`.
-pub(crate) fn engine_dir(dir: &Path, engine: u64) -> PathBuf {
-    match engine {
-        0 => dir.join("engine"),
-        number => dir.join(format!("engine-{number}")),
-    }
-}
-
-/// Writes what an engine knows of the store it belongs to.
-pub(crate) fn put_meta(
-    batch: &mut kallisto_lsm::Batch,
-    store_id: &[u8; 16],
-    membership: &ConfState,
-    directory: &[Peer],
-) -> Result<(), Error> {
-    batch.put(&STORE_ID_KEY, store_id)?;
-    put_members(batch, membership, directory)
-}
-
-fn put_members(
-    batch: &mut kallisto_lsm::Batch,
-    membership: &ConfState,
-    directory: &[Peer],
-) -> Result<(), Error> {
-    let mut bytes = Vec::new();
-    put_membership(&mut bytes, membership);
-    batch.put(&MEMBERSHIP_KEY, &bytes)?;
-    bytes.clear();
-    put_directory(&mut bytes, directory);
-    batch.put(&DIRECTORY_KEY, &bytes)?;
-    Ok(())
 }
 
 impl Machine {
@@ -543,27 +455,6 @@ impl Machine {
         }
     }
 }
-
-fn stored_membership(engine: &Engine) -> Result<Option<ConfState>, Error> {
-    let Some(value) = engine.get(&MEMBERSHIP_KEY)? else { return Ok(None) };
-    let bytes = Bytes::copy_from_slice(&value);
-    let members = read_membership(&mut Reader::new(&bytes));
-    members.map(Some).ok_or_else(|| Error::Damaged("the engine's members cannot be read".into()))
-}
-
-fn stored_directory(engine: &Engine) -> Result<Option<Vec<Peer>>, Error> {
-    let Some(value) = engine.get(&DIRECTORY_KEY)? else { return Ok(None) };
-    let bytes = Bytes::copy_from_slice(&value);
-    let peers = read_directory(&mut Reader::new(&bytes));
-    peers.map(Some).ok_or_else(|| Error::Damaged("the engine's directory cannot be read".into()))
-}
-
-fn stored_generations(engine: &Engine) -> Result<Generations, Error> {
-    let Some(value) = engine.get(&GENERATIONS_KEY)? else { return Ok(Generations::default()) };
-    let damaged = || Error::Damaged("the engine's generations cannot be read".into());
-    Generations::decode(&value).ok_or_else(damaged)
-}
-
 /// What an entry says.
 enum Deed {
     /// Nothing that the records show.
@@ -582,131 +473,3 @@ fn decode(entry: &Committed) -> Result<Deed, Error> {
     }
     decode_batch(&entry.data).map(Deed::Batch).ok_or_else(damaged)
 }
-
-/// The engine's key of a record of a generation.
-fn put_engine_key(out: &mut Vec<u8>, generation: u64, key: &[u8]) {
-    out.clear();
-    match generation {
-        0 => out.push(RECORD),
-        restored => {
-            out.push(RESTORED);
-            out.extend_from_slice(&restored.to_be_bytes());
-        }
-    }
-    out.extend_from_slice(key);
-}
-
-fn engine_key(generation: u64, key: &[u8]) -> Vec<u8> {
-    let mut whole = Vec::with_capacity(key.len() + ENGINE_KEY_OVERHEAD);
-    put_engine_key(&mut whole, generation, key);
-    whole
-}
-
-/// Whose record an engine's key is.
-fn generation_of(engine_key: &[u8]) -> u64 {
-    match engine_key.split_first() {
-        Some((&RESTORED, rest)) => {
-            rest.first_chunk().map_or(0, |generation| u64::from_be_bytes(*generation))
-        }
-        _ => 0,
-    }
-}
-
-/// Bytes of an engine's key besides those of the record's own.
-pub(crate) const ENGINE_KEY_OVERHEAD: usize = 1 + 8;
-
-/// The key of the record of a generation in use; `None` for all other records.
-pub(crate) fn active_key<'k>(engine_key: &'k [u8], generations: &Generations) -> Option<&'k [u8]> {
-    let overhead = if generations.active == 0 { 1 } else { ENGINE_KEY_OVERHEAD };
-    let is_record = matches!(engine_key.first(), Some(&(RECORD | RESTORED)));
-    (is_record && generation_of(engine_key) == generations.active)
-        .then(|| engine_key.get(overhead..))
-        .flatten()
-}
-
-/// Whether a member that is sent everything is sent this.
-pub(crate) fn travels(engine_key: &[u8], generations: &Generations) -> bool {
-    let generation = generation_of(engine_key);
-    engine_key == GENERATIONS_KEY
-        || generation == generations.active
-        || (generation != 0 && generation == generations.staged)
-}
-
-fn split(value: &[u8]) -> Result<(Seqno, &[u8]), Error> {
-    let (seqno, value) = value
-        .split_first_chunk::<SEQNO_BYTES>()
-        .ok_or_else(|| Error::Damaged("a record without its seqno".into()))?;
-    Ok((Seqno(u64::from_le_bytes(*seqno)), value))
-}
-
-impl EngineRecords {
-    fn of(engine: Engine) -> Result<Self, Error> {
-        let active = stored_generations(&engine)?.active;
-        Ok(Self(engine, AtomicU64::new(active)))
-    }
-
-    fn key(&self, key: &[u8]) -> Vec<u8> {
-        // Acquire: see `Machine::step`.
-        engine_key(self.1.load(Ordering::Acquire), key)
-    }
-
-    /// The records of all generations at a moment: keys as the engine has them, values with their seqno in front.
-    pub(crate) fn raw_scan(&self, point: &ReadPoint) -> Result<kallisto_lsm::Scan, Error> {
-        Ok(self.0.scan_at(point, (Bound::Included(&[RECORD][..]), Bound::Unbounded))?)
-    }
-
-    fn seqno(&self, key: &[u8]) -> Result<Seqno, Error> {
-        if key == GENERATION_KEY {
-            return Ok(Seqno(self.1.load(Ordering::Acquire)));
-        }
-        match self.0.get(&self.key(key))? {
-            Some(value) => Ok(split(&value)?.0),
-            None => Ok(Seqno::ABSENT),
-        }
-    }
-}
-
-impl Records for EngineRecords {
-    fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
-        let Some(value) = self.0.get(&self.key(key))? else { return Ok(None) };
-        let (seqno, value) = split(&value)?;
-        Ok(Some(Record { value: Bytes::copy_from_slice(value), seqno }))
-    }
-
-    fn scan(
-        &self,
-        prefix: &[u8],
-        visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
-    ) -> Result<(), Error> {
-        let own = self.key(&[]);
-        let from = [&own[..], prefix].concat();
-        let range = (Bound::Included(&from[..]), Bound::Unbounded);
-        // Who asks for everything asks once, and leaves the cache to those who come again.
-        let all = prefix.is_empty();
-        let mut scan = if all { self.0.scan_once(range)? } else { self.0.scan(range)? };
-        while let Some((key, value)) = scan.next_entry()? {
-            if !key.starts_with(&from) {
-                break;
-            }
-            let (seqno, value) = split(value)?;
-            let record = Record { value: Bytes::copy_from_slice(value), seqno };
-            if visit(&key[own.len()..], &record) == Visit::Stop {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn approximate_len(&self) -> u64 {
-        let stats = self.0.stats();
-        let in_files: u64 =
-            stats.levels.iter().map(|level| level.entries.saturating_sub(2 * level.deletes)).sum();
-        // The memtable counts bytes only; its entries are taken to be as long as the others are.
-        let file_bytes: u64 = stats.levels.iter().map(|level| level.bytes).sum();
-        let entry_bytes = file_bytes.checked_div(in_files).unwrap_or(ENTRY_BYTES_GUESS);
-        in_files + stats.memtable_bytes as u64 / entry_bytes.max(ENTRY_BYTES_GUESS)
-    }
-}
-
-/// What a record takes, where nothing better is known.
-const ENTRY_BYTES_GUESS: u64 = 256;
