@@ -27,7 +27,7 @@ pub mod fuzz;
 mod keyring;
 pub mod limits;
 mod memory;
-mod random;
+pub mod random;
 mod root;
 mod secret;
 pub mod shamir;

@@ -5,21 +5,29 @@
 //! another's. A latch is held while a commit is awaited, hence an async mutex.
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, RandomState};
 
+use kallisto_cuckoo::siphash::{Key, SipHash24};
 use tokio::sync::{Mutex, MutexGuard};
+
+use crate::error::Error;
+use crate::random;
 
 const STRIPES: usize = 256;
 
 /// The latches of a core.
 pub(crate) struct Latches {
     stripes: Vec<Mutex<()>>,
-    hasher: RandomState,
+    key: Key,
 }
 
 impl Latches {
-    pub(crate) fn new() -> Self {
-        Self { stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(), hasher: RandomState::new() }
+    /// Latches that nobody holds.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the operating system gives no randomness.
+    pub(crate) fn new() -> Result<Self, Error> {
+        let key = Key::from_bytes(random::make_bytes()?);
+        Ok(Self { stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(), key })
     }
 
     /// Waits for the latches of all `keys`. Nobody who holds a latch may ask for more: they are taken
@@ -34,7 +42,7 @@ impl Latches {
     }
 
     fn stripe_of(&self, key: &[u8]) -> usize {
-        self.hasher.hash_one(key) as usize % STRIPES
+        SipHash24::hash(&self.key, key) as usize % STRIPES
     }
 
     /// Waits for the latch of `key`.

@@ -15,7 +15,8 @@ const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 /// # Errors
 /// [`Error::Unavailable`] when it has none to give.
 pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), Error> {
-    getrandom::fill(bytes).map_err(|error| Error::Unavailable(format!("no randomness: {error}")))
+    kallisto_barrier::random::fill(bytes)
+        .map_err(|error| Error::Unavailable(format!("no randomness: {error}")))
 }
 
 /// `count` characters drawn uniformly from base 62.
@@ -36,20 +37,20 @@ pub(crate) fn make_base62(count: usize) -> Result<String, Error> {
     Ok(text)
 }
 
-/// A random (version 4) UUID, RFC 9562 section 5.4, from the operating system.
-///
-/// # Errors
-/// [`Error::Unavailable`] when the operating system gives no randomness.
 /// Random bytes.
 ///
 /// # Errors
 /// [`Error::Unavailable`] when the operating system gives none.
 pub(crate) fn make_bytes<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| Error::Unavailable(error.to_string()))?;
+    fill(&mut bytes)?;
     Ok(bytes)
 }
 
+/// A random (version 4) UUID, RFC 9562 section 5.4, from the operating system.
+///
+/// # Errors
+/// [`Error::Unavailable`] when the operating system gives no randomness.
 pub(crate) fn make_uuid() -> Result<String, Error> {
     let mut bytes = [0; 16];
     fill(&mut bytes)?;

@@ -29,6 +29,7 @@ use crate::mount::EngineKind;
 use crate::outbound::Outbound;
 use crate::peers::{ClusterPort, Joining};
 use crate::seal::{AutoSeal, Reencryption, Seal};
+use crate::threads::{OwnThreads, Threads};
 use crate::tickets::Tickets;
 use crate::view::View;
 
@@ -123,6 +124,8 @@ pub struct Core {
     pub(crate) audit: Arc<Audit>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) host: Option<Arc<dyn Host>>,
+    /// Who runs what takes long.
+    pub(crate) threads: Arc<dyn Threads>,
     /// Places for those who read a backup.
     pub(crate) saves: Arc<Semaphore>,
 }
@@ -167,6 +170,7 @@ impl Core {
             audit: Arc::default(),
             metrics: Arc::default(),
             host: None,
+            threads: Arc::new(OwnThreads),
             saves: Arc::new(Semaphore::new(SAVES_MAX)),
         }
     }
@@ -174,6 +178,11 @@ impl Core {
     /// The same, with a machine to ask about.
     pub fn with_host(self, host: Arc<dyn Host>) -> Self {
         Self { host: Some(host), ..self }
+    }
+
+    /// The same, with others to run what takes long.
+    pub fn with_threads(self, threads: Arc<dyn Threads>) -> Self {
+        Self { threads, ..self }
     }
 
     /// The counters, for those who count outside.

@@ -13,8 +13,9 @@ use kallisto_barrier::RootKey;
 use kallisto_store::{Candidacy, Replaced, Store};
 
 use crate::audit::Audit;
-use crate::seal::{Opening, reopen};
+use crate::seal::{Opener, Opening};
 use crate::state::{ServerInfo, Unsealed};
+use crate::threads::Threads;
 
 /// What it takes to build a view again.
 pub(crate) struct Rebuild {
@@ -22,6 +23,7 @@ pub(crate) struct Rebuild {
     pub(crate) root: Arc<RootKey>,
     pub(crate) info: Arc<ServerInfo>,
     pub(crate) audit: Arc<Audit>,
+    pub(crate) threads: Arc<dyn Threads>,
     pub(crate) slot: Weak<ArcSwapOption<Unsealed>>,
     /// The unsealed state whose view it is: only this one is replaced, never a newer one.
     pub(crate) of: OnceLock<Weak<Unsealed>>,
@@ -41,7 +43,7 @@ impl Rebuild {
         }
     }
 
-    /// Builds the view again, on a thread of its own.
+    /// Builds the view again, beside whoever noticed.
     pub(crate) fn start(self: &Arc<Self>, why: Replaced) {
         self.restored.fetch_or(why == Replaced::Restored, Ordering::AcqRel);
         self.outdated.store(true, Ordering::Release);
@@ -50,9 +52,19 @@ impl Rebuild {
 
     fn spawn(self: &Arc<Self>) {
         let this = Arc::clone(self);
-        let run = move || this.run();
-        if let Err(error) = std::thread::Builder::new().name("rebuild".into()).spawn(run) {
+        let run = Box::new(move || this.run());
+        if let Err(error) = self.threads.start("rebuild", run) {
             tracing::error!(%error, "no thread to build the view on: this server serves the past");
+        }
+    }
+
+    fn opener(&self, store: &Arc<dyn Store>) -> Opener {
+        Opener {
+            store: Arc::clone(store),
+            root: Arc::clone(&self.root),
+            info: Arc::clone(&self.info),
+            audit: Arc::clone(&self.audit),
+            threads: Arc::clone(&self.threads),
         }
     }
 
@@ -68,8 +80,7 @@ impl Rebuild {
         let restored = self.restored.load(Ordering::Acquire);
         tracing::info!(restored, "a snapshot came: building the view again");
         let opening = if restored { Opening::Restored } else { Opening::Again };
-        let (root, audit) = (Arc::clone(&self.root), Arc::clone(&self.audit));
-        if let Err(error) = reopen(Arc::clone(&store), root, &self.info, audit, &slot, opening) {
+        if let Err(error) = self.opener(&store).open(&slot, opening) {
             tracing::error!(%error, "the view was not built again: sealed, unseal with the shares of what was restored");
             slot.store(None);
             store.detach();

@@ -42,7 +42,7 @@ use attempt::Attempt;
 pub(crate) use config::SealConfig;
 use generate_root::RootAttempt;
 use rekey::RekeyAttempt;
-pub(crate) use unseal::{Opening, reopen};
+pub(crate) use unseal::{Opener, Opening};
 
 /// Keeps the unseal key in place of people: something that wraps it and gives it back.
 pub trait AutoSeal: Send + Sync {

@@ -30,6 +30,7 @@ use crate::peers::watch::Rebuild;
 use crate::peers::{ClusterPort, Joining};
 use crate::state::{Core, ServerInfo, Unsealed};
 use crate::sys;
+use crate::threads::Threads;
 use crate::tickets;
 use crate::view::{Follower, View};
 
@@ -156,22 +157,25 @@ impl Core {
         root: RootKey,
         turn: tokio::sync::OwnedMutexGuard<()>,
     ) -> Result<(), Error> {
-        let (store, slot) = (Arc::clone(&self.store), Arc::clone(&self.unsealed));
-        let info = Arc::clone(&self.info);
-        let audit = Arc::clone(&self.audit);
+        let opener = Opener {
+            store: Arc::clone(&self.store),
+            root: Arc::new(root),
+            info: Arc::clone(&self.info),
+            audit: Arc::clone(&self.audit),
+            threads: Arc::clone(&self.threads),
+        };
+        let slot = Arc::clone(&self.unsealed);
         let (joining, port) = (Arc::clone(&self.joining), self.port.clone());
         let (tell, told) = oneshot::channel();
         let run = move || {
-            let joined = join_first(&joining, port.as_deref(), &root, &*store);
-            let opened =
-                || open_blocking(store, Arc::new(root), info, audit, &slot, Opening::First);
-            let outcome = joined.and_then(|()| opened());
+            let joined = join_first(&joining, port.as_deref(), &opener.root, &*opener.store);
+            let outcome = joined.and_then(|()| opener.open(&slot, Opening::First));
             // Nobody may be left to hear it; the slot says how it went.
             let _ = tell.send(outcome);
             drop(turn);
         };
-        let spawned = std::thread::Builder::new().name("unseal".into()).spawn(run);
-        spawned.map_err(|error| Error::Unavailable(format!("no thread to unseal on: {error}")))?;
+        let started = self.threads.start("unseal", Box::new(run));
+        started.map_err(|error| Error::Unavailable(format!("no thread to unseal on: {error}")))?;
         told.await.map_err(|_| Error::internal(&"unsealing ended early"))?
     }
 
@@ -189,14 +193,15 @@ impl Core {
         sys::stand(&*self.store, Candidacy::Reluctant);
         *self.seal.progress() = Default::default();
         let (tell, told) = oneshot::channel();
+        let threads = Arc::clone(&self.threads);
         let run = move || {
-            wait_for_last_request(&last);
+            wait_for_last_request(&last, &*threads);
             drop(last);
             // Nobody may be left to hear it.
             let _ = tell.send(());
         };
-        let spawned = std::thread::Builder::new().name("seal".into()).spawn(run);
-        spawned.map_err(|error| Error::Unavailable(format!("no thread to seal on: {error}")))?;
+        let started = self.threads.start("seal", Box::new(run));
+        started.map_err(|error| Error::Unavailable(format!("no thread to seal on: {error}")))?;
         told.await.map_err(|_| Error::internal(&"sealing ended early"))?;
         tracing::info!("sealed");
         Ok(())
@@ -204,12 +209,12 @@ impl Core {
 }
 
 /// Requests that began before a seal end with the keys they have.
-fn wait_for_last_request(last: &Arc<Unsealed>) {
+fn wait_for_last_request(last: &Arc<Unsealed>, threads: &dyn Threads) {
     for _ in 0..LAST_REQUEST_CHECKS {
         if Arc::strong_count(last) == 1 {
             return;
         }
-        std::thread::sleep(LAST_REQUEST_PAUSE);
+        threads.pause(LAST_REQUEST_PAUSE);
     }
     tracing::warn!("a request still runs; the keys go with it");
 }
@@ -259,21 +264,6 @@ fn join_first(
     Ok(())
 }
 
-/// Builds the view anew, in place of one that a snapshot left behind.
-///
-/// # Errors
-/// What opening says.
-pub(crate) fn reopen(
-    store: Arc<dyn Store>,
-    root: Arc<RootKey>,
-    info: &Arc<ServerInfo>,
-    audit: Arc<Audit>,
-    slot: &Arc<ArcSwapOption<Unsealed>>,
-    opening: Opening,
-) -> Result<(), Error> {
-    open_blocking(store, root, Arc::clone(info), audit, slot, opening)
-}
-
 /// Attaches a fold and says which restore it was loaded after.
 fn attach(store: &dyn Store, fold: Arc<dyn Fold>) -> Result<Seqno, Error> {
     loop {
@@ -287,7 +277,7 @@ fn attach(store: &dyn Store, fold: Arc<dyn Fold>) -> Result<Seqno, Error> {
 
 /// Waits until everything that was committed before is applied here: a server that was away serves nothing older. Where
 /// nobody leads in time it serves what it has.
-fn catch_up(store: &dyn Store) {
+fn catch_up(store: &dyn Store, threads: &dyn Threads) {
     let Some(cluster) = store.replicated() else { return };
     if cluster.is_alone() {
         return;
@@ -303,7 +293,7 @@ fn catch_up(store: &dyn Store) {
             Poll::Ready(Err(_)) => reading = cluster.read_index(),
             Poll::Pending => {}
         }
-        std::thread::sleep(CATCH_UP_PAUSE);
+        threads.pause(CATCH_UP_PAUSE);
     }
     tracing::warn!(
         index = store.position().0,
@@ -311,78 +301,94 @@ fn catch_up(store: &dyn Store) {
     );
 }
 
-fn open_blocking(
-    store: Arc<dyn Store>,
-    root: Arc<RootKey>,
-    info: Arc<ServerInfo>,
-    audit: Arc<Audit>,
-    slot: &Arc<ArcSwapOption<Unsealed>>,
-    opening: Opening,
-) -> Result<(), Error> {
-    let record = store.get(&keys::keyring())?;
-    let record = record.ok_or_else(|| Error::internal(&"the keyring is missing"))?;
-    let keyring = Keyring::open(&record.value, &root).map_err(|error| Error::internal(&error))?;
-    let ticket_secret = keyring.derive(tickets::PURPOSE);
-    let ticket_secret = ticket_secret.map_err(|error| Error::internal(&error))?;
-    let keys = Arc::new(ArcSwap::from_pointee(keyring));
-    let view = Arc::new(View::new(info.hot_bytes_max, Arc::clone(&keys))?);
-    let rebuild = Arc::new(Rebuild {
-        store: Arc::downgrade(&store),
-        root: Arc::clone(&root),
-        info: Arc::clone(&info),
-        audit: Arc::clone(&audit),
-        slot: Arc::downgrade(slot),
-        of: OnceLock::new(),
-        outdated: Arc::default(),
-        restored: AtomicBool::new(false),
-    });
-    let follower = Follower {
-        view: Arc::clone(&view),
-        keys: Arc::clone(&keys),
-        root: Arc::clone(&root),
-        audit: Arc::clone(&audit),
-        rebuild: Some(Arc::clone(&rebuild)),
-    };
-    if opening != Opening::Again {
-        // What an earlier try, or another state, left behind is no part of this one. A view that is built again keeps its devices: the old
-        // one goes on serving, and nothing may go unaudited.
-        audit.clear();
+/// What it takes to open, besides the state.
+pub(crate) struct Opener {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) root: Arc<RootKey>,
+    pub(crate) info: Arc<ServerInfo>,
+    pub(crate) audit: Arc<Audit>,
+    pub(crate) threads: Arc<dyn Threads>,
+}
+
+impl Opener {
+    /// Builds a view of the state, and has it serve.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] when the state does not open under this root key, [`Error::Unavailable`] when it cannot be read.
+    pub(crate) fn open(
+        self,
+        slot: &Arc<ArcSwapOption<Unsealed>>,
+        opening: Opening,
+    ) -> Result<(), Error> {
+        let Self { store, root, info, audit, threads } = self;
+        let record = store.get(&keys::keyring())?;
+        let record = record.ok_or_else(|| Error::internal(&"the keyring is missing"))?;
+        let keyring =
+            Keyring::open(&record.value, &root).map_err(|error| Error::internal(&error))?;
+        let ticket_secret = keyring.derive(tickets::PURPOSE);
+        let ticket_secret = ticket_secret.map_err(|error| Error::internal(&error))?;
+        let keys = Arc::new(ArcSwap::from_pointee(keyring));
+        let view = Arc::new(View::new(info.hot_bytes_max, Arc::clone(&keys))?);
+        let rebuild = Arc::new(Rebuild {
+            store: Arc::downgrade(&store),
+            root: Arc::clone(&root),
+            info: Arc::clone(&info),
+            audit: Arc::clone(&audit),
+            threads: Arc::clone(&threads),
+            slot: Arc::downgrade(slot),
+            of: OnceLock::new(),
+            outdated: Arc::default(),
+            restored: AtomicBool::new(false),
+        });
+        let follower = Follower {
+            view: Arc::clone(&view),
+            keys: Arc::clone(&keys),
+            root: Arc::clone(&root),
+            audit: Arc::clone(&audit),
+            rebuild: Some(Arc::clone(&rebuild)),
+        };
+        if opening != Opening::Again {
+            // What an earlier try, or another state, left behind is no part of this one. A view that is built again keeps its devices: the old
+            // one goes on serving, and nothing may go unaudited.
+            audit.clear();
+        }
+        let latches = Latches::new()?;
+        let generation = attach(&*store, Arc::new(follower))?;
+        let attached = Arc::clone(&store);
+        let store = ClearStore::new(store, keys, generation);
+        let unsealed = Arc::new_cyclic(|top| Unsealed {
+            ticket_secret: Arc::new(ticket_secret),
+            view,
+            store,
+            latches: Arc::new(latches),
+            root,
+            leases: info.leases,
+            info,
+            reencryption: Reencryption::default(),
+            outdated: Arc::clone(&rebuild.outdated),
+            swept: AtomicBool::new(false),
+            top: top.clone(),
+        });
+        // Before the first request: a device that is declared misses none.
+        if opening != Opening::Again
+            && let Err(error) = pollster::block_on(declare(&audit, &unsealed))
+        {
+            attached.detach();
+            audit.clear();
+            return Err(error);
+        }
+        sys::stand(&*attached, Candidacy::Willing);
+        if opening == Opening::First {
+            catch_up(&*attached, &*threads);
+        }
+        // The slot first: a rebuild replaces only what is in it.
+        slot.store(Some(Arc::clone(&unsealed)));
+        rebuild.belongs_to(&unsealed);
+        // A rotation may have been cut short by a restart.
+        if let Err(error) = start_reencryption(&unsealed) {
+            tracing::warn!(%error, "old records stay under their keys for now");
+        }
+        tracing::info!("unsealed");
+        Ok(())
     }
-    let generation = attach(&*store, Arc::new(follower))?;
-    let attached = Arc::clone(&store);
-    let store = ClearStore::new(store, keys, generation);
-    let unsealed = Arc::new_cyclic(|top| Unsealed {
-        ticket_secret: Arc::new(ticket_secret),
-        view,
-        store,
-        latches: Arc::new(Latches::new()),
-        root,
-        leases: info.leases,
-        info,
-        reencryption: Reencryption::default(),
-        outdated: Arc::clone(&rebuild.outdated),
-        swept: AtomicBool::new(false),
-        top: top.clone(),
-    });
-    // Before the first request: a device that is declared misses none.
-    if opening != Opening::Again
-        && let Err(error) = pollster::block_on(declare(&audit, &unsealed))
-    {
-        attached.detach();
-        audit.clear();
-        return Err(error);
-    }
-    sys::stand(&*attached, Candidacy::Willing);
-    if opening == Opening::First {
-        catch_up(&*attached);
-    }
-    // The slot first: a rebuild replaces only what is in it.
-    slot.store(Some(Arc::clone(&unsealed)));
-    rebuild.belongs_to(&unsealed);
-    // A rotation may have been cut short by a restart.
-    if let Err(error) = start_reencryption(&unsealed) {
-        tracing::warn!(%error, "old records stay under their keys for now");
-    }
-    tracing::info!("unsealed");
-    Ok(())
 }
