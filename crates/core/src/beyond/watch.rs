@@ -155,9 +155,9 @@ fn event_of(at: Place, change: &Change, mount: &Mount, now: Timestamp) -> Vec<u8
     let path = Json::from(format!("{}{}", mount.entry.path, change.path));
     match change.what {
         What::Removed => event("remove", Some(at), &Json::object([("path", path)])),
-        What::Written { version, deletion_ns, destroyed } => {
+        What::Written { version, deletion_ns, gone } => {
             let now_ns = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);
-            let is_live = !destroyed && deletion_ns.is_none_or(|deletion| deletion > now_ns);
+            let is_live = !gone && deletion_ns.is_none_or(|deletion| deletion > now_ns);
             let name = if is_live { "put" } else { "delete" };
             event(name, Some(at), &Json::object([("path", path), ("version", version.into())]))
         }

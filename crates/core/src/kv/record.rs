@@ -11,6 +11,7 @@ const CAS_REQUIRED: u8 = 1;
 const METADATA_CAS_REQUIRED: u8 = 2;
 const HAS_CUSTOM: u8 = 4;
 const DESTROYED: u8 = 1;
+const DELETED: u8 = 2;
 const VERSION_BYTES: usize = 25;
 
 /// No bytes of a KV record, or of a format this build does not read.
@@ -26,6 +27,8 @@ pub(crate) struct VersionInfo {
     pub created_ns: i64,
     /// When it is, or was, deleted; `None` for never.
     pub deletion_ns: Option<i64>,
+    /// True when somebody deleted it: it is gone whatever the clock of a server says.
+    pub deleted: bool,
     /// True when its data is gone for good.
     pub destroyed: bool,
 }
@@ -33,7 +36,8 @@ pub(crate) struct VersionInfo {
 impl VersionInfo {
     /// True when the data can be read at `now_ns`.
     pub(crate) fn is_live(&self, now_ns: i64) -> bool {
-        !self.destroyed && self.deletion_ns.is_none_or(|deletion| deletion > now_ns)
+        let in_time = self.deletion_ns.is_none_or(|deletion| deletion > now_ns);
+        !self.destroyed && !self.deleted && in_time
     }
 }
 
@@ -103,7 +107,7 @@ impl Metadata {
             out.extend_from_slice(&info.version.to_le_bytes());
             out.extend_from_slice(&info.created_ns.to_le_bytes());
             out.extend_from_slice(&info.deletion_ns.unwrap_or(i64::MIN).to_le_bytes());
-            out.push(flag(info.destroyed, DESTROYED));
+            out.push(flag(info.destroyed, DESTROYED) | flag(info.deleted, DELETED));
         }
         out
     }
@@ -276,9 +280,10 @@ impl<'a> Reader<'a> {
 
     fn version(&mut self) -> Result<VersionInfo, Malformed> {
         let (version, created_ns, deletion) = (self.u64()?, self.i64()?, self.i64()?);
-        let destroyed = self.byte()? & DESTROYED != 0;
+        let flags = self.byte()?;
+        let (destroyed, deleted) = (flags & DESTROYED != 0, flags & DELETED != 0);
         let deletion_ns = (deletion != i64::MIN).then_some(deletion);
-        Ok(VersionInfo { version, created_ns, deletion_ns, destroyed })
+        Ok(VersionInfo { version, created_ns, deletion_ns, deleted, destroyed })
     }
 
     fn end<T>(self, value: T) -> Result<T, Malformed> {
@@ -303,6 +308,7 @@ mod tests {
             version,
             created_ns: 10,
             deletion_ns,
+            deleted: deletion_ns == Some(-1),
             destroyed,
         };
         Metadata {

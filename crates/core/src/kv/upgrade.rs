@@ -130,7 +130,13 @@ async fn move_secrets(
 }
 
 fn first_version(now_ns: i64) -> Metadata {
-    let info = VersionInfo { version: 1, created_ns: now_ns, deletion_ns: None, destroyed: false };
+    let info = VersionInfo {
+        version: 1,
+        created_ns: now_ns,
+        deletion_ns: None,
+        deleted: false,
+        destroyed: false,
+    };
     Metadata {
         created_ns: now_ns,
         updated_ns: now_ns,

@@ -71,8 +71,9 @@ impl fmt::Display for Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// Something of it was written. What is left of its current version: the number, 0 for a secret
-    /// without versions; when it is deleted; whether it was destroyed.
-    Written { version: u64, deletion_ns: Option<i64>, destroyed: bool },
+    /// without versions; when it is deleted by itself; whether somebody deleted or
+    /// destroyed it.
+    Written { version: u64, deletion_ns: Option<i64>, gone: bool },
     /// The secret is gone with all its versions.
     Removed,
 }

@@ -60,7 +60,7 @@ fn written(metadata: &Metadata) -> What {
     What::Written {
         version: metadata.current_version,
         deletion_ns: current.and_then(|info| info.deletion_ns),
-        destroyed: current.is_some_and(|info| info.destroyed),
+        gone: current.is_some_and(|info| info.destroyed || info.deleted),
     }
 }
 
@@ -283,7 +283,7 @@ impl View {
             Parsed::KvOne(mount, path) => {
                 self.put_one(mount, path, at.seqno, value)?;
                 self.put_path(mount, path)?;
-                at.note(key, What::Written { version: 0, deletion_ns: None, destroyed: false });
+                at.note(key, What::Written { version: 0, deletion_ns: None, gone: false });
             }
             Parsed::Shelf(mount, name) => {
                 self.forget_decoded(mount, name);
@@ -424,6 +424,7 @@ impl View {
             deletion_ns: current.and_then(|info| info.deletion_ns).unwrap_or(HotHeader::NEVER),
             custom_bytes: u32::try_from(custom.len()).map_err(|_| Damaged("custom metadata"))?,
             lease_secs: HotHeader::NO_LEASE,
+            deleted: current.is_some_and(|info| info.deleted),
             destroyed: current.is_some_and(|info| info.destroyed),
         };
         self.put_hot(id, path, header, &[data, custom.as_bytes()])
@@ -447,6 +448,7 @@ impl View {
             deletion_ns: HotHeader::NEVER,
             custom_bytes: 0,
             lease_secs: lease.unwrap_or(HotHeader::NO_LEASE),
+            deleted: false,
             destroyed: false,
         };
         self.put_hot(id, path, header, &[data])

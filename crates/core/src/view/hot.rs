@@ -29,6 +29,8 @@ pub(crate) struct HotHeader {
     pub(crate) metadata_version: u32,
     /// The lease a v1 secret asks for, in seconds; `u32::MAX` for none.
     pub(crate) lease_secs: u32,
+    /// True when somebody deleted it: it is gone whatever this server's clock says.
+    pub(crate) deleted: bool,
     /// True when the version's data is gone for good.
     pub(crate) destroyed: bool,
 }
@@ -56,7 +58,7 @@ impl HotHeader {
 
     /// True when the data may be shown at `now_ns`.
     pub(crate) const fn is_live(self, now_ns: i64) -> bool {
-        !self.destroyed && self.deletion_ns > now_ns
+        !self.destroyed && !self.deleted && self.deletion_ns > now_ns
     }
 }
 

@@ -8,6 +8,7 @@ mod batch;
 mod beyond;
 mod budget;
 mod certificates;
+mod clocks;
 mod identity;
 mod key_server;
 mod kv_upgrade;

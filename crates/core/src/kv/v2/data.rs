@@ -70,6 +70,7 @@ fn read_hot(kv: &Kv<'_, '_, '_>, entry: &Hot<'_>) -> Result<Response, Error> {
         version: header.version,
         created_ns: header.created_ns,
         deletion_ns: header.deletion(),
+        deleted: header.deleted,
         destroyed: header.destroyed,
     };
     let live = header.is_live(kv.call.now_ns());

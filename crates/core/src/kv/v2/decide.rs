@@ -34,6 +34,7 @@ pub(super) fn put(
         version,
         created_ns: now_ns,
         deletion_ns,
+        deleted: false,
         destroyed: false,
     });
     metadata.current_version = version;
@@ -89,6 +90,7 @@ pub(super) fn delete(mut metadata: Metadata, versions: &[u64], now_ns: i64) -> O
         let Some(info) = metadata.version_mut(version) else { continue };
         if info.is_live(now_ns) {
             info.deletion_ns = Some(now_ns);
+            info.deleted = true;
             changed = true;
         }
     }
@@ -106,8 +108,9 @@ pub(super) fn undelete(
     let mut changed = false;
     for &version in versions {
         let Some(info) = metadata.version_mut(version) else { continue };
-        if !info.destroyed && info.deletion_ns != deletion_ns {
+        if !info.destroyed && (info.deleted || info.deletion_ns != deletion_ns) {
             info.deletion_ns = deletion_ns;
+            info.deleted = false;
             changed = true;
         }
     }
@@ -198,6 +201,7 @@ mod tests {
         let metadata = written(2, &config);
         let deleted = delete(metadata, &[1, 99], NOW).unwrap().metadata;
         assert_eq!(delete(deleted.clone(), &[1], NOW + 1), None);
+        assert!(!deleted.version(1).unwrap().is_live(NOW - 1), "whatever a clock says");
         let back = undelete(deleted.clone(), &config, &[1], NOW).unwrap().metadata;
         assert_eq!(back.version(1).unwrap().deletion_ns, None);
         let gone = destroy(deleted, &[1]).unwrap();
