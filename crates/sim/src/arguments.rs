@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use kallisto_sim::Sabotage;
-use kallisto_sim::campaign::{Campaign, Verbosity};
+use kallisto_sim::campaign::{Campaign, Subject, Verbosity};
 
-pub(crate) const USAGE: &str = "usage: kallisto-sim [--seed N] [--seeds COUNT] [--secs S] [--sabotage NAME] [--ledger FILE] [-v]\n       kallisto-sim check FILE";
+pub(crate) const USAGE: &str = "usage: kallisto-sim [--seed N] [--seeds COUNT] [--secs S] [--core] [--sabotage NAME] [--ledger FILE] [-v]\n       kallisto-sim check FILE";
 
 /// Seeds of a run without arguments, and how long each lasts in its own time: ten hours and more together.
 const SEEDS: u64 = 500;
 /// See [`SEEDS`].
 const SECS: u64 = 80;
+/// Seeds of a run about cores without more arguments: each costs some times what one about stores does.
+const CORE_SEEDS: u64 = 100;
 
 /// What to do.
 #[derive(Clone, Debug)]
@@ -39,6 +41,7 @@ impl Arguments {
         }
         let (mut seed, mut seeds, mut secs) = (None, None, SECS);
         let (mut sabotage, mut ledger, mut verbosity) = (None, None, Verbosity::Quiet);
+        let mut subject = Subject::Store;
         let mut words = args.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
@@ -53,14 +56,17 @@ impl Arguments {
                     let unknown = || format!("no sabotage is called {name:?}: {names}");
                     sabotage = Some(Sabotage::named(name).ok_or_else(unknown)?);
                 }
+                "--core" => subject = Subject::Core,
                 "-v" => verbosity = Verbosity::Events,
                 other => return Err(format!("{other:?} is no argument")),
             }
         }
+        let usual = if subject == Subject::Core { CORE_SEEDS } else { SEEDS };
         let campaign = Campaign {
             first: seed.unwrap_or(1),
-            seeds: seeds.unwrap_or(if seed.is_some() { 1 } else { SEEDS }),
+            seeds: seeds.unwrap_or(if seed.is_some() { 1 } else { usual }),
             lasts: Duration::from_secs(secs),
+            subject,
             sabotage,
             verbosity,
         };
@@ -77,6 +83,9 @@ pub(crate) fn repeat(campaign: &Campaign, seed: u64) -> String {
     let mut line = format!("cargo x sim --seed {seed}");
     if campaign.lasts.as_secs() != SECS {
         line.push_str(&format!(" --secs {}", campaign.lasts.as_secs()));
+    }
+    if campaign.subject == Subject::Core {
+        line.push_str(" --core");
     }
     if let Some(sabotage) = campaign.sabotage {
         line.push_str(&format!(" --sabotage {sabotage}"));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::Figures;
 use crate::sabotage::Sabotage;
+pub use crate::server::Subject;
 pub use crate::world::Verbosity;
 use crate::world::{self, Plan};
 
@@ -17,6 +18,8 @@ pub struct Campaign {
     pub seeds: u64,
     /// For how long each lasts, in the simulation's time.
     pub lasts: Duration,
+    /// What the runs are about.
+    pub subject: Subject,
     /// What is broken on purpose.
     pub sabotage: Option<Sabotage>,
     /// Whether events are told.
@@ -51,8 +54,8 @@ pub fn run(campaign: &Campaign, mut beat: impl FnMut(u64, &Figures)) -> Result<F
 /// # Errors
 /// What did not hold.
 pub fn run_one(campaign: &Campaign, seed: u64) -> Result<(Figures, u64), String> {
-    let Campaign { lasts, sabotage, verbosity, .. } = *campaign;
-    let plan = Plan { seed, lasts, sabotage, verbosity };
+    let Campaign { lasts, subject, sabotage, verbosity, .. } = *campaign;
+    let plan = Plan { seed, lasts, subject, sabotage, verbosity };
     // A panic of the code under test is a finding as well; its own message has been printed by then.
     match catch_unwind(AssertUnwindSafe(|| world::run(plan))) {
         Ok(ran) => ran.map_err(|violation| violation.to_string()),
@@ -64,22 +67,33 @@ pub fn run_one(campaign: &Campaign, seed: u64) -> Result<(Figures, u64), String>
 mod tests {
     use super::*;
 
-    fn of(first: u64, seeds: u64, sabotage: Option<Sabotage>) -> Campaign {
+    fn of(subject: Subject, first: u64, seeds: u64) -> Campaign {
         let lasts = Duration::from_secs(40);
-        Campaign { first, seeds, lasts, sabotage, verbosity: Verbosity::Quiet }
+        Campaign { first, seeds, lasts, subject, sabotage: None, verbosity: Verbosity::Quiet }
     }
 
     #[test]
     fn a_seed_is_a_run() {
-        let campaign = of(7, 1, None);
+        let campaign = of(Subject::Store, 7, 1);
         let (first, second) = (run_one(&campaign, 7).unwrap(), run_one(&campaign, 7).unwrap());
         assert_eq!(first, second);
         assert_ne!(first.1, run_one(&campaign, 8).unwrap().1);
     }
 
     #[test]
+    fn a_seed_of_cores_is_a_run() {
+        let campaign = of(Subject::Core, 3, 1);
+        let (first, second) = (run_one(&campaign, 3).unwrap(), run_one(&campaign, 3).unwrap());
+        assert_eq!(first, second);
+        let figures = first.0;
+        assert!(figures.tokens > 50 && figures.borne > 100, "{figures:?}");
+        assert!(figures.turned_away > 10 && figures.single_uses > 10, "{figures:?}");
+        assert!(figures.local_reads > 100 && figures.linear_reads > 10, "{figures:?}");
+    }
+
+    #[test]
     fn a_few_seeds_hold_and_do_something() {
-        let figures = run(&of(100, 4, None), |_, _| {}).unwrap();
+        let figures = run(&of(Subject::Store, 100, 4), |_, _| {}).unwrap();
         assert_eq!(figures.seeds, 4);
         assert!(figures.acknowledged > 200 && figures.linear_reads > 20, "{figures:?}");
         assert!(figures.local_reads > 100 && figures.compared > 20, "{figures:?}");

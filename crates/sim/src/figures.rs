@@ -29,6 +29,14 @@ pub struct Figures {
     pub linear_reads: u64,
     /// See [`Self::linear_reads`].
     pub local_reads: u64,
+    /// Tokens that were made, requests that bore one and were let in, and those that were not.
+    pub tokens: u64,
+    /// See [`Self::tokens`].
+    pub borne: u64,
+    /// See [`Self::tokens`].
+    pub turned_away: u64,
+    /// Wrapped answers that were opened, and logins by an id of few uses.
+    pub single_uses: u64,
     /// Terms that had a leader.
     pub leaders: u64,
     /// Snapshots that were taken in.
@@ -58,6 +66,10 @@ impl Figures {
         self.unknown += other.unknown;
         self.linear_reads += other.linear_reads;
         self.local_reads += other.local_reads;
+        self.tokens += other.tokens;
+        self.borne += other.borne;
+        self.turned_away += other.turned_away;
+        self.single_uses += other.single_uses;
         self.leaders += other.leaders;
         self.snapshots += other.snapshots;
         self.compared += other.compared;

@@ -18,6 +18,7 @@ pub mod campaign;
 mod clients;
 mod clock;
 mod disk;
+mod estate;
 mod figures;
 pub mod history;
 mod invariants;
@@ -26,6 +27,7 @@ mod network;
 mod oracle;
 mod sabotage;
 mod server;
+mod site;
 mod wire;
 mod world;
 

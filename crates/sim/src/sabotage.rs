@@ -25,11 +25,17 @@ pub enum Sabotage {
     NoIndex,
     /// The network stays cut when everything should come together again.
     NeverHealed,
+    /// What a batch expects is not looked at.
+    NoExpectations,
+    /// What a batch takes away stays.
+    NoDeletes,
+    /// Every other server's core is told a time long past.
+    SlowClock,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::LostSyncs,
         Self::LostVotes,
         Self::EarlyCommit,
@@ -39,6 +45,9 @@ impl Sabotage {
         Self::StaleReads,
         Self::NoIndex,
         Self::NeverHealed,
+        Self::NoExpectations,
+        Self::NoDeletes,
+        Self::SlowClock,
     ];
 
     /// The one of this name.
@@ -60,6 +69,9 @@ impl Sabotage {
             Self::StaleReads => "stale-reads",
             Self::NoIndex => "no-index",
             Self::NeverHealed => "never-healed",
+            Self::NoExpectations => "no-expectations",
+            Self::NoDeletes => "no-deletes",
+            Self::SlowClock => "slow-clock",
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::disk::{self, Lying};
 use crate::mirror::Mirror;
 use crate::network::End;
 use crate::sabotage::Sabotage;
+use crate::site::{Site, Wall};
 
 /// A sync of fewer bytes than this may be that of a term and a vote alone.
 const VOTE_BYTES_MAX: usize = 600;
@@ -24,6 +25,16 @@ pub(crate) struct Setup {
     pub(crate) durability: Durability,
     pub(crate) tick: Duration,
     pub(crate) sabotage: Option<Sabotage>,
+    pub(crate) subject: Subject,
+}
+
+/// What a run is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Servers' stores, with clients that write their batches.
+    Store,
+    /// Servers' cores over their stores, with clients that send requests.
+    Core,
 }
 
 /// A server, running or not.
@@ -31,8 +42,12 @@ pub(crate) struct Server {
     pub(crate) id: u64,
     seed: u64,
     pub(crate) store: Option<Arc<RaftStore>>,
+    /// The core over it, where a run is about cores.
+    pub(crate) site: Option<Site>,
     pub(crate) disk: Arc<FaultyDisk>,
     pub(crate) clock: Arc<SimClock>,
+    /// The machine's clock of the day, which outlives the processes.
+    pub(crate) wall: Wall,
     pub(crate) end: Arc<End>,
     pub(crate) mirror: Arc<Mirror>,
     /// Why the store ended, if it did.
@@ -58,8 +73,10 @@ impl Server {
             id,
             seed,
             store: None,
+            site: None,
             disk: FaultyDisk::shared(),
             clock: Arc::new(SimClock::new(Duration::ZERO, Duration::ZERO)),
+            wall: Wall::new(0, Duration::ZERO),
             end: Arc::default(),
             mirror: Arc::default(),
             fatal: Arc::default(),
@@ -116,6 +133,9 @@ impl Server {
             on_fatal,
         };
         let store = RaftStore::open(self.seen_disk(setup), "store", options)?;
+        if setup.subject == Subject::Core {
+            self.site = Some(Site::open(&store, &self.mirror, setup.sabotage));
+        }
         self.store = Some(store);
         if self.joined { self.attach() } else { Ok(()) }
     }
@@ -165,15 +185,26 @@ impl Server {
     /// The power goes. What was not synced is as `tail` says.
     pub(crate) fn power_off(&mut self, tail: Tail, seed: u64) -> std::io::Result<()> {
         self.disk.plan(Some(Fault { kind: FaultKind::Crash, from: 0, until: u64::MAX }));
-        // What the store says and writes on its way out reaches nobody.
-        self.store = None;
+        // What core and store say and write on their way out reaches nobody.
+        self.switch_off();
         self.end = Arc::default();
         self.disk = disk::after_power_cut(&self.disk, tail, seed)?;
         Ok(())
     }
 
+    /// The server is switched off. Nothing of it is needed any more.
+    pub(crate) fn switch_off(&mut self) {
+        if let Some(site) = self.site.take() {
+            site.end();
+        }
+        self.store = None;
+    }
+
     /// The server is stopped as an operator does it.
     pub(crate) fn stop(&mut self) -> Result<(), Error> {
+        if let Some(site) = self.site.take() {
+            site.end();
+        }
         let closed = self.store.take().map_or(Ok(()), |store| store.close());
         self.end = Arc::default();
         closed

@@ -134,7 +134,6 @@ pub(super) const ROOMS: [Room; 17] = [
             "bytes",
             "data-encoding",
             "fastrand",
-            "getrandom",
             "jiff",
             "memchr",
             "pollster",
@@ -220,8 +219,8 @@ pub(super) const ROOMS: [Room; 17] = [
     Room {
         folder: "crates/sim",
         package: "kallisto-sim",
-        below: &["kallisto-lsm", "kallisto-store"],
-        external: &["bytes", "fastrand", "serde_json"],
+        below: &["kallisto-lsm", "kallisto-barrier", "kallisto-store", "kallisto-core"],
+        external: &["bytes", "fastrand", "jiff", "secrecy", "serde_json"],
         for_tests: &[],
     },
     Room { folder: "xtask", package: "xtask", below: &[], external: &[], for_tests: &[] },

@@ -4,11 +4,16 @@
 //! it saw. The run ends there, and its seed repeats it.
 
 pub(crate) mod acknowledged;
+pub(crate) mod kept;
 pub(crate) mod leaders;
+pub(crate) mod lifetimes;
 pub(crate) mod order;
 pub(crate) mod progress;
 pub(crate) mod reads;
 pub(crate) mod replicas;
+pub(crate) mod revoked;
+pub(crate) mod single_use;
+pub(crate) mod versions;
 pub(crate) mod votes;
 
 use std::fmt;
@@ -38,8 +43,11 @@ pub(crate) fn violated(invariant: &'static str) -> impl Fn(String) -> Violation 
 pub(crate) struct Invariants {
     pub(crate) acknowledged: acknowledged::Acknowledged,
     pub(crate) leaders: leaders::Leaders,
+    pub(crate) lifetimes: lifetimes::Lifetimes,
     pub(crate) order: order::Order,
     pub(crate) reads: reads::Reads,
     pub(crate) replicas: replicas::Replicas,
+    pub(crate) single_use: single_use::SingleUse,
+    pub(crate) versions: versions::Versions,
     pub(crate) votes: votes::Votes,
 }

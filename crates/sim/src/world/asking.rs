@@ -10,6 +10,7 @@ use crate::history::End;
 use crate::invariants::Violation;
 use crate::invariants::reads::Read;
 use crate::sabotage::Sabotage;
+use crate::server::Subject;
 
 impl World {
     /// A client does something, or has waited long enough.
@@ -21,6 +22,9 @@ impl World {
             self.give_up(client, &pending);
             self.think(client);
             return Ok(());
+        }
+        if self.plan.subject == Subject::Core {
+            return self.tenant_asks(client);
         }
         if self.calm {
             return Ok(());
@@ -45,7 +49,7 @@ impl World {
         self.schedule_client(client, after);
     }
 
-    fn schedule_client(&mut self, client: usize, after: Duration) {
+    pub(super) fn schedule_client(&mut self, client: usize, after: Duration) {
         self.clients[client].scheduled += 1;
         let number = self.clients[client].scheduled;
         self.schedule(after, Event::Ask { client, number });
@@ -65,7 +69,7 @@ impl World {
     }
 
     /// A server that could be asked.
-    fn draw_server(&mut self) -> Option<u64> {
+    pub(super) fn draw_server(&mut self) -> Option<u64> {
         let serving: Vec<u64> =
             self.servers.values().filter(|s| s.serves(self.now)).map(|s| s.id).collect();
         (!serving.is_empty()).then(|| serving[self.dice.usize(..serving.len())])

@@ -8,6 +8,7 @@ use kallisto_store::{Replicated, Store};
 use super::{Verbosity, World};
 use crate::invariants::progress::{HEALED_WITHIN, stuck};
 use crate::invariants::{Violation, violated};
+use crate::server::Subject;
 
 /// How often it is looked whether the members have come together.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -20,6 +21,7 @@ impl World {
         self.mend_all()?;
         self.come_together()?;
         self.compare_all()?;
+        self.look_at_cores()?;
         self.note(71, 0, || "everybody loses power once more".into());
         for id in self.members() {
             self.cut_power(id)?;
@@ -27,6 +29,7 @@ impl World {
         self.mend_all()?;
         self.come_together()?;
         self.compare_all()?;
+        self.look_at_cores()?;
         if self.plan.verbosity == Verbosity::Events {
             eprintln!("{}", self.figures.tell());
         }
@@ -43,7 +46,9 @@ impl World {
                 continue;
             }
             look = self.now + LOOK_EVERY;
-            let waits = self.clients.iter().any(|client| client.pending.is_some());
+            let waits = self.clients.iter().any(|client| client.pending.is_some())
+                || !self.calls.is_empty()
+                || !self.are_cores_open();
             if !waits && self.is_together() {
                 return Ok(());
             }
@@ -88,6 +93,37 @@ impl World {
             if position < horizon {
                 let what = format!("server {id} is at {position}, and {horizon} was committed");
                 return Err(violated("acknowledged is durable")(what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether every member's core is unsealed and its view is of now, where there are cores.
+    fn are_cores_open(&self) -> bool {
+        self.plan.subject == Subject::Store
+            || self.members().iter().all(|id| {
+                let site = self.servers.get(id).and_then(|server| server.site.as_ref());
+                site.is_some_and(|site| site.core.shown().is_some())
+            })
+    }
+
+    /// Asks every member's core for what was acknowledged.
+    fn look_at_cores(&mut self) -> Result<(), Violation> {
+        if self.plan.subject == Subject::Store {
+            return Ok(());
+        }
+        for id in self.members() {
+            let held = self.servers.get(&id).and_then(|server| server.store.as_ref());
+            let held = held.map_or(0, |store| store.position().0);
+            for (ask, why) in self.last_asks(held) {
+                self.begin(0, id, ask, why)?;
+            }
+        }
+        let until = self.now + HEALED_WITHIN;
+        while !self.calls.is_empty() {
+            self.step()?;
+            if self.now > until {
+                return Err(stuck(&self.standing()));
             }
         }
         Ok(())

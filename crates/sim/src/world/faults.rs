@@ -11,9 +11,12 @@ use super::{Event, World};
 use crate::clock::RIGHT_RATE;
 use crate::invariants::{Violation, violated};
 use crate::sabotage::Sabotage;
+use crate::server::Subject;
 
 /// Disk operations after which a planned failure strikes, at most.
 const STRIKES_WITHIN: u64 = 60;
+/// How far a clock of the day is set off at most, in milliseconds.
+const OFF_MS_MAX: i64 = 20_000;
 
 /// What can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,8 @@ pub(super) enum Kind {
     Reluctant,
     /// Servers are taken in and let go.
     Members,
+    /// A machine's clock of the day is set to another time. Drawn where cores run: stores read no such clock.
+    WallClock,
     /// A server that was let go is switched off. Never drawn.
     SwitchOff,
 }
@@ -93,10 +98,17 @@ impl Kind {
     ];
 
     /// What may go wrong in one run: about half of it, all of it where something is to be caught.
-    pub(super) fn draw_some(dice: &mut fastrand::Rng, sabotage: Option<Sabotage>) -> Vec<Self> {
+    pub(super) fn draw_some(
+        dice: &mut fastrand::Rng,
+        sabotage: Option<Sabotage>,
+        subject: Subject,
+    ) -> Vec<Self> {
         let mut some: Vec<Self> = Self::ALL.into_iter().filter(|_| dice.bool()).collect();
         if sabotage.is_some() || some.len() < 3 {
             some = Self::ALL.to_vec();
+        }
+        if subject == Subject::Core && dice.bool() {
+            some.push(Self::WallClock);
         }
         some
     }
@@ -120,6 +132,7 @@ impl Kind {
             Self::Transfer => "transfer",
             Self::Reluctant => "reluctant",
             Self::Members => "members",
+            Self::WallClock => "clock set",
             Self::SwitchOff => "switched off",
         }
     }
@@ -203,6 +216,12 @@ impl World {
                 self.mend_after(fault, 500, 8000);
             }
             Kind::Members => self.want_other_members(),
+            Kind::WallClock => {
+                let off_ms = self.dice.i64(-OFF_MS_MAX..OFF_MS_MAX);
+                if let Some(server) = self.servers.get_mut(&server) {
+                    server.wall.set_off(off_ms);
+                }
+            }
             Kind::SwitchOff => {}
         }
         Ok(())
@@ -232,14 +251,16 @@ impl World {
             Kind::Reluctant => self.stand(id, Candidacy::Willing)?,
             Kind::SwitchOff => {
                 if let Some(server) = self.servers.get_mut(&id) {
-                    server.store = None;
+                    server.switch_off();
                 }
                 self.poll_clients(id)?;
+                self.poll_calls(id)?;
             }
             Kind::CrashMidway
             | Kind::CrashAll
             | Kind::Pause
             | Kind::SyncFails
+            | Kind::WallClock
             | Kind::Transfer
             | Kind::Members => {}
         }
@@ -292,19 +313,25 @@ impl World {
             // Its disk failed on the way out: what is on it is what a power cut leaves.
             self.cut_power(id)?;
         }
-        self.poll_clients(id)
+        self.poll_clients(id)?;
+        self.poll_calls(id)
     }
 
     pub(super) fn set_rate(&mut self, server: u64, rate: u64) {
         if let Some(server) = self.servers.get(&server) {
             server.clock.follow(self.now);
             server.clock.set_rate(rate);
+            server.wall.set_rate(rate, self.now);
         }
     }
 
     pub(super) fn stand(&mut self, id: u64, candidacy: Candidacy) -> Result<(), Violation> {
         let Some(server) = self.servers.get(&id) else { return Ok(()) };
         let Some(store) = &server.store else { return Ok(()) };
+        if server.site.as_ref().is_some_and(|site| site.core.is_sealed()) {
+            // A core stands by itself once it is unsealed.
+            return Ok(());
+        }
         server.clock.follow(self.now);
         store.stand(candidacy);
         self.look(id)

@@ -7,7 +7,11 @@
 mod asking;
 mod ending;
 mod faults;
+mod judging;
 mod members;
+mod opening;
+mod serving;
+mod tenants;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -19,13 +23,17 @@ use kallisto_store::{ChunkSink, Chunks, Durability, Replicated, Store};
 
 use self::faults::{Fault, Kind};
 use self::members::Admin;
+use self::serving::{Call, Way};
+use self::tenants::Tenant;
 use crate::clients::Client;
+use crate::estate::Estate;
 use crate::figures::Figures;
 use crate::invariants::{Invariants, Violation, violated};
 use crate::mirror::Told;
 use crate::network::Network;
 use crate::sabotage::Sabotage;
-use crate::server::{Server, Setup};
+use crate::server::{Server, Setup, Subject};
+use crate::site::chance;
 use crate::wire;
 
 /// What a run is of.
@@ -35,6 +43,8 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     /// For how long faults happen, in the simulation's time.
     pub(crate) lasts: Duration,
+    /// What it is about.
+    pub(crate) subject: Subject,
     /// What is broken on purpose.
     pub(crate) sabotage: Option<Sabotage>,
     /// Whether events are told.
@@ -69,6 +79,12 @@ enum Event {
     Chunk { transfer: u64 },
     /// A client does something, or has waited long enough.
     Ask { client: usize, number: u64 },
+    /// A request to a core goes on its way.
+    Call { number: u64, turn: u64, way: Way },
+    /// A core hears the time.
+    Tick { server: u64, life: u64 },
+    /// A job of a core goes on.
+    Job { server: u64, life: u64, number: u64 },
     /// Something goes wrong.
     Fault,
     /// Something is mended.
@@ -123,6 +139,12 @@ pub(crate) struct World {
     servers: BTreeMap<u64, Server>,
     network: Network,
     clients: Vec<Client>,
+    tenants: Vec<Tenant>,
+    estate: Estate,
+    /// Requests to cores that are under way.
+    calls: BTreeMap<u64, Call>,
+    call_next: u64,
+    job_next: u64,
     transfers: BTreeMap<u64, Transfer>,
     transfer_next: u64,
     /// What may go wrong in this run.
@@ -141,6 +163,15 @@ pub(crate) struct World {
 /// # Errors
 /// The first invariant that did not hold.
 pub(crate) fn run(plan: Plan) -> Result<(Figures, u64), Violation> {
+    // The ids of requests are seeded once a thread; nothing comes of them, but a draw less is another run.
+    kallisto_core::RequestId::make();
+    chance::draw_from(plan.seed);
+    let ran = run_seeded(plan);
+    chance::end();
+    ran
+}
+
+fn run_seeded(plan: Plan) -> Result<(Figures, u64), Violation> {
     let mut world = World::new(plan)?;
     world.live()?;
     world.end()?;
@@ -154,10 +185,10 @@ impl World {
         let mut dice = fastrand::Rng::with_seed(plan.seed);
         let batch = plan.sabotage.is_none() && dice.u8(..5) == 0;
         let durability = if batch { Durability::BATCH } else { Durability::Strict };
-        let allowed = Kind::draw_some(&mut dice, plan.sabotage);
+        let allowed = Kind::draw_some(&mut dice, plan.sabotage, plan.subject);
         let mut world = Self {
             plan,
-            setup: Setup { durability, tick: TICK, sabotage: plan.sabotage },
+            setup: Setup { durability, tick: TICK, sabotage: plan.sabotage, subject: plan.subject },
             dice,
             now: Duration::ZERO,
             number: 0,
@@ -165,6 +196,11 @@ impl World {
             servers: BTreeMap::new(),
             network: Network::default(),
             clients: (0..CLIENTS).map(Client::new).collect(),
+            tenants: (0..CLIENTS).map(|_| Tenant::default()).collect(),
+            estate: Estate::default(),
+            calls: BTreeMap::new(),
+            call_next: 0,
+            job_next: 0,
             transfers: BTreeMap::new(),
             transfer_next: 0,
             allowed,
@@ -175,6 +211,9 @@ impl World {
             digest: 0xcbf2_9ce4_8422_2325,
         };
         world.found_cluster()?;
+        if plan.subject == Subject::Core {
+            world.open_first()?;
+        }
         for client in 0..world.clients.len() {
             world.schedule(Duration::from_secs(2), Event::Ask { client, number: 0 });
         }
@@ -212,6 +251,9 @@ impl World {
             Event::Deliver { from, to, message } => self.deliver(from, to, message),
             Event::Chunk { transfer } => self.carry_chunk(transfer),
             Event::Ask { client, number } => self.ask(client, number),
+            Event::Call { number, turn, way } => self.carry_call(number, turn, way),
+            Event::Tick { server, life } => self.tick_core(server, life),
+            Event::Job { server, life, number } => self.run_job(server, life, number),
             Event::Fault => self.go_wrong(),
             Event::Mend(fault) => self.mend(fault),
             Event::Admin => self.administer(),
@@ -252,6 +294,10 @@ impl World {
         let life = server.life;
         self.note(1, id, || format!("server {id} starts, life {life}"));
         self.schedule(TICK, Event::Turn { server: id, life });
+        if self.plan.subject == Subject::Core {
+            let after = self.between(20, 1500);
+            self.schedule(after, Event::Tick { server: id, life });
+        }
         self.look(id)
     }
 
@@ -275,6 +321,7 @@ impl World {
         }
         self.carry(id)?;
         self.hear_mirror(id)?;
+        self.begin_jobs(id)?;
         let Some(server) = self.servers.get(&id).filter(|server| server.joined) else {
             return Ok(());
         };
@@ -286,7 +333,8 @@ impl World {
                 self.note(2, id, || format!("server {id} leads in term {term}"));
             }
         }
-        self.poll_clients(id)
+        self.poll_clients(id)?;
+        self.poll_calls(id)
     }
 
     /// A store has ended itself: as it should, if its disk failed.
@@ -321,7 +369,8 @@ impl World {
         let cut = server.power_off(tail, seed);
         cut.map_err(|error| violated("the simulation's disk works")(error.to_string()))?;
         self.drop_transfers(id);
-        self.poll_clients(id)
+        self.poll_clients(id)?;
+        self.poll_calls(id)
     }
 
     /// The process that sent snapshots and took them in is gone, and with it its locks.

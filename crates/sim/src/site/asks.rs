@@ -1,0 +1,217 @@
+//! Requests as a world keeps them, and what comes back of one.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use jiff::Timestamp;
+use kallisto_core::{
+    BodyKind, Core, Error, Headers, Operation, Path, Request, RequestId, Response, TokenText,
+};
+use serde_json::Value;
+
+/// Most times that a future wakes itself before it is left alone until the next turn.
+const WAKES_MAX: usize = 4096;
+
+/// A request.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub(crate) operation: Operation,
+    pub(crate) path: String,
+    pub(crate) token: String,
+    pub(crate) body: String,
+    pub(crate) wrap_ttl_secs: u64,
+    pub(crate) query: Vec<(String, String)>,
+    /// Whether it is answered by a view that holds everything that anybody was told before.
+    pub(crate) recency: Recency,
+}
+
+/// How recent the view has to be that answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recency {
+    /// As recent as what the client has seen.
+    Seen(u64),
+    /// Everything that was told to anybody.
+    Everything,
+}
+
+impl Ask {
+    /// A request without a body.
+    pub(crate) fn new(operation: Operation, path: impl Into<String>, token: &str) -> Self {
+        Self {
+            operation,
+            path: path.into(),
+            token: token.to_owned(),
+            body: String::new(),
+            wrap_ttl_secs: 0,
+            query: Vec::new(),
+            recency: Recency::Seen(0),
+        }
+    }
+
+    /// The same with a body.
+    pub(crate) fn with(self, body: &Value) -> Self {
+        Self { body: body.to_string(), ..self }
+    }
+
+    /// The same, answered no earlier than from this position.
+    pub(crate) fn seen(self, index: u64) -> Self {
+        Self { recency: Recency::Seen(index), ..self }
+    }
+}
+
+/// What a core said.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Answer {
+    /// Done, with what it told.
+    Done(Box<Told>),
+    /// The token is none, or may not.
+    Denied,
+    /// The request is refused for what it asks.
+    Refused(String),
+    /// This server does not lead; nothing was done.
+    NotLeader,
+    /// This server is sealed.
+    Sealed,
+    /// It cannot say what became of it.
+    Unclear(String),
+    /// It is at fault.
+    Internal,
+}
+
+/// The parts of an answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) data: Value,
+    pub(crate) auth: Value,
+    pub(crate) wrap_info: Value,
+    /// Whether it says that its subject is gone.
+    pub(crate) missing: bool,
+}
+
+impl Answer {
+    fn of(answer: Result<Response, Error>) -> Self {
+        match answer {
+            Ok(response) => Self::Done(Box::new(Told::of(response))),
+            Err(Error::NotLeader) => Self::NotLeader,
+            Err(Error::Sealed) => Self::Sealed,
+            Err(Error::Denied(_)) => Self::Denied,
+            Err(error @ (Error::Invalid(_) | Error::InvalidSilently | Error::NotFound)) => {
+                Self::Refused(format!("{error:?}"))
+            }
+            Err(Error::Internal(_)) => Self::Internal,
+            Err(error) => Self::Unclear(format!("{error:?}")),
+        }
+    }
+
+    /// What it told, if it is done.
+    pub(crate) fn told(&self) -> Option<&Told> {
+        match self {
+            Self::Done(told) => Some(told),
+            _ => None,
+        }
+    }
+}
+
+impl Told {
+    fn of(response: Response) -> Self {
+        let (logical, missing) = match response {
+            Response::Logical(logical)
+            | Response::Accepted(logical)
+            | Response::Merged(logical)
+            | Response::WithStatus { logical, .. } => (logical, false),
+            Response::Missing(logical) => (logical, true),
+            Response::Bare { body, .. } => {
+                let data = serde_json::from_slice(&body.to_text()).unwrap_or_default();
+                return Self { data, ..Self::default() };
+            }
+            Response::MissingEmpty => return Self { missing: true, ..Self::default() },
+            _ => return Self::default(),
+        };
+        let read = |text: &[u8]| serde_json::from_slice(text).unwrap_or_default();
+        Self {
+            data: read(&logical.data),
+            auth: read(&logical.auth),
+            wrap_info: read(&logical.wrap_info),
+            missing,
+        }
+    }
+}
+
+/// Waits while a core's view is of the past and a new one is being built.
+async fn shows_now(core: &Core) {
+    let shows = || core.is_sealed() || core.shown().is_some();
+    poll_fn(|_| if shows() { Poll::Ready(()) } else { Poll::Pending }).await;
+}
+
+/// Work of a core that is under way.
+pub(crate) struct Flight(Pin<Box<dyn Future<Output = Answer>>>);
+
+impl Flight {
+    /// Asks a core, at `now` by its clock.
+    pub(crate) fn ask(core: Arc<Core>, ask: Ask, now: Timestamp) -> Self {
+        Self(Box::pin(async move {
+            if ask.recency == Recency::Everything {
+                if let Err(error) = core.catch_up().await {
+                    return Answer::of(Err(error));
+                }
+                shows_now(&core).await;
+            }
+            let Ok(path) = Path::decode(&ask.path) else {
+                return Answer::Refused("no path".into());
+            };
+            let request = Request {
+                id: RequestId::make(),
+                operation: ask.operation,
+                path,
+                namespace: "",
+                token: (!ask.token.is_empty()).then(|| TokenText::new(&ask.token)),
+                query: ask.query.clone(),
+                body: ask.body.as_bytes(),
+                body_kind: BodyKind::Json,
+                wrap_ttl_secs: ask.wrap_ttl_secs,
+                now,
+                remote: None,
+                client_chain: &[],
+                headers: Headers::default(),
+            };
+            Answer::of(core.handle(&request).await)
+        }))
+    }
+
+    /// Tells a core the time.
+    pub(crate) fn tick(core: Arc<Core>, now: Timestamp) -> Self {
+        Self(Box::pin(async move {
+            match core.tick(now).await {
+                Ok(()) => Answer::Done(Box::default()),
+                Err(error) => Answer::of(Err(error)),
+            }
+        }))
+    }
+
+    /// What came of it, if anything did yet.
+    pub(crate) fn poll(&mut self) -> Option<Answer> {
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        for _ in 0..WAKES_MAX {
+            match self.0.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(answer) => return Some(answer),
+                Poll::Pending if woken.0.swap(false, Ordering::Relaxed) => {}
+                Poll::Pending => return None,
+            }
+        }
+        None
+    }
+}
+
+/// Remembers that it was woken. Relaxed is enough: one thread runs at a time.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,145 @@
+//! The long work of a core, one job at a time and in the simulation's time.
+//!
+//! A job is a thread that runs only while the world waits for it, and hands back where it pauses: so the code that
+//! unseals and rebuilds is the server's own, and a run is still its seed. Jobs of one server overlap where they pause, as threads do.
+
+use std::cell::RefCell;
+use std::io;
+use std::panic::resume_unwind;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use kallisto_core::{Job, Threads};
+
+use super::chance;
+
+/// Most pauses of a job whose machine is gone.
+const LAST_PAUSES_MAX: usize = 100_000;
+
+/// The jobs that a core has started and nobody has taken yet.
+#[derive(Default)]
+pub(crate) struct Jobs(Mutex<Vec<Job>>);
+
+impl Jobs {
+    /// Takes what was started.
+    pub(crate) fn take(&self) -> Vec<Job> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Threads for Jobs {
+    fn start(&self, _name: &'static str, job: Job) -> io::Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(job);
+        Ok(())
+    }
+
+    fn pause(&self, duration: Duration) {
+        pause(duration);
+    }
+}
+
+/// Lets the simulation's time pass, in a job. Elsewhere nothing passes.
+pub(crate) fn pause(duration: Duration) {
+    LINE.with_borrow(|line| {
+        if let Some(line) = line {
+            // Nobody waits for a job that was given up: it goes on alone.
+            let _ = line.said.send(Step::Pauses(duration));
+            let _ = line.go.recv();
+        }
+    });
+}
+
+/// What a job did until the world went on.
+pub(crate) enum Step {
+    /// It wants to go on after this.
+    Pauses(Duration),
+    /// It is done.
+    Ended,
+}
+
+/// A job's end of the line to the world.
+struct Line {
+    said: SyncSender<Step>,
+    go: Receiver<()>,
+}
+
+thread_local! {
+    static LINE: RefCell<Option<Line>> = const { RefCell::new(None) };
+}
+
+/// A job that was begun.
+pub(crate) struct Running {
+    thread: Option<JoinHandle<()>>,
+    said: Receiver<Step>,
+    go: SyncSender<()>,
+}
+
+impl Running {
+    /// Begins a job, which draws its random bytes from `seed` and does nothing until it is told to go on.
+    pub(crate) fn begin(job: Job, seed: u64) -> io::Result<Self> {
+        let (to_world, said) = sync_channel(1);
+        let (go, may_go) = sync_channel(1);
+        let run = move || {
+            chance::draw_from(seed);
+            if may_go.recv().is_ok() {
+                LINE.set(Some(Line { said: to_world, go: may_go }));
+                job();
+                LINE.set(None);
+            }
+        };
+        let thread = Some(Builder::new().name("job".into()).spawn(run)?);
+        Ok(Self { thread, said, go })
+    }
+
+    /// Lets it run to its next pause, or its end. A panic of the job is one of the world.
+    pub(crate) fn go_on(&mut self) -> Step {
+        if self.go.send(()).is_ok()
+            && let Ok(step) = self.said.recv()
+        {
+            return step;
+        }
+        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
+            resume_unwind(panic);
+        }
+        Step::Ended
+    }
+
+    /// Lets it run to its end without any time passing: its machine is gone, and it concerns nobody.
+    pub(crate) fn run_out(mut self) {
+        for _ in 0..LAST_PAUSES_MAX {
+            if let Step::Ended = self.go_on() {
+                return;
+            }
+        }
+        panic!("a job does not end");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_runs_while_the_world_waits_and_stops_where_it_pauses() {
+        let jobs = Jobs::default();
+        let (told, heard) = std::sync::mpsc::channel();
+        let job = move || {
+            for turn in 0..3 {
+                told.send(turn).unwrap();
+                pause(Duration::from_millis(turn));
+            }
+        };
+        jobs.start("test", Box::new(job)).unwrap();
+        let mut running = Running::begin(jobs.take().pop().unwrap(), 1).unwrap();
+        assert!(heard.try_recv().is_err());
+        for turn in 0..3 {
+            assert!(matches!(running.go_on(), Step::Pauses(d) if d == Duration::from_millis(turn)));
+            assert_eq!(heard.try_recv(), Ok(turn));
+            assert!(heard.try_recv().is_err());
+        }
+        assert!(matches!(running.go_on(), Step::Ended));
+        assert!(matches!(running.go_on(), Step::Ended));
+    }
+}

@@ -1,0 +1,68 @@
+//! The core of one simulated server: the request path of the server itself, over its store, with a clock that may be wrong.
+//!
+//! `watched` is the store below it, `jobs` runs what takes it long, `chance` draws its keys from the seed, `asks` are
+//! requests to it. The world ([`crate::world`]) polls what is under way whenever the server has worked, and tells the core the time.
+
+pub(crate) mod asks;
+pub(crate) mod chance;
+pub(crate) mod jobs;
+mod wall;
+mod watched;
+
+use std::sync::Arc;
+
+use kallisto_core::{Access, Core, Leases, ServerInfo};
+use kallisto_store::RaftStore;
+
+use self::asks::Flight;
+use self::jobs::{Jobs, Running};
+pub(crate) use self::wall::Wall;
+use self::watched::Watched;
+use crate::mirror::Mirror;
+use crate::sabotage::Sabotage;
+
+/// The longest that a token lives which asks for nothing else.
+pub(crate) const LEASE_SECS: u64 = 45;
+/// What the hot table may hold: so little that records leave it.
+const HOT_BYTES_MAX: usize = 64 << 10;
+
+/// A core and what runs for it.
+pub(crate) struct Site {
+    pub(crate) core: Arc<Core>,
+    pub(crate) jobs: Arc<Jobs>,
+    /// Jobs that have paused, by number.
+    pub(crate) running: Vec<(u64, Running)>,
+    /// The tick that is under way.
+    pub(crate) ticking: Option<Flight>,
+    /// The share of the unseal key that is being given.
+    pub(crate) opening: Option<Flight>,
+}
+
+impl Site {
+    /// A sealed core over a store.
+    pub(crate) fn open(
+        store: &Arc<RaftStore>,
+        mirror: &Arc<Mirror>,
+        sabotage: Option<Sabotage>,
+    ) -> Self {
+        let watched = Watched::new(Arc::clone(store), Arc::clone(mirror), sabotage);
+        let info = ServerInfo {
+            storage_type: "raft".to_owned(),
+            leases: Leases { default_secs: LEASE_SECS, max_secs: LEASE_SECS },
+            hot_bytes_max: HOT_BYTES_MAX,
+            unauthenticated_rekey: Access::Token,
+            ..ServerInfo::default()
+        };
+        let jobs = Arc::<Jobs>::default();
+        let core = Core::new(Arc::new(watched), info).with_threads(Arc::clone(&jobs) as _);
+        Self { core: Arc::new(core), jobs, running: Vec::new(), ticking: None, opening: None }
+    }
+
+    /// The machine is gone: what still runs comes to its end, which reaches nobody.
+    pub(crate) fn end(self) {
+        for (_, job) in self.running {
+            job.run_out();
+        }
+        drop(self.jobs.take());
+    }
+}

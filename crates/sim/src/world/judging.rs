@@ -1,0 +1,171 @@
+//! What the invariants are shown of requests to cores: when a door takes one up, and when it answers.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::World;
+use super::serving::Door;
+use super::tenants::{SECRET_ID_USES, Why};
+use crate::estate::{Limited, Token};
+use crate::invariants::single_use::Thing;
+use crate::invariants::versions::Look;
+use crate::invariants::{Violation, kept, revoked, violated};
+use crate::site::LEASE_SECS;
+use crate::site::asks::{Answer, Told};
+
+impl World {
+    /// A door takes a request up: from now on it may have happened.
+    pub(super) fn taken_up(&mut self, number: u64, door: &Door, leads: bool) {
+        let Some(call) = self.calls.get(&number) else { return };
+        if let Some(token) = call.why.bearer() {
+            self.estate.tokens[token].tried += 1;
+        }
+        match call.why {
+            Why::Renew { token, secs } if leads => {
+                self.invariants.lifetimes.renewed(token, door.at, secs);
+                self.estate.may_end_at(token, door.at, secs);
+            }
+            Why::Revoke { token } => self.estate.tokens[token].doomed = true,
+            _ => {}
+        }
+    }
+
+    /// A door has answered, and holds so much now.
+    pub(super) fn judge(
+        &mut self,
+        number: u64,
+        door: &Door,
+        answer: &Answer,
+        held: u64,
+    ) -> Result<(), Violation> {
+        let Some(call) = self.calls.get(&number) else { return Ok(()) };
+        let why = call.why.clone();
+        if let Some(token) = why.bearer() {
+            self.judge_bearer(token, door, answer)?;
+        }
+        if let Why::Look { key, version } = &why {
+            return self.judge_look(door, key, *version, answer);
+        }
+        let Some(told) = answer.told() else { return Ok(()) };
+        match why {
+            Why::Make { parent, secs, secs_max, uses } => {
+                self.token_made(door, told, held, (Some(parent), secs, secs_max, uses));
+                Ok(())
+            }
+            Why::Revoke { token } => {
+                let gone_at = &mut self.estate.tokens[token].gone_at;
+                *gone_at = Some(gone_at.map_or(held, |known| known.min(held)));
+                Ok(())
+            }
+            Why::Wrap => {
+                let text = text_of(&told.wrap_info["token"])?;
+                let wrap = self.estate.wraps.len();
+                self.invariants.single_use.made(Thing::Wrap(wrap), 1);
+                self.estate.wraps.push(Limited { text, index: held });
+                Ok(())
+            }
+            Why::MakeSecretId => {
+                let text = text_of(&told.data["secret_id"])?;
+                let id = self.estate.secret_ids.len();
+                self.invariants.single_use.made(Thing::SecretId(id), SECRET_ID_USES);
+                self.estate.secret_ids.push(Limited { text, index: held });
+                Ok(())
+            }
+            Why::Unwrap { wrap } => self.granted(Thing::Wrap(wrap), door),
+            Why::LogIn { secret_id } => {
+                self.granted(Thing::SecretId(secret_id), door)?;
+                self.token_made(door, told, held, (None, LEASE_SECS, LEASE_SECS, 0));
+                Ok(())
+            }
+            Why::Write { .. }
+            | Why::Read { .. }
+            | Why::Look { .. }
+            | Why::Use { .. }
+            | Why::Renew { .. } => Ok(()),
+        }
+    }
+
+    fn judge_look(
+        &mut self,
+        door: &Door,
+        key: &str,
+        asked: Option<u64>,
+        answer: &Answer,
+    ) -> Result<(), Violation> {
+        let (version, value) = match answer {
+            Answer::Done(told) => {
+                let version = told.data["metadata"]["version"].as_u64().unwrap_or_default();
+                (version, told.data["data"]["v"].as_str())
+            }
+            // There is nothing.
+            Answer::Refused(_) => (0, None),
+            _ => return Ok(()),
+        };
+        self.figures.local_reads += 1;
+        let Door { server, held, .. } = *door;
+        self.invariants.versions.looked(&Look { server, held, key, asked, version, value })
+    }
+
+    fn granted(&mut self, thing: Thing, door: &Door) -> Result<(), Violation> {
+        self.figures.single_uses += 1;
+        self.invariants.single_use.granted(thing, door.server)
+    }
+
+    fn judge_bearer(
+        &mut self,
+        token: usize,
+        door: &Door,
+        answer: &Answer,
+    ) -> Result<(), Violation> {
+        match answer {
+            Answer::Done(_) => {
+                self.figures.borne += 1;
+                self.invariants.lifetimes.used(token, door.server, door.at)?;
+                revoked::used(&self.estate, token, door.server, door.held)?;
+                self.invariants.single_use.granted(Thing::Token(token), door.server)
+            }
+            Answer::Denied => {
+                self.figures.turned_away += 1;
+                kept::refused(&self.estate, token, door.server, door.held, door.at)
+            }
+            Answer::Refused(_)
+            | Answer::NotLeader
+            | Answer::Sealed
+            | Answer::Unclear(_)
+            | Answer::Internal => Ok(()),
+        }
+    }
+
+    fn token_made(
+        &mut self,
+        door: &Door,
+        told: &Told,
+        held: u64,
+        (parent, secs, secs_max, uses): (Option<usize>, u64, u64, u64),
+    ) {
+        let number = self.estate.tokens.len();
+        let secs_max = secs_max.min(LEASE_SECS);
+        self.invariants.lifetimes.made(number, door.at, secs, secs_max);
+        if uses > 0 {
+            self.invariants.single_use.made(Thing::Token(number), uses);
+        }
+        let text = told.auth["client_token"].as_str().unwrap_or_default().to_owned();
+        self.figures.tokens += 1;
+        self.estate.tokens.push(Token {
+            text,
+            parent,
+            index: held,
+            uses,
+            tried: 0,
+            sure_until: Some(Timestamp::MAX),
+            doomed: false,
+            gone_at: None,
+        });
+        self.estate.may_end_at(number, door.at, secs.min(secs_max));
+    }
+}
+
+fn text_of(value: &Value) -> Result<String, Violation> {
+    let text = value.as_str().map(str::to_owned);
+    text.ok_or_else(|| violated("an answer says what it hands out")(value.to_string()))
+}

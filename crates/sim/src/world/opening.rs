@@ -1,0 +1,115 @@
+//! The first core: it is initialised and unsealed while its server is alone, and gets what tenants need: a policy, and a role to
+//! log in by.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use kallisto_core::{InitSpec, Initialized, Operation};
+use secrecy::ExposeSecret;
+use serde_json::json;
+
+use super::World;
+use super::tenants::{POLICY, SECRET_ID_USES};
+use crate::estate::{ROOT, Token};
+use crate::invariants::{Violation, violated};
+use crate::site::asks::{Answer, Ask, Flight};
+use crate::site::jobs::Running;
+
+/// Most turns of a server for something that it does alone.
+const TURNS_MAX: usize = 1000;
+/// What tenants may do.
+const RULES: &str = r#"
+path "secret/*" { capabilities = ["create", "read", "update", "delete", "list"] }
+path "auth/token/create" { capabilities = ["create", "update"] }
+"#;
+
+impl World {
+    /// Opens the core of the first server.
+    pub(super) fn open_first(&mut self) -> Result<(), Violation> {
+        let Some(id) = self.servers.keys().next().copied() else { return Ok(()) };
+        let core =
+            self.servers.get(&id).and_then(|s| s.site.as_ref()).map(|site| site.core.clone());
+        let Some(core) = core else { return Ok(()) };
+        let failed = |what: String| violated("a core begins")(what);
+        let spec = InitSpec { shares: 1, threshold: 1, root_token: None, mount_kv: true };
+        let now = self.servers[&id].wall.now(self.now);
+        let made = self.settle(id, async move { core.initialize(&spec, now).await })?;
+        let made = made.map_err(|error| failed(format!("{error:?}")))?;
+        self.estate.keys = Initialized::hex(&made.keys);
+        let key = json!({ "key": self.estate.keys.first() });
+        self.ask_first(id, "sys/unseal", "", &key)?;
+        self.estate.tokens.push(Token {
+            text: made.root_token.expose_secret().to_owned(),
+            parent: None,
+            index: 0,
+            uses: 0,
+            tried: 0,
+            sure_until: None,
+            doomed: false,
+            gone_at: None,
+        });
+        let root = self.estate.tokens[ROOT].text.clone();
+        self.ask_first(
+            id,
+            &format!("sys/policies/acl/{POLICY}"),
+            &root,
+            &json!({ "policy": RULES }),
+        )?;
+        self.ask_first(id, "sys/auth/approle", &root, &json!({ "type": "approle" }))?;
+        let role = json!({ "token_policies": [POLICY], "secret_id_num_uses": SECRET_ID_USES });
+        let path = format!("auth/approle/role/{POLICY}");
+        self.ask_first(id, &path, &root, &role)?;
+        let ask = Ask::new(Operation::Read, path + "/role-id", &root);
+        let answer = self.answer_first(id, ask)?;
+        let role_id = answer.told().and_then(|told| told.data["role_id"].as_str());
+        self.estate.role_id = role_id.unwrap_or_default().to_owned();
+        self.look(id)
+    }
+
+    fn ask_first(
+        &mut self,
+        id: u64,
+        path: &str,
+        token: &str,
+        body: &serde_json::Value,
+    ) -> Result<(), Violation> {
+        let ask = Ask::new(Operation::Update, path, token).with(body);
+        match self.answer_first(id, ask)? {
+            Answer::Done(_) => Ok(()),
+            other => Err(violated("a core begins")(format!("{path}: {other:?}"))),
+        }
+    }
+
+    fn answer_first(&mut self, id: u64, ask: Ask) -> Result<Answer, Violation> {
+        let Some(server) = self.servers.get(&id) else { return Ok(Answer::Sealed) };
+        let Some(site) = &server.site else { return Ok(Answer::Sealed) };
+        let mut flight = Flight::ask(site.core.clone(), ask, server.wall.now(self.now));
+        self.settle(
+            id,
+            std::future::poll_fn(move |_| flight.poll().map_or(Poll::Pending, Poll::Ready)),
+        )
+    }
+
+    /// Has a server that is alone do something to its end, jobs included.
+    fn settle<T>(&mut self, id: u64, future: impl Future<Output = T>) -> Result<T, Violation> {
+        let mut future = pin!(future);
+        for _ in 0..TURNS_MAX {
+            if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+            {
+                return Ok(done);
+            }
+            let Some(server) = self.servers.get(&id) else { break };
+            let (Some(store), Some(site)) = (&server.store, &server.site) else { break };
+            store.turn();
+            for job in site.jobs.take() {
+                let seed = self.dice.u64(..);
+                let failed = |error: std::io::Error| {
+                    violated("the simulation has threads")(error.to_string())
+                };
+                Running::begin(job, seed).map_err(failed)?.run_out();
+            }
+        }
+        Err(violated("a core begins")("it is not done".into()))
+    }
+}

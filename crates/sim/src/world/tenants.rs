@@ -1,0 +1,332 @@
+//! What tenants ask: secrets, tokens and their children, renewals, revocations, wrapped answers, logins; each of any server.
+//!
+//! A tenant shows how far it has seen. It does one thing at a time, except where it tries to have something twice: then it asks two
+//! servers at once. What it hears goes into the estate, where other tenants find it.
+
+use kallisto_core::Operation;
+use serde_json::json;
+
+use super::World;
+use super::serving::Call;
+use crate::clients::{end_of_answer, micros};
+use crate::estate::{Limited, ROOT};
+use crate::history::{Action, End, Expect, Operation as Done};
+use crate::invariants::Violation;
+use crate::site::asks::{Answer, Ask, Recency};
+
+/// Secrets that tenants write.
+const SECRETS: u64 = 4;
+/// Where they are.
+pub(super) const DATA: &str = "secret/data";
+/// The policy of every token that is not root's.
+pub(super) const POLICY: &str = "app";
+/// How long a wrapped answer waits to be opened, in seconds.
+const WRAP_SECS: u64 = 30;
+/// Logins that the id of a secret is good for.
+pub(super) const SECRET_ID_USES: u64 = 2;
+/// Things among which a tenant picks: the newest.
+const NEWEST: usize = 12;
+/// Tokens that are shown to every server at the end.
+const LAST_TOKENS: usize = 200;
+
+/// A tenant.
+#[derive(Debug, Default)]
+pub(super) struct Tenant {
+    /// How far it has seen.
+    pub(super) index: u64,
+    made: u64,
+}
+
+/// Why a request is sent. Tokens are named by their numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// To write a secret.
+    Write { key: String, action: Action },
+    /// To read its latest.
+    Read { key: String },
+    /// To look at it on any server: at its current version, or at one.
+    Look { key: String, version: Option<u64> },
+    /// To see whether a token lets in.
+    Use { token: usize },
+    /// To make a child of a token.
+    Make { parent: usize, secs: u64, secs_max: u64, uses: u64 },
+    /// To renew a token by itself.
+    Renew { token: usize, secs: u64 },
+    /// To end a token.
+    Revoke { token: usize },
+    /// To have something wrapped.
+    Wrap,
+    /// To open what was wrapped.
+    Unwrap { wrap: usize },
+    /// To have an id of a secret.
+    MakeSecretId,
+    /// To log in by one.
+    LogIn { secret_id: usize },
+}
+
+impl Why {
+    /// The token that the request bears.
+    pub(super) fn bearer(&self) -> Option<usize> {
+        match self {
+            Self::Use { token } | Self::Renew { token, .. } => Some(*token),
+            Self::Make { parent, .. } => Some(*parent),
+            Self::Write { .. }
+            | Self::Read { .. }
+            | Self::Look { .. }
+            | Self::Revoke { .. }
+            | Self::Wrap
+            | Self::MakeSecretId => Some(ROOT),
+            Self::Unwrap { .. } | Self::LogIn { .. } => None,
+        }
+    }
+}
+
+impl World {
+    /// A tenant asks for something.
+    pub(super) fn tenant_asks(&mut self, tenant: usize) -> Result<(), Violation> {
+        let after = self.between(10, 150);
+        self.schedule_client(tenant, after);
+        if self.calm || self.calls.values().filter(|call| call.tenant == tenant).count() > 1 {
+            return Ok(());
+        }
+        match self.dice.u8(..20) {
+            0..=2 => self.write_secret(tenant),
+            3 => self.read_secret(tenant),
+            4..=5 => self.look_at_secret(tenant),
+            6..=8 => self.use_token(tenant),
+            9..=11 => self.make_token(tenant),
+            12..=13 => self.renew_token(tenant),
+            14 => self.revoke_token(tenant),
+            15 => {
+                let body = json!({ "v": self.name_value(tenant) });
+                let ask = self.root_ask(tenant, Operation::Update, "sys/wrapping/wrap").with(&body);
+                self.ask_any(tenant, Ask { wrap_ttl_secs: WRAP_SECS, ..ask }, Why::Wrap)
+            }
+            16..=17 => self.unwrap(tenant),
+            18 => {
+                let path = format!("auth/approle/role/{POLICY}/secret-id");
+                let ask = self.root_ask(tenant, Operation::Update, &path).with(&json!({}));
+                self.ask_any(tenant, ask, Why::MakeSecretId)
+            }
+            _ => self.log_in(tenant),
+        }
+    }
+
+    fn name_value(&mut self, tenant: usize) -> String {
+        self.tenants[tenant].made += 1;
+        format!("{tenant}-{}", self.tenants[tenant].made)
+    }
+
+    fn root_ask(&self, tenant: usize, operation: Operation, path: &str) -> Ask {
+        let index = self.tenants[tenant].index;
+        Ask::new(operation, path, &self.estate.tokens[ROOT].text).seen(index)
+    }
+
+    fn ask_any(&mut self, tenant: usize, ask: Ask, why: Why) -> Result<(), Violation> {
+        match self.draw_server() {
+            Some(server) => self.begin(tenant, server, ask, why),
+            None => Ok(()),
+        }
+    }
+
+    /// One of the newest of so many things.
+    fn pick(&mut self, count: usize) -> Option<usize> {
+        (count > 0).then(|| count - 1 - self.dice.usize(..count.min(NEWEST)))
+    }
+
+    /// A token that is not root's.
+    fn pick_token(&mut self) -> Option<usize> {
+        self.pick(self.estate.tokens.len() - 1).map(|token| token + 1)
+    }
+
+    fn write_secret(&mut self, tenant: usize) -> Result<(), Violation> {
+        let key = format!("s{}", self.dice.u64(..SECRETS));
+        let ask = self.root_ask(tenant, Operation::Update, &format!("{DATA}/{key}"));
+        let (ask, action) = match self.dice.u8(..8) {
+            0 => (Ask { operation: Operation::Delete, ..ask }, Action::Delete),
+            1..=4 => {
+                let value = self.name_value(tenant);
+                let known = self.invariants.versions.newest_of(&key);
+                let expected = known.saturating_sub(u64::from(self.dice.u8(..4) == 0));
+                let body = json!({ "data": { "v": value }, "options": { "cas": expected } });
+                (ask.with(&body), Action::Swap(Expect::Version(expected), value))
+            }
+            _ => {
+                let value = self.name_value(tenant);
+                (ask.with(&json!({ "data": { "v": value } })), Action::Write(value))
+            }
+        };
+        self.ask_any(tenant, ask, Why::Write { key, action })
+    }
+
+    fn read_secret(&mut self, tenant: usize) -> Result<(), Violation> {
+        let key = format!("s{}", self.dice.u64(..SECRETS));
+        let ask = self.root_ask(tenant, Operation::Read, &format!("{DATA}/{key}"));
+        let ask = Ask { recency: Recency::Everything, ..ask };
+        self.ask_any(tenant, ask, Why::Read { key })
+    }
+
+    fn look_at_secret(&mut self, tenant: usize) -> Result<(), Violation> {
+        let key = format!("s{}", self.dice.u64(..SECRETS));
+        let ask = self.root_ask(tenant, Operation::Read, &format!("{DATA}/{key}"));
+        self.ask_any(tenant, ask, Why::Look { key, version: None })
+    }
+
+    /// A request that bears a token, from a tenant that has seen its making and, sometimes, its end.
+    fn borne(&mut self, tenant: usize, token: usize, operation: Operation, path: &str) -> Ask {
+        let known = &self.estate.tokens[token];
+        let mut index = self.tenants[tenant].index.max(known.index);
+        let text = known.text.clone();
+        if self.dice.bool() {
+            index = index.max(self.estate.gone_at(token).unwrap_or_default());
+        }
+        Ask::new(operation, path, &text).seen(index)
+    }
+
+    fn use_token(&mut self, tenant: usize) -> Result<(), Violation> {
+        let Some(token) = self.pick_token() else { return Ok(()) };
+        let ask = self.borne(tenant, token, Operation::Read, "auth/token/lookup-self");
+        if self.dice.u8(..3) == 0 {
+            self.ask_any(tenant, ask.clone(), Why::Use { token })?;
+        }
+        self.ask_any(tenant, ask, Why::Use { token })
+    }
+
+    fn make_token(&mut self, tenant: usize) -> Result<(), Violation> {
+        let parent = match self.dice.u8(..3) {
+            0 => self.pick_token().filter(|token| self.estate.tokens[*token].uses == 0),
+            _ => None,
+        };
+        let parent = parent.unwrap_or(ROOT);
+        let (secs, secs_max) = (self.dice.u64(3..40), self.dice.u64(5..40));
+        let uses = if self.dice.u8(..3) == 0 { self.dice.u64(1..4) } else { 0 };
+        let body = json!({
+            "policies": [POLICY],
+            "ttl": format!("{secs}s"),
+            "explicit_max_ttl": format!("{secs_max}s"),
+            "num_uses": uses,
+        });
+        let ask = self.borne(tenant, parent, Operation::Update, "auth/token/create").with(&body);
+        self.ask_any(tenant, ask, Why::Make { parent, secs, secs_max, uses })
+    }
+
+    fn renew_token(&mut self, tenant: usize) -> Result<(), Violation> {
+        let Some(token) = self.pick_token() else { return Ok(()) };
+        let secs = self.dice.u64(1..60);
+        let ask = self.borne(tenant, token, Operation::Update, "auth/token/renew-self");
+        let ask = ask.with(&json!({ "increment": format!("{secs}s") }));
+        self.ask_any(tenant, ask, Why::Renew { token, secs })
+    }
+
+    fn revoke_token(&mut self, tenant: usize) -> Result<(), Violation> {
+        let Some(token) = self.pick_token() else { return Ok(()) };
+        let (text, index) =
+            (self.estate.tokens[token].text.clone(), self.estate.tokens[token].index);
+        let index = index.max(self.tenants[tenant].index);
+        let ask = self.root_ask(tenant, Operation::Update, "auth/token/revoke");
+        let ask = ask.seen(index).with(&json!({ "token": text }));
+        self.ask_any(tenant, ask, Why::Revoke { token })
+    }
+
+    /// Opens something twice, at two servers at once.
+    fn unwrap(&mut self, tenant: usize) -> Result<(), Violation> {
+        let Some(wrap) = self.pick(self.estate.wraps.len()) else { return Ok(()) };
+        let Limited { text, index } = self.estate.wraps[wrap].clone();
+        let ask = Ask::new(Operation::Update, "sys/wrapping/unwrap", &text);
+        let ask = ask.seen(index.max(self.tenants[tenant].index));
+        self.ask_any(tenant, ask.clone(), Why::Unwrap { wrap })?;
+        self.ask_any(tenant, ask, Why::Unwrap { wrap })
+    }
+
+    fn log_in(&mut self, tenant: usize) -> Result<(), Violation> {
+        let Some(secret_id) = self.pick(self.estate.secret_ids.len()) else { return Ok(()) };
+        let Limited { text, index } = self.estate.secret_ids[secret_id].clone();
+        let body = json!({ "role_id": self.estate.role_id, "secret_id": text });
+        let ask = Ask::new(Operation::Update, "auth/approle/login", "").with(&body);
+        let ask = ask.seen(index.max(self.tenants[tenant].index));
+        self.ask_any(tenant, ask.clone(), Why::LogIn { secret_id })?;
+        self.ask_any(tenant, ask, Why::LogIn { secret_id })
+    }
+
+    /// What is asked of every server at the end: secrets with their versions, and the newest tokens, gone ones too.
+    pub(super) fn last_asks(&self, held: u64) -> Vec<(Ask, Why)> {
+        let root = &self.estate.tokens[ROOT].text;
+        let mut asks = Vec::new();
+        for (key, versions) in self.invariants.versions.newest() {
+            for version in versions.into_iter().map(Some).chain([None]) {
+                let ask = Ask::new(Operation::Read, format!("{DATA}/{key}"), root).seen(held);
+                let query = version.map(|version| ("version".to_owned(), version.to_string()));
+                let ask = Ask { query: query.into_iter().collect(), ..ask };
+                asks.push((ask, Why::Look { key: key.clone(), version }));
+            }
+        }
+        let count = self.estate.tokens.len();
+        for token in count.saturating_sub(LAST_TOKENS).max(1)..count {
+            let text = &self.estate.tokens[token].text;
+            let ask = Ask::new(Operation::Read, "auth/token/lookup-self", text).seen(held);
+            asks.push((ask, Why::Use { token }));
+        }
+        asks
+    }
+
+    /// A tenant hears what came of its request.
+    pub(super) fn heard(
+        &mut self,
+        call: Call,
+        answer: &Answer,
+        held: u64,
+    ) -> Result<(), Violation> {
+        let Call { tenant, why, began, .. } = call;
+        self.note(83, held, || format!("{tenant} hears {answer:?} of {why:?}"));
+        let told = answer.told();
+        match answer {
+            Answer::Done(_) => {
+                self.tenants[tenant].index = self.tenants[tenant].index.max(held);
+                self.figures.acknowledged += 1;
+            }
+            Answer::Unclear(_) => self.figures.unknown += 1,
+            _ => self.figures.refused += 1,
+        }
+        match (why, told) {
+            (Why::Write { key, action }, _) => {
+                let end = end_of_answer(answer, micros(self.now));
+                if let (
+                    Action::Write(value) | Action::Swap(_, value),
+                    End::Done { version: Some(version), .. },
+                ) = (&action, &end)
+                {
+                    self.invariants.versions.told(&key, *version, value, held)?;
+                }
+                self.done(tenant, key, action, began, end);
+            }
+            (Why::Read { key }, told) => {
+                let end = match told {
+                    Some(told) => {
+                        self.figures.linear_reads += 1;
+                        let found = told.data["data"]["v"].as_str().map(str::to_owned);
+                        End::Done { at: micros(self.now), found, version: None }
+                    }
+                    None if matches!(answer, Answer::Refused(_)) => {
+                        End::Done { at: micros(self.now), found: None, version: None }
+                    }
+                    None => End::Failed,
+                };
+                self.done(tenant, key, Action::Read, began, end);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn done(
+        &mut self,
+        tenant: usize,
+        key: String,
+        action: Action,
+        began: std::time::Duration,
+        end: End,
+    ) {
+        let call = micros(began);
+        self.invariants.order.ended(Done { client: tenant as u64, key, action, call, end });
+    }
+}
