@@ -33,8 +33,8 @@ pub(crate) const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 pub(crate) const LEVELS: usize = 7;
 /// The largest sequence number; the low bit of a tag holds the kind.
 pub(crate) const SEQNO_MAX: u64 = (1 << 56) - 1;
-/// Spare WAL segments kept for recycling.
-pub(crate) const SPARE_SEGMENTS_MAX: usize = 8;
+/// Spare WAL segments kept for recycling: what a flush gives back at a time. An open reads them all.
+pub(crate) const SPARE_SEGMENTS_MAX: usize = 4;
 /// Pooled write buffers kept, and the largest that is kept, in bytes.
 pub(crate) const POOLED_BUFFERS_MAX: usize = 64;
 /// The largest pooled buffer, in bytes.

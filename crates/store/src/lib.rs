@@ -48,6 +48,9 @@ pub use stats::{EngineLevelStats, EngineStats, RaftStats, Stats};
 /// The bytes of a record's value, shared and immutable.
 pub type Value = Bytes;
 
+/// Is shown the key, the seqno and the bytes of a record, which are borrowed for as long as it looks.
+pub type Look<'l> = dyn FnMut(&[u8], Seqno, &[u8]) -> Visit + 'l;
+
 /// Read access to committed records, from any number of threads.
 pub trait Records: Sync {
     /// The record under `key`, or `None`.
@@ -65,6 +68,15 @@ pub trait Records: Sync {
         prefix: &[u8],
         visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
     ) -> Result<(), Error>;
+
+    /// The same without a [`Record`] for each: what is visited is borrowed for as long as the visit, so a
+    /// scan of everything need not take memory for every record.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when a record cannot be read.
+    fn scan_borrowed(&self, prefix: &[u8], visit: &mut Look<'_>) -> Result<(), Error> {
+        self.scan(prefix, &mut |key, record| visit(key, record.seqno, &record.value))
+    }
 
     /// About how many records there are, for showing progress. Cheap, and wrong by what was
     /// overwritten or removed lately.

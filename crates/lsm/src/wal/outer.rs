@@ -166,6 +166,14 @@ impl Keeper {
         self.pool.release_below(segment)
     }
 
+    /// Removes the segments that were taken back: an open reads every segment there is.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a file cannot be removed; it is taken back at the next open.
+    pub fn remove_spares(&self) -> Result<()> {
+        self.pool.remove_spares()
+    }
+
     /// Bytes of the segments in use.
     #[must_use]
     pub fn in_use_bytes(&self) -> u64 {

@@ -144,6 +144,12 @@ impl SegmentPool {
         released.into_iter().try_for_each(|number| self.release(number))
     }
 
+    /// Removes the segments whose frames nobody needs.
+    pub(crate) fn remove_spares(&self) -> Result<()> {
+        let spares = std::mem::take(&mut lock(&self.state).flushed);
+        spares.into_iter().try_for_each(|number| self.remove(number))
+    }
+
     /// Takes back a segment that nobody needs.
     pub(crate) fn release(&self, number: u64) -> Result<()> {
         let path = names::wal(&self.dir, number);
@@ -160,6 +166,11 @@ impl SegmentPool {
         if kept {
             return Ok(());
         }
+        self.remove(number)
+    }
+
+    fn remove(&self, number: u64) -> Result<()> {
+        let path = names::wal(&self.dir, number);
         self.disk.remove(&path).map_err(|e| Error::io("remove", &path, &e))
     }
 

@@ -27,8 +27,9 @@ pub(crate) const APPLY_WAITING_BYTES_MAX: usize = 64 << 20;
 pub(crate) const HAND_OUT_BYTES_MAX: u64 = 4 << 20;
 /// Appends to one peer that may be under way.
 pub(crate) const INFLIGHT_MAX: usize = 256;
-/// Bytes of recent entries kept in memory; older ones are read from the log.
-pub(crate) const CACHE_BYTES_MAX: usize = 16 << 20;
+/// Bytes of recent entries kept in memory; older ones are read from the log. Every server has them for as long
+/// as it runs, and only a member that is a little behind asks for more than the last few.
+pub(crate) const CACHE_BYTES_MAX: usize = 4 << 20;
 /// The largest encoded batch, and so the largest entry, in bytes.
 pub(crate) const ENTRY_BYTES_MAX: usize = BATCH_BYTES_MAX + 2 * 11 * (BATCH_OPS_MAX + 1);
 /// What a group's frame needs beside the entries: their headers, and a state.
@@ -63,6 +64,10 @@ pub(crate) const UNDECIDED_MAX: Duration = Duration::from_secs(10);
 pub(crate) const READ_TICKS_MAX: u32 = ELECTION_TICKS as u32;
 /// How many ticks a server that gave its place away waits for another to lead: two elections.
 pub(crate) const TRANSFER_TICKS_MAX: u32 = 4 * ELECTION_TICKS as u32;
+/// How often the keeper looks whether anything was applied since it last looked.
+pub(crate) const LOOK_PAUSE: Duration = Duration::from_secs(1);
+/// A store where nothing was writes what is in memory to files, if it takes so many bytes.
+pub(crate) const RESTING_BYTES_MAX: usize = 8 << 20;
 /// How long the applier waits before it asks a full disk again.
 pub(crate) const FULL_RETRY: Duration = Duration::from_millis(50);
 

@@ -55,8 +55,8 @@ use self::tasks::Tasks;
 use crate::codec::encode_batch;
 use crate::{
     Batch, Candidacy, Change, Chunks, Commit, Durability, Error, Fold, Invitation, Leadership,
-    Member, Peer, Position, RaftStats, Record, Records, Replicated, Role, Seqno, Stats, Store,
-    Visit,
+    Look, Member, Peer, Position, RaftStats, Record, Records, Replicated, Role, Seqno, Stats,
+    Store, Visit,
 };
 
 /// A new log begins as if one entry had been there, which made its first member: so a server that joins later is sent a
@@ -382,6 +382,10 @@ impl Records for RaftStore {
         self.shared.machine.records().scan(prefix, visit)
     }
 
+    fn scan_borrowed(&self, prefix: &[u8], visit: &mut Look<'_>) -> Result<(), Error> {
+        self.shared.machine.records().scan_borrowed(prefix, visit)
+    }
+
     fn approximate_len(&self) -> u64 {
         self.shared.machine.records().approximate_len()
     }
@@ -468,6 +472,10 @@ impl Store for RaftStore {
         }
         self.stop();
         let flushed = self.shared.machine.records().0.close().map_err(Error::from);
+        if flushed.is_ok() {
+            // A log that stays longer than it need be costs the next start some time and nothing else.
+            let _ = self.shared.leave_short_log();
+        }
         match self.shared.fatal.get() {
             Some(error) => Err(error.clone()),
             None => flushed,

@@ -12,6 +12,7 @@ use std::time::Duration;
 use kallisto_lsm::clock::Clock;
 use kallisto_lsm::log::Keeper;
 
+use super::limits::RESTING_BYTES_MAX;
 use super::lock;
 use super::log::RaftLog;
 use super::log::index::Fault;
@@ -22,7 +23,7 @@ use super::requests::Requests;
 use super::tasks::Tasks;
 use raft::eraftpb::ConfState;
 
-use crate::{Candidacy, Durability, Error, Peer, Transport};
+use crate::{Candidacy, Durability, Error, Peer, Position, Transport};
 
 /// What the store's threads share.
 pub(crate) struct Shared {
@@ -80,6 +81,17 @@ pub(crate) struct Chores {
     came: Condvar,
 }
 
+/// What the thread that keeps the segments has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// Chores.
+    Chores,
+    /// To look whether the store is at rest.
+    Look,
+    /// Nothing more.
+    End,
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Wanted {
     #[default]
@@ -117,12 +129,57 @@ impl Shared {
         if compacted < self.flushed.load(Ordering::Acquire) {
             self.requests.nudge();
         }
-        let floor = lock(&self.log).purge(compacted)?;
-        self.keeper.release_below(floor)?;
+        self.release_log(compacted)?;
         match self.keeper.prepare() {
             // The next segment is made when it is needed, or the write that needs it hears that the disk is full.
             Err(kallisto_lsm::Error::Full(_)) | Ok(()) => Ok(()),
             Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Shared {
+    /// Gives back the segments of the log that hold nothing above `index`.
+    fn release_log(&self, index: u64) -> Result<(), Error> {
+        let floor = lock(&self.log).purge(index)?;
+        self.keeper.release_below(floor)?;
+        Ok(())
+    }
+
+    /// Leaves no more of the log than the next start needs, once the engine has everything in files: what is there is read.
+    /// What a lone voter has in files nobody will ask it for.
+    pub(crate) fn leave_short_log(&self) -> Result<(), Error> {
+        let alone = lock(&self.members).membership.voters == [self.node_id.load(Ordering::Acquire)];
+        if alone {
+            self.release_log(self.machine.records().0.flushed_position())?;
+        }
+        Ok(self.keeper.remove_spares()?)
+    }
+}
+
+/// Sees whether a store is at rest: nothing was applied between two looks.
+#[derive(Debug, Default)]
+pub(crate) struct Rest {
+    seen: Position,
+}
+
+impl Rest {
+    /// Looks; at rest, what is in memory goes to files when it takes much. A server that is not written to has no
+    /// use for it there, and starts the sooner.
+    pub(crate) fn look(&mut self, shared: &Shared) -> Result<(), Error> {
+        let position = shared.machine.position();
+        if std::mem::replace(&mut self.seen, position) != position {
+            return Ok(());
+        }
+        let records = shared.machine.records();
+        if records.0.stats().memtable_bytes <= RESTING_BYTES_MAX {
+            return Ok(());
+        }
+        match records.0.flush() {
+            // Whoever writes next hears of it.
+            Err(kallisto_lsm::Error::Full(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(()) => shared.do_chores(),
         }
     }
 }
@@ -143,17 +200,20 @@ impl Chores {
         self.came.notify_all();
     }
 
-    /// Waits; false at the end.
-    pub(crate) fn wait(&self) -> bool {
-        let mut state = lock(&self.state);
-        while *state == Wanted::Nothing {
-            state = self.came.wait(state).unwrap_or_else(PoisonError::into_inner);
+    /// Waits for something to do, and no longer than `patience`.
+    pub(crate) fn wait(&self, patience: Duration) -> Due {
+        let state = lock(&self.state);
+        let waited =
+            self.came.wait_timeout_while(state, patience, |state| *state == Wanted::Nothing);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match *state {
+            Wanted::Nothing => Due::Look,
+            Wanted::End => Due::End,
+            Wanted::Chores => {
+                *state = Wanted::Nothing;
+                Due::Chores
+            }
         }
-        let go_on = *state == Wanted::Chores;
-        if go_on {
-            *state = Wanted::Nothing;
-        }
-        go_on
     }
 
     /// Whether there may be something to do; asked by a store without threads.
@@ -170,5 +230,75 @@ impl Chores {
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Shared")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kallisto_lsm::Background;
+    use kallisto_lsm::disk::MemDisk;
+
+    use super::*;
+    use crate::{Batch, RaftOptions, RaftStore, Records, Store, Threads};
+
+    const VALUE_BYTES: usize = 1 << 20;
+    const VALUES: usize = 2 + RESTING_BYTES_MAX / VALUE_BYTES;
+
+    fn open(disk: &Arc<MemDisk>) -> Arc<RaftStore> {
+        let engine = kallisto_lsm::Options {
+            background: Background::Inline,
+            ..kallisto_lsm::Options::default()
+        };
+        let options = RaftOptions {
+            engine,
+            log_segment_bytes: 2 << 20,
+            threads: Threads::None,
+            ..RaftOptions::default()
+        };
+        RaftStore::open(Arc::clone(disk) as Arc<dyn kallisto_lsm::disk::Disk>, "s", options)
+            .unwrap()
+    }
+
+    fn put(store: &RaftStore, at: usize) {
+        let mut batch = Batch::new();
+        batch.put(vec![at as u8], vec![at as u8; VALUE_BYTES]);
+        store.commit(batch).wait().unwrap();
+    }
+
+    fn segments(disk: &MemDisk) -> usize {
+        let is_segment = |path: &&std::path::PathBuf| path.starts_with("s/raft_log");
+        disk.files().keys().filter(is_segment).filter(|path| path.extension().is_some()).count()
+    }
+
+    #[test]
+    fn a_store_at_rest_keeps_little_in_memory() {
+        let store = open(&MemDisk::shared());
+        let mut rest = Rest::default();
+        let in_memory = || store.shared.machine.records().0.stats().memtable_bytes;
+        (0..VALUES).for_each(|at| put(&store, at));
+        rest.look(&store.shared).unwrap();
+        assert!(in_memory() > RESTING_BYTES_MAX, "it was written to since the last look");
+        rest.look(&store.shared).unwrap();
+        assert!(in_memory() < RESTING_BYTES_MAX / 4);
+        (0..4).for_each(|at| put(&store, at));
+        (0..2).for_each(|_| rest.look(&store.shared).unwrap());
+        assert!(in_memory() >= 4 * VALUE_BYTES, "a little may stay");
+        assert_eq!(store.get(&[3]).unwrap().unwrap().value, vec![3; VALUE_BYTES]);
+    }
+
+    #[test]
+    fn a_closed_store_leaves_a_short_log_and_everything_else() {
+        let disk = MemDisk::shared();
+        let store = open(&disk);
+        (0..VALUES).for_each(|at| put(&store, at));
+        assert!(segments(&disk) > VALUES / 2);
+        store.close().unwrap();
+        assert!(segments(&disk) <= 2, "{}", segments(&disk));
+        drop(store);
+        let store = open(&disk);
+        for at in 0..VALUES {
+            assert_eq!(store.get(&[at as u8]).unwrap().unwrap().value, vec![at as u8; VALUE_BYTES]);
+        }
+        put(&store, VALUES);
     }
 }

@@ -9,9 +9,9 @@ use std::thread::JoinHandle;
 
 use super::applier::{Applier, Turn};
 use super::driver::Driver;
-use super::limits::FULL_RETRY;
+use super::limits::{FULL_RETRY, LOOK_PAUSE};
 use super::requests::Taken;
-use super::shared::Shared;
+use super::shared::{Due, Rest, Shared};
 use crate::Error;
 
 /// Starts the threads.
@@ -85,8 +85,12 @@ fn apply(shared: &Shared, applier: &mut Applier) -> Result<(), Error> {
 
 fn keep(shared: &Shared) -> Result<(), Error> {
     shared.do_chores()?;
-    while shared.chores.wait() {
-        shared.do_chores()?;
+    let mut rest = Rest::default();
+    loop {
+        match shared.chores.wait(LOOK_PAUSE) {
+            Due::Chores => shared.do_chores()?,
+            Due::Look => rest.look(shared)?,
+            Due::End => return Ok(()),
+        }
     }
-    Ok(())
 }

@@ -9,7 +9,7 @@ use kallisto_lsm::{Engine, ReadPoint};
 use super::meta::{GENERATIONS_KEY, stored_generations};
 use crate::batch::{Record, Seqno};
 use crate::raft::restore::Generations;
-use crate::{Error, GENERATION_KEY, Records, Visit};
+use crate::{Error, GENERATION_KEY, Look, Records, Visit};
 
 /// First byte of the keys of records of generation 0.
 pub(super) const RECORD: u8 = 0x01;
@@ -117,6 +117,12 @@ impl Records for EngineRecords {
         prefix: &[u8],
         visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
     ) -> Result<(), Error> {
+        self.scan_borrowed(prefix, &mut |key, seqno, value| {
+            visit(key, &Record { value: Bytes::copy_from_slice(value), seqno })
+        })
+    }
+
+    fn scan_borrowed(&self, prefix: &[u8], visit: &mut Look<'_>) -> Result<(), Error> {
         let own = self.key(&[]);
         let from = [&own[..], prefix].concat();
         let range = (Bound::Included(&from[..]), Bound::Unbounded);
@@ -128,8 +134,7 @@ impl Records for EngineRecords {
                 break;
             }
             let (seqno, value) = split(value)?;
-            let record = Record { value: Bytes::copy_from_slice(value), seqno };
-            if visit(&key[own.len()..], &record) == Visit::Stop {
+            if visit(&key[own.len()..], seqno, value) == Visit::Stop {
                 break;
             }
         }
