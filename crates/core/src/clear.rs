@@ -167,6 +167,9 @@ impl ClearStore {
     }
 }
 
+/// A logical key, and the value under it.
+pub(crate) type KeyValue<'p> = (&'p [u8], &'p [u8]);
+
 /// Records seen from above the barrier.
 pub(crate) struct ClearRecords<'a> {
     records: &'a dyn Records,
@@ -209,6 +212,30 @@ impl<'a> ClearRecords<'a> {
         }
         let (key, value) = open_checked(storage, &record.value, &self.keys)?;
         Ok(Some((key, Record { value, seqno: record.seqno })))
+    }
+
+    /// The same from bytes into a buffer that is used for one record after another: whatever it held is
+    /// overwritten, and key and value are found in it.
+    pub(crate) fn open_into<'p>(
+        &self,
+        storage: &[u8],
+        envelope: &[u8],
+        plain: &'p mut Vec<u8>,
+    ) -> Result<Option<KeyValue<'p>>, Error> {
+        if storage.first() == Some(&kind::BARRIER) {
+            return Ok(None);
+        }
+        plain.clear();
+        plain.reserve(envelope.len());
+        self.keys
+            .keyring()
+            .open_record(storage, envelope, plain)
+            .map_err(|error| damaged(storage, &error.to_string()))?;
+        let (key, value) = split_plain(storage, plain)?;
+        if self.keys.of(key) != storage {
+            return Err(damaged(storage, "its key belongs elsewhere"));
+        }
+        Ok(Some((key, value)))
     }
 
     pub(crate) fn scan(
@@ -330,12 +357,17 @@ fn open(storage: &[u8], envelope: &[u8], keyring: &Keyring) -> Result<(Vec<u8>, 
         .open_record(storage, envelope, &mut plain)
         .map_err(|error| damaged(storage, &error.to_string()))?;
     let plain = Bytes::from(plain);
-    let split = plain.split_first_chunk::<LENGTH_BYTES>().and_then(|(length, rest)| {
-        rest.split_at_checked(usize::from(u16::from_be_bytes(*length))).map(|(key, _)| key)
-    });
-    let key = split.ok_or_else(|| damaged(storage, "it is shorter than its key"))?.to_vec();
+    let key = split_plain(storage, &plain)?.0.to_vec();
     let value = plain.slice(LENGTH_BYTES + key.len()..);
     Ok((key, value))
+}
+
+/// The logical key and the value in a record's plaintext.
+fn split_plain<'p>(storage: &[u8], plain: &'p [u8]) -> Result<KeyValue<'p>, Error> {
+    let split = plain
+        .split_first_chunk::<LENGTH_BYTES>()
+        .and_then(|(length, rest)| rest.split_at_checked(usize::from(u16::from_be_bytes(*length))));
+    split.ok_or_else(|| damaged(storage, "it is shorter than its key"))
 }
 
 /// The same, refused unless the logical key belongs to the storage key.

@@ -101,6 +101,22 @@ impl PathIndex {
         tree.insert(Key::new(path.as_bytes()))
     }
 
+    /// Takes in strictly ascending paths: into an index that never held any as
+    /// [`from_sorted`](Self::from_sorted) does, into any other one by one.
+    ///
+    /// # Errors
+    /// What [`from_sorted`](Self::from_sorted) and [`insert`](Self::insert) refuse; some paths may be in
+    /// already.
+    pub fn fill<'p>(&self, mut paths: impl Iterator<Item = &'p str> + Clone) -> Result<(), Error> {
+        if self.tree.get().is_none() {
+            let tree = bulk::build(paths.clone())?;
+            if self.tree.set(Box::new(tree)).is_ok() {
+                return Ok(());
+            }
+        }
+        paths.try_for_each(|path| self.insert(path).map(|_| ()))
+    }
+
     /// Takes out `path`. `true`: it was there.
     pub fn remove(&self, path: &str) -> bool {
         match (self.tree.get(), may_be_held(path)) {

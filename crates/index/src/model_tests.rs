@@ -154,6 +154,25 @@ fn bulk_building_equals_inserting() {
 }
 
 #[test]
+fn filling_is_building_first_and_inserting_later() {
+    for (name, shape) in SHAPES {
+        let mut dice = Dice::new(8);
+        let (mut all, index) = (BTreeSet::new(), PathIndex::new());
+        for _ in 0..3 {
+            let paths: BTreeSet<String> = (0..scaled(2000))
+                .map(|_| shape(&mut dice))
+                .filter(|path| crate::error::validate(path).is_ok())
+                .collect();
+            index.fill(paths.iter().map(String::as_str)).expect("sorted, valid paths");
+            all.extend(paths);
+            assert_eq!(index.check(), Ok(()), "{name}");
+            let held = index.range(Bound::Unbounded, Bound::Unbounded, usize::MAX);
+            assert!(held.iter().eq(all.iter()), "{name}");
+        }
+    }
+}
+
+#[test]
 fn bulk_building_refuses_disorder() {
     use crate::Error;
     assert_eq!(PathIndex::from_sorted(["b", "a"]).err(), Some(Error::NotAscending));

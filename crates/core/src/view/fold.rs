@@ -7,6 +7,7 @@
 //! loudly instead of serving something old. How the view is first filled: `load`.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use kallisto_barrier::{Keyring, MEMORY_OVERHEAD, RootKey};
@@ -413,21 +414,10 @@ impl View {
         if self.mounts.with_id(id).is_none() {
             return Ok(());
         }
-        let current = metadata.version(metadata.current_version);
         let custom = metadata.custom.as_deref().unwrap_or_default();
         let data = record.map_or(Ok(&[][..]), decode_version);
         let data = data.map_err(|_| Damaged("kv version"))?;
-        let header = HotHeader {
-            version: metadata.current_version,
-            created_ns: current.map_or(metadata.created_ns, |info| info.created_ns),
-            metadata_version: metadata.metadata_version as u32,
-            deletion_ns: current.and_then(|info| info.deletion_ns).unwrap_or(HotHeader::NEVER),
-            custom_bytes: u32::try_from(custom.len()).map_err(|_| Damaged("custom metadata"))?,
-            lease_secs: HotHeader::NO_LEASE,
-            deleted: current.is_some_and(|info| info.deleted),
-            destroyed: current.is_some_and(|info| info.destroyed),
-        };
-        self.put_hot(id, path, header, &[data, custom.as_bytes()])
+        self.put_hot(id, path, secret_header(metadata)?, &[data, custom.as_bytes()])
     }
 
     pub(super) fn put_one(
@@ -441,17 +431,7 @@ impl View {
             return Ok(());
         }
         let (lease, data) = decode_one(value).map_err(|_| Damaged("kv secret"))?;
-        let header = HotHeader {
-            version: seqno.0,
-            created_ns: 0,
-            metadata_version: 0,
-            deletion_ns: HotHeader::NEVER,
-            custom_bytes: 0,
-            lease_secs: lease.unwrap_or(HotHeader::NO_LEASE),
-            deleted: false,
-            destroyed: false,
-        };
-        self.put_hot(id, path, header, &[data])
+        self.put_hot(id, path, one_header(seqno, lease), &[data])
     }
 
     fn put_hot(
@@ -461,13 +441,25 @@ impl View {
         header: HotHeader,
         parts: &[&[u8]],
     ) -> Result<(), Damaged> {
-        let key = hot_key(id, path);
-        let plain = Zeroizing::new(parts.concat());
-        let mut sealed = Vec::with_capacity(plain.len() + MEMORY_OVERHEAD);
-        self.cipher.seal(&key, &plain, &mut sealed);
-        let stored = self.hot.upsert(&key, HotSlot::new(header), &sealed);
+        let mut entry = hot_key(id, path);
+        let key_bytes = entry.len();
+        self.seal_hot(0..key_bytes, parts, &mut entry);
+        let (key, sealed) = entry.split_at(key_bytes);
+        let stored = self.hot.upsert(key, HotSlot::new(header), sealed);
         stored.map_err(|_| Damaged("secret over the table's limits"))?;
         Ok(())
+    }
+
+    /// Appends the value of the hot entry whose key stands at `key` in `out`: the parts, sealed for it.
+    pub(super) fn seal_hot(&self, key: Range<usize>, parts: &[&[u8]], out: &mut Vec<u8>) {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let mut sealed = Vec::with_capacity(bytes + MEMORY_OVERHEAD);
+        match parts {
+            // All but the few secrets with custom metadata: nothing has to be put side by side.
+            [data] | [data, []] => self.cipher.seal(&out[key], data, &mut sealed),
+            parts => self.cipher.seal(&out[key], &Zeroizing::new(parts.concat()), &mut sealed),
+        }
+        out.extend_from_slice(&sealed);
     }
 
     /// Lets a path through the gate; after its entry is in the table, so that who passes finds it.
@@ -475,6 +467,36 @@ impl View {
         let Some(mount) = self.mounts.with_id(id) else { return Ok(()) };
         let put = mount.index.insert(path);
         put.map(|_| ()).map_err(|_| Damaged("path over the index's limits"))
+    }
+}
+
+/// The header of a KV v2 secret's hot entry.
+pub(super) fn secret_header(metadata: &Metadata) -> Result<HotHeader, Damaged> {
+    let current = metadata.version(metadata.current_version);
+    let custom = metadata.custom.as_deref().unwrap_or_default();
+    Ok(HotHeader {
+        version: metadata.current_version,
+        created_ns: current.map_or(metadata.created_ns, |info| info.created_ns),
+        metadata_version: metadata.metadata_version as u32,
+        deletion_ns: current.and_then(|info| info.deletion_ns).unwrap_or(HotHeader::NEVER),
+        custom_bytes: u32::try_from(custom.len()).map_err(|_| Damaged("custom metadata"))?,
+        lease_secs: HotHeader::NO_LEASE,
+        deleted: current.is_some_and(|info| info.deleted),
+        destroyed: current.is_some_and(|info| info.destroyed),
+    })
+}
+
+/// The header of a KV v1 secret's hot entry.
+pub(super) fn one_header(seqno: Seqno, lease: Option<u32>) -> HotHeader {
+    HotHeader {
+        version: seqno.0,
+        created_ns: 0,
+        metadata_version: 0,
+        deletion_ns: HotHeader::NEVER,
+        custom_bytes: 0,
+        lease_secs: lease.unwrap_or(HotHeader::NO_LEASE),
+        deleted: false,
+        destroyed: false,
     }
 }
 

@@ -4,6 +4,7 @@
 //! uses. All else is one [`Shape`], shared by the tokens that have it in common, and with it what
 //! their policies grant, which is far larger than the token and compiled once per shape and change of policies.
 
+use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::hash::{Hash as StdHash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,13 +37,23 @@ pub(crate) struct LiveToken {
 
 /// What many tokens have in common: an entry without what is a token's own.
 struct Shape {
-    entry: TokenEntry,
+    entry: Common,
     /// What its policies grant.
     compiled: ArcSwapOption<Compiled>,
 }
 
+/// An entry that is looked for among shapes by what it says.
+#[derive(PartialEq, Eq)]
+struct Common(TokenEntry);
+
 /// A shape, found among others by what it says.
 struct Shared(Arc<Shape>);
+
+impl Borrow<Common> for Shared {
+    fn borrow(&self) -> &Common {
+        &self.0.entry
+    }
+}
 
 impl PartialEq for Shared {
     fn eq(&self, other: &Self) -> bool {
@@ -54,7 +65,13 @@ impl Eq for Shared {}
 
 impl StdHash for Shared {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let entry = &self.0.entry;
+        self.0.entry.hash(state);
+    }
+}
+
+impl StdHash for Common {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let entry = &self.0;
         entry.auth.policies.hash(state);
         entry.auth.display_name.hash(state);
         entry.auth.path.hash(state);
@@ -78,16 +95,16 @@ impl Shapes {
     /// The one shape that says what `entry` says.
     fn share(&self, entry: TokenEntry) -> Arc<Shape> {
         let mut shapes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = Shared(Arc::new(Shape { entry, compiled: ArcSwapOption::empty() }));
-        if let Some(known) = shapes.get(&new) {
+        let entry = Common(entry);
+        if let Some(known) = shapes.get(&entry) {
             return Arc::clone(&known.0);
         }
         // Growing would move them all anyway: time to see which are of no use.
         if shapes.len() + 1 >= shapes.capacity() && shapes.len() > SHAPES_SPARE {
             shapes.retain(|shape| Arc::strong_count(&shape.0) > 1);
         }
-        let shape = Arc::clone(&new.0);
-        shapes.insert(new);
+        let shape = Arc::new(Shape { entry, compiled: ArcSwapOption::empty() });
+        shapes.insert(Shared(Arc::clone(&shape)));
         shape
     }
 
@@ -110,9 +127,14 @@ impl LiveToken {
         Self { shape, accessor, parent, created_at, expires_at, renewed_at, uses_left, id }
     }
 
+    /// The same under a number among the ties.
+    pub(super) fn with_id(self, id: Id) -> Self {
+        Self { id, ..self }
+    }
+
     /// The whole entry, put together.
     pub(crate) fn entry(&self) -> TokenEntry {
-        let mut entry = self.shape.entry.clone();
+        let mut entry = self.shape.entry.0.clone();
         entry.auth.accessor = self.accessor.to_string();
         entry.auth.created_at = self.created_at;
         entry.auth.expires_at = self.expires_at;
@@ -124,7 +146,7 @@ impl LiveToken {
 
     /// What it has in common with others; its accessor, times, parent and uses are blank there.
     pub(crate) fn shared(&self) -> &TokenEntry {
-        &self.shape.entry
+        &self.shape.entry.0
     }
 
     /// When it was made.
@@ -139,7 +161,7 @@ impl LiveToken {
 
     /// What the decision asks for.
     pub(crate) fn standing(&self) -> Standing {
-        Standing { kind: self.shape.entry.auth.kind, expires_at: self.expires_at }
+        Standing { kind: self.shape.entry.0.auth.kind, expires_at: self.expires_at }
     }
 
     /// Whether it is for a number of requests only.
@@ -149,7 +171,7 @@ impl LiveToken {
 
     /// Where it may be used from; empty for anywhere.
     pub(crate) fn bound_cidrs(&self) -> &[AddressRange] {
-        &self.shape.entry.bound_cidrs
+        &self.shape.entry.0.bound_cidrs
     }
 
     pub(crate) const fn parent(&self) -> Option<&Hash> {
@@ -161,7 +183,7 @@ impl LiveToken {
     }
 
     pub(super) fn path(&self) -> &str {
-        &self.shape.entry.auth.path
+        &self.shape.entry.0.auth.path
     }
 
     pub(super) const fn id(&self) -> Id {
@@ -176,7 +198,7 @@ impl LiveToken {
         {
             return Arc::clone(compiled);
         }
-        let compiled = Arc::new(view.compile(&self.shape.entry, now));
+        let compiled = Arc::new(view.compile(&self.shape.entry.0, now));
         self.shape.compiled.store(Some(Arc::clone(&compiled)));
         compiled
     }

@@ -36,6 +36,14 @@ pub(super) struct Ties {
     by_path: BTreeMap<Box<str>, BTreeSet<Id>>,
 }
 
+/// Ties of tokens that are loaded, to be sorted once and made into sets at once.
+#[derive(Default)]
+pub(super) struct Gathered {
+    accessors: Vec<(u64, Id)>,
+    children: Vec<(u64, Id)>,
+    ends: Vec<(i64, Id)>,
+}
+
 impl Ties {
     /// Gives a token a number; `None` when there are four billion.
     pub(super) fn number(&mut self, hash: Hash) -> Option<Id> {
@@ -61,6 +69,10 @@ impl Ties {
         if let Some(end) = tie.end {
             self.by_end.insert((end, id));
         }
+        self.tie_path(id, tie);
+    }
+
+    fn tie_path(&mut self, id: Id, tie: Tie<'_>) {
         let Some(path) = tie.path else { return };
         match self.by_path.get_mut(path) {
             Some(made) => {
@@ -70,6 +82,23 @@ impl Ties {
                 self.by_path.insert(path.into(), BTreeSet::from([id]));
             }
         }
+    }
+
+    /// Ties a token that nobody asks for before [`Ties::settle`].
+    pub(super) fn gather(&mut self, id: Id, tie: Tie<'_>, gathered: &mut Gathered) {
+        gathered.accessors.push((tie.accessor, id));
+        gathered.children.extend(tie.parent.map(|parent| (parent, id)));
+        gathered.ends.extend(tie.end.map(|end| (end, id)));
+        // Few paths, and numbers that rise: each is the last of its set.
+        self.tie_path(id, tie);
+    }
+
+    /// Ties everything that was gathered.
+    pub(super) fn settle(&mut self, gathered: Gathered) {
+        let Gathered { accessors, children, ends } = gathered;
+        add_all(&mut self.by_accessor, accessors);
+        add_all(&mut self.children, children);
+        add_all(&mut self.by_end, ends);
     }
 
     pub(super) fn untie(&mut self, id: Id, tie: Tie<'_>) {
@@ -161,6 +190,13 @@ impl Ties {
     }
 }
 
+/// Adds to a set, which is empty in a load, by building one of what is sorted: each node is written once
+/// and full.
+fn add_all<T: Ord>(set: &mut BTreeSet<T>, mut all: Vec<T>) {
+    all.sort_unstable();
+    set.append(&mut BTreeSet::from_iter(all));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,7 +252,13 @@ mod tests {
                 let path = PATHS[rng.usize(0..PATHS.len())].to_owned();
                 let row = (hash, rng.u64(0..8), parent, end, path);
                 let id = ties.number(hash).unwrap();
-                ties.tie(id, tie(&row));
+                if step % 3 == 0 {
+                    let mut gathered = Gathered::default();
+                    ties.gather(id, tie(&row), &mut gathered);
+                    ties.settle(gathered);
+                } else {
+                    ties.tie(id, tie(&row));
+                }
                 assert!(model.insert(id, row).is_none());
             } else if let Some((id, row)) = model.pop_first() {
                 ties.untie(id, tie(&row));

@@ -14,7 +14,7 @@ use kallisto_cuckoo::siphash::{Key, SipHash24};
 use kallisto_cuckoo::{Error, Guard, Table};
 
 use super::live::{LiveToken, Shapes};
-use super::ties::{Tie, Ties};
+use super::ties::{Gathered, Tie, Ties};
 use crate::cluster::Cluster;
 use crate::keys::NamespaceNumber;
 use crate::request::TokenText;
@@ -245,6 +245,26 @@ impl Tokens {
             self.count_from_above(live, usize::wrapping_add);
         }
         Ok(())
+    }
+
+    /// Puts a token of a load, whose hash comes once, under it. It is tied by [`Tokens::settle`].
+    pub(super) fn put_loaded(
+        &self,
+        hash: Hash,
+        live: LiveToken,
+        gathered: &mut Gathered,
+    ) -> Result<(), Error> {
+        let mut ties = self.ties();
+        let live = live.with_id(ties.number(hash).ok_or(Error::Capacity)?);
+        ties.gather(live.id(), self.tie(&live), gathered);
+        self.count_from_above(&live, usize::wrapping_add);
+        self.by_hash.upsert(&hash, live, &[])?;
+        Ok(())
+    }
+
+    /// Ties the tokens of a load.
+    pub(super) fn settle(&self, gathered: Gathered) {
+        self.ties().settle(gathered);
     }
 
     pub(crate) fn remove(&self, hash: &[u8]) {

@@ -1,0 +1,380 @@
+//! Filling an empty view: one streaming scan over everything committed.
+//!
+//! Kinds come in the order of their numbers, so mounts are there before their secrets, and a
+//! secret's metadata is followed by its versions (see `keys`). Three threads share the work, in the
+//! order of the records: one reads them from the store, one opens them and makes of them what the view
+//! holds (`prepare`), this one puts that in. What is held in the clear at a time is a record, the few
+//! chunks that are no secrets, and the paths that wait for their index (`paths`). What is inside
+//! namespaces comes last, one namespace after another, each into its own view.
+//!
+//! What is sorted is sorted at the end and built at once: ordered sets that grow by a million in no order
+//! spend most of the time of a load looking for places.
+
+mod paths;
+mod prepare;
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+use kallisto_barrier::Keyring;
+use kallisto_cuckoo::Hand;
+use kallisto_store::{Batch, Error as StoreError, Position, Record, Records, Seqno, Visit};
+use zeroize::Zeroizing;
+
+use super::View;
+use super::fold::{Damaged, Folding};
+use super::hot::HotSlot;
+use super::mounts::Mount;
+use super::ties::Gathered;
+use crate::clear::ClearRecords;
+use crate::keys::{self, MountId, NamespaceNumber, Parsed};
+use paths::Paths;
+use prepare::{Item, Prepared, Preparer, Sealed};
+
+/// Things put in between two looks at the memory budget.
+const BUDGET_ITEMS: u64 = 512;
+/// Records between two progress lines in the log.
+const PROGRESS_RECORDS: u64 = 250_000;
+/// Records that go from one thread to the next together.
+const CHUNK_RECORDS: usize = 512;
+/// Chunks that may wait between two threads.
+const CHUNKS_WAITING_MAX: usize = 4;
+
+/// Some records as the store has them, one behind the other.
+#[derive(Default)]
+struct Chunk {
+    bytes: Vec<u8>,
+    /// Where in the bytes each key and each value ends, and the record's seqno.
+    ends: Vec<(usize, usize, Seqno)>,
+}
+
+/// A scan under way.
+struct Loading<'v> {
+    root: Load<&'v View>,
+    /// The namespace whose records come now; nothing is loaded of one that was deleted.
+    inside: Option<(NamespaceNumber, Option<Inside>)>,
+    position: Position,
+    records: u64,
+}
+
+/// The load of a namespace's view, which prepares by itself.
+struct Inside {
+    load: Load<Arc<View>>,
+    preparer: Preparer,
+    prepared: Prepared,
+}
+
+/// What of a scan goes into one view.
+struct Load<V> {
+    view: V,
+    items: u64,
+    hand: Hand,
+    paths: Paths,
+    ties: Gathered,
+    /// The mount asked for last: a mount's secrets come together.
+    mount: Option<Arc<Mount>>,
+}
+
+impl View {
+    /// Fills this empty view with everything in `records`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] when a record cannot be read, [`StoreError::Damaged`] when one does
+    /// not open or says nothing sound.
+    pub(super) fn load(
+        &self,
+        position: Position,
+        records: &dyn Records,
+        keyring: &Keyring,
+    ) -> Result<(), StoreError> {
+        let (to_open, stored) = sync_channel(CHUNKS_WAITING_MAX);
+        let (to_fold, opened) = sync_channel(CHUNKS_WAITING_MAX);
+        let loaded = std::thread::scope(|scope| {
+            let reader = start(scope, "load-read", move || read_all(records, &to_open))?;
+            let opener = start(scope, "load-open", move || {
+                open_all(self, &ClearRecords::new(records, keyring), &stored, &to_fold)
+            })?;
+            let load = Loading { root: Load::new(self), inside: None, position, records: 0 };
+            let folded = load.fold_all(opened, &ClearRecords::new(records, keyring));
+            // Who fails ends the others, and what failed first is what there is to tell.
+            ended(reader)?;
+            ended(opener)?;
+            folded.map_err(|damaged| unsound(&damaged))
+        })?;
+        tracing::info!(records = loaded, position = position.0, "view loaded");
+        Ok(())
+    }
+}
+
+fn start<'s, T: Send + 's>(
+    scope: &'s Scope<'s, '_>,
+    name: &str,
+    run: impl FnOnce() -> T + Send + 's,
+) -> Result<ScopedJoinHandle<'s, T>, StoreError> {
+    let started = Builder::new().name(name.to_owned()).spawn_scoped(scope, run);
+    started.map_err(|error| StoreError::Unavailable(format!("no thread to load on: {error}")))
+}
+
+fn ended(thread: ScopedJoinHandle<'_, Result<(), StoreError>>) -> Result<(), StoreError> {
+    let panicked = || StoreError::Unavailable("a thread of the load panicked".into());
+    thread.join().map_err(|_| panicked())?
+}
+
+fn unsound(Damaged(what): &Damaged) -> StoreError {
+    StoreError::Damaged(format!("a record says nothing sound: {what}"))
+}
+
+/// Reads everything and hands it on, until nobody wants it any more.
+fn read_all(records: &dyn Records, onward: &SyncSender<Chunk>) -> Result<(), StoreError> {
+    let mut chunk = Chunk::default();
+    records.scan_borrowed(&[], &mut |storage, seqno, value| {
+        chunk.push(storage, seqno, value);
+        if chunk.ends.len() < CHUNK_RECORDS {
+            return Visit::Continue;
+        }
+        // The next one will be about as large.
+        let next = Chunk::with_capacity(chunk.bytes.len());
+        let full = std::mem::replace(&mut chunk, next);
+        if onward.send(full).is_ok() { Visit::Continue } else { Visit::Stop }
+    })?;
+    // Who does not want the rest has failed, and says so.
+    let _ = onward.send(chunk);
+    Ok(())
+}
+
+/// Opens what was read, prepares it for the view and hands it on.
+fn open_all(
+    view: &View,
+    clear: &ClearRecords<'_>,
+    stored: &Receiver<Chunk>,
+    onward: &SyncSender<Prepared>,
+) -> Result<(), StoreError> {
+    let mut preparer = Preparer::default();
+    let mut plain = Zeroizing::new(Vec::new());
+    for chunk in stored {
+        let mut prepared = Prepared::default();
+        for (storage, seqno, envelope) in chunk.records() {
+            let Some((key, value)) = clear.open_into(storage, envelope, &mut plain)? else {
+                continue;
+            };
+            prepared.records += 1;
+            let taken = preparer.take(view, key, seqno, value, &mut prepared);
+            taken.map_err(|damaged| unsound(&damaged))?;
+        }
+        if onward.send(prepared).is_err() {
+            return Ok(());
+        }
+    }
+    let mut last = Prepared::default();
+    preparer.settle(view, &mut last).map_err(|damaged| unsound(&damaged))?;
+    // As above: who does not want it has failed.
+    let _ = onward.send(last);
+    Ok(())
+}
+
+impl Chunk {
+    fn with_capacity(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), ends: Vec::with_capacity(CHUNK_RECORDS) }
+    }
+
+    fn push(&mut self, key: &[u8], seqno: Seqno, value: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.ends.push((key_end, self.bytes.len(), seqno));
+    }
+
+    /// Key, seqno and value of each.
+    fn records(&self) -> impl Iterator<Item = (&[u8], Seqno, &[u8])> {
+        let mut start = 0;
+        self.ends.iter().map(move |&(key_end, end, seqno)| {
+            let record = (&self.bytes[start..key_end], seqno, &self.bytes[key_end..end]);
+            start = end;
+            record
+        })
+    }
+}
+
+impl Loading<'_> {
+    /// Puts in what was prepared, and says of how many records it was.
+    fn fold_all(
+        mut self,
+        opened: Receiver<Prepared>,
+        records: &ClearRecords<'_>,
+    ) -> Result<u64, Damaged> {
+        for mut prepared in &opened {
+            let items = std::mem::take(&mut prepared.items);
+            for item in items {
+                match item {
+                    Item::Other(key, record) => self.take(&key, &record, records)?,
+                    item => self.root.put(item, &prepared, records)?,
+                }
+            }
+            let before = self.records;
+            self.records += prepared.records;
+            if self.records / PROGRESS_RECORDS > before / PROGRESS_RECORDS {
+                tracing::info!(records = self.records, "loading");
+            }
+        }
+        self.end_inside(records)?;
+        self.root.end(self.position)?;
+        Ok(self.records)
+    }
+
+    /// Puts in a record that was not prepared: of a namespace, or of a kind that is folded as it is.
+    fn take(
+        &mut self,
+        key: &[u8],
+        record: &Record,
+        records: &ClearRecords<'_>,
+    ) -> Result<(), Damaged> {
+        let Parsed::Inside(number, inner) = keys::parse(key) else {
+            return self.root.take_other(key, record, records);
+        };
+        if self.inside.as_ref().is_none_or(|(known, _)| *known != number) {
+            self.end_inside(records)?;
+            let view = self.root.view.namespaces.view(number);
+            self.inside = Some((number, view.map(Inside::new)));
+        }
+        match &mut self.inside {
+            Some((_, Some(inside))) => inside.take(inner, record, &records.inside(number)),
+            _ => Ok(()),
+        }
+    }
+
+    fn end_inside(&mut self, records: &ClearRecords<'_>) -> Result<(), Damaged> {
+        match self.inside.take() {
+            Some((number, Some(inside))) => inside.end(self.position, &records.inside(number)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Inside {
+    fn new(view: Arc<View>) -> Self {
+        let (preparer, prepared) = (Preparer::default(), Prepared::default());
+        Self { load: Load::new(view), preparer, prepared }
+    }
+
+    fn take(
+        &mut self,
+        key: &[u8],
+        record: &Record,
+        records: &ClearRecords<'_>,
+    ) -> Result<(), Damaged> {
+        let Self { load, preparer, prepared } = self;
+        preparer.take(&load.view, key, record.seqno, &record.value, prepared)?;
+        self.put(records)
+    }
+
+    fn put(&mut self, records: &ClearRecords<'_>) -> Result<(), Damaged> {
+        for item in std::mem::take(&mut self.prepared.items) {
+            self.load.put(item, &self.prepared, records)?;
+        }
+        self.prepared.clear();
+        Ok(())
+    }
+
+    fn end(mut self, position: Position, records: &ClearRecords<'_>) -> Result<(), Damaged> {
+        self.preparer.settle(&self.load.view, &mut self.prepared)?;
+        self.put(records)?;
+        self.load.end(position)
+    }
+}
+
+impl<V: Deref<Target = View>> Load<V> {
+    fn new(view: V) -> Self {
+        Self {
+            view,
+            items: 0,
+            hand: Hand::default(),
+            paths: Paths::default(),
+            ties: Gathered::default(),
+            mount: None,
+        }
+    }
+
+    fn end(mut self, position: Position) -> Result<(), Damaged> {
+        self.view.keep_to_budget(&mut self.hand);
+        self.index_paths()?;
+        self.view.tokens.settle(self.ties);
+        self.view.feed.start(position);
+        Ok(())
+    }
+
+    fn put(
+        &mut self,
+        item: Item,
+        prepared: &Prepared,
+        records: &ClearRecords<'_>,
+    ) -> Result<(), Damaged> {
+        self.items += 1;
+        if self.items.is_multiple_of(BUDGET_ITEMS) {
+            self.view.keep_to_budget(&mut self.hand);
+        }
+        match item {
+            Item::Versioned(sealed) => self.put_sealed(&sealed, prepared),
+            Item::One(sealed) if self.view.is_versioned(sealed.mount) => Ok(()),
+            Item::One(sealed) => self.put_sealed(&sealed, prepared),
+            Item::Token(hash, live) => {
+                let put = self.view.tokens.put_loaded(hash, live, &mut self.ties);
+                put.map_err(|_| Damaged("token over the table's limits"))
+            }
+            Item::Other(key, record) => self.take_other(&key, &record, records),
+        }
+    }
+
+    fn put_sealed(&mut self, sealed: &Sealed, prepared: &Prepared) -> Result<(), Damaged> {
+        if self.mount(sealed.mount).is_none() {
+            return Ok(());
+        }
+        let (key, value) = prepared.entry(sealed);
+        let stored = self.view.hot.upsert(key, HotSlot::new(sealed.header), value);
+        stored.map_err(|_| Damaged("secret over the table's limits"))?;
+        let path = key.get(size_of::<MountId>()..).map(std::str::from_utf8);
+        let Some(Ok(path)) = path else { return Err(Damaged("path of a secret")) };
+        self.take_path(sealed.mount, path)
+    }
+
+    fn take_other(
+        &mut self,
+        key: &[u8],
+        record: &Record,
+        records: &ClearRecords<'_>,
+    ) -> Result<(), Damaged> {
+        if let Parsed::Shelf(mount, name) = keys::parse(key) {
+            self.view.put_shelf(mount, name, &record.value)?;
+            return self.take_path(mount, name);
+        }
+        let batch = Batch::new();
+        let mut at = Folding { seqno: record.seqno, batch: &batch, records, changes: Vec::new() };
+        self.view.fold_put(key, &record.value, &mut at)
+    }
+
+    /// The mount with an id, if there is one.
+    fn mount(&mut self, id: MountId) -> Option<&Mount> {
+        if self.mount.as_ref().is_none_or(|mount| mount.entry.id != id) {
+            self.mount = self.view.mounts.with_id(id);
+        }
+        self.mount.as_deref()
+    }
+
+    fn take_path(&mut self, mount: MountId, path: &str) -> Result<(), Damaged> {
+        self.paths.push(mount, path);
+        if self.paths.are_many() { self.index_paths() } else { Ok(()) }
+    }
+
+    fn index_paths(&mut self) -> Result<(), Damaged> {
+        let mut paths = std::mem::take(&mut self.paths);
+        for of_mount in paths.sorted() {
+            let Some(mount) = self.mount(of_mount.id()) else { continue };
+            let filled = mount.index.fill(of_mount.iter());
+            filled.map_err(|_| Damaged("path over the index's limits"))?;
+        }
+        paths.clear();
+        self.paths = paths;
+        Ok(())
+    }
+}

@@ -1,0 +1,175 @@
+//! What is made of a record before it goes into the view: decoded, and sealed for the hot table.
+//!
+//! This is most of the work of a load and touches nothing of the view but what any thread may use, the
+//! table's cipher and the shapes of tokens; so it is done on the thread that opens the records, while
+//! the one that writes the view (`load`) puts in what was made before. Records inside a namespace are
+//! handed on as they are: its view, and with it its cipher, may not be there yet.
+//!
+//! Records come a secret at a time, metadata first and its versions by number (see `keys`), so a
+//! secret is complete when its current version comes, or when something else does.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use kallisto_store::{Record, Seqno};
+
+use super::super::fold::{Damaged, one_header, secret_header};
+use super::super::{HotHeader, LiveToken, View};
+use crate::keys::{self, MountId, Parsed};
+use crate::kv::record::{Metadata, decode_one, decode_version};
+use crate::token::{Hash, TokenEntry};
+
+/// What some records come to, in their order.
+#[derive(Default)]
+pub(super) struct Prepared {
+    /// Records that were opened for it.
+    pub(super) records: u64,
+    pub(super) items: Vec<Item>,
+    /// The table keys and sealed values of its secrets.
+    bytes: Vec<u8>,
+}
+
+/// What a record, or a secret's records together, come to.
+pub(super) enum Item {
+    /// A secret of a KV v2 mount.
+    Versioned(Sealed),
+    /// A secret of a KV v1 mount; of one that was upgraded it is nobody's.
+    One(Sealed),
+    /// A token and the hash it is stored under.
+    Token(Hash, LiveToken),
+    /// Any other record, as it is.
+    Other(Vec<u8>, Record),
+}
+
+/// A secret as the hot table takes it.
+pub(super) struct Sealed {
+    pub(super) mount: MountId,
+    pub(super) header: HotHeader,
+    key: Range<usize>,
+    value: Range<usize>,
+}
+
+impl Prepared {
+    /// The key in the hot table, and the value there.
+    pub(super) fn entry(&self, sealed: &Sealed) -> (&[u8], &[u8]) {
+        (&self.bytes[sealed.key.clone()], &self.bytes[sealed.value.clone()])
+    }
+
+    /// Forgets everything and keeps its memory.
+    pub(super) fn clear(&mut self) {
+        self.records = 0;
+        self.items.clear();
+        self.bytes.clear();
+    }
+}
+
+/// Prepares the records of one view.
+#[derive(Default)]
+pub(super) struct Preparer {
+    pending: Option<Pending>,
+}
+
+/// A secret whose metadata was met and whose current version comes next.
+struct Pending {
+    mount: MountId,
+    path: String,
+    metadata: Metadata,
+}
+
+impl Preparer {
+    /// Prepares a record for `view`, and what it completes.
+    pub(super) fn take(
+        &mut self,
+        view: &View,
+        key: &[u8],
+        seqno: Seqno,
+        value: &[u8],
+        out: &mut Prepared,
+    ) -> Result<(), Damaged> {
+        let parsed = keys::parse(key);
+        if let Parsed::KvVersion(mount, path, version) = parsed {
+            return self.take_version(view, (mount, path, version), value, out);
+        }
+        self.settle(view, out)?;
+        match parsed {
+            Parsed::KvMeta(mount, path) => {
+                let metadata = Metadata::decode(value).map_err(|_| Damaged("kv metadata"))?;
+                self.pending = Some(Pending { mount, path: path.to_owned(), metadata });
+            }
+            Parsed::KvOne(mount, path) => {
+                let (lease, data) = decode_one(value).map_err(|_| Damaged("kv secret"))?;
+                let sealed = seal(view, (mount, path), one_header(seqno, lease), &[data], out);
+                out.items.push(Item::One(sealed));
+            }
+            Parsed::Token(hash) => {
+                let hash = Hash::try_from(hash).map_err(|_| Damaged("token"))?;
+                let entry = TokenEntry::decode(value).ok_or(Damaged("token"))?;
+                out.items.push(Item::Token(hash, view.tokens.live(entry)));
+            }
+            _ => {
+                let record = Record { value: Bytes::copy_from_slice(value), seqno };
+                out.items.push(Item::Other(key.to_vec(), record));
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes the pending secret if this is its current version; others stay in the store.
+    fn take_version(
+        &mut self,
+        view: &View,
+        (mount, path, version): (MountId, &str, u64),
+        value: &[u8],
+        out: &mut Prepared,
+    ) -> Result<(), Damaged> {
+        let current = self.pending.take_if(|pending| {
+            pending.mount == mount
+                && pending.path == path
+                && pending.metadata.current_version == version
+        });
+        let Some(pending) = current else { return Ok(()) };
+        let live = pending.metadata.version(version).is_some_and(|info| !info.destroyed);
+        complete(view, &pending, live.then_some(value), out)
+    }
+
+    /// Ends a secret whose current version has no record: destroyed, or metadata alone.
+    pub(super) fn settle(&mut self, view: &View, out: &mut Prepared) -> Result<(), Damaged> {
+        let Some(pending) = self.pending.take() else { return Ok(()) };
+        let current = pending.metadata.version(pending.metadata.current_version);
+        if current.is_some_and(|info| !info.destroyed) {
+            return Err(Damaged("kv version missing"));
+        }
+        complete(view, &pending, None, out)
+    }
+}
+
+fn complete(
+    view: &View,
+    pending: &Pending,
+    record: Option<&[u8]>,
+    out: &mut Prepared,
+) -> Result<(), Damaged> {
+    let Pending { mount, path, metadata } = pending;
+    let data = record.map_or(Ok(&[][..]), decode_version);
+    let data = data.map_err(|_| Damaged("kv version"))?;
+    let custom = metadata.custom.as_deref().unwrap_or_default();
+    let parts = [data, custom.as_bytes()];
+    let sealed = seal(view, (*mount, path), secret_header(metadata)?, &parts, out);
+    out.items.push(Item::Versioned(sealed));
+    Ok(())
+}
+
+fn seal(
+    view: &View,
+    (mount, path): (MountId, &str),
+    header: HotHeader,
+    parts: &[&[u8]],
+    out: &mut Prepared,
+) -> Sealed {
+    let start = out.bytes.len();
+    out.bytes.extend_from_slice(&mount.0.to_be_bytes());
+    out.bytes.extend_from_slice(path.as_bytes());
+    let key = start..out.bytes.len();
+    view.seal_hot(key.clone(), parts, &mut out.bytes);
+    Sealed { mount, header, value: key.end..out.bytes.len(), key }
+}
