@@ -166,7 +166,8 @@ impl Frontend {
                 serve_http(stream, remote, client_chain, service, ending).await;
             }
             Self::Resp(service) => {
-                service.serve(stream, remote, ending.gate, ending.stopped).await;
+                // Boxed, so that a connection of the other protocol holds no room for it.
+                Box::pin(service.serve(stream, remote, ending.gate, ending.stopped)).await;
             }
         }
     }
@@ -249,27 +250,43 @@ impl Worker {
             watcher: self.graceful.watcher(),
             stopped: self.stopped.clone(),
         };
-        let (frontend, tls) = (self.frontend.clone(), self.tls.clone());
-        tokio::spawn(async move {
-            match tls {
-                None => frontend.serve(stream, remote, Arc::new([]), ending).await,
-                Some(tls) => {
-                    let gate = Arc::clone(&ending.gate);
-                    let admit = begin_handshake(frontend.admission(), &gate, remote);
-                    match tls.accept(stream, admit).await {
-                        Ok(stream) => {
-                            let chain = tls::client_chain(&stream);
-                            frontend.serve(stream, remote, chain, ending).await;
-                        }
-                        Err(error) => {
-                            open.0.listener.handshakes_failed.count();
-                            tracing::debug!(%error, "no TLS handshake");
-                        }
-                    }
-                }
-            }
-            drop((open, place, alive));
-        });
+        let frontend = self.frontend.clone();
+        // A task each for plain text and for TLS: one for both would be as large as the larger of them.
+        match self.tls.clone() {
+            None => tokio::spawn(async move {
+                frontend.serve(stream, remote, Arc::new([]), ending).await;
+                drop((open, place, alive));
+            }),
+            Some(tls) => tokio::spawn(async move {
+                serve_tls(frontend, tls, stream, remote, ending, &open).await;
+                drop((open, place, alive));
+            }),
+        };
+    }
+}
+
+/// Serves a connection that begins with a handshake.
+async fn serve_tls(
+    frontend: Frontend,
+    tls: Tls,
+    stream: impl Stream,
+    remote: SocketAddr,
+    ending: Ending,
+    open: &Open,
+) {
+    let gate = Arc::clone(&ending.gate);
+    let admit = begin_handshake(frontend.admission(), &gate, remote);
+    // Boxed: what a handshake takes is not held for the life of the connection.
+    match Box::pin(tls.accept(stream, admit)).await {
+        Ok(stream) => {
+            let chain = tls::client_chain(&stream);
+            // Boxed: it is large, and moves from hand to hand, each of which would have room for it.
+            frontend.serve(Box::new(stream), remote, chain, ending).await;
+        }
+        Err(error) => {
+            open.0.listener.handshakes_failed.count();
+            tracing::debug!(%error, "no TLS handshake");
+        }
     }
 }
 
