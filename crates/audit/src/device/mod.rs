@@ -1,0 +1,226 @@
+//! One device: a queue, the thread that writes it, and the one that watches that thread.
+//!
+//! ```text
+//! requests --bodies--> queue --all that wait--> writer: link each, one write --> tickets
+//!                                    watchdog: past the deadline, every ticket fails
+//! ```
+//! A request hands in finished, masked bodies and waits for its [`Ticket`]; the writer takes all that
+//! came meanwhile, links them into the chain and writes them at once, so that auditing never makes
+//! requests wait for each other. Text in the clear never enters the queue.
+//!
+//! Invariants:
+//! - A ticket says yes only after the sink took the whole group.
+//! - The chain goes forward by what the sink took, and by nothing else.
+//! - A device that failed, or hangs past its deadline, refuses at once until it works again: it costs
+//!   its deadline to those who were waiting and nothing to those who come later.
+//! - The queue is bounded in records and bytes.
+
+mod queue;
+mod writer;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+
+use tokio::sync::oneshot;
+
+use self::queue::{Job, Mode, Shared, State};
+use self::writer::{WriterThread, watch};
+use crate::chain::Head;
+use crate::clock;
+use crate::limits::{QUEUE_BYTES_MAX, QUEUE_RECORDS_MAX, RETRY_MIN};
+use crate::mask::{Masker, SALT_BYTES};
+use crate::options::Spec;
+use crate::record::{Common, Kind, Response, Subject, Writer};
+use crate::sink::Destinations;
+
+/// A device at work. Dropping it lets the writer finish what waits, and ends it.
+pub struct Device {
+    name: String,
+    spec: Spec,
+    masker: Masker,
+    shared: Arc<Shared>,
+}
+
+/// Finished records of one request, ready to be handed in.
+#[derive(Default)]
+pub struct Records {
+    bodies: Vec<Vec<u8>>,
+}
+
+/// What a request waits on.
+pub struct Ticket(Option<oneshot::Receiver<bool>>);
+
+/// How a device is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// It takes records.
+    Working,
+    /// It failed; why. It is tried again.
+    Failed(String),
+    /// A write has not come back within its deadline.
+    Hanging,
+}
+
+impl Ticket {
+    /// Waits until the records are written. False when they are not, or not in time.
+    pub async fn written(self) -> bool {
+        match self.0 {
+            Some(told) => told.await.unwrap_or(false),
+            None => false,
+        }
+    }
+}
+
+impl Device {
+    /// Starts a device.
+    ///
+    /// # Errors
+    /// What the operating system says when it gives no threads.
+    pub fn start(
+        name: &str,
+        spec: Spec,
+        salt: &[u8; SALT_BYTES],
+        destinations: &dyn Destinations,
+    ) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                queue: VecDeque::new(),
+                queued_bytes: 0,
+                in_flight: Vec::new(),
+                busy_since: None,
+                mode: Mode::Working,
+                reopen: false,
+                closing: false,
+                head: Head::default(),
+            }),
+            work: Condvar::new(),
+            ended: Condvar::new(),
+        });
+        let masker = Masker::new(salt, spec.secrecy);
+        let device = Self { name: name.to_owned(), masker, shared, spec };
+        let writer = WriterThread {
+            name: device.name.clone(),
+            shared: Arc::clone(&device.shared),
+            sink: destinations.sink(&device.spec),
+            chain: None,
+            buffer: Vec::new(),
+            retry: RETRY_MIN,
+            is_failing: false,
+        };
+        thread::Builder::new().name("audit".into()).spawn(move || writer.run())?;
+        let (watched, deadline) = (Arc::clone(&device.shared), device.spec.deadline);
+        let name = device.name.clone();
+        thread::Builder::new()
+            .name("audit-watch".into())
+            .spawn(move || watch(&name, &watched, deadline))?;
+        Ok(device)
+    }
+
+    /// The path it was enabled at.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it was asked to be.
+    pub const fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// The mask that a value has in its records.
+    pub fn hash(&self, value: &str) -> String {
+        self.masker.hash(value)
+    }
+
+    /// The last record that it wrote.
+    pub fn head(&self) -> Head {
+        self.shared.lock().head
+    }
+
+    /// How it is.
+    pub fn health(&self) -> Health {
+        match &self.shared.lock().mode {
+            Mode::Working => Health::Working,
+            Mode::Failed { why, .. } => Health::Failed(why.clone()),
+            Mode::Hanging => Health::Hanging,
+        }
+    }
+
+    /// What both records of a request say. `None` when its data is no JSON, which fails the request
+    /// at this device.
+    pub fn common(&self, subject: &Subject<'_>) -> Option<Common> {
+        self.records().common(subject).ok()
+    }
+
+    /// Adds the record that a request begins.
+    pub fn add_request(&self, common: &Common, error: &str, records: &mut Records) {
+        let body = self.records().body(Kind::Request, clock::now(), common, None, error);
+        // A request has been through `common`; without a response nothing is left to fail.
+        records.bodies.extend(body.ok());
+    }
+
+    /// Adds the record that a request ends. False when the response's data is no JSON.
+    pub fn add_response(
+        &self,
+        common: &Common,
+        response: &Response<'_>,
+        error: &str,
+        records: &mut Records,
+    ) -> bool {
+        let body = self.records().body(Kind::Response, clock::now(), common, Some(response), error);
+        let is_sound = body.is_ok();
+        records.bodies.extend(body.ok());
+        is_sound
+    }
+
+    /// Hands records in, which are written together and in order.
+    pub fn submit(&self, records: Records) -> Ticket {
+        let bytes: usize = records.bodies.iter().map(Vec::len).sum();
+        let (done, told) = oneshot::channel();
+        let mut state = self.shared.lock();
+        let full = state.queue.len() >= QUEUE_RECORDS_MAX
+            || state.queued_bytes.saturating_add(bytes) > QUEUE_BYTES_MAX;
+        if full || state.closing || state.mode != Mode::Working {
+            return Ticket(None);
+        }
+        let idle = state.queue.is_empty() && state.busy_since.is_none();
+        state.queued_bytes += bytes;
+        state.queue.push_back(Job { bodies: records.bodies, done });
+        drop(state);
+        if idle {
+            self.shared.work.notify_one();
+        }
+        Ticket(Some(told))
+    }
+
+    /// Opens the destination anew before the next group, and at once if the device had failed.
+    pub fn reopen(&self) {
+        self.shared.lock().reopen = true;
+        self.shared.work.notify_one();
+    }
+
+    fn records(&self) -> Writer<'_> {
+        Writer { masker: &self.masker, form: &self.spec.form }
+    }
+
+    /// A record that is no request's, for finding out whether the device works.
+    pub fn submit_test(&self, subject: &Subject<'_>) -> Ticket {
+        let mut records = Records::default();
+        match self.common(subject) {
+            Some(common) => self.add_request(&common, "", &mut records),
+            None => return Ticket(None),
+        }
+        self.submit(records)
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.shared.lock().closing = true;
+        self.shared.work.notify_one();
+        self.shared.ended.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! What waits for the writer, and how the device is, as its threads and its callers see it.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+
+use crate::chain::Head;
+
+pub(super) struct Shared {
+    pub(super) state: Mutex<State>,
+    /// The writer waits here for work.
+    pub(super) work: Condvar,
+    /// The watchdog waits here for the end.
+    pub(super) ended: Condvar,
+}
+
+pub(super) struct State {
+    pub(super) queue: VecDeque<Job>,
+    pub(super) queued_bytes: usize,
+    /// Who waits for the group that is being written.
+    pub(super) in_flight: Vec<oneshot::Sender<bool>>,
+    /// When the sink was called.
+    pub(super) busy_since: Option<Instant>,
+    pub(super) mode: Mode,
+    pub(super) reopen: bool,
+    pub(super) closing: bool,
+    pub(super) head: Head,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Working,
+    Failed { why: String, retry_at: Instant },
+    Hanging,
+}
+
+pub(super) struct Job {
+    pub(super) bodies: Vec<Vec<u8>>,
+    pub(super) done: oneshot::Sender<bool>,
+}
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Fails everybody who waits.
+    pub(super) fn refuse_all(&mut self) {
+        let waiting = self.queue.drain(..).map(|job| job.done);
+        for done in waiting.chain(self.in_flight.drain(..)) {
+            // Who has gone away needs no answer.
+            let _ = done.send(false);
+        }
+        self.queued_bytes = 0;
+    }
+}

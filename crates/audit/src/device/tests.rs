@@ -1,0 +1,191 @@
+//! A device over a sink that fails and hangs at a word.
+
+use std::io::{self, ErrorKind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use super::*;
+use crate::options::Options;
+use crate::sink::{Group, Sink};
+use crate::verify::Verifier;
+
+/// What the test's destination does with the next group.
+enum Turn {
+    Take,
+    Fail,
+}
+
+/// A destination that waits for a turn before every group, and keeps what it took.
+struct Slow {
+    turns: Mutex<Option<Receiver<Turn>>>,
+    kept: Arc<Mutex<Vec<u8>>>,
+    writes: Arc<AtomicUsize>,
+    entered: SyncSender<()>,
+}
+
+struct SlowSink {
+    turns: Receiver<Turn>,
+    kept: Arc<Mutex<Vec<u8>>>,
+    writes: Arc<AtomicUsize>,
+    entered: SyncSender<()>,
+}
+
+impl Destinations for Slow {
+    fn sink(&self, _: &Spec) -> Box<dyn Sink> {
+        Box::new(SlowSink {
+            turns: self.turns.lock().unwrap().take().unwrap(),
+            kept: Arc::clone(&self.kept),
+            writes: Arc::clone(&self.writes),
+            entered: self.entered.clone(),
+        })
+    }
+}
+
+impl Sink for SlowSink {
+    fn open(&mut self) -> io::Result<Option<Head>> {
+        Ok(None)
+    }
+
+    fn write(&mut self, group: &Group<'_>) -> io::Result<()> {
+        let _ = self.entered.try_send(());
+        match self.turns.recv() {
+            Ok(Turn::Take) => {
+                self.writes.fetch_add(1, Ordering::SeqCst);
+                self.kept.lock().unwrap().extend_from_slice(group.bytes);
+                Ok(())
+            }
+            Ok(Turn::Fail) => Err(ErrorKind::StorageFull.into()),
+            Err(_) => Err(ErrorKind::BrokenPipe.into()),
+        }
+    }
+}
+
+struct Bench {
+    device: Device,
+    turn: SyncSender<Turn>,
+    entered: Receiver<()>,
+    kept: Arc<Mutex<Vec<u8>>>,
+    writes: Arc<AtomicUsize>,
+}
+
+fn bench(deadline: &str) -> Bench {
+    let options = [("file_path", "discard"), ("write_timeout", deadline)];
+    let options: Options =
+        options.into_iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
+    let (turn, turns) = sync_channel(64);
+    let (told, entered) = sync_channel(1);
+    let (kept, writes) = (Arc::default(), Arc::default());
+    let slow = Slow {
+        turns: Mutex::new(Some(turns)),
+        kept: Arc::clone(&kept),
+        writes: Arc::clone(&writes),
+        entered: told,
+    };
+    let spec = Spec::parse("file", &options).unwrap();
+    let device = Device::start("d/", spec, &[1; SALT_BYTES], &slow).unwrap();
+    Bench { device, turn, entered, kept, writes }
+}
+
+fn submit(device: &Device) -> Ticket {
+    device.submit_test(&Subject::default())
+}
+
+fn wait(ticket: Ticket) -> bool {
+    pollster::block_on(ticket.written())
+}
+
+/// Waits until the device is tried again and takes a record, as it does by itself.
+fn until_it_works(bench: &Bench) {
+    loop {
+        bench.device.reopen();
+        let ticket = submit(&bench.device);
+        if ticket.0.is_some() {
+            bench.turn.send(Turn::Take).unwrap();
+            assert!(wait(ticket));
+            return;
+        }
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn what_waits_is_written_together_and_in_order() {
+    let bench = bench("60s");
+    let first = submit(&bench.device);
+    bench.entered.recv().unwrap();
+    let rest: Vec<Ticket> = (0..50).map(|_| submit(&bench.device)).collect();
+    bench.turn.send(Turn::Take).unwrap();
+    bench.turn.send(Turn::Take).unwrap();
+    assert!(wait(first));
+    assert!(rest.into_iter().all(wait));
+    assert_eq!(bench.writes.load(Ordering::SeqCst), 2);
+    let mut verifier = Verifier::default();
+    assert_eq!(verifier.take_file(&mut &bench.kept.lock().unwrap()[..]).unwrap(), 51);
+    assert_eq!(verifier.verified().unwrap().head, bench.device.head());
+}
+
+#[test]
+fn a_failed_group_refuses_those_who_waited_and_leaves_the_chain_whole() {
+    let bench = bench("60s");
+    bench.turn.send(Turn::Take).unwrap();
+    assert!(wait(submit(&bench.device)));
+    bench.turn.send(Turn::Fail).unwrap();
+    assert!(!wait(submit(&bench.device)));
+    let Health::Failed(why) = bench.device.health() else { panic!("it works") };
+    assert!(why.contains("no storage space"), "{why}");
+    assert!(submit(&bench.device).0.is_none(), "refused without waiting");
+    until_it_works(&bench);
+    assert_eq!(bench.device.health(), Health::Working);
+    let mut verifier = Verifier::default();
+    assert_eq!(verifier.take_file(&mut &bench.kept.lock().unwrap()[..]).unwrap(), 2);
+}
+
+#[test]
+fn a_hanging_destination_costs_its_deadline_and_nothing_more() {
+    let bench = bench("50ms");
+    let begun = clock::monotonic();
+    let (first, second) = (submit(&bench.device), submit(&bench.device));
+    assert!(!wait(first));
+    assert!(!wait(second));
+    assert!(begun.elapsed() >= Duration::from_millis(50));
+    assert_eq!(bench.device.health(), Health::Hanging);
+    assert!(submit(&bench.device).0.is_none(), "refused without waiting");
+    // The write comes back after all: the device works again, its chain whole.
+    bench.turn.send(Turn::Take).unwrap();
+    bench.turn.send(Turn::Take).unwrap();
+    while bench.device.health() == Health::Hanging {
+        thread::yield_now();
+    }
+    until_it_works(&bench);
+    let mut verifier = Verifier::default();
+    verifier.take_file(&mut &bench.kept.lock().unwrap()[..]).unwrap();
+    assert_eq!(verifier.verified().unwrap().head, bench.device.head());
+}
+
+#[test]
+fn a_full_queue_refuses() {
+    let bench = bench("60s");
+    let first = submit(&bench.device);
+    bench.entered.recv().unwrap();
+    let waiting: Vec<Ticket> = (0..QUEUE_RECORDS_MAX).map(|_| submit(&bench.device)).collect();
+    assert!(waiting.iter().all(|ticket| ticket.0.is_some()));
+    assert!(submit(&bench.device).0.is_none());
+    bench.turn.send(Turn::Take).unwrap();
+    bench.turn.send(Turn::Take).unwrap();
+    assert!(wait(first));
+    assert!(waiting.into_iter().all(wait));
+}
+
+#[test]
+fn dropping_a_device_writes_what_waits() {
+    let Bench { device, turn, entered, kept, .. } = bench("60s");
+    let first = submit(&device);
+    entered.recv().unwrap();
+    let second = submit(&device);
+    drop(device);
+    turn.send(Turn::Take).unwrap();
+    turn.send(Turn::Take).unwrap();
+    assert!(wait(first) && wait(second));
+    assert_eq!(Verifier::default().take_file(&mut &kept.lock().unwrap()[..]).unwrap(), 2);
+}
