@@ -13,16 +13,17 @@
 //!   given is enough.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::frame::{self, Frame};
 use super::recovery::{self, Start, Tail, Visitor};
 use super::{SegmentPool, WalWriter};
-use crate::disk::{Access, Disk, read_full_at};
+use crate::disk::{Access, Disk, DiskFile, read_full_at};
 use crate::error::{Error, Result};
 use crate::limits::FRAME_BYTES_MAX;
 use crate::names::{self, FileName};
 use crate::numbers::Numbers;
+use crate::sync::lock;
 
 /// The largest payload, in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = FRAME_BYTES_MAX;
@@ -49,6 +50,9 @@ pub trait Reader {
     fn restart(&mut self);
 }
 
+/// The file that was read last, and its segment.
+type LastRead = Arc<Mutex<Option<(u64, Arc<dyn DiskFile>)>>>;
+
 /// The writing end.
 #[derive(Debug)]
 pub struct Log {
@@ -57,6 +61,7 @@ pub struct Log {
     pool: Arc<SegmentPool>,
     buffer: Vec<u8>,
     frame_next: u64,
+    last_read: LastRead,
 }
 
 /// The segments of a [`Log`], for a thread that keeps them in order.
@@ -65,6 +70,7 @@ pub struct Keeper {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     pool: Arc<SegmentPool>,
+    last: LastRead,
 }
 
 impl Log {
@@ -103,7 +109,8 @@ impl Log {
         pool.adopt(&recovered.used);
         recovered.unused.iter().try_for_each(|&number| pool.release(number))?;
         let writer = WalWriter::new(Arc::clone(&pool), dir.to_owned());
-        Ok(Self { dir: dir.to_owned(), writer, pool, buffer: Vec::new(), frame_next })
+        let (dir, last_read) = (dir.to_owned(), Arc::default());
+        Ok(Self { dir, writer, pool, buffer: Vec::new(), frame_next, last_read })
     }
 
     /// Makes sure that a payload of at most `bytes` bytes has room, and returns the segment it will be in. A number that
@@ -145,7 +152,8 @@ impl Log {
     /// A handle on the segments.
     #[must_use]
     pub fn keeper(&self) -> Keeper {
-        Keeper { disk: self.pool.disk(), dir: self.dir.clone(), pool: Arc::clone(&self.pool) }
+        let (disk, pool) = (self.pool.disk(), Arc::clone(&self.pool));
+        Keeper { disk, dir: self.dir.clone(), pool, last: Arc::clone(&self.last_read) }
     }
 }
 
@@ -163,6 +171,7 @@ impl Keeper {
     /// # Errors
     /// [`Error::Io`] when a file cannot be removed; it is tried again at the next open.
     pub fn release_below(&self, segment: u64) -> Result<()> {
+        self.forget_below(segment);
         self.pool.release_below(segment)
     }
 
@@ -186,12 +195,32 @@ impl Keeper {
     /// [`Error::Io`] when they cannot be read; [`Error::Corrupt`] when they are not there.
     pub fn read(&self, place: Place, buf: &mut [u8]) -> Result<()> {
         let path = names::wal(&self.dir, place.segment);
-        let file = self.disk.open(&path, Access::Read).map_err(|e| Error::io("open", &path, &e))?;
+        let file = self.open(place.segment)?;
         let read = read_full_at(&*file, buf, place.offset);
         if read.map_err(|e| Error::io("read", &path, &e))? < buf.len() {
             return Err(Error::corrupt(&path, place.offset, "a payload is cut"));
         }
         Ok(())
+    }
+
+    /// A segment's file. The last one stays open: whoever reads one payload back reads those behind it too, and opening
+    /// costs more than reading.
+    fn open(&self, segment: u64) -> Result<Arc<dyn DiskFile>> {
+        let mut last = lock(&self.last);
+        if let Some((number, file)) = &*last
+            && *number == segment
+        {
+            return Ok(Arc::clone(file));
+        }
+        let path = names::wal(&self.dir, segment);
+        let file = self.disk.open(&path, Access::Read).map_err(|e| Error::io("open", &path, &e))?;
+        *last = Some((segment, Arc::clone(&file)));
+        Ok(file)
+    }
+
+    /// Forgets an open file that is no segment any more, or will be another.
+    fn forget_below(&self, segment: u64) {
+        lock(&self.last).take_if(|(number, _)| *number < segment);
     }
 }
 
