@@ -211,6 +211,7 @@ pub(super) const ROOMS: [Room; 17] = [
             "tracing",
             "tracing-subscriber",
             "ureq",
+            "x509-parser",
             "zeroize",
             "zeroizing-alloc",
         ],

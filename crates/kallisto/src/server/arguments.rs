@@ -69,6 +69,22 @@ pub(crate) struct ServerArgs {
 }
 
 impl ServerArgs {
+    /// Those of a server with this configuration and nothing else.
+    pub(super) fn of_config(config: Vec<PathBuf>) -> Self {
+        Self {
+            config,
+            dev: false,
+            dev_tls: false,
+            dev_tls_cert_dir: None,
+            dev_root_token_id: None,
+            dev_listen_address: None,
+            dev_resp_listen_address: None,
+            dev_no_store_token: false,
+            log_level: None,
+            workers: None,
+        }
+    }
+
     /// Checks the arguments and fills in what the environment and the defaults say.
     pub(super) fn into_settings(self) -> Result<Settings, Error> {
         let dev = self.dev || self.dev_tls;

@@ -12,6 +12,7 @@ mod cluster;
 mod config;
 mod configured;
 mod dev_tls;
+pub(crate) mod diagnose;
 mod host;
 mod hygiene;
 mod log_taps;

@@ -7,6 +7,7 @@
 //! - [`canary`] sends secrets everywhere and looks for them where they do not belong;
 //! - [`raft_routes`] asks every route of its storage that the OpenAPI document has;
 //! - [`rest`] looks for planted secrets in its files and in its memory;
+//! - [`diagnose`] is asked before a start, and beside a running server;
 //! - [`durability`] switches modes while it runs;
 //! - [`scale`] fills it with a little of everything, as `bench scale` does;
 //! - [`support`] starts it, speaks to it, and ends it.
@@ -19,6 +20,7 @@
 
 mod auto_unseal;
 mod canary;
+mod diagnose;
 mod durability;
 mod kill;
 mod raft_routes;

@@ -5,6 +5,8 @@
 //! is what several verbs print. Shares encrypted to OpenPGP keys are not offered: the server makes
 //! none.
 //!
+//! `diagnose` and `validate-config` ask no server: they are `server`'s, which reads the configuration.
+//!
 //! Rekeying and root tokens go by the paths with a token asked for or not as the server has it, so
 //! the same verbs work against Vault.
 
@@ -27,6 +29,7 @@ use clap::Subcommand;
 
 use super::error::Error;
 use super::outcome::Outcome;
+use crate::server::diagnose::{Diagnose, ValidateConfig};
 
 /// The verbs of `operator`.
 #[derive(Subcommand, Debug)]
@@ -53,6 +56,8 @@ pub(crate) enum Operator {
     Durability(durability::Durability),
     /// Return when everything acknowledged is on the disk
     Save(durability::Save),
+    Diagnose(Diagnose),
+    ValidateConfig(ValidateConfig),
     /// Work with the replicated storage
     #[command(subcommand, arg_required_else_help = true)]
     Raft(raft::Raft),
@@ -73,6 +78,8 @@ impl Operator {
             Self::Members(members) => members.run(),
             Self::Durability(durability) => durability.run(),
             Self::Save(save) => save.run(),
+            Self::Diagnose(diagnose) => diagnose.run(),
+            Self::ValidateConfig(validate) => validate.run(),
             Self::Raft(raft) => raft.run(),
         }
     }

@@ -1,0 +1,156 @@
+//! `operator diagnose` and `operator validate-config`: what they find, and what they exit with.
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+
+use data_encoding::HEXLOWER;
+use kallisto_core::json::{self, Json, Map};
+
+use crate::support::{Directory, Server, run};
+
+/// What a command exited with, and its report.
+fn ask(directory: &Directory, config: &str, arguments: &[&str]) -> (i32, Map) {
+    let file = directory.write("asked.hcl", config);
+    let config = format!("-config={}", file.display());
+    let all = [&["operator"], arguments, &[config.as_str(), "-format=json"]].concat();
+    let exit = run(&directory.join(""), &[], &all);
+    (exit.code.unwrap(), json::parse_object(exit.stdout.as_bytes()).unwrap_or_default())
+}
+
+/// The status of the first check of a name, and what it says.
+fn find(report: &Map, name: &str) -> Option<(String, String)> {
+    let text = |member: &str| report.get(member).and_then(Json::as_str).unwrap_or_default();
+    if text("name") == name {
+        return Some((text("status").to_owned(), text("message").to_owned()));
+    }
+    let Some(Json::Array(children)) = report.get("children") else { return None };
+    children.iter().filter_map(Json::as_object).find_map(|child| find(child, name))
+}
+
+fn status(report: &Map, name: &str) -> String {
+    find(report, name)
+        .unwrap_or_else(|| {
+            panic!(
+                "no {name} in {:?}",
+                Json::from(report.clone()).to_text().escape_ascii().to_string()
+            )
+        })
+        .0
+}
+
+/// A directory whose storage nobody else may enter.
+fn private(name: &str) -> Directory {
+    let directory = Directory::new(name);
+    let data = directory.join("data");
+    std::fs::create_dir_all(&data).unwrap();
+    std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o700)).unwrap();
+    directory
+}
+
+#[test]
+fn what_a_start_needs_is_tried_and_let_go_of() {
+    let directory = private("diagnose");
+    let config = directory.config("");
+    let (code, report) = ask(&directory, &config, &["diagnose"]);
+    assert_eq!((code, status(&report, "Kallisto Diagnose")), (0, "ok".to_owned()), "{report:?}");
+    assert_eq!(status(&report, "Check Autounseal Encryption"), "skipped");
+    let left: Vec<_> = std::fs::read_dir(directory.join("data")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+
+    // Of a server that runs, the storage is taken.
+    let server = Server::start(&directory, &config);
+    let (code, report) = ask(&directory, &config, &["diagnose"]);
+    assert_eq!((code, status(&report, "Check Storage Lock")), (1, "fail".to_owned()));
+    let (code, _) = ask(&directory, &config, &["diagnose", "-skip=storage", "-skip=listener"]);
+    assert_eq!(code, 0);
+    server.stop();
+    let data = directory.join("data");
+    std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (code, report) = ask(&directory, &config, &["diagnose"]);
+    assert_eq!((code, status(&report, "Check Storage Folder Permissions")), (2, "warn".into()));
+}
+
+#[test]
+fn what_would_keep_a_server_from_serving_is_named() {
+    let directory = private("diagnose-bad");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap();
+    let data = directory.join("data");
+    let missing = directory.join("missing.pem");
+    let config = format!(
+        "storage \"file\" {{ path = \"{}\" }}\nlistener \"tcp\" {{\n  address = \"{taken}\"\n  \
+         tls_cert_file = \"{}\"\n  tls_key_file = \"{}\"\n}}\nseal \"transit\" {{\n  address = \
+         \"http://127.0.0.1:1\"\n  token = \"planted-token\"\n  key_name = \"k\"\n  mount_path = \
+         \"t\"\n  disable_renewal = true\n}}\n",
+        data.display(),
+        missing.display(),
+        missing.display()
+    );
+    // Held until here, so that nobody else was given it.
+    let held = TcpListener::bind(taken);
+    let (code, report) = ask(&directory, &config, &["diagnose"]);
+    assert_eq!(code, 1);
+    assert_eq!(status(&report, "Check Listener TLS"), "fail");
+    let (status, said) = find(&report, "Check Autounseal Encryption").unwrap();
+    assert!(status == "fail" && said.contains("127.0.0.1:1"), "{said}");
+    assert!(!format!("{report:?}").contains("planted-token"));
+    drop(held);
+}
+
+#[test]
+fn certificates_are_good_soon_over_or_over() {
+    let directory = private("diagnose-tls");
+    let key = rcgen::KeyPair::generate().unwrap();
+    let key_file = directory.write("key.pem", key.serialize_pem());
+    for (from, until, expected) in [
+        ((2020, 1, 1), (2021, 1, 1), "fail"),
+        ((2020, 1, 1), (4000, 1, 1), "ok"),
+        ((3999, 1, 1), (4000, 1, 1), "fail"),
+    ] {
+        let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(from.0, from.1, from.2);
+        params.not_after = rcgen::date_time_ymd(until.0, until.1, until.2);
+        let file = directory.write("cert.pem", params.self_signed(&key).unwrap().pem());
+        let config = format!(
+            "storage \"inmem\" {{}}\nlistener \"tcp\" {{\n  address = \"127.0.0.1:0\"\n  \
+             tls_cert_file = \"{}\"\n  tls_key_file = \"{}\"\n}}\n",
+            file.display(),
+            key_file.display()
+        );
+        let (_, report) = ask(&directory, &config, &["diagnose"]);
+        assert_eq!(status(&report, "Check Listener TLS"), expected, "{from:?} {report:?}");
+    }
+}
+
+#[test]
+fn a_seal_that_opens_by_itself_is_tried() {
+    let directory = private("diagnose-seal");
+    let key = directory.write("seal.key", HEXLOWER.encode(&(1..33).collect::<Vec<u8>>()));
+    let config = directory.config(&format!(
+        "seal \"static\" {{\n  current_key_id = \"one\"\n  current_key = \"file://{}\"\n}}",
+        key.display()
+    ));
+    let (code, report) = ask(&directory, &config, &["diagnose"]);
+    assert_eq!((code, status(&report, "Check Autounseal Encryption")), (0, "ok".to_owned()));
+}
+
+#[test]
+fn a_configuration_is_judged_without_touching_anything_else() {
+    let directory = Directory::new("validate");
+    let good = directory.config("");
+    for (more, code, expected) in [
+        ("", 0, "ok"),
+        ("bogus = 3", 2, "warn"),
+        ("log_level = \"loud\"", 1, "fail"),
+        ("ui = ", 1, "fail"),
+    ] {
+        let found = ask(&directory, &format!("{good}{more}\n"), &["validate-config"]);
+        assert_eq!((found.0, status(&found.1, "Validate Config")), (code, expected.to_owned()));
+    }
+    let made = std::fs::read_dir(directory.join("data")).unwrap().count();
+    assert_eq!(made, 0, "the storage was touched");
+    let (code, report) = ask(&directory, "ui = ", &["diagnose"]);
+    assert_eq!((code, status(&report, "Parse Configuration")), (4, "fail".to_owned()));
+    let exit = run(&directory.join(""), &[], &["operator", "diagnose"]);
+    assert_eq!(exit.code, Some(3));
+}
