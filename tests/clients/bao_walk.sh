@@ -38,6 +38,8 @@ expect stdin 0 "version            1" "$cli" kv put "secret/$folder/stdin" - <<<
 expect stdin-deep 0 "map[x:[1 2.5 <nil>]]" "$cli" kv get -field=deep "secret/$folder/stdin"
 expect list-by-mount 0 "stdin" "$cli" kv list -mount=secret "$folder"
 expect list-of-nothing 2 "No value found" "$cli" kv list "secret/$folder/none"
+expect kv-scan 0 "stdin" "$cli" kv scan "secret/$folder"
+expect kv-scan-of-nothing 2 "No value found" "$cli" kv scan -mount=secret "$folder/none"
 expect old-version 0 "s3cr3t" "$cli" kv get -version=1 -field=password "$p"
 expect list 0 "app" "$cli" kv list "secret/$folder"
 expect delete 0 "Success!" "$cli" kv delete "$p"
@@ -59,6 +61,15 @@ expect no-mount 2 "preflight capability check returned 403" "$cli" kv get nomoun
 expect bad-token 2 "permission denied" env VAULT_TOKEN=bad BAO_TOKEN=bad "$cli" kv get "$p"
 expect lookup 0 "auth/token/root" "$cli" token lookup
 expect login 0 "Success! You are now authenticated" env -u VAULT_TOKEN -u BAO_TOKEN "$cli" login root
+expect enable-with-settings 0 "Success!" "$cli" secrets enable -path="$folder-set" -version=2 -local -seal-wrap \
+  -listing-visibility=unauth -audit-non-hmac-request-keys=one -audit-non-hmac-request-keys=two \
+  -passthrough-request-headers=X-One kv
+expect settings-are-kept 0 "[one two]" "$cli" read -field=audit_non_hmac_request_keys "sys/mounts/$folder-set/tune"
+expect tune-lists 0 "Success!" "$cli" secrets tune -allowed-response-headers=X-Two -audit-non-hmac-response-keys=three "$folder-set/"
+expect tuned-lists 0 "[three]" "$cli" read -field=audit_non_hmac_response_keys "sys/mounts/$folder-set/tune"
+expect detailed-list 0 "$folder-set/" "$cli" secrets list -detailed
+expect disable-settings 0 "Success!" "$cli" secrets disable "$folder-set"
+expect batch-token 0 "n/a" "$cli" token create -type=batch -policy=default -ttl=1h
 if [ "$(basename "$cli")" = bao ]; then
   expect enable 0 "Success!" "$cli" secrets enable -path="$folder-kv" -version=1 kv
   expect v1-put 0 "Success!" "$cli" kv put "$folder-kv/a" x=y

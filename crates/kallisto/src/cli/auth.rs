@@ -7,6 +7,7 @@ use super::config::Config;
 use super::error::Error;
 use super::flags::CommonFlags;
 use super::json::{Json, Map};
+use super::mount_flags::{MountFlags, NewMountFlags};
 use super::mounted::{self, cell};
 use super::outcome::Outcome;
 
@@ -72,13 +73,9 @@ impl List {
         ];
         if self.detailed {
             let settings = mount.get("config")?.as_object()?;
-            let ttl = |name: &str| match cell(settings, name) {
-                zero if zero == "0" => "system".to_owned(),
-                secs => secs,
-            };
             row.extend([
-                ttl("default_lease_ttl"),
-                ttl("max_lease_ttl"),
+                mounted::lifetime(settings, "default_lease_ttl"),
+                mounted::lifetime(settings, "max_lease_ttl"),
                 cell(settings, "token_type"),
                 cell(mount, "uuid"),
             ]);
@@ -105,17 +102,21 @@ struct Settings {
     /// What kind of tokens: default-service, default-batch, service or batch
     #[arg(long, value_name = "KIND")]
     token_type: Option<String>,
+    #[command(flatten)]
+    flags: MountFlags,
 }
 
 impl Settings {
-    /// What is given, but for the description.
+    /// What is given, but for the description and the options.
     fn given(&self) -> Map {
-        mounted::given(&[
+        let mut given = mounted::given(&[
             ("default_lease_ttl", &self.default_lease_ttl),
             ("max_lease_ttl", &self.max_lease_ttl),
             ("listing_visibility", &self.listing_visibility),
             ("token_type", &self.token_type),
-        ])
+        ]);
+        self.flags.add_settings(&mut given);
+        given
     }
 }
 
@@ -133,6 +134,8 @@ pub(crate) struct Enable {
     #[command(flatten)]
     settings: Settings,
     #[command(flatten)]
+    new: NewMountFlags,
+    #[command(flatten)]
     common: CommonFlags,
 }
 
@@ -144,6 +147,8 @@ impl Enable {
         if let Some(text) = &self.settings.description {
             body.insert("description".into(), text.as_str().into());
         }
+        self.new.add(&mut body);
+        self.settings.flags.add_options(&mut body, None)?;
         let settings = self.settings.given();
         if !settings.is_empty() {
             body.insert("config".into(), Json::Object(settings));
@@ -201,6 +206,7 @@ impl Tune {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let mut body = self.settings.given();
+        self.settings.flags.add_options(&mut body, None)?;
         if let Some(text) = &self.settings.description {
             body.insert("description".into(), text.as_str().into());
         }

@@ -32,6 +32,7 @@ pub(crate) mod lease;
 pub(crate) mod list;
 pub(crate) mod login;
 pub(crate) mod monitor;
+mod mount_flags;
 mod mounted;
 pub(crate) mod namespace;
 pub(crate) mod operator;

@@ -44,6 +44,14 @@ pub(super) fn description(entry: &Map) -> String {
     }
 }
 
+/// A lifetime among the settings of an entry; 0 is the server's own.
+pub(super) fn lifetime(settings: &Map, name: &str) -> String {
+    match cell(settings, name) {
+        zero if zero == "0" => "system".to_owned(),
+        secs => secs,
+    }
+}
+
 /// What was given of some optional settings.
 pub(super) fn given(settings: &[(&str, &Option<String>)]) -> Map {
     let set = settings.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));

@@ -6,6 +6,7 @@ use super::config::Config;
 use super::error::Error;
 use super::flags::CommonFlags;
 use super::json::{Json, Map};
+use super::mount_flags::{MountFlags, NewMountFlags};
 use super::mounted::{self, cell};
 use super::outcome::Outcome;
 use super::remount::Move;
@@ -40,8 +41,13 @@ impl Secrets {
 
 /// Prints the mounted engines.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  kallisto secrets list\n  kallisto secrets list -format=json")]
+#[command(
+    after_help = "Examples:\n  kallisto secrets list\n  kallisto secrets list -detailed\n  kallisto secrets list -format=json"
+)]
 pub(crate) struct List {
+    /// Print lifetimes, options and ids too
+    #[arg(long)]
+    detailed: bool,
     #[command(flatten)]
     common: CommonFlags,
 }
@@ -50,11 +56,32 @@ impl List {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let data = mounted::read_all(&config, "sys/mounts", "Error listing secrets engines")?;
-        let heads = ["Path", "Type", "Accessor", "Description"];
-        mounted::print_all(&config, &data, &heads, |path, mount| {
-            let (kind, accessor) = (cell(mount, "type"), cell(mount, "accessor"));
-            Some(vec![path.to_owned(), kind, accessor, mounted::description(mount)])
-        })
+        let mut heads = vec!["Path", "Type", "Accessor", "Description"];
+        if self.detailed {
+            heads.extend(["Default TTL", "Max TTL", "Options", "Local", "Seal Wrap", "UUID"]);
+        }
+        mounted::print_all(&config, &data, &heads, |path, mount| self.row(path, mount))
+    }
+
+    fn row(&self, path: &str, mount: &Map) -> Option<Vec<String>> {
+        let mut row = vec![
+            path.to_owned(),
+            cell(mount, "type"),
+            cell(mount, "accessor"),
+            mounted::description(mount),
+        ];
+        if self.detailed {
+            let settings = mount.get("config")?.as_object()?;
+            row.extend([
+                mounted::lifetime(settings, "default_lease_ttl"),
+                mounted::lifetime(settings, "max_lease_ttl"),
+                cell(mount, "options"),
+                cell(mount, "local"),
+                cell(mount, "seal_wrap"),
+                cell(mount, "uuid"),
+            ]);
+        }
+        Some(row)
     }
 }
 
@@ -81,6 +108,16 @@ pub(crate) struct Enable {
     /// Longest lease
     #[arg(long, value_name = "DURATION")]
     max_lease_ttl: Option<String>,
+    /// Who is told of it: hidden or unauth
+    #[arg(long, value_name = "WHO")]
+    listing_visibility: Option<String>,
+    /// Keep none of its records in memory
+    #[arg(long)]
+    force_no_cache: bool,
+    #[command(flatten)]
+    new: NewMountFlags,
+    #[command(flatten)]
+    flags: MountFlags,
     #[command(flatten)]
     common: CommonFlags,
 }
@@ -93,14 +130,17 @@ impl Enable {
         if let Some(text) = &self.description {
             body.insert("description".into(), text.as_str().into());
         }
-        if let Some(version) = self.version {
-            let options = Map::from([("version".to_owned(), Json::from(version.to_string()))]);
-            body.insert("options".into(), Json::Object(options));
-        }
-        let settings = mounted::given(&[
+        self.new.add(&mut body);
+        self.flags.add_options(&mut body, self.version)?;
+        let mut settings = mounted::given(&[
             ("default_lease_ttl", &self.default_lease_ttl),
             ("max_lease_ttl", &self.max_lease_ttl),
+            ("listing_visibility", &self.listing_visibility),
         ]);
+        if self.force_no_cache {
+            settings.insert("force_no_cache".to_owned(), true.into());
+        }
+        self.flags.add_settings(&mut settings);
         if !settings.is_empty() {
             body.insert("config".into(), Json::Object(settings));
         }
@@ -148,6 +188,11 @@ pub(crate) struct Tune {
     /// Who is told of it: hidden or unauth
     #[arg(long, value_name = "WHO")]
     listing_visibility: Option<String>,
+    /// The version of a kv engine: 2 makes one of version 1 keep versions
+    #[arg(long, value_name = "NUMBER")]
+    version: Option<u32>,
+    #[command(flatten)]
+    flags: MountFlags,
     #[command(flatten)]
     common: CommonFlags,
 }
@@ -155,12 +200,14 @@ pub(crate) struct Tune {
 impl Tune {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
-        let body = mounted::given(&[
+        let mut body = mounted::given(&[
             ("description", &self.description),
             ("default_lease_ttl", &self.default_lease_ttl),
             ("max_lease_ttl", &self.max_lease_ttl),
             ("listing_visibility", &self.listing_visibility),
         ]);
+        self.flags.add_settings(&mut body);
+        self.flags.add_options(&mut body, self.version)?;
         if body.is_empty() {
             return Err(Error::usage("Nothing to change: give at least one setting"));
         }

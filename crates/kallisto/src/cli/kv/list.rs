@@ -1,4 +1,4 @@
-//! `kv list`: the names below a path.
+//! `kv list` and `kv scan`: the names below a path.
 
 use clap::Args;
 
@@ -25,17 +25,38 @@ pub(crate) struct List {
     common: CommonFlags,
 }
 
+/// Lists every name below a path, also in the folders there.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  kallisto kv scan secret/app\n  kallisto kv scan -mount=secret -format=json"
+)]
+pub(crate) struct Scan {
+    #[command(flatten)]
+    list: List,
+}
+
 impl List {
     /// Lists them.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
+        self.ask("listing", Request::list)
+    }
+
+    fn ask(&self, doing: &str, request: impl Fn(&str) -> Request) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
         let place = Place::find(&client, &self.mount, self.path.as_deref().unwrap_or_default())?;
         let path = place.path("metadata");
-        let doing = format!("Error listing {path}");
-        match client.send(&Request::list(&path)).map_err(Error::doing(doing))? {
+        let doing = format!("Error {doing} {path}");
+        match client.send(&request(&path)).map_err(Error::doing(doing))? {
             Some(secret) => output::list(&secret, &config, &path),
             None => output::no_list(&config, &path),
         }
+    }
+}
+
+impl Scan {
+    /// Lists them.
+    pub(crate) fn run(self) -> Result<Outcome, Error> {
+        self.list.ask("scanning", Request::scan)
     }
 }

@@ -52,6 +52,8 @@ pub(crate) enum Kv {
     Watch(watch::Watch),
     /// List the names below a path
     List(list::List),
+    /// List every name below a path
+    Scan(list::Scan),
     /// Work with what is known about a secret besides its data (v2)
     #[command(subcommand, arg_required_else_help = true)]
     Metadata(metadata::Metadata),
@@ -75,6 +77,7 @@ impl Kv {
             Self::Search(search) => search.run(),
             Self::Watch(watch) => watch.run(),
             Self::List(list) => list.run(),
+            Self::Scan(scan) => scan.run(),
             Self::Metadata(metadata) => metadata.run(),
             Self::EnableVersioning(enable) => enable.run(),
         }

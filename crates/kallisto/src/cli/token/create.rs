@@ -49,6 +49,12 @@ pub(crate) struct Create {
     /// The name shown to people
     #[arg(long, value_name = "TEXT")]
     display_name: Option<String>,
+    /// Its kind, service or batch
+    #[arg(long = "type", value_name = "KIND")]
+    kind: Option<String>,
+    /// The alias whose entity it is to belong to, of those that the role allows
+    #[arg(long, value_name = "NAME")]
+    entity_alias: Option<String>,
     /// The role to make it through
     #[arg(long, value_name = "NAME")]
     role: Option<String>,
@@ -81,6 +87,8 @@ impl Create {
             ("period", &self.period),
             ("id", &self.id),
             ("display_name", &self.display_name),
+            ("type", &self.kind),
+            ("entity_alias", &self.entity_alias),
         ];
         for (name, text) in texts {
             if let Some(text) = text {

@@ -17,7 +17,7 @@ pub(crate) enum Token {
     /// Print what a token may do at a path
     Capabilities(capabilities::Capabilities),
     /// Make a token
-    Create(create::Create),
+    Create(Box<create::Create>),
     /// Print what the server knows about a token
     Lookup(lookup::Lookup),
     /// Give a token more time
