@@ -106,6 +106,38 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Names with values: an object, a text `name=value`, or a list of either.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for anything else.
+    pub(crate) fn pairs(self, name: &str) -> Result<Option<Map>, Error> {
+        let one = [match self.raw(name) {
+            None | Some(Json::Null) => return Ok(None),
+            Some(value) => value,
+        }];
+        let items: Vec<&Json> = match one {
+            [Json::Array(items)] => items.iter().collect(),
+            one => one.to_vec(),
+        };
+        let mut pairs = Map::new();
+        for (index, item) in items.into_iter().enumerate() {
+            match item {
+                Json::Object(map) => pairs.extend(map.clone()),
+                Json::String(text) if text.contains('=') => {
+                    let (key, value) = text.split_once('=').unwrap_or_default();
+                    pairs.insert(key.to_owned(), value.into());
+                }
+                _ => {
+                    return Err(Error::invalid(format!(
+                        "Field validation failed: error converting input for field \"{name}\": \
+                         invalid key pair at index {index} in field \"{name}\""
+                    )));
+                }
+            }
+        }
+        Ok(Some(pairs))
+    }
+
     /// A list of strings, or one string with commas.
     ///
     /// # Errors
@@ -240,6 +272,14 @@ mod tests {
     #[test]
     fn bad_values_are_refused_by_name() {
         assert!(with(r#"{"x":"y"}"#, |f| f.int("x")).unwrap_err().to_string().contains("\"x\""));
+        let pairs = |text: &str| with(text, |f| f.pairs("x").map(|map| map.map(|map| map.len())));
+        assert_eq!(pairs(r#"{"x":{"a":1,"b":2}}"#).unwrap(), Some(2));
+        assert_eq!(pairs(r#"{"x":"a=b=c"}"#).unwrap(), Some(1));
+        assert_eq!(pairs(r#"{"x":["a=b",{"c":"d"}]}"#).unwrap(), Some(2));
+        assert_eq!((pairs("{}").unwrap(), pairs(r#"{"x":[]}"#).unwrap()), (None, Some(0)));
+        for bad in [r#"{"x":"ab"}"#, r#"{"x":5}"#, r#"{"x":[["a=b"]]}"#] {
+            assert!(pairs(bad).unwrap_err().to_string().contains("invalid key pair at index 0"));
+        }
         assert!(with(r#"{"x":[1]}"#, |f| f.map("x").err()).unwrap().to_string().contains(
             "'[0]' expected type 'map[string]interface {}', got unconvertible type 'json.Number'"
         ));

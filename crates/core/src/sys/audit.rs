@@ -104,9 +104,9 @@ fn new_record(fields: Fields<'_>) -> Result<DeviceRecord, Error> {
         )));
     }
     let mut options = Options::new();
-    if let Some(given) = fields.map("options")? {
+    if let Some(given) = fields.pairs("options")? {
         for name in given.keys() {
-            if let Some(text) = Fields::new(given).string(name)? {
+            if let Some(text) = Fields::new(&given).string(name)? {
                 options.insert(name.clone(), text);
             }
         }

@@ -137,7 +137,8 @@ fn new_entry(
     let Some(name) = named.or(fields.string("plugin_name")?) else {
         return Err(Error::invalid("backend type must be specified as a string"));
     };
-    let given = fields.map("options")?;
+    let given = fields.pairs("options")?;
+    let given = given.as_ref();
     let version = given.map(Fields::new).map_or(Ok(None), |options| options.string("version"))?;
     let (kind, mut options) = choose_engine(class, &name, version.as_deref(), given)?;
     if fields.raw("options").is_none() {

@@ -147,7 +147,8 @@ enum Asked {
 
 /// A mount keeps its version or goes up: a downgrade would lose data.
 fn asked_version(kind: EngineKind, fields: Fields<'_>) -> Result<Asked, Error> {
-    let options = fields.map("options")?.map(Fields::new);
+    let options = fields.pairs("options")?;
+    let options = options.as_ref().map(Fields::new);
     let asked = options.map_or(Ok(None), |options| options.string("version"))?;
     match (kind, asked.as_deref()) {
         (_, None)

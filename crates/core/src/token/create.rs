@@ -229,7 +229,7 @@ fn plan_uses(fields: Fields<'_>, role: Option<&Role>) -> Result<i64, Error> {
 
 /// What is noted with the token: texts, whatever was sent.
 fn plan_meta(fields: Fields<'_>) -> Result<Option<Map>, Error> {
-    let Some(given) = fields.map("meta")? else { return Ok(None) };
+    let Some(given) = fields.pairs("meta")? else { return Ok(None) };
     let text = |(key, value): (&String, &Json)| match value {
         Json::Null => Ok((key.clone(), Json::from(""))),
         other => match scalar_text(other) {
@@ -269,7 +269,7 @@ fn plan_times(
     let bound = |secs: u64| if explicit_max_secs > 0 { secs.min(explicit_max_secs) } else { secs };
     let max = bound(leases.max_secs);
     let ttl_secs = match (period_secs, asked) {
-        (0, 0) if is_root => 0,
+        (0, 0) if is_root => explicit_max_secs,
         (0, 0) => max.min(leases.default_secs),
         (0, asked) => {
             if asked > max {

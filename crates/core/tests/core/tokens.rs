@@ -318,3 +318,14 @@ fn a_role_is_no_way_to_what_its_user_does_not_hold() {
     let Response::Logical(many) = many else { panic!("{many:?}") };
     assert!(String::from_utf8(many.auth).unwrap().contains(r#""num_uses":3"#));
 }
+
+#[test]
+fn a_root_token_with_a_longest_life_ends_with_it() {
+    let site = site();
+    let bounded = r#"{"policies":["root"],"explicit_max_ttl":"1h"}"#;
+    let bounded = create(&site, "root", bounded).unwrap();
+    assert!(can_read(&site, &bounded, "auth/token/lookup-self", 3599));
+    assert!(!can_read(&site, &bounded, "auth/token/lookup-self", 3600));
+    let endless = create(&site, "root", r#"{"policies":["root"]}"#).unwrap();
+    assert!(can_read(&site, &endless, "auth/token/lookup-self", 1 << 33));
+}
