@@ -161,6 +161,11 @@ impl ClearStore {
         &self.store
     }
 
+    /// The term in which this server leads or follows; always the same where nobody else does.
+    pub(crate) fn term(&self) -> u64 {
+        self.store.replicated().map_or(1, |cluster| cluster.leadership().term.max(1))
+    }
+
     /// The keys in use.
     pub(crate) const fn keys(&self) -> &Keys {
         &self.keys

@@ -5,7 +5,7 @@
 //! and a [`Call`], so that none can run against a sealed server; how a request becomes a call is
 //! the `door`'s matter.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwapOption;
@@ -143,8 +143,10 @@ pub(crate) struct Unsealed {
     pub(crate) reencryption: Reencryption,
     /// Set once the view is of the past: a snapshot or a backup took the place of what it shows.
     pub(crate) outdated: Arc<AtomicBool>,
-    /// Whether revocations that a restart cut short were taken up.
-    pub(crate) swept: AtomicBool,
+    /// The term in which revocations that were cut short were last taken up; 0 while there may be new ones.
+    pub(crate) swept: AtomicU64,
+    /// The term in which upgrades of mounts that were cut short were last taken up.
+    pub(crate) upgraded: AtomicU64,
     /// What the root namespace has, itself there.
     pub(crate) top: Weak<Self>,
 }

@@ -86,7 +86,8 @@ impl Unsealed {
             leases: self.leases,
             reencryption: Reencryption::default(),
             outdated: Arc::clone(&self.outdated),
-            swept: false.into(),
+            swept: 0.into(),
+            upgraded: 0.into(),
             top: self.top.clone(),
         })
     }

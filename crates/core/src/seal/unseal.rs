@@ -366,7 +366,8 @@ impl Opener {
             info,
             reencryption: Reencryption::default(),
             outdated: Arc::clone(&rebuild.outdated),
-            swept: AtomicBool::new(false),
+            swept: 0.into(),
+            upgraded: 0.into(),
             top: top.clone(),
         });
         // Before the first request: a device that is declared misses none.

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use jiff::Timestamp;
 
 use super::entry::Hash;
-use super::revoke::revoke_all;
+use super::revoke::{Begun, revoke_all};
 use crate::cubbyhole;
 use crate::error::Error;
 use crate::kv::upgrade;
@@ -35,10 +35,10 @@ impl Core {
         let mut sites = unsealed.sites_below();
         sites.insert(0, unsealed);
         for site in &sites {
-            if !site.swept.load(Ordering::Acquire) {
-                take_up_revocations(site).await?;
+            take_up_if_cut_short(site).await?;
+            if site.upgraded.load(Ordering::Acquire) != site.store.term() {
                 upgrade::take_up(site, now)?;
-                site.swept.store(true, Ordering::Release);
+                site.upgraded.store(site.store.term(), Ordering::Release);
             }
             transit::rotate_due(site, now).await;
             revoke_all(site, site.view.tokens.due(now, TICK_TOKENS_MAX)).await?;
@@ -51,7 +51,24 @@ impl Core {
     }
 }
 
-/// Takes up revocations that a restart cut short: children whose parent is gone, and what gone tokens
+/// Takes up revocations that were cut short, once a term: whoever led before may have been at one. In the same term one asks
+/// for it that ends early ([`super::revoke`]).
+///
+/// # Errors
+/// As [`take_up_revocations`]; the next call tries again.
+pub(super) async fn take_up_if_cut_short(unsealed: &Unsealed) -> Result<(), Error> {
+    let term = unsealed.store.term();
+    // Before the work: what is cut short during it asks for more.
+    if unsealed.swept.swap(term, Ordering::AcqRel) == term {
+        return Ok(());
+    }
+    let sweep = Begun::mark(unsealed);
+    take_up_revocations(unsealed).await?;
+    sweep.done();
+    Ok(())
+}
+
+/// Takes up revocations that were cut short: children whose parent is gone, and what gone tokens
 /// kept in their cubbyholes.
 ///
 /// # Errors
@@ -62,4 +79,100 @@ pub(crate) async fn take_up_revocations(unsealed: &Unsealed) -> Result<(), Error
     };
     revoke_all(unsealed, unsealed.view.tokens.without_parent(lives_above)).await?;
     cubbyhole::forget_gone(unsealed).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kallisto_auth::{Operation, Path};
+    use kallisto_store::{Batch, MemoryStore};
+    use secrecy::ExposeSecret;
+
+    use super::*;
+    use crate::keys;
+    use crate::request::{BodyKind, Headers, Request, TokenText};
+    use crate::response::Response;
+    use crate::state::ServerInfo;
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn ask(core: &Core, token: &str, path: &str, body: &str) -> Result<Response, Error> {
+        let request = Request {
+            operation: Operation::Update,
+            path: Path::decode(path).unwrap(),
+            namespace: "",
+            token: Some(TokenText::new(token)),
+            query: Vec::new(),
+            body: body.as_bytes(),
+            body_kind: BodyKind::Json,
+            wrap_ttl_secs: 0,
+            now: NOW,
+            remote: None,
+            client_chain: &[],
+            headers: Headers::default(),
+            id: crate::random::RequestId::make(),
+        };
+        pollster::block_on(core.handle(&request))
+    }
+
+    fn make_token(core: &Core, parent: &str) -> String {
+        let Ok(Response::Logical(made)) = ask(core, parent, "auth/token/create", "{}") else {
+            panic!("a token is made")
+        };
+        let auth = crate::json::parse_object(&made.auth).unwrap();
+        auth["client_token"].as_str().unwrap().to_owned()
+    }
+
+    /// A core with a token whose revocation was cut short behind its first batch, and the token below the one below it.
+    fn cut_short() -> (Core, String, String) {
+        let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
+        let root = pollster::block_on(core.initialize_dev(None, NOW)).unwrap().root_token;
+        let parent = make_token(&core, root.expose_secret());
+        let child = make_token(&core, &make_token(&core, &parent));
+        pollster::block_on(core.tick(NOW)).unwrap();
+        let unsealed = core.unsealed.load_full().unwrap();
+        let tag = unsealed.view.cluster().unwrap().token_key.hash(&parent);
+        let mut batch = Batch::new();
+        batch.delete(keys::token(tag.as_ref()));
+        pollster::block_on(unsealed.store.commit(batch)).unwrap();
+        (core, parent, child)
+    }
+
+    fn lives(core: &Core, token: &str) -> bool {
+        core.knows(TokenText::new(token))
+    }
+
+    #[test]
+    fn who_leads_next_ends_what_was_left_even_if_it_led_before() {
+        let (core, _, child) = cut_short();
+        pollster::block_on(core.tick(NOW)).unwrap();
+        assert!(lives(&core, &child), "the same term: nobody looks");
+        // It has led, and leads again: what another leader left is looked for once more.
+        let unsealed = core.unsealed.load_full().unwrap();
+        unsealed.swept.store(unsealed.store.term() + 6, Ordering::Release);
+        pollster::block_on(core.tick(NOW)).unwrap();
+        assert!(!lives(&core, &child));
+    }
+
+    #[test]
+    fn a_sweep_that_ends_early_is_taken_up_by_the_next_tick() {
+        let (core, _, child) = cut_short();
+        drop(Begun::mark(&core.unsealed.load_full().unwrap()));
+        pollster::block_on(core.tick(NOW)).unwrap();
+        assert!(!lives(&core, &child));
+    }
+
+    #[test]
+    fn revoking_a_token_that_is_gone_ends_what_hung_on_it() {
+        let (core, parent, child) = cut_short();
+        let root = core.unsealed.load_full().unwrap();
+        root.swept.store(0, Ordering::Release);
+        drop(root);
+        let caller = make_token(&core, &child);
+        let body = format!(r#"{{"token":"{parent}"}}"#);
+        // Its bearer goes with the rest; the answer was asked for before.
+        ask(&core, &caller, "auth/token/revoke", &body).unwrap();
+        assert!(!lives(&core, &child) && !lives(&core, &caller));
+    }
 }

@@ -1,12 +1,16 @@
 //! Ending tokens: one, and everything that hangs on it.
 //!
 //! The token itself goes first, so that it stops at once; those below follow in bounded batches. A
-//! sweep that is cut short is taken up again at the next unseal: a child whose parent is gone is
-//! found among the ties, what a gone token kept in its cubbyhole by its name there.
+//! sweep that is cut short (the server lost the lead, the client hung up, the store refused) is taken up
+//! by the next tick of whoever leads, or by the next to revoke the same token: a child whose parent is
+//! gone is found among the ties, what a gone token kept in its cubbyhole by its name there.
+
+use std::sync::atomic::Ordering;
 
 use kallisto_store::Batch;
 
 use super::entry::Hash;
+use super::expire::take_up_if_cut_short;
 use crate::breathe::breathe;
 use crate::cubbyhole;
 use crate::error::Error;
@@ -34,16 +38,58 @@ pub(crate) async fn revoke_tree(unsealed: &Unsealed, hash: Hash) -> Result<(), E
     revoke_all(unsealed, vec![hash]).await
 }
 
+/// A sweep under way. Dropped before it is done, it asks for what is left to be taken up.
+pub(super) struct Begun<'a>(Option<&'a Unsealed>);
+
+impl<'a> Begun<'a> {
+    /// Marks the beginning of a sweep.
+    pub(super) const fn mark(unsealed: &'a Unsealed) -> Self {
+        Self(Some(unsealed))
+    }
+
+    /// Nothing is left.
+    pub(super) fn done(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if let Some(unsealed) = self.0 {
+            unsealed.swept.store(0, Ordering::Release);
+        }
+    }
+}
+
+/// Ends what still hangs on a token that is gone: somebody else set out to end it, and was cut short or is still at it.
+///
+/// # Errors
+/// [`Error::Unavailable`] when the store refuses.
+pub(super) async fn finish(unsealed: &Unsealed, gone: &Hash) -> Result<(), Error> {
+    take_up_if_cut_short(unsealed).await?;
+    loop {
+        let left = unsealed.view.tokens.children_of(gone, REVOKE_TOKENS_MAX);
+        if left.is_empty() {
+            return revoke_below(unsealed, gone).await;
+        }
+        revoke_all(unsealed, left).await?;
+    }
+}
+
 /// Ends tokens and all below them, a bounded batch at a time; others get their turn in between.
 ///
 /// Whose children there are is asked after its own end was folded: from then on none can be made,
 /// since making one expects its parent. What was ended is a child no more, so asking again gives the
 /// next ones.
 pub(super) async fn revoke_all(unsealed: &Unsealed, mut ending: Vec<Hash>) -> Result<(), Error> {
+    let sweep = Begun::mark(unsealed);
     let mut parents: Vec<Hash> = Vec::new();
     loop {
         if ending.is_empty() {
-            let Some(parent) = parents.last() else { return Ok(()) };
+            let Some(parent) = parents.last() else {
+                sweep.done();
+                return Ok(());
+            };
             ending = unsealed.view.tokens.children_of(parent, REVOKE_TOKENS_MAX);
             if ending.is_empty() {
                 parents.pop();

@@ -9,7 +9,7 @@ use super::create::{Parent, create, seconds};
 use super::entry::{Hash, TokenEntry};
 use super::lookup::{auth_object, describe};
 use super::renew::renew;
-use super::revoke::{Children, revoke, revoke_tree};
+use super::revoke::{Children, finish, revoke, revoke_tree};
 use super::roles;
 use crate::engines;
 use crate::error::{Denial, Error};
@@ -191,8 +191,14 @@ async fn revoke_given(
     let given = given_token(call)?.ok_or_else(|| Error::invalid("missing token ID"))?;
     match (stored_hash(unsealed, &given, "revoked")?, children) {
         (Some(hash), _) => revoke(unsealed, hash, children).await?,
-        // A token that is not there is as revoked as can be; children that were to stay are not.
-        (None, Children::Revoke) => {}
+        // It is gone; what hung on it may not be, if whoever ended it was cut short. Children that were to stay are not known.
+        (None, Children::Revoke) => {
+            let cluster = unsealed.view.cluster().ok_or(Error::Sealed)?;
+            let tag = cluster.token_key.hash(given.expose_secret());
+            if let Ok(gone) = tag.as_ref().try_into() {
+                finish(unsealed, &gone).await?;
+            }
+        }
         (None, Children::Orphan) => return Err(Error::invalid("token to revoke not found")),
     }
     Ok(Response::Empty)
