@@ -21,9 +21,15 @@
 mod check;
 mod lines;
 mod model;
+mod places;
+mod search;
+mod timeline;
+mod verdict;
 
-pub use check::{Breach, Figures, STATES_MAX, Verdict, check};
+pub use check::check;
 pub use lines::{LINE_BYTES_MAX, LineError, OPERATIONS_MAX, read};
+pub use search::STATES_MAX;
+pub use verdict::{Breach, Figures, Verdict};
 
 /// One operation of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
