@@ -29,7 +29,7 @@ pub enum Sabotage {
     NoExpectations,
     /// What a batch takes away stays.
     NoDeletes,
-    /// Every other server's core is told a time long past.
+    /// Every other server's core is told a time long past when it is read.
     SlowClock,
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod kept;
 pub(crate) mod leaders;
 pub(crate) mod lifetimes;
 pub(crate) mod order;
+pub(crate) mod own;
 pub(crate) mod progress;
 pub(crate) mod reads;
 pub(crate) mod replicas;

@@ -55,6 +55,8 @@ pub(super) enum Kind {
     Reluctant,
     /// Servers are taken in and let go.
     Members,
+    /// An operator seals a core; whoever opens seals opens it again. Drawn where cores run.
+    Seal,
     /// A machine's clock of the day is set to another time. Drawn where cores run: stores read no such clock.
     WallClock,
     /// A server that was let go is switched off. Never drawn.
@@ -110,6 +112,9 @@ impl Kind {
         if subject == Subject::Core && dice.bool() {
             some.push(Self::WallClock);
         }
+        if subject == Subject::Core && dice.bool() {
+            some.push(Self::Seal);
+        }
         some
     }
 
@@ -132,6 +137,7 @@ impl Kind {
             Self::Transfer => "transfer",
             Self::Reluctant => "reluctant",
             Self::Members => "members",
+            Self::Seal => "sealed",
             Self::WallClock => "clock set",
             Self::SwitchOff => "switched off",
         }
@@ -216,6 +222,7 @@ impl World {
                 self.mend_after(fault, 500, 8000);
             }
             Kind::Members => self.want_other_members(),
+            Kind::Seal => self.seal(server)?,
             Kind::WallClock => {
                 let off_ms = self.dice.i64(-OFF_MS_MAX..OFF_MS_MAX);
                 if let Some(server) = self.servers.get_mut(&server) {
@@ -260,6 +267,7 @@ impl World {
             | Kind::CrashAll
             | Kind::Pause
             | Kind::SyncFails
+            | Kind::Seal
             | Kind::WallClock
             | Kind::Transfer
             | Kind::Members => {}

@@ -9,7 +9,7 @@ use super::tenants::{SECRET_ID_USES, Why};
 use crate::estate::{Limited, Token};
 use crate::invariants::single_use::Thing;
 use crate::invariants::versions::Look;
-use crate::invariants::{Violation, kept, revoked, violated};
+use crate::invariants::{Violation, kept, own, revoked, violated};
 use crate::site::LEASE_SECS;
 use crate::site::asks::{Answer, Told};
 
@@ -71,6 +71,7 @@ impl World {
                 self.estate.secret_ids.push(Limited { text, index: held });
                 Ok(())
             }
+            Why::Fetch { token } => own::fetched(token, door.server, told.data["of"].as_u64()),
             Why::Unwrap { wrap } => self.granted(Thing::Wrap(wrap), door),
             Why::LogIn { secret_id } => {
                 self.granted(Thing::SecretId(secret_id), door)?;
@@ -81,6 +82,8 @@ impl World {
             | Why::Read { .. }
             | Why::Look { .. }
             | Why::Use { .. }
+            | Why::Keep { .. }
+            | Why::Seal
             | Why::Renew { .. } => Ok(()),
         }
     }

@@ -12,6 +12,7 @@ use crate::clients::{end_of_answer, micros};
 use crate::estate::{Limited, ROOT};
 use crate::history::{Action, End, Expect, Operation as Done};
 use crate::invariants::Violation;
+use crate::sabotage::Sabotage;
 use crate::site::asks::{Answer, Ask, Recency};
 
 /// Secrets that tenants write.
@@ -20,6 +21,8 @@ const SECRETS: u64 = 4;
 pub(super) const DATA: &str = "secret/data";
 /// The policy of every token that is not root's.
 pub(super) const POLICY: &str = "app";
+/// Where a token keeps something of its own.
+const CUBBYHOLE: &str = "cubbyhole/own";
 /// How long a wrapped answer waits to be opened, in seconds.
 const WRAP_SECS: u64 = 30;
 /// Logins that the id of a secret is good for.
@@ -56,6 +59,12 @@ pub(super) enum Why {
     Revoke { token: usize },
     /// To have something wrapped.
     Wrap,
+    /// To keep something in the own cubbyhole.
+    Keep { token: usize },
+    /// To look into it.
+    Fetch { token: usize },
+    /// To seal a core.
+    Seal,
     /// To open what was wrapped.
     Unwrap { wrap: usize },
     /// To have an id of a secret.
@@ -68,13 +77,17 @@ impl Why {
     /// The token that the request bears.
     pub(super) fn bearer(&self) -> Option<usize> {
         match self {
-            Self::Use { token } | Self::Renew { token, .. } => Some(*token),
+            Self::Use { token }
+            | Self::Keep { token }
+            | Self::Fetch { token }
+            | Self::Renew { token, .. } => Some(*token),
             Self::Make { parent, .. } => Some(*parent),
             Self::Write { .. }
             | Self::Read { .. }
             | Self::Look { .. }
             | Self::Revoke { .. }
             | Self::Wrap
+            | Self::Seal
             | Self::MakeSecretId => Some(ROOT),
             Self::Unwrap { .. } | Self::LogIn { .. } => None,
         }
@@ -89,7 +102,7 @@ impl World {
         if self.calm || self.calls.values().filter(|call| call.tenant == tenant).count() > 1 {
             return Ok(());
         }
-        match self.dice.u8(..20) {
+        match self.dice.u8(..23) {
             0..=2 => self.write_secret(tenant),
             3 => self.read_secret(tenant),
             4..=5 => self.look_at_secret(tenant),
@@ -108,7 +121,8 @@ impl World {
                 let ask = self.root_ask(tenant, Operation::Update, &path).with(&json!({}));
                 self.ask_any(tenant, ask, Why::MakeSecretId)
             }
-            _ => self.log_in(tenant),
+            19 => self.log_in(tenant),
+            _ => self.use_cubbyhole(tenant),
         }
     }
 
@@ -190,6 +204,24 @@ impl World {
             self.ask_any(tenant, ask.clone(), Why::Use { token })?;
         }
         self.ask_any(tenant, ask, Why::Use { token })
+    }
+
+    /// Puts something into the cubbyhole of a token, or looks what is there: what was put by the same token.
+    fn use_cubbyhole(&mut self, tenant: usize) -> Result<(), Violation> {
+        let Some(token) = self.pick_token() else { return Ok(()) };
+        if self.dice.bool() {
+            let ask = self.borne(tenant, token, Operation::Read, CUBBYHOLE);
+            return self.ask_any(tenant, ask, Why::Fetch { token });
+        }
+        let ask = self.borne(tenant, token, Operation::Update, CUBBYHOLE);
+        self.ask_any(tenant, ask.with(&json!({ "of": token })), Why::Keep { token })
+    }
+
+    /// An operator seals a server's core.
+    pub(super) fn seal(&mut self, server: u64) -> Result<(), Violation> {
+        let ask = self.root_ask(0, Operation::Update, "sys/seal");
+        let ask = Ask { recency: Recency::Seen(0), ..ask };
+        self.begin(0, server, ask, Why::Seal)
     }
 
     fn make_token(&mut self, tenant: usize) -> Result<(), Violation> {
@@ -289,7 +321,13 @@ impl World {
         }
         match (why, told) {
             (Why::Write { key, action }, _) => {
-                let end = end_of_answer(answer, micros(self.now));
+                let at = micros(self.now);
+                let end = match (answer, self.plan.sabotage) {
+                    (Answer::Unclear(_), Some(Sabotage::EarlyAck)) => {
+                        End::Done { at, found: None, version: None }
+                    }
+                    _ => end_of_answer(answer, at),
+                };
                 if let (
                     Action::Write(value) | Action::Swap(_, value),
                     End::Done { version: Some(version), .. },
