@@ -84,13 +84,18 @@ async fn wait(core: &Core, wanted: Wanted) -> Result<(), Option<Reply>> {
 
 async fn everything(core: &Core) -> Result<(), Option<Reply>> {
     let caught_up = async {
-        while core.catch_up().await.is_err() || (!core.is_sealed() && core.shown().is_none()) {
-            tokio::time::sleep(LOOK_PAUSE).await;
+        loop {
+            match core.catch_up().await {
+                Ok(()) if core.is_sealed() || core.shown().is_some() => return Ok(()),
+                // A store that has failed does not come back by waiting, and its server is about to end.
+                Err(error @ Error::Internal(_)) => return Err(error),
+                Ok(()) | Err(_) => tokio::time::sleep(LOOK_PAUSE).await,
+            }
         }
     };
     // Whoever leads by then is asked; where nobody does, the client hears so.
     let caught_up = tokio::time::timeout(relay::WAIT_MAX, caught_up).await;
-    caught_up.map_err(|_| Some(error::render(&Error::NotLeader)))
+    caught_up.unwrap_or(Err(Error::NotLeader)).map_err(|error| Some(error::render(&error)))
 }
 
 fn wanted(headers: &HeaderMap) -> Result<Option<Wanted>, Error> {
