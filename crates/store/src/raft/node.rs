@@ -173,6 +173,17 @@ impl Node {
         self.draw_timeout();
     }
 
+    /// Gives up the lead, if others could take it, within this term: so there is nothing to write down. Who is heard from no
+    /// more is followed no more.
+    pub(crate) fn step_down(&mut self) {
+        let own = self.raw.raft.id;
+        if self.leads() && self.membership().voters.iter().any(|&voter| voter != own) {
+            let term = self.raw.raft.term;
+            self.raw.raft.become_follower(term, raft::INVALID_ID);
+            self.draw_timeout();
+        }
+    }
+
     /// A node without peers stands for election at once, since there is nobody to wait for. The library says nothing and
     /// elects nobody while a change of the members is committed and not applied: so this is asked for again and again.
     pub(crate) fn lead_alone(&mut self) -> Result<(), Error> {

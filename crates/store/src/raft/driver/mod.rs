@@ -147,6 +147,10 @@ impl Driver {
         if self.has_room(0)? == Room::Yes {
             self.node.lead_alone()?;
             self.tick();
+        } else {
+            // It cannot hear that nobody follows, so it must not lead; and it looks for room once a tick.
+            self.node.step_down();
+            self.next_tick = self.next_tick.max(self.shared.clock.now() + self.shared.tick);
         }
         let rest = self.hear(requests)?;
         self.pump()?;
@@ -232,6 +236,10 @@ impl Driver {
     fn take(&mut self, requests: Vec<Request>) -> Result<(), Error> {
         let commits = |request: &&Request| matches!(request, Request::Commit { .. });
         let refusal = self.admit(&requests)?;
+        if refusal.is_some() {
+            // Another server may have space.
+            self.node.step_down();
+        }
         let count = requests.iter().filter(commits).count();
         if count > 0 {
             // The memory of a large group fades over some dozen small ones.
