@@ -2,12 +2,13 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::faults::{self, Faults};
 use super::http::{Client, Reply, Unanswered};
 use super::net::{Net, Wire};
 use super::{PATIENCE, until};
@@ -32,6 +33,8 @@ struct Node {
     port: SocketAddr,
     front: SocketAddr,
     process: Option<Child>,
+    /// What its machine does to it.
+    faults: Option<Faults>,
 }
 
 fn free_address() -> SocketAddr {
@@ -41,12 +44,34 @@ fn free_address() -> SocketAddr {
 impl Cluster {
     /// Makes a cluster of three in a directory of its own.
     pub(crate) fn form(name: &str) -> Self {
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("chaos-{name}-{}", std::process::id()));
+        Self::form_with(Self::directory(name), |_| None)
+    }
+
+    /// The same on machines whose disks and clocks obey; `None` where they cannot be had.
+    pub(crate) fn form_on_bad_machines(name: &str) -> Option<Self> {
+        let directory = Self::directory(name);
+        std::fs::create_dir_all(&directory).unwrap();
+        let library = faults::compile(&directory)?;
+        let control = |server| directory.join(format!("{}.faults", Self::name(server)));
+        let faults = |server| Some(Faults::new(&library, control(server)));
+        Some(Self::form_with(directory.clone(), faults))
+    }
+
+    fn directory(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("chaos-{name}-{}", std::process::id()))
+    }
+
+    fn form_with(directory: PathBuf, faults: impl Fn(usize) -> Option<Faults>) -> Self {
         let net = Arc::<Net>::default();
         let nodes = (0..SERVERS).map(|server| {
-            let port = free_address();
-            Node { api: free_address(), port, front: net.front(server, port), process: None }
+            let (port, faults) = (free_address(), faults(server));
+            Node {
+                api: free_address(),
+                port,
+                front: net.front(server, port),
+                process: None,
+                faults,
+            }
         });
         let nodes = nodes.collect();
         let mut this = Self { directory, net, nodes, shares: Vec::new(), token: String::new() };
@@ -97,15 +122,18 @@ impl Cluster {
         std::fs::write(&path, config).unwrap();
         let log = self.directory.join(format!("{name}.log"));
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
-        let process = Command::new(env!("CARGO_BIN_EXE_kallisto"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kallisto"));
+        command
             .args(["server", "-workers=1", &format!("-config={}", path.display())])
             .env_clear()
             .env("HOME", &self.directory)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+            .stderr(log);
+        if let Some(faults) = &self.nodes[server].faults {
+            faults.put_on(&mut command, &data);
+        }
+        let process = command.spawn().unwrap();
         self.net.is_process(server, process.id());
         self.nodes[server].process = Some(process);
         until("a server to answer", || self.ask(server, "sys/seal-status").is_ok());
@@ -168,6 +196,23 @@ impl Cluster {
         }
         self.nodes[server].process = None;
         assert!(status.is_none_or(|status| status.success()), "{}", Self::name(server));
+    }
+
+    /// Waits until a server has ended by itself, and says how.
+    pub(crate) fn ended(&mut self, server: usize) -> ExitStatus {
+        let mut status = None;
+        let process = self.nodes[server].process.as_mut().unwrap();
+        until("a server to end", || {
+            status = process.try_wait().unwrap();
+            status.is_some()
+        });
+        self.nodes[server].process = None;
+        status.unwrap()
+    }
+
+    /// What a server's machine does to it.
+    pub(crate) fn faults(&self, server: usize) -> &Faults {
+        self.nodes[server].faults.as_ref().expect("a cluster on bad machines")
     }
 
     /// Starts a server that was there before.

@@ -30,8 +30,9 @@ pub(crate) const STRONG: &str = "X-Kallisto-Consistency: strong\r\n";
 /// What a check-and-set that does not hold is answered.
 const REFUSED: &str = "check-and-set parameter did not match the current version";
 /// Refusals that say that nothing happened.
-const NOTHING_HAPPENED: [&str; 4] = [
+const NOTHING_HAPPENED: [&str; 5] = [
     "no server leads",
+    "the disk is full",
     "Vault is sealed",
     "the entry kept changing",
     "too many writes are waiting",
@@ -61,11 +62,11 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Starts them.
-    pub(crate) fn start(cluster: &Cluster, seed: u64) -> Self {
+    /// Starts them, with a token.
+    pub(crate) fn start(cluster: &Cluster, token: &str, seed: u64) -> Self {
         let shared = Arc::new(Shared {
             addresses: (0..SERVERS).map(|server| cluster.address(server)).collect(),
-            token: cluster.token.clone(),
+            token: token.to_owned(),
             start: Instant::now(),
             round: seed,
             stop: AtomicBool::new(false),

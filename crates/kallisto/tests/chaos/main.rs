@@ -6,7 +6,10 @@
 //! has to be linearizable (`kallisto_sim::history`): so no acknowledged write is lost, no two check-and-sets win at once,
 //! and no read that asks for it is of the past, whichever server answers. [`scenes`] is what happens.
 //!
-//! Everything runs twice on the same directories, so what one round leaves the other begins with.
+//! Syncs fail, disks fill up and clocks are set in [`disks`] and [`clocks`], under the same load, on servers with a library
+//! of ours before libc ([`faults`]).
+//!
+//! [`scenes`] run twice on the same directories, so what one round leaves the other begins with.
 //!
 //! `KALLISTO_CHAOS_SECS` makes the random part longer, `KALLISTO_CHAOS_SEED` draws the same faults again,
 //! `KALLISTO_FAILOVER_KILLS` says how many leaders [`failover`] kills, and `KALLISTO_LEDGER` names a file that gets a line
@@ -17,8 +20,11 @@
 #![expect(clippy::disallowed_methods, reason = "a test may touch disk and ask for the time")]
 #![expect(clippy::print_stdout, reason = "what was done and found is for people")]
 
+mod clocks;
 mod cluster;
+mod disks;
 mod failover;
+mod faults;
 mod http;
 mod load;
 mod net;

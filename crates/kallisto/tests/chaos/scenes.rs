@@ -17,13 +17,28 @@ const SCENES_MAX: usize = if cfg!(debug_assertions) { 3 } else { SCENES.len() };
 /// How long a fault lasts, in milliseconds.
 const FAULT_MS: std::ops::Range<u64> = 100..1200;
 
-/// What a round counted.
+/// What a run counted.
 #[derive(Default)]
-struct Counts {
+pub(crate) struct Counts {
     faults: u64,
     operations: usize,
     unknown: usize,
     keys: usize,
+}
+
+impl Counts {
+    /// Says what was done since `start`, and adds it to the ledger.
+    pub(crate) fn tell(&self, test: &str, seed: u64, start: Instant) {
+        let Self { faults, operations, unknown, keys } = self;
+        let took = start.elapsed().as_secs();
+        println!(
+            "{faults} faults, {operations} operations on {keys} keys, {unknown} unknown, {took} s: linearizable"
+        );
+        enter(&format!(
+            "| {} | {test} | {seed} | {faults} | {operations} | {keys} | {unknown} | 0 | {took} s |",
+            today()
+        ));
+    }
 }
 
 #[test]
@@ -45,32 +60,39 @@ fn a_cluster_under_faults_is_linearizable_twice_on_the_same_directories() {
         play(&mut cluster, &mut counts, seed.wrapping_add(round), secs);
         a_backup_comes_back(&mut cluster);
     }
-    let took = start.elapsed().as_secs();
-    let Counts { faults, operations, unknown, keys } = counts;
-    println!(
-        "{faults} faults, {operations} operations on {keys} keys, {unknown} unknown, {took} s: linearizable"
-    );
-    enter(&format!(
-        "| {} | chaos | {seed} | {faults} | {operations} | {keys} | {unknown} | 0 | {took} s |",
-        today()
-    ));
+    counts.tell("chaos", seed, start);
 }
 
 /// One round: the set scenes, then faults as the dice fall, and what the clients make of it.
 fn play(cluster: &mut Cluster, counts: &mut Counts, seed: u64, secs: u64) {
-    let load = Load::start(cluster, seed);
-    for (name, scene) in SCENES.into_iter().take(SCENES_MAX) {
-        let began = Instant::now();
-        scene(cluster, &load);
-        counts.faults += 1;
-        println!("  {name}: {} ms", began.elapsed().as_millis());
-    }
+    let load = Load::start(cluster, &cluster.token, seed);
+    perform(cluster, &load, &SCENES[..SCENES_MAX], counts);
     let mut dice = fastrand::Rng::with_seed(seed);
     let end = Instant::now() + Duration::from_secs(secs);
     while Instant::now() < end {
         random_fault(cluster, &mut dice);
         counts.faults += 1;
     }
+    conclude(cluster, load, counts, seed);
+}
+
+/// Has scenes happen under a load, one after the other.
+pub(crate) fn perform(
+    cluster: &mut Cluster,
+    load: &Load,
+    scenes: &[(&str, Scene)],
+    counts: &mut Counts,
+) {
+    for (name, scene) in scenes {
+        let began = Instant::now();
+        scene(cluster, load);
+        counts.faults += 1;
+        println!("  {name}: {} ms", began.elapsed().as_millis());
+    }
+}
+
+/// Ends a load, and judges what its clients saw.
+pub(crate) fn conclude(cluster: &Cluster, load: Load, counts: &mut Counts, seed: u64) {
     cluster.settle();
     let (history, said) = load.finish();
     println!("  {said}");
@@ -84,7 +106,7 @@ fn play(cluster: &mut Cluster, counts: &mut Counts, seed: u64, secs: u64) {
     }
 }
 
-type Scene = fn(&mut Cluster, &Load);
+pub(crate) type Scene = fn(&mut Cluster, &Load);
 
 const SCENES: [(&str, Scene); 9] = [
     ("the leader is killed under writes", leader_is_killed),
@@ -98,7 +120,8 @@ const SCENES: [(&str, Scene); 9] = [
     ("a server comes back, and the leader is killed at once", restart_then_kill),
 ];
 
-fn rest(millis: u64) {
+/// Lets time pass.
+pub(crate) fn rest(millis: u64) {
     std::thread::sleep(Duration::from_millis(millis));
 }
 
