@@ -20,6 +20,10 @@ struct Dependency {
     purpose: Purpose,
 }
 
+/// The feature of the barrier that lets a run name its random bytes, and the one crate that may ask for it.
+const SEEDED: &str = "\"seeded\"";
+const SIMULATION: &str = "crates/sim/Cargo.toml";
+
 /// Checks every manifest of the workspace's members.
 pub(super) fn check(files: &[File]) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -33,6 +37,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
                 xtask/src/tidy/rooms.rs does not know: say there what it may depend on",
             )),
         }
+        findings.extend(check_seeded(file));
     }
     let is_there = |room: &&Room| files.iter().any(|file| file.path.starts_with(room.folder));
     findings.extend(ROOMS.iter().filter(|room| !is_there(room)).map(|room| {
@@ -45,6 +50,17 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
 fn is_member(path: &str) -> bool {
     path.ends_with("/Cargo.toml")
         && !["bench/", "tests/clients/"].iter().any(|apart| path.starts_with(apart))
+}
+
+/// A server whose keys somebody can foretell is none.
+fn check_seeded(file: &File) -> Option<Finding> {
+    let asks = |line: &str| line.starts_with("kallisto-barrier") && line.contains(SEEDED);
+    (file.path != SIMULATION && file.text.lines().any(asks)).then(|| {
+        Finding::new(
+            &*file.path,
+            "asks for the barrier's `seeded`, which is the simulation's alone",
+        )
+    })
 }
 
 fn check_room(room: &Room, packages: &[&str], file: &File) -> Vec<Finding> {
@@ -182,6 +198,14 @@ mod tests {
     fn a_line_of_the_table_that_nothing_uses_is_a_finding() {
         let found = findings(&GOOD.replace("fastrand.workspace = true\n", ""));
         assert!(found.len() == 1 && found[0].contains("does not use fastrand"), "{found:?}");
+    }
+
+    #[test]
+    fn seeded_random_bytes_are_the_simulations() {
+        let text = "kallisto-barrier = { workspace = true, features = [\"seeded\"] }\n".to_owned();
+        let found = |path: &str| check_seeded(&File { path: path.to_owned(), text: text.clone() });
+        assert!(found("crates/core/Cargo.toml").is_some());
+        assert!(found(SIMULATION).is_none());
     }
 
     #[test]
