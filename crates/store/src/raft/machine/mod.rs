@@ -7,7 +7,7 @@
 //!
 //! Records belong to a *generation*: 0 until a backup is restored, then the one that was (`restore.rs`). A record's key is
 //! `01 | key` in generation 0 and `02 | generation u64, big-endian | key` in any other; `03` holds which one is in use, and
-//! travels with a snapshot as the records do. A batch may expect the generation under [`GENERATION_KEY`], so that what was
+//! travels with a snapshot as the records do. A batch may expect the generation under [`crate::GENERATION_KEY`], so that what was
 //! decided on restored-over records comes to nothing.
 //!
 //! A batch whose expectation fails is an entry like any other: it takes its index and changes nothing. So positions have
