@@ -14,12 +14,14 @@ import statistics
 import subprocess
 import sys
 import time
+import urllib.request
 
 import report
 from peers import Bench, Server, Skipped, free_port, until
 
 SERVERS = 3
 UNSEAL_SECS_MAX = 600
+CATCH_UP_SECS_MAX = 600
 GROUPS = ["puts", "rates", "failover", "stepdown", "reads", "catchup"]
 CLIENTS = [1, 64, 512]
 RATES = [5_000, 8_000, 10_000]
@@ -56,7 +58,7 @@ listener "tcp" {{
 api_addr     = "http://127.0.0.1:{self.port}"
 cluster_addr = "https://127.0.0.1:{self.cluster_port}"
 """)
-        self.launch([self.bench.kallisto, "server", f"-config={config}", "-log-level=warn", *os.environ.get("XARGS","").split()])
+        self.launch([self.bench.kallisto, "server", f"-config={config}", "-log-level=warn"])
         self.wait_port()
 
     def unseal(self):
@@ -384,32 +386,32 @@ def catchup(run):
         timed(f"{count:,} secrets written, two servers up",
               lambda: subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL, timeout=1_200))
 
-        def back(node):
-            def caught_up():
-                node.start()
-                node.unseal()
-                headers = {"X-Kallisto-Consistency": "strong", "X-Vault-Token": node.token}
-                import urllib.request
-                request = urllib.request.Request(f"{node.address}/v1/secret/data/bench/k{count - 1}", headers=headers)
+        def read_last():
+            headers = {"X-Kallisto-Consistency": "strong", "X-Vault-Token": away.token}
+            request = urllib.request.Request(f"{away.address}/v1/secret/data/bench/k{count - 1}", headers=headers)
 
-                def answers():
-                    try:
-                        with urllib.request.urlopen(request, timeout=20) as answer:
-                            return answer.status == 200
-                    except OSError:
-                        return False
-                until(answers, "to catch up", node.process, 600)
-            return caught_up
-        timed("the server that was away is back, unsealed and reads the last secret", back(away))
-        away.stop(signal.SIGKILL)
-        away.wipe()
+            def answers():
+                try:
+                    with urllib.request.urlopen(request, timeout=20) as answer:
+                        return answer.status == 200
+                except OSError:
+                    return False
+            until(answers, "to catch up", away.process, CATCH_UP_SECS_MAX)
+
+        def back():
+            away.start()
+            away.unseal()
+            read_last()
 
         def anew():
-            away.start()
             leader.ask("POST", "/v1/sys/storage/raft/remove-peer", {"server_id": f"server-{away.number}"})
+            away.start()
             away.ask("POST", "/v1/sys/storage/raft/join", {"leader_api_addr": leader.address})
-            away.stop(signal.SIGKILL)
-            back(away)()
+            away.unseal()
+            read_last()
+        timed("the server that was away is back, unsealed and reads the last secret", back)
+        away.stop(signal.SIGKILL)
+        away.wipe()
         timed("a server that lost its disk joins, fetches the state and reads the last secret", anew)
         path = run.bench.work / "snapshot"
         environment = {**os.environ, "VAULT_ADDR": leader.address, "VAULT_TOKEN": leader.token}
