@@ -4,7 +4,6 @@ All servers and the load share all cores. Every figure is of one machine, so a p
 share one disk.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -16,6 +15,7 @@ import sys
 import time
 import urllib.request
 
+import driving
 import report
 from peers import Bench, Server, Skipped, free_port, until
 
@@ -439,27 +439,8 @@ def markdown(run, facts):
     return "\n".join(lines)
 
 
-def write(root, text):
-    page = root / "docs/benchmarks.md"
-    content = page.read_text()
-    if BEGIN not in content or END not in content:
-        raise SystemExit(f"cluster: {page} has no markers; the tables are above")
-    before, rest = content.split(BEGIN, 1)
-    page.write_text(before + BEGIN + "\n\n" + text + "\n" + END + rest.split(END, 1)[1])
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cache", required=True)
-    parser.add_argument("--root", required=True)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--dry", action="store_true")
-    parser.add_argument("--only", default=",".join(GROUPS))
-    options = parser.parse_args()
-    only = options.only.split(",")
-    unknown = [group for group in only if group not in GROUPS]
-    if unknown:
-        parser.error(f"no such group: {unknown}; there are {GROUPS}")
+    options = driving.parse(__doc__, GROUPS)
     options.seconds = 4 if options.quick else 8
     options.rounds = 1 if options.quick else 3
     options.kills = 10 if options.quick else 50
@@ -471,15 +452,8 @@ def main():
     begin = time.time()
     try:
         run = Run(Bench(os.environ["KALLISTO"], options.cache, work, (cores, cores)), options)
-        groups = {"puts": puts, "rates": rates, "failover": failover, "stepdown": stepdown, "reads": reads,
-                  "catchup": catchup}
-        for group in GROUPS:
-            if group in only:
-                say(f"--- {group}")
-                try:
-                    groups[group](run)
-                except Exception as why:  # One group that breaks must not take the others' numbers along.
-                    say(f"SKIPPED the rest of {group}: {type(why).__name__}: {why}")
+        driving.drive(run, {"puts": puts, "rates": rates, "failover": failover, "stepdown": stepdown, "reads": reads,
+                            "catchup": catchup}, say)
         facts = report.facts(options, run.bench, time.time() - begin)
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -488,7 +462,7 @@ def main():
     (pathlib.Path(options.cache) / "cluster.json").write_text(json.dumps(results, indent=1))
     print(text)
     if not options.dry:
-        write(pathlib.Path(options.root), text)
+        driving.write_between(options.root, BEGIN, END, text)
 
 
 if __name__ == "__main__":

@@ -16,20 +16,13 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 target=${CARGO_TARGET_DIR:-$root/target}
 cache=$target/peers
-mkdir -p "$cache"
 
 say() { echo "cluster: $*" >&2; }
 
-command -v python3 >/dev/null || { say "python3 is missing"; exit 1; }
-command -v go >/dev/null || { say "go is missing: the load program cannot be built"; exit 1; }
-
-if [ -z "${KALLISTO:-}" ]; then
-  say "building kallisto (release)"
-  (cd "$root" && cargo build --release --quiet -p kallisto)
-  KALLISTO=$target/release/kallisto
-fi
-. "$root/bench/peers/packages.sh"
-get_packages "$cache" etcd-server
+. "$root/bench/peers/setup.sh"
+need python3 go
+get_kallisto
+get_packages etcd-server
 (cd "$here" && GOPATH=$cache/gopath GOFLAGS=-modcacherw timeout 600 go build -o "$cache/cluster-load" .)
 
 export KALLISTO PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/bench/peers

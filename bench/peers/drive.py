@@ -4,7 +4,6 @@ Groups of rows (`--only`): reads, tls, writes, mixed, herd, memory, start. A row
 a number; what could not be had is a reason instead. Numbers are requests a second, milliseconds, bytes.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -16,6 +15,7 @@ import subprocess
 import sys
 import time
 
+import driving
 import report
 from peers import (BaoDev, BaoDurable, Bench, Etcd, KallistoDev, KallistoDurable, Nginx, Redis,
                    Skipped, until)
@@ -364,17 +364,7 @@ def is_loaded(server):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cache", required=True)
-    parser.add_argument("--root", required=True)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--dry", action="store_true")
-    parser.add_argument("--only", default=",".join(GROUPS))
-    options = parser.parse_args()
-    only = options.only.split(",")
-    unknown = [group for group in only if group not in GROUPS]
-    if unknown:
-        parser.error(f"no such group: {unknown}; there are {GROUPS}")
+    options = driving.parse(__doc__, GROUPS)
     options.seconds = 3 if options.quick else 8
     options.rounds = 1 if options.quick else 3
     options.herds = [1_000, 10_000] if options.quick else [1_000, 5_000, 10_000]
@@ -387,15 +377,8 @@ def main():
     try:
         bench = Bench(os.environ["KALLISTO"], options.cache, work, cores)
         run = Run(bench, options)
-        groups = {"reads": reads, "tls": lambda run: reads(run, tls=True), "writes": writes,
-                  "mixed": mixed, "herd": herd, "memory": memory, "start": start}
-        for group in GROUPS:
-            if group in only:
-                say(f"--- {group}")
-                try:
-                    groups[group](run)
-                except Exception as why:  # One group that breaks must not take the others' numbers along.
-                    say(f"SKIPPED the rest of {group}: {type(why).__name__}: {why}")
+        driving.drive(run, {"reads": reads, "tls": lambda run: reads(run, tls=True), "writes": writes,
+                            "mixed": mixed, "herd": herd, "memory": memory, "start": start}, say)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     results = {"rows": run.rows, "skipped": run.skipped, "samples": run.samples,

@@ -10,6 +10,8 @@ import platform
 import subprocess
 import time
 
+import driving
+
 BEGIN = "<!-- peers:begin (written by bench/peers/run.sh) -->"
 END = "<!-- peers:end -->"
 COLOURS = {"Kallisto": "#3465a4", "Redis": "#cc0000", "nginx": "#4e9a06", "OpenBao": "#c4a000",
@@ -117,12 +119,6 @@ def bars(title, rows):
 
 
 def write(results, text, root):
-    page = root / "docs/benchmarks.md"
-    content = page.read_text()
-    if BEGIN not in content or END not in content:
-        raise SystemExit(f"peers: {page} has no markers; the table is above")
-    before, rest = content.split(BEGIN, 1)
-    _, after = rest.split(END, 1)
     folder = root / "docs/benchmarks"
     pictures = {
         "peers-rates.svg": ("More is better", [row for row in results["rows"] if row["better"] == "more"]),
@@ -137,4 +133,4 @@ def write(results, text, root):
         if rows:
             (folder / name).write_text(bars(title, rows))
             links.append(f"![{title}](benchmarks/{name})")
-    page.write_text(before + BEGIN + "\n\n" + text + "\n" + "\n\n".join(links) + "\n\n" + END + after)
+    driving.write_between(root, BEGIN, END, text + "\n" + "\n\n".join(links) + "\n")

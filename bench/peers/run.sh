@@ -22,17 +22,10 @@ cache=$target/peers
 
 say() { echo "peers: $*" >&2; }
 
-command -v taskset >/dev/null || { say "taskset (util-linux) is missing"; exit 1; }
-command -v python3 >/dev/null || { say "python3 is missing"; exit 1; }
-
-if [ -z "${KALLISTO:-}" ]; then
-  say "building kallisto (release)"
-  (cd "$root" && cargo build --release --quiet -p kallisto)
-  KALLISTO=$target/release/kallisto
-fi
-
-. "$here/packages.sh"
-get_packages "$cache" redis-server redis-tools etcd-server nginx nginx-common \
+. "$here/setup.sh"
+need taskset python3
+get_kallisto
+get_packages redis-server redis-tools etcd-server nginx nginx-common \
   libjemalloc2 liblzf1 liblua5.1-0 lua-bitop lua-cjson libatomic1
 
 if [ ! -x "$cache/venv/bin/bao" ]; then
