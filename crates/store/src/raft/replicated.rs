@@ -1,0 +1,133 @@
+//! The cluster side of the store: questions about the members and the leader, and what the driver is asked to do for both.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+
+use super::requests::Request;
+use super::restore::Step;
+use super::{RaftStore, lock, snapshot, wire};
+use crate::{
+    Candidacy, Change, Chunks, Commit, Error, Invitation, Leadership, Member, Peer, Position,
+    Replicated, Role, Store,
+};
+
+impl Replicated for RaftStore {
+    fn leadership(&self) -> Leadership {
+        Leadership {
+            node_id: self.shared.node_id.load(Ordering::Acquire),
+            leader_id: self.shared.leader_id.load(Ordering::Acquire),
+            term: lock(&self.shared.standing).term,
+        }
+    }
+
+    fn store_id(&self) -> [u8; 16] {
+        lock(&self.shared.log).belongs_to().0.store_id
+    }
+
+    fn members(&self) -> Vec<Member> {
+        let directory = self.shared.machine.directory();
+        let now = self.shared.clock.now();
+        let known = lock(&self.shared.members);
+        let voters = known.membership.voters.iter().map(|id| (*id, Role::Voter));
+        let learners = known.membership.learners.iter().map(|id| (*id, Role::Learner));
+        let mut members: Vec<Member> = voters
+            .chain(learners)
+            .map(|(id, role)| Member {
+                peer: directory
+                    .iter()
+                    .find(|peer| peer.id == id)
+                    .cloned()
+                    .unwrap_or_else(|| Peer { id, ..Peer::default() }),
+                role,
+                matched: known.progress.iter().find(|p| p.id == id).map_or(0, |p| p.matched),
+                silent_ms: known.heard.get(&id).map(|heard| {
+                    u64::try_from(now.saturating_sub(*heard).as_millis()).unwrap_or(u64::MAX)
+                }),
+            })
+            .collect();
+        members.sort_by_key(|member| member.peer.id);
+        members
+    }
+
+    fn is_alone(&self) -> bool {
+        let known = lock(&self.shared.members);
+        known.membership.voters.len() + known.membership.learners.len() <= 1
+    }
+
+    fn change(&self, changes: Vec<Change>) -> Commit {
+        self.request(|promise| Request::Change(changes, promise))
+    }
+
+    fn read_index(&self) -> Commit {
+        self.request(Request::ReadIndex)
+    }
+
+    fn transfer(&self, to: Option<u64>) -> Commit {
+        self.request(|promise| Request::Transfer(to, promise))
+    }
+
+    fn stand(&self, candidacy: Candidacy) {
+        *lock(&self.shared.candidacy) = candidacy;
+        self.shared.requests.nudge();
+        self.turn_inline();
+    }
+
+    fn on_leadership(&self, news: Arc<dyn Fn() + Send + Sync>) {
+        *lock(&self.shared.on_leadership) = Some(news);
+    }
+
+    fn join(&self, invitation: Invitation) -> Commit {
+        self.request(|promise| Request::Join(invitation, promise))
+    }
+
+    fn receive(&self, from: u64, message: Bytes) {
+        let Some(message) = wire::decode(&message) else { return };
+        let own = self.shared.node_id.load(Ordering::Acquire);
+        if message.from == from && message.to == own {
+            self.shared.requests.push(Request::Message(message));
+        }
+    }
+
+    fn meet(&self, peer: Peer) {
+        let known = self.shared.machine.directory();
+        let stale = known.iter().any(|known| {
+            known.id == peer.id && *known != Peer { wants: known.wants, ..peer.clone() }
+        });
+        if !stale || !self.leads() {
+            return;
+        }
+        let members = self.members();
+        let Some(member) = members.iter().find(|member| member.peer.id == peer.id) else { return };
+        // Whoever has moved says so again with its next connection; nobody waits for this.
+        let peer = Peer { wants: member.peer.wants, ..peer };
+        drop(self.change(vec![Change::Put(peer, member.role)]));
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Chunks>, Error> {
+        let moment = self.shared.machine.moment()?;
+        Ok(Box::new(snapshot::Outgoing::to_member(moment)?))
+    }
+
+    fn backup(&self) -> Result<(Position, Box<dyn Chunks>), Error> {
+        let moment = self.shared.machine.moment()?;
+        Ok((Position(moment.index), Box::new(snapshot::Outgoing::to_backup(moment)?)))
+    }
+
+    fn begin_restore(&self) -> Commit {
+        self.step(&Step::Begin)
+    }
+
+    fn stage(&self, generation: Position, records: Vec<(Bytes, Bytes)>) -> Commit {
+        self.step(&Step::Stage(generation.0, records))
+    }
+
+    fn finish_restore(&self, generation: Position, records: u64) -> Commit {
+        self.step(&Step::Switch(generation.0, records))
+    }
+
+    fn abandon_restore(&self, generation: Position) -> Commit {
+        self.step(&Step::Abandon(generation.0))
+    }
+}
