@@ -1,0 +1,266 @@
+//! What the input of a connection starts with: a plain request, a part of one, or something that is not served here.
+
+use std::mem::MaybeUninit;
+
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Uri};
+
+/// Most bytes of input; a request that does not fit is hyper's.
+const INPUT_BYTES_MAX: usize = 32 << 10;
+/// Header fields of a plain request.
+pub(super) const HEADERS_MAX: usize = 32;
+/// Largest body of a plain request: larger ones have to take their share of a budget.
+const BODY_BYTES_MAX: usize = 16 << 10;
+/// Where bodies are files, which are taken as they come.
+const FILES: &str = "/v1/sys/storage/raft/snapshot";
+
+const _: () = assert!(BODY_BYTES_MAX < INPUT_BYTES_MAX);
+
+/// What the input starts with.
+#[derive(Debug)]
+pub(super) enum Found<'h, 'b> {
+    /// A whole plain request.
+    Plain(Plain<'h, 'b>),
+    /// A part of what may become one.
+    Part,
+    /// Something that is not served here.
+    Other,
+}
+
+/// A request that has no say in its framing but the length of its body.
+#[derive(Debug)]
+pub(super) struct Plain<'h, 'b> {
+    pub(super) method: &'b str,
+    pub(super) target: &'b str,
+    pub(super) headers: &'h [httparse::Header<'b>],
+    pub(super) body: &'b [u8],
+    /// Bytes of the whole request.
+    pub(super) length: usize,
+    pub(super) token: Option<&'b [u8]>,
+    /// No header means anything but for the token.
+    pub(super) is_simple: bool,
+}
+
+/// Room for the headers of one request.
+pub(super) type Room<'b> = [MaybeUninit<httparse::Header<'b>>; HEADERS_MAX];
+
+/// What a header is to whoever frames and reads a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meaning {
+    Token,
+    Length,
+    /// Says how the connection or the body is framed, or asks for what is not done here.
+    Framing,
+    /// None for a read.
+    Nothing,
+    /// Something to the service.
+    Other,
+}
+
+fn meaning(header: &httparse::Header<'_>) -> Meaning {
+    let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+    match header.name.len() {
+        2 if is("te") => Meaning::Framing,
+        4 if is("host") => Meaning::Nothing,
+        6 if is("expect") => Meaning::Framing,
+        6 if is("accept") => Meaning::Nothing,
+        7 if is("upgrade") || is("trailer") => Meaning::Framing,
+        10 if is("connection") => {
+            // What every connection is by itself.
+            let stays = header.value.eq_ignore_ascii_case(b"keep-alive");
+            if stays { Meaning::Nothing } else { Meaning::Framing }
+        }
+        10 if is("user-agent") => Meaning::Nothing,
+        12 if is("content-type") => Meaning::Nothing,
+        13 if is("x-vault-token") => Meaning::Token,
+        14 if is("content-length") => Meaning::Length,
+        14 if is("http2-settings") => Meaning::Framing,
+        15 if is("accept-encoding") || is("accept-language") || is("x-vault-request") => {
+            Meaning::Nothing
+        }
+        16 if is("content-encoding") || is("proxy-connection") => Meaning::Framing,
+        17 if is("transfer-encoding") => Meaning::Framing,
+        _ => Meaning::Other,
+    }
+}
+
+/// Looks at what `input` starts with.
+pub(super) fn find<'h, 'b>(input: &'b [u8], room: &'h mut Room<'b>) -> Found<'h, 'b> {
+    let mut request = httparse::Request::new(&mut []);
+    let head = match request.parse_with_uninit_headers(input, room) {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) if input.len() < INPUT_BYTES_MAX => return Found::Part,
+        Ok(httparse::Status::Partial) | Err(_) => return Found::Other,
+    };
+    let (Some(method), Some(target), Some(1)) = (request.method, request.path, request.version)
+    else {
+        return Found::Other;
+    };
+    let is_ours = target.starts_with('/') && !target.starts_with(FILES);
+    if !is_ours || matches!(method, "HEAD" | "CONNECT") {
+        return Found::Other;
+    }
+    let headers: &'h [httparse::Header<'b>] = request.headers;
+    let (mut token, mut body, mut is_simple) = (None, None, true);
+    for header in headers {
+        match meaning(header) {
+            Meaning::Framing => return Found::Other,
+            Meaning::Nothing => {}
+            Meaning::Token if token.is_none() => token = Some(header.value),
+            Meaning::Length if body.is_none() => match length(header.value) {
+                Some(bytes) => body = Some(bytes),
+                None => return Found::Other,
+            },
+            Meaning::Length => return Found::Other,
+            Meaning::Token | Meaning::Other => is_simple = false,
+        }
+    }
+    let length = head + body.unwrap_or_default();
+    match input.get(head..length) {
+        Some(body) => {
+            Found::Plain(Plain { method, target, headers, body, length, token, is_simple })
+        }
+        // A body has a time of its own to come in.
+        None => Found::Other,
+    }
+}
+
+/// A length in digits and nothing else, of a body that is small.
+fn length(digits: &[u8]) -> Option<usize> {
+    // No small body has a longer one.
+    const DIGITS_MAX: usize = 6;
+    if digits.is_empty() || digits.len() > DIGITS_MAX {
+        return None;
+    }
+    let bytes = digits.iter().try_fold(0, |sum: usize, digit| {
+        digit.is_ascii_digit().then(|| sum * 10 + usize::from(digit - b'0'))
+    });
+    bytes.filter(|&bytes| bytes <= BODY_BYTES_MAX)
+}
+
+impl<'b> Plain<'_, 'b> {
+    /// Path and token of a read that asks for nothing else.
+    pub(super) fn as_read(&self) -> Option<(&'b str, &'b str)> {
+        let is_read = self.is_simple && self.method == "GET" && self.body.is_empty();
+        let path = self.target.strip_prefix("/v1/").filter(|_| is_read)?;
+        let is_plain =
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'_' | b'.');
+        let token = self.token.filter(|token| token.iter().all(u8::is_ascii_graphic))?;
+        let token = std::str::from_utf8(token).ok().filter(|token| !token.is_empty())?;
+        let is_clean = path.bytes().all(is_plain) && !self.target.contains("//");
+        is_clean.then_some((path, token))
+    }
+
+    /// The head in the types of the HTTP library; `None` for what it does not take.
+    pub(super) fn to_parts(&self) -> Option<Parts> {
+        let (mut parts, ()) = Request::new(()).into_parts();
+        parts.method = Method::from_bytes(self.method.as_bytes()).ok()?;
+        parts.uri = Uri::try_from(self.target).ok()?;
+        parts.headers.reserve(self.headers.len());
+        for header in self.headers {
+            let name = HeaderName::from_bytes(header.name.as_bytes()).ok()?;
+            parts.headers.append(name, HeaderValue::from_bytes(header.value).ok()?);
+        }
+        Some(parts)
+    }
+}
+
+/// What holds of any bytes: requests lie within them, a part of one is never a whole one, and what is
+/// taken for a read is what the HTTP library would read too.
+pub(in crate::http) fn check(bytes: &[u8]) {
+    // Cuts looked at of each request.
+    const CUTS_MAX: usize = 256;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let mut room: Room<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+        let Found::Plain(plain) = find(rest, &mut room) else { return };
+        assert!(plain.length > plain.body.len() && plain.length <= rest.len());
+        assert!(plain.body.len() <= BODY_BYTES_MAX);
+        if let Some((path, token)) = plain.as_read() {
+            let parts = plain.to_parts().expect("a read has a method and path of letters");
+            assert_eq!(parts.uri.path(), plain.target);
+            assert_eq!(parts.uri.query(), None);
+            assert!(parts.uri.path().ends_with(path));
+            let first = parts.headers.get("x-vault-token").expect("a read has a token");
+            assert_eq!(first.to_str().ok(), Some(token));
+        }
+        for cut in 0..plain.length.min(CUTS_MAX) {
+            let mut room: Room<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+            let found = find(&rest[..cut], &mut room);
+            let is_head = cut < plain.length - plain.body.len();
+            assert_eq!(matches!(found, Found::Part), is_head, "{cut}");
+            assert_eq!(matches!(found, Found::Other), !is_head, "{cut}");
+        }
+        rest = &rest[plain.length..];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(input: &[u8]) -> &'static str {
+        let mut room: Room<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+        check(input);
+        match find(input, &mut room) {
+            Found::Plain(plain) if plain.as_read().is_some() => "read",
+            Found::Plain(_) => "plain",
+            Found::Part => "part",
+            Found::Other => "other",
+        }
+    }
+
+    #[test]
+    fn only_what_says_nothing_of_its_framing_is_plain() {
+        let get = |headers: &str| {
+            format!(
+                "GET /v1/secret/data/a HTTP/1.1\r\nHost: h\r\nX-Vault-Token: t\r\n{headers}\r\n"
+            )
+        };
+        for (headers, expected) in [
+            ("", "read"),
+            ("Connection: Keep-Alive\r\nAccept: */*\r\n", "read"),
+            ("Content-Length: 0\r\n", "read"),
+            ("X-Vault-Namespace: a\r\n", "plain"),
+            ("X-Vault-Token: u\r\n", "plain"),
+            ("Content-Length: 1\r\n", "other"),
+            ("Connection: close\r\n", "other"),
+            ("Transfer-Encoding: chunked\r\n", "other"),
+            ("Transfer-Encoding: identity\r\n", "other"),
+            ("Content-Length: 0\r\nContent-Length: 0\r\n", "other"),
+            ("Content-Length: +1\r\n", "other"),
+            ("Content-Length: 0x1\r\n", "other"),
+            ("Content-Length: 16385\r\n", "other"),
+            ("Content-Length:\r\n", "other"),
+            ("Expect: 100-continue\r\n", "other"),
+            ("Upgrade: h2c\r\n", "other"),
+            ("A: b\r\n c\r\n", "other"),
+            ("A : b\r\n", "other"),
+        ] {
+            assert_eq!(kind(get(headers).as_bytes()), expected, "{headers}");
+        }
+        for (line, expected) in [
+            ("GET /v1/a?list=true HTTP/1.1", "plain"),
+            ("GET /v1/a%20b HTTP/1.1", "plain"),
+            ("GET /v1//a HTTP/1.1", "plain"),
+            ("GET /ui/ HTTP/1.1", "plain"),
+            ("POST /v1/a HTTP/1.1", "plain"),
+            ("HEAD /v1/a HTTP/1.1", "other"),
+            ("GET http://h/v1/a HTTP/1.1", "other"),
+            ("GET /v1/a HTTP/1.0", "other"),
+            ("PRI * HTTP/2.0", "other"),
+            ("GET /v1/a", "other"),
+        ] {
+            assert_eq!(kind(format!("{line}\r\nX-Vault-Token: t\r\n\r\n").as_bytes()), expected);
+        }
+    }
+
+    #[test]
+    fn bodies_belong_to_their_requests() {
+        let post = b"POST /v1/a HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET /";
+        let mut room: Room<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+        let Found::Plain(plain) = find(post, &mut room) else { panic!("a plain request") };
+        assert_eq!((plain.body, plain.length), (b"abc".as_slice(), post.len() - 5));
+    }
+}
