@@ -13,7 +13,7 @@
 //!
 //! Invariants:
 //! - A request is answered here or none of its bytes was used: nothing is done twice.
-//! - Input and replies are bounded by [`INPUT_BYTES_MAX`] and [`REPLIES_BYTES`] (a reply may be longer).
+//! - Input and replies are bounded by [`plain::INPUT_BYTES_MAX`] and [`REPLIES_BYTES`] (a reply may be longer).
 //! - A connection that waits for a request holds no buffer: room to read into and room for replies is the
 //!   worker's, and lent to whoever has its turn.
 //! - Reads pass the worker's gate by the handful; what else a client asks passes it as everybody's does.
