@@ -6,8 +6,8 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Uri};
 
-/// Most bytes of input; a request that does not fit is hyper's.
-const INPUT_BYTES_MAX: usize = 32 << 10;
+/// Most bytes of input kept for one connection; a request that does not fit is hyper's.
+pub(super) const INPUT_BYTES_MAX: usize = 32 << 10;
 /// Header fields of a plain request.
 pub(super) const HEADERS_MAX: usize = 32;
 /// Largest body of a plain request: larger ones have to take their share of a budget.
