@@ -19,9 +19,11 @@ pub mod limits;
 mod pace;
 pub mod resp;
 mod rewound;
+mod room;
 mod server;
 mod socket;
 mod tls;
+mod unsent;
 
 pub use clock::{Clock, SystemClock};
 pub use limits::Timeouts;

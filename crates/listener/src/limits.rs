@@ -23,8 +23,9 @@ pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes that a client takes in that time of a reply it does not take at once.
 pub const TAKEN_BYTES_MIN: usize = 256 << 10;
-/// Bytes of a reply up to which it is not counted among the large ones.
-pub const SMALL_REPLY_BYTES_MAX: usize = 64 << 10;
+/// Bytes of replies that a client may leave untaken without a share of what is held for all: with all
+/// connections there may be, less than the share itself.
+pub const SMALL_REPLY_BYTES_MAX: usize = 4 << 10;
 /// When a client is to come again that was turned away, in seconds.
 pub const RETRY_AFTER_SECS: u64 = 1;
 /// Time open connections get to finish at shutdown.

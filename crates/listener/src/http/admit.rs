@@ -14,6 +14,8 @@ use crate::gate::Gate;
 
 /// What a read of a secret costs: the unit.
 const READ: Cost = 1;
+/// Bytes of a reply that are decrypted, written and sent in the time that a read takes by itself.
+const READ_BYTES: usize = 16 << 10;
 /// What a list costs, however short.
 const LIST: Cost = 4;
 /// What a write costs: it is parsed, encrypted, logged and applied.
@@ -79,6 +81,19 @@ pub(super) async fn admit(
 /// Lets a few reads pass that came together, as one: true when they need not wait for their turn.
 pub(super) fn lets_read(gate: &Gate) -> bool {
     gate.try_pass(READ)
+}
+
+/// Waits until a client may go on that was just sent so many bytes: what they took is paid for afterwards, since
+/// how large a secret is nobody knows before it is read.
+pub(crate) async fn settle(admission: &Admission, gate: &Gate, flow: Flow, bytes: usize) {
+    let cost = Cost::try_from(bytes / READ_BYTES).unwrap_or(Cost::MAX);
+    if cost == 0 || gate.try_pass(cost) {
+        return;
+    }
+    // Without a place there is nowhere to wait. What it asks next is refused if that is still so.
+    if let Ok(_place) = admission.requests.take(flow, 1) {
+        gate.wait(flow, cost).await;
+    }
 }
 
 /// Waits for the turn of a handshake.

@@ -145,6 +145,13 @@ impl Service {
         self.gate.as_deref().is_none_or(admit::lets_read)
     }
 
+    /// Waits for the turn of a client that was just sent so many bytes.
+    async fn settle(&self, bytes: usize, remote: SocketAddr) {
+        if let Some(gate) = self.gate.as_deref() {
+            admit::settle(self.admission(), gate, Flow::of_address(remote.ip()), bytes).await;
+        }
+    }
+
     async fn judge_and_reply(
         &self,
         head: &Parts,

@@ -41,7 +41,8 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::clock::Clock;
 use crate::gate::Gate;
-use crate::http::admit::admit_commands;
+use crate::http::admit::{admit_commands, settle};
+use crate::unsent::Unsent;
 use cursors::Cursors;
 use parse::{Parsed, Ranges};
 use session::{Arguments, Session};
@@ -107,7 +108,7 @@ impl Service {
         let flow = Flow::of_address(remote.ip());
         let shares = (&admission.body_bytes, flow);
         let mut connection = Connection {
-            wire: Wire::new(stream, shares.0.nothing(flow), admission.reply_bytes.nothing(flow)),
+            wire: Wire::new(stream, shares.0.nothing(flow), Unsent::new(admission, flow)),
             session: Session::new(Arc::clone(&self.0), remote),
             shares,
             admission,
@@ -193,6 +194,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
                     let arguments = Arguments::new(&input[used..], &ranges);
                     self.session.run(&mut self.wire, arguments).await?;
                     self.wire.relieve().await?;
+                    if self.wire.unpaid > 0 {
+                        let bytes = std::mem::take(&mut self.wire.unpaid);
+                        settle(self.admission, self.gate, self.shares.1, bytes).await;
+                    }
                     used += length;
                 }
                 Ok(Parsed::More(wanted)) => break Ok(wanted),

@@ -6,8 +6,7 @@
 
 use kallisto_core::json::write_u64;
 
-/// Room for replies that a connection keeps.
-const ROOM_BYTES_MAX: usize = 64 << 10;
+use crate::room;
 
 /// The version of the protocol that a client asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,12 +30,21 @@ impl Replies {
         &self.bytes
     }
 
-    /// Forgets what was sent, and the room of a large reply: a connection that is idle holds little.
-    pub(super) fn clear(&mut self) {
-        if self.bytes.capacity() > ROOM_BYTES_MAX {
-            self.bytes = Vec::new();
+    /// Takes the worker's room, for replies that come now.
+    pub(super) fn borrow_room(&mut self) {
+        if self.bytes.capacity() == 0 {
+            self.bytes = room::borrow();
         }
-        self.bytes.clear();
+    }
+
+    /// Gives it back: a connection that waits holds none.
+    pub(super) fn return_room(&mut self) {
+        room::give_back(self.take());
+    }
+
+    /// Takes the replies, in the room they are in.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
     }
 
     fn line(&mut self, mark: u8, text: &str) {

@@ -1,22 +1,23 @@
 //! A connection's bytes: what came in and is not used yet, what goes out and is not sent yet.
 //!
-//! Both are bounded. Replies are sent when the input has been used up or when many have gathered; a
-//! client that does not take them within a deadline is dropped, so it holds no more than that.
+//! Both are bounded. Replies are sent when the input has been used up or when many have gathered; what a
+//! client does not take of them holds a share of what all may hold ([`crate::unsent`]), and within a deadline
+//! it takes them or is dropped.
 
 use std::io;
-use std::time::Duration;
 
 use bytes::BytesMut;
 use kallisto_core::admission::Held;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 use super::reply::Replies;
-use crate::limits::{SMALL_REPLY_BYTES_MAX, UNREAD_TIMEOUT};
+use crate::limits::UNREAD_TIMEOUT;
+use crate::unsent::Unsent;
 
 /// Bytes of input a connection has room for at first, and of which it needs no share.
 const INPUT_BYTES: usize = 16 << 10;
 /// Bytes of replies that are sent although more commands wait.
-const REPLIES_BYTES: usize = 256 << 10;
+const REPLIES_BYTES: usize = 64 << 10;
 
 /// The client takes or sends nothing any more, or nothing that has a reply.
 #[derive(Debug)]
@@ -38,14 +39,15 @@ pub(super) struct Wire<S> {
     /// What was read; commands are taken from its front.
     input: BytesMut,
     share: Held,
-    /// What large replies hold until they are taken.
-    unsent: Held,
+    unsent: Unsent,
+    /// Bytes of many or large replies, sent since a turn was last paid for.
+    pub(super) unpaid: usize,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    pub(super) fn new(stream: S, share: Held, unsent: Held) -> Self {
+    pub(super) fn new(stream: S, share: Held, unsent: Unsent) -> Self {
         let input = BytesMut::with_capacity(INPUT_BYTES);
-        Self { stream, replies: Replies::default(), input, share, unsent }
+        Self { stream, replies: Replies::default(), input, share, unsent, unpaid: 0 }
     }
 
     /// Makes room for `wanted` bytes from the front of the input on. Room once taken stays taken until
@@ -62,6 +64,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Takes the input out, so that commands in it can be answered here.
     pub(super) fn take_input(&mut self) -> BytesMut {
+        self.replies.borrow_room();
         std::mem::take(&mut self.input)
     }
 
@@ -88,38 +91,37 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Sends the replies if there are many.
     pub(super) async fn relieve(&mut self) -> Result<(), Gone> {
-        if self.replies.bytes().len() < REPLIES_BYTES { Ok(()) } else { self.flush().await }
-    }
-
-    /// Sends the replies.
-    pub(super) async fn flush(&mut self) -> Result<(), Gone> {
         let bytes = self.replies.bytes().len();
-        if bytes == 0 {
+        if bytes < REPLIES_BYTES {
             return Ok(());
         }
-        let large = bytes > SMALL_REPLY_BYTES_MAX;
-        if large && self.unsent.grow(bytes).is_err() {
-            tracing::debug!("no memory for what clients have not taken");
-            return Err(Gone);
+        self.flush().await?;
+        self.replies.borrow_room();
+        self.unpaid += bytes;
+        Ok(())
+    }
+
+    /// Sends the replies, and gives back the room they were in.
+    pub(super) async fn flush(&mut self) -> Result<(), Gone> {
+        if self.replies.bytes().is_empty() {
+            self.replies.return_room();
+            return Ok(());
         }
-        let sent = deadline(UNREAD_TIMEOUT, self.stream.write_all(self.replies.bytes())).await;
-        self.replies.clear();
-        if large {
-            self.unsent.give_back();
-        }
-        let flushed = match sent {
-            Ok(()) => self.stream.flush().await,
+        let sent = match self.unsent.offer(&mut self.stream, self.replies.take()).await {
+            Ok(None) => Ok(()),
+            // Boxed, so that the future of a client that takes its replies stays small.
+            Ok(Some(rest)) => Box::pin(deadline(rest.send(&mut self.stream))).await,
             Err(error) => Err(error),
         };
-        flushed.map_err(|error| {
+        sent.map_err(|error| {
             tracing::debug!(%error, "replies not taken");
             Gone
         })
     }
 }
 
-async fn deadline(time: Duration, work: impl Future<Output = io::Result<()>>) -> io::Result<()> {
-    match tokio::time::timeout(time, work).await {
+async fn deadline(work: impl Future<Output = io::Result<()>>) -> io::Result<()> {
+    match tokio::time::timeout(UNREAD_TIMEOUT, work).await {
         Ok(done) => done,
         Err(_) => Err(io::ErrorKind::TimedOut.into()),
     }

@@ -4,14 +4,16 @@
 //! as it likes.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::json::Json;
 use kallisto_listener::Timeouts;
+use socket2::{Domain, Socket, Type};
 
-use super::support::{Connection, Reply, Running, TOKEN, memory_growth, request};
+use super::support::{Connection, Reply, Running, Silent, TOKEN, memory_growth, request};
 
 const VICTIM: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
@@ -167,6 +169,46 @@ fn a_long_list_says_what_its_pages_say() {
     assert_eq!(client.ask("LIST", "secret/metadata/none", "").status, 404);
 }
 
+/// Opens a connection that takes next to nothing before it is read from.
+fn narrow(to: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(4 << 10).unwrap();
+    socket.connect(&to.into()).unwrap();
+    socket.into()
+}
+
+#[test]
+fn lesson_49_small_replies_that_pile_up_are_held_for_all_not_for_each() {
+    const BUDGET: u64 = 1 << 20;
+    /// More than the budget has room for, of those that leave 64 KiB untaken.
+    const CLIENTS: usize = 40;
+    let limits = AdmissionLimits { reply_bytes_max: BUDGET as usize, ..AdmissionLimits::default() };
+    let server = Running::start_limited(Timeouts::default(), &limits);
+    let body = format!(r#"{{"data":{{"a":"{}"}}}}"#, "x".repeat(2_000));
+    assert_eq!(server.ask("POST", "secret/data/small", &body).status, 200);
+    let asked: Arc<[u8]> = request("GET", "secret/data/small", &root(), "").repeat(100).into();
+    let mut silent: Vec<Silent> =
+        (0..CLIENTS).map(|_| Silent::new(narrow(server.address()), &asked)).collect();
+    let held = "kallisto_admission_held{kind=\"reply_bytes\"}";
+    let refused = "kallisto_admission_refused_total{kind=\"reply_bytes\"}";
+    eventually("somebody gets no share", || {
+        silent.retain_mut(Silent::push);
+        assert!(figure(&server, held) <= BUDGET);
+        figure(&server, refused) > 0
+    });
+    eventually("whoever got none is hung up on", || {
+        silent.retain_mut(Silent::push);
+        silent.len() < CLIENTS
+    });
+    assert!(figure(&server, held) > 0);
+    // Others are served meanwhile, and what the silent held comes back with them.
+    let mut victim = server.connect_from(VICTIM);
+    assert_eq!(victim.ask("GET", "secret/data/small", "").status, 200);
+    drop(silent);
+    eventually("what they held comes back", || figure(&server, held) == 0);
+    server.assert_serves();
+}
+
 #[test]
 fn who_never_takes_a_reply_holds_no_more_than_its_part() {
     let limits = AdmissionLimits { reply_bytes_max: 64 << 20, ..AdmissionLimits::default() };
@@ -186,7 +228,7 @@ fn who_never_takes_a_reply_holds_no_more_than_its_part() {
         assert_eq!(victim.ask("GET", "secret/data/large", "").status, 200);
     });
     assert!(grown < 320 << 20, "{grown}");
-    // What was refused was refused in words.
+    // Nobody was refused what there was room for.
     let mut first = [0; 12];
     silent[0].set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     silent[0].read_exact(&mut first).unwrap();

@@ -6,12 +6,15 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::json::Json;
 use kallisto_core::{
     BodyKind, Core, Headers, Operation, Path, Request, RequestId, Response, ServerInfo, TokenText,
 };
 use kallisto_listener::{Clock, Frontend, Server, ServerConfig, SystemClock, resp};
 use kallisto_store::MemoryStore;
+
+use super::support::Silent;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -36,7 +39,13 @@ struct Client(BufReader<TcpStream>);
 
 impl Site {
     fn start() -> Self {
-        let core = Arc::new(Core::new(Arc::new(MemoryStore::new()), ServerInfo::default()));
+        Self::start_limited(&AdmissionLimits::default())
+    }
+
+    /// One that holds no more for its clients than this.
+    fn start_limited(limits: &AdmissionLimits) -> Self {
+        let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
+        let core = Arc::new(core.with_limits(limits));
         let root = Some("root".to_owned().into());
         pollster::block_on(core.initialize_dev(root, SystemClock.now())).unwrap();
         let mounts = ["secret".to_owned(), "one/".to_owned()];
@@ -397,4 +406,36 @@ fn an_address_that_is_served_is_not_served_twice() {
     };
     let error = Server::start(config, &Frontend::Resp(service)).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+}
+
+#[test]
+fn lesson_49_replies_that_nobody_reads_are_held_for_all_not_for_each() {
+    const BUDGET: usize = 1 << 20;
+    /// More than the budget has room for, of those that leave tens of KiB untaken.
+    const CLIENTS: usize = 40;
+    let limits = AdmissionLimits { reply_bytes_max: BUDGET, ..AdmissionLimits::default() };
+    let site = Site::start_limited(&limits);
+    let value = "x".repeat(2_000);
+    assert_eq!(site.root().ask_words(&["SET", "small", &value]), ok());
+    let asked: Arc<[u8]> = encode(&["GET", "small"]).repeat(20).into();
+    let mut silent: Vec<Silent> =
+        (0..CLIENTS).map(|_| Silent::new(site.root().0.into_inner(), &asked)).collect();
+    let held = &site.core.admission().reply_bytes;
+    for _ in 0..1_000_000 {
+        silent.retain_mut(Silent::push);
+        assert!(held.held() <= BUDGET);
+        if silent.len() < CLIENTS && held.refused() > 0 {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    assert!(held.refused() > 0 && silent.len() < CLIENTS, "{held:?}");
+    assert!(held.held() > 0);
+    assert_eq!(site.root().ask("GET small"), bulk(&value));
+    drop(silent);
+    let is_back = (0..1_000_000).any(|_| {
+        std::thread::yield_now();
+        held.held() == 0
+    });
+    assert!(is_back, "{held:?}");
 }

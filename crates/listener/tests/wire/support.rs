@@ -3,7 +3,7 @@
 //! The client speaks HTTP/1.1 over a plain socket: no method, path or length is corrected on the
 //! way, and no reply is hidden.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -287,6 +287,33 @@ impl Reply {
     /// The text of what stands at a place of the body.
     pub(crate) fn text_at(&self, place: &str) -> String {
         String::from_utf8(self.at(place).to_text()).unwrap()
+    }
+}
+
+/// A client that asks for the same again and again, and reads nothing.
+pub(crate) struct Silent {
+    stream: TcpStream,
+    asked: Arc<[u8]>,
+    /// How much of what it asks is on its way.
+    at: usize,
+}
+
+impl Silent {
+    /// One that asks this over a connection.
+    pub(crate) fn new(stream: TcpStream, asked: &Arc<[u8]>) -> Self {
+        stream.set_nonblocking(true).unwrap();
+        Self { stream, asked: Arc::clone(asked), at: 0 }
+    }
+
+    /// Sends as much as is taken just now; false when the server hung up.
+    pub(crate) fn push(&mut self) -> bool {
+        match self.stream.write(&self.asked[self.at..]) {
+            Ok(taken) => {
+                self.at = (self.at + taken) % self.asked.len();
+                true
+            }
+            Err(error) => error.kind() == ErrorKind::WouldBlock,
+        }
     }
 }
 

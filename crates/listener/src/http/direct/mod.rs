@@ -15,13 +15,15 @@
 //! - A request is answered here or none of its bytes was used: nothing is done twice.
 //! - Input and replies are bounded by [`plain::INPUT_BYTES_MAX`] and [`REPLIES_BYTES`] (a reply may be longer).
 //! - A connection that waits for a request holds no buffer: room to read into and room for replies is the
-//!   worker's, and lent to whoever has its turn.
+//!   worker's, and lent to whoever has its turn. One that does not take its replies holds what is left
+//!   of them, and a share of what all may hold ([`crate::unsent`]).
+//! - Who was sent much waits for its turn before it is answered again.
 //! - Reads pass the worker's gate by the handful; what else a client asks passes it as everybody's does.
 
 mod plain;
 mod reply;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::mem::MaybeUninit;
@@ -36,25 +38,25 @@ use hyper::StatusCode;
 use hyper::body::Body;
 use hyper::http::request::Parts;
 use jiff::Timestamp;
+use kallisto_core::admission::Flow;
 use kallisto_core::{
     BodyKind, Headers, Operation, Path, Request as Asked, RequestId, Response, TokenText,
 };
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
-use zeroize::Zeroize;
 
 pub(super) use self::plain::check;
 use self::plain::{Found, HEADERS_MAX, Room, find};
 use self::reply::{write_found, write_head};
 use super::{Reply, Service, error, response};
 use crate::pace::Activity;
+use crate::room;
+use crate::unsent::Unsent;
 
 /// Bytes read at once, into room that all connections of a worker share.
 const READ_BYTES: usize = 16 << 10;
 /// Bytes of replies that are sent although more requests wait.
 const REPLIES_BYTES: usize = 64 << 10;
-/// Room for replies that a worker keeps for the connection that is next.
-const SPARE_BYTES_MAX: usize = 2 * REPLIES_BYTES;
 /// Reads that are answered before others get their turn, if others wait.
 const READS_PER_PASS: usize = 16;
 /// How often a request that has not come whole is looked at before it is hyper's.
@@ -87,7 +89,8 @@ pub(crate) async fn serve<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut wire = Wire { stream, input: BytesMut::new(), replies: Vec::new() };
+    let unsent = Unsent::new(service.admission(), Flow::of_address(client.remote.ip()));
+    let mut wire = Wire { stream, input: BytesMut::new(), replies: Vec::new(), unsent };
     let mut stop = Box::pin(stop_said(stopped));
     let mut looks = 0;
     loop {
@@ -98,15 +101,15 @@ where
             Filled::End | Filled::Over => return None,
         }
         let mut input = std::mem::take(&mut wire.input);
-        wire.borrow_room();
+        wire.replies = room::borrow();
         let turn = Turn { service, client, now: service.clock.now() };
         let (used, next) = turn.answer(&input, &mut wire).await.ok()?;
         if used < input.len() {
             input.advance(used);
             wire.input = input;
         }
-        wire.flush().await.ok()?;
-        wire.return_room();
+        turn.send(&mut wire).await.ok()?;
+        room::give_back(std::mem::take(&mut wire.replies));
         looks += 1;
         if used > 0 {
             looks = 0;
@@ -124,17 +127,6 @@ async fn stop_said(mut stopped: watch::Receiver<bool>) {
     if stopped.wait_for(|&stop| stop).await.is_err() {
         std::future::pending().await
     }
-}
-
-thread_local! {
-    /// Room for replies that no connection of this worker uses now.
-    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
-
-/// Empties room that others will use: what was in it is nobody else's.
-fn wipe(room: &mut Vec<u8>) {
-    room.as_mut_slice().zeroize();
-    room.clear();
 }
 
 /// What comes after the requests that were answered.
@@ -161,6 +153,7 @@ struct Wire<S> {
     stream: S,
     input: BytesMut,
     replies: Vec<u8>,
+    unsent: Unsent,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
@@ -196,24 +189,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                     Err(_) => Filled::Over,
                 };
                 // It held a token, and perhaps a secret.
-                came.zeroize();
+                room::wipe(came);
                 filled
             })
         })
-    }
-
-    /// Takes the room for replies that the worker has to spare.
-    fn borrow_room(&mut self) {
-        self.replies = SPARE.take();
-    }
-
-    /// Gives it back, with nothing in it.
-    fn return_room(&mut self) {
-        let room = std::mem::take(&mut self.replies);
-        assert!(room.is_empty(), "replies are sent before their room is given back");
-        if room.capacity() <= SPARE_BYTES_MAX {
-            SPARE.set(room);
-        }
     }
 
     /// Sends the replies.
@@ -221,9 +200,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         if self.replies.is_empty() {
             return Ok(());
         }
-        self.stream.write_all(&self.replies).await?;
-        self.stream.flush().await?;
-        wipe(&mut self.replies);
+        let replies = std::mem::take(&mut self.replies);
+        if let Some(rest) = self.unsent.offer(&mut self.stream, replies).await? {
+            // Boxed, so that the future of a client that takes its replies stays small.
+            Box::pin(rest.send(&mut self.stream)).await?;
+        }
+        self.replies = room::borrow();
         Ok(())
     }
 }
@@ -269,10 +251,24 @@ impl Turn<'_> {
                 Taken::Other => return Ok((used, Next::HandOver)),
             }
             if wire.replies.len() >= REPLIES_BYTES {
-                wire.flush().await?;
+                self.send(wire).await?;
             }
         }
         Ok((used, Next::Read))
+    }
+
+    /// Sends the replies. Many or large ones took time that others wait for: whoever got them goes on when it is
+    /// their turn again.
+    async fn send<S>(&self, wire: &mut Wire<S>) -> io::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let bytes = wire.replies.len();
+        wire.flush().await?;
+        if bytes >= REPLIES_BYTES {
+            Box::pin(self.service.settle(bytes, self.client.remote)).await;
+        }
+        Ok(())
     }
 
     /// Takes a request off the front of the input, and answers it if that needs no waiting. `reads` were
