@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! frame   := length u32 | kind u8 | payload        the length counts kind and payload, at most FRAME_BYTES_MAX
-//! kind    := 1 hello | 2 message | 3 chunk | 4 end | 5 request | 6 answer
-//! hello   := "KPEER" | version u8 (1) | lane u8 (1 messages, 2 snapshot, 3 requests) | store id 16 bytes | from u64 | to u64
+//! kind    := 1 hello | 2 message | 3 chunk | 4 end | 5 request | 6 answer | 7 place | 8 gone
+//! hello   := "KPEER" | version u8 (1) | lane u8 (1 messages, 2 snapshot, 3 requests, 4 rest of a snapshot) | store id 16 bytes | from u64 | to u64
 //!            | name | cluster address | api address        each text: length u16 | bytes, at most 512
 //! request := number u64 | bytes                     an answer has the number of its request
 //! ```
@@ -30,6 +30,10 @@ pub(crate) enum Kind {
     End = 4,
     Request = 5,
     Answer = 6,
+    /// Where in a snapshot its fetch broke off.
+    Place = 7,
+    /// That snapshot is not held any more.
+    Gone = 8,
 }
 
 /// What a connection is for.
@@ -38,6 +42,8 @@ pub(crate) enum Lane {
     Messages = 1,
     Snapshot = 2,
     Requests = 3,
+    /// A place comes behind the hello, and chunks from there.
+    Rest = 4,
 }
 
 /// Who speaks, to whom, and what about.
@@ -83,6 +89,8 @@ pub(crate) fn split(bytes: &mut BytesMut) -> Result<Option<(Kind, Bytes)>, &'sta
         4 => Kind::End,
         5 => Kind::Request,
         6 => Kind::Answer,
+        7 => Kind::Place,
+        8 => Kind::Gone,
         _ => return Err("a frame of an unknown kind"),
     };
     Ok(Some((kind, frame.freeze())))
@@ -129,6 +137,7 @@ impl Hello {
             1 => Lane::Messages,
             2 => Lane::Snapshot,
             3 => Lane::Requests,
+            4 => Lane::Rest,
             _ => return None,
         };
         let store_id = *rest.first_chunk::<16>()?;

@@ -104,17 +104,32 @@ pub(crate) async fn write(
     Ok(())
 }
 
-/// Fetches a snapshot: chunks are taken on a thread of their own, since that writes to the disk.
+/// What comes of a snapshot.
+enum Came {
+    Chunk(Bytes),
+    /// There are no more chunks.
+    End,
+    /// Its sender does not hold it any more.
+    Gone,
+}
+
+/// Fetches a snapshot, or the rest of one: chunks are taken on a thread of their own, since that writes to the disk.
 pub(crate) fn fetch(shared: &Arc<Shared>, from: u64, mut sink: Box<dyn ChunkSink>) {
-    let (sender, mut chunks) = mpsc::channel::<Option<Bytes>>(CHUNKS_MAX);
+    let place = sink.place();
+    let (sender, mut chunks) = mpsc::channel::<Came>(CHUNKS_MAX);
     let take = move || {
-        while let Some(chunk) = chunks.blocking_recv() {
-            let taken = match chunk {
-                Some(chunk) => sink.take(chunk),
-                None => {
+        while let Some(came) = chunks.blocking_recv() {
+            let taken = match came {
+                Came::Chunk(chunk) => sink.take(chunk),
+                Came::End => {
                     if let Err(error) = sink.finish() {
                         tracing::error!(%error, "a snapshot was not taken");
                     }
+                    return;
+                }
+                Came::Gone => {
+                    tracing::info!(peer = from, "the rest of a snapshot is gone, fetched anew");
+                    sink.gone();
                     return;
                 }
             };
@@ -130,24 +145,36 @@ pub(crate) fn fetch(shared: &Arc<Shared>, from: u64, mut sink: Box<dyn ChunkSink
     }
     let shared_task = Arc::clone(shared);
     shared.handle.spawn(async move {
-        if let Err(error) = copy(&shared_task, from, &sender).await {
+        if let Err(error) = copy(&shared_task, from, place, &sender).await {
             tracing::warn!(peer = from, %error, "a snapshot was not fetched to its end");
         }
     });
 }
 
-async fn copy(shared: &Shared, from: u64, chunks: &mpsc::Sender<Option<Bytes>>) -> io::Result<()> {
-    let mut stream = dial(shared, from, Lane::Snapshot).await?;
+async fn copy(
+    shared: &Shared,
+    from: u64,
+    place: Option<Vec<u8>>,
+    chunks: &mpsc::Sender<Came>,
+) -> io::Result<()> {
+    let lane = if place.is_some() { Lane::Rest } else { Lane::Snapshot };
+    let mut stream = dial(shared, from, lane).await?;
     let mut buffer = BytesMut::new();
+    if let Some(place) = place {
+        frame::put(&mut buffer, Kind::Place, &[&place]);
+        write(&mut stream, &mut buffer).await?;
+        tracing::info!(peer = from, "the rest of a snapshot is fetched");
+    }
     loop {
         let read = timeout(CHUNK_TIMEOUT, frame::read(&mut stream, &mut buffer)).await;
         let frame = read.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-        let (chunk, last) = match frame {
-            Some((Kind::Chunk, chunk)) => (Some(chunk), false),
-            Some((Kind::End, _)) => (None, true),
+        let (came, last) = match frame {
+            Some((Kind::Chunk, chunk)) => (Came::Chunk(chunk), false),
+            Some((Kind::End, _)) => (Came::End, true),
+            Some((Kind::Gone, _)) => (Came::Gone, true),
             Some(_) | None => return Err(io::ErrorKind::UnexpectedEof.into()),
         };
-        if chunks.send(chunk).await.is_err() || last {
+        if chunks.send(came).await.is_err() || last {
             return Ok(());
         }
     }

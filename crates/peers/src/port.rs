@@ -33,6 +33,12 @@ pub trait Upper: Send + Sync {
     /// What made it unreadable.
     fn snapshot(&self) -> Result<Box<dyn Chunks>, Error>;
 
+    /// The rest of a snapshot that a peer was sent up to `place`; `None` if it is not held any more.
+    ///
+    /// # Errors
+    /// What made it unreadable.
+    fn snapshot_behind(&self, place: &[u8]) -> Result<Option<Box<dyn Chunks>>, Error>;
+
     /// Answers a request that a peer relays.
     fn answer(&self, from: u64, request: Bytes) -> Pin<Box<dyn Future<Output = Bytes> + Send>>;
 }

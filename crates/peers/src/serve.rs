@@ -86,10 +86,17 @@ async fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     }
     let lane = hello.lane;
     upper.meet(Peer { id: from, ..hello.from });
-    let (reader, writer) = tokio::io::split(stream);
+    let (mut reader, writer) = tokio::io::split(stream);
     match lane {
         Lane::Messages => messages(reader, buffer, shared, from, upper).await,
-        Lane::Snapshot => snapshot(writer, upper).await,
+        Lane::Snapshot => snapshot(writer, upper, None).await,
+        Lane::Rest => {
+            let place = timeout(OPENING_TIMEOUT, frame::read(&mut reader, &mut buffer)).await;
+            match place.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? {
+                Some((Kind::Place, place)) => snapshot(writer, upper, Some(place)).await,
+                Some(_) | None => Err(io::Error::other("no place in a snapshot")),
+            }
+        }
         Lane::Requests => requests(reader, writer, buffer, from, shared).await,
     }
 }
@@ -110,22 +117,32 @@ async fn messages(
     Ok(())
 }
 
-/// Sends the state; it is read on a thread of its own.
+/// Sends the state, or what is behind a place in it; it is read on a thread of its own.
 async fn snapshot(
     mut writer: WriteHalf<TlsStream<TcpStream>>,
     upper: &Arc<dyn Upper>,
+    behind: Option<Bytes>,
 ) -> io::Result<()> {
-    let (sender, mut chunks) = mpsc::channel::<Vec<u8>>(CHUNKS_MAX);
+    let (sender, mut chunks) = mpsc::channel::<(Kind, Vec<u8>)>(CHUNKS_MAX);
     let upper = Arc::clone(upper);
     let read = move || -> Result<(), kallisto_store::Error> {
-        let mut source = upper.snapshot()?;
-        while let Some(chunk) = source.next_chunk()? {
-            if sender.blocking_send(chunk).is_err() {
-                return Ok(());
+        let source = match behind {
+            None => Some(upper.snapshot()?),
+            Some(place) => upper.snapshot_behind(&place)?,
+        };
+        let last = match source {
+            Some(mut source) => {
+                while let Some(chunk) = source.next_chunk()? {
+                    if sender.blocking_send((Kind::Chunk, chunk)).is_err() {
+                        return Ok(());
+                    }
+                }
+                Kind::End
             }
-        }
-        // Says that all were read: an empty chunk is none.
-        let _ = sender.blocking_send(Vec::new());
+            None => Kind::Gone,
+        };
+        // Whoever waited for it may have gone.
+        let _ = sender.blocking_send((last, Vec::new()));
         Ok(())
     };
     std::thread::Builder::new().name("snapshot-out".into()).spawn(move || {
@@ -134,8 +151,7 @@ async fn snapshot(
         }
     })?;
     let mut out = BytesMut::new();
-    while let Some(chunk) = chunks.recv().await {
-        let kind = if chunk.is_empty() { Kind::End } else { Kind::Chunk };
+    while let Some((kind, chunk)) = chunks.recv().await {
         frame::put(&mut out, kind, &[&chunk]);
         write(&mut writer, &mut out).await?;
     }

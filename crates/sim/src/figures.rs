@@ -41,6 +41,8 @@ pub struct Figures {
     pub leaders: u64,
     /// Snapshots that were taken in.
     pub snapshots: u64,
+    /// Fetches of snapshots that went on where one broke off.
+    pub resumed: u64,
     /// Times that a server's whole state was compared.
     pub compared: u64,
 }
@@ -72,6 +74,7 @@ impl Figures {
         self.single_uses += other.single_uses;
         self.leaders += other.leaders;
         self.snapshots += other.snapshots;
+        self.resumed += other.resumed;
         self.compared += other.compared;
     }
 
@@ -82,7 +85,7 @@ impl Figures {
         let mut text = format!(
             "{} seeds, {hours:.2} simulated hours, {} events, {} messages sent, {} delivered\n\
              {} writes acknowledged, {} refused, {} of unknown outcome, {} linearizable reads, {} reads anywhere\n\
-             {} leaders, {} snapshots taken in, {} states compared\nfaults:",
+             {} leaders, {} snapshots taken in, {} fetches resumed, {} states compared\nfaults:",
             self.seeds,
             self.events,
             self.messages,
@@ -94,6 +97,7 @@ impl Figures {
             self.local_reads,
             self.leaders,
             self.snapshots,
+            self.resumed,
             self.compared,
         );
         for (kind, count) in &self.faults {

@@ -155,6 +155,13 @@ pub trait Replicated: Send + Sync {
     /// [`Error::Unavailable`] when it cannot be read.
     fn snapshot(&self) -> Result<Box<dyn Chunks>, Error>;
 
+    /// What a member lacks of a snapshot that it was sent up to `place`, which its sink said; `None` if that is not held any
+    /// more, and it has to begin anew.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when it cannot be read.
+    fn snapshot_behind(&self, place: &[u8]) -> Result<Option<Box<dyn Chunks>>, Error>;
+
     /// Everything that is applied now, as chunks for a file, and where in the order of all batches it is. What a member
     /// would need besides the records is left out. [`crate::BackupReader`] reads it.
     ///
@@ -186,13 +193,21 @@ pub trait Chunks: Send {
     fn next_chunk(&mut self) -> Result<Option<Vec<u8>>, Error>;
 }
 
-/// Takes the chunks of a snapshot in. Dropped before [`ChunkSink::finish`], it leaves everything as it was.
+/// Takes the chunks of a snapshot in. Dropped before [`ChunkSink::finish`], it leaves everything as it was; what came
+/// is kept for a while, and the next fetch from the same peer goes on there.
 pub trait ChunkSink: Send {
+    /// Where an earlier fetch broke off: the chunks behind it are wanted, and [`Replicated::snapshot_behind`] of the sender has them.
+    /// `None` of one from the start.
+    fn place(&self) -> Option<Vec<u8>>;
+
     /// Takes the next chunk.
     ///
     /// # Errors
     /// [`Error::Damaged`] if it is not the next chunk of a snapshot of this store; what the disk says.
     fn take(&mut self, chunk: Bytes) -> Result<(), Error>;
+
+    /// The sender does not hold that snapshot any more: the next fetch is from the start.
+    fn gone(self: Box<Self>);
 
     /// All chunks came: verifies the whole, and has it take the place of what the store holds.
     ///

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kallisto_lsm::disk::{Disk, MemDisk};
 use kallisto_store::{
-    Candidacy, Change, ChunkSink, Commit, Durability, Error, Invitation, Peer, RaftOptions,
+    Candidacy, Change, ChunkSink, Chunks, Commit, Durability, Error, Invitation, Peer, RaftOptions,
     RaftStore, Records, Replicated, Role, Store, Transport,
 };
 
@@ -56,6 +57,22 @@ struct Cluster {
     wires: Arc<Wires>,
     clock: Arc<ManualClock>,
     cut: Vec<u64>,
+    /// What becomes of snapshots.
+    break_at: Cell<Option<Break>>,
+    /// Chunks that were sent, and fetches that went on where one broke off.
+    chunks: Cell<usize>,
+    rests: Cell<usize>,
+}
+
+/// Where fetches of snapshots break off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Break {
+    /// Once, when so many chunks came.
+    Once(usize),
+    /// Again and again, after every chunk.
+    Always,
+    /// Once, at a chunk that comes damaged.
+    Damaged(usize),
 }
 
 impl Cluster {
@@ -71,6 +88,9 @@ impl Cluster {
             wires: Arc::default(),
             clock: Arc::default(),
             cut: Vec::new(),
+            break_at: Cell::new(None),
+            chunks: Cell::new(0),
+            rests: Cell::new(0),
         };
         for id in 1..=count {
             let end = Arc::new(End(Mutex::new(id), Arc::clone(&cluster.wires)));
@@ -133,18 +153,69 @@ impl Cluster {
                     store.receive(from, message);
                 }
             }
-            for (own, from, mut sink) in fetches {
+            for (own, from, sink) in fetches {
                 let source =
                     self.running().find(|(id, _)| *id == from).filter(|_| reach(own, from));
                 let Some((_, source)) = source else { continue };
-                let mut chunks = source.snapshot().unwrap();
-                while let Some(chunk) = chunks.next_chunk().unwrap() {
-                    sink.take(chunk.into()).unwrap();
+                let chunks = match sink.place() {
+                    None => Some(source.snapshot().unwrap()),
+                    Some(place) => source.snapshot_behind(&place).unwrap(),
+                };
+                self.rests.set(self.rests.get() + usize::from(sink.place().is_some()));
+                match chunks {
+                    Some(chunks) => self.carry(chunks, sink),
+                    None => sink.gone(),
                 }
-                sink.finish().unwrap();
             }
             self.running().for_each(|(_, store)| store.turn());
         }
+    }
+
+    fn carry(&self, mut chunks: Box<dyn Chunks>, mut sink: Box<dyn ChunkSink>) {
+        let mut came = 0;
+        while let Some(mut chunk) = chunks.next_chunk().unwrap() {
+            match self.break_at.get() {
+                Some(Break::Once(at)) if at == came => {
+                    self.break_at.set(None);
+                    return;
+                }
+                Some(Break::Always) if came == 1 => return,
+                Some(Break::Damaged(at)) if at == came => {
+                    self.break_at.set(None);
+                    chunk.truncate(chunk.len() - 1);
+                    assert!(matches!(sink.take(chunk.into()), Err(Error::Damaged(_))));
+                    return;
+                }
+                Some(_) | None => {}
+            }
+            sink.take(chunk.into()).unwrap();
+            came += 1;
+            self.chunks.set(self.chunks.get() + 1);
+        }
+        sink.finish().unwrap();
+    }
+
+    /// The third server was away beyond the log: everybody else has more, and forgot what they kept for it.
+    fn with_one_left_behind(values: &[String]) -> Self {
+        let mut cluster = Self::of_three();
+        cluster.cut.push(3);
+        for (n, value) in values.iter().enumerate() {
+            let leader = cluster.leader().unwrap();
+            let batch = put(&format!("key-{n:03}"), value);
+            cluster.decide(cluster.store(leader).commit(batch)).unwrap();
+        }
+        for id in [1, 2] {
+            cluster.stop(id);
+            cluster.start(id);
+        }
+        cluster.until("somebody leads", |cluster| cluster.leader().is_some());
+        cluster
+    }
+
+    fn bring_back(&mut self) {
+        self.cut.clear();
+        self.until("it caught up", |cluster| cluster.caught_up(3));
+        self.assert_replicas_are_equal();
     }
 
     fn until(&self, what: &str, done: impl Fn(&Self) -> bool) {
@@ -324,6 +395,130 @@ fn who_was_away_beyond_the_log_catches_up_by_a_snapshot_and_its_fold_is_told() {
         cluster.until("it follows", |cluster| cluster.caught_up(3));
     }
     cluster.assert_replicas_are_equal();
+}
+
+/// Enough for a snapshot of several chunks.
+fn large_values() -> Vec<String> {
+    (0..40).map(|n: u8| char::from(b'a' + n % 26).to_string().repeat(30_000)).collect()
+}
+
+/// How many chunks the snapshot has that brings the third server back.
+fn chunks_of_one() -> usize {
+    let mut cluster = Cluster::with_one_left_behind(&large_values());
+    cluster.chunks.set(0);
+    cluster.bring_back();
+    assert_eq!(cluster.rests.get(), 0);
+    cluster.chunks.get()
+}
+
+#[test]
+fn a_snapshot_that_breaks_off_between_two_chunks_goes_on_there() {
+    let whole = chunks_of_one();
+    assert!(whole >= 5, "a head, several chunks and an end, not {whole}");
+    for at in 1..whole {
+        let mut cluster = Cluster::with_one_left_behind(&large_values());
+        cluster.chunks.set(0);
+        cluster.break_at.set(Some(Break::Once(at)));
+        cluster.bring_back();
+        assert_eq!((cluster.rests.get(), cluster.chunks.get()), (1, whole), "broken at {at}");
+        cluster.stop(3);
+        cluster.start(3);
+        cluster.assert_replicas_are_equal();
+    }
+    // Before anything came there is nothing to go on from.
+    let mut cluster = Cluster::with_one_left_behind(&large_values());
+    cluster.chunks.set(0);
+    cluster.break_at.set(Some(Break::Once(0)));
+    cluster.bring_back();
+    assert_eq!((cluster.rests.get(), cluster.chunks.get()), (0, whole));
+}
+
+#[test]
+fn a_snapshot_that_breaks_off_after_every_chunk_still_comes() {
+    let whole = chunks_of_one();
+    let mut cluster = Cluster::with_one_left_behind(&large_values());
+    cluster.chunks.set(0);
+    cluster.break_at.set(Some(Break::Always));
+    cluster.bring_back();
+    // Behind the last chunk nothing is left to break.
+    assert_eq!((cluster.rests.get(), cluster.chunks.get()), (whole - 1, whole));
+}
+
+#[test]
+fn the_log_behind_a_snapshot_that_broke_off_is_kept() {
+    let whole = chunks_of_one();
+    let mut cluster = Cluster::with_one_left_behind(&large_values());
+    cluster.chunks.set(0);
+    cluster.break_at.set(Some(Break::Once(3)));
+    cluster.cut.clear();
+    cluster.until("it breaks off", |cluster| cluster.break_at.get().is_none());
+    cluster.cut.push(3);
+    for value in large_values() {
+        let leader = cluster.leader().unwrap();
+        cluster.decide(cluster.store(leader).commit(put("meanwhile", &value))).unwrap();
+    }
+    let leader = cluster.store(cluster.leader().unwrap()).stats().raft.unwrap();
+    assert!(leader.applied_index - leader.flushed_index < 10, "much is in files: {leader:?}");
+    cluster.bring_back();
+    assert_eq!((cluster.rests.get(), cluster.chunks.get()), (1, whole), "and no second one");
+}
+
+#[test]
+fn a_snapshot_is_held_for_a_minute_after_the_last_byte_and_only_the_last_few() {
+    let cluster = Cluster::of_three();
+    let store = cluster.store(1);
+    let held = |index: u64| {
+        let term = store.leadership().term;
+        let place = [&[1][..], &index.to_le_bytes(), &term.to_le_bytes(), &[0; 12]].concat();
+        store.snapshot_behind(&place).unwrap().is_some()
+    };
+    let first = cluster.write("first");
+    assert!(!held(first), "nobody was sent it");
+    let chunks = store.snapshot().unwrap();
+    cluster.clock.advance(Duration::from_secs(100));
+    assert!(held(first), "it is on its way");
+    drop(chunks);
+    cluster.clock.advance(Duration::from_secs(59));
+    assert!(held(first));
+    cluster.clock.advance(Duration::from_secs(61));
+    assert!(!held(first));
+    cluster.until("somebody leads", |cluster| cluster.leader() == Some(1));
+    let indexes: Vec<u64> = (0..5)
+        .map(|_| {
+            drop(store.snapshot().unwrap());
+            let index = store.position().0;
+            cluster.write("next");
+            index
+        })
+        .collect();
+    let found: Vec<bool> = indexes.iter().map(|&index| held(index)).collect();
+    assert_eq!(found, [false, true, true, true, true]);
+    assert!(store.snapshot_behind(b"no place").unwrap().is_none());
+}
+
+#[test]
+fn a_snapshot_of_which_a_chunk_comes_damaged_comes_anew() {
+    let whole = chunks_of_one();
+    let mut cluster = Cluster::with_one_left_behind(&large_values());
+    cluster.chunks.set(0);
+    cluster.break_at.set(Some(Break::Damaged(3)));
+    cluster.bring_back();
+    assert_eq!((cluster.rests.get(), cluster.chunks.get()), (0, 3 + whole));
+}
+
+#[test]
+fn the_rest_of_a_snapshot_that_its_sender_forgot_comes_anew() {
+    let whole = chunks_of_one();
+    let mut cluster = Cluster::with_one_left_behind(&large_values());
+    cluster.chunks.set(0);
+    cluster.break_at.set(Some(Break::Once(3)));
+    cluster.cut.clear();
+    cluster.until("it breaks off", |cluster| cluster.break_at.get().is_none());
+    let leader = cluster.leader().unwrap();
+    cluster.stop(leader);
+    cluster.start(leader);
+    cluster.bring_back();
+    assert_eq!(cluster.chunks.get(), 3 + whole);
 }
 
 #[test]

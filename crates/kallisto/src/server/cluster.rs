@@ -282,6 +282,13 @@ impl Upper for Above {
         self.store.replicated().ok_or_else(alone)?.snapshot()
     }
 
+    fn snapshot_behind(
+        &self,
+        place: &[u8],
+    ) -> Result<Option<Box<dyn Chunks>>, kallisto_store::Error> {
+        self.store.replicated().map_or(Ok(None), |cluster| cluster.snapshot_behind(place))
+    }
+
     fn answer(&self, _from: u64, request: Bytes) -> Pin<Box<dyn Future<Output = Bytes> + Send>> {
         let service = self.service.clone();
         Box::pin(async move { service.answer_relayed(request).await })

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kallisto_lsm::disk::Tail;
-use kallisto_store::{ChunkSink, Chunks, Durability, Replicated, Store};
+use kallisto_store::{ChunkSink, Chunks, Durability, RaftStore, Replicated, Store};
 
 use self::faults::{Fault, Kind};
 use self::members::Admin;
@@ -126,6 +126,33 @@ struct Transfer {
     to: (u64, u64),
     chunks: Option<Box<dyn Chunks>>,
     sink: Option<Box<dyn ChunkSink>>,
+}
+
+impl Transfer {
+    /// Asks the sender for a snapshot, or for the rest of one. Returns how many rests that is.
+    fn open(&mut self, source: &RaftStore) -> u64 {
+        let Some(place) = self.sink.as_ref().and_then(|sink| sink.place()) else {
+            self.chunks = source.snapshot().ok();
+            return 0;
+        };
+        match source.snapshot_behind(&place) {
+            Ok(Some(chunks)) => {
+                self.chunks = Some(chunks);
+                return 1;
+            }
+            Ok(None) => {
+                if let Some(sink) = self.sink.take() {
+                    sink.gone();
+                }
+            }
+            Err(_) => {}
+        }
+        0
+    }
+
+    fn next(&mut self) -> Option<Result<Option<Vec<u8>>, kallisto_store::Error>> {
+        self.chunks.as_mut().map(|chunks| chunks.next_chunk())
+    }
 }
 
 /// Everything there is.
@@ -451,17 +478,14 @@ impl World {
         let stores = alive(from, from_life).zip(alive(to, to_life));
         let lost = self.network.lost > 0 && self.dice.u64(..4000) < self.network.lost;
         let reached = self.network.reaches(from, to) && self.network.reaches(to, from) && !lost;
-        if let Some((source, _)) = stores.filter(|_| reached)
-            && let Some(sink) = &mut transfer.sink
-        {
+        if let Some((source, _)) = stores.filter(|_| reached) {
             if transfer.chunks.is_none() {
-                transfer.chunks = source.snapshot().ok();
+                self.figures.resumed += transfer.open(&source);
             }
-            let next = transfer.chunks.as_mut().map(|chunks| chunks.next_chunk());
-            match next {
+            match transfer.next() {
                 Some(Ok(Some(chunk))) => {
-                    let taken = sink.take(chunk.into());
-                    if taken.is_ok() {
+                    let taken = transfer.sink.as_mut().map(|sink| sink.take(chunk.into()));
+                    if matches!(taken, Some(Ok(()))) {
                         self.transfers.insert(number, transfer);
                         let after = self.network.delay(&mut self.dice) * 4;
                         self.schedule(after, Event::Chunk { transfer: number });
@@ -472,7 +496,7 @@ impl World {
                     // Refused where it is not whole; it is asked for again then.
                     let _ = transfer.sink.take().map(|sink| sink.finish());
                 }
-                _ => {}
+                Some(Err(_)) | None => {}
             }
         }
         drop(transfer);

@@ -48,6 +48,11 @@ pub(crate) const ELECTION_TICKS: usize = 15;
 pub(crate) const SNAPSHOT_CHUNK_BYTES: usize = 256 << 10;
 /// Records in a chunk: each takes at least its two lengths.
 pub(crate) const SNAPSHOT_RECORDS_MAX: usize = SNAPSHOT_CHUNK_BYTES / 8 + 1;
+/// How long a snapshot of which nothing more is asked for is held for a member whose fetch broke off, and how long that
+/// member keeps what it has of it.
+pub(crate) const SNAPSHOT_HELD: Duration = Duration::from_secs(60);
+/// Snapshots that are held at a time; the oldest goes for another.
+pub(crate) const SNAPSHOTS_HELD_MAX: usize = 4;
 /// Bytes of messages from peers that may wait for the driver; more are lost, as messages may be.
 pub(crate) const MESSAGES_BYTES_MAX: usize = 128 << 20;
 /// Messages that may wait.

@@ -51,6 +51,7 @@ use self::requests::{Request, Requests};
 use self::restore::Step;
 use self::shared::{Chores, Shared};
 pub use self::snapshot::BackupReader;
+use self::snapshot::Held;
 use self::tasks::Tasks;
 use crate::codec::encode_batch;
 use crate::{
@@ -158,6 +159,7 @@ impl RaftStore {
             leader_id: AtomicU64::new(0),
             node_id: AtomicU64::new(identity.node_id),
             on_leadership: Mutex::new(None),
+            held: Held::default(),
             full: Mutex::new(None),
             flushed: AtomicU64::new(0),
             compacted: AtomicU64::new(0),
@@ -248,6 +250,7 @@ impl RaftStore {
         let shared = &self.shared;
         shared.closing.store(true, Ordering::Release);
         shared.requests.close(Error::Unavailable("the store is closed".into()));
+        shared.held.clear();
         self.turn_inline();
         if let Some(inline) = &self.inline {
             if let Err(error) = lock(inline).0.finish() {

@@ -7,7 +7,8 @@ use bytes::Bytes;
 
 use super::requests::Request;
 use super::restore::Step;
-use super::{RaftStore, lock, snapshot, wire};
+use super::snapshot::{Outgoing, Place};
+use super::{RaftStore, lock, wire};
 use crate::{
     Candidacy, Change, Chunks, Commit, Error, Invitation, Leadership, Member, Peer, Position,
     Replicated, Role, Store,
@@ -106,13 +107,26 @@ impl Replicated for RaftStore {
     }
 
     fn snapshot(&self) -> Result<Box<dyn Chunks>, Error> {
-        let moment = self.shared.machine.moment()?;
-        Ok(Box::new(snapshot::Outgoing::to_member(moment)?))
+        let shared = &self.shared;
+        let moment = Arc::new(shared.machine.moment()?);
+        let chunks = Outgoing::to_member(Arc::clone(&moment))?;
+        shared.held.keep(moment, shared.clock.now());
+        Ok(Box::new(chunks))
+    }
+
+    fn snapshot_behind(&self, place: &[u8]) -> Result<Option<Box<dyn Chunks>>, Error> {
+        let shared = &self.shared;
+        let Some(place) = Place::decode(place) else { return Ok(None) };
+        // Acquire: see `Driver::compact`. Who takes a snapshot in that the log does not reach needs another.
+        let reached = shared.compacted.load(Ordering::Acquire) <= place.index;
+        let held = shared.held.find(&place, shared.clock.now()).filter(|_| reached);
+        let Some(moment) = held else { return Ok(None) };
+        Ok(Some(Box::new(Outgoing::behind(moment, &place)?)))
     }
 
     fn backup(&self) -> Result<(Position, Box<dyn Chunks>), Error> {
         let moment = self.shared.machine.moment()?;
-        Ok((Position(moment.index), Box::new(snapshot::Outgoing::to_backup(moment)?)))
+        Ok((Position(moment.index), Box::new(Outgoing::to_backup(moment)?)))
     }
 
     fn begin_restore(&self) -> Commit {

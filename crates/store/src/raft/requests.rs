@@ -13,7 +13,7 @@ use super::limits::{
     GROUP_BYTES_MAX, GROUP_MAX, MESSAGES_BYTES_MAX, MESSAGES_MAX, WAITING_BYTES_MAX, WAITING_MAX,
 };
 use super::lock;
-use super::machine::Replacement;
+use super::snapshot::Fetched;
 use crate::cluster::{Change, Invitation};
 use crate::commit::Promise;
 use crate::{Durability, Error};
@@ -37,8 +37,8 @@ pub(crate) enum Request {
     Transfer(Option<u64>, Promise),
     /// Leave the cluster of one for another.
     Join(Invitation, Promise),
-    /// A snapshot came, or did not.
-    Fetched(Result<Replacement, Error>),
+    /// A snapshot came, or not all of it.
+    Fetched(Fetched),
 }
 
 /// Where callers and the driver meet.

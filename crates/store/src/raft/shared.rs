@@ -20,6 +20,7 @@ use super::machine::Machine;
 use super::node::{Progress, Standing};
 use super::options::OnFatal;
 use super::requests::Requests;
+use super::snapshot::Held;
 use super::tasks::Tasks;
 use raft::eraftpb::ConfState;
 
@@ -50,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) node_id: AtomicU64,
     /// Who hears that somebody else leads.
     pub(crate) on_leadership: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
+    /// Snapshots that members were sent a moment ago.
+    pub(crate) held: Held,
     /// Why no writes are taken for now.
     pub(crate) full: Mutex<Option<Error>>,
     /// Up to where the engine has everything in files.
@@ -167,6 +170,7 @@ impl Rest {
     /// Looks; at rest, what is in memory goes to files when it takes much. A server that is not written to has no
     /// use for it there, and starts the sooner.
     pub(crate) fn look(&mut self, shared: &Shared) -> Result<(), Error> {
+        shared.held.sweep(shared.clock.now());
         let position = shared.machine.position();
         if std::mem::replace(&mut self.seen, position) != position {
             return Ok(());

@@ -31,7 +31,6 @@ use crate::raft::log::record::ENTRY_HEADER_BYTES;
 use crate::raft::node::{Committed, Node, Output, Spot, Vote};
 use crate::raft::requests::{Gather, Request, Room};
 use crate::raft::shared::Shared;
-use crate::raft::snapshot::Incoming;
 use crate::raft::tasks::Task;
 use crate::raft::wire;
 use crate::{Candidacy, Durability, Error};
@@ -219,18 +218,9 @@ impl Driver {
         if !behind {
             // Of the past: the library answers how far this server is. A leader that does not hear it says the same for ever.
             self.node.step(message);
-        } else if matches!(self.fetch, Fetch::Nothing) {
-            let (identity, _) = lock(&self.shared.log).belongs_to();
-            let sink = match Incoming::new(&self.shared, identity.store_id) {
-                Ok(sink) => sink,
-                // A full disk: the leader says again where it is, and it is tried again.
-                Err(Error::Full(_)) => return Ok(()),
-                Err(error) => return Err(error),
-            };
-            self.fetch = Fetch::UnderWay;
-            self.shared.transport.fetch_snapshot(message.from, Box::new(sink));
+            return Ok(());
         }
-        Ok(())
+        self.fetch_from(message.from)
     }
 
     fn take(&mut self, requests: Vec<Request>) -> Result<(), Error> {
@@ -435,7 +425,8 @@ impl Driver {
         }
     }
 
-    /// Up to where every member that can still follow the log has it; everything, once the log is long.
+    /// Up to where every member that can still follow the log has it, or will once it took the snapshot that it is sent;
+    /// everything, once the log is long.
     fn needed(&self) -> u64 {
         if self.shared.keeper.in_use_bytes() > LOG_KEPT_BYTES {
             return u64::MAX;
@@ -443,7 +434,8 @@ impl Driver {
         let compacted = self.shared.compacted.load(Ordering::Acquire);
         let behind = |matched: &u64| *matched > compacted;
         let progress = self.node.progress();
-        progress.iter().map(|p| p.matched).filter(behind).min().unwrap_or(u64::MAX)
+        let followed = progress.iter().map(|p| p.matched).filter(behind).min();
+        followed.unwrap_or(u64::MAX).min(self.shared.held.floor())
     }
 
     /// Says where the node stands.

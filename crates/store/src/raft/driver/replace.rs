@@ -13,7 +13,7 @@ use crate::raft::log::record::{Identity, State};
 use crate::raft::machine::Replacement;
 use crate::raft::node::{Node, Restart, Restored};
 use crate::raft::requests::Room;
-use crate::raft::snapshot::Incoming;
+use crate::raft::snapshot::{Fetched, Incoming, Part};
 use crate::{Error, Invitation};
 
 /// Whether a snapshot is on its way in.
@@ -21,11 +21,39 @@ use crate::{Error, Invitation};
 pub(super) enum Fetch {
     Nothing,
     UnderWay,
+    /// It broke off: what came is kept until the rest is asked for, or past.
+    Broken(Box<Part>),
     /// It is here, and waits until somebody leads.
     Here(Box<Replacement>),
 }
 
 impl Driver {
+    /// Has a snapshot fetched from a leader that says it has one: the rest of the one that broke off, if it is its own.
+    pub(super) fn fetch_from(&mut self, from: u64) -> Result<(), Error> {
+        let (committed, now) = (self.node.standing().commit_index, self.shared.clock.now());
+        let sink = match std::mem::replace(&mut self.fetch, Fetch::Nothing) {
+            Fetch::Broken(part) if part.is_wanted(from, committed, now) => Incoming::resume(part),
+            busy @ (Fetch::UnderWay | Fetch::Here(_)) => {
+                self.fetch = busy;
+                return Ok(());
+            }
+            // What is not wanted goes before another takes its place.
+            none => {
+                drop(none);
+                let (identity, _) = lock(&self.shared.log).belongs_to();
+                match Incoming::new(&self.shared, identity.store_id, from) {
+                    Ok(sink) => sink,
+                    // A full disk: the leader says again where it is, and it is tried again.
+                    Err(Error::Full(_)) => return Ok(()),
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        self.fetch = Fetch::UnderWay;
+        self.shared.transport.fetch_snapshot(from, Box::new(sink));
+        Ok(())
+    }
+
     /// Leaves the cluster of one: log and engine begin anew, empty, as the invitation's.
     pub(super) fn join(&mut self, invitation: Invitation, promise: Promise) -> Result<(), Error> {
         self.pump()?;
@@ -35,6 +63,8 @@ impl Driver {
             promise.keep(Err(Error::Conflict));
             return Ok(());
         }
+        // A part of a snapshot has the next engine's place.
+        self.fetch = Fetch::Nothing;
         let Invitation { store_id, node_id, peers } = invitation;
         let replacement = Replacement {
             engine: self.shared.machine.next_engine(),
@@ -77,22 +107,28 @@ impl Driver {
             membership: with.membership.clone(),
         };
         lock(&self.shared.log).restart(&state)?;
+        // They are of the engine that goes.
+        self.shared.held.clear();
         self.shared.machine.replace(with)?;
         self.shared.transport.know(&with.directory);
         self.shared.chores.want();
         Ok(())
     }
 
-    pub(super) fn fetched(&mut self, fetched: Result<Replacement, Error>) -> Result<(), Error> {
+    pub(super) fn fetched(&mut self, fetched: Fetched) -> Result<(), Error> {
         self.fetch = match fetched {
-            Ok(replacement) => Fetch::Here(Box::new(replacement)),
-            Err(_) => Fetch::Nothing,
+            Fetched::Whole(replacement) => Fetch::Here(Box::new(replacement)),
+            Fetched::Part(part) => Fetch::Broken(part),
+            Fetched::Nothing => Fetch::Nothing,
         };
         self.install()
     }
 
     /// Begins anew from a snapshot that is here, if somebody leads and it is not of the past.
     pub(super) fn install(&mut self) -> Result<(), Error> {
+        if matches!(&self.fetch, Fetch::Broken(part) if part.is_past(self.shared.clock.now())) {
+            self.fetch = Fetch::Nothing;
+        }
         if !matches!(self.fetch, Fetch::Here(_)) {
             return Ok(());
         }

@@ -94,6 +94,18 @@ impl EngineRecords {
         Ok(self.0.scan_at(point, (Bound::Included(&[RECORD][..]), Bound::Unbounded))?)
     }
 
+    /// As [`Self::raw_scan`], behind a key of it.
+    pub(crate) fn raw_scan_behind(
+        &self,
+        point: &ReadPoint,
+        key: &[u8],
+    ) -> Result<kallisto_lsm::Scan, Error> {
+        if key < &[RECORD][..] {
+            return self.raw_scan(point);
+        }
+        Ok(self.0.scan_at(point, (Bound::Excluded(key), Bound::Unbounded))?)
+    }
+
     pub(super) fn seqno(&self, key: &[u8]) -> Result<Seqno, Error> {
         if key == GENERATION_KEY {
             return Ok(Seqno(self.1.load(Ordering::Acquire)));
