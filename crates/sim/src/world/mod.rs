@@ -66,6 +66,8 @@ const CLIENTS: u64 = 4;
 const SERVERS: u64 = 3;
 /// Raft's unit of time here. An election takes 15 to 30 of them.
 const TICK: Duration = Duration::from_millis(50);
+/// While things go wrong, the wire of a snapshot breaks once in so many chunks. Most have three.
+const CHUNKS_BETWEEN_BREAKS: u64 = 8;
 /// Most events of a run: far more than any has.
 const EVENTS_MAX: u64 = 50_000_000;
 
@@ -476,7 +478,7 @@ impl World {
                 .and_then(|server| server.store.clone())
         };
         let stores = alive(from, from_life).zip(alive(to, to_life));
-        let lost = self.network.lost > 0 && self.dice.u64(..4000) < self.network.lost;
+        let lost = !self.calm && self.dice.u64(..CHUNKS_BETWEEN_BREAKS) == 0;
         let reached = self.network.reaches(from, to) && self.network.reaches(to, from) && !lost;
         if let Some((source, _)) = stores.filter(|_| reached) {
             if transfer.chunks.is_none() {
