@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use kallisto_lsm::clock::Clock;
 use kallisto_lsm::disk::{Disk, MemDisk};
 use kallisto_store::{
     Candidacy, Change, ChunkSink, Chunks, Commit, Durability, Error, Invitation, Peer, RaftOptions,
@@ -17,6 +18,9 @@ use kallisto_store::{
 };
 
 use common::{ManualClock, Mirror, put, state_of};
+
+/// The type of a message that brings entries, in its second byte.
+const APPEND: u8 = 0;
 
 /// What is on the wires.
 #[derive(Default)]
@@ -57,6 +61,8 @@ struct Cluster {
     wires: Arc<Wires>,
     clock: Arc<ManualClock>,
     cut: Vec<u64>,
+    /// Followers hear heartbeats and nothing that they would have to keep, as with disks that are almost full.
+    keeps_nothing: Cell<bool>,
     /// What becomes of snapshots.
     break_at: Cell<Option<Break>>,
     /// Chunks that were sent, and fetches that went on where one broke off.
@@ -88,6 +94,7 @@ impl Cluster {
             wires: Arc::default(),
             clock: Arc::default(),
             cut: Vec::new(),
+            keeps_nothing: Cell::new(false),
             break_at: Cell::new(None),
             chunks: Cell::new(0),
             rests: Cell::new(0),
@@ -148,6 +155,9 @@ impl Cluster {
             }
             let reach = |from: u64, to: u64| !self.cut.contains(&from) && !self.cut.contains(&to);
             for (from, to, message) in messages {
+                if self.keeps_nothing.get() && message.get(1) == Some(&APPEND) {
+                    continue;
+                }
                 let store = self.running().find(|(id, _)| *id == to);
                 if let Some((_, store)) = store.filter(|_| reach(from, to)) {
                     store.receive(from, message);
@@ -533,6 +543,30 @@ fn a_commit_that_its_leader_lost_says_so_once_another_leads() {
     assert_eq!(cluster.decide(lost), Err(Error::NotLeader), "nothing came of it");
     cluster.assert_replicas_are_equal();
     assert_eq!(cluster.store(old).get(b"lost").unwrap(), None);
+}
+
+#[test]
+fn a_leader_whom_nobody_hears_says_so_after_a_while_and_then_at_once() {
+    let cluster = Cluster::of_three();
+    let leader = cluster.leader().unwrap();
+    cluster.keeps_nothing.set(true);
+    let since = cluster.clock.now();
+    let lost = cluster.decide(cluster.store(leader).commit(put("lost", "from sight")));
+    assert!(matches!(lost, Err(Error::Unknown(_))), "it may happen yet: {lost:?}");
+    let waited = cluster.clock.now() - since;
+    assert!((9..12).contains(&waited.as_secs()), "{waited:?}");
+    assert_eq!(cluster.leader(), Some(leader), "heartbeats are heard");
+    let since = cluster.clock.now();
+    let refused = cluster.decide(cluster.store(leader).commit(put("refused", "")));
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "nothing happened: {refused:?}");
+    assert_eq!(cluster.clock.now(), since, "at once");
+    cluster.keeps_nothing.set(false);
+    cluster.until("what was lost from sight is decided", |cluster| {
+        cluster.store(leader).get(b"lost").unwrap().is_some()
+    });
+    cluster.write("taken");
+    cluster.assert_replicas_are_equal();
+    assert!(cluster.store(leader).get(b"refused").unwrap().is_none());
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Disks that fail, and disks that are full, under a load whose history is judged.
 //!
 //! A sync that fails ends its server: what the disk holds is unknown from then on, so it is never asked a second time. A
-//! full disk ends nothing: its server neither writes nor votes, somebody else leads, what is known can be read, and once
-//! there is space it goes on by itself.
+//! full disk ends nothing: its server neither writes nor votes, somebody else leads, and once there is space it goes on by
+//! itself. While most disks are full nothing is written anywhere, clients hear so, and what is known can be read.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::cluster::{Cluster, SERVERS};
 use super::faults::{Felt, Order};
@@ -19,14 +19,17 @@ const REST_BYTES: [usize; 2] = [64 << 10, 4 << 10];
 const REFUSALS_MIN: i64 = 10;
 /// How many of each there may be: together with the large one that did not fit, they fill what is left.
 const REST_COUNT: usize = 16;
+/// A write waits for a leader for ten seconds, and for a word on it as long; then its client hears what is known.
+const ANSWER_MAX: Duration = Duration::from_secs(25);
 /// Values that are written again and again, so that servers do not drown in them.
 const FILLERS: usize = 8;
 
-const SCENES: [(&str, Scene); 4] = [
+const SCENES: [(&str, Scene); 5] = [
     ("a sync fails at a follower", sync_fails_at_a_follower),
     ("a sync fails at the leader", sync_fails_at_the_leader),
     ("the leader's disk is full", leader_is_full),
     ("a follower's disk is full", follower_is_full),
+    ("two disks are full", two_are_full),
 ];
 
 #[test]
@@ -80,45 +83,81 @@ fn follower_is_full(cluster: &mut Cluster, _: &Load) {
 
 /// One disk is full, and the cluster takes writes.
 fn most_have_space(cluster: &Cluster, full: usize) {
-    fill(cluster, full);
+    fill(cluster, &[full]);
     for server in (0..SERVERS).filter(|&server| server != full) {
         writes_are_taken(cluster, server);
     }
-    cluster.client(full).good("GET", "secret/data/taken", "");
-    make_space(cluster, full);
+    make_space(cluster, &[full]);
+}
+
+fn two_are_full(cluster: &mut Cluster, _: &Load) {
+    let path = "secret/data/before";
+    let leader = cluster.some_leader();
+    let reply = cluster.client(leader).good("POST", path, r#"{"data":{"v":"there"}}"#);
+    let seen = format!("X-Vault-Index: {}\r\n", reply.index.unwrap());
+    for server in 0..SERVERS {
+        assert_eq!(cluster.client(server).send("GET", path, &seen, b"").unwrap().status, 200);
+    }
+    let full = [leader, (leader + 1) % SERVERS];
+    fill(cluster, &full);
+    // One whose log has room for a little still helps to keep what the third one writes.
+    for bytes in [FILLER_BYTES, REST_BYTES[1]] {
+        let mut numbers = 0..;
+        until("the logs to be full", || {
+            pour(cluster, numbers.next().unwrap(), bytes) == Poured::Refused
+        });
+    }
+    for server in 0..SERVERS {
+        let reply = cluster.client(server).good("GET", path, "");
+        assert_eq!(reply.at("data.data.v"), "there", "reads go on");
+    }
+    make_space(cluster, &full);
 }
 
 /// A write of little.
 const SMALL: &[u8] = br#"{"data":{"v":"small"}}"#;
 
-/// Fills the disk of a server, until it has refused much and nothing is left of its last segment.
-fn fill(cluster: &Cluster, full: usize) {
-    let felt = || cluster.faults(full).felt(Felt::WritesRefused);
-    let before = felt();
-    cluster.faults(full).order(Order::DiskFull, 1);
+/// Fills the disks of some servers, until each has refused something and nothing is left of its last segment.
+fn fill(cluster: &Cluster, full: &[usize]) {
+    let felt = |server: usize| cluster.faults(server).felt(Felt::WritesRefused);
+    let before: Vec<i64> = full.iter().map(|&server| felt(server)).collect();
+    full.iter().for_each(|&server| cluster.faults(server).order(Order::DiskFull, 1));
     let mut number = 0;
-    until("the disk to refuse something", || {
+    until("the disks to refuse something", || {
         pour(cluster, number, FILLER_BYTES);
         number += 1;
-        felt() > before + REFUSALS_MIN
+        full.iter().zip(&before).all(|(&server, before)| felt(server) > *before + REFUSALS_MIN)
     });
     for bytes in REST_BYTES {
-        (0..REST_COUNT).for_each(|number| pour(cluster, number, bytes));
+        // Where most disks are full, one refusal says it, and takes its time.
+        let _ = (0..REST_COUNT).any(|number| pour(cluster, number, bytes) == Poured::Refused);
     }
 }
 
-/// Asks one server after the other to take a value. One that is refused is refused with a reason.
-fn pour(cluster: &Cluster, number: usize, bytes: usize) {
-    let body = format!(r#"{{"v":"{}"}}"#, "x".repeat(bytes));
-    let path = format!("filler/{}", number % FILLERS);
-    let reply = cluster.client(number % SERVERS).send("POST", &path, "", body.as_bytes()).unwrap();
-    let refused = reply.status == 503 && !reply.error().is_empty();
-    assert!(reply.status == 204 || refused, "{} {}", reply.status, reply.error());
+/// What became of a value. Whoever asks hears it within [`ANSWER_MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Poured {
+    Taken,
+    Refused,
 }
 
-/// Gives a server its space back: writes through each of them work again, and none of them was started anew.
-fn make_space(cluster: &Cluster, full: usize) {
-    cluster.faults(full).order(Order::DiskFull, 0);
+/// Asks one server after the other to take a value. One that is refused is refused with a reason.
+fn pour(cluster: &Cluster, number: usize, bytes: usize) -> Poured {
+    let body = format!(r#"{{"v":"{}"}}"#, "x".repeat(bytes));
+    let path = format!("filler/{}", number % FILLERS);
+    let asked = Instant::now();
+    let reply = cluster.client(number % SERVERS).send("POST", &path, "", body.as_bytes()).unwrap();
+    assert!(asked.elapsed() < ANSWER_MAX, "an answer after {:?}", asked.elapsed());
+    match reply.status {
+        204 => Poured::Taken,
+        503 if !reply.error().is_empty() => Poured::Refused,
+        status => panic!("{status} {}", reply.error()),
+    }
+}
+
+/// Gives servers their space back: writes through each of them work again, and none of them was started anew.
+fn make_space(cluster: &Cluster, full: &[usize]) {
+    full.iter().for_each(|&server| cluster.faults(server).order(Order::DiskFull, 0));
     (0..SERVERS).for_each(|server| writes_are_taken(cluster, server));
     cluster.settle();
 }

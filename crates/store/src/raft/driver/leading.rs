@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Driver;
 use crate::commit::Promise;
-use crate::raft::limits::{PROMOTED_WITHIN, TRANSFER_TICKS_MAX, UNDECIDED_MAX};
+use crate::raft::limits::{PROMOTED_WITHIN, TRANSFER_TICKS_MAX};
 use crate::raft::requests::Room;
 use crate::raft::{lock, members};
 use crate::{Candidacy, Change, Error, Peer, Role};
@@ -48,7 +48,6 @@ impl Driver {
     pub(super) fn settle_leadership(&mut self) {
         self.refuse_lost_reads();
         if self.node.leads() {
-            self.give_up = None;
             self.describe_own();
             self.retreat();
             if !self.node.is_transferring() && !self.transfers.is_empty() {
@@ -63,14 +62,7 @@ impl Driver {
             }
             return;
         }
-        let now = self.shared.clock.now();
-        self.settle_transfers(now);
-        if self.proposed.is_empty() {
-            self.give_up = None;
-        } else if *self.give_up.get_or_insert(now + UNDECIDED_MAX) <= now {
-            let what = "this server led and no longer does";
-            self.abandon(&Error::Unknown(what.into()));
-        }
+        self.settle_transfers(self.shared.clock.now());
     }
 
     /// Tells those who wait for another server to lead that one does; or that none does, if nobody took over in the time of

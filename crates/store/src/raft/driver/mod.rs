@@ -14,6 +14,7 @@
 mod leading;
 mod reads;
 mod replace;
+mod undecided;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use raft::eraftpb::{Message, MessageType};
 
 use self::reads::Reads;
 use self::replace::Fetch;
+use self::undecided::Undecided;
 use crate::commit::Promise;
 use crate::raft::limits::{FRAME_OVERHEAD_BYTES, GATHER_MAX, GROUP_BYTES_MAX, LOG_KEPT_BYTES};
 use crate::raft::lock;
@@ -67,8 +69,8 @@ pub(crate) struct Driver {
     /// Until when a server that gave its place away waits for another to lead.
     transfers_end: Option<Duration>,
     offered: Vec<u64>,
-    /// When proposals that are open since leadership was lost are given up.
-    give_up: Option<Duration>,
+    /// What happens to proposals of which nobody says a word.
+    undecided: Undecided,
     fetch: Fetch,
     /// The term in which this server, as a leader, last looked whether its peers know it right.
     described: u64,
@@ -94,7 +96,7 @@ impl Driver {
             transfers: Vec::new(),
             transfers_end: None,
             offered: Vec::new(),
-            give_up: None,
+            undecided: Undecided::default(),
             fetch: Fetch::Nothing,
             described: 0,
             seed,
@@ -159,6 +161,7 @@ impl Driver {
         self.pump()?;
         self.sync_if_due()?;
         self.settle_leadership();
+        self.give_up_undecided();
         self.publish();
         Ok(())
     }
@@ -286,6 +289,10 @@ impl Driver {
             return;
         }
         let (data, promises): (Vec<_>, Vec<_>) = self.group.drain(..).unzip();
+        if self.is_unheard() {
+            promises.into_iter().for_each(|promise| promise.keep(Err(undecided::refusal())));
+            return;
+        }
         match self.node.propose(data) {
             Some(first) => {
                 let spots = (first.index..).map(|index| Spot { index, ..first });
@@ -460,7 +467,11 @@ impl Driver {
         for promise in self.proposed.drain(..).map(|(_, promise)| promise).chain(barriers) {
             promise.keep(Err(Error::Unknown(why.to_string())));
         }
-        let why = || Err(Error::Unavailable(why.to_string()));
+        let why = || match why {
+            Error::Unknown(what) => Err(Error::Unavailable(what.clone())),
+            // As it is: what says where on the disk is not for clients.
+            other => Err(other.clone()),
+        };
         self.reads.drain().chain(self.transfers.drain(..)).for_each(|promise| promise.keep(why()));
         self.group.drain(..).for_each(|(_, promise)| promise.keep(why()));
     }
