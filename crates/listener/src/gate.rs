@@ -21,6 +21,9 @@ use tokio::sync::{Notify, oneshot};
 
 /// What passes in one turn, in reads of a secret: some hundred microseconds of work.
 const TURN_COST_MAX: Cost = 64;
+/// What passes of those who wait before the loop looks at the sockets again. Fewer, since what somebody asks for may
+/// turn out to be a hundred times as much as was asked for before it.
+const WAITING_COST_MAX: Cost = 8;
 /// What operators' routes may take of a turn before they wait like all others.
 const OPERATORS_PER_TURN: u32 = 8;
 
@@ -48,13 +51,23 @@ impl Gate {
 
     /// Passes at once if the turn has room.
     pub(crate) fn try_pass(&self, cost: Cost) -> bool {
+        let may = self.has_room();
+        if may {
+            self.spend(cost);
+        }
+        may
+    }
+
+    /// Takes of the turn what was spent already; whether the turn has room after that.
+    pub(crate) fn spend(&self, cost: Cost) -> bool {
         // One thread reads and writes it, so nothing comes between; other threads never look.
         let passed = self.passed.load(Ordering::Relaxed);
-        if passed >= TURN_COST_MAX {
-            return false;
-        }
         self.passed.store(passed.saturating_add(cost), Ordering::Relaxed);
-        true
+        self.has_room()
+    }
+
+    fn has_room(&self) -> bool {
+        self.passed.load(Ordering::Relaxed) < TURN_COST_MAX
     }
 
     /// Passes at once if the turn has room for one more of the operators' requests.
@@ -104,7 +117,7 @@ impl Gate {
         let mut queue = self.lock();
         self.rest();
         let mut passed = 0;
-        while passed < TURN_COST_MAX
+        while passed < WAITING_COST_MAX
             && let Some((cost, go)) = queue.pop()
         {
             // Whoever hung up takes nothing of the turn.
@@ -181,6 +194,18 @@ mod tests {
         assert_eq!(served.len(), 5_001);
         let place = served.iter().position(|flow| *flow == VICTIM).unwrap();
         assert!(place <= 3 * TURN_COST_MAX as usize, "{place}");
+    }
+
+    #[test]
+    fn what_was_spent_is_not_there_for_others() {
+        on_a_worker(async {
+            let gate = Gate::new(Arc::default());
+            assert!(gate.try_pass(1));
+            assert!(!gate.spend(TURN_COST_MAX));
+            assert!(!gate.try_pass(1));
+            gate.rest();
+            assert!(gate.spend(TURN_COST_MAX - 1) && gate.try_pass(1));
+        });
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub(super) fn lets_read(gate: &Gate) -> bool {
 /// how large a secret is nobody knows before it is read.
 pub(crate) async fn settle(admission: &Admission, gate: &Gate, flow: Flow, bytes: usize) {
     let cost = Cost::try_from(bytes / READ_BYTES).unwrap_or(Cost::MAX);
-    if cost == 0 || gate.try_pass(cost) {
+    if gate.spend(cost) {
         return;
     }
     // Without a place there is nowhere to wait. What it asks next is refused if that is still so.
