@@ -10,6 +10,7 @@ use std::time::Duration;
 use data_encoding::BASE64;
 use kallisto_barrier::RootKey;
 use kallisto_store::{Invitation, Peer, Role, Store};
+use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::oneshot;
 
 use super::admit::answer_bytes;
@@ -25,7 +26,7 @@ const KEYRING_CHECKS: u32 = 3000;
 const KEYRING_PAUSE: Duration = Duration::from_millis(20);
 
 /// Whom to join, and how to reach it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct JoinTarget {
     /// URL of the API of a member.
     pub api_address: String,
@@ -34,7 +35,7 @@ pub struct JoinTarget {
     /// PEM text of the certificate to show it, and of its key.
     pub client_identity: Option<(String, String)>,
     /// A token that an operator of the cluster made for this, where it wants one; empty for none.
-    pub token: String,
+    pub token: SecretString,
     /// Name its certificate must carry.
     pub server_name: Option<String>,
     /// Whether this server is to have a vote.
@@ -181,7 +182,7 @@ impl Pending {
             ("api_address", peer.api_address.as_str().into()),
             ("non_voter", (peer.wants == Role::Learner).into()),
             ("public_key", BASE64.encode(&public_key).into()),
-            ("token", self.target.token.as_str().into()),
+            ("token", self.target.token.expose_secret().into()),
             ("tag", BASE64.encode(&tag).into()),
         ]);
         let welcome = ask(port, &self.target, "answer", &body)?;

@@ -36,7 +36,7 @@ pub(super) async fn join(core: &Core, request: &Request<'_>) -> Result<Response,
         api_address,
         ca_cert: text("leader_ca_cert")?,
         client_identity: (!cert.is_empty() && !key.is_empty()).then_some((cert, key)),
-        token: text("token")?,
+        token: text("token")?.into(),
         server_name: Some(text("leader_tls_servername")?).filter(|name| !name.is_empty()),
         wants: match fields.boolean("non_voter")?.unwrap_or(false) {
             true => Role::Learner,

@@ -54,12 +54,13 @@ pub(crate) const SETTINGS: [(&str, &str); 19] = [
 ];
 
 /// What the environment can say to a server besides; [`crate::server`]'s configuration reads it.
-pub(crate) const SERVER_SETTINGS: [&str; 17] = [
+pub(crate) const SERVER_SETTINGS: [&str; 18] = [
     "LOCAL_CONFIG",
     "API_ADDR",
     "CLUSTER_ADDR",
     "RAFT_PATH",
     "RAFT_NODE_ID",
+    "JOIN_TOKEN",
     "LOG_LEVEL",
     "LOG_FORMAT",
     "DISABLE_MLOCK",

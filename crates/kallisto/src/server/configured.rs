@@ -1,9 +1,8 @@
 //! From a configuration to what a server runs with.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use kallisto_core::{Access, AutoSeal, JoinTarget, Leases, Offer};
+use kallisto_core::{Access, AutoSeal, Leases, Offer};
 use kallisto_listener::{Address, ClientAuth, Timeouts, TlsFiles, Versions};
 use kallisto_store::{Peer, Role};
 use secrecy::ExposeSecret;
@@ -12,15 +11,14 @@ use tracing_subscriber::filter::LevelFilter;
 use super::arguments::ServerArgs;
 use super::cluster::ClusterSettings;
 use super::config::{
-    self, ClientCertificates, ListenerConfig, RespConfig, RespPlace, RetryJoin, SealConfig,
-    ServerConfig, StorageConfig, TlsConfig, TlsVersion, TransitSeal,
+    self, ClientCertificates, ListenerConfig, RespConfig, RespPlace, SealConfig, ServerConfig,
+    StorageConfig, TlsConfig, TlsVersion, TransitSeal,
 };
-use super::hygiene;
 use super::seals::{NamedKey, StaticKey, Transit, TransitSettings};
 use super::settings::{ListenerSettings, LogFormat, Settings, Spoken, Storage, resolve};
+use super::{hygiene, joins};
 use crate::cli::config::{Audience, Config, Environment, TlsSettings};
 use crate::cli::error::Error;
-use crate::cli::files;
 use crate::cli::flags::CommonFlags;
 
 impl ServerArgs {
@@ -217,34 +215,14 @@ fn cluster(config: &ServerConfig) -> Result<ClusterSettings, Error> {
         api_address,
         wants: Role::Voter,
     };
-    let retry_join = retry_join.iter().map(|join| target(join, wants)).collect::<Result<_, _>>()?;
+    let retry_join =
+        retry_join.iter().map(|join| joins::target(join, wants)).collect::<Result<_, _>>()?;
     let patience = performance_multiplier.and_then(|times| u32::try_from(times).ok()).unwrap_or(1);
     Ok(ClusterSettings { address, own, retry_join, patience })
 }
 
 fn without_scheme(url: &str) -> &str {
     url.split_once("://").map_or(url, |(_, rest)| rest)
-}
-
-/// Whom to join, with the files read.
-fn target(join: &RetryJoin, wants: Role) -> Result<JoinTarget, Error> {
-    let read = |path: &Path| {
-        let bytes = files::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        bytes.map_err(|error| Error::usage(format!("{}: {error}", path.display())))
-    };
-    let client_identity = match &join.client_identity {
-        Some((certificate, key)) => Some((read(certificate)?, read(key)?)),
-        None => None,
-    };
-    Ok(JoinTarget {
-        api_address: join.leader_api_addr.clone(),
-        ca_cert: join.ca_cert_file.as_deref().map(read).transpose()?.unwrap_or_default(),
-        client_identity,
-        server_name: join.tls_server_name.clone(),
-        // A token is good once: whoever has one joins by hand.
-        token: String::new(),
-        wants,
-    })
 }
 
 fn seal(config: SealConfig) -> Result<Option<Arc<dyn AutoSeal>>, Error> {

@@ -15,6 +15,7 @@ mod dev_tls;
 pub(crate) mod diagnose;
 mod host;
 mod hygiene;
+mod joins;
 mod log_taps;
 mod outbound;
 mod seals;

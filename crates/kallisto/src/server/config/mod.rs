@@ -33,8 +33,9 @@ use crate::cli::config::Environment;
 pub(in crate::server) use audit::DIRECTORIES_DEFAULT;
 pub(crate) use error::Error;
 pub(crate) use model::{
-    ClientCertificates, LeaseTtls, ListenerConfig, LogFormat, RespConfig, RespPlace, RetryJoin,
-    SealConfig, ServerConfig, StaticKey, StorageConfig, TlsConfig, TlsVersion, TransitSeal,
+    ClientCertificates, JoinToken, LeaseTtls, ListenerConfig, LogFormat, RespConfig, RespPlace,
+    RetryJoin, SealConfig, ServerConfig, StaticKey, StorageConfig, TlsConfig, TlsVersion,
+    TransitSeal,
 };
 
 use section::Section;

@@ -202,6 +202,17 @@ pub(crate) struct RetryJoin {
     pub(crate) client_identity: Option<(PathBuf, PathBuf)>,
     /// Name its certificate must carry.
     pub(crate) tls_server_name: Option<String>,
+    /// What to show a cluster that wants more than the unseal key.
+    pub(crate) join_token: Option<JoinToken>,
+}
+
+/// Where a join token is. It is good once, so a member that starts again finds none, and needs none.
+#[derive(Debug)]
+pub(crate) enum JoinToken {
+    /// In a file, if that is there.
+    File(PathBuf),
+    /// Here.
+    Text(SecretString),
 }
 
 /// Who keeps the unseal key.

@@ -4,7 +4,8 @@
 
 use super::error::Error;
 use super::general::{checked_url, environment_first};
-use super::model::{RetryJoin, StorageConfig};
+use super::given::Given;
+use super::model::{JoinToken, RetryJoin, StorageConfig};
 use super::section::Section;
 use super::section::Unused::{self, Ignored, Silent};
 use crate::cli::config::Environment;
@@ -79,7 +80,7 @@ fn raft(
         .transpose()?;
     let mut retry_join = Vec::new();
     for join in stanza.stanzas("retry_join")? {
-        retry_join.push(self::retry_join(join, warnings)?);
+        retry_join.push(self::retry_join(join, environment, warnings)?);
     }
     let performance_multiplier = stanza
         .given("performance_multiplier")?
@@ -100,7 +101,11 @@ fn raft(
     })
 }
 
-fn retry_join(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<RetryJoin, Error> {
+fn retry_join(
+    mut stanza: Section<'_>,
+    environment: &Environment<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<RetryJoin, Error> {
     if stanza.given("auto_join")?.is_some() {
         return Err(stanza.refuse("auto_join is not supported: name a leader_api_addr"));
     }
@@ -111,6 +116,12 @@ fn retry_join(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<Ret
     let ca_cert_file = path("leader_ca_cert_file")?;
     let cert = path("leader_client_cert_file")?;
     let key = path("leader_client_key_file")?;
+    let join_token = match path("join_token_file")? {
+        Some(path) => Some(JoinToken::File(path)),
+        None => Given::of_environment(environment, "JOIN_TOKEN")
+            .map(|given| given.secret().map(JoinToken::Text))
+            .transpose()?,
+    };
     let tls_server_name =
         stanza.given("leader_tls_servername")?.map(|given| given.text()).transpose()?;
     for inline in ["leader_ca_cert", "leader_client_cert", "leader_client_key"] {
@@ -119,9 +130,13 @@ fn retry_join(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<Ret
             return Err(stanza.refuse(text));
         }
     }
+    if stanza.given("join_token")?.is_some() {
+        let text = "a join token is read from a file or the environment: use join_token_file";
+        return Err(stanza.refuse(text));
+    }
     let client_identity = pair(&stanza, cert, key)?;
     stanza.finish(&[("auto_join_*", Ignored)], warnings)?;
-    Ok(RetryJoin { leader_api_addr, ca_cert_file, client_identity, tls_server_name })
+    Ok(RetryJoin { leader_api_addr, ca_cert_file, client_identity, tls_server_name, join_token })
 }
 
 /// Certificate and key come together or not at all.

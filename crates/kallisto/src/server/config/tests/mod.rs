@@ -78,7 +78,10 @@ storage "raft" {
     leader_client_key_file  = "/etc/tls/me.key"
     leader_tls_servername   = "kallisto"
   }
-  retry_join { leader_api_addr = "https://kallisto-2.example:8200" }
+  retry_join {
+    leader_api_addr = "https://kallisto-2.example:8200"
+    join_token_file = "/run/join-token"
+  }
 }
 
 listener "tcp" {
@@ -135,7 +138,7 @@ const PRODUCTION_JSON: &str = r#"{
       {"leader_api_addr": "https://kallisto-1.example:8200",
        "leader_ca_cert_file": "/etc/tls/ca.pem", "leader_client_cert_file": "/etc/tls/me.pem",
        "leader_client_key_file": "/etc/tls/me.key", "leader_tls_servername": "kallisto"},
-      {"leader_api_addr": "https://kallisto-2.example:8200"}
+      {"leader_api_addr": "https://kallisto-2.example:8200", "join_token_file": "/run/join-token"}
     ]}},
   "listener": [
     {"tcp": {"address": "0.0.0.0:8200", "cluster_address": "10.1.0.4:8201",
@@ -391,6 +394,10 @@ fn storage_is_named_once_and_known() {
             "storage \"raft\" { path = \"p\" retry_join { leader_api_addr = \"https://a\" leader_client_cert_file = \"c\" } }",
             "must be given together",
         ),
+        (
+            "storage \"raft\" { path = \"p\" retry_join { leader_api_addr = \"https://a\" join_token = \"kjt.x\" } }",
+            "use join_token_file",
+        ),
         ("storage \"raft\" { path = \"p\" performance_multiplier = 11 }", "from 0 to 10"),
         ("storage { path = \"p\" }", "expected a block"),
         ("storage \"a\" \"b\" {}", "this block takes one label"),
@@ -428,6 +435,18 @@ fn the_environment_wins_where_it_does_in_vault() {
     let config = read_with(raft, &variables).unwrap().config;
     let StorageConfig::Raft { path, node_id, .. } = config.storage else { panic!("no raft") };
     assert_eq!((path.as_path(), node_id.as_deref()), (Path::new("/q"), Some("m")));
+    let raft = raft.replace(
+        "node_id = \"n\"",
+        "retry_join { leader_api_addr = \"https://a\" }\nretry_join { leader_api_addr = \"https://b\" join_token_file = \"f\" }",
+    );
+    let config = read_with(&raft, &[("KALLISTO_JOIN_TOKEN", "kjt.canary")]).unwrap().config;
+    assert!(!format!("{config:?}").contains("canary"));
+    let StorageConfig::Raft { retry_join, .. } = config.storage else { panic!("no raft") };
+    let [first, second] = &retry_join[..] else { panic!("not two to join") };
+    assert!(
+        matches!(&first.join_token, Some(JoinToken::Text(token)) if token.expose_secret() == "kjt.canary")
+    );
+    assert!(matches!(&second.join_token, Some(JoinToken::File(path)) if path == Path::new("f")));
 }
 
 /// A directory of a test's own.
