@@ -178,15 +178,15 @@ fn narrow(to: SocketAddr) -> TcpStream {
 }
 
 #[test]
-fn lesson_49_small_replies_that_pile_up_are_held_for_all_not_for_each() {
-    const BUDGET: u64 = 1 << 20;
-    /// More than the budget has room for, of those that leave 64 KiB untaken.
-    const CLIENTS: usize = 40;
+fn lesson_49_replies_that_nobody_reads_are_held_for_all_not_for_each() {
+    const BUDGET: u64 = 128 << 10;
+    /// More than the budget has room for when each leaves one reply untaken.
+    const CLIENTS: usize = 24;
     let limits = AdmissionLimits { reply_bytes_max: BUDGET as usize, ..AdmissionLimits::default() };
     let server = Running::start_limited(Timeouts::default(), &limits);
-    let body = format!(r#"{{"data":{{"a":"{}"}}}}"#, "x".repeat(2_000));
-    assert_eq!(server.ask("POST", "secret/data/small", &body).status, 200);
-    let asked: Arc<[u8]> = request("GET", "secret/data/small", &root(), "").repeat(100).into();
+    let body = format!(r#"{{"data":{{"a":"{}"}}}}"#, "x".repeat(6_000));
+    assert_eq!(server.ask("POST", "secret/data/usual", &body).status, 200);
+    let asked: Arc<[u8]> = request("GET", "secret/data/usual", &root(), "").repeat(100).into();
     let mut silent: Vec<Silent> =
         (0..CLIENTS).map(|_| Silent::new(narrow(server.address()), &asked)).collect();
     let held = "kallisto_admission_held{kind=\"reply_bytes\"}";
@@ -203,7 +203,7 @@ fn lesson_49_small_replies_that_pile_up_are_held_for_all_not_for_each() {
     assert!(figure(&server, held) > 0);
     // Others are served meanwhile, and what the silent held comes back with them.
     let mut victim = server.connect_from(VICTIM);
-    assert_eq!(victim.ask("GET", "secret/data/small", "").status, 200);
+    assert_eq!(victim.ask("GET", "secret/data/usual", "").status, 200);
     drop(silent);
     eventually("what they held comes back", || figure(&server, held) == 0);
     server.assert_serves();
