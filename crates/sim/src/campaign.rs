@@ -92,6 +92,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_broken_under_cores_is_seen() {
+        for (sabotage, said) in [
+            (Sabotage::MixedTokens, "a cubbyhole is its token's own"),
+            (Sabotage::EarlyAck, "there is one order"),
+        ] {
+            let campaign = Campaign { sabotage: Some(sabotage), ..of(Subject::Core, 1, 1) };
+            let seen = (1..30).filter_map(|seed| run_one(&campaign, seed).err());
+            assert!(seen.into_iter().any(|what| what.contains(said)), "{sabotage}");
+        }
+    }
+
+    #[test]
     fn a_few_seeds_hold_and_do_something() {
         let figures = run(&of(Subject::Store, 100, 4), |_, _| {}).unwrap();
         assert_eq!(figures.seeds, 4);

@@ -29,13 +29,15 @@ pub enum Sabotage {
     NoExpectations,
     /// What a batch takes away stays.
     NoDeletes,
+    /// A door takes a token for the one made before it when it is asked what lies in a cubbyhole.
+    MixedTokens,
     /// Every other server's core is told a time long past when it is read.
     SlowClock,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::LostSyncs,
         Self::LostVotes,
         Self::EarlyCommit,
@@ -47,6 +49,7 @@ impl Sabotage {
         Self::NeverHealed,
         Self::NoExpectations,
         Self::NoDeletes,
+        Self::MixedTokens,
         Self::SlowClock,
     ];
 
@@ -71,6 +74,7 @@ impl Sabotage {
             Self::NeverHealed => "never-healed",
             Self::NoExpectations => "no-expectations",
             Self::NoDeletes => "no-deletes",
+            Self::MixedTokens => "mixed-tokens",
             Self::SlowClock => "slow-clock",
         }
     }

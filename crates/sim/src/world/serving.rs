@@ -205,7 +205,12 @@ impl World {
         };
         let door = Door { server: id, life, at, held: shown.unwrap_or_default().max(claimed) };
         let (core, leads) = (site.core.clone(), site.core.store().leads());
-        let flight = Flight::ask(core, call.ask.clone(), told);
+        let mut ask = call.ask.clone();
+        if let (Some(Sabotage::MixedTokens), Why::Fetch { token }) = (self.plan.sabotage, &call.why)
+        {
+            ask.token.clone_from(&self.estate.tokens[token - 1].text);
+        }
+        let flight = Flight::ask(core, ask, told);
         self.estate.latest = self.estate.latest.max(at);
         self.note(81, number << 8 | id, || format!("call {number} at the door of {id}, {at}"));
         self.taken_up(number, &door, leads);

@@ -38,6 +38,8 @@ pub(super) struct Tenant {
     /// How far it has seen.
     pub(super) index: u64,
     made: u64,
+    /// A secret of whose last write it does not know whether it happened: it reads it next.
+    doubts: Option<String>,
 }
 
 /// Why a request is sent. Tokens are named by their numbers.
@@ -102,9 +104,15 @@ impl World {
         if self.calm || self.calls.values().filter(|call| call.tenant == tenant).count() > 1 {
             return Ok(());
         }
+        if let Some(key) = self.tenants[tenant].doubts.take() {
+            return self.read_secret(tenant, key);
+        }
         match self.dice.u8(..23) {
             0..=2 => self.write_secret(tenant),
-            3 => self.read_secret(tenant),
+            3 => {
+                let key = format!("s{}", self.dice.u64(..SECRETS));
+                self.read_secret(tenant, key)
+            }
             4..=5 => self.look_at_secret(tenant),
             6..=8 => self.use_token(tenant),
             9..=11 => self.make_token(tenant),
@@ -173,8 +181,7 @@ impl World {
         self.ask_any(tenant, ask, Why::Write { key, action })
     }
 
-    fn read_secret(&mut self, tenant: usize) -> Result<(), Violation> {
-        let key = format!("s{}", self.dice.u64(..SECRETS));
+    fn read_secret(&mut self, tenant: usize, key: String) -> Result<(), Violation> {
         let ask = self.root_ask(tenant, Operation::Read, &format!("{DATA}/{key}"));
         let ask = Ask { recency: Recency::Everything, ..ask };
         self.ask_any(tenant, ask, Why::Read { key })
@@ -322,6 +329,9 @@ impl World {
         match (why, told) {
             (Why::Write { key, action }, _) => {
                 let at = micros(self.now);
+                if matches!(answer, Answer::Unclear(_)) {
+                    self.tenants[tenant].doubts = Some(key.clone());
+                }
                 let end = match (answer, self.plan.sabotage) {
                     (Answer::Unclear(_), Some(Sabotage::EarlyAck)) => {
                         End::Done { at, found: None, version: None }
