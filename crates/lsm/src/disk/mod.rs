@@ -112,25 +112,13 @@ pub fn write_all_at(file: &dyn DiskFile, bytes: &[u8], offset: u64) -> io::Resul
 
 /// Reads a whole file of at most `bytes_max` bytes.
 pub fn read_all(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    read_all_into(disk, path, bytes_max, &mut bytes)?;
-    Ok(bytes)
-}
-
-/// The same in place of what `bytes` holds, whose memory serves again.
-pub(crate) fn read_all_into(
-    disk: &dyn Disk,
-    path: &Path,
-    bytes_max: u64,
-    bytes: &mut Vec<u8>,
-) -> io::Result<()> {
     let file = disk.open(path, Access::Read)?;
     let len = file.len()?;
     if len > bytes_max {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "file is larger than its limit"));
     }
-    bytes.resize(usize::try_from(len).map_err(io::Error::other)?, 0);
-    let read = read_full_at(&*file, bytes, 0)?;
+    let mut bytes = vec![0; usize::try_from(len).map_err(io::Error::other)?];
+    let read = read_full_at(&*file, &mut bytes, 0)?;
     bytes.truncate(read);
-    Ok(())
+    Ok(bytes)
 }

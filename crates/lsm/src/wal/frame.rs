@@ -113,12 +113,21 @@ pub(crate) fn decode(bytes: &[u8], segment: u64) -> Option<Frame<'_>> {
     })
 }
 
+/// What the frame of `segment` that may start here takes, as its header has it; `None` if none can.
+pub(crate) fn claimed_bytes(bytes: &[u8], segment: u64) -> Option<usize> {
+    let mut reader = Reader::new(bytes.get(CHECKSUM_BYTES..)?);
+    let payload_len = reader.u32()? as usize;
+    let named = reader.u64()? == segment;
+    (named && (1..=FRAME_BYTES_MAX).contains(&payload_len)).then_some(HEADER_BYTES + payload_len)
+}
+
 /// Where in `bytes`, which begin at a multiple of the alignment, the first place is whose header could be one of
-/// `segment`: all that can be said without the checksum, and quickly.
-pub(crate) fn find_named(bytes: &[u8], segment: u64) -> Option<usize> {
+/// `segment`: all that can be said without the checksum, and quickly. If there is none, how many of them it is not in.
+pub(crate) fn find_named(bytes: &[u8], segment: u64) -> Result<usize, usize> {
     let named = segment.to_le_bytes();
-    let (words, _) = bytes.get(SEGMENT_OFFSET..)?.as_chunks::<ALIGN_BYTES>();
-    Some(words.iter().position(|word| *word == named)? * ALIGN_BYTES)
+    let (words, _) = bytes.get(SEGMENT_OFFSET..).unwrap_or_default().as_chunks::<ALIGN_BYTES>();
+    let found = words.iter().position(|word| *word == named);
+    found.map(|at| at * ALIGN_BYTES).ok_or(words.len() * ALIGN_BYTES)
 }
 
 /// `len` up to the next multiple of the alignment.
@@ -145,6 +154,8 @@ mod tests {
         let (bytes, header) = frame();
         let read = decode(&bytes, 9).unwrap();
         assert_eq!((read.header, read.payload, read.bytes), (header, &b"thirteen byte"[..], 56));
+        assert_eq!(claimed_bytes(&bytes, 9), Some(53));
+        assert_eq!((claimed_bytes(&bytes, 8), claimed_bytes(&bytes[..15], 9)), (None, None));
         for at in 0..HEADER_BYTES + 13 {
             let mut bad = bytes.clone();
             bad[at] ^= 1;
@@ -160,11 +171,11 @@ mod tests {
         let (bytes, _) = frame();
         for zeros in [0, 8, 64, 800] {
             let behind = [vec![0; zeros], bytes.clone()].concat();
-            assert_eq!(find_named(&behind, 9), Some(zeros));
-            assert_eq!(find_named(&behind, 8), None);
+            assert_eq!(find_named(&behind, 9), Ok(zeros));
+            assert_eq!(find_named(&behind, 8), Err(behind.len() - SEGMENT_OFFSET));
         }
-        assert_eq!(find_named(&bytes[..SEGMENT_OFFSET], 9), None);
-        assert_eq!(find_named(&[], 9), None);
+        assert_eq!(find_named(&bytes[..SEGMENT_OFFSET], 9), Err(0));
+        assert_eq!(find_named(&[], 9), Err(0));
     }
 
     #[test]

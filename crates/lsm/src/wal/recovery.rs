@@ -13,13 +13,18 @@
 //! [`read`] knows frames only and asks a [`Visitor`] what they mean; [`recover`] is the engine's own reading.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use super::frame::{self, ALIGN_BYTES, Frame};
+use super::frame::{self, ALIGN_BYTES, Frame, HEADER_BYTES};
 use crate::batch::{Operation, Operations};
-use crate::disk::{Disk, read_all_into};
+use crate::disk::{Access, Disk, DiskFile, read_full_at};
 use crate::error::{Error, Result};
 use crate::limits::SEGMENT_BYTES_MAX;
 use crate::names;
+
+/// Bytes read at a time, unless a frame is longer: a segment is zeros for the most part, and they are looked at in what
+/// fits the processor's cache and not in fresh memory of a segment's size.
+const WINDOW_BYTES: usize = if cfg!(test) { 64 } else { 256 << 10 };
 
 /// What reading all segments found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,14 +67,11 @@ pub(crate) fn read(
 ) -> Result<Recovered> {
     let mut recovered = Recovered::default();
     let mut tail: Option<Tail> = None;
-    // One buffer for all: fresh memory for each would cost more than the reading.
-    let mut bytes = Vec::new();
+    let mut window = Vec::new();
     for &number in segments {
         let path = names::wal(dir, number);
-        read_all_into(disk, &path, SEGMENT_BYTES_MAX, &mut bytes)
-            .map_err(|error| Error::io("read", &path, &error))?;
-        let segment = Segment { path: &path, number, bytes: &bytes };
-        let Some(first) = frame::decode(&bytes, number) else {
+        let mut segment = Segment::open(disk, &path, number, &mut window)?;
+        let Some(first) = segment.frame(0)? else {
             segment.refuse_if_frames_follow(0)?;
             recovered.unused.push(number);
             continue;
@@ -141,46 +143,96 @@ pub(crate) struct Tail {
     pub(crate) end: u64,
 }
 
+/// A segment's file, seen through a window.
 struct Segment<'a> {
     path: &'a Path,
     number: u64,
-    bytes: &'a [u8],
+    file: Arc<dyn DiskFile>,
+    /// Its length.
+    end: u64,
+    /// What of it was read last, and from where on.
+    window: &'a mut Vec<u8>,
+    start: u64,
 }
 
-impl Segment<'_> {
-    fn replay(&self, frames: &mut u64, visitor: &mut dyn Visitor) -> Result<Tail> {
+impl<'a> Segment<'a> {
+    fn open(disk: &dyn Disk, path: &'a Path, number: u64, window: &'a mut Vec<u8>) -> Result<Self> {
+        let opened = disk.open(path, Access::Read).and_then(|file| Ok((file.len()?, file)));
+        let (end, file) = opened.map_err(|error| Error::io("read", path, &error))?;
+        if end > SEGMENT_BYTES_MAX {
+            return Err(Error::corrupt(path, SEGMENT_BYTES_MAX, "a segment over its limit"));
+        }
+        window.clear();
+        Ok(Self { path, number, file, end, window, start: 0 })
+    }
+
+    /// The bytes from `at` on: at least `bytes` of them, unless the file ends before.
+    fn bytes(&mut self, at: u64, bytes: usize) -> Result<&[u8]> {
+        let seen = self.start..self.start + self.window.len() as u64;
+        if at < seen.start || (at + bytes as u64).min(self.end) > seen.end {
+            let left = usize::try_from(self.end.saturating_sub(at)).unwrap_or(usize::MAX);
+            self.window.resize(left.min(bytes.max(WINDOW_BYTES)), 0);
+            let read = read_full_at(&*self.file, self.window, at);
+            let read = read.map_err(|error| Error::io("read", self.path, &error))?;
+            self.window.truncate(read);
+            self.start = at;
+        }
+        let from = usize::try_from(at - self.start).unwrap_or(usize::MAX);
+        Ok(self.window.get(from..).unwrap_or_default())
+    }
+
+    /// The frame at `at`, if a whole and sound one of this segment is there.
+    fn frame(&mut self, at: u64) -> Result<Option<Frame<'_>>> {
+        let number = self.number;
+        match frame::claimed_bytes(self.bytes(at, HEADER_BYTES)?, number) {
+            Some(bytes) => Ok(frame::decode(self.bytes(at, bytes)?, number)),
+            None => Ok(None),
+        }
+    }
+
+    fn replay(&mut self, frames: &mut u64, visitor: &mut dyn Visitor) -> Result<Tail> {
+        let (path, number, end) = (self.path, self.number, self.end);
         let mut at = 0;
         let mut seqno_next = None;
-        while let Some(frame) = frame::decode(&self.bytes[at..], self.number) {
+        while let Some(frame) = self.frame(at)? {
             let first = frame.header.seqno_first;
             if seqno_next.is_some_and(|next| next != first) {
-                return Err(Error::corrupt(self.path, at as u64, "sequence numbers do not follow"));
+                return Err(Error::corrupt(path, at, "sequence numbers do not follow"));
             }
-            visitor.frame(self.path, self.number, at as u64, &frame)?;
+            visitor.frame(path, number, at, &frame)?;
             seqno_next = Some(first + u64::from(frame.header.ops));
-            at = (at + frame.bytes).min(self.bytes.len());
+            at = (at + frame.bytes as u64).min(end);
             *frames += 1;
         }
         self.refuse_if_frames_follow(at)?;
         let seqno_next = seqno_next.expect("the first frame was sound");
-        Ok(Tail { number: self.number, seqno_next, end: at as u64 })
+        Ok(Tail { number, seqno_next, end: at })
     }
 
     /// Looks behind a bad place for a frame that was written after the place was synced.
-    fn refuse_if_frames_follow(&self, bad: usize) -> Result<()> {
-        let mut at = bad.next_multiple_of(ALIGN_BYTES);
-        while let Some(rest) = self.bytes.get(at..) {
+    fn refuse_if_frames_follow(&mut self, bad: u64) -> Result<()> {
+        let (path, number) = (self.path, self.number);
+        let mut at = bad.next_multiple_of(ALIGN_BYTES as u64);
+        loop {
             // What follows is zeros for the most part; only what names this segment is looked at.
-            let Some(skipped) = frame::find_named(rest, self.number) else { break };
-            at += skipped;
-            match frame::decode(&self.bytes[at..], self.number) {
-                Some(found) if found.header.durable > bad as u64 => {
-                    return Err(Error::corrupt(self.path, bad as u64, "frame"));
+            let window = self.bytes(at, HEADER_BYTES)?;
+            if window.len() < HEADER_BYTES {
+                return Ok(());
+            }
+            match frame::find_named(window, number) {
+                Ok(passed) => at += passed as u64,
+                Err(passed) => {
+                    at += passed as u64;
+                    continue;
                 }
-                Some(found) => at += found.bytes,
-                None => at += ALIGN_BYTES,
+            }
+            match self.frame(at)? {
+                Some(found) if found.header.durable > bad => {
+                    return Err(Error::corrupt(path, bad, "frame"));
+                }
+                Some(found) => at += found.bytes as u64,
+                None => at += ALIGN_BYTES as u64,
             }
         }
-        Ok(())
     }
 }
