@@ -218,6 +218,10 @@ fn an_outer_log_learns_what_is_flushed() {
     let newest =
         engine.scan(..).unwrap().map(|e| u64::from_be_bytes(e.unwrap().1.try_into().unwrap()));
     assert_eq!(newest.max(), Some(flushed), "exactly the flushed prefix is there");
+    engine.flush_to(3000).unwrap();
+    engine.flush_to(2500).unwrap();
+    drop(engine);
+    assert_eq!(open(&disk, &options).flushed_position(), 3000, "what wrote nothing counts too");
 }
 
 #[test]

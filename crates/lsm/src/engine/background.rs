@@ -253,6 +253,20 @@ impl Inner {
         self.pool.release_below(frozen.floor_after)
     }
 
+    /// Records that everything up to `position` of the outer log is in files, unless something was written since the flush.
+    pub(super) fn reach(&self, position: u64) -> Result<()> {
+        if let Some(log) = &self.options.outer_log {
+            log.sync_to(position)?;
+        }
+        let writer = lock(&self.writer);
+        let mut manifested = lock(&self.manifest);
+        let flushed = writer.memtable.is_empty() && lock(&self.work).frozen.is_empty();
+        if !flushed || position <= manifested.position {
+            return Ok(());
+        }
+        self.record(&mut manifested, Edit { position: Some(position), ..Edit::default() })
+    }
+
     /// Runs the most urgent compaction.
     fn compact_one(&self) -> Result<Did> {
         let plan = {

@@ -90,6 +90,16 @@ impl Engine {
         self.inner.work_inline()?;
         self.inner.wait_until(|work| work.frozen.is_empty())
     }
+
+    /// The same, and says that nothing of the outer log up to `position` is missing then: what it holds behind the last
+    /// write to this engine wrote nothing here. Otherwise it would be kept for what it does not have, and read at each open.
+    ///
+    /// # Errors
+    /// What the flush, the sync of the outer log or the manifest said.
+    pub fn flush_to(&self, position: u64) -> Result<()> {
+        self.flush()?;
+        self.inner.reach(position).inspect_err(|error| self.inner.fail(error))
+    }
 }
 
 impl Inner {

@@ -473,7 +473,9 @@ impl Store for RaftStore {
             return Ok(());
         }
         self.stop();
-        let flushed = self.shared.machine.records().0.close().map_err(Error::from);
+        let engine = self.shared.machine.records();
+        let reached = engine.0.flush_to(self.position().0);
+        let flushed = engine.0.close().and(reached).map_err(Error::from);
         if flushed.is_ok() {
             // A log that stays longer than it need be costs the next start some time and nothing else.
             let _ = self.shared.leave_short_log();
