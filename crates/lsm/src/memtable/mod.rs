@@ -29,8 +29,9 @@ use crate::value::{Found, Value};
 const NODE_OVERHEAD_BYTES: usize = 48;
 /// The arena has room for this many times the memtable's bytes, for heights and padding above average and chunk ends.
 const ARENA_SLACK: usize = 4;
-/// A memtable is made of about this many chunks.
-const CHUNKS_USUAL: usize = 8;
+/// A memtable is made of about this many chunks. The first of each region is there from the start, so an engine that holds
+/// little takes two of them.
+const CHUNKS_USUAL: usize = 64;
 
 /// Entries in memory.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kallisto_lsm::clock::{Clock, RealClock};
 
+use super::limits::{BLOCK_CACHE_BYTES, MEMTABLE_BYTES};
 use crate::{Durability, Error, NoPeers, Peer, Transport};
 
 /// Who does the work of a store.
@@ -79,7 +80,11 @@ impl Default for RaftOptions {
             peer: Peer::default(),
             transport: Arc::new(NoPeers),
             durability: Durability::Strict,
-            engine: kallisto_lsm::Options::default(),
+            engine: kallisto_lsm::Options {
+                memtable_bytes: MEMTABLE_BYTES,
+                cache_bytes: BLOCK_CACHE_BYTES,
+                ..kallisto_lsm::Options::default()
+            },
             log_segment_bytes: 16 << 20,
             tick: Duration::from_millis(10),
             seed: 0,

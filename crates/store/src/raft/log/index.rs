@@ -20,6 +20,8 @@ use crate::Error;
 
 /// What an entry takes in the cache besides its data, in bytes.
 const ENTRY_OVERHEAD_BYTES: usize = 96;
+/// Places that a queue keeps for what is to come.
+const PLACES_KEPT: usize = 1 << 10;
 
 /// Reads entries that are no longer in memory.
 pub(crate) trait ColdEntries: Send {
@@ -144,6 +146,8 @@ impl LogIndex {
             let Some(slot) = self.slots.pop_front() else { break };
             self.floor = (self.floor.0 + 1, slot.term);
         }
+        shrink(&mut self.slots);
+        shrink(&mut self.cache);
     }
 
     /// The last entry, by index and term.
@@ -324,6 +328,13 @@ impl Storage for LogIndex {
         (metadata.index, metadata.term) = (index, term);
         metadata.set_conf_state(self.membership.clone());
         Ok(snapshot)
+    }
+}
+
+/// Gives back what a queue took when it was longer, once it needs an eighth of it.
+fn shrink<T>(queue: &mut VecDeque<T>) {
+    if queue.capacity() > 8 * queue.len().max(PLACES_KEPT) {
+        queue.shrink_to(2 * queue.len().max(PLACES_KEPT));
     }
 }
 
