@@ -135,7 +135,7 @@ fn read_all(records: &dyn Records, onward: &SyncSender<Chunk>) -> Result<(), Sto
             return Visit::Continue;
         }
         // The next one will be about as large.
-        let next = Chunk::with_capacity(chunk.bytes.len());
+        let next = Chunk::with_capacity(chunk.bytes.len() + chunk.bytes.len() / 16);
         let full = std::mem::replace(&mut chunk, next);
         if onward.send(full).is_ok() { Visit::Continue } else { Visit::Stop }
     })?;
@@ -153,8 +153,8 @@ fn open_all(
 ) -> Result<(), StoreError> {
     let mut preparer = Preparer::default();
     let mut plain = Zeroizing::new(Vec::new());
+    let mut prepared = Prepared::default();
     for chunk in stored {
-        let mut prepared = Prepared::default();
         for (storage, seqno, envelope) in chunk.records() {
             let Some((key, value)) = clear.open_into(storage, envelope, &mut plain)? else {
                 continue;
@@ -163,14 +163,15 @@ fn open_all(
             let taken = preparer.take(view, key, seqno, value, &mut prepared);
             taken.map_err(|damaged| unsound(&damaged))?;
         }
-        if onward.send(prepared).is_err() {
+        // The next ones will come to about as much.
+        let next = prepared.like();
+        if onward.send(std::mem::replace(&mut prepared, next)).is_err() {
             return Ok(());
         }
     }
-    let mut last = Prepared::default();
-    preparer.settle(view, &mut last).map_err(|damaged| unsound(&damaged))?;
+    preparer.settle(view, &mut prepared).map_err(|damaged| unsound(&damaged))?;
     // As above: who does not want it has failed.
-    let _ = onward.send(last);
+    let _ = onward.send(prepared);
     Ok(())
 }
 

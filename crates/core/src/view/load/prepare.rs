@@ -55,6 +55,13 @@ impl Prepared {
         (&self.bytes[sealed.key.clone()], &self.bytes[sealed.value.clone()])
     }
 
+    /// Nothing yet, with room for about as much as this holds.
+    pub(super) fn like(&self) -> Self {
+        let (items, bytes) = (self.items.len(), self.bytes.len());
+        let (items, bytes) = (items + items / 16, bytes + bytes / 16);
+        Self { records: 0, items: Vec::with_capacity(items), bytes: Vec::with_capacity(bytes) }
+    }
+
     /// Forgets everything and keeps its memory.
     pub(super) fn clear(&mut self) {
         self.records = 0;
