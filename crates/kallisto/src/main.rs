@@ -17,10 +17,17 @@ use std::process::ExitCode;
 
 use cli::outcome::Outcome;
 
+/// What memory comes from: one that gives back to the system what nobody uses, a second after it was
+/// freed. The system's own kept what a flush or a herd had needed for the life of the process.
+#[cfg(target_os = "linux")]
+use tikv_jemallocator::Jemalloc as Memory;
+
+#[cfg(not(target_os = "linux"))]
+use std::alloc::System as Memory;
+
 /// Wipes memory when it is freed: bodies, replies and whatever else a secret passed through.
 #[global_allocator]
-static ALLOCATOR: zeroizing_alloc::ZeroAlloc<std::alloc::System> =
-    zeroizing_alloc::ZeroAlloc(std::alloc::System);
+static ALLOCATOR: zeroizing_alloc::ZeroAlloc<Memory> = zeroizing_alloc::ZeroAlloc(Memory);
 
 /// What this build of the HTTP API calls itself: clients made for Vault parse it and turn
 /// features on by it, so it follows Vault's numbers and not those of this crate.

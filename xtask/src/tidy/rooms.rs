@@ -207,6 +207,7 @@ pub(super) const ROOMS: [Room; 17] = [
             "rustls-native-certs",
             "rustyline",
             "secrecy",
+            "tikv-jemallocator",
             "tokio",
             "tracing",
             "tracing-subscriber",
