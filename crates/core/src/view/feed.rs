@@ -149,10 +149,10 @@ impl Feed {
                 // The last change stands for the whole batch.
                 let part = if at + 1 == last { Place::WHOLE } else { at as u32 };
                 ring.bytes += bytes_of(&change);
+                ring.make_room();
                 ring.changes.push_back((Place { position: position.0, part }, change));
             }
             ring.latest = Place::after(position);
-            ring.forget();
         }
         if rings {
             self.ring_bell();
@@ -235,9 +235,10 @@ impl Drop for Permit {
 }
 
 impl Ring {
-    /// Forgets the oldest changes past the bounds.
-    fn forget(&mut self) {
-        while self.changes.len() > FEED_CHANGES_MAX || self.bytes > FEED_BYTES_MAX {
+    /// Forgets the oldest changes for the next, whose bytes are counted already. Before it comes, not after: a queue one
+    /// longer than the bound would take twice the memory.
+    fn make_room(&mut self) {
+        while self.changes.len() >= FEED_CHANGES_MAX || self.bytes > FEED_BYTES_MAX {
             let Some((place, change)) = self.changes.pop_front() else { return };
             self.bytes -= bytes_of(&change);
             self.forgotten = place;
@@ -322,6 +323,7 @@ mod tests {
             feed.append(Position(position), vec![change("a")]);
         }
         assert_eq!(feed.ring().changes.len(), FEED_CHANGES_MAX);
+        assert!(feed.ring().changes.capacity() < 2 * FEED_CHANGES_MAX, "it never was longer");
         assert_eq!(feed.take(Place::after(Position(9)), 1, |_| true), Err(Lost));
         let rest = feed.take(Place::after(Position(10)), usize::MAX, |_| true).unwrap();
         assert_eq!(rest.changes.len(), FEED_CHANGES_MAX);
