@@ -75,7 +75,7 @@ pub(crate) const MEMTABLE_BYTES: usize = 16 << 20;
 /// The engine's block cache: the view answers most reads, and the system keeps the files' pages besides.
 pub(crate) const BLOCK_CACHE_BYTES: u64 = 16 << 20;
 /// How often the keeper looks whether anything was applied since it last looked.
-pub(crate) const LOOK_PAUSE: Duration = Duration::from_secs(1);
+pub(crate) const LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// A store where nothing was writes what is in memory to files, if it takes so many bytes.
 pub(crate) const RESTING_BYTES_MAX: usize = 2 << 20;
 /// How long the applier waits before it asks a full disk again.
