@@ -141,6 +141,8 @@ pub(crate) struct Unsealed {
     pub(crate) info: Arc<ServerInfo>,
     pub(crate) leases: Leases,
     pub(crate) reencryption: Reencryption,
+    /// Who runs its long work.
+    pub(crate) threads: Arc<dyn Threads>,
     /// Set once the view is of the past: a snapshot or a backup took the place of what it shows.
     pub(crate) outdated: Arc<AtomicBool>,
     /// The term in which revocations that were cut short were last taken up; 0 while there may be new ones.

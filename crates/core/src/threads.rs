@@ -1,7 +1,7 @@
 //! Long work beside the requests: who runs it, and how it waits.
 //!
-//! Unsealing, sealing and building a view again take seconds on a large store, and wait for others in between. Each runs as a
-//! job of its own, which `seal::unseal` and `peers::watch` start. On a server that is a thread ([`OwnThreads`]); the
+//! Unsealing, sealing, building a view again and re-encrypting take seconds on a large store, and wait for others in between. Each runs as a
+//! job of its own, which `seal::unseal`, `seal::rotate` and `peers::watch` start. On a server that is a thread ([`OwnThreads`]); the
 //! simulated cluster runs one job at a time and lets its own time pass where a job pauses.
 //!
 //! Invariants:
@@ -9,6 +9,7 @@
 //! - [`Threads::start`] never runs the job before it returns: it is called under the store's lock as well.
 
 use std::io;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 /// A job: done when it returns.
@@ -24,6 +25,16 @@ pub trait Threads: Send + Sync {
 
     /// Lets time pass: called by a job.
     fn pause(&self, duration: Duration);
+
+    /// Waits for what others have to do first: called by a job. Returns earlier where nobody will ever do it.
+    fn wait(&self, future: Pin<&mut dyn Future<Output = ()>>);
+}
+
+/// Has a job wait for an outcome; `None` if there will be none.
+pub(crate) fn outcome_of<T>(threads: &dyn Threads, future: impl Future<Output = T>) -> Option<T> {
+    let mut outcome = None;
+    threads.wait(pin!(async { outcome = Some(future.await) }));
+    outcome
 }
 
 /// A thread of the operating system for each job.
@@ -37,5 +48,9 @@ impl Threads for OwnThreads {
 
     fn pause(&self, duration: Duration) {
         std::thread::sleep(duration);
+    }
+
+    fn wait(&self, future: Pin<&mut dyn Future<Output = ()>>) {
+        pollster::block_on(future);
     }
 }

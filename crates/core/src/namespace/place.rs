@@ -85,6 +85,7 @@ impl Unsealed {
             info: Arc::clone(&self.info),
             leases: self.leases,
             reencryption: Reencryption::default(),
+            threads: Arc::clone(&self.threads),
             outdated: Arc::clone(&self.outdated),
             swept: 0.into(),
             upgraded: 0.into(),

@@ -36,7 +36,7 @@ pub(crate) use generate_root::{OTP_CHARS, RootProgress, RootResult, decode_token
 pub(crate) use init::put_builtin;
 pub use init::{InitSpec, Initialized};
 pub(crate) use rekey::{RekeyProgress, RekeyResult, RekeySpec, Target, Verification, Verified};
-pub(crate) use rotate::Reencryption;
+pub(crate) use rotate::{Reencryption, reencryption_due};
 
 use attempt::Attempt;
 pub(crate) use config::SealConfig;

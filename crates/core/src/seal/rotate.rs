@@ -1,7 +1,8 @@
 //! Rotation: a new data key, and the old records under it in the background.
 //!
 //! New writes use the new key from the moment its keyring is committed; the re-encryption reads
-//! every record under an older key and writes it back unless somebody was faster.
+//! every record under an older key and writes it back unless somebody was faster. Whoever leads goes on with it
+//! until it has seen that nothing is left: the leader that began may be gone.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -14,6 +15,7 @@ use super::init::unavailable;
 use crate::error::Error;
 use crate::keys::{self, kind};
 use crate::state::{Core, Unsealed};
+use crate::threads::outcome_of;
 
 /// Records looked up in one pass of the re-encryption; bounds its memory.
 const PASS_RECORDS_MAX: usize = 1 << 16;
@@ -27,6 +29,8 @@ pub(crate) struct Reencryption {
     pub(crate) done: AtomicU64,
     /// 1 while it runs.
     pub(crate) running: AtomicU64,
+    /// The key under which this server has seen all records; 0 for none.
+    finished: AtomicU64,
 }
 
 impl Core {
@@ -58,6 +62,18 @@ impl Core {
     }
 }
 
+/// Goes on with a re-encryption that somebody began, unless this server, which leads, has seen its end.
+///
+/// # Errors
+/// As [`start_reencryption`].
+pub(crate) fn reencryption_due(unsealed: &Arc<Unsealed>) -> Result<(), Error> {
+    let active = u64::from(unsealed.store.keys().load().active_version());
+    match unsealed.reencryption.finished.load(Ordering::Acquire) == active {
+        true => Ok(()),
+        false => start_reencryption(unsealed),
+    }
+}
+
 /// Starts the re-encryption unless it runs or there is but one key; it ends by itself when the server is sealed.
 pub(crate) fn start_reencryption(unsealed: &Arc<Unsealed>) -> Result<(), Error> {
     if unsealed.store.keys().load().versions().len() < 2 {
@@ -77,8 +93,10 @@ pub(crate) fn start_reencryption(unsealed: &Arc<Unsealed>) -> Result<(), Error> 
             Err(error) => tracing::error!(%error, "re-encryption stopped"),
         }
     };
-    let spawned = std::thread::Builder::new().name("reencrypt".into()).spawn(run);
-    spawned.map(|_| ()).map_err(|error| Error::Unavailable(format!("no thread: {error}")))
+    unsealed.threads.start("reencrypt", Box::new(run)).map_err(|error| {
+        unsealed.reencryption.running.store(0, Ordering::Release);
+        Error::Unavailable(format!("no thread: {error}"))
+    })
 }
 
 /// Passes over the store until no record is under an older key.
@@ -86,11 +104,13 @@ fn reencrypt(unsealed: &Weak<Unsealed>) -> Result<u64, StoreError> {
     let mut total = 0;
     loop {
         let Some(live) = unsealed.upgrade() else { return Ok(total) };
-        let stale = find_stale(&live)?;
-        drop(live);
+        let active = live.store.keys().load().active_version();
+        let stale = find_stale(&live, active)?;
         if stale.is_empty() {
+            live.reencryption.finished.store(u64::from(active), Ordering::Release);
             return Ok(total);
         }
+        drop(live);
         for chunk in stale.chunks(BATCH_RECORDS_MAX) {
             let Some(live) = unsealed.upgrade() else { return Ok(total) };
             let written = write_back(&live, chunk)?;
@@ -101,8 +121,7 @@ fn reencrypt(unsealed: &Weak<Unsealed>) -> Result<u64, StoreError> {
 }
 
 /// Logical keys of records under an older key.
-fn find_stale(unsealed: &Unsealed) -> Result<Vec<Vec<u8>>, StoreError> {
-    let active = unsealed.store.keys().load().active_version();
+fn find_stale(unsealed: &Unsealed, active: u32) -> Result<Vec<Vec<u8>>, StoreError> {
     let mut storage_keys = Vec::new();
     unsealed.store.below().scan(&[], &mut |key, record| {
         let older = envelope_key_version(&record.value).is_some_and(|version| version < active);
@@ -126,9 +145,10 @@ fn write_back(unsealed: &Unsealed, storage_keys: &[Vec<u8>]) -> Result<u64, Stor
             written += 1;
         }
     }
-    match pollster::block_on(unsealed.store.commit(batch)) {
-        Ok(_) => Ok(written),
-        Err(StoreError::Conflict) => Ok(0),
-        Err(error) => Err(error),
+    match outcome_of(&*unsealed.threads, unsealed.store.commit(batch)) {
+        Some(Ok(_)) => Ok(written),
+        Some(Err(StoreError::Conflict)) => Ok(0),
+        Some(Err(error)) => Err(error),
+        None => Err(StoreError::Unknown("nobody says what became of a batch".into())),
     }
 }

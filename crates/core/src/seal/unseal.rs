@@ -365,6 +365,7 @@ impl Opener {
             leases: info.leases,
             info,
             reencryption: Reencryption::default(),
+            threads: Arc::clone(&threads),
             outdated: Arc::clone(&rebuild.outdated),
             swept: 0.into(),
             upgraded: 0.into(),

@@ -45,6 +45,7 @@ impl Core {
         }
         if let Some(root) = sites.first() {
             crate::sys::rotate_due(self, root, now).await?;
+            crate::seal::reencryption_due(root)?;
             crate::sys::clean_up(self, root).await?;
         }
         self.logins.tick(&sites, now).await

@@ -1,8 +1,9 @@
 //! Sealing, rotation and what the store gets to see.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use kallisto_core::{Error, Operation, Response};
+use kallisto_core::{Error, Job, Operation, OwnThreads, Response, Threads};
 use kallisto_store::{Batch, Records, Store, Visit};
 
 use crate::support::{Site, ask, sealed};
@@ -113,6 +114,61 @@ fn rotation_reencrypts_everything_and_old_keys_still_open() {
     for n in 2..500 {
         site.assert_holds(&format!("r/{n}"), &format!("value {n}"));
     }
+}
+
+/// Has no thread for the first re-encryptions, as a leader that is gone goes on with none.
+struct Interrupted {
+    refuses: AtomicBool,
+}
+
+impl Threads for Interrupted {
+    fn start(&self, name: &'static str, job: Job) -> std::io::Result<()> {
+        if name == "reencrypt" && self.refuses.load(Ordering::Relaxed) {
+            return Err(std::io::ErrorKind::WouldBlock.into());
+        }
+        if name == "reencrypt" {
+            // To its end, which nobody here waits for with a lock: so the test knows that it is over.
+            job();
+            return Ok(());
+        }
+        OwnThreads.start(name, job)
+    }
+
+    fn pause(&self, duration: std::time::Duration) {
+        OwnThreads.pause(duration);
+    }
+
+    fn wait(&self, future: std::pin::Pin<&mut dyn Future<Output = ()>>) {
+        OwnThreads.wait(future);
+    }
+}
+
+#[test]
+fn who_leads_goes_on_with_a_reencryption_that_was_cut_short() {
+    let first = Site::open(1 << 20);
+    (0..300).for_each(|n| first.put(&format!("r/{n}"), &format!("value {n}")));
+    pollster::block_on(first.core.seal()).unwrap();
+    let threads = Arc::new(Interrupted { refuses: true.into() });
+    let core = sealed(Arc::clone(&first.store), 1 << 20).with_threads(Arc::clone(&threads) as _);
+    let site = Site { store: Arc::clone(&first.store), core, keys: first.keys.clone() };
+    site.unseal();
+    let refused = site.ask(Operation::Update, "sys/rotate", "").unwrap_err();
+    assert!(matches!(refused, Error::Unavailable(_)), "{refused:?}");
+    let old = || {
+        let records = stored(&site).into_iter().filter(|(key, _)| key[0] != 0);
+        let version = |value: &[u8]| kallisto_barrier::envelope_key_version(value);
+        records.filter(|(_, value)| version(value) != Some(2)).count()
+    };
+    assert!(old() > 300);
+    let now = jiff::Timestamp::from_second(2_000_000_000).unwrap();
+    assert!(pollster::block_on(site.core.tick(now)).is_err());
+    threads.refuses.store(false, Ordering::Relaxed);
+    pollster::block_on(site.core.tick(now)).unwrap();
+    assert_eq!(old(), 0);
+    // It has seen the end: there is nothing to start any more.
+    threads.refuses.store(true, Ordering::Relaxed);
+    pollster::block_on(site.core.tick(now)).unwrap();
+    site.assert_holds("r/7", "value 7");
 }
 
 /// Every pair of a few records swapped below the barrier: nothing opens in another's place.

@@ -6,8 +6,10 @@
 use std::cell::RefCell;
 use std::io;
 use std::panic::resume_unwind;
+use std::pin::Pin;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Waker};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -17,6 +19,11 @@ use super::chance;
 
 /// Most pauses of a job whose machine is gone.
 const LAST_PAUSES_MAX: usize = 100_000;
+/// How often a job looks whether what it waits for has come.
+const WAIT_PAUSE: Duration = Duration::from_millis(5);
+/// Most looks: what has not come after so long is of a machine that is gone, or of a cluster that does nothing.
+const WAIT_PAUSES_MAX: usize = 4_000;
+const _: () = assert!(2 * WAIT_PAUSES_MAX < LAST_PAUSES_MAX);
 
 /// The jobs that a core has started and nobody has taken yet.
 #[derive(Default)]
@@ -37,6 +44,15 @@ impl Threads for Jobs {
 
     fn pause(&self, duration: Duration) {
         pause(duration);
+    }
+
+    fn wait(&self, mut future: Pin<&mut dyn Future<Output = ()>>) {
+        for _ in 0..WAIT_PAUSES_MAX {
+            if future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+                return;
+            }
+            pause(WAIT_PAUSE);
+        }
     }
 }
 

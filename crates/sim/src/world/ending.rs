@@ -1,9 +1,11 @@
 //! How a run comes to its close: everything is mended, the members come together and are compared; then all of them lose power once
 //! more, start again, and are compared once more. At last what the clients saw is judged.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kallisto_store::{Replicated, Store};
+use kallisto_barrier::envelope_key_version;
+use kallisto_store::{Records, Replicated, Store, Visit};
 
 use super::{Verbosity, World};
 use crate::invariants::progress::{HEALED_WITHIN, stuck};
@@ -12,6 +14,8 @@ use crate::server::Subject;
 
 /// How often it is looked whether the members have come together.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// What the storage keys of the barrier's own records begin with: they are under no data key (`docs/format.md`).
+const BARRIER_KIND: u8 = 0;
 
 impl World {
     /// Brings the run to its close.
@@ -49,7 +53,7 @@ impl World {
             let waits = self.clients.iter().any(|client| client.pending.is_some())
                 || !self.calls.is_empty()
                 || !self.are_cores_open();
-            if !waits && self.is_together() {
+            if !waits && self.is_together() && self.is_under_one_key() {
                 return Ok(());
             }
             if self.now > until {
@@ -76,6 +80,22 @@ impl World {
             let store = self.servers.get(id).and_then(|server| server.store.as_ref());
             store.is_some_and(|store| store.position() == leader.position())
         })
+    }
+
+    /// Whether no record is left under a key that was replaced, where there are cores.
+    fn is_under_one_key(&self) -> bool {
+        let leader = self.leader().and_then(|leader| self.servers.get(&leader)?.store.clone());
+        let Some(store) = leader.filter(|_| self.plan.subject == Subject::Core) else {
+            return true;
+        };
+        let mut versions = BTreeSet::new();
+        let scanned = store.scan(&[], &mut |key, record| {
+            if key.first() != Some(&BARRIER_KIND) {
+                versions.extend(envelope_key_version(&record.value));
+            }
+            Visit::Continue
+        });
+        scanned.is_ok() && versions.len() < 2
     }
 
     fn compare_all(&mut self) -> Result<(), Violation> {

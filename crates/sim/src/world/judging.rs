@@ -84,6 +84,7 @@ impl World {
             | Why::Use { .. }
             | Why::Keep { .. }
             | Why::Seal
+            | Why::Rotate
             | Why::Renew { .. } => Ok(()),
         }
     }

@@ -21,6 +21,8 @@ const SECRETS: u64 = 4;
 pub(super) const DATA: &str = "secret/data";
 /// The policy of every token that is not root's.
 pub(super) const POLICY: &str = "app";
+/// Of so many draws of it a tenant does replace the data key once: each has all records written anew.
+const ROTATED_ONE_IN: u8 = 8;
 /// Where a token keeps something of its own.
 const CUBBYHOLE: &str = "cubbyhole/own";
 /// How long a wrapped answer waits to be opened, in seconds.
@@ -67,6 +69,8 @@ pub(super) enum Why {
     Fetch { token: usize },
     /// To seal a core.
     Seal,
+    /// To have a new key encrypt everything.
+    Rotate,
     /// To open what was wrapped.
     Unwrap { wrap: usize },
     /// To have an id of a secret.
@@ -90,6 +94,7 @@ impl Why {
             | Self::Revoke { .. }
             | Self::Wrap
             | Self::Seal
+            | Self::Rotate
             | Self::MakeSecretId => Some(ROOT),
             Self::Unwrap { .. } | Self::LogIn { .. } => None,
         }
@@ -130,6 +135,10 @@ impl World {
                 self.ask_any(tenant, ask, Why::MakeSecretId)
             }
             19 => self.log_in(tenant),
+            20 if self.dice.u8(..ROTATED_ONE_IN) == 0 => {
+                let ask = self.root_ask(tenant, Operation::Update, "sys/rotate");
+                self.ask_any(tenant, ask, Why::Rotate)
+            }
             _ => self.use_cubbyhole(tenant),
         }
     }
