@@ -11,18 +11,37 @@ use crate::request::Request;
 use crate::transit;
 use crate::view::View;
 
+/// What of a secret an answer shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// All that the API has it show.
+    Whole,
+    /// Its fields alone, for protocols that have no place for anything else.
+    Fields,
+}
+
 /// A request with what the server had to look up to judge it.
 #[derive(Debug)]
 pub(crate) struct Asked<'c, 'r> {
     request: &'c Request<'r>,
     capability: Capability,
+    shape: Shape,
 }
 
 impl<'c, 'r> Asked<'c, 'r> {
     /// Looks up whether a write would create what it writes, where the engine can tell.
     pub(crate) fn new(request: &'c Request<'r>, view: &View) -> Self {
         let capability = capability(request.operation, request.path.as_str(), view);
-        Self { request, capability }
+        Self { request, capability, shape: Shape::Whole }
+    }
+
+    /// The same for an answer of another shape. It is judged as the whole is.
+    pub(crate) fn shaped(self, shape: Shape) -> Self {
+        Self { shape, ..self }
+    }
+
+    pub(crate) const fn shape(&self) -> Shape {
+        self.shape
     }
 }
 

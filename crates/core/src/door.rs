@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kallisto_auth::{Denied, authorize_by};
 
 use crate::address;
-use crate::asked::Asked;
+use crate::asked::{Asked, Shape};
 use crate::error::{Denial, Error};
 use crate::mount::Class;
 use crate::namespace::{self, Home};
@@ -238,6 +238,15 @@ pub(crate) fn admit<'c, 'r>(
     unsealed: &Unsealed,
     request: &'c Request<'r>,
 ) -> Result<Admitted<'c, 'r>, Error> {
+    admit_shaped(unsealed, request, Shape::Whole)
+}
+
+/// The same for an answer that shows more or less of a secret, where the token is of this namespace.
+pub(crate) fn admit_shaped<'c, 'r>(
+    unsealed: &Unsealed,
+    request: &'c Request<'r>,
+    shape: Shape,
+) -> Result<Admitted<'c, 'r>, Error> {
     if let Home::Above { site, below } = unsealed.home_of(request.token)? {
         return admit_from_above(unsealed, request, &site, &below);
     }
@@ -257,7 +266,7 @@ pub(crate) fn admit<'c, 'r>(
             return Ok(Admitted::Answer(answer));
         }
     }
-    let asked = Asked::new(request, &unsealed.view);
+    let asked = Asked::new(request, &unsealed.view).shaped(shape);
     let decided = live.with_acl(&unsealed.view, request.now, |acl| {
         authorize_by(live.standing(), acl, asked, request.now)
     });

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 mod approle;
+mod at_once;
 mod audit;
 mod batch;
 mod beyond;

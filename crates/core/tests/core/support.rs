@@ -102,7 +102,18 @@ pub(crate) fn ask_as(
     path: &str,
     body: &str,
 ) -> Result<Response, Error> {
-    let request = Request {
+    pollster::block_on(core.handle(&request_of(token, secs, operation, path, body)))
+}
+
+/// The same request, for whoever asks in another way.
+pub(crate) fn request_of<'a>(
+    token: &'a str,
+    secs: i64,
+    operation: Operation,
+    path: &'a str,
+    body: &'a str,
+) -> Request<'a> {
+    Request {
         id: RequestId::make(),
         operation,
         path: Path::decode(path).unwrap(),
@@ -116,6 +127,5 @@ pub(crate) fn ask_as(
         remote: None,
         client_chain: &[],
         headers: Headers::default(),
-    };
-    pollster::block_on(core.handle(&request))
+    }
 }

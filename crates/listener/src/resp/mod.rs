@@ -185,19 +185,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
             if self.session.is_over {
                 break Ok(1);
             }
+            if count % COMMANDS_PER_PASS == 0 && used < input.len() {
+                self.pass().await?;
+            }
+            let left = COMMANDS_PER_PASS - count % COMMANDS_PER_PASS;
+            let (length, gets) = self.answer_gets(&input[used..], &mut ranges, left);
+            used += length;
+            count += gets;
+            if gets > 0 {
+                self.relieve().await?;
+                continue;
+            }
             match parse::parse(&input[used..], &mut ranges) {
                 Ok(Parsed::Command(length)) => {
-                    if count % COMMANDS_PER_PASS == 0 {
-                        self.pass().await?;
-                    }
                     count += 1;
                     let arguments = Arguments::new(&input[used..], &ranges);
                     self.session.run(&mut self.wire, arguments).await?;
-                    self.wire.relieve().await?;
-                    if self.wire.unpaid > 0 {
-                        let bytes = std::mem::take(&mut self.wire.unpaid);
-                        settle(self.admission, self.gate, self.shares.1, bytes).await;
-                    }
+                    self.relieve().await?;
                     used += length;
                 }
                 Ok(Parsed::More(wanted)) => break Ok(wanted),
@@ -211,6 +215,34 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         self.is_quiet &= used == 0;
         bytes::Buf::advance(input, used);
         next
+    }
+
+    /// Answers the `GET`s that `input` starts with, at most so many, as far as memory has the answers; how many bytes
+    /// and how many commands that were.
+    fn answer_gets(&mut self, input: &[u8], ranges: &mut Ranges, most: usize) -> (usize, usize) {
+        let shared = Arc::clone(&self.session.shared);
+        let (mut used, mut count) = (0, 0);
+        let Some(reads) = shared.core.at_once() else { return (used, count) };
+        while count < most && !self.wire.has_many() {
+            let Ok(Parsed::Command(length)) = parse::parse(&input[used..], ranges) else { break };
+            let arguments = Arguments::new(&input[used..], ranges);
+            if !self.session.get_at_once(&reads, &mut self.wire.replies, arguments) {
+                break;
+            }
+            used += length;
+            count += 1;
+        }
+        (used, count)
+    }
+
+    /// Sends the replies if there are many, and waits for the turn that was paid with them.
+    async fn relieve(&mut self) -> Result<(), Gone> {
+        self.wire.relieve().await?;
+        let bytes = std::mem::take(&mut self.wire.unpaid);
+        if bytes > 0 {
+            settle(self.admission, self.gate, self.shares.1, bytes).await;
+        }
+        Ok(())
     }
 
     /// Waits for the turn of the next commands.

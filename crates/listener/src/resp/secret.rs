@@ -6,7 +6,8 @@
 
 use kallisto_core::json::{self, Json, Map, member};
 use kallisto_core::{
-    BodyKind, EngineKind, Error, Headers, Operation, Path, Request, RequestId, Response, TokenText,
+    AtOnce, BodyKind, EngineKind, Error, Headers, Operation, Path, Request, RequestId, Response,
+    TokenText,
 };
 use memchr::memchr;
 use secrecy::ExposeSecret;
@@ -118,8 +119,13 @@ impl Session {
 
     /// The path of a secret's data.
     fn data_path(&self, key: &str) -> String {
-        let noun = if self.engine == EngineKind::KvV2 { "data/" } else { "" };
-        [self.mount(), noun, key].concat()
+        let [mount, noun] = self.data_folder();
+        [mount, noun, key].concat()
+    }
+
+    /// What stands before a key in the path of its data.
+    fn data_folder(&self) -> [&str; 2] {
+        [self.mount(), if self.engine == EngineKind::KvV2 { "data/" } else { "" }]
     }
 
     /// Reads what is under a key.
@@ -128,12 +134,26 @@ impl Session {
         self.found(answer)
     }
 
-    /// The same when memory has the answer; `None` when the read may have to wait, and nothing was done.
-    pub(super) fn read_at_once(&self, key: &str) -> Option<Result<Found, Error>> {
-        let path = self.data_path(key);
-        let path = Path::literal(&path).ok()?;
-        let answer = self.shared.core.read_at_once(&self.request(Operation::Read, path))?;
-        Some(self.found(answer))
+    /// The fields under a key when memory has the answer; `None` when the read may have to wait, and nothing was done.
+    pub(super) fn read_fields(
+        &mut self,
+        reads: &AtOnce<'_>,
+        key: &str,
+    ) -> Option<Result<Option<Vec<u8>>, Error>> {
+        // The room of the last path is that of this one.
+        let mut text = std::mem::take(&mut self.path);
+        text.clear();
+        let [mount, noun] = self.data_folder();
+        text.extend([mount, noun, key]);
+        let answer = Path::literal(&text)
+            .ok()
+            .and_then(|path| reads.read_fields(&self.request(Operation::Read, path)));
+        self.path = text;
+        Some(match answer? {
+            Ok(Response::Logical(fields)) => Ok(Some(fields.data)),
+            Ok(_) | Err(Error::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        })
     }
 
     fn found(&self, answer: Result<Response, Error>) -> Result<Found, Error> {

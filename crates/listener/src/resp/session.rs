@@ -26,6 +26,8 @@ pub(super) struct Session {
     pub(super) id: u64,
     pub(super) name: Vec<u8>,
     pub(super) is_over: bool,
+    /// Room for the path of a read.
+    pub(super) path: String,
 }
 
 /// The arguments of a command, its name first.
@@ -113,7 +115,8 @@ impl Session {
         let (token, name) = (None, Vec::new());
         let engine = EngineKind::KvV2;
         let now = shared.clock.now();
-        Self { shared, remote, token, selected: 0, engine, now, id, name, is_over: false }
+        let path = String::new();
+        Self { shared, remote, token, selected: 0, engine, now, id, name, is_over: false, path }
     }
 
     /// The path of the selected mount, with its ending slash.
@@ -154,9 +157,6 @@ impl Session {
         }
         if self.token.is_none() && !command.verb.is_open() {
             wire.replies.error("NOAUTH", "Authentication required.");
-            return Ok(());
-        }
-        if command.verb == Verb::Get && self.get_at_once(&mut wire.replies, arguments) {
             return Ok(());
         }
         match self.dispatch(wire, command.verb, arguments).await {

@@ -1,12 +1,14 @@
 //! `GET`, `SET`, `MGET`, `MSET`: a secret as one value, its field [`VALUE`].
 
-use kallisto_core::{Json, Map};
+use kallisto_core::json::member;
+use kallisto_core::{AtOnce, Json, Map};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::reply::Replies;
 use super::secret::{Expected, Found, field_bytes, write_field};
 use super::session::{Arguments, Failure, Session, Stopped, text};
 use super::wire::Wire;
+use crate::room;
 
 /// The field that stands for a secret's value.
 pub(super) const VALUE: &str = "value";
@@ -39,16 +41,27 @@ impl Session {
         })
     }
 
-    /// Answers a `GET` that memory answers; false when it may have to wait, and nothing was done.
-    pub(super) fn get_at_once(&self, replies: &mut Replies, arguments: Arguments<'_>) -> bool {
-        let Ok(key) = arguments.text(1) else { return false };
-        match self.read_at_once(key) {
+    /// Answers a `GET` that memory answers; false for any other command, and nothing was done.
+    pub(super) fn get_at_once(
+        &mut self,
+        reads: &AtOnce<'_>,
+        replies: &mut Replies,
+        arguments: Arguments<'_>,
+    ) -> bool {
+        let (Some(name), Ok(key)) = (arguments.get(0), arguments.text(1)) else { return false };
+        let is_get = arguments.len() == 2 && name.eq_ignore_ascii_case(b"GET");
+        if !is_get || self.token.is_none() {
+            return false;
+        }
+        match self.read_fields(reads, key) {
             None => return false,
-            Some(Ok(Found::Live(secret))) => match secret.field(VALUE) {
-                Some(raw) => write_field(raw, replies),
-                None => replies.null(),
-            },
-            Some(Ok(Found::Nothing(_))) => replies.null(),
+            Some(Ok(mut fields)) => {
+                match fields.as_deref().and_then(|text| member(text, VALUE)) {
+                    Some(raw) => write_field(raw, replies),
+                    None => replies.null(),
+                }
+                room::wipe(fields.as_deref_mut().unwrap_or_default());
+            }
             Some(Err(error)) => {
                 let failure = Failure::from(error);
                 replies.error(failure.word, &failure.text);

@@ -89,12 +89,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
+    /// Whether there are so many replies that they are sent before more is answered.
+    pub(super) fn has_many(&self) -> bool {
+        self.replies.bytes().len() >= REPLIES_BYTES
+    }
+
     /// Sends the replies if there are many.
     pub(super) async fn relieve(&mut self) -> Result<(), Gone> {
-        let bytes = self.replies.bytes().len();
-        if bytes < REPLIES_BYTES {
+        if !self.has_many() {
             return Ok(());
         }
+        let bytes = self.replies.bytes().len();
         self.flush().await?;
         self.replies.borrow_room();
         self.unpaid += bytes;

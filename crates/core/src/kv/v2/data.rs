@@ -8,6 +8,7 @@ use zeroize::Zeroize;
 
 use super::commit::{Plan, load, run};
 use super::decide::{self, Decision};
+use crate::asked::Shape;
 use crate::error::Error;
 use crate::etag::Etag;
 use crate::fields::{Fields, unconvertible};
@@ -77,6 +78,11 @@ fn read_hot(kv: &Kv<'_, '_, '_>, entry: &Hot<'_>) -> Result<Response, Error> {
     if live && kv.call.knows(header.etag()) {
         return Ok(Response::NotModified { etag: header.etag(), index: None });
     }
+    if live && kv.call.shape() == Shape::Fields {
+        let mut data = Vec::with_capacity(entry.sealed_bytes());
+        entry.open_into(&kv.unsealed.view.cipher, &mut data)?;
+        return Ok(fields_alone(header.etag(), data));
+    }
     let mut out = Vec::with_capacity(REPLY_FRAME_BYTES + entry.sealed_bytes());
     out.extend_from_slice(DATA_FIELD);
     let custom = entry.open_into(&kv.unsealed.view.cipher, &mut out)?;
@@ -107,7 +113,11 @@ fn read_record(kv: &Kv<'_, '_, '_>, path: &str, version: Option<u64>) -> Result<
     if version == metadata.current_version {
         kv.unsealed.view.offer_secret(folds, kv.mount.entry.id, path, &metadata, Some(&record));
     }
-    Ok(reply(&shown, etag, decode_version(&record).map_err(damaged)?))
+    let data = decode_version(&record).map_err(damaged)?;
+    Ok(match kv.call.shape() {
+        Shape::Whole => reply(&shown, etag, data),
+        Shape::Fields => fields_alone(etag, data.to_vec()),
+    })
 }
 
 /// The data text of a version that exists and was not destroyed.
@@ -141,6 +151,11 @@ fn etag(info: &VersionInfo, metadata: &Metadata) -> Etag {
         deletion_ns: info.deletion_ns,
         metadata_version: metadata.metadata_version as u32,
     }
+}
+
+/// A live secret without what is said about it.
+fn fields_alone(etag: Etag, data: Vec<u8>) -> Response {
+    Response::Logical(Logical { data, etag: Some(etag), ..Logical::default() })
 }
 
 /// `{"data":…,"metadata":{…}}`

@@ -1,0 +1,69 @@
+//! Reads that memory answers: the fields alone are those of the whole answer, and as hard to get.
+
+use kallisto_core::json::member;
+use kallisto_core::{Denial, Error, Operation, Response};
+
+use super::support::{Site, TOKEN, request_of};
+
+/// What a read of the fields alone says.
+fn fields(site: &Site, token: &str, path: &str) -> Option<Result<Response, Error>> {
+    let request = request_of(token, 0, Operation::Read, path, "");
+    site.core.at_once().unwrap().read_fields(&request)
+}
+
+fn data(answer: Option<Result<Response, Error>>) -> String {
+    match answer {
+        Some(Ok(Response::Logical(reply))) => String::from_utf8(reply.data).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn fields_alone_are_those_of_the_whole_answer_in_memory_or_not() {
+    // In a table with no room every secret is read from the store.
+    for hot_bytes_max in [1 << 20, 0] {
+        let site = Site::open(hot_bytes_max);
+        site.put("a", "one");
+        let whole = site.get("a").unwrap();
+        let expected = member(whole.as_bytes(), "data").unwrap();
+        let alone = data(fields(&site, TOKEN, "secret/data/a"));
+        assert_eq!(alone.as_bytes(), expected);
+        assert_eq!(alone, r#"{"v":"one"}"#);
+        // Whoever is gone shows nothing.
+        site.ask(Operation::Delete, "secret/data/a", "").unwrap();
+        match fields(&site, TOKEN, "secret/data/a") {
+            Some(Ok(Response::Missing(gone))) => {
+                assert_eq!(member(&gone.data, "data"), Some(b"null".as_slice()));
+            }
+            other => panic!("{other:?}"),
+        }
+        let none = fields(&site, TOKEN, "secret/data/none");
+        assert!(matches!(none, Some(Err(Error::NotFound))), "{none:?}");
+    }
+}
+
+#[test]
+fn fields_alone_take_the_right_to_the_whole() {
+    let site = Site::open(1 << 20);
+    site.put("mine/a", "one");
+    site.put("theirs/a", "two");
+    let policy = r#"{"policy":"path \"secret/data/mine/*\" { capabilities = [\"read\"] }"}"#;
+    site.ask(Operation::Update, "sys/policies/acl/mine", policy).unwrap();
+    let make = r#"{"policies":["mine"],"id":"limited"}"#;
+    site.ask(Operation::Update, "auth/token/create", make).unwrap();
+    assert_eq!(data(fields(&site, "limited", "secret/data/mine/a")), r#"{"v":"one"}"#);
+    for (token, path, denial) in [
+        ("limited", "secret/data/theirs/a", Denial::Policy),
+        ("nobody", "secret/data/mine/a", Denial::BadToken),
+    ] {
+        match fields(&site, token, path) {
+            Some(Err(Error::Denied(why))) => assert_eq!(why, denial, "{path}"),
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+    // What is no read of a secret goes the long way.
+    assert!(fields(&site, TOKEN, "sys/health").is_none());
+    assert!(fields(&site, TOKEN, "auth/token/lookup-self").is_none());
+    pollster::block_on(site.core.seal()).unwrap();
+    assert!(site.core.at_once().is_none());
+}
