@@ -1,0 +1,139 @@
+//! Two ports and a snapshot between them: whole, broken off and continued, and gone.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::future::Future;
+use std::net::Ipv4Addr;
+use std::pin::Pin;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use kallisto_peers::{Authority, Identity, NodeKey, Port, Upper};
+use kallisto_store::{ChunkSink, Chunks, Error, Peer, Transport};
+
+const STORE: [u8; 16] = [7; 16];
+/// Chunks of the snapshot, each a byte that says its number.
+const CHUNKS: u8 = 6;
+/// Longest wait for something on the wire.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server that sends a snapshot from a chunk on, and whose disk fails before another.
+struct Sending {
+    fails_at: Mutex<Option<u8>>,
+}
+
+struct Source {
+    next: u8,
+    fails_at: Option<u8>,
+}
+
+impl Chunks for Source {
+    fn next_chunk(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        if self.fails_at == Some(self.next) {
+            return Err(Error::Unavailable("a disk failed".into()));
+        }
+        self.next += 1;
+        Ok((self.next <= CHUNKS).then(|| vec![self.next - 1]))
+    }
+}
+
+impl Upper for Sending {
+    fn receive(&self, _from: u64, _message: Bytes) {}
+
+    fn meet(&self, _peer: Peer) {}
+
+    fn snapshot(&self) -> Result<Box<dyn Chunks>, Error> {
+        let fails_at = self.fails_at.lock().unwrap().take();
+        Ok(Box::new(Source { next: 0, fails_at }))
+    }
+
+    fn snapshot_behind(&self, place: &[u8]) -> Result<Option<Box<dyn Chunks>>, Error> {
+        let held = place.first().filter(|&&next| next < CHUNKS);
+        Ok(held.map(|&next| Box::new(Source { next, fails_at: None }) as _))
+    }
+
+    fn answer(&self, _from: u64, request: Bytes) -> Pin<Box<dyn Future<Output = Bytes> + Send>> {
+        Box::pin(async move { request })
+    }
+}
+
+/// What became of a fetch, with what came.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Whole(Vec<u8>),
+    Broken(Vec<u8>),
+    Gone,
+}
+
+/// Keeps what comes, and tells in the end.
+struct Sink {
+    place: Option<u8>,
+    came: Vec<u8>,
+    tell: Option<Sender<Outcome>>,
+}
+
+impl Sink {
+    fn tell(&mut self, outcome: Outcome) {
+        if let Some(tell) = self.tell.take() {
+            tell.send(outcome).unwrap();
+        }
+    }
+}
+
+impl ChunkSink for Sink {
+    fn place(&self) -> Option<Vec<u8>> {
+        self.place.map(|place| vec![place])
+    }
+
+    fn take(&mut self, chunk: Bytes) -> Result<(), Error> {
+        self.came.extend_from_slice(&chunk);
+        Ok(())
+    }
+
+    fn gone(mut self: Box<Self>) {
+        self.tell(Outcome::Gone);
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), Error> {
+        let came = std::mem::take(&mut self.came);
+        self.tell(Outcome::Whole(came));
+        Ok(())
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        let came = std::mem::take(&mut self.came);
+        self.tell(Outcome::Broken(came));
+    }
+}
+
+fn fetch(port: &Port, place: Option<u8>) -> Outcome {
+    let (tell, told): (_, Receiver<Outcome>) = channel();
+    port.fetch_snapshot(1, Box::new(Sink { place, came: Vec::new(), tell: Some(tell) }));
+    told.recv_timeout(PATIENCE).unwrap()
+}
+
+fn port(authority: &Authority, node_id: u64) -> Port {
+    let port = Port::bind((Ipv4Addr::LOCALHOST, 0).into(), Peer::default()).unwrap();
+    let key = NodeKey::generate().unwrap();
+    let certificate = authority.issue(node_id, &STORE, &key.public).unwrap();
+    let authority = authority.certificate.clone();
+    port.install(&Identity { node_id, store_id: STORE, key, certificate, authority }).unwrap();
+    port
+}
+
+#[test]
+fn a_snapshot_comes_whole_or_from_where_it_broke_off_or_is_said_to_be_gone() {
+    let authority = Authority::generate().unwrap();
+    let ports = [port(&authority, 1), port(&authority, 2)];
+    let peers = [1, 2].map(|id| Peer { id, ..ports[id as usize - 1].own().clone() });
+    ports.iter().for_each(|port| port.know(&peers));
+    let fails_at = Mutex::new(Some(4));
+    ports[0].serve(Arc::new(Sending { fails_at }));
+    assert_eq!(fetch(&ports[1], None), Outcome::Broken(vec![0, 1, 2, 3]));
+    assert_eq!(fetch(&ports[1], Some(4)), Outcome::Whole(vec![4, 5]));
+    assert_eq!(fetch(&ports[1], Some(CHUNKS)), Outcome::Gone);
+    assert_eq!(fetch(&ports[1], None), Outcome::Whole((0..CHUNKS).collect()));
+}
