@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use cli::outcome::Outcome;
 
-/// What memory comes from: one that gives back to the system what nobody uses, a second after it was
+/// What memory comes from: one that gives back to the system what nobody uses, half a second after it was
 /// freed. The system's own kept what a flush or a herd had needed for the life of the process.
 #[cfg(target_os = "linux")]
 use tikv_jemallocator::Jemalloc as Memory;
