@@ -146,6 +146,12 @@ impl FaultyDisk {
         lock(&self.state).fault = fault;
     }
 
+    /// Whether a planned crash has happened: nothing works any more.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        lock(&self.state).crashed
+    }
+
     /// How many changing operations were asked for so far.
     #[must_use]
     pub fn operations(&self) -> u64 {

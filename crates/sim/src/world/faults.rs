@@ -317,8 +317,9 @@ impl World {
             }
             _ => {}
         }
-        if server.excused && failed {
-            // Its disk failed on the way out: what is on it is what a power cut leaves.
+        if server.excused && (failed || server.disk.is_gone()) {
+            // Its disk failed on the way out, perhaps where nothing hangs on it and nobody is told, as when spare files are
+            // removed: what is on it is what a power cut leaves.
             self.cut_power(id)?;
         }
         self.poll_clients(id)?;
