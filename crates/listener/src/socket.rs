@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::limits::{BACKLOG, UNREAD_TIMEOUT};
+use crate::limits::{BACKLOG, KERNEL_UNSENT_BYTES_MAX, UNREAD_TIMEOUT};
 
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,13 +196,14 @@ fn remove_left_behind(path: &Path) -> io::Result<()> {
     std::fs::remove_file(path)
 }
 
-/// Sends small replies at once and ends clients that never read. A socket that refuses an option
-/// still serves.
+/// Sends small replies at once, ends clients that never read, and leaves what they do not read to `unsent`, which
+/// bounds it. A socket that refuses an option still serves.
 fn configure(stream: &tokio::net::TcpStream) {
     let socket = SockRef::from(stream);
     let set = socket
         .set_tcp_nodelay(true)
-        .and_then(|()| socket.set_tcp_user_timeout(Some(UNREAD_TIMEOUT)));
+        .and_then(|()| socket.set_tcp_user_timeout(Some(UNREAD_TIMEOUT)))
+        .and_then(|()| socket.set_tcp_notsent_lowat(KERNEL_UNSENT_BYTES_MAX));
     if let Err(error) = set {
         tracing::debug!(%error, "socket option refused");
     }
