@@ -68,10 +68,11 @@ pub struct BenchMemtable {
 }
 
 impl BenchMemtable {
-    /// An empty one of `bytes_max` bytes, for keys that start with `prefix`: the engine knows that from the one before.
+    /// An empty one of `bytes_max` bytes, for keys like those of a sorted sample: the engine has that from the one before.
     #[must_use]
-    pub fn new(bytes_max: usize, prefix: &[u8]) -> Self {
-        let (table, writer) = crate::memtable::Memtable::new(bytes_max, prefix);
+    pub fn new(bytes_max: usize, sample: Vec<Vec<u8>>) -> Self {
+        let stems = crate::memtable::Stems::learn(sample);
+        let (table, writer) = crate::memtable::Memtable::new(bytes_max, 0, stems);
         Self { table, writer, seqno: 0 }
     }
 

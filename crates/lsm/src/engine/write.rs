@@ -210,8 +210,9 @@ impl Inner {
 
     /// Freezes the memtable and starts one that has room for `room` bytes.
     pub(super) fn freeze(&self, writer: &mut Writer, room: usize) -> Result<()> {
-        let prefix = lock(&self.work).active.common_prefix();
-        let (active, memtable) = Memtable::new(self.options.memtable_bytes.max(room), &prefix);
+        let full = lock(&self.work).active.clone();
+        let (active, memtable) = Memtable::new(self.options.memtable_bytes, room, full.stems());
+        drop(full);
         if writer.memtable.is_empty() {
             writer.memtable = memtable;
             let mut work = lock(&self.work);

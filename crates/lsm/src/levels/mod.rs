@@ -12,10 +12,13 @@ mod file;
 use std::sync::Arc;
 
 pub(crate) use self::file::{FileDesc, Graveyard, SstFile};
-use crate::codec::common_prefix;
 use crate::error::Result;
 use crate::limits::LEVELS;
+use crate::memtable::Stems;
 use crate::value::Found;
+
+/// Ends of files that stems may be learned from.
+const SAMPLE_MIN: usize = 16;
 
 /// A sorted run: files with disjoint, rising keys.
 #[derive(Clone, Debug, Default)]
@@ -132,13 +135,16 @@ impl Levels {
         Ok(Found::Nothing)
     }
 
-    /// What all keys share.
-    pub(crate) fn common_prefix(&self) -> Vec<u8> {
-        let descs = || self.all().map(|(_, file)| file.desc());
-        let smallest = descs().map(|desc| &desc.smallest).min();
-        let largest = descs().map(|desc| &desc.largest).max();
-        let (Some(smallest), Some(largest)) = (smallest, largest) else { return Vec::new() };
-        smallest[..common_prefix(smallest, largest)].to_vec()
+    /// The stems of the keys, if the ends of the files are enough to tell.
+    pub(crate) fn stems(&self) -> Stems {
+        let descs = self.all().map(|(_, file)| file.desc());
+        let mut ends: Vec<_> =
+            descs.flat_map(|desc| [desc.smallest.clone(), desc.largest.clone()]).collect();
+        if ends.len() < SAMPLE_MIN {
+            return Stems::default();
+        }
+        ends.sort();
+        Stems::learn(ends)
     }
 
     /// The first broken invariant, in words, with the number of a file that breaks it.

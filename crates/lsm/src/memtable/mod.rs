@@ -13,12 +13,14 @@
 mod arena;
 mod filter;
 mod skiplist;
+mod stems;
 
 use std::sync::Arc;
 
 use self::arena::Address;
 use self::filter::MemtableFilter;
 use self::skiplist::{Inserter, SkipList};
+pub(crate) use self::stems::Stems;
 use crate::batch::{Kind, Operation};
 use crate::cursor::Cursor;
 use crate::error::Result;
@@ -29,6 +31,10 @@ use crate::value::{Found, Value};
 const NODE_OVERHEAD_BYTES: usize = 48;
 /// The arena has room for this many times the memtable's bytes, for heights and padding above average and chunk ends.
 const ARENA_SLACK: usize = 4;
+/// A memtable that knows no stems freezes at this many bytes, so that the next one does; but not before it has so many
+/// entries.
+const LEARNING_BYTES: usize = 1 << 20;
+const LEARNING_ENTRIES: u64 = 1 << 10;
 /// A memtable is made of about this many chunks. The first of each region is there from the start, so an engine that holds
 /// little takes two of them.
 const CHUNKS_USUAL: usize = 64;
@@ -46,6 +52,8 @@ pub(crate) struct MemtableWriter {
     table: Arc<Memtable>,
     inserter: Inserter,
     bytes_max: usize,
+    /// No stems are known yet.
+    learns: bool,
     bytes: usize,
     entries: u64,
 }
@@ -56,28 +64,41 @@ pub(crate) fn room_for(bytes: usize, ops: usize) -> usize {
 }
 
 impl Memtable {
-    /// An empty memtable that freezes at about `bytes_max` bytes, and its writer. It is fastest if keys start with
-    /// `prefix` and soon differ behind it.
-    pub(crate) fn new(bytes_max: usize, prefix: &[u8]) -> (Arc<Self>, MemtableWriter) {
+    /// An empty memtable that freezes at about `bytes_max` bytes and has room for a group of `room`, and its writer. It is
+    /// fastest if the keys have the stems.
+    pub(crate) fn new(bytes_max: usize, room: usize, stems: Stems) -> (Arc<Self>, MemtableWriter) {
+        let bytes_max = bytes_max.max(room);
+        let learns = stems.is_empty();
         let (list, inserter) =
-            SkipList::new(bytes_max * ARENA_SLACK, bytes_max / CHUNKS_USUAL, prefix);
+            SkipList::new(bytes_max * ARENA_SLACK, bytes_max / CHUNKS_USUAL, stems);
         let table = Arc::new(Self { list, filter: MemtableFilter::new(bytes_max) });
-        let writer =
-            MemtableWriter { table: table.clone(), inserter, bytes_max, bytes: 0, entries: 0 };
+        let writer = MemtableWriter {
+            table: table.clone(),
+            inserter,
+            bytes_max,
+            learns,
+            bytes: 0,
+            entries: 0,
+        };
         (table, writer)
     }
 
-    /// What its keys share.
-    pub(crate) fn common_prefix(&self) -> Vec<u8> {
-        self.list.common_prefix()
+    /// The stems of its keys: a good guess at those of keys to come.
+    pub(crate) fn stems(&self) -> Stems {
+        Stems::learn(self.list.sample())
     }
 
     /// The newest version of `key` that is not newer than `seqno`. `hash` is the key's.
     pub(crate) fn get(&self, key: &[u8], hash: u64, seqno: u64) -> Found {
-        if !self.filter.may_contain(hash) {
-            return Found::Nothing;
-        }
-        let Some(record) = self.list.find(key, seqno) else { return Found::Nothing };
+        let Some(entry) = self.filter.find(hash) else { return Found::Nothing };
+        let newest = self.list.record(entry);
+        let record = match newest.seqno() <= seqno && newest.is_of(key) {
+            true => newest,
+            false => match self.list.find(key, seqno) {
+                Some(record) => record,
+                None => return Found::Nothing,
+            },
+        };
         match record.kind() {
             Kind::Delete => Found::Deleted,
             Kind::Put => {
@@ -92,7 +113,9 @@ impl Memtable {
 impl MemtableWriter {
     /// Whether a group that takes `room` bytes (see [`room_for`]) fits.
     pub(crate) fn has_room(&self, room: usize) -> bool {
-        self.bytes + room <= self.bytes_max
+        let enough = self.learns && self.entries >= LEARNING_ENTRIES;
+        let bytes_max = if enough { self.bytes_max.min(LEARNING_BYTES) } else { self.bytes_max };
+        self.bytes + room <= bytes_max
     }
 
     /// Whether nothing was inserted yet.
@@ -107,9 +130,9 @@ impl MemtableWriter {
 
     /// Adds an entry. Its sequence number is above all before it.
     pub(crate) fn insert(&mut self, seqno: u64, operation: Operation<'_>) {
-        self.table.filter.insert(key_hash(operation.key));
-        let stored = self.inserter.insert(&self.table.list, seqno, operation);
-        assert!(stored, "the leader asked for room, and the arena has twice that");
+        let entry = self.inserter.insert(&self.table.list, seqno, operation);
+        let entry = entry.expect("the leader asked for room, and the arena has twice that");
+        self.table.filter.insert(key_hash(operation.key), entry);
         self.bytes += room_for(operation.key.len() + operation.value.len(), 1);
         self.entries += 1;
     }
@@ -223,7 +246,7 @@ mod tests {
     #[test]
     fn it_agrees_with_a_btree_map() {
         let mut dice = fastrand::Rng::with_seed(1);
-        let (table, mut writer) = Memtable::new(1 << 20, b"");
+        let (table, mut writer) = Memtable::new(1 << 20, 0, Stems::default());
         let mut model = Model::new();
         for seqno in 1..4000 {
             let key = random_key(&mut dice);
@@ -254,7 +277,7 @@ mod tests {
     #[test]
     fn sorted_and_reversed_loads_come_out_sorted() {
         for reversed in [false, true] {
-            let (table, mut writer) = Memtable::new(1 << 20, b"");
+            let (table, mut writer) = Memtable::new(1 << 20, 0, Stems::default());
             for n in 0..5000u64 {
                 let key = if reversed { 5000 - n } else { n };
                 writer.insert(n + 1, put(&key.to_be_bytes(), b"v"));
@@ -267,7 +290,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_the_largest_value_has_room() {
-        let (table, mut writer) = Memtable::new(64 << 10, b"");
+        let (table, mut writer) = Memtable::new(64 << 10, 0, Stems::default());
         let mut seqno = 0;
         while writer.has_room(room_for(1100, 1)) {
             seqno += 1;
@@ -277,7 +300,7 @@ mod tests {
         assert_eq!(entries(&table).len() as u64, seqno);
         let value = vec![9; crate::limits::VALUE_BYTES_MAX];
         assert!(!writer.has_room(room_for(value.len() + 20, 1)));
-        let (table, mut writer) = Memtable::new(room_for(value.len() + 20, 1), b"");
+        let (table, mut writer) = Memtable::new(0, room_for(value.len() + 20, 1), Stems::default());
         writer.insert(1, put(b"k", &value));
         match table.get(b"k", key_hash(b"k"), 1) {
             Found::Value(got) => assert!(*got == *value),
@@ -287,7 +310,7 @@ mod tests {
 
     #[test]
     fn readers_see_a_sorted_whole_list_while_the_writer_inserts() {
-        let (table, mut writer) = Memtable::new(4 << 20, b"");
+        let (table, mut writer) = Memtable::new(4 << 20, 0, Stems::default());
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 let table = table.clone();
@@ -343,7 +366,7 @@ mod loom_tests {
     #[test]
     fn loom_a_reader_reaches_only_whole_entries_in_order() {
         loom::model(|| {
-            let (table, mut writer) = Memtable::new(128, b"");
+            let (table, mut writer) = Memtable::new(128, 0, Stems::default());
             writer.insert(1, put(b"b", b"b1"));
             let leader = Arc::new(Mutex::new((writer, 1)));
             let lead = |leader: Arc<Mutex<(MemtableWriter, u64)>>, key: &'static [u8]| {

@@ -11,28 +11,34 @@
 //!         value     little-endian words, zero-padded
 //! ```
 //!
-//! The *code* of a node is 32 bits of its key, behind a prefix that the list's keys are expected to share. It orders as
-//! the keys do, except that different keys may have the same code. It lies beside the link, so a search seldom
-//! touches a record before its end: what it costs is cache misses, and nodes lie close together. A prefix that does not fit costs speed and nothing else.
+//! The *code* of a node (`stems.rs`) is 32 bits that order as the keys do, except that different keys may have the same. It
+//! lies beside the link, so a search seldom touches a record before its end: what it costs is cache misses, and nodes lie
+//! close together.
+//!
+//! An insertion begins where the one before it ended and climbs only as far as it has to: what is written together lies
+//! close together, as a secret's metadata and its versions do.
 //!
 //! Invariants:
 //! - a node is complete before a link to it is stored with `Release`; a reader loads links with `Acquire`, so what it
 //!   reaches is complete;
 //! - nodes are linked from the bottom up and never unlinked or changed;
-//! - a node on level n is on every level below it.
+//! - a node on level n is on every level below it;
+//! - the places of the last insertion enclose each other: each level's lies within the one above.
 //!
 //! Pugh, "Skip lists: a probabilistic alternative to balanced trees" (1990); one writer as in LevelDB.
 
 use std::cmp::Ordering as Compare;
 
 use super::arena::{Address, Allocator, Arena, Region};
+use super::stems::Stems;
 use crate::batch::{Kind, Operation};
-use crate::codec::common_prefix;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Levels of the list; with one node in two rising, enough for 2^20 entries. One in two, because a level costs a look at a
 /// code that is in the cache, and a step to a node one that is not.
 const HEIGHT_MAX: usize = if cfg!(loom) { 2 } else { 20 };
+/// Keys that stems are learned from, if there are as many.
+const SAMPLE_MIN: usize = 256;
 /// Words before the links of a node.
 const NODE_WORDS: usize = 1;
 /// Words before the key of a record.
@@ -48,8 +54,7 @@ const ADDRESS_BITS: u32 = Address::BITS;
 #[derive(Debug)]
 pub(crate) struct SkipList {
     arena: Arena,
-    /// What the keys are expected to start with.
-    prefix: Vec<u8>,
+    stems: Stems,
 }
 
 /// A link as it is stored: code and address of a node.
@@ -91,15 +96,17 @@ pub(crate) struct Inserter {
     dice: u64,
 }
 
+/// Between two neighbours on one level.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    before: Address,
+    /// The head if it leads nowhere.
+    before: Link,
     after: Link,
 }
 
 impl Place {
     /// Between the head and nothing.
-    const EMPTY: Self = Self { before: NONE, after: Link::NONE };
+    const EMPTY: Self = Self { before: Link::NONE, after: Link::NONE };
 }
 
 /// A key as words, on the stack if it is short, with its code.
@@ -191,6 +198,19 @@ impl<'a> Record<'a> {
         out.truncate(self.value_len());
     }
 
+    /// Whether it is an entry of `key`.
+    #[inline]
+    pub(crate) fn is_of(self, key: &[u8]) -> bool {
+        let (whole, tail) = key.as_chunks::<8>();
+        let words = self.key_words();
+        self.key_len() == key.len()
+            && words
+                .iter()
+                .zip(whole.iter().map(|bytes| u64::from_be_bytes(*bytes)))
+                .all(|(mine, theirs)| mine.load(Ordering::Relaxed) == theirs)
+            && (tail.is_empty() || words[whole.len()].load(Ordering::Relaxed) == padded_be(tail))
+    }
+
     #[inline]
     fn compare_key(self, key: &KeyWords) -> Compare {
         for (mine, theirs) in self.key_words().iter().zip(key.words()) {
@@ -214,8 +234,8 @@ impl<'a> Record<'a> {
 }
 
 impl SkipList {
-    /// An empty list that can hold `bytes_max` bytes of keys that are expected to start with `prefix`.
-    pub(crate) fn new(bytes_max: usize, chunk_bytes: usize, prefix: &[u8]) -> (Self, Inserter) {
+    /// An empty list that can hold `bytes_max` bytes of keys that are expected to have these stems.
+    pub(crate) fn new(bytes_max: usize, chunk_bytes: usize, stems: Stems) -> (Self, Inserter) {
         let (arena, mut allocator) = Arena::new(bytes_max, chunk_bytes);
         let head = allocator.allocate(&arena, Region::Index, NODE_WORDS + HEIGHT_MAX);
         assert_eq!(head, Some(NONE), "the head is the first object");
@@ -225,48 +245,37 @@ impl SkipList {
             height: 1,
             dice: 0x2545_f491_4f6c_dd1d,
         };
-        (Self { arena, prefix: prefix.to_vec() }, inserter)
+        (Self { arena, stems }, inserter)
     }
 
-    /// What all keys so far share: a good guess at what keys to come will.
-    pub(crate) fn common_prefix(&self) -> Vec<u8> {
-        let (mut first, mut last) = (Vec::new(), Vec::new());
-        if let Some(address) = self.first() {
-            self.record(address).copy_key(&mut first);
-            self.record(self.last()).copy_key(&mut last);
-        }
-        let shared = common_prefix(&first, &last);
-        first.truncate(shared);
-        first
-    }
-
-    /// The last entry, or the head of an empty list.
-    fn last(&self) -> Address {
-        let mut at = NONE;
-        for level in (0..HEIGHT_MAX).rev() {
-            while let Some(next) = some(self.link(at, level).address()) {
-                at = next;
+    /// Keys from all over the list, sorted: those of the highest level that has [`SAMPLE_MIN`], or of the lowest.
+    pub(crate) fn sample(&self) -> Vec<Vec<u8>> {
+        let on_level = |level| {
+            let mut keys = Vec::new();
+            let mut at = some(self.link(NONE, level).address());
+            while let Some(node) = at {
+                let mut key = Vec::new();
+                self.record(node).copy_key(&mut key);
+                keys.push(key);
+                at = some(self.link(node, level).address());
+            }
+            keys
+        };
+        // Each level has about twice the nodes of the one above, so this ends with not much more than what is asked for.
+        let samples = (0..HEIGHT_MAX).rev().map(on_level);
+        let mut last = Vec::new();
+        for sample in samples {
+            last = sample;
+            if last.len() >= SAMPLE_MIN {
+                break;
             }
         }
-        at
-    }
-
-    /// See the module header. Keys before the prefix and behind it share the lowest and the highest code.
-    #[inline]
-    fn code(&self, key: &[u8]) -> u32 {
-        match key.strip_prefix(self.prefix.as_slice()) {
-            Some(rest) => match rest.first_chunk() {
-                Some(bytes) => u32::from_be_bytes(*bytes),
-                None => (padded_be(rest) >> 32) as u32,
-            },
-            None if key < self.prefix.as_slice() => u32::MIN,
-            None => u32::MAX,
-        }
+        last
     }
 
     #[inline]
     fn words_of(&self, key: &[u8]) -> KeyWords {
-        KeyWords::new(key, self.code(key))
+        KeyWords::new(key, self.stems.code(key))
     }
 
     /// The entry behind an address from `first`, `seek` or `after`.
@@ -320,12 +329,12 @@ impl SkipList {
     fn walk(&self, key: &KeyWords, seqno: u64, from: Place, level: usize) -> Place {
         let mut before = from.before;
         loop {
-            let after = self.link(before, level);
+            let after = self.link(before.address(), level);
             // The node behind the place above was judged there.
             if after.address() == from.after.address() || !self.is_before(after, key, seqno) {
                 return Place { before, after };
             }
-            before = after.address();
+            before = after;
         }
     }
 
@@ -342,20 +351,20 @@ impl SkipList {
 }
 
 impl Inserter {
-    /// Adds an entry; sequence numbers of one key must rise. False if the arena is full.
-    pub(crate) fn insert(&mut self, list: &SkipList, seqno: u64, operation: Operation<'_>) -> bool {
+    /// Adds an entry and returns where it is; sequence numbers of one key must rise. `None` if the arena is full.
+    pub(crate) fn insert(
+        &mut self,
+        list: &SkipList,
+        seqno: u64,
+        operation: Operation<'_>,
+    ) -> Option<Address> {
         let key = list.words_of(operation.key);
         let height = self.roll_height();
         let words = HEADER_WORDS + key.words().len() + operation.value.len().div_ceil(8);
         let arena = &list.arena;
-        let Some(record) = self.allocator.allocate(arena, Region::Records, words) else {
-            return false;
-        };
+        let record = self.allocator.allocate(arena, Region::Records, words)?;
         fill(&arena.at(record)[..words], seqno, operation, &key);
-        let Some(address) = self.allocator.allocate(arena, Region::Index, NODE_WORDS + height)
-        else {
-            return false;
-        };
+        let address = self.allocator.allocate(arena, Region::Index, NODE_WORDS + height)?;
         let node = &arena.at(address)[..NODE_WORDS + height];
         // Relaxed, as all of the entry: nobody knows it before the release store of its first link.
         node[0].store(u64::from(record), Ordering::Relaxed);
@@ -366,12 +375,12 @@ impl Inserter {
         }
         let link = Link::new(key.code, address);
         for level in 0..height {
-            let before = self.splice[level].before;
+            let before = self.splice[level].before.address();
             // Release: everything stored to the node comes before the link that publishes it.
             arena.at(before)[NODE_WORDS + level].store(link.0, Ordering::Release);
-            self.splice[level].before = address;
+            self.splice[level].before = link;
         }
-        true
+        Some(address)
     }
 
     /// The memory taken so far, in bytes.
@@ -379,20 +388,19 @@ impl Inserter {
         self.allocator.reserved_bytes()
     }
 
-    /// Finds the place of a key on every level. A key right after the last one, as in a sorted load, costs two
-    /// comparisons.
+    /// Finds the place of a key on every level, from that of the last one: up to the first level whose place encloses the
+    /// key, then down again. What lies above encloses it too.
     fn find_splice(&mut self, list: &SkipList, key: &KeyWords, seqno: u64) {
-        let Place { before, after } = self.splice[0];
-        let follows = before != NONE
-            && !list.is_before(after, key, seqno)
-            && list.record(before).is_before(key, seqno);
-        if follows {
-            return;
-        }
-        let mut place = Place::EMPTY;
-        for level in (0..self.height).rev() {
+        let encloses = |place: &Place| {
+            (place.before.is_none() || list.is_before(place.before, key, seqno))
+                && !list.is_before(place.after, key, seqno)
+        };
+        let levels = &mut self.splice[..self.height];
+        let from = levels.iter().position(encloses).unwrap_or(levels.len());
+        let mut place = levels.get(from).copied().unwrap_or(Place::EMPTY);
+        for level in (0..from).rev() {
             place = list.walk(key, seqno, place, level);
-            self.splice[level] = place;
+            levels[level] = place;
         }
     }
 
