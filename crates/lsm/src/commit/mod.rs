@@ -42,8 +42,15 @@ pub(crate) struct Group {
 
 #[derive(Debug, Default)]
 struct Mailbox {
-    mail: Mutex<Mail>,
+    post: Mutex<Post>,
     arrived: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Post {
+    mail: Mail,
+    /// Someone waits for it. To tell nobody costs a system call too.
+    awaited: bool,
 }
 
 #[derive(Debug, Default)]
@@ -67,6 +74,8 @@ pub(crate) struct CommitQueue {
 struct State {
     forming: Group,
     leading: bool,
+    /// Someone waits for room.
+    crowded: bool,
     spare: Vec<Vec<u8>>,
 }
 
@@ -89,7 +98,8 @@ impl Group {
 impl CommitQueue {
     /// A queue without writers.
     pub(crate) fn new() -> Self {
-        let state = State { forming: Group::new(Vec::new()), leading: false, spare: Vec::new() };
+        let forming = Group::new(Vec::new());
+        let state = State { forming, leading: false, crowded: false, spare: Vec::new() };
         Self { state: Mutex::new(state), room: Condvar::new() }
     }
 
@@ -102,6 +112,7 @@ impl CommitQueue {
     ) -> Result<()> {
         let mut state = lock(&self.state);
         while state.leading && state.forming.is_full() {
+            state.crowded = true;
             state = wait(&self.room, state);
         }
         let forming = &mut state.forming;
@@ -145,8 +156,11 @@ impl CommitQueue {
         let mut state = lock(&self.state);
         let fresh = Group::new(state.spare.pop().unwrap_or_default());
         let group = std::mem::replace(&mut state.forming, fresh);
+        let crowded = std::mem::take(&mut state.crowded);
         drop(state);
-        self.room.notify_all();
+        if crowded {
+            self.room.notify_all();
+        }
         group
     }
 }
@@ -154,18 +168,26 @@ impl CommitQueue {
 impl Mailbox {
     fn send(&self, mail: Mail) {
         let lead = matches!(mail, Mail::Lead);
-        *lock(&self.mail) = mail;
-        if lead { self.arrived.notify_one() } else { self.arrived.notify_all() }
+        let mut post = lock(&self.post);
+        post.mail = mail;
+        match (post.awaited, lead) {
+            (false, _) => {}
+            (true, true) => self.arrived.notify_one(),
+            (true, false) => self.arrived.notify_all(),
+        }
     }
 
     /// Waits for mail; true if the reader shall lead.
     fn wait_for_lead(&self) -> bool {
-        let mut mail = lock(&self.mail);
+        let mut post = lock(&self.post);
         loop {
-            match *mail {
-                Mail::None => mail = wait(&self.arrived, mail),
+            match post.mail {
+                Mail::None => {
+                    post.awaited = true;
+                    post = wait(&self.arrived, post);
+                }
                 Mail::Lead => {
-                    *mail = Mail::None;
+                    post.mail = Mail::None;
                     return true;
                 }
                 Mail::Done(_) => return false,
@@ -174,7 +196,7 @@ impl Mailbox {
     }
 
     fn result(&self) -> Result<()> {
-        match &*lock(&self.mail) {
+        match &lock(&self.post).mail {
             Mail::Done(result) => result.clone(),
             Mail::None | Mail::Lead => unreachable!("a leader commits its own group first"),
         }
