@@ -45,10 +45,11 @@ pub(crate) async fn handle(
     mount: &Mount,
     path: &str,
 ) -> Result<Response, Error> {
+    // The usual write is KV's; all others are boxed, so that its future stays small.
     match mount.entry.kind {
-        EngineKind::System => sys::handle(core, unsealed, call, path).await,
-        EngineKind::Identity => identity::handle(&unsealed, call, mount, path).await,
-        EngineKind::Cubbyhole => cubbyhole::handle(&unsealed, call, path).await,
+        EngineKind::System => Box::pin(sys::handle(core, unsealed, call, path)).await,
+        EngineKind::Identity => Box::pin(identity::handle(&unsealed, call, mount, path)).await,
+        EngineKind::Cubbyhole => Box::pin(cubbyhole::handle(&unsealed, call, path)).await,
         EngineKind::KvV1 | EngineKind::KvV2 if beyond::asks_to_wait(call) => {
             if kv::long::is_long(call, mount, path) {
                 return Err(Error::invalid(
@@ -58,18 +59,20 @@ pub(crate) async fn handle(
             beyond::wait(core, &unsealed, call, mount, path)
         }
         EngineKind::KvV1 | EngineKind::KvV2 if !call.operation.writes() => {
-            kv::long::list(core, &unsealed, call, mount, path).await
+            Box::pin(kv::long::list(core, &unsealed, call, mount, path)).await
         }
         EngineKind::KvV1 | EngineKind::KvV2 | EngineKind::KvUpgrading => {
             kv::write(&unsealed, call, mount, path).await
         }
-        EngineKind::Transit => transit::handle(&unsealed, call, mount, path).await,
-        EngineKind::Token => token::handle(&unsealed, call, path).await,
-        EngineKind::AppRole => approle::handle(&unsealed, call, mount, path).await,
-        EngineKind::Cert => cert::handle(&unsealed, call, mount, path).await,
-        EngineKind::Jwt => jwt::handle(&unsealed, call, mount, path).await,
-        EngineKind::Kubernetes => kubernetes::handle(&unsealed, call, mount, path).await,
-        EngineKind::Userpass => userpass::handle(core, &unsealed, call, mount, path).await,
+        EngineKind::Transit => Box::pin(transit::handle(&unsealed, call, mount, path)).await,
+        EngineKind::Token => Box::pin(token::handle(&unsealed, call, path)).await,
+        EngineKind::AppRole => Box::pin(approle::handle(&unsealed, call, mount, path)).await,
+        EngineKind::Cert => Box::pin(cert::handle(&unsealed, call, mount, path)).await,
+        EngineKind::Jwt => Box::pin(jwt::handle(&unsealed, call, mount, path)).await,
+        EngineKind::Kubernetes => Box::pin(kubernetes::handle(&unsealed, call, mount, path)).await,
+        EngineKind::Userpass => {
+            Box::pin(userpass::handle(core, &unsealed, call, mount, path)).await
+        }
     }
 }
 

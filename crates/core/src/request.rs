@@ -78,7 +78,7 @@ impl fmt::Debug for Headers<'_> {
 }
 
 /// One request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// Its id.
     pub id: RequestId,

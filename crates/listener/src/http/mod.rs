@@ -214,7 +214,7 @@ impl Service {
                     Ok(held) => {
                         let parsed = request::parse(head, path, method, held.bytes(), arrival);
                         match parsed {
-                            Ok(request) => self.admit_and_answer(head, remote, request).await,
+                            Ok(request) => self.admit_and_answer(head, remote, &request).await,
                             Err(error) => error::render(&error),
                         }
                     }
@@ -229,9 +229,9 @@ impl Service {
         &self,
         head: &Parts,
         remote: SocketAddr,
-        request: kallisto_core::Request<'_>,
+        request: &kallisto_core::Request<'_>,
     ) -> Reply {
-        match admit::admit(&self.core, self.gate.as_deref(), &request).await {
+        match admit::admit(&self.core, self.gate.as_deref(), request).await {
             Ok(_place) => self.answer(head, remote, request).await,
             Err(crowd) => error::render(&Error::Busy(crowd)),
         }
@@ -254,29 +254,29 @@ impl Service {
         &self,
         head: &Parts,
         remote: SocketAddr,
-        request: kallisto_core::Request<'_>,
+        request: &kallisto_core::Request<'_>,
     ) -> Reply {
         let begin = self.clock.instant();
-        let held = consistency::hold(&self.core, &head.headers).await;
-        let is_open = self.metrics == Access::Open && Core::is_for_open_metrics(&request);
         let unasked = |answer| Served { answer, allowance: None };
-        let served = match held {
-            Ok(()) if is_open => unasked(self.core.open_metrics(&request)),
-            Ok(()) => self.core.serve(&request).await,
+        let served = match consistency::hold(&self.core, &head.headers).await {
+            Ok(()) if self.metrics == Access::Open && Core::is_for_open_metrics(request) => {
+                unasked(self.core.open_metrics(request))
+            }
+            Ok(()) => self.core.serve(request).await,
             Err(None) => unasked(Err(Error::NotLeader)),
             Err(Some(refusal)) => return refusal,
         };
-        let mut reply = match (served.answer, &self.relay) {
-            (Ok(Answer::Waiting(waiting)), _) => {
+        // What waits is boxed, so that the future of what is answered here and now stays small.
+        let mut reply = match served.answer {
+            Ok(Answer::Waiting(waiting)) => {
                 return Box::pin(self.wait_and_answer(waiting, request)).await;
             }
-            (Ok(Answer::Stream(answer)), _) => return self.stream(answer),
-            (Ok(answer), _) => self.render(answer, &request),
-            (Err(Error::NotLeader), Some(relay)) => {
-                // Boxed, so that the future of what is answered here stays small.
-                Box::pin(self.answer_there(&**relay, head, remote, &request)).await
+            Ok(Answer::Stream(answer)) => return self.stream(answer),
+            Ok(answer) => self.render(answer, request),
+            Err(Error::NotLeader) if let Some(relay) = &self.relay => {
+                Box::pin(self.answer_there(&**relay, head, remote, request)).await
             }
-            (Err(error), _) => error::render(&error),
+            Err(error) => error::render(&error),
         };
         if let Some(allowance) = served.allowance {
             response::tell_allowance(&mut reply, allowance);
@@ -377,10 +377,10 @@ impl Service {
     async fn wait_and_answer(
         &self,
         waiting: Waiting,
-        mut request: kallisto_core::Request<'_>,
+        request: &kallisto_core::Request<'_>,
     ) -> Reply {
         stream::wait(waiting, self.stop.clone()).await;
-        request.now = self.clock.now();
+        let mut request = kallisto_core::Request { now: self.clock.now(), ..request.clone() };
         for (name, value) in &mut request.query {
             if name == "wait" {
                 "0".clone_into(value);

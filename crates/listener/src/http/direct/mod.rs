@@ -302,8 +302,9 @@ impl Turn<'_> {
     {
         let Client { remote, client_chain, activity } = self.client;
         let underway = activity.begin();
-        let answering = self.service.call_whole(parts, body, *remote, client_chain, underway);
-        let mut answering = pin!(answering);
+        // Pinned where it is made: a future that is moved takes its room twice.
+        let mut answering =
+            pin!(self.service.call_whole(parts, body, *remote, client_chain, underway));
         let reply = match poll_fn(|cx| Poll::Ready(answering.as_mut().poll(cx))).await {
             Poll::Ready(reply) => reply,
             Poll::Pending => {
