@@ -12,6 +12,7 @@
 //! - Every core error has its wire form in one exhaustive `match`, `http::error`.
 #![forbid(unsafe_code)]
 
+mod bell;
 mod clock;
 mod gate;
 pub mod http;

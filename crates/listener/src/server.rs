@@ -4,9 +4,11 @@
 //! connection ever moves between cores. [`Server::shut_down`] (or dropping the server) stops the
 //! accept loops, lets open requests finish within [`SHUTDOWN_TIMEOUT`], and joins the threads.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::pin::pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -19,6 +21,7 @@ use kallisto_core::metrics::Metrics;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, watch};
 
+use crate::bell::{Bell, Ring};
 use crate::gate::Gate;
 use crate::http::admit::admit_handshake;
 use crate::http::direct::{self, Client, Handed};
@@ -206,6 +209,9 @@ impl Worker {
         };
         let turning = Arc::clone(&self.gate);
         tokio::spawn(async move { turning.turn().await });
+        let bell = Bell::here();
+        let answering = Arc::clone(&bell);
+        tokio::spawn(async move { answering.answer().await });
         // Nothing is sent: it closes when the last connection has dropped its end.
         let (alive, mut all_ended) = mpsc::channel::<()>(1);
         loop {
@@ -214,8 +220,12 @@ impl Worker {
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok(Accepted::Tcp(stream, remote)) => self.take_in(stream, remote, alive.clone()),
-                Ok(Accepted::Unix(stream, remote)) => self.take_in(stream, remote, alive.clone()),
+                Ok(Accepted::Tcp(stream, remote)) => {
+                    self.take_in(stream, remote, &bell, alive.clone())
+                }
+                Ok(Accepted::Unix(stream, remote)) => {
+                    self.take_in(stream, remote, &bell, alive.clone())
+                }
                 Err(error) => {
                     self.frontend.counters().listener.accept_errors.count();
                     tracing::warn!(%error, "accept failed");
@@ -234,7 +244,13 @@ impl Worker {
     }
 
     /// Serves a connection if there is a place for it.
-    fn take_in(&self, stream: impl Stream, remote: SocketAddr, alive: mpsc::Sender<()>) {
+    fn take_in(
+        &self,
+        stream: impl Stream,
+        remote: SocketAddr,
+        bell: &Arc<Bell>,
+        alive: mpsc::Sender<()>,
+    ) {
         let admission = self.frontend.admission();
         let flow = Flow::of_address(remote.ip());
         let Ok(place) = admission.connections.take_or_reserved(flow, 1) else {
@@ -251,15 +267,18 @@ impl Worker {
             stopped: self.stopped.clone(),
         };
         let frontend = self.frontend.clone();
+        let mut ring = Ring::new(Arc::clone(bell));
         // A task each for plain text and for TLS: one for both would be as large as the larger of them.
         match self.tls.clone() {
             None => tokio::spawn(async move {
-                frontend.serve(stream, remote, Arc::new([]), ending).await;
+                let mut serving = pin!(frontend.serve(stream, remote, Arc::new([]), ending));
+                poll_fn(|context| ring.poll(serving.as_mut(), context)).await;
                 drop((open, place, alive));
             }),
             Some(tls) => tokio::spawn(async move {
-                serve_tls(frontend, tls, stream, remote, ending, &open).await;
-                drop((open, place, alive));
+                let mut serving = pin!(serve_tls(frontend, tls, stream, remote, ending, &open));
+                poll_fn(|context| ring.poll(serving.as_mut(), context)).await;
+                drop((place, alive));
             }),
         };
     }

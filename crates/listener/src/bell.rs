@@ -1,0 +1,190 @@
+//! Wakes that come together from another thread cross to a worker together.
+//!
+//! A group of writes that was committed wakes all its connections at once, from the thread that applied it. Left to the
+//! runtime each of these wakes is a system call, since the worker may be asleep. Here the first one rings a bell, a task
+//! of the worker, and the others only join the queue that it will wake from within.
+//!
+//! A wake that comes from the worker's own thread, as all of its sockets' do, goes straight to its task.
+//!
+//! Invariants:
+//! - who is in the queue is woken: whoever makes it no longer empty rings, and the bell takes all of it;
+//! - a connection is in the queue at most once, so the queue is no longer than there are connections.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::ThreadId;
+
+use tokio::sync::Notify;
+
+/// The bell of one worker.
+pub(crate) struct Bell {
+    home: ThreadId,
+    queue: Mutex<Vec<Arc<Line>>>,
+    rings: Notify,
+}
+
+impl Bell {
+    /// The bell of the worker that runs on this thread.
+    pub(crate) fn here() -> Arc<Self> {
+        let home = std::thread::current().id();
+        Arc::new(Self { home, queue: Mutex::default(), rings: Notify::new() })
+    }
+
+    /// Wakes who is in the queue, for as long as the worker lives.
+    pub(crate) async fn answer(&self) {
+        let mut woken = Vec::new();
+        loop {
+            self.rings.notified().await;
+            std::mem::swap(&mut *self.lock(), &mut woken);
+            for line in woken.drain(..) {
+                // Before the wake: what happens from here on has to queue again.
+                line.queued.store(false, Ordering::SeqCst);
+                line.task.wake_by_ref();
+            }
+        }
+    }
+
+    fn enqueue(&self, line: Arc<Line>) {
+        let first = {
+            let mut queue = self.lock();
+            queue.push(line);
+            queue.len() == 1
+        };
+        if first {
+            self.rings.notify_one();
+        }
+    }
+
+    /// A panic under this lock cannot leave the queue half-written, so its poison says nothing.
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A task of the worker, as others wake it.
+struct Line {
+    bell: Arc<Bell>,
+    task: Waker,
+    queued: AtomicBool,
+}
+
+impl Wake for Line {
+    fn wake(self: Arc<Self>) {
+        if std::thread::current().id() == self.bell.home {
+            self.task.wake_by_ref();
+        } else if !self.queued.swap(true, Ordering::SeqCst) {
+            let bell = Arc::clone(&self.bell);
+            bell.enqueue(self);
+        }
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        Arc::clone(self).wake();
+    }
+}
+
+/// What a task of the worker polls its work through.
+pub(crate) struct Ring {
+    bell: Arc<Bell>,
+    line: Option<(Waker, Arc<Line>)>,
+}
+
+impl Ring {
+    /// A way to wake a task of this bell's worker.
+    pub(crate) const fn new(bell: Arc<Bell>) -> Self {
+        Self { bell, line: None }
+    }
+
+    /// Polls `work` so that what wakes it goes by the bell.
+    pub(crate) fn poll<F: Future>(
+        &mut self,
+        work: Pin<&mut F>,
+        context: &Context<'_>,
+    ) -> Poll<F::Output> {
+        let task = context.waker();
+        let known = self.line.take().filter(|(_, line)| line.task.will_wake(task));
+        let (waker, _) = self.line.insert(known.unwrap_or_else(|| {
+            let (bell, queued) = (Arc::clone(&self.bell), AtomicBool::new(false));
+            let line = Arc::new(Line { bell, task: task.clone(), queued });
+            (Waker::from(Arc::clone(&line)), line)
+        }));
+        work.poll(&mut Context::from_waker(waker))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::sync::atomic::AtomicUsize;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    /// A task's waker that counts.
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn line(bell: &Arc<Bell>, count: &Arc<Count>) -> Arc<Line> {
+        let (bell, task) = (Arc::clone(bell), Waker::from(Arc::clone(count)));
+        Arc::new(Line { bell, task, queued: AtomicBool::new(false) })
+    }
+
+    #[test]
+    fn wakes_from_here_go_straight_and_those_from_elsewhere_queue_once() {
+        let (bell, count) = (Bell::here(), Arc::<Count>::default());
+        let waker = Waker::from(line(&bell, &count));
+        waker.wake_by_ref();
+        assert_eq!((count.0.load(Ordering::SeqCst), bell.lock().len()), (1, 0));
+        let woken_thrice = std::thread::spawn(move || (0..3).for_each(|_| waker.wake_by_ref()));
+        woken_thrice.join().unwrap();
+        assert_eq!((count.0.load(Ordering::SeqCst), bell.lock().len()), (1, 1));
+        let mut answering = pin!(bell.answer());
+        assert!(answering.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert_eq!((count.0.load(Ordering::SeqCst), bell.lock().len()), (2, 0));
+    }
+
+    #[test]
+    fn everybody_who_waits_for_another_thread_is_woken() {
+        const TASKS: usize = 64;
+        const ROUNDS: usize = 200;
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let bell = Bell::here();
+            let answering = Arc::clone(&bell);
+            tokio::spawn(async move { answering.answer().await });
+            let (ask, asked) = std::sync::mpsc::channel::<oneshot::Sender<usize>>();
+            let elsewhere = std::thread::spawn(move || {
+                asked.into_iter().enumerate().for_each(|(n, answer)| answer.send(n).unwrap());
+            });
+            let tasks: Vec<_> = (0..TASKS)
+                .map(|_| {
+                    let (ask, bell) = (ask.clone(), Arc::clone(&bell));
+                    tokio::spawn(async move {
+                        let mut ring = Ring::new(bell);
+                        for _ in 0..ROUNDS {
+                            let (answer, mut answered) = oneshot::channel();
+                            ask.send(answer).unwrap();
+                            poll_fn(|cx| ring.poll(Pin::new(&mut answered), cx)).await.unwrap();
+                        }
+                    })
+                })
+                .collect();
+            drop(ask);
+            for task in tasks {
+                task.await.unwrap();
+            }
+            elsewhere.join().unwrap();
+        });
+    }
+}
