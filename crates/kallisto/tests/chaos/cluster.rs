@@ -1,6 +1,6 @@
 //! Three servers: their processes, directories and shares.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::faults::{self, Faults};
 use super::http::{Client, Reply, Unanswered};
 use super::net::{Net, Wire};
+use super::ports::free_address;
 use super::{PATIENCE, until};
 
 /// How many servers there are.
@@ -35,10 +36,6 @@ struct Node {
     process: Option<Child>,
     /// What its machine does to it.
     faults: Option<Faults>,
-}
-
-fn free_address() -> SocketAddr {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
 }
 
 impl Cluster {

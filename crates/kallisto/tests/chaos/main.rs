@@ -28,6 +28,8 @@ mod faults;
 mod http;
 mod load;
 mod net;
+#[path = "../support/ports.rs"]
+mod ports;
 mod scenes;
 
 use std::io::Write;

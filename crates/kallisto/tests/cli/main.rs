@@ -13,6 +13,8 @@
 mod beyond;
 mod client;
 mod operator;
+#[path = "../support/ports.rs"]
+mod ports;
 mod questions;
 mod support;
 mod transcripts;

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::ports::free_address;
+
 /// Longest a connection may hang before the test fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -190,9 +192,8 @@ pub(crate) struct DevServer {
 impl DevServer {
     /// Starts one whose root token is `root`.
     pub(crate) fn start(home: &Path) -> Self {
-        // The port was free a moment ago; another process taking it fails the test loudly.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let listen = format!("-dev-listen-address=127.0.0.1:{port}");
+        let address = free_address();
+        let listen = format!("-dev-listen-address={address}");
         let mut process = Command::new(env!("CARGO_BIN_EXE_kallisto"))
             .args(["server", "-dev", "-dev-root-token-id=root", "-dev-no-store-token", &listen])
             .env_clear()
@@ -208,7 +209,7 @@ impl DevServer {
         while !greeting.contains("Root Token:") && reader.read_line(&mut greeting).unwrap() > 0 {}
         let unseal_key = greeting.split("Unseal Key: ").nth(1).unwrap().lines().next().unwrap();
         let unseal_key = unseal_key.to_owned();
-        Self { address: format!("http://127.0.0.1:{port}"), unseal_key, process }
+        Self { address: format!("http://{address}"), unseal_key, process }
     }
 
     /// Runs a command line, words apart by one space, as root. The first one waits for the server to

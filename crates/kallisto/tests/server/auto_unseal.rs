@@ -1,12 +1,12 @@
 //! Seals that open by themselves: a static key, and another server's transit engine.
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use data_encoding::{BASE64_NOPAD, HEXLOWER};
 use rustix::process::Signal;
 
+use crate::ports::free_address;
 use crate::support::{Client, Directory, Keys, Server, refuse, until};
 
 /// Where the tests look for a server with a transit engine, besides `bao` in the path.
@@ -164,8 +164,7 @@ impl Bao {
     /// Starts one, or says that there is none.
     fn start(directory: &Directory) -> Option<Self> {
         let program = std::env::var(BAO).unwrap_or_else(|_| "bao".to_owned());
-        // The port was free a moment ago; another process taking it fails the test loudly.
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = free_address();
         let log = std::fs::File::create(directory.join("bao.log")).unwrap();
         let arguments = ["server", "-dev", "-dev-root-token-id=root", "-dev-no-store-token"];
         let process = Command::new(&program)

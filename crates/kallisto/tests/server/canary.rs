@@ -11,12 +11,13 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 
 use data_encoding::{BASE64, BASE64_NOPAD, HEXLOWER, HEXUPPER};
 use memchr::memmem::Finder;
 
+use crate::ports::free_address;
 use crate::support::{Client, Directory, Keys, PATIENCE, Reply, Server, read_reply};
 
 /// What every secret begins with.
@@ -480,8 +481,7 @@ fn the_search_finds_every_form_a_secret_is_sent_in() {
 #[test]
 fn a_thousand_secrets_leave_no_trace() {
     let directory = Directory::new("canary");
-    // Taken and given back: nobody else is told of it between.
-    let resp_port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let resp_port = free_address().port();
     let (server, keys) = start(&directory, resp_port);
     let search = Search::new();
     let mut mint = Mint::default();

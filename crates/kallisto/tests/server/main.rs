@@ -23,6 +23,8 @@ mod canary;
 mod diagnose;
 mod durability;
 mod kill;
+#[path = "../support/ports.rs"]
+mod ports;
 mod raft_routes;
 mod rest;
 mod restart;
