@@ -25,10 +25,12 @@ mod session;
 mod strings;
 mod wire;
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use kallisto_core::Core;
@@ -42,6 +44,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use crate::clock::Clock;
 use crate::gate::Gate;
 use crate::http::admit::{admit_commands, settle};
+use crate::http::direct::stop_said;
 use crate::unsent::Unsent;
 use cursors::Cursors;
 use parse::{Parsed, Ranges};
@@ -100,7 +103,7 @@ impl Service {
         stream: S,
         remote: SocketAddr,
         gate: Arc<Gate>,
-        mut stopped: watch::Receiver<bool>,
+        stopped: watch::Receiver<bool>,
     ) where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -117,8 +120,9 @@ impl Service {
             silence: Box::pin(sleep(COMMAND_TIMEOUT)),
             is_quiet: true,
         };
+        let mut stop = Box::pin(stop_said(stopped));
         // One that came to an end by itself, either side's; nothing is left to say.
-        while connection.turn(&mut stopped).await.is_ok() {}
+        while connection.turn(stop.as_mut()).await.is_ok() {}
     }
 }
 
@@ -140,24 +144,18 @@ struct Connection<'c, S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
     /// Waits for input and answers every whole command in it.
-    async fn turn(&mut self, stopped: &mut watch::Receiver<bool>) -> Result<(), Gone> {
-        let filled = loop {
-            tokio::select! {
-                _ = stopped.wait_for(|&stop| stop) => return Err(Gone),
-                filled = self.wire.fill(self.wanted) => break filled?,
-                () = self.silence.as_mut() => {
-                    // A client that is known may be silent between two commands, while there is room.
-                    let is_known = self.session.token.is_some();
-                    let may_be = self.wanted == 1 && !self.admission.connections.is_crowded();
-                    if !is_known || (self.is_quiet && !may_be) {
-                        self.session.shared.core.metrics().listener.timeouts.count();
-                        return Err(Gone);
-                    }
-                    self.is_quiet = true;
-                    self.silence.as_mut().reset(Instant::now() + COMMAND_TIMEOUT);
-                }
+    async fn turn(&mut self, mut stop: Pin<&mut impl Future<Output = ()>>) -> Result<(), Gone> {
+        let filled = poll_fn(|context| {
+            // What else may happen is looked at only when there is nothing to read.
+            if let Poll::Ready(filled) = self.wire.poll_fill(self.wanted, context) {
+                return Poll::Ready(filled);
             }
-        };
+            if stop.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(Gone));
+            }
+            self.poll_silence(context)
+        });
+        let filled = filled.await?;
         if filled == Filled::Refused {
             self.wire.replies.error("ERR", "too many bytes of commands are held; try again later");
             self.wire.flush().await?;
@@ -175,6 +173,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         Ok(())
     }
 
+    /// Looks whether the client was silent for too long; ready with [`Gone`] when it was.
+    fn poll_silence<T>(&mut self, context: &mut Context<'_>) -> Poll<Result<T, Gone>> {
+        while self.silence.as_mut().poll(context).is_ready() {
+            // A client that is known may be silent between two commands, while there is room.
+            let is_known = self.session.token.is_some();
+            let may_be = self.wanted == 1 && !self.admission.connections.is_crowded();
+            if !is_known || (self.is_quiet && !may_be) {
+                self.session.shared.core.metrics().listener.timeouts.count();
+                return Poll::Ready(Err(Gone));
+            }
+            self.is_quiet = true;
+            self.silence.as_mut().reset(Instant::now() + COMMAND_TIMEOUT);
+        }
+        Poll::Pending
+    }
+
     /// Answers the whole commands that `input` starts with and takes them off it. Returns how much the
     /// next one takes at least.
     async fn answer(&mut self, input: &mut bytes::BytesMut) -> Result<usize, Gone> {
@@ -182,10 +196,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         let mut ranges = Ranges::new();
         let (mut used, mut count) = (0, 0);
         let next = loop {
-            if self.session.is_over {
+            if self.session.is_over || used == input.len() {
                 break Ok(1);
             }
-            if count % COMMANDS_PER_PASS == 0 && used < input.len() {
+            if count % COMMANDS_PER_PASS == 0 {
                 self.pass().await?;
             }
             let left = COMMANDS_PER_PASS - count % COMMANDS_PER_PASS;

@@ -5,6 +5,8 @@
 //! it takes them or is dropped.
 
 use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 use kallisto_core::admission::Held;
@@ -78,15 +80,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Waits for input; `wanted` is how much the command under way takes at least.
-    pub(super) async fn fill(&mut self, wanted: usize) -> Result<Filled, Gone> {
+    /// Reads input; `wanted` is how much the command under way takes at least.
+    pub(super) fn poll_fill(
+        &mut self,
+        wanted: usize,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Filled, Gone>> {
         if self.make_room(wanted) == Filled::Refused {
-            return Ok(Filled::Refused);
+            return Poll::Ready(Ok(Filled::Refused));
         }
-        match self.stream.read_buf(&mut self.input).await {
+        let read = pin!(self.stream.read_buf(&mut self.input));
+        Poll::Ready(match ready!(read.poll(context)) {
             Ok(0) | Err(_) => Err(Gone),
             Ok(_) => Ok(Filled::More),
-        }
+        })
     }
 
     /// Whether there are so many replies that they are sent before more is answered.

@@ -123,7 +123,7 @@ where
 }
 
 /// Resolves when the server stops; never when nobody can say so.
-async fn stop_said(mut stopped: watch::Receiver<bool>) {
+pub(crate) async fn stop_said(mut stopped: watch::Receiver<bool>) {
     if stopped.wait_for(|&stop| stop).await.is_err() {
         std::future::pending().await
     }
