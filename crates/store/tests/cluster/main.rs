@@ -1,0 +1,270 @@
+//! Three stores on one thread, with wires between them that lose what they are told to: how a cluster comes to be, how a
+//! server that was away comes back, and what becomes of what was under way.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod harness;
+mod snapshots;
+
+use bytes::Bytes;
+use kallisto_lsm::clock::Clock;
+use kallisto_store::{
+    Candidacy, Change, Error, Invitation, Peer, RaftStore, Records, Replicated, Role, Store,
+};
+
+use common::{put, state_of};
+use harness::Cluster;
+
+#[test]
+fn a_cluster_of_one_grows_to_three_and_all_hold_the_same() {
+    let cluster = Cluster::of_three();
+    cluster.write("second");
+    cluster.assert_replicas_are_equal();
+    let members = cluster.store(3).members();
+    let known: Vec<_> = members.iter().map(|m| (m.peer.clone(), m.role)).collect();
+    let expected = [1, 2, 3].map(|id| (Cluster::peer(id), Role::Voter));
+    assert_eq!(known, expected);
+    assert_eq!(cluster.store(2).get(b"first").unwrap().unwrap().value, "1");
+    let refused = cluster.decide(cluster.store(2).commit(put("other", "x")));
+    assert_eq!(refused, Err(Error::NotLeader));
+}
+
+#[test]
+fn a_leader_that_dies_is_replaced_and_comes_back_as_a_follower() {
+    let mut cluster = Cluster::of_three();
+    let old = cluster.leader().unwrap();
+    cluster.stop(old);
+    cluster.until("another leads", |cluster| cluster.leader().is_some());
+    cluster.write("while it was away");
+    cluster.start(old);
+    cluster.until("it follows", |cluster| cluster.caught_up(old));
+    cluster.assert_replicas_are_equal();
+}
+
+#[test]
+fn all_servers_restarted_at_once_hold_everything_before_any_new_write() {
+    let mut cluster = Cluster::of_three();
+    for n in 0..50 {
+        cluster.write(&format!("key-{n}"));
+    }
+    for _ in 0..3 {
+        (1..=3).for_each(|id| cluster.stop(id));
+        (1..=3).for_each(|id| cluster.start(id));
+        cluster.until("somebody leads", |cluster| cluster.leader().is_some());
+        cluster.assert_replicas_are_equal();
+        for id in 1..=3 {
+            assert_eq!(state_of(cluster.store(id)).len(), 51);
+        }
+    }
+}
+
+#[test]
+fn a_commit_that_its_leader_lost_says_so_once_another_leads() {
+    let mut cluster = Cluster::of_three();
+    let old = cluster.leader().unwrap();
+    cluster.cut.push(old);
+    let lost = cluster.store(old).commit(put("lost", "1"));
+    cluster.until("another leads", |cluster| cluster.leader().is_some());
+    cluster.write("kept");
+    cluster.cut.clear();
+    assert_eq!(cluster.decide(lost), Err(Error::NotLeader), "nothing came of it");
+    cluster.assert_replicas_are_equal();
+    assert_eq!(cluster.store(old).get(b"lost").unwrap(), None);
+}
+
+#[test]
+fn a_leader_whom_nobody_hears_says_so_after_a_while_and_then_at_once() {
+    let cluster = Cluster::of_three();
+    let leader = cluster.leader().unwrap();
+    cluster.keeps_nothing.set(true);
+    let since = cluster.clock.now();
+    let lost = cluster.decide(cluster.store(leader).commit(put("lost", "from sight")));
+    assert!(matches!(lost, Err(Error::Unknown(_))), "it may happen yet: {lost:?}");
+    let waited = cluster.clock.now() - since;
+    assert!((9..12).contains(&waited.as_secs()), "{waited:?}");
+    assert_eq!(cluster.leader(), Some(leader), "heartbeats are heard");
+    let since = cluster.clock.now();
+    let refused = cluster.decide(cluster.store(leader).commit(put("refused", "")));
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "nothing happened: {refused:?}");
+    assert_eq!(cluster.clock.now(), since, "at once");
+    cluster.keeps_nothing.set(false);
+    cluster.until("what was lost from sight is decided", |cluster| {
+        cluster.store(leader).get(b"lost").unwrap().is_some()
+    });
+    cluster.write("taken");
+    cluster.assert_replicas_are_equal();
+    assert!(cluster.store(leader).get(b"refused").unwrap().is_none());
+}
+
+#[test]
+fn leadership_is_handed_over_at_once() {
+    let cluster = Cluster::of_three();
+    for _ in 0..4 {
+        let old = cluster.leader().unwrap();
+        cluster.decide(cluster.store(old).transfer(None)).unwrap();
+        let new = cluster.leader().unwrap();
+        assert_ne!(old, new);
+        cluster.write("x");
+    }
+    cluster.assert_replicas_are_equal();
+}
+
+#[test]
+fn members_go_and_change_together() {
+    let cluster = Cluster::of_three();
+    let changes = vec![Change::Remove(3), Change::Put(Cluster::peer(2), Role::Learner)];
+    cluster.decide(cluster.store(1).change(changes)).unwrap();
+    cluster.until("the joint state is left", |cluster| {
+        let members = cluster.store(1).members();
+        members.len() == 2 && members[1].role == Role::Learner
+    });
+    cluster.write("x");
+    cluster.until("the learner follows", |cluster| cluster.caught_up(2));
+}
+
+#[test]
+fn who_is_reluctant_votes_and_leads_nobody() {
+    let mut cluster = Cluster::of_three();
+    cluster.store(3).stand(Candidacy::Reluctant);
+    cluster.store(1).stand(Candidacy::Reluctant);
+    cluster.until("the willing one leads", |cluster| cluster.leader() == Some(2));
+    cluster.stop(1);
+    for _ in 0..300 {
+        cluster.tick();
+        assert_eq!(cluster.leader(), Some(2));
+    }
+    cluster.start(1);
+    cluster.stop(2);
+    cluster.until("the third votes for the first", |cluster| cluster.leader() == Some(1));
+    cluster.start(2);
+    cluster.assert_replicas_are_equal();
+}
+
+#[test]
+fn a_learner_that_is_to_vote_is_promoted_once_it_caught_up() {
+    let cluster = Cluster::new(3);
+    cluster.decide(cluster.store(1).commit(put("x", "1"))).unwrap();
+    cluster.join(2, Role::Learner);
+    let role = |cluster: &Cluster, id: u64| {
+        let members = cluster.store(1).members();
+        members.iter().find(|member| member.peer.id == id).map(|member| member.role)
+    };
+    cluster.until("it votes", |cluster| role(cluster, 2) == Some(Role::Voter));
+    let stays = Peer { wants: Role::Learner, ..Cluster::peer(3) };
+    let store_id = cluster.store(1).store_id();
+    let invitation = Invitation { store_id, node_id: 3, peers: vec![Cluster::peer(1)] };
+    cluster.decide(cluster.store(3).join(invitation)).unwrap();
+    cluster.decide(cluster.store(1).change(vec![Change::Put(stays, Role::Learner)])).unwrap();
+    (0..100).for_each(|_| cluster.tick());
+    assert_eq!(role(&cluster, 3), Some(Role::Learner));
+    assert!(cluster.caught_up(3));
+}
+
+#[test]
+fn who_holds_something_joins_nobody() {
+    let cluster = Cluster::new(2);
+    for id in [1, 2] {
+        cluster.decide(cluster.store(id).commit(put("x", "y"))).unwrap();
+    }
+    let store_id = cluster.store(1).store_id();
+    let joined = cluster.store(2).join(Invitation { store_id, node_id: 2, peers: Vec::new() });
+    assert_eq!(cluster.decide(joined), Err(Error::Conflict));
+}
+
+#[test]
+fn a_read_through_the_leader_shows_a_follower_what_was_committed_before() {
+    let mut cluster = Cluster::of_three();
+    cluster.write("one");
+    for id in 1..=3 {
+        let leader = cluster.leader().unwrap();
+        let committed = cluster.store(leader).position().0;
+        let read = cluster.decide(cluster.store(id).read_index()).unwrap();
+        assert!(read >= committed, "server {id}");
+    }
+    let old = cluster.leader().unwrap();
+    cluster.cut.push(old);
+    let deposed = cluster.store(old).read_index();
+    cluster.until("another leads", |cluster| cluster.leader().is_some());
+    cluster.write("two");
+    assert_eq!(cluster.decide(deposed), Err(Error::NotLeader), "it does not lead any more");
+}
+
+/// The records of a backup, as whoever restores one reads it.
+fn read_backup(store: &RaftStore) -> (Vec<Vec<(Bytes, Bytes)>>, u64) {
+    let mut reader = kallisto_store::BackupReader::default();
+    let mut chunks = store.backup().unwrap().1;
+    let mut records = Vec::new();
+    while let Some(chunk) = chunks.next_chunk().unwrap() {
+        let taken = reader.take(&chunk.into()).unwrap();
+        records.extend((!taken.is_empty()).then_some(taken));
+    }
+    (records, reader.records().unwrap())
+}
+
+fn keys_and_values(store: &RaftStore) -> Vec<(Vec<u8>, Vec<u8>)> {
+    state_of(store).into_iter().map(|(key, (value, _))| (key, value)).collect()
+}
+
+#[test]
+fn a_backup_takes_the_place_of_everything_on_every_member_and_stays_so_after_a_restart() {
+    let mut cluster = Cluster::of_three();
+    for n in 0..30 {
+        cluster.write(&format!("key-{n}"));
+    }
+    let leader = cluster.leader().unwrap();
+    let before = keys_and_values(cluster.store(leader));
+    let (staged, count) = read_backup(cluster.store(leader));
+    assert_eq!(count, before.len() as u64);
+    cluster.write("later");
+    let leader = cluster.leader().unwrap();
+    let store = cluster.store(leader);
+    let generation = store.generation();
+    let given_up = kallisto_store::Position(cluster.decide(store.begin_restore()).unwrap());
+    cluster.decide(store.stage(given_up, staged[0].clone())).unwrap();
+    let this = kallisto_store::Position(cluster.decide(store.begin_restore()).unwrap());
+    let late = cluster.decide(store.stage(given_up, staged[0].clone()));
+    assert_eq!(late, Err(Error::Conflict), "another restore began since");
+    let short = cluster.decide(store.finish_restore(this, count));
+    assert_eq!(short, Err(Error::Conflict), "nothing is staged yet");
+    assert!(store.get(b"later").unwrap().is_some(), "nothing has changed");
+    for records in staged {
+        cluster.decide(store.stage(this, records)).unwrap();
+    }
+    let mut decided_before = put("decided-before", "1");
+    decided_before.expect(kallisto_store::GENERATION_KEY.to_vec(), generation);
+    cluster.decide(store.finish_restore(this, count)).unwrap();
+    assert_eq!(store.generation().0, this.0);
+    assert_eq!(cluster.decide(store.commit(decided_before)), Err(Error::Conflict));
+    let mut decided_after = put("decided-after", "1");
+    decided_after.expect(kallisto_store::GENERATION_KEY.to_vec(), store.generation());
+    cluster.decide(store.commit(decided_after)).unwrap();
+    let mut expected = before;
+    expected.push((b"decided-after".to_vec(), b"1".to_vec()));
+    expected.sort();
+    cluster.until("all have it", |cluster| (1..=3).all(|id| cluster.caught_up(id)));
+    for id in 1..=3 {
+        assert_eq!(keys_and_values(cluster.store(id)), expected, "server {id}");
+    }
+    for id in 1..=3 {
+        cluster.stop(id);
+        cluster.start(id);
+        assert_eq!(keys_and_values(cluster.store(id)), expected, "server {id}");
+    }
+    cluster.until("somebody leads", |cluster| cluster.leader().is_some());
+    cluster.write("after");
+    let again = read_backup(cluster.store(1));
+    assert_eq!(again.1, expected.len() as u64 + 1, "a restored store is backed up again");
+    cluster.assert_replicas_are_equal();
+}
+
+#[test]
+fn a_leader_whose_peers_are_gone_is_told_that_nobody_takes_over() {
+    let mut cluster = Cluster::of_three();
+    let last = cluster.leader().unwrap();
+    for id in (1..=3).filter(|&id| id != last) {
+        cluster.stop(id);
+    }
+    let handed_over = cluster.decide(cluster.store(last).transfer(None));
+    assert!(matches!(handed_over, Err(Error::Unavailable(_))), "{handed_over:?}");
+}
