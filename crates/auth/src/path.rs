@@ -115,6 +115,17 @@ const fn hex(digit: u8) -> Option<u8> {
     }
 }
 
+/// Bytes that mean nothing wherever they stand: all but the separator, controls and what parts of them may be.
+static IS_ORDINARY: [bool; 256] = {
+    let mut is_ordinary = [true; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        is_ordinary[byte] = !matches!(byte as u8, b'/' | b'\\' | 0..=0x1f | 0x7f | 0x80..=0x9f);
+        byte += 1;
+    }
+    is_ordinary
+};
+
 /// One pass over the bytes: a path is short, and every request has one.
 fn check(path: &str) -> Result<(), PathError> {
     if path.len() > PATH_BYTES_MAX {
@@ -124,6 +135,9 @@ fn check(path: &str) -> Result<(), PathError> {
     let mut start = 0;
     let mut segments = 0;
     for (at, &byte) in bytes.iter().enumerate() {
+        if IS_ORDINARY[byte as usize] {
+            continue;
+        }
         match byte {
             b'/' => {
                 check_segment(&bytes[start..at], start)?;
