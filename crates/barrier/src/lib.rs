@@ -20,6 +20,7 @@
 //! The bytes are described in `docs/format.md`, the choices in `docs/decisions/0020` and `0021`.
 #![forbid(unsafe_code)]
 
+mod counted;
 mod derive;
 mod error;
 #[cfg(any(test, feature = "fuzz"))]

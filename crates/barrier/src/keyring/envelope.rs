@@ -7,9 +7,10 @@
 //!
 //! All but the last part of the additional data has a fixed length, so two different places never look the same.
 
+use crate::counted::{COUNTER_BYTES, TAG_BYTES};
 use crate::error::{Error, Result};
 use crate::limits::{CLUSTER_ID_BYTES, STORAGE_KEY_BYTES_MAX};
-use crate::xchacha::{COUNTER_BYTES, NONCE_BYTES, PREFIX_BYTES, TAG_BYTES};
+use crate::xchacha::{NONCE_BYTES, PREFIX_BYTES};
 
 const FORMAT: u8 = 1;
 const KEY_VERSION_BYTES: usize = 4;
