@@ -5,23 +5,30 @@
 //! is not that simple (an audit device, a rate limit, a token with so many uses, a wrapped answer, a
 //! path that is no secret's) is left alone, before anything was done, for [`Core::handle`].
 //!
-//! Requests that came together are answered together ([`AtOnce`]): what is the same for all of them is looked up once.
+//! Requests that came together are answered together: what is the same for all of them ([`AtOnce`]), and for all
+//! of one token ([`Bearer`]), is looked up once. What each asks is judged by itself.
 //!
 //! Invariant: what is answered here is answered as [`Core::handle`] would have. Tests of the listener (`wire`)
 //! ask both and compare.
 
+use std::cell::OnceCell;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use kallisto_auth::Operation;
+use jiff::Timestamp;
+use kallisto_auth::{Denied, Operation, authorize_by};
 use kallisto_cuckoo::Guard;
 
-use crate::asked::Shape;
-use crate::door::{Admitted, admit_shaped, read};
-use crate::error::Error;
-use crate::mount::Class;
-use crate::request::Request;
+use crate::asked::{Asked, Shape};
+use crate::door::{find_bearer, no_route};
+use crate::engines;
+use crate::error::{Denial, Error};
+use crate::mount::{Class, EngineKind};
+use crate::policies::Compiled;
+use crate::request::{Request, TokenText};
 use crate::response::Response;
-use crate::state::{Core, Unsealed};
+use crate::state::{Call, Core, Unsealed};
+use crate::view::{LiveToken, Mount};
 
 /// Where the server's own routes are.
 const SYSTEM: &str = "sys/";
@@ -32,7 +39,19 @@ const SYSTEM: &str = "sys/";
 pub struct AtOnce<'c> {
     core: &'c Core,
     unsealed: arc_swap::Guard<Option<Arc<Unsealed>>>,
-    _pin: Guard,
+    pin: Guard,
+}
+
+/// Who asks for a few reads that came together, found once.
+pub struct Bearer<'a> {
+    core: &'a Core,
+    unsealed: &'a Arc<Unsealed>,
+    token: &'a LiveToken,
+    granted: arc_swap::Guard<Option<Arc<Compiled>>>,
+    /// When the reads came.
+    now: Timestamp,
+    /// The mount of the first of them, and so most likely of them all.
+    mount: OnceCell<Arc<Mount>>,
 }
 
 impl Core {
@@ -45,43 +64,103 @@ impl Core {
             return None;
         }
         let pin = view.tokens.pin();
-        Some(AtOnce { core: self, unsealed, _pin: pin })
+        Some(AtOnce { core: self, unsealed, pin })
     }
 
     /// Answers a read that waits for nothing; `None` for any other request, for which nothing was done.
     pub fn read_at_once(&self, request: &Request<'_>) -> Option<Result<Response, Error>> {
-        self.at_once()?.read(request)
+        if !is_simple(request) || self.is_audited(request) {
+            return None;
+        }
+        let reads = self.at_once()?;
+        let answer = match reads.bearer(request.token, request.remote, request.now)? {
+            Ok(bearer) => bearer.judge(request, Shape::Whole)?,
+            Err(refusal) => Err(refusal),
+        };
+        self.metrics.answered(request.operation, &answer);
+        Some(answer)
     }
 }
 
 impl AtOnce<'_> {
-    /// Answers a read that waits for nothing; `None` for any other request, for which nothing was done.
-    pub fn read(&self, request: &Request<'_>) -> Option<Result<Response, Error>> {
-        self.answer(request, Shape::Whole)
+    /// Finds who asks with `token` from `remote`; `None` when its reads have to go the long way.
+    ///
+    /// # Errors
+    /// [`Error::Denied`] when nobody does: no such token, or not from there.
+    pub fn bearer(
+        &self,
+        token: Option<TokenText<'_>>,
+        remote: Option<SocketAddr>,
+        now: Timestamp,
+    ) -> Option<Result<Bearer<'_>, Error>> {
+        let unsealed = self.unsealed.as_ref()?;
+        let token = match find_bearer(unsealed, token, remote, now, &self.pin) {
+            Ok((_, token)) if token.is_limited() => return None,
+            Ok((_, token)) => token,
+            Err(refusal) => return Some(Err(refusal)),
+        };
+        let granted = token.granted(&unsealed.view, now);
+        let mount = OnceCell::new();
+        Some(Ok(Bearer { core: self.core, unsealed, token, granted, now, mount }))
+    }
+}
+
+impl Bearer<'_> {
+    /// What is mounted at `path`, which ends in a slash.
+    pub fn engine_at(&self, path: &str) -> Option<EngineKind> {
+        let mount = self.unsealed.view.mounts.at(path)?;
+        let kind = mount.entry.kind;
+        // Another one may be known already; each is found by its path.
+        let _ = self.mount.set(mount);
+        Some(kind)
     }
 
-    /// The same for whoever wants a secret's fields and nothing else: they are the data of the answer.
+    /// Answers a read of this bearer that waits for nothing, with a secret's fields and nothing else for data; `None`
+    /// for any other request, for which nothing was done.
     pub fn read_fields(&self, request: &Request<'_>) -> Option<Result<Response, Error>> {
-        self.answer(request, Shape::Fields)
-    }
-
-    fn answer(&self, request: &Request<'_>, shape: Shape) -> Option<Result<Response, Error>> {
-        let path = request.path.as_str();
-        let is_simple = request.operation == Operation::Read
-            && request.wrap_ttl_secs == 0
-            && request.namespace.is_empty()
-            && !path.starts_with(SYSTEM)
-            && !path.starts_with(Class::Auth.prefix());
-        if !is_simple || self.core.is_audited(request) {
+        if !is_simple(request) || self.core.is_audited(request) {
             return None;
         }
-        let unsealed = self.unsealed.as_ref()?;
-        let answer = match admit_shaped(unsealed, request, shape) {
-            Ok(Admitted::Call(call)) => read(unsealed, &call)?,
-            Ok(Admitted::Answer(_) | Admitted::Limited(_)) => return None,
-            Err(refusal) => Err(refusal),
-        };
+        let answer = self.judge(request, Shape::Fields)?;
         self.core.metrics.answered(request.operation, &answer);
         Some(answer)
     }
+
+    fn judge(&self, request: &Request<'_>, shape: Shape) -> Option<Result<Response, Error>> {
+        let granted = self.granted.as_ref().and_then(|compiled| compiled.acl());
+        let Some(acl) = granted else { return Some(Err(Error::Denied(Denial::BadToken))) };
+        let asked = Asked::new(request, &self.unsealed.view).shaped(shape);
+        match authorize_by(self.token.standing(), acl, asked, self.now) {
+            Ok(call) => self.read(&call),
+            Err(Denied) => Some(Err(Error::Denied(Denial::Policy))),
+        }
+    }
+
+    fn read(&self, call: &Call<'_, '_>) -> Option<Result<Response, Error>> {
+        let path = call.path.as_str();
+        // Mounts do not nest, so a path that starts with a mount's is that mount's.
+        let known = self
+            .mount
+            .get()
+            .and_then(|mount| Some((mount, path.strip_prefix(&*mount.entry.path)?)));
+        if let Some((mount, inside)) = known {
+            return engines::read(self.unsealed, call, mount, inside);
+        }
+        let Some((mount, inside)) = self.unsealed.view.mounts.route(path) else {
+            return Some(Err(no_route(self.unsealed, call)));
+        };
+        let answer = engines::read(self.unsealed, call, &mount, inside);
+        let _ = self.mount.set(mount);
+        answer
+    }
+}
+
+/// Whether a request is for a secret as it is.
+fn is_simple(request: &Request<'_>) -> bool {
+    let path = request.path.as_str();
+    request.operation == Operation::Read
+        && request.wrap_ttl_secs == 0
+        && request.namespace.is_empty()
+        && !path.starts_with(SYSTEM)
+        && !path.starts_with(Class::Auth.prefix())
 }

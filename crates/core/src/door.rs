@@ -4,12 +4,15 @@
 //! asks, then whether they may, then the route. A refusal of who asks and one of whether they may
 //! say the same to those without a right.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kallisto_auth::{Denied, authorize_by};
+use kallisto_cuckoo::Guard;
 
 use crate::address;
-use crate::asked::{Asked, Shape};
+use crate::asked::Asked;
 use crate::error::{Denial, Error};
 use crate::mount::Class;
 use crate::namespace::{self, Home};
@@ -19,8 +22,8 @@ use crate::quotas::Allowance;
 use crate::request::{Request, TokenText};
 use crate::response::Response;
 use crate::state::{Call, Core, Unsealed};
-use crate::token::Left;
-use crate::view::Mount;
+use crate::token::{Hash, Left};
+use crate::view::{LiveToken, Mount};
 use crate::{engines, login, routes, sys, token, wrapping};
 
 /// What came of a request.
@@ -238,24 +241,12 @@ pub(crate) fn admit<'c, 'r>(
     unsealed: &Unsealed,
     request: &'c Request<'r>,
 ) -> Result<Admitted<'c, 'r>, Error> {
-    admit_shaped(unsealed, request, Shape::Whole)
-}
-
-/// The same for an answer that shows more or less of a secret, where the token is of this namespace.
-pub(crate) fn admit_shaped<'c, 'r>(
-    unsealed: &Unsealed,
-    request: &'c Request<'r>,
-    shape: Shape,
-) -> Result<Admitted<'c, 'r>, Error> {
     if let Home::Above { site, below } = unsealed.home_of(request.token)? {
         return admit_from_above(unsealed, request, &site, &below);
     }
     let guard = unsealed.view.tokens.pin();
-    let (hash, live) = token::find(&unsealed.view, request.token, &guard)?;
-    if live.standing().is_expired(request.now) {
-        return Err(Error::Denied(Denial::BadToken));
-    }
-    address::check(live.bound_cidrs(), request.remote)?;
+    let Request { token, remote, now, .. } = *request;
+    let (hash, live) = find_bearer(unsealed, token, remote, now, &guard)?;
     if live.is_limited() {
         let caller = Caller::bearing(unsealed, hash, live, request.now)?;
         return Ok(Admitted::Limited(Box::new(caller)));
@@ -266,12 +257,28 @@ pub(crate) fn admit_shaped<'c, 'r>(
             return Ok(Admitted::Answer(answer));
         }
     }
-    let asked = Asked::new(request, &unsealed.view).shaped(shape);
+    let asked = Asked::new(request, &unsealed.view);
     let decided = live.with_acl(&unsealed.view, request.now, |acl| {
         authorize_by(live.standing(), acl, asked, request.now)
     });
     let decided = decided.ok_or(Error::Denied(Denial::BadToken))?;
     decided.map(Admitted::Call).map_err(|Denied| Error::Denied(Denial::Policy))
+}
+
+/// The token of this namespace that is shown, if it may be used now and from there; and its hash.
+pub(crate) fn find_bearer<'g>(
+    unsealed: &Unsealed,
+    token: Option<TokenText<'_>>,
+    remote: Option<SocketAddr>,
+    now: Timestamp,
+    guard: &'g Guard,
+) -> Result<(Hash, &'g LiveToken), Error> {
+    let (hash, live) = token::find(&unsealed.view, token, guard)?;
+    if live.standing().is_expired(now) {
+        return Err(Error::Denied(Denial::BadToken));
+    }
+    address::check(live.bound_cidrs(), remote)?;
+    Ok((hash, live))
 }
 
 /// The same for a token of the namespace `site`, which the request's is `below`.
@@ -282,11 +289,8 @@ fn admit_from_above<'c, 'r>(
     below: &str,
 ) -> Result<Admitted<'c, 'r>, Error> {
     let guard = site.view.tokens.pin();
-    let (hash, live) = token::find(&site.view, request.token, &guard)?;
-    if live.standing().is_expired(request.now) {
-        return Err(Error::Denied(Denial::BadToken));
-    }
-    address::check(live.bound_cidrs(), request.remote)?;
+    let Request { token, remote, now, .. } = *request;
+    let (hash, live) = find_bearer(site, token, remote, now, &guard)?;
     let caller = Caller::from_above(site, below, hash, live, request.now)?;
     if live.is_limited() {
         return Ok(Admitted::Limited(Box::new(caller)));

@@ -65,7 +65,7 @@ mod view;
 mod web;
 mod wrapping;
 
-pub use at_once::AtOnce;
+pub use at_once::{AtOnce, Bearer};
 pub use audit::{AuditSettings, DeclaredDevice};
 pub use backup::Upload;
 pub use cluster::Cluster;

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::hash::{Hash as StdHash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwapOption, Guard};
 use jiff::Timestamp;
 use kallisto_auth::Standing;
 
@@ -203,19 +203,23 @@ impl LiveToken {
         compiled
     }
 
-    /// Asks `decide` with what it grants, without a count of references; `None` when the entity that
-    /// bears it is disabled or gone.
+    /// The same without a count of references; never `None`.
+    pub(crate) fn granted(&self, view: &View, now: Timestamp) -> Guard<Option<Arc<Compiled>>> {
+        let loaded = self.shape.compiled.load();
+        match &*loaded {
+            Some(compiled) if view.policies.holds(compiled, now) => loaded,
+            _ => Guard::from_inner(Some(self.compiled(view, now))),
+        }
+    }
+
+    /// Asks `decide` with what it grants; `None` when the entity that bears it is disabled or gone.
     pub(crate) fn with_acl<T>(
         &self,
         view: &View,
         now: Timestamp,
         decide: impl FnOnce(&kallisto_auth::AclSet) -> T,
     ) -> Option<T> {
-        let compiled = self.shape.compiled.load();
-        match &*compiled {
-            Some(compiled) if view.policies.holds(compiled, now) => compiled.acl().map(decide),
-            _ => self.compiled(view, now).acl().map(decide),
-        }
+        self.granted(view, now).as_ref().and_then(|compiled| compiled.acl()).map(decide)
     }
 }
 

@@ -1,14 +1,18 @@
 //! Reads that memory answers: the fields alone are those of the whole answer, and as hard to get.
 
 use kallisto_core::json::member;
-use kallisto_core::{Denial, Error, Operation, Response};
+use kallisto_core::{Denial, EngineKind, Error, Operation, Request, Response};
 
 use super::support::{Site, TOKEN, request_of};
 
 /// What a read of the fields alone says.
 fn fields(site: &Site, token: &str, path: &str) -> Option<Result<Response, Error>> {
     let request = request_of(token, 0, Operation::Read, path, "");
-    site.core.at_once().unwrap().read_fields(&request)
+    let reads = site.core.at_once().unwrap();
+    match reads.bearer(request.token, request.remote, request.now)? {
+        Ok(bearer) => bearer.read_fields(&request),
+        Err(refusal) => Some(Err(refusal)),
+    }
 }
 
 fn data(answer: Option<Result<Response, Error>>) -> String {
@@ -66,4 +70,31 @@ fn fields_alone_take_the_right_to_the_whole() {
     assert!(fields(&site, TOKEN, "auth/token/lookup-self").is_none());
     pollster::block_on(site.core.seal()).unwrap();
     assert!(site.core.at_once().is_none());
+}
+
+#[test]
+fn a_bearer_reads_from_every_mount_whichever_came_first() {
+    let site = Site::open(1 << 20);
+    site.put("a", "two");
+    site.ask(Operation::Update, "sys/mounts/old", r#"{"type":"kv"}"#).unwrap();
+    site.ask(Operation::Update, "old/a", r#"{"v":"one"}"#).unwrap();
+    let reads = site.core.at_once().unwrap();
+    let asked = |path| request_of(TOKEN, 0, Operation::Read, path, "");
+    let Request { token, remote, now, .. } = asked("");
+    for first in ["secret/", "old/", "none/"] {
+        let bearer = reads.bearer(token, remote, now).unwrap().unwrap();
+        let kind = match first {
+            "secret/" => Some(EngineKind::KvV2),
+            "old/" => Some(EngineKind::KvV1),
+            _ => None,
+        };
+        assert_eq!(bearer.engine_at(first), kind);
+        for _ in 0..2 {
+            let read = |path| bearer.read_fields(&asked(path));
+            assert_eq!(data(read("secret/data/a")), r#"{"v":"two"}"#);
+            assert_eq!(data(read("old/a")), r#"{"v":"one"}"#);
+            assert!(matches!(read("older/a"), Some(Err(Error::NoRoute(_)))));
+            assert!(matches!(read("old/none"), Some(Err(Error::NotFound))));
+        }
+    }
 }

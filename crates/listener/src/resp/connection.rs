@@ -177,7 +177,6 @@ impl Session {
         match index.filter(|&index| index < self.shared.mounts.len()) {
             Some(index) => {
                 self.selected = index;
-                self.refresh();
                 replies.ok();
                 Ok(())
             }
@@ -209,7 +208,6 @@ impl Session {
         self.token = None;
         self.selected = 0;
         self.name.clear();
-        self.refresh();
         replies.protocol = Protocol::Two;
         replies.simple("RESET");
     }

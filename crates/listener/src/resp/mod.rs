@@ -192,7 +192,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
     /// Answers the whole commands that `input` starts with and takes them off it. Returns how much the
     /// next one takes at least.
     async fn answer(&mut self, input: &mut bytes::BytesMut) -> Result<usize, Gone> {
-        self.session.refresh();
+        self.session.now = self.session.shared.clock.now();
         let mut ranges = Ranges::new();
         let (mut used, mut count) = (0, 0);
         let next = loop {
@@ -214,6 +214,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
                 Ok(Parsed::Command(length)) => {
                     count += 1;
                     let arguments = Arguments::new(&input[used..], &ranges);
+                    self.session.find_engine();
                     self.session.run(&mut self.wire, arguments).await?;
                     self.relieve().await?;
                     used += length;
@@ -237,10 +238,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         let shared = Arc::clone(&self.session.shared);
         let (mut used, mut count) = (0, 0);
         let Some(reads) = shared.core.at_once() else { return (used, count) };
+        let mut bearer = None;
         while count < most && !self.wire.has_many() {
             let Ok(Parsed::Command(length)) = parse::parse(&input[used..], ranges) else { break };
-            let arguments = Arguments::new(&input[used..], ranges);
-            if !self.session.get_at_once(&reads, &mut self.wire.replies, arguments) {
+            let Some(key) = strings::key_of_get(Arguments::new(&input[used..], ranges)) else {
+                break;
+            };
+            if bearer.is_none() {
+                bearer = self.session.find_bearer(&reads);
+            }
+            let Some(bearer) = &bearer else { break };
+            if !self.session.get_at_once(bearer, &mut self.wire.replies, key) {
                 break;
             }
             used += length;

@@ -6,8 +6,8 @@
 
 use kallisto_core::json::{self, Json, Map, member};
 use kallisto_core::{
-    AtOnce, BodyKind, EngineKind, Error, Headers, Operation, Path, Request, RequestId, Response,
-    TokenText,
+    AtOnce, Bearer, BodyKind, EngineKind, Error, Headers, Operation, Path, Request, RequestId,
+    Response, TokenText,
 };
 use memchr::memchr;
 use secrecy::ExposeSecret;
@@ -134,10 +134,19 @@ impl Session {
         self.found(answer)
     }
 
+    /// Who asks in the batch; `None` when its commands have to go the long way.
+    pub(super) fn find_bearer<'r>(&mut self, reads: &'r AtOnce<'_>) -> Option<Bearer<'r>> {
+        let token = TokenText::new(self.token.as_ref()?.expose_secret());
+        // What a token that is none is told, the long way tells.
+        let bearer = reads.bearer(Some(token), Some(self.remote), self.now)?.ok()?;
+        self.engine = bearer.engine_at(self.mount()).unwrap_or(EngineKind::KvV2);
+        Some(bearer)
+    }
+
     /// The fields under a key when memory has the answer; `None` when the read may have to wait, and nothing was done.
     pub(super) fn read_fields(
         &mut self,
-        reads: &AtOnce<'_>,
+        bearer: &Bearer<'_>,
         key: &str,
     ) -> Option<Result<Option<Vec<u8>>, Error>> {
         // The room of the last path is that of this one.
@@ -147,7 +156,7 @@ impl Session {
         text.extend([mount, noun, key]);
         let answer = Path::literal(&text)
             .ok()
-            .and_then(|path| reads.read_fields(&self.request(Operation::Read, path)));
+            .and_then(|path| bearer.read_fields(&self.request(Operation::Read, path)));
         self.path = text;
         Some(match answer? {
             Ok(Response::Logical(fields)) => Ok(Some(fields.data)),

@@ -19,7 +19,7 @@ pub(super) struct Session {
     pub(super) token: Option<SecretString>,
     /// Which of the configured mounts.
     pub(super) selected: usize,
-    /// The engine at that mount, looked up with each batch of commands.
+    /// The engine at that mount, as the last command found it.
     pub(super) engine: EngineKind,
     /// When the batch of commands arrived.
     pub(super) now: Timestamp,
@@ -124,11 +124,9 @@ impl Session {
         self.shared.mounts.get(self.selected).map_or("", String::as_str)
     }
 
-    /// Looks up what is mounted now, and what time it is. An engine that is not there is found missing by the core, after
-    /// its decision.
-    pub(super) fn refresh(&mut self) {
+    /// Looks up what is mounted now. An engine that is not there is found missing by the core, after its decision.
+    pub(super) fn find_engine(&mut self) {
         self.engine = self.shared.core.engine_at(self.mount()).unwrap_or(EngineKind::KvV2);
-        self.now = self.shared.clock.now();
     }
 
     /// Runs one command and writes its reply.

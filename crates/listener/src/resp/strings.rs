@@ -1,7 +1,7 @@
 //! `GET`, `SET`, `MGET`, `MSET`: a secret as one value, its field [`VALUE`].
 
 use kallisto_core::json::member;
-use kallisto_core::{AtOnce, Json, Map};
+use kallisto_core::{Bearer, Json, Map};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::reply::Replies;
@@ -33,6 +33,12 @@ enum Answer {
     Old,
 }
 
+/// The key of a command that is a `GET`.
+pub(super) fn key_of_get(arguments: Arguments<'_>) -> Option<&str> {
+    let is_get = arguments.len() == 2 && arguments.get(0)?.eq_ignore_ascii_case(b"GET");
+    if is_get { arguments.text(1).ok() } else { None }
+}
+
 impl Session {
     async fn value(&self, key: &str) -> Result<Option<Vec<u8>>, Failure> {
         Ok(match self.read(key).await? {
@@ -41,19 +47,14 @@ impl Session {
         })
     }
 
-    /// Answers a `GET` that memory answers; false for any other command, and nothing was done.
+    /// Answers a `GET` that memory answers; false when the read may have to wait, and nothing was done.
     pub(super) fn get_at_once(
         &mut self,
-        reads: &AtOnce<'_>,
+        bearer: &Bearer<'_>,
         replies: &mut Replies,
-        arguments: Arguments<'_>,
+        key: &str,
     ) -> bool {
-        let (Some(name), Ok(key)) = (arguments.get(0), arguments.text(1)) else { return false };
-        let is_get = arguments.len() == 2 && name.eq_ignore_ascii_case(b"GET");
-        if !is_get || self.token.is_none() {
-            return false;
-        }
-        match self.read_fields(reads, key) {
+        match self.read_fields(bearer, key) {
             None => return false,
             Some(Ok(mut fields)) => {
                 match fields.as_deref().and_then(|text| member(text, VALUE)) {
