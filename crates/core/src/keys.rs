@@ -165,15 +165,17 @@ impl<'k> StorageKeys<'k> {
     /// The storage key of a logical key.
     pub(crate) fn of(&self, logical: &[u8]) -> Vec<u8> {
         match parse(logical) {
-            Parsed::Inside(number, inner) => self.of_parsed(&inside(number, &[]), inner),
-            _ => self.of_parsed(&[], logical),
+            Parsed::Inside(number, inner) => {
+                self.of_parsed(&inside(number, &[]), inner, parse(inner))
+            }
+            parsed => self.of_parsed(&[], logical, parsed),
         }
     }
 
-    /// The storage key of `logical`, which stands behind `front`.
-    fn of_parsed(&self, front: &[u8], logical: &[u8]) -> Vec<u8> {
+    /// The storage key of `logical`, which is what was parsed and stands behind `front`.
+    fn of_parsed(&self, front: &[u8], logical: &[u8], parsed: Parsed<'_>) -> Vec<u8> {
         let hide = |kind, mount, name, version| self.hide(front, kind, mount, name, version);
-        match parse(logical) {
+        match parsed {
             Parsed::KvMeta(mount, path) => hide(kind::KV_META, mount, path, Some(0)),
             Parsed::KvVersion(mount, path, version) => {
                 hide(kind::KV_META, mount, path, Some(version))

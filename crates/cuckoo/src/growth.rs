@@ -74,9 +74,22 @@ impl<H> Writer<H> {
         self.move_buckets(shared, usize::MAX)
     }
 
+    /// Grows to `buckets` buckets, unless there are as many.
+    pub(crate) fn grow_to(&mut self, shared: &Shared<H>, buckets: usize) -> Result<(), Error> {
+        if buckets <= self.current.buckets().len() {
+            return Ok(());
+        }
+        self.finish_growth(shared)?;
+        self.begin_growth_to(shared, buckets)
+    }
+
     fn begin_growth(&mut self, shared: &Shared<H>, len: usize) -> Result<(), Error> {
+        self.begin_growth_to(shared, self.next_size(len))
+    }
+
+    fn begin_growth_to(&mut self, shared: &Shared<H>, buckets: usize) -> Result<(), Error> {
         assert!(self.growth.is_none(), "one growth at a time");
-        let array = Arc::new(Array::new(self.next_size(len), (self.draw)()?)?);
+        let array = Arc::new(Array::new(buckets, (self.draw)()?)?);
         let old = std::mem::replace(&mut self.current, array);
         self.growth = Some(Growth { old, moved: 0 });
         self.stats.growths += 1;

@@ -171,6 +171,22 @@ impl<H: Send + Sync + 'static> Table<H> {
         }
     }
 
+    /// Makes the table large enough for `entries` entries at once, where it would double again and again as they come. What
+    /// it holds moves over with later writes, as when it grows by itself; a table that is large enough stays as it is.
+    pub fn reserve(&self, entries: usize) -> Result<(), Error> {
+        let (shared, mut writer) = self.write();
+        writer.grow_to(shared, array::buckets_for(entries)?)?;
+        writer.free_retired();
+        Ok(())
+    }
+
+    /// Asks for the buckets of a key that will soon be looked up or put in: a hint, and nothing waits for it.
+    pub fn prefetch(&self, key: &[u8], guard: &Guard) {
+        self.inner.shared.with_arrays(guard, |arrays| {
+            arrays.current.prefetch(arrays.current.spot(key));
+        });
+    }
+
     /// Puts an entry under a key that is not there yet.
     pub fn insert(&self, key: &[u8], header: H, value: &[u8]) -> Result<Inserted, Error> {
         entry::check_key(key)?;

@@ -106,6 +106,13 @@ impl View {
         self.budget.offered.load(Ordering::Relaxed)
     }
 
+    /// Makes the hot table large enough for `secrets` secrets, or for as many as the budget has room for if they are as
+    /// large as those it holds.
+    pub(super) fn reserve(&self, secrets: usize) -> Result<(), kallisto_cuckoo::Error> {
+        let mean = (self.hot.memory().entry_bytes / self.hot.len().max(1)).max(1);
+        self.hot.reserve(secrets.min(self.budget.pool.bytes_max / mean))
+    }
+
     /// Makes room, if the table holds more than it may.
     pub(super) fn keep_to_budget(&self, hand: &mut Hand) {
         let memory = self.hot.memory();

@@ -145,6 +145,32 @@ fn get_many_answers_in_order() {
 }
 
 #[test]
+fn a_table_with_room_reserved_does_not_grow() {
+    let count: u64 = if cfg!(miri) { 60 } else { 20_000 };
+    let table = Table::with_capacity(0).unwrap();
+    for number in 0..count / 4 {
+        assert_eq!(table.insert(&key(number), number, b""), Ok(Inserted::Inserted));
+    }
+    table.reserve(count as usize).unwrap();
+    let (growths, capacity) = (table.stats().growths, table.capacity());
+    for number in count / 4..count {
+        assert_eq!(table.insert(&key(number), number, b""), Ok(Inserted::Inserted));
+        if number.is_multiple_of(count / 10) {
+            assert_eq!(table.check(), Ok(()));
+        }
+    }
+    let guard = table.pin();
+    for number in 0..count {
+        table.prefetch(&key(number), &guard);
+        assert_eq!(table.get(&key(number), &guard).map(|entry| *entry.header()), Some(number));
+    }
+    table.reserve(1).unwrap();
+    assert_eq!((table.stats().growths, table.capacity()), (growths, capacity));
+    assert_eq!(table.reserve(usize::MAX), Err(Error::Capacity));
+    assert_eq!(table.check(), Ok(()));
+}
+
+#[test]
 fn a_growth_leaves_no_old_array_behind() {
     let table = Table::with_capacity(0).unwrap();
     for number in 0..if cfg!(miri) { 40 } else { 3_000 } {

@@ -42,6 +42,10 @@ fn agrees_with_a_hash_map_through_growth_and_shrinking() {
                     assert!(matches!(refused, Gated::Refused));
                 }
             }
+            // In the middle of a wave, and of whatever growth is under way.
+            if step == operations / 8 {
+                table.reserve(model.len() * 3).unwrap();
+            }
             if step % (operations / 50) == 0 {
                 assert_eq!(table.check(), Ok(()));
                 assert_eq!(table.len(), model.len());

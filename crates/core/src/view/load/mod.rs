@@ -35,6 +35,10 @@ use prepare::{Item, Prepared, Preparer, Sealed};
 
 /// Things put in between two looks at the memory budget.
 const BUDGET_ITEMS: u64 = 512;
+/// How many things before a secret is put in its place in the table is asked for, which is in no cache.
+const AHEAD: usize = 8;
+/// Secrets that are taken for a sample of all: they come in the order of hidden names, which is none.
+const SECRETS_SAMPLED: u64 = 4_096;
 /// Records between two progress lines in the log.
 const PROGRESS_RECORDS: u64 = 250_000;
 /// Records that go from one thread to the next together.
@@ -57,6 +61,8 @@ struct Loading<'v> {
     inside: Option<(NamespaceNumber, Option<Inside>)>,
     position: Position,
     records: u64,
+    /// Whether the hot table was made as large as it will have to be.
+    has_room: bool,
 }
 
 /// The load of a namespace's view, which prepares by itself.
@@ -96,8 +102,15 @@ impl View {
             let opener = start(scope, "load-open", move || {
                 open_all(self, &ClearRecords::new(records, keyring), &stored, &to_fold)
             })?;
-            let load = Loading { root: Load::new(self), inside: None, position, records: 0 };
-            let folded = load.fold_all(opened, &ClearRecords::new(records, keyring));
+            let load = Loading {
+                root: Load::new(self),
+                inside: None,
+                position,
+                records: 0,
+                has_room: false,
+            };
+            let clear = ClearRecords::new(records, keyring);
+            let folded = load.fold_all(opened, &clear, records.approximate_len());
             // Who fails ends the others, and what failed first is what there is to tell.
             ended(reader)?;
             ended(opener)?;
@@ -199,15 +212,22 @@ impl Chunk {
 }
 
 impl Loading<'_> {
-    /// Puts in what was prepared, and says of how many records it was.
+    /// Puts in what was prepared of about `expected` records, and says of how many it was.
     fn fold_all(
         mut self,
         opened: Receiver<Prepared>,
         records: &ClearRecords<'_>,
+        expected: u64,
     ) -> Result<u64, Damaged> {
         for mut prepared in &opened {
-            let items = std::mem::take(&mut prepared.items);
-            for item in items {
+            let mut items = std::mem::take(&mut prepared.items).into_iter();
+            let hot = &self.root.view.hot;
+            let guard = hot.pin();
+            while let Some(item) = items.next() {
+                if let Some(Item::Versioned(later) | Item::One(later)) = items.as_slice().get(AHEAD)
+                {
+                    hot.prefetch(prepared.entry(later).0, &guard);
+                }
                 match item {
                     Item::Other(key, record) => self.take(&key, &record, records)?,
                     item => self.root.put(item, &prepared, records)?,
@@ -215,6 +235,7 @@ impl Loading<'_> {
             }
             let before = self.records;
             self.records += prepared.records;
+            self.make_room(expected);
             if self.records / PROGRESS_RECORDS > before / PROGRESS_RECORDS {
                 tracing::info!(records = self.records, "loading");
             }
@@ -222,6 +243,20 @@ impl Loading<'_> {
         self.end_inside(records)?;
         self.root.end(self.position)?;
         Ok(self.records)
+    }
+
+    /// Makes the hot table large enough once a sample of the secrets says how many records are secrets: how many versions
+    /// a secret has is nowhere counted. A table that grows by itself moves every entry two or three times, and looks for
+    /// places in an array that is nearly full.
+    fn make_room(&mut self, expected: u64) {
+        let secrets = self.root.view.hot.len() as u64;
+        if self.has_room || secrets < SECRETS_SAMPLED {
+            return;
+        }
+        self.has_room = true;
+        let all = secrets.saturating_mul(expected.max(self.records)) / self.records;
+        // What it is not given now it asks for again as it fills.
+        let _ = self.root.view.reserve(usize::try_from(all).unwrap_or(usize::MAX));
     }
 
     /// Puts in a record that was not prepared: of a namespace, or of a kind that is folded as it is.
