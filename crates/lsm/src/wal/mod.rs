@@ -118,6 +118,11 @@ impl WalWriter {
         self.segment.as_ref().map(|open| open.ready.number)
     }
 
+    /// Bytes written to the current segment.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.segment.as_ref().map_or(0, |open| open.end)
+    }
+
     /// Ends the current segment after a sync, so that the next frame starts a new one. Returns its number.
     pub(crate) fn end_segment(&mut self) -> Result<Option<u64>> {
         self.sync()?;

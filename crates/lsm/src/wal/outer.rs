@@ -141,6 +141,20 @@ impl Log {
         Ok(Place { segment, offset: at + frame::HEADER_BYTES as u64 })
     }
 
+    /// Bytes written to the current segment.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.writer.written_bytes()
+    }
+
+    /// Ends the current segment after a sync, so that the next payload starts another.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if the disk refuses.
+    pub fn end_segment(&mut self) -> Result<()> {
+        self.writer.end_segment().map(|_| ())
+    }
+
     /// Makes everything appended durable.
     ///
     /// # Errors
@@ -175,12 +189,13 @@ impl Keeper {
         self.pool.release_below(segment)
     }
 
-    /// Removes the segments that were taken back: an open reads every segment there is.
+    /// Removes the segments that were taken back, but for one if none is ready: an open reads every segment there is, and
+    /// begins one.
     ///
     /// # Errors
-    /// [`Error::Io`] when a file cannot be removed; it is taken back at the next open.
-    pub fn remove_spares(&self) -> Result<()> {
-        self.pool.remove_spares()
+    /// [`Error::Io`] when a file cannot be removed, which is taken back at the next open; [`Error::Poisoned`].
+    pub fn leave_one_spare(&self) -> Result<()> {
+        self.pool.leave_one_spare()
     }
 
     /// Bytes of the segments in use.

@@ -144,8 +144,11 @@ impl SegmentPool {
         released.into_iter().try_for_each(|number| self.release(number))
     }
 
-    /// Removes the segments whose frames nobody needs.
-    pub(crate) fn remove_spares(&self) -> Result<()> {
+    /// Removes the segments whose frames nobody needs, but for one that is made ready if none is.
+    pub(crate) fn leave_one_spare(&self) -> Result<()> {
+        if !lock(&self.state).flushed.is_empty() {
+            self.prepare()?;
+        }
         let spares = std::mem::take(&mut lock(&self.state).flushed);
         spares.into_iter().try_for_each(|number| self.remove(number))
     }

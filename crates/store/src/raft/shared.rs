@@ -154,9 +154,11 @@ impl Shared {
     pub(crate) fn leave_short_log(&self) -> Result<(), Error> {
         let alone = lock(&self.members).membership.voters == [self.node_id.load(Ordering::Acquire)];
         if alone {
-            self.release_log(self.machine.records().0.flushed_position())?;
+            let flushed = self.machine.records().0.flushed_position();
+            lock(&self.log).leave_behind(flushed)?;
+            self.release_log(flushed)?;
         }
-        Ok(self.keeper.remove_spares()?)
+        Ok(self.keeper.leave_one_spare()?)
     }
 }
 
@@ -299,6 +301,11 @@ mod tests {
         store.close().unwrap();
         assert!(segments(&disk) <= 2, "{}", segments(&disk));
         drop(store);
+        let no_first = || unreachable!("there is a log");
+        let log_disk = Arc::clone(&disk) as Arc<dyn kallisto_lsm::disk::Disk>;
+        let opened = RaftLog::open(log_disk, "s/raft_log".as_ref(), 2 << 20, no_first).unwrap();
+        assert_eq!(opened.index.floor(), opened.index.last(), "no entry is left to read");
+        drop(opened);
         let store = open(&disk);
         for at in 0..VALUES {
             assert_eq!(store.get(&[at as u8]).unwrap().unwrap().value, vec![at as u8; VALUE_BYTES]);

@@ -30,10 +30,16 @@ use self::record::{Identity, Record, Records, State};
 use super::lock;
 use crate::{Durability, Error};
 
+/// A segment of which no more than this part is written is left as it is when a store closes: reading it costs less than
+/// beginning another.
+const LEFT_PART: u64 = 64;
+
 /// The writing end of the log.
 #[derive(Debug)]
 pub(crate) struct RaftLog {
     log: Log,
+    /// Bytes of a segment.
+    segment_bytes: u64,
     /// The segment being written.
     segment: u64,
     /// Whether its first frame is.
@@ -103,6 +109,7 @@ impl RaftLog {
         index.set_cold(Box::new(Cold(keeper.clone())));
         let this = Self {
             log,
+            segment_bytes,
             segment: 0,
             start_durable: true,
             segments: recovery.segments,
@@ -190,6 +197,19 @@ impl RaftLog {
         self.membership = state.membership.clone();
         self.hard_state = state.hard_state.clone();
         self.last = (state.last_index, state.last_term);
+        self.sync()
+    }
+
+    /// Begins another segment if the one being written holds much and nothing above `index`, so that it may be given back.
+    /// The new one is durable when this returns.
+    pub(crate) fn leave_behind(&mut self, index: u64) -> Result<(), Error> {
+        if self.log.written_bytes() <= self.segment_bytes / LEFT_PART || self.last.0 > index {
+            return Ok(());
+        }
+        self.log.end_segment()?;
+        let hard_state = self.hard_state.clone();
+        // No entries, so nothing that waits for a sync, and no time that it waits since.
+        self.append(&[], &hard_state, Duration::ZERO)?;
         self.sync()
     }
 
