@@ -84,6 +84,11 @@ fn apply(shared: &Shared, applier: &mut Applier) -> Result<(), Error> {
 }
 
 fn keep(shared: &Shared) -> Result<(), Error> {
+    // What a start leaves to do waits for the first look, since the start has the disk and a processor busy: the next
+    // segment, say, is megabytes of zeros.
+    if shared.chores.wait(LOOK_PAUSE) == Due::End {
+        return Ok(());
+    }
     shared.do_chores()?;
     let mut rest = Rest::default();
     loop {

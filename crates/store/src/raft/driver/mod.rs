@@ -356,7 +356,8 @@ impl Driver {
             let took = self.shared.clock.now().saturating_sub(began);
             self.sync_time = (self.sync_time * 7 + took) / 8;
         }
-        if log.segment() != segment {
+        // The first segment of a start is in no hurry for the next: see `threads::keep`.
+        if segment != 0 && log.segment() != segment {
             self.shared.chores.want();
         }
         let spots = output.append.iter().map(|e| Spot { index: e.index, term: e.term });
