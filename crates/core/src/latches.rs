@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use crate::error::Error;
 use crate::random;
 
-const STRIPES: usize = 256;
+const STRIPES: usize = 1024;
 
 /// The latches of a core.
 pub(crate) struct Latches {
