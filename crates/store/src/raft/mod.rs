@@ -224,11 +224,7 @@ impl RaftStore {
                 return Ok(());
             }
             applier.turn()?;
-            let _ = shared.requests.take(
-                &mut taken,
-                Some(std::time::Duration::ZERO),
-                shared.tasks.room(),
-            );
+            let _ = shared.requests.take(&mut taken, shared.tasks.room());
             driver.turn(&mut taken)?;
             shared.tasks.take(applier.backlog(), Some(std::time::Duration::ZERO));
             applier.turn()?;

@@ -83,7 +83,16 @@ pub(crate) struct Gather {
     pub(crate) patience: Duration,
 }
 
-/// What a wait brought.
+/// Since when something is to be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// It came while others were served.
+    Meanwhile,
+    /// It was waited for, or time passed.
+    Awaited,
+}
+
+/// What there was to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// Requests, or time, or a nudge.
@@ -118,11 +127,20 @@ impl Requests {
         }
     }
 
-    /// Waits a little until as many wait as came together before; where there is no such wait worth it, does nothing.
-    pub(crate) fn gather(&self, gather: Gather) {
+    /// Lets more come, where a wait is worth it.
+    ///
+    /// Threads that want this core go first: the workers have requests to take in, and the applier answers those who will
+    /// ask again. If that brought more, nothing else has to be waited for. If it did not, there are cores to spare, and
+    /// those who are still on their way come while this thread sleeps, until as many wait as came together before.
+    pub(crate) fn gather(&self, gather: Gather, came: Came) {
+        let before = lock(&self.state).gathering();
+        if before.is_none() || gather.patience.is_zero() {
+            return;
+        }
+        std::thread::yield_now();
         let state = lock(&self.state);
-        let nobody = state.waiting.is_empty() || !state.urgent.is_empty();
-        if nobody || gather.patience.is_zero() {
+        if came == Came::Awaited || state.gathering() != before {
+            // Who was awaited is served at once: it may be the only one.
             return;
         }
         let waits = |state: &mut State| {
@@ -137,44 +155,40 @@ impl Requests {
         (state.idle, state.wanted) = (false, 0);
     }
 
-    /// Waits for requests, for at most `patience` if there is one, and moves a group of them to `taken`.
-    pub(crate) fn take(
-        &self,
-        taken: &mut Vec<Request>,
-        patience: Option<Duration>,
-        room: Room,
-    ) -> Taken {
+    /// Waits until there is something to take, for at most `patience` if there is one.
+    pub(crate) fn wait(&self, patience: Option<Duration>, room: Room) -> Came {
         let mut state = lock(&self.state);
-        loop {
-            let urgent = !state.urgent.is_empty();
-            taken.extend(state.urgent.drain(..));
-            state.message_bytes = 0;
-            if room == Room::Yes && !state.waiting.is_empty() {
-                state.move_group(taken);
-                state.nudged = false;
-                return Taken::Something;
+        if !state.is_idle(room) {
+            return Came::Meanwhile;
+        }
+        let waits = |state: &mut State| {
+            state.idle = state.is_idle(room);
+            state.idle
+        };
+        match patience {
+            None => {
+                drop(self.came.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner));
             }
-            if urgent {
-                return Taken::Something;
-            }
-            if state.waiting.is_empty() && state.refusal.is_some() {
-                return Taken::Ended;
-            }
-            if std::mem::take(&mut state.nudged) || patience == Some(Duration::ZERO) {
-                return Taken::Something;
-            }
-            state.idle = true;
-            let Some(patience) = patience else {
-                state = self.came.wait(state).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            let (woken, timeout) =
-                self.came.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
-            state = woken;
-            if timeout.timed_out() {
-                state.nudged = true;
+            Some(patience) => {
+                let waited = self.came.wait_timeout_while(state, patience, waits);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                state.idle = false;
             }
         }
+        Came::Awaited
+    }
+
+    /// Moves what is to be served next to `taken`.
+    pub(crate) fn take(&self, taken: &mut Vec<Request>, room: Room) -> Taken {
+        let mut state = lock(&self.state);
+        let ended = state.waiting.is_empty() && state.urgent.is_empty() && state.refusal.is_some();
+        taken.extend(state.urgent.drain(..));
+        state.message_bytes = 0;
+        state.nudged = false;
+        if room == Room::Yes {
+            state.move_group(taken);
+        }
+        if ended { Taken::Ended } else { Taken::Something }
     }
 
     /// Makes the driver look around.
@@ -216,6 +230,18 @@ impl Requests {
 }
 
 impl State {
+    /// How many wait, if it is they who are to be served next.
+    fn gathering(&self) -> Option<usize> {
+        (!self.waiting.is_empty() && self.urgent.is_empty()).then_some(self.waiting.len())
+    }
+
+    /// Whether there is nothing for the driver to do.
+    fn is_idle(&self, room: Room) -> bool {
+        let group = room == Room::Yes && !self.waiting.is_empty();
+        let ended = self.waiting.is_empty() && self.refusal.is_some();
+        !group && !ended && !self.nudged && self.urgent.is_empty()
+    }
+
     fn refuses(&self, request: &Request) -> Option<Error> {
         if let Some(error) = &self.refusal {
             return Some(error.clone());
@@ -311,9 +337,36 @@ mod tests {
         let (save, _saved) = Commit::promised();
         requests.push(Request::Save(save));
         let mut taken = Vec::new();
-        assert_eq!(requests.take(&mut taken, None, Room::Yes), Taken::Something);
+        assert_eq!(requests.take(&mut taken, Room::Yes), Taken::Something);
         assert_eq!((taken.len(), requests.len()), (1, 1), "a large one is a group of its own");
         requests.push(commit(1).0);
+        assert_eq!(requests.len(), 2);
+    }
+
+    #[test]
+    fn what_came_meanwhile_is_told_from_what_was_awaited() {
+        let requests = Requests::default();
+        assert_eq!(requests.wait(Some(Duration::ZERO), Room::Yes), Came::Awaited, "time passed");
+        requests.push(commit(1).0);
+        assert_eq!(requests.wait(None, Room::Yes), Came::Meanwhile);
+        assert_eq!(requests.wait(Some(Duration::ZERO), Room::No), Came::Awaited, "no room");
+        requests.nudge();
+        assert_eq!(requests.wait(None, Room::No), Came::Meanwhile, "a nudge is something");
+        let mut taken = Vec::new();
+        assert_eq!(requests.take(&mut taken, Room::No), Taken::Something);
+        assert!(taken.is_empty());
+        assert_eq!(requests.wait(Some(Duration::ZERO), Room::No), Came::Awaited, "it was heard");
+    }
+
+    #[test]
+    fn nobody_who_was_awaited_waits_for_more() {
+        let requests = Requests::default();
+        requests.push(commit(1).0);
+        // A wait for a second commit would not end: none comes.
+        let gather = Gather { wanted: 2, patience: Duration::MAX };
+        requests.gather(gather, Came::Awaited);
+        requests.push(commit(1).0);
+        requests.gather(gather, Came::Meanwhile);
         assert_eq!(requests.len(), 2);
     }
 
@@ -326,11 +379,10 @@ mod tests {
         requests.push(late.0);
         assert_eq!(late.1.wait(), Err(Error::Unavailable("closed".into())));
         let mut taken = Vec::new();
-        let at_once = Some(Duration::ZERO);
-        assert_eq!(requests.take(&mut taken, at_once, Room::No), Taken::Something);
+        assert_eq!(requests.take(&mut taken, Room::No), Taken::Something);
         assert!(taken.is_empty(), "no room");
-        assert_eq!(requests.take(&mut taken, None, Room::Yes), Taken::Something);
+        assert_eq!(requests.take(&mut taken, Room::Yes), Taken::Something);
         assert_eq!(taken.len(), 1);
-        assert_eq!(requests.take(&mut taken, None, Room::Yes), Taken::Ended);
+        assert_eq!(requests.take(&mut taken, Room::Yes), Taken::Ended);
     }
 }

@@ -59,8 +59,9 @@ fn drive(shared: &Shared, driver: &mut Driver) -> Result<(), Error> {
     let mut taken = Vec::new();
     while shared.fatal.get().is_none() {
         let room = shared.tasks.room();
-        shared.requests.gather(driver.gather());
-        if shared.requests.take(&mut taken, driver.patience(), room) == Taken::Ended {
+        let came = shared.requests.wait(driver.patience(), room);
+        shared.requests.gather(driver.gather(), came);
+        if shared.requests.take(&mut taken, room) == Taken::Ended {
             return driver.finish();
         }
         driver.turn(&mut taken)?;
