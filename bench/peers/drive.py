@@ -1,6 +1,6 @@
 """The rows: what is measured at whom, in rounds, and the median of each.
 
-Groups of rows (`--only`): reads, tls, writes, mixed, herd, memory, start. A row is a name and, for each server,
+Groups of rows (`--only`): reads, tls, audit, writes, mixed, herd, memory, start. A row is a name and, for each server,
 a number; what could not be had is a reason instead. Numbers are requests a second, milliseconds, bytes.
 """
 
@@ -22,7 +22,7 @@ from peers import (BaoDev, BaoDurable, Bench, Etcd, KallistoDev, KallistoDurable
 
 KEYS = 1_000
 VALUE_BYTES = 128
-GROUPS = ["reads", "tls", "writes", "mixed", "herd", "memory", "start"]
+GROUPS = ["reads", "tls", "audit", "writes", "mixed", "herd", "memory", "start"]
 
 
 def say(text):
@@ -68,7 +68,7 @@ class Run:
 
     # --- rows --------------------------------------------------------------------------------------
 
-    def compare(self, name, unit, better, contenders, rounds=None, once=()):
+    def compare(self, name, unit, better, contenders, rounds=None, once=(), table="main"):
         """Lets each contender's function measure in turns, those in `once` in the first round only; the
         median counts."""
         taken = {who: [] for who in contenders}
@@ -85,7 +85,7 @@ class Run:
         values = {who: statistics.median(found) for who, found in taken.items() if found}
         spread = {who: [min(found), max(found)] for who, found in taken.items() if found}
         row = {"name": name, "unit": unit, "better": better, "values": values, "spread": spread,
-               "reasons": reasons}
+               "reasons": reasons, "table": table}
         self.rows.append(row)
         say(f"{name}: " + ", ".join(f"{who} {value:,.0f}" for who, value in values.items()) + f" {unit}")
 
@@ -138,9 +138,7 @@ def answer_bytes(server, token):
 def reads(run, tls=False):
     bench, scheme = run.bench, "HTTPS" if tls else "HTTP"
     connections = "-connections=50"
-    made = [lambda: KallistoDev(bench, tls), lambda: BaoDev(bench, tls)]
-    if not tls:
-        made.append(lambda: Redis(bench))
+    made = [lambda: KallistoDev(bench, tls), lambda: BaoDev(bench, tls), lambda: Redis(bench, tls=tls)]
     with run.servers(*made) as found:
         kallisto = found["Kallisto"]
         tokens = {name: prepare(run, found[name]) for name in ("Kallisto", "OpenBao") if name in found}
@@ -156,8 +154,6 @@ def reads(run, tls=False):
                             server, "http", connections, f"-pipeline={depth}", token=token)
                 run.compare(f"KV read, {scheme}, {depth} deep", "reads/s", "more", contenders)
             found.pop("nginx", None) and more.pop("nginx").__exit__()
-        if tls:
-            return
         if "Redis" in found:
             run.load(found["Redis"], "resp", "-prepare", "-duration=1", "-warm-up=0")
         for depth in (1, 16):
@@ -167,7 +163,42 @@ def reads(run, tls=False):
             if "Redis" in found:
                 contenders["Redis"] = lambda: run.rate(
                     found["Redis"], "resp", connections, f"-pipeline={depth}")
-            run.compare(f"KV read, RESP, {depth} deep", "reads/s", "more", contenders)
+            run.compare(f"KV read, RESP{' over TLS' if tls else ''}, {depth} deep", "reads/s", "more",
+                        contenders)
+
+
+def audit(run):
+    """Reads with every request and answer written to a file, beside the same without: a table of its own."""
+    bench, off = run.bench, report.AUDIT_OFF
+    unaudited = type("Unaudited", (KallistoDev,), {"name": off})
+    with run.servers(lambda: KallistoDev(bench), lambda: unaudited(bench), lambda: BaoDev(bench)) as found:
+        tokens = {name: prepare(run, server) for name, server in found.items()}
+        logs = {}
+        for name, server in list(found.items()):
+            if name == off:
+                continue
+            try:
+                logs[name] = server.audit()
+            except OSError as why:
+                say(f"SKIPPED {name} with audit: {why}")
+                found.pop(name).__exit__()
+
+        def measured(name, kind, *arguments, address=None):
+            try:
+                return run.rate(found[name], kind, "-connections=50", *arguments, address=address,
+                                token=tokens[name])
+            finally:
+                # Gigabytes in a minute, which nobody reads.
+                if name in logs:
+                    os.truncate(logs[name], 0)
+
+        run.compare("KV read, HTTP, 1 deep", "reads/s", "more", {
+            name: lambda name=name: measured(name, "http") for name in found}, table="audit")
+        for depth in (1, 16):
+            run.compare(f"KV read, RESP, {depth} deep", "reads/s", "more", {
+                name: lambda name=name: measured(name, "resp", f"-pipeline={depth}",
+                                                 address=found[name].resp_address)
+                for name in found if name != "OpenBao"}, table="audit")
 
 
 def writes(run):
@@ -377,7 +408,8 @@ def main():
     try:
         bench = Bench(os.environ["KALLISTO"], options.cache, work, cores)
         run = Run(bench, options)
-        driving.drive(run, {"reads": reads, "tls": lambda run: reads(run, tls=True), "writes": writes,
+        driving.drive(run, {"reads": reads, "tls": lambda run: reads(run, tls=True), "audit": audit,
+                            "writes": writes,
                             "mixed": mixed, "herd": herd, "memory": memory, "start": start}, say)
     finally:
         shutil.rmtree(work, ignore_errors=True)

@@ -128,6 +128,12 @@ class Server:
             text = answer.read()
             return json.loads(text) if text else None
 
+    def audit(self):
+        """From now on every request and answer is written to a file; its path."""
+        path = self.directory / "audit.log"
+        self.ask("PUT", "/v1/sys/audit/file", {"type": "file", "options": {"file_path": str(path)}})
+        return path
+
     def wait_healthy(self):
         def healthy():
             with contextlib.suppress(OSError, ValueError):
@@ -318,18 +324,19 @@ class BaoDev(Server):
             raise Skipped("OpenBao was not had from PyPI")
         self.token = "root"
         address = f"127.0.0.1:{self.port}"
-        extra = []
+        config = self.directory / "more.hcl"
+        config.write_text("unsafe_allow_api_audit_creation = true\n")
         if self.tls:
             # A dev server's own listener is plain; a second one has the run's certificate.
             plain = free_port()
-            config = self.directory / "tls.hcl"
-            config.write_text(
-                f'listener "tcp" {{\n  address = "{address}"\n'
-                f'  tls_cert_file = "{self.bench.certificate}"\n'
-                f'  tls_key_file = "{self.bench.key}"\n}}\n')
-            address, extra = f"127.0.0.1:{plain}", [f"-config={config}"]
+            with config.open("a") as more:
+                more.write(
+                    f'listener "tcp" {{\n  address = "{address}"\n'
+                    f'  tls_cert_file = "{self.bench.certificate}"\n'
+                    f'  tls_key_file = "{self.bench.key}"\n}}\n')
+            address = f"127.0.0.1:{plain}"
         self.launch([binary, "server", "-dev", "-dev-root-token-id=root", "-dev-no-store-token",
-                     f"-dev-listen-address={address}", "-log-level=error", *extra],
+                     f"-dev-listen-address={address}", "-log-level=error", f"-config={config}"],
                     {"GOMAXPROCS": "1"})
         self.ready_secs = self.wait_healthy()
 
@@ -395,14 +402,19 @@ class Redis(Server):
     name = "Redis"
     scheme = "redis"
 
-    def __init__(self, bench, fsync=None):
+    def __init__(self, bench, fsync=None, tls=False):
         super().__init__(bench)
-        self.fsync = fsync
+        self.fsync, self.tls = fsync, tls
+        self.scheme = "rediss" if tls else "redis"
 
     def start(self):
-        command = [self.bench.debian("usr/bin/redis-server"), "--port", self.port,
+        command = [self.bench.debian("usr/bin/redis-server"), "--port", 0 if self.tls else self.port,
                    "--bind", "127.0.0.1", "--dir", self.directory, "--save", "",
                    "--maxclients", "30000", "--daemonize", "no"]
+        if self.tls:
+            command += ["--tls-port", self.port, "--tls-cert-file", self.bench.certificate,
+                        "--tls-key-file", self.bench.key, "--tls-ca-cert-file", self.bench.ca,
+                        "--tls-auth-clients", "no"]
         if self.fsync:
             command += ["--appendonly", "yes", "--appendfsync", self.fsync]
         self.launch(command)
@@ -411,7 +423,11 @@ class Redis(Server):
     def wait_ready(self):
         def answers():
             with contextlib.suppress(OSError):
-                with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
+                connection = socket.create_connection(("127.0.0.1", self.port), 1)
+                if self.tls:
+                    context = ssl.create_default_context(cafile=self.bench.ca)
+                    connection = context.wrap_socket(connection, server_hostname="127.0.0.1")
+                with connection:
                     connection.sendall(b"PING\r\n")
                     return connection.recv(64).startswith(b"+PONG")
             return False

@@ -14,6 +14,8 @@ import driving
 
 BEGIN = "<!-- peers:begin (written by bench/peers/run.sh) -->"
 END = "<!-- peers:end -->"
+# What Kallisto is called, without an audit device, in the table of those that have one.
+AUDIT_OFF = "Kallisto, no audit"
 COLOURS = {"Kallisto": "#3465a4", "Redis": "#cc0000", "nginx": "#4e9a06", "OpenBao": "#c4a000",
            "etcd": "#75507b"}
 
@@ -54,20 +56,11 @@ def ratio(row, who):
     return ours / theirs if row["better"] == "more" else theirs / ours
 
 
-def markdown(results):
-    facts_, rows = results["facts"], results["rows"]
-    others = [who for who in ("Redis", "nginx", "OpenBao", "etcd")
+def table(rows):
+    """The rows of one table as Markdown."""
+    others = [who for who in (AUDIT_OFF, "Redis", "nginx", "OpenBao", "etcd")
               if any(who in row["values"] or who in row["reasons"] for row in rows)]
     lines = [
-        f"Commit {facts_['commit']}, {facts_['date']}, `bench/peers/run.sh"
-        f"{' --quick' if facts_['form'] == 'quick' else ''}`: {facts_['rounds']} round(s), median; loads of "
-        f"{facts_['load_seconds']} s; {facts_['cores']} cores of {facts_['processor']}, kernel "
-        f"{facts_['kernel']}; each server on one core, the load on another; load average at the end "
-        f"{facts_['load_average']:.1f}. {facts_['Redis'].split(' sha')[0]}; {facts_['nginx']}; "
-        f"{facts_['etcd']}; {facts_['OpenBao'].split(' (')[0]}.",
-        "",
-        "The number in brackets is how much better Kallisto is; below 1.00 it is worse.",
-        "",
         "| | unit | Kallisto | " + " | ".join(others) + " |",
         "|---|---|---:|" + "---:|" * len(others),
     ]
@@ -82,6 +75,27 @@ def markdown(results):
             better = ratio(row, who) if who != "Kallisto" else None
             cells.append(text if better is None else f"{text} ({better:.2f})")
         lines.append(f"| {row['name']} | {row['unit']} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def markdown(results):
+    facts_, rows = results["facts"], results["rows"]
+    lines = [
+        f"Commit {facts_['commit']}, {facts_['date']}, `bench/peers/run.sh"
+        f"{' --quick' if facts_['form'] == 'quick' else ''}`: {facts_['rounds']} round(s), median; loads of "
+        f"{facts_['load_seconds']} s; {facts_['cores']} cores of {facts_['processor']}, kernel "
+        f"{facts_['kernel']}; each server on one core, the load on another; load average at the end "
+        f"{facts_['load_average']:.1f}. {facts_['Redis'].split(' sha')[0]}; {facts_['nginx']}; "
+        f"{facts_['etcd']}; {facts_['OpenBao'].split(' (')[0]}.",
+        "",
+        "The number in brackets is how much better Kallisto is; below 1.00 it is worse.",
+        "",
+        *table([row for row in rows if row["table"] == "main"]),
+    ]
+    audited = [row for row in rows if row["table"] == "audit"]
+    if audited:
+        lines += ["", "With an audit device that writes every request and every answer to a file:", "",
+                  *table(audited)]
     notes = [f"- {row['name']}: {row['note']}." for row in rows if row.get("note")]
     for row in rows:
         notes += [f"- not had: {row['name']}, {who}: {why.splitlines()[0][:200]}"
@@ -120,8 +134,9 @@ def bars(title, rows):
 
 def write(results, text, root):
     folder = root / "docs/benchmarks"
+    rates = [row for row in results["rows"] if row["better"] == "more" and row["table"] == "main"]
     pictures = {
-        "peers-rates.svg": ("More is better", [row for row in results["rows"] if row["better"] == "more"]),
+        "peers-rates.svg": ("More is better", rates),
         "peers-herd.svg": ("A herd: time until all are served, less is better",
                            [row for row in results["rows"] if row["name"].startswith("Herd")]),
         "peers-costs.svg": ("Memory and start, less is better",
