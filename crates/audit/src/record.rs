@@ -26,7 +26,7 @@ pub struct Subject<'a> {
 /// Who asks.
 #[derive(Default)]
 pub struct Auth<'a> {
-    /// The text of the token; `None` when it is not live.
+    /// The text of the token, which is the request's; `None` when it is not live.
     pub client_token: Option<&'a str>,
     /// Its accessor.
     pub accessor: &'a str,
@@ -204,6 +204,12 @@ pub(crate) enum Kind {
 /// What both records of a request say, as one device writes it.
 pub struct Common(Vec<u8>);
 
+/// Who asks, as it stands twice in a record: each costs an HMAC.
+struct Masks {
+    token: Vec<u8>,
+    accessor: Vec<u8>,
+}
+
 /// Bytes of a usual record.
 const RECORD_BYTES_USUAL: usize = 2048;
 
@@ -216,11 +222,15 @@ pub(crate) struct Writer<'d> {
 impl Writer<'_> {
     /// What both records say.
     pub(crate) fn common(&self, subject: &Subject<'_>) -> Result<Common, Malformed> {
+        let who = Masks {
+            token: self.mask_of_token(subject.request.client_token),
+            accessor: self.mask_of_accessor(subject.auth.accessor),
+        };
         let mut out = Vec::with_capacity(RECORD_BYTES_USUAL);
         out.extend_from_slice(b",\"auth\":");
-        self.auth(&subject.auth, &mut out);
+        self.auth(&subject.auth, &who, &mut out);
         out.extend_from_slice(b",\"request\":");
-        self.request(subject, &mut out)?;
+        self.request(&subject.request, &who, &mut out)?;
         Ok(Common(out))
     }
 
@@ -255,28 +265,41 @@ impl Writer<'_> {
         Ok(out)
     }
 
+    /// An accessor as it stands in a record; nothing for none.
+    fn mask_of_accessor(&self, accessor: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        match accessor {
+            "" => {}
+            accessor if self.form.masks_accessors => self.masker.push(accessor, &mut out),
+            accessor => push_string(accessor, &mut out),
+        }
+        out
+    }
+
+    /// A token's text as it stands in a record; nothing for none.
+    fn mask_of_token(&self, token: Option<&str>) -> Vec<u8> {
+        let mut out = Vec::new();
+        if let Some(token) = token.filter(|text| !text.is_empty()) {
+            self.masker.push(token, &mut out);
+        }
+        out
+    }
+
     fn accessor(&self, members: &mut Members<'_>, name: &str, accessor: &str) {
-        if accessor.is_empty() {
-            return;
-        }
-        let out = members.name(name);
-        if self.form.masks_accessors {
-            self.masker.push(accessor, out)
-        } else {
-            push_string(accessor, out)
-        }
+        push_mask(members, name, &self.mask_of_accessor(accessor));
     }
 
     fn token(&self, members: &mut Members<'_>, token: Option<&str>) {
-        if let Some(token) = token.filter(|text| !text.is_empty()) {
-            self.masker.push(token, members.name("client_token"));
-        }
+        push_mask(members, "client_token", &self.mask_of_token(token));
     }
 
-    fn auth(&self, auth: &Auth<'_>, out: &mut Vec<u8>) {
+    fn auth(&self, auth: &Auth<'_>, who: &Masks, out: &mut Vec<u8>) {
         let mut members = Members::open(out);
-        self.token(&mut members, auth.client_token);
-        self.accessor(&mut members, "accessor", auth.accessor);
+        // One that is live is the one that was shown.
+        if auth.client_token.is_some() {
+            push_mask(&mut members, "client_token", &who.token);
+        }
+        push_mask(&mut members, "accessor", &who.accessor);
         members.text("display_name", auth.display_name);
         members.texts("policies", auth.policies);
         members.texts("token_policies", auth.token_policies);
@@ -298,15 +321,19 @@ impl Writer<'_> {
         members.close();
     }
 
-    fn request(&self, subject: &Subject<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        let request = &subject.request;
+    fn request(
+        &self,
+        request: &Request<'_>,
+        who: &Masks,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
         let mut members = Members::open(out);
         members.text("id", request.id);
         members.text("client_id", request.client_id);
         members.text("operation", request.operation);
         push_mount(&mut members, &request.mount, "mount_running_version");
-        self.token(&mut members, request.client_token);
-        self.accessor(&mut members, "client_token_accessor", subject.auth.accessor);
+        push_mask(&mut members, "client_token", &who.token);
+        push_mask(&mut members, "client_token_accessor", &who.accessor);
         let mut namespace = Members::open(members.name("namespace"));
         namespace.text("id", request.namespace_id);
         namespace.text("path", request.namespace_path);
@@ -402,6 +429,13 @@ impl Writer<'_> {
         members.text("creation_path", wrapped.creation_path);
         self.accessor(&mut members, "wrapped_accessor", wrapped.wrapped_accessor);
         members.close();
+    }
+}
+
+/// Adds what stands in place of a value, unless it is nothing.
+fn push_mask(members: &mut Members<'_>, name: &str, mask: &[u8]) {
+    if !mask.is_empty() {
+        members.name(name).extend_from_slice(mask);
     }
 }
 

@@ -47,7 +47,14 @@ impl WriterThread {
     /// Waits for something to do, and marks the sink as busy with it.
     fn next(&self) -> Step {
         let mut state = self.shared.lock();
+        let mut has_waited = false;
         loop {
+            // Who woke it goes first where they share a processor: the rest of what comes together joins the group.
+            if std::mem::take(&mut has_waited) && !state.queue.is_empty() {
+                drop(state);
+                std::thread::yield_now();
+                state = self.shared.lock();
+            }
             let now = clock::monotonic();
             let due = match &state.mode {
                 Mode::Failed { retry_at, .. } => *retry_at <= now,
@@ -77,6 +84,7 @@ impl WriterThread {
             };
             let woken = self.shared.work.wait_timeout(state, wait);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
+            has_waited = true;
         }
     }
 

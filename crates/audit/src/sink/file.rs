@@ -103,16 +103,15 @@ impl Sink for FileSink {
     }
 
     fn write(&mut self, group: &Group<'_>) -> io::Result<()> {
-        let file = match self.file.take() {
-            Some(file) if file.metadata()?.nlink() > 0 => file,
-            Some(_) => {
-                tracing::error!(path = %self.path.display(), "the audit file was removed; made anew");
-                self.open()?;
-                self.file.take().ok_or(ErrorKind::NotFound)?
-            }
-            None => return Err(ErrorKind::NotConnected.into()),
-        };
-        let before = file.metadata()?.len();
+        let mut file = self.file.take().ok_or(ErrorKind::NotConnected)?;
+        let mut found = file.metadata()?;
+        if found.nlink() == 0 {
+            tracing::error!(path = %self.path.display(), "the audit file was removed; made anew");
+            self.open()?;
+            file = self.file.take().ok_or(ErrorKind::NotFound)?;
+            found = file.metadata()?;
+        }
+        let before = found.len();
         match (&file).write_all(group.bytes) {
             Ok(()) => {
                 self.file = Some(file);

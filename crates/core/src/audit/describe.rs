@@ -95,13 +95,13 @@ pub(super) fn with_described<T>(
     let metadata = metadata.map(|map| Json::Object(map).to_text()).unwrap_or_default();
     let bearer = live.map(|live| Bearer::of(token_view, live)).unwrap_or_default();
     let client_id = match (live, bearer.entity_id.as_str()) {
-        (Some(live), "") => client_id(&live.shared().auth.policies),
-        _ => bearer.entity_id.clone(),
+        (Some(live), "") => live.client_id(client_id),
+        _ => bearer.entity_id.as_str(),
     };
     let auth = auth_of(live, &bearer, request.token, decision, &metadata);
     let request = audit::Request {
         id: &id,
-        client_id: &client_id,
+        client_id,
         operation,
         mount: mount.as_deref().map(|mount| mount_of(&mount.entry)).unwrap_or_default(),
         client_token: request.token.map(TokenText::expose),

@@ -7,7 +7,7 @@
 use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::hash::{Hash as StdHash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::{ArcSwapOption, Guard};
 use jiff::Timestamp;
@@ -40,6 +40,8 @@ struct Shape {
     entry: Common,
     /// What its policies grant.
     compiled: ArcSwapOption<Compiled>,
+    /// What stands for clients without an entity where they are counted, once it was asked for.
+    client_id: OnceLock<Box<str>>,
 }
 
 /// An entry that is looked for among shapes by what it says.
@@ -103,7 +105,8 @@ impl Shapes {
         if shapes.len() + 1 >= shapes.capacity() && shapes.len() > SHAPES_SPARE {
             shapes.retain(|shape| Arc::strong_count(&shape.0) > 1);
         }
-        let shape = Arc::new(Shape { entry, compiled: ArcSwapOption::empty() });
+        let (compiled, client_id) = (ArcSwapOption::empty(), OnceLock::new());
+        let shape = Arc::new(Shape { entry, compiled, client_id });
         shapes.insert(Shared(Arc::clone(&shape)));
         shape
     }
@@ -147,6 +150,12 @@ impl LiveToken {
     /// What it has in common with others; its accessor, times, parent and uses are blank there.
     pub(crate) fn shared(&self) -> &TokenEntry {
         &self.shape.entry.0
+    }
+
+    /// What stands for its client where clients are counted, made of its policies by `make` and kept.
+    pub(crate) fn client_id(&self, make: impl FnOnce(&[String]) -> String) -> &str {
+        let make = || make(&self.shape.entry.0.auth.policies).into_boxed_str();
+        self.shape.client_id.get_or_init(make)
     }
 
     /// When it was made.
