@@ -108,7 +108,7 @@ def markdown(results):
 
 def bars(title, rows):
     """Horizontal bars, each row scaled by its own largest value."""
-    width, label, line = 860, 330, 18
+    width, label, line = 960, 430, 18
     height = 40 + sum((len(row["values"]) + 1) * line for row in rows)
     text = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
             'font-family="sans-serif" font-size="12">',
