@@ -36,7 +36,7 @@ pub fn seal(
 /// Appends the plaintext of what [`seal`] made to `out`, which on failure is as before.
 ///
 /// # Errors
-/// [`Error::Damaged`] if the tag does not fit key, nonce, `aad` and bytes.
+/// [`crate::Error::Damaged`] if the tag does not fit key, nonce, `aad` and bytes.
 pub fn open(
     key: &[u8; KEY_BYTES],
     nonce: &[u8; NONCE_BYTES],
