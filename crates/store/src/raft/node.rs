@@ -333,10 +333,7 @@ impl Node {
     }
 
     fn is_alone(&self) -> bool {
-        let members = self.raw.store().membership();
-        members.voters == [self.raw.raft.id]
-            && members.learners.is_empty()
-            && members.voters_outgoing.is_empty()
+        is_alone(self.raw.store().membership(), self.raw.raft.id)
     }
 
     /// What is to be done now, if anything. Each output must be followed by [`Node::persisted`].
@@ -525,6 +522,11 @@ pub(crate) enum Restored {
 
 fn refused(error: raft::Error) -> Error {
     Error::Unavailable(format!("raft: {error}"))
+}
+
+/// Whether `node` is all that there is: nobody else votes, learns or is about to leave.
+pub(crate) fn is_alone(members: &ConfState, node: u64) -> bool {
+    members.voters == [node] && members.learners.is_empty() && members.voters_outgoing.is_empty()
 }
 
 #[cfg(test)]

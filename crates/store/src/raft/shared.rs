@@ -17,7 +17,7 @@ use super::lock;
 use super::log::RaftLog;
 use super::log::index::Fault;
 use super::machine::Machine;
-use super::node::{Progress, Standing};
+use super::node::{Progress, Standing, is_alone};
 use super::options::OnFatal;
 use super::requests::Requests;
 use super::snapshot::Held;
@@ -150,15 +150,19 @@ impl Shared {
     }
 
     /// Leaves no more of the log than the next start needs, once the engine has everything in files: what is there is read.
-    /// What a lone voter has in files nobody will ask it for.
+    /// What a server that is alone has in files nobody will ask it for.
     pub(crate) fn leave_short_log(&self) -> Result<(), Error> {
-        let alone = lock(&self.members).membership.voters == [self.node_id.load(Ordering::Acquire)];
-        if alone {
-            let flushed = self.machine.records().0.flushed_position();
-            lock(&self.log).leave_behind(flushed)?;
-            self.release_log(flushed)?;
+        let node = self.node_id.load(Ordering::Acquire);
+        if !is_alone(&lock(&self.members).membership, node) {
+            return Ok(self.keeper.leave_one_spare()?);
         }
-        Ok(self.keeper.leave_one_spare()?)
+        let flushed = self.machine.records().0.flushed_position();
+        // First what nobody needs: it may be the room that the next segment takes.
+        self.release_log(flushed)?;
+        let left = lock(&self.log).leave_behind(flushed);
+        self.release_log(flushed)?;
+        self.keeper.leave_one_spare()?;
+        left
     }
 }
 

@@ -61,6 +61,8 @@ struct Loading<'v> {
     inside: Option<(NamespaceNumber, Option<Inside>)>,
     position: Position,
     records: u64,
+    /// How many of them came before the first secret: tokens and the like.
+    before_secrets: u64,
     /// Whether the hot table was made as large as it will have to be.
     has_room: bool,
 }
@@ -107,6 +109,7 @@ impl View {
                 inside: None,
                 position,
                 records: 0,
+                before_secrets: 0,
                 has_room: false,
             };
             let clear = ClearRecords::new(records, keyring);
@@ -222,11 +225,10 @@ impl Loading<'_> {
         for mut prepared in &opened {
             let mut items = std::mem::take(&mut prepared.items).into_iter();
             let hot = &self.root.view.hot;
-            let guard = hot.pin();
             while let Some(item) = items.next() {
                 if let Some(Item::Versioned(later) | Item::One(later)) = items.as_slice().get(AHEAD)
                 {
-                    hot.prefetch(prepared.entry(later).0, &guard);
+                    hot.prefetch(prepared.entry(later).0, &hot.pin());
                 }
                 match item {
                     Item::Other(key, record) => self.take(&key, &record, records)?,
@@ -245,16 +247,23 @@ impl Loading<'_> {
         Ok(self.records)
     }
 
-    /// Makes the hot table large enough once a sample of the secrets says how many records are secrets: how many versions
+    /// Makes the hot table large enough once a sample of the secrets says how many records go with one: how many versions
     /// a secret has is nowhere counted. A table that grows by itself moves every entry two or three times, and looks for
     /// places in an array that is nearly full.
     fn make_room(&mut self, expected: u64) {
         let secrets = self.root.view.hot.len() as u64;
+        if secrets == 0 {
+            self.before_secrets = self.records;
+        }
         if self.has_room || secrets < SECRETS_SAMPLED {
             return;
         }
         self.has_room = true;
-        let all = secrets.saturating_mul(expected.max(self.records)) / self.records;
+        let all = expected_secrets(
+            secrets,
+            self.records - self.before_secrets,
+            expected.saturating_sub(self.before_secrets),
+        );
         // What it is not given now it asks for again as it fills.
         let _ = self.root.view.reserve(usize::try_from(all).unwrap_or(usize::MAX));
     }
@@ -412,5 +421,25 @@ impl<V: Deref<Target = View>> Load<V> {
         paths.clear();
         self.paths = paths;
         Ok(())
+    }
+}
+
+/// How many secrets there are among `expected` records, when there were so many among the first `records` of them.
+fn expected_secrets(secrets: u64, records: u64, expected: u64) -> u64 {
+    secrets.saturating_mul(expected.max(records)) / records.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_speaks_for_the_records_that_are_left() {
+        // Two records a secret, as one of version 2 with one version has.
+        assert_eq!(expected_secrets(4_096, 8_192, 200_000), 100_000);
+        // The store said that it had fewer than came.
+        assert_eq!(expected_secrets(5_000, 5_000, 4_000), 5_000);
+        assert_eq!(expected_secrets(u64::MAX, 1, u64::MAX), u64::MAX);
+        assert_eq!(expected_secrets(0, 0, 0), 0);
     }
 }

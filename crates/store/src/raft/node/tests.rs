@@ -185,3 +185,14 @@ fn a_leader_that_is_removed_leads_no_more() {
     cluster.nodes.iter_mut().for_each(|node| node.applied(node.handed_out()));
     cluster.tick_until(|cluster| cluster.leaders().iter().any(|&n| n != old));
 }
+
+#[test]
+fn whoever_somebody_learns_from_or_leaves_is_not_alone() {
+    let mut members = ConfState { voters: vec![1], ..ConfState::default() };
+    assert!(is_alone(&members, 1) && !is_alone(&members, 2));
+    members.learners.push(2);
+    assert!(!is_alone(&members, 1));
+    members.learners.clear();
+    members.voters_outgoing.push(2);
+    assert!(!is_alone(&members, 1));
+}
