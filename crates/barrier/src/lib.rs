@@ -12,12 +12,13 @@
 //! Invariants:
 //! - No key has two purposes: a stored key is only ever an input of HMAC or HKDF, and what encrypts is derived from it.
 //! - Whether a key is the right one is decided by its commitment, never by a tag, and before anything is decrypted.
-//! - No nonce is used twice under one key: 128 bits from the system per process, key and 2^32 records, and a counter.
+//! - No nonce is used twice under one key: 128 bits from the system per process, key and 2^32 records, and a counter; or a
+//!   counter alone, under a key that is as old as the unseal (`MemoryCipher`).
 //! - A record opens only under the storage key, the cluster and the key version it was made for.
 //! - What fails to open leaves no plaintext behind.
 //! - Keys lie in memory of their own that is locked, left out of dumps and wiped on drop; `Debug` shows none of it.
 //!
-//! The bytes are described in `docs/format.md`, the choices in `docs/decisions/0020` and `0021`.
+//! The bytes are described in `docs/format.md`, the choices in `docs/decisions/0020`, `0021` and `0145`.
 #![forbid(unsafe_code)]
 
 mod counted;

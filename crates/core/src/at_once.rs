@@ -2,8 +2,8 @@
 //!
 //! Nearly every request is one: a secret that is in the hot table, asked for by a token that may read it. Such
 //! a request waits for nothing, so it needs none of what [`Core::handle`] has for those that do. Whatever
-//! is not that simple (an audit device, a rate limit, a token with so many uses, a wrapped answer, a
-//! path that is no secret's) is left alone, before anything was done, for [`Core::handle`].
+//! is not that simple (an audit device, a rate limit, a token with so many uses, a wrapped answer, a question for
+//! help, a path that is no secret's) is left alone, before anything was done, for [`Core::handle`].
 //!
 //! Requests that came together are answered together: what is the same for all of them ([`AtOnce`]), and for all
 //! of one token ([`Bearer`]), is looked up once. What each asks is judged by itself.
@@ -115,7 +115,7 @@ impl Bearer<'_> {
         Some(kind)
     }
 
-    /// Answers a read of this bearer that waits for nothing, with a secret's fields and nothing else for data; `None`
+    /// Answers a read of this bearer that waits for nothing, which has its token, address and time, with a secret's fields and nothing else for data; `None`
     /// for any other request, for which nothing was done.
     pub fn read_fields(&self, request: &Request<'_>) -> Option<Result<Response, Error>> {
         if !is_simple(request) || self.core.is_audited(request) {
@@ -161,6 +161,7 @@ fn is_simple(request: &Request<'_>) -> bool {
     request.operation == Operation::Read
         && request.wrap_ttl_secs == 0
         && request.namespace.is_empty()
+        && !request.asks_help()
         && !path.starts_with(SYSTEM)
         && !path.starts_with(Class::Auth.prefix())
 }

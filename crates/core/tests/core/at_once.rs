@@ -68,6 +68,9 @@ fn fields_alone_take_the_right_to_the_whole() {
     // What is no read of a secret goes the long way.
     assert!(fields(&site, TOKEN, "sys/health").is_none());
     assert!(fields(&site, TOKEN, "auth/token/lookup-self").is_none());
+    let mut help = request_of(TOKEN, 0, Operation::Read, "secret/data/mine/a", "");
+    help.query = vec![("help".to_owned(), "true".to_owned())];
+    assert!(site.core.read_at_once(&help).is_none());
     pollster::block_on(site.core.seal()).unwrap();
     assert!(site.core.at_once().is_none());
 }
