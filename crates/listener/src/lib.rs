@@ -23,6 +23,7 @@ mod rewound;
 mod room;
 mod server;
 mod socket;
+mod stop;
 mod tls;
 mod unsent;
 

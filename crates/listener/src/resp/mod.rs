@@ -44,7 +44,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use crate::clock::Clock;
 use crate::gate::Gate;
 use crate::http::admit::{admit_commands, settle};
-use crate::http::direct::stop_said;
+use crate::stop;
 use crate::unsent::Unsent;
 use cursors::Cursors;
 use parse::{Parsed, Ranges};
@@ -120,7 +120,7 @@ impl Service {
             silence: Box::pin(sleep(COMMAND_TIMEOUT)),
             is_quiet: true,
         };
-        let mut stop = Box::pin(stop_said(stopped));
+        let mut stop = Box::pin(stop::said(stopped));
         // One that came to an end by itself, either side's; nothing is left to say.
         while connection.turn(stop.as_mut()).await.is_ok() {}
     }

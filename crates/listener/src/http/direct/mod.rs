@@ -51,6 +51,7 @@ use self::reply::{write_found, write_head};
 use super::{Reply, Service, error, response};
 use crate::pace::Activity;
 use crate::room;
+use crate::stop;
 use crate::unsent::Unsent;
 
 /// Bytes read at once, into room that all connections of a worker share.
@@ -91,7 +92,7 @@ where
 {
     let unsent = Unsent::new(service.admission(), Flow::of_address(client.remote.ip()));
     let mut wire = Wire { stream, input: BytesMut::new(), replies: Vec::new(), unsent };
-    let mut stop = Box::pin(stop_said(stopped));
+    let mut stop = Box::pin(stop::said(stopped));
     let mut looks = 0;
     loop {
         match wire.fill(stop.as_mut()).await {
@@ -119,13 +120,6 @@ where
         if next == Next::HandOver || looks > LOOKS_MAX {
             return Some(wire.hand_over());
         }
-    }
-}
-
-/// Resolves when the server stops; never when nobody can say so.
-pub(crate) async fn stop_said(mut stopped: watch::Receiver<bool>) {
-    if stopped.wait_for(|&stop| stop).await.is_err() {
-        std::future::pending().await
     }
 }
 
