@@ -115,8 +115,9 @@ impl Bearer<'_> {
         Some(kind)
     }
 
-    /// Answers a read of this bearer that waits for nothing, which has its token, address and time, with a secret's fields and nothing else for data; `None`
-    /// for any other request, for which nothing was done.
+    /// Answers a read that waits for nothing, with a secret's fields and nothing else for data; `None` for any other
+    /// request, for which nothing was done. The request has this bearer's token, address and time: they are not looked
+    /// at again.
     pub fn read_fields(&self, request: &Request<'_>) -> Option<Result<Response, Error>> {
         if !is_simple(request) || self.core.is_audited(request) {
             return None;
