@@ -298,6 +298,51 @@ fn a_full_disk_refuses_writes_and_heals() {
 }
 
 #[test]
+fn nobody_waits_for_space_on_a_full_disk() {
+    for mut options in [inline(STRICT), threaded(STRICT)] {
+        // The log has room for everything below; it is the engine that has none.
+        options.log_segment_bytes = 1 << 20;
+        let disk = FaultyDisk::shared();
+        let store = open(disk.clone(), &options).unwrap();
+        store.commit(put("a", "1")).wait().unwrap();
+        disk.plan(fault(FaultKind::NoSpace, 0));
+        let (tell, told) = std::sync::mpsc::channel();
+        let other = Arc::clone(&store);
+        let writer = std::thread::spawn(move || {
+            for n in 0.. {
+                let key = |m| format!("k{n}-{m}");
+                let together: Vec<_> =
+                    (0..64).map(|m| other.commit(put(&key(m), &"x".repeat(99)))).collect();
+                // Together with the writes, and behind them.
+                let saved = other.save().wait();
+                let outcomes: Vec<_> =
+                    together.into_iter().map(kallisto_store::Commit::wait).collect();
+                if matches!(outcomes.last(), Some(Err(Error::Full(_)))) {
+                    return tell.send((outcomes, saved)).unwrap();
+                }
+                assert!(n < 100, "a full disk is noticed");
+            }
+        });
+        let heard = told.recv_timeout(Duration::from_secs(20));
+        // Whoever still waits is answered once there is space, so that a failure ends.
+        let (outcomes, saved) = heard.inspect_err(|_| disk.plan(None)).expect("everybody hears");
+        let honest =
+            |one: &Result<_, _>| matches!(one, Ok(_) | Err(Error::Full(_) | Error::Unknown(_)));
+        assert!(outcomes.iter().all(honest), "{outcomes:?}");
+        assert!(matches!(saved, Err(Error::Full(_))), "{saved:?}");
+        assert!(store.get(b"a").unwrap().is_some(), "reads go on");
+        disk.plan(None);
+        writer.join().unwrap();
+        let healed = (0..10_000).any(|_| {
+            std::thread::yield_now();
+            store.commit(put("after", "2")).wait().is_ok()
+        });
+        assert!(healed, "space came back and so do writes");
+        store.save().wait().unwrap();
+    }
+}
+
+#[test]
 fn batch_mode_syncs_by_count_by_time_and_on_save() {
     let disk = FaultyDisk::shared();
     let clock = Arc::new(ManualClock::default());

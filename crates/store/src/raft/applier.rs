@@ -1,8 +1,8 @@
 //! The applier: writes what is committed to the engine, has it folded, and only then says so.
 //!
-//! It works through its backlog in order. A full disk stalls it, and nothing is skipped: who waits for an entry hears
-//! that it is committed and not yet applied, new writes are refused, and the same entry is tried again until there is
-//! space. Any other failure ends the store.
+//! It works through its backlog in order. A full disk stalls it, and nothing is skipped: who waits for an entry, this one
+//! or one behind it, hears that it is committed and not yet applied, new writes are refused, and the same entry is tried
+//! again until there is space. Any other failure ends the store.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -65,7 +65,14 @@ impl Applier {
         self.resolve();
         if let Err(error) = &ended {
             self.abandon(error);
-        } else if self.shared.tasks.done(count, bytes) {
+            return ended;
+        }
+        let stalled = ended == Ok(Turn::Stalled);
+        if stalled {
+            count += self.tell_who_waits();
+        }
+        // Those who wait for the driver are refused by it.
+        if self.shared.tasks.done(count, bytes) || stalled {
             self.shared.requests.nudge();
         }
         ended
@@ -91,11 +98,7 @@ impl Applier {
             }
             Err(Error::Full(what)) => {
                 *lock(&self.shared.full) = Some(Error::Full(what.clone()));
-                if let Some(promise) = promise {
-                    let what = "it is in the log and will be applied once the disk has space";
-                    promise.keep(Err(Error::Unknown(what.into())));
-                }
-                self.backlog.push_front(Task::Apply(entry, None));
+                self.backlog.push_front(Task::Apply(entry, promise));
                 Ok(Turn::Stalled)
             }
             Err(error) => {
@@ -111,6 +114,25 @@ impl Applier {
         for (promise, outcome) in self.unsaid.drain(..) {
             promise.keep(outcome);
         }
+    }
+
+    /// Tells everybody whose word is in the backlog that it has to wait for space, and returns how many tasks that ends.
+    fn tell_who_waits(&mut self) -> usize {
+        let before = self.backlog.len();
+        let Some(full) = self.shared.stalled() else { return 0 };
+        for task in std::mem::take(&mut self.backlog) {
+            match task {
+                Task::Settled(promise) => promise.keep(Err(full.clone())),
+                Task::Apply(entry, promise) => {
+                    if let Some(promise) = promise {
+                        let what = "it is in the log and will be applied once the disk has space";
+                        promise.keep(Err(Error::Unknown(what.into())));
+                    }
+                    self.backlog.push_back(Task::Apply(entry, None));
+                }
+            }
+        }
+        before - self.backlog.len()
     }
 
     fn abandon(&mut self, why: &Error) {

@@ -224,13 +224,13 @@ impl RaftStore {
                 return Ok(());
             }
             applier.turn()?;
-            let _ = shared.requests.take(&mut taken, shared.tasks.room());
+            let _ = shared.requests.take(&mut taken, shared.room());
             driver.turn(&mut taken)?;
             shared.tasks.take(applier.backlog(), Some(std::time::Duration::ZERO));
             applier.turn()?;
             if shared.chores.take() {
                 shared.do_chores()?;
-            } else if shared.requests.len() == 0 || shared.tasks.room() == requests::Room::No {
+            } else if shared.requests.len() == 0 || shared.room() == requests::Room::No {
                 return Ok(());
             }
         }

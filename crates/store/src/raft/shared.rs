@@ -19,7 +19,7 @@ use super::log::index::Fault;
 use super::machine::Machine;
 use super::node::{Progress, Standing, is_alone};
 use super::options::OnFatal;
-use super::requests::Requests;
+use super::requests::{Requests, Room};
 use super::snapshot::Held;
 use super::tasks::Tasks;
 use raft::eraftpb::ConfState;
@@ -53,7 +53,7 @@ pub(crate) struct Shared {
     pub(crate) on_leadership: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
     /// Snapshots that members were sent a moment ago.
     pub(crate) held: Held,
-    /// Why no writes are taken for now.
+    /// The full disk that stalls the applier.
     pub(crate) full: Mutex<Option<Error>>,
     /// Up to where the engine has everything in files.
     pub(crate) flushed: AtomicU64,
@@ -118,6 +118,17 @@ impl Shared {
         if full.is_some() {
             *full = None;
         }
+    }
+
+    /// Whether commits may be taken: while the applier has room, and while a full disk stalls it, since then they are
+    /// refused at once.
+    pub(crate) fn room(&self) -> Room {
+        if self.stalled().is_some() { Room::Yes } else { self.tasks.room() }
+    }
+
+    /// Why nothing is applied for now.
+    pub(crate) fn stalled(&self) -> Option<Error> {
+        lock(&self.full).clone()
     }
 
     /// Gives segments back that nobody needs, and prepares the next.

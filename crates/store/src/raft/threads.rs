@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use super::applier::{Applier, Turn};
 use super::driver::Driver;
@@ -58,7 +59,7 @@ impl Drop for Panicked<'_> {
 fn drive(shared: &Shared, driver: &mut Driver) -> Result<(), Error> {
     let mut taken = Vec::new();
     while shared.fatal.get().is_none() {
-        let room = shared.tasks.room();
+        let room = shared.room();
         let came = shared.requests.wait(driver.patience(), room);
         shared.requests.gather(driver.gather(), came);
         if shared.requests.take(&mut taken, room) == Taken::Ended {
@@ -79,6 +80,8 @@ fn apply(shared: &Shared, applier: &mut Applier) -> Result<(), Error> {
                 return Ok(());
             }
             std::thread::park_timeout(FULL_RETRY);
+            // Who came meanwhile waits for the same space, and hears so.
+            shared.tasks.take(applier.backlog(), Some(Duration::ZERO));
         }
     }
     Ok(())

@@ -162,6 +162,7 @@ impl Driver {
         self.sync_if_due()?;
         self.settle_leadership();
         self.give_up_undecided();
+        self.refuse_stalled();
         self.publish();
         Ok(())
     }
@@ -229,6 +230,7 @@ impl Driver {
     fn take(&mut self, requests: Vec<Request>) -> Result<(), Error> {
         let commits = |request: &&Request| matches!(request, Request::Commit { .. });
         let refusal = self.admit(&requests)?;
+        let stalled = self.shared.stalled();
         if refusal.is_some() {
             // Another server may have space.
             self.node.step_down();
@@ -242,6 +244,11 @@ impl Driver {
             match (request, &refusal) {
                 (Request::Commit { promise, .. }, Some(error)) => promise.keep(Err(error.clone())),
                 (Request::Commit { data, promise }, None) => self.group.push((data, promise)),
+                (Request::Save(promise) | Request::SetDurability(_, promise), _)
+                    if let Some(full) = &stalled =>
+                {
+                    promise.keep(Err(full.clone()));
+                }
                 (Request::Save(promise), _) => self.settle(promise)?,
                 (Request::SetDurability(mode, promise), _) => {
                     // Before the promise is kept: who hears that the mode holds finds it so.
@@ -274,7 +281,7 @@ impl Driver {
         if requests.is_empty() {
             return Ok(None);
         }
-        if let Some(full) = lock(&self.shared.full).clone() {
+        if let Some(full) = self.shared.stalled() {
             return Ok(Some(full));
         }
         match lock(&self.shared.log).make_room(bytes) {
@@ -397,6 +404,16 @@ impl Driver {
         while let Some((_, promise)) = self.barriers.pop_front_if(|(index, _)| *index <= handed_out)
         {
             self.shared.tasks.push([Task::Settled(promise)]);
+        }
+    }
+
+    /// Tells those who wait for what a full disk keeps from being applied: it may do so for hours.
+    fn refuse_stalled(&mut self) {
+        if self.barriers.is_empty() {
+            return;
+        }
+        if let Some(full) = self.shared.stalled() {
+            self.barriers.drain(..).for_each(|(_, promise)| promise.keep(Err(full.clone())));
         }
     }
 
