@@ -37,6 +37,19 @@ pub(crate) fn outcome_of<T>(threads: &dyn Threads, future: impl Future<Output = 
     outcome
 }
 
+/// The nice value of a thread that gives way ([`give_way`]): a tenth of the weight of one that answers requests (`sched(7)`).
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
+
+/// Has the calling thread give way to those that answer requests, where both want a processor. For work that takes seconds of
+/// it and that nobody waits for with a lock. On Linux alone, where a nice value is a thread's own (`setpriority(2)`, notes).
+pub(crate) fn give_way() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+        tracing::debug!(%error, "a thread keeps its priority");
+    }
+}
+
 /// A thread of the operating system for each job.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OwnThreads;
@@ -52,5 +65,22 @@ impl Threads for OwnThreads {
 
     fn wait(&self, future: Pin<&mut dyn Future<Output = ()>>) {
         pollster::block_on(future);
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_gives_way_takes_no_other_along() {
+        let nice = || rustix::process::getpriority_process(None).unwrap();
+        let before = nice();
+        let after = std::thread::spawn(move || {
+            give_way();
+            nice()
+        });
+        assert_eq!(after.join().unwrap(), before.max(NICE));
+        assert_eq!(nice(), before);
     }
 }

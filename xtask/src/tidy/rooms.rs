@@ -137,6 +137,7 @@ pub(super) const ROOMS: [Room; 17] = [
             "jiff",
             "memchr",
             "pollster",
+            "rustix",
             "rustls-pki-types",
             "rustls-webpki",
             "secrecy",

@@ -1,6 +1,6 @@
 //! Saving: a thread reads the state, and the answer is made of what it reads.
 //!
-//! The thread is ahead of the client by [`PIECES_MAX`] pieces at the most, and ends when the client goes. A state that
+//! The thread gives way to requests, is ahead of the client by [`PIECES_MAX`] pieces at the most, and ends when the client goes. A state that
 //! cannot be read to its end leaves the file without its sums, by which every reader knows that it is none.
 
 use data_encoding::BASE64;
@@ -13,6 +13,7 @@ use crate::json::Json;
 use crate::response::Response;
 use crate::state::{Core, Unsealed};
 use crate::stream::{Bell, Next, Source, Stream};
+use crate::threads::give_way;
 
 /// Pieces that wait to be sent.
 const PIECES_MAX: usize = 32;
@@ -31,6 +32,7 @@ pub(crate) async fn save(core: &Core, unsealed: &Unsealed) -> Result<Response, E
     let meta = meta(&cluster.store_id(), cluster.leadership().term, position);
     let (to, pieces) = mpsc::channel(PIECES_MAX);
     let run = move || {
+        give_way();
         match write(chunks, &meta, &|sums| tag_key.sign(sums), &to) {
             Ok(()) => tracing::info!(index = position.0, "a backup was read"),
             Err(error) => tracing::error!(%error, "a backup was not read to its end"),
