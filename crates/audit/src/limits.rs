@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Most records that wait for one device; past it a record is refused, and with it the request.
-pub const QUEUE_RECORDS_MAX: usize = 16_384;
+/// Most times that records were handed in to one device and wait; past it they are refused, and with them their requests.
+pub const QUEUE_JOBS_MAX: usize = 16_384;
 /// Most bytes of records that wait for one device. A record above this is refused: a listing of a
 /// million names comes to 80 MiB, unless the device elides listings.
 pub const QUEUE_BYTES_MAX: usize = 256 << 20;

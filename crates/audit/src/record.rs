@@ -234,7 +234,7 @@ impl Writer<'_> {
         Ok(Common(out))
     }
 
-    /// The body of a record (see `chain`): everything but its links and its end.
+    /// Appends the body of a record (see `chain`): everything but its links and its end. What fails leaves a part.
     pub(crate) fn body(
         &self,
         kind: Kind,
@@ -242,10 +242,10 @@ impl Writer<'_> {
         common: &Common,
         response: Option<&Response<'_>>,
         error: &str,
-    ) -> Result<Vec<u8>, Malformed> {
+        out: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
         let extra = response.map_or(0, |response| response.data.len() + 512);
-        let usual = common.0.len() + extra + 256 + crate::chain::LINKS_BYTES_MAX;
-        let mut out = Vec::with_capacity(usual);
+        out.reserve(common.0.len() + extra + 256);
         out.extend_from_slice(self.form.prefix.as_bytes());
         out.extend_from_slice(b"{\"time\":\"");
         out.extend_from_slice(now.to_string().as_bytes());
@@ -256,13 +256,13 @@ impl Writer<'_> {
         out.extend_from_slice(&common.0);
         if let Some(response) = response {
             out.extend_from_slice(b",\"response\":");
-            self.response(response, &mut out)?;
+            self.response(response, out)?;
         }
         if !error.is_empty() {
             out.extend_from_slice(b",\"error\":");
-            push_string(error, &mut out);
+            push_string(error, out);
         }
-        Ok(out)
+        Ok(())
     }
 
     /// An accessor as it stands in a record; nothing for none.
@@ -511,7 +511,8 @@ mod tests {
         let writer = Writer { masker: &masker, form };
         let common = writer.common(&subject()).unwrap();
         let at = Timestamp::UNIX_EPOCH;
-        let body = writer.body(Kind::Response, at, &common, Some(response), error).unwrap();
+        let mut body = Vec::new();
+        writer.body(Kind::Response, at, &common, Some(response), error, &mut body).unwrap();
         let mut text = String::from_utf8(body).unwrap() + "}";
         for value in ["tok", "acc", "x", "y", "k"] {
             text = text.replace(&masker.hash(value), &format!("#{value}"));

@@ -2,8 +2,11 @@
 //!
 //! Nearly every request is one: a secret that is in the hot table, asked for by a token that may read it. Such
 //! a request waits for nothing, so it needs none of what [`Core::handle`] has for those that do. Whatever
-//! is not that simple (an audit device, a rate limit, a token with so many uses, a wrapped answer, a question for
-//! help, a path that is no secret's) is left alone, before anything was done, for [`Core::handle`].
+//! is not that simple (a rate limit, a token with so many uses, a wrapped answer, a question for help, a path that
+//! is no secret's) is left alone, before anything was done, for [`Core::handle`].
+//!
+//! With an audit device the answer is there at once too, but may not leave before it was written down: what is to
+//! be written is gathered ([`Gathered`]), and whoever asked has it written before the answers are sent.
 //!
 //! Requests that came together are answered together: what is the same for all of them ([`AtOnce`]), and for all
 //! of one token ([`Bearer`]), is looked up once. What each asks is judged by itself.
@@ -20,9 +23,11 @@ use kallisto_auth::{Denied, Operation, authorize_by};
 use kallisto_cuckoo::Guard;
 
 use crate::asked::{Asked, Shape};
+use crate::audit::Gathered;
 use crate::door::{find_bearer, no_route};
 use crate::engines;
 use crate::error::{Denial, Error};
+use crate::json::member;
 use crate::mount::{Class, EngineKind};
 use crate::policies::Compiled;
 use crate::request::{Request, TokenText};
@@ -67,18 +72,27 @@ impl Core {
         Some(AtOnce { core: self, unsealed, pin })
     }
 
-    /// Answers a read that waits for nothing; `None` for any other request, for which nothing was done.
-    pub fn read_at_once(&self, request: &Request<'_>) -> Option<Result<Response, Error>> {
-        if !is_simple(request) || self.is_audited(request) {
+    /// Answers a read that waits for nothing; `None` for any other request, for which nothing was done. If it joined
+    /// those in `gathered`, its answer may leave when they are written.
+    pub fn read_at_once(
+        &self,
+        request: &Request<'_>,
+        gathered: &mut Gathered,
+    ) -> Option<Result<Response, Error>> {
+        if !is_simple(request) {
             return None;
         }
         let reads = self.at_once()?;
-        let answer = match reads.bearer(request.token, request.remote, request.now)? {
-            Ok(bearer) => bearer.judge(request, Shape::Whole)?,
-            Err(refusal) => Err(refusal),
-        };
-        self.metrics.answered(request.operation, &answer);
-        Some(answer)
+        match reads.bearer(request.token, request.remote, request.now)? {
+            Ok(bearer) => bearer.answer(request, Shape::Whole, gathered),
+            // Who is nobody is written down the long way.
+            Err(_) if self.is_audited(request) => None,
+            Err(refusal) => {
+                let answer = Err(refusal);
+                self.metrics.answered(request.operation, &answer);
+                Some(answer)
+            }
+        }
     }
 }
 
@@ -117,14 +131,45 @@ impl Bearer<'_> {
 
     /// Answers a read that waits for nothing, with a secret's fields and nothing else for data; `None` for any other
     /// request, for which nothing was done. The request has this bearer's token, address and time: they are not looked
-    /// at again.
-    pub fn read_fields(&self, request: &Request<'_>) -> Option<Result<Response, Error>> {
-        if !is_simple(request) || self.core.is_audited(request) {
-            return None;
+    /// at again. If it joined those in `gathered`, its answer may leave when they are written.
+    pub fn read_fields(
+        &self,
+        request: &Request<'_>,
+        gathered: &mut Gathered,
+    ) -> Option<Result<Response, Error>> {
+        if is_simple(request) { self.answer(request, Shape::Fields, gathered) } else { None }
+    }
+
+    fn answer(
+        &self,
+        request: &Request<'_>,
+        shape: Shape,
+        gathered: &mut Gathered,
+    ) -> Option<Result<Response, Error>> {
+        if self.core.is_audited(request) {
+            let read = || self.judge(request, Shape::Whole);
+            let answer = self.core.gather(self.unsealed, request, gathered, read)?;
+            return Some(match shape {
+                Shape::Whole => answer,
+                Shape::Fields => answer.map(|whole| self.fields_of(request, whole)),
+            });
         }
-        let answer = self.judge(request, Shape::Fields)?;
+        let answer = self.judge(request, shape)?;
         self.core.metrics.answered(request.operation, &answer);
         Some(answer)
+    }
+
+    /// The fields alone of an answer that was written down whole.
+    fn fields_of(&self, request: &Request<'_>, answer: Response) -> Response {
+        let mount = self.unsealed.view.mounts.route(request.path.as_str());
+        let has_versions = mount.is_some_and(|(mount, _)| mount.entry.kind == EngineKind::KvV2);
+        match answer {
+            Response::Logical(mut logical) if has_versions => {
+                logical.data = member(&logical.data, "data").unwrap_or_default().to_vec();
+                Response::Logical(logical)
+            }
+            other => other,
+        }
     }
 
     fn judge(&self, request: &Request<'_>, shape: Shape) -> Option<Result<Response, Error>> {

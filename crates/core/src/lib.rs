@@ -66,7 +66,7 @@ mod web;
 mod wrapping;
 
 pub use at_once::{AtOnce, Bearer};
-pub use audit::{AuditSettings, DeclaredDevice};
+pub use audit::{AuditSettings, DeclaredDevice, Gathered};
 pub use backup::Upload;
 pub use cluster::Cluster;
 pub use door::Served;

@@ -69,7 +69,13 @@ pub const EXAMINED_PATHS_MAX: usize = 20_000;
 pub const PAGE_NAMES_MAX: usize = 10_000;
 /// Longest pattern of a search, in bytes.
 pub const SEARCH_PATTERN_BYTES_MAX: usize = 1024;
+/// Bytes of audit records that reads of one connection gather before they are written. With so many from every
+/// connection that one address may have (four fifths of 16,384), and a record more each, a device still takes those
+/// of others.
+pub const GATHERED_BYTES: usize = 16 << 10;
 
+const _: () =
+    assert!((GATHERED_BYTES + 4096) * (16_384 * 4 / 5) < kallisto_audit::limits::QUEUE_BYTES_MAX);
 const _: () = assert!(ENTRY_BYTES_MAX < BODY_BYTES_MAX);
 const _: () = assert!(MOUNT_PATH_BYTES_MAX < kallisto_auth::PATH_BYTES_MAX);
 const _: () =

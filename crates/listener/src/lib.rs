@@ -15,6 +15,7 @@
 mod bell;
 mod clock;
 mod gate;
+mod held;
 pub mod http;
 pub mod limits;
 mod pace;

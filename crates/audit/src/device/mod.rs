@@ -28,8 +28,8 @@ use self::queue::{Job, Mode, Shared, State};
 use self::writer::{WriterThread, watch};
 use crate::chain::Head;
 use crate::clock;
-use crate::limits::{QUEUE_BYTES_MAX, QUEUE_RECORDS_MAX, RETRY_MIN};
-use crate::mask::{Masker, SALT_BYTES};
+use crate::limits::{QUEUE_BYTES_MAX, QUEUE_JOBS_MAX, RETRY_MIN};
+use crate::mask::{Malformed, Masker, SALT_BYTES};
 use crate::options::Spec;
 use crate::record::{Common, Kind, Response, Subject, Writer};
 use crate::sink::Destinations;
@@ -42,10 +42,57 @@ pub struct Device {
     shared: Arc<Shared>,
 }
 
-/// Finished records of one request, ready to be handed in.
+/// Finished records, ready to be handed in: they are written together and in order, or not at all.
 #[derive(Default)]
 pub struct Records {
-    bodies: Vec<Vec<u8>>,
+    /// Their bodies, one after another.
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+}
+
+impl Records {
+    /// Bytes of the bodies.
+    pub const fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// How many there are.
+    pub const fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Takes back all but the first `len`.
+    pub fn truncate(&mut self, len: usize) {
+        self.ends.truncate(len);
+        self.bytes.truncate(self.ends.last().copied().unwrap_or_default());
+    }
+
+    /// Adds one, as `write` appends it; nothing when it fails.
+    fn add(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), Malformed>) -> bool {
+        let before = self.bytes.len();
+        let is_sound = write(&mut self.bytes).is_ok();
+        if is_sound {
+            self.ends.push(self.bytes.len());
+        } else {
+            self.bytes.truncate(before);
+        }
+        is_sound
+    }
+
+    fn bodies(&self) -> impl Iterator<Item = &[u8]> {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| {
+            let body = &self.bytes[start..end];
+            start = end;
+            body
+        })
+    }
 }
 
 /// What a request waits on.
@@ -154,9 +201,9 @@ impl Device {
 
     /// Adds the record that a request begins.
     pub fn add_request(&self, common: &Common, error: &str, records: &mut Records) {
-        let body = self.records().body(Kind::Request, clock::now(), common, None, error);
         // A request has been through `common`; without a response nothing is left to fail.
-        records.bodies.extend(body.ok());
+        records
+            .add(|out| self.records().body(Kind::Request, clock::now(), common, None, error, out));
     }
 
     /// Adds the record that a request ends. False when the response's data is no JSON.
@@ -167,25 +214,25 @@ impl Device {
         error: &str,
         records: &mut Records,
     ) -> bool {
-        let body = self.records().body(Kind::Response, clock::now(), common, Some(response), error);
-        let is_sound = body.is_ok();
-        records.bodies.extend(body.ok());
-        is_sound
+        records.add(|out| {
+            let now = clock::now();
+            self.records().body(Kind::Response, now, common, Some(response), error, out)
+        })
     }
 
     /// Hands records in, which are written together and in order.
     pub fn submit(&self, records: Records) -> Ticket {
-        let bytes: usize = records.bodies.iter().map(Vec::len).sum();
+        let bytes = records.bytes();
         let (done, told) = oneshot::channel();
         let mut state = self.shared.lock();
-        let full = state.queue.len() >= QUEUE_RECORDS_MAX
+        let full = state.queue.len() >= QUEUE_JOBS_MAX
             || state.queued_bytes.saturating_add(bytes) > QUEUE_BYTES_MAX;
         if full || state.closing || state.mode != Mode::Working {
             return Ticket(None);
         }
         let idle = state.queue.is_empty() && state.busy_since.is_none();
         state.queued_bytes += bytes;
-        state.queue.push_back(Job { bodies: records.bodies, done });
+        state.queue.push_back(Job { records, done });
         drop(state);
         if idle {
             self.shared.work.notify_one();

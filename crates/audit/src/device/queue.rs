@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 
+use super::Records;
 use crate::chain::Head;
 
 pub(super) struct Shared {
@@ -37,7 +38,7 @@ pub(super) enum Mode {
 }
 
 pub(super) struct Job {
-    pub(super) bodies: Vec<Vec<u8>>,
+    pub(super) records: Records,
     pub(super) done: oneshot::Sender<bool>,
 }
 

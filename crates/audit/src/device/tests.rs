@@ -168,7 +168,7 @@ fn a_full_queue_refuses() {
     let bench = bench("60s");
     let first = submit(&bench.device);
     bench.entered.recv().unwrap();
-    let waiting: Vec<Ticket> = (0..QUEUE_RECORDS_MAX).map(|_| submit(&bench.device)).collect();
+    let waiting: Vec<Ticket> = (0..QUEUE_JOBS_MAX).map(|_| submit(&bench.device)).collect();
     assert!(waiting.iter().all(|ticket| ticket.0.is_some()));
     assert!(submit(&bench.device).0.is_none());
     bench.turn.send(Turn::Take).unwrap();

@@ -3,8 +3,9 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use super::Records;
 use super::queue::{Mode, Shared};
-use crate::chain::Head;
+use crate::chain::{Head, LINKS_BYTES_MAX};
 use crate::clock;
 use crate::limits::{RETRY_MAX, RETRY_MIN};
 use crate::sink::{Group, Sink};
@@ -28,7 +29,7 @@ pub(super) struct WriterThread {
 /// What the writer does next.
 enum Step {
     Open,
-    Write(Vec<Vec<u8>>),
+    Write(Vec<Records>),
     End,
 }
 
@@ -38,7 +39,7 @@ impl WriterThread {
             let outcome = match self.next() {
                 Step::End => return,
                 Step::Open => self.open(),
-                Step::Write(bodies) => self.write(&bodies),
+                Step::Write(group) => self.write(&group),
             };
             self.settle(outcome);
         }
@@ -71,12 +72,12 @@ impl WriterThread {
             if !state.queue.is_empty() {
                 state.busy_since = Some(now);
                 state.queued_bytes = 0;
-                let mut bodies = Vec::with_capacity(state.queue.len());
+                let mut group = Vec::with_capacity(state.queue.len());
                 while let Some(job) = state.queue.pop_front() {
-                    bodies.extend(job.bodies);
+                    group.push(job.records);
                     state.in_flight.push(job.done);
                 }
-                return Step::Write(bodies);
+                return Step::Write(group);
             }
             let wait = match &state.mode {
                 Mode::Failed { retry_at, .. } => retry_at.saturating_duration_since(now),
@@ -107,11 +108,13 @@ impl WriterThread {
         Ok(())
     }
 
-    fn write(&mut self, bodies: &[Vec<u8>]) -> std::io::Result<()> {
+    fn write(&mut self, group: &[Records]) -> std::io::Result<()> {
         let mut head = self.chain.unwrap_or_default();
-        let mut ends = Vec::with_capacity(bodies.len());
+        let mut ends = Vec::with_capacity(group.iter().map(Records::len).sum());
         self.buffer.clear();
-        for body in bodies {
+        let bytes: usize = group.iter().map(Records::bytes).sum();
+        self.buffer.reserve(bytes + ends.capacity() * LINKS_BYTES_MAX);
+        for body in group.iter().flat_map(Records::bodies) {
             let start = self.buffer.len();
             self.buffer.extend_from_slice(body);
             head = head.link(start, &mut self.buffer);

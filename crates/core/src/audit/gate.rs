@@ -175,7 +175,7 @@ fn submit_both(
 }
 
 /// Waits for every device, each of which answers within its deadline.
-async fn any_written(tickets: Vec<Ticket>) -> bool {
+pub(super) async fn any_written(tickets: Vec<Ticket>) -> bool {
     let mut any = false;
     for ticket in tickets {
         any |= ticket.written().await;

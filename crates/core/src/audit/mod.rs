@@ -11,7 +11,8 @@
 //! Invariants:
 //! - Of the enabled devices at least one has taken a request's record before its handler runs, and
 //!   one its response's before the answer leaves; else the client hears an internal error.
-//! - A read of KV changes nothing, so both its records are written at once, before its answer leaves.
+//! - A read of KV changes nothing, so both its records are written at once, before its answer leaves; reads that
+//!   come together are written together ([`gathered`]).
 //! - A record of a device that cannot be read fails the unseal, and a device that cannot be made
 //!   fails every request: auditing never ends unnoticed.
 
@@ -19,6 +20,7 @@ mod answer;
 mod declared;
 mod describe;
 mod gate;
+mod gathered;
 mod record;
 
 use std::collections::BTreeMap;
@@ -30,6 +32,7 @@ use arc_swap::ArcSwap;
 use kallisto_audit::{Destinations, Device, Devices, Real, Spec};
 
 pub(crate) use declared::{declare, try_device};
+pub use gathered::Gathered;
 pub(crate) use record::{DeviceRecord, HeaderRecord};
 
 /// The shelf's folder of devices.

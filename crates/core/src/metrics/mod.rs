@@ -80,8 +80,13 @@ pub struct Http {
 impl Metrics {
     /// Counts a request that was answered.
     pub(crate) fn answered(&self, operation: Operation, answer: &Result<Response, Error>) {
+        self.count(operation, outcome(answer));
+    }
+
+    /// Counts a request with an [`outcome`].
+    pub(crate) fn count(&self, operation: Operation, outcome: usize) {
         // The order of `OPERATIONS` is that of the enum, as a test holds.
-        self.requests.add(operation as usize * OUTCOMES.len() + outcome(answer), 1);
+        self.requests.add(operation as usize * OUTCOMES.len() + outcome, 1);
     }
 
     /// Requests by operation and outcome, by name.
@@ -94,7 +99,7 @@ impl Metrics {
 }
 
 /// The place of an answer in [`OUTCOMES`].
-const fn outcome(answer: &Result<Response, Error>) -> usize {
+pub(crate) const fn outcome(answer: &Result<Response, Error>) -> usize {
     match answer {
         Ok(Response::Missing(_) | Response::MissingEmpty) => 1,
         Ok(_) => 0,

@@ -111,7 +111,12 @@ impl Service {
         let flow = Flow::of_address(remote.ip());
         let shares = (&admission.body_bytes, flow);
         let mut connection = Connection {
-            wire: Wire::new(stream, shares.0.nothing(flow), Unsent::new(admission, flow)),
+            wire: Wire::new(
+                stream,
+                Arc::clone(&self.0.core),
+                shares.0.nothing(flow),
+                Unsent::new(admission, flow),
+            ),
             session: Session::new(Arc::clone(&self.0), remote),
             shares,
             admission,
@@ -248,7 +253,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
                 bearer = self.session.find_bearer(&reads);
             }
             let Some(bearer) = &bearer else { break };
-            if !self.session.get_at_once(bearer, &mut self.wire.replies, key) {
+            if !self.session.get_at_once(bearer, &mut self.wire, key) {
                 break;
             }
             used += length;

@@ -4,8 +4,11 @@
 //! specification"); to a client of version 2 they are what they always were: a null bulk string, a flat
 //! array, a number.
 
+use std::ops::Range;
+
 use kallisto_core::json::write_u64;
 
+use crate::held::replace;
 use crate::room;
 
 /// The version of the protocol that a client asked for.
@@ -45,6 +48,11 @@ impl Replies {
     /// Takes the replies, in the room they are in.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
+    }
+
+    /// Puts `instead` in the place of those that are held.
+    pub(super) fn replace(&mut self, held: &[Range<usize>], instead: &[u8]) {
+        self.bytes = replace(held, self.take(), instead);
     }
 
     fn line(&mut self, mark: u8, text: &str) {

@@ -6,8 +6,8 @@
 
 use kallisto_core::json::{self, Json, Map, member};
 use kallisto_core::{
-    AtOnce, Bearer, BodyKind, EngineKind, Error, Headers, Operation, Path, Request, RequestId,
-    Response, TokenText,
+    AtOnce, Bearer, BodyKind, EngineKind, Error, Gathered, Headers, Operation, Path, Request,
+    RequestId, Response, TokenText,
 };
 use memchr::memchr;
 use secrecy::ExposeSecret;
@@ -148,6 +148,7 @@ impl Session {
         &mut self,
         bearer: &Bearer<'_>,
         key: &str,
+        gathered: &mut Gathered,
     ) -> Option<Result<Option<Vec<u8>>, Error>> {
         // The room of the last path is that of this one.
         let mut text = std::mem::take(&mut self.path);
@@ -156,7 +157,7 @@ impl Session {
         text.extend([mount, noun, key]);
         let answer = Path::literal(&text)
             .ok()
-            .and_then(|path| bearer.read_fields(&self.request(Operation::Read, path)));
+            .and_then(|path| bearer.read_fields(&self.request(Operation::Read, path), gathered));
         self.path = text;
         Some(match answer? {
             Ok(Response::Logical(fields)) => Ok(Some(fields.data)),

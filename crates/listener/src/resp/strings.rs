@@ -48,13 +48,18 @@ impl Session {
     }
 
     /// Answers a `GET` that memory answers; false when the read may have to wait, and nothing was done.
-    pub(super) fn get_at_once(
+    pub(super) fn get_at_once<S>(
         &mut self,
         bearer: &Bearer<'_>,
-        replies: &mut Replies,
+        wire: &mut Wire<S>,
         key: &str,
-    ) -> bool {
-        match self.read_fields(bearer, key) {
+    ) -> bool
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let (gathered, start) = (wire.gathered.len(), wire.replies.bytes().len());
+        let replies = &mut wire.replies;
+        match self.read_fields(bearer, key, &mut wire.gathered) {
             None => return false,
             Some(Ok(mut fields)) => {
                 match fields.as_deref().and_then(|text| member(text, VALUE)) {
@@ -67,6 +72,9 @@ impl Session {
                 let failure = Failure::from(error);
                 replies.error(failure.word, &failure.text);
             }
+        }
+        if wire.gathered.len() > gathered {
+            wire.held.push(start..wire.replies.bytes().len());
         }
         true
     }

@@ -5,14 +5,18 @@
 //! it takes them or is dropped.
 
 use std::io;
+use std::ops::Range;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 use kallisto_core::admission::Held;
+use kallisto_core::{Core, Error, Gathered};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 use super::reply::Replies;
+use super::session::Failure;
 use crate::limits::UNREAD_TIMEOUT;
 use crate::unsent::Unsent;
 
@@ -42,14 +46,28 @@ pub(super) struct Wire<S> {
     input: BytesMut,
     share: Held,
     unsent: Unsent,
+    core: Arc<Core>,
+    /// Reads that have to be written down before their replies may leave.
+    pub(super) gathered: Gathered,
+    /// Where those replies are, in their order.
+    pub(super) held: Vec<Range<usize>>,
     /// Bytes of many or large replies, sent since a turn was last paid for.
     pub(super) unpaid: usize,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    pub(super) fn new(stream: S, share: Held, unsent: Unsent) -> Self {
-        let input = BytesMut::with_capacity(INPUT_BYTES);
-        Self { stream, replies: Replies::default(), input, share, unsent, unpaid: 0 }
+    pub(super) fn new(stream: S, core: Arc<Core>, share: Held, unsent: Unsent) -> Self {
+        Self {
+            stream,
+            replies: Replies::default(),
+            input: BytesMut::with_capacity(INPUT_BYTES),
+            share,
+            unsent,
+            core,
+            gathered: Gathered::default(),
+            held: Vec::new(),
+            unpaid: 0,
+        }
     }
 
     /// Makes room for `wanted` bytes from the front of the input on. Room once taken stays taken until
@@ -98,7 +116,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Whether there are so many replies that they are sent before more is answered.
     pub(super) fn has_many(&self) -> bool {
-        self.replies.bytes().len() >= REPLIES_BYTES
+        self.replies.bytes().len() >= REPLIES_BYTES || self.gathered.is_full()
     }
 
     /// Sends the replies if there are many.
@@ -113,8 +131,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Ok(())
     }
 
+    /// Has the reads written down whose replies wait for it. If that fails, the replies say so.
+    async fn settle(&mut self) {
+        let gathered = std::mem::take(&mut self.gathered);
+        let held = std::mem::take(&mut self.held);
+        if !self.core.write_gathered(gathered).await {
+            let failure = Failure::from(Error::Unaudited);
+            let mut instead = Replies::default();
+            instead.error(failure.word, &failure.text);
+            self.replies.replace(&held, instead.bytes());
+        }
+    }
+
     /// Sends the replies, and gives back the room they were in.
     pub(super) async fn flush(&mut self) -> Result<(), Gone> {
+        if !self.gathered.is_empty() {
+            // Boxed, so that the future of a connection that is not audited stays small.
+            Box::pin(self.settle()).await;
+        }
         if self.replies.bytes().is_empty() {
             self.replies.return_room();
             return Ok(());

@@ -1,6 +1,8 @@
 //! Plain requests are read off the wire by us and all others by hyper: nobody can tell which it was.
 
-use crate::support::{Reply, Running, TOKEN, request};
+use kallisto_core::json::Json;
+
+use crate::support::{Recorder, Reply, Running, TOKEN, request};
 
 /// Makes a request hyper's: it says how messages may be framed, and changes no answer.
 const NOT_PLAIN: (&str, &str) = ("TE", "trailers");
@@ -124,5 +126,63 @@ fn a_request_that_comes_byte_by_byte_is_served() {
             connection.send(&[*byte]);
         }
         assert_eq!(connection.receive().unwrap().status, 200);
+    }
+}
+
+/// The id of the request that a record is of.
+fn id_of(record: &Json) -> &str {
+    let request = record.as_object().and_then(|record| record.get("request"));
+    let id = request.and_then(|request| request.as_object()?.get("id"));
+    id.and_then(Json::as_str).unwrap()
+}
+
+#[test]
+fn reads_that_come_together_are_written_down_before_they_are_answered() {
+    let (server, recorder) = (Running::start(), Recorder::start());
+    let many = 40;
+    for number in 0..many {
+        let body = format!(r#"{{"data":{{"number":"{number}"}}}}"#);
+        server.ask("POST", &format!("secret/data/k{number}"), &body);
+    }
+    assert_eq!(server.ask("POST", "sys/audit/socket", &recorder.device()).status, 204);
+    let root = [("X-Vault-Token", TOKEN)];
+    let get = |number| request("GET", &format!("secret/data/k{number}"), &root, "");
+    // Between them some that go the long way.
+    let put = request("POST", "secret/data/put", &root, r#"{"data":{"a":"b"}}"#);
+    let sent = (0..many).flat_map(|number| if number % 7 == 6 { put.clone() } else { get(number) });
+    let mut connection = server.connect();
+    connection.send(&sent.collect::<Vec<u8>>());
+    let mut ids = Vec::new();
+    for number in 0..many {
+        let reply = connection.receive().unwrap();
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        ids.push(reply.at("request_id").as_str().unwrap().to_owned());
+        let expected = format!(r#""data":{{"number":"{number}"}}"#);
+        assert_eq!(reply.text().contains(&expected), number % 7 != 6, "{number}: {}", reply.text());
+    }
+    recorder.wait(|records| {
+        let count = |id: &String| records.iter().filter(|record| id_of(record) == id).count();
+        ids.iter().all(|id| count(id) == 2)
+    });
+    recorder.stop();
+}
+
+#[test]
+fn no_answer_leaves_that_no_device_takes() {
+    let (server, recorder) = (Running::start(), Recorder::start());
+    assert_eq!(server.ask("POST", "sys/audit/socket", &recorder.device()).status, 204);
+    let root = [("X-Vault-Token", TOKEN)];
+    let get = request("GET", "secret/data/honest", &root, "");
+    let none = request("GET", "secret/data/none", &root, "");
+    let open = request("GET", "sys/health", &[], "");
+    let mut connection = server.connect();
+    connection.send(&get);
+    assert_eq!(connection.receive().unwrap().status, 200);
+    recorder.stop();
+    connection.send(&[&get[..], &none, &open, &get, &get].concat());
+    for expected in [500, 500, 200, 500, 500] {
+        let reply = connection.receive().unwrap();
+        assert_eq!(reply.status, expected, "{}", reply.text());
+        assert!(!reply.text().contains("here"), "{}", reply.text());
     }
 }

@@ -14,7 +14,7 @@ use kallisto_core::{
 use kallisto_listener::{Clock, Frontend, Server, ServerConfig, SystemClock, resp};
 use kallisto_store::MemoryStore;
 
-use super::support::Silent;
+use super::support::{Recorder, Silent};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -324,6 +324,39 @@ fn pipelined_commands_are_answered_in_order_however_they_are_cut() {
         assert_eq!(client.receive(), Some(bulk(&at.to_string())));
     }
     assert_eq!(client.receive(), Some(Reply::Simple("PONG".into())));
+}
+
+#[test]
+fn gets_are_written_down_before_they_are_answered_or_not_answered() {
+    let (site, recorder) = (Site::start(), Recorder::start());
+    let mut client = site.root();
+    for key in 0..40 {
+        assert_eq!(client.ask(&format!("SET k{key} v{key}")), ok());
+    }
+    assert_eq!(client.ask("SELECT 1"), ok());
+    assert_eq!(client.ask("SET k0 one"), ok());
+    assert_eq!(client.ask("SELECT 0"), ok());
+    site.ask("sys/audit/socket", &recorder.device()).unwrap();
+    let many: Vec<u8> = (0..40)
+        .flat_map(|key| encode(&["GET", &format!("k{key}")]))
+        .chain(encode(&["GET", "none"]))
+        .chain(encode(&["PING"]))
+        .collect();
+    client.send(&many);
+    for key in 0..40 {
+        assert_eq!(client.receive(), Some(bulk(&format!("v{key}"))));
+    }
+    assert_eq!(client.receive(), Some(Reply::Null));
+    assert_eq!(client.receive(), Some(Reply::Simple("PONG".into())));
+    recorder.wait(|records| records.len() >= 2 * 41);
+    client.ask("SELECT 1");
+    assert_eq!(client.ask("GET k0"), bulk("one"));
+    recorder.stop();
+    client.send(&[encode(&["GET", "k0"]), encode(&["PING"]), encode(&["GET", "k0"])].concat());
+    let refused = Some(Reply::Error("ERR internal error".into()));
+    assert_eq!(client.receive(), refused);
+    assert_eq!(client.receive(), Some(Reply::Simple("PONG".into())));
+    assert_eq!(client.receive(), refused);
 }
 
 #[test]

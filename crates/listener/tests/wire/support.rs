@@ -4,10 +4,11 @@
 //! way, and no reply is hidden.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
@@ -155,6 +156,75 @@ impl Running {
         let got = connection.ask("GET", "secret/data/honest", "");
         assert_eq!(got.status, 200);
         assert!(got.text().contains(r#""data":{"still":"here"}"#), "{}", got.text());
+    }
+}
+
+/// Takes the records of an audit device, until it is told to stop.
+pub(crate) struct Recorder {
+    address: SocketAddr,
+    kept: Arc<Mutex<Vec<u8>>>,
+    streams: Arc<Mutex<Vec<TcpStream>>>,
+    is_over: Arc<AtomicBool>,
+    taking: JoinHandle<()>,
+}
+
+impl Recorder {
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (kept, streams) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::default());
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ours = (Arc::clone(&kept), Arc::clone(&streams), Arc::clone(&is_over));
+        let taking = std::thread::spawn(move || {
+            let (kept, streams, is_over): (_, Arc<Mutex<Vec<TcpStream>>>, _) = ours;
+            for stream in listener.incoming() {
+                if is_over.load(Ordering::SeqCst) {
+                    return;
+                }
+                let mut stream = stream.unwrap();
+                streams.lock().unwrap().push(stream.try_clone().unwrap());
+                let kept = Arc::clone(&kept);
+                std::thread::spawn(move || {
+                    let mut bytes = [0; 4096];
+                    while let Ok(count @ 1..) = stream.read(&mut bytes) {
+                        kept.lock().unwrap().extend_from_slice(&bytes[..count]);
+                    }
+                });
+            }
+        });
+        Self { address, kept, streams, is_over, taking }
+    }
+
+    /// The body that makes this a device, at `sys/audit/:path`.
+    pub(crate) fn device(&self) -> String {
+        let address = self.address;
+        format!(r#"{{"type":"socket","options":{{"address":"{address}","socket_type":"tcp"}}}}"#)
+    }
+
+    /// Waits until `is_enough` holds of the records, which may still be on their way when the device is done.
+    pub(crate) fn wait(&self, is_enough: impl Fn(&[Json]) -> bool) {
+        const LOOKS_MAX: usize = 10_000;
+        for _ in 0..LOOKS_MAX {
+            let kept = self.kept.lock().unwrap().clone();
+            let lines = kept.split_inclusive(|&byte| byte == b'\n');
+            let whole = lines.filter(|line| line.ends_with(b"\n"));
+            let records: Vec<Json> = whole.map(|line| json::parse(line).unwrap()).collect();
+            if is_enough(&records) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        panic!("the records do not come");
+    }
+
+    /// Takes no more records, and nobody else does at its address.
+    pub(crate) fn stop(self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        let _ = TcpStream::connect(self.address);
+        self.taking.join().unwrap();
+        for stream in self.streams.lock().unwrap().iter() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 }
 

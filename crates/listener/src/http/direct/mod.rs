@@ -19,6 +19,7 @@
 //!   of them, and a share of what all may hold ([`crate::unsent`]).
 //! - Who was sent much waits for its turn before it is answered again.
 //! - Reads pass the worker's gate by the handful; what else a client asks passes it as everybody's does.
+//! - With an audit device, no byte of an answer is sent before its read was written down ([`Wire::settle`]).
 
 mod plain;
 mod reply;
@@ -28,9 +29,11 @@ use std::future::poll_fn;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use bytes::{Buf, Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -40,7 +43,8 @@ use hyper::http::request::Parts;
 use jiff::Timestamp;
 use kallisto_core::admission::Flow;
 use kallisto_core::{
-    BodyKind, Headers, Operation, Path, Request as Asked, RequestId, Response, TokenText,
+    BodyKind, Error, Gathered, Headers, Operation, Path, Request as Asked, RequestId, Response,
+    TokenText,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
@@ -49,6 +53,7 @@ pub(super) use self::plain::check;
 use self::plain::{Found, HEADERS_MAX, Room, find};
 use self::reply::{write_found, write_head};
 use super::{Reply, Service, error, response};
+use crate::held::replace;
 use crate::pace::Activity;
 use crate::room;
 use crate::stop;
@@ -91,7 +96,15 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let unsent = Unsent::new(service.admission(), Flow::of_address(client.remote.ip()));
-    let mut wire = Wire { stream, input: BytesMut::new(), replies: Vec::new(), unsent };
+    let mut wire = Wire {
+        service,
+        stream,
+        input: BytesMut::new(),
+        replies: Vec::new(),
+        gathered: Gathered::default(),
+        held: Vec::new(),
+        unsent,
+    };
     let mut stop = Box::pin(stop::said(stopped));
     let mut looks = 0;
     loop {
@@ -142,15 +155,30 @@ enum Filled {
     Over,
 }
 
+/// A reply that waits until its read was written down.
+struct Held {
+    /// Where it is among the replies.
+    range: Range<usize>,
+    /// What it is counted as.
+    status: StatusCode,
+    /// When the read began.
+    begin: Instant,
+}
+
 /// A connection's stream, and what came in and goes out.
-struct Wire<S> {
+struct Wire<'s, S> {
+    service: &'s Service,
     stream: S,
     input: BytesMut,
     replies: Vec<u8>,
+    /// Reads that have to be written down before their replies may leave.
+    gathered: Gathered,
+    /// Those replies, in their order.
+    held: Vec<Held>,
     unsent: Unsent,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<'_, S> {
     fn hand_over(self) -> Handed<S> {
         Handed { stream: self.stream, read: self.input.freeze() }
     }
@@ -189,8 +217,36 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         })
     }
 
+    /// Whether the replies are sent before more is answered.
+    fn has_many(&self) -> bool {
+        self.replies.len() >= REPLIES_BYTES || self.gathered.is_full()
+    }
+
+    /// Has the reads written down whose replies wait for it. If that fails, the replies say so.
+    async fn settle(&mut self) {
+        let gathered = std::mem::take(&mut self.gathered);
+        let is_written = self.service.core.write_gathered(gathered).await;
+        let held = std::mem::take(&mut self.held);
+        if !is_written {
+            let refusal = error::render(&Error::Unaudited);
+            let mut written = Vec::new();
+            write_whole(refusal, self.service.clock.now(), &mut written);
+            let ranges = held.iter().map(|reply| &reply.range);
+            self.replies = replace(ranges, std::mem::take(&mut self.replies), &written);
+        }
+        for reply in held {
+            let refused = StatusCode::INTERNAL_SERVER_ERROR;
+            self.service.count_reply(if is_written { reply.status } else { refused });
+            self.service.count_duration(reply.begin);
+        }
+    }
+
     /// Sends the replies.
     async fn flush(&mut self) -> io::Result<()> {
+        if !self.gathered.is_empty() {
+            // Boxed, so that the future of a connection that is not audited stays small.
+            Box::pin(self.settle()).await;
+        }
         if self.replies.is_empty() {
             return Ok(());
         }
@@ -225,13 +281,13 @@ struct Turn<'a> {
 
 impl Turn<'_> {
     /// Answers the whole plain requests that `input` starts with; how many bytes they were.
-    async fn answer<S>(&self, input: &[u8], wire: &mut Wire<S>) -> io::Result<(usize, Next)>
+    async fn answer<S>(&self, input: &[u8], wire: &mut Wire<'_, S>) -> io::Result<(usize, Next)>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let (mut used, mut reads) = (0, 0);
         while used < input.len() {
-            match self.take(&input[used..], reads, &mut wire.replies) {
+            match self.take(&input[used..], reads, wire) {
                 Taken::Read(length) => {
                     used += length;
                     reads += 1;
@@ -244,7 +300,7 @@ impl Turn<'_> {
                 Taken::Part => return Ok((used, Next::Read)),
                 Taken::Other => return Ok((used, Next::HandOver)),
             }
-            if wire.replies.len() >= REPLIES_BYTES {
+            if wire.has_many() {
                 self.send(wire).await?;
             }
         }
@@ -253,7 +309,7 @@ impl Turn<'_> {
 
     /// Sends the replies. Many or large ones took time that others wait for: whoever got them goes on when it is
     /// their turn again.
-    async fn send<S>(&self, wire: &mut Wire<S>) -> io::Result<()>
+    async fn send<S>(&self, wire: &mut Wire<'_, S>) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -267,7 +323,7 @@ impl Turn<'_> {
 
     /// Takes a request off the front of the input, and answers it if that needs no waiting. `reads` were
     /// answered before it in this turn.
-    fn take(&self, input: &[u8], reads: usize, replies: &mut Vec<u8>) -> Taken {
+    fn take<S>(&self, input: &[u8], reads: usize, wire: &mut Wire<'_, S>) -> Taken {
         let mut room: Room<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let plain = match find(input, &mut room) {
             Found::Plain(plain) => plain,
@@ -277,7 +333,7 @@ impl Turn<'_> {
         if let Some((path, token)) = plain.as_read() {
             // One pass is for a few reads, as it is for a few commands of the Redis protocol.
             let may = !reads.is_multiple_of(READS_PER_PASS) || self.service.lets_read();
-            if may && self.read(path, token, replies) {
+            if may && self.read(path, token, wire) {
                 return Taken::Read(plain.length);
             }
         }
@@ -290,7 +346,7 @@ impl Turn<'_> {
     }
 
     /// Has the service answer. Replies that are there already do not wait for it.
-    async fn ask<S>(&self, parts: &Parts, body: Bytes, wire: &mut Wire<S>) -> io::Result<()>
+    async fn ask<S>(&self, parts: &Parts, body: Bytes, wire: &mut Wire<'_, S>) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -310,7 +366,7 @@ impl Turn<'_> {
     }
 
     /// Answers a read that memory answers; false when it is none, and nothing was done.
-    fn read(&self, path: &str, token: &str, replies: &mut Vec<u8>) -> bool {
+    fn read<S>(&self, path: &str, token: &str, wire: &mut Wire<'_, S>) -> bool {
         let Ok(path) = Path::decode(path) else { return false };
         let begin = self.service.clock.instant();
         let request = Asked {
@@ -328,39 +384,34 @@ impl Turn<'_> {
             client_chain: &self.client.client_chain,
             headers: Headers::default(),
         };
-        let Some(answer) = self.service.core.read_at_once(&request) else { return false };
+        let (gathered, start) = (wire.gathered.len(), wire.replies.len());
+        let answer = self.service.core.read_at_once(&request, &mut wire.gathered);
+        let Some(answer) = answer else { return false };
+        let (now, replies) = (self.now, &mut wire.replies);
         let status = match answer {
             Ok(Response::Logical(logical)) => {
-                write_found(&logical, request.id, self.now, replies);
+                write_found(&logical, request.id, now, replies);
                 StatusCode::OK
             }
-            Ok(other) => self.write_whole(response::render(other, request.id), replies),
-            Err(refusal) => self.write_whole(error::render(&refusal), replies),
+            Ok(other) => write_whole(response::render(other, request.id), now, replies),
+            Err(refusal) => write_whole(error::render(&refusal), now, replies),
         };
-        self.service.count_reply(status);
-        self.service.count_duration(begin);
+        if wire.gathered.len() > gathered {
+            wire.held.push(Held { range: start..wire.replies.len(), status, begin });
+        } else {
+            self.service.count_reply(status);
+            self.service.count_duration(begin);
+        }
         true
     }
 
-    /// Writes a reply whose body is there.
-    fn write_whole(&self, reply: Reply, replies: &mut Vec<u8>) -> StatusCode {
-        let status = reply.status();
-        write_head(&reply, self.now, replies);
-        if let Some(Some(Ok(frame))) = now_or_never(reply.into_body().frame())
-            && let Ok(data) = frame.into_data()
-        {
-            replies.extend_from_slice(&data);
-        }
-        status
-    }
-
     /// Writes a reply, and sends one whose body is still being made as it comes.
-    async fn send_reply<S>(&self, reply: Reply, wire: &mut Wire<S>) -> io::Result<()>
+    async fn send_reply<S>(&self, reply: Reply, wire: &mut Wire<'_, S>) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         if reply.body().size_hint().exact().is_some() {
-            self.write_whole(reply, &mut wire.replies);
+            write_whole(reply, self.now, &mut wire.replies);
             return Ok(());
         }
         write_head(&reply, self.now, &mut wire.replies);
@@ -375,6 +426,18 @@ impl Turn<'_> {
         wire.replies.extend_from_slice(b"0\r\n\r\n");
         Ok(())
     }
+}
+
+/// Writes a reply whose body is there.
+fn write_whole(reply: Reply, now: Timestamp, replies: &mut Vec<u8>) -> StatusCode {
+    let status = reply.status();
+    write_head(&reply, now, replies);
+    if let Some(Some(Ok(frame))) = now_or_never(reply.into_body().frame())
+        && let Ok(data) = frame.into_data()
+    {
+        replies.extend_from_slice(&data);
+    }
+    status
 }
 
 fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
