@@ -46,13 +46,18 @@ pub(crate) enum Listing {
 /// Masks values for one device.
 pub(crate) struct Masker {
     key: hmac::Key,
+    /// The mask of no text: what a secret that does not end has in place of its end.
+    of_nothing: String,
     secrecy: Secrecy,
 }
 
 impl Masker {
     /// A masker under a device's salt.
     pub(crate) fn new(salt: &[u8; SALT_BYTES], secrecy: Secrecy) -> Self {
-        Self { key: hmac::Key::new(hmac::HMAC_SHA256, salt), secrecy }
+        let key = hmac::Key::new(hmac::HMAC_SHA256, salt);
+        let mut masker = Self { key, of_nothing: String::new(), secrecy };
+        masker.of_nothing = masker.hash("");
+        masker
     }
 
     /// The mask of a value, whatever the secrecy: what `sys/audit-hash` answers.
@@ -73,7 +78,10 @@ impl Masker {
             Secrecy::Raw => push_string(value, out),
             Secrecy::Masked => {
                 out.push(b'"');
-                self.push_hash(value, out);
+                match value {
+                    "" => out.extend_from_slice(self.of_nothing.as_bytes()),
+                    value => self.push_hash(value, out),
+                }
                 out.push(b'"');
             }
         }

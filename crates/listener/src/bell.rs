@@ -2,7 +2,8 @@
 //!
 //! A group of writes that was committed wakes all its connections at once, from the thread that applied it. Left to the
 //! runtime each of these wakes is a system call, since the worker may be asleep. Here the first one rings a bell, a task
-//! of the worker, and the others only join the queue that it will wake from within.
+//! of the worker, and the others only join the queue that it will wake from within. A thread whose wakes belong
+//! together rings when all of them are in the queue (`kallisto_wake`).
 //!
 //! A wake that comes from the worker's own thread, as all of its sockets' do, goes straight to its task.
 //!
@@ -47,20 +48,22 @@ impl Bell {
         }
     }
 
-    fn enqueue(&self, line: Arc<Line>) {
-        let first = {
-            let mut queue = self.lock();
-            queue.push(line);
-            queue.len() == 1
-        };
-        if first {
-            self.rings.notify_one();
-        }
+    /// Puts a line into the queue; true when nobody has rung for it yet.
+    fn enqueue(&self, line: Arc<Line>) -> bool {
+        let mut queue = self.lock();
+        queue.push(line);
+        queue.len() == 1
     }
 
     /// A panic under this lock cannot leave the queue half-written, so its poison says nothing.
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl kallisto_wake::Ring for Bell {
+    fn ring(&self) {
+        self.rings.notify_one();
     }
 }
 
@@ -77,7 +80,9 @@ impl Wake for Line {
             self.task.wake_by_ref();
         } else if !self.queued.swap(true, Ordering::SeqCst) {
             let bell = Arc::clone(&self.bell);
-            bell.enqueue(self);
+            if bell.enqueue(self) {
+                kallisto_wake::ring(bell);
+            }
         }
     }
 
@@ -152,6 +157,35 @@ mod tests {
         let mut answering = pin!(bell.answer());
         assert!(answering.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         assert_eq!((count.0.load(Ordering::SeqCst), bell.lock().len()), (2, 0));
+    }
+
+    #[test]
+    fn wakes_that_belong_together_are_rung_for_when_all_are_queued() {
+        let (bell, count) = (Bell::here(), Arc::<Count>::default());
+        let lines = [line(&bell, &count), line(&bell, &count)].map(Waker::from);
+        let mut answering = pin!(bell.answer());
+        let mut answer = || {
+            let woken = answering.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(woken.is_pending());
+            count.0.load(Ordering::SeqCst)
+        };
+        let (go_on, may_go_on) = std::sync::mpsc::channel();
+        let (say, said) = std::sync::mpsc::channel();
+        let elsewhere = std::thread::spawn(move || {
+            let _together = kallisto_wake::together();
+            for line in lines {
+                line.wake();
+                say.send(()).unwrap();
+                may_go_on.recv().unwrap();
+            }
+        });
+        for _ in 0..2 {
+            said.recv().unwrap();
+            assert_eq!(answer(), 0);
+            go_on.send(()).unwrap();
+        }
+        elsewhere.join().unwrap();
+        assert_eq!(answer(), 2);
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) struct Room {
 }
 
 /// Every crate of the workspace, bottom up.
-pub(super) const ROOMS: [Room; 17] = [
+pub(super) const ROOMS: [Room; 18] = [
     Room {
         folder: "crates/cuckoo",
         package: "kallisto-cuckoo",
@@ -29,6 +29,13 @@ pub(super) const ROOMS: [Room; 17] = [
     Room {
         folder: "crates/index",
         package: "kallisto-index",
+        below: &[],
+        external: &[],
+        for_tests: &[],
+    },
+    Room {
+        folder: "crates/wake",
+        package: "kallisto-wake",
         below: &[],
         external: &[],
         for_tests: &[],
@@ -57,7 +64,7 @@ pub(super) const ROOMS: [Room; 17] = [
     Room {
         folder: "crates/store",
         package: "kallisto-store",
-        below: &["kallisto-lsm"],
+        below: &["kallisto-lsm", "kallisto-wake"],
         external: &["arc-swap", "bytes", "crc32c", "fastrand", "raft", "slog"],
         for_tests: &[],
     },
@@ -100,7 +107,7 @@ pub(super) const ROOMS: [Room; 17] = [
     Room {
         folder: "crates/audit",
         package: "kallisto-audit",
-        below: &[],
+        below: &["kallisto-wake"],
         external: &[
             "arc-swap",
             "aws-lc-rs",
@@ -153,7 +160,7 @@ pub(super) const ROOMS: [Room; 17] = [
     Room {
         folder: "crates/listener",
         package: "kallisto-listener",
-        below: &["kallisto-core"],
+        below: &["kallisto-core", "kallisto-wake"],
         external: &[
             "arc-swap",
             "bytes",

@@ -146,6 +146,7 @@ impl WriterThread {
                 state.mode = Mode::Working;
                 let told = std::mem::take(&mut state.in_flight);
                 drop(state);
+                let _together = kallisto_wake::together();
                 for done in told {
                     let _ = done.send(true);
                 }

@@ -111,6 +111,7 @@ impl Applier {
     }
 
     fn resolve(&mut self) {
+        let _together = kallisto_wake::together();
         for (promise, outcome) in self.unsaid.drain(..) {
             promise.keep(outcome);
         }
