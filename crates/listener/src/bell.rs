@@ -8,7 +8,8 @@
 //! A wake that comes from the worker's own thread, as all of its sockets' do, goes straight to its task.
 //!
 //! Invariants:
-//! - who is in the queue is woken: whoever makes it no longer empty rings, and the bell takes all of it;
+//! - who is in the queue is woken: whoever makes it no longer empty rings, at the end of what belongs together there, and
+//!   the bell takes all of it;
 //! - a connection is in the queue at most once, so the queue is no longer than there are connections.
 
 use std::future::Future;

@@ -13,7 +13,7 @@
 //! - The chain goes forward by what the sink took, and by nothing else.
 //! - A device that failed, or hangs past its deadline, refuses at once until it works again: it costs
 //!   its deadline to those who were waiting and nothing to those who come later.
-//! - The queue is bounded in records and bytes.
+//! - The queue is bounded in what was handed in and in bytes.
 
 mod queue;
 mod writer;

@@ -125,6 +125,48 @@ fn what_waits_is_written_together_and_in_order() {
     assert_eq!(verifier.verified().unwrap().head, bench.device.head());
 }
 
+/// A waiter that rings when it is woken, and notes how many were woken by the time that it rang.
+#[derive(Default)]
+struct Waiters {
+    woken: AtomicUsize,
+    when_rung: Mutex<Vec<usize>>,
+}
+
+impl kallisto_wake::Ring for Waiters {
+    fn ring(&self) {
+        self.when_rung.lock().unwrap().push(self.woken.load(Ordering::SeqCst));
+    }
+}
+
+impl std::task::Wake for Waiters {
+    fn wake(self: Arc<Self>) {
+        self.woken.fetch_add(1, Ordering::SeqCst);
+        kallisto_wake::ring(self);
+    }
+}
+
+#[test]
+fn who_waited_for_one_group_is_woken_before_any_is_rung_for() {
+    const MANY: usize = 8;
+    let bench = bench("60s");
+    let first = submit(&bench.device);
+    bench.entered.recv().unwrap();
+    let waiters = Arc::<Waiters>::default();
+    let waker = std::task::Waker::from(Arc::clone(&waiters));
+    let mut rest: Vec<_> = (0..MANY).map(|_| Box::pin(submit(&bench.device).written())).collect();
+    for ticket in &mut rest {
+        assert!(ticket.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
+    }
+    bench.turn.send(Turn::Take).unwrap();
+    bench.turn.send(Turn::Take).unwrap();
+    assert!(wait(first));
+    while waiters.when_rung.lock().unwrap().len() < MANY {
+        thread::yield_now();
+    }
+    assert_eq!(*waiters.when_rung.lock().unwrap(), [MANY; MANY]);
+    assert!(rest.into_iter().all(pollster::block_on));
+}
+
 #[test]
 fn a_failed_group_refuses_those_who_waited_and_leaves_the_chain_whole() {
     let bench = bench("60s");

@@ -4,8 +4,10 @@
 //! look at a socket, their records are handed in as one, so they wait once. Their answers are made
 //! meanwhile and must not leave before [`Core::write_gathered`] says so.
 //!
-//! Invariant: what is gathered is what [`Core::handle`] would have written, by the same functions. A request for
-//! which that is not sure here (a device that would not take it, headers to be looked at, an effect) is left alone.
+//! Invariants:
+//! - What is gathered is what [`Core::handle`] would have written, by the same functions. A request for which that is
+//!   not sure here (a device that would not take it, headers to be looked at, an effect) is left alone.
+//! - Devices are held while something waits for them and no longer: one that was disabled lets go of its file.
 
 use std::sync::Arc;
 
@@ -52,32 +54,28 @@ impl Gathered {
     }
 
     /// Whether a read that these devices have to write can join.
-    fn takes(&mut self, devices: &Arc<Vec<Arc<Device>>>) -> bool {
-        match &self.devices {
-            Some(known) => Arc::ptr_eq(known, devices),
-            None => {
-                self.records.resize_with(devices.len(), Records::default);
-                self.devices = Some(Arc::clone(devices));
-                true
-            }
-        }
+    fn takes(&self, devices: &Arc<Vec<Arc<Device>>>) -> bool {
+        self.devices.as_ref().is_none_or(|known| Arc::ptr_eq(known, devices))
     }
 
     /// Adds both records of a read at every device; nothing when one would not take them.
     fn add(
         &mut self,
-        devices: &[Arc<Device>],
+        devices: &Arc<Vec<Arc<Device>>>,
         commons: &[Common],
         error: &str,
         (response, class): (&kallisto_audit::Response<'_>, &str),
     ) -> bool {
         let before = 2 * self.answered.len();
+        self.records.resize_with(devices.len(), Records::default);
         let each = devices.iter().zip(commons).zip(&mut self.records);
         let is_sound = each.fold(true, |sound, ((device, common), records)| {
             device.add_request(common, error, records);
             device.add_response(common, response, class, records) && sound
         });
-        if !is_sound {
+        if is_sound {
+            self.devices.get_or_insert_with(|| Arc::clone(devices));
+        } else {
             self.records.iter_mut().for_each(|records| records.truncate(before));
         }
         is_sound

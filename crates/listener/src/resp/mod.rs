@@ -219,8 +219,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
                 Ok(Parsed::Command(length)) => {
                     count += 1;
                     let arguments = Arguments::new(&input[used..], &ranges);
+                    // What was read before it is written down before it.
+                    self.wire.settle().await;
                     self.session.find_engine();
                     self.session.run(&mut self.wire, arguments).await?;
+                    self.session.now = self.session.shared.clock.now();
                     self.relieve().await?;
                     used += length;
                 }
@@ -264,10 +267,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
 
     /// Sends the replies if there are many, and waits for the turn that was paid with them.
     async fn relieve(&mut self) -> Result<(), Gone> {
-        self.wire.relieve().await?;
+        let has_waited = self.wire.relieve().await?;
         let bytes = std::mem::take(&mut self.wire.unpaid);
         if bytes > 0 {
             settle(self.admission, self.gate, self.shares.1, bytes).await;
+        }
+        if has_waited {
+            self.session.now = self.session.shared.clock.now();
         }
         Ok(())
     }

@@ -119,20 +119,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.replies.bytes().len() >= REPLIES_BYTES || self.gathered.is_full()
     }
 
-    /// Sends the replies if there are many.
-    pub(super) async fn relieve(&mut self) -> Result<(), Gone> {
+    /// Sends the replies if there are many; true if so.
+    pub(super) async fn relieve(&mut self) -> Result<bool, Gone> {
         if !self.has_many() {
-            return Ok(());
+            return Ok(false);
         }
         let bytes = self.replies.bytes().len();
         self.flush().await?;
         self.replies.borrow_room();
-        self.unpaid += bytes;
-        Ok(())
+        if bytes >= REPLIES_BYTES {
+            self.unpaid += bytes;
+        }
+        Ok(true)
     }
 
-    /// Has the reads written down whose replies wait for it. If that fails, the replies say so.
-    async fn settle(&mut self) {
+    /// Waits until the reads are written down whose replies are here.
+    pub(super) async fn settle(&mut self) {
+        if !self.gathered.is_empty() {
+            // Boxed, so that the future of a connection that is not audited stays small.
+            Box::pin(self.write_down()).await;
+        }
+    }
+
+    /// Has them written down. If that fails, the replies say so.
+    async fn write_down(&mut self) {
         let gathered = std::mem::take(&mut self.gathered);
         let held = std::mem::take(&mut self.held);
         if !self.core.write_gathered(gathered).await {
@@ -145,10 +155,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Sends the replies, and gives back the room they were in.
     pub(super) async fn flush(&mut self) -> Result<(), Gone> {
-        if !self.gathered.is_empty() {
-            // Boxed, so that the future of a connection that is not audited stays small.
-            Box::pin(self.settle()).await;
-        }
+        self.settle().await;
         if self.replies.bytes().is_empty() {
             self.replies.return_room();
             return Ok(());

@@ -326,6 +326,38 @@ fn pipelined_commands_are_answered_in_order_however_they_are_cut() {
     assert_eq!(client.receive(), Some(Reply::Simple("PONG".into())));
 }
 
+/// Where the request went that a record is of.
+fn path_of(record: &Json) -> &str {
+    let request = record.as_object().and_then(|record| record.get("request"));
+    let path = request.and_then(|request| request.as_object()?.get("path"));
+    path.and_then(Json::as_str).unwrap()
+}
+
+#[test]
+fn what_one_connection_asks_is_written_in_its_order() {
+    let (site, recorder) = (Site::start(), Recorder::start());
+    let mut client = site.root();
+    assert_eq!(client.ask("SET k one"), ok());
+    site.ask("sys/audit/socket", &recorder.device()).unwrap();
+    let words: [&[&str]; 4] =
+        [&["GET", "k"], &["SET", "k", "two"], &["GET", "k"], &["GET", "none"]];
+    client.send(&words.map(encode).concat());
+    for expected in [bulk("one"), ok(), bulk("two"), Reply::Null] {
+        assert_eq!(client.receive(), Some(expected));
+    }
+    let operations = |records: &[Json]| {
+        let ours = records.iter().filter(|record| path_of(record).starts_with("secret/data/"));
+        let operation = |record: &Json| {
+            let request = record.as_object().and_then(|record| record.get("request"));
+            let operation = request.and_then(|request| request.as_object()?.get("operation"));
+            operation.and_then(Json::as_str).unwrap().to_owned()
+        };
+        ours.map(operation).collect::<Vec<_>>()
+    };
+    let expected = ["read", "read", "update", "update", "read", "read", "read", "read"];
+    recorder.wait(|records| operations(records) == expected);
+}
+
 #[test]
 fn gets_are_written_down_before_they_are_answered_or_not_answered() {
     let (site, recorder) = (Site::start(), Recorder::start());
@@ -348,7 +380,10 @@ fn gets_are_written_down_before_they_are_answered_or_not_answered() {
     }
     assert_eq!(client.receive(), Some(Reply::Null));
     assert_eq!(client.receive(), Some(Reply::Simple("PONG".into())));
-    recorder.wait(|records| records.len() >= 2 * 41);
+    recorder.wait(|records| {
+        let of = |path: &str| records.iter().filter(|record| path_of(record) == path).count();
+        (0..40).all(|key| of(&format!("secret/data/k{key}")) == 2) && of("secret/data/none") == 2
+    });
     client.ask("SELECT 1");
     assert_eq!(client.ask("GET k0"), bulk("one"));
     recorder.stop();

@@ -116,7 +116,7 @@ where
         }
         let mut input = std::mem::take(&mut wire.input);
         wire.replies = room::borrow();
-        let turn = Turn { service, client, now: service.clock.now() };
+        let mut turn = Turn { service, client, now: service.clock.now() };
         let (used, next) = turn.answer(&input, &mut wire).await.ok()?;
         if used < input.len() {
             input.advance(used);
@@ -222,8 +222,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<'_, S> {
         self.replies.len() >= REPLIES_BYTES || self.gathered.is_full()
     }
 
-    /// Has the reads written down whose replies wait for it. If that fails, the replies say so.
+    /// Waits until the reads are written down whose replies are here.
     async fn settle(&mut self) {
+        if !self.gathered.is_empty() {
+            // Boxed, so that the future of a connection that is not audited stays small.
+            Box::pin(self.write_down()).await;
+        }
+    }
+
+    /// Has them written down. If that fails, the replies say so.
+    async fn write_down(&mut self) {
         let gathered = std::mem::take(&mut self.gathered);
         let is_written = self.service.core.write_gathered(gathered).await;
         let held = std::mem::take(&mut self.held);
@@ -243,10 +251,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<'_, S> {
 
     /// Sends the replies.
     async fn flush(&mut self) -> io::Result<()> {
-        if !self.gathered.is_empty() {
-            // Boxed, so that the future of a connection that is not audited stays small.
-            Box::pin(self.settle()).await;
-        }
+        self.settle().await;
         if self.replies.is_empty() {
             return Ok(());
         }
@@ -276,12 +281,13 @@ enum Taken {
 struct Turn<'a> {
     service: &'a Service,
     client: &'a Client,
+    /// When what is answered next is judged: since whatever was waited for last.
     now: Timestamp,
 }
 
 impl Turn<'_> {
     /// Answers the whole plain requests that `input` starts with; how many bytes they were.
-    async fn answer<S>(&self, input: &[u8], wire: &mut Wire<'_, S>) -> io::Result<(usize, Next)>
+    async fn answer<S>(&mut self, input: &[u8], wire: &mut Wire<'_, S>) -> io::Result<(usize, Next)>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -294,14 +300,18 @@ impl Turn<'_> {
                 }
                 Taken::Request(length, parts, body) => {
                     used += length;
+                    // What was read before it is written down before it.
+                    wire.settle().await;
                     // Boxed, so that the future of a connection that only reads stays small.
                     Box::pin(self.ask(&parts, body, wire)).await?;
+                    self.now = self.service.clock.now();
                 }
                 Taken::Part => return Ok((used, Next::Read)),
                 Taken::Other => return Ok((used, Next::HandOver)),
             }
             if wire.has_many() {
                 self.send(wire).await?;
+                self.now = self.service.clock.now();
             }
         }
         Ok((used, Next::Read))
