@@ -19,6 +19,12 @@ const REST_BYTES: [usize; 2] = [64 << 10, 4 << 10];
 const REFUSALS_MIN: i64 = 10;
 /// How many of each there may be: together with the large one that did not fit, they fill what is left.
 const REST_COUNT: usize = 16;
+/// How long everything is refused before nothing will be taken: longer than somebody else takes to lead.
+const REFUSED_MIN: Duration = Duration::from_secs(5);
+/// Between two values that are refused at once.
+const REFUSED_PAUSE: Duration = Duration::from_millis(100);
+/// Values of one size that a log has room for, at the most: larger ones were refused before.
+const TAKEN_MAX: usize = 300;
 /// A write waits for a leader for ten seconds, and for a word on it as long; then its client hears what is known.
 const ANSWER_MAX: Duration = Duration::from_secs(25);
 /// Values that are written again and again, so that servers do not drown in them.
@@ -101,11 +107,8 @@ fn two_are_full(cluster: &mut Cluster, _: &Load) {
     let full = [leader, (leader + 1) % SERVERS];
     fill(cluster, &full);
     // One whose log has room for a little still helps to keep what the third one writes.
-    for bytes in [FILLER_BYTES, REST_BYTES[1]] {
-        let mut numbers = 0..;
-        until("the logs to be full", || {
-            pour(cluster, numbers.next().unwrap(), bytes) == Poured::Refused
-        });
+    for bytes in [FILLER_BYTES, REST_BYTES[0], REST_BYTES[1]] {
+        pour_until_refused(cluster, bytes);
     }
     for server in 0..SERVERS {
         let reply = cluster.client(server).good("GET", path, "");
@@ -131,6 +134,25 @@ fn fill(cluster: &Cluster, full: &[usize]) {
     for bytes in REST_BYTES {
         // Where most disks are full, one refusal says it, and takes its time.
         let _ = (0..REST_COUNT).any(|number| pour(cluster, number, bytes) == Poured::Refused);
+    }
+}
+
+/// Pours values of a size until none has been taken for [`REFUSED_MIN`]: a leader that refuses one is followed by
+/// another, and the two full servers need not be full at the same place.
+fn pour_until_refused(cluster: &Cluster, bytes: usize) {
+    let (mut taken, mut refused) = (0, None);
+    for number in 0.. {
+        let asked = Instant::now();
+        match pour(cluster, number, bytes) {
+            Poured::Taken => (taken, refused) = (taken + 1, None),
+            Poured::Refused => {
+                if refused.get_or_insert(asked).elapsed() >= REFUSED_MIN {
+                    return;
+                }
+                std::thread::sleep(REFUSED_PAUSE);
+            }
+        }
+        assert!(taken < TAKEN_MAX, "{taken} values of {bytes} bytes, and still some are taken");
     }
 }
 
