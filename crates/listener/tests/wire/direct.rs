@@ -1,8 +1,6 @@
 //! Plain requests are read off the wire by us and all others by hyper: nobody can tell which it was.
 
-use kallisto_core::json::Json;
-
-use crate::support::{Recorder, Reply, Running, TOKEN, request};
+use crate::support::{Recorder, Reply, Running, TOKEN, of_request, request};
 
 /// Makes a request hyper's: it says how messages may be framed, and changes no answer.
 const NOT_PLAIN: (&str, &str) = ("TE", "trailers");
@@ -129,13 +127,6 @@ fn a_request_that_comes_byte_by_byte_is_served() {
     }
 }
 
-/// The id of the request that a record is of.
-fn id_of(record: &Json) -> &str {
-    let request = record.as_object().and_then(|record| record.get("request"));
-    let id = request.and_then(|request| request.as_object()?.get("id"));
-    id.and_then(Json::as_str).unwrap()
-}
-
 #[test]
 fn reads_that_come_together_are_written_down_before_they_are_answered() {
     let (server, recorder) = (Running::start(), Recorder::start());
@@ -161,7 +152,8 @@ fn reads_that_come_together_are_written_down_before_they_are_answered() {
         assert_eq!(reply.text().contains(&expected), number % 7 != 6, "{number}: {}", reply.text());
     }
     recorder.wait(|records| {
-        let count = |id: &String| records.iter().filter(|record| id_of(record) == id).count();
+        let count =
+            |id: &String| records.iter().filter(|record| of_request(record, "id") == id).count();
         ids.iter().all(|id| count(id) == 2)
     });
     recorder.stop();

@@ -14,7 +14,7 @@ use kallisto_core::{
 use kallisto_listener::{Clock, Frontend, Server, ServerConfig, SystemClock, resp};
 use kallisto_store::MemoryStore;
 
-use super::support::{Recorder, Silent};
+use super::support::{Recorder, Silent, of_request};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -326,13 +326,6 @@ fn pipelined_commands_are_answered_in_order_however_they_are_cut() {
     assert_eq!(client.receive(), Some(Reply::Simple("PONG".into())));
 }
 
-/// Where the request went that a record is of.
-fn path_of(record: &Json) -> &str {
-    let request = record.as_object().and_then(|record| record.get("request"));
-    let path = request.and_then(|request| request.as_object()?.get("path"));
-    path.and_then(Json::as_str).unwrap()
-}
-
 #[test]
 fn what_one_connection_asks_is_written_in_its_order() {
     let (site, recorder) = (Site::start(), Recorder::start());
@@ -346,13 +339,9 @@ fn what_one_connection_asks_is_written_in_its_order() {
         assert_eq!(client.receive(), Some(expected));
     }
     let operations = |records: &[Json]| {
-        let ours = records.iter().filter(|record| path_of(record).starts_with("secret/data/"));
-        let operation = |record: &Json| {
-            let request = record.as_object().and_then(|record| record.get("request"));
-            let operation = request.and_then(|request| request.as_object()?.get("operation"));
-            operation.and_then(Json::as_str).unwrap().to_owned()
-        };
-        ours.map(operation).collect::<Vec<_>>()
+        let is_ours = |record: &&Json| of_request(record, "path").starts_with("secret/data/");
+        let ours = records.iter().filter(is_ours);
+        ours.map(|record| of_request(record, "operation").to_owned()).collect::<Vec<_>>()
     };
     let expected = ["read", "read", "update", "update", "read", "read", "read", "read"];
     recorder.wait(|records| operations(records) == expected);
@@ -381,7 +370,8 @@ fn gets_are_written_down_before_they_are_answered_or_not_answered() {
     assert_eq!(client.receive(), Some(Reply::Null));
     assert_eq!(client.receive(), Some(Reply::Simple("PONG".into())));
     recorder.wait(|records| {
-        let of = |path: &str| records.iter().filter(|record| path_of(record) == path).count();
+        let of =
+            |path: &str| records.iter().filter(|record| of_request(record, "path") == path).count();
         (0..40).all(|key| of(&format!("secret/data/k{key}")) == 2) && of("secret/data/none") == 2
     });
     client.ask("SELECT 1");

@@ -228,6 +228,13 @@ impl Recorder {
     }
 }
 
+/// What the request of a record has under a name.
+pub(crate) fn of_request<'r>(record: &'r Json, name: &str) -> &'r str {
+    let request = record.as_object().and_then(|record| record.get("request"));
+    let text = request.and_then(|request| request.as_object()?.get(name));
+    text.and_then(Json::as_str).unwrap()
+}
+
 /// One connection.
 pub(crate) struct Connection {
     reader: BufReader<TcpStream>,
