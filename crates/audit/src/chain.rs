@@ -4,12 +4,12 @@
 //! line  = body ,"chain":{"seq":N,"prev":"P","hash":"H"}} \n
 //! body  = prefix of the device, then the record's JSON without its last brace
 //! P     = H of the record before, 64 zeros for the first
-//! H     = SHA-256 over everything in the line before  ,"hash"
+//! H     = SHA-256 over everything in the line before  ","hash"
 //! ```
 //! So a line that was edited does not match its own hash, one that was removed, inserted or moved
 //! leaves a number and a `prev` that do not meet. Who may write the file may also write a whole new
-//! chain: against that stands the head that the server tells (`sys/audit-head`), which has to be in
-//! the file. The file that `docs/format.md` describes is written here and nowhere else.
+//! chain, or cut its end: against that stand checkpoints, which are signed (`checkpoint`), the head that the
+//! server remembers (`anchor`), and the one that it tells (`sys/audit-head`). The file that `docs/format.md` describes is written here and nowhere else.
 
 use aws_lc_rs::digest;
 use data_encoding::HEXLOWER;
@@ -76,8 +76,17 @@ impl Head {
 pub(crate) const LINKS_BYTES_MAX: usize =
     CHAIN.len() + 20 + PREV.len() + HASH.len() + 2 * HASH_CHARS + END.len() + 1;
 
+/// What a line holds before its links; `None` when it has none.
+pub(crate) fn body(line: &[u8]) -> Option<&[u8]> {
+    Some(split(line)?.0)
+}
+
 /// The links at the end of a line, which comes without its newline; `None` when it has none.
 pub(crate) fn read(line: &[u8]) -> Option<Links> {
+    split(line).map(|(_, links)| links)
+}
+
+fn split(line: &[u8]) -> Option<(&[u8], Links)> {
     let rest = line.strip_suffix(END)?;
     let (rest, hash) = split_hash(rest)?;
     let signed = rest.strip_suffix(HASH)?;
@@ -85,13 +94,13 @@ pub(crate) fn read(line: &[u8]) -> Option<Links> {
     let rest = rest.strip_suffix(PREV)?;
     let digits = rest.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let (rest, seq) = rest.split_at(rest.len() - digits);
-    rest.strip_suffix(CHAIN)?;
+    let body = rest.strip_suffix(CHAIN)?;
     // One spelling per number: a leading zero is no number of ours.
     if seq.is_empty() || seq[0] == b'0' {
         return None;
     }
     let seq = std::str::from_utf8(seq).ok()?.parse().ok()?;
-    Some(Links { head: Head { seq, hash }, prev, sound: sha256(signed) == hash })
+    Some((body, Links { head: Head { seq, hash }, prev, sound: sha256(signed) == hash }))
 }
 
 fn split_hash(text: &[u8]) -> Option<(&[u8], [u8; HASH_BYTES])> {

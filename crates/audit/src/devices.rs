@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
-use crate::device::Device;
+use crate::clock;
+use crate::device::{Device, Ending};
+use crate::limits::END_MAX;
 
 /// Devices by name.
 #[derive(Default)]
@@ -43,6 +45,17 @@ impl Devices {
     /// Takes all devices out.
     pub fn clear(&self) {
         self.change(Vec::clear);
+    }
+
+    /// Takes all devices out and waits until they have written, signed and kept what there is, for
+    /// [`END_MAX`] at the longest.
+    pub fn end(&self) {
+        let endings: Vec<Ending> = self.list.load().iter().map(|device| device.ending()).collect();
+        self.clear();
+        let until = clock::monotonic() + END_MAX;
+        for ending in endings {
+            ending.wait(until);
+        }
     }
 
     /// Opens every destination anew.

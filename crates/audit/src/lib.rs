@@ -10,12 +10,15 @@
 //! Invariants:
 //! - A record holds no value in the clear but those of the allow-list in `record`, unless the device
 //!   was made to (`log_raw`).
+//! - A chain is signed every so many records and seconds, and where it stands is kept elsewhere.
 //! - A ticket resolves within the device's deadline, whatever the destination does.
 //! - Nothing here decides whether a request may go on: that is the core's, by what tickets say.
 //! - This room knows nothing of HTTP, storage or policies.
 #![forbid(unsafe_code)]
 
+mod anchor;
 mod chain;
+mod checkpoint;
 mod clock;
 mod device;
 mod devices;
@@ -27,8 +30,10 @@ mod sink;
 mod text;
 mod verify;
 
+pub use anchor::{AnchorFiles, Anchors, Sought, Verdict};
 pub use chain::Head;
-pub use device::{Device, Health, Records, Ticket};
+pub use checkpoint::PublicKey;
+pub use device::{Device, Health, Origin, Records, Surroundings, Ticket};
 pub use devices::Devices;
 pub use mask::{MASK_PREFIX, SALT_BYTES, Secrecy};
 pub use options::{Destination, Form, Options, Spec, Transport};

@@ -24,6 +24,14 @@ pub const DEADLINE_MAX: Duration = Duration::from_secs(60);
 pub const RETRY_MIN: Duration = Duration::from_millis(100);
 /// The same, at the most.
 pub const RETRY_MAX: Duration = Duration::from_secs(5);
+/// Most records that a device writes without a checkpoint that signs them.
+pub const CHECKPOINT_RECORDS_MAX: u64 = 1000;
+/// Longest time that a record waits for a checkpoint, while its device works.
+pub const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
+/// How often it is looked whether a device's head has to be kept as its anchor.
+pub const ANCHOR_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a server that stops waits for its devices.
+pub const END_MAX: Duration = Duration::from_secs(5);
 /// Longest record that is looked for at the end of a file when it is opened.
 pub const LAST_LINE_BYTES_MAX: u64 = 256 << 20;
 /// Longest line that `verify` reads.

@@ -104,6 +104,8 @@ pub struct Request<'a> {
     pub remote: Option<SocketAddr>,
     /// The lifetime asked for a wrapped answer, in seconds.
     pub wrap_ttl_secs: u64,
+    /// The client asked for a stale read, and gets one.
+    pub is_stale_read: bool,
     /// Headers that are audited: name, values, whether they are masked.
     pub headers: &'a [Header],
 }
@@ -348,6 +350,9 @@ impl Writer<'_> {
             members.number("remote_port", remote.port().into());
         }
         members.number("wrap_ttl", i64::try_from(request.wrap_ttl_secs).unwrap_or(i64::MAX));
+        if request.is_stale_read {
+            members.text("consistency", "stale");
+        }
         if !request.headers.is_empty() {
             self.headers(request.headers, members.name("headers"));
         }

@@ -9,7 +9,8 @@ use std::fmt;
 use std::io::{self, BufRead, Read};
 
 use crate::chain::{self, Head};
-use crate::limits::LINE_BYTES_MAX;
+use crate::checkpoint::{self, PublicKey};
+use crate::limits::{CHECKPOINT_RECORDS_MAX, LINE_BYTES_MAX};
 
 /// Follows a chain through lines.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +20,12 @@ pub struct Verifier {
     /// A head that has to be in the chain.
     wanted: Option<Head>,
     is_found: bool,
+    /// What checkpoints have to be signed by.
+    key: Option<PublicKey>,
+    /// The last of them.
+    signed: Option<u64>,
+    /// The records after it.
+    unsigned: u64,
 }
 
 /// What is wrong with a line.
@@ -43,6 +50,11 @@ pub enum Fault {
         /// Its number.
         seq: u64,
     },
+    /// It is a checkpoint, and its signature is not one of the key that was given.
+    Unsigned {
+        /// Its number.
+        seq: u64,
+    },
     /// It has the number of the head that was asked for, and another hash.
     OtherHead {
         /// Its number.
@@ -57,6 +69,8 @@ pub struct Verified {
     pub first: u64,
     /// The last record.
     pub head: Head,
+    /// The last checkpoint whose signature was checked: it vouches for all records before.
+    pub signed: Option<u64>,
 }
 
 /// Why a file is not sound.
@@ -77,6 +91,11 @@ impl Verifier {
     /// A verifier that also wants to meet `head`, as the server told it.
     pub fn wanting(head: Option<Head>) -> Self {
         Self { wanted: head, ..Self::default() }
+    }
+
+    /// The same, for which every checkpoint has to be signed by `key`.
+    pub fn trusting(self, key: Option<PublicKey>) -> Self {
+        Self { key, ..self }
     }
 
     /// Takes the next line, without its newline.
@@ -107,6 +126,15 @@ impl Verifier {
             }
             self.is_found = true;
         }
+        self.unsigned = self.unsigned.saturating_add(1);
+        if let Some(key) = &self.key
+            && checkpoint::is_one(line)
+        {
+            if !key.vouches_for(line, &links) {
+                return Err(Fault::Unsigned { seq });
+            }
+            (self.signed, self.unsigned) = (Some(seq), 0);
+        }
         self.first.get_or_insert(seq);
         self.head = Some(links.head);
         Ok(())
@@ -136,7 +164,14 @@ impl Verifier {
 
     /// What the chain holds; `None` for no record at all.
     pub fn verified(&self) -> Option<Verified> {
-        Some(Verified { first: self.first?, head: self.head? })
+        Some(Verified { first: self.first?, head: self.head?, signed: self.signed })
+    }
+
+    /// Records that no checkpoint vouches for, if that are more than a device ever leaves: their end was cut off,
+    /// or they are not of the device. `None` as well when no key was given.
+    pub fn too_many_unsigned(&self) -> Option<u64> {
+        let is_unsigned = self.signed.is_none() || self.unsigned > CHECKPOINT_RECORDS_MAX;
+        (self.key.is_some() && is_unsigned).then_some(self.unsigned)
     }
 
     /// Whether the head that was asked for was met; true when none was.
@@ -158,6 +193,9 @@ impl fmt::Display for Fault {
             }
             Self::OtherChain { seq } => {
                 write!(f, "record {seq} does not follow the record before it")
+            }
+            Self::Unsigned { seq } => {
+                write!(f, "checkpoint {seq} is not signed by the key that was given")
             }
             Self::OtherHead { seq } => write!(f, "record {seq} is not the one the server wrote"),
         }

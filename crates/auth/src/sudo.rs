@@ -14,12 +14,13 @@ enum Of {
     Every,
     /// When it is listed or scanned.
     Listing,
+    /// When anything but reading is done there.
+    Writing,
 }
 
-/// Protected paths. A `*` at the end stands for anything, also for nothing.
+/// Protected paths, without the slash at the end of a list's. A `*` at the end stands for anything but nothing.
 const PROTECTED: [(&str, Of); 40] = [
     ("auth/token/accessors", Of::Every),
-    ("auth/token/accessors/", Of::Every),
     ("auth/token/revoke-orphan", Of::Every),
     ("sys/audit", Of::Every),
     ("sys/audit-head/*", Of::Every),
@@ -31,7 +32,6 @@ const PROTECTED: [(&str, Of); 40] = [
     ("sys/durability", Of::Every),
     ("sys/internal/inspect/*", Of::Every),
     ("sys/leases", Of::Every),
-    ("sys/leases/", Of::Every),
     ("sys/leases/lookup", Of::Listing),
     ("sys/leases/lookup/*", Of::Every),
     ("sys/leases/revoke-force/*", Of::Every),
@@ -44,18 +44,20 @@ const PROTECTED: [(&str, Of); 40] = [
     ("sys/rekey/*", Of::Every),
     ("sys/remount", Of::Every),
     ("sys/rotate", Of::Every),
-    ("sys/rotate/*", Of::Every),
+    ("sys/rotate/keyring", Of::Every),
+    ("sys/rotate/progress", Of::Every),
+    ("sys/rotate/recovery/*", Of::Every),
+    ("sys/rotate/root/*", Of::Every),
     ("sys/save", Of::Every),
     ("sys/seal", Of::Every),
     ("sys/step-down", Of::Every),
-    ("sys/storage/raft/autopilot/configuration", Of::Every),
     ("sys/storage/raft/bootstrap/configuration", Of::Every),
     ("sys/storage/raft/bootstrap/token", Of::Every),
     ("sys/storage/raft/certificate/*", Of::Every),
     ("sys/storage/raft/demote", Of::Every),
     ("sys/storage/raft/promote", Of::Every),
     ("sys/storage/raft/remove-peer", Of::Every),
-    ("sys/storage/raft/snapshot", Of::Every),
+    ("sys/storage/raft/snapshot", Of::Writing),
     ("sys/storage/raft/snapshot-auto/*", Of::Every),
     ("sys/storage/raft/snapshot-force", Of::Every),
 ];
@@ -67,12 +69,18 @@ pub fn needs_sudo(operation: Operation, path: &str) -> bool {
         return false;
     }
     let is_listing = matches!(operation, Operation::List | Operation::Scan);
+    let path = path.strip_suffix('/').unwrap_or(path);
     PROTECTED.iter().any(|(pattern, of)| {
         let is_path = match pattern.strip_suffix('*') {
-            Some(prefix) => path.starts_with(prefix),
+            Some(prefix) => path.len() > prefix.len() && path.starts_with(prefix),
             None => path == *pattern,
         };
-        is_path && (*of == Of::Every || is_listing)
+        is_path
+            && match of {
+                Of::Every => true,
+                Of::Listing => is_listing,
+                Of::Writing => operation != Operation::Read,
+            }
     })
 }
 
@@ -90,7 +98,6 @@ mod tests {
         use Operation::{List, Read, Update};
         for (operation, path, is_protected) in [
             (List, "auth/token/accessors", true),
-            (List, "auth/token/accessors/", true),
             (Update, "auth/token/create", false),
             (Update, "auth/token/revoke-orphan", true),
             (Read, "sys/audit", true),
@@ -105,6 +112,13 @@ mod tests {
             (Update, "sys/leases/revoke-prefix/auth/", true),
             (Update, "sys/leases/revoke", false),
             (Update, "sys/seal", true),
+            (Read, "sys/storage/raft/autopilot/configuration", false),
+            (Read, "sys/storage/raft/snapshot", false),
+            (Update, "sys/storage/raft/snapshot", true),
+            (Update, "sys/storage/raft/snapshot-force", true),
+            (Read, "sys/rotate/config", false),
+            (Update, "sys/rotate/root/init", true),
+            (List, "auth/token/accessors/", true),
             (Update, "sys/unseal", false),
             (Update, "sys/sealed", false),
             (Read, "secret/data/sys/seal", false),

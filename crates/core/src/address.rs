@@ -14,14 +14,14 @@ pub(crate) const RANGES_MAX: usize = 64;
 
 /// An address with the number of its leading bits that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AddressRange {
+pub struct AddressRange {
     address: IpAddr,
     bits: u8,
 }
 
 impl AddressRange {
     /// Reads `10.0.0.0/8`, `2001:db8::/32` or a single address; `None` for anything else.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
             None => (text, None),
@@ -38,8 +38,14 @@ impl AddressRange {
         Some(Self { address, bits })
     }
 
+    /// The range of one address.
+    pub(crate) fn of(address: IpAddr) -> Self {
+        let address = address.to_canonical();
+        Self { address, bits: width(address) }
+    }
+
     /// Whether an address lies in the range.
-    pub(crate) fn contains(self, address: IpAddr) -> bool {
+    pub fn contains(self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {
                 same_start(u128::from(own.to_bits()) << 96, u128::from(other.to_bits()) << 96, self)

@@ -24,6 +24,7 @@ use kallisto_cuckoo::Guard;
 
 use crate::asked::{Asked, Shape};
 use crate::audit::Gathered;
+use crate::compute::is_heavy_to_judge;
 use crate::door::{find_bearer, no_route};
 use crate::engines;
 use crate::error::{Denial, Error};
@@ -63,9 +64,14 @@ impl Core {
     /// Begins with a few reads; `None` when all requests have to go the long way.
     pub fn at_once(&self) -> Option<AtOnce<'_>> {
         let unsealed = self.unsealed.load();
-        let view = &unsealed.as_ref()?.view;
+        let opened = unsealed.as_ref()?;
+        let view = &opened.view;
         // A path may lead into a namespace, which the long way settles first.
         if view.quotas.has_rules() || !view.namespaces.is_empty() {
+            return None;
+        }
+        // After the requests came: one that finds the view too old hears so the long way.
+        if !opened.is_fresh() {
             return None;
         }
         let pin = view.tokens.pin();
@@ -110,6 +116,8 @@ impl AtOnce<'_> {
         let unsealed = self.unsealed.as_ref()?;
         let token = match find_bearer(unsealed, token, remote, now, &self.pin) {
             Ok((_, token)) if token.is_limited() => return None,
+            // Its policies are compiled beside the workers.
+            Ok((_, token)) if is_heavy_to_judge(&unsealed.view, token, now) => return None,
             Ok((_, token)) => token,
             Err(refusal) => return Some(Err(refusal)),
         };

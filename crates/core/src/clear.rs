@@ -280,6 +280,7 @@ fn absolute(inside: Option<NamespaceNumber>, key: &[u8]) -> Cow<'_, [u8]> {
 fn moved_inside(batch: &Batch, life: Life) -> Batch {
     let key_of = |key: &[u8]| absolute(Some(life.number), key).into_owned();
     let mut moved = Batch::new();
+    moved.set_need(batch.need());
     moved.expect(keys::namespace_life(life.number), life.since);
     for expectation in batch.expectations() {
         moved.expect(key_of(&expectation.key), expectation.seqno);
@@ -297,6 +298,7 @@ fn moved_inside(batch: &Batch, life: Life) -> Batch {
 pub(crate) fn seal_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Error> {
     let keys = StorageKeys::new(keyring);
     let mut sealed = Batch::new();
+    sealed.set_need(batch.need());
     for expectation in batch.expectations() {
         sealed.expect(keys.of(&expectation.key), expectation.seqno);
     }

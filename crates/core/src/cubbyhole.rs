@@ -147,6 +147,7 @@ pub(crate) async fn forget(unsealed: &Unsealed, hash: &Hash) -> Result<(), Error
     let kept = shelf.scan(&folder)?;
     for names in kept.chunks(crate::limits::SWEEP_RECORDS_MAX) {
         let mut batch = Batch::new();
+        batch.set_essential();
         for name in names {
             shelf.delete_in(&mut batch, &format!("{folder}{name}"));
         }

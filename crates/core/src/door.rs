@@ -1,6 +1,6 @@
 //! The door: the one way in.
 //!
-//! Order of a request: whose namespace it is for, the unauthenticated family, then whether the server is unsealed, then who
+//! Order of a request: whether this server may answer it, whose namespace it is for, the unauthenticated family, then whether the server is unsealed, then who
 //! asks, then whether they may, then the route. A refusal of who asks and one of whether they may
 //! say the same to those without a right.
 
@@ -8,19 +8,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kallisto_auth::{Denied, authorize_by};
+use kallisto_auth::{Denied, Operation, Path, authorize_by};
 use kallisto_cuckoo::Guard;
 
 use crate::address;
 use crate::asked::Asked;
 use crate::error::{Denial, Error};
+use crate::freshness;
 use crate::mount::Class;
 use crate::namespace::{self, Home};
 use crate::peers::leading;
 use crate::policies::Caller;
-use crate::quotas::Allowance;
+use crate::quotas::{Allowance, Counting};
 use crate::request::{Request, TokenText};
 use crate::response::Response;
+use crate::spelling;
 use crate::state::{Call, Core, Unsealed};
 use crate::token::{Hash, Left};
 use crate::view::{LiveToken, Mount};
@@ -46,9 +48,13 @@ impl Core {
 
     /// Answers one request, and tells what rate limits leave to who asked.
     pub async fn serve(&self, request: &Request<'_>) -> Served {
-        let placed = leading::check(self, request);
+        let placed = leading::check(self, request).and_then(|()| freshness::check(self, request));
         match placed.and_then(|()| namespace::resolve(self, request)) {
-            Err(error) => Served { answer: Err(error), allowance: None },
+            // Another server answers it, and writes it down; a sealed one has nothing to write to.
+            Err(error @ (Error::NotLeader | Error::Sealed)) => {
+                Served { answer: Err(error), allowance: None }
+            }
+            Err(error) => Box::pin(self.refuse_unplaced(request, error)).await,
             Ok(None) => self.serve_placed(request).await,
             Ok(Some(placed)) => {
                 // Boxed, so that the future of the usual request stays small.
@@ -121,18 +127,71 @@ impl Core {
         }
     }
 
+    /// Refuses a request for a namespace that does not serve it. It is counted and written down where namespaces
+    /// begin, by the path from there as far as it is one.
+    async fn refuse_unplaced(&self, request: &Request<'_>, refusal: Error) -> Served {
+        let inside = request.path.as_str();
+        let absolute = match request.namespace.trim_matches('/') {
+            "" => inside.to_owned(),
+            namespace => format!("{namespace}/{inside}"),
+        };
+        let path = Path::literal(&absolute).unwrap_or_else(|_| request.path.clone());
+        let request = Request { namespace: "", path, ..request.clone() };
+        let answer = match self.take_allowance(&request) {
+            Ok(_) if self.is_audited(&request) => self.audit_refusal(&request, refusal).await,
+            Ok(_) => Err(refusal),
+            Err(over) => self.refuse(&request, over).await,
+        };
+        self.metrics.answered(request.operation, &answer);
+        Served { answer, allowance: None }
+    }
+
     /// Counts a request against the rate limit that holds for it. A sealed server knows of none.
     fn take_allowance(&self, request: &Request<'_>) -> Result<Option<Allowance>, Error> {
+        let taken = self.ask_quotas(request, Counting::Take);
+        taken.inspect_err(|_| self.metrics.over_quota.count())
+    }
+
+    /// Whether a rate limit would let a request pass now. It is not counted.
+    pub(crate) fn has_allowance(&self, request: &Request<'_>) -> bool {
+        self.ask_quotas(request, Counting::Look).is_ok()
+    }
+
+    fn ask_quotas(
+        &self,
+        request: &Request<'_>,
+        counting: Counting,
+    ) -> Result<Option<Allowance>, Error> {
         let unsealed = self.unsealed.load();
         let Some(unsealed) = unsealed.as_ref() else { return Ok(None) };
-        let taken = unsealed.view.quotas.take(request, |path| {
+        unsealed.view.quotas.ask(request, request.path.as_str(), counting, |path| {
             let site = self.site_of(request.namespace).ok()?;
             let (mount, inside) = site.view.mounts.route(request.path.as_str())?;
             let is_there = path.strip_prefix(request.namespace) == Some(&mount.entry.path);
             let logs_in = is_there && engines::is_login(mount.entry.kind, inside);
             if logs_in { login::role_of(&site, request, &mount) } else { None }
-        });
-        taken.inspect_err(|_| self.metrics.over_quota.count())
+        })
+    }
+
+    /// Counts what a request does at another path than its own, as a request for that would be counted.
+    ///
+    /// # Errors
+    /// [`Error::OverQuota`] when nothing is left.
+    pub(crate) fn take_allowance_at(
+        &self,
+        request: &Request<'_>,
+        operation: Operation,
+        path: &str,
+    ) -> Result<(), Error> {
+        let unsealed = self.unsealed.load();
+        let Some(unsealed) = unsealed.as_ref() else { return Ok(()) };
+        if !unsealed.view.quotas.has_rules() {
+            return Ok(());
+        }
+        let path = spelling::canonical(operation, path)?;
+        // Nothing that is done in one of many is a login.
+        let taken = unsealed.view.quotas.ask(request, &path, Counting::Take, |_| None);
+        taken.inspect_err(|_| self.metrics.over_quota.count()).map(drop)
     }
 
     /// Refuses a request that is over a rate limit. Whether that is audited is a setting: a flood would
@@ -170,10 +229,12 @@ impl Core {
 
     /// Runs what may have to wait.
     async fn run(&self, unsealed: Arc<Unsealed>, call: Call<'_, '_>) -> Result<Response, Error> {
-        match unsealed.view.mounts.route(call.path.as_str()) {
+        let found = unsealed.view.mounts.route(call.path.as_str());
+        match found {
             Some((mount, inside)) => {
                 let kind = mount.entry.kind;
-                let answer = engines::handle(self, Arc::clone(&unsealed), &call, &mount, inside);
+                // Handed on, not shared: a request that seals lets go of the keys, and must not wait for itself.
+                let answer = engines::handle(self, unsealed, &call, &mount, inside);
                 let refused = |error| routes::sort_refusal(kind, inside, call.operation, error);
                 answer.await.map_err(refused)
             }
@@ -259,6 +320,7 @@ pub(crate) fn admit<'c, 'r>(
     }
     let asked = Asked::new(request, &unsealed.view);
     let decided = live.with_acl(&unsealed.view, request.now, |acl| {
+        unsealed.check_stale(acl)?;
         authorize_by(live.standing(), acl, asked, request.now)
     });
     let decided = decided.ok_or(Error::Denied(Denial::BadToken))?;
@@ -310,6 +372,9 @@ fn answer_any_token(
     if !sys::ui::is_for_any_token(request) {
         return None;
     }
+    if let Err(Denied) = unsealed.check_stale(caller.acl()) {
+        return Some(Err(Error::Denied(Denial::Policy)));
+    }
     sys::ui::for_any_token(unsealed, request, caller)
 }
 
@@ -320,7 +385,9 @@ pub(crate) fn authorise<'c, 'r>(
     request: &'c Request<'r>,
 ) -> Result<Call<'c, 'r>, Error> {
     let asked = Asked::new(request, &unsealed.view);
-    let decided = authorize_by(caller.token(), caller.acl(), asked, request.now);
+    let decided = unsealed.check_stale(caller.acl());
+    let decided =
+        decided.and_then(|()| authorize_by(caller.token(), caller.acl(), asked, request.now));
     decided.map_err(|Denied| Error::Denied(Denial::Policy))
 }
 

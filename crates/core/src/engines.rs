@@ -10,6 +10,7 @@ use crate::login::{Renewal, approle, cert, jwt, kubernetes, userpass};
 use crate::mount::EngineKind;
 use crate::request::Request;
 use crate::response::Response;
+use crate::spelling;
 use crate::state::{Call, Core, Unsealed};
 use crate::token::TokenEntry;
 use crate::view::Mount;
@@ -45,6 +46,7 @@ pub(crate) async fn handle(
     mount: &Mount,
     path: &str,
 ) -> Result<Response, Error> {
+    let path = spelling::inside(call.operation, mount.entry.kind, path)?;
     // The usual write is KV's; all others are boxed, so that its future stays small.
     match mount.entry.kind {
         EngineKind::System => Box::pin(sys::handle(core, unsealed, call, path)).await,
@@ -64,7 +66,7 @@ pub(crate) async fn handle(
         EngineKind::KvV1 | EngineKind::KvV2 | EngineKind::KvUpgrading => {
             kv::write(&unsealed, call, mount, path).await
         }
-        EngineKind::Transit => Box::pin(transit::handle(&unsealed, call, mount, path)).await,
+        EngineKind::Transit => Box::pin(transit::handle(core, &unsealed, call, mount, path)).await,
         EngineKind::Token => Box::pin(token::handle(&unsealed, call, path)).await,
         EngineKind::AppRole => Box::pin(approle::handle(&unsealed, call, mount, path)).await,
         EngineKind::Cert => Box::pin(cert::handle(&unsealed, call, mount, path)).await,

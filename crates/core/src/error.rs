@@ -9,6 +9,7 @@ use std::fmt;
 use kallisto_store as store;
 
 use crate::admission::Crowd;
+use crate::expected::Expected;
 
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub enum Error {
     Invalid(String),
     /// The request is wrong, and the wire contract wants no message with it.
     InvalidSilently,
+    /// The request is wrong, and clients look for another status than 400.
+    Expected(Expected),
     /// The body or the stored entry would be over its limit.
     TooLarge(String),
     /// The body is of a kind this operation does not take.
@@ -37,6 +40,8 @@ pub enum Error {
     Sealed,
     /// Others kept writing the same entry; the same request may be sent again.
     Conflict,
+    /// This server has not heard for too long what the cluster committed, and its answer could be of the past.
+    Stale(Stale),
     /// Another server leads, and only it can do this; nothing happened here.
     NotLeader,
     /// The address that asks went over a rate limit.
@@ -62,6 +67,15 @@ pub struct OverQuota {
     pub limit: u64,
     /// Whether the client is told so in headers.
     pub is_told: bool,
+}
+
+/// How old the view of a server is that does not answer from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stale {
+    /// How old it may be; `None` if nothing was heard since the server started.
+    pub age_secs: Option<u64>,
+    /// How old it may be to answer.
+    pub max_secs: u64,
 }
 
 /// The wordings of a refusal that clients tell apart.
@@ -116,9 +130,10 @@ impl From<store::Error> for Error {
                 )
             }
             // Paths and places on the disk are for the operator's log, not for clients.
-            store::Error::Poisoned(_) | store::Error::Locked(_) | store::Error::Damaged(_) => {
-                Self::internal(&error)
-            }
+            store::Error::Poisoned(_)
+            | store::Error::Locked(_)
+            | store::Error::Damaged(_)
+            | store::Error::Lost(_) => Self::internal(&error),
         }
     }
 }
@@ -136,6 +151,7 @@ impl fmt::Display for Error {
             | Self::TooLarge(message)
             | Self::UnsupportedMedia(message)
             | Self::Unavailable(message) => f.write_str(message),
+            Self::Expected(mistake) => mistake.fmt(f),
             Self::OverQuota(over) => {
                 write!(f, "request path \"{}\": rate limit quota exceeded", over.path)
             }
@@ -163,6 +179,15 @@ impl fmt::Display for Error {
                  access to path \"{path}/\""
             ),
             Self::Sealed => f.write_str("Vault is sealed"),
+            Self::Stale(Stale { age_secs: Some(age), max_secs }) => write!(
+                f,
+                "this server was last told {age} seconds ago what the cluster committed, and does not \
+                 answer after {max_secs}: ask another server"
+            ),
+            Self::Stale(Stale { age_secs: None, .. }) => f.write_str(
+                "this server was not told yet what the cluster committed, and does not answer before: \
+                 ask another server",
+            ),
             Self::NotLeader => f.write_str("no server leads: send the request again"),
             Self::Conflict => f.write_str("the entry kept changing; send the request again"),
             Self::Unaudited => f.write_str("internal error"),

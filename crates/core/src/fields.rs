@@ -179,6 +179,15 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Names that are compared in lower case, in their one spelling: trimmed, sorted, each once.
+pub(crate) fn sorted_in_lower_case(given: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = given.iter().map(|name| name.trim().to_lowercase()).collect();
+    names.retain(|name| !name.is_empty());
+    names.sort();
+    names.dedup();
+    names
+}
+
 /// A boolean's text, as Go's `strconv.ParseBool` takes it.
 pub fn parse_bool(text: &str) -> Option<bool> {
     match text {

@@ -1,5 +1,7 @@
 //! The named limits of the core. Those of JSON, paths, tokens and queries stand with their parsers.
 
+use std::time::Duration;
+
 /// Largest stored entry: the canonical text of one secret version, in bytes.
 pub const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// Largest request body, in bytes; the listener enforces it.
@@ -14,6 +16,8 @@ pub const SWEEP_RECORDS_MAX: usize = 4096;
 pub const REVOKE_TOKENS_MAX: usize = 256;
 /// Lease given when neither secret nor mount says, in seconds: 32 days, as Vault's default.
 pub const DEFAULT_LEASE_SECS: u64 = 2_764_800;
+/// How far in the past the view of a server may be that answers, when the configuration does not say.
+pub const MAX_STALENESS_DEFAULT: Duration = Duration::from_secs(10);
 /// Versions a KV v2 secret keeps when neither it nor its mount says.
 pub const VERSIONS_KEPT_DEFAULT: u32 = 10;
 /// Most versions a secret or mount may be told to keep; bounds the metadata record.
@@ -34,6 +38,9 @@ pub const NAMESPACE_DEPTH_MAX: usize = 8;
 pub const NAMESPACE_NAME_BYTES_MAX: usize = 64;
 /// Most policies a token or role may name.
 pub const TOKEN_POLICIES_MAX: usize = 256;
+/// Most rules that the policies of a token may have together, those of its entity and groups among them: compiling them
+/// takes a second, and memory for each.
+pub const TOKEN_RULES_MAX: usize = 1 << 18;
 /// Longest answer that can be wrapped, in bytes.
 pub const WRAPPED_BYTES_MAX: usize = 16 << 20;
 /// Most items of one batch of the transit engine.

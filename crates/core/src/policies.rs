@@ -16,6 +16,7 @@ use kallisto_auth::{AclSet, Capability, Kind, NoIdentity, Policy, PolicyName};
 
 use crate::error::{Denial, Error};
 use crate::identity::{Id, Person, Watch};
+use crate::limits::TOKEN_RULES_MAX;
 use crate::namespace::Home;
 use crate::request::TokenText;
 use crate::state::{Call, Unsealed};
@@ -52,13 +53,13 @@ pub(crate) struct Compiled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Good,
-    /// The entity is disabled or gone, or one of the policies cannot be read.
+    /// The entity is disabled or gone, one of the policies cannot be read, or they are too many rules.
     Barred,
 }
 
 impl Compiled {
-    /// What is granted; `None` when the bearer may do nothing: the entity is disabled or gone, or one
-    /// of the policies cannot be read.
+    /// What is granted; `None` when the bearer may do nothing: the entity is disabled or gone, one
+    /// of the policies cannot be read, or they have too many rules.
     pub(crate) fn acl(&self) -> Option<&AclSet> {
         (self.standing == Standing::Good).then_some(&self.acl)
     }
@@ -128,6 +129,12 @@ impl Policies {
         self.get(name).is_some()
     }
 
+    /// How many rules the policies of these names have.
+    pub(crate) fn rule_count(&self, names: &[String]) -> usize {
+        let found = names.iter().filter_map(|name| self.get(name)?.policy);
+        found.map(|policy| policy.rule_count()).sum()
+    }
+
     /// All names, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         self.lock().keys().map(|name| name.to_string()).collect()
@@ -141,9 +148,20 @@ impl Policies {
     }
 
     /// The policies of these names; names that no policy has stand for nothing. `None` when one of them
-    /// cannot be read.
+    /// cannot be read, or they have more rules than a token may have.
     fn named<'n>(&self, names: impl Iterator<Item = &'n String>) -> Option<Vec<Arc<Policy>>> {
-        names.filter_map(|name| self.get(name)).map(|stored| stored.policy).collect()
+        let found = names.filter_map(|name| self.get(name)).map(|stored| stored.policy);
+        let policies: Vec<_> = found.collect::<Option<_>>()?;
+        let rules: usize = policies.iter().map(|policy| policy.rule_count()).sum();
+        if rules > TOKEN_RULES_MAX {
+            tracing::warn!(
+                rules,
+                most = TOKEN_RULES_MAX,
+                "a token has too many rules: it is refused"
+            );
+            return None;
+        }
+        Some(policies)
     }
 }
 
@@ -410,6 +428,18 @@ mod tests {
         };
         let (_, text) = pollster::block_on(token::issue(&unsealed, spec, NOW)).unwrap();
         Caller::with_text(&unsealed, TokenText::new(text.expose_secret()), NOW).is_ok()
+    }
+
+    #[test]
+    fn a_token_has_only_so_many_rules() {
+        const RULES: usize = 1 << 14;
+        let text: String =
+            (0..RULES).map(|at| format!("path \"{at}\" {{ policy = \"read\" }}\n")).collect();
+        let policies = Policies::default();
+        let names: Vec<String> = (0..=TOKEN_RULES_MAX / RULES).map(|at| format!("p{at}")).collect();
+        assert!(names.iter().all(|name| policies.put(name, &text)));
+        assert!(policies.named(names[1..].iter()).is_some());
+        assert!(policies.named(names.iter()).is_none(), "who has more is barred");
     }
 
     #[test]

@@ -124,6 +124,11 @@ impl Request<'_> {
         self.remote.map_or(Flow::OWN, |remote| Flow::of_address(remote.ip()))
     }
 
+    /// Who it is counted with once its token is known to be live: that token, at its address.
+    pub(crate) fn client(&self) -> Flow {
+        self.token.map_or_else(|| self.flow(), |token| self.flow().with_token(token.expose()))
+    }
+
     /// Whether it asks what its path is for.
     pub(crate) fn asks_help(&self) -> bool {
         let given = self.query.iter().find(|(name, _)| name == "help");

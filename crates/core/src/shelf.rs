@@ -116,6 +116,7 @@ impl<'u> Shelf<'u> {
             return Ok(());
         }
         let mut batch = Batch::new();
+        batch.set_essential();
         self.delete_in(&mut batch, name);
         self.unsealed.store.commit(batch).await?;
         Ok(())
@@ -144,6 +145,7 @@ impl<'u> Shelf<'u> {
                     told
                 }
                 Change::Delete(told) => {
+                    batch.set_essential();
                     self.delete_in(&mut batch, name);
                     told
                 }

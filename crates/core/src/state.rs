@@ -5,24 +5,27 @@
 //! and a [`Call`], so that none can run against a sealed server; how a request becomes a call is
 //! the `door`'s matter.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use kallisto_auth::Authorized;
 use kallisto_barrier::{RootKey, SecretKey};
 use kallisto_store::{Candidacy, Store};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::admission::{Admission, AdmissionLimits};
 use crate::asked::Asked;
 use crate::audit::{Audit, AuditSettings};
 use crate::backup::SAVES_MAX;
 use crate::clear::ClearStore;
+use crate::compute::Compute;
 use crate::error::Error;
+use crate::freshness::{Outdated, Told};
 use crate::host::Host;
 use crate::latches::Latches;
-use crate::limits::DEFAULT_LEASE_SECS;
+use crate::limits::{DEFAULT_LEASE_SECS, MAX_STALENESS_DEFAULT};
 use crate::login::Logins;
 use crate::metrics::Metrics;
 use crate::mount::EngineKind;
@@ -56,6 +59,8 @@ pub struct ServerInfo {
     pub unauthenticated_rekey: Access,
     /// Whether metrics are served in the text that Prometheus reads.
     pub prometheus: Offer,
+    /// How far in the past the view of a server with peers may be that answers from it.
+    pub max_staleness: Duration,
 }
 
 /// How long tokens and leases live, in seconds.
@@ -87,6 +92,7 @@ impl Default for ServerInfo {
             hot_bytes_max: 1 << 30,
             unauthenticated_rekey: Access::Token,
             prometheus: Offer::Served,
+            max_staleness: MAX_STALENESS_DEFAULT,
         }
     }
 }
@@ -116,6 +122,7 @@ pub struct Core {
     pub(crate) seal: Seal,
     pub(crate) auto_seal: Option<Arc<dyn AutoSeal>>,
     pub(crate) logins: Logins,
+    pub(crate) compute: Compute,
     pub(crate) admission: Arc<Admission>,
     /// The cluster port, on a server that has one.
     pub(crate) port: Option<Arc<dyn ClusterPort>>,
@@ -128,6 +135,10 @@ pub struct Core {
     pub(crate) threads: Arc<dyn Threads>,
     /// Places for those who read a backup.
     pub(crate) saves: Arc<Semaphore>,
+    /// How often the keys were dropped.
+    pub(crate) sealings: watch::Sender<u64>,
+    /// What was said of how old the view is.
+    pub(crate) told: Told,
 }
 
 /// What a server has while it is unsealed, as one namespace sees it.
@@ -144,7 +155,7 @@ pub(crate) struct Unsealed {
     /// Who runs its long work.
     pub(crate) threads: Arc<dyn Threads>,
     /// Set once the view is of the past: a snapshot or a backup took the place of what it shows.
-    pub(crate) outdated: Arc<AtomicBool>,
+    pub(crate) outdated: Arc<Outdated>,
     /// The term in which revocations that were cut short were last taken up; 0 while there may be new ones.
     pub(crate) swept: AtomicU64,
     /// The term in which upgrades of mounts that were cut short were last taken up.
@@ -167,6 +178,7 @@ impl Core {
             seal: Seal::new(),
             auto_seal: None,
             logins: Logins::new(&admission),
+            compute: Compute::new(&admission),
             admission,
             port: None,
             joining: Arc::default(),
@@ -176,6 +188,8 @@ impl Core {
             host: None,
             threads: Arc::new(OwnThreads),
             saves: Arc::new(Semaphore::new(SAVES_MAX)),
+            sealings: watch::Sender::new(0),
+            told: Told::default(),
         }
     }
 
@@ -202,7 +216,8 @@ impl Core {
     /// The same, holding no more for its clients than this.
     pub fn with_limits(self, limits: &AdmissionLimits) -> Self {
         let admission = Arc::new(Admission::new(limits));
-        Self { logins: Logins::new(&admission), admission, ..self }
+        let (logins, compute) = (Logins::new(&admission), Compute::new(&admission));
+        Self { logins, compute, admission, ..self }
     }
 
     /// What clients make the server hold, for those who let them in.
@@ -218,6 +233,12 @@ impl Core {
     /// Makes every audit device open its destination anew: files were moved away.
     pub fn reopen_audit(&self) {
         self.audit.devices.reopen();
+    }
+
+    /// Ends all audit devices, when nobody asks any more: what they wrote is signed and kept before this returns,
+    /// or a bounded wait is over.
+    pub fn end_audit(&self) {
+        self.audit.devices.end();
     }
 
     /// The same, with something that asks other servers for the login methods.
@@ -254,12 +275,18 @@ impl Core {
         self.unsealed.load().is_none()
     }
 
+    /// Changes whenever the server is sealed: what connections remember of who asks and of what was asked is to be
+    /// forgotten with the keys.
+    pub fn sealings(&self) -> watch::Receiver<u64> {
+        self.sealings.subscribe()
+    }
+
     /// Up to where in the order of all writes the view goes; `None` while sealed, or while the view is of the past.
     pub fn shown(&self) -> Option<u64> {
         // The position first: a view is called outdated before the position moves past it.
         let position = self.store.position();
         let unsealed = self.unsealed.load();
-        let outdated = unsealed.as_ref()?.outdated.load(Ordering::Acquire);
+        let outdated = unsealed.as_ref()?.outdated.is_set();
         (!outdated).then_some(position.0)
     }
 

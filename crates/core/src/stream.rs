@@ -35,8 +35,8 @@ pub trait Source: Send + Sync {
     /// What says, when nothing else is to be sent, that the connection lives.
     fn heartbeat(&self) -> &'static [u8];
 
-    /// The last bytes when the server stops.
-    fn farewell(&mut self) -> Vec<u8>;
+    /// The last bytes when the server stops; `None` when the answer is not whole then.
+    fn farewell(&mut self) -> Option<Vec<u8>>;
 }
 
 /// The next piece of a stream.
@@ -48,6 +48,8 @@ pub enum Next {
     Wait,
     /// These bytes, and never anything again.
     End(Vec<u8>),
+    /// Nothing again, though the answer is not whole: whoever reads it is to know.
+    Cut,
 }
 
 /// A request whose answer is wanted when something has changed, or after a while.

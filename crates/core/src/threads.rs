@@ -43,11 +43,22 @@ const NICE: i32 = 10;
 
 /// Has the calling thread give way to those that answer requests, where both want a processor. For work that takes seconds of
 /// it and that nobody waits for with a lock. On Linux alone, where a nice value is a thread's own (`setpriority(2)`, notes).
+///
+/// A server that was started with a nice value of its own may have one that gives way further: it is kept.
 pub(crate) fn give_way() {
     #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+    if let Err(error) = lower_to(NICE) {
         tracing::debug!(%error, "a thread keeps its priority");
     }
+}
+
+/// Gives the calling thread `nice`, unless it has that or gives way further already.
+#[cfg(target_os = "linux")]
+fn lower_to(nice: i32) -> io::Result<()> {
+    if rustix::process::getpriority_process(None)? < nice {
+        rustix::process::setpriority_process(None, nice)?;
+    }
+    Ok(())
 }
 
 /// A thread of the operating system for each job.
@@ -72,15 +83,34 @@ impl Threads for OwnThreads {
 mod tests {
     use super::*;
 
+    fn nice() -> i32 {
+        rustix::process::getpriority_process(None).expect("a thread knows its nice value")
+    }
+
+    /// Does `work` on a thread of its own, whose nice value is `before`, or what the tests were started with if that gives
+    /// way further; says what it was before and after.
+    fn beside(before: i32, work: fn()) -> (i32, i32) {
+        let thread = std::thread::spawn(move || {
+            lower_to(before).expect("anybody may give way");
+            let before = nice();
+            work();
+            (before, nice())
+        });
+        thread.join().expect("the work ends")
+    }
+
     #[test]
     fn a_thread_that_gives_way_takes_no_other_along() {
-        let nice = || rustix::process::getpriority_process(None).unwrap();
-        let before = nice();
-        let after = std::thread::spawn(move || {
-            give_way();
-            nice()
-        });
-        assert_eq!(after.join().unwrap(), before.max(NICE));
-        assert_eq!(nice(), before);
+        let own = nice();
+        let (before, after) = beside(own, give_way);
+        assert_eq!(after, before.max(NICE));
+        assert_eq!(nice(), own);
+    }
+
+    #[test]
+    fn a_server_that_gives_way_further_is_not_hurried() {
+        let (before, after) = beside(NICE + 5, give_way);
+        assert!(before > NICE);
+        assert_eq!(after, before);
     }
 }

@@ -13,11 +13,13 @@
 #![forbid(unsafe_code)]
 
 mod bell;
+mod client_key;
 mod clock;
 mod gate;
 mod held;
 pub mod http;
 pub mod limits;
+mod linger;
 mod pace;
 pub mod resp;
 mod rewound;

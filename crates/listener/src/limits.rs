@@ -40,6 +40,12 @@ pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 pub const COALESCE_PAUSE: Duration = Duration::from_millis(20);
 /// Pause of an accept loop after an error, such as too many open files.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Bytes read and thrown away of what a client still sends that was refused: the largest body, twice.
+pub const LINGER_BYTES_MAX: usize = 64 << 20;
+/// Time for that.
+pub const LINGER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Silence after which a client that was refused is taken to have said everything.
+pub const LINGER_SILENCE: Duration = Duration::from_secs(2);
 /// Connections the kernel may queue before they are accepted.
 pub const BACKLOG: i32 = 4096;
 /// Requests in flight on one HTTP/2 connection.

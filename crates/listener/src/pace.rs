@@ -12,13 +12,16 @@
 //! - nothing under way: `idle`;
 //! - a reply that the client does not take: [`TAKEN_BYTES_MIN`] bytes in every [`UNREAD_TIMEOUT`].
 //!
-//! When most connections are taken ([`Shares::is_crowded`]) the first and the third are shorter.
+//! A connection that is closed while its client may still be sending goes on being read for a while (`linger`).
+//!
+//! When most connections are taken ([`Shares::is_crowded`]) the first and the third are shorter, and nobody
+//! lingers.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use kallisto_core::admission::Shares;
@@ -27,6 +30,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 use crate::limits::{CROWDED_PATIENCE, TAKEN_BYTES_MIN, Timeouts, UNREAD_TIMEOUT};
+use crate::linger::Linger;
 
 /// What an HTTP/2 client sends first (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -38,6 +42,8 @@ pub(crate) struct Activity {
     begun: AtomicU32,
     /// Of them, those that are over.
     ended: AtomicU32,
+    /// The one that began last was refused, and its body may not have been read to its end.
+    is_refused: AtomicBool,
 }
 
 /// A request under way; over when this is dropped.
@@ -49,11 +55,19 @@ impl Activity {
     pub(crate) fn begin(self: &Arc<Self>) -> Underway {
         // Relaxed: both sides run on one thread.
         self.begun.fetch_add(1, Ordering::Relaxed);
+        self.is_refused.store(false, Ordering::Relaxed);
         Underway(Arc::clone(self))
     }
 
     fn counts(&self) -> (u32, u32) {
         (self.begun.load(Ordering::Relaxed), self.ended.load(Ordering::Relaxed))
+    }
+}
+
+impl Underway {
+    /// The request is refused, and its body may be on its way.
+    pub(crate) fn refuse(&self) {
+        self.0.is_refused.store(true, Ordering::Relaxed);
     }
 }
 
@@ -95,6 +109,10 @@ pub(crate) struct Paced<S> {
     look: Pin<Box<Sleep>>,
     /// Set while the client does not take all that is written.
     unread: Option<Unread>,
+    /// Requests begun when something last came.
+    begun_at_read: Option<u32>,
+    /// Set once our side is closed and the client may still be sending.
+    linger: Option<Box<Linger>>,
 }
 
 /// A client that does not take what is written, or takes it slowly.
@@ -126,6 +144,8 @@ impl<S> Paced<S> {
             is_http2: false,
             look: Box::pin(tokio::time::sleep(timeouts.look())),
             unread: None,
+            begun_at_read: None,
+            linger: None,
         }
     }
 
@@ -210,6 +230,14 @@ impl<S> Paced<S> {
         polled
     }
 
+    /// Whether more may come: of a body that may not have been read to its end, or since the last that came began no
+    /// request.
+    fn may_still_send(&self) -> bool {
+        let is_refused = self.activity.is_refused.load(Ordering::Relaxed);
+        let is_part = self.begun_at_read == Some(self.activity.counts().0);
+        (is_refused || is_part) && !self.is_http2 && !self.connections.is_crowded()
+    }
+
     fn time_out(&self) -> io::Error {
         self.metrics.listener.timeouts.count();
         io::ErrorKind::TimedOut.into()
@@ -228,6 +256,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
             return self.poll_phase(cx);
         }
         self.decide(&buffer.filled()[start..]);
+        if buffer.filled().len() > start {
+            self.begun_at_read = Some(self.activity.counts().0);
+        }
         if self.phase == Phase::Idle && !self.is_http2 {
             (self.phase, self.since) = (Phase::Head, Instant::now());
         }
@@ -235,7 +266,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -256,7 +287,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        if self.linger.is_none() {
+            ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
+            if !self.may_still_send() {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        let Self { stream, linger, .. } = &mut *self;
+        let linger = linger.get_or_insert_with(|| Box::new(Linger::new()));
+        linger.poll(Pin::new(stream), cx).map(Ok)
     }
 
     fn poll_write_vectored(
@@ -278,6 +317,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
     use super::*;
+    use crate::limits::{LINGER_BYTES_MAX, LINGER_SILENCE, LINGER_TIMEOUT};
 
     const TIMEOUTS: Timeouts = Timeouts {
         head: Duration::from_secs(10),
@@ -377,6 +417,60 @@ mod tests {
             drop(underway);
             let (secs, is_late) = until_end(&mut paced).await;
             assert!(is_late && (60..=64).contains(&secs), "{secs}");
+        });
+    }
+
+    #[test]
+    fn a_client_that_still_sends_is_read_to_its_end_and_no_other_is() {
+        run(async {
+            // What was asked was answered: nothing is left to come.
+            let (mut client, mut paced, activity) = pair(64);
+            client.write_all(b"GET").await.unwrap();
+            paced.read_exact(&mut [0; 3]).await.unwrap();
+            drop(activity.begin());
+            paced.shutdown().await.unwrap();
+            assert!(paced.linger.is_none());
+            // A body that nobody reads any more.
+            client.write_all(b"body").await.unwrap();
+            paced.read_exact(&mut [0; 4]).await.unwrap();
+            let sending = async {
+                client.write_all(&vec![0; 1 << 20]).await.unwrap();
+                drop(client);
+            };
+            let (closed, ()) = tokio::join!(paced.shutdown(), sending);
+            closed.unwrap();
+        });
+    }
+
+    #[test]
+    fn who_is_silent_or_sends_without_end_is_not_waited_for() {
+        run(async {
+            let (mut client, mut paced, _) = pair(64);
+            client.write_all(b"GE").await.unwrap();
+            paced.read_exact(&mut [0; 2]).await.unwrap();
+            let begin = Instant::now();
+            paced.shutdown().await.unwrap();
+            assert_eq!(begin.elapsed().as_secs(), LINGER_SILENCE.as_secs());
+            for (pause, room) in [(Duration::from_secs(1), 64), (Duration::ZERO, 1 << 20)] {
+                let (mut client, mut paced, _) = pair(room);
+                client.write_all(b"GE").await.unwrap();
+                paced.read_exact(&mut [0; 2]).await.unwrap();
+                let piece = vec![0; room];
+                let mut sent = 0;
+                let begin = Instant::now();
+                let endless = async {
+                    loop {
+                        sent += client.write(&piece).await.unwrap();
+                        tokio::time::sleep(pause).await;
+                    }
+                };
+                tokio::select! {
+                    closed = paced.shutdown() => closed.unwrap(),
+                    () = endless => {}
+                }
+                assert!(begin.elapsed() <= LINGER_TIMEOUT + LINGER_SILENCE);
+                assert!(sent <= LINGER_BYTES_MAX + 2 * room, "{sent}");
+            }
         });
     }
 

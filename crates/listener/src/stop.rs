@@ -12,6 +12,14 @@ pub(crate) async fn said(mut stopped: watch::Receiver<bool>) {
     }
 }
 
+/// Resolves with `news` when there are any; never when nobody can have them any more.
+pub(crate) async fn changed<T>(mut news: watch::Receiver<T>) -> watch::Receiver<T> {
+    if news.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+    news
+}
+
 #[cfg(test)]
 mod tests {
     use std::pin::pin;

@@ -29,6 +29,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use crate::client_key;
 use crate::clock::{Clock, SystemClock};
 use crate::limits::HANDSHAKE_TIMEOUT;
 
@@ -52,8 +53,6 @@ pub enum ClientAuth {
     /// They may, and prove that its key is theirs; whose it is, is for others to judge.
     #[default]
     Any,
-    /// They may; one that is presented must lead to these roots.
-    Optional(PathBuf),
     /// They must.
     Required(PathBuf),
 }
@@ -164,12 +163,8 @@ fn read(files: &TlsFiles, tickets: Option<Arc<Tickets>>) -> Result<rustls::Serve
         ClientAuth::Any => builder.with_client_cert_verifier(Arc::new(AnyClient {
             algorithms: provider.signature_verification_algorithms,
         })),
-        ClientAuth::Optional(path) | ClientAuth::Required(path) => {
+        ClientAuth::Required(path) => {
             let verifier = WebPkiClientVerifier::builder_with_provider(read_roots(path)?, provider);
-            let verifier = match files.client_auth {
-                ClientAuth::Required(_) => verifier,
-                _ => verifier.allow_unauthenticated(),
-            };
             let verifier = verifier.build().map_err(|error| TlsError::new(path, error))?;
             builder.with_client_cert_verifier(verifier)
         }
@@ -223,7 +218,6 @@ fn ticket_context(client_auth: &ClientAuth) -> Result<Vec<u8>, TlsError> {
     let (word, roots) = match client_auth {
         ClientAuth::None => ("none", None),
         ClientAuth::Any => ("any", None),
-        ClientAuth::Optional(path) => ("optional", Some(path)),
         ClientAuth::Required(path) => ("required", Some(path)),
     };
     let mut context = word.as_bytes().to_vec();
@@ -273,7 +267,7 @@ impl ClientCertVerifier for AnyClient {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        crypto::verify_tls12_signature(message, certificate, signed, &self.algorithms)
+        client_key::verify_tls12(message, certificate, signed, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -282,7 +276,7 @@ impl ClientCertVerifier for AnyClient {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        crypto::verify_tls13_signature(message, certificate, signed, &self.algorithms)
+        client_key::verify_tls13(message, certificate, signed, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

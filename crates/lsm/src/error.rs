@@ -63,8 +63,9 @@ impl Error {
     }
 }
 
-/// Whether an error says that the disk is full.
-fn is_full(error: &io::Error) -> bool {
+/// Whether an error says that the disk is full, or an exhausted quota.
+#[must_use]
+pub fn is_full(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|errno| FULL_ERRNOS.contains(&errno))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! frame   := length u32 | kind u8 | payload        the length counts kind and payload, at most FRAME_BYTES_MAX
-//! kind    := 1 hello | 2 message | 3 chunk | 4 end | 5 request | 6 answer | 7 place | 8 gone
+//! kind    := 1 hello | 2 message | 3 chunk | 4 end | 5 request | 6 answer | 7 place | 8 gone | 9 removed
 //! hello   := "KPEER" | version u8 (1) | lane u8 (1 messages, 2 snapshot, 3 requests, 4 rest of a snapshot) | store id 16 bytes | from u64 | to u64
 //!            | name | cluster address | api address        each text: length u16 | bytes, at most 512
 //! request := number u64 | bytes                     an answer has the number of its request
@@ -34,6 +34,8 @@ pub(crate) enum Kind {
     Place = 7,
     /// That snapshot is not held any more.
     Gone = 8,
+    /// Whoever dialled was a member, and is none any more.
+    Removed = 9,
 }
 
 /// What a connection is for.
@@ -91,6 +93,7 @@ pub(crate) fn split(bytes: &mut BytesMut) -> Result<Option<(Kind, Bytes)>, &'sta
         6 => Kind::Answer,
         7 => Kind::Place,
         8 => Kind::Gone,
+        9 => Kind::Removed,
         _ => return Err("a frame of an unknown kind"),
     };
     Ok(Some((kind, frame.freeze())))

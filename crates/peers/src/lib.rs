@@ -19,6 +19,7 @@ mod identity;
 pub mod limits;
 mod link;
 mod port;
+mod reach;
 mod relay;
 mod serve;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use kallisto_store::{ChunkSink, Peer};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -17,6 +17,7 @@ use crate::limits::{
     CHUNK_TIMEOUT, CHUNKS_MAX, DIAL_PAUSE, DIAL_TIMEOUT, MESSAGES_MAX, UNREAD_TIMEOUT, WRITE_BYTES,
 };
 use crate::port::Shared;
+use crate::reach::Reach;
 
 /// Connects to a peer and says hello.
 pub(crate) async fn dial(shared: &Shared, to: u64, lane: Lane) -> io::Result<TlsStream<TcpStream>> {
@@ -44,15 +45,30 @@ pub(crate) fn start(shared: &Arc<Shared>, to: u64) -> mpsc::Sender<Vec<u8>> {
     let (sender, mut messages) = mpsc::channel(MESSAGES_MAX);
     let shared_task = Arc::clone(shared);
     shared.handle.spawn(async move {
+        let (began, mut reach) = (Instant::now(), Reach::default());
         while let Some(first) = messages.recv().await {
             match dial(&shared_task, to, Lane::Messages).await {
-                Ok(mut stream) => {
-                    if let Err(error) = pour(&mut stream, first, &mut messages).await {
+                Ok(stream) => {
+                    if reach.reached() {
+                        tracing::info!(peer = shared_task.name_of(to), "a peer is reached again");
+                    }
+                    let (reader, mut writer) = tokio::io::split(stream);
+                    let ended = tokio::select! {
+                        ended = pour(&mut writer, first, &mut messages) => ended,
+                        ended = hear(reader, &shared_task) => ended,
+                    };
+                    if let Err(error) = ended {
                         tracing::debug!(peer = to, %error, "a peer's connection ended");
+                        tokio::time::sleep(DIAL_PAUSE).await;
                     }
                 }
                 Err(error) => {
-                    tracing::debug!(peer = to, %error, "a peer is not reached");
+                    // One that was removed is not missed.
+                    if shared_task.is_member(to) && reach.failed(began.elapsed()) {
+                        let address = shared_task.address_of(to).unwrap_or_default();
+                        let peer = shared_task.name_of(to);
+                        tracing::warn!(peer, address, %error, "a peer is not reached");
+                    }
                     tokio::time::sleep(DIAL_PAUSE).await;
                     // They are of the past now.
                     while messages.try_recv().is_ok() {}
@@ -65,7 +81,7 @@ pub(crate) fn start(shared: &Arc<Shared>, to: u64) -> mpsc::Sender<Vec<u8>> {
 
 /// Writes messages as they come, many at a time when many wait.
 async fn pour(
-    stream: &mut TlsStream<TcpStream>,
+    stream: &mut WriteHalf<TlsStream<TcpStream>>,
     first: Vec<u8>,
     messages: &mut mpsc::Receiver<Vec<u8>>,
 ) -> io::Result<()> {
@@ -82,6 +98,18 @@ async fn pour(
         next = messages.recv().await;
     }
     Ok(())
+}
+
+/// Hears what a peer has to say on the lane of messages: that this server was removed, and nothing else. Its certificate says
+/// that it belongs to the same cluster.
+async fn hear(mut reader: ReadHalf<TlsStream<TcpStream>>, shared: &Shared) -> io::Result<()> {
+    let mut buffer = BytesMut::new();
+    if let Some((Kind::Removed, _)) = frame::read(&mut reader, &mut buffer).await?
+        && let Some(upper) = shared.upper.get()
+    {
+        upper.removed();
+    }
+    Err(io::ErrorKind::UnexpectedEof.into())
 }
 
 /// Writes and empties a buffer.
@@ -117,13 +145,19 @@ enum Came {
 pub(crate) fn fetch(shared: &Arc<Shared>, from: u64, mut sink: Box<dyn ChunkSink>) {
     let place = sink.place();
     let (sender, mut chunks) = mpsc::channel::<Came>(CHUNKS_MAX);
+    let peer = shared.name_of(from);
     let take = move || {
+        let mut bytes = 0;
         while let Some(came) = chunks.blocking_recv() {
             let taken = match came {
-                Came::Chunk(chunk) => sink.take(chunk),
+                Came::Chunk(chunk) => {
+                    bytes += chunk.len();
+                    sink.take(chunk)
+                }
                 Came::End => {
-                    if let Err(error) = sink.finish() {
-                        tracing::error!(%error, "a snapshot was not taken");
+                    match sink.finish() {
+                        Ok(()) => tracing::info!(peer, bytes, "a snapshot was taken"),
+                        Err(error) => tracing::error!(%error, "a snapshot was not taken"),
                     }
                     return;
                 }

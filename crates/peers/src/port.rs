@@ -39,6 +39,13 @@ pub trait Upper: Send + Sync {
     /// What made it unreadable.
     fn snapshot_behind(&self, place: &[u8]) -> Result<Option<Box<dyn Chunks>>, Error>;
 
+    /// Whether a server whose certificate is of this cluster, and that is not known here, was let go: asked of everything that
+    /// was committed anywhere before. False as long as that cannot be said.
+    fn has_left(&self, peer: u64) -> Pin<Box<dyn Future<Output = bool> + Send>>;
+
+    /// A member says that the cluster has let this server go.
+    fn removed(&self);
+
     /// Answers a request that a peer relays.
     fn answer(&self, from: u64, request: Bytes) -> Pin<Box<dyn Future<Output = Bytes> + Send>>;
 }
@@ -81,6 +88,12 @@ impl Shared {
     /// Where a peer is reached; `None` if it is no member.
     pub(crate) fn address_of(&self, peer: u64) -> Option<String> {
         self.state().peers.get(&peer).map(|peer| peer.cluster_address.clone())
+    }
+
+    /// What operators call a peer; its number if it has no name.
+    pub(crate) fn name_of(&self, peer: u64) -> String {
+        let name = self.state().peers.get(&peer).map(|peer| peer.name.clone());
+        name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("{peer:016x}"))
     }
 
     /// Whether a server is a member, as far as this one knows.

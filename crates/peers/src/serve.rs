@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use kallisto_store::Peer;
-use tokio::io::{ReadHalf, WriteHalf};
+use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
@@ -81,19 +81,25 @@ async fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     if !known || hello.store_id != tls.store_id || hello.to != tls.node_id {
         return Err(io::Error::other("a hello that its certificate does not bear out"));
     }
+    let lane = hello.lane;
+    let (mut reader, mut writer) = tokio::io::split(stream);
     if !shared.is_member(from) {
+        tell_removed(&mut writer, from, upper).await?;
         return Err(io::Error::other("a server that is no member"));
     }
-    let lane = hello.lane;
     upper.meet(Peer { id: from, ..hello.from });
-    let (mut reader, writer) = tokio::io::split(stream);
     match lane {
-        Lane::Messages => messages(reader, buffer, shared, from, upper).await,
-        Lane::Snapshot => snapshot(writer, upper, None).await,
+        Lane::Messages => {
+            messages(reader, buffer, shared, from, upper).await?;
+            tell_removed(&mut writer, from, upper).await
+        }
+        Lane::Snapshot => snapshot(writer, upper, None, shared.name_of(from)).await,
         Lane::Rest => {
             let place = timeout(OPENING_TIMEOUT, frame::read(&mut reader, &mut buffer)).await;
             match place.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? {
-                Some((Kind::Place, place)) => snapshot(writer, upper, Some(place)).await,
+                Some((Kind::Place, place)) => {
+                    snapshot(writer, upper, Some(place), shared.name_of(from)).await
+                }
                 Some(_) | None => Err(io::Error::other("no place in a snapshot")),
             }
         }
@@ -101,6 +107,7 @@ async fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     }
 }
 
+/// Hears messages; returns when their sender is no member any more.
 async fn messages(
     mut reader: ReadHalf<TlsStream<TcpStream>>,
     mut buffer: BytesMut,
@@ -110,18 +117,36 @@ async fn messages(
 ) -> io::Result<()> {
     while let Some((Kind::Message, message)) = frame::read(&mut reader, &mut buffer).await? {
         if !shared.is_member(from) {
-            return Err(io::Error::other("a server that is no member any more"));
+            return Ok(());
         }
         upper.receive(from, message);
     }
-    Ok(())
+    Err(io::ErrorKind::UnexpectedEof.into())
 }
 
-/// Sends the state, or what is behind a place in it; it is read on a thread of its own.
+/// Tells a server that it is no member any more, if that is so: it may not have heard it, and goes on with what it has.
+async fn tell_removed(
+    writer: &mut WriteHalf<TlsStream<TcpStream>>,
+    from: u64,
+    upper: &Arc<dyn Upper>,
+) -> io::Result<()> {
+    let left = timeout(OPENING_TIMEOUT, upper.has_left(from)).await;
+    if !left.unwrap_or(false) {
+        return Ok(());
+    }
+    tracing::debug!(peer = from, "told a server that it was removed");
+    let mut out = BytesMut::new();
+    frame::put(&mut out, Kind::Removed, &[]);
+    write(writer, &mut out).await?;
+    writer.shutdown().await
+}
+
+/// Sends `peer` the state, or what is behind a place in it; it is read on a thread of its own.
 async fn snapshot(
     mut writer: WriteHalf<TlsStream<TcpStream>>,
     upper: &Arc<dyn Upper>,
     behind: Option<Bytes>,
+    peer: String,
 ) -> io::Result<()> {
     let (sender, mut chunks) = mpsc::channel::<(Kind, Vec<u8>)>(CHUNKS_MAX);
     let upper = Arc::clone(upper);
@@ -150,10 +175,14 @@ async fn snapshot(
             tracing::error!(%error, "a snapshot could not be read");
         }
     })?;
-    let mut out = BytesMut::new();
+    let (mut out, mut bytes) = (BytesMut::new(), 0);
     while let Some((kind, chunk)) = chunks.recv().await {
+        bytes += chunk.len();
         frame::put(&mut out, kind, &[&chunk]);
         write(&mut writer, &mut out).await?;
+        if kind == Kind::End {
+            tracing::info!(peer, bytes, "a snapshot was sent");
+        }
     }
     Ok(())
 }

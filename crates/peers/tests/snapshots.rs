@@ -53,6 +53,12 @@ impl Upper for Sending {
         Ok(held.map(|&next| Box::new(Source { next, fails_at: None }) as _))
     }
 
+    fn has_left(&self, _peer: u64) -> Pin<Box<dyn Future<Output = bool> + Send>> {
+        Box::pin(async { false })
+    }
+
+    fn removed(&self) {}
+
     fn answer(&self, _from: u64, request: Bytes) -> Pin<Box<dyn Future<Output = Bytes> + Send>> {
         Box::pin(async move { request })
     }

@@ -96,6 +96,7 @@ mod tests {
         for (sabotage, said) in [
             (Sabotage::MixedTokens, "a cubbyhole is its token's own"),
             (Sabotage::EarlyAck, "there is one order"),
+            (Sabotage::NoLease, "no answer is older than its bound"),
         ] {
             let campaign = Campaign { sabotage: Some(sabotage), ..of(Subject::Core, 1, 1) };
             let seen = (1..30).filter_map(|seed| run_one(&campaign, seed).err());

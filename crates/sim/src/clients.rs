@@ -135,9 +135,11 @@ pub(crate) fn end_of(error: &Error, at: u64) -> End {
         | Error::Full(_)
         | Error::Unavailable(_)
         | Error::TooLarge(_) => End::Failed,
-        Error::Unknown(_) | Error::Poisoned(_) | Error::Locked(_) | Error::Damaged(_) => {
-            End::Unknown
-        }
+        Error::Unknown(_)
+        | Error::Poisoned(_)
+        | Error::Locked(_)
+        | Error::Damaged(_)
+        | Error::Lost(_) => End::Unknown,
     }
 }
 

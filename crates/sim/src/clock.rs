@@ -9,6 +9,9 @@ use kallisto_lsm::clock::Clock;
 /// A rate of this many parts in a thousand is the right one.
 pub(crate) const RIGHT_RATE: u64 = 1000;
 
+/// The slowest that any clock goes.
+pub(crate) const RATE_MIN: u64 = RIGHT_RATE / 3;
+
 /// What one server believes the time to be.
 #[derive(Debug)]
 pub(crate) struct SimClock(Mutex<State>);

@@ -31,13 +31,15 @@ pub enum Sabotage {
     NoDeletes,
     /// A door takes a token for the one made before it when it is asked what lies in a cubbyhole.
     MixedTokens,
+    /// A core answers from its view however old that is.
+    NoLease,
     /// Every other server's core is told a time long past when it is read.
     SlowClock,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::LostSyncs,
         Self::LostVotes,
         Self::EarlyCommit,
@@ -50,6 +52,7 @@ impl Sabotage {
         Self::NoExpectations,
         Self::NoDeletes,
         Self::MixedTokens,
+        Self::NoLease,
         Self::SlowClock,
     ];
 
@@ -75,6 +78,7 @@ impl Sabotage {
             Self::NoExpectations => "no-expectations",
             Self::NoDeletes => "no-deletes",
             Self::MixedTokens => "mixed-tokens",
+            Self::NoLease => "no-lease",
             Self::SlowClock => "slow-clock",
         }
     }

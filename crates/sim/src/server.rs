@@ -6,7 +6,7 @@ use std::time::Duration;
 use kallisto_lsm::Background;
 use kallisto_lsm::disk::{Disk, Fault, FaultKind, FaultyDisk, Tail};
 use kallisto_store::{
-    Durability, Error, OnFatal, Peer, RaftOptions, RaftStore, Replicated, Store, Threads,
+    Durability, Error, Losses, OnFatal, Peer, RaftOptions, RaftStore, Replicated, Store, Threads,
 };
 
 use crate::clock::SimClock;
@@ -18,6 +18,9 @@ use crate::site::{Site, Wall};
 
 /// A sync of fewer bytes than this may be that of a term and a vote alone.
 const VOTE_BYTES_MAX: usize = 600;
+
+/// How often a server asks whether its view holds everything.
+const CONFIRM_EVERY: Duration = Duration::from_millis(100);
 
 /// How all servers of a run are set up.
 #[derive(Clone, Copy, Debug)]
@@ -127,9 +130,12 @@ impl Server {
             },
             log_segment_bytes: 8 << 10,
             tick: setup.tick,
+            confirm_every: CONFIRM_EVERY,
             seed: self.seed.wrapping_add(self.life),
             threads: Threads::None,
             clock: Arc::clone(&self.clock) as _,
+            only_member: false,
+            losses: Losses::Refused,
             on_fatal,
         };
         let store = RaftStore::open(self.seen_disk(setup), "store", options)?;

@@ -74,12 +74,39 @@ pub struct Expectation {
 pub struct Batch {
     ops: Vec<Op>,
     expectations: Vec<Expectation>,
+    need: Need,
+}
+
+/// What a batch may use of a disk that is nearly full. Known where the batch is committed, and not kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Need {
+    /// What is free.
+    #[default]
+    Usual,
+    /// The reserve as well: it takes something away from somebody, a token or a secret, and is small.
+    Essential,
 }
 
 impl Batch {
     /// A batch that changes nothing yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Lets the batch use the reserve of a disk that is nearly full: for what revokes and removes.
+    pub fn set_essential(&mut self) -> &mut Self {
+        self.set_need(Need::Essential)
+    }
+
+    /// Says what the batch may use of a disk that is nearly full.
+    pub fn set_need(&mut self, need: Need) -> &mut Self {
+        self.need = need;
+        self
+    }
+
+    /// What it may use of a disk that is nearly full.
+    pub fn need(&self) -> Need {
+        self.need
     }
 
     /// Adds a put.
@@ -107,7 +134,8 @@ impl Batch {
 
     /// An empty batch with room.
     pub(crate) fn with_capacity(expectations: usize, ops: usize) -> Self {
-        Self { ops: Vec::with_capacity(ops), expectations: Vec::with_capacity(expectations) }
+        let (ops, expectations) = (Vec::with_capacity(ops), Vec::with_capacity(expectations));
+        Self { ops, expectations, need: Need::Usual }
     }
 
     /// Adds a change.

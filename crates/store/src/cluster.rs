@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -75,6 +76,47 @@ impl Leadership {
     }
 }
 
+/// Up to when a state holds everything that was committed anywhere, by the clock of the store that says so. A later one is
+/// greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AsOf(u64);
+
+impl AsOf {
+    /// Nothing is known.
+    pub const NEVER: Self = Self(0);
+    /// Now, whenever that is: there is no other member who could commit anything.
+    pub const ALWAYS: Self = Self(u64::MAX);
+
+    /// Up to this time.
+    #[must_use]
+    pub fn at(time: Duration) -> Self {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Self(nanos.clamp(1, u64::MAX - 1))
+    }
+
+    /// How old the state may be at `now`; `None` if that is not known.
+    #[must_use]
+    pub fn age(self, now: Duration) -> Option<Duration> {
+        match self {
+            Self::NEVER => None,
+            Self::ALWAYS => Some(Duration::ZERO),
+            Self(nanos) => Some(now.saturating_sub(Duration::from_nanos(nanos))),
+        }
+    }
+
+    /// As a number, to be kept in an atomic one.
+    #[must_use]
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// What [`AsOf::to_bits`] made.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+}
+
 /// A change of the members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -127,6 +169,20 @@ pub trait Replicated: Send + Sync {
     /// server that this one takes for the leader still leads. [`Error::NotLeader`] while it knows of none, or when the
     /// question was lost: ask again.
     fn read_index(&self) -> Commit;
+
+    /// Up to when everything that was committed anywhere is folded here: the time at which the last read index that was
+    /// answered had been asked for. The store asks again and again by itself. Cheap.
+    fn as_of(&self) -> AsOf;
+
+    /// The time now, by the clock that [`Replicated::as_of`] is of. Cheap.
+    fn now(&self) -> Duration;
+
+    /// Whether the cluster has let this server go, as far as it was told. Never the other way round, also after a restart. Cheap.
+    fn is_removed(&self) -> bool;
+
+    /// Hears from a member that the cluster has let this server go. Believed of one that was a member and that no leader with a
+    /// majority told anything for a while: so nobody can talk a member out of a cluster that goes on with it.
+    fn told_removed(&self);
 
     /// Hands leadership to `to`, or to the member that is furthest. Resolves when another server leads.
     fn transfer(&self, to: Option<u64>) -> Commit;

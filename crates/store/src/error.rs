@@ -30,6 +30,9 @@ pub enum Error {
     Locked(PathBuf),
     /// Bytes on the disk are damaged: restore the store from a copy.
     Damaged(String),
+    /// The log ends before what this server had on the disk: somebody decides whether it starts without that, see
+    /// [`crate::Losses`].
+    Lost(String),
 }
 
 impl fmt::Display for Error {
@@ -44,6 +47,7 @@ impl fmt::Display for Error {
             Self::Unknown(why) => write!(f, "the write's outcome is unknown: {why}"),
             Self::Poisoned(what) => write!(f, "store is poisoned by a failure: {what}"),
             Self::Locked(path) => write!(f, "store is in use: {}", path.display()),
+            Self::Lost(what) => f.write_str(what),
             Self::Damaged(what) => write!(f, "store is damaged: {what}"),
         }
     }

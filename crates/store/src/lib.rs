@@ -31,18 +31,18 @@ use std::time::Duration;
 use bytes::Bytes;
 
 pub use batch::{
-    BATCH_BYTES_MAX, BATCH_OPS_MAX, Batch, Expectation, KEY_BYTES_MAX, NOTE_BYTES_MAX, Op,
+    BATCH_BYTES_MAX, BATCH_OPS_MAX, Batch, Expectation, KEY_BYTES_MAX, NOTE_BYTES_MAX, Need, Op,
     Position, Record, Seqno, VALUE_BYTES_MAX,
 };
 pub use cluster::{
-    CHUNK_BYTES_MAX, Candidacy, Change, ChunkSink, Chunks, Invitation, Leadership,
+    AsOf, CHUNK_BYTES_MAX, Candidacy, Change, ChunkSink, Chunks, Invitation, Leadership,
     MESSAGE_BYTES_MAX, Member, NoPeers, PEER_TEXT_BYTES_MAX, Peer, Replicated, Role, Transport,
 };
 pub use codec::{decode_batch, encode_batch};
 pub use commit::Commit;
 pub use error::Error;
 pub use memory::MemoryStore;
-pub use raft::{BackupReader, OnFatal, RaftOptions, RaftStore, Threads};
+pub use raft::{BackupReader, Losses, OnFatal, RaftOptions, RaftStore, Threads};
 pub use stats::{EngineLevelStats, EngineStats, RaftStats, Stats};
 
 /// The bytes of a record's value, shared and immutable.
@@ -117,7 +117,7 @@ pub trait Fold: Send + Sync {
     fn fold(&self, position: Position, batch: &Batch, records: &dyn Records);
 
     /// A snapshot took the place of everything, so that the view is of the past: whoever owns it attaches a new one. Called
-    /// instead of any further fold, under the store's lock: it must not call the store.
+    /// instead of any further fold, under the store's lock: it must not call the store, but for what [`Replicated`] calls cheap.
     fn replaced(&self, _why: Replaced) {}
 }
 

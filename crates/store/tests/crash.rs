@@ -7,6 +7,7 @@
 //! process died and not the machine. Now and then it is written to and opened once more.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -45,6 +46,8 @@ struct Run {
     begun: Vec<usize>,
     /// What the store holds after each number of batches.
     states: Vec<State>,
+    /// Images with a mark of how far the log was synced, which must not take a crash for a loss.
+    marked: AtomicUsize,
 }
 
 impl Run {
@@ -105,12 +108,21 @@ impl Run {
         );
         assert!(raft.flushed_index > 100 && raft.log_bytes < 64 << 10, "purges happened");
         assert_eq!(state_of(&*store), states[batches], "the run itself is right");
-        Self { options, events: disk.events(), acknowledged, begun, states }
+        Self {
+            options,
+            events: disk.events(),
+            acknowledged,
+            begun,
+            states,
+            marked: AtomicUsize::new(0),
+        }
     }
 
     /// Opens what a cut after `at` events leaves and judges it.
     fn judge(&self, replay: &CrashReplay<'_>, at: usize, tail: Tail, seed: u64, image: usize) {
         let disk = Arc::new(replay.image(tail, seed));
+        let marked = disk.files().contains_key(Path::new("store/SYNCED"));
+        self.marked.fetch_add(usize::from(marked), Ordering::Relaxed);
         let place =
             || format!("{:?} after event {at}, {tail:?}, seed {seed}", self.options.durability);
         let store = open(disk.clone(), &self.options)
@@ -165,7 +177,10 @@ fn crash_everywhere(mode: Durability, seeds: std::ops::Range<u64>, batches: usiz
             scope.spawn(move || {
                 for seed in seeds {
                     let run = Run::record(mode, seed, batches);
-                    images.fetch_add(judge_all(&run, seed, 2, phase), Ordering::Relaxed);
+                    let judged = judge_all(&run, seed, 2, phase);
+                    let marked = run.marked.load(Ordering::Relaxed);
+                    assert!(marked * 10 > judged * 9, "{marked} of {judged} images have a mark");
+                    images.fetch_add(judged, Ordering::Relaxed);
                 }
             });
         }

@@ -58,7 +58,7 @@ impl Cipher {
         self.seal_with(nonce, associated, plain)
     }
 
-    /// Encrypts under a nonce that belongs to this plaintext alone, as convergent keys do.
+    /// Encrypts under a nonce that belongs to these inputs alone, as convergent keys do.
     pub(crate) fn seal_with(
         &self,
         nonce: &[u8],

@@ -1,11 +1,11 @@
 //! Encrypting, decrypting and both at once: `vault:vN:` base64(nonce | ciphertext | tag).
 
-use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use data_encoding::BASE64;
 use zeroize::Zeroizing;
 
 use crate::base64;
 use crate::cipher::Cipher;
+use crate::convergent::{self, NonceKeys};
 use crate::derive::derive_bytes;
 use crate::error::{Error, Result};
 use crate::key::Key;
@@ -13,9 +13,6 @@ use crate::kind::{Family, Kind};
 use crate::material::{Material, Version};
 use crate::settings::Derivation;
 use crate::tagged::{self, Subject};
-
-/// Bytes of the key that makes the nonces of a convergent key.
-const NONCE_KEY_BYTES: usize = 32;
 
 /// What to encrypt.
 #[derive(Clone, Copy)]
@@ -138,18 +135,14 @@ impl Key {
     }
 
     fn seal(&self, version: &Version, request: &Encrypt<'_>) -> Result<Vec<u8>> {
-        let (chosen, nonce_key) = self.cipher_for(version, request.context)?;
+        let (chosen, nonce_keys) = self.cipher_for(version, request.context)?;
         let cipher = chosen.get();
-        let Some(nonce_key) = nonce_key else {
+        let Some(nonce_keys) = nonce_keys else {
             return cipher.seal(request.associated, request.plaintext);
         };
-        let nonce_key = hmac::Key::new(HMAC_SHA256, &nonce_key);
-        let nonce = hmac::sign(&nonce_key, request.plaintext);
-        cipher.seal_with(
-            &nonce.as_ref()[..cipher.nonce_bytes()],
-            request.associated,
-            request.plaintext,
-        )
+        let nonce = nonce_keys.nonce(request.associated, request.plaintext);
+        let nonce = &nonce.as_ref()[..cipher.nonce_bytes()];
+        cipher.seal_with(nonce, request.associated, request.plaintext)
     }
 
     /// The cipher for a context, and for convergent keys what makes their nonces.
@@ -157,7 +150,7 @@ impl Key {
         &'k self,
         version: &'k Version,
         context: &[u8],
-    ) -> Result<(Chosen<'k>, Option<Zeroizing<Vec<u8>>>)> {
+    ) -> Result<(Chosen<'k>, Option<NonceKeys>)> {
         if self.derivation == Derivation::None {
             return Ok((Chosen::Own(version.cipher(self.kind)?), None));
         }
@@ -165,13 +158,13 @@ impl Key {
             return Err(Error::Damaged("a cipher of a key that is none"));
         };
         let own = version.material.derivation_key()?;
-        let derived = derive_bytes(&own, context, key_bytes + NONCE_KEY_BYTES)?;
-        let (key, nonce_key) = derived.split_at(key_bytes);
-        let nonce_key = match self.derivation {
-            Derivation::Convergent => Some(Zeroizing::new(nonce_key.to_vec())),
+        let derived = derive_bytes(&own, context, key_bytes + convergent::KEYS_BYTES)?;
+        let (key, nonce_keys) = derived.split_at(key_bytes);
+        let nonce_keys = match self.derivation {
+            Derivation::Convergent => Some(NonceKeys::new(nonce_keys)?),
             _ => None,
         };
-        Ok((Chosen::Derived(Cipher::new(self.kind, key)?), nonce_key))
+        Ok((Chosen::Derived(Cipher::new(self.kind, key)?), nonce_keys))
     }
 }
 
@@ -185,8 +178,14 @@ fn refuse_associated(kind: Kind, associated: &[u8]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::key::{Change, Spec};
+
+    const OLD_KEY: &str = "AQACAAAAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAABAAAAAQAAAAAAAAAAAAAAIAAAAKNeR7ivSuVlEvSr05KenofumWWGSAx1d+SafqM68wtkIAAiLCvgUN6/w5rgxF3CysjfybIlpoS7JB92wcWHoSZBjw==";
+    const OLD_TEXT: &str = "vault:v1:4seSWc+Izjdgb9hthfFTq8aPK6LTAXd+T20YQ2olAoDP";
+    const OLD_TEXT_WITH_DATA: &str = "vault:v1:4seSWc+Izjdgb9hthfFTq8bmePYkf7E65RnfEuRBq5v8";
 
     fn derived(kind: Kind, derivation: Derivation) -> Key {
         Key::make(kind, &Spec { derivation, ..Spec::default() }, 0).unwrap()
@@ -250,6 +249,54 @@ mod tests {
             assert_ne!(text, encrypt(&key, b"plain", b"b").unwrap());
             assert_eq!(decrypt(&key, &text, b"a").unwrap(), b"plain");
         }
+    }
+
+    /// Two tags under one nonce give away the key that authenticates.
+    #[test]
+    fn a_convergent_nonce_belongs_to_one_plaintext_and_its_associated_data() {
+        let parts: [&[u8]; 6] = [b"", b"a", b"aa", b"a\0", b"\0\0\0\0\0\0\0\0a", b"b"];
+        for kind in AEADS {
+            let key = derived(kind, Derivation::Convergent);
+            let mut nonces = BTreeSet::new();
+            for (plaintext, associated) in parts.iter().flat_map(|p| parts.map(|a| (*p, a))) {
+                let request = Encrypt { plaintext, context: b"c", associated, version: 0 };
+                let text = key.encrypt(&request).unwrap().text;
+                assert_eq!(text, key.encrypt(&request).unwrap().text);
+                assert!(nonces.insert(nonce_of(kind, &text)), "{plaintext:?} {associated:?}");
+                let request = Decrypt { ciphertext: &text, context: b"c", associated };
+                assert_eq!(*key.decrypt(&request).unwrap(), plaintext);
+                assert_eq!(key.rewrap(&request, 0).unwrap().text, text);
+            }
+        }
+    }
+
+    fn nonce_of(kind: Kind, text: &str) -> Vec<u8> {
+        let sealed = base64::decode(text.rsplit(':').next().unwrap()).unwrap();
+        sealed[..Cipher::new(kind, &vec![0; key_bytes(kind)]).unwrap().nonce_bytes()].to_vec()
+    }
+
+    fn key_bytes(kind: Kind) -> usize {
+        let Family::Aead(bytes) = kind.family() else { panic!("{} is no cipher", kind.name()) };
+        bytes
+    }
+
+    /// Made by the release that took no notice of associated data in its nonces: what has none is
+    /// still encrypted to the same text, and both open.
+    #[test]
+    fn convergent_texts_of_older_releases_open() {
+        let key = Key::decode(&base64::decode(OLD_KEY).unwrap()).unwrap();
+        let open = |ciphertext, associated| {
+            key.decrypt(&Decrypt { ciphertext, context: b"c", associated }).map(|p| p.to_vec())
+        };
+        assert_eq!(open(OLD_TEXT, b"").unwrap(), b"plain");
+        assert_eq!(encrypt(&key, b"plain", b"c").unwrap(), OLD_TEXT);
+        assert_eq!(open(OLD_TEXT_WITH_DATA, b"data").unwrap(), b"plain");
+        assert!(open(OLD_TEXT_WITH_DATA, b"").is_err());
+        let request =
+            Decrypt { ciphertext: OLD_TEXT_WITH_DATA, context: b"c", associated: b"data" };
+        let moved = key.rewrap(&request, 0).unwrap().text;
+        assert_ne!(nonce_of(key.kind(), &moved), nonce_of(key.kind(), OLD_TEXT));
+        assert_eq!(open(&moved, b"data").unwrap(), b"plain");
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //!
 //! Invariants:
 //! - No caller chooses a nonce: it is drawn from the system, or for convergent keys made from the
-//!   plaintext under a key of its own.
+//!   plaintext and its associated data under a key of its own.
 //! - What fails to open leaves no plaintext behind.
 //! - A [`Key`] is never changed in place: a change makes a new one that shares its versions, so a
 //!   reader holds either the old or the new one whole.
@@ -28,6 +28,7 @@ mod backup;
 mod base64;
 mod cipher;
 mod codec;
+mod convergent;
 mod decimal;
 mod der;
 mod derive;

@@ -87,7 +87,10 @@ fn measure(tree: &Json, depth: usize, values: &mut usize) {
 /// An error points into the input.
 fn check_error(error: &ParseError, bytes: &[u8]) {
     match error {
-        ParseError::NotUtf8(at) | ParseError::TooDeep(at) | ParseError::BadString(at) => {
+        ParseError::NotUtf8(at)
+        | ParseError::TooDeep(at)
+        | ParseError::BadString(at)
+        | ParseError::Duplicate(_, at) => {
             assert!(*at < bytes.len());
         }
         ParseError::Syntax { what, line, column } => {

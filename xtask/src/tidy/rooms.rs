@@ -176,9 +176,10 @@ pub(super) const ROOMS: [Room; 18] = [
             "tokio",
             "tokio-rustls",
             "tracing",
+            "x509-parser",
             "zeroize",
         ],
-        for_tests: &["hyper", "kallisto-store", "pollster", "tokio"],
+        for_tests: &["data-encoding", "hyper", "kallisto-store", "pollster", "tokio"],
     },
     Room {
         folder: "crates/kallisto",

@@ -3,6 +3,7 @@
 //! ```text
 //! requests --bodies--> queue --all that wait--> writer: link each, one write --> tickets
 //!                                    watchdog: past the deadline, every ticket fails
+//!                                    keeper: where the chain stands, every second
 //! ```
 //! A request hands in finished, masked bodies and waits for its [`Ticket`]; the writer takes all that
 //! came meanwhile, links them into the chain and writes them at once, so that auditing never makes
@@ -15,18 +16,24 @@
 //!   its deadline to those who were waiting and nothing to those who come later.
 //! - The queue is bounded in what was handed in and in bytes.
 
+mod keeper;
 mod queue;
 mod writer;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex};
+use std::io::ErrorKind;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use tokio::sync::oneshot;
 
+use self::keeper::Anchor;
 use self::queue::{Job, Mode, Shared, State};
-use self::writer::{WriterThread, watch};
+use self::writer::{Unsigned, WriterThread, watch};
+use crate::anchor::{Anchors, Sealed, Verdict};
 use crate::chain::Head;
+use crate::checkpoint::{PublicKey, Signer};
 use crate::clock;
 use crate::limits::{QUEUE_BYTES_MAX, QUEUE_JOBS_MAX, RETRY_MIN};
 use crate::mask::{Malformed, Masker, SALT_BYTES};
@@ -39,7 +46,45 @@ pub struct Device {
     name: String,
     spec: Spec,
     masker: Masker,
+    public_key: PublicKey,
     shared: Arc<Shared>,
+}
+
+/// What a device finds around it.
+pub struct Surroundings<'a> {
+    /// Makes what it writes to.
+    pub destinations: &'a dyn Destinations,
+    /// Where its head is kept, if anywhere.
+    pub anchors: Option<Arc<dyn Anchors>>,
+    /// What its server is called.
+    pub node: &'a str,
+}
+
+/// The end of a device, to be waited for by who let go of it.
+pub(crate) struct Ending(Arc<Shared>);
+
+impl Ending {
+    /// Waits until everything is written, signed and kept, or `until` has come.
+    pub(crate) fn wait(&self, until: Instant) {
+        let mut state = self.0.lock();
+        while !(state.has_ended && state.is_kept) {
+            let left = until.saturating_duration_since(clock::monotonic());
+            if left.is_zero() {
+                return;
+            }
+            let woken = self.0.ended.wait_timeout(state, left);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Whether a device wrote before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It is enabled now.
+    New,
+    /// It was enabled before the server started.
+    Known,
 }
 
 /// Finished records, ready to be handed in: they are written together and in order, or not at all.
@@ -128,8 +173,10 @@ impl Device {
         name: &str,
         spec: Spec,
         salt: &[u8; SALT_BYTES],
-        destinations: &dyn Destinations,
+        origin: Origin,
+        around: &Surroundings<'_>,
     ) -> std::io::Result<Self> {
+        let signer = Signer::new(salt, around.node, name).ok_or(ErrorKind::Unsupported)?;
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 queue: VecDeque::new(),
@@ -140,17 +187,30 @@ impl Device {
                 reopen: false,
                 closing: false,
                 head: Head::default(),
+                verdict: None,
+                has_ended: false,
+                is_kept: around.anchors.is_none(),
             }),
             work: Condvar::new(),
             ended: Condvar::new(),
         });
         let masker = Masker::new(salt, spec.secrecy);
-        let device = Self { name: name.to_owned(), masker, shared, spec };
+        let public_key = signer.public_key();
+        let device = Self { name: name.to_owned(), masker, public_key, shared, spec };
+        let anchor = around.anchors.clone().map(|anchors| {
+            let sealed = Sealed::new(salt, around.node, name);
+            Arc::new(Anchor { name: name.to_owned(), anchors, sealed })
+        });
         let writer = WriterThread {
             name: device.name.clone(),
             shared: Arc::clone(&device.shared),
-            sink: destinations.sink(&device.spec),
+            sink: around.destinations.sink(&device.spec),
             chain: None,
+            signer,
+            prefix: device.spec.form.prefix.clone(),
+            unsigned: Unsigned::default(),
+            origin,
+            anchor: anchor.clone(),
             buffer: Vec::new(),
             retry: RETRY_MIN,
             is_failing: false,
@@ -161,6 +221,11 @@ impl Device {
         thread::Builder::new()
             .name("audit-watch".into())
             .spawn(move || watch(&name, &watched, deadline))?;
+        if let Some(anchor) = anchor {
+            let kept = Arc::clone(&device.shared);
+            let keep = move || keeper::keep(&anchor, &kept);
+            thread::Builder::new().name("audit-keep".into()).spawn(keep)?;
+        }
         Ok(device)
     }
 
@@ -182,6 +247,21 @@ impl Device {
     /// The last record that it wrote.
     pub fn head(&self) -> Head {
         self.shared.lock().head
+    }
+
+    /// What its end can be waited by.
+    pub(crate) fn ending(&self) -> Ending {
+        Ending(Arc::clone(&self.shared))
+    }
+
+    /// How its destination was found when it was first opened; `None` before.
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.shared.lock().verdict
+    }
+
+    /// What its checkpoints are verified by.
+    pub const fn public_key(&self) -> PublicKey {
+        self.public_key
     }
 
     /// How it is.
@@ -265,9 +345,11 @@ impl Drop for Device {
     fn drop(&mut self) {
         self.shared.lock().closing = true;
         self.shared.work.notify_one();
-        self.shared.ended.notify_one();
+        self.shared.ended.notify_all();
     }
 }
 
+#[cfg(test)]
+mod chained;
 #[cfg(test)]
 mod tests;

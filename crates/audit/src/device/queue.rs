@@ -7,6 +7,7 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 
 use super::Records;
+use crate::anchor::Verdict;
 use crate::chain::Head;
 
 pub(super) struct Shared {
@@ -28,6 +29,12 @@ pub(super) struct State {
     pub(super) reopen: bool,
     pub(super) closing: bool,
     pub(super) head: Head,
+    /// How the destination was found when it was first opened; `None` before.
+    pub(super) verdict: Option<Verdict>,
+    /// Set when the writer has ended: the head stays what it is.
+    pub(super) has_ended: bool,
+    /// Set when the head is kept that stays, or where none is kept.
+    pub(super) is_kept: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

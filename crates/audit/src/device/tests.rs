@@ -83,7 +83,8 @@ fn bench(deadline: &str) -> Bench {
         entered: told,
     };
     let spec = Spec::parse("file", &options).unwrap();
-    let device = Device::start("d/", spec, &[1; SALT_BYTES], &slow).unwrap();
+    let around = Surroundings { destinations: &slow, anchors: None, node: "n" };
+    let device = Device::start("d/", spec, &[1; SALT_BYTES], Origin::New, &around).unwrap();
     Bench { device, turn, entered, kept, writes }
 }
 

@@ -1,13 +1,16 @@
 //! The thread that writes what waits, and the one that watches it.
 
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::Records;
+use super::keeper::Anchor;
 use super::queue::{Mode, Shared};
+use super::{Origin, Records};
+use crate::anchor::{Verdict, judge};
 use crate::chain::{Head, LINKS_BYTES_MAX};
+use crate::checkpoint::Signer;
 use crate::clock;
-use crate::limits::{RETRY_MAX, RETRY_MIN};
+use crate::limits::{CHECKPOINT_INTERVAL, CHECKPOINT_RECORDS_MAX, RETRY_MAX, RETRY_MIN};
 use crate::sink::{Group, Sink};
 
 /// The watchdog looks this many times within a deadline.
@@ -20,15 +23,40 @@ pub(super) struct WriterThread {
     pub(super) sink: Box<dyn Sink>,
     /// The last record written; `None` until the destination was first opened.
     pub(super) chain: Option<Head>,
+    pub(super) signer: Signer,
+    pub(super) prefix: String,
+    pub(super) unsigned: Unsigned,
+    pub(super) origin: Origin,
+    pub(super) anchor: Option<Arc<Anchor>>,
     pub(super) buffer: Vec<u8>,
     pub(super) retry: Duration,
     /// Whether nothing was written since it failed: opening alone proves little on a full disk.
     pub(super) is_failing: bool,
 }
 
+/// What was written since the last checkpoint.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Unsigned {
+    records: u64,
+    /// When the first of it was.
+    since: Option<Instant>,
+}
+
+impl Unsigned {
+    /// When it has to be signed.
+    fn due(self) -> Option<Instant> {
+        self.since.map(|since| since + CHECKPOINT_INTERVAL)
+    }
+
+    fn is_due(self, now: Instant) -> bool {
+        self.due().is_some_and(|due| due <= now)
+    }
+}
+
 /// What the writer does next.
 enum Step {
     Open,
+    Sign,
     Write(Vec<Records>),
     End,
 }
@@ -37,8 +65,9 @@ impl WriterThread {
     pub(super) fn run(mut self) {
         loop {
             let outcome = match self.next() {
-                Step::End => return,
+                Step::End => return self.end(),
                 Step::Open => self.open(),
+                Step::Sign => self.sign(),
                 Step::Write(group) => self.write(&group),
             };
             self.settle(outcome);
@@ -79,9 +108,16 @@ impl WriterThread {
                 }
                 return Step::Write(group);
             }
+            if state.mode == Mode::Working && self.unsigned.is_due(now) {
+                state.busy_since = Some(now);
+                return Step::Sign;
+            }
             let wait = match &state.mode {
                 Mode::Failed { retry_at, .. } => retry_at.saturating_duration_since(now),
-                Mode::Working | Mode::Hanging => RETRY_MAX,
+                Mode::Working | Mode::Hanging => {
+                    let due = self.unsigned.due().map(|due| due.saturating_duration_since(now));
+                    due.map_or(RETRY_MAX, |due| due.min(RETRY_MAX))
+                }
             };
             let woken = self.shared.work.wait_timeout(state, wait);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
@@ -90,12 +126,17 @@ impl WriterThread {
     }
 
     fn open(&mut self) -> std::io::Result<()> {
+        // What was written so far may have been moved away: it is signed where it is.
+        if self.unsigned.records > 0 && !self.is_failing {
+            let _ = self.sign();
+        }
         let found = self.sink.open()?;
         match (self.chain, found) {
             (None, found) => {
-                let head = found.unwrap_or_default();
+                let (head, verdict) = self.begin(found)?;
                 self.chain = Some(head);
-                self.shared.lock().head = head;
+                let mut state = self.shared.lock();
+                (state.head, state.verdict) = (head, Some(verdict));
             }
             (Some(head), Some(found)) if found != head => {
                 tracing::error!(
@@ -108,7 +149,59 @@ impl WriterThread {
         Ok(())
     }
 
+    /// Where the chain goes on in a destination that was opened for the first time.
+    fn begin(&mut self, found: Option<Head>) -> std::io::Result<(Head, Verdict)> {
+        let Some(anchor) = self.anchor.as_ref().filter(|_| self.origin == Origin::Known) else {
+            return Ok((found.unwrap_or_default(), Verdict::New));
+        };
+        let Some(anchor) = anchor.read()? else {
+            tracing::error!(
+                device = self.name,
+                "there is no anchor of the audit device: what it wrote before is not compared"
+            );
+            return Ok((found.unwrap_or_default(), Verdict::Unanchored));
+        };
+        let (head, verdict) = judge(anchor, found, self.sink.seek(anchor.seq)?);
+        if verdict.is_fault() {
+            tracing::error!(
+                device = self.name,
+                found = verdict.name(),
+                remembered = anchor.seq,
+                last = found.map_or(0, |found| found.seq),
+                "the audit destination is not as it was left: records were removed or replaced while the server did not run"
+            );
+        }
+        Ok((head, verdict))
+    }
+
+    /// Writes a checkpoint.
+    fn sign(&mut self) -> std::io::Result<()> {
+        let head = self.chain.unwrap_or_default();
+        self.buffer.clear();
+        let head = self.signer.add(head, &self.prefix, clock::now(), &mut self.buffer);
+        self.sink.write(&Group { bytes: &self.buffer, ends: &[self.buffer.len()] })?;
+        self.took(head, Unsigned::default());
+        Ok(())
+    }
+
+    /// Signs what is not signed yet, as far as the destination still works.
+    fn end(mut self) {
+        if self.unsigned.records > 0 && !self.is_failing {
+            let _ = self.sign();
+        }
+        self.shared.lock().has_ended = true;
+        self.shared.ended.notify_all();
+    }
+
+    fn took(&mut self, head: Head, unsigned: Unsigned) {
+        self.chain = Some(head);
+        self.unsigned = unsigned;
+        self.shared.lock().head = head;
+    }
+
     fn write(&mut self, group: &[Records]) -> std::io::Result<()> {
+        let now = clock::monotonic();
+        let mut unsigned = self.unsigned;
         let mut head = self.chain.unwrap_or_default();
         let mut ends = Vec::with_capacity(group.iter().map(Records::len).sum());
         self.buffer.clear();
@@ -119,10 +212,16 @@ impl WriterThread {
             self.buffer.extend_from_slice(body);
             head = head.link(start, &mut self.buffer);
             ends.push(self.buffer.len());
+            unsigned.records += 1;
+            unsigned.since.get_or_insert(now);
+            if unsigned.records >= CHECKPOINT_RECORDS_MAX || unsigned.is_due(now) {
+                head = self.signer.add(head, &self.prefix, clock::now(), &mut self.buffer);
+                ends.push(self.buffer.len());
+                unsigned = Unsigned::default();
+            }
         }
         self.sink.write(&Group { bytes: &self.buffer, ends: &ends })?;
-        self.chain = Some(head);
-        self.shared.lock().head = head;
+        self.took(head, unsigned);
         self.recovered();
         // One huge group must not hold its memory for ever.
         self.buffer.shrink_to(1 << 20);

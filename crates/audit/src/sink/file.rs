@@ -16,6 +16,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags};
 
 use super::{Group, Sink, lies_within};
+use crate::anchor::Sought;
 use crate::chain::{self, Head};
 use crate::limits::LAST_LINE_BYTES_MAX;
 
@@ -102,6 +103,11 @@ impl Sink for FileSink {
         Ok(head)
     }
 
+    fn seek(&mut self, seq: u64) -> io::Result<Sought> {
+        let file = self.file.as_mut().ok_or(ErrorKind::NotConnected)?;
+        seek_back(file, seq)
+    }
+
     fn write(&mut self, group: &Group<'_>) -> io::Result<()> {
         let mut file = self.file.take().ok_or(ErrorKind::NotConnected)?;
         let mut found = file.metadata()?;
@@ -159,6 +165,41 @@ fn recover(file: &mut File) -> io::Result<Option<Head>> {
         }
         return Ok(Some(links.head));
     }
+}
+
+/// Looks for a record from the end of a file backwards, as far as numbers go down to it.
+fn seek_back(file: &mut File, seq: u64) -> io::Result<Sought> {
+    let mut end = file.metadata()?.len();
+    let mut window = TAIL_BYTES;
+    while end > 0 {
+        let start = end.saturating_sub(window);
+        let bytes = read_from(file, start, end)?;
+        // What the window begins with may be a part of a line.
+        let whole = match start {
+            0 => 0,
+            _ => bytes.iter().position(|&byte| byte == b'\n').map_or(bytes.len(), |at| at + 1),
+        };
+        let lines = bytes[whole..].split(|&byte| byte == b'\n').rev();
+        for line in lines.filter(|line| !line.is_empty()) {
+            let Some(links) = chain::read(line).filter(|links| links.sound) else {
+                return Ok(Sought::Absent);
+            };
+            if links.head.seq == seq {
+                return Ok(Sought::Found(links.head));
+            }
+            if links.head.seq < seq {
+                return Ok(Sought::Absent);
+            }
+        }
+        if whole < bytes.len() {
+            (end, window) = (start + whole as u64, TAIL_BYTES);
+        } else if window >= LAST_LINE_BYTES_MAX {
+            break;
+        } else {
+            window *= 8;
+        }
+    }
+    Ok(Sought::Absent)
 }
 
 fn read_from(file: &mut File, start: u64, end: u64) -> io::Result<Vec<u8>> {
@@ -248,6 +289,30 @@ mod tests {
         }
         put(&path, &bytes);
         assert_eq!(FileSink::new(path, None).open().unwrap(), Some(head));
+    }
+
+    #[test]
+    fn a_record_is_found_from_the_end_however_long_lines_are() {
+        let scratch = Scratch::new("seek");
+        let path = scratch.0.join("a.log");
+        let (mut bytes, mut head, mut heads) = (Vec::new(), Head { seq: 4, hash: [1; 32] }, vec![]);
+        for long in [10, 70_000, 3, 200_000, 1, 600_000, 20, 20] {
+            let start = bytes.len();
+            bytes.resize(start + long, b'x');
+            head = head.link(start, &mut bytes);
+            heads.push(head);
+        }
+        put(&path, &bytes);
+        let mut sink = FileSink::new(path.clone(), None);
+        sink.open().unwrap();
+        for head in heads {
+            assert_eq!(sink.seek(head.seq).unwrap(), Sought::Found(head));
+        }
+        assert_eq!(sink.seek(4).unwrap(), Sought::Absent);
+        assert_eq!(sink.seek(13).unwrap(), Sought::Absent);
+        std::fs::remove_file(&path).unwrap();
+        sink.open().unwrap();
+        assert_eq!(sink.seek(5).unwrap(), Sought::Absent);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod syslog;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::anchor::Sought;
 use crate::chain::Head;
 use crate::options::{Destination, Spec};
 
@@ -45,6 +46,15 @@ pub trait Sink: Send {
     /// # Errors
     /// What the operating system says, or that what is there is no audit file.
     fn open(&mut self) -> io::Result<Option<Head>>;
+
+    /// The record of this number, of an open destination that keeps what it is given.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn seek(&mut self, seq: u64) -> io::Result<Sought> {
+        let _ = seq;
+        Ok(Sought::Unknown)
+    }
 
     /// Writes a group: all of it, or, as far as the destination allows, nothing.
     ///

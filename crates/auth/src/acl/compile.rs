@@ -9,7 +9,7 @@ use super::table::{Rank, Table};
 use super::{AclSet, Merged, Part, Skipped, Why};
 use crate::Capabilities;
 use crate::pattern::{Resolved, Use};
-use crate::policy::{Constraints, Policy};
+use crate::policy::{Constraints, Policy, StaleReads};
 use crate::template::Identity;
 
 impl AclSet {
@@ -38,7 +38,8 @@ impl AclSet {
                 draft.take(Part { policy: Arc::clone(policy), rule }, identity, now);
             }
         }
-        draft.finish()
+        let denied = |policy: &Arc<Policy>| policy.stale_reads() == StaleReads::Denied;
+        Self { denies_stale_reads: policies.iter().any(denied), ..draft.finish() }
     }
 }
 
@@ -97,6 +98,7 @@ impl Draft<'_> {
             rules: rules.into(),
             dropped: self.skipped.into(),
             stale_at: self.stale_at,
+            denies_stale_reads: false,
         }
     }
 }

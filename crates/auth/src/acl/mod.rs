@@ -45,7 +45,11 @@ pub struct AclSet {
     denials: Option<Table>,
     dropped: Box<[Skipped]>,
     stale_at: Option<Timestamp>,
+    denies_stale_reads: bool,
 }
+
+/// Nodes of a tree of patterns that are visited in some hundred microseconds.
+const WIDE_NODES: usize = 4_096;
 
 /// Everything that a set's policies say of one pattern.
 #[derive(Debug)]
@@ -107,6 +111,11 @@ enum Look {
 }
 
 impl AclSet {
+    /// Whether one of its policies forbids that its bearer is answered from a state of the past.
+    pub const fn denies_stale_reads(&self) -> bool {
+        self.denies_stale_reads
+    }
+
     /// Decides about `request`.
     ///
     /// # Errors
@@ -137,6 +146,13 @@ impl AclSet {
         let reaches =
             |rule: &Merged| !rule.capabilities.grants_nothing() && rule.pattern.reaches(folder);
         self.rules.iter().any(reaches)
+    }
+
+    /// Whether a decision may look at thousands of patterns: those with `+` are tried side by side, and a path may fit the
+    /// beginnings of many.
+    pub fn is_wide(&self) -> bool {
+        let denials = self.denials.as_ref().map_or(0, Table::nodes);
+        self.table.nodes().max(denials) > WIDE_NODES
     }
 
     /// From when on the set must be compiled anew, because a rule expires.

@@ -65,6 +65,11 @@ impl Table {
         Self { plain, tree }
     }
 
+    /// Nodes that a look-up may visit, at the most.
+    pub(super) fn nodes(&self) -> usize {
+        self.tree.as_ref().map_or(0, |tree| tree.0.len())
+    }
+
     /// The highest rank of a pattern that matches `path`.
     pub(super) fn best(&self, path: &str) -> Option<Rank> {
         let plain = self.plain.best(path);

@@ -85,7 +85,10 @@ impl fmt::Display for PolicyError {
             }
             Fault::BadOldPolicy(word) => write!(f, "path \"{path}\": invalid policy \"{word}\""),
             Fault::BadType { key, expected } => {
-                write!(f, "path \"{path}\": At {}: {key} is not {expected}", self.at)
+                if self.path.is_some() {
+                    write!(f, "path \"{path}\": ")?;
+                }
+                write!(f, "At {}: {key} is not {expected}", self.at)
             }
             Fault::BadDuration(key) => write!(f, "error parsing {key}: time: invalid duration"),
             Fault::BadExpiration => write!(f, "path \"{path}\": invalid expiration time"),

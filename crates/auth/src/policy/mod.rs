@@ -38,6 +38,16 @@ pub use name::{NameError, PolicyName};
 pub struct Policy {
     name: PolicyName,
     rules: Vec<Rule>,
+    stale_reads: StaleReads,
+}
+
+/// Whether those who have a policy may be answered from a state of the past, when they ask for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StaleReads {
+    /// As far as this policy is concerned.
+    Allowed,
+    /// Whatever their other policies say.
+    Denied,
 }
 
 /// What a policy says about one pattern.
@@ -57,7 +67,8 @@ impl Policy {
     /// # Errors
     /// [`PolicyError`], whose text names the path and what is wrong with it.
     pub fn parse(name: PolicyName, text: &str) -> Result<Self, PolicyError> {
-        Ok(Self { name, rules: read::rules(text)? })
+        let (rules, stale_reads) = read::read(text)?;
+        Ok(Self { name, rules, stale_reads })
     }
 
     /// What the policy is called.
@@ -72,6 +83,10 @@ impl Policy {
 
     pub(crate) fn rules(&self) -> &[Rule] {
         &self.rules
+    }
+
+    pub(crate) const fn stale_reads(&self) -> StaleReads {
+        self.stale_reads
     }
 
     /// What its author may want to know: rules with a template that nothing can ever resolve.

@@ -10,6 +10,7 @@
 //!   expiration          = "2030-01-01T00:00:00Z"
 //!   comment             = "anything"
 //! }
+//! stale_reads           = "deny"           or "allow", which is what a policy says that says nothing
 //! ```
 //!
 //! Written twice, lists and maps add up and of anything else the last one counts, as other servers
@@ -23,10 +24,12 @@ use kallisto_hcl::{Body, Item, Key, Kind, Position, Value, parse};
 use super::constraints::Parameters;
 use super::error::{Fault, PolicyError};
 use super::limits::RULES_MAX;
-use super::{Constraints, Literal, Rule};
+use super::{Constraints, Literal, Rule, StaleReads};
 use crate::pattern::{Pattern, PatternError};
 use crate::{Capabilities, Capability};
 
+/// The key that says whether stale reads are answered.
+const STALE_READS: &str = "stale_reads";
 /// Keys of rules elsewhere. To ignore one would grant what its author meant to guard.
 const UNSUPPORTED: [&str; 5] = [
     "control_group",
@@ -36,12 +39,20 @@ const UNSUPPORTED: [&str; 5] = [
     "subscribe_event_types",
 ];
 
-/// The rules of `text`, in its order.
-pub(super) fn rules(text: &str) -> Result<Vec<Rule>, PolicyError> {
+/// The rules of `text`, in its order, and whether it forbids stale reads.
+pub(super) fn read(text: &str) -> Result<(Vec<Rule>, StaleReads), PolicyError> {
     let body = parse(text.as_bytes())?;
+    let mut stale_reads = StaleReads::Allowed;
     for item in &body.items {
         match item.key.text.as_str() {
             "name" | "path" => {}
+            STALE_READS => {
+                stale_reads = read_stale_reads(&item.value).map_err(|(at, fault)| PolicyError {
+                    path: None,
+                    at,
+                    fault,
+                })?;
+            }
             other => {
                 let fault = Fault::UnknownKey(other.to_owned());
                 return Err(PolicyError { path: None, at: item.key.at, fault });
@@ -52,7 +63,19 @@ pub(super) fn rules(text: &str) -> Result<Vec<Rule>, PolicyError> {
     if let Some((key, _)) = blocks.get(RULES_MAX) {
         return Err(PolicyError { path: None, at: key.at, fault: Fault::TooManyRules });
     }
-    blocks.into_iter().map(|(path, body)| rule(path, body)).collect()
+    let rules: Result<_, _> = blocks.into_iter().map(|(path, body)| rule(path, body)).collect();
+    Ok((rules?, stale_reads))
+}
+
+fn read_stale_reads(value: &Value) -> Result<StaleReads, Wrong> {
+    match &value.kind {
+        Kind::Text(text) if text == "deny" => Ok(StaleReads::Denied),
+        Kind::Text(text) if text == "allow" => Ok(StaleReads::Allowed),
+        _ => {
+            let fault = Fault::BadType { key: STALE_READS, expected: "\"deny\" or \"allow\"" };
+            Err((value.at, fault))
+        }
+    }
 }
 
 /// One rule. Errors inside know where they are; the path is added here.

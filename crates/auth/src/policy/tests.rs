@@ -49,6 +49,22 @@ fn capabilities_and_the_old_form() {
     }
 }
 
+#[test]
+fn stale_reads_are_denied_by_one_word_and_nothing_else_is_taken() {
+    for (text, expected) in [
+        ("path \"s\" { }", StaleReads::Allowed),
+        ("stale_reads = \"deny\"\npath \"s\" { }", StaleReads::Denied),
+        ("stale_reads = \"allow\"", StaleReads::Allowed),
+        ("{\"stale_reads\":\"deny\",\"path\":{}}", StaleReads::Denied),
+    ] {
+        assert_eq!(parse(text).unwrap().stale_reads(), expected, "{text}");
+    }
+    for text in ["stale_reads = true", "stale_reads = \"Deny\"", "stale_reads { }"] {
+        assert!(refusal(text).contains("stale_reads is not"), "{text}: {}", refusal(text));
+    }
+    assert!(refusal("path \"s\" { stale_reads = \"deny\" }").contains("stale_reads"));
+}
+
 /// The texts in the contract, which clients look for, and ours.
 #[test]
 fn refusals_say_what_and_where() {

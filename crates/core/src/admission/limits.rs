@@ -21,6 +21,12 @@ pub struct AdmissionLimits {
     pub hashes_max: usize,
     /// Long lists at once.
     pub lists_max: usize,
+    /// Requests that wait for a view that is recent enough.
+    pub behind_max: usize,
+    /// The same of tokens that this server does not know.
+    pub strangers_max: usize,
+    /// Heavy requests that are worked on or wait for that.
+    pub computations_max: usize,
 }
 
 impl Default for AdmissionLimits {
@@ -37,6 +43,9 @@ impl Default for AdmissionLimits {
             requests_reserved: 64,
             hashes_max: 256,
             lists_max: 32,
+            behind_max: 1024,
+            strangers_max: 64,
+            computations_max: 1024,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Admission: who gets in when there is not room for all.
 //!
 //! Whatever a client can make the server hold (connections, handshakes, bytes of bodies and replies,
-//! requests under way, logins that hash, long lists) is taken from a [`Shares`], which is bounded as a
+//! requests under way, logins that hash, long lists, heavy requests) is taken from a [`Shares`], which is bounded as a
 //! whole and leaves nobody more than their part. What waits for a processor waits in a [`FairQueue`].
 //! Both know clients as a [`Flow`]: an address, and a token that this server knows. Listeners ask before
 //! any work is done; `metrics` tells what is held and what was refused. Why it is done like this:
@@ -42,6 +42,12 @@ pub struct Admission {
     pub hashes: Arc<Shares>,
     /// Lists that are too long to be made in one go.
     pub lists: Arc<Shares>,
+    /// Requests that wait for a view that is recent enough.
+    pub behind: Arc<Shares>,
+    /// The same of tokens that this server does not know.
+    pub strangers: Arc<Shares>,
+    /// Requests that are answered beside the workers ([`crate::Core::offload`]).
+    pub computations: Arc<Shares>,
 }
 
 impl Admission {
@@ -56,11 +62,14 @@ impl Admission {
             requests: shares(limits.requests_max, limits.requests_reserved),
             hashes: shares(limits.hashes_max, 0),
             lists: shares(limits.lists_max, 0),
+            behind: shares(limits.behind_max, 0),
+            strangers: shares(limits.strangers_max, 0),
+            computations: shares(limits.computations_max, 0),
         }
     }
 
     /// Every share by the name that metrics give it.
-    pub(crate) fn all(&self) -> [(&'static str, &Shares); 7] {
+    pub(crate) fn all(&self) -> [(&'static str, &Shares); 10] {
         [
             ("connections", &self.connections),
             ("handshakes", &self.handshakes),
@@ -69,6 +78,9 @@ impl Admission {
             ("requests", &self.requests),
             ("hashes", &self.hashes),
             ("lists", &self.lists),
+            ("behind", &self.behind),
+            ("strangers", &self.strangers),
+            ("computations", &self.computations),
         ]
     }
 }

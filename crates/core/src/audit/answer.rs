@@ -19,18 +19,21 @@ use crate::view::Mount;
 /// What the door answers.
 pub(super) type Answer = Result<Response, Error>;
 
-/// Describes an answer to `tell`.
+/// What is mounted where a request asks.
+pub(super) fn mount_at(unsealed: &Unsealed, request: &Request<'_>) -> Option<Arc<Mount>> {
+    unsealed.view.mounts.route(request.path.as_str()).map(|(mount, _)| mount)
+}
+
+/// Describes the answer of what is at `mount` to `tell`.
 pub(super) fn with_described<T>(
-    unsealed: &Unsealed,
+    mount: Option<&Mount>,
     request: &Request<'_>,
     answer: &Answer,
     tell: impl FnOnce(&audit::Response<'_>, &str) -> T,
 ) -> T {
-    let mount: Option<Arc<Mount>> =
-        unsealed.view.mounts.route(request.path.as_str()).map(|(mount, _)| mount);
-    let exempt = names_in(mount.as_deref(), "audit_non_hmac_response_keys");
+    let exempt = names_in(mount, "audit_non_hmac_response_keys");
     let mut response = audit::Response {
-        mount: mount.as_deref().map(|mount| mount_of(&mount.entry)).unwrap_or_default(),
+        mount: mount.map(|mount| mount_of(&mount.entry)).unwrap_or_default(),
         exempt: &exempt,
         is_listing: matches!(request.operation, Operation::List | Operation::Scan),
         ..audit::Response::default()
@@ -122,6 +125,7 @@ const fn class_of(error: &Error) -> &'static str {
     match error {
         Error::Invalid(_)
         | Error::InvalidSilently
+        | Error::Expected(_)
         | Error::TooLarge(_)
         | Error::UnsupportedMedia(_) => "1 error occurred:\n\t* invalid request\n\n",
         Error::NotFound => "",
@@ -131,6 +135,7 @@ const fn class_of(error: &Error) -> &'static str {
         Error::Denied(_) => "1 error occurred:\n\t* permission denied\n\n",
         Error::Sealed => "Vault is sealed",
         Error::Conflict => "the entry kept changing",
+        Error::Stale(_) => "the server is behind",
         Error::NotLeader => "not the leader",
         Error::OverQuota(_) => "rate limit quota exceeded",
         Error::Busy(_) => "too many requests at once",

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use kallisto_audit::{Auth, Device, Health, Request, Spec, Subject};
+use kallisto_audit::{Auth, Device, Health, Origin, Request, Spec, Subject};
 use kallisto_store::{self as store, Batch, Op};
 
 use super::{Audit, DEVICE_FOLDER, DeviceRecord, Unusable};
@@ -45,6 +45,10 @@ pub(crate) async fn declare(audit: &Audit, unsealed: &Unsealed) -> Result<(), Er
                 device.options.clone(),
             )?,
         };
+        // Whatever else is declared of it now, its masks and its key stay.
+        if let Some(known) = records.get(&device.path) {
+            record.salt = known.salt.clone();
+        }
         record.declared = true;
         shelf.put_in(&mut batch, &format!("{DEVICE_FOLDER}{}", device.path), record.encode())?;
     }
@@ -69,7 +73,7 @@ fn put_made(audit: &Audit, made: &Batch) -> Result<(), Error> {
     for op in made.ops() {
         let Op::Put { key, value } = op else { continue };
         let Parsed::Shelf(_, name) = keys::parse(key) else { continue };
-        let put = audit.put(name, value);
+        let put = audit.put(name, value, Origin::New);
         put.map_err(|Unusable(what)| Error::internal(&what))?;
     }
     Ok(())
@@ -84,7 +88,7 @@ pub(crate) async fn try_device(
     path: &str,
     record: &DeviceRecord,
 ) -> Result<Arc<Device>, Error> {
-    let device = audit.start(path, record);
+    let device = audit.start(path, record, Origin::New);
     let device = device.map_err(|why| Error::Unavailable(why.0.to_owned()))?;
     let id = RequestId::make().text();
     let subject = Subject {

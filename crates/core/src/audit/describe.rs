@@ -9,14 +9,15 @@ use kallisto_auth::{AclSet, Capability, Kind, Operation, Subject as _};
 
 use super::Audit;
 use crate::asked::Asked;
+use crate::freshness;
 use crate::json::Json;
 use crate::mount::{Class, EngineKind, MountEntry};
 use crate::namespace::Home;
 use crate::policies::Caller;
 use crate::request::{Request, TokenText};
-use crate::state::Unsealed;
+use crate::state::{Core, Unsealed};
 use crate::view::{LiveToken, Mount, View};
-use crate::{engines, token};
+use crate::{engines, sys, token};
 
 /// The version of every engine, as records and mounts show it.
 pub(super) const ENGINE_VERSION: &str =
@@ -44,7 +45,7 @@ pub(super) struct Described<'a> {
 
 /// Describes a request to `tell`, which gets all that is borrowed meanwhile.
 pub(super) fn with_described<T>(
-    audit: &Audit,
+    core: &Core,
     unsealed: &Unsealed,
     request: &Request<'_>,
     tell: impl FnOnce(&Described<'_>) -> T,
@@ -81,16 +82,17 @@ pub(super) fn with_described<T>(
         }
         (_, None) => None,
     };
-    let error = match is_login {
-        true => "",
-        false => refusal(request, live, decision.as_ref()),
+    let error = match refusal(request, live, decision.as_ref()) {
+        // What anyone may ask is not judged by the token that is shown.
+        refused if !refused.is_empty() && (is_login || is_open(core, request)) => "",
+        error => error,
     };
     let effect = effect_of(request, mount.as_deref(), live);
 
     let id = request.id.text();
     let data = data_of(request);
     let exempt = names_in(mount.as_deref(), "audit_non_hmac_request_keys");
-    let headers = headers_of(audit, request);
+    let headers = headers_of(&core.audit, request);
     let metadata = live.and_then(|live| live.shared().meta.clone());
     let metadata = metadata.map(|map| Json::Object(map).to_text()).unwrap_or_default();
     let bearer = live.map(|live| Bearer::of(token_view, live)).unwrap_or_default();
@@ -113,6 +115,7 @@ pub(super) fn with_described<T>(
         remote: request.remote,
         wrap_ttl_secs: request.wrap_ttl_secs,
         headers: &headers,
+        is_stale_read: freshness::is_stale_read(unsealed, request),
     };
     tell(&Described { subject: &audit::Subject { auth, request }, error, effect })
 }
@@ -182,12 +185,16 @@ fn refusal(
 ) -> &'static str {
     let refused = match (request.token, live, decision) {
         (Some(_), None, _) => true,
-        (_, Some(_), Some(decision)) => {
-            !decision.allowed && !crate::sys::ui::is_for_any_token(request)
-        }
+        (_, Some(_), Some(decision)) => !decision.allowed && !sys::ui::is_for_any_token(request),
         _ => false,
     };
     if refused { "permission denied" } else { "" }
+}
+
+/// Whether the route answers whoever asks.
+fn is_open(core: &Core, request: &Request<'_>) -> bool {
+    let path = request.path.as_str().strip_prefix("sys/");
+    path.is_some_and(|path| sys::open_route(core, path, request).is_some())
 }
 
 /// Only what is known to change nothing is said to: reads of KV by a token with no count of uses.

@@ -3,19 +3,24 @@
 //! What a request asks of the devices is one wait before the handler and one after it; a read of KV
 //! waits once, for both records. The records are made on the request's own thread, so that what is
 //! not masked never leaves it.
+//!
+//! Invariants:
+//! - What goes through the gate has two records at every device that works, or was refused.
+//! - What does not is named in `sys::is_never_audited`, and nowhere else. Whether it shows a token is
+//!   no reason.
 
 use std::sync::Arc;
 
 use kallisto_audit::{Common, Device, Records, Ticket};
 use kallisto_auth::Operation;
 
-use super::answer::{self, Answer, IssuedParts, WrappedParts};
+use super::answer::{self, Answer};
 use super::describe::{self, Effect};
 use crate::error::Error;
 use crate::request::Request;
-use crate::response::Response;
 use crate::state::{Core, Unsealed};
-use crate::{sys, token};
+use crate::view::Mount;
+use crate::{sys, unheard};
 
 /// A device, and what both records of the request say as it writes them. `None` in place of the text
 /// when the request could not be written: it has refused.
@@ -42,22 +47,19 @@ impl Core {
     /// # Errors
     /// What the client may hear; [`Error::Unaudited`] when no device took a record.
     pub(crate) async fn handle_audited(&self, request: &Request<'_>) -> Answer {
-        let Ok(unsealed) = self.site_of(request.namespace) else {
-            return self.answer_as_asked(request).await;
-        };
+        // Where there is nothing to audit by, nothing is answered either.
+        let unsealed = self.site_of(request.namespace)?;
+        if is_seal(request) {
+            return self.seal_audited(unsealed, request).await;
+        }
         if self.audit.is_broken() {
             return Err(Error::Unaudited);
         }
         let (mut desks, error, effect) = self.open_desks(&unsealed, request);
-        if is_seal(request) {
-            // Sealing must work whatever the devices do, and ends them: its record is best effort.
-            submit_requests(&desks, error);
-            drop((desks, unsealed));
-            return self.answer_as_asked(request).await;
-        }
         if effect == Effect::None {
             let answer = self.answer_as_asked(request).await;
-            let tickets = submit_both(&unsealed, request, &answer, &desks, error);
+            let mount = answer::mount_at(&unsealed, request);
+            let tickets = submit_both(mount.as_deref(), request, &answer, &desks, error);
             return if any_written(tickets).await { answer } else { Err(Error::Unaudited) };
         }
         if !desks.is_empty() && !any_written(submit_requests(&desks, error)).await {
@@ -68,11 +70,44 @@ impl Core {
         if desks.is_empty() {
             return answer;
         }
-        if any_written(submit_responses(&unsealed, request, &answer, &desks)).await {
+        let mount = answer::mount_at(&unsealed, request);
+        if any_written(submit_responses(mount.as_deref(), request, &answer, &desks)).await {
             return answer;
         }
-        take_back(&unsealed, request, &answer).await;
+        if let Ok(answer) = &answer {
+            unheard::end(self, &unsealed, request, answer).await;
+        }
         Err(Error::Unaudited)
+    }
+
+    /// Answers a request to seal. That works whatever the devices do, and ends them: both records are written if
+    /// they can be, and the server does not wait for the first of them.
+    async fn seal_audited(&self, unsealed: Arc<Unsealed>, request: &Request<'_>) -> Answer {
+        let (desks, error, _) = self.open_desks(&unsealed, request);
+        let mount = answer::mount_at(&unsealed, request);
+        // Sealing waits until nobody holds the keys.
+        drop(unsealed);
+        let mut tickets = submit_requests(&desks, error);
+        let answer = self.answer_as_asked(request).await;
+        tickets.extend(submit_responses(mount.as_deref(), request, &answer, &desks));
+        // One by one, without the devices: they end when what was handed in is written.
+        drop(desks);
+        any_written(tickets).await;
+        answer
+    }
+
+    /// Refuses a request for which no server was found that may answer it; it is written down here.
+    ///
+    /// # Errors
+    /// None: what is returned is the refusal, or [`Error::Unaudited`] when no device took the records.
+    pub async fn refuse_unserved(&self, request: &Request<'_>, refusal: Error) -> Error {
+        if !self.is_audited(request) {
+            return refusal;
+        }
+        match self.audit_refusal(request, refusal).await {
+            Ok(_) => Error::Unaudited,
+            Err(refusal) => refusal,
+        }
     }
 
     /// Writes down a request that was refused before anything looked at it.
@@ -81,9 +116,14 @@ impl Core {
     /// The refusal; [`Error::Unaudited`] when no device took the records.
     pub(crate) async fn audit_refusal(&self, request: &Request<'_>, refusal: Error) -> Answer {
         let Ok(unsealed) = self.site_of(request.namespace) else { return Err(refusal) };
+        // What is refused enables no device.
+        if !self.audit.is_on() {
+            return Err(refusal);
+        }
         let (desks, error, _) = self.open_desks(&unsealed, request);
         let answer = Err(refusal);
-        let tickets = submit_both(&unsealed, request, &answer, &desks, error);
+        let mount = answer::mount_at(&unsealed, request);
+        let tickets = submit_both(mount.as_deref(), request, &answer, &desks, error);
         if any_written(tickets).await { answer } else { Err(Error::Unaudited) }
     }
 
@@ -93,7 +133,7 @@ impl Core {
         request: &Request<'_>,
     ) -> (Vec<Desk>, &'static str, Effect) {
         let devices = self.audit.devices.list();
-        describe::with_described(&self.audit, unsealed, request, |described| {
+        describe::with_described(self, unsealed, request, |described| {
             let desk = |device: &Arc<Device>| Desk {
                 device: Arc::clone(device),
                 common: device.common(described.subject),
@@ -111,7 +151,7 @@ impl Core {
         if new.is_empty() {
             return;
         }
-        describe::with_described(&self.audit, unsealed, request, |described| {
+        describe::with_described(self, unsealed, request, |described| {
             desks.extend(new.into_iter().map(|device| {
                 let common = device.common(described.subject);
                 Desk { device, common }
@@ -139,12 +179,12 @@ fn submit_requests(desks: &[Desk], error: &str) -> Vec<Ticket> {
 }
 
 fn submit_responses(
-    unsealed: &Unsealed,
+    mount: Option<&Mount>,
     request: &Request<'_>,
     answer: &Answer,
     desks: &[Desk],
 ) -> Vec<Ticket> {
-    answer::with_described(unsealed, request, answer, |response, error| {
+    answer::with_described(mount, request, answer, |response, error| {
         let submit = |desk: &Desk| {
             let mut records = Records::default();
             let common = desk.common.as_ref()?;
@@ -156,13 +196,13 @@ fn submit_responses(
 }
 
 fn submit_both(
-    unsealed: &Unsealed,
+    mount: Option<&Mount>,
     request: &Request<'_>,
     answer: &Answer,
     desks: &[Desk],
     error: &str,
 ) -> Vec<Ticket> {
-    answer::with_described(unsealed, request, answer, |response, class| {
+    answer::with_described(mount, request, answer, |response, class| {
         let submit = |desk: &Desk| {
             let mut records = Records::default();
             let common = desk.common.as_ref()?;
@@ -181,24 +221,4 @@ pub(super) async fn any_written(tickets: Vec<Ticket>) -> bool {
         any |= ticket.written().await;
     }
     any
-}
-
-/// Ends the tokens that an answer was to hand out, since it will not leave.
-async fn take_back(unsealed: &Unsealed, request: &Request<'_>, answer: &Answer) {
-    let Ok(Response::Logical(logical)) = answer else { return };
-    let issued = IssuedParts::read(logical);
-    let wrapped = WrappedParts::read(logical);
-    let accessors =
-        [issued.as_ref().map(IssuedParts::accessor), wrapped.as_ref().map(WrappedParts::accessor)];
-    for accessor in accessors.into_iter().flatten() {
-        let Some(hash) = unsealed.view.tokens.with_accessor(accessor) else { continue };
-        // A renewal hands out what was there before.
-        let entry = unsealed.view.tokens.entry(&hash);
-        if entry.is_none_or(|entry| entry.auth.created_at < request.now) {
-            continue;
-        }
-        if let Err(error) = token::revoke_tree(unsealed, hash).await {
-            tracing::error!(%error, "a token whose making was not audited lives on");
-        }
-    }
 }

@@ -100,15 +100,17 @@ impl Core {
             return None;
         }
         let (commons, error, effect) =
-            describe::with_described(&self.audit, unsealed, request, |described| {
+            describe::with_described(self, unsealed, request, |described| {
                 let commons = devices.iter().map(|device| device.common(described.subject));
                 (commons.collect::<Option<Vec<Common>>>(), described.error, described.effect)
             });
         let commons = commons.filter(|_| effect == Effect::None)?;
         let answer = read()?;
-        let is_sound = answer::with_described(unsealed, request, &answer, |response, class| {
-            gathered.add(&devices, &commons, error, (response, class))
-        });
+        let mount = answer::mount_at(unsealed, request);
+        let is_sound =
+            answer::with_described(mount.as_deref(), request, &answer, |response, class| {
+                gathered.add(&devices, &commons, error, (response, class))
+            });
         if !is_sound {
             return None;
         }

@@ -22,6 +22,8 @@ mod describe;
 mod gate;
 mod gathered;
 mod record;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,7 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
-use kallisto_audit::{Destinations, Device, Devices, Real, Spec};
+use kallisto_audit::{Anchors, Destinations, Device, Devices, Origin, Real, Spec, Surroundings};
 
 pub(crate) use declared::{declare, try_device};
 pub use gathered::Gathered;
@@ -48,6 +50,10 @@ pub struct AuditSettings {
     pub declared: Vec<DeclaredDevice>,
     /// Makes what devices write to.
     pub destinations: Box<dyn Destinations>,
+    /// Where it is kept how far the chains of devices go, if anywhere.
+    pub anchors: Option<Arc<dyn Anchors>>,
+    /// What this server is called in checkpoints.
+    pub node: String,
 }
 
 /// A device that the configuration declares.
@@ -65,7 +71,13 @@ pub struct DeclaredDevice {
 
 impl Default for AuditSettings {
     fn default() -> Self {
-        Self { directories: Vec::new(), declared: Vec::new(), destinations: Box::new(Real) }
+        Self {
+            directories: Vec::new(),
+            declared: Vec::new(),
+            destinations: Box::new(Real),
+            anchors: None,
+            node: String::new(),
+        }
     }
 }
 
@@ -128,11 +140,12 @@ impl Audit {
         *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = device;
     }
 
-    /// Takes a record of the shelf of `sys/` that was put; others are none of its business.
+    /// Takes a record of the shelf of `sys/` that was put; others are none of its business. One that was there when
+    /// the server was unsealed is of a device that wrote before.
     ///
     /// # Errors
     /// What cannot be used.
-    pub(crate) fn put(&self, name: &str, value: &[u8]) -> Result<(), Unusable> {
+    pub(crate) fn put(&self, name: &str, value: &[u8], origin: Origin) -> Result<(), Unusable> {
         if let Some(header) = name.strip_prefix(HEADER_FOLDER) {
             let record = HeaderRecord::decode(value).ok_or(Unusable("audited header"))?;
             self.change_headers(|headers| {
@@ -148,7 +161,7 @@ impl Audit {
         }
         let device = match self.take_opened(path) {
             Some(device) => Ok(device),
-            None => self.start(path, &record),
+            None => self.start(path, &record, origin),
         };
         match device {
             Ok(device) => self.devices.put(device),
@@ -176,6 +189,14 @@ impl Audit {
         }
     }
 
+    /// How many devices found that records were taken from them, or replaced, while the server did not run.
+    pub(crate) fn broken_chains(&self) -> usize {
+        let devices = self.devices.list();
+        let is_broken =
+            |device: &&Arc<Device>| device.verdict().is_some_and(|verdict| verdict.is_fault());
+        devices.iter().filter(is_broken).count()
+    }
+
     /// Ends all devices, at seal.
     pub(crate) fn clear(&self) {
         self.devices.clear();
@@ -186,11 +207,20 @@ impl Audit {
     }
 
     /// Starts the device of a record.
-    pub(crate) fn start(&self, path: &str, record: &DeviceRecord) -> Result<Arc<Device>, Unusable> {
+    pub(crate) fn start(
+        &self,
+        path: &str,
+        record: &DeviceRecord,
+        origin: Origin,
+    ) -> Result<Arc<Device>, Unusable> {
         let spec = Spec::parse(&record.kind, &record.options);
         let spec = spec.map_err(|_| Unusable("options of an audit device"))?;
-        let destinations = &*self.settings.destinations;
-        let started = Device::start(path, spec, &record.salt, destinations);
+        let around = Surroundings {
+            destinations: &*self.settings.destinations,
+            anchors: self.settings.anchors.clone(),
+            node: &self.settings.node,
+        };
+        let started = Device::start(path, spec, &record.salt, origin, &around);
         started.map(Arc::new).map_err(|_| Unusable("audit device without threads"))
     }
 

@@ -62,7 +62,7 @@ fn write(
     mut chunks: Box<dyn Chunks>,
     meta: &[u8],
     sign: &dyn Fn(&[u8]) -> [u8; 32],
-    to: &mpsc::Sender<Vec<u8>>,
+    to: &mpsc::Sender<Piece>,
 ) -> Result<(), kallisto_store::Error> {
     let mut out = Vec::new();
     let mut gzip = gzip::Writer::begin(&mut out);
@@ -78,7 +78,7 @@ fn write(
         tar::put(&name, &chunk, &mut file);
         gzip.put(&file, &mut out);
         file.clear();
-        if to.blocking_send(std::mem::take(&mut out)).is_err() {
+        if to.blocking_send(Piece::Part(std::mem::take(&mut out))).is_err() {
             return Ok(());
         }
     }
@@ -88,15 +88,22 @@ fn write(
     gzip.put(&file, &mut out);
     gzip.end(&mut out);
     // The client may have gone.
-    let _ = to.blocking_send(out);
+    let _ = to.blocking_send(Piece::Last(out));
     Ok(())
+}
+
+/// A piece of the file.
+enum Piece {
+    Part(Vec<u8>),
+    /// With it the file is whole.
+    Last(Vec<u8>),
 }
 
 /// The pieces as they are read.
 struct Pieces {
-    pieces: mpsc::Receiver<Vec<u8>>,
+    pieces: mpsc::Receiver<Piece>,
     /// What the bell rang for.
-    heard: Option<Option<Vec<u8>>>,
+    heard: Option<Option<Piece>>,
 }
 
 impl Source for Pieces {
@@ -109,7 +116,12 @@ impl Source for Pieces {
                 Err(mpsc::error::TryRecvError::Disconnected) => None,
             },
         };
-        next.map_or_else(|| Next::End(Vec::new()), Next::Bytes)
+        match next {
+            Some(Piece::Part(bytes)) => Next::Bytes(bytes),
+            Some(Piece::Last(bytes)) => Next::End(bytes),
+            // It was not read to its end.
+            None => Next::Cut,
+        }
     }
 
     fn bell(&mut self) -> Bell<'_> {
@@ -124,7 +136,35 @@ impl Source for Pieces {
         b""
     }
 
-    fn farewell(&mut self) -> Vec<u8> {
-        Vec::new()
+    fn farewell(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a source of these pieces says, until it says that it is over.
+    fn said(given: Vec<Piece>) -> Vec<Next> {
+        let (to, pieces) = mpsc::channel(PIECES_MAX.max(given.len()));
+        given.into_iter().for_each(|piece| to.try_send(piece).ok().unwrap());
+        drop(to);
+        let mut source = Pieces { pieces, heard: None };
+        let mut said = Vec::new();
+        loop {
+            said.push(source.next(jiff::Timestamp::UNIX_EPOCH));
+            if matches!(said.last(), Some(Next::End(_) | Next::Cut)) {
+                return said;
+            }
+        }
+    }
+
+    #[test]
+    fn a_backup_that_was_not_read_to_its_end_is_cut() {
+        let (part, last) = (|| Piece::Part(vec![1]), || Piece::Last(vec![2]));
+        assert_eq!(said(vec![part(), last()]), [Next::Bytes(vec![1]), Next::End(vec![2])]);
+        assert_eq!(said(vec![part()]), [Next::Bytes(vec![1]), Next::Cut]);
+        assert_eq!(said(Vec::new()), [Next::Cut]);
     }
 }

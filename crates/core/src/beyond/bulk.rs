@@ -5,6 +5,7 @@
 
 use kallisto_auth::{Operation, Path};
 
+use super::meter::Meter;
 use crate::door;
 use crate::error::Error;
 use crate::fields::Fields;
@@ -21,7 +22,11 @@ struct Item {
     version: Option<String>,
 }
 
-pub(super) fn read(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+pub(super) fn read(
+    meter: Meter<'_>,
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
     let body = call.object()?;
     let items = items(&body)?;
     let caller = Caller::of(unsealed, call)?;
@@ -29,7 +34,7 @@ pub(super) fn read(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response,
     let mut answers = Vec::with_capacity(items.len());
     for item in items {
         let answer = if bytes < BULK_BYTES_MAX {
-            read_one(unsealed, call, &caller, &item)
+            read_one(meter, unsealed, call, &caller, &item)
         } else {
             Err(Error::TooLarge("the answer is full; ask for this path again".into()))
         };
@@ -70,6 +75,7 @@ fn items(body: &Map) -> Result<Vec<Item>, Error> {
 }
 
 fn read_one(
+    meter: Meter<'_>,
     unsealed: &Unsealed,
     call: &Call<'_, '_>,
     caller: &Caller,
@@ -91,6 +97,7 @@ fn read_one(
         id: call.id,
         headers: call.headers,
     };
+    meter.take(request.operation, request.path.as_str())?;
     let call = door::authorise(unsealed, caller, &request)?;
     // What has to wait, and what is no secret, is not read in bulk.
     door::read(unsealed, &call).unwrap_or(Err(Error::UnsupportedPath))

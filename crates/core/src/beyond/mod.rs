@@ -4,7 +4,8 @@
 //! Each route is decided twice (`docs/decisions/0065-beyond-vault.md`): the route itself by the rules
 //! for its own path, and then every secret it touches by the rules for the path at which a request of
 //! its own would touch it, through the same decision ([`judge`]). So a rule for `sys/kallisto/*` opens
-//! no secret, and no rule for a secret is passed by.
+//! no secret, and no rule for a secret is passed by. It is counted twice as well: at its own path, and at that of each
+//! secret and folder ([`meter`]).
 //!
 //! - `bulk`: many reads in one request;
 //! - `write`, `remove`, `relocate`: many writes as one batch, all or nothing;
@@ -14,6 +15,7 @@
 mod bearer;
 mod bulk;
 mod judge;
+mod meter;
 mod names;
 mod place;
 mod poll;
@@ -29,6 +31,8 @@ pub(crate) use bearer::Bearer;
 pub(crate) use poll::{Follower, asks_to_wait, wait};
 
 use kallisto_auth::Operation;
+
+use meter::Meter;
 
 use crate::error::Error;
 use crate::json::Map;
@@ -50,14 +54,15 @@ pub(crate) async fn handle(
     if call.wrap_ttl_secs > 0 {
         return Err(Error::invalid("answers of sys/kallisto cannot be wrapped"));
     }
+    let meter = Meter::of(core, call);
     match (path, call.operation) {
-        ("kv/read", Update) => bulk::read(unsealed, call),
-        ("kv/write", Update) => write::write(unsealed, call).await,
-        ("kv/delete", Update) => remove::remove(unsealed, call).await,
-        ("kv/copy", Update) => relocate::relocate(unsealed, call, Keep::Source).await,
-        ("kv/move", Update) => relocate::relocate(unsealed, call, Keep::Nothing).await,
-        ("kv/list", Read | Update) => names::list(unsealed, call).await,
-        ("kv/search", Read | Update) => search::search(unsealed, call).await,
+        ("kv/read", Update) => bulk::read(meter, unsealed, call),
+        ("kv/write", Update) => write::write(meter, unsealed, call).await,
+        ("kv/delete", Update) => remove::remove(meter, unsealed, call).await,
+        ("kv/copy", Update) => relocate::relocate(meter, unsealed, call, Keep::Source).await,
+        ("kv/move", Update) => relocate::relocate(meter, unsealed, call, Keep::Nothing).await,
+        ("kv/list", Read | Update) => names::list(meter, unsealed, call).await,
+        ("kv/search", Read | Update) => search::search(meter, unsealed, call).await,
         ("kv/watch", Read) => watch::open(core, unsealed, call),
         (
             "kv/read" | "kv/write" | "kv/delete" | "kv/copy" | "kv/move" | "kv/list" | "kv/search"

@@ -5,6 +5,7 @@
 //! a secret in it.
 
 use super::judge::Judge;
+use super::meter::Meter;
 use super::parameters;
 use super::place::Place;
 use super::walk::{Page, Step, seal_cursor, walk};
@@ -14,13 +15,18 @@ use crate::json::Json;
 use crate::response::Response;
 use crate::state::{Call, Unsealed};
 
-pub(super) async fn list(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+pub(super) async fn list(
+    meter: Meter<'_>,
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
     let parameters = parameters(call)?;
     let fields = Fields::new(&parameters);
     let mut folder = Place::from_field(unsealed, call, fields, "path")?;
     if !folder.is_folder() {
         folder.path.push('/');
     }
+    meter.take_list(&folder)?;
     let is_deep = fields.boolean("recursive")?.unwrap_or(false);
     let page = Page::from_fields(unsealed, fields, &folder)?;
     let judge = Judge::of(unsealed, call)?;

@@ -62,13 +62,12 @@ impl Interest {
             ) => rest,
             _ => return None,
         };
-        let rest = rest.trim_end_matches('/');
         match operation {
-            Operation::Read if !rest.is_empty() => Some(Self::Secret(rest.to_owned())),
-            Operation::List | Operation::Scan if rest.is_empty() => {
-                Some(Self::Folder(String::new()))
+            Operation::Read if !rest.is_empty() && !rest.ends_with('/') => {
+                Some(Self::Secret(rest.to_owned()))
             }
-            Operation::List | Operation::Scan => Some(Self::Folder(format!("{rest}/"))),
+            // A folder's name ends in a slash: `spelling`.
+            Operation::List | Operation::Scan => Some(Self::Folder(rest.to_owned())),
             _ => None,
         }
     }
@@ -165,6 +164,7 @@ impl Follower {
         let unsealed = self.slot.load();
         let is_same = unsealed.as_ref().is_some_and(|unsealed| {
             Arc::ptr_eq(&unsealed.view.feed, &self.feed)
+                && unsealed.is_fresh()
                 && self.bearer.caller(unsealed, self.now).is_some()
         });
         if !is_same {

@@ -9,6 +9,7 @@ use kallisto_auth::Operation;
 use kallisto_store::Seqno;
 
 use super::judge::Judge;
+use super::meter::Meter;
 use super::place::{Place, Secret};
 use super::remove::{check_count, secrets_at};
 use super::together;
@@ -42,15 +43,18 @@ struct Pair {
 
 /// A relocation that was let in, but for what only a secret's metadata can tell.
 struct Job<'a> {
+    meter: Meter<'a>,
     unsealed: &'a Unsealed,
     judge: Judge<'a>,
     from: Place,
     to: Place,
     keep: Keep,
+    is_dry: bool,
     now_ns: i64,
 }
 
 pub(super) async fn relocate(
+    meter: Meter<'_>,
     unsealed: &Unsealed,
     call: &Call<'_, '_>,
     keep: Keep,
@@ -62,7 +66,7 @@ pub(super) async fn relocate(
     check_places(&from, &to)?;
     let is_dry = fields.boolean("dry_run")?.unwrap_or(false);
     let judge = Judge::of(unsealed, call)?;
-    let job = Job { unsealed, judge, from, to, keep, now_ns: call.now_ns() };
+    let job = Job { meter, unsealed, judge, from, to, keep, is_dry, now_ns: call.now_ns() };
     let pairs = job.pairs()?;
     let mut touched = Vec::with_capacity(3 * pairs.len());
     for (at, pair) in pairs.iter().enumerate() {
@@ -124,7 +128,7 @@ impl Job<'_> {
             };
             Pair { from: path, to }
         };
-        Ok(secrets_at(&self.judge, &self.from)?.into_iter().map(pair).collect())
+        Ok(secrets_at(self.meter, &self.judge, &self.from)?.into_iter().map(pair).collect())
     }
 
     /// Asks for every right that can be asked for without looking at the secret.
@@ -142,6 +146,9 @@ impl Job<'_> {
         asked.push((Update, &self.to, "data", &pair.to));
         for (operation, place, noun, path) in asked {
             let path = Secret::api_path(&place.mount, noun, path);
+            if !self.is_dry {
+                self.meter.take(operation, &path)?;
+            }
             self.judge.demand(operation, &path)?;
             touched.push(Touched { operation, path });
         }

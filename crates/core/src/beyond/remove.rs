@@ -6,6 +6,7 @@
 use kallisto_auth::Operation;
 
 use super::judge::Judge;
+use super::meter::Meter;
 use super::place::{Place, Secret};
 use super::together;
 use crate::breathe::{ITEMS_PER_BREATH, breathe};
@@ -29,7 +30,11 @@ enum Extent {
     All,
 }
 
-pub(super) async fn remove(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+pub(super) async fn remove(
+    meter: Meter<'_>,
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
     let place = Place::from_field(unsealed, call, fields, "path")?.meant()?;
@@ -37,11 +42,14 @@ pub(super) async fn remove(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<R
         if fields.boolean("purge")?.unwrap_or(false) { Extent::All } else { Extent::Latest };
     let is_dry = fields.boolean("dry_run")?.unwrap_or(false);
     let judge = Judge::of(unsealed, call)?;
-    let secrets = secrets_at(&judge, &place)?;
+    let secrets = secrets_at(meter, &judge, &place)?;
     let noun = if extent == Extent::All { "metadata" } else { "data" };
     let mut touched = Vec::with_capacity(secrets.len());
     for (at, path) in secrets.iter().enumerate() {
         let path = Secret::api_path(&place.mount, noun, path);
+        if !is_dry {
+            meter.take(Operation::Delete, &path)?;
+        }
         judge.demand(Operation::Delete, &path)?;
         touched.push(Touched { operation: Operation::Delete, path });
         if at % ITEMS_PER_BREATH == 0 {
@@ -72,10 +80,15 @@ pub(super) async fn remove(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<R
 ///
 /// # Errors
 /// [`Error::NotFound`] for an empty folder, [`Error::TooLarge`] with the count for one past the limit.
-pub(super) fn secrets_at(judge: &Judge<'_>, place: &Place) -> Result<Vec<String>, Error> {
+pub(super) fn secrets_at(
+    meter: Meter<'_>,
+    judge: &Judge<'_>,
+    place: &Place,
+) -> Result<Vec<String>, Error> {
     if !place.is_folder() {
         return Ok(vec![place.path.clone()]);
     }
+    meter.take_list(place)?;
     let folder = place.path.as_str();
     judge.demand(Operation::List, &Secret::api_path(&place.mount, "metadata", folder))?;
     let mut names = place.mount.index.scan(folder, None, TOGETHER_SECRETS_MAX + 1);

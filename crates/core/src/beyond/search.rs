@@ -3,11 +3,13 @@
 //! A name is compared without regard to case, with `*` for anything; without one it is looked for
 //! anywhere in the path. Custom metadata is compared as it is. Values are never looked into.
 
+use kallisto_auth::Operation;
 use kallisto_cuckoo::Table;
 
 use super::judge::Judge;
+use super::meter::Meter;
 use super::parameters;
-use super::place::Place;
+use super::place::{Place, Secret};
 use super::walk::{Page, Step, seal_cursor, walk};
 use crate::error::Error;
 use crate::fields::Fields;
@@ -26,13 +28,18 @@ struct Wanted {
     metadata: Vec<(String, String)>,
 }
 
-pub(super) async fn search(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+pub(super) async fn search(
+    meter: Meter<'_>,
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
     let parameters = parameters(call)?;
     let fields = Fields::new(&parameters);
     let mut folder = Place::from_field(unsealed, call, fields, "path")?;
     if !folder.is_folder() {
         folder.path.push('/');
     }
+    meter.take_list(&folder)?;
     let wanted = Wanted::from_fields(fields)?;
     let page = Page::from_fields(unsealed, fields, &folder)?;
     let judge = Judge::of(unsealed, call)?;
@@ -47,6 +54,11 @@ pub(super) async fn search(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<R
         };
         if found.len() == page.limit {
             return Ok(Step::Stop);
+        }
+        if !wanted.metadata.is_empty() {
+            // What the answer shows of it, a read of its metadata would.
+            let path = Secret::api_path(&folder.mount, "metadata", &path);
+            meter.take(Operation::Read, &path)?;
         }
         found.push(shown);
         Ok(Step::Next)

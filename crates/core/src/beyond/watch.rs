@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::bearer::{Bearer, Slot};
 use super::judge::Judge;
+use super::meter::Meter;
 use super::poll::{Interest, admit};
 use super::{PREFIX, place};
 use crate::error::Error;
@@ -56,6 +57,7 @@ pub(super) fn open(
     let index = fields.string("index")?.map(|text| {
         Place::parse(&text).ok_or_else(|| Error::invalid("'index' is none that a server gave"))
     });
+    Meter::of(core, call).take_list(&place)?;
     let caller = Caller::of(unsealed, call)?;
     let feed = &unsealed.view.feed;
     let permit = admit(feed, &caller)?;
@@ -90,6 +92,11 @@ impl Source for Watch {
         let unsealed = self.slot.load();
         let unsealed = unsealed.as_ref().filter(|now| Arc::ptr_eq(&now.view.feed, &self.feed));
         let Some(unsealed) = unsealed else { return Next::End(farewell("the server was sealed")) };
+        if !unsealed.is_fresh() {
+            return Next::End(farewell(
+                "the server was not told for too long what the cluster committed",
+            ));
+        }
         let mount = unsealed.view.mounts.with_id(self.mount);
         let mount = mount.filter(|mount| mount.entry.path == self.mount_path);
         let Some(mount) = mount else {
@@ -110,8 +117,8 @@ impl Source for Watch {
         b":\n\n"
     }
 
-    fn farewell(&mut self) -> Vec<u8> {
-        farewell("the server stops")
+    fn farewell(&mut self) -> Option<Vec<u8>> {
+        Some(farewell("the server stops"))
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kallisto_auth::{Operation, Path};
 
+use super::meter::Meter;
 use super::together;
 use crate::door;
 use crate::error::{Denial, Error};
@@ -36,7 +37,11 @@ enum Content {
     Whole(Map),
 }
 
-pub(super) async fn write(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+pub(super) async fn write(
+    meter: Meter<'_>,
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
     let mut body = call.object()?;
     let Some(Json::Array(given)) = body.remove("writes") else {
         return Err(Error::invalid("'writes' must be a list of objects with 'path' and 'data'"));
@@ -51,7 +56,7 @@ pub(super) async fn write(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Re
     let items = given
         .into_iter()
         .enumerate()
-        .map(|(at, item)| admit(unsealed, call, &caller, at, item))
+        .map(|(at, item)| admit(meter, unsealed, call, &caller, at, item))
         .collect::<Result<Vec<_>, _>>()?;
     let keys: Vec<_> =
         items.iter().map(|item| together::record_key(&item.mount, &item.path)).collect();
@@ -93,6 +98,7 @@ fn stage(
 
 /// Checks one write and judges it as a request of its own, which is made for that.
 fn admit(
+    meter: Meter<'_>,
     unsealed: &Unsealed,
     call: &Call<'_, '_>,
     caller: &Caller,
@@ -129,6 +135,7 @@ fn admit(
         id: call.id,
         headers: call.headers,
     };
+    meter.take(request.operation, request.path.as_str())?;
     let refused = |_| Error::Denied(Denial::At(api_path.clone()));
     let call = door::authorise(unsealed, caller, &request).map_err(refused)?;
     let routed = unsealed.view.mounts.route(call.path.as_str());

@@ -57,13 +57,6 @@ impl Given {
             _ => Ok(given),
         }
     }
-
-    fn says_nothing(&self) -> bool {
-        self.name.is_none()
-            && self.accessor.is_none()
-            && self.canonical.is_none()
-            && self.custom_metadata.is_none()
-    }
 }
 
 /// Makes or changes an alias; `id` is from the path.
@@ -73,16 +66,15 @@ pub(super) async fn write(site: &Site<'_>, id: Option<&str>) -> Result<Response,
     let now = site.call.now;
     let written = change(site.unsealed, site.mount, "entities", |draft| match &given.id {
         Some(id) => update(draft, id, &given, now),
-        None => upsert(draft, &given, now),
+        None => upsert(draft, &given, now).map(Some),
     });
-    let (alias, canonical) = written.await?;
-    if given.id.is_some() && given.says_nothing() {
-        return Ok(Response::Empty);
-    }
-    Ok(Response::data(&Json::object([
-        ("canonical_id", canonical.to_string().into()),
-        ("id", alias.to_string().into()),
-    ])))
+    Ok(match written.await? {
+        Some((alias, canonical)) => Response::data(&Json::object([
+            ("canonical_id", canonical.to_string().into()),
+            ("id", alias.to_string().into()),
+        ])),
+        None => Response::Empty,
+    })
 }
 
 /// The ids of the alias of that name with that login method, and of its entity: made if need be.
@@ -144,28 +136,28 @@ fn entity_given(
     entity.map(Some).ok_or_else(|| Error::invalid(refusal))
 }
 
-/// Changes the alias with this id.
+/// Changes the alias with this id; `None` when it is what it is asked to be already.
 fn update(
     draft: &mut Draft<'_>,
     id: &str,
     given: &Given,
     now: Timestamp,
-) -> Result<(Id, Id), Error> {
+) -> Result<Option<(Id, Id)>, Error> {
     let unknown = || Error::invalid("invalid alias ID provided");
     let id = Id::parse(id).ok_or_else(unknown)?;
     let owner = draft.directory.entity_with_alias_id(id).ok_or_else(unknown)?;
     let entity = draft.entity(owner.id)?.ok_or(Error::Conflict)?;
     let old = entity.aliases.iter().find(|alias| alias.id == id).cloned();
     let old = old.ok_or(Error::Conflict)?;
-    if given.says_nothing() {
-        return Ok((id, entity.id));
-    }
     let refusal = "given 'canonical_id' is not associated with an entity";
     let wanted = entity_given(draft, given, refusal)?;
     let mut alias = old.clone();
     alias.name = given.name.clone().unwrap_or(alias.name);
     alias.accessor = given.accessor.clone().unwrap_or(alias.accessor);
     alias.custom_metadata = given.custom_metadata.clone().unwrap_or(alias.custom_metadata);
+    if alias == old && wanted.as_ref().is_none_or(|wanted| wanted.id == entity.id) {
+        return Ok(None);
+    }
     let owner = draft.owner_of_alias(&alias.accessor, &alias.name)?;
     draft.release_alias(&old)?;
     if owner.is_some_and(|owner| owner != entity.id) {
@@ -173,7 +165,7 @@ fn update(
             "alias with combination of mount accessor and name already exists",
         ));
     }
-    place(draft, entity, alias, wanted, now)
+    place(draft, entity, alias, wanted, now).map(Some)
 }
 
 /// Puts a changed alias of `entity` where it belongs: with the entity that is wanted, or where it

@@ -16,7 +16,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use kallisto_auth::{Identity, Variable};
 
@@ -42,7 +42,10 @@ pub(crate) struct Watch(AtomicU64);
 /// An entity with every group it is in, directly or through others.
 pub(crate) struct Person {
     pub(crate) entity: Arc<Entity>,
+    /// By id.
     pub(crate) groups: Vec<Arc<Group>>,
+    /// Where in them a name is, once a template asked for one: there may be as many templates as groups.
+    by_name: OnceLock<HashMap<String, usize>>,
 }
 
 /// What a change of a record asks of those who hold what was made from it.
@@ -145,7 +148,7 @@ impl Directory {
         let state = self.read();
         let entity = state.entity(id)?;
         let groups = state.groups_of(&entity.groups);
-        Some(Person { groups, entity })
+        Some(Person { groups, entity, by_name: OnceLock::new() })
     }
 
     /// The entity with this id, or the one it became part of.
@@ -359,8 +362,18 @@ impl Person {
         self.groups.iter().filter(by).map(|group| group.id).collect()
     }
 
-    fn group_with(&self, is_it: impl Fn(&Group) -> bool) -> Option<&Group> {
-        self.groups.iter().map(Arc::as_ref).find(|group| is_it(group))
+    fn group(&self, id: &str) -> Option<&Group> {
+        let id = Id::parse(id)?;
+        let at = self.groups.binary_search_by_key(&id, |group| group.id).ok()?;
+        Some(&self.groups[at])
+    }
+
+    fn group_named(&self, name: &str) -> Option<&Group> {
+        let places = self.by_name.get_or_init(|| {
+            let named = |(at, group): (usize, &Arc<Group>)| (group.name.clone(), at);
+            self.groups.iter().enumerate().map(named).collect()
+        });
+        Some(&self.groups[*places.get(name)?])
     }
 }
 
@@ -369,8 +382,6 @@ impl Identity for Person {
         let entity = &*self.entity;
         let text = |text: &str| Some(Cow::Owned(text.to_owned()));
         let alias = |accessor: &str| entity.alias_at(accessor);
-        let group_id = |id: &str| self.group_with(|group| group.id.to_string() == id);
-        let group_name = |name: &str| self.group_with(|group| group.name == name);
         match variable {
             Variable::EntityId => text(&entity.id.to_string()),
             Variable::EntityName => text(&entity.name),
@@ -381,11 +392,11 @@ impl Identity for Person {
             Variable::AliasCustomMetadata { accessor, key } => {
                 text(alias(accessor)?.custom_metadata.get(key)?)
             }
-            Variable::GroupId { name } => text(&group_name(name)?.id.to_string()),
-            Variable::GroupName { id } => text(&group_id(id)?.name),
-            Variable::GroupMetadataById { id, key } => text(group_id(id)?.metadata.get(key)?),
+            Variable::GroupId { name } => text(&self.group_named(name)?.id.to_string()),
+            Variable::GroupName { id } => text(&self.group(id)?.name),
+            Variable::GroupMetadataById { id, key } => text(self.group(id)?.metadata.get(key)?),
             Variable::GroupMetadataByName { name, key } => {
-                text(group_name(name)?.metadata.get(key)?)
+                text(self.group_named(name)?.metadata.get(key)?)
             }
             Variable::Unknown(_) => None,
         }

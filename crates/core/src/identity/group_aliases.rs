@@ -62,15 +62,18 @@ pub(super) async fn write(site: &Site<'_>, id: Option<&str>) -> Result<Response,
     let given = Given::read(&site.call.object()?, id, &methods)?;
     let now = site.call.now;
     let written = change(site.unsealed, site.mount, "groups", |draft| upsert(draft, &given, now));
-    let (alias, canonical) = written.await?;
-    Ok(Response::data(&Json::object([
-        ("canonical_id", canonical.to_string().into()),
-        ("id", alias.to_string().into()),
-    ])))
+    Ok(match written.await? {
+        Some((alias, canonical)) => Response::data(&Json::object([
+            ("canonical_id", canonical.to_string().into()),
+            ("id", alias.to_string().into()),
+        ])),
+        None => Response::Empty,
+    })
 }
 
-/// The ids of the alias and of its group.
-fn upsert(draft: &mut Draft<'_>, given: &Given, now: Timestamp) -> Result<(Id, Id), Error> {
+/// The ids of the alias and of its group; `None` when the alias with the given id is what it is asked to
+/// be already.
+fn upsert(draft: &mut Draft<'_>, given: &Given, now: Timestamp) -> Result<Option<(Id, Id)>, Error> {
     draft.lock_groups()?;
     let directory = draft.directory;
     let known = match &given.id {
@@ -94,6 +97,13 @@ fn upsert(draft: &mut Draft<'_>, given: &Given, now: Timestamp) -> Result<(Id, I
     if holder.is_some_and(|holder| !is_own(&holder)) {
         return Err(Error::invalid("combination of mount and group alias name is already in use"));
     }
+    let stays = |known: &Arc<Group>| {
+        let is_same = |old: &super::record::Alias| old.accessor == accessor && old.name == name;
+        known.id == home.id && old.as_ref().is_some_and(is_same)
+    };
+    if known.as_ref().is_some_and(stays) {
+        return Ok(None);
+    }
     let mut alias = aliases::make(&accessor, &name, now)?;
     // The same alias while it has its id, or its name with its login method.
     let same = |other: &super::record::Alias| {
@@ -113,7 +123,7 @@ fn upsert(draft: &mut Draft<'_>, given: &Given, now: Timestamp) -> Result<(Id, I
     home.alias = Some(alias);
     touch(&mut home, now);
     draft.put_group(&home)?;
-    Ok(ids)
+    Ok(Some(ids))
 }
 
 /// The external group that the alias is for: the one that is named, the one that has it, a new one.

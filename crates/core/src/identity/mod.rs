@@ -66,7 +66,6 @@ pub(crate) async fn handle(
     use Operation::{List, Update};
     let site = &Site { unsealed, mount, directory: directory_of(mount)?, call };
     let operation = call.operation;
-    let path = if operation == List { path.trim_end_matches('/') } else { path };
     match (path, operation) {
         ("entity", Update) => entities::write(site, entities::Target::Body).await,
         ("entity/id", List) => entities::list_ids(site),

@@ -3,6 +3,7 @@
 //! The walker runs only over text that `serde_json` accepted whole, so it looks for the end of a
 //! token and never for its correctness. Depth is checked before anything recurses.
 
+use std::collections::btree_map::Entry;
 use std::fmt;
 
 use memchr::memchr2;
@@ -15,7 +16,10 @@ pub const DEPTH_MAX: usize = 300;
 /// Most values in one document; bounds the memory a body can turn into.
 pub const VALUES_MAX: usize = 1 << 19;
 
-/// Why a text is not a document we take. Never shows the text.
+/// Bytes of a key that an error shows.
+const SHOWN_BYTES_MAX: usize = 100;
+
+/// Why a text is not a document we take. Never shows the text, but for a key that is there twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParseError {
     /// Not UTF-8, from this byte on.
@@ -35,6 +39,8 @@ pub enum ParseError {
     },
     /// A string holds an escape that is no character, such as half a surrogate pair.
     BadString(usize),
+    /// An object has this key twice, the second time at this byte: readers differ in which one counts.
+    Duplicate(String, usize),
     /// JSON, but this kind instead of an object.
     NotAnObject(&'static str),
 }
@@ -74,6 +80,11 @@ fn syntax(error: &serde_json::Error) -> ParseError {
     let text = error.to_string();
     let what = text.split(" at line ").next().unwrap_or_default().to_owned();
     ParseError::Syntax { what, line: error.line(), column: error.column() }
+}
+
+fn duplicate(key: &str, at: usize) -> ParseError {
+    let shown = &key[..key.floor_char_boundary(SHOWN_BYTES_MAX)];
+    ParseError::Duplicate(shown.chars().filter(|c| !c.is_control()).collect(), at)
 }
 
 /// Brackets outside strings, counted without recursion.
@@ -191,12 +202,19 @@ impl Walker<'_> {
         let mut map = Map::new();
         self.at += 1;
         while self.peek() != b'}' {
+            let start = {
+                self.peek();
+                self.at
+            };
             let key = self.string()?;
             let colon = self.peek();
             assert_eq!(colon, b':', "the walker runs over valid JSON only");
             self.at += 1;
             let value = self.value()?;
-            map.insert(key, value);
+            match map.entry(key) {
+                Entry::Vacant(place) => place.insert(value),
+                Entry::Occupied(place) => return Err(duplicate(place.key(), start)),
+            };
             self.skip_comma();
         }
         self.at += 1;
@@ -220,6 +238,7 @@ impl fmt::Display for ParseError {
                 write!(f, "{what} at line {line} column {column}")
             }
             Self::BadString(at) => write!(f, "string at byte {at} has an invalid escape"),
+            Self::Duplicate(key, at) => write!(f, "duplicate key {key:?} at byte {at}"),
             Self::NotAnObject(kind) => write!(f, "expected an object, found {kind}"),
         }
     }
@@ -244,9 +263,22 @@ mod tests {
             round_trip(r#" { "b" : 1 , "a" : [ 1.0 , {} , [] ] } "#),
             r#"{"a":[1.0,{},[]],"b":1}"#
         );
-        assert_eq!(round_trip(r#"{"a":1,"a":2}"#), r#"{"a":2}"#);
         assert_eq!(round_trip(r#""<a>&\u00e9\u0000\"\\\/""#), r#""<a>&é\u0000\"\\/""#);
         assert_eq!(round_trip("[true,false,null]"), "[true,false,null]");
+    }
+
+    #[test]
+    fn a_key_that_is_there_twice_is_named_and_its_values_are_not() {
+        let refused = |text: &str| parse(text.as_bytes()).unwrap_err();
+        assert_eq!(refused(r#"{"a":1, "a":2}"#), ParseError::Duplicate("a".into(), 8));
+        // However it is written, and however deep.
+        assert_eq!(refused(r#"{"a":1,"\u0061":2}"#), ParseError::Duplicate("a".into(), 7));
+        let text = r#"{"data":{"b":"secret","c":[{"k":1,"k":"secret"}]}}"#;
+        assert_eq!(refused(text).to_string(), "duplicate key \"k\" at byte 34");
+        let long = "k".repeat(1_000);
+        let text = refused(&format!(r#"{{"{long}":1,"{long}":2}}"#)).to_string();
+        assert!(text.len() < 200, "{text}");
+        assert_eq!(round_trip(r#"[{"a":1},{"a":2}]"#), r#"[{"a":1},{"a":2}]"#);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::json::write_string;
 use crate::limits::LIST_ENTRIES_MAX;
 use crate::mount::EngineKind;
+use crate::request::Request;
 use crate::response::{Logical, Response};
 use crate::state::{Call, Core, Unsealed};
 use crate::view::Mount;
@@ -58,16 +59,16 @@ impl<'p> Asked<'p> {
 }
 
 /// Whether a request asks for a list that takes long; `path` is inside the mount.
-pub(crate) fn is_long(call: &Call<'_, '_>, mount: &Mount, path: &str) -> bool {
-    let asked = Asked::new(call.operation, mount.entry.kind, path);
+pub(crate) fn is_long(request: &Request<'_>, mount: &Mount, path: &str) -> bool {
+    let asked = Asked::new(request.operation, mount.entry.kind, path);
     // Version 1 knows no pages.
-    let is_page = mount.entry.kind != EngineKind::KvV1 && asks_for_few(call);
+    let is_page = mount.entry.kind != EngineKind::KvV1 && asks_for_few(request);
     asked.is_some_and(|asked| mount.index.count(asked.folder) > SHORT_MAX) && !is_page
 }
 
 /// Whether it asks for a page that is short however much there is.
-fn asks_for_few(call: &Call<'_, '_>) -> bool {
-    let limit = call.query.iter().find(|(name, _)| name == "limit");
+fn asks_for_few(request: &Request<'_>) -> bool {
+    let limit = request.query.iter().find(|(name, _)| name == "limit");
     limit.is_some_and(|(_, text)| matches!(text.parse(), Ok(1..=SHORT_MAX)))
 }
 
@@ -85,8 +86,7 @@ pub(crate) async fn list(
     let kv = Kv { unsealed, call, mount };
     let kind = mount.entry.kind;
     let asked = Asked::new(call.operation, kind, path).ok_or(Error::UnsupportedOperation)?;
-    let flow = call.token.map_or(call.flow(), |token| call.flow().with_token(token.expose()));
-    let _place = core.admission.lists.take(flow, 1)?;
+    let _place = core.admission.lists.take(call.client(), 1)?;
     let (page, warnings) = match kind {
         EngineKind::KvV1 => (Page::default(), ignored_page(&kv)),
         _ => (Page::from_query(&kv)?, Vec::new()),

@@ -22,6 +22,11 @@ impl Staged {
         self.batch.expect(key, seqno);
     }
 
+    /// Lets it use the reserve of a disk that is nearly full: it takes something away.
+    pub(crate) fn set_essential(&mut self) {
+        self.batch.set_essential();
+    }
+
     /// Writes a record.
     ///
     /// # Errors

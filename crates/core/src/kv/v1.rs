@@ -119,7 +119,7 @@ fn own_lease(body: &Map) -> Option<u32> {
 async fn delete(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     if kv.mount.index.may_contain(path) {
         let mut batch = Batch::new();
-        batch.delete(keys::kv_one(kv.mount.entry.id, path));
+        batch.delete(keys::kv_one(kv.mount.entry.id, path)).set_essential();
         kv.unsealed.store.commit(batch).await?;
         refuse_if_begun(kv.unsealed, kv.mount)?;
     }

@@ -40,12 +40,15 @@ impl Default for LockoutRules {
 }
 
 impl LockoutRules {
-    /// Applies the fields of `user_lockout_config`.
+    /// Applies the fields of `user_lockout_config`; an empty text changes nothing.
     ///
     /// # Errors
     /// [`Error::Invalid`] naming the field that cannot be taken.
     pub(crate) fn update(&mut self, fields: Fields<'_>) -> Result<(), Error> {
-        if let Some(threshold) = fields.int("lockout_threshold")? {
+        let is_given = |name: &str| fields.raw(name).and_then(Json::as_str) != Some("");
+        if is_given("lockout_threshold")
+            && let Some(threshold) = fields.int("lockout_threshold")?
+        {
             let threshold = u32::try_from(threshold).ok().filter(|&threshold| threshold > 0);
             self.threshold =
                 threshold.ok_or_else(|| Error::invalid("lockout_threshold must be above 0"))?;
@@ -54,11 +57,15 @@ impl LockoutRules {
             ("lockout_duration", &mut self.duration_secs),
             ("lockout_counter_reset_duration", &mut self.reset_secs),
         ] {
-            if let Some(given) = super::seconds(fields, name)? {
+            if is_given(name)
+                && let Some(given) = super::seconds(fields, name)?
+            {
                 *secs = given;
             }
         }
-        if let Some(disabled) = fields.boolean("lockout_disable")? {
+        if is_given("lockout_disable")
+            && let Some(disabled) = fields.boolean("lockout_disable")?
+        {
             self.disabled = disabled;
         }
         Ok(())

@@ -20,7 +20,6 @@ mod params;
 mod password;
 mod records;
 pub(crate) mod userpass;
-mod workers;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -29,7 +28,9 @@ use jiff::{SignedDuration, Timestamp};
 use kallisto_auth::policy::DEFAULT_NAME;
 use secrecy::ExposeSecret;
 
+use crate::address::{self, AddressRange};
 use crate::admission::{Admission, Flow, Shares};
+use crate::compute::{Claim, Pool};
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::{Json, Map};
@@ -43,16 +44,14 @@ use crate::state::{Call, Leases, Unsealed};
 use crate::token::{self, Times, TokenEntry, TokenSpec, TokenType};
 use crate::view::Mount;
 
-use workers::Workers;
-
 pub(crate) use identity::Alias;
 pub(crate) use params::{TokenParams, seconds};
 
 /// What login methods keep in memory, sealed or not.
 pub(crate) struct Logins {
-    pub(crate) hashers: Workers,
+    pub(crate) hashers: Pool,
     pub(crate) lockouts: Arc<lockout::Lockouts>,
-    callers: Workers,
+    callers: Pool,
     /// Sends what login methods ask of other servers; `None` where nothing does.
     pub(crate) outbound: Option<Arc<dyn Outbound>>,
     key_sets: jwt::KeySets,
@@ -87,6 +86,7 @@ pub(crate) async fn grant(
     login: Login,
 ) -> Result<Response, Error> {
     let mut warnings = Vec::new();
+    let bound_cidrs = bounds(&login.params, request)?;
     let params = &login.params;
     let policies = policies(params)?;
     let of_mount = TokenType::parse(mount.entry.config.token_type())?;
@@ -109,7 +109,7 @@ pub(crate) async fn grant(
         renewable: true,
         role: None,
         entity_id,
-        bound_cidrs: login.params.bound_cidrs,
+        bound_cidrs,
         kept: login.kept,
         text: None,
     };
@@ -117,6 +117,19 @@ pub(crate) async fn grant(
     let auth =
         token::auth_object(&unsealed.view, &entry, text.expose_secret(), request.now).to_text();
     Ok(Response::Logical(Logical { auth, warnings, ..Logical::default() }))
+}
+
+/// Where the token may be used from: the address of the login alone, where the role says so.
+fn bounds(params: &TokenParams, request: &Request<'_>) -> Result<Vec<AddressRange>, Error> {
+    if !params.strictly_bind_ip {
+        return Ok(params.bound_cidrs.clone());
+    }
+    // Bounds that a secret id brings are not widened by it.
+    address::check(&params.bound_cidrs, request.remote)?;
+    let remote = request.remote.ok_or_else(|| {
+        Error::invalid("a login by this role comes from an address: its token is bound to that")
+    })?;
+    Ok(vec![AddressRange::of(remote.ip())])
 }
 
 /// The policies of the token: sorted, each once, with `default` unless the role leaves it out.
@@ -250,15 +263,6 @@ fn canonical(name: &str, bytes_max: usize) -> Option<String> {
     (fits && word(first) && word(last) && name.len() <= bytes_max).then_some(name)
 }
 
-/// What follows a folder in a path: empty for the folder itself, `None` for another path.
-fn below<'p>(folder: &str, path: &'p str) -> Option<&'p str> {
-    let rest = path.strip_prefix(folder)?;
-    match rest.strip_prefix('/') {
-        Some(name) => Some(name.strip_suffix('/').unwrap_or(name)),
-        None => rest.is_empty().then_some(rest),
-    }
-}
-
 /// Threads for calls to other servers; they wait, and cost no core.
 const CALLERS: usize = 8;
 
@@ -272,10 +276,11 @@ impl Logins {
     /// Nothing known yet; hashes wait in places of `admission`.
     pub(crate) fn new(admission: &Admission) -> Self {
         let hashes = Arc::clone(&admission.hashes);
+        let calls = Arc::new(Shares::new(CALLS_MAX, 0));
         Self {
-            hashers: Workers::new("hash", password::threads(), hashes),
+            hashers: Pool::new("hash", password::threads(), Claim::Equal, hashes),
             lockouts: Arc::default(),
-            callers: Workers::new("outbound", CALLERS, Arc::new(Shares::new(CALLS_MAX, 0))),
+            callers: Pool::new("outbound", CALLERS, Claim::Equal, calls),
             outbound: None,
             key_sets: jwt::KeySets::default(),
             next_sweep: AtomicI64::default(),

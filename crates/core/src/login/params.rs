@@ -25,6 +25,8 @@ pub(crate) struct TokenParams {
     pub(crate) policies: Vec<String>,
     /// Where a token may be used from.
     pub(crate) bound_cidrs: Vec<AddressRange>,
+    /// Whether a token may be used from the address of its login only.
+    pub(crate) strictly_bind_ip: bool,
     /// Whether `default` is left out.
     pub(crate) no_default_policy: bool,
     /// How many requests a token is good for; 0 for no such limit.
@@ -74,6 +76,9 @@ impl TokenParams {
         if let Some(ranges) = fields.strings("token_bound_cidrs")? {
             self.bound_cidrs = address::parse_all(&ranges)?;
         }
+        if let Some(strictly) = fields.boolean("token_strictly_bind_ip")? {
+            self.strictly_bind_ip = strictly;
+        }
         if let Some(left_out) = fields.boolean("token_no_default_policy")? {
             self.no_default_policy = left_out;
         }
@@ -116,6 +121,11 @@ impl TokenParams {
 
     fn check(&self) -> Result<(), Error> {
         let refuse = |text: &str| Err(Error::invalid(text));
+        if self.strictly_bind_ip && !self.bound_cidrs.is_empty() {
+            return refuse(
+                "'token_strictly_bind_ip' conflicts with 'token_bound_cidrs'; set only one",
+            );
+        }
         if self.num_uses < 0 {
             return refuse("'token_num_uses' cannot be negative");
         }
@@ -161,6 +171,7 @@ impl TokenParams {
             ("token_num_uses", self.num_uses.into()),
             ("token_period", self.period_secs.into()),
             ("token_policies", Json::strings(self.policies.iter().cloned())),
+            ("token_strictly_bind_ip", self.strictly_bind_ip.into()),
             ("token_ttl", self.ttl_secs.into()),
             ("token_type", self.token_type.name().into()),
         ]
@@ -218,6 +229,10 @@ mod tests {
             (r#"{"token_type":"batch","token_num_uses":3}"#, "limited use count"),
             (r#"{"token_type":"batch","token_period":"1h"}"#, "periodic tokens"),
             (r#"{"token_bound_cidrs":"bogus"}"#, "error parsing address \"bogus\""),
+            (
+                r#"{"token_bound_cidrs":"10.0.0.0/8","token_strictly_bind_ip":true}"#,
+                "'token_strictly_bind_ip' conflicts with 'token_bound_cidrs'",
+            ),
             (r#"{"token_num_uses":-1}"#, "'token_num_uses' cannot be negative"),
             (r#"{"token_ttl":"-1h"}"#, "cannot provide negative value '-3600'"),
         ] {

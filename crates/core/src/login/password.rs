@@ -1,7 +1,7 @@
 //! Passwords: made into hashes and compared.
 //!
 //! A hash is meant to take long, so none is made where requests are served: callers run these on the
-//! hashing threads (`workers`). New hashes are argon2id with the parameters of RFC 9106's second
+//! hashing threads (`core::compute`). New hashes are argon2id with the parameters of RFC 9106's second
 //! recommendation as OWASP scaled them down; bcrypt hashes that came from elsewhere are taken as they are
 //! and made into argon2id at the first good login.
 

@@ -2,12 +2,13 @@
 
 use kallisto_auth::Operation;
 
-use super::{TokenParams, below, list, role_name};
+use super::{TokenParams, list, role_name};
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::{self, Json, Map};
 use crate::response::Response;
 use crate::shelf::{Change, Shelf};
+use crate::spelling::below;
 use crate::state::Call;
 
 /// The name of the record of a configuration.
@@ -26,6 +27,11 @@ pub(super) trait Record: Sized {
 
     /// What is shown of it.
     fn shown(&self) -> Map;
+
+    /// Tells it what it is called, before it is shown.
+    fn named(self, _name: &str) -> Self {
+        self
+    }
 
     /// The record as these fields make it of the one before.
     ///
@@ -55,6 +61,9 @@ pub(super) trait RoleFields: Default {
 
     /// What its tokens get.
     fn params_mut(&mut self) -> &mut TokenParams;
+
+    /// Tells it what it is called, for what it takes from that.
+    fn call(&mut self, _name: &str) {}
 }
 
 impl<R: RoleFields> Record for R {
@@ -75,6 +84,11 @@ impl<R: RoleFields> Record for R {
 
     fn shown(&self) -> Map {
         self.to_map()
+    }
+
+    fn named(mut self, name: &str) -> Self {
+        self.call(name);
+        self
     }
 
     fn written(before: Option<Self>, fields: Fields<'_>) -> Result<Self, Error> {
@@ -155,7 +169,8 @@ fn load<R: Record>(shelf: &Shelf<'_>, record: &str) -> Result<Option<R>, Error> 
 
 fn show<R: Record>(shelf: &Shelf<'_>, record: &str) -> Result<Response, Error> {
     let found: R = load(shelf, record)?.ok_or(Error::NotFound)?;
-    Ok(Response::data(&found.shown().into()))
+    let name = record.rsplit('/').next().unwrap_or_default();
+    Ok(Response::data(&found.named(name).shown().into()))
 }
 
 async fn write<R: Record>(

@@ -20,6 +20,7 @@ use crate::json::{self, Json, Map};
 use crate::request::Request;
 use crate::response::Response;
 use crate::shelf::{Change, Shelf};
+use crate::spelling::below;
 use crate::state::{Call, Core, Unsealed};
 use crate::view::Mount;
 
@@ -75,12 +76,7 @@ pub(crate) async fn handle(
 ) -> Result<Response, Error> {
     use Operation::{Delete, List, Read, Update};
     let shelf = Shelf::of(unsealed, mount);
-    let Some(rest) =
-        path.strip_prefix("users").filter(|rest| rest.is_empty() || rest.starts_with('/'))
-    else {
-        return Err(Error::UnsupportedPath);
-    };
-    let rest = rest.trim_matches('/');
+    let rest = below("users", path).ok_or(Error::UnsupportedPath)?;
     if rest.is_empty() {
         return match call.operation {
             List => super::list(&shelf, call, "user/"),

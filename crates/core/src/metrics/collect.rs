@@ -3,6 +3,8 @@
 //! Names that Vault has come first and mean what they mean there; ours begin with `kallisto.` and
 //! end with their unit. `docs/operations.md` lists them all, and a test compares the two.
 
+use std::time::Duration;
+
 use kallisto_store::{EngineStats, RaftStats};
 
 use super::{Figure, Point, Value};
@@ -16,7 +18,11 @@ pub(crate) fn collect(core: &Core) -> Vec<Figure> {
     let unsealed = core.unsealed.load();
     let mut figures = vec![
         one("vault.core.unsealed", "Whether the server is unsealed.", flag(unsealed.is_some())),
-        one("vault.core.active", "Whether the server is the active one.", flag(unsealed.is_some())),
+        one(
+            "vault.core.active",
+            "Whether the server is the active one.",
+            flag(unsealed.is_some() && core.store.leads()),
+        ),
         one(
             "vault.core.in_flight_requests",
             "Requests that wait for something.",
@@ -28,6 +34,11 @@ pub(crate) fn collect(core: &Core) -> Vec<Figure> {
         view(&unsealed.view, &mut figures);
         barrier(unsealed, &mut figures);
     }
+    figures.push(one(
+        "kallisto.audit.chains_broken",
+        "Audit devices whose records were not as they had been left when the server started.",
+        gauge(core.audit.broken_chains()),
+    ));
     http(core, &mut figures);
     admission(core, &mut figures);
     let stats = core.store.stats();
@@ -40,8 +51,42 @@ pub(crate) fn collect(core: &Core) -> Vec<Figure> {
         raft(stats, &mut figures);
         engine(&stats.engine, &mut figures);
     }
+    freshness(core, &mut figures);
     process(core, &mut figures);
     figures
+}
+
+fn freshness(core: &Core, figures: &mut Vec<Figure>) {
+    // As long as nothing was heard it is as old as the process, at least.
+    let started = || core.store.replicated().map_or(Duration::ZERO, |cluster| cluster.now());
+    let age = core.age().unwrap_or_else(started);
+    figures.extend([
+        one(
+            "kallisto.raft.staleness_seconds",
+            "How far in the past the view may be: since when the leader and its majority were not heard.",
+            Value::Gauge(age.as_secs_f64()),
+        ),
+        one(
+            "kallisto.raft.fresh",
+            "Whether the server answers from its view.",
+            flag(core.is_fresh()),
+        ),
+        one(
+            "kallisto.raft.removed",
+            "Whether the cluster has let this server go.",
+            flag(core.is_removed()),
+        ),
+        one(
+            "kallisto.raft.stale_refused_total",
+            "Requests that were refused because the view is too old.",
+            Value::Counter(core.metrics.stale_refused.total()),
+        ),
+        one(
+            "kallisto.raft.stale_answered_total",
+            "Requests that asked for stale reads and were answered from a view that is too old.",
+            Value::Counter(core.metrics.stale_answered.total()),
+        ),
+    ]);
 }
 
 fn requests(core: &Core, figures: &mut Vec<Figure>) {
@@ -132,6 +177,11 @@ fn admission(core: &Core, figures: &mut Vec<Figure>) {
     }));
     let listener = &core.metrics.listener;
     figures.extend([
+        one(
+            "kallisto.compute.offloaded_total",
+            "Requests that were answered beside the workers, since they may take a processor for long.",
+            Value::Counter(core.metrics.offloaded.total()),
+        ),
         one(
             "kallisto.admission.waited_total",
             "Requests that waited for their turn.",

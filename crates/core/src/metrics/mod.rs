@@ -45,6 +45,11 @@ pub struct Metrics {
     pub listener: Listener,
     /// What is spoken over HTTP.
     pub http: Http,
+    /// Requests that were answered beside the workers.
+    pub(crate) offloaded: Counts<1>,
+    /// Requests that were refused because the view is too old, and those that were answered from it even so.
+    pub(crate) stale_refused: Counts<1>,
+    pub(crate) stale_answered: Counts<1>,
     /// Requests that a quota refused.
     pub(crate) over_quota: Counts<1>,
     /// Requests that wait for something.
@@ -108,6 +113,7 @@ pub(crate) const fn outcome(answer: &Result<Response, Error>) -> usize {
             Error::Denied(_) => 2,
             Error::Invalid(_)
             | Error::InvalidSilently
+            | Error::Expected(_)
             | Error::TooLarge(_)
             | Error::UnsupportedMedia(_)
             | Error::UnsupportedOperation => 3,
@@ -116,6 +122,7 @@ pub(crate) const fn outcome(answer: &Result<Response, Error>) -> usize {
             | Error::Sealed
             | Error::Conflict
             | Error::NotLeader
+            | Error::Stale(_)
             | Error::Unavailable(_) => 4,
             Error::Unaudited | Error::Internal(_) => 5,
         },

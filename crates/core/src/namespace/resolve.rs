@@ -3,6 +3,8 @@
 //! The header and the path are one absolute path, joined here and nowhere else; the deepest namespace
 //! that it is in serves, by what is left of it. So `GET team/kv/data/a`, and `GET kv/data/a` with the
 //! header `team`, are one request. A header has to name a namespace whole: it never reaches into a mount.
+//!
+//! The path gets its one [`spelling`] here as well, with and without namespaces.
 
 use std::sync::Arc;
 
@@ -11,6 +13,7 @@ use kallisto_auth::Path;
 use crate::error::Error;
 use crate::request::Request;
 use crate::routes::SYSTEM;
+use crate::spelling;
 use crate::state::{Core, Unsealed};
 
 /// A request's namespace, and its path there.
@@ -24,6 +27,9 @@ pub(crate) struct Placed {
 
 /// What a lock answers to.
 const UNLOCK: &str = "sys/namespaces/api-lock/unlock";
+/// What a token asks of itself: where no namespace is named, in its own.
+pub(super) const SELF: [&str; 3] =
+    ["auth/token/lookup-self", "auth/token/renew-self", "auth/token/revoke-self"];
 /// Routes of the server as a whole that answer the same in every namespace.
 const EVERYWHERE: [&str; 2] = ["sys/seal-status", "sys/leader"];
 /// Routes below `sys/` that a namespace has for itself. All others are the root namespace's alone.
@@ -46,23 +52,23 @@ const OWN: [&str; 16] = [
     "wrapping",
 ];
 
-/// Settles which namespace a request is for; `None` for one that is as it has to be.
+/// Settles which namespace a request is for, and how its path is spelled; `None` for one that is as it has to be.
 ///
 /// # Errors
 /// [`Error::NoNamespace`], [`Error::Sealed`], [`Error::Invalid`] for a route that no namespace has or a path that
-/// is none, [`Error::Unavailable`] for a locked namespace.
+/// is none or may not be written to, [`Error::Unavailable`] for a locked namespace.
 pub(crate) fn resolve(core: &Core, request: &Request<'_>) -> Result<Option<Placed>, Error> {
     let header = request.namespace.trim_matches('/');
     let header = if header == "root" { "" } else { header };
-    let path = request.path.as_str();
+    let path = &*spelling::canonical(request.operation, request.path.as_str())?;
     if header.is_empty() {
         let unsealed = core.unsealed.load();
         if unsealed.as_ref().is_none_or(|root| root.view.namespaces.is_empty()) {
-            return Ok(at_root(request));
+            return at_root(request, path);
         }
     }
     if EVERYWHERE.contains(&path) {
-        return Ok(at_root(request));
+        return at_root(request, path);
     }
     if !header.is_empty() {
         check_route(path)?;
@@ -71,34 +77,47 @@ pub(crate) fn resolve(core: &Core, request: &Request<'_>) -> Result<Option<Place
         }
     }
     let root = core.unsealed.load_full().ok_or(Error::Sealed)?;
+    let names_none = request.namespace.is_empty();
+    let own = if names_none && SELF.contains(&path) { own_of(&root, request) } else { None };
+    let header = own.as_deref().unwrap_or(header);
     let absolute = match header {
         "" => path.to_owned(),
         header => format!("{header}/{path}"),
     };
-    let checked = Path::literal(&absolute);
-    checked.map_err(|error| Error::invalid(error.to_string()))?;
+    checked(&absolute)?;
     let Some(space) = root.view.namespaces.around(&absolute) else {
-        return if header.is_empty() { Ok(at_root(request)) } else { Err(Error::NoNamespace) };
+        return if header.is_empty() { at_root(request, path) } else { Err(Error::NoNamespace) };
     };
     let namespace = &space.namespace.path;
     if namespace.len() <= header.len() || space.site(&root).is_none() {
         return Err(Error::NoNamespace);
     }
-    let inner = &absolute[namespace.len()..];
+    // A path that led in here may begin with `sys/` only now.
+    let inner = &*spelling::canonical(request.operation, &absolute[namespace.len()..])?;
     check_route(inner)?;
     check_locks(&root, namespace, inner)?;
-    let path =
-        Path::literal(inner).map_err(|error| Error::invalid(error.to_string()))?.into_owned();
+    let path = checked(inner)?.into_owned();
     Ok(Some(Placed { namespace: namespace.clone(), path, _root: Some(root) }))
 }
 
-/// The request in the root namespace; `None` when it says so already.
-fn at_root(request: &Request<'_>) -> Option<Placed> {
-    if request.namespace.is_empty() {
-        return None;
+/// The path of the namespace that the token which asks is marked with, without its slash.
+fn own_of(root: &Unsealed, request: &Request<'_>) -> Option<String> {
+    let (_, mark) = request.token?.expose().rsplit_once('.')?;
+    let space = root.view.namespaces.with_id(mark)?;
+    space.namespace.path.strip_suffix('/').map(str::to_owned)
+}
+
+/// The request in the root namespace, by `path`; `None` when it says so already.
+fn at_root(request: &Request<'_>, path: &str) -> Result<Option<Placed>, Error> {
+    if request.namespace.is_empty() && request.path.as_str().len() == path.len() {
+        return Ok(None);
     }
-    let path = request.path.clone().into_owned();
-    Some(Placed { namespace: String::new(), path, _root: None })
+    let path = checked(path)?.into_owned();
+    Ok(Some(Placed { namespace: String::new(), path, _root: None }))
+}
+
+fn checked(path: &str) -> Result<Path<'_>, Error> {
+    Path::literal(path).map_err(|error| Error::invalid(error.to_string()))
 }
 
 /// Refuses what only the root namespace has below `sys/`: all that is not listed as a namespace's own.

@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use data_encoding::BASE64;
+use jiff::Timestamp;
 use kallisto_barrier::RootKey;
 use kallisto_store::{Invitation, Peer, Role, Store};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::oneshot;
 
 use super::admit::answer_bytes;
+use super::attempts::Attempts;
 use super::{ANSWER, ClusterPort, Membership, WELCOME, covered, peers_from_json};
 use crate::error::Error;
 use crate::json::{self, Json, Map};
@@ -24,10 +26,25 @@ use crate::state::Core;
 /// How often and how long a server that joined looks whether the cluster's keyring has come.
 const KEYRING_CHECKS: u32 = 3000;
 const KEYRING_PAUSE: Duration = Duration::from_millis(20);
+/// Most characters of an address or an error, which others chose, in a line of the log.
+const LOGGED_CHARS_MAX: usize = 300;
+
+/// Who says whom to join.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JoinOrigin {
+    /// The server's configuration, which may name any address.
+    #[default]
+    Configuration,
+    /// A request, and so anybody who reaches a listener of a new server: [`ClusterPort::ask`] bounds where that leads, and
+    /// the answer does not tell what was found there.
+    Request,
+}
 
 /// Whom to join, and how to reach it.
 #[derive(Clone, Debug, Default)]
 pub struct JoinTarget {
+    /// Who says so.
+    pub origin: JoinOrigin,
     /// URL of the API of a member.
     pub api_address: String,
     /// PEM text of the authority to trust for it; empty for those of the system.
@@ -51,11 +68,14 @@ pub(crate) struct Pending {
 
 /// Whether this server is about to join a cluster.
 #[derive(Default)]
-pub(crate) struct Joining(Mutex<Option<Pending>>);
+pub(crate) struct Joining {
+    pending: Mutex<Option<Pending>>,
+    attempts: Attempts,
+}
 
 impl Joining {
     fn lock(&self) -> MutexGuard<'_, Option<Pending>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The cluster that is to be joined.
@@ -78,33 +98,65 @@ impl Core {
         Ok(self.seal_config()?.is_none())
     }
 
-    /// Learns how `target`'s cluster is sealed; this server joins once it holds the unseal key.
+    /// Learns how `target`'s cluster is sealed; this server joins once it holds the unseal key. `now` paces requests.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when this server holds something already, or the target does not answer.
-    pub async fn join(&self, target: JoinTarget) -> Result<(), Error> {
+    /// [`Error::Invalid`] when this server holds something already, or the target does not answer; [`Error::Unavailable`]
+    /// when requests try too often.
+    pub async fn join(&self, target: JoinTarget, now: Timestamp) -> Result<(), Error> {
+        let port = self.blank_port()?;
+        let attempt = match target.origin {
+            JoinOrigin::Configuration => None,
+            JoinOrigin::Request => Some(self.joining.attempts.begin(now)?),
+        };
+        let (tell, told) = oneshot::channel();
+        let run = move || {
+            let outcome = learn(&*port, &target);
+            let outcome = outcome.map_err(|why| Error::Invalid(target.told_of(&why)));
+            // Here, not with the request, which may be given up earlier: one attempt at a time.
+            drop(attempt);
+            // Nobody may be left to hear it.
+            let _ = tell.send(outcome.map(|config| Pending { target, config }));
+        };
+        let spawned = std::thread::Builder::new().name("join".into()).spawn(run);
+        spawned.map_err(|error| Error::Unavailable(format!("no thread to join on: {error}")))?;
+        let pending = told.await.map_err(|_| Error::internal(&"joining ended early"))??;
         let turn = self.seal.turn().await;
+        // It may have been initialised meanwhile.
+        self.blank_port()?;
+        *self.joining.lock() = Some(pending);
+        drop(turn);
+        tracing::info!("told to join a cluster: waiting for its unseal key");
+        Ok(())
+    }
+
+    /// The cluster port, of a server that holds nothing yet.
+    fn blank_port(&self) -> Result<Arc<dyn ClusterPort>, Error> {
         let (Some(port), Some(_)) = (&self.port, self.store.replicated()) else {
             return Err(Error::UnsupportedPath);
         };
         if self.store.get(&keys::seal_config())?.is_some() {
             return Err(Error::invalid("this server is initialized: it cannot join another"));
         }
-        let port = Arc::clone(port);
-        let (tell, told) = oneshot::channel();
-        let run = move || {
-            let outcome = learn(&*port, &target).map(|config| Pending { target, config });
-            // Nobody may be left to hear it.
-            let _ = tell.send(outcome);
-        };
-        let spawned = std::thread::Builder::new().name("join".into()).spawn(run);
-        spawned.map_err(|error| Error::Unavailable(format!("no thread to join on: {error}")))?;
-        let pending = told.await.map_err(|_| Error::internal(&"joining ended early"))?;
-        let pending = pending.map_err(|why| Error::invalid(format!("failed to join: {why}")))?;
-        *self.joining.lock() = Some(pending);
-        drop(turn);
-        tracing::info!("told to join a cluster: waiting for its unseal key");
-        Ok(())
+        Ok(Arc::clone(port))
+    }
+}
+
+impl JoinTarget {
+    /// What is told of a failure: all of it, unless anybody may be the one who hears it.
+    fn told_of(&self, why: &str) -> String {
+        match self.origin {
+            JoinOrigin::Configuration => format!("failed to join: {why}"),
+            JoinOrigin::Request => {
+                // What others chose is shown as quoted text, and no more of it than a line has.
+                let shown = |text: &str| text.chars().take(LOGGED_CHARS_MAX).collect::<String>();
+                let (address, why) = (shown(&self.api_address), shown(why));
+                tracing::warn!(?address, ?why, "failed to join");
+                "failed to join: the address did not answer as a member of a cluster; the log of \
+                 this server says more"
+                    .to_owned()
+            }
+        }
     }
 }
 
@@ -149,7 +201,7 @@ impl Pending {
         store: &dyn Store,
     ) -> Result<(), Error> {
         let cluster = store.replicated().ok_or(Error::UnsupportedPath)?;
-        let failed = |why: String| Error::Unavailable(format!("failed to join: {why}"));
+        let failed = |why: String| Error::Unavailable(self.target.told_of(&why));
         let (membership, peers) = self.prove(root, port).map_err(failed)?;
         let Membership { node_id, store_id, .. } = membership;
         port.install(&membership).map_err(failed)?;

@@ -39,17 +39,34 @@ const LOCAL_WRITES: [&str; 12] = [
     "sys/audit-hash/",
 ];
 
+/// Who the members are, which a server without a leader says as it knows it.
+const MEMBERS: &str = "sys/storage/raft/configuration";
+
+/// Whether a request asks who the members are.
+pub(crate) fn asks_members(request: &Request<'_>) -> bool {
+    request.operation == Operation::Read
+        && request.path.as_str() == MEMBERS
+        && request.wrap_ttl_secs == 0
+}
+
 /// Refuses what another server has to answer. A sealed server refuses in its own words.
 pub(crate) fn check(core: &Core, request: &Request<'_>) -> Result<(), Error> {
-    // A wrapped reply is a record.
-    let wraps = request.wrap_ttl_secs > 0;
-    if (wraps || belongs_to_leader(request.operation, request.path.as_str()))
-        && !core.store.leads()
-        && !core.is_sealed()
-    {
+    let nobody_leads =
+        || core.store.replicated().is_some_and(|cluster| cluster.leadership().leader_id == 0);
+    if asks_members(request) && nobody_leads() {
+        return Ok(());
+    }
+    if is_leaders(request) && !core.store.leads() && !core.is_sealed() {
         return Err(Error::NotLeader);
     }
     Ok(())
+}
+
+/// Whether only the leader answers a request.
+pub(crate) fn is_leaders(request: &Request<'_>) -> bool {
+    // A wrapped reply is a record.
+    let wraps = request.wrap_ttl_secs > 0;
+    wraps || belongs_to_leader(request.operation, request.path.as_str())
 }
 
 fn belongs_to_leader(operation: Operation, path: &str) -> bool {

@@ -22,8 +22,10 @@
 //! root key, which only the unseal key opens.
 
 mod admit;
+mod attempts;
 mod join;
 pub(crate) mod leading;
+pub(crate) mod removed;
 mod seen;
 mod token;
 pub(crate) mod watch;
@@ -32,10 +34,14 @@ use kallisto_store::Peer;
 use zeroize::Zeroizing;
 
 pub(crate) use admit::{admit, challenge, change, ensure_identity, rotate_certificate};
-pub use join::JoinTarget;
 pub(crate) use join::Joining;
+pub use join::{JoinOrigin, JoinTarget};
 pub use seen::Seen;
-pub(crate) use token::{make_join_token, read_admission, write_admission};
+#[cfg(test)]
+pub(crate) use token::join_token_record;
+pub(crate) use token::{
+    JOIN_TOKEN, forget_join_token, make_join_token, read_admission, write_admission,
+};
 
 use crate::json::Json;
 
@@ -115,7 +121,8 @@ pub trait ClusterPort: Send + Sync {
         public_key: &[u8],
     ) -> Result<Vec<u8>, String>;
 
-    /// Sends a request without a token to another server's API and gives the `data` of its answer.
+    /// Sends a request without a token to another server's API and gives the `data` of its answer. Where a request said
+    /// whom to ask, it goes to servers only: no other scheme, path or address than one of those can have.
     ///
     /// # Errors
     /// What went wrong.

@@ -33,9 +33,21 @@ fn shelf(unsealed: &Unsealed) -> Result<Shelf<'_>, Error> {
 }
 
 /// Under what a token is kept.
-fn record_name(token: &str) -> String {
+pub(crate) fn join_token_record(token: &str) -> String {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, token.as_bytes());
     format!("{TOKENS}{}", HEXLOWER.encode(digest.as_ref()))
+}
+
+/// The route that makes a token.
+pub(crate) const JOIN_TOKEN: &str = "sys/storage/raft/bootstrap/token";
+
+/// Forgets a token that nobody will hear of.
+///
+/// # Errors
+/// What the store says.
+pub(crate) async fn forget_join_token(unsealed: &Unsealed, token: &str) -> Result<(), Error> {
+    shelf(unsealed)?.delete(&join_token_record(token)).await?;
+    Ok(())
 }
 
 /// Makes a token.
@@ -68,7 +80,7 @@ pub(crate) async fn make_join_token(
     let token = format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&crate::random::make_bytes::<32>()?));
     let end = now.saturating_add(ttl);
     let record = Json::object([("end", Json::Number(end.to_string().into()))]).to_text();
-    shelf.put_in(&mut batch, &record_name(&token), record)?;
+    shelf.put_in(&mut batch, &join_token_record(&token), record)?;
     unsealed.store.commit(batch).await?;
     let end = Timestamp::from_second(end).unwrap_or(Timestamp::MAX);
     Ok(Response::data(&Json::object([
@@ -124,7 +136,7 @@ pub(super) fn check(unsealed: &Unsealed, token: &str, now: Timestamp) -> Result<
     if token.is_empty() && !is_required(unsealed)? {
         return Ok(());
     }
-    match end_of(&shelf(unsealed)?, &record_name(token))? {
+    match end_of(&shelf(unsealed)?, &join_token_record(token))? {
         Some((end, _)) if !token.is_empty() && end > now.as_second() => Ok(()),
         _ => Err(refused()),
     }
@@ -138,7 +150,7 @@ pub(super) async fn take(unsealed: &Unsealed, token: &str) -> Result<(), Error> 
     if token.is_empty() {
         return Ok(());
     }
-    let (shelf, name) = (shelf(unsealed)?, record_name(token));
+    let (shelf, name) = (shelf(unsealed)?, join_token_record(token));
     let (_, seqno) = end_of(&shelf, &name)?.ok_or_else(refused)?;
     let mut batch = Batch::new();
     shelf.expect_in(&mut batch, &name, seqno);

@@ -1,7 +1,8 @@
 //! A view of the past: a server that fell behind was sent a snapshot, or a backup was restored, and its view has to be
 //! built anew.
 //!
-//! The old view serves until the new one is there: it is whole, and of the past, as any follower's is. What it decides on
+//! The old view serves until the new one is there, or until it is too old to ([`crate::freshness`]): it is whole, and of the past,
+//! as any follower's is. What it decides on
 //! a state that is no more comes to nothing (`clear`). A restored state that these keys do not open seals the server: it
 //! waits for the shares that do.
 
@@ -13,6 +14,7 @@ use kallisto_barrier::RootKey;
 use kallisto_store::{Candidacy, Replaced, Store};
 
 use crate::audit::Audit;
+use crate::freshness::Outdated;
 use crate::seal::{Opener, Opening};
 use crate::state::{ServerInfo, Unsealed};
 use crate::threads::Threads;
@@ -28,7 +30,7 @@ pub(crate) struct Rebuild {
     /// The unsealed state whose view it is: only this one is replaced, never a newer one.
     pub(crate) of: OnceLock<Weak<Unsealed>>,
     /// Something took the state's place, and the view is of the past since.
-    pub(crate) outdated: Arc<AtomicBool>,
+    pub(crate) outdated: Arc<Outdated>,
     /// It was a backup.
     pub(crate) restored: AtomicBool,
 }
@@ -38,7 +40,7 @@ impl Rebuild {
     pub(crate) fn belongs_to(self: &Arc<Self>, unsealed: &Arc<Unsealed>) {
         // Set once, here.
         let _ = self.of.set(Arc::downgrade(unsealed));
-        if self.outdated.load(Ordering::Acquire) {
+        if self.outdated.is_set() {
             self.spawn();
         }
     }
@@ -46,7 +48,8 @@ impl Rebuild {
     /// Builds the view again, beside whoever noticed.
     pub(crate) fn start(self: &Arc<Self>, why: Replaced) {
         self.restored.fetch_or(why == Replaced::Restored, Ordering::AcqRel);
-        self.outdated.store(true, Ordering::Release);
+        let store = self.store.upgrade();
+        self.outdated.set(store.as_ref().and_then(|store| store.replicated()));
         self.spawn();
     }
 

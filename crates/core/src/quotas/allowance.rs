@@ -29,6 +29,15 @@ pub(super) enum Taken {
     None { retry_after_secs: u64 },
 }
 
+/// Whether a request is counted, or only asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counting {
+    /// It is.
+    Take,
+    /// Only whether it would pass.
+    Look,
+}
+
 /// The counts of one rule.
 #[derive(Default)]
 pub(super) struct Allowances {
@@ -51,8 +60,14 @@ impl Window {
 }
 
 impl Allowances {
-    /// Takes one for `remote`.
-    pub(super) fn take(&self, spec: &Spec, remote: IpAddr, now_ns: i64) -> Taken {
+    /// Takes one for `remote`, or says whether there is one.
+    pub(super) fn ask(
+        &self,
+        spec: &Spec,
+        remote: IpAddr,
+        now_ns: i64,
+        counting: Counting,
+    ) -> Taken {
         let address = network(remote);
         let part = self.hasher.hash_one(address) as usize % PARTS;
         let mut windows = self.parts[part].lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,7 +79,13 @@ impl Allowances {
             }
         }
         let fresh = Window { end_ns: i64::MIN, taken: 0, blocked_to_ns: i64::MIN };
-        windows.entry(key).or_insert(fresh).take(spec, now_ns)
+        match counting {
+            Counting::Take => windows.entry(key).or_insert(fresh).take(spec, now_ns),
+            Counting::Look => {
+                let mut window = windows.get(&key).copied().unwrap_or(fresh);
+                window.take(spec, now_ns)
+            }
+        }
     }
 }
 
@@ -120,7 +141,8 @@ mod tests {
     #[test]
     fn a_window_lets_so_many_pass_and_then_the_next_opens() {
         let (allowances, spec) = (Allowances::default(), spec(2.0, 5, 0));
-        let take = |from: &str, at| allowances.take(&spec, from.parse().unwrap(), at);
+        let take =
+            |from: &str, at| allowances.ask(&spec, from.parse().unwrap(), at, Counting::Take);
         assert_eq!(take("10.0.0.1", 0), Taken::One { left: 1, reset_secs: 5 });
         assert_eq!(take("10.0.0.1", SECOND), Taken::One { left: 0, reset_secs: 4 });
         assert_eq!(take("10.0.0.1", 2 * SECOND), Taken::None { retry_after_secs: 3 });
@@ -132,7 +154,7 @@ mod tests {
     #[test]
     fn going_over_can_cost_more_than_the_window() {
         let (allowances, spec) = (Allowances::default(), spec(1.0, 1, 10));
-        let take = |at| allowances.take(&spec, "fd00::1".parse().unwrap(), at);
+        let take = |at| allowances.ask(&spec, "fd00::1".parse().unwrap(), at, Counting::Take);
         assert!(passes(&take(0)));
         assert_eq!(take(SECOND / 2), Taken::None { retry_after_secs: 10 });
         assert_eq!(take(5 * SECOND), Taken::None { retry_after_secs: 6 });
@@ -142,7 +164,7 @@ mod tests {
     #[test]
     fn one_network_is_one_client() {
         let (allowances, spec) = (Allowances::default(), spec(1.0, 1, 0));
-        let take = |from: &str| allowances.take(&spec, from.parse().unwrap(), 0);
+        let take = |from: &str| allowances.ask(&spec, from.parse().unwrap(), 0, Counting::Take);
         assert!(passes(&take("2001:db8::1")));
         assert!(!passes(&take("2001:db8::ffff:2")));
         assert!(passes(&take("2001:db8:0:1::1")));
@@ -151,7 +173,7 @@ mod tests {
     #[test]
     fn a_clock_set_back_locks_nobody_out() {
         let (allowances, spec) = (Allowances::default(), spec(1.0, 5, 0));
-        let take = |at| allowances.take(&spec, "10.0.0.1".parse().unwrap(), at);
+        let take = |at| allowances.ask(&spec, "10.0.0.1".parse().unwrap(), at, Counting::Take);
         assert!(passes(&take(1_000_000 * SECOND)));
         assert!(passes(&take(0)));
         assert!(!passes(&take(1)));
@@ -162,7 +184,7 @@ mod tests {
         let (allowances, spec) = (Allowances::default(), spec(1.0, 5, 0));
         let asked = u32::try_from(2 * ADDRESSES_MAX).unwrap();
         for address in 0..asked {
-            allowances.take(&spec, Ipv4Addr::from_bits(address).into(), 0);
+            allowances.ask(&spec, Ipv4Addr::from_bits(address).into(), 0, Counting::Take);
         }
         let held = |allowances: &Allowances| -> usize {
             allowances.parts.iter().map(|part| part.lock().unwrap().len()).sum()
@@ -170,7 +192,8 @@ mod tests {
         // Each part has one count for all that found no room.
         assert!(held(&allowances) <= ADDRESSES_MAX + PARTS, "{}", held(&allowances));
         // Once the windows are over there is room again.
-        let taken = allowances.take(&spec, Ipv4Addr::from_bits(asked).into(), 9 * SECOND);
+        let taken =
+            allowances.ask(&spec, Ipv4Addr::from_bits(asked).into(), 9 * SECOND, Counting::Take);
         assert!(passes(&taken));
         assert!(held(&allowances) < ADDRESSES_MAX);
     }

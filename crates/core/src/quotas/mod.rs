@@ -24,6 +24,7 @@ use arc_swap::ArcSwap;
 use crate::error::{Error, OverQuota};
 use crate::json::{self, Json, Map};
 use crate::request::Request;
+pub(crate) use allowance::Counting;
 use allowance::{Allowances, Taken};
 
 /// Most rules: a request looks through those for paths with `*`.
@@ -149,14 +150,16 @@ impl Rules {
 }
 
 impl Quotas {
-    /// Takes one from the allowance of the address that asks, and tells what is left where the settings
-    /// want that. `role_at` finds the role by which a request logs in at a mount.
+    /// Takes one from the allowance of the address that asks for `path`, which is a request's own or one of those it is
+    /// for, and tells what is left where the settings want that. `role_at` finds the role by which a request logs in at a mount.
     ///
     /// # Errors
     /// [`Error::OverQuota`] when nothing is left of it.
-    pub(crate) fn take(
+    pub(crate) fn ask(
         &self,
         request: &Request<'_>,
+        path: &str,
+        counting: Counting,
         role_at: impl FnOnce(&str) -> Option<String>,
     ) -> Result<Option<Allowance>, Error> {
         // Relaxed: a rule may count from the next request on.
@@ -164,17 +167,18 @@ impl Quotas {
             return Ok(None);
         }
         let Some(remote) = request.remote else { return Ok(None) };
-        let (namespace, path) = (request.namespace, request.path.as_str());
+        let namespace = request.namespace;
         let absolute = format!("{namespace}{path}");
         let place = Place { namespace, path, absolute: &absolute };
-        self.take_of(place, remote.ip(), request.now_ns(), role_at)
+        self.ask_of(place, remote.ip(), request.now_ns(), counting, role_at)
     }
 
-    fn take_of(
+    fn ask_of(
         &self,
         place: Place<'_>,
         remote: IpAddr,
         now_ns: i64,
+        counting: Counting,
         role_at: impl FnOnce(&str) -> Option<String>,
     ) -> Result<Option<Allowance>, Error> {
         let rules = self.rules.load();
@@ -186,7 +190,7 @@ impl Quotas {
         let Some(rule) = rules.find(place, role_at) else { return Ok(None) };
         let limit = rule.spec.limit();
         let is_told = rules.settings.told == Told::Headers;
-        match rule.allowances.take(&rule.spec, remote, now_ns) {
+        match rule.allowances.ask(&rule.spec, remote, now_ns, counting) {
             Taken::One { left, reset_secs } => {
                 Ok(is_told.then_some(Allowance { limit, left, reset_secs }))
             }
@@ -273,12 +277,13 @@ impl Quotas {
     }
 }
 
-/// Whether a rule's path is for `path`: the same, or all that begins with it.
+/// Whether a rule's path is for `path`: the same, or all that begins with it. The path of a list ends in a slash, which
+/// a rule for it may leave out.
 fn fits(rule: &str, path: &str) -> bool {
     match rule.strip_suffix('*') {
         Some(prefix) => path.starts_with(prefix),
         None if rule.is_empty() || rule.ends_with('/') => path.starts_with(rule),
-        None => path == rule,
+        None => path.strip_suffix('/').unwrap_or(path) == rule,
     }
 }
 
@@ -439,7 +444,11 @@ mod tests {
 
     fn allowed_at(quotas: &Quotas, place: Place<'_>) -> usize {
         let here = "10.0.0.1".parse().unwrap();
-        (0..100).take_while(|_| quotas.take_of(place, here, 5 * SECOND, |_| None).is_ok()).count()
+        (0..100)
+            .take_while(|_| {
+                quotas.ask_of(place, here, 5 * SECOND, Counting::Take, |_| None).is_ok()
+            })
+            .count()
     }
 
     #[test]
@@ -499,7 +508,9 @@ mod tests {
         let allowed = |role: &str| {
             let take = |_: &i32| {
                 let role_at = |mount: &str| (mount == "auth/approle/").then(|| role.to_owned());
-                quotas.take_of(at("auth/approle/login"), here, 5 * SECOND, role_at).is_ok()
+                quotas
+                    .ask_of(at("auth/approle/login"), here, 5 * SECOND, Counting::Take, role_at)
+                    .is_ok()
             };
             (0..100).take_while(take).count()
         };
@@ -556,8 +567,11 @@ mod tests {
         assert_eq!(allowed(&quotas, "sys/mounts"), 100);
         let here = "10.0.0.1".parse().unwrap();
         let left = Allowance { limit: 1, left: 0, reset_secs: 1 };
-        assert_eq!(quotas.take_of(at("sys/health"), here, 0, |_| None), Ok(Some(left)));
-        let refused = quotas.take_of(at("sys/health"), here, 1, |_| None);
+        assert_eq!(
+            quotas.ask_of(at("sys/health"), here, 0, Counting::Take, |_| None),
+            Ok(Some(left))
+        );
+        let refused = quotas.ask_of(at("sys/health"), here, 1, Counting::Take, |_| None);
         let Err(Error::OverQuota(over)) = refused else { panic!("{refused:?}") };
         assert_eq!((over.limit, over.retry_after_secs, over.is_told), (1, 1, true));
         assert!(!quotas.put(SETTINGS, b"{}") && !quotas.put("quota/rate-limit/x", b"[]"));

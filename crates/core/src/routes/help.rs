@@ -66,7 +66,7 @@ fn document(family: &'static Family, inside: &str, info: &ServerInfo) -> Result<
     let (text, routes): (String, Vec<&'static Route>) = if inside.is_empty() {
         (of_family(family), family.routes().collect())
     } else {
-        let route = family.find(inside.trim_end_matches('/')).ok_or(Error::UnsupportedPath)?;
+        let route = family.find(inside).ok_or(Error::UnsupportedPath)?;
         (of_route(route, inside), vec![route])
     };
     let mut paths = openapi::Paths::default();
@@ -106,6 +106,7 @@ fn of_route(route: &Route, asked: &str) -> String {
 fn needs(route: &Route) -> &'static str {
     match (route.admits, route.rights) {
         (Admits::Policy, Rights::Plain) => "",
+        (Admits::Policy, Rights::SudoToWrite) => "Writing needs the capability `sudo` besides.",
         (Admits::Policy, Rights::SudoToList) => "Listing needs the capability `sudo` besides.",
         (Admits::Policy, Rights::Sudo) => "It needs the capability `sudo` besides.",
         (Admits::AnyToken, _) => "Any valid token may ask.",

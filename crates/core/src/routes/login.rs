@@ -21,6 +21,7 @@ macro_rules! with_token_fields {
             field("token_num_uses", Whole, "How many requests a token is good for."),
             field("token_period", Span, "What each renewal gives."),
             field("token_policies", Texts, "The policies of the tokens."),
+            field("token_strictly_bind_ip", Flag, "Whether only the login's address may use them."),
             field("token_ttl", Span, "How long a token lives at first."),
             field("token_type", Text, "`service`, `batch` or `default`."),
         ]
@@ -229,6 +230,8 @@ pub(super) static JWT: Family = Family {
                 ROLE,
                 field("role_type", Text, "`jwt`."),
                 field("user_claim", Text, "The claim that says who it is."),
+                field("user_claim_json_pointer", Flag, "Whether `user_claim` is a JSON pointer."),
+                field("verbose_oidc_logging", Flag, "Shown back."),
                 field("groups_claim", Text, "The claim that lists groups."),
                 field("bound_audiences", Texts, "The audiences of which one must be claimed."),
                 field("bound_subject", Text, "The subject that must be claimed."),
@@ -279,6 +282,11 @@ pub(super) static KUBERNETES: Family = Family {
                 ROLE,
                 field("bound_service_account_names", Texts, "The accounts; `*` for any."),
                 field("bound_service_account_namespaces", Texts, "Their namespaces; `*` for any."),
+                field(
+                    "bound_service_account_namespace_selector",
+                    Text,
+                    "Labels of namespaces besides, as `{\"matchLabels\":{..}}`."
+                ),
                 field("audience", Text, "The audience a token must be for."),
                 field("alias_name_source", Text, "`serviceaccount_uid` or `serviceaccount_name`."),
             ],
@@ -333,6 +341,8 @@ pub(super) static CERT: Family = Family {
                 field("allowed_email_sans", Texts, "Mail addresses."),
                 field("allowed_uri_sans", Texts, "URIs."),
                 field("allowed_organizational_units", Texts, "Units."),
+                field("required_extensions", Texts, "`oid:pattern`, or `hex:oid:pattern`."),
+                field("allowed_metadata_extensions", Texts, "Extensions noted with a login."),
             ],
         ),
         Route::new(

@@ -20,6 +20,8 @@ mod kv;
 mod login;
 pub(crate) mod openapi;
 mod pattern;
+#[cfg(test)]
+mod spelled;
 mod sys;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -76,6 +78,8 @@ pub(crate) enum Rights {
     Sudo,
     /// `sudo` to list, and nothing for the rest.
     SudoToList,
+    /// `sudo` for all but reading.
+    SudoToWrite,
 }
 
 impl Rights {
@@ -86,6 +90,7 @@ impl Rights {
             Self::Plain => false,
             Self::Sudo => true,
             Self::SudoToList => operation == Operation::List,
+            Self::SudoToWrite => operation != Operation::Read,
         }
     }
 }
@@ -168,7 +173,8 @@ pub(crate) fn sort_refusal(
         return error;
     }
     let lists = matches!(operation, Operation::List | Operation::Scan);
-    let (family, path) = (of_engine(kind), path.trim_end_matches('/'));
+    let family = of_engine(kind);
+    let path = path.strip_suffix('/').unwrap_or(path);
     let Some(route) = family.find(path) else { return error };
     if route.takes(operation) {
         return error;
@@ -218,6 +224,10 @@ impl Route {
 
     const fn with_sudo_to_list(self) -> Self {
         Self { rights: Rights::SudoToList, ..self }
+    }
+
+    const fn with_sudo_to_write(self) -> Self {
+        Self { rights: Rights::SudoToWrite, ..self }
     }
 
     const fn alias_of(self, canonical: &'static str) -> Self {

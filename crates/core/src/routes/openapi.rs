@@ -160,7 +160,7 @@ fn item(route: &Route, base: &str) -> Map {
         item.insert("parameters".into(), Json::Array(parameters));
     }
     match route.rights {
-        Rights::Plain | Rights::SudoToList => {}
+        Rights::Plain | Rights::SudoToList | Rights::SudoToWrite => {}
         Rights::Sudo => {
             item.insert("x-vault-sudo".into(), true.into());
         }
@@ -213,18 +213,30 @@ fn described(
     described.into()
 }
 
-/// Unique in a document: the base, the verb and the words of the pattern.
-fn identifier(family: &Family, base: &str, route: &Route, operation: Operation) -> String {
+/// Unique in a document: the base, the verb and the words of the pattern. Of two routes with the same words, as
+/// `a-b/c` and `a/b-c` have, the second one's ends in a 2.
+pub(super) fn identifier(
+    family: &Family,
+    base: &str,
+    route: &Route,
+    operation: Operation,
+) -> String {
     // Lists differ from reads of the same pattern by their verb.
     let verb = verb(operation).to_ascii_lowercase();
     let mut identifier = family.name.to_owned();
-    let words = [base, verb.as_str(), route.pattern].into_iter();
-    let words = words.flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric()));
-    for word in words.filter(|word| !word.is_empty()) {
+    for word in [base, verb.as_str(), route.pattern].into_iter().flat_map(words) {
         identifier.push('-');
         identifier.push_str(word);
     }
+    let mut before = family.routes().take_while(|other| other.pattern != route.pattern);
+    if before.any(|other| words(other.pattern).eq(words(route.pattern))) {
+        identifier.push_str("-2");
+    }
     identifier
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty())
 }
 
 /// What stands in the query: all of a read's fields, and what makes a `GET` a list.

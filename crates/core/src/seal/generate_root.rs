@@ -11,8 +11,10 @@ use zeroize::Zeroizing;
 
 use super::attempt::{Attempt, ShareBytes};
 use super::rekey::check_nonce;
+use super::undo::{Brought, Outcome};
 use super::unseal::prove;
 use crate::error::Error;
+use crate::random::RequestId;
 use crate::state::Core;
 use crate::{keys, random, token};
 
@@ -105,7 +107,7 @@ impl Core {
         &self,
         share: ShareBytes,
         nonce: &str,
-        now: Timestamp,
+        (by, now): (RequestId, Timestamp),
     ) -> Result<RootResult, Error> {
         let _turn = self.seal.turn().await;
         let unsealed = self.unsealed.load_full().ok_or(Error::Sealed)?;
@@ -129,9 +131,15 @@ impl Core {
         let cluster = unsealed.view.cluster().ok_or(Error::Sealed)?;
         let hash = cluster.token_key.hash(text.expose_secret());
         let mut batch = Batch::new();
-        batch.put(keys::token(hash.as_ref()), token::make_root(now)?.encode());
+        let entry = token::make_root(now)?;
+        batch.put(keys::token(hash.as_ref()), entry.encode());
         unsealed.store.commit(batch).await?;
-        self.seal.progress().root = None;
+        {
+            let mut progress = self.seal.progress();
+            let accessor = entry.auth.accessor;
+            progress.root = None;
+            progress.brought = Some(Brought { by, what: Outcome::Root(accessor) });
+        }
         tracing::info!("root token generated");
         let hidden = exclusive_or(text.expose_secret().as_bytes(), otp.expose_secret().as_bytes());
         Ok(RootResult::Token { progress, encoded: BASE64_NOPAD.encode(&hidden) })

@@ -6,7 +6,7 @@
 //! The wrapped root key and the scheme stand in one record ([`config::SealConfig`]), the sealed
 //! keyring in another; both lie beside the barrier's records, under keys that nothing above the
 //! barrier can name. Each verb is one file: `init`, `unseal` (and seal), `rotate`, `rekey`,
-//! `generate_root`.
+//! `generate_root`; `undo` takes back what the last two brought about.
 //!
 //! Invariants:
 //! - One of these operations runs at a time ([`Seal::turn`]), to its end even when the client that
@@ -20,6 +20,7 @@ mod generate_root;
 mod init;
 mod rekey;
 mod rotate;
+mod undo;
 mod unseal;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,6 +43,7 @@ use attempt::Attempt;
 pub(crate) use config::SealConfig;
 use generate_root::RootAttempt;
 use rekey::RekeyAttempt;
+use undo::Brought;
 pub(crate) use unseal::{Opener, Opening};
 
 /// Keeps the unseal key in place of people: something that wraps it and gives it back.
@@ -79,6 +81,8 @@ struct Progress {
     unseal: Option<Attempt>,
     rekey: Option<RekeyAttempt>,
     root: Option<RootAttempt>,
+    /// What the last shares brought about.
+    brought: Option<Brought>,
 }
 
 impl Seal {

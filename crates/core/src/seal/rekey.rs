@@ -11,9 +11,11 @@ use zeroize::Zeroizing;
 use super::attempt::{Attempt, ShareBytes};
 use super::config::{Scheme, SealConfig};
 use super::init::{check_scheme, split, unavailable};
+use super::undo::{Brought, Outcome};
 use super::unseal::prove;
 use crate::error::Error;
 use crate::keys;
+use crate::random::RequestId;
 use crate::state::Core;
 
 /// Which shares are made anew.
@@ -140,6 +142,7 @@ impl Core {
         &self,
         share: ShareBytes,
         nonce: &str,
+        by: RequestId,
     ) -> Result<RekeyResult, Error> {
         let _turn = self.seal.turn().await;
         let config = self.expect_seal_config()?;
@@ -167,7 +170,8 @@ impl Core {
             }
             return Ok(RekeyResult::Keys { nonce: own_nonce, keys, verification });
         }
-        self.adopt(&config).await?;
+        let what = self.adopt(&config).await?;
+        self.seal.progress().brought = Some(Brought { by, what });
         Ok(RekeyResult::Keys { nonce: own_nonce, keys, verification: None })
     }
 
@@ -215,15 +219,16 @@ impl Core {
     }
 
     /// Makes a new configuration the one that counts.
-    async fn adopt(&self, config: &SealConfig) -> Result<(), Error> {
+    async fn adopt(&self, config: &SealConfig) -> Result<Outcome, Error> {
         let record = self.seal_record()?.ok_or_else(|| Error::internal(&"no seal record"))?;
         let mut batch = Batch::new();
         batch.expect(keys::seal_config(), record.seqno);
-        batch.put(keys::seal_config(), config.encode());
+        let after = config.encode();
+        batch.put(keys::seal_config(), after.clone());
         self.store.commit(batch).await?;
         self.seal.progress().rekey = None;
         tracing::info!(shares = config.shares, threshold = config.threshold, "rekeyed");
-        Ok(())
+        Ok(Outcome::Rekey { before: record.value.to_vec(), after })
     }
 }
 

@@ -26,6 +26,7 @@ use crate::clear::ClearStore;
 use crate::error::Error;
 use crate::keys;
 use crate::latches::Latches;
+use crate::peers::removed;
 use crate::peers::watch::Rebuild;
 use crate::peers::{ClusterPort, Joining};
 use crate::state::{Core, ServerInfo, Unsealed};
@@ -62,6 +63,7 @@ impl Core {
         if !self.is_sealed() {
             return Ok(Unsealing::Done);
         }
+        removed::check(self)?;
         let config = self.expect_seal_config()?;
         let key = {
             let mut progress = self.seal.progress();
@@ -98,6 +100,10 @@ impl Core {
     pub async fn auto_unseal(&self) -> Result<(), Error> {
         let turn = self.seal.turn().await;
         let (Some(auto), true) = (&self.auto_seal, self.is_sealed()) else { return Ok(()) };
+        if self.is_removed() {
+            // The tick says so, and trying again would not help.
+            return Ok(());
+        }
         let Some(config) = self.seal_config()? else { return Ok(()) };
         let Scheme::Auto { name, wrapped, .. } = &config.scheme else {
             return Err(Error::invalid(
@@ -192,6 +198,7 @@ impl Core {
         self.audit.clear();
         sys::stand(&*self.store, Candidacy::Reluctant);
         *self.seal.progress() = Default::default();
+        self.sealings.send_modify(|count| *count += 1);
         let (tell, told) = oneshot::channel();
         let threads = Arc::clone(&self.threads);
         let run = move || {

@@ -19,6 +19,7 @@ use crate::keys::{self, MountId};
 use crate::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX};
 use crate::response::Response;
 use crate::shelf::Shelf;
+use crate::spelling::below;
 use crate::state::{Call, Core, Unsealed};
 use crate::sys::web::is_header_name;
 
@@ -36,11 +37,10 @@ pub(super) async fn handle(
 ) -> Option<Result<Response, Error>> {
     use Operation::{Delete, Read, Update};
     let audit = &core.audit;
-    if let Some(rest) = path.strip_prefix("config/auditing/request-headers") {
-        return headers(audit, unsealed, call, rest).await;
+    if let Some(name) = below("config/auditing/request-headers", path) {
+        return Some(headers(audit, unsealed, call, name).await);
     }
-    let (family, rest) = path.split_once('/').unwrap_or((path, ""));
-    let device = rest.trim_end_matches('/');
+    let (family, device) = path.split_once('/').unwrap_or((path, ""));
     Some(match (family, device, call.operation) {
         ("audit", "", Read) => Ok(read_all(audit)),
         ("audit", "", _) => Err(Error::UnsupportedOperation),
@@ -181,6 +181,9 @@ fn head(audit: &Audit, path: &str) -> Result<Response, Error> {
         ("hash", head.hash_text().into()),
         ("health", health.into()),
         ("error", error),
+        ("chain", device.verdict().map_or(Json::Null, |verdict| verdict.name().into())),
+        ("public_key", device.public_key().to_text().into()),
+        ("node", audit.settings.node.as_str().into()),
     ])))
 }
 
@@ -189,17 +192,12 @@ async fn headers(
     audit: &Audit,
     unsealed: &Unsealed,
     call: &Call<'_, '_>,
-    rest: &str,
-) -> Option<Result<Response, Error>> {
+    name: &str,
+) -> Result<Response, Error> {
     use Operation::{Delete, Read, Update};
-    let name = match rest.strip_prefix('/') {
-        Some(name) => name,
-        None if rest.is_empty() => "",
-        None => return None,
-    };
     // Kept in lower case, and shown as asked for.
     let (asked, name) = (name, name.to_ascii_lowercase());
-    Some(match (name.as_str(), call.operation) {
+    match (name.as_str(), call.operation) {
         ("", Read) => {
             let all = audit.headers();
             let map: Map =
@@ -214,7 +212,7 @@ async fn headers(
         (name, Update) => put_header(audit, unsealed, call, name).await,
         (name, Delete) => delete_header(unsealed, name).await,
         _ => Err(Error::UnsupportedOperation),
-    })
+    }
 }
 
 async fn put_header(

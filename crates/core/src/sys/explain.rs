@@ -12,7 +12,9 @@ use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::{Json, Map};
 use crate::policies::Caller;
+use crate::request::Request;
 use crate::response::Response;
+use crate::spelling;
 
 /// What is asked about.
 struct Question {
@@ -20,21 +22,26 @@ struct Question {
     capability: Capability,
 }
 
+/// The operation that takes a capability.
+const fn operation(capability: Capability) -> Operation {
+    match capability {
+        Capability::Delete => Operation::Delete,
+        Capability::List => Operation::List,
+        Capability::Patch => Operation::Patch,
+        Capability::Read => Operation::Read,
+        Capability::Scan => Operation::Scan,
+        Capability::Create
+        | Capability::Deny
+        | Capability::Recover
+        | Capability::Subscribe
+        | Capability::Sudo
+        | Capability::Update => Operation::Update,
+    }
+}
+
 impl Subject for Question {
     fn operation(&self) -> Operation {
-        match self.capability {
-            Capability::Delete => Operation::Delete,
-            Capability::List => Operation::List,
-            Capability::Patch => Operation::Patch,
-            Capability::Read => Operation::Read,
-            Capability::Scan => Operation::Scan,
-            Capability::Create
-            | Capability::Deny
-            | Capability::Recover
-            | Capability::Subscribe
-            | Capability::Sudo
-            | Capability::Update => Operation::Update,
-        }
+        operation(self.capability)
     }
 
     fn path(&self) -> &Path<'_> {
@@ -46,7 +53,8 @@ impl Subject for Question {
     }
 }
 
-/// Answers for `caller` what `body` asks: `path`, and `capability`, which is `read` if absent.
+/// Answers for `caller` what `body` asks: `path`, and `capability`, which is `read` if absent. The path is taken as a
+/// request's would be: a question about what no request can ask is refused like it.
 pub(super) fn answer(body: &Map, caller: &Caller) -> Result<Response, Error> {
     let question = question(&Fields::new(body))?;
     if caller.is_root() {
@@ -56,18 +64,36 @@ pub(super) fn answer(body: &Map, caller: &Caller) -> Result<Response, Error> {
     Ok(Response::data(&to_json(&caller.acl().explain(&question))))
 }
 
+/// Answers what a token asks about itself, which every token may. `None` for a question about another, whose right is
+/// that of its path.
+pub(super) fn about_itself(
+    request: &Request<'_>,
+    caller: &Caller,
+) -> Option<Result<Response, Error>> {
+    let body = match request.object() {
+        Ok(body) => body,
+        Err(error) => return Some(Err(error)),
+    };
+    match Fields::new(&body).string("accessor") {
+        Ok(accessor) if accessor.as_deref().is_none_or(str::is_empty) => {
+            Some(answer(&body, caller))
+        }
+        _ => None,
+    }
+}
+
 fn question(fields: &Fields<'_>) -> Result<Question, Error> {
     let path = fields.string("path")?.unwrap_or_default();
     let path = path.trim_start_matches('/');
     if path.is_empty() {
         return Err(Error::invalid("path must be supplied"));
     }
-    // The path is given as text, not as a part of a URL.
-    let path = Path::decode(&path.replace('%', "%25")).map(Path::into_owned);
-    let path = path.map_err(|error| Error::invalid(error.to_string()))?;
     let name = fields.string("capability")?.unwrap_or_else(|| "read".to_owned());
     let capability = Capability::named(&name)
         .ok_or_else(|| Error::invalid(format!("invalid capability {name:?}")))?;
+    let path = spelling::canonical(operation(capability), path)?;
+    let path = Path::literal(&path).map(Path::into_owned);
+    let path = path.map_err(|error| Error::invalid(error.to_string()))?;
     Ok(Question { path, capability })
 }
 

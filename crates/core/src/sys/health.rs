@@ -11,6 +11,10 @@ const ACTIVE: u16 = 200;
 const UNINITIALIZED: u16 = 501;
 const STANDBY: u16 = 429;
 const SEALED: u16 = 503;
+/// That of Vault for a standby that does not reach the active node.
+const STALE: u16 = 474;
+/// That of Vault for a server that its cluster let go.
+const REMOVED: u16 = 530;
 
 pub(super) fn read(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
     let query = request.query_fields();
@@ -21,7 +25,12 @@ pub(super) fn read(core: &Core, request: &Request<'_>) -> Result<Response, Error
     let fields = Fields::new(&query);
     let passes = |name| fields.boolean(name).ok().flatten().unwrap_or(false);
     let passes = passes("standbyok") || passes("perfstandbyok");
+    let is_stale = cluster.is_some() && !core.is_fresh();
+    let is_removed = core.is_removed();
     let (parameter, default) = match (cluster, initialized) {
+        _ if is_removed => ("removedcode", REMOVED),
+        // Whoever takes standbys takes them for what they answer, and this one does not.
+        (Some(_), _) if is_stale => ("haunhealthycode", STALE),
         (Some(_), _) if standby && !passes => ("standbycode", STANDBY),
         (Some(_), _) => ("activecode", ACTIVE),
         (None, true) => ("sealedcode", SEALED),
@@ -43,6 +52,14 @@ pub(super) fn read(core: &Core, request: &Request<'_>) -> Result<Response, Error
     put("echo_duration_ms", 0_u64.into());
     put("clock_skew_ms", 0_u64.into());
     put("replication_primary_canary_age_ms", 0_u64.into());
+    if is_removed {
+        put("removed_from_cluster", true.into());
+    }
+    if cluster.is_some() && core.store.replicated().is_some() {
+        put("ha_connection_healthy", (!is_stale).into());
+        let age = core.age().map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+        put("last_request_forwarding_heartbeat_ms", age.map_or(Json::Null, Json::from));
+    }
     if let Some(cluster) = cluster {
         put("cluster_name", cluster.name.as_str().into());
         put("cluster_id", cluster.id.as_str().into());

@@ -44,8 +44,12 @@ use crate::policies::Caller;
 use crate::request::{Request, TokenText};
 use crate::response::Response;
 use crate::routes::{help, openapi};
+use crate::spelling::below;
 use crate::state::{Access, Call, Core, Unsealed};
 use crate::{token, wrapping};
+
+/// What clients of Vault call `rekey-recovery-key/backup`.
+const RECOVERY_BACKUP: &str = "rekey/recovery-key-backup";
 
 /// What the rekey of the unseal key is called where it asks for a token.
 const ROTATE_ROOT: &str = "rotate/root";
@@ -94,17 +98,13 @@ pub(crate) fn open_route<'p>(
     if request.asks_help() {
         return help::is_open(path).then_some(OpenRoute::Help(path));
     }
+    if let Some(route) = unaudited_route(core, path, request.operation) {
+        return Some(route);
+    }
     Some(match (path, request.operation) {
-        ("health", Read) => OpenRoute::Health,
-        ("seal-status", Read) => OpenRoute::SealStatus,
-        ("init", Read) => OpenRoute::InitStatus,
-        ("init", Update) => OpenRoute::Init,
-        ("unseal", Update) => OpenRoute::Unseal,
-        ("leader", Read) => OpenRoute::Leader,
         ("storage/raft/join", Update) => OpenRoute::RaftJoin,
         ("storage/raft/bootstrap/challenge", Update) => OpenRoute::RaftChallenge,
         ("storage/raft/bootstrap/answer", Update) => OpenRoute::RaftAnswer,
-        ("seal", Update) if core.is_sealed() => OpenRoute::SealAgain,
         ("internal/ui/mounts", Read) if request.token.is_none() => OpenRoute::PublicMounts,
         ("internal/specs/openapi", Read) if request.token.is_none() => OpenRoute::PublicOpenapi,
         ("wrapping/lookup", Read | Update) => OpenRoute::WrappingLookup,
@@ -117,6 +117,7 @@ pub(crate) fn open_route<'p>(
         _ if core.info.unauthenticated_rekey == Access::Open && request.token.is_none() => {
             let (family, rest) = path.split_once('/')?;
             match family {
+                _ if path == RECOVERY_BACKUP => OpenRoute::RekeyRecovery("backup"),
                 "rekey" => OpenRoute::Rekey(rest),
                 "rekey-recovery-key" => OpenRoute::RekeyRecovery(rest),
                 "generate-root" => OpenRoute::GenerateRoot(rest),
@@ -127,13 +128,60 @@ pub(crate) fn open_route<'p>(
     })
 }
 
-/// Whether a route is of those that audit devices never hear of: they have to work when no device
-/// does, and some before there can be any.
+/// Whether a request is answered without a look at the view, however old that is: what says how the server is, and what gets
+/// it out of where it is.
+pub(crate) fn needs_no_view(core: &Core, request: &Request<'_>) -> bool {
+    let path = request.path.as_str().strip_prefix("sys/");
+    let route = path.and_then(|path| open_route(core, path, request));
+    match route {
+        Some(
+            OpenRoute::Health
+            | OpenRoute::SealStatus
+            | OpenRoute::InitStatus
+            | OpenRoute::Init
+            | OpenRoute::Unseal
+            | OpenRoute::Leader
+            | OpenRoute::RaftJoin
+            | OpenRoute::SealAgain
+            | OpenRoute::Help(_)
+            | OpenRoute::Refused,
+        ) => true,
+        Some(
+            OpenRoute::RaftChallenge
+            | OpenRoute::RaftAnswer
+            | OpenRoute::PublicMounts
+            | OpenRoute::Rekey(_)
+            | OpenRoute::RekeyRecovery(_)
+            | OpenRoute::GenerateRoot(_)
+            | OpenRoute::PublicOpenapi
+            | OpenRoute::WrappingLookup
+            | OpenRoute::Unwrap,
+        )
+        | None => false,
+    }
+}
+
+/// Whether a request is one of the few that audit devices never hear of. They have to be answered when
+/// no device works, hand out no secret, and change at most whether the server is sealed. Whatever else
+/// answers without a token is audited.
 pub(crate) fn is_never_audited(core: &Core, path: &str, request: &Request<'_>) -> bool {
-    !matches!(
-        open_route(core, path, request),
-        None | Some(OpenRoute::PublicMounts | OpenRoute::PublicOpenapi)
-    )
+    !request.asks_help() && unaudited_route(core, path, request.operation).is_some()
+}
+
+/// The open routes that are not audited: the whole list.
+fn unaudited_route(core: &Core, path: &str, operation: Operation) -> Option<OpenRoute<'static>> {
+    use Operation::{Read, Update};
+    Some(match (path, operation) {
+        ("health", Read) => OpenRoute::Health,
+        ("seal-status", Read) => OpenRoute::SealStatus,
+        ("init", Read) => OpenRoute::InitStatus,
+        ("init", Update) => OpenRoute::Init,
+        ("unseal", Update) => OpenRoute::Unseal,
+        ("leader", Read) => OpenRoute::Leader,
+        // There are no devices then.
+        ("seal", Update) if core.is_sealed() => OpenRoute::SealAgain,
+        _ => return None,
+    })
 }
 
 impl OpenRoute<'_> {
@@ -200,14 +248,14 @@ pub(crate) async fn handle(
     if let Some(answer) = mount_routes(&unsealed, call, path).await {
         return answer;
     }
-    if let Some(path) = path.strip_prefix("namespaces") {
+    if let Some(path) = below("namespaces", path) {
         return namespaces::handle(core, &unsealed, call, path).await;
     }
     if let Some(path) = path.strip_prefix("quotas/") {
         return quotas::handle(&unsealed, call, path).await;
     }
-    if let Some(path) = path.strip_prefix("policies/password") {
-        return passwords::handle(&unsealed, call, path).await;
+    if let Some(name) = below("policies/password", path) {
+        return passwords::handle(&unsealed, call, name).await;
     }
     if let Some(path) = path.strip_prefix("tools/") {
         return tools::handle(call, path);
@@ -224,6 +272,7 @@ pub(crate) async fn handle(
     if let Some(answer) = audit::handle(core, &unsealed, call, path).await {
         return answer;
     }
+    let path = if path == RECOVERY_BACKUP { "rekey-recovery-key/backup" } else { path };
     for (prefix, target) in [("rekey", Target::Unseal), ("rekey-recovery-key", Target::Recovery)] {
         if let Some(path) = path.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/')) {
             return rekey::handle(core, call, path, target, Asker::Known).await;
@@ -236,11 +285,8 @@ pub(crate) async fn handle(
             return answer.map(Response::enveloped);
         }
     }
-    if let Some(path) = path
-        .strip_prefix("leases")
-        .filter(|rest| matches!(rest.as_bytes().first(), None | Some(b'/')))
-    {
-        return token::handle_leases(&unsealed, call, path.trim_start_matches('/')).await;
+    if let Some(path) = below("leases", path) {
+        return token::handle_leases(&unsealed, call, path).await;
     }
     if let (Some(id), Read) = (path.strip_prefix("remount/status/"), call.operation) {
         return remount::status(&unsealed, id);
@@ -316,10 +362,8 @@ async fn mount_routes(
 ) -> Option<Result<Response, Error>> {
     use Operation::{Delete, Read, Update};
     let families = [("mounts", Class::Secret), ("auth", Class::Auth)];
-    let (rest, class) = families.into_iter().find_map(|(family, class)| {
-        let rest = path.strip_prefix(family)?;
-        (rest.is_empty() || rest.starts_with('/')).then(|| (rest.trim_matches('/'), class))
-    })?;
+    let (rest, class) =
+        families.into_iter().find_map(|(family, class)| Some((below(family, path)?, class)))?;
     if let Some(mount) = rest.strip_suffix("/tune") {
         // The command line tunes a login method at `sys/mounts/auth/:path/tune`.
         let mount = format!("{}{mount}", class.prefix());
@@ -348,10 +392,8 @@ async fn policy_routes(
     use Operation::{Delete, List, Read, Update};
     use policies::Family;
     let families = [("policies/acl", Family::Acl), ("policy", Family::Legacy)];
-    let found = families.into_iter().find_map(|(prefix, family)| {
-        let rest = path.strip_prefix(prefix)?;
-        (rest.is_empty() || rest.starts_with('/')).then(|| (rest.trim_start_matches('/'), family))
-    });
+    let found =
+        families.into_iter().find_map(|(folder, family)| Some((below(folder, path)?, family)));
     if let Some((name, family)) = found {
         return Some(match (name, call.operation) {
             ("", List) => Ok(policies::list(unsealed, family)),
@@ -408,13 +450,10 @@ fn caller_with_accessor(
     Caller::with_hash(unsealed, hash, call.now).map_err(|_| invalid())
 }
 
-/// Explains for the token of `accessor`, or for the one that asks.
+/// Explains for the token of `accessor`: what one asks about itself was answered at the door.
 fn explain_policies(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
     let body = call.object()?;
-    let accessor = Fields::new(&body).string("accessor")?.filter(|text| !text.is_empty());
-    let caller = match accessor {
-        Some(accessor) => caller_with_accessor(unsealed, call, &accessor)?,
-        None => Caller::of(unsealed, call)?,
-    };
+    let accessor = Fields::new(&body).string("accessor")?.unwrap_or_default();
+    let caller = caller_with_accessor(unsealed, call, &accessor)?;
     explain::answer(&body, &caller)
 }

@@ -34,7 +34,13 @@ pub(super) fn read_all(unsealed: &Unsealed, class: Class) -> Response {
 }
 
 pub(super) fn read(unsealed: &Unsealed, class: Class, path: &str) -> Result<Response, Error> {
-    match find(unsealed, class, path) {
+    // Clients ask for login methods by the path that they have beside secrets engines.
+    let as_login = || find(unsealed, Class::Auth, path.strip_prefix(Class::Auth.prefix())?);
+    let found = match class {
+        Class::Secret => find(unsealed, class, path).or_else(as_login),
+        Class::Auth => find(unsealed, class, path),
+    };
+    match found {
         Some(mount) => Ok(Response::merged(&mount.entry.to_wire().into())),
         None => Err(Error::invalid(match class {
             Class::Secret => format!("No secret engine mount at {path}/"),
@@ -257,7 +263,11 @@ async fn sweep(unsealed: &Unsealed, prefix: &[u8]) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use kallisto_auth::Operation;
+
     use super::*;
+    use crate::routes::tests::{ROOT, ask, open_core};
+    use crate::state::Access;
 
     #[test]
     fn the_servers_own_routes_cannot_be_mounted_over() {
@@ -267,6 +277,25 @@ mod tests {
         for path in ["secret", "a/b/c", "system", "authx"] {
             assert!(check_path(Class::Secret, path, "mount").is_ok(), "{path}");
         }
+    }
+
+    #[test]
+    fn a_login_method_is_read_beside_the_secrets_engines() {
+        let core = open_core(Access::Token);
+        let read = |path: &str| match ask(&core, Some(ROOT), Operation::Read, path, "") {
+            Ok(Response::Merged(logical)) => Ok(logical.data),
+            Ok(other) => panic!("{path}: {other:?}"),
+            Err(error) => Err(error.to_string()),
+        };
+        assert_eq!(read("sys/mounts/auth/userpass"), read("sys/auth/userpass"));
+        assert!(read("sys/auth/userpass").is_ok());
+        let missing = read("sys/mounts/auth/none").unwrap_err();
+        assert_eq!(missing, "No secret engine mount at auth/none/");
+        let other =
+            ask(&core, Some(ROOT), Operation::Update, "sys/mounts/auth/x", r#"{"type":"kv"}"#);
+        assert!(matches!(other, Err(Error::Invalid(_))));
+        assert!(ask(&core, Some(ROOT), Operation::Delete, "sys/mounts/auth/userpass", "").is_err());
+        assert!(read("sys/auth/userpass").is_ok());
     }
 
     #[test]

@@ -29,7 +29,7 @@ const RESERVED: [&str; 6] = ["audit", "auth", "cubbyhole", "identity", "root", "
 /// Characters of the key that unlocks a namespace.
 const UNLOCK_KEY_CHARS: usize = 24;
 
-/// Runs a request; `path` is what follows `sys/namespaces`.
+/// Runs a request; `path` is what follows `sys/namespaces`, without its first slash.
 pub(super) async fn handle(
     core: &Core,
     unsealed: &Unsealed,
@@ -39,7 +39,6 @@ pub(super) async fn handle(
     use Operation::{Delete, List, Patch, Read, Scan, Update};
     let root = core.unsealed.load_full().ok_or(Error::Sealed)?;
     let routes = Routes { root, here: unsealed };
-    let path = path.trim_matches('/');
     if let Some(rest) = path.strip_prefix("api-lock/") {
         return match (rest.split_once('/').unwrap_or((rest, "")), call.operation) {
             (("lock", target), Update) => routes.lock(target).await,
@@ -292,7 +291,6 @@ impl Routes<'_> {
 
     /// The namespace at a path from here; this one for the empty path.
     fn target(&self, path: &str) -> Result<Arc<Space>, Error> {
-        let path = path.trim_matches('/');
         let own = self.here.view.namespace_path();
         let path = if path.is_empty() { own.to_owned() } else { format!("{own}{path}/") };
         if path.is_empty() {

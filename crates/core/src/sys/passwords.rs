@@ -14,14 +14,13 @@ use crate::state::{Call, Unsealed};
 /// Where policies are kept on the shelf of `sys/`.
 const FOLDER: &str = "password/";
 
-/// Answers the routes of this room; `path` is what follows `policies/password`.
+/// Answers the routes of this room; `name` is what follows `policies/password`, without its first slash.
 pub(super) async fn handle(
     unsealed: &Unsealed,
     call: &Call<'_, '_>,
-    path: &str,
+    name: &str,
 ) -> Result<Response, Error> {
     use Operation::{Delete, List, Read, Update};
-    let name = path.trim_start_matches('/');
     if let Some(name) = name.strip_suffix("/generate") {
         return match call.operation {
             Read => generate(unsealed, name),

@@ -95,7 +95,7 @@ pub(super) async fn delete(unsealed: &Unsealed, name: &str) -> Result<Response, 
         return Err(Error::invalid("cannot delete default policy"));
     }
     let mut batch = Batch::new();
-    batch.delete(keys::policy(&name));
+    batch.delete(keys::policy(&name)).set_essential();
     unsealed.store.commit(batch).await?;
     Ok(Response::Empty)
 }

@@ -7,12 +7,16 @@ use crate::backup::{self, Check};
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::json::Json;
-use crate::peers::{self, JoinTarget};
+use crate::peers::{self, JoinOrigin, JoinTarget};
 use crate::request::Request;
-use crate::response::Response;
+use crate::response::{Logical, Response};
 use crate::state::{Call, Core, Unsealed};
 
 const OK: u16 = 200;
+/// A member that was silent for longer is named where nobody leads, in milliseconds.
+const SILENT_MS: u64 = 2_000;
+/// Most bytes of each text that says whom to join: a chain of certificates is the longest.
+const JOIN_TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// `join`: this server is to become part of another's cluster.
 pub(super) async fn join(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
@@ -21,7 +25,12 @@ pub(super) async fn join(core: &Core, request: &Request<'_>) -> Result<Response,
     }
     let body = request.object()?;
     let fields = Fields::new(&body);
-    let text = |name: &str| Ok::<_, Error>(fields.string(name)?.unwrap_or_default());
+    let text = |name: &str| match fields.string(name)?.unwrap_or_default() {
+        text if text.len() > JOIN_TEXT_BYTES_MAX => {
+            Err(Error::invalid(format!("{name} is longer than {JOIN_TEXT_BYTES_MAX} bytes")))
+        }
+        text => Ok(text),
+    };
     for unsupported in ["auto_join", "auto_join_scheme"] {
         if !text(unsupported)?.is_empty() {
             return Err(Error::invalid("auto_join is not supported: name a leader_api_addr"));
@@ -33,6 +42,7 @@ pub(super) async fn join(core: &Core, request: &Request<'_>) -> Result<Response,
     }
     let (cert, key) = (text("leader_client_cert")?, text("leader_client_key")?);
     let target = JoinTarget {
+        origin: JoinOrigin::Request,
         api_address,
         ca_cert: text("leader_ca_cert")?,
         client_identity: (!cert.is_empty() && !key.is_empty()).then_some((cert, key)),
@@ -43,7 +53,7 @@ pub(super) async fn join(core: &Core, request: &Request<'_>) -> Result<Response,
             false => Role::Voter,
         },
     };
-    core.join(target).await?;
+    core.join(target, request.now).await?;
     // A seal that opens by itself is enough to join at once; it is tried again when it does not answer.
     if let Err(error) = core.auto_unseal().await {
         tracing::error!(%error, "not joined yet");
@@ -128,7 +138,27 @@ fn configuration(core: &Core, cluster: &dyn Replicated) -> Response {
     };
     let servers = Json::Array(cluster.members().iter().map(server).collect());
     let config = Json::object([("index", core.store.position().0.into()), ("servers", servers)]);
-    Response::data(&Json::object([("config", config)]))
+    let data = Json::object([("config", config)]).to_text();
+    let warnings = if leader == 0 { vec![nobody_leads(cluster)] } else { Vec::new() };
+    Response::Logical(Logical { data, warnings, ..Logical::default() })
+}
+
+/// What is said with the members that a server knows of while nobody leads.
+fn nobody_leads(cluster: &dyn Replicated) -> String {
+    let own = cluster.leadership().node_id;
+    let silent = |member: &&Member| {
+        member.peer.id != own && member.silent_ms.is_none_or(|silent| silent > SILENT_MS)
+    };
+    let members = cluster.members();
+    let names: Vec<String> = members.iter().filter(silent).map(|m| name(&m.peer)).collect();
+    let who = if names.is_empty() {
+        "all of them".to_owned()
+    } else {
+        format!("all but {}", names.join(", "))
+    };
+    format!(
+        "no server leads: these are the members as this server knows them; lately it heard {who}"
+    )
 }
 
 fn find(cluster: &dyn Replicated, call: &Call<'_, '_>) -> Result<Option<Member>, Error> {
@@ -157,7 +187,6 @@ async fn remove(
         return Err(Error::NotLeader);
     }
     peers::change(core, vec![Change::Remove(member.peer.id)]).await?;
-    tracing::info!(server = name(&member.peer), "removed a server from the cluster");
     Ok(Response::Empty)
 }
 

@@ -37,12 +37,13 @@ pub(super) async fn handle(
         ("update", Update) => update(core, request).await,
         ("verify", Read) => verification_status(core),
         ("verify", Update) => verify(core, request).await,
+        // It began again, under a nonce that whoever goes on has to hear.
         ("verify", Delete) => {
             core.restart_verification()?;
-            Ok(Response::Empty)
+            verification_status(core)
         }
         // Only shares encrypted to OpenPGP keys are ever backed up, and there are none.
-        ("backup", Read) => Err(Error::NotFound),
+        ("backup", Read) => Err(Error::invalid("no backed-up keys found")),
         ("backup", Delete) => Ok(Response::Empty),
         ("init" | "update" | "verify" | "backup", _) => Err(Error::UnsupportedOperation),
         _ => Err(Error::UnsupportedPath),
@@ -81,7 +82,7 @@ async fn start(core: &Core, request: &Request<'_>, target: Target) -> Result<Res
 
 async fn update(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
     let (share, nonce) = share_and_nonce(request)?;
-    match core.give_rekey_share(share, &nonce).await? {
+    match core.give_rekey_share(share, &nonce, request.id).await? {
         RekeyResult::Progress(progress) => Ok(bare(status(Some(&progress), progress.required))),
         RekeyResult::Keys { nonce, keys, verification } => {
             let mut body: Map = [

@@ -57,7 +57,7 @@ async fn start(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
 
 async fn update(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
     let (share, nonce) = share_and_nonce(request)?;
-    match core.give_root_share(share, &nonce, request.now).await? {
+    match core.give_root_share(share, &nonce, (request.id, request.now)).await? {
         RootResult::Progress(progress) => Ok(bare(status(Some(&progress), progress.required))),
         RootResult::Token { progress, encoded } => {
             let mut reply = status(Some(&progress), progress.required);

@@ -32,6 +32,9 @@ pub(super) fn seal_status(core: &Core) -> Result<Response, Error> {
     put("commit_date", core.info.build_date.as_str().into());
     put("migration", false.into());
     put("storage_type", core.info.storage_type.as_str().into());
+    if core.is_removed() {
+        put("removed_from_cluster", true.into());
+    }
     if let Some(cluster) = cluster {
         put("cluster_name", cluster.name.as_str().into());
         put("cluster_id", cluster.id.as_str().into());
@@ -119,8 +122,9 @@ pub(super) fn ha_status(core: &Core) -> Response {
         let nodes = cluster.members().iter().map(node).collect();
         return Response::merged(&Json::object([("nodes", Json::Array(nodes))]));
     }
+    let machine = core.host.as_ref().and_then(|host| host.machine());
     let node = Json::object([
-        ("hostname", "".into()),
+        ("hostname", machine.map(|machine| machine.hostname).unwrap_or_default().into()),
         ("api_address", core.info.api_addr.as_deref().unwrap_or_default().into()),
         ("cluster_address", core.info.cluster_addr.as_deref().unwrap_or_default().into()),
         ("active_node", true.into()),

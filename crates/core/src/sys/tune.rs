@@ -206,10 +206,13 @@ pub(super) fn config(mut config: MountConfig, fields: Fields<'_>) -> Result<Moun
     Ok(config)
 }
 
-/// A lease's length in seconds; `system` leaves it to the server.
+/// A lease's length in seconds; `system` leaves it to the server. The empty text is what command
+/// lines send for a flag that was not given: it changes nothing.
 fn ttl(fields: Fields<'_>, name: &str) -> Result<Option<u64>, Error> {
-    if fields.raw(name).and_then(Json::as_str) == Some("system") {
-        return Ok(Some(0));
+    match fields.raw(name).and_then(Json::as_str) {
+        Some("") => return Ok(None),
+        Some("system") => return Ok(Some(0)),
+        _ => {}
     }
     let Some(span) = fields.span(name)? else { return Ok(None) };
     let secs = u64::try_from(span.secs());

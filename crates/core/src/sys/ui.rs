@@ -13,16 +13,21 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::routes::{help, openapi};
 use crate::state::Unsealed;
+use crate::sys::explain;
 use crate::view::Mount;
 
 const PREFIX: &str = "sys/internal/ui/";
 const OPENAPI: &str = "sys/internal/specs/openapi";
+const EXPLAIN: &str = "sys/policies/explain";
 
 /// Whether a request is of the few that every token may make.
 pub(crate) fn is_for_any_token(request: &Request<'_>) -> bool {
     let path = request.path.as_str();
-    request.operation == Operation::Read
-        && (path.starts_with(PREFIX) || path == OPENAPI || request.asks_help())
+    match request.operation {
+        Operation::Read => path.starts_with(PREFIX) || path == OPENAPI || request.asks_help(),
+        Operation::Update => path == EXPLAIN,
+        _ => false,
+    }
 }
 
 /// Answers what every token may ask, each within what it may reach. `None` for all other routes.
@@ -37,12 +42,15 @@ pub(crate) fn for_any_token(
     if request.path.as_str() == OPENAPI {
         return Some(openapi::answer(unsealed, &unsealed.info, request, Some(caller)));
     }
+    if request.path.as_str() == EXPLAIN {
+        return explain::about_itself(request, caller);
+    }
     let path = request.path.as_str().strip_prefix(PREFIX)?;
     Some(match path {
-        "mounts" | "mounts/" => Ok(all_mounts(unsealed, caller)),
+        "mounts" => Ok(all_mounts(unsealed, caller)),
         "resultant-acl" => Ok(resultant_acl(caller)),
         "namespaces" => Ok(super::namespaces::reached(unsealed, caller)),
-        _ => preflight(unsealed, path.strip_prefix("mounts/")?.trim_end_matches('/'), caller),
+        _ => preflight(unsealed, path.strip_prefix("mounts/")?, caller),
     })
 }
 

@@ -42,7 +42,7 @@ pub(super) async fn answer(
             _ => Err(Error::UnsupportedOperation),
         });
     }
-    Some(match (path.trim_end_matches('/'), call.operation) {
+    Some(match (path, call.operation) {
         ("config/cors", Read) => Ok(read_origins(unsealed)),
         ("config/cors", Update) => write_origins(unsealed, call).await,
         ("config/cors", Delete) => delete(unsealed, CORS).await,

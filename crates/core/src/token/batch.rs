@@ -64,7 +64,7 @@ pub(super) fn issue(
     // Whole seconds are what the text has room for.
     let created_at = Timestamp::from_second(now.as_second()).unwrap_or(now);
     let ttl_secs = match spec.times.ttl_secs {
-        0 => unsealed.leases.default_secs,
+        0 => super::create::leases(unsealed).default_secs,
         ttl => ttl,
     };
     let ttl = SignedDuration::from_secs(i64::try_from(ttl_secs).unwrap_or(i64::MAX));

@@ -116,7 +116,7 @@ fn plan(
         }
     }
     let is_root = policies.iter().any(|name| name == "root");
-    let times = plan_times(unsealed.leases, fields, privileged, role, is_root, warnings)?;
+    let times = plan_times(leases(unsealed), fields, privileged, role, is_root, warnings)?;
     let renewable = fields.boolean("renewable")?.unwrap_or(true)
         && role.is_none_or(|role| role.renewable)
         && times.ttl_secs > 0;
@@ -240,6 +240,12 @@ fn plan_meta(fields: Fields<'_>) -> Result<Option<Map>, Error> {
     given.iter().map(text).collect::<Result<_, _>>().map(Some)
 }
 
+/// How long tokens that are made here live: what `auth/token/` is tuned to, before the server's own.
+pub(super) fn leases(unsealed: &Unsealed) -> Leases {
+    let mount = unsealed.view.mounts.with_id(MountId::TOKEN);
+    mount.map_or(unsealed.leases, |mount| login::leases(unsealed.leases, &mount))
+}
+
 fn plan_times(
     leases: Leases,
     fields: Fields<'_>,
@@ -277,9 +283,23 @@ fn plan_times(
             }
             asked.min(max)
         }
-        (period, _) => bound(period),
+        (period, _) => {
+            if period > bound(period) {
+                warnings.push(capped_period(period, explicit_max_secs));
+            }
+            bound(period)
+        }
     };
     Ok(Times { ttl_secs, period_secs, explicit_max_secs })
+}
+
+/// The warning about a period that was cut, both in seconds.
+fn capped_period(asked_secs: u64, max_secs: u64) -> String {
+    let (asked, max) = (go_duration(asked_secs), go_duration(max_secs));
+    format!(
+        "period of \"{asked}\" exceeded the effective max_ttl of \"{max}\"; period value is capped \
+         accordingly"
+    )
 }
 
 /// The warning about a lifetime that was cut, both in seconds.
@@ -371,14 +391,15 @@ pub(crate) fn clean_names(asked: Vec<String>) -> Result<Vec<String>, Error> {
         return Err(Error::invalid(format!("more than {TOKEN_POLICIES_MAX} policies")));
     }
     let mut names = Vec::with_capacity(asked.len());
-    for name in asked.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
+    for name in asked.iter().filter(|name| !name.trim().is_empty()) {
         // The exact word makes a root token, where its maker may; anything that looks like it is
         // no name at all (lesson 6).
         if name == "root" {
             names.push(name.to_owned());
             continue;
         }
-        let name = PolicyName::parse(name).map_err(|error| Error::invalid(error.to_string()))?;
+        let name = PolicyName::parse(name.trim());
+        let name = name.map_err(|error| Error::invalid(error.to_string()))?;
         names.push(name.to_string());
     }
     names.sort();

@@ -227,9 +227,9 @@ impl TokenEntry {
         })
     }
 
-    /// The seconds left at `now`; 0 for a token without end.
+    /// The whole seconds left at `now`: no more than there are. 0 for a token without end.
     pub(crate) fn ttl_left_secs(&self, now: Timestamp) -> i64 {
-        self.auth.expires_at.map_or(0, |end| (end.as_second() - now.as_second()).max(0))
+        self.auth.expires_at.map_or(0, |end| end.duration_since(now).as_secs().max(0))
     }
 }
 

@@ -13,6 +13,7 @@ use crate::cubbyhole;
 use crate::error::Error;
 use crate::kv::upgrade;
 use crate::namespace;
+use crate::peers::removed;
 use crate::state::{Core, Unsealed};
 use crate::{transit, versions};
 
@@ -25,6 +26,10 @@ impl Core {
     /// # Errors
     /// [`Error::Unavailable`] when the store refuses; the next tick tries again.
     pub async fn tick(&self, now: Timestamp) -> Result<(), Error> {
+        crate::freshness::tell(self);
+        if self.is_removed() {
+            return removed::retire(self).await;
+        }
         let Some(unsealed) = self.unsealed.load_full() else { return Ok(()) };
         if !self.store.leads() {
             return Ok(());
@@ -40,7 +45,7 @@ impl Core {
                 upgrade::take_up(site, now)?;
                 site.upgraded.store(site.store.term(), Ordering::Release);
             }
-            transit::rotate_due(site, now).await;
+            transit::rotate_due(&self.compute.makers, site, now).await;
             revoke_all(site, site.view.tokens.due(now, TICK_TOKENS_MAX)).await?;
         }
         if let Some(root) = sites.first() {

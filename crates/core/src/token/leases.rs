@@ -104,10 +104,9 @@ fn look_up(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> 
 /// The ids below a folder, as a tree.
 fn list(unsealed: &Unsealed, folder: &str) -> Result<Response, Error> {
     let tokens = &unsealed.view.tokens;
-    let path = folder.trim_end_matches('/');
-    let folder = if path.is_empty() { String::new() } else { format!("{path}/") };
-    let mut names = tokens.folders(&folder, LIST_ENTRIES_MAX + 1);
-    names.extend(tokens.made_at(path, LIST_ENTRIES_MAX + 1).iter().map(name_of));
+    let inside = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+    let mut names = tokens.folders(&inside, LIST_ENTRIES_MAX + 1);
+    names.extend(tokens.made_at(folder, LIST_ENTRIES_MAX + 1).iter().map(name_of));
     if names.is_empty() {
         return Err(Error::NotFound);
     }
@@ -143,9 +142,8 @@ async fn revoke(
 
 /// Ends every token whose lease id starts with the whole segments of `prefix`.
 async fn revoke_prefix(unsealed: &Unsealed, prefix: &str) -> Result<Response, Error> {
-    let path = prefix.trim_end_matches('/');
-    super::revoke::revoke_made_at(unsealed, path).await?;
-    revoke_made_below(unsealed, &format!("{path}/")).await?;
+    super::revoke::revoke_made_at(unsealed, prefix).await?;
+    revoke_made_below(unsealed, &format!("{prefix}/")).await?;
     Ok(Response::Empty)
 }
 

@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use kallisto_store::Batch;
 
+use super::create::{capped, leases};
 use super::entry::{Hash, TokenEntry};
 use crate::error::Error;
 use crate::keys;
@@ -10,7 +11,7 @@ use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::state::Unsealed;
 
 /// Gives a token more time: `increment` seconds from `now`, its period, or the default, within its
-/// maximum. Returns the renewed entry.
+/// maximum. Returns the renewed entry, and a warning when it got less than was asked.
 ///
 /// # Errors
 /// [`Error::Invalid`] when it is not renewable or gone.
@@ -19,8 +20,9 @@ pub(super) async fn renew(
     hash: &Hash,
     increment: u64,
     now: Timestamp,
-) -> Result<TokenEntry, Error> {
+) -> Result<(TokenEntry, Option<String>), Error> {
     let key = keys::token(hash);
+    let max_secs = leases(unsealed).max_secs;
     for _ in 0..CONFLICT_RETRIES_MAX {
         let record = unsealed.store.get(&key)?;
         let record = record.ok_or_else(|| Error::invalid("token not found"))?;
@@ -29,12 +31,12 @@ pub(super) async fn renew(
         if !entry.renewable || entry.auth.is_expired(now) {
             return Err(Error::invalid("lease is not renewable"));
         }
-        extend(&mut entry, increment, unsealed.leases.max_secs, now);
+        let warning = extend(&mut entry, increment, max_secs, now);
         let mut batch = Batch::new();
         batch.expect(key.clone(), record.seqno);
         batch.put(key.clone(), entry.encode());
         match unsealed.store.commit(batch).await {
-            Ok(_) => return Ok(entry),
+            Ok(_) => return Ok((entry, warning)),
             Err(kallisto_store::Error::Conflict) => {}
             Err(error) => return Err(error.into()),
         }
@@ -43,7 +45,8 @@ pub(super) async fn renew(
 }
 
 /// Moves the end of a token. The end is an instant, never past the token's maximum (lesson 31).
-fn extend(entry: &mut TokenEntry, increment: u64, max_secs: u64, now: Timestamp) {
+/// Returns a warning when that is sooner than what was asked, in whole seconds.
+fn extend(entry: &mut TokenEntry, increment: u64, max_secs: u64, now: Timestamp) -> Option<String> {
     let wanted = match (entry.period_secs, increment) {
         (0, 0) => entry.ttl_secs.max(1),
         (0, increment) => increment,
@@ -63,6 +66,9 @@ fn extend(entry: &mut TokenEntry, increment: u64, max_secs: u64, now: Timestamp)
     let end = max.map_or(end, |max| end.min(after(entry.auth.created_at, max)));
     entry.auth.expires_at = Some(end);
     entry.renewed_at = Some(now);
+    let gone_secs = now.as_second() - entry.auth.created_at.as_second();
+    let left = max?.saturating_sub(u64::try_from(gone_secs).unwrap_or_default());
+    (wanted > left).then(|| capped(wanted, left))
 }
 
 #[cfg(test)]
@@ -101,6 +107,20 @@ mod tests {
             let mut entry = entry(explicit, period);
             extend(&mut entry, increment, 2_764_800, at(10));
             assert_eq!(entry.auth.expires_at, Some(at(end)), "{explicit} {period} {increment}");
+        }
+    }
+
+    #[test]
+    fn a_renewal_that_gives_less_than_was_asked_says_so() {
+        let warned = |explicit, period, increment| {
+            extend(&mut entry(explicit, period), increment, 7200, at(10))
+        };
+        let text = "TTL of \"5h\" exceeded the effective max_ttl of \"19m50s\"; TTL value is capped \
+                    accordingly";
+        assert_eq!(warned(1200, 0, 18_000).as_deref(), Some(text));
+        assert!(warned(0, 0, 7191).is_some() && warned(20, 30, 0).is_some());
+        for (explicit, period, increment) in [(1200, 0, 1190), (0, 0, 7190), (0, 30, 9000)] {
+            assert_eq!(warned(explicit, period, increment), None);
         }
     }
 }

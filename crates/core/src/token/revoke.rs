@@ -98,6 +98,7 @@ pub(super) async fn revoke_all(unsealed: &Unsealed, mut ending: Vec<Hash>) -> Re
         }
         let round = ending.split_off(ending.len().saturating_sub(REVOKE_TOKENS_MAX));
         let mut batch = Batch::new();
+        batch.set_essential();
         for hash in &round {
             batch.delete(keys::token(hash));
         }
@@ -167,7 +168,7 @@ pub(super) async fn revoke(
         Children::Revoke => revoke_tree(unsealed, hash).await,
         Children::Orphan => {
             let mut batch = Batch::new();
-            batch.delete(keys::token(&hash));
+            batch.delete(keys::token(&hash)).set_essential();
             unsealed.store.commit(batch).await?;
             cubbyhole::forget(unsealed, &hash).await?;
             orphan_children(unsealed, &hash).await?;
@@ -204,7 +205,7 @@ async fn orphan(unsealed: &Unsealed, hashes: &[Hash]) -> Result<(), Error> {
         entry.auth.orphan = true;
         let mut batch = Batch::new();
         batch.expect(key.clone(), record.seqno);
-        batch.put(key, entry.encode());
+        batch.put(key, entry.encode()).set_essential();
         match unsealed.store.commit(batch).await {
             // Gone or renewed meanwhile: what is gone needs nothing.
             Ok(_) | Err(kallisto_store::Error::Conflict) => {}

@@ -7,7 +7,7 @@ use super::create::{clean_names, names_json, seconds, with_default};
 use super::kind::TokenType;
 use crate::address::{self, AddressRange};
 use crate::error::Error;
-use crate::fields::Fields;
+use crate::fields::{Fields, sorted_in_lower_case};
 use crate::json::{self, Json, Map};
 use crate::keys;
 use crate::response::Response;
@@ -152,7 +152,7 @@ impl Role {
             ("disallowed_policies_glob", &mut self.disallowed_policies_glob),
         ] {
             if let Some(globs) = fields.strings(name)? {
-                *list = globs.into_iter().map(|glob| glob.to_lowercase()).collect();
+                *list = sorted_in_lower_case(&globs);
             }
         }
         for (name, flag) in [
@@ -184,6 +184,12 @@ impl Role {
             }
             self.num_uses = uses;
         }
+        if fields.boolean("token_strictly_bind_ip")? == Some(true) {
+            return Err(Error::invalid(
+                "token_strictly_bind_ip is for roles of logins: who makes a token by a token role is \
+                 not who uses it",
+            ));
+        }
         for name in ["token_bound_cidrs", "bound_cidrs"] {
             if let Some(ranges) = fields.strings(name)? {
                 self.bound_cidrs = address::parse_all(&ranges)?;
@@ -194,8 +200,7 @@ impl Role {
             if names.len() > ALIASES_MAX {
                 return Err(Error::invalid(format!("more than {ALIASES_MAX} entity aliases")));
             }
-            // Aliases are compared in lower case, as policies are.
-            self.allowed_entity_aliases = names.iter().map(|name| name.to_lowercase()).collect();
+            self.allowed_entity_aliases = sorted_in_lower_case(&names);
         }
         if let Some(name) = fields.string("token_type")? {
             self.token_type = match TokenType::parse(&name)? {
@@ -395,6 +400,26 @@ mod tests {
         let refusing = role(br#"{"disallowed_policies":["bad"]}"#);
         assert_eq!(refusing.choose(None, vec!["a".to_owned()], false).unwrap(), ["a", "default"]);
         assert!(!role(br#"{"token_period":"1h"}"#).limits_policies());
+    }
+
+    #[test]
+    fn lists_of_a_role_are_sorted_and_name_nothing_twice() {
+        let body = br#"{"allowed_policies_glob":["z*","A*"," a* ","z*",""],
+            "disallowed_policies_glob":"b*,a*,b*","allowed_policies":"z,a,Z",
+            "disallowed_policies":"q,p,q","allowed_entity_aliases":["z","a","Z"]}"#;
+        let mut role = Role::new("r");
+        role.update(Fields::new(&json::parse_object(body).unwrap())).unwrap();
+        assert_eq!(role.allowed_policies_glob, ["a*", "z*"]);
+        assert_eq!(role.disallowed_policies_glob, ["a*", "b*"]);
+        assert_eq!(
+            (role.allowed_policies, role.disallowed_policies),
+            lists(["a", "z"], ["p", "q"])
+        );
+        assert_eq!(role.allowed_entity_aliases, ["a", "z"]);
+    }
+
+    fn lists(one: [&str; 2], other: [&str; 2]) -> (Vec<String>, Vec<String>) {
+        (one.map(str::to_owned).to_vec(), other.map(str::to_owned).to_vec())
     }
 
     #[test]

@@ -32,7 +32,6 @@ pub(crate) async fn handle(
     let unsealed = elsewhere.as_deref().unwrap_or(unsealed);
     if let Some(name) = path.strip_prefix("roles/") {
         return match call.operation {
-            List if name.is_empty() => roles::list(unsealed),
             Read => roles::read(unsealed, name),
             Update => roles::write(unsealed, call, name).await,
             Delete => roles::delete(unsealed, name).await,
@@ -83,7 +82,7 @@ pub(crate) async fn handle(
         ("revoke", Update) => revoke_given(unsealed, call, Children::Revoke).await,
         ("revoke-orphan", Update) => revoke_given(unsealed, call, Children::Orphan).await,
         ("revoke-accessor", Update) => revoke_accessor(unsealed, call).await,
-        ("accessors" | "accessors/", List) => {
+        ("accessors", List) => {
             let keys = Json::strings(unsealed.view.tokens.accessors());
             Ok(Response::data(&Json::object([("keys", keys)])))
         }
@@ -98,7 +97,7 @@ pub(crate) async fn handle(
         (
             "create" | "create-orphan" | "lookup" | "lookup-self" | "lookup-accessor" | "renew"
             | "renew-self" | "renew-accessor" | "revoke" | "revoke-self" | "revoke-orphan"
-            | "revoke-accessor" | "accessors" | "accessors/" | "roles" | "tidy",
+            | "revoke-accessor" | "accessors" | "roles" | "tidy",
             _,
         ) => Err(Error::UnsupportedOperation),
         _ => Err(Error::UnsupportedPath),
@@ -155,7 +154,7 @@ async fn answer_renewal(
     if let Some(entry) = unsealed.view.tokens.entry(hash) {
         engines::check_renewal(unsealed, call, &entry)?;
     }
-    let entry = renew(unsealed, hash, increment, call.now).await?;
+    let (entry, warning) = renew(unsealed, hash, increment, call.now).await?;
     let given = given_token(call)?;
     let text = match (shown, &given) {
         (Shown::Nothing, _) => "",
@@ -163,7 +162,8 @@ async fn answer_renewal(
         (Shown::Token, None) => call.token.map(TokenText::expose).unwrap_or_default(),
     };
     let auth = auth_object(&unsealed.view, &entry, text, call.now).to_text();
-    Ok(Response::Logical(Logical { auth, ..Logical::default() }))
+    let warnings = warning.into_iter().collect();
+    Ok(Response::Logical(Logical { auth, warnings, ..Logical::default() }))
 }
 
 fn look_up(

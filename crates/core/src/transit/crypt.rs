@@ -7,7 +7,7 @@ use kallisto_auth::{Capability, Subject};
 use kallisto_transit::{Decrypt, Derivation, Encrypt, Encrypted, Key, Kind, Spec};
 use zeroize::Zeroizing;
 
-use super::inputs::{Inputs, OnFailure, Outcome, base64};
+use super::inputs::{Inputs, OnFailure, Outcome, base64, effort};
 use super::store::Created;
 use super::{Transit, config, missing_key};
 use crate::error::Error;
@@ -27,7 +27,8 @@ pub(super) async fn encrypt(transit: &Transit<'_, '_, '_>, name: &str) -> Result
         Some(key) => key,
         None => make_for_encryption(transit, name, Fields::new(&body), with_context).await?,
     };
-    let outcomes = inputs.items().map(|item| encrypt_one(&key, item)).collect();
+    let effort = effort(&key, "plaintext");
+    let outcomes = inputs.work_off(effort, |item| encrypt_one(&key, item)).await;
     let partial = Fields::new(&body).int("partial_failure_response_code")?;
     let answer = inputs.answer(outcomes, &[], &OnFailure::Status(partial))?;
     Ok(warn_of_nonce(&body, answer))
@@ -108,14 +109,15 @@ fn told(encrypted: Encrypted) -> Map {
     ])
 }
 
-pub(super) fn decrypt(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn decrypt(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.object()?;
     let inputs = Inputs::of(&body)?;
     check_ciphertexts(&inputs)?;
     inputs.require("ciphertext", "missing ciphertext to decrypt")?;
     inputs.have_context()?;
     let key = transit.find(name)?.ok_or_else(missing_key)?;
-    let outcomes = inputs.items().map(|item| decrypt_one(&key, item)).collect();
+    let effort = effort(&key, "ciphertext");
+    let outcomes = inputs.work_off(effort, |item| decrypt_one(&key, item)).await;
     let partial = Fields::new(&body).int("partial_failure_response_code")?;
     inputs.answer(outcomes, &[("plaintext", "".into())], &OnFailure::Status(partial))
 }
@@ -150,7 +152,7 @@ fn decrypt_one(key: &Key, item: &Map) -> Outcome {
     Ok(Map::from([("plaintext".to_owned(), BASE64.encode(&plaintext).into())]))
 }
 
-pub(super) fn rewrap(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn rewrap(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.object()?;
     let inputs = Inputs::of(&body)?;
     check_ciphertexts(&inputs)?;
@@ -160,7 +162,8 @@ pub(super) fn rewrap(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Respon
         let version = version_of(item)?;
         with_decrypt(item, |request| key.rewrap(request, version)).map(told)
     };
-    inputs.answer(inputs.items().map(rewrap_one).collect(), &[], &OnFailure::Told)
+    let outcomes = inputs.work_off(effort(&key, "ciphertext"), rewrap_one).await;
+    inputs.answer(outcomes, &[], &OnFailure::Told)
 }
 
 pub(super) fn datakey(

@@ -12,6 +12,8 @@ use kallisto_store::Batch;
 use kallisto_transit::Key;
 
 use super::store::{KEY_FOLDER, make_key, shelf_name};
+use crate::admission::Flow;
+use crate::compute::Pool;
 use crate::error::Error;
 use crate::keys;
 use crate::mount::EngineKind;
@@ -42,24 +44,24 @@ impl LastLook {
 }
 
 /// Rotates the keys whose time has come.
-pub(crate) async fn rotate_due(unsealed: &Unsealed, now: Timestamp) {
+pub(crate) async fn rotate_due(makers: &Pool, unsealed: &Unsealed, now: Timestamp) {
     if !unsealed.view.transit.last_look().is_over(now) {
         return;
     }
     let mounts = unsealed.view.mounts.all();
     for mount in mounts.iter().filter(|mount| mount.entry.kind == EngineKind::Transit) {
-        rotate_due_of(unsealed, mount, now).await;
+        rotate_due_of(makers, unsealed, mount, now).await;
     }
 }
 
-async fn rotate_due_of(unsealed: &Unsealed, mount: &Mount, now: Timestamp) {
-    let shelf = Shelf::of(unsealed, mount);
+async fn rotate_due_of(makers: &Pool, unsealed: &Unsealed, mount: &Mount, now: Timestamp) {
+    let at = At { makers, unsealed, mount, shelf: Shelf::of(unsealed, mount) };
     let mut after: Option<String> = None;
     loop {
-        let names = shelf.list_page(KEY_FOLDER, after.as_deref(), NAMES_MAX);
+        let names = at.shelf.list_page(KEY_FOLDER, after.as_deref(), NAMES_MAX);
         let Some(last) = names.last() else { return };
         for name in &names {
-            match rotate_if_due(unsealed, mount, &shelf, name, now).await {
+            match rotate_if_due(&at, name, now).await {
                 // Somebody changed it meanwhile: the next look sees to it.
                 Ok(()) | Err(Error::Conflict) => {}
                 Err(error) => {
@@ -71,13 +73,16 @@ async fn rotate_due_of(unsealed: &Unsealed, mount: &Mount, now: Timestamp) {
     }
 }
 
-async fn rotate_if_due(
-    unsealed: &Unsealed,
-    mount: &Mount,
-    shelf: &Shelf<'_>,
-    name: &str,
-    now: Timestamp,
-) -> Result<(), Error> {
+/// A mount that is looked at, and who makes its keys.
+struct At<'a> {
+    makers: &'a Pool,
+    unsealed: &'a Unsealed,
+    mount: &'a Mount,
+    shelf: Shelf<'a>,
+}
+
+async fn rotate_if_due(at: &At<'_>, name: &str, now: Timestamp) -> Result<(), Error> {
+    let At { makers, unsealed, mount, shelf } = at;
     let now_ns = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);
     let name = shelf_name(name);
     let is_due = |key: &Key| key.rotation_due_ns().is_some_and(|due_ns| due_ns <= now_ns);
@@ -91,7 +96,7 @@ async fn rotate_if_due(
     if !is_due(&key) {
         return Ok(());
     }
-    let rotated = make_key(key.kind(), move || key.rotated(now_ns)).await?;
+    let rotated = make_key(makers, Flow::OWN, key.kind(), move || key.rotated(now_ns)).await?;
     let mut batch = Batch::new();
     shelf.expect_in(&mut batch, &name, record.seqno);
     shelf.put_in(&mut batch, &name, rotated.encode()?.to_vec())?;

@@ -3,11 +3,13 @@
 //! A batch is answered item by item: what is wrong with one is told in its place, and the others
 //! are worked off. Whole requests fail only for what no item is to blame for.
 
+use crate::compute::Pace;
 use crate::error::Error;
 use crate::fields::{Fields, kind_mismatch};
 use crate::json::{Json, Map};
 use crate::limits::TRANSIT_BATCH_ITEMS_MAX;
 use crate::response::{Logical, Response};
+use kallisto_transit::Key;
 
 /// The inputs of a request.
 pub(super) enum Inputs<'a> {
@@ -89,6 +91,21 @@ impl<'a> Inputs<'a> {
         Ok(with > 0)
     }
 
+    /// Works off the inputs, in order, letting others in between; `effort` says how much an input takes.
+    pub(super) async fn work_off(
+        &self,
+        effort: impl Fn(&Map) -> usize,
+        mut work: impl FnMut(&'a Map) -> Outcome,
+    ) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(self.items().count());
+        let mut pace = Pace::default();
+        for item in self.items() {
+            outcomes.push(work(item));
+            pace.spend(effort(item)).await;
+        }
+        outcomes
+    }
+
     /// The reply: the outcome of one input as it is, those of a batch as `batch_results`. `blank` is
     /// what a failed item of a batch says besides its error.
     pub(super) fn answer(
@@ -152,6 +169,20 @@ fn failure_code(asked: Option<i64>, warnings: &mut Vec<String>) -> u16 {
 
 fn unparsed(why: &str) -> Error {
     Error::invalid(format!("failed to parse batch input: {why}"))
+}
+
+/// What a private operation of a key takes, the largest part of working off an input; `bytes` is the field that holds
+/// what is worked on.
+pub(super) fn effort(key: &Key, bytes: &'static str) -> impl Fn(&Map) -> usize {
+    let own = match key.kind() {
+        kind if kind.is_rsa() => Pace::TURN,
+        kind if kind.signs() => Pace::TURN / 4,
+        _ => 0,
+    };
+    move |item| {
+        let text = item.get(bytes).and_then(Json::as_str).unwrap_or_default();
+        own + Pace::of_bytes(text.len())
+    }
 }
 
 /// A field of an input that is base64; empty when it is absent.

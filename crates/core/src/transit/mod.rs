@@ -30,11 +30,12 @@ use kallisto_auth::Operation;
 use crate::error::Error;
 use crate::response::Response;
 use crate::shelf::Shelf;
-use crate::state::{Call, Unsealed};
+use crate::state::{Call, Core, Unsealed};
 use crate::view::Mount;
 
 /// What a handler works with.
 struct Transit<'a, 'c, 'r> {
+    core: &'a Core,
     unsealed: &'a Unsealed,
     call: &'a Call<'c, 'r>,
     mount: &'a Mount,
@@ -43,13 +44,14 @@ struct Transit<'a, 'c, 'r> {
 
 /// Answers a request; `path` is inside the mount.
 pub(crate) async fn handle(
+    core: &Core,
     unsealed: &Unsealed,
     call: &Call<'_, '_>,
     mount: &Mount,
     path: &str,
 ) -> Result<Response, Error> {
-    let transit = &Transit { unsealed, call, mount, shelf: Shelf::of(unsealed, mount) };
-    let segments: Vec<&str> = path.trim_end_matches('/').splitn(SEGMENTS_MAX + 1, '/').collect();
+    let transit = &Transit { core, unsealed, call, mount, shelf: Shelf::of(unsealed, mount) };
+    let segments: Vec<&str> = path.splitn(SEGMENTS_MAX + 1, '/').collect();
     match segments[..] {
         ["encrypt", name] => {
             checked(call, name, Operation::Update)?;
@@ -57,19 +59,19 @@ pub(crate) async fn handle(
         }
         ["decrypt", name] => {
             checked(call, name, Operation::Update)?;
-            crypt::decrypt(transit, name)
+            crypt::decrypt(transit, name).await
         }
         ["rewrap", name] => {
             checked(call, name, Operation::Update)?;
-            crypt::rewrap(transit, name)
+            crypt::rewrap(transit, name).await
         }
         ["datakey", form, name] => {
             checked(call, name, Operation::Update)?;
             crypt::datakey(transit, form, name)
         }
-        ["sign" | "verify" | "hmac", name] => use_key(transit, segments[0], name, None),
+        ["sign" | "verify" | "hmac", name] => use_key(transit, segments[0], name, None).await,
         ["sign" | "verify" | "hmac", name, algorithm] => {
-            use_key(transit, segments[0], name, Some(algorithm))
+            use_key(transit, segments[0], name, Some(algorithm)).await
         }
         ["keys", ..] => keys(transit, &segments[1..]).await,
         _ => other(transit, &segments).await,
@@ -85,6 +87,23 @@ pub(crate) fn creates(mount: &Mount, path: &str) -> bool {
         Some(name) => !mount.index.contains(&store::shelf_name(name)),
         None => false,
     }
+}
+
+/// Whether a request with a small body takes a moment only: it uses a key that is here already, and does no private
+/// operation of RSA.
+pub(crate) fn is_light(unsealed: &Unsealed, mount: &Mount, path: &str) -> bool {
+    let Some((verb, rest)) = path.split_once('/') else { return matches!(path, "hash" | "random") };
+    let name = rest.trim_end_matches('/').split('/');
+    let (name, is_private) = match verb {
+        "encrypt" | "verify" | "hmac" => (name.take(1).next(), false),
+        "decrypt" | "rewrap" | "sign" => (name.take(1).next(), true),
+        "datakey" => (name.skip(1).take(1).next(), false),
+        "random" | "hash" => return true,
+        _ => return false,
+    };
+    let key =
+        name.and_then(|name| unsealed.view.transit.get(mount.entry.id, &store::shelf_name(name)));
+    key.is_some_and(|key| !(is_private && key.kind().is_rsa()))
 }
 
 /// Whether a record on a mount's shelf is a key, which may be kept decoded.
@@ -111,7 +130,7 @@ fn is_key_name(name: &str) -> bool {
     ends && name.bytes().all(|byte| is_word(byte) || byte == b'.' || byte == b'-')
 }
 
-fn use_key(
+async fn use_key(
     transit: &Transit<'_, '_, '_>,
     verb: &str,
     name: &str,
@@ -119,9 +138,9 @@ fn use_key(
 ) -> Result<Response, Error> {
     checked(transit.call, name, Operation::Update)?;
     match verb {
-        "sign" => sign::sign(transit, name, algorithm),
-        "verify" => sign::verify(transit, name, algorithm),
-        _ => sign::hmac(transit, name, algorithm),
+        "sign" => sign::sign(transit, name, algorithm).await,
+        "verify" => sign::verify(transit, name, algorithm).await,
+        _ => sign::hmac(transit, name, algorithm).await,
     }
 }
 

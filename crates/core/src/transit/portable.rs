@@ -7,10 +7,11 @@ use kallisto_transit::{
 };
 use zeroize::Zeroizing;
 
-use super::store::{Becomes, Created, make_elsewhere, shelf_name};
+use super::store::{Becomes, Created, shelf_name};
 use super::{Transit, is_key_name};
 use crate::duration::Span;
 use crate::error::Error;
+use crate::expected::Expected;
 use crate::fields::Fields;
 use crate::json::{Json, Map};
 use crate::response::Response;
@@ -49,7 +50,10 @@ pub(super) async fn backup(transit: &Transit<'_, '_, '_>, name: &str) -> Result<
     let mut text = Zeroizing::new(String::new());
     transit
         .change(name, missing, |key| {
-            let (noted, backup) = key.backup(name, now_ns)?;
+            let (noted, backup) = key.backup(name, now_ns).map_err(|error| match error {
+                kallisto_transit::Error::Invalid(why) => Error::Expected(Expected::NoBackup(why)),
+                other => other.into(),
+            })?;
             text = backup;
             Ok(Becomes::Other(noted))
         })
@@ -77,7 +81,7 @@ pub(super) async fn restore(
         return Ok(Response::Empty);
     }
     match transit.replace(&shelf_name(name), Seqno::ABSENT, &key).await {
-        Err(Error::Conflict) => Err(Error::invalid(format!("key {name:?} already exists"))),
+        Err(Error::Conflict) => Err(Error::Expected(Expected::KeyExists(name.to_owned()))),
         replaced => replaced.map(|()| Response::Empty),
     }
 }
@@ -92,7 +96,7 @@ async fn find_wrapping_key(transit: &Transit<'_, '_, '_>) -> Result<WrappingKey,
     if let Some(record) = transit.shelf.get(WRAPPING_KEY)? {
         return Ok(WrappingKey::decode(&record.value)?);
     }
-    let key = make_elsewhere(WrappingKey::make).await?;
+    let key = transit.make_elsewhere(WrappingKey::make).await?;
     let mut batch = Batch::new();
     transit.shelf.expect_in(&mut batch, WRAPPING_KEY, Seqno::ABSENT);
     transit.shelf.put_in(&mut batch, WRAPPING_KEY, key.encode().to_vec())?;

@@ -5,7 +5,7 @@ use kallisto_transit::{
     Hash, Input, Key, Mac, Marshaling, RsaPadding, Salt, Sign, SignOptions, decode_base64,
 };
 
-use super::inputs::{Inputs, OnFailure, Outcome};
+use super::inputs::{Inputs, OnFailure, Outcome, effort};
 use super::{Transit, missing_key};
 use crate::error::Error;
 use crate::fields::Fields;
@@ -25,7 +25,7 @@ enum Proof {
     Hmac,
 }
 
-pub(super) fn sign(
+pub(super) async fn sign(
     transit: &Transit<'_, '_, '_>,
     name: &str,
     algorithm: Option<&str>,
@@ -41,7 +41,7 @@ pub(super) fn sign(
     let version = Fields::new(&body).int("key_version")?.unwrap_or(0);
     let inputs = Inputs::of(&body)?;
     let sign_one = |item: &Map| sign_one(&key, item, &asked, version, missing_in(&inputs));
-    let outcomes = inputs.items().map(sign_one).collect();
+    let outcomes = inputs.work_off(effort(&key, "input"), sign_one).await;
     inputs.answer(outcomes, &[("key_version", 0_u64.into())], &OnFailure::Told)
 }
 
@@ -62,7 +62,7 @@ fn sign_one(key: &Key, item: &Map, asked: &Asked, version: i64, missing: Missing
     Ok(told)
 }
 
-pub(super) fn verify(
+pub(super) async fn verify(
     transit: &Transit<'_, '_, '_>,
     name: &str,
     algorithm: Option<&str>,
@@ -70,12 +70,12 @@ pub(super) fn verify(
     let body = transit.call.object()?;
     let inputs = Inputs::of(&body)?;
     match proof(&inputs)? {
-        Proof::Hmac => verify_hmac(transit, name, algorithm, &body, &inputs),
-        Proof::Signature => verify_signature(transit, name, algorithm, &body, &inputs),
+        Proof::Hmac => verify_hmac(transit, name, algorithm, &body, &inputs).await,
+        Proof::Signature => verify_signature(transit, name, algorithm, &body, &inputs).await,
     }
 }
 
-fn verify_signature(
+async fn verify_signature(
     transit: &Transit<'_, '_, '_>,
     name: &str,
     algorithm: Option<&str>,
@@ -97,11 +97,11 @@ fn verify_signature(
         let signature = Fields::new(item).string("signature")?.unwrap_or_default();
         Ok(valid(key.verify(&request, asked.options, &signature)?))
     };
-    let outcomes = inputs.items().map(verify_one).collect();
+    let outcomes = inputs.work_off(effort(&key, "input"), verify_one).await;
     inputs.answer(outcomes, &[("valid", false.into())], &OnFailure::Told)
 }
 
-fn verify_hmac(
+async fn verify_hmac(
     transit: &Transit<'_, '_, '_>,
     name: &str,
     algorithm: Option<&str>,
@@ -115,7 +115,7 @@ fn verify_hmac(
         let hmac = Fields::new(item).string("hmac")?.unwrap_or_default();
         Ok(valid(key.verify_mac(hash, &input, &hmac)?))
     };
-    let outcomes = inputs.items().map(verify_one).collect();
+    let outcomes = inputs.work_off(effort(&key, "input"), verify_one).await;
     inputs.answer(outcomes, &[("valid", false.into())], &OnFailure::Told)
 }
 
@@ -144,7 +144,7 @@ fn proof(inputs: &Inputs<'_>) -> Result<Proof, Error> {
     }
 }
 
-pub(super) fn hmac(
+pub(super) async fn hmac(
     transit: &Transit<'_, '_, '_>,
     name: &str,
     algorithm: Option<&str>,
@@ -167,7 +167,8 @@ pub(super) fn hmac(
         let input = input_of(item, Missing::Empty)?;
         Ok(Map::from([("hmac".to_owned(), mac.make(&input).into())]))
     };
-    inputs.answer(inputs.items().map(make_one).collect(), &[], &OnFailure::Told)
+    let outcomes = inputs.work_off(effort(&key, "input"), make_one).await;
+    inputs.answer(outcomes, &[], &OnFailure::Told)
 }
 
 /// What an absent input is: empty where there is one, an error in a batch.

@@ -2,25 +2,22 @@
 //!
 //! A change reads the record, decides, and replaces it on the condition that it is what was read;
 //! when it is not, it decides again. Making an RSA key takes up to seconds of work, so that happens
-//! on a thread of its own, a few at a time, and the runtime goes on serving meanwhile.
+//! on threads that do nothing else ([`crate::compute`]).
 
 use std::sync::Arc;
 
 use kallisto_store::{Batch, Seqno};
 use kallisto_transit::{Key, Kind};
-use tokio::sync::{Semaphore, oneshot};
 
 use super::Transit;
+use crate::admission::Flow;
+use crate::compute::Pool;
 use crate::error::Error;
 use crate::keys;
 use crate::limits::CONFLICT_RETRIES_MAX;
 
 /// The folder of keys on a mount's shelf.
 pub(super) const KEY_FOLDER: &str = "key/";
-/// Most RSA keys made at a time.
-const MAKERS_MAX: usize = 2;
-
-static MAKERS: Semaphore = Semaphore::const_new(MAKERS_MAX);
 
 /// A key as it was read, and when it was written.
 struct Found {
@@ -76,7 +73,7 @@ impl Transit<'_, '_, '_> {
         if let Some(key) = self.find(name)? {
             return Ok(Created::Existing(key));
         }
-        let key = Arc::new(make_key(kind, make).await?);
+        let key = Arc::new(self.make(kind, make).await?);
         match self.replace(&shelf_name(name), Seqno::ABSENT, &key).await {
             Ok(()) => Ok(Created::New(key)),
             Err(Error::Conflict) => match self.find(name)? {
@@ -117,7 +114,7 @@ impl Transit<'_, '_, '_> {
                 return Err(Error::invalid("key not found"));
             };
             let old = Arc::clone(&found.key);
-            let key = make_key(old.kind(), move || old.rotated(now_ns)).await?;
+            let key = self.make(old.kind(), move || old.rotated(now_ns)).await?;
             let key = Arc::new(key);
             match self.replace(&shelf_name, found.seqno, &key).await {
                 Err(Error::Conflict) => {}
@@ -173,31 +170,33 @@ impl Transit<'_, '_, '_> {
         Err(Error::Conflict)
     }
 
+    async fn make(
+        &self,
+        kind: Kind,
+        make: impl FnOnce() -> Result<Key, kallisto_transit::Error> + Send + 'static,
+    ) -> Result<Key, Error> {
+        make_key(&self.core.compute.makers, self.call.client(), kind, make).await
+    }
+
+    /// Runs long work where keys are made.
+    pub(super) async fn make_elsewhere<T: Send + 'static>(
+        &self,
+        make: impl FnOnce() -> Result<T, kallisto_transit::Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        Ok(self.core.compute.makers.run(self.call.client(), make).await??)
+    }
+
     async fn latch(&self, shelf_name: &str) -> tokio::sync::MutexGuard<'_, ()> {
         self.unsealed.latches.hold(&keys::shelf(self.mount.entry.id, shelf_name)).await
     }
 }
 
-/// Makes a key: at once, or elsewhere if it takes long.
+/// Makes a key for a client: at once, or by the makers of keys if it takes long.
 pub(super) async fn make_key(
+    makers: &Pool,
+    flow: Flow,
     kind: Kind,
     make: impl FnOnce() -> Result<Key, kallisto_transit::Error> + Send + 'static,
 ) -> Result<Key, Error> {
-    if kind.is_rsa() { make_elsewhere(make).await } else { Ok(make()?) }
-}
-
-/// Runs long work on a thread of its own.
-pub(super) async fn make_elsewhere<T: Send + 'static>(
-    make: impl FnOnce() -> Result<T, kallisto_transit::Error> + Send + 'static,
-) -> Result<T, Error> {
-    let gone = || Error::Unavailable("the key could not be made: the server is stopping".into());
-    let permit = MAKERS.acquire().await.map_err(|_| gone())?;
-    let (tell, told) = oneshot::channel();
-    let spawned = std::thread::Builder::new().name("make-key".into()).spawn(move || {
-        // Who asked may have gone away; then nobody is told.
-        let _ = tell.send(make());
-        drop(permit);
-    });
-    spawned.map_err(|_| Error::Unavailable("no thread to make the key on".into()))?;
-    Ok(told.await.map_err(|_| gone())??)
+    if kind.is_rsa() { Ok(makers.run(flow, make).await??) } else { Ok(make()?) }
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use kallisto_audit::Origin;
 use kallisto_barrier::{Keyring, MEMORY_OVERHEAD, RootKey};
 use kallisto_store::{
     Batch, Error as StoreError, Fold, Op, Position, Records, Replaced, Seqno, Value,
@@ -83,7 +84,7 @@ impl Follower {
             let Parsed::Shelf(MountId::SYSTEM, name) = keys::parse(key) else { continue };
             match op {
                 Op::Put { value, .. } => {
-                    if let Err(Unusable(what)) = self.audit.put(name, value) {
+                    if let Err(Unusable(what)) = self.audit.put(name, value, Origin::New) {
                         tracing::error!(what, "auditing cannot follow its records");
                     }
                 }
@@ -101,7 +102,7 @@ impl Follower {
                 let Some(record) = records.get(&keys::shelf(MountId::SYSTEM, &name))? else {
                     continue;
                 };
-                self.audit.put(&name, &record.value).map_err(|Unusable(what)| {
+                self.audit.put(&name, &record.value, Origin::Known).map_err(|Unusable(what)| {
                     StoreError::Damaged(format!("a record cannot be used: {what}"))
                 })?;
             }

@@ -23,6 +23,17 @@ use crate::token::{Hash, TokenEntry};
 /// Shapes kept before those that no token has are looked for.
 const SHAPES_SPARE: usize = 1 << 10;
 
+/// What asking a token for what it grants takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// A look-up.
+    Ready,
+    /// A look-up among so many patterns that it takes long.
+    Wide,
+    /// Its policies have to be compiled first.
+    Stale,
+}
+
 /// A token that can be used.
 pub(crate) struct LiveToken {
     shape: Arc<Shape>,
@@ -210,6 +221,17 @@ impl LiveToken {
         let compiled = Arc::new(view.compile(&self.shape.entry.0, now));
         self.shape.compiled.store(Some(Arc::clone(&compiled)));
         compiled
+    }
+
+    /// Whether asking for what it grants is a look-up and nothing more.
+    pub(crate) fn readiness(&self, view: &View, now: Timestamp) -> Readiness {
+        match &*self.shape.compiled.load() {
+            Some(compiled) if view.policies.holds(compiled, now) => match compiled.acl() {
+                Some(acl) if acl.is_wide() => Readiness::Wide,
+                _ => Readiness::Ready,
+            },
+            _ => Readiness::Stale,
+        }
     }
 
     /// The same without a count of references; never `None`.

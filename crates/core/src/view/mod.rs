@@ -32,7 +32,7 @@ use kallisto_cuckoo::Table;
 pub(crate) use feed::{Change, Feed, Permit, Place, What};
 pub(crate) use fold::Follower;
 pub(crate) use hot::{Hot, HotHeader, HotSlot, hot_key};
-pub(crate) use live::LiveToken;
+pub(crate) use live::{LiveToken, Readiness};
 pub use mounts::{Mount, Mounts};
 pub(crate) use names::Names;
 pub(crate) use tokens::Tokens;

@@ -33,6 +33,7 @@ use crate::response::{Logical, Response};
 use crate::state::{Call, Core, Unsealed};
 use crate::sys::{self, OpenRoute};
 use crate::token::{self, Hash, TokenEntry};
+use crate::unheard;
 
 /// Where the content of a wrapping token lies in its cubbyhole.
 pub(crate) const RESPONSE: &str = "response";
@@ -58,12 +59,7 @@ pub(crate) async fn answer(core: &Core, request: &Request<'_>) -> Result<Respons
             Ok(Response::Logical(Logical { wrap_info, warnings, ..Logical::default() }))
         }
         Err(error) => {
-            // Nobody will ever hear of a token that this answer was to hand out.
-            let accessor = wrapped_accessor(content.logical);
-            if let Some(hash) = accessor.and_then(|text| unsealed.view.tokens.with_accessor(&text))
-            {
-                token::revoke_tree(&unsealed, hash).await?;
-            }
+            unheard::end(core, &unsealed, request, &answer).await;
             Err(error)
         }
     }
@@ -159,6 +155,15 @@ fn decode(record: &[u8]) -> Option<Response> {
         MISSING => Some(Response::Missing(logical)),
         _ => None,
     }
+}
+
+/// The answer in a wrapping token; `None` when it holds none.
+///
+/// # Errors
+/// When the record cannot be read.
+pub(crate) fn content(unsealed: &Unsealed, hash: &Hash) -> Result<Option<Response>, Error> {
+    let record = unsealed.store.get(&content_key(hash))?;
+    Ok(record.and_then(|record| decode(&record.value)))
 }
 
 /// The envelope in a record, as `cubbyhole/response` gives it; `None` when the bytes are no record.

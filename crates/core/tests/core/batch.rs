@@ -83,12 +83,15 @@ fn what_needs_a_stored_token_is_refused_to_a_batch_token() {
     }
     assert!(reads(&site, &batch, 0));
     for (field, message) in [
-        (r#""num_uses":2"#, "batch tokens cannot have \"num_uses\" set"),
-        (r#""period":"1h""#, "batch tokens cannot have \"period\" set"),
-        (r#""explicit_max_ttl":"1h""#, "batch tokens cannot have \"explicit_max_ttl\" set"),
+        (r#""policies":["all"],"num_uses":2"#, "batch tokens cannot have \"num_uses\" set"),
+        (r#""policies":["all"],"period":"1h""#, "batch tokens cannot have \"period\" set"),
+        (
+            r#""policies":["all"],"explicit_max_ttl":"1h""#,
+            "batch tokens cannot have \"explicit_max_ttl\" set",
+        ),
         (r#""policies":["root"]"#, "batch tokens cannot be root tokens"),
     ] {
-        let body = format!(r#"{{"policies":["all"],"type":"batch",{field}}}"#);
+        let body = format!(r#"{{"type":"batch",{field}}}"#);
         let refused = create(&site, "root", "auth/token/create", &body);
         assert_eq!(refused.unwrap_err(), Error::invalid(message), "{field}");
     }

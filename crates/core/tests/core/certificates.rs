@@ -119,7 +119,18 @@ fn a_certificate_that_was_taken_back_logs_in_no_more() {
     assert!(matches!(log_in(&site, &revoked), Err(Error::Invalid(_))));
     assert!(renew(&revoked).is_err());
 
+    // A role that would not let it in any more renews it no more.
     site.ask(Operation::Delete, "auth/cert/crls/ours", "").unwrap();
+    renew(&revoked).unwrap();
+    for (narrow, wide) in [
+        (r#"{"allowed_common_names":"x"}"#, r#"{"allowed_common_names":[]}"#),
+        (r#"{"required_extensions":"1.2.3:x"}"#, r#"{"required_extensions":[]}"#),
+    ] {
+        site.ask(Operation::Update, "auth/cert/certs/all", narrow).unwrap();
+        assert!(renew(&revoked).is_err() && log_in(&site, &revoked).is_err(), "{narrow}");
+        site.ask(Operation::Update, "auth/cert/certs/all", wide).unwrap();
+        renew(&revoked).unwrap();
+    }
     assert!(matches!(site.ask(Operation::Read, "auth/cert/crls/ours", ""), Err(Error::Invalid(_))));
     log_in(&site, &revoked).unwrap();
     site.ask(Operation::Update, "auth/cert/config", r#"{"disable_binding":true}"#).unwrap();

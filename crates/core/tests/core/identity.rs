@@ -438,6 +438,50 @@ fn lesson_15_a_template_asks_one_login_methods_alias() {
     assert!(!may_read(&site, &token, "c-d"));
 }
 
+#[test]
+fn a_template_asks_for_any_of_many_groups_and_for_no_other() {
+    let site = site_with_users();
+    let auth = log_in(&site, "up", "bob").unwrap();
+    let (token, id) = (text(&auth, "client_token"), text(&auth, "entity_id"));
+    let member = format!(r#"{{"member_entity_ids":["{id}"],"metadata":{{"team":"of"}}}}"#);
+    let ids: Vec<String> = (0..20).map(|at| group(&site, &format!("g{at}"), &member)).collect();
+    let other = group(&site, "not-theirs", "{}");
+    let mut rules = String::new();
+    for (at, id) in ids.iter().chain([&other]).enumerate() {
+        let name = if at < ids.len() { format!("g{at}") } else { "not-theirs".to_owned() };
+        for path in [
+            format!("by-id/{{{{identity.groups.ids.{id}.name}}}}"),
+            format!("by-name/{{{{identity.groups.names.{name}.id}}}}"),
+            format!("{at}/{{{{identity.groups.ids.{id}.metadata.team}}}}"),
+            format!("{at}/{{{{identity.groups.names.{name}.metadata.team}}}}-name"),
+        ] {
+            rules += &format!("path \"secret/data/{path}\" {{ capabilities = [\"read\"] }}\n");
+        }
+        for path in [format!("by-id/{name}"), format!("by-name/{id}")] {
+            site.put(&path, "v");
+        }
+        site.put(&format!("{at}/of"), "v");
+        site.put(&format!("{at}/of-name"), "v");
+    }
+    let body = Json::object([("policy", rules.as_str().into())]).to_text();
+    site.ask(Operation::Update, "sys/policies/acl/tpl", std::str::from_utf8(&body).unwrap())
+        .unwrap();
+    write(&site, &format!("entity/id/{id}"), r#"{"policies":"tpl"}"#);
+    for (at, id) in ids.iter().enumerate() {
+        for path in [
+            format!("by-id/g{at}"),
+            format!("by-name/{id}"),
+            format!("{at}/of"),
+            format!("{at}/of-name"),
+        ] {
+            assert!(may_read(&site, &token, &path), "{path}");
+        }
+    }
+    for path in ["by-id/not-theirs", &format!("by-name/{other}"), "20/of", "20/of-name"] {
+        assert!(!may_read(&site, &token, path), "{path}");
+    }
+}
+
 fn accessor(site: &Site, method: &str) -> String {
     let mounts = data(site.ask(Operation::Read, "sys/auth", ""));
     text(mounts[method].as_object().unwrap(), "accessor")

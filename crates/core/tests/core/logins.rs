@@ -53,7 +53,9 @@ pub(crate) fn log_in(site: &Site, secs: i64, path: &str, body: &str) -> Result<M
 /// The data of an answer.
 pub(crate) fn data(answer: Result<Response, Error>) -> Map {
     match answer.unwrap() {
-        Response::Logical(reply) => json::parse_object(&reply.data).unwrap(),
+        Response::Logical(reply) | Response::Merged(reply) => {
+            json::parse_object(&reply.data).unwrap()
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -242,5 +244,45 @@ fn only_logins_do_without_a_token() {
     ] {
         let refusal = knock(&site, HERE, 0, path, r#"{"password":"pw"}"#).err();
         assert_eq!(refusal, Some(Error::Denied(Denial::BadToken)), "{path}");
+    }
+}
+
+#[test]
+fn a_token_that_is_bound_to_its_logins_address_is_nobodys_elsewhere() {
+    let site = site("userpass");
+    let user = "auth/userpass/users/bob";
+    let body = r#"{"password":"p","token_strictly_bind_ip":true}"#;
+    site.ask(Update, user, body).unwrap();
+    assert!(data(site.ask(Read, user, ""))["token_strictly_bind_ip"] == Json::from(true));
+    let both = site.ask(Update, user, r#"{"token_bound_cidrs":"10.0.0.0/8"}"#).unwrap_err();
+    assert!(both.to_string().contains("conflicts with 'token_bound_cidrs'"), "{both}");
+    let auth = log_in(&site, 0, "auth/userpass/login/bob", r#"{"password":"p"}"#).unwrap();
+    let from = |address: &str| {
+        let token = text(&auth, "client_token");
+        let mut request = crate::support::request_of(token, 0, Read, "auth/token/lookup-self", "");
+        request.remote = Some(address.parse().unwrap());
+        pollster::block_on(site.core.handle(&request))
+    };
+    let seen = data(from("127.0.0.1:6000"));
+    assert!(seen["bound_cidrs"] == Json::strings(["127.0.0.1"]));
+    for other in ["127.0.0.2:5000", "[::1]:5000"] {
+        assert!(matches!(from(other), Err(Error::Denied(_))), "{other}");
+    }
+    // A token role is another matter: it is refused, not taken and forgotten.
+    let role = r#"{"token_strictly_bind_ip":true}"#;
+    assert!(site.ask(Update, "auth/token/roles/r", role).is_err());
+}
+
+#[test]
+fn bounds_of_a_secret_id_hold_beside_a_login_that_binds_its_address() {
+    let site = site("approle");
+    let role = r#"{"token_strictly_bind_ip":true,"role_id":"web"}"#;
+    site.ask(Update, "auth/approle/role/web", role).unwrap();
+    for (bounds, enters) in [("127.0.0.0/8", true), ("10.0.0.0/8", false)] {
+        let body = format!(r#"{{"token_bound_cidrs":"{bounds}"}}"#);
+        let secret = data(site.ask(Update, "auth/approle/role/web/secret-id", &body));
+        let body = format!(r#"{{"role_id":"web","secret_id":"{}"}}"#, text(&secret, "secret_id"));
+        let entered = log_in(&site, 0, "auth/approle/login", &body);
+        assert_eq!(entered.is_ok(), enters, "{bounds}: {entered:?}");
     }
 }

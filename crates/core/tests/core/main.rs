@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
+mod aged;
 mod approle;
 mod at_once;
 mod audit;
@@ -10,11 +11,14 @@ mod beyond;
 mod budget;
 mod certificates;
 mod clocks;
+mod freshness;
 mod identity;
 mod key_server;
 mod kv_upgrade;
 mod leases;
 mod logins;
+mod met;
+mod namespaces_by_label;
 mod policies;
 mod sealing;
 mod support;

@@ -63,6 +63,46 @@ fn lesson_03_no_case_of_a_denied_path_gets_in() {
 }
 
 #[test]
+fn lesson_04_a_name_is_one_thing_wherever_it_stands() {
+    let site = Site::open(1 << 20);
+    let root =
+        |operation, path: &str, body: &str| ask_as(&site.core, "root", 0, operation, path, body);
+    let names = ["a b", "é", "a(b", "a,b", "a*", "a[b]", "a"];
+    let written = |name: &str| match name {
+        "a b" => "A%20B".to_owned(),
+        "é" => "%C3%89".to_owned(),
+        "a[b]" => "a%5Bb%5D".to_owned(),
+        other => other.to_owned(),
+    };
+    for (at, name) in names.iter().enumerate() {
+        let path = format!("sys/policies/acl/{}", written(name));
+        let body =
+            format!(r#"{{"policy":"path \"secret/data/{at}\" {{ capabilities = [\"read\"] }}"}}"#);
+        root(Operation::Update, &path, &body).unwrap();
+        site.put(&at.to_string(), "v");
+    }
+    for (at, name) in names.iter().enumerate() {
+        let body = format!(r#"{{"policies":["{name}"],"no_default_policy":true,"id":"of-{at}"}}"#);
+        root(Operation::Update, "auth/token/create", &body).unwrap();
+        for other in 0..names.len() {
+            let path = format!("secret/data/{other}");
+            let read = ask_as(&site.core, &format!("of-{at}"), 0, Operation::Read, &path, "");
+            assert_eq!(read.is_ok(), other == at, "{name} at {path}");
+        }
+    }
+    for (at, name) in names.iter().enumerate() {
+        root(Operation::Delete, &format!("sys/policies/acl/{}", written(name)), "").unwrap();
+        let path = format!("secret/data/{at}");
+        assert!(ask_as(&site.core, &format!("of-{at}"), 0, Operation::Read, &path, "").is_err());
+    }
+    for name in ["ROOT", "root ", "r\u{43e}ot", "ｒｏｏｔ"] {
+        let body = format!(r#"{{"policies":["default","{name}"]}}"#);
+        let made = root(Operation::Update, "auth/token/create", &body);
+        assert!(matches!(made, Err(Error::Invalid(_))), "{name}");
+    }
+}
+
+#[test]
 fn an_explanation_names_the_rule_its_policy_and_the_losers() {
     let site = Site::open(1 << 20);
     let rules = "path \"secret/*\" { capabilities = [\"list\"] }\n\
@@ -93,6 +133,19 @@ fn an_explanation_names_the_rule_its_policy_and_the_losers() {
     assert!(told.contains(r#""reason":"the rule does not grant update""#), "{told}");
     assert!(told.contains(r#""because":"its first wildcard stands earlier""#), "{told}");
     assert!(explain("root", r#"{"path":"a"}"#).unwrap().contains("root token"));
+    // About itself any token may ask, about another only whose policies allow it.
+    let root = |path, body| ask_as(&site.core, "root", 0, Operation::Update, path, body).unwrap();
+    let rules = r#"{"policy":"path \"a\" { capabilities = [\"read\"] }"}"#;
+    root("sys/policies/acl/other", rules);
+    let other = "other";
+    let made = r#"{"id":"other","policies":["other"],"no_default_policy":true}"#;
+    root("auth/token/create", made);
+    assert!(explain(other, r#"{"path":"a"}"#).unwrap().contains(r#""allowed":true"#));
+    assert!(explain(other, r#"{"path":"b","accessor":""}"#).is_ok());
+    let asked = explain(other, r#"{"path":"b","accessor":"x"}"#);
+    assert!(matches!(asked, Err(Error::Denied(_))), "{asked:?}");
+    // A slash at the end is taken as a request's is.
+    assert!(explain(other, r#"{"path":"a/","capability":"update"}"#).is_err());
     for body in [
         r#"{}"#,
         r#"{"path":"a/../b"}"#,

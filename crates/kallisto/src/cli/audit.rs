@@ -1,13 +1,13 @@
 //! `audit`: audit devices, and whether their files are as they were written.
 //!
-//! `enable`, `disable` and `list` ask a server, as Vault's command line does. `verify` reads files and
-//! asks nobody; the server's word about its last record is given to it by hand (`-head`), so that a
-//! person can keep that word where the files are not.
+//! `enable`, `disable` and `list` ask a server, as Vault's command line does. `verify` reads files; the server's
+//! word about its last record and its public key are given to it by hand (`-head`, `-public-key`), so that a
+//! person can keep them where the files are not, or asked of the server (`-device`).
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use kallisto_audit::{Head, Verifier};
+use kallisto_audit::{Head, PublicKey, Verified, Verifier};
 
 use super::config::Config;
 use super::error::Error;
@@ -30,6 +30,8 @@ pub(crate) enum Audit {
     Disable(Disable),
     /// Check that audit files hold what was written, and all of it
     Verify(Verify),
+    /// Print the public key that a device's checkpoints are verified by
+    Key(Key),
 }
 
 impl Audit {
@@ -40,6 +42,7 @@ impl Audit {
             Self::Enable(enable) => enable.run(),
             Self::Disable(disable) => disable.run(),
             Self::Verify(verify) => verify.run(),
+            Self::Key(key) => key.run(),
         }
     }
 }
@@ -154,12 +157,14 @@ impl Disable {
 /// Checks that audit files hold what was written, and all of it.
 ///
 /// Finds a line that was edited, removed, inserted or moved. Files of one device are given oldest
-/// first; the first may begin in the middle of the chain. That the end was not cut off, and that the
-/// whole is not another chain, is shown by -head: what `sys/audit-head` said at any time while the
-/// files were written.
+/// first; the first may begin in the middle of the chain. -public-key finds a chain that somebody else wrote: only the
+/// device signs its checkpoints. -head finds that the end was cut off: it is what `sys/audit-head` said at any time while
+/// the files were written. -device asks the server for both.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  kallisto audit verify /var/log/kallisto/audit.log\n  \
     kallisto audit verify audit.log.1 audit.log\n  \
+    kallisto audit verify -public-key=@audit.pub audit.log\n  \
+    kallisto audit verify -device=file audit.log\n  \
     kallisto audit verify -head=4711:9f86d081... audit.log\n\n\
     Exit codes: 0 the files are sound, 1 a mistake in the call, 2 they are not")]
 pub(crate) struct Verify {
@@ -169,57 +174,136 @@ pub(crate) struct Verify {
     /// A record that must be there, as `kallisto read sys/audit-head/file` tells it
     #[arg(long, value_name = "SEQ:HASH")]
     head: Option<String>,
-    /// Print format: table or json
-    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = ["table", "json"])]
-    format: String,
+    /// What checkpoints must be signed by, as `kallisto audit key` prints it, or @FILE with it
+    #[arg(long, value_name = "KEY")]
+    public_key: Option<String>,
+    /// Ask the server for the last record of this device, and for its key unless -public-key is given
+    #[arg(long, value_name = "PATH", conflicts_with = "head")]
+    device: Option<String>,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+/// What the files have to agree with.
+#[derive(Default)]
+struct Wanted {
+    head: Option<Head>,
+    key: Option<PublicKey>,
 }
 
 impl Verify {
     fn run(self) -> Result<Outcome, Error> {
-        let wanted = self.head.as_deref().map(|text| {
-            Head::parse(text).ok_or_else(|| Error::usage("-head must be like 12:9f86d081..."))
-        });
-        let mut verifier = Verifier::wanting(wanted.transpose()?);
+        let config = Config::load(&self.common)?;
+        let wanted = self.wanted(&config)?;
+        let mut verifier = Verifier::wanting(wanted.head).trusting(wanted.key);
         let mut lines = 0;
         for path in &self.files {
             let mut reader = files::open_lines(path)
                 .map_err(|error| Error::usage(format!("{}: {error}", path.display())))?;
             match verifier.take_file(&mut reader) {
                 Ok(taken) => lines += taken,
-                Err(failure) => return Ok(self.unsound(path, &failure.to_string())),
+                Err(failure) => return Ok(unsound(&config, path, &failure.to_string())),
             }
         }
+        let last = self.files.last().map_or(Path::new(""), PathBuf::as_path);
         if !verifier.met_head() {
-            let last = self.files.last().map_or(Path::new(""), PathBuf::as_path);
-            return Ok(self.unsound(last, "the record of -head is missing: the end was cut off"));
+            let why = "the record that the server told is missing: the end was cut off";
+            return Ok(unsound(&config, last, why));
         }
         let Some(verified) = verifier.verified() else {
-            return Ok(self.unsound(&self.files[0], "there is no record"));
+            return Ok(unsound(&config, &self.files[0], "there is no record"));
         };
-        let hash = verified.head.hash_text();
-        if self.format == "json" {
-            let report = Json::object([
-                ("sound", true.into()),
-                ("records", lines.into()),
-                ("first", verified.first.into()),
-                ("last", verified.head.seq.into()),
-                ("hash", hash.into()),
-            ]);
-            return Ok(Outcome::print(Document::Value(&report).to_text(Format::Json)?));
+        if let Some(count) = verifier.too_many_unsigned() {
+            let why = format!("its last {count} records are signed by no checkpoint");
+            return Ok(unsound(&config, last, &why));
         }
-        Ok(Outcome::line(format!(
-            "Sound: {lines} records, {} to {}\nHead: {}:{hash}",
-            verified.first, verified.head.seq, verified.head.seq
-        )))
+        sound(&config, lines, &verified)
     }
 
-    fn unsound(&self, path: &Path, why: &str) -> Outcome {
-        let text = format!("{}: {why}", path.display());
-        if self.format == "json" {
-            let report = Json::object([("sound", false.into()), ("fault", text.into())]);
-            let text = Document::Value(&report).to_text(Format::Json).unwrap_or_default();
-            return Outcome::print(text).with_code(2);
+    fn wanted(&self, config: &Config) -> Result<Wanted, Error> {
+        let mut wanted = match &self.device {
+            Some(device) => told(config, device)?,
+            None => Wanted::default(),
+        };
+        if let Some(text) = &self.head {
+            let head = Head::parse(text);
+            let head = head.ok_or_else(|| Error::usage("-head must be like 12:9f86d081..."))?;
+            wanted.head = Some(head);
         }
-        Outcome::default().with_notice(&format!("Not sound: {text}\n")).with_code(2)
+        if let Some(given) = &self.public_key {
+            let text = match given.strip_prefix('@') {
+                Some(path) => files::read(Path::new(path))
+                    .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+                    .map_err(|error| Error::usage(format!("{path}: {error}")))?,
+                None => given.clone(),
+            };
+            let key = PublicKey::parse(&text);
+            let key = key.ok_or_else(|| Error::usage("-public-key must be like ed25519:..."))?;
+            wanted.key = Some(key);
+        }
+        Ok(wanted)
+    }
+}
+
+/// What the server tells of a device.
+fn told(config: &Config, device: &str) -> Result<Wanted, Error> {
+    let path = format!("sys/audit-head/{}", device.trim_matches('/'));
+    let data = mounted::read_all(config, &path, "Error asking for the audit device's head")?;
+    let head = format!("{}:{}", cell(&data, "seq"), cell(&data, "hash"));
+    Ok(Wanted { head: Head::parse(&head), key: PublicKey::parse(&cell(&data, "public_key")) })
+}
+
+fn sound(config: &Config, lines: u64, verified: &Verified) -> Result<Outcome, Error> {
+    let hash = verified.head.hash_text();
+    if config.format == Format::Json {
+        let report = Json::object([
+            ("sound", true.into()),
+            ("records", lines.into()),
+            ("first", verified.first.into()),
+            ("last", verified.head.seq.into()),
+            ("hash", hash.into()),
+            ("signed", verified.signed.map_or(Json::Null, Json::from)),
+        ]);
+        return Ok(Outcome::print(Document::Value(&report).to_text(Format::Json)?));
+    }
+    let (first, last) = (verified.first, verified.head.seq);
+    let signed = match verified.signed {
+        Some(seq) if seq == last => "\nSigned: all of them".to_owned(),
+        Some(seq) => format!("\nSigned: up to {seq}"),
+        None => String::new(),
+    };
+    Ok(Outcome::line(format!(
+        "Sound: {lines} records, {first} to {last}\nHead: {last}:{hash}{signed}"
+    )))
+}
+
+fn unsound(config: &Config, path: &Path, why: &str) -> Outcome {
+    let text = format!("{}: {why}", path.display());
+    if config.format == Format::Json {
+        let report = Json::object([("sound", false.into()), ("fault", text.into())]);
+        let text = Document::Value(&report).to_text(Format::Json).unwrap_or_default();
+        return Outcome::print(text).with_code(2);
+    }
+    Outcome::default().with_notice(&format!("Not sound: {text}\n")).with_code(2)
+}
+
+/// Prints the public key of an audit device.
+///
+/// Keep it where the audit files are not: with it anybody can tell whether a chain is the device's.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  kallisto audit key file > audit.pub")]
+pub(crate) struct Key {
+    /// Where the device is enabled
+    path: String,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl Key {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        let key = told(&config, &self.path)?.key;
+        let key = key.ok_or_else(|| Error::Absent("The server told no key.".to_owned()))?;
+        Ok(Outcome::line(key.to_text()))
     }
 }

@@ -14,6 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 use ureq::http::Uri;
 use zeroize::Zeroize;
 
+use super::client::reach::Reach;
 use super::error::Error;
 use super::flags::{CommonFlags, ConnectionFlags};
 use super::output::Format;
@@ -217,6 +218,8 @@ pub(crate) struct Config {
     pub(crate) retries_max: u32,
     /// Whether a redirect is followed.
     pub(crate) redirects: Redirects,
+    /// Where a connection may go to.
+    pub(crate) reach: Reach,
     /// Proxy to go through.
     pub(crate) proxy: Option<String>,
     /// Send or show.
@@ -277,6 +280,7 @@ impl Config {
             wrap_ttl: wrap_ttl(connection, environment)?,
             timeout: timeout(environment)?,
             retries_max: retries_max(environment)?,
+            reach: Reach::Anywhere,
             redirects: match flag_or(
                 connection.disable_redirects,
                 environment,

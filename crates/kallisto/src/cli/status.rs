@@ -17,7 +17,7 @@ use super::secret::{Secret, as_u64};
 const EXIT_SEALED: u8 = 2;
 
 /// Members of the document, in the order in which they are shown.
-const MEMBERS: [&str; 25] = [
+const MEMBERS: [&str; 26] = [
     "type",
     "initialized",
     "sealed",
@@ -34,6 +34,7 @@ const MEMBERS: [&str; 25] = [
     "recovery_seal",
     "recovery_seal_type",
     "storage_type",
+    "removed_from_cluster",
     "ha_enabled",
     "is_self",
     "active_time",
@@ -179,6 +180,9 @@ fn rows(state: &Map) -> Vec<(String, String)> {
         if !text(name).is_empty() {
             row(title, text(name));
         }
+    }
+    if is(state, "removed_from_cluster") {
+        row("Removed From Cluster", "true".to_owned());
     }
     row("HA Enabled", state.get("ha_enabled").map_or_else(|| "false".to_owned(), table::show));
     if is(state, "ha_enabled") && !is(state, "sealed") {

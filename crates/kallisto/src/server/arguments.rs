@@ -1,13 +1,17 @@
 //! The arguments of `kallisto server`.
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Args;
 use kallisto_core::admission::AdmissionLimits;
+use kallisto_core::limits::MAX_STALENESS_DEFAULT;
 use kallisto_core::{Access, Leases, Offer};
 use kallisto_listener::Timeouts;
+use kallisto_listener::http::ForwardedFor;
+use kallisto_store::Losses;
 use secrecy::{ExposeSecret, SecretString};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -66,6 +70,9 @@ pub(crate) struct ServerArgs {
     /// Threads that serve requests [default: one per processor]
     #[arg(long, value_name = "COUNT")]
     workers: Option<NonZeroUsize>,
+    /// Start although the log lost what was on the disk, with what is left
+    #[arg(long)]
+    accept_log_loss: bool,
 }
 
 impl ServerArgs {
@@ -82,7 +89,13 @@ impl ServerArgs {
             dev_no_store_token: false,
             log_level: None,
             workers: None,
+            accept_log_loss: false,
         }
+    }
+
+    /// What is done with a log that lost what was on the disk.
+    pub(super) fn losses(&self) -> Losses {
+        if self.accept_log_loss { Losses::Accepted } else { Losses::Refused }
     }
 
     /// Checks the arguments and fills in what the environment and the defaults say.
@@ -118,13 +131,14 @@ impl ServerArgs {
         } else {
             None
         };
+        let (api_addr, cluster_addr) = dev_addresses(address, tls.is_some());
         let (tls, ca) = tls.map_or((None, None), |made| (Some(made.files), Some(made.ca)));
         let timeouts = Timeouts::default();
         let mut listeners = vec![ListenerSettings {
             address: address.into(),
             tls: tls.clone(),
             timeouts,
-            spoken: Spoken::Http { metrics: Access::Open },
+            spoken: Spoken::Http { metrics: Access::Open, forwarded_for: ForwardedFor::default() },
         }];
         if let Some(address) = &self.dev_resp_listen_address {
             let address = resolve(address)?;
@@ -145,8 +159,10 @@ impl ServerArgs {
             cluster_name: None,
             limits: AdmissionLimits::default(),
             leases: Leases::default(),
-            api_addr: None,
-            cluster_addr: None,
+            private_files: Vec::new(),
+            api_addr,
+            cluster_addr,
+            max_staleness: MAX_STALENESS_DEFAULT,
             cache_bytes: hygiene::half_of_memory(),
             unauthenticated_rekey: Access::Open,
             audit_devices: Vec::new(),
@@ -178,6 +194,17 @@ impl ServerArgs {
     }
 }
 
+/// What a dev server says of itself: where its API is, and where a cluster's port would be. Neither is
+/// known of a port that the system chooses.
+fn dev_addresses(address: SocketAddr, is_tls: bool) -> (Option<String>, Option<String>) {
+    if address.port() == 0 {
+        return (None, None);
+    }
+    let scheme = if is_tls { "https" } else { "http" };
+    let next = address.port().checked_add(1).map(|port| SocketAddr::new(address.ip(), port));
+    (Some(format!("{scheme}://{address}")), next.map(|next| format!("https://{next}")))
+}
+
 /// A new directory for this run's certificates.
 fn fresh_directory() -> Result<PathBuf, Error> {
     let name = format!("kallisto-tls-{}", fastrand::u64(..));
@@ -185,4 +212,20 @@ fn fresh_directory() -> Result<PathBuf, Error> {
     crate::cli::files::create_private_directory(&directory)
         .map_err(|error| Error::usage(format!("{}: {error}", directory.display())))?;
     Ok(directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dev_server_says_where_it_is_unless_its_port_is_drawn() {
+        let of = |text: &str, is_tls| dev_addresses(text.parse().unwrap(), is_tls);
+        let (api, cluster) = of("127.0.0.1:8200", false);
+        assert_eq!(api.as_deref(), Some("http://127.0.0.1:8200"));
+        assert_eq!(cluster.as_deref(), Some("https://127.0.0.1:8201"));
+        assert_eq!(of("[::1]:8200", true).0.as_deref(), Some("https://[::1]:8200"));
+        assert_eq!(of("127.0.0.1:65535", false).1, None);
+        assert_eq!(of("127.0.0.1:0", false), (None, None));
+    }
 }

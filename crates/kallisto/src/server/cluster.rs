@@ -10,17 +10,19 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
-use kallisto_core::{AuthorityKeys, ClusterPort, JoinTarget, Json, Membership};
+use kallisto_core::{AuthorityKeys, ClusterPort, JoinOrigin, JoinTarget, Json, Membership};
 use kallisto_listener::http::{Leader, Relay, Service, Unrelayed};
 use kallisto_peers::{Authority, Identity, NodeKey, Port, Unanswered, Upper};
 use kallisto_store::{Chunks, Peer, Store};
 use tokio::sync::watch;
 use zeroize::Zeroizing;
 
+use super::joins;
 use crate::cli::client::{Client, Request};
-use crate::cli::config::{Audience, Config, Environment, TlsSettings};
+use crate::cli::config::{Audience, Config, Environment, Redirects, TlsSettings};
 use crate::cli::error::Error;
 use crate::cli::files;
 use crate::cli::flags::CommonFlags;
@@ -31,6 +33,8 @@ const KEY_FILE: &str = "node.key";
 const NEXT_KEY_FILE: &str = "node-next.key";
 const CERTIFICATE_FILE: &str = "node.crt";
 const AUTHORITY_FILE: &str = "authority.crt";
+/// Longest that a server may take to answer one that a request told to join it.
+const REQUESTED_JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes before the certificate in its file: the server's number and its store.
 const CERTIFICATE_HEAD_BYTES: usize = 8 + 16;
 
@@ -174,7 +178,16 @@ impl Cluster {
             server_name: target.server_name.clone(),
             ..client.tls
         };
-        Ok(Config { tls, retries_max: 0, ..client })
+        let client = Config { tls, retries_max: 0, ..client };
+        Ok(match target.origin {
+            JoinOrigin::Configuration => client,
+            JoinOrigin::Request => Config {
+                reach: joins::reach(target, self.port.own())?,
+                redirects: Redirects::Never,
+                timeout: REQUESTED_JOIN_TIMEOUT,
+                ..client
+            },
+        })
     }
 }
 
@@ -287,6 +300,22 @@ impl Upper for Above {
         place: &[u8],
     ) -> Result<Option<Box<dyn Chunks>>, kallisto_store::Error> {
         self.store.replicated().map_or(Ok(None), |cluster| cluster.snapshot_behind(place))
+    }
+
+    fn has_left(&self, peer: u64) -> Pin<Box<dyn Future<Output = bool> + Send>> {
+        let store = Arc::clone(&self.store);
+        Box::pin(async move {
+            let Some(cluster) = store.replicated() else { return false };
+            // Who is behind does not know of new members: so first everything that was committed.
+            let is_current = cluster.read_index().await.is_ok();
+            is_current && cluster.members().iter().all(|member| member.peer.id != peer)
+        })
+    }
+
+    fn removed(&self) {
+        if let Some(cluster) = self.store.replicated() {
+            cluster.told_removed();
+        }
     }
 
     fn answer(&self, _from: u64, request: Bytes) -> Pin<Box<dyn Future<Output = Bytes> + Send>> {

@@ -1,7 +1,9 @@
 //! From a configuration to what a server runs with.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use kallisto_core::limits::MAX_STALENESS_DEFAULT;
 use kallisto_core::{Access, AutoSeal, Leases, Offer};
 use kallisto_listener::{Address, ClientAuth, Timeouts, TlsFiles, Versions};
 use kallisto_store::{Peer, Role};
@@ -11,9 +13,10 @@ use tracing_subscriber::filter::LevelFilter;
 use super::arguments::ServerArgs;
 use super::cluster::ClusterSettings;
 use super::config::{
-    self, ClientCertificates, ListenerConfig, RespConfig, RespPlace, SealConfig, ServerConfig,
-    StorageConfig, TlsConfig, TlsVersion, TransitSeal,
+    self, ClientCertificates, JoinToken, ListenerConfig, RespConfig, RespPlace, SealConfig,
+    ServerConfig, StorageConfig, TlsConfig, TlsVersion, TransitSeal,
 };
+use super::exposed::PrivateFile;
 use super::seals::{NamedKey, StaticKey, Transit, TransitSettings};
 use super::settings::{ListenerSettings, LogFormat, Settings, Spoken, Storage, resolve};
 use super::{hygiene, joins};
@@ -33,19 +36,9 @@ impl ServerArgs {
             Some(config::LogFormat::Standard) | None => LogFormat::Standard,
         };
         let level = config.log.level.unwrap_or(LevelFilter::INFO);
-        for listener in &config.listeners {
-            let rules = &listener.forwarded_for;
-            let rejects = rules.reject_not_authorized || rules.reject_not_present;
-            if rejects && !rules.authorized.is_empty() {
-                // A rule about who is let in must hold or be refused, never be passed over.
-                return Err(Error::usage(
-                    "x_forwarded_for_reject_not_authorized and _not_present are not available: \
-                     set them to false",
-                ));
-            }
-        }
         let rekey_open =
             config.listeners.iter().all(|one| one.unauthenticated_rekey == Access::Open);
+        let private_files = private_files(&config);
         Ok(Settings {
             listeners: listeners(&config)?,
             storage: storage(&config)?,
@@ -55,6 +48,7 @@ impl ServerArgs {
             cluster_name: config.cluster_name,
             limits: config.limits,
             leases: leases(config.lease_ttls),
+            max_staleness: config.max_staleness.unwrap_or(MAX_STALENESS_DEFAULT),
             api_addr: config.api_addr,
             cluster_addr: config.cluster_addr,
             cache_bytes: match config.cache_size_bytes {
@@ -70,6 +64,7 @@ impl ServerArgs {
             log: self.log(level, format),
             workers: self.workers(),
             pid_file: config.pid_file,
+            private_files,
             dev: None,
             warnings,
         })
@@ -77,8 +72,7 @@ impl ServerArgs {
 }
 
 /// Sentences about what was asked for and this server does not do.
-fn without_effect(config: &ServerConfig) -> Vec<String> {
-    let proxied = config.listeners.iter().any(|one| !one.forwarded_for.authorized.is_empty());
+pub(super) fn without_effect(config: &ServerConfig) -> Vec<String> {
     let limits = config.listeners.iter().any(|one| one.max_request_bytes.is_some());
     let entries = matches!(&config.storage, StorageConfig::Raft { max_entry_bytes: Some(_), .. });
     let renews = matches!(&config.seal, SealConfig::Transit(transit) if !transit.disable_renewal);
@@ -95,7 +89,6 @@ fn without_effect(config: &ServerConfig) -> Vec<String> {
             "its token is never renewed here, so give it one that lives on by itself",
         ),
         (limits, "max_request_size", "the built-in limit holds"),
-        (proxied, "x_forwarded_for_*", "nothing is decided by a client's address yet"),
         (
             !config.telemetry.disable_hostname,
             "disable_hostname = false",
@@ -109,6 +102,35 @@ fn without_effect(config: &ServerConfig) -> Vec<String> {
     .filter(|(asked, ..)| *asked)
     .map(|(_, key, why)| format!("{key} has no effect: {why}"))
     .collect()
+}
+
+/// The files that keys and tokens are read from.
+fn private_files(config: &ServerConfig) -> Vec<PrivateFile> {
+    let file = |what, path: &Path| PrivateFile { what, path: path.to_owned() };
+    let http = config.listeners.iter().map(|one| &one.tls);
+    let tls = http.chain(config.resp_listeners.iter().map(|one| &one.tls)).flatten();
+    let mut files: Vec<_> =
+        tls.map(|tls| file("the key of a listener's certificate", &tls.key_file)).collect();
+    let client_key = "the key of a client certificate";
+    match &config.seal {
+        SealConfig::Shamir => {}
+        SealConfig::Static(seal) => {
+            let keys = [Some(&seal.current), seal.previous.as_ref()].into_iter().flatten();
+            files.extend(keys.flat_map(|key| &key.file).map(|path| file("a seal's key", path)));
+        }
+        SealConfig::Transit(seal) => {
+            files.extend(seal.tls.client_identity.iter().map(|(_, key)| file(client_key, key)));
+        }
+    }
+    if let StorageConfig::Raft { retry_join, .. } = &config.storage {
+        for join in retry_join {
+            files.extend(join.client_identity.iter().map(|(_, key)| file(client_key, key)));
+            if let Some(JoinToken::File(path)) = &join.join_token {
+                files.push(file("a join token", path));
+            }
+        }
+    }
+    files
 }
 
 /// HTTP first: what the server says of itself points there.
@@ -139,7 +161,10 @@ fn listener(config: &ListenerConfig) -> Result<ListenerSettings, Error> {
             idle: config.idle_timeout.unwrap_or(defaults.idle),
             ..defaults
         },
-        spoken: Spoken::Http { metrics: config.unauthenticated_metrics },
+        spoken: Spoken::Http {
+            metrics: config.unauthenticated_metrics,
+            forwarded_for: config.forwarded_for.clone(),
+        },
     })
 }
 
@@ -150,7 +175,6 @@ fn tls(config: &TlsConfig) -> TlsFiles {
         client_auth: match &config.client_certificates {
             ClientCertificates::NotAsked => ClientAuth::None,
             ClientCertificates::Any => ClientAuth::Any,
-            ClientCertificates::Optional(path) => ClientAuth::Optional(path.clone()),
             ClientCertificates::Required(path) => ClientAuth::Required(path.clone()),
         },
         versions: match (config.min_version, config.max_version) {

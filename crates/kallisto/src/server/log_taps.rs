@@ -160,8 +160,8 @@ impl Source for Reader {
         b""
     }
 
-    fn farewell(&mut self) -> Vec<u8> {
-        self.tap.take().lines.into_iter().collect::<String>().into_bytes()
+    fn farewell(&mut self) -> Option<Vec<u8>> {
+        Some(self.tap.take().lines.into_iter().collect::<String>().into_bytes())
     }
 }
 
@@ -295,7 +295,7 @@ mod tests {
         match source.next(Timestamp::UNIX_EPOCH) {
             Next::Bytes(bytes) => String::from_utf8(bytes).unwrap(),
             Next::Wait => String::new(),
-            Next::End(_) => panic!("a tap has no end of its own"),
+            Next::End(_) | Next::Cut => panic!("a tap has no end of its own"),
         }
     }
 

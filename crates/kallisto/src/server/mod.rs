@@ -13,14 +13,17 @@ mod config;
 mod configured;
 mod dev_tls;
 pub(crate) mod diagnose;
+mod exposed;
 mod host;
 mod hygiene;
 mod joins;
 mod log_taps;
 mod outbound;
+mod recovery;
 mod seals;
 mod settings;
 mod signals;
+mod standing;
 mod ticking;
 
 use std::io;
@@ -30,7 +33,10 @@ use std::sync::Arc;
 use kallisto_core::{AuditSettings, Core, Initialized, ServerInfo};
 use kallisto_listener::{Clock, Frontend, Server, ServerConfig, SystemClock, Tls, http, resp};
 use kallisto_lsm::disk::RealDisk;
-use kallisto_store::{MemoryStore, NoPeers, OnFatal, RaftOptions, RaftStore, Store, Transport};
+use kallisto_store::{
+    Error as StoreError, Losses, MemoryStore, NoPeers, OnFatal, RaftOptions, RaftStore, Store,
+    Transport,
+};
 use secrecy::ExposeSecret;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -47,21 +53,31 @@ use log_taps::LogTaps;
 use outbound::Calls;
 use settings::{DevSettings, LogFormat, LogSettings, Settings, Spoken, Storage};
 use signals::{End, Signals};
+use standing::Telling;
 use ticking::{AutoUnseal, Ticking, try_seal};
+
+/// What to do about a log that lost what was on the disk.
+const LOST_ADVICE: &str = ". Look at the disk first. A server with others: empty its directory and let it join \
+    again. One that is alone: restore a backup, or start it once with -accept-log-loss, which gives up what is missing";
 
 impl ServerArgs {
     /// Runs a server until a signal or a failure of its storage ends it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
+        let losses = self.losses();
         let settings = self.into_settings()?;
         let host = start_logging(&settings.log);
         hygiene::harden();
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
         }
+        for exposed::Exposed { what, path, mode, why } in exposed::of(&settings) {
+            let (path, mode) = (path.display(), format_args!("{mode:04o}"));
+            tracing::warn!(what, %path, %mode, "{why}");
+        }
         let signals = Signals::register()
             .map_err(|error| Error::usage(format!("cannot wait for signals: {error}")))?;
         let cluster = open_cluster(&settings.storage)?;
-        let store = open_store(&settings.storage, cluster.as_ref(), &signals)?;
+        let store = open_store(&settings, cluster.as_ref(), losses, &signals)?;
         let core = open_core(&settings, host, Arc::clone(&store), cluster.clone());
         let listening = Listening::start(&core, &settings, cluster.as_ref())?;
         let pid_file = settings.pid_file.as_deref();
@@ -74,6 +90,7 @@ impl ServerArgs {
         };
         let pending = started.as_ref().map_or(AutoUnseal::Done, |seal| *seal);
         let ticking = Ticking::start(&core, pending, settings.storage.joins());
+        let telling = Telling::start(&store);
         let ended = started.map(|_| {
             signals.wait(|| {
                 listening.reload();
@@ -84,6 +101,8 @@ impl ServerArgs {
         tracing::info!("shutting down");
         listening.shut_down();
         ticking.stop();
+        core.end_audit();
+        telling.stop();
         if let Some(cluster) = &cluster {
             hand_over(&*store);
             cluster.port.stop();
@@ -131,8 +150,9 @@ impl Listening {
             let (address, workers) = (listener.address.clone(), settings.workers);
             let config = ServerConfig { address, workers, tls };
             let frontend = match &listener.spoken {
-                Spoken::Http { metrics } => {
+                Spoken::Http { metrics, forwarded_for } => {
                     let service = http.clone().with_timeouts(listener.timeouts);
+                    let service = service.with_forwarded_for(forwarded_for.clone());
                     Frontend::Http(service.with_metrics(*metrics))
                 }
                 Spoken::Resp { mounts, userpass } => {
@@ -186,9 +206,13 @@ fn hand_over(store: &dyn Store) {
     }
 }
 
+/// How often the view is confirmed in the time that it may be old.
+const CONFIRMATIONS: u32 = 10;
+
 fn open_store(
-    storage: &Storage,
+    Settings { storage, max_staleness, .. }: &Settings,
     cluster: Option<&Arc<Cluster>>,
+    losses: Losses,
     signals: &Signals,
 ) -> Result<Arc<dyn Store>, Error> {
     let (directory, durability, settings) = match storage {
@@ -197,22 +221,37 @@ fn open_store(
     };
     let failed = signals.failure_hook();
     let usual = RaftOptions::default();
+    let asked = match cluster {
+        Some(cluster) => recovery::Asked::read(directory, cluster.port.own())?,
+        None => None,
+    };
     let options = RaftOptions {
         durability,
+        only_member: asked.is_some(),
         // Ids need only differ; nothing secret comes of them.
         seed: fastrand::u64(..),
         tick: usual.tick * settings.as_ref().map_or(1, |settings| settings.patience),
+        confirm_every: (*max_staleness / CONFIRMATIONS).min(usual.confirm_every),
         peer: cluster.map(|cluster| cluster.port.own().clone()).unwrap_or_default(),
         transport: match cluster {
             Some(cluster) => Arc::clone(&cluster.port) as Arc<dyn Transport>,
             None => Arc::new(NoPeers),
         },
+        losses,
         on_fatal: OnFatal::new(move |error| failed(&error.to_string())),
         ..usual
     };
-    let store = RaftStore::open(Arc::new(RealDisk), directory, options);
-    let store = store
-        .map_err(|error| Error::usage(format!("storage at {}: {error}", directory.display())))?;
+    let store = RaftStore::open(Arc::new(RealDisk), directory, options).map_err(|error| {
+        let place = directory.display();
+        let advice = if matches!(error, StoreError::Lost(_)) { LOST_ADVICE } else { "" };
+        Error::usage(format!("storage at {place}: {error}{advice}"))
+    })?;
+    if let Some(asked) = asked {
+        asked.done()?;
+    }
+    if let Some(lost) = store.lost() {
+        tracing::error!("{lost}; started without it, as -accept-log-loss says");
+    }
     Ok(store)
 }
 
@@ -236,10 +275,13 @@ fn open_core(
         hot_bytes_max: settings.cache_bytes,
         unauthenticated_rekey: settings.unauthenticated_rekey,
         prometheus: settings.prometheus,
+        max_staleness: settings.max_staleness,
     };
     let audit = AuditSettings {
         directories: settings.audit_directories.clone(),
         declared: settings.audit_devices.clone(),
+        anchors: settings.audit_anchors(),
+        node: settings.node_name(),
         ..AuditSettings::default()
     };
     let limits = settings.limits.clone().within_files(hygiene::open_files_max());

@@ -1,7 +1,8 @@
 //! Calls to other servers, for the login methods: key servers and Kubernetes API servers.
 //!
-//! TLS is the client commands'; a call follows no redirect, takes no proxy from the environment, reads
-//! a bounded answer, and ends within its deadline.
+//! TLS is the client commands'; a call follows no redirect, takes no proxy from the environment, goes to no address that is
+//! link-local or of a cloud's metadata (whoever may configure a login method may not ask those through us), reads a bounded
+//! answer, and ends within its deadline.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,9 @@ use kallisto_core::{ANSWER_BYTES_MAX, CALL_SECS_MAX, Outbound, OutboundAnswer, O
 use secrecy::ExposeSecret;
 use ureq::Agent;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
+use ureq::unversioned::transport::DefaultConnector;
+
+use crate::cli::client::reach::{Bounded, Reach};
 
 /// Sends calls over HTTP.
 pub(super) struct Calls;
@@ -66,12 +70,13 @@ fn agent(authorities: &str) -> Result<Agent, String> {
         .unversioned_rustls_crypto_provider(provider)
         .root_certs(RootCerts::Specific(Arc::new(roots)))
         .build();
-    Ok(Agent::config_builder()
+    let config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
         .proxy(None)
         .timeout_global(Some(Duration::from_secs(CALL_SECS_MAX)))
         .tls_config(tls)
-        .build()
-        .new_agent())
+        .build();
+    let resolver = Bounded::of_system(Reach::ServersAndHere);
+    Ok(Agent::with_parts(config, DefaultConnector::default(), resolver))
 }

@@ -3,9 +3,12 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use kallisto_audit::{AnchorFiles, Anchors};
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::{Access, AutoSeal, DeclaredDevice, JoinTarget, Leases, Offer};
+use kallisto_listener::http::ForwardedFor;
 use kallisto_listener::{Address, Timeouts, TlsFiles};
 use kallisto_store::Durability;
 use secrecy::SecretString;
@@ -13,6 +16,7 @@ use std::sync::Arc;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::cluster::ClusterSettings;
+use super::exposed::PrivateFile;
 use crate::cli::error::Error;
 
 /// What a server runs with.
@@ -27,6 +31,8 @@ pub(super) struct Settings {
     pub(super) limits: AdmissionLimits,
     /// How long tokens and leases live.
     pub(super) leases: Leases,
+    /// How far in the past the view of a server may be that answers from it.
+    pub(super) max_staleness: Duration,
     /// URLs at which clients and other servers reach this one.
     pub(super) api_addr: Option<String>,
     pub(super) cluster_addr: Option<String>,
@@ -41,10 +47,32 @@ pub(super) struct Settings {
     /// Threads of each listener.
     pub(super) workers: NonZeroUsize,
     pub(super) pid_file: Option<PathBuf>,
+    /// Files with secrets in them, which others should not read.
+    pub(super) private_files: Vec<PrivateFile>,
     /// What a dev server has besides.
     pub(super) dev: Option<DevSettings>,
     /// What the author of the configuration should know.
     pub(super) warnings: Vec<String>,
+}
+
+impl Settings {
+    /// Where the anchors of audit devices are kept.
+    pub(super) fn audit_anchors(&self) -> Option<Arc<dyn Anchors>> {
+        match &self.storage {
+            Storage::Durable { directory, .. } => {
+                Some(Arc::new(AnchorFiles(directory.join(ANCHORS))))
+            }
+            Storage::Memory => None,
+        }
+    }
+
+    /// What this server is called.
+    pub(super) fn node_name(&self) -> String {
+        match &self.storage {
+            Storage::Durable { cluster: Some(cluster), .. } => cluster.own.name.clone(),
+            Storage::Durable { cluster: None, .. } | Storage::Memory => String::new(),
+        }
+    }
 }
 
 /// One address to listen on.
@@ -62,10 +90,15 @@ pub(super) enum Spoken {
     Http {
         /// Who may read the metrics here.
         metrics: Access,
+        /// Whose word about a client's address counts.
+        forwarded_for: ForwardedFor,
     },
     /// The Redis protocol, with the mounts behind its databases and the login method behind its users.
     Resp { mounts: Vec<String>, userpass: String },
 }
+
+/// The directory of anchors, inside that of the storage.
+const ANCHORS: &str = "audit-anchors";
 
 /// Where records live.
 pub(super) enum Storage {

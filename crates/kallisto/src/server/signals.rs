@@ -1,9 +1,13 @@
 //! What ends a server, and what makes it reload.
+//!
+//! SIGTERM, SIGINT and SIGQUIT stop it gracefully, SIGHUP has it read certificates anew. SIGUSR1 and SIGUSR2 have no meaning
+//! here and are logged: scripts send them to other servers of this kind, and a signal that is not caught kills. SIGPIPE is
+//! ignored by the runtime of the language.
 
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Events that may wait to be heard.
 const EVENTS_MAX: usize = 16;
@@ -19,6 +23,32 @@ pub(super) enum End {
 enum Event {
     Reload,
     End(End),
+    /// A signal of this name, which has no meaning here.
+    Nothing(&'static str),
+}
+
+/// The signals that are heard.
+struct Kinds {
+    terminate: Signal,
+    interrupt: Signal,
+    quit: Signal,
+    hangup: Signal,
+    user_1: Signal,
+    user_2: Signal,
+}
+
+impl Kinds {
+    /// What the next one means.
+    async fn next(&mut self) -> Event {
+        tokio::select! {
+            _ = self.terminate.recv() => Event::End(End::Signal("SIGTERM")),
+            _ = self.interrupt.recv() => Event::End(End::Signal("SIGINT")),
+            _ = self.quit.recv() => Event::End(End::Signal("SIGQUIT")),
+            _ = self.hangup.recv() => Event::Reload,
+            _ = self.user_1.recv() => Event::Nothing("SIGUSR1"),
+            _ = self.user_2.recv() => Event::Nothing("SIGUSR2"),
+        }
+    }
 }
 
 /// Listens for signals from its making on, so that none is lost while the server starts.
@@ -28,29 +58,32 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Registers for SIGINT, SIGTERM and SIGHUP.
+    /// Registers for every signal that somebody may send on purpose.
     ///
     /// # Errors
     /// What the operating system says.
     pub(super) fn register() -> io::Result<Self> {
         let (sender, events) = sync_channel(EVENTS_MAX);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (mut terminate, mut interrupt, mut hangup) = runtime.block_on(async {
-            Ok::<_, io::Error>((
-                signal(SignalKind::terminate())?,
-                signal(SignalKind::interrupt())?,
-                signal(SignalKind::hangup())?,
-            ))
+        let mut kinds = runtime.block_on(async {
+            Ok::<_, io::Error>(Kinds {
+                terminate: signal(SignalKind::terminate())?,
+                interrupt: signal(SignalKind::interrupt())?,
+                quit: signal(SignalKind::quit())?,
+                hangup: signal(SignalKind::hangup())?,
+                user_1: signal(SignalKind::user_defined1())?,
+                user_2: signal(SignalKind::user_defined2())?,
+            })
         })?;
         let tell = sender.clone();
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             runtime.block_on(async {
                 loop {
-                    let event = tokio::select! {
-                        _ = terminate.recv() => Event::End(End::Signal("SIGTERM")),
-                        _ = interrupt.recv() => Event::End(End::Signal("SIGINT")),
-                        _ = hangup.recv() => Event::Reload,
-                    };
+                    let event = kinds.next().await;
+                    if let Event::Nothing(name) = event {
+                        tracing::info!(signal = name, "a signal without a meaning here");
+                        continue;
+                    }
                     // A full queue holds an end or enough reloads already.
                     if tell.try_send(event).is_err() {
                         tracing::debug!("a signal was dropped");
@@ -75,6 +108,7 @@ impl Signals {
         loop {
             match self.events.recv() {
                 Ok(Event::Reload) => reload(),
+                Ok(Event::Nothing(_)) => {}
                 Ok(Event::End(end)) => {
                     if let End::Signal(name) = end {
                         tracing::info!(signal = name, "asked to stop");

@@ -45,7 +45,7 @@ fn try_joining(core: &Core, joins: &mut Vec<JoinTarget>) -> bool {
         return false;
     }
     for target in joins.iter() {
-        match pollster::block_on(core.join(target.clone())) {
+        match pollster::block_on(core.join(target.clone(), SystemClock.now())) {
             Ok(()) => {
                 joins.clear();
                 return true;

@@ -25,6 +25,8 @@ pub(crate) struct Cluster {
     pub(crate) net: Arc<Net>,
     nodes: Vec<Node>,
     shares: Vec<String>,
+    /// What every configuration says besides.
+    saying: String,
     pub(crate) token: String,
 }
 
@@ -41,7 +43,12 @@ struct Node {
 impl Cluster {
     /// Makes a cluster of three in a directory of its own.
     pub(crate) fn form(name: &str) -> Self {
-        Self::form_with(Self::directory(name), |_| None)
+        Self::form_saying(name, "")
+    }
+
+    /// The same with a line in every configuration.
+    pub(crate) fn form_saying(name: &str, line: &str) -> Self {
+        Self::form_with(Self::directory(name), line, |_| None)
     }
 
     /// The same on machines whose disks and clocks obey; `None` where they cannot be had.
@@ -51,14 +58,18 @@ impl Cluster {
         let library = faults::compile(&directory)?;
         let control = |server| directory.join(format!("{}.faults", Self::name(server)));
         let faults = |server| Some(Faults::new(&library, control(server)));
-        Some(Self::form_with(directory.clone(), faults))
+        Some(Self::form_with(directory.clone(), "", faults))
     }
 
     fn directory(name: &str) -> PathBuf {
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("chaos-{name}-{}", std::process::id()))
     }
 
-    fn form_with(directory: PathBuf, faults: impl Fn(usize) -> Option<Faults>) -> Self {
+    fn form_with(
+        directory: PathBuf,
+        saying: &str,
+        faults: impl Fn(usize) -> Option<Faults>,
+    ) -> Self {
         let net = Arc::<Net>::default();
         let nodes = (0..SERVERS).map(|server| {
             let (port, faults) = (free_address(), faults(server));
@@ -71,7 +82,8 @@ impl Cluster {
             }
         });
         let nodes = nodes.collect();
-        let mut this = Self { directory, net, nodes, shares: Vec::new(), token: String::new() };
+        let (shares, token, saying) = (Vec::new(), String::new(), saying.to_owned());
+        let mut this = Self { directory, net, nodes, shares, saying, token };
         (0..SERVERS).for_each(|server| this.start(server));
         let init = r#"{"secret_shares":3,"secret_threshold":2}"#;
         let made = this.client(0).good("PUT", "sys/init", init);
@@ -90,6 +102,12 @@ impl Cluster {
 
     fn data(&self, server: usize) -> PathBuf {
         self.directory.join(Self::name(server))
+    }
+
+    /// What a server logged since its first start.
+    pub(crate) fn log(&self, server: usize) -> String {
+        let path = self.directory.join(format!("{}.log", Self::name(server)));
+        String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned()
     }
 
     /// Where clients reach a server.
@@ -112,8 +130,9 @@ impl Cluster {
             "storage \"raft\" {{ path = \"{}\" node_id = \"{name}\" }}\n\
              listener \"tcp\" {{ address = \"{api}\" cluster_address = \"{port}\" tls_disable = true }}\n\
              api_addr = \"http://{api}\"\ncluster_addr = \"https://{front}\"\n\
-             disable_mlock = true\ncache_size = \"64mb\"\n",
-            data.display()
+             disable_mlock = true\ncache_size = \"64mb\"\n{}\n",
+            data.display(),
+            self.saying
         );
         let path = self.directory.join(format!("{name}.hcl"));
         std::fs::write(&path, config).unwrap();
@@ -141,13 +160,18 @@ impl Cluster {
         Client::new(self.address(server), "", STATE_PATIENCE).send("GET", path, "", b"")
     }
 
-    /// Gives a server its shares.
-    pub(crate) fn unseal(&self, server: usize) {
+    /// Gives a server its shares, whatever comes of it.
+    pub(crate) fn give_shares(&self, server: usize) {
         for share in &self.shares {
             // One that unseals by another share is unsealed.
             let body = format!(r#"{{"key":"{share}"}}"#);
             self.client(server).send("PUT", "sys/unseal", "", body.as_bytes()).unwrap();
         }
+    }
+
+    /// Unseals a server.
+    pub(crate) fn unseal(&self, server: usize) {
+        self.give_shares(server);
         until("a server to be unsealed", || {
             self.ask(server, "sys/seal-status").is_ok_and(|status| status.at("sealed") == "false")
         });

@@ -9,6 +9,10 @@
 //! Syncs fail, disks fill up and clocks are set in [`disks`] and [`clocks`], under the same load, on servers with a library
 //! of ours before libc ([`faults`]).
 //!
+//! What operators are told of it all is looked at in [`told`].
+//!
+//! [`staleness`] measures how old answers are that ask for nothing, and for how long a revoked token is let in.
+//!
 //! [`scenes`] run twice on the same directories, so what one round leaves the other begins with.
 //!
 //! `KALLISTO_CHAOS_SECS` makes the random part longer, `KALLISTO_CHAOS_SEED` draws the same faults again,
@@ -31,6 +35,8 @@ mod net;
 #[path = "../support/ports.rs"]
 mod ports;
 mod scenes;
+mod staleness;
+mod told;
 
 use std::io::Write;
 use std::time::{Duration, Instant};

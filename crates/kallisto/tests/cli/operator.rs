@@ -28,6 +28,18 @@ fn members(json: &Json, name: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_dev_server_is_a_member_with_its_name_and_addresses() {
+    let server = DevServer::start(&directory());
+    let ran = server.run("operator members");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let row: Vec<&str> = ran.stdout.lines().nth(2).unwrap().split_whitespace().collect();
+    let cluster = row[2].strip_prefix("https://127.0.0.1:");
+    assert!(!row[0].is_empty() && row[1] == server.address, "{row:?}");
+    assert!(cluster.is_some_and(|port| port.parse::<u16>().is_ok()), "{row:?}");
+    assert_eq!(row[3], "true");
+}
+
+#[test]
 fn keys_change_and_the_server_seals_and_unseals() {
     let server = DevServer::start(&directory());
     let at = server.address.as_str();

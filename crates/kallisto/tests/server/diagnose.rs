@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
 use kallisto_core::json::{self, Json, Map};
@@ -47,12 +48,81 @@ fn private(name: &str) -> Directory {
     directory
 }
 
+/// What `diagnose` exits with when all is well: whoever built this may share the directories above.
+fn well(directory: &Directory) -> i32 {
+    let path = directory.join("").canonicalize().unwrap();
+    let is_open = |path: &Path| {
+        let mode = path.metadata().unwrap().permissions().mode();
+        mode & 0o022 != 0 && mode & 0o1000 == 0
+    };
+    if path.ancestors().any(is_open) { 2 } else { 0 }
+}
+
+/// A file that nobody else may read.
+fn private_file(directory: &Directory, name: &str, content: String) -> PathBuf {
+    let path = directory.write(name, content);
+    set_mode(&path, 0o600);
+    path
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn what_others_may_write_or_read_is_named_with_its_mode() {
+    let directory = Directory::new("exposed");
+    let key = directory.write("seal.key", HEXLOWER.encode(&(1..33).collect::<Vec<u8>>()));
+    let open = directory.join("open");
+    let data = open.join("data");
+    std::fs::create_dir_all(&data).unwrap();
+    let config = directory.config(&format!(
+        "seal \"static\" {{\n  current_key_id = \"one\"\n  current_key_file = \"{}\"\n}}",
+        key.display()
+    ));
+    let config = config.replace(directory.join("data").to_str().unwrap(), data.to_str().unwrap());
+    let modes = |of_key, of_data, of_open| {
+        set_mode(&key, of_key);
+        set_mode(&data, of_data);
+        set_mode(&open, of_open);
+    };
+    let said = [
+        ("seal.key", "0644", "others may read it"),
+        ("open/data", "0770", "others may write to it"),
+        ("open", "0777", "others may replace what is in it"),
+    ];
+    modes(0o644, 0o770, 0o777);
+    let (code, report) = ask(&directory, &config, &["diagnose"]);
+    assert_eq!((code, status(&report, "Check File Permissions")), (2, "warn".to_owned()));
+    let report = Json::from(report).to_text().escape_ascii().to_string();
+    let server = Server::start(&directory, &config);
+    let log = server.log();
+    server.stop();
+    for (path, mode, why) in said {
+        let path = directory.join(path).canonicalize().unwrap().display().to_string();
+        let found = report.contains(&format!("its mode is {mode}")) && report.contains(&path);
+        assert!(found && report.contains(why), "{path} {mode} {why}: {report}");
+        let named = |line: &&str| line.contains(&format!("{path} mode={mode}"));
+        let line = log.lines().find(named).unwrap_or_else(|| panic!("{path}: {log}"));
+        assert!(line.contains("WARN") && line.contains(why), "{line}");
+    }
+    // A sticky directory lets nobody replace what is another's.
+    modes(0o640, 0o750, 0o1777);
+    let server = Server::start(&directory, &config);
+    let log = server.log();
+    server.stop();
+    for (path, ..) in said {
+        let path = directory.join(path).canonicalize().unwrap().display().to_string();
+        assert!(!log.contains(&format!("{path} mode=")), "{path}: {log}");
+    }
+}
+
 #[test]
 fn what_a_start_needs_is_tried_and_let_go_of() {
     let directory = private("diagnose");
     let config = directory.config("");
     let (code, report) = ask(&directory, &config, &["diagnose"]);
-    assert_eq!((code, status(&report, "Kallisto Diagnose")), (0, "ok".to_owned()), "{report:?}");
+    assert_eq!(code, well(&directory), "{report:?}");
     assert_eq!(status(&report, "Check Autounseal Encryption"), "skipped");
     let left: Vec<_> = std::fs::read_dir(directory.join("data")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
@@ -62,7 +132,7 @@ fn what_a_start_needs_is_tried_and_let_go_of() {
     let (code, report) = ask(&directory, &config, &["diagnose"]);
     assert_eq!((code, status(&report, "Check Storage Lock")), (1, "fail".to_owned()));
     let (code, _) = ask(&directory, &config, &["diagnose", "-skip=storage", "-skip=listener"]);
-    assert_eq!(code, 0);
+    assert_eq!(code, well(&directory));
     server.stop();
     let data = directory.join("data");
     std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -125,13 +195,15 @@ fn certificates_are_good_soon_over_or_over() {
 #[test]
 fn a_seal_that_opens_by_itself_is_tried() {
     let directory = private("diagnose-seal");
-    let key = directory.write("seal.key", HEXLOWER.encode(&(1..33).collect::<Vec<u8>>()));
+    let content = HEXLOWER.encode(&(1..33).collect::<Vec<u8>>());
+    let key = private_file(&directory, "seal.key", content);
     let config = directory.config(&format!(
         "seal \"static\" {{\n  current_key_id = \"one\"\n  current_key = \"file://{}\"\n}}",
         key.display()
     ));
     let (code, report) = ask(&directory, &config, &["diagnose"]);
-    assert_eq!((code, status(&report, "Check Autounseal Encryption")), (0, "ok".to_owned()));
+    let found = (code, status(&report, "Check Autounseal Encryption"));
+    assert_eq!(found, (well(&directory), "ok".to_owned()));
 }
 
 #[test]
@@ -147,6 +219,21 @@ fn a_configuration_is_judged_without_touching_anything_else() {
         let found = ask(&directory, &format!("{good}{more}\n"), &["validate-config"]);
         assert_eq!((found.0, status(&found.1, "Validate Config")), (code, expected.to_owned()));
     }
+    // The usual key alone is taken, here and by a start; others without it are said to do nothing.
+    let proxied =
+        |keys: &str| good.replace("tls_disable = true", &format!("tls_disable = true\n{keys}"));
+    for (keys, code, expected) in [
+        ("x_forwarded_for_authorized_addrs = \"10.0.0.0/8\"", 0, "ok"),
+        ("x_forwarded_for_hop_skips = 1", 2, "warn"),
+        ("x_forwarded_for_authorized_addrs = \"10/8\"", 1, "fail"),
+    ] {
+        let found = ask(&directory, &proxied(keys), &["validate-config"]);
+        let found = (found.0, status(&found.1, "Validate Config"));
+        assert_eq!(found, (code, expected.to_owned()), "{keys}");
+    }
+    // What a start warns of is warned of here.
+    let found = ask(&directory, &format!("{good}\nui = true\n"), &["validate-config"]);
+    assert_eq!(found.0, 2);
     let made = std::fs::read_dir(directory.join("data")).unwrap().count();
     assert_eq!(made, 0, "the storage was touched");
     let (code, report) = ask(&directory, "ui = ", &["diagnose"]);

@@ -8,6 +8,7 @@
 //! - [`raft_routes`] asks every route of its storage that the OpenAPI document has;
 //! - [`rest`] looks for planted secrets in its files and in its memory;
 //! - [`diagnose`] is asked before a start, and beside a running server;
+//! - [`join`] has a new one connect where it should not;
 //! - [`durability`] switches modes while it runs;
 //! - [`scale`] fills it with a little of everything, as `bench scale` does;
 //! - [`support`] starts it, speaks to it, and ends it.
@@ -22,6 +23,7 @@ mod auto_unseal;
 mod canary;
 mod diagnose;
 mod durability;
+mod join;
 mod kill;
 #[path = "../support/ports.rs"]
 mod ports;

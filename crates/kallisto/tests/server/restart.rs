@@ -114,3 +114,32 @@ fn a_signal_while_sealed_stops_it_too() {
     until("an answer", || server.anyone().get("sys/seal-status").status == 200);
     server.stop();
 }
+
+#[test]
+fn a_signal_without_a_meaning_is_logged_and_no_more() {
+    let directory = Directory::new("signals");
+    let server = Server::start(&directory, &directory.config(""));
+    let keys = server.initialize(1, 1);
+    server.unseal(&keys);
+    for (signal, name) in [(Signal::USR1, "SIGUSR1"), (Signal::USR2, "SIGUSR2")] {
+        server.signal(signal);
+        until("the signal's line", || server.log().contains(name));
+    }
+    server.signal(Signal::PIPE);
+    assert!(!server.is_sealed(), "{}", server.log());
+    let status = server.end(Signal::QUIT);
+    assert_eq!(status.code(), Some(0), "{status}");
+}
+
+/// A request that seals is itself one of those that sealing waits for.
+#[test]
+fn sealing_does_not_wait_for_itself() {
+    let directory = Directory::new("seal-self");
+    let server = Server::start(&directory, &directory.config(""));
+    let keys = server.initialize(1, 1);
+    server.unseal(&keys);
+    assert_eq!(server.client(&keys.root).send("PUT", "sys/seal", "").status, 204);
+    assert!(server.is_sealed());
+    assert!(!server.log().contains("a request still runs"), "{}", server.log());
+    server.stop();
+}

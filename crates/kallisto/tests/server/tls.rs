@@ -6,10 +6,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustix::process::Signal;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
 use rustls::{
     ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned,
@@ -46,7 +47,13 @@ impl Authority {
     }
 
     fn identity(&self) -> Identity {
-        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        self.identity_until(4096)
+    }
+
+    /// One whose certificate ends with a year.
+    fn identity_until(&self, year: i32) -> Identity {
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.not_after = date_time_ymd(year, 1, 1);
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let (pem, der) = (certificate.pem(), certificate.der().clone());
@@ -86,8 +93,11 @@ fn client(
     Arc::new(match identity {
         None => config.with_no_client_auth(),
         Some(identity) => {
+            // Certificates that a client of ours would not take are shown too.
             let key = PrivateKeyDer::try_from(identity.key.serialize_der()).unwrap();
-            config.with_client_auth_cert(vec![identity.der.clone()], key).unwrap()
+            let key = default_provider().key_provider.load_private_key(key).unwrap();
+            let shown = CertifiedKey::new(vec![identity.der.clone()], key);
+            config.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(shown)))
         }
     })
 }
@@ -168,7 +178,10 @@ fn sessions_are_resumed_until_more_is_asked_of_clients() {
     let own = authority.identity();
     let ca = directory.join("ca.pem");
     directory.write("ca.pem", &authority.pem);
-    let asked = format!("tls_client_ca_file = \"{}\"", ca.display());
+    let asked = format!(
+        "tls_client_ca_file = \"{}\"\ntls_require_and_verify_client_cert = true",
+        ca.display()
+    );
     let server = Server::start(&directory, &config(&directory, &asked));
     for versions in [&[&TLS13][..], &[&TLS12]] {
         let client = client(&authority, Some(&own), versions);
@@ -220,9 +233,16 @@ fn client_certificates_are_asked_for_as_configured() {
     place(&directory, &authority.identity());
     let ca = directory.write("clients.pem", &authority.pem);
     let (known, unknown) = (authority.identity(), stranger.identity());
+    let ended = authority.identity_until(2000);
+    let old_form = as_version_1(authority.identity());
+    let garbage = Identity { der: b"no certificate".to_vec().into(), ..authority.identity() };
+    // Shown with a key that is another's.
+    let stolen = Identity { der: known.der.clone(), ..authority.identity() };
     let asked = format!("tls_client_ca_file = \"{}\"", ca.display());
     let required = format!("{asked}\ntls_require_and_verify_client_cert = true");
-    for (more, without, with_unknown) in [(&asked, true, false), (&required, false, false)] {
+    // Without a word of who is required, any certificate comes in that is one and its bearer's: what it is
+    // good for is a login's to say (as the reference server has it, also with an authority's file).
+    for (more, any) in [("", true), (&asked, true), (&required, false)] {
         let server = Server::start(&directory, &config(&directory, more));
         for version in BOTH {
             let comes_in = |identity| match ask(server.address, &authority, identity, &[version]) {
@@ -233,11 +253,29 @@ fn client_certificates_are_asked_for_as_configured() {
                 Err(_) => false,
             };
             assert!(comes_in(Some(&known)), "{more}");
-            assert_eq!(comes_in(None), without, "{more}");
-            assert_eq!(comes_in(Some(&unknown)), with_unknown, "{more}");
+            assert_eq!(comes_in(None), any, "{more}");
+            assert_eq!(comes_in(Some(&unknown)), any, "{more}");
+            assert_eq!(comes_in(Some(&ended)), any, "{more}");
+            assert_eq!(comes_in(Some(&old_form)), any, "{more}");
+            assert!(!comes_in(Some(&garbage)), "{more}");
+            assert!(!comes_in(Some(&stolen)), "{more}");
         }
         server.stop();
     }
+}
+
+/// The same with a certificate of version 1, which is one that does not say its version. Nobody checks who
+/// signed it.
+fn as_version_1(identity: Identity) -> Identity {
+    let mut der = identity.der.to_vec();
+    // Two sequences with lengths of two bytes, and the version: [0] INTEGER 2.
+    assert_eq!((&der[..2], &der[4..6]), (&[0x30, 0x82][..], &[0x30, 0x82][..]));
+    assert_eq!(der.drain(8..13).as_slice(), [0xa0, 3, 2, 1, 2]);
+    for at in [2, 6] {
+        let length = u16::from_be_bytes([der[at], der[at + 1]]) - 5;
+        der[at..at + 2].copy_from_slice(&length.to_be_bytes());
+    }
+    Identity { der: der.into(), ..identity }
 }
 
 #[test]

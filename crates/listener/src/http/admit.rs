@@ -121,7 +121,7 @@ pub(crate) async fn admit_commands(
 }
 
 /// Who asks: the token counts when the server knows it.
-fn known_flow(core: &Core, request: &Request<'_>) -> Flow {
+pub(super) fn known_flow(core: &Core, request: &Request<'_>) -> Flow {
     match request.token {
         Some(token) if core.knows(token) => request.flow().with_token(token.expose()),
         _ => request.flow(),

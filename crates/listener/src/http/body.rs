@@ -6,8 +6,9 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
+use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{StatusCode, header};
+use hyper::{StatusCode, Version};
 use kallisto_core::Error;
 use kallisto_core::admission::{self, Crowd, Flow, Shares};
 use kallisto_core::limits::BODY_BYTES_MAX;
@@ -41,12 +42,22 @@ impl Held {
         Ok(Self { bytes, _share: share })
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(super) const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 }
 
 impl Refusal {
+    /// The answer where the body, or the rest of it, was not read: nothing else is taken over the connection.
+    pub(super) fn into_last_reply(self, version: Version) -> Reply {
+        let mut reply = self.into_reply();
+        // HTTP/2 ends the stream alone.
+        if version < Version::HTTP_2 {
+            reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        reply
+    }
+
     pub(super) fn into_reply(self) -> Reply {
         let (status, message) = match self {
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "http: request body too large"),

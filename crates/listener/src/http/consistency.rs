@@ -3,7 +3,11 @@
 //! Every server answers reads from its own view, which may be behind. A client that shows what it has seen is answered by
 //! a view that holds it: the server waits a little, and says 412 if it is still behind, or has the leader answer at once
 //! where the client says so. A client that asks for `strong` is answered by a view that holds everything that anybody was
-//! told before, whichever server it asks: that takes a question to the leader and its majority.
+//! told before, whichever server it asks: that takes a question to the leader and its majority. One that asks for `stale` is
+//! answered also by a server that was not told for too long what was committed; any other refuses such requests (`core::freshness`).
+//!
+//! Nobody waits who is refused anyway: without a token, or with nothing left of a rate limit, a request goes to the door at once. The
+//! others wait in a bounded number of places, of which tokens that this server does not know (yet) have few.
 //!
 //! Requests without these headers, which is nearly all, pay two look-ups in the map of headers.
 
@@ -11,13 +15,14 @@ use std::time::Duration;
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
-use kallisto_core::{Core, Error, Seen};
+use kallisto_core::admission::Held;
+use kallisto_core::{CONSISTENCY_HEADER, Core, Error, Patience, Request, STALE, Seen};
 
-use super::{Reply, error, refuse, relay};
+use super::{Reply, admit, error, refuse, relay};
 
 static INDEX: HeaderName = HeaderName::from_static("x-vault-index");
 static INCONSISTENT: HeaderName = HeaderName::from_static("x-vault-inconsistent");
-static CONSISTENCY: HeaderName = HeaderName::from_static("x-kallisto-consistency");
+static CONSISTENCY: HeaderName = HeaderName::from_static(CONSISTENCY_HEADER);
 const FORWARD: &str = "forward-active-node";
 const FAIL: &str = "fail";
 const STRONG: &str = "strong";
@@ -49,30 +54,62 @@ enum Behind {
 ///
 /// # Errors
 /// The refusal, or `None` if the leader is to answer.
-pub(super) async fn hold(core: &Core, headers: &HeaderMap) -> Result<(), Option<Reply>> {
+pub(super) async fn hold(
+    core: &Core,
+    headers: &HeaderMap,
+    request: &Request<'_>,
+) -> Result<(), Option<Reply>> {
     let wanted = match wanted(headers) {
         Ok(None) => return Ok(()),
         Ok(Some(wanted)) => wanted,
-        Err(refusal) => return Err(Some(error::render(&refusal))),
+        Err(refusal) => return Err(refused(refusal)),
     };
     // Boxed, so that the future of a request that asks for nothing stays small.
-    Box::pin(wait(core, wanted)).await
+    Box::pin(wait(core, wanted.for_request(request), request)).await
 }
 
-async fn wait(core: &Core, wanted: Wanted) -> Result<(), Option<Reply>> {
+/// A place among those who wait; `None` for a request that the door refuses at once.
+///
+/// # Errors
+/// The refusal when there are too many.
+fn place_of(core: &Core, request: &Request<'_>) -> Result<Option<Held>, Error> {
+    let (shares, flow) = match core.patience(request) {
+        Patience::None => return Ok(None),
+        Patience::Stranger => (&core.admission().strangers, request.flow()),
+        Patience::Known => (&core.admission().behind, admit::known_flow(core, request)),
+    };
+    shares.take(flow, 1).map(Some).map_err(Error::Busy)
+}
+
+/// The refusal that an error is.
+fn refused(error: Error) -> Option<Reply> {
+    Some(error::render(&error))
+}
+
+async fn wait(core: &Core, wanted: Wanted, request: &Request<'_>) -> Result<(), Option<Reply>> {
     let (seen, behind) = match wanted {
         Wanted::Seen(seen, behind) => (seen, behind),
-        Wanted::Everything => return everything(core).await,
+        Wanted::Everything => {
+            return match place_of(core, request).map_err(refused)? {
+                Some(_place) => everything(core).await,
+                None => Ok(()),
+            };
+        }
     };
     // What is sealed refuses in its own words.
     let Some(cluster) = core.cluster_id() else { return Ok(()) };
-    if cluster != seen.cluster {
-        return Err(Some(absent()));
-    }
     let forwards = behind == Behind::Forward && !core.store().leads();
-    let shows = || core.shown().is_some_and(|shown| shown >= seen.index);
-    if forwards && !shows() {
+    let is_ours = cluster == seen.cluster;
+    let shows = || is_ours && core.shown().is_some_and(|shown| shown >= seen.index);
+    if shows() {
+        return Ok(());
+    }
+    if is_ours && forwards {
         return Err(None);
+    }
+    let Some(_place) = place_of(core, request).map_err(refused)? else { return Ok(()) };
+    if !is_ours {
+        return Err(Some(absent()));
     }
     let shown = async {
         while !shows() {
@@ -95,14 +132,28 @@ async fn everything(core: &Core) -> Result<(), Option<Reply>> {
     };
     // Whoever leads by then is asked; where nobody does, the client hears so.
     let caught_up = tokio::time::timeout(relay::WAIT_MAX, caught_up).await;
-    caught_up.unwrap_or(Err(Error::NotLeader)).map_err(|error| Some(error::render(&error)))
+    caught_up.unwrap_or(Err(Error::NotLeader)).map_err(refused)
+}
+
+impl Wanted {
+    /// What a request can have of it: an answer that takes time, such as a stream, is not relayed, so it waits here.
+    fn for_request(self, request: &Request<'_>) -> Self {
+        match self {
+            Self::Seen(seen, Behind::Forward) if Core::takes_time(request) => {
+                Self::Seen(seen, Behind::Wait)
+            }
+            other => other,
+        }
+    }
 }
 
 fn wanted(headers: &HeaderMap) -> Result<Option<Wanted>, Error> {
     if let Some(value) = headers.get(&CONSISTENCY) {
         return match value.as_bytes() {
             text if text == STRONG.as_bytes() => Ok(Some(Wanted::Everything)),
-            _ => Err(Error::invalid(format!("X-Kallisto-Consistency is none but {STRONG}"))),
+            // Nothing to wait for; the core decides who may.
+            text if text == STALE.as_bytes() => Ok(None),
+            _ => Err(Error::invalid(format!("X-Kallisto-Consistency is {STRONG} or {STALE}"))),
         };
     }
     let Some(value) = headers.get(&INDEX) else { return Ok(None) };

@@ -30,6 +30,10 @@ pub(super) fn status_and_messages(error: &Error) -> (StatusCode, Vec<String>) {
     match error {
         Error::Invalid(_) => (StatusCode::BAD_REQUEST, vec![text]),
         Error::InvalidSilently => (StatusCode::BAD_REQUEST, Vec::new()),
+        Error::Expected(mistake) => {
+            let status = StatusCode::from_u16(mistake.status()).unwrap_or(StatusCode::BAD_REQUEST);
+            (status, vec![if mistake.is_counted() { counted(&text) } else { text }])
+        }
         Error::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, vec![text]),
         Error::UnsupportedMedia(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, vec![text]),
         Error::NotFound => (StatusCode::NOT_FOUND, Vec::new()),
@@ -49,6 +53,7 @@ pub(super) fn status_and_messages(error: &Error) -> (StatusCode, Vec<String>) {
         }
         Error::Sealed
         | Error::NotLeader
+        | Error::Stale(_)
         | Error::Conflict
         | Error::Busy(Crowd::All)
         | Error::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, vec![text]),

@@ -1,14 +1,17 @@
 //! HTTP/1.1 and HTTP/2: one request to the core and its answer back.
 //!
-//! `request` turns head and body into a core request, `response` and `error` give answers their
-//! wire form. Plain requests are read off the wire by `direct`. For all others hyper frames the bytes; what
+//! `request` turns head and body into a core request, `elsewhere` has it answered on this worker or beside it, `response`
+//! and `error` give answers their wire form. Plain requests are read off the wire by `direct`. For all others hyper frames the bytes; what
 //! it refuses (a bad length, an over-long head) it answers itself with a 4xx and an empty body.
 
 pub(crate) mod admit;
 mod body;
 mod consistency;
 pub(crate) mod direct;
+mod elsewhere;
 mod error;
+mod forwarded;
+mod head;
 mod relay;
 mod request;
 mod response;
@@ -28,15 +31,17 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use kallisto_core::admission::{Admission, Flow};
 use kallisto_core::metrics::Metrics;
-use kallisto_core::{Access, Core, Error, Response as Answer, Served, Waiting};
+use kallisto_core::{Access, Core, Error, Waiting};
 use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::gate::Gate;
 use crate::limits::{SMALL_REPLY_BYTES_MAX, Timeouts};
 use crate::pace::Underway;
+use elsewhere::{Outcome, Unfinished};
 pub use stream::ReplyBody;
 
+pub use forwarded::ForwardedFor;
 pub use relay::{Leader, Relay, Unrelayed};
 use web::Crossing;
 
@@ -52,6 +57,8 @@ pub struct Service {
     gate: Option<Arc<Gate>>,
     timeouts: Timeouts,
     metrics: Access,
+    /// Whose word about a client's address counts.
+    forwarded: Arc<ForwardedFor>,
     relay: Option<Arc<dyn Relay>>,
     /// Says when the server stops.
     stop: watch::Receiver<bool>,
@@ -68,6 +75,7 @@ impl Service {
             gate: None,
             timeouts: Timeouts::default(),
             metrics: Access::Token,
+            forwarded: Arc::default(),
             relay: None,
             stop,
         }
@@ -76,6 +84,11 @@ impl Service {
     /// The same with metrics for whom the listener says.
     pub fn with_metrics(self, metrics: Access) -> Self {
         Self { metrics, ..self }
+    }
+
+    /// The same, believing these about the addresses of clients.
+    pub fn with_forwarded_for(self, rules: ForwardedFor) -> Self {
+        Self { forwarded: Arc::new(rules), ..self }
     }
 
     /// What this listener counts.
@@ -120,9 +133,14 @@ impl Service {
         client_chain: &[Vec<u8>],
         underway: Underway,
     ) -> Result<Reply, Infallible> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let is_head = head.method == Method::HEAD;
-        let reply = self.judge_and_reply(&head, Sent::Coming(body), remote, client_chain).await;
+        let has_body = !body.is_end_stream();
+        let sent = Sent::Coming(body);
+        let (reply, remote) = self.find_client(&mut head, sent, remote, client_chain).await;
+        if has_body && !reply.status().is_success() {
+            underway.refuse();
+        }
         let reply = if is_head { without_body(reply) } else { self.charge(reply, remote) };
         Ok(reply.map(|body| body.under(underway)))
     }
@@ -130,13 +148,13 @@ impl Service {
     /// The same for a request whose body is there, and small.
     async fn call_whole(
         &self,
-        head: &Parts,
+        head: &mut Parts,
         body: Bytes,
         remote: SocketAddr,
         client_chain: &[Vec<u8>],
         underway: Underway,
     ) -> Reply {
-        let reply = self.judge_and_reply(head, Sent::Here(body), remote, client_chain).await;
+        let (reply, remote) = self.find_client(head, Sent::Here(body), remote, client_chain).await;
         self.charge(reply, remote).map(|body| body.under(underway))
     }
 
@@ -150,6 +168,28 @@ impl Service {
         if let Some(gate) = self.gate.as_deref() {
             admit::settle(self.admission(), gate, Flow::of_address(remote.ip()), bytes).await;
         }
+    }
+
+    /// Answers the client that a peer speaks for, itself or another; says who that is.
+    async fn find_client(
+        &self,
+        head: &mut Parts,
+        body: Sent,
+        peer: SocketAddr,
+        client_chain: &[Vec<u8>],
+    ) -> (Reply, SocketAddr) {
+        let refused = match head::refusal(head) {
+            Some(reply) => reply,
+            None => match self.forwarded.client(peer, &mut head.headers) {
+                Ok(client) => {
+                    let reply = self.judge_and_reply(head, body, client, client_chain).await;
+                    return (reply, client);
+                }
+                Err(refusal) => error::render(&refusal),
+            },
+        };
+        self.count_reply(refused.status());
+        (refused, peer)
     }
 
     async fn judge_and_reply(
@@ -207,18 +247,25 @@ impl Service {
                 };
                 let shares = (&self.admission().body_bytes, Flow::of_address(remote.ip()));
                 let held = match body {
-                    Sent::Coming(body) => body::read(head, body, shares, self.timeouts.body).await,
-                    Sent::Here(bytes) => body::Held::here(bytes, shares),
+                    Sent::Coming(body) => {
+                        let read = body::read(head, body, shares, self.timeouts.body).await;
+                        read.map_err(|refusal| refusal.into_last_reply(head.version))
+                    }
+                    Sent::Here(bytes) => {
+                        body::Held::here(bytes, shares).map_err(body::Refusal::into_reply)
+                    }
                 };
                 match held {
                     Ok(held) => {
                         let parsed = request::parse(head, path, method, held.bytes(), arrival);
                         match parsed {
-                            Ok(request) => self.admit_and_answer(head, remote, &request).await,
+                            Ok(request) => {
+                                self.admit_and_answer(head, &request, held.bytes()).await
+                            }
                             Err(error) => error::render(&error),
                         }
                     }
-                    Err(refusal) => refusal.into_reply(),
+                    Err(reply) => reply,
                 }
             }
         }
@@ -228,11 +275,11 @@ impl Service {
     async fn admit_and_answer(
         &self,
         head: &Parts,
-        remote: SocketAddr,
         request: &kallisto_core::Request<'_>,
+        body: &Bytes,
     ) -> Reply {
         match admit::admit(&self.core, self.gate.as_deref(), request).await {
-            Ok(_place) => self.answer(head, remote, request).await,
+            Ok(_place) => self.answer(head, request, body).await,
             Err(crowd) => error::render(&Error::Busy(crowd)),
         }
     }
@@ -253,32 +300,28 @@ impl Service {
     async fn answer(
         &self,
         head: &Parts,
-        remote: SocketAddr,
         request: &kallisto_core::Request<'_>,
+        body: &Bytes,
     ) -> Reply {
         let begin = self.clock.instant();
-        let unasked = |answer| Served { answer, allowance: None };
-        let served = match consistency::hold(&self.core, &head.headers).await {
-            Ok(()) if self.metrics == Access::Open && Core::is_for_open_metrics(request) => {
-                unasked(self.core.open_metrics(request))
-            }
-            Ok(()) => self.core.serve(request).await,
-            Err(None) => unasked(Err(Error::NotLeader)),
+        let outcome = match consistency::hold(&self.core, &head.headers, request).await {
+            Ok(()) => self.ask(head, request, body).await,
+            Err(None) => Outcome { answer: Err(Unfinished::NotLeader), allowance: None },
             Err(Some(refusal)) => return refusal,
         };
         // What waits is boxed, so that the future of what is answered here and now stays small.
-        let mut reply = match served.answer {
-            Ok(Answer::Waiting(waiting)) => {
-                return Box::pin(self.wait_and_answer(waiting, request)).await;
+        let mut reply = match outcome.answer {
+            Ok(reply) => reply,
+            Err(Unfinished::Waiting(waiting)) => {
+                return Box::pin(self.wait_and_answer(waiting, head, request, body)).await;
             }
-            Ok(Answer::Stream(answer)) => return self.stream(answer),
-            Ok(answer) => self.render(answer, request),
-            Err(Error::NotLeader) if let Some(relay) = &self.relay => {
-                Box::pin(self.answer_there(&**relay, head, remote, request)).await
-            }
-            Err(error) => error::render(&error),
+            Err(Unfinished::Stream(answer)) => return self.stream(answer),
+            Err(Unfinished::NotLeader) => match &self.relay {
+                Some(relay) => Box::pin(self.answer_there(&**relay, head, request, body)).await,
+                None => error::render(&Error::NotLeader),
+            },
         };
-        if let Some(allowance) = served.allowance {
+        if let Some(allowance) = outcome.allowance {
             response::tell_allowance(&mut reply, allowance);
         }
         self.count_duration(begin);
@@ -290,23 +333,25 @@ impl Service {
         &self,
         relay: &dyn Relay,
         head: &Parts,
-        remote: SocketAddr,
         request: &kallisto_core::Request<'_>,
+        body: &Bytes,
     ) -> Reply {
-        let unavailable = || error::render(&Error::NotLeader);
+        // What nobody answers is written down by the server that says so.
+        let refuse = async |refusal| self.refuse(refusal, head, request, body).await;
         let stays = head.headers.contains_key(&NO_FORWARDING);
-        let Some(encoded) = relay::encode(head, request.client_chain, request.body, remote) else {
-            return unavailable();
-        };
+        let encoded = request
+            .remote
+            .and_then(|remote| relay::encode(head, request.client_chain, request.body, remote));
+        let Some(encoded) = encoded else { return refuse(Error::NotLeader).await };
         let began = self.clock.instant();
         let mut news = relay.news();
         while self.clock.instant().duration_since(began) < relay::WAIT_MAX {
             news.mark_unchanged();
             let answered = match relay.leader() {
-                Leader::Here => match self.core.handle(request).await {
-                    Ok(answer) => return self.render(answer, request),
-                    Err(Error::NotLeader) => Some(relay::Answer::NotLeader),
-                    Err(error) => return error::render(&error),
+                Leader::Here => match self.ask(head, request, body).await.answer {
+                    Ok(reply) => return reply,
+                    Err(Unfinished::NotLeader) => Some(relay::Answer::NotLeader),
+                    Err(other) => return other.into_refusal(),
                 },
                 Leader::There(id) if stays => return redirect(&relay.api_address(id), head),
                 Leader::There(id) => {
@@ -315,7 +360,7 @@ impl Service {
                         Ok(Ok(answer)) => relay::decode_reply(&answer),
                         Ok(Err(Unrelayed::NotSent)) => None,
                         Ok(Err(Unrelayed::Lost)) if !request.operation.writes() => None,
-                        Ok(Err(Unrelayed::Lost)) | Err(_) => return lost(),
+                        Ok(Err(Unrelayed::Lost)) | Err(_) => return refuse(lost()).await,
                     }
                 }
                 Leader::Nobody => None,
@@ -327,7 +372,7 @@ impl Service {
             };
             relay::wait(&mut news, patience).await;
         }
-        unavailable()
+        refuse(Error::NotLeader).await
     }
 
     /// Answers a request that another server relays; the answer travels back the same way.
@@ -344,18 +389,18 @@ impl Service {
             target::Resolved::Api { path, method } => {
                 match request::parse(&head, path, method, &body, arrival) {
                     Ok(request) => {
-                        match consistency::hold(&self.core, &head.headers).await {
+                        match consistency::hold(&self.core, &head.headers, &request).await {
                             Ok(()) => {}
                             Err(None) => return relay::not_leader(),
                             Err(Some(refusal)) => return relay::encode_reply(refusal).await,
                         }
-                        let served = self.core.serve(&request).await;
-                        let mut reply = match served.answer {
-                            Ok(answer) => self.render(answer, &request),
-                            Err(Error::NotLeader) => return relay::not_leader(),
-                            Err(error) => error::render(&error),
+                        let outcome = self.ask(&head, &request, &body).await;
+                        let mut reply = match outcome.answer {
+                            Ok(reply) => reply,
+                            Err(Unfinished::NotLeader) => return relay::not_leader(),
+                            Err(other) => other.into_refusal(),
                         };
-                        if let Some(allowance) = served.allowance {
+                        if let Some(allowance) = outcome.allowance {
                             response::tell_allowance(&mut reply, allowance);
                         }
                         reply
@@ -367,17 +412,13 @@ impl Service {
         relay::encode_reply(reply).await
     }
 
-    /// An answer's form; one to a write says where the order of writes goes with it.
-    fn render(&self, answer: Answer, request: &kallisto_core::Request<'_>) -> Reply {
-        let reply = response::render(answer, request.id);
-        if request.operation.writes() { consistency::stamp(&self.core, reply) } else { reply }
-    }
-
     /// Sends a request again when it is time to answer it, as one that arrives then.
     async fn wait_and_answer(
         &self,
         waiting: Waiting,
+        head: &Parts,
         request: &kallisto_core::Request<'_>,
+        body: &Bytes,
     ) -> Reply {
         stream::wait(waiting, self.stop.clone()).await;
         let mut request = kallisto_core::Request { now: self.clock.now(), ..request.clone() };
@@ -386,10 +427,7 @@ impl Service {
                 "0".clone_into(value);
             }
         }
-        match self.core.handle(&request).await {
-            Ok(answer) => response::render(answer, request.id),
-            Err(error) => error::render(&error),
-        }
+        self.ask(head, &request, body).await.answer.unwrap_or_else(Unfinished::into_refusal)
     }
 
     fn stream(&self, answer: kallisto_core::Stream) -> Reply {
@@ -430,9 +468,8 @@ fn redirect(api: &str, head: &Parts) -> Reply {
 }
 
 /// The leader may have seen the request before it was lost.
-fn lost() -> Reply {
-    let text = "the write may have happened: read before sending it again";
-    error::render(&Error::Unavailable(text.into()))
+fn lost() -> Error {
+    Error::Unavailable("the write may have happened: read before sending it again".into())
 }
 
 static NO_FORWARDING: HeaderName = HeaderName::from_static("x-vault-no-request-forwarding");

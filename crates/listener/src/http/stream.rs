@@ -4,11 +4,14 @@
 //! the connection is a channel of one piece: a client that does not read stops the task, and after
 //! [`UNREAD_TIMEOUT`] ends its stream. The task ends with the connection, with the source, and when
 //! the server stops.
+//!
+//! Invariant: a body ends as a whole one only if its source said so. Whatever else ends it cuts the reply: the connection
+//! breaks, or the stream of HTTP/2 is reset, so that a client never takes a part for the whole.
 
-use std::convert::Infallible;
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
@@ -33,8 +36,28 @@ pub struct ReplyBody {
 enum Inner {
     /// Bytes that were not passed on yet.
     Whole(Option<Bytes>),
-    Stream(mpsc::Receiver<Bytes>),
+    Stream(mpsc::Receiver<Piece>),
 }
+
+/// A piece of a body that is made while it is sent.
+#[derive(Debug)]
+enum Piece {
+    Bytes(Bytes),
+    /// That was all.
+    End,
+}
+
+/// A reply that was not sent to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut;
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the reply was cut")
+    }
+}
+
+impl std::error::Error for Cut {}
 
 impl ReplyBody {
     /// No bytes.
@@ -43,7 +66,7 @@ impl ReplyBody {
     }
 
     /// The pieces that come through `pieces`.
-    const fn stream(pieces: mpsc::Receiver<Bytes>) -> Self {
+    const fn stream(pieces: mpsc::Receiver<Piece>) -> Self {
         Self::new(Inner::Stream(pieces))
     }
 
@@ -94,17 +117,22 @@ impl From<Bytes> for ReplyBody {
 
 impl Body for ReplyBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Cut;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         match &mut self.inner {
             Inner::Whole(whole) => Poll::Ready(whole.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Inner::Stream(pieces) => {
-                pieces.poll_recv(context).map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
-            }
+            Inner::Stream(pieces) => match ready!(pieces.poll_recv(context)) {
+                Some(Piece::Bytes(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Some(Piece::End) => {
+                    self.inner = Inner::Whole(None);
+                    Poll::Ready(None)
+                }
+                None => Poll::Ready(Some(Err(Cut))),
+            },
         }
     }
 
@@ -140,19 +168,19 @@ async fn pump(
     mut source: Box<dyn Source>,
     clock: Arc<dyn Clock>,
     mut stop: watch::Receiver<bool>,
-    to: mpsc::Sender<Bytes>,
+    to: mpsc::Sender<Piece>,
 ) {
     loop {
         let piece = match source.next(clock.now()) {
             Next::Bytes(bytes) => bytes,
-            Next::End(bytes) => {
-                send(&to, bytes).await;
-                return;
-            }
+            Next::End(bytes) => return end(&to, bytes).await,
+            Next::Cut => return,
             Next::Wait => tokio::select! {
                 () = to.closed() => return,
                 () = stopped(&mut stop) => {
-                    send(&to, source.farewell()).await;
+                    if let Some(bytes) = source.farewell() {
+                        end(&to, bytes).await;
+                    }
                     return;
                 }
                 () = source.bell() => {
@@ -163,15 +191,22 @@ async fn pump(
                 () = sleep(HEARTBEAT_INTERVAL) => source.heartbeat().to_vec(),
             },
         };
-        if !send(&to, piece).await {
+        if !send(&to, Piece::Bytes(piece.into())).await {
             return;
         }
     }
 }
 
+/// Sends the last bytes, and that they are.
+async fn end(to: &mpsc::Sender<Piece>, bytes: Vec<u8>) {
+    if bytes.is_empty() || send(to, Piece::Bytes(bytes.into())).await {
+        send(to, Piece::End).await;
+    }
+}
+
 /// False when nobody takes it.
-async fn send(to: &mpsc::Sender<Bytes>, piece: Vec<u8>) -> bool {
-    match timeout(UNREAD_TIMEOUT, to.send(Bytes::from(piece))).await {
+async fn send(to: &mpsc::Sender<Piece>, piece: Piece) -> bool {
+    match timeout(UNREAD_TIMEOUT, to.send(piece)).await {
         Ok(Ok(())) => true,
         Ok(Err(_)) => false,
         Err(_) => {
@@ -200,5 +235,55 @@ pub(super) async fn wait(mut waiting: Waiting, mut stop: watch::Receiver<bool>) 
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|&stop| stop).await.is_err() {
         std::future::pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+    use kallisto_core::Bell;
+
+    use super::*;
+    use crate::clock::SystemClock;
+
+    /// A source that says these things, and goes without a word when the server stops.
+    struct Script(Vec<Next>);
+
+    impl Source for Script {
+        fn next(&mut self, _now: jiff::Timestamp) -> Next {
+            if self.0.is_empty() { Next::Wait } else { self.0.remove(0) }
+        }
+
+        fn bell(&mut self) -> Bell<'_> {
+            Box::pin(std::future::pending())
+        }
+
+        fn heartbeat(&self) -> &'static [u8] {
+            b""
+        }
+
+        fn farewell(&mut self) -> Option<Vec<u8>> {
+            None
+        }
+    }
+
+    /// The bytes of a reply made by this, or that it was cut.
+    fn body(script: Vec<Next>) -> Result<Vec<u8>, Cut> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            // It stops as soon as there is nothing to say.
+            let (_say, stop) = watch::channel(true);
+            let body = start(Box::new(Script(script)), Arc::new(SystemClock), stop);
+            body.collect().await.map(|whole| whole.to_bytes().to_vec())
+        })
+    }
+
+    #[test]
+    fn a_body_is_whole_only_if_its_source_says_so() {
+        let part = || Next::Bytes(b"a".to_vec());
+        assert_eq!(body(vec![part(), Next::End(b"b".to_vec())]), Ok(b"ab".to_vec()));
+        assert_eq!(body(vec![part(), Next::End(Vec::new())]), Ok(b"a".to_vec()));
+        assert_eq!(body(vec![part(), Next::Cut]), Err(Cut));
+        assert_eq!(body(vec![part()]), Err(Cut), "the server stopped in the middle");
     }
 }

@@ -70,7 +70,7 @@ const fn row(name: &'static str, verb: Verb, arity: i64, flags: Flags, keys: Pla
 const READ: Flags = &["readonly", "fast"];
 const SLOW_READ: Flags = &["readonly"];
 const WRITE: Flags = &["write", "denyoom"];
-const OWN: Flags = &["noscript", "loading", "fast"];
+const OWN: Flags = &["noscript", "fast"];
 const OPEN: Flags = &["noscript", "loading", "fast", "no_auth"];
 const NO_KEYS: Places = (0, 0, 0);
 const ONE_KEY: Places = (1, 1, 1);

@@ -216,7 +216,7 @@ impl Session {
 /// A refused login in Redis's words; what else is wrong keeps its own.
 fn wrong(error: Error) -> Failure {
     match error {
-        Error::Denied(_) | Error::Invalid(_) | Error::NotFound => Failure {
+        Error::Denied(_) | Error::Invalid(_) | Error::Expected(_) | Error::NotFound => Failure {
             word: "WRONGPASS",
             text: "invalid username-password pair or user is disabled.".into(),
         },

@@ -70,16 +70,22 @@ impl Session {
     ) -> Result<(), Failure> {
         let pattern = arguments.get(1).unwrap_or_default();
         let folder = glob::folder(arguments.text(1)?);
+        let names = self.below(folder, None, KEYS_MAX + 1).await?.names;
+        let (names_bytes, pattern) = (bytes_of(&names), pattern.to_vec());
+        let work = move || {
+            let mut matching = matching(names, &pattern);
+            matching.sort();
+            matching
+        };
         let mut found = Vec::new();
-        for key in self.below(folder, None, KEYS_MAX + 1).await?.names {
-            if glob::matches(pattern, key.as_bytes()) && self.shows(&key).await? {
+        for key in self.work_out(names_bytes, work).await? {
+            if self.shows(&key).await? {
                 found.push(key);
             }
         }
         if found.len() > KEYS_MAX {
             return Err(Failure::plain(format!("more than {KEYS_MAX} keys: use SCAN")));
         }
-        found.sort();
         write_keys(replies, &found);
         Ok(())
     }
@@ -122,9 +128,11 @@ impl Session {
             Some(last) => self.shared.cursors.keep(last),
             None => 0,
         };
+        let (names_bytes, pattern) = (bytes_of(&page.names), pattern.as_bytes().to_vec());
+        let work = move || matching(page.names, &pattern);
         let mut found = Vec::new();
-        for key in page.names {
-            if glob::matches(pattern.as_bytes(), key.as_bytes()) && self.shows(&key).await? {
+        for key in self.work_out(names_bytes, work).await? {
+            if self.shows(&key).await? {
                 found.push(key);
             }
         }
@@ -156,7 +164,7 @@ impl Session {
             query.clear();
         }
         let names = match self.ask(Operation::Scan, &self.list_path(folder), &query, &[]).await {
-            Ok(reply) => names_of(reply, folder),
+            Ok(reply) => self.names_of(reply, folder).await?,
             Err(Error::NotFound) => Vec::new(),
             // Without `scan`, what may be listed.
             Err(Error::Denied(Denial::Policy)) if after.is_none() => {
@@ -175,7 +183,7 @@ impl Session {
         while let Some(folder) = folders.pop() {
             let reply = self.ask(Operation::List, &self.list_path(&folder), &[], &[]).await;
             let names = match reply {
-                Ok(reply) => names_of(reply, &folder),
+                Ok(reply) => self.names_of(reply, &folder).await?,
                 Err(Error::NotFound) => Vec::new(),
                 Err(Error::Denied(Denial::Policy)) if !is_first => Vec::new(),
                 Err(error) => return Err(error.into()),
@@ -189,8 +197,18 @@ impl Session {
                 return Err(Failure::plain(format!("more than {KEYS_MAX} keys")));
             }
         }
-        keys.sort();
-        Ok(keys)
+        let bytes = bytes_of(&keys);
+        let work = move || {
+            keys.sort();
+            keys
+        };
+        Ok(self.work_out(bytes, work).await?)
+    }
+
+    async fn names_of(&self, reply: Response, folder: &str) -> Result<Vec<String>, Error> {
+        let Response::Logical(reply) = reply else { return Ok(Vec::new()) };
+        let (bytes, folder) = (reply.data.len(), folder.to_owned());
+        self.work_out(bytes, move || names_of(&reply.data, &folder)).await
     }
 
     fn list_path(&self, folder: &str) -> String {
@@ -205,10 +223,19 @@ struct Page {
     last: Option<String>,
 }
 
+/// Those that a pattern stands for.
+fn matching(names: Vec<String>, pattern: &[u8]) -> Vec<String> {
+    names.into_iter().filter(|name| glob::matches(pattern, name.as_bytes())).collect()
+}
+
+/// How much there is to look through.
+fn bytes_of(names: &[String]) -> usize {
+    names.iter().map(String::len).sum()
+}
+
 /// The names of a list's reply, with their folder in front.
-fn names_of(reply: Response, folder: &str) -> Vec<String> {
-    let Response::Logical(reply) = reply else { return Vec::new() };
-    let Ok(data) = json::parse_object(&reply.data) else { return Vec::new() };
+fn names_of(data: &[u8], folder: &str) -> Vec<String> {
+    let Ok(data) = json::parse_object(data) else { return Vec::new() };
     match data.get("keys") {
         Some(Json::Array(names)) => {
             let names = names.iter().filter_map(Json::as_str);

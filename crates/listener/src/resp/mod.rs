@@ -9,6 +9,7 @@
 //! - Nothing but saying who one is runs before it was said.
 //! - What a connection holds is bounded: a command by [`parse::COMMAND_BYTES_MAX`] and the budget all
 //!   connections share, replies by what is sent at once.
+//! - Who was known is not once the server is sealed, and nothing of what was asked stays in memory.
 //! - A command that cannot be parsed ends the connection after an error, since where the next one
 //!   starts is lost; whatever else fails is a reply.
 
@@ -29,7 +30,7 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -44,6 +45,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use crate::clock::Clock;
 use crate::gate::Gate;
 use crate::http::admit::{admit_commands, settle};
+use crate::room;
 use crate::stop;
 use crate::unsent::Unsent;
 use cursors::Cursors;
@@ -53,6 +55,8 @@ use wire::{Filled, Gone, Wire};
 
 /// Time a client has to say who it is, and to send the rest of a command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time between two warnings of HTTP.
+const WARNING_PAUSE_SECS: i64 = 60;
 /// Commands that are answered before others get their turn, if others wait: as long as a few requests
 /// over HTTP take.
 const COMMANDS_PER_PASS: usize = 16;
@@ -70,6 +74,8 @@ struct Shared {
     userpass: String,
     cursors: Cursors,
     clients: AtomicU64,
+    /// When a warning of HTTP was last given, in seconds since 1970.
+    warned_secs: AtomicI64,
 }
 
 impl Service {
@@ -94,6 +100,7 @@ impl Service {
             userpass: userpass.trim_matches('/').to_owned(),
             cursors: Cursors::default(),
             clients: AtomicU64::new(0),
+            warned_secs: AtomicI64::new(i64::MIN),
         }))
     }
 
@@ -126,8 +133,13 @@ impl Service {
             is_quiet: true,
         };
         let mut stop = Box::pin(stop::said(stopped));
+        let mut sealing = Box::pin(stop::changed(self.0.core.sealings()));
         // One that came to an end by itself, either side's; nothing is left to say.
-        while connection.turn(stop.as_mut()).await.is_ok() {}
+        while let Ok(next) = connection.turn(stop.as_mut(), sealing.as_mut()).await {
+            if let Next::Forget(sealings) = next {
+                sealing.set(stop::changed(sealings));
+            }
+        }
     }
 }
 
@@ -149,18 +161,34 @@ struct Connection<'c, S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
     /// Waits for input and answers every whole command in it.
-    async fn turn(&mut self, mut stop: Pin<&mut impl Future<Output = ()>>) -> Result<(), Gone> {
+    async fn turn(
+        &mut self,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+        mut sealing: Pin<&mut impl Future<Output = Sealings>>,
+    ) -> Result<Next, Gone> {
         let filled = poll_fn(|context| {
             // What else may happen is looked at only when there is nothing to read.
             if let Poll::Ready(filled) = self.wire.poll_fill(self.wanted, context) {
-                return Poll::Ready(filled);
+                return Poll::Ready(filled.map(Woken::Filled));
             }
             if stop.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Err(Gone));
             }
+            if let Poll::Ready(sealings) = sealing.as_mut().poll(context) {
+                return Poll::Ready(Ok(Woken::Sealed(sealings)));
+            }
             self.poll_silence(context)
         });
-        let filled = filled.await?;
+        let filled = match filled.await? {
+            Woken::Filled(filled) => filled,
+            // A part of a command may be a secret, and nobody is left whose command it would be.
+            Woken::Sealed(_) if self.wire.has_input() => return Err(Gone),
+            Woken::Sealed(sealings) => {
+                self.session.forget_if_sealed();
+                self.wire.forget();
+                return Ok(Next::Forget(sealings));
+            }
+        };
         if filled == Filled::Refused {
             self.wire.replies.error("ERR", "too many bytes of commands are held; try again later");
             self.wire.flush().await?;
@@ -175,7 +203,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         }
         sent?;
         self.wanted = next?;
-        Ok(())
+        Ok(Next::Turn)
     }
 
     /// Looks whether the client was silent for too long; ready with [`Gone`] when it was.
@@ -198,6 +226,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
     /// next one takes at least.
     async fn answer(&mut self, input: &mut bytes::BytesMut) -> Result<usize, Gone> {
         self.session.now = self.session.shared.clock.now();
+        self.session.forget_if_sealed();
         let mut ranges = Ranges::new();
         let (mut used, mut count) = (0, 0);
         let next = loop {
@@ -236,6 +265,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
             }
         };
         self.is_quiet &= used == 0;
+        // It held a token, or a secret.
+        room::wipe(&mut input[..used]);
         bytes::Buf::advance(input, used);
         next
     }
@@ -296,7 +327,40 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
     }
 }
 
+/// How often the server was sealed, for those who wait for the next time.
+type Sealings = watch::Receiver<u64>;
+
+/// Why a connection that waited goes on.
+enum Woken {
+    Filled(Filled),
+    /// The server was sealed.
+    Sealed(Sealings),
+}
+
+/// What comes after a turn.
+enum Next {
+    /// The next one.
+    Turn,
+    /// The same, and somebody waits for the next sealing.
+    Forget(Sealings),
+}
+
 impl Shared {
+    /// Says that somebody speaks HTTP here; not more often than once in a while.
+    fn warn_of_http(&self, remote: SocketAddr) {
+        let now = self.clock.now().as_second();
+        let last = self.warned_secs.load(Ordering::Relaxed);
+        if now.saturating_sub(last) >= WARNING_PAUSE_SECS {
+            // Two that come at once may both say so.
+            self.warned_secs.store(now, Ordering::Relaxed);
+            tracing::warn!(
+                %remote,
+                "an HTTP request came to a listener of the Redis protocol, perhaps made by a page or server that \
+                 was made to: its connection was closed"
+            );
+        }
+    }
+
     fn next_client_id(&self) -> u64 {
         // Counts; orders nothing.
         self.clients.fetch_add(1, Ordering::Relaxed) + 1

@@ -50,6 +50,12 @@ impl Replies {
         std::mem::take(&mut self.bytes)
     }
 
+    /// Takes back what was written from `start` on.
+    pub(super) fn take_back(&mut self, start: usize) {
+        room::wipe(&mut self.bytes[start..]);
+        self.bytes.truncate(start);
+    }
+
     /// Puts `instead` in the place of those that are held.
     pub(super) fn replace(&mut self, held: &[Range<usize>], instead: &[u8]) {
         self.bytes = replace(held, self.take(), instead);

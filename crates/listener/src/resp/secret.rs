@@ -4,17 +4,26 @@
 //! the same limits. A change of some fields is a read and a write that expects what was read; version 1
 //! of the engine has no such expectation, so there the last writer wins.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use jiff::Timestamp;
+use kallisto_core::admission::{Cost, Flow};
 use kallisto_core::json::{self, Json, Map, member};
 use kallisto_core::{
     AtOnce, Bearer, BodyKind, EngineKind, Error, Gathered, Headers, Operation, Path, Request,
-    RequestId, Response, TokenText,
+    RequestId, Response, TokenText, Weight,
 };
 use memchr::memchr;
 use secrecy::ExposeSecret;
+use zeroize::Zeroizing;
 
 use super::reply::Replies;
 use super::session::Session;
 
+/// Requests of a command that are answered before others get their turn.
+const ASKED_PER_TURN: usize = 16;
 /// How often a change that lost a race is made again.
 const CHANGES_MAX: usize = 64;
 /// How the engine refuses a write that expected another version.
@@ -94,27 +103,63 @@ impl Session {
         let query = query.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         let now = self.shared.clock.now();
         let request = Request { query, body, now, ..self.request(operation, path) };
-        self.shared.core.handle(&request).await
+        self.let_others_in().await;
+        match self.shared.core.weigh(&request) {
+            Weight::Light => self.shared.core.handle(&request).await,
+            // Boxed, so that the future of a light command stays small.
+            Weight::Heavy(cost) => Box::pin(self.ask_elsewhere(&request, cost)).await,
+        }
+    }
+
+    /// Has a heavy request answered beside the workers.
+    async fn ask_elsewhere(&self, request: &Request<'_>, cost: Cost) -> Result<Response, Error> {
+        let core = Arc::clone(&self.shared.core);
+        let (id, now, operation) = (request.id, request.now, request.operation);
+        let (path, query) = (request.path.clone().into_owned(), request.query.clone());
+        let body = Zeroizing::new(request.body.to_vec());
+        let (token, remote) = (self.token.clone(), self.remote);
+        let asking = async move {
+            let token = token.as_ref().map(|token| TokenText::new(token.expose_secret()));
+            let plain = plain(operation, path, token, remote);
+            core.handle(&Request { id, now, query, body: &body, ..plain }).await
+        };
+        self.shared.core.offload(self.flow(), cost, asking).await?
+    }
+
+    /// Runs `work` on so many bytes: beside the workers when they are many.
+    pub(super) async fn work_out<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        match self.shared.core.weigh_bytes(bytes) {
+            Weight::Light => Ok(work()),
+            Weight::Heavy(cost) => {
+                self.shared.core.offload(self.flow(), cost, async move { work() }).await
+            }
+        }
+    }
+
+    /// Whom this connection is counted with.
+    pub(super) fn flow(&self) -> Flow {
+        let flow = Flow::of_address(self.remote.ip());
+        // A token that the server took when it was said.
+        self.token.as_ref().map_or(flow, |token| flow.with_token(token.expose_secret()))
+    }
+
+    /// Lets others of this worker in after some requests of one command.
+    async fn let_others_in(&self) {
+        // Relaxed: one task counts.
+        let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        if asked.is_multiple_of(ASKED_PER_TURN) {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// A request without query and body that came with the batch.
     fn request<'a>(&'a self, operation: Operation, path: Path<'a>) -> Request<'a> {
-        let token = self.token.as_ref();
-        Request {
-            id: RequestId::make(),
-            headers: Headers::default(),
-            operation,
-            path,
-            namespace: "",
-            token: token.map(|token| TokenText::new(token.expose_secret())),
-            query: Vec::new(),
-            body: &[],
-            body_kind: BodyKind::Json,
-            wrap_ttl_secs: 0,
-            now: self.now,
-            remote: Some(self.remote),
-            client_chain: &[],
-        }
+        let token = self.token.as_ref().map(|token| TokenText::new(token.expose_secret()));
+        Request { now: self.now, ..plain(operation, path, token, self.remote) }
     }
 
     /// The path of a secret's data.
@@ -223,9 +268,11 @@ impl Session {
             let (mut fields, version) = match self.read(key).await? {
                 Found::Nothing(version) => (Map::new(), version),
                 Found::Live(secret) => {
-                    let fields = json::parse_object(secret.fields());
+                    let bytes = secret.text.len();
+                    let work = move || (json::parse_object(secret.fields()), secret.version());
+                    let (fields, version) = self.work_out(bytes, work).await?;
                     let fields = fields.map_err(|_| Error::invalid("the secret has no fields"))?;
-                    (fields, secret.version())
+                    (fields, version)
                 }
             };
             let (change, told) = decide(&mut fields);
@@ -242,6 +289,30 @@ impl Session {
             }
         }
         Err(Error::Conflict)
+    }
+}
+
+/// A request without query and body.
+fn plain<'a>(
+    operation: Operation,
+    path: Path<'a>,
+    token: Option<TokenText<'a>>,
+    remote: SocketAddr,
+) -> Request<'a> {
+    Request {
+        id: RequestId::make(),
+        headers: Headers::default(),
+        operation,
+        path,
+        namespace: "",
+        token,
+        query: Vec::new(),
+        body: &[],
+        body_kind: BodyKind::Json,
+        wrap_ttl_secs: 0,
+        now: Timestamp::UNIX_EPOCH,
+        remote: Some(remote),
+        client_chain: &[],
     }
 }
 

@@ -2,15 +2,25 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use jiff::Timestamp;
 use kallisto_core::{Denial, EngineKind, Error};
 use secrecy::SecretString;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use zeroize::Zeroize;
 
 use super::Shared;
 use super::commands::{self, Verb};
+use super::reply::Replies;
 use super::wire::{Gone, Wire};
+
+/// The word for a client that is nobody.
+const NO_AUTH: &str = "NOAUTH";
+/// Words that begin lines of an HTTP request and no command. A page in somebody's browser, or a server that can be
+/// made to fetch addresses, can have a request sent here, whose body would be commands: Redis hangs up on these too.
+const OF_HTTP: [&[u8]; 2] = [b"POST", b"Host:"];
 
 /// One connection.
 pub(super) struct Session {
@@ -26,8 +36,12 @@ pub(super) struct Session {
     pub(super) id: u64,
     pub(super) name: Vec<u8>,
     pub(super) is_over: bool,
+    /// How often the server was sealed.
+    sealings: watch::Receiver<u64>,
     /// Room for the path of a read.
     pub(super) path: String,
+    /// Requests that were sent to the core, one after another.
+    pub(super) asked: AtomicUsize,
 }
 
 /// The arguments of a command, its name first.
@@ -66,6 +80,10 @@ impl<'a> Arguments<'a> {
     }
 }
 
+fn is_of_http(name: &[u8]) -> bool {
+    OF_HTTP.iter().any(|word| word.eq_ignore_ascii_case(name))
+}
+
 /// A key, field or value as text: JSON holds nothing else.
 pub(super) fn text(bytes: &[u8]) -> Result<&str, Failure> {
     std::str::from_utf8(bytes).map_err(|_| Failure::plain("value is not valid UTF-8"))
@@ -93,15 +111,21 @@ impl Failure {
     pub(super) fn syntax() -> Self {
         Self::plain("syntax error")
     }
+
+    fn write(&self, replies: &mut Replies) {
+        replies.error(self.word, &self.text);
+    }
 }
 
 impl From<Error> for Failure {
     /// The one place where the core's errors become Redis's.
     fn from(error: Error) -> Self {
         let word = match &error {
-            Error::Denied(Denial::BadToken) => "NOAUTH",
+            Error::Denied(Denial::BadToken) => NO_AUTH,
             Error::Denied(_) => "NOPERM",
             Error::Sealed => "LOADING",
+            // What a replica of Redis says that is told to serve nothing stale.
+            Error::Stale(_) => "MASTERDOWN",
             Error::Conflict | Error::Busy(_) => "TRYAGAIN",
             _ => "ERR",
         };
@@ -115,8 +139,21 @@ impl Session {
         let (token, name) = (None, Vec::new());
         let engine = EngineKind::KvV2;
         let now = shared.clock.now();
-        let path = String::new();
-        Self { shared, remote, token, selected: 0, engine, now, id, name, is_over: false, path }
+        let (sealings, path) = (shared.core.sealings(), String::new());
+        Self {
+            shared,
+            remote,
+            token,
+            selected: 0,
+            engine,
+            now,
+            id,
+            name,
+            is_over: false,
+            sealings,
+            path,
+            asked: AtomicUsize::new(0),
+        }
     }
 
     /// The path of the selected mount, with its ending slash.
@@ -142,6 +179,10 @@ impl Session {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let Some(name) = arguments.get(0) else { return Ok(()) };
+        if is_of_http(name) {
+            self.shared.warn_of_http(self.remote);
+            return Err(Gone);
+        }
         let Some(command) = commands::find(name) else {
             let shown = upper(name).to_ascii_lowercase();
             wire.replies.error("ERR", &format!("unknown command '{shown}'"));
@@ -153,18 +194,44 @@ impl Session {
             wire.replies.error("ERR", &text);
             return Ok(());
         }
+        let is_sealed = self.shared.core.is_sealed();
+        if is_sealed {
+            self.forget();
+        }
+        self.forget_if_sealed();
         if self.token.is_none() && !command.verb.is_open() {
-            wire.replies.error("NOAUTH", "Authentication required.");
+            match is_sealed {
+                true => Failure::from(Error::Sealed).write(&mut wire.replies),
+                false => wire.replies.error("NOAUTH", "Authentication required."),
+            }
             return Ok(());
         }
         match self.dispatch(wire, command.verb, arguments).await {
             Ok(()) => Ok(()),
             Err(Stopped::Gone(gone)) => Err(gone),
             Err(Stopped::Failed(failure)) => {
-                wire.replies.error(failure.word, &failure.text);
+                failure.write(&mut wire.replies);
+                if failure.word == NO_AUTH && !command.verb.is_open() {
+                    // It was ended, and comes back with nobody.
+                    self.forget();
+                }
                 Ok(())
             }
         }
+    }
+
+    /// Forgets who asks if the server was sealed since, though it may be unsealed again.
+    pub(super) fn forget_if_sealed(&mut self) {
+        if self.sealings.has_changed().unwrap_or_default() {
+            self.sealings.mark_unchanged();
+            self.forget();
+        }
+    }
+
+    /// Forgets who asks, and what was asked last.
+    pub(super) fn forget(&mut self) {
+        self.token = None;
+        self.path.zeroize();
     }
 
     async fn dispatch<S>(

@@ -1,13 +1,13 @@
 //! `GET`, `SET`, `MGET`, `MSET`: a secret as one value, its field [`VALUE`].
 
 use kallisto_core::json::member;
-use kallisto_core::{Bearer, Json, Map};
+use kallisto_core::{Bearer, Denial, Error, Json, Map};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::reply::Replies;
 use super::secret::{Expected, Found, field_bytes, write_field};
 use super::session::{Arguments, Failure, Session, Stopped, text};
-use super::wire::Wire;
+use super::wire::{Gone, Wire};
 use crate::room;
 
 /// The field that stands for a secret's value.
@@ -40,7 +40,7 @@ pub(super) fn key_of_get(arguments: Arguments<'_>) -> Option<&str> {
 }
 
 impl Session {
-    async fn value(&self, key: &str) -> Result<Option<Vec<u8>>, Failure> {
+    async fn value(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
         Ok(match self.read(key).await? {
             Found::Live(secret) => secret.field(VALUE).map(field_bytes),
             Found::Nothing(_) => None,
@@ -89,7 +89,8 @@ impl Session {
         Ok(())
     }
 
-    /// A key that cannot be read is null, as one of another type is to Redis.
+    /// A key that the policies keep from the client is null, as one that is not there. What else fails is the answer to
+    /// all: null would say that nothing is there. Once a part of the reply has left, it is cut.
     pub(super) async fn get_many<S>(
         &self,
         wire: &mut Wire<S>,
@@ -99,11 +100,21 @@ impl Session {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let keys: Vec<&str> = arguments.from(1).map(text).collect::<Result<_, _>>()?;
+        let start = wire.replies.bytes().len();
+        let mut has_left = false;
         wire.replies.array(keys.len());
         for key in keys {
-            let value = self.value(key).await.unwrap_or_default();
+            let value = match self.value(key).await {
+                Ok(value) => value,
+                Err(Error::Denied(Denial::Policy)) => None,
+                Err(_) if has_left => return Err(Gone.into()),
+                Err(error) => {
+                    wire.replies.take_back(start);
+                    return Err(Failure::from(error).into());
+                }
+            };
             write_value(&mut wire.replies, value.as_deref());
-            wire.relieve().await?;
+            has_left |= wire.relieve().await?;
         }
         Ok(())
     }
@@ -143,7 +154,7 @@ impl Session {
             }
             return Ok(());
         }
-        Err(kallisto_core::Error::Conflict.into())
+        Err(Error::Conflict.into())
     }
 
     /// One write after another: what failed first is the answer, and those before it stay.

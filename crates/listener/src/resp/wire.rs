@@ -82,6 +82,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Filled::More
     }
 
+    /// Whether a part of a command is here.
+    pub(super) fn has_input(&self) -> bool {
+        !self.input.is_empty()
+    }
+
+    /// Lets go of the room for input, whatever was in it.
+    pub(super) fn forget(&mut self) {
+        self.input = BytesMut::with_capacity(INPUT_BYTES);
+    }
+
     /// Takes the input out, so that commands in it can be answered here.
     pub(super) fn take_input(&mut self) -> BytesMut {
         self.replies.borrow_room();

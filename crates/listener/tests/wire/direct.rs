@@ -66,6 +66,65 @@ fn an_answer_is_the_same_whoever_read_the_request() {
 }
 
 #[test]
+fn what_can_be_read_in_two_ways_is_refused_by_both() {
+    let server = Running::start();
+    let token = format!("X-Vault-Token: {TOKEN}\r\n");
+    let get = |lines: &str| format!("GET /v1/secret/data/honest HTTP/1.1\r\n{token}{lines}\r\n");
+    let post = |lines: &str, body: &str| {
+        let body = body.to_owned();
+        format!("POST /v1/secret/data/two HTTP/1.1\r\nHost: h\r\n{token}{lines}\r\n{body}")
+    };
+    let many = |count: usize| format!("Host: h\r\n{}", "A: b\r\n".repeat(count));
+    let object = "{\"data\":{}}";
+    let chunk = "b\r\n{\"data\":{}}\r\n0\r\n\r\n";
+    for (bytes, status) in [
+        (get("Host: h\r\n"), 200),
+        (get(""), 400),
+        (get("Host: h\r\nHost: h\r\n"), 400),
+        (get("Host: h\r\n").replace("\r\n", "\n"), 400),
+        (get("Host: h\nAccept: a\r\n"), 400),
+        (get("Host: h\r\nA: b\r\n c\r\n"), 400),
+        (get("Host: h\r\nA : b\r\n"), 400),
+        (get("Host: h\r\n: b\r\n"), 400),
+        (get("Host: h\r\nA\r\n"), 400),
+        // With the token, the header that makes it hyper's, and the host: the limit of 64, and one over it.
+        (get(&many(61)), 200),
+        (get(&many(64)), 431),
+        (get("Host: h\r\n").replace("GET /", "GET http://h/"), 200),
+        (get("Host: h\r\n").replace("GET /", "GET  /"), 400),
+        (post("Content-Length: 11\r\n", object), 200),
+        (post("Transfer-Encoding: chunked\r\n", chunk), 200),
+        (post("Content-Length: 11\r\nContent-Length: 11\r\n", object), 400),
+        (post("Content-Length: 11\r\nContent-Length: 3\r\n", object), 400),
+        (post("Content-Length: 11, 11\r\n", object), 400),
+        (post("Content-Length: +11\r\n", object), 400),
+        (post("Content-Length: 11\r\nTransfer-Encoding: chunked\r\n", chunk), 200),
+        (post("Transfer-Encoding: chunked\r\nContent-Length: 11\r\n", chunk), 200),
+        (post("Transfer-Encoding: chunked, chunked\r\n", chunk), 400),
+        (post("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", chunk), 400),
+        (post("Transfer-Encoding: identity\r\n", object), 400),
+        (post("Content-Length: 30\r\n", "{\"data\":{\"a\":\"one\",\"a\":\"two\"}}"), 400),
+    ] {
+        let other = bytes.replacen("HTTP/1.1\r\n", "HTTP/1.1\r\nTE: trailers\r\n", 1);
+        let other = other.replacen("HTTP/1.1\n", "HTTP/1.1\nTE: trailers\n", 1);
+        assert_ne!(bytes, other);
+        for bytes in [bytes, other] {
+            let reply = server.tell(bytes.as_bytes());
+            assert_eq!(reply.map(|reply| reply.status), Some(status), "{bytes:?}");
+            // Also after an honest one.
+            let mut connection = server.connect();
+            connection.send(&[&get("Host: h\r\n"), &*bytes].concat().into_bytes());
+            assert_eq!(connection.receive().unwrap().status, 200);
+            let reply = connection.receive();
+            assert_eq!(reply.map(|reply| reply.status), Some(status), "{bytes:?}");
+        }
+    }
+    let body = "{\"data\":{\"a\":\"one\",\"a\":\"two\"}}";
+    let text = server.ask("POST", "secret/data/two", body).text();
+    assert!(text.contains("duplicate key") && !text.contains("two"), "{text}");
+}
+
+#[test]
 fn requests_that_come_together_are_answered_in_their_order() {
     let server = Running::start();
     let mut sent = Vec::new();

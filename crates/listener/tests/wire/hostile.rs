@@ -97,6 +97,49 @@ fn a_body_over_the_limit_is_refused_and_costs_bounded_memory() {
     server.assert_serves();
 }
 
+/// D16: most clients send everything before they read anything.
+#[test]
+fn who_sends_a_body_over_the_limit_whole_hears_that_it_was() {
+    const BODY_BYTES: usize = 33 * MIB;
+    let server = Running::start();
+    let body = " ".repeat(BODY_BYTES);
+    let length = format!("Content-Length: {BODY_BYTES}\r\n");
+    let chunked = format!("{BODY_BYTES:x}\r\n{body}\r\n0\r\n\r\n");
+    for (lines, body) in [
+        (length.clone(), &body),
+        // Asks whether it may, and does not wait for the answer.
+        (format!("{length}Expect: 100-continue\r\n"), &body),
+        ("Transfer-Encoding: chunked\r\n".to_owned(), &chunked),
+    ] {
+        let mut connection = server.connect();
+        let mut writer = connection.writer();
+        writer.write_all(&put_head(&lines)).unwrap();
+        writer.write_all(body.as_bytes()).unwrap_or_else(|error| panic!("{lines}: {error}"));
+        let mut reply = connection.receive();
+        if reply.as_ref().is_some_and(|reply| reply.status == 100) {
+            reply = connection.receive();
+        }
+        let says_close =
+            reply.as_ref().and_then(|reply| reply.header("connection")) == Some("close");
+        assert!(says_close, "{lines}: {reply:?}");
+        assert_refused(&lines, reply, 413);
+    }
+    // And whoever is refused before the body is looked at, or whose head is no head.
+    for (head, status) in [
+        (format!("POST /v2/a HTTP/1.1\r\nHost: test\r\n{length}\r\n"), 404),
+        (format!("POST /v1/a//b HTTP/1.1\r\nHost: test\r\n{length}\r\n"), 307),
+        (format!("POST /v1/a HTTP/1.1\r\nHost: test\r\nbad line\r\n{length}\r\n"), 400),
+        (format!("POST /v1/a HTTP/1.1\r\nHost: test\r\n{}\r\n", "A: b\r\n".repeat(70)), 431),
+    ] {
+        let mut connection = server.connect();
+        let mut writer = connection.writer();
+        writer.write_all(head.as_bytes()).unwrap();
+        writer.write_all(body.as_bytes()).unwrap_or_else(|error| panic!("{head}: {error}"));
+        assert_eq!(connection.receive().map(|reply| reply.status), Some(status), "{head}");
+    }
+    server.assert_serves();
+}
+
 #[test]
 fn paths_that_lead_elsewhere_are_refused() {
     let server = Running::start();
@@ -406,6 +449,16 @@ fn http_2_with_prior_knowledge_is_served() {
             assert_eq!(reply.headers()["cache-control"], "no-store");
             let bytes = reply.into_body().collect().await.unwrap().to_bytes();
             assert!(String::from_utf8_lossy(&bytes).contains(part), "{method} {path}: {bytes:?}");
+        }
+        // The limits of a head are those of HTTP/1.1.
+        for (name, count, status) in [("a", 60, 200), ("a", 65, 431), ("host", 2, 400)] {
+            let mut request = hyper::Request::builder().uri(format!("{base}sys/health"));
+            for _ in 0..count {
+                request = request.header(name, "b");
+            }
+            let request = request.body(Full::new(Bytes::new())).unwrap();
+            let reply = client.send_request(request).await.unwrap();
+            assert_eq!(reply.status(), status, "{count} of {name}");
         }
         // A body over the limit, announced by nobody.
         let body = Full::new(Bytes::from(vec![b' '; 33 * MIB]));

@@ -4,8 +4,11 @@
 //! - [`hostile`] sends what no honest client sends;
 //! - [`admission`] fills the server and asks whether others still get in;
 //! - [`direct`] asks the same of both readers of HTTP/1.1;
+//! - [`heavy`] asks what takes long, and whether others are served meanwhile;
+//! - [`forwarded`] asks through proxies;
 //! - [`concurrency`] lets clients race and checks what came of it;
 //! - [`web`] asks as the pages of a browser do;
+//! - [`resp`] speaks the Redis protocol, [`resp_states`] when there is no answer to give;
 //! - [`support`] starts a real server in this process and speaks to it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -14,8 +17,11 @@ mod admission;
 mod concurrency;
 mod direct;
 mod follow;
+mod forwarded;
 mod golden;
+mod heavy;
 mod hostile;
 mod resp;
+mod resp_states;
 mod support;
 mod web;

@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::json::{self, Json};
 use kallisto_core::{Access, Core, ServerInfo};
-use kallisto_listener::http::Service;
+use kallisto_listener::http::{ForwardedFor, Service};
 use kallisto_listener::{Clock, Frontend, Server, ServerConfig, Timeouts};
 use kallisto_store::MemoryStore;
 use socket2::{Domain, Socket, Type};
@@ -53,6 +53,8 @@ impl Clock for ManualClock {
 /// A running server and its clock.
 pub(crate) struct Running {
     server: Server,
+    /// What answers.
+    pub(crate) core: Arc<Core>,
     /// What the server takes for the time.
     pub(crate) clock: Arc<ManualClock>,
 }
@@ -77,6 +79,17 @@ impl Running {
         running
     }
 
+    /// One that believes these about where its clients are.
+    pub(crate) fn start_behind(rules: ForwardedFor) -> Self {
+        let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
+        let clock = Arc::new(ManualClock(AtomicI64::new(0)));
+        let root = Some(TOKEN.to_owned().into());
+        pollster::block_on(core.initialize_dev(root, clock.now())).unwrap();
+        let core = Arc::new(core);
+        let service = Service::new(Arc::clone(&core), Arc::clone(&clock) as Arc<dyn Clock>);
+        Self::serve(service.with_forwarded_for(rules), core, clock)
+    }
+
     /// A server that was never initialised.
     pub(crate) fn start_uninitialized() -> Self {
         Self::launch(Timeouts::default(), &AdmissionLimits::default(), |_, _| {})
@@ -96,14 +109,19 @@ impl Running {
         let core = Core::new(Arc::new(MemoryStore::new()), info).with_limits(limits);
         let clock = Arc::new(ManualClock(AtomicI64::new(0)));
         prepare(&core, clock.now());
-        let service = Service::new(Arc::new(core), Arc::clone(&clock) as Arc<dyn Clock>)
+        let core = Arc::new(core);
+        let service = Service::new(Arc::clone(&core), Arc::clone(&clock) as Arc<dyn Clock>)
             .with_timeouts(timeouts);
+        Self::serve(service, core, clock)
+    }
+
+    fn serve(service: Service, core: Arc<Core>, clock: Arc<ManualClock>) -> Self {
         let config = ServerConfig {
             address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
             workers: NonZeroUsize::new(2).unwrap(),
             tls: None,
         };
-        Self { server: Server::start(config, &Frontend::Http(service)).unwrap(), clock }
+        Self { server: Server::start(config, &Frontend::Http(service)).unwrap(), core, clock }
     }
 
     /// Where the server listens.

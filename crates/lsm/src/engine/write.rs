@@ -62,6 +62,15 @@ impl Engine {
         Ok(())
     }
 
+    /// Whether the disk had room for what was last to be written to files. If it had none, that is tried again for whoever
+    /// asks next.
+    ///
+    /// # Errors
+    /// [`Error::Full`].
+    pub fn check_room(&self) -> Result<()> {
+        self.inner.refuse_if_full()
+    }
+
     /// Makes every commit so far durable.
     ///
     /// # Errors
@@ -127,7 +136,10 @@ impl Inner {
     fn commit(&self, group: &mut Group) -> Result<()> {
         let mut writer = lock(&self.writer);
         self.admit_write()?;
-        self.refuse_if_full()?;
+        // What an outer log holds is taken while memory has room for it: who writes the log asks for room beforehand.
+        if !matches!(self.options.durability, Durability::External) {
+            self.refuse_if_full()?;
+        }
         let result = self.commit_to(&mut writer, group);
         if let Err(error) = &result {
             self.fail(error);
@@ -240,6 +252,10 @@ impl Inner {
     /// Memory is bounded: with too many frozen memtables the writer waits for a flush.
     fn wait_for_frozen_room(&self) -> Result<()> {
         let frozen_max = self.options.frozen_max;
+        if lock(&self.work).frozen.len() < frozen_max {
+            return Ok(());
+        }
+        self.refuse_if_full()?;
         if self.options.background == Background::Inline {
             while lock(&self.work).frozen.len() >= frozen_max {
                 self.work_inline()?;

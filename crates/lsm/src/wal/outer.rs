@@ -37,6 +37,17 @@ pub struct Place {
     pub offset: u64,
 }
 
+/// Where a log ends. Frames are numbered from 1 on over all segments, and no number is given twice to what was synced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct End {
+    /// The number of the last frame; 0 of an empty log.
+    pub frame: u64,
+    /// The segment it is in.
+    pub segment: u64,
+    /// Where it ends, in bytes.
+    pub offset: u64,
+}
+
 /// What makes sense of the payloads that are read back.
 pub trait Reader {
     /// Takes the next payload.
@@ -61,6 +72,7 @@ pub struct Log {
     pool: Arc<SegmentPool>,
     buffer: Vec<u8>,
     frame_next: u64,
+    end: End,
     last_read: LastRead,
 }
 
@@ -109,8 +121,10 @@ impl Log {
         pool.adopt(&recovered.used);
         recovered.unused.iter().try_for_each(|&number| pool.release(number))?;
         let writer = WalWriter::new(Arc::clone(&pool), dir.to_owned());
+        let segment = recovered.used.last().copied().unwrap_or_default();
+        let end = End { frame: frame_next - 1, segment, offset: recovered.end };
         let (dir, last_read) = (dir.to_owned(), Arc::default());
-        Ok(Self { dir, writer, pool, buffer: Vec::new(), frame_next, last_read })
+        Ok(Self { dir, writer, pool, buffer: Vec::new(), frame_next, end, last_read })
     }
 
     /// Makes sure that a payload of at most `bytes` bytes has room, and returns the segment it will be in. A number that
@@ -134,11 +148,18 @@ impl Log {
         frame::start(&mut self.buffer);
         fill(&mut self.buffer);
         let (at, segment) = self.writer.append_at(&mut self.buffer, self.frame_next, 1)?;
+        self.end = End { frame: self.frame_next, segment, offset: self.writer.written_bytes() };
         self.frame_next += 1;
         if self.buffer.capacity() > crate::limits::POOLED_BUFFER_BYTES_MAX {
             self.buffer = Vec::new();
         }
         Ok(Place { segment, offset: at + frame::HEADER_BYTES as u64 })
+    }
+
+    /// Where it ends: what was read, and what was written since, whether synced or not.
+    #[must_use]
+    pub fn end(&self) -> End {
+        self.end
     }
 
     /// Bytes written to the current segment.

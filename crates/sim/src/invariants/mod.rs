@@ -4,6 +4,7 @@
 //! it saw. The run ends there, and its seed repeats it.
 
 pub(crate) mod acknowledged;
+pub(crate) mod fresh;
 pub(crate) mod kept;
 pub(crate) mod leaders;
 pub(crate) mod lifetimes;
@@ -43,6 +44,7 @@ pub(crate) fn violated(invariant: &'static str) -> impl Fn(String) -> Violation 
 #[derive(Debug, Default)]
 pub(crate) struct Invariants {
     pub(crate) acknowledged: acknowledged::Acknowledged,
+    pub(crate) fresh: fresh::Fresh,
     pub(crate) leaders: leaders::Leaders,
     pub(crate) lifetimes: lifetimes::Lifetimes,
     pub(crate) order: order::Order,

@@ -98,9 +98,12 @@ impl Answer {
             Err(Error::NotLeader) => Self::NotLeader,
             Err(Error::Sealed) => Self::Sealed,
             Err(Error::Denied(_)) => Self::Denied,
-            Err(error @ (Error::Invalid(_) | Error::InvalidSilently | Error::NotFound)) => {
-                Self::Refused(format!("{error:?}"))
-            }
+            Err(
+                error @ (Error::Invalid(_)
+                | Error::InvalidSilently
+                | Error::Expected(_)
+                | Error::NotFound),
+            ) => Self::Refused(format!("{error:?}")),
             Err(Error::Internal(_)) => Self::Internal,
             Err(error) => Self::Unclear(format!("{error:?}")),
         }

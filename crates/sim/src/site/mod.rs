@@ -10,6 +10,7 @@ mod wall;
 mod watched;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kallisto_core::{Access, Core, Leases, ServerInfo};
 use kallisto_store::RaftStore;
@@ -23,6 +24,8 @@ use crate::sabotage::Sabotage;
 
 /// The longest that a token lives which asks for nothing else.
 pub(crate) const LEASE_SECS: u64 = 45;
+/// How far in the past a view may be that answers.
+pub(crate) const MAX_STALENESS: Duration = Duration::from_secs(1);
 /// What the hot table may hold: so little that records leave it.
 const HOT_BYTES_MAX: usize = 64 << 10;
 
@@ -51,6 +54,10 @@ impl Site {
             leases: Leases { default_secs: LEASE_SECS, max_secs: LEASE_SECS },
             hot_bytes_max: HOT_BYTES_MAX,
             unauthenticated_rekey: Access::Token,
+            max_staleness: match sabotage {
+                Some(Sabotage::NoLease) => Duration::MAX,
+                _ => MAX_STALENESS,
+            },
             ..ServerInfo::default()
         };
         let jobs = Arc::<Jobs>::default();

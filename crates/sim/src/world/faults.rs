@@ -8,7 +8,7 @@ use kallisto_lsm::disk::FaultKind;
 use kallisto_store::{Candidacy, Error, Replicated, Store};
 
 use super::{Event, World};
-use crate::clock::RIGHT_RATE;
+use crate::clock::{RATE_MIN, RIGHT_RATE};
 use crate::invariants::{Violation, violated};
 use crate::sabotage::Sabotage;
 use crate::server::Subject;
@@ -212,7 +212,7 @@ impl World {
                 }
             }
             Kind::Skew => {
-                let rate = self.dice.u64(RIGHT_RATE / 3..RIGHT_RATE * 3);
+                let rate = self.dice.u64(RATE_MIN..RIGHT_RATE * 3);
                 self.set_rate(server, rate);
                 self.mend_after(fault, 1000, 15_000);
             }

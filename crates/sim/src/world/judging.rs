@@ -11,7 +11,7 @@ use crate::invariants::single_use::Thing;
 use crate::invariants::versions::Look;
 use crate::invariants::{Violation, kept, own, revoked, violated};
 use crate::site::LEASE_SECS;
-use crate::site::asks::{Answer, Told};
+use crate::site::asks::{Answer, Recency, Told};
 
 impl World {
     /// A door takes a request up: from now on it may have happened.
@@ -40,6 +40,13 @@ impl World {
     ) -> Result<(), Violation> {
         let Some(call) = self.calls.get(&number) else { return Ok(()) };
         let why = call.why.clone();
+        // One that asks for everything waits for it first: there is an order for those.
+        let is_default = matches!(call.ask.recency, Recency::Seen(_));
+        let says = matches!(answer, Answer::Done(_) | Answer::Denied | Answer::Refused(_));
+        if let (true, Some(shown)) = (is_default && says, door.shown) {
+            self.invariants.fresh.answered(door.server, door.taken, shown)?;
+        }
+        self.invariants.fresh.applied(self.now, held);
         if let Some(token) = why.bearer() {
             self.judge_bearer(token, door, answer)?;
         }

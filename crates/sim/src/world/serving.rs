@@ -76,6 +76,9 @@ pub(super) struct Door {
     pub(super) at: Timestamp,
     /// What its view held.
     pub(super) held: u64,
+    /// The time by the world's clock, and what the view showed; `None` while it was of the past.
+    pub(super) taken: Duration,
+    pub(super) shown: Option<u64>,
 }
 
 /// Where a request goes next.
@@ -203,7 +206,8 @@ impl World {
             Recency::Seen(index) => index,
             Recency::Everything => 0,
         };
-        let door = Door { server: id, life, at, held: shown.unwrap_or_default().max(claimed) };
+        let held = shown.unwrap_or_default().max(claimed);
+        let door = Door { server: id, life, at, held, taken: now, shown };
         let (core, leads) = (site.core.clone(), site.core.store().leads());
         let mut ask = call.ask.clone();
         if let (Some(Sabotage::MixedTokens), Why::Fetch { token }) = (self.plan.sabotage, &call.why)

@@ -199,7 +199,13 @@ impl World {
     fn look_at_secret(&mut self, tenant: usize) -> Result<(), Violation> {
         let key = format!("s{}", self.dice.u64(..SECRETS));
         let ask = self.root_ask(tenant, Operation::Read, &format!("{DATA}/{key}"));
+        let ask = self.by_default(ask);
         self.ask_any(tenant, ask, Why::Look { key, version: None })
+    }
+
+    /// The same request, which sometimes does not say what its client has seen: as most requests are.
+    fn by_default(&mut self, ask: Ask) -> Ask {
+        if self.dice.bool() { ask.seen(0) } else { ask }
     }
 
     /// A request that bears a token, from a tenant that has seen its making and, sometimes, its end.
@@ -216,6 +222,7 @@ impl World {
     fn use_token(&mut self, tenant: usize) -> Result<(), Violation> {
         let Some(token) = self.pick_token() else { return Ok(()) };
         let ask = self.borne(tenant, token, Operation::Read, "auth/token/lookup-self");
+        let ask = self.by_default(ask);
         if self.dice.u8(..3) == 0 {
             self.ask_any(tenant, ask.clone(), Why::Use { token })?;
         }

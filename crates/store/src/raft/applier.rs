@@ -84,6 +84,10 @@ impl Applier {
                 self.unsaid.push((promise, Ok(self.shared.machine.position())));
                 return Ok(Turn::Done);
             }
+            Task::Confirmed(asked) => {
+                self.shared.lease.confirm(asked);
+                return Ok(Turn::Done);
+            }
             Task::Apply(entry, promise) => (entry, promise),
         };
         let outcome = self.shared.machine.apply(&entry);
@@ -124,6 +128,8 @@ impl Applier {
         for task in std::mem::take(&mut self.backlog) {
             match task {
                 Task::Settled(promise) => promise.keep(Err(full.clone())),
+                // Not while something before it waits: it is asked for again.
+                Task::Confirmed(_) => {}
                 Task::Apply(entry, promise) => {
                     if let Some(promise) = promise {
                         let what = "it is in the log and will be applied once the disk has space";
@@ -138,9 +144,7 @@ impl Applier {
 
     fn abandon(&mut self, why: &Error) {
         for task in self.backlog.drain(..) {
-            if let Task::Apply(_, Some(promise)) | Task::Settled(promise) = task {
-                promise.keep(Err(Error::Unknown(why.to_string())));
-            }
+            task.refuse(Error::Unknown(why.to_string()));
         }
         self.shared.tasks.abandon();
     }

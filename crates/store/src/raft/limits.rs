@@ -14,6 +14,15 @@ pub(crate) const WAITING_BYTES_MAX: usize = 64 << 20;
 pub(crate) const GROUP_MAX: usize = 4096;
 /// A group takes no further commit once it has so many bytes.
 pub(crate) const GROUP_BYTES_MAX: usize = 1 << 20;
+/// The part of a log segment that is kept for essential batches and for what Raft must write down: no other batch is taken
+/// that would leave less of the last segment there is room for.
+pub(crate) const RESERVE_PART: u64 = 32;
+/// The largest batch that is essential, in bytes encoded.
+pub(crate) const ESSENTIAL_BYTES_MAX: usize = 128 << 10;
+/// Ticks between two looks for room by a server that had none.
+pub(crate) const SHORT_LOOK_TICKS: u32 = 20;
+/// A member that was not heard for so many ticks is not counted among those that have room.
+pub(crate) const HEARD_TICKS: u32 = 3 * ELECTION_TICKS as u32;
 /// The longest wait for a group to gather.
 pub(crate) const GATHER_MAX: Duration = Duration::from_millis(1);
 /// Commits that are applied before the first of them is resolved: each resolving wakes somebody, and waking pays more
@@ -67,6 +76,10 @@ pub(crate) const PROMOTED_WITHIN: u64 = 256;
 pub(crate) const UNDECIDED_MAX: Duration = Duration::from_secs(10);
 /// How many ticks a read waits for the word of a leader before whoever asked is told to ask again.
 pub(crate) const READ_TICKS_MAX: u32 = ELECTION_TICKS as u32;
+/// How often a server that has peers asks whether its state holds everything, unless it is told otherwise.
+pub(crate) const CONFIRM_EVERY: Duration = Duration::from_secs(1);
+/// So many confirmations have to fail before a member believes that it is none any more.
+pub(crate) const SILENCES: u32 = 2;
 /// How many ticks a server that gave its place away waits for another to lead: two elections.
 pub(crate) const TRANSFER_TICKS_MAX: u32 = 4 * ELECTION_TICKS as u32;
 /// A memtable of the engine freezes at about this size. What is in it is in the view above as well, so it only spares

@@ -6,7 +6,7 @@
 //! fell behind the log fetches a [`snapshot`], which becomes an engine beside the one in use. Why it is so:
 //! `docs/decisions/0030-raft-store.md` and `0050-cluster.md`; the bytes: `docs/format.md`.
 //!
-//! In a store's directory: `LOCK`, `raft_log/` (the log's segments) and `engine/`, or `engine-N/` after N replacements.
+//! In a store's directory: `REMOVED` once the cluster has let its server go, `LOCK`, `SYNCED` (how far the log was synced, [`log::mark`]), `raft_log/` (the log's segments) and `engine/`, or `engine-N/` after N replacements.
 //!
 //! Invariants:
 //! - what the engine has in files, the log has synced; what the log has purged, the engine has in files. So the engine
@@ -16,12 +16,14 @@
 
 mod applier;
 mod driver;
+mod lease;
 mod limits;
 mod log;
 mod machine;
 mod members;
 mod node;
 mod options;
+mod recover;
 mod replicated;
 mod requests;
 mod restore;
@@ -42,6 +44,10 @@ use raft::eraftpb::{ConfState, HardState};
 
 use self::applier::Applier;
 use self::driver::Driver;
+use self::lease::Lease;
+use self::limits::ESSENTIAL_BYTES_MAX;
+pub use self::log::Losses;
+use self::log::mark::Mark;
 use self::log::record::{Identity, State};
 use self::log::{LogSync, Opened, RaftLog};
 use self::machine::{Home, Machine, Replacement};
@@ -49,14 +55,14 @@ use self::node::Node;
 pub use self::options::{OnFatal, RaftOptions, Threads};
 use self::requests::{Request, Requests};
 use self::restore::Step;
-use self::shared::{Chores, Shared};
+use self::shared::{Chores, REMOVED_FILE, Shared};
 pub use self::snapshot::BackupReader;
 use self::snapshot::Held;
 use self::tasks::Tasks;
 use crate::codec::encode_batch;
 use crate::{
-    Batch, Candidacy, Commit, Durability, Error, Fold, Look, Peer, Position, RaftStats, Record,
-    Records, Replicated, Seqno, Stats, Store, Visit,
+    Batch, Candidacy, Commit, Durability, Error, Fold, Look, Need, Peer, Position, RaftStats,
+    Record, Records, Replicated, Seqno, Stats, Store, Visit,
 };
 
 /// A new log begins as if one entry had been there, which made its first member: so a server that joins later is sent a
@@ -74,6 +80,8 @@ const REPLACED_MAX: u64 = 4;
 pub struct RaftStore {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// What its log lost, where that was accepted.
+    lost: Option<String>,
     /// Of a store without threads.
     inline: Option<Mutex<(Driver, Applier)>>,
     closed: Mutex<bool>,
@@ -86,7 +94,8 @@ impl RaftStore {
     ///
     /// # Errors
     /// [`Error::Locked`] if someone has it open; [`Error::Damaged`] if something on the disk is damaged or belongs to
-    /// another store; [`Error::Full`]; [`Error::Unavailable`].
+    /// another store; [`Error::Lost`] if the log ends before what was synced, unless that is accepted; [`Error::Full`];
+    /// [`Error::Unavailable`].
     pub fn open(
         disk: Arc<dyn Disk>,
         dir: impl Into<PathBuf>,
@@ -98,8 +107,10 @@ impl RaftStore {
         }
         let (log_dir, engine_dir) = (dir.join("raft_log"), dir.join("engine"));
         let held = make_dirs(&*disk, &dir, [&log_dir, &engine_dir])?;
-        let Opened { log, mut index, keeper, identity, engine } =
-            RaftLog::open(Arc::clone(&disk), &log_dir, options.log_segment_bytes, || {
+        let mut mark = Mark::open(Arc::clone(&disk), &dir)?;
+        let known = (&mark, options.losses);
+        let Opened { log, mut index, keeper, identity, engine, loss } =
+            RaftLog::open(Arc::clone(&disk), &log_dir, options.log_segment_bytes, known, || {
                 refuse_orphan(&*disk, &engine_dir)?;
                 Ok(first_state(&options))
             })?;
@@ -116,6 +127,9 @@ impl RaftStore {
             },
         };
         remove_replaced(&home, engine);
+        let listed = home.disk.list(&home.dir);
+        let listed = listed.map_err(|error| failed("list", &home.dir, &error))?;
+        let removed = listed.iter().any(|name| name == REMOVED_FILE);
         let own = Peer { id: identity.node_id, ..options.peer.clone() };
         let first = Replacement {
             engine,
@@ -138,15 +152,37 @@ impl RaftStore {
             // As of the engine's files: entries that changed the members since are applied again.
             index.set_membership(membership);
         }
+        let short = (applied > index.last().0).then(|| {
+            let (last, _) = index.last();
+            format!("the raft log lost what was on the disk: it ends at entry {last}, and the engine has all up to {applied}")
+        });
+        if let Some(short) = &short {
+            if options.losses == Losses::Refused {
+                return Err(Error::Lost(short.clone()));
+            }
+            index = lock(&log).restart_behind(applied, &index)?;
+        }
+        if options.only_member {
+            index = recover::become_only_member(&log, &index, &machine, own.clone())?;
+        }
+        let applied = machine.position().0;
         machine.set_term(raft::Storage::term(&index, applied).unwrap_or_default());
+        if loss.is_some() || short.is_some() {
+            mark.give_up(lock(&log).reach())?;
+        }
         let fault = index.fault();
         let node = Node::new(identity.node_id, index, applied, options.seed)?;
         options.transport.know(&machine.directory());
         let shared = Arc::new(Shared {
             clock: Arc::clone(&options.clock),
             tick: options.tick,
+            confirm_every: options.confirm_every,
+            lease: Lease::default(),
+            removed: AtomicBool::new(removed),
             machine,
             log,
+            mark: Mutex::new(mark),
+            marking: AtomicBool::new(false),
             keeper,
             requests: Requests::default(),
             tasks: Tasks::default(),
@@ -176,7 +212,8 @@ impl RaftStore {
             Threads::None => (Vec::new(), Some(Mutex::new((driver, applier)))),
         };
         let (threads, closed) = (Mutex::new(threads), Mutex::new(false));
-        let store = Self { shared, threads, inline, closed, _lock: held };
+        let lost = loss.map(|loss| loss.to_string()).or(short);
+        let store = Self { shared, threads, lost, inline, closed, _lock: held };
         if let Err(error) = store.apply_all() {
             // A thread that ended says why on its way out.
             store.stop();
@@ -196,7 +233,7 @@ impl RaftStore {
 
     fn step(&self, step: &Step) -> Commit {
         let data = step.encode();
-        self.request(|promise| Request::Commit { data, promise })
+        self.request(|promise| Request::Commit { data, need: Need::Usual, promise })
     }
 
     fn request(&self, make: impl FnOnce(crate::commit::Promise) -> Request) -> Commit {
@@ -228,12 +265,19 @@ impl RaftStore {
             driver.turn(&mut taken)?;
             shared.tasks.take(applier.backlog(), Some(std::time::Duration::ZERO));
             applier.turn()?;
+            shared.follow_mark()?;
             if shared.chores.take() {
                 shared.do_chores()?;
             } else if shared.requests.len() == 0 || shared.room() == requests::Room::No {
                 return Ok(());
             }
         }
+    }
+
+    /// What its log lost, if it did and that was accepted at this start.
+    #[must_use]
+    pub fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
     }
 
     /// Has a store without threads do what is due: its clock went on, or messages came.
@@ -243,6 +287,15 @@ impl RaftStore {
 
     /// Finishes what was begun. Whoever calls it second finds nothing to do.
     fn stop(&self) {
+        self.end();
+        if self.shared.fatal.get().is_none()
+            && let Err(error) = self.shared.leave_mark()
+        {
+            self.shared.poison(&error);
+        }
+    }
+
+    fn end(&self) {
         let shared = &self.shared;
         shared.closing.store(true, Ordering::Release);
         shared.requests.close(Error::Unavailable("the store is closed".into()));
@@ -395,7 +448,9 @@ impl Store for RaftStore {
             return Commit::decided(Err(error));
         }
         let data = encode_batch(&batch);
-        self.request(|promise| Request::Commit { data, promise })
+        // A large one would take the reserve from all others.
+        let need = if data.len() > ESSENTIAL_BYTES_MAX { Need::Usual } else { batch.need() };
+        self.request(|promise| Request::Commit { data, need, promise })
     }
 
     fn position(&self) -> Position {
@@ -476,9 +531,10 @@ impl Store for RaftStore {
             // A log that stays longer than it need be costs the next start some time and nothing else.
             let _ = self.shared.leave_short_log();
         }
+        let marked = self.shared.leave_mark();
         match self.shared.fatal.get() {
             Some(error) => Err(error.clone()),
-            None => flushed,
+            None => flushed.and(marked),
         }
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Node {
     raw: RawNode<LogIndex>,
     dice: fastrand::Rng,
     candidacy: Candidacy,
+    /// Whether its disk has no room for usual batches: others should lead first.
+    short: bool,
     election_timeout: usize,
     drawn_for: (u64, StateRole),
     /// The last entry that was handed out to be applied.
@@ -155,6 +157,7 @@ impl Node {
             raw,
             dice: fastrand::Rng::with_seed(seed),
             candidacy: Candidacy::Willing,
+            short: false,
             election_timeout: ELECTION_TICKS,
             drawn_for: (u64::MAX, StateRole::Follower),
             handed_out: applied,
@@ -171,6 +174,11 @@ impl Node {
         self.draw_timeout();
         self.raw.tick();
         self.draw_timeout();
+    }
+
+    /// Says whether its disk has room; without, it stands for election only after those that have had their time.
+    pub(crate) fn set_short(&mut self, short: bool) {
+        self.short = short;
     }
 
     /// Gives up the lead, if others could take it, within this term: so there is nothing to write down. Who is heard from no
@@ -472,8 +480,7 @@ impl Node {
         let membership = self.raw.apply_conf_change(&change).map_err(refused)?;
         self.raw.mut_store().set_membership(membership.clone());
         let own = self.raw.raft.id;
-        let parts = [&membership.voters, &membership.learners, &membership.voters_outgoing];
-        if self.leads() && !parts.iter().any(|part| part.contains(&own)) {
+        if self.leads() && !contains(&membership, own) {
             // The library would go on to lead, and panic at the next answer it counts. The others were sent this commit.
             let term = self.raw.raft.term;
             self.raw.raft.become_follower(term, raft::INVALID_ID);
@@ -494,6 +501,7 @@ impl Node {
         // Who is reluctant waits for ever, and goes on counting: it must know when a leader was last heard, so as to vote.
         let timeout = match self.candidacy {
             Candidacy::Reluctant if !alone => NEVER_TICKS,
+            _ if self.short => self.election_timeout + 2 * ELECTION_TICKS,
             _ => self.election_timeout,
         };
         if raft.randomized_election_timeout() != timeout {
@@ -522,6 +530,12 @@ pub(crate) enum Restored {
 
 fn refused(error: raft::Error) -> Error {
     Error::Unavailable(format!("raft: {error}"))
+}
+
+/// Whether `node` is among the members, or about to leave them.
+pub(crate) fn contains(members: &ConfState, node: u64) -> bool {
+    let ConfState { voters, learners, voters_outgoing, .. } = members;
+    [voters, learners, voters_outgoing].into_iter().any(|some| some.contains(&node))
 }
 
 /// Whether `node` is all that there is: nobody else votes, learns or is about to leave.

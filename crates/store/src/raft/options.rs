@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use kallisto_lsm::clock::{Clock, RealClock};
 
-use super::limits::{BLOCK_CACHE_BYTES, MEMTABLE_BYTES};
+use super::limits::{BLOCK_CACHE_BYTES, CONFIRM_EVERY, MEMTABLE_BYTES};
+use super::log::Losses;
 use crate::{Durability, Error, NoPeers, Peer, Transport};
 
 /// Who does the work of a store.
@@ -62,6 +63,8 @@ pub struct RaftOptions {
     pub log_segment_bytes: u64,
     /// Raft's unit of time. An election timeout is 15 to 30 of them, a heartbeat 3.
     pub tick: Duration,
+    /// How often a server that has peers asks whether its state holds everything: see [`crate::Replicated::as_of`].
+    pub confirm_every: Duration,
     /// Seeds election timeouts and, in a new directory, the store's id: draw it from the operating
     /// system's randomness.
     pub seed: u64,
@@ -69,6 +72,10 @@ pub struct RaftOptions {
     pub threads: Threads,
     /// Where time comes from.
     pub clock: Arc<dyn Clock>,
+    /// Whether this server is to be the only member from now on: its cluster lost its majority for good.
+    pub only_member: bool,
+    /// What to do with a log that lost what was synced.
+    pub losses: Losses,
     /// What to do when a failure ends the store.
     pub on_fatal: OnFatal,
 }
@@ -87,9 +94,12 @@ impl Default for RaftOptions {
             },
             log_segment_bytes: 16 << 20,
             tick: Duration::from_millis(10),
+            confirm_every: CONFIRM_EVERY,
             seed: 0,
             threads: Threads::Own,
             clock: Arc::new(RealClock::new()),
+            only_member: false,
+            losses: Losses::Refused,
             on_fatal: OnFatal::default(),
         }
     }

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::limits::SILENCES;
+use super::node::contains;
 use super::requests::Request;
 use super::restore::Step;
 use super::snapshot::{Outgoing, Place};
 use super::{RaftStore, lock, wire};
 use crate::{
-    Candidacy, Change, Chunks, Commit, Error, Invitation, Leadership, Member, Peer, Position,
+    AsOf, Candidacy, Change, Chunks, Commit, Error, Invitation, Leadership, Member, Peer, Position,
     Replicated, Role, Store,
 };
 
@@ -63,6 +66,29 @@ impl Replicated for RaftStore {
 
     fn read_index(&self) -> Commit {
         self.request(Request::ReadIndex)
+    }
+
+    fn as_of(&self) -> AsOf {
+        self.shared.lease.as_of()
+    }
+
+    fn now(&self) -> Duration {
+        self.shared.clock.now()
+    }
+
+    fn is_removed(&self) -> bool {
+        // Relaxed: it says nothing about other memory.
+        self.shared.removed.load(Ordering::Relaxed)
+    }
+
+    fn told_removed(&self) {
+        let own = self.shared.node_id.load(Ordering::Acquire);
+        let was_member = contains(&lock(&self.shared.members).membership, own);
+        let silence = self.shared.confirm_every * SILENCES;
+        let is_silent = self.as_of().age(self.now()).is_none_or(|age| age >= silence);
+        if was_member && is_silent {
+            self.shared.note_removed();
+        }
     }
 
     fn transfer(&self, to: Option<u64>) -> Commit {

@@ -16,13 +16,13 @@ use super::lock;
 use super::snapshot::Fetched;
 use crate::cluster::{Change, Invitation};
 use crate::commit::Promise;
-use crate::{Durability, Error};
+use crate::{Durability, Error, Need};
 
 /// What a caller wants.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// Commit an encoded batch.
-    Commit { data: Vec<u8>, promise: Promise },
+    Commit { data: Vec<u8>, need: Need, promise: Promise },
     /// Say when everything before is on the disk and applied.
     Save(Promise),
     /// Acknowledge differently from here on.
@@ -323,7 +323,7 @@ mod tests {
 
     fn commit(bytes: usize) -> (Request, Commit) {
         let (promise, commit) = Commit::promised();
-        (Request::Commit { data: vec![0; bytes], promise }, commit)
+        (Request::Commit { data: vec![0; bytes], need: Need::Usual, promise }, commit)
     }
 
     #[test]

@@ -12,11 +12,13 @@ use std::time::Duration;
 use kallisto_lsm::clock::Clock;
 use kallisto_lsm::log::Keeper;
 
+use super::lease::Lease;
 use super::limits::RESTING_BYTES_MAX;
 use super::lock;
 use super::log::RaftLog;
 use super::log::index::Fault;
-use super::machine::Machine;
+use super::log::mark::{Followed, Mark};
+use super::machine::{Home, Machine};
 use super::node::{Progress, Standing, is_alone};
 use super::options::OnFatal;
 use super::requests::{Requests, Room};
@@ -26,12 +28,25 @@ use raft::eraftpb::ConfState;
 
 use crate::{Candidacy, Durability, Error, Peer, Position, Transport};
 
+/// Stands in the directory of a store whose server the cluster has let go.
+pub(crate) const REMOVED_FILE: &str = "REMOVED";
+
 /// What the store's threads share.
 pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tick: Duration,
+    /// How often the lease is to be renewed.
+    pub(crate) confirm_every: Duration,
+    /// The cluster has let this server go.
+    pub(crate) removed: AtomicBool,
+    /// Up to when the state holds everything.
+    pub(crate) lease: Lease,
     pub(crate) machine: Machine,
     pub(crate) log: Arc<Mutex<RaftLog>>,
+    /// How far the log was synced, as the disk has it.
+    pub(crate) mark: Mutex<Mark>,
+    /// Whether the keeper looks after the mark soon.
+    pub(crate) marking: AtomicBool,
     pub(crate) keeper: Keeper,
     pub(crate) requests: Requests,
     pub(crate) tasks: Tasks,
@@ -89,6 +104,8 @@ pub(crate) struct Chores {
 pub(crate) enum Due {
     /// Chores.
     Chores,
+    /// The mark.
+    Mark,
     /// To look whether the store is at rest.
     Look,
     /// Nothing more.
@@ -99,6 +116,7 @@ pub(crate) enum Due {
 enum Wanted {
     #[default]
     Nothing,
+    Mark,
     Chores,
     End,
 }
@@ -110,6 +128,20 @@ impl Shared {
             self.requests.abandon(error);
             self.on_fatal.call(error);
         }
+    }
+
+    /// Remembers, over restarts too, that the cluster has let this server go.
+    pub(crate) fn note_removed(&self) {
+        self.lease.forget();
+        if self.removed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let Home { disk, dir, .. } = self.machine.home();
+        // A server that cannot write it down is told again after its next start.
+        let _ = disk
+            .create(&dir.join(REMOVED_FILE))
+            .and_then(|file| file.sync_data())
+            .and_then(|()| disk.sync_dir(dir));
     }
 
     /// The disk had space again.
@@ -129,6 +161,30 @@ impl Shared {
     /// Why nothing is applied for now.
     pub(crate) fn stalled(&self) -> Option<Error> {
         lock(&self.full).clone()
+    }
+
+    /// Brings the mark up to date, if its time has come.
+    pub(crate) fn follow_mark(&self) -> Result<(), Error> {
+        // Before the look: whoever syncs after it says so again.
+        self.marking.store(false, Ordering::Release);
+        let reach = lock(&self.log).reach();
+        if lock(&self.mark).follow(reach, self.clock.now())? == Followed::Behind {
+            self.marking.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Leaves a mark that says all there is.
+    pub(crate) fn leave_mark(&self) -> Result<(), Error> {
+        let reach = lock(&self.log).reach();
+        lock(&self.mark).catch_up(reach)
+    }
+
+    /// Has the keeper bring the mark up to date, unless it is about to.
+    pub(crate) fn want_mark(&self) {
+        if !self.marking.swap(true, Ordering::AcqRel) {
+            self.chores.want_mark();
+        }
     }
 
     /// Gives segments back that nobody needs, and prepares the next.
@@ -209,8 +265,17 @@ impl Chores {
     /// There may be something to do.
     pub(crate) fn want(&self) {
         let mut state = lock(&self.state);
-        if *state == Wanted::Nothing {
+        if matches!(*state, Wanted::Nothing | Wanted::Mark) {
             *state = Wanted::Chores;
+            self.came.notify_all();
+        }
+    }
+
+    /// The log was synced further than the mark says.
+    pub(crate) fn want_mark(&self) {
+        let mut state = lock(&self.state);
+        if *state == Wanted::Nothing {
+            *state = Wanted::Mark;
             self.came.notify_all();
         }
     }
@@ -230,6 +295,10 @@ impl Chores {
         match *state {
             Wanted::Nothing => Due::Look,
             Wanted::End => Due::End,
+            Wanted::Mark => {
+                *state = Wanted::Nothing;
+                Due::Mark
+            }
             Wanted::Chores => {
                 *state = Wanted::Nothing;
                 Due::Chores
@@ -260,7 +329,7 @@ mod tests {
     use kallisto_lsm::disk::MemDisk;
 
     use super::*;
-    use crate::{Batch, RaftOptions, RaftStore, Records, Store, Threads};
+    use crate::{Batch, Losses, RaftOptions, RaftStore, Records, Store, Threads};
 
     const VALUE_BYTES: usize = 1 << 20;
     const VALUES: usize = 2 + RESTING_BYTES_MAX / VALUE_BYTES;
@@ -318,7 +387,10 @@ mod tests {
         drop(store);
         let no_first = || unreachable!("there is a log");
         let log_disk = Arc::clone(&disk) as Arc<dyn kallisto_lsm::disk::Disk>;
-        let opened = RaftLog::open(log_disk, "s/raft_log".as_ref(), 2 << 20, no_first).unwrap();
+        let mark = Mark::open(Arc::clone(&log_disk), "s".as_ref()).unwrap();
+        let known = (&mark, Losses::Refused);
+        let opened =
+            RaftLog::open(log_disk, "s/raft_log".as_ref(), 2 << 20, known, no_first).unwrap();
         assert_eq!(opened.index.floor(), opened.index.last(), "no entry is left to read");
         drop(opened);
         let store = open(&disk);

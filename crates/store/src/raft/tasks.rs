@@ -11,6 +11,7 @@ use super::limits::{APPLY_WAITING_BYTES_MAX, APPLY_WAITING_MAX};
 use super::lock;
 use super::node::Committed;
 use super::requests::Room;
+use crate::Error;
 use crate::commit::Promise;
 
 /// What the applier does.
@@ -20,6 +21,8 @@ pub(crate) enum Task {
     Apply(Committed, Option<Promise>),
     /// Say that everything before is applied.
     Settled(Promise),
+    /// Everything that was committed anywhere before this time is applied.
+    Confirmed(Duration),
 }
 
 /// Where driver and applier meet.
@@ -107,11 +110,19 @@ impl State {
 }
 
 impl Task {
+    /// Tells who waits for it, if anybody does, that nothing comes of it.
+    pub(crate) fn refuse(self, error: Error) {
+        match self {
+            Self::Apply(_, Some(promise)) | Self::Settled(promise) => promise.keep(Err(error)),
+            Self::Apply(_, None) | Self::Confirmed(_) => {}
+        }
+    }
+
     /// Bytes of the batch, if there is one.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Apply(entry, _) => entry.data.len(),
-            Self::Settled(_) => 0,
+            Self::Settled(_) | Self::Confirmed(_) => 0,
         }
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::applier::{Applier, Turn};
 use super::driver::Driver;
 use super::limits::{FULL_RETRY, LOOK_PAUSE};
+use super::log::mark::MARK_PAUSE;
 use super::requests::Taken;
 use super::shared::{Due, Rest, Shared};
 use crate::Error;
@@ -88,17 +89,31 @@ fn apply(shared: &Shared, applier: &mut Applier) -> Result<(), Error> {
 }
 
 fn keep(shared: &Shared) -> Result<(), Error> {
+    let mut rest = Rest::default();
     // What a start leaves to do waits for the first look, since the start has the disk and a processor busy: the next
     // segment, say, is megabytes of zeros.
-    if shared.chores.wait(LOOK_PAUSE) == Due::End {
-        return Ok(());
-    }
-    shared.do_chores()?;
-    let mut rest = Rest::default();
+    let mut starting = true;
+    let mut next_look = shared.clock.now() + LOOK_PAUSE;
     loop {
-        match shared.chores.wait(LOOK_PAUSE) {
-            Due::Chores => shared.do_chores()?,
-            Due::Look => rest.look(shared)?,
+        shared.follow_mark()?;
+        let now = shared.clock.now();
+        if now >= next_look {
+            next_look = now + LOOK_PAUSE;
+            match std::mem::replace(&mut starting, false) {
+                true => shared.do_chores()?,
+                false => rest.look(shared)?,
+            }
+        }
+        let patience = match shared.marking.load(Ordering::Acquire) {
+            true => MARK_PAUSE,
+            false => next_look - now,
+        };
+        match shared.chores.wait(patience) {
+            Due::Chores => {
+                starting = false;
+                shared.do_chores()?;
+            }
+            Due::Mark | Due::Look => {}
             Due::End => return Ok(()),
         }
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use kallisto_lsm::disk::{Disk, MemDisk};
+use kallisto_lsm::disk::{Disk, Fault, FaultKind, FaultyDisk, MemDisk};
 use kallisto_store::{
     Change, ChunkSink, Chunks, Commit, Durability, Error, Invitation, Peer, RaftOptions, RaftStore,
     Replicated, Role, Store, Transport,
@@ -47,16 +47,19 @@ impl Transport for End {
 
 struct Node {
     id: u64,
-    disk: Arc<MemDisk>,
+    disk: Arc<FaultyDisk>,
     end: Arc<End>,
     store: Option<Arc<RaftStore>>,
 }
 
 pub(crate) struct Cluster {
     nodes: Vec<Node>,
+    segment_bytes: u64,
     wires: Arc<Wires>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) cut: Vec<u64>,
+    /// Those whom no entries reach, though everything else does.
+    pub(crate) lacks: Vec<u64>,
     /// Followers hear heartbeats and nothing that they would have to keep, as with disks that are almost full.
     pub(crate) keeps_nothing: Cell<bool>,
     /// What becomes of snapshots.
@@ -85,11 +88,18 @@ impl Cluster {
 
     /// The first server leads alone; the others are new.
     pub(crate) fn new(count: u64) -> Self {
+        Self::with_segments(count, common::inline(Durability::Strict).log_segment_bytes)
+    }
+
+    /// The same with segments of a size.
+    fn with_segments(count: u64, segment_bytes: u64) -> Self {
         let mut cluster = Self {
+            segment_bytes,
             nodes: Vec::new(),
             wires: Arc::default(),
             clock: Arc::default(),
             cut: Vec::new(),
+            lacks: Vec::new(),
             keeps_nothing: Cell::new(false),
             break_at: Cell::new(None),
             chunks: Cell::new(0),
@@ -103,14 +113,42 @@ impl Cluster {
         cluster
     }
 
+    /// Starts a server as all that is left of its cluster.
+    pub(crate) fn start_alone(&mut self, id: u64) {
+        self.start_as(id, true);
+    }
+
     pub(crate) fn start(&mut self, id: u64) {
+        self.start_as(id, false);
+    }
+
+    /// A server dies, and its directory is as it was at an earlier moment when it starts again.
+    pub(crate) fn put_back(&mut self, id: u64, earlier: &MemDisk) {
+        let node = self.node_mut(id);
+        node.store = None;
+        let disk = FaultyDisk::shared();
+        for (path, bytes) in earlier.files() {
+            disk.create(&path).unwrap().write_at(&bytes, 0).unwrap();
+        }
+        node.disk = disk;
+        self.start(id);
+    }
+
+    pub(crate) fn disk(&self, id: u64) -> MemDisk {
+        self.nodes.iter().find(|node| node.id == id).unwrap().disk.memory().fork()
+    }
+
+    fn start_as(&mut self, id: u64, only_member: bool) {
         let clock = Arc::clone(&self.clock);
+        let log_segment_bytes = self.segment_bytes;
         let node = self.node_mut(id);
         let options = RaftOptions {
             peer: Self::peer(id),
             transport: Arc::clone(&node.end) as Arc<dyn Transport>,
             seed: id,
             clock,
+            log_segment_bytes,
+            only_member,
             ..common::inline(Durability::Strict)
         };
         let disk = Arc::clone(&node.disk) as Arc<dyn Disk>;
@@ -151,7 +189,8 @@ impl Cluster {
             }
             let reach = |from: u64, to: u64| !self.cut.contains(&from) && !self.cut.contains(&to);
             for (from, to, message) in messages {
-                if self.keeps_nothing.get() && message.get(1) == Some(&APPEND) {
+                let lost = self.keeps_nothing.get() || self.lacks.contains(&to);
+                if lost && message.get(1) == Some(&APPEND) {
                     continue;
                 }
                 let store = self.running().find(|(id, _)| *id == to);
@@ -272,8 +311,27 @@ impl Cluster {
         self.store(id).position() == self.store(leader).position()
     }
 
+    /// The disks of these servers hold what they hold, and no more.
+    pub(crate) fn fill_disks(&self, ids: &[u64]) {
+        for node in self.nodes.iter().filter(|node| ids.contains(&node.id)) {
+            node.disk.plan(Some(Fault { kind: FaultKind::NoSpace, from: 0, until: u64::MAX }));
+        }
+    }
+
+    pub(crate) fn make_space(&self) {
+        self.nodes.iter().for_each(|node| node.disk.plan(None));
+    }
+
     pub(crate) fn of_three() -> Self {
-        let cluster = Self::new(3);
+        Self::grown(Self::new(3))
+    }
+
+    /// Three servers whose log segments have room for more than one group.
+    pub(crate) fn of_three_with_segments(segment_bytes: u64) -> Self {
+        Self::grown(Self::with_segments(3, segment_bytes))
+    }
+
+    fn grown(cluster: Self) -> Self {
         cluster.decide(cluster.store(1).commit(put("first", "1"))).unwrap();
         for id in [2, 3] {
             cluster.join(id, Role::Learner);

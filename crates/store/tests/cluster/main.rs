@@ -5,12 +5,14 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod harness;
+mod lease;
+mod removed;
 mod snapshots;
 
 use bytes::Bytes;
 use kallisto_lsm::clock::Clock;
 use kallisto_store::{
-    Candidacy, Change, Error, Invitation, Peer, RaftStore, Records, Replicated, Role, Store,
+    Batch, Candidacy, Change, Error, Invitation, Peer, RaftStore, Records, Replicated, Role, Store,
 };
 
 use common::{put, state_of};
@@ -28,6 +30,93 @@ fn a_cluster_of_one_grows_to_three_and_all_hold_the_same() {
     assert_eq!(cluster.store(2).get(b"first").unwrap().unwrap().value, "1");
     let refused = cluster.decide(cluster.store(2).commit(put("other", "x")));
     assert_eq!(refused, Err(Error::NotLeader));
+}
+
+/// Two of three are destroyed: the third becomes the only member, with everything that it had, and takes new ones in.
+#[test]
+fn who_is_left_of_a_cluster_goes_on_alone_and_grows_again() {
+    let mut cluster = Cluster::of_three();
+    (0..40).for_each(|n| _ = cluster.write(&format!("key-{n}")));
+    cluster.assert_replicas_are_equal();
+    let before = cluster.store(3).leadership().term;
+    cluster.cut.extend([1, 2]);
+    (0..100).for_each(|_| cluster.tick());
+    assert_eq!(cluster.leader(), None, "no majority");
+    cluster.stop(3);
+    cluster.start_alone(3);
+    cluster.until("it leads", |cluster| cluster.leader() == Some(3));
+    assert!(cluster.store(3).leadership().term > before);
+    assert_eq!(state_of(cluster.store(3)).len(), 41);
+    cluster.write("after");
+    // What its log said of other members is said no more, however often it starts.
+    for _ in 0..2 {
+        cluster.stop(3);
+        cluster.start(3);
+        cluster.until("it leads again", |cluster| cluster.leader() == Some(3));
+    }
+    assert_eq!(cluster.store(3).members().len(), 1);
+    assert_eq!(state_of(cluster.store(3)).len(), 42);
+}
+
+/// The library would panic.
+#[test]
+fn a_follower_that_was_put_back_says_so_and_ends() {
+    let mut cluster = Cluster::of_three();
+    cluster.write("early");
+    cluster.assert_replicas_are_equal();
+    let leader = cluster.leader().unwrap();
+    let follower = (1..=3).find(|id| *id != leader).unwrap();
+    let earlier = cluster.disk(follower);
+    (0..40).for_each(|n| _ = cluster.write(&format!("key-{n}")));
+    cluster.assert_replicas_are_equal();
+    cluster.put_back(follower, &earlier);
+    (0..50).for_each(|_| cluster.tick());
+    let ended = cluster.store(follower).save().wait();
+    let what = ended.unwrap_err().to_string();
+    assert!(what.contains("put back from an older copy"), "{what}");
+}
+
+/// What a full disk refuses a secret it does not refuse a revocation, whoever of three has how much room.
+#[test]
+fn what_is_essential_is_taken_while_most_disks_are_full() {
+    for full in [&[1, 2][..], &[2, 3], &[1, 3], &[1, 2, 3]] {
+        let cluster = Cluster::of_three_with_segments(64 << 10);
+        (0..8).for_each(|n| _ = cluster.write(&format!("key-{n}")));
+        cluster.fill_disks(full);
+        // Whoever has room leads, so a refusal may be followed by another leader's word.
+        let mut refused = 0;
+        for n in 0..2000 {
+            let Some(leader) = cluster.leader() else {
+                cluster.tick();
+                continue;
+            };
+            let batch = put(&format!("filler-{}", n % 7), &"x".repeat(500));
+            match cluster.decide(cluster.store(leader).commit(batch)) {
+                Ok(_) => refused = 0,
+                Err(Error::Full(_)) => refused += 1,
+                Err(Error::NotLeader) => {}
+                Err(other) => panic!("{full:?}: {other}"),
+            }
+            if refused > 50 {
+                break;
+            }
+        }
+        assert!(refused > 50, "{full:?}: the disks are full");
+        for n in 0..8 {
+            cluster.until("somebody leads", |cluster| cluster.leader().is_some());
+            let mut batch = Batch::new();
+            batch.delete(format!("key-{n}").into_bytes()).set_essential();
+            let leader = cluster.leader().unwrap();
+            let taken = cluster.decide(cluster.store(leader).commit(batch));
+            assert!(taken.is_ok(), "{full:?}, {n}: {taken:?}");
+        }
+        cluster.make_space();
+        cluster.until("there is room again", |cluster| {
+            let Some(leader) = cluster.leader() else { return false };
+            cluster.decide(cluster.store(leader).commit(put("after", "v"))).is_ok()
+        });
+        cluster.assert_replicas_are_equal();
+    }
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub(super) enum Plan<'d, T> {
     Reply(T),
     /// Write the decision and the data of the new current version, if there is one.
     Write { decision: Decision, data: Option<Cow<'d, [u8]>>, reply: T },
+    /// Write a decision that takes data away: a full disk does not stand in its way.
+    TakeAway { decision: Decision, reply: T },
     /// Remove the secret with all its versions.
     Remove { metadata: Metadata, reply: T },
 }
@@ -89,7 +91,13 @@ pub(super) async fn run<'d, T>(
                 add(&mut staged, id, path, decision, data)?;
                 reply
             }
+            Ok(Plan::TakeAway { decision, reply }) => {
+                add(&mut staged, id, path, decision, None)?;
+                staged.set_essential();
+                reply
+            }
             Ok(Plan::Remove { metadata, reply }) => {
+                staged.set_essential();
                 remove_known(kv.mount, path, &metadata, &mut staged)?;
                 reply
             }

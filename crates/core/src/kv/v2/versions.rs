@@ -25,7 +25,7 @@ pub(super) async fn delete_latest(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Res
             let current = metadata.current_version;
             decide::delete(metadata, &[current], now_ns)
         });
-        Ok(plan(decision))
+        Ok(plan(Change::Delete, decision))
     })
     .await
 }
@@ -51,14 +51,16 @@ pub(super) async fn change(
             Change::Undelete => decide::undelete(metadata, &config, &versions, now_ns),
             Change::Destroy => decide::destroy(metadata, &versions),
         });
-        Ok(plan(decision))
+        Ok(plan(change, decision))
     })
     .await
 }
 
-fn plan(decision: Option<decide::Decision>) -> Plan<'static, Response> {
-    match decision {
-        None => Plan::Reply(Response::Empty),
-        Some(decision) => Plan::Write { decision, data: None, reply: Response::Empty },
+fn plan(change: Change, decision: Option<decide::Decision>) -> Plan<'static, Response> {
+    let reply = Response::Empty;
+    match (decision, change) {
+        (None, _) => Plan::Reply(reply),
+        (Some(decision), Change::Undelete) => Plan::Write { decision, data: None, reply },
+        (Some(decision), Change::Delete | Change::Destroy) => Plan::TakeAway { decision, reply },
     }
 }

@@ -27,12 +27,14 @@ use super::{Login, Renewal, grant};
 use crate::address;
 use crate::cluster::Cluster;
 use crate::error::Error;
+use crate::expected::Expected;
 use crate::fields::Fields;
 use crate::json::{Json, Map};
 use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::request::Request;
 use crate::response::Response;
 use crate::shelf::Shelf;
+use crate::spelling::below;
 use crate::state::{Call, Unsealed};
 use crate::view::Mount;
 
@@ -114,7 +116,7 @@ fn role_record(name: &str) -> String {
 }
 
 fn no_role(name: &str) -> Error {
-    Error::invalid(format!("role {name:?} does not exist"))
+    Error::Expected(Expected::NoRole(name.to_owned()))
 }
 
 /// Whether a path logs in.
@@ -140,15 +142,14 @@ pub(crate) async fn handle(
             _ => Err(Error::UnsupportedOperation),
         };
     }
-    let rest = path.strip_prefix("role").ok_or(Error::UnsupportedPath)?;
-    let Some(rest) = rest.strip_prefix('/').filter(|rest| !rest.is_empty()) else {
-        return match (rest.trim_matches('/'), call.operation) {
-            ("", List) => super::list(&approle.shelf, call, "role/"),
-            ("", _) => Err(Error::UnsupportedOperation),
-            _ => Err(Error::UnsupportedPath),
+    let rest = below("role", path).ok_or(Error::UnsupportedPath)?;
+    if rest.is_empty() {
+        return match call.operation {
+            List => super::list(&approle.shelf, call, "role/"),
+            _ => Err(Error::UnsupportedOperation),
         };
-    };
-    let (name, part) = rest.trim_end_matches('/').split_once('/').unwrap_or((rest, ""));
+    }
+    let (name, part) = rest.split_once('/').unwrap_or((rest, ""));
     let name = super::role_name(name)?;
     match (part, call.operation) {
         ("", Read) => approle.read(&name),
@@ -185,6 +186,31 @@ pub(crate) async fn handle(
                 _ => Err(Error::UnsupportedOperation),
             }
         }
+    }
+}
+
+/// Destroys the secret id that a request for `path` made, of which its answer tells.
+///
+/// # Errors
+/// What the store says.
+pub(crate) async fn forget_secret_id(
+    unsealed: &Unsealed,
+    mount: &Mount,
+    path: &str,
+    answer: &Map,
+) -> Result<(), Error> {
+    let approle = Approle::of(unsealed, mount);
+    let accessor = answer.get("secret_id_accessor").and_then(Json::as_str);
+    let Some((name, "secret-id" | "custom-secret-id")) =
+        path.strip_prefix("role/").and_then(|path| path.split_once('/'))
+    else {
+        return Ok(());
+    };
+    let role = approle.role(&super::role_name(name)?)?;
+    let (Some((role, _)), Some(accessor)) = (role, accessor) else { return Ok(()) };
+    match approle.hash_of_accessor(&role, accessor)? {
+        Some(hash) => approle.remove(&role.uid, &hash).await,
+        None => Ok(()),
     }
 }
 

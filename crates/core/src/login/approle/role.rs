@@ -5,7 +5,7 @@ use kallisto_store::{Batch, Seqno};
 use super::{Approle, ID_BYTES_MAX, no_role, role_record};
 use crate::address::{AddressRange, RANGES_MAX};
 use crate::error::Error;
-use crate::fields::Fields;
+use crate::fields::{Fields, sorted_in_lower_case};
 use crate::json::{self, Json, Map};
 use crate::limits::SWEEP_RECORDS_MAX;
 use crate::login::{TokenParams, seconds};
@@ -350,6 +350,10 @@ impl Approle<'_> {
         self.change(name, |found| {
             let mut role = found.ok_or_else(|| no_role(name))?.clone();
             role.update(Fields::new(fields))?;
+            // Policies that come alone are kept in their one spelling; with a whole role, as they came.
+            if PARTS[0].fields.iter().any(|name| fields.contains_key(*name)) {
+                role.params.policies = sorted_in_lower_case(&role.params.policies);
+            }
             Ok(role)
         })
         .await

@@ -1,12 +1,14 @@
 //! Secret ids: made, looked up, spent and destroyed.
 
 use jiff::Timestamp;
+use kallisto_auth::Operation;
 use kallisto_store::{Batch, Seqno};
 
 use super::role::{Role, parse_blocks};
 use super::{Approle, ID_BYTES_MAX, WRONG, no_role, role_record, source};
 use crate::address::{self, AddressRange};
 use crate::error::Error;
+use crate::expected::Expected;
 use crate::fields::{Fields, scalar_text};
 use crate::json::{self, Json, Map};
 use crate::login::{after, seconds};
@@ -187,6 +189,14 @@ fn metadata(fields: Fields<'_>) -> Result<Map, Error> {
     given.into_iter().map(text).collect()
 }
 
+/// What a request about one secret id names it by: a DELETE has parameters and no body.
+fn named(call: &Call<'_, '_>, name: &str) -> Result<String, Error> {
+    match call.operation {
+        Operation::Delete => given(Fields::new(&call.query_fields()), name),
+        _ => given(Fields::new(&call.object()?), name),
+    }
+}
+
 fn given(fields: Fields<'_>, name: &str) -> Result<String, Error> {
     let text = fields.string(name)?.filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| Error::invalid(format!("missing {name}")))?;
@@ -208,6 +218,12 @@ impl Approle<'_> {
         let secret = SecretId::decode(&record.value)?;
         // One that has expired is not there, whether the sweep has come by or not.
         Ok((!secret.is_expired(now)).then_some((secret, record.seqno)))
+    }
+
+    /// The role below which a secret id is looked for.
+    fn role_of_secret_id(&self, name: &str) -> Result<Role, Error> {
+        let missing = || Error::Expected(Expected::NoRoleOfSecretId(name.to_owned()));
+        self.role(name)?.map(|(role, _)| role).ok_or_else(missing)
     }
 
     fn secret_hash(&self, role: &Role, secret_id: &str) -> Result<String, Error> {
@@ -284,14 +300,14 @@ impl Approle<'_> {
         call: &Call<'_, '_>,
         name: &str,
     ) -> Result<Response, Error> {
-        let (role, _) = self.role(name)?.ok_or_else(|| no_role(name))?;
+        let missing = || Error::invalid(Expected::NoRole(name.to_owned()).to_string());
+        let (role, _) = self.role(name)?.ok_or_else(missing)?;
         crate::login::list(&self.shelf, call, &format!("accessor/{}/", role.uid))
     }
 
     pub(super) fn look_up(&self, call: &Call<'_, '_>, name: &str) -> Result<Response, Error> {
-        let body = call.object()?;
-        let secret_id = given(Fields::new(&body), "secret_id")?;
-        let (role, _) = self.role(name)?.ok_or_else(|| no_role(name))?;
+        let secret_id = named(call, "secret_id")?;
+        let role = self.role_of_secret_id(name)?;
         let hash = self.secret_hash(&role, &secret_id)?;
         Ok(match self.secret(&role, &hash, call.now)? {
             Some((secret, _)) => Response::data(&Json::Object(secret.to_map())),
@@ -304,9 +320,8 @@ impl Approle<'_> {
         call: &Call<'_, '_>,
         name: &str,
     ) -> Result<Response, Error> {
-        let body = call.object()?;
-        let accessor = given(Fields::new(&body), "secret_id_accessor")?;
-        let (role, _) = self.role(name)?.ok_or_else(|| no_role(name))?;
+        let accessor = named(call, "secret_id_accessor")?;
+        let role = self.role_of_secret_id(name)?;
         let found = match self.hash_of_accessor(&role, &accessor)? {
             Some(hash) => self.secret(&role, &hash, call.now)?,
             None => None,
@@ -320,7 +335,11 @@ impl Approle<'_> {
         })
     }
 
-    fn hash_of_accessor(&self, role: &Role, accessor: &str) -> Result<Option<String>, Error> {
+    pub(super) fn hash_of_accessor(
+        &self,
+        role: &Role,
+        accessor: &str,
+    ) -> Result<Option<String>, Error> {
         let record = match kallisto_index::check_path(accessor) {
             Ok(_) => self.shelf.get(&accessor_record(&role.uid, accessor))?,
             Err(_) => None,
@@ -331,9 +350,8 @@ impl Approle<'_> {
     }
 
     pub(super) async fn destroy(&self, call: &Call<'_, '_>, name: &str) -> Result<Response, Error> {
-        let body = call.object()?;
-        let secret_id = given(Fields::new(&body), "secret_id")?;
-        let (role, _) = self.role(name)?.ok_or_else(|| no_role(name))?;
+        let secret_id = named(call, "secret_id")?;
+        let role = self.role_of_secret_id(name)?;
         self.remove(&role.uid, &self.secret_hash(&role, &secret_id)?).await?;
         Ok(Response::Empty)
     }
@@ -343,9 +361,8 @@ impl Approle<'_> {
         call: &Call<'_, '_>,
         name: &str,
     ) -> Result<Response, Error> {
-        let body = call.object()?;
-        let accessor = given(Fields::new(&body), "secret_id_accessor")?;
-        let (role, _) = self.role(name)?.ok_or_else(|| no_role(name))?;
+        let accessor = named(call, "secret_id_accessor")?;
+        let role = self.role_of_secret_id(name)?;
         let hash = self.hash_of_accessor(&role, &accessor)?;
         let hash = hash.ok_or_else(|| Error::invalid(no_accessor(&accessor)))?;
         self.remove(&role.uid, &hash).await?;

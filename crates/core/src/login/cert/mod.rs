@@ -6,6 +6,7 @@
 //! which certificate it was for, and is renewed over a connection with that one only (lesson 23).
 
 mod config;
+mod extensions;
 mod names;
 mod revoked;
 mod role;
@@ -23,6 +24,7 @@ use crate::json::{Json, Map};
 use crate::request::Request;
 use crate::response::Response;
 use crate::shelf::Shelf;
+use crate::spelling::below;
 use crate::state::{Call, Core, Unsealed};
 use crate::view::Mount;
 
@@ -55,7 +57,7 @@ pub(crate) async fn handle(
     if let Some(answer) = records::edit_config::<Config>(&shelf, call, path).await {
         return answer;
     }
-    if let Some(name) = super::below("crls", path) {
+    if let Some(name) = below("crls", path) {
         return revoked::edit(&shelf, call, name).await;
     }
     ROLES.edit::<Role>(&shelf, call, path).await
@@ -102,6 +104,7 @@ pub(crate) async fn log_in(
     }
     let (name, role) = find(core, &shelf, named, request, &names).await?.ok_or_else(wrong)?;
     address::check(&role.params.bound_cidrs, request.remote)?;
+    let noted = role.noted(&names);
     let metadata = [
         ("authority_key_id", names.authority_key_id.as_str()),
         ("cert_name", &name),
@@ -114,7 +117,11 @@ pub(crate) async fn log_in(
         // Without a common name the certificate itself is who it is.
         alias: if names.common_name.is_empty() { print.clone() } else { names.common_name.clone() },
         display_name: if role.display_name.is_empty() { name.clone() } else { role.display_name },
-        metadata: metadata.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect(),
+        metadata: metadata
+            .into_iter()
+            .map(|(name, text)| (name.to_owned(), text.into()))
+            .chain(noted)
+            .collect(),
         groups: Vec::new(),
         params: role.params,
         kept: Map::from([
@@ -172,6 +179,7 @@ pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
         };
     }
     let shown = renewal.request.client_chain.first();
+    let names = shown.and_then(|leaf| Names::read(leaf)).unwrap_or_default();
     if shown.map(|leaf| fingerprint(leaf)).as_deref() != Some(kept("fingerprint")) {
         return Err(Error::invalid(
             "client identity during renewal not matching client identity used during login",
@@ -181,7 +189,8 @@ pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
     let role =
         role.ok_or_else(|| Error::invalid("the certificate role does not exist any more"))?;
     let chain = renewal.request.client_chain;
-    if revoked::any(&shelf, chain)? || !role.trusts(chain, renewal.request.now.as_second()) {
+    let is_good = role.admits(&names) && role.trusts(chain, renewal.request.now.as_second());
+    if revoked::any(&shelf, chain)? || !is_good {
         return Err(Error::invalid("the certificate is not trusted any more"));
     }
     renewal.check_policies(&role.params)

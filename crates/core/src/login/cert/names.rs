@@ -6,6 +6,8 @@ use data_encoding::HEXLOWER;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use super::extensions::{self, Extension};
+
 /// The names in a certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Names {
@@ -18,6 +20,7 @@ pub(super) struct Names {
     pub(super) serial: String,
     pub(super) subject_key_id: String,
     pub(super) authority_key_id: String,
+    pub(super) extensions: Vec<Extension>,
     /// Whether it may sign certificates.
     pub(super) is_authority: bool,
     /// Not before and not after, in seconds since 1970.
@@ -38,6 +41,7 @@ impl Names {
             common_name: first(texts(subject.iter_common_name())),
             units: texts(subject.iter_organizational_unit()),
             serial: certificate.serial.to_string(),
+            extensions: extensions::of(&certificate),
             is_authority: certificate.is_ca(),
             valid: (
                 certificate.validity().not_before.timestamp(),

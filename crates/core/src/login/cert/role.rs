@@ -4,6 +4,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, KeyUsage};
 
+use super::extensions::{self, is_condition, is_oid};
 use super::names::Names;
 use crate::error::Error;
 use crate::fields::Fields;
@@ -33,6 +34,10 @@ pub(super) struct Role {
     pub(super) display_name: String,
     /// In the order of [`PATTERNS`].
     patterns: [Vec<String>; 6],
+    /// `oid:pattern`, or `hex:oid:pattern`.
+    required_extensions: Vec<String>,
+    /// Object identifiers of what is noted with a login.
+    allowed_metadata_extensions: Vec<String>,
     pub(super) params: TokenParams,
 }
 
@@ -86,7 +91,15 @@ impl Role {
         self.patterns.iter().zip(found).all(|(patterns, found)| {
             let held = |name: &String| patterns.iter().any(|pattern| glob(pattern, name));
             patterns.is_empty() || found.iter().any(held)
-        })
+        }) && extensions::hold(&self.required_extensions, &names.extensions)
+    }
+
+    /// What is noted of a certificate's extensions, by their object identifiers with dashes for dots, as
+    /// templates of policies need them.
+    pub(super) fn noted(&self, names: &Names) -> Vec<(String, Json)> {
+        let is_noted = |oid: &String| self.allowed_metadata_extensions.contains(oid);
+        let noted = names.extensions.iter().filter(|it| is_noted(&it.oid));
+        noted.map(|it| (it.oid.replace('.', "-"), it.text.as_str().into())).collect()
     }
 }
 
@@ -106,14 +119,27 @@ impl RoleFields for Role {
                 return Err(Error::invalid(format!("{name} has more than {ENTRIES_MAX} entries")));
             }
         }
-        for name in ["required_extensions", "allowed_metadata_extensions"] {
-            if fields.strings(name)?.is_some_and(|given| !given.is_empty()) {
-                return Err(Error::invalid(format!("{name} is not available")));
+        let lists = [
+            (
+                "required_extensions",
+                &mut self.required_extensions,
+                is_condition as fn(&str) -> bool,
+            ),
+            ("allowed_metadata_extensions", &mut self.allowed_metadata_extensions, is_oid),
+        ];
+        for (name, list, is_known) in lists {
+            let Some(given) = fields.strings(name)? else { continue };
+            if given.len() > ENTRIES_MAX {
+                return Err(Error::invalid(format!("{name} has more than {ENTRIES_MAX} entries")));
             }
+            if let Some(bad) = given.iter().find(|text| !is_known(text)) {
+                return Err(Error::invalid(format!(
+                    "{name} has an entry of another form: {bad:?}"
+                )));
+            }
+            *list = given;
         }
-        if fields.boolean("ocsp_enabled")? == Some(true) {
-            return Err(Error::invalid("ocsp_enabled is not available"));
-        }
+        refuse_ocsp(fields)?;
         self.params.update(fields)
     }
 
@@ -131,13 +157,50 @@ impl RoleFields for Role {
         }
         map.insert("certificate".into(), self.certificate.as_str().into());
         map.insert("display_name".into(), self.display_name.as_str().into());
-        map.insert("required_extensions".into(), Json::Array(Vec::new()));
-        map.insert("allowed_metadata_extensions".into(), Json::Array(Vec::new()));
+        for (name, list) in [
+            ("required_extensions", &self.required_extensions),
+            ("allowed_metadata_extensions", &self.allowed_metadata_extensions),
+        ] {
+            map.insert(name.into(), Json::strings(list.iter().cloned()));
+        }
         map
     }
 
     fn params_mut(&mut self) -> &mut TokenParams {
         &mut self.params
+    }
+
+    fn call(&mut self, name: &str) {
+        if self.display_name.is_empty() {
+            name.clone_into(&mut self.display_name);
+        }
+    }
+}
+
+/// Refuses to be asked for OCSP: certificates that were taken back are known by lists here, and a role that
+/// thought otherwise would let them in.
+fn refuse_ocsp(fields: Fields<'_>) -> Result<(), Error> {
+    const OCSP: [&str; 7] = [
+        "ocsp_ca_certificates",
+        "ocsp_enabled",
+        "ocsp_fail_open",
+        "ocsp_max_retries",
+        "ocsp_query_all_servers",
+        "ocsp_servers_override",
+        "ocsp_this_update_max_age",
+    ];
+    let says_nothing = |value: &Json| match value {
+        Json::Null | Json::Bool(false) => true,
+        Json::Bool(true) | Json::Object(_) => false,
+        Json::Number(text) => &**text == "0",
+        Json::String(text) => matches!(text.as_str(), "" | "0" | "0s" | "false"),
+        Json::Array(items) => items.is_empty(),
+    };
+    match OCSP.iter().find(|name| fields.raw(name).is_some_and(|it| !says_nothing(it))) {
+        Some(name) => Err(Error::invalid(format!(
+            "{name} is not available: bring a list of certificates that were taken back at crls/"
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -249,6 +312,59 @@ mod tests {
         let found = role(&ours.pem, r#","policies":"p","allowed_names":"a,b""#).unwrap();
         assert_eq!(Role::decode(&found.encode()), Ok(found));
         assert!(role("", "").is_err() && role("bogus", "").is_err());
-        assert!(role(&ours.pem, r#","required_extensions":"1.2.3:x""#).is_err());
+        for refused in [
+            r#","required_extensions":"bogus""#,
+            r#","required_extensions":"1.2.3""#,
+            r#","allowed_metadata_extensions":"bogus""#,
+            r#","ocsp_enabled":true"#,
+            r#","ocsp_servers_override":"http://ocsp.example""#,
+            r#","ocsp_ca_certificates":"PEM""#,
+            r#","ocsp_fail_open":"true""#,
+            r#","ocsp_query_all_servers":1"#,
+            r#","ocsp_max_retries":4"#,
+        ] {
+            assert!(role(&ours.pem, refused).is_err(), "{refused}");
+        }
+        let nothing =
+            r#","ocsp_enabled":false,"ocsp_servers_override":[],"ocsp_ca_certificates":"""#;
+        assert!(role(&ours.pem, nothing).is_ok());
+    }
+
+    #[test]
+    fn extensions_must_be_as_the_role_says_and_are_noted() {
+        let ours = authority("ours");
+        let key = KeyPair::generate().unwrap();
+        let mut asked = params("web-1");
+        let content = b"\x0c\x06team-a".to_vec();
+        asked.custom_extensions =
+            vec![rcgen::CustomExtension::from_oid_content(&[1, 2, 3], content)];
+        let leaf = asked.signed_by(&key, &ours.issuer).unwrap().der().to_vec();
+        let names = Names::read(&leaf).unwrap();
+        for (conditions, good) in [
+            ("1.2.3:team-a", true),
+            ("1.2.3:team-*,2.5.29.17:*", true),
+            ("hex:1.2.3:0c067465616d2d61", true),
+            ("1.2.3:team-b", false),
+            ("1.2.3:team-a,1.2.4:*", false),
+        ] {
+            let role = role(&ours.pem, &format!(r#","required_extensions":"{conditions}""#));
+            assert_eq!(role.unwrap().admits(&names), good, "{conditions}");
+        }
+        let more =
+            r#","required_extensions":"1.2.3:a","allowed_metadata_extensions":"1.2.3,1.2.4""#;
+        let found = role(&ours.pem, more).unwrap();
+        assert_eq!(found.noted(&names), [("1-2-3".to_owned(), Json::from("team-a"))]);
+        assert_eq!(Role::decode(&found.encode()), Ok(found));
+    }
+
+    #[test]
+    fn a_role_is_shown_under_its_name_unless_it_has_another() {
+        let ours = authority("ours");
+        let shown = |more: &str| {
+            let mut role = role(&ours.pem, more).unwrap();
+            role.call("web");
+            role.to_map()["display_name"].clone()
+        };
+        assert_eq!((shown(""), shown(r#","display_name":"d""#)), ("web".into(), "d".into()));
     }
 }

@@ -126,8 +126,25 @@ impl Record for Config {
     }
 
     fn written(_before: Option<Self>, fields: Fields<'_>) -> Result<Self, Error> {
+        refuse_unknown_trust(fields)?;
         // Written whole: what is not given is as at first.
         Self::read(fields)
+    }
+}
+
+/// Refuses what would change whom a mount believes, or what it learns of them, and is not there.
+fn refuse_unknown_trust(fields: Fields<'_>) -> Result<(), Error> {
+    let is_empty = |value: &Json| match value {
+        Json::Null => true,
+        Json::String(text) => text.is_empty(),
+        Json::Array(items) => items.is_empty(),
+        Json::Object(map) => map.is_empty(),
+        Json::Bool(_) | Json::Number(_) => false,
+    };
+    let names = ["jwks_pairs", "override_allowed_server_names", "provider_config"];
+    match names.iter().find(|name| fields.raw(name).is_some_and(|value| !is_empty(value))) {
+        Some(name) => Err(Error::invalid(format!("{name} is not available"))),
+        None => Ok(()),
     }
 }
 

@@ -112,7 +112,11 @@ async fn verified<'t>(
 
 /// Who the claims say it is.
 fn login(name: &str, role: Role, claims: &Map) -> Result<Login, String> {
-    let user = claims::find(claims, &role.user_claim).and_then(Json::as_str);
+    let user = match role.user_claim_json_pointer {
+        true => claims::find(claims, &role.user_claim),
+        false => claims.get(&role.user_claim),
+    };
+    let user = user.and_then(Json::as_str);
     let user = user.filter(|user| !user.is_empty());
     let user = user.ok_or_else(|| format!("claim {:?} not found in token", role.user_claim))?;
     let groups = match &role.groups_claim[..] {
@@ -140,5 +144,28 @@ pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
     match ROLES.load::<Role>(&Shelf::of(renewal.unsealed, renewal.mount), name)? {
         Some(_) => Ok(()),
         None => Err(Error::invalid("role does not exist during renewal")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json;
+    use crate::login::records::Record;
+
+    #[test]
+    fn a_user_claim_is_a_name_unless_it_is_said_to_be_a_pointer() {
+        let claims = br#"{"a":{"b":"deep"},"/a/b":"flat"}"#;
+        let claims = json::parse_object(claims).unwrap();
+        let alias = |claim: &str, more: &str| {
+            let body = format!(r#"{{"user_claim":"{claim}","bound_audiences":"x"{more}}}"#);
+            let body = json::parse_object(body.as_bytes()).unwrap();
+            let role = Role::written(None, Fields::new(&body)).unwrap();
+            login("r", role, &claims).map(|login| login.alias)
+        };
+        let pointer = r#","user_claim_json_pointer":true"#;
+        assert_eq!(alias("/a/b", pointer).as_deref(), Ok("deep"));
+        assert_eq!(alias("/a/b", "").as_deref(), Ok("flat"));
+        assert!(alias("/a/c", pointer).is_err() && alias("a", pointer).is_err());
     }
 }

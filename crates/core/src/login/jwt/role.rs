@@ -49,6 +49,10 @@ pub(super) struct Role {
     pub(super) bound_claims_match: ClaimMatch,
     pub(super) claim_mappings: BTreeMap<String, String>,
     pub(super) user_claim: String,
+    /// Whether `user_claim` is a JSON pointer (RFC 6901), not a name.
+    pub(super) user_claim_json_pointer: bool,
+    /// Shown back: there are no answers of a provider to log.
+    verbose_oidc_logging: bool,
     pub(super) groups_claim: String,
     /// In seconds; 0 for the built-in one, below that for none.
     pub(super) expiration_leeway_secs: i64,
@@ -102,6 +106,17 @@ impl RoleFields for Role {
             if let Some(given) = fields.string(name)? {
                 *text = given;
             }
+        }
+        for (name, flag) in [
+            ("user_claim_json_pointer", &mut self.user_claim_json_pointer),
+            ("verbose_oidc_logging", &mut self.verbose_oidc_logging),
+        ] {
+            if let Some(given) = fields.boolean(name)? {
+                *flag = given;
+            }
+        }
+        if fields.boolean("token_policies_template_claims")? == Some(true) {
+            return Err(Error::invalid("token_policies_template_claims is not available"));
         }
         for (name, secs) in [
             ("expiration_leeway", &mut self.expiration_leeway_secs),
@@ -162,6 +177,8 @@ impl RoleFields for Role {
             ("bound_claims_type", self.bound_claims_match.name().into()),
             ("claim_mappings", or_null(mappings)),
             ("user_claim", self.user_claim.as_str().into()),
+            ("user_claim_json_pointer", self.user_claim_json_pointer.into()),
+            ("verbose_oidc_logging", self.verbose_oidc_logging.into()),
             ("groups_claim", self.groups_claim.as_str().into()),
             ("expiration_leeway", self.expiration_leeway_secs.into()),
             ("not_before_leeway", self.not_before_leeway_secs.into()),
@@ -195,7 +212,8 @@ mod tests {
     fn a_role_reads_back_and_must_bind_something() {
         let body = br#"{"role_type":"jwt","user_claim":"sub","bound_audiences":["a"],
             "bound_claims":{"g":["x","y"],"on":true},"claim_mappings":{"e":"email"},
-            "clock_skew_leeway":-1,"policies":"p","bound_claims_type":"glob"}"#;
+            "clock_skew_leeway":-1,"policies":"p","bound_claims_type":"glob",
+            "user_claim_json_pointer":true,"verbose_oidc_logging":true}"#;
         let body = json::parse_object(body).unwrap();
         let role = Role::written(None, Fields::new(&body)).unwrap();
         assert_eq!(Role::decode(&role.encode()), Ok(role));

@@ -24,6 +24,7 @@ pub(crate) static SYSTEM: Family = Family {
         seal::KEYS,
         seal::REKEY,
         seal::REKEY_RECOVERY,
+        seal::RECOVERY_BACKUP,
         seal::ROTATE_ROOT,
         seal::ROTATE_RECOVERY,
         seal::GENERATE_ROOT,

@@ -2,7 +2,7 @@
 
 use kallisto_auth::Operation::{Delete, List, Read, Update};
 
-use super::super::Kind::{Flag, Text};
+use super::super::Kind::{Flag, Text, Texts};
 use super::super::{Admits, Route, field, query};
 
 pub(super) const STATE: &[Route] = &[
@@ -77,6 +77,15 @@ pub(super) const STATE: &[Route] = &[
         &[field("type", Text, "`auth`, `secret` or `database`."), field("name", Text, "Its name.")],
     )
     .with_sudo(),
+    Route::new(
+        "plugins/reload/backend",
+        &[(Update, "Answer as if the engine had been loaded anew: every engine is built in.")],
+        &[
+            field("plugin", Text, "Its name."),
+            field("mounts", Texts, "The paths of mounts instead; a login method's with `auth/`."),
+            field("scope", Text, "Empty, or `global`."),
+        ],
+    ),
 ];
 
 pub(super) const INTERNAL: &[Route] = &[

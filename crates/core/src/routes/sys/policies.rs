@@ -3,7 +3,7 @@
 use kallisto_auth::Operation::{Delete, List, Read, Update};
 
 use super::super::Kind::{Text, Texts};
-use super::super::{Field, Route, field};
+use super::super::{Admits, Field, Route, field};
 
 const NAME: Field = field("name", Text, "Name of the policy.");
 const POLICY: Field = field("policy", Text, "The policy in HCL or JSON, or either in base64.");
@@ -50,5 +50,7 @@ pub(super) const CAPABILITIES: &[Route] = &[
             field("capability", Text, "The capability; `read` when absent."),
             field("accessor", Text, "Of the token; the one that asks when absent."),
         ],
-    ),
+    )
+    .admitting(Admits::AnyToken)
+    .more("About another token, its policies have to allow the path."),
 ];

@@ -91,8 +91,7 @@ pub(super) const AUTOPILOT: &[Route] = &[
             field("min_quorum", Whole, "Members that are never removed."),
             field("server_stabilization_time", Span, "Kept, and without effect."),
         ],
-    )
-    .with_sudo(),
+    ),
 ];
 
 /// Everything, as a file, and back.
@@ -105,7 +104,7 @@ pub(super) const SNAPSHOTS: &[Route] = &[
         ],
         &[],
     )
-    .with_sudo(),
+    .with_sudo_to_write(),
     Route::new(
         "storage/raft/snapshot-force",
         &[(Update, "Put a file of other unseal keys in the place of everything.")],

@@ -75,10 +75,8 @@ pub(super) const KEYS: &[Route] = &[
         .alias_of("rotate/keyring"),
     Route::new("rotate/keyring", &[(Update, "Encrypt new records under a new key.")], &[])
         .with_sudo(),
-    Route::new("rotate/config", ROTATION, ROTATION_FIELDS)
-        .with_sudo()
-        .alias_of("rotate/keyring/config"),
-    Route::new("rotate/keyring/config", ROTATION, ROTATION_FIELDS).with_sudo(),
+    Route::new("rotate/config", ROTATION, ROTATION_FIELDS).alias_of("rotate/keyring/config"),
+    Route::new("rotate/keyring/config", ROTATION, ROTATION_FIELDS),
     Route::new("rotate/progress", &[(Read, "Say how far old records are encrypted anew.")], &[])
         .with_sudo(),
     Route::new(
@@ -130,7 +128,7 @@ macro_rules! rekey {
                 &[
                     (Read, "Say how many new shares were proved."),
                     (Update, "Prove a new share."),
-                    (Delete, "Begin proving again."),
+                    (Delete, "Begin proving again, under a new nonce."),
                 ],
                 &[KEY, NONCE],
             )
@@ -138,10 +136,7 @@ macro_rules! rekey {
             $(.admitting(Admits::$admits).alias_of(concat!($twin, "/verify")))?,
             Route::new(
                 concat!($base, "/backup"),
-                &[
-                    (Read, "Encrypted shares that were kept; there never are any."),
-                    (Delete, "Remove them."),
-                ],
+                KEPT_SHARES,
                 &[],
             )
             .with_sudo()
@@ -154,6 +149,13 @@ pub(super) const REKEY: &[Route] =
     rekey!("rekey", "the unseal key", AnyoneIfConfigured, "rotate/root");
 pub(super) const REKEY_RECOVERY: &[Route] =
     rekey!("rekey-recovery-key", "the recovery key", AnyoneIfConfigured, "rotate/recovery");
+const KEPT_SHARES: &[(kallisto_auth::Operation, &str)] =
+    &[(Read, "Encrypted shares that were kept; there never are any."), (Delete, "Remove them.")];
+pub(super) const RECOVERY_BACKUP: &[Route] =
+    &[Route::new("rekey/recovery-key-backup", KEPT_SHARES, &[])
+        .with_sudo()
+        .admitting(Admits::AnyoneIfConfigured)
+        .alias_of("rotate/recovery/backup")];
 pub(super) const ROTATE_ROOT: &[Route] = rekey!("rotate/root", "the unseal key");
 pub(super) const ROTATE_RECOVERY: &[Route] = rekey!("rotate/recovery", "the recovery key");
 

@@ -1,16 +1,11 @@
 //! Small tables about the server: its versions, engines, tokens, settings.
 
-use kallisto_auth::Operation;
-
 use crate::error::Error;
 use crate::json::{Json, Map};
 use crate::keys::MountId;
-use crate::mount::{Class, EngineKind};
 use crate::response::Response;
-use crate::state::{Call, Core, Unsealed};
+use crate::state::{Core, Unsealed};
 use crate::versions;
-
-const ENGINE_VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"), "+builtin.kallisto");
 
 /// `sys/version-history`: the versions that served this storage, each with the one before it.
 pub(super) fn versions(unsealed: &Unsealed) -> Result<Response, Error> {
@@ -53,68 +48,6 @@ pub(super) fn entities(unsealed: &Unsealed) -> Response {
 fn counted(name: &str, total: u64) -> Response {
     let total = Json::object([("total", total.into())]);
     Response::data(&Json::object([("counters", Json::object([(name, total)]))]))
-}
-
-/// `sys/plugins/catalog`: the engines that are built in; there are no others.
-pub(super) fn plugins(call: &Call<'_, '_>, rest: &str) -> Result<Response, Error> {
-    let kind = |class: Class| match class {
-        Class::Auth => "auth",
-        Class::Secret => "secret",
-    };
-    let mut engines: Vec<(&str, &str)> =
-        EngineKind::catalog().map(|(name, class)| (kind(class), name)).collect();
-    engines.sort_unstable();
-    let names = |wanted: &str| {
-        Json::strings(engines.iter().filter(|(kind, _)| *kind == wanted).map(|(_, name)| *name))
-    };
-    match (rest.split_once('/'), call.operation) {
-        (None, Operation::Read) if rest.is_empty() => {
-            let detailed = engines.iter().map(|(kind, name)| described(kind, name));
-            Ok(Response::data(&Json::object([
-                ("auth", names("auth")),
-                ("database", Json::Array(Vec::new())),
-                ("secret", names("secret")),
-                ("detailed", Json::Array(detailed.collect())),
-            ])))
-        }
-        (None, Operation::List) if matches!(rest, "auth" | "secret" | "database") => {
-            Ok(Response::data(&Json::object([("keys", names(rest))])))
-        }
-        (None, Operation::List) if !rest.is_empty() => {
-            Err(Error::invalid("unknown plugin type: it must be auth, secret or database"))
-        }
-        (Some((kind, name)), Operation::Read) => {
-            let known = engines.contains(&(kind, name));
-            if known { Ok(Response::data(&plugin(name))) } else { Err(Error::NotFound) }
-        }
-        (Some(_), Operation::Update) => {
-            Err(Error::invalid("plugins cannot be registered: every engine is built in"))
-        }
-        (Some(_), Operation::Delete) => Err(Error::invalid("built-in engines cannot be removed")),
-        _ => Err(Error::UnsupportedOperation),
-    }
-}
-
-fn described(kind: &str, name: &str) -> Json {
-    Json::object([
-        ("builtin", true.into()),
-        ("deprecation_status", "supported".into()),
-        ("name", name.into()),
-        ("type", kind.into()),
-        ("version", ENGINE_VERSION.into()),
-    ])
-}
-
-fn plugin(name: &str) -> Json {
-    Json::object([
-        ("args", Json::Null),
-        ("builtin", true.into()),
-        ("command", "".into()),
-        ("deprecation_status", "supported".into()),
-        ("name", name.into()),
-        ("sha256", "".into()),
-        ("version", ENGINE_VERSION.into()),
-    ])
 }
 
 /// `sys/config/state/sanitized`: what the server runs with, without a secret.

@@ -5,11 +5,13 @@ mod host;
 mod loggers;
 mod metrics;
 mod monitor;
+mod plugins;
 
 use kallisto_auth::Operation;
 
 use crate::error::Error;
 use crate::response::Response;
+use crate::spelling::below;
 use crate::state::{Call, Core, Unsealed};
 
 /// Answers the routes of this room; `None` for all others.
@@ -28,10 +30,11 @@ pub(super) fn answer(
             _ => Err(Error::UnsupportedOperation),
         });
     }
-    if let Some(rest) = path.strip_prefix("plugins/catalog").filter(|rest| is_below(rest)) {
-        return Some(counters::plugins(call, rest.trim_matches('/')));
+    if let Some(rest) = below("plugins/catalog", path) {
+        return Some(plugins::catalog(call, rest));
     }
     Some(match (path, call.operation) {
+        ("plugins/reload/backend", Update) => plugins::reload(unsealed, call),
         ("metrics", Read) => metrics::answer(core, call),
         ("monitor", Read) => monitor::open(core, call),
         ("host-info", Read) => host::info(core, call.now),
@@ -39,13 +42,14 @@ pub(super) fn answer(
         ("loggers", Read) => loggers::read_all(core),
         ("loggers", Update) => loggers::write(core, call, None),
         ("loggers", Delete) => loggers::reset(core, None),
-        ("version-history" | "version-history/", List) => counters::versions(unsealed),
+        ("version-history", List) => counters::versions(unsealed),
         ("replication/status", Read) => Ok(counters::replication()),
         ("internal/counters/tokens", Read) => Ok(counters::tokens(unsealed)),
         ("internal/counters/entities", Read) => Ok(counters::entities(unsealed)),
         ("config/state/sanitized", Read) => Ok(counters::configuration(core)),
         (
-            "metrics"
+            "plugins/reload/backend"
+            | "metrics"
             | "host-info"
             | "monitor"
             | "in-flight-req"
@@ -59,8 +63,4 @@ pub(super) fn answer(
         ) => Err(Error::UnsupportedOperation),
         _ => return None,
     })
-}
-
-fn is_below(rest: &str) -> bool {
-    rest.is_empty() || rest.starts_with('/')
 }

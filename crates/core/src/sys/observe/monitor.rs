@@ -67,7 +67,7 @@ impl Source for Monitor {
         self.lines.heartbeat()
     }
 
-    fn farewell(&mut self) -> Vec<u8> {
+    fn farewell(&mut self) -> Option<Vec<u8>> {
         self.lines.farewell()
     }
 }

@@ -58,7 +58,9 @@ impl Memory {
         let kept = self.kept.lock().unwrap();
         Verifier::default().take_file(&mut &kept[..]).unwrap();
         let lines = kept.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-        lines.map(|line| json::parse_object(line).unwrap()).collect()
+        let records = lines.map(|line| json::parse_object(line).unwrap());
+        // Those are the device's own.
+        records.filter(|record| at(record, "type") != "checkpoint").collect()
     }
 
     fn text(&self) -> String {
@@ -77,7 +79,12 @@ struct Site {
 
 fn core_over(store: &Arc<MemoryStore>, memory: &Memory, declared: Vec<DeclaredDevice>) -> Core {
     let destinations = Box::new(memory.clone());
-    let settings = AuditSettings { directories: vec!["/var/log".into()], declared, destinations };
+    let settings = AuditSettings {
+        directories: vec!["/var/log".into()],
+        declared,
+        destinations,
+        ..AuditSettings::default()
+    };
     Core::new(Arc::clone(store) as Arc<_>, ServerInfo::default()).with_audit(settings)
 }
 

@@ -53,6 +53,7 @@ fn drain(stream: &mut Stream, secs: i64) -> (Vec<Event>, bool) {
         match stream.source.next(Timestamp::from_second(secs).unwrap()) {
             Next::Bytes(bytes) => events.extend(parse(&bytes)),
             Next::Wait => return (events, false),
+            Next::Cut => panic!("what is followed ends with a word"),
             Next::End(bytes) => {
                 events.extend(parse(&bytes));
                 return (events, true);

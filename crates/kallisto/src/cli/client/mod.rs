@@ -11,6 +11,7 @@
 mod curl;
 pub(crate) mod error;
 mod policy;
+pub(crate) mod reach;
 mod resolve;
 pub(crate) mod retry;
 mod tls;

@@ -1,4 +1,5 @@
-//! `-tls-server-name`: asking for one name at the address of another.
+//! Which address a name stands for: within the configuration's reach, and `-tls-server-name`, which asks for one name at the
+//! address of another.
 //!
 //! The HTTP client takes the name to ask for from the URL. So when another name is wanted, the URL
 //! gets that name, a resolver of ours still answers with the configured host's address, and the
@@ -10,16 +11,18 @@ use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 
+use super::reach::Bounded;
 use crate::cli::config::Config;
 
 /// An agent that resolves as `config` wants.
 pub(crate) fn agent(agent_config: AgentConfig, config: &Config) -> Agent {
+    let connector = DefaultConnector::default();
     let Some(name) = &config.tls.server_name else {
-        return Agent::new_with_config(agent_config);
+        return Agent::with_parts(agent_config, connector, Bounded::of_system(config.reach));
     };
     let address = config.address.clone();
     let resolver = FixedHost { name: name.clone(), address, inner: DefaultResolver::default() };
-    Agent::with_parts(agent_config, DefaultConnector::default(), resolver)
+    Agent::with_parts(agent_config, connector, Bounded::new(config.reach, resolver))
 }
 
 /// The URL to hand to the HTTP client.

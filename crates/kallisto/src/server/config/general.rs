@@ -1,5 +1,6 @@
 //! What stands outside of the larger stanzas: addresses, leases, durability, logging, telemetry.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use kallisto_store::Durability;
@@ -23,6 +24,8 @@ const CACHE_BYTES_MIN: u64 = 1 << 20;
 const CACHE_BYTES_MAX: u64 = 1 << 50;
 /// Longest lease that fits every computation with it: 292 years in nanoseconds is the wire's end.
 const LEASE_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+/// How far in the past a view may be that answers: an election takes a part of a second, and nobody wants to hear of an hour ago.
+const STALENESS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 /// How long metrics are shown when the configuration does not say.
 const RETENTION_DEFAULT: Duration = Duration::from_secs(24 * 3600);
 
@@ -135,6 +138,16 @@ pub(super) fn switch(
 pub(super) fn cache_size(top: &mut Section<'_>) -> Result<Option<u64>, Error> {
     let given = top.given("cache_size")?;
     given.map(|given| given.bytes(CACHE_BYTES_MIN..=CACHE_BYTES_MAX)).transpose()
+}
+
+/// How far in the past the view of a server may be that answers from it.
+pub(super) fn max_staleness(top: &mut Section<'_>) -> Result<Option<Duration>, Error> {
+    let Some(given) = top.given("max_staleness")? else { return Ok(None) };
+    let span = given.span()?;
+    match STALENESS.contains(&span) {
+        true => Ok(Some(span)),
+        false => Err(given.refuse("expected 1s to 1h")),
+    }
 }
 
 pub(super) fn lease_ttls(top: &mut Section<'_>) -> Result<LeaseTtls, Error> {

@@ -32,6 +32,7 @@ pub(super) fn read(
             ("reserved_requests", 0, COUNT_MAX, &mut limits.requests_reserved),
             ("max_hashes", 2, COUNT_MAX, &mut limits.hashes_max),
             ("max_long_lists", 2, COUNT_MAX, &mut limits.lists_max),
+            ("max_computations", 16, COUNT_MAX, &mut limits.computations_max),
         ] {
             if let Some(given) = stanza.given(key)? {
                 *limit = usize::try_from(given.whole(least..=most)?).unwrap_or(usize::MAX);

@@ -4,14 +4,15 @@
 //! A listener speaks TLS unless it says `tls_disable`. What would silently let more people in when
 //! ignored (a namespace to be confined to, the PROXY protocol) is refused.
 
-use kallisto_core::Access;
 use kallisto_core::limits::BODY_BYTES_MAX;
+use kallisto_core::{Access, AddressRange};
+use kallisto_listener::http::ForwardedFor;
 
-use super::address::{AddressRange, HostPort};
+use super::address::HostPort;
 use super::error::Error;
 use super::given::Given;
 use super::model::{
-    ClientCertificates, ForwardedFor, ListenerConfig, RespConfig, RespPlace, TlsConfig, TlsVersion,
+    ClientCertificates, ListenerConfig, RespConfig, RespPlace, TlsConfig, TlsVersion,
 };
 use super::section::Section;
 use super::section::Unused::{self, Ignored, Refused, Silent};
@@ -46,7 +47,7 @@ const UNUSED: [(&str, Unused); 22] = [
     ("tls_prefer_server_cipher_suites", Silent),
     ("tls_acme_*", Refused),
     ("proxy_protocol_*", Refused),
-    ("x_forwarded_for_client_cert_header*", Refused),
+    ("x_forwarded_for_client_cert_*", Refused),
     ("chroot_namespace", Refused),
     ("role", Refused),
     ("purpose", Silent),
@@ -83,7 +84,7 @@ pub(super) fn read(
 fn one_resp(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<RespConfig, Error> {
     let (place, tls) = match stanza.given("path")? {
         Some(path) => (resp_path(&mut stanza, &path)?, None),
-        None => resp_address(&mut stanza)?,
+        None => resp_address(&mut stanza, warnings)?,
     };
     let mut mounts = Vec::new();
     for given in stanza.list("mounts")? {
@@ -119,10 +120,13 @@ fn resp_path(stanza: &mut Section<'_>, path: &Given) -> Result<RespPlace, Error>
     Ok(RespPlace::Unix { path: path.path()?, mode })
 }
 
-fn resp_address(stanza: &mut Section<'_>) -> Result<(RespPlace, Option<TlsConfig>), Error> {
+fn resp_address(
+    stanza: &mut Section<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<(RespPlace, Option<TlsConfig>), Error> {
     let address = address(stanza, "address", RESP_PORT_DEFAULT)?
         .unwrap_or(HostPort { host: ADDRESS_DEFAULT.to_owned(), port: RESP_PORT_DEFAULT });
-    let tls = tls(stanza)?;
+    let tls = tls(stanza, warnings)?;
     if tls.is_none() && !address.is_loopback() {
         return Err(stanza.refuse(
             "without TLS a \"resp\" listener has to be on a loopback address: commands carry tokens \
@@ -141,7 +145,7 @@ fn one(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<ListenerCo
     let config = ListenerConfig {
         cluster_address,
         address,
-        tls: tls(&mut stanza)?,
+        tls: tls(&mut stanza, warnings)?,
         max_request_bytes: stanza
             .given("max_request_size")?
             .map(|given| given.bytes(1..=BODY_BYTES_MAX as u64))
@@ -150,7 +154,7 @@ fn one(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<ListenerCo
         idle_timeout: timeout(&mut stanza, "http_idle_timeout")?,
         unauthenticated_rekey: rekey_access(&mut stanza)?,
         unauthenticated_metrics: metrics_access(&mut stanza, warnings)?,
-        forwarded_for: forwarded_for(&mut stanza)?,
+        forwarded_for: forwarded_for(&mut stanza, warnings)?,
     };
     stanza.finish(&UNUSED, warnings)?;
     Ok(config)
@@ -188,20 +192,18 @@ fn timeout(
 }
 
 /// Certificate, key and what is asked of clients; `None` is plain HTTP.
-fn tls(stanza: &mut Section<'_>) -> Result<Option<TlsConfig>, Error> {
+fn tls(stanza: &mut Section<'_>, warnings: &mut Vec<String>) -> Result<Option<TlsConfig>, Error> {
     let disabled = stanza.switch("tls_disable")?.unwrap_or(false);
     let cert_file = stanza.given("tls_cert_file")?.map(|given| given.path()).transpose()?;
     let key_file = stanza.given("tls_key_file")?.map(|given| given.path()).transpose()?;
     let (min_version, max_version) = versions(stanza)?;
-    let client_certificates = client_certificates(stanza)?;
+    let client_certificates = client_certificates(stanza, warnings)?;
     if disabled {
         return match client_certificates {
             ClientCertificates::Required(_) => {
                 Err(stanza.refuse("tls_require_and_verify_client_cert needs TLS"))
             }
-            ClientCertificates::NotAsked
-            | ClientCertificates::Any
-            | ClientCertificates::Optional(_) => Ok(None),
+            ClientCertificates::NotAsked | ClientCertificates::Any => Ok(None),
         };
     }
     let (Some(cert_file), Some(key_file)) = (cert_file, key_file) else {
@@ -223,8 +225,12 @@ fn versions(stanza: &mut Section<'_>) -> Result<(TlsVersion, TlsVersion), Error>
     }
 }
 
-fn client_certificates(stanza: &mut Section<'_>) -> Result<ClientCertificates, Error> {
-    let authority = stanza.given("tls_client_ca_file")?.map(|given| given.path()).transpose()?;
+fn client_certificates(
+    stanza: &mut Section<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<ClientCertificates, Error> {
+    let given = stanza.given("tls_client_ca_file")?;
+    let authority = given.as_ref().map(Given::path).transpose()?;
     let required = stanza.switch("tls_require_and_verify_client_cert")?.unwrap_or(false);
     let never = stanza.switch("tls_disable_client_certs")?.unwrap_or(false);
     match (authority, required, never) {
@@ -235,9 +241,13 @@ fn client_certificates(stanza: &mut Section<'_>) -> Result<ClientCertificates, E
         (None, true, false) => {
             Err(stanza.refuse("tls_require_and_verify_client_cert needs tls_client_ca_file"))
         }
-        (Some(authority), false, false) => Ok(ClientCertificates::Optional(authority)),
-        (None, false, false) => Ok(ClientCertificates::Any),
-        (_, false, true) => Ok(ClientCertificates::NotAsked),
+        (_, false, never) => {
+            if let Some(given) = given {
+                let without = "tls_require_and_verify_client_cert is not set";
+                warnings.push(format!("{} has no effect: {without}", given.origin));
+            }
+            Ok(if never { ClientCertificates::NotAsked } else { ClientCertificates::Any })
+        }
     }
 }
 
@@ -257,12 +267,25 @@ fn metrics_access(stanza: &mut Section<'_>, warnings: &mut Vec<String>) -> Resul
     Ok(if open { Access::Open } else { Access::Token })
 }
 
-fn forwarded_for(stanza: &mut Section<'_>) -> Result<ForwardedFor, Error> {
+fn forwarded_for(
+    stanza: &mut Section<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<ForwardedFor, Error> {
     let mut authorized = Vec::new();
     for given in stanza.list("x_forwarded_for_authorized_addrs")? {
         let range = AddressRange::parse(given.expose()?);
         authorized
             .push(range.ok_or_else(|| given.refuse("expected addresses such as 10.0.0.0/8"))?);
+    }
+    for key in [
+        "x_forwarded_for_hop_skips",
+        "x_forwarded_for_reject_not_present",
+        "x_forwarded_for_reject_not_authorized",
+    ] {
+        if let (Some(given), true) = (stanza.given(key)?, authorized.is_empty()) {
+            let without = "x_forwarded_for_authorized_addrs names nobody";
+            warnings.push(format!("{} has no effect: {without}", given.origin));
+        }
     }
     let hop_skips = stanza
         .given("x_forwarded_for_hop_skips")?

@@ -68,6 +68,7 @@ pub(crate) fn load(paths: &[PathBuf], environment: &Environment<'_>) -> Result<L
         limits: limits::read(&mut top, &mut warnings)?,
         durability: general::durability(&mut top, &mut warnings)?,
         lease_ttls: general::lease_ttls(&mut top)?,
+        max_staleness: general::max_staleness(&mut top)?,
         api_addr: general::url(&mut top, environment, "api_addr", "API_ADDR")?,
         cluster_addr: general::url(&mut top, environment, "cluster_addr", "CLUSTER_ADDR")?,
         cluster_name: top.given("cluster_name")?.map(|given| given.text()).transpose()?,

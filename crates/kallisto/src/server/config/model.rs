@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::{Access, DeclaredDevice};
+use kallisto_listener::http::ForwardedFor;
 use kallisto_store::Durability;
 use secrecy::{SecretBox, SecretString};
 use tracing_subscriber::filter::LevelFilter;
 
-use super::address::{AddressRange, HostPort};
+use super::address::HostPort;
 use crate::cli::config::Trust;
 
 /// Everything a server is told when it starts.
@@ -33,6 +34,8 @@ pub(crate) struct ServerConfig {
     pub(crate) durability: Durability,
     /// Lease when nobody asks for one, and longest lease. None is the built-in default.
     pub(crate) lease_ttls: LeaseTtls,
+    /// How far in the past the view of a server may be that answers from it. None is the built-in default.
+    pub(crate) max_staleness: Option<Duration>,
     /// URL at which clients reach this server.
     pub(crate) api_addr: Option<String>,
     /// URL at which other servers reach this one.
@@ -145,23 +148,8 @@ pub(crate) enum ClientCertificates {
     NotAsked,
     /// A certificate, whoever signed it: login methods judge it. None at all is not refused.
     Any,
-    /// A certificate; one that this PEM file did not sign is refused, none at all is not.
-    Optional(PathBuf),
     /// A certificate that this PEM file signed.
     Required(PathBuf),
-}
-
-/// Whose `X-Forwarded-For` is believed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ForwardedFor {
-    /// Proxies that may say for whom they speak; empty: nobody is asked.
-    pub(crate) authorized: Vec<AddressRange>,
-    /// Entries to skip from the end of the header: proxies in front of the proxy.
-    pub(crate) hop_skips: u32,
-    /// Whether an authorised proxy that says nothing is refused.
-    pub(crate) reject_not_present: bool,
-    /// Whether a client that is no authorised proxy is refused.
-    pub(crate) reject_not_authorized: bool,
 }
 
 /// Where the data is kept.
@@ -240,6 +228,8 @@ pub(crate) struct StaticSeal {
 pub(crate) struct StaticKey {
     /// The name, kept beside what the key wrapped.
     pub(crate) id: String,
+    /// Where it was read from, if from a file.
+    pub(crate) file: Option<PathBuf>,
     /// The key.
     pub(crate) key: SecretBox<[u8; 32]>,
 }

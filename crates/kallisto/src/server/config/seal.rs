@@ -5,6 +5,8 @@
 //! `static` is text (64 hexadecimal digits or base64), `env://NAME`, or `file://PATH` of 32 bytes or
 //! such a text.
 
+use std::path::PathBuf;
+
 use data_encoding::{BASE64, BASE64_NOPAD, HEXLOWER_PERMISSIVE};
 use secrecy::{SecretBox, SecretString};
 use zeroize::{Zeroize, Zeroizing};
@@ -21,6 +23,8 @@ use crate::cli::files;
 
 /// Bytes of a static key.
 const KEY_BYTES: usize = 32;
+/// What leads the path of a file with a key.
+const FILE: &str = "file://";
 /// Where a transit engine is mounted when nobody says.
 const TRANSIT_MOUNT_DEFAULT: &str = "transit";
 
@@ -123,13 +127,11 @@ fn static_seal(source: &mut Source<'_, '_>) -> Result<StaticSeal, Error> {
     let current = only(source, current, "a current_key or current_key_file is missing")?;
     let id = source.environment_first("current_key_id", "STATIC_SEAL_CURRENT_KEY_ID")?;
     let id = id.ok_or_else(|| source.refuse("a current_key_id is missing"))?.text()?;
-    let current = StaticKey { id, key: key_of(&current, source.environment)? };
+    let current = static_key(id, &current, source)?;
     let previous = source.environment_first("previous_key", "STATIC_SEAL_PREVIOUS_KEY")?;
     let previous_id = source.environment_first("previous_key_id", "STATIC_SEAL_PREVIOUS_KEY_ID")?;
     let previous = match (previous, previous_id) {
-        (Some(given), Some(id)) => {
-            Some(StaticKey { id: id.text()?, key: key_of(&given, source.environment)? })
-        }
+        (Some(given), Some(id)) => Some(static_key(id.text()?, &given, source)?),
         (None, None) => None,
         _ => return Err(source.refuse("previous_key and previous_key_id go together")),
     };
@@ -139,10 +141,15 @@ fn static_seal(source: &mut Source<'_, '_>) -> Result<StaticSeal, Error> {
     Ok(StaticSeal { current, previous })
 }
 
+fn static_key(id: String, given: &Given, source: &Source<'_, '_>) -> Result<StaticKey, Error> {
+    let file = given.expose()?.strip_prefix(FILE).map(PathBuf::from);
+    Ok(StaticKey { id, file, key: key_of(given, source.environment)? })
+}
+
 /// The path in a key such as `key_file`, as the reference that `current_key` would hold.
 fn as_file(given: Given) -> Given {
-    let path = given.expose().map(|path| format!("file://{path}"));
-    path.map_or_else(|_| given.with_text("file://"), |text| given.with_text(&text))
+    let path = given.expose().map(|path| format!("{FILE}{path}"));
+    path.map_or_else(|_| given.with_text(FILE), |text| given.with_text(&text))
 }
 
 fn only(source: &Source<'_, '_>, given: [Option<Given>; 3], missing: &str) -> Result<Given, Error> {
@@ -157,7 +164,7 @@ fn only(source: &Source<'_, '_>, given: [Option<Given>; 3], missing: &str) -> Re
 /// The key that a value is or refers to.
 fn key_of(given: &Given, environment: &Environment<'_>) -> Result<SecretBox<[u8; 32]>, Error> {
     let text = given.expose()?;
-    let mut bytes = if let Some(path) = text.strip_prefix("file://") {
+    let mut bytes = if let Some(path) = text.strip_prefix(FILE) {
         let read = files::read(path.as_ref());
         let bytes = read.map_err(|error| given.refuse(format!("reading the key: {error}")))?;
         decode_file(Zeroizing::new(bytes))

@@ -11,6 +11,7 @@ use rustix::process::{Resource, geteuid, getrlimit};
 
 use super::certificate;
 use super::report::Check;
+use crate::server::exposed::{self, Exposed};
 use crate::server::settings::{ListenerSettings, Settings, Storage};
 
 /// Free bytes below which storage is about to stop, and below which it is worth a word.
@@ -46,6 +47,20 @@ pub(super) fn operating_system(settings: &Settings) -> Check {
         Check::ok(name, format!("{files} open files are room for {wanted} connections"))
     };
     Check::of("Check Operating System", vec![limits])
+}
+
+/// What others may read or write.
+pub(super) fn exposed_files(settings: &Settings) -> Check {
+    let heading = "Check File Permissions";
+    let said = exposed::of(settings).into_iter().map(|exposed| {
+        let Exposed { what, path, mode, why } = exposed;
+        Check::warn(
+            "Check Path",
+            format!("{}, {what}: {why}: its mode is {mode:04o}", path.display()),
+        )
+    });
+    let said: Vec<_> = said.collect();
+    if said.is_empty() { Check::ok(heading, "") } else { Check::of(heading, said) }
 }
 
 /// The directory of the records.

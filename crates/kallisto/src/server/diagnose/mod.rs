@@ -18,6 +18,7 @@ use kallisto_listener::{Clock, SystemClock};
 
 use super::arguments::ServerArgs;
 use super::config;
+use super::configured::without_effect;
 use crate::cli::config::Environment;
 use crate::cli::error::Error;
 use crate::cli::outcome::Outcome;
@@ -104,6 +105,7 @@ impl Diagnose {
             vec![
                 checks::operating_system(&settings),
                 Check::warned(parse, settings.warnings.clone()),
+                checks::exposed_files(&settings),
                 checks::storage(&settings, skips(Skip::Storage)),
                 checks::seal(&settings, skips(Skip::Autounseal)),
                 checks::listeners(&settings, now, skips(Skip::Listener)),
@@ -123,7 +125,11 @@ impl ValidateConfig {
         }
         let name = "Validate Config";
         let check = match config::load(&config, &Environment::process()) {
-            Ok(loaded) => Check::warned(name, loaded.warnings),
+            Ok(loaded) => {
+                let mut warnings = loaded.warnings;
+                warnings.extend(without_effect(&loaded.config));
+                Check::warned(name, warnings)
+            }
             Err(error) => Check::fail(name, error),
         };
         Ok(format.print(&check, SystemClock.now()).with_code(check.status().exit_code()))

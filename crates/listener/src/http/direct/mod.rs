@@ -52,7 +52,7 @@ use tokio::sync::watch;
 pub(super) use self::plain::check;
 use self::plain::{Found, HEADERS_MAX, Room, find};
 use self::reply::{write_found, write_head};
-use super::{Reply, Service, error, response};
+use super::{Reply, Service, error, head, response};
 use crate::held::replace;
 use crate::pace::Activity;
 use crate::room;
@@ -100,6 +100,7 @@ where
         service,
         stream,
         input: BytesMut::new(),
+        has_come: false,
         replies: Vec::new(),
         gathered: Gathered::default(),
         held: Vec::new(),
@@ -108,7 +109,12 @@ where
     let mut stop = Box::pin(stop::said(stopped));
     let mut looks = 0;
     loop {
-        match wire.fill(stop.as_mut()).await {
+        // What came while an answer was waited for is looked at before anything is waited for.
+        let filled = match std::mem::take(&mut wire.has_come) {
+            true => Filled::More,
+            false => wire.fill(stop.as_mut()).await,
+        };
+        match filled {
             Filled::More => {}
             // What to say to a client that stops in the middle of a request is not for us to know.
             Filled::End if !wire.input.is_empty() => return Some(wire.hand_over()),
@@ -120,6 +126,8 @@ where
         let (used, next) = turn.answer(&input, &mut wire).await.ok()?;
         if used < input.len() {
             input.advance(used);
+            // Behind it comes what was read while an answer was waited for.
+            input.extend_from_slice(&wire.input);
             wire.input = input;
         }
         turn.send(&mut wire).await.ok()?;
@@ -170,6 +178,8 @@ struct Wire<'s, S> {
     service: &'s Service,
     stream: S,
     input: BytesMut,
+    /// Whether some of that came while an answer was waited for.
+    has_come: bool,
     replies: Vec<u8>,
     /// Reads that have to be written down before their replies may leave.
     gathered: Gathered,
@@ -180,7 +190,11 @@ struct Wire<'s, S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<'_, S> {
     fn hand_over(self) -> Handed<S> {
-        Handed { stream: self.stream, read: self.input.freeze() }
+        let read = match head::is_ambiguous(&self.input) {
+            true => Bytes::from_static(head::NO_HEAD),
+            false => self.input.freeze(),
+        };
+        Handed { stream: self.stream, read }
     }
 
     /// Reads once.
@@ -249,6 +263,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<'_, S> {
         }
     }
 
+    /// Waits for an answer while its client is there. What that sends meanwhile is kept, about as much as is read at once;
+    /// one that sends no more has gone, as for hyper.
+    async fn unless_gone<T>(
+        &mut self,
+        mut answering: Pin<&mut impl Future<Output = T>>,
+    ) -> io::Result<T> {
+        poll_fn(|cx| {
+            if let Poll::Ready(answer) = answering.as_mut().poll(cx) {
+                return Poll::Ready(Ok(answer));
+            }
+            while self.input.len() < READ_BYTES {
+                match self.poll_read(cx) {
+                    Poll::Ready(Filled::More) => self.has_come = true,
+                    Poll::Ready(Filled::End | Filled::Over) => {
+                        return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+                    }
+                    Poll::Pending => break,
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
     /// Sends the replies.
     async fn flush(&mut self) -> io::Result<()> {
         self.settle().await;
@@ -298,12 +336,12 @@ impl Turn<'_> {
                     used += length;
                     reads += 1;
                 }
-                Taken::Request(length, parts, body) => {
+                Taken::Request(length, mut parts, body) => {
                     used += length;
                     // What was read before it is written down before it.
                     wire.settle().await;
                     // Boxed, so that the future of a connection that only reads stays small.
-                    Box::pin(self.ask(&parts, body, wire)).await?;
+                    Box::pin(self.ask(&mut parts, body, wire)).await?;
                     self.now = self.service.clock.now();
                 }
                 Taken::Part => return Ok((used, Next::Read)),
@@ -340,7 +378,10 @@ impl Turn<'_> {
             Found::Part => return Taken::Part,
             Found::Other => return Taken::Other,
         };
-        if let Some((path, token)) = plain.as_read() {
+        // Without a header to say so, its client is the peer.
+        if let Some((path, token)) = plain.as_read()
+            && self.service.forwarded.takes_peers()
+        {
             // One pass is for a few reads, as it is for a few commands of the Redis protocol.
             let may = !reads.is_multiple_of(READS_PER_PASS) || self.service.lets_read();
             if may && self.read(path, token, wire) {
@@ -356,7 +397,7 @@ impl Turn<'_> {
     }
 
     /// Has the service answer. Replies that are there already do not wait for it.
-    async fn ask<S>(&self, parts: &Parts, body: Bytes, wire: &mut Wire<'_, S>) -> io::Result<()>
+    async fn ask<S>(&self, parts: &mut Parts, body: Bytes, wire: &mut Wire<'_, S>) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -369,7 +410,7 @@ impl Turn<'_> {
             Poll::Ready(reply) => reply,
             Poll::Pending => {
                 wire.flush().await?;
-                answering.await
+                wire.unless_gone(answering).await?
             }
         };
         self.send_reply(reply, wire).await
@@ -420,13 +461,19 @@ impl Turn<'_> {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        if reply.body().size_hint().exact().is_some() {
-            write_whole(reply, self.now, &mut wire.replies);
-            return Ok(());
+        match reply.body().size_hint().exact() {
+            Some(bytes) if bytes <= REPLIES_BYTES as u64 => {
+                write_whole(reply, self.now, &mut wire.replies);
+                return Ok(());
+            }
+            Some(_) => return self.send_in_pieces(reply, wire).await,
+            None => {}
         }
         write_head(&reply, self.now, &mut wire.replies);
         let mut body = reply.into_body();
-        while let Some(Ok(frame)) = body.frame().await {
+        while let Some(frame) = body.frame().await {
+            // Without its last chunk the reply is no whole one, and the connection ends with it.
+            let frame = frame.map_err(|_| io::Error::from(io::ErrorKind::ConnectionAborted))?;
             let Ok(data) = frame.into_data() else { continue };
             wire.replies.extend_from_slice(format!("{:x}\r\n", data.len()).as_bytes());
             wire.replies.extend_from_slice(&data);
@@ -434,6 +481,26 @@ impl Turn<'_> {
             wire.flush().await?;
         }
         wire.replies.extend_from_slice(b"0\r\n\r\n");
+        Ok(())
+    }
+}
+
+impl Turn<'_> {
+    /// Sends a long reply whose body is there, a piece at a time: copying all of it at once would take long.
+    async fn send_in_pieces<S>(&self, reply: Reply, wire: &mut Wire<'_, S>) -> io::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        write_head(&reply, self.now, &mut wire.replies);
+        let mut body = reply.into_body();
+        if let Some(Ok(frame)) = body.frame().await
+            && let Ok(data) = frame.into_data()
+        {
+            for piece in data.chunks(REPLIES_BYTES) {
+                wire.replies.extend_from_slice(piece);
+                wire.flush().await?;
+            }
+        }
         Ok(())
     }
 }

@@ -6,6 +6,8 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Uri};
 
+use crate::http::head::has_whole_line_ends;
+
 /// Most bytes of input kept for one connection; a request that does not fit is hyper's.
 pub(super) const INPUT_BYTES_MAX: usize = 32 << 10;
 /// Header fields of a plain request.
@@ -50,6 +52,7 @@ pub(super) type Room<'b> = [MaybeUninit<httparse::Header<'b>>; HEADERS_MAX];
 enum Meaning {
     Token,
     Length,
+    Host,
     /// Says how the connection or the body is framed, or asks for what is not done here.
     Framing,
     /// None for a read.
@@ -62,7 +65,7 @@ fn meaning(header: &httparse::Header<'_>) -> Meaning {
     let is = |name: &str| header.name.eq_ignore_ascii_case(name);
     match header.name.len() {
         2 if is("te") => Meaning::Framing,
-        4 if is("host") => Meaning::Nothing,
+        4 if is("host") => Meaning::Host,
         6 if is("expect") => Meaning::Framing,
         6 if is("accept") => Meaning::Nothing,
         7 if is("upgrade") || is("trailer") => Meaning::Framing,
@@ -102,11 +105,12 @@ pub(super) fn find<'h, 'b>(input: &'b [u8], room: &'h mut Room<'b>) -> Found<'h,
         return Found::Other;
     }
     let headers: &'h [httparse::Header<'b>] = request.headers;
-    let (mut token, mut body, mut is_simple) = (None, None, true);
+    let (mut token, mut body, mut is_simple, mut hosts) = (None, None, true, 0);
     for header in headers {
         match meaning(header) {
             Meaning::Framing => return Found::Other,
             Meaning::Nothing => {}
+            Meaning::Host => hosts += 1,
             Meaning::Token if token.is_none() => token = Some(header.value),
             Meaning::Length if body.is_none() => match length(header.value) {
                 Some(bytes) => body = Some(bytes),
@@ -115,6 +119,9 @@ pub(super) fn find<'h, 'b>(input: &'b [u8], room: &'h mut Room<'b>) -> Found<'h,
             Meaning::Length => return Found::Other,
             Meaning::Token | Meaning::Other => is_simple = false,
         }
+    }
+    if hosts != 1 || !has_whole_line_ends(&input[..head]) {
+        return Found::Other;
     }
     let length = head + body.unwrap_or_default();
     match input.get(head..length) {
@@ -229,6 +236,8 @@ mod tests {
             ("Transfer-Encoding: chunked\r\n", "other"),
             ("Transfer-Encoding: identity\r\n", "other"),
             ("Content-Length: 0\r\nContent-Length: 0\r\n", "other"),
+            ("Host: h\r\n", "other"),
+            ("Accept: a\n", "other"),
             ("Content-Length: +1\r\n", "other"),
             ("Content-Length: 0x1\r\n", "other"),
             ("Content-Length: 16385\r\n", "other"),
@@ -252,13 +261,15 @@ mod tests {
             ("PRI * HTTP/2.0", "other"),
             ("GET /v1/a", "other"),
         ] {
-            assert_eq!(kind(format!("{line}\r\nX-Vault-Token: t\r\n\r\n").as_bytes()), expected);
+            let head = format!("{line}\r\nHost: h\r\nX-Vault-Token: t\r\n\r\n");
+            assert_eq!(kind(head.as_bytes()), expected, "{line}");
+            assert_eq!(kind(head.replace("Host: h\r\n", "").as_bytes()), "other", "{line}");
         }
     }
 
     #[test]
     fn bodies_belong_to_their_requests() {
-        let post = b"POST /v1/a HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET /";
+        let post = b"POST /v1/a HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabcGET /";
         let mut room: Room<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let Found::Plain(plain) = find(post, &mut room) else { panic!("a plain request") };
         assert_eq!((plain.body, plain.length), (b"abc".as_slice(), post.len() - 5));

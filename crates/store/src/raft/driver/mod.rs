@@ -14,6 +14,7 @@
 mod leading;
 mod reads;
 mod replace;
+mod scarce;
 mod undecided;
 
 use std::collections::VecDeque;
@@ -25,12 +26,13 @@ use raft::eraftpb::{Message, MessageType};
 
 use self::reads::Reads;
 use self::replace::Fetch;
+use self::scarce::Scarce;
 use self::undecided::Undecided;
 use crate::commit::Promise;
 use crate::raft::limits::{FRAME_OVERHEAD_BYTES, GATHER_MAX, GROUP_BYTES_MAX, LOG_KEPT_BYTES};
 use crate::raft::lock;
 use crate::raft::log::record::ENTRY_HEADER_BYTES;
-use crate::raft::node::{Committed, Node, Output, Spot, Vote};
+use crate::raft::node::{Committed, Node, Output, Spot, Vote, contains};
 use crate::raft::requests::{Gather, Request, Room};
 use crate::raft::shared::Shared;
 use crate::raft::tasks::Task;
@@ -54,8 +56,8 @@ pub(crate) struct Driver {
     mode: Durability,
     /// Who waits for an entry that was proposed here, by index.
     proposed: VecDeque<(Spot, Promise)>,
-    /// Who waits for everything up to an index.
-    barriers: VecDeque<(u64, Promise)>,
+    /// What the applier is to do once everything up to an index is.
+    barriers: VecDeque<(u64, Task)>,
     next_tick: Duration,
     /// How many commits have come together lately.
     gathered: usize,
@@ -72,6 +74,8 @@ pub(crate) struct Driver {
     /// What happens to proposals of which nobody says a word.
     undecided: Undecided,
     fetch: Fetch,
+    /// Who has room on its disk.
+    scarce: Scarce,
     /// The term in which this server, as a leader, last looked whether its peers know it right.
     described: u64,
     /// Seeds the election timeouts of a node that begins anew.
@@ -98,6 +102,7 @@ impl Driver {
             offered: Vec::new(),
             undecided: Undecided::default(),
             fetch: Fetch::Nothing,
+            scarce: Scarce::default(),
             described: 0,
             seed,
         }
@@ -143,11 +148,12 @@ impl Driver {
     }
 
     fn serve(&mut self, requests: &mut Vec<Request>) -> Result<(), Error> {
+        let began = self.shared.clock.now();
         self.node.applied(self.shared.machine.position().0);
         self.compact();
         if self.has_room(0)? == Room::Yes {
             self.node.lead_alone()?;
-            self.tick();
+            self.tick()?;
         } else {
             // It cannot hear that nobody follows, so it must not lead; and it looks for room once a tick.
             self.node.step_down();
@@ -164,6 +170,7 @@ impl Driver {
         self.give_up_undecided();
         self.refuse_stalled();
         self.publish();
+        self.note_company(began);
         Ok(())
     }
 
@@ -196,22 +203,15 @@ impl Driver {
         Ok(rest)
     }
 
-    /// Whether the log has room for so many bytes and for what Raft may want to remember besides. It has none on a full disk.
-    fn has_room(&self, bytes: usize) -> Result<Room, Error> {
-        match lock(&self.shared.log).make_room(bytes + TURN_FRAMES * FRAME_OVERHEAD_BYTES) {
-            Ok(()) => Ok(Room::Yes),
-            Err(Error::Full(_)) => Ok(Room::No),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn message(&mut self, message: Message) -> Result<(), Error> {
+    fn message(&mut self, mut message: Message) -> Result<(), Error> {
+        self.hear_if_short(&mut message);
         let now = self.shared.clock.now();
         lock(&self.shared.members).heard.insert(message.from, now);
         let asked_to_lead = message.msg_type == MessageType::MsgTimeoutNow;
         if asked_to_lead && *lock(&self.shared.candidacy) == Candidacy::Reluctant {
             return Ok(());
         }
+        self.refuse_if_rolled_back(&message)?;
         if message.msg_type != MessageType::MsgSnapshot {
             self.node.step(message);
             return Ok(());
@@ -227,13 +227,30 @@ impl Driver {
         self.fetch_from(message.from)
     }
 
+    /// A leader names as committed only what this server said it has: one that has less has forgotten what others count
+    /// on. The library would panic.
+    fn refuse_if_rolled_back(&self, message: &Message) -> Result<(), Error> {
+        let standing = self.node.standing();
+        let heartbeat = message.msg_type == MessageType::MsgHeartbeat;
+        if !heartbeat || message.term < standing.term || message.commit <= standing.last_index {
+            return Ok(());
+        }
+        Err(Error::Lost(format!(
+            "this server told its leader that it has entry {}, and its log ends at {}: its directory was put back from an older copy, or its \
+             disk lost what was written. Empty the directory and let it join again; what it holds is in the others",
+            message.commit, standing.last_index
+        )))
+    }
+
     fn take(&mut self, requests: Vec<Request>) -> Result<(), Error> {
         let commits = |request: &&Request| matches!(request, Request::Commit { .. });
         let refusal = self.admit(&requests)?;
         let stalled = self.shared.stalled();
-        if refusal.is_some() {
+        if refusal.all.is_some() {
             // Another server may have space.
             self.node.step_down();
+        } else if refusal.usual.is_some() {
+            self.give_way_if_short();
         }
         let count = requests.iter().filter(commits).count();
         if count > 0 {
@@ -241,9 +258,11 @@ impl Driver {
             self.gathered = count.max(self.gathered - self.gathered.div_ceil(16));
         }
         for request in requests {
-            match (request, &refusal) {
-                (Request::Commit { promise, .. }, Some(error)) => promise.keep(Err(error.clone())),
-                (Request::Commit { data, promise }, None) => self.group.push((data, promise)),
+            match (request, &refusal.all) {
+                (Request::Commit { data, need, promise }, _) => match refusal.of(need) {
+                    Some(error) => promise.keep(Err(error.clone())),
+                    None => self.group.push((data, promise)),
+                },
                 (Request::Save(promise) | Request::SetDurability(_, promise), _)
                     if let Some(full) = &stalled =>
                 {
@@ -269,28 +288,6 @@ impl Driver {
         Ok(())
     }
 
-    /// Makes room for the commits among the requests, or says why none of them can be taken.
-    fn admit(&self, requests: &[Request]) -> Result<Option<Error>, Error> {
-        let bytes: usize = requests
-            .iter()
-            .map(|request| match request {
-                Request::Commit { data, .. } => data.len() + ENTRY_HEADER_BYTES,
-                _ => FRAME_OVERHEAD_BYTES,
-            })
-            .sum();
-        if requests.is_empty() {
-            return Ok(None);
-        }
-        if let Some(full) = self.shared.stalled() {
-            return Ok(Some(full));
-        }
-        match lock(&self.shared.log).make_room(bytes) {
-            Ok(()) => Ok(None),
-            Err(full @ Error::Full(_)) => Ok(Some(full)),
-            Err(error) => Err(error),
-        }
-    }
-
     fn propose_group(&mut self) {
         if self.group.is_empty() {
             return;
@@ -314,9 +311,10 @@ impl Driver {
         self.propose_group();
         self.pump()?;
         lock(&self.shared.log).sync()?;
+        self.shared.want_mark();
         let standing = self.node.standing();
         let last = if self.node.leads() { standing.last_index } else { standing.commit_index };
-        self.barriers.push_back((last, promise));
+        self.barriers.push_back((last, Task::Settled(promise)));
         self.release_barriers();
         Ok(())
     }
@@ -341,7 +339,8 @@ impl Driver {
     }
 
     fn send(&self, messages: Vec<Message>) {
-        for message in messages {
+        for mut message in messages {
+            self.say_if_short(&mut message);
             if let Some(bytes) = wire::encode(&message) {
                 self.shared.transport.send(message.to, bytes);
             }
@@ -360,6 +359,7 @@ impl Driver {
         if due || output.vote == Vote::New {
             let began = self.shared.clock.now();
             log.sync()?;
+            self.shared.want_mark();
             let took = self.shared.clock.now().saturating_sub(began);
             self.sync_time = (self.sync_time * 7 + took) / 8;
         }
@@ -401,9 +401,8 @@ impl Driver {
 
     fn release_barriers(&mut self) {
         let handed_out = self.node.handed_out();
-        while let Some((_, promise)) = self.barriers.pop_front_if(|(index, _)| *index <= handed_out)
-        {
-            self.shared.tasks.push([Task::Settled(promise)]);
+        while let Some((_, task)) = self.barriers.pop_front_if(|(index, _)| *index <= handed_out) {
+            self.shared.tasks.push([task]);
         }
     }
 
@@ -413,31 +412,35 @@ impl Driver {
             return;
         }
         if let Some(full) = self.shared.stalled() {
-            self.barriers.drain(..).for_each(|(_, promise)| promise.keep(Err(full.clone())));
+            self.barriers.drain(..).for_each(|(_, task)| task.refuse(full.clone()));
         }
     }
 
     fn sync_if_due(&self) -> Result<(), Error> {
         let mut log = lock(&self.shared.log);
         match log.sync_due(self.mode) {
-            Some(due) if due <= self.shared.clock.now() => log.sync(),
-            _ => Ok(()),
+            Some(due) if due <= self.shared.clock.now() => log.sync()?,
+            _ => return Ok(()),
         }
+        self.shared.want_mark();
+        Ok(())
     }
 
-    fn tick(&mut self) {
+    fn tick(&mut self) -> Result<(), Error> {
         let now = self.shared.clock.now();
         if self.node.leads_alone() {
             self.next_tick = now + self.shared.tick;
-            return;
+            return Ok(());
         }
         if now >= self.next_tick {
             // Ticks that were missed are not made up for: the others' clocks went on without us.
             self.next_tick = now + self.shared.tick;
+            self.look_for_room()?;
             self.node.tick(*lock(&self.shared.candidacy));
             lock(&self.shared.members).progress = self.node.progress();
             self.promote();
         }
+        Ok(())
     }
 
     fn compact(&mut self) {
@@ -476,15 +479,20 @@ impl Driver {
         }
         let mut members = lock(&self.shared.members);
         if members.membership != *self.node.membership() {
+            let own = self.node.id();
+            let was_member = contains(&members.membership, own);
             members.membership = self.node.membership().clone();
+            if was_member && !contains(&members.membership, own) {
+                drop(members);
+                self.shared.note_removed();
+            }
         }
     }
 
     fn abandon(&mut self, why: &Error) {
-        let barriers = self.barriers.drain(..).map(|(_, promise)| promise);
-        for promise in self.proposed.drain(..).map(|(_, promise)| promise).chain(barriers) {
-            promise.keep(Err(Error::Unknown(why.to_string())));
-        }
+        let unknown = || Error::Unknown(why.to_string());
+        self.proposed.drain(..).for_each(|(_, promise)| promise.keep(Err(unknown())));
+        self.barriers.drain(..).for_each(|(_, task)| task.refuse(unknown()));
         let why = || match why {
             Error::Unknown(what) => Err(Error::Unavailable(what.clone())),
             // As it is: what says where on the disk is not for clients.

@@ -1,4 +1,7 @@
 //! Reads that see everything committed before them: asked together under one number, answered once their entry is applied.
+//!
+//! The store asks for one by itself, too, as often as it is told, since every answer says up to when its state holds everything
+//! ([`crate::raft::lease`]).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,6 +10,7 @@ use super::Driver;
 use crate::Error;
 use crate::commit::Promise;
 use crate::raft::limits::READ_TICKS_MAX;
+use crate::raft::tasks::Task;
 
 /// Reads that have to see everything committed before them.
 #[derive(Default)]
@@ -16,6 +20,8 @@ pub(super) struct Reads {
     /// Asked under a number, of a leader, and since when.
     asked: VecDeque<Asked>,
     next: u64,
+    /// When the store asks by itself again.
+    confirm_at: Duration,
 }
 
 /// Reads that were asked for together.
@@ -35,19 +41,23 @@ impl Reads {
 }
 
 impl Driver {
-    /// Asks for all reads that wait, under one number.
+    /// Asks for all reads that wait, under one number; also when nobody waits, so that the store knows how old its state is.
     pub(super) fn ask_reads(&mut self) {
-        if self.reads.waiting.is_empty() {
+        // Before the question: what is committed while it is on its way may be missing in the answer.
+        let since = self.shared.clock.now();
+        let due = self.reads.confirm_at <= since && !self.node.leads_alone();
+        if self.reads.waiting.is_empty() && !due {
             return;
         }
         if self.node.read_index(self.reads.next) {
             self.reads.asked.push_back(Asked {
                 number: self.reads.next,
                 leader_id: self.node.standing().leader_id,
-                since: self.shared.clock.now(),
+                since,
                 promises: std::mem::take(&mut self.reads.waiting),
             });
             self.reads.next += 1;
+            self.reads.confirm_at = since + self.shared.confirm_every;
         } else if !self.node.leads() {
             let waiting = std::mem::take(&mut self.reads.waiting);
             waiting.into_iter().for_each(|promise| promise.keep(Err(Error::NotLeader)));
@@ -63,6 +73,7 @@ impl Driver {
         if !is_lost(oldest) {
             return;
         }
+        self.reads.confirm_at = now;
         let (lost, kept): (VecDeque<_>, VecDeque<_>) =
             self.reads.asked.drain(..).partition(is_lost);
         self.reads.asked = kept;
@@ -73,11 +84,22 @@ impl Driver {
     /// A read may be answered once everything up to its entry is applied.
     pub(super) fn admit_reads(&mut self, reads: Vec<(u64, u64)>) {
         for (number, index) in reads {
-            while let Some(Asked { promises, .. }) =
+            while let Some(Asked { promises, since, .. }) =
                 self.reads.asked.pop_front_if(|asked| asked.number <= number)
             {
-                self.barriers.extend(promises.into_iter().map(|promise| (index, promise)));
+                self.barriers.push_back((index, Task::Confirmed(since)));
+                let settled = |promise| (index, Task::Settled(promise));
+                self.barriers.extend(promises.into_iter().map(settled));
             }
+        }
+    }
+
+    /// Says whether there is anybody else who could commit something. Asked behind every change of the members.
+    pub(super) fn note_company(&self, turn_began: Duration) {
+        if self.node.leads_alone() {
+            self.shared.lease.alone();
+        } else {
+            self.shared.lease.not_alone(turn_began);
         }
     }
 }

@@ -85,6 +85,9 @@ impl Driver {
         self.node = Node::new(node_id, index, 0, self.seed)?;
         self.shared.flushed.store(0, Ordering::Release);
         self.shared.compacted.store(0, Ordering::Release);
+        self.shared.lease.forget();
+        // It belongs to another cluster, of which it has yet to become a member.
+        lock(&self.shared.members).membership = ConfState::default();
         self.publish();
         promise.keep(Ok(self.shared.machine.position()));
         Ok(())

@@ -12,6 +12,7 @@
 //! - `synced` never runs ahead of the disk.
 
 pub(crate) mod index;
+pub(crate) mod mark;
 pub(crate) mod record;
 
 use std::collections::VecDeque;
@@ -26,9 +27,11 @@ use kallisto_lsm::log::{Keeper, Log, Place, Reader};
 use raft::eraftpb::{ConfState, Entry, HardState};
 
 use self::index::{ColdEntries, LogIndex};
+use self::mark::{Loss, Mark, Reach};
 use self::record::{Identity, Record, Records, State};
+use super::limits::RESERVE_PART;
 use super::lock;
-use crate::{Durability, Error};
+use crate::{Durability, Error, Need};
 
 /// A segment of which no more than this part is written is left as it is when a store closes: reading it costs less than
 /// beginning another.
@@ -57,6 +60,8 @@ pub(crate) struct RaftLog {
     unsynced: u64,
     unsynced_since: Duration,
     synced: Arc<AtomicU64>,
+    /// Up to where it is synced, for the mark.
+    reach: Reach,
     counters: Counters,
 }
 
@@ -67,6 +72,16 @@ pub(crate) struct Counters {
     pub(crate) entries: u64,
 }
 
+/// What is done with a log that lost what was synced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Losses {
+    /// It is not opened.
+    #[default]
+    Refused,
+    /// What is missing is given up: an operator decided so.
+    Accepted,
+}
+
 /// What [`RaftLog::open`] found.
 pub(crate) struct Opened {
     pub(crate) log: RaftLog,
@@ -74,14 +89,18 @@ pub(crate) struct Opened {
     pub(crate) keeper: Keeper,
     pub(crate) identity: Identity,
     pub(crate) engine: u64,
+    /// What the mark says to be missing.
+    pub(crate) loss: Option<Loss>,
 }
 
 impl RaftLog {
-    /// Opens the log in `dir`, or makes one that starts with `first`, which may refuse.
+    /// Opens the log in `dir`, or makes one that starts with `first`, which may refuse. One that is shorter than `mark` says
+    /// is opened only where `losses` are accepted.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
         segment_bytes: u64,
+        (mark, losses): (&Mark, Losses),
         first: impl FnOnce() -> Result<State, Error>,
     ) -> Result<Opened, Error> {
         let mut recovery = Recovery::default();
@@ -92,6 +111,11 @@ impl RaftLog {
             Some(state) => state,
             None => first()?,
         };
+        let (index, term) = recovery.index.as_ref().map(LogIndex::last).unwrap_or_default();
+        let loss = mark.loss(Reach { end: log.end(), index, term });
+        if let (Some(loss), Losses::Refused) = (loss, losses) {
+            return Err(Error::Lost(loss.to_string()));
+        }
         let mut index = match recovery.index.take() {
             Some(index) => index,
             None => LogIndex::new(
@@ -107,7 +131,7 @@ impl RaftLog {
         }
         let keeper = log.keeper();
         index.set_cold(Box::new(Cold(keeper.clone())));
-        let this = Self {
+        let mut this = Self {
             log,
             segment_bytes,
             segment: 0,
@@ -121,18 +145,25 @@ impl RaftLog {
             unsynced: 0,
             unsynced_since: Duration::ZERO,
             synced: Arc::new(AtomicU64::new(index.last().0)),
+            reach: Reach::default(),
             counters: Counters::default(),
         };
-        Ok(Opened { log: this, index, keeper, identity: state.identity, engine: state.engine })
+        this.reach = this.written();
+        let (identity, engine) = this.belongs_to();
+        Ok(Opened { log: this, index, keeper, identity, engine, loss })
     }
 
-    /// Makes sure that a group of `bytes` bytes has room.
+    /// Makes sure that a group of `bytes` bytes has room, and that what is usual leaves the reserve.
     ///
     /// # Errors
     /// [`Error::Full`] leaves everything as it was.
-    pub(crate) fn make_room(&mut self, bytes: usize) -> Result<(), Error> {
+    pub(crate) fn make_room(&mut self, bytes: usize, need: Need) -> Result<(), Error> {
+        let reserve = match need {
+            Need::Usual => usize::try_from(self.segment_bytes / RESERVE_PART).unwrap_or_default(),
+            Need::Essential => 0,
+        };
         // A vote that comes instead has room as well.
-        self.log.make_room(bytes + 2 * record::state_bytes(&self.membership))?;
+        self.log.make_room(bytes + reserve + 2 * record::state_bytes(&self.membership))?;
         Ok(())
     }
 
@@ -147,6 +178,10 @@ impl RaftLog {
             entries.iter().map(|entry| entry.data.len() + record::ENTRY_HEADER_BYTES).sum();
         let segment = self.log.make_room(bytes + record::state_bytes(&self.membership))?;
         let starts_segment = segment != self.segment;
+        if starts_segment {
+            // A segment is synced before the next one is written, so what came before is durable.
+            self.note_synced();
+        }
         let mut offsets = Vec::with_capacity(entries.len());
         let mut base = 0;
         let (last_index, last_term) = self.last;
@@ -168,8 +203,6 @@ impl RaftLog {
             offsets.extend(entries.iter().map(|entry| record::put_entry(out, entry) - base));
         })?;
         if starts_segment {
-            // A segment is synced before the next one is written, so what came before is durable.
-            self.note_synced();
             self.segments.push_back((segment, 0));
             self.segment = segment;
             self.start_durable = false;
@@ -198,6 +231,25 @@ impl RaftLog {
         self.hard_state = state.hard_state.clone();
         self.last = (state.last_index, state.last_term);
         self.sync()
+    }
+
+    /// Begins anew behind an entry that the engine has and this log lost, of which nothing is known but that it is of no
+    /// later term than the last that is known here. Returns the index that goes with it.
+    pub(crate) fn restart_behind(
+        &mut self,
+        applied: u64,
+        lost: &LogIndex,
+    ) -> Result<LogIndex, Error> {
+        let hard_state = HardState { commit: applied, ..lost.hard_state().clone() };
+        self.restart(&State {
+            identity: self.identity,
+            engine: self.engine,
+            last_index: applied,
+            last_term: hard_state.term,
+            hard_state: hard_state.clone(),
+            membership: lost.membership().clone(),
+        })?;
+        Ok(self.fresh_index(hard_state, lost.fault()))
     }
 
     /// Begins another segment if the one being written holds much and nothing above `index`, so that it may be given back.
@@ -281,6 +333,17 @@ impl RaftLog {
         Ok(self.segment)
     }
 
+    /// Up to where it is synced.
+    pub(crate) fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// Up to where it is written.
+    fn written(&self) -> Reach {
+        let (index, term) = self.last;
+        Reach { end: self.log.end(), index, term }
+    }
+
     /// Counters for people.
     pub(crate) fn counters(&self) -> Counters {
         self.counters
@@ -308,6 +371,7 @@ impl RaftLog {
 
     fn note_synced(&mut self) {
         self.unsynced = 0;
+        self.reach = self.written();
         // Release: who reads it may write files that need the log up to here.
         self.synced.store(self.last.0, Ordering::Release);
     }

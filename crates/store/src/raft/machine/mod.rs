@@ -403,6 +403,25 @@ impl Machine {
         Ok(())
     }
 
+    /// Makes `own` the only member as of what is applied, up to `index`, for good.
+    pub(crate) fn force_members(
+        &self,
+        index: u64,
+        membership: &ConfState,
+        own: Peer,
+    ) -> Result<(), Error> {
+        let mut order = self.knock();
+        let out = &mut order.batch;
+        out.clear();
+        put_members(out, membership, std::slice::from_ref(&own))?;
+        out.set_position(index);
+        let records = self.records.load();
+        records.0.write(out, Sync::Mode)?;
+        records.0.flush_to(index)?;
+        *lock(&self.directory) = vec![own];
+        Ok(())
+    }
+
     fn judge(&self, batch: &Batch) -> Result<(), Error> {
         let records = self.records.load();
         for expectation in batch.expectations() {

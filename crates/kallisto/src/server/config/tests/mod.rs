@@ -336,6 +336,10 @@ fn listeners_that_would_let_too_many_in_are_refused() {
             "tls_disable = 1\ntls_client_ca_file = \"c\"\ntls_require_and_verify_client_cert = 1",
             "needs TLS",
         ),
+        (
+            "tls_disable = 1\nx_forwarded_for_client_cert_keep_unauthorized = true",
+            "is not supported",
+        ),
         ("tls_disable = 1\nproxy_protocol_behavior = \"use_always\"", "is not supported"),
         ("tls_disable = 1\nchroot_namespace = \"team\"", "is not supported"),
         (

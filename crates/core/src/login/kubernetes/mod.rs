@@ -5,6 +5,8 @@
 //! configuration has public keys, the signature is checked here first, so that made-up tokens do not
 //! reach the API server.
 
+mod selector;
+
 use kallisto_auth::Operation;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -24,10 +26,14 @@ use crate::shelf::Shelf;
 use crate::state::{Call, Core, Unsealed};
 use crate::view::Mount;
 
+use selector::Selector;
+
 /// Where the roles are.
 const ROLES: Roles = Roles { route: "role", folder: "role/" };
 /// Most names a role may be bound to.
 const NAMES_MAX: usize = 256;
+/// The field of a role's selector.
+const SELECTOR: &str = "bound_service_account_namespace_selector";
 /// Leads the name of a service account.
 const ACCOUNT: &str = "system:serviceaccount:";
 
@@ -100,7 +106,16 @@ impl Record for Config {
 
     fn written(_before: Option<Self>, fields: Fields<'_>) -> Result<Self, Error> {
         // Written whole: what is not given is as at first.
-        Self::read(fields)
+        let config = Self::read(fields)?;
+        if config.disable_local_ca_jwt && config.authorities.is_empty() {
+            return Err(Error::invalid(
+                "kubernetes_ca_cert must be given when disable_local_ca_jwt is true",
+            ));
+        }
+        if fields.boolean("use_annotations_as_alias_metadata")? == Some(true) {
+            return Err(Error::invalid("use_annotations_as_alias_metadata is not available"));
+        }
+        Ok(config)
     }
 }
 
@@ -126,6 +141,8 @@ impl AliasSource {
 struct Role {
     names: Vec<String>,
     namespaces: Vec<String>,
+    /// Namespaces besides, by their labels: as it was given, and shown; empty for none.
+    namespace_selector: String,
     audience: String,
     alias_source: AliasSource,
     params: TokenParams,
@@ -140,9 +157,6 @@ impl RoleFields for Role {
             if let Some(given) = fields.strings(name)? {
                 *list = given;
             }
-            if list.is_empty() {
-                return Err(Error::invalid(format!("{name:?} can not be empty")));
-            }
             if list.len() > NAMES_MAX {
                 return Err(Error::invalid(format!("{name:?} has more than {NAMES_MAX} names")));
             }
@@ -150,13 +164,8 @@ impl RoleFields for Role {
                 return Err(Error::invalid(format!("can not mix \"*\" with values in {name:?}")));
             }
         }
-        if fields
-            .string("bound_service_account_namespace_selector")?
-            .is_some_and(|it| !it.is_empty())
-        {
-            return Err(Error::invalid(
-                "bound_service_account_namespace_selector is not available: name the namespaces",
-            ));
+        if let Some(selector) = fields.string(SELECTOR)? {
+            self.namespace_selector = selector;
         }
         if let Some(audience) = fields.string("audience")? {
             self.audience = audience;
@@ -172,13 +181,30 @@ impl RoleFields for Role {
         self.params.update(fields)
     }
 
+    fn check(&self) -> Result<(), Error> {
+        if self.names.is_empty() {
+            return Err(Error::invalid("\"bound_service_account_names\" can not be empty"));
+        }
+        if self.namespaces.is_empty() && self.namespace_selector.is_empty() {
+            return Err(Error::invalid(format!(
+                "\"bound_service_account_namespaces\" can not be empty if {SELECTOR:?} is not set"
+            )));
+        }
+        if !self.namespace_selector.is_empty() && self.selector().is_none() {
+            return Err(Error::invalid(format!(
+                "invalid {SELECTOR:?} configured: it takes matchLabels with at least one label"
+            )));
+        }
+        Ok(())
+    }
+
     fn to_map(&self) -> Map {
         let mut map = self.params.to_map();
         let own = [
             ("alias_name_source", self.alias_source.name().into()),
             ("audience", self.audience.as_str().into()),
             ("bound_service_account_names", Json::strings(self.names.iter().cloned())),
-            ("bound_service_account_namespace_selector", "".into()),
+            (SELECTOR, self.namespace_selector.as_str().into()),
             ("bound_service_account_namespaces", Json::strings(self.namespaces.iter().cloned())),
         ];
         map.extend(own.into_iter().map(|(name, value)| (name.to_owned(), value)));
@@ -190,12 +216,30 @@ impl RoleFields for Role {
     }
 }
 
+/// Whether an account may log in by a role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bound {
+    Yes,
+    No,
+    /// When its namespace has the labels of the role's selector.
+    ByLabels,
+}
+
 impl Role {
     /// Whether an account may log in by this role.
-    fn binds(&self, account: &Account) -> bool {
+    fn binds(&self, account: &Account) -> Bound {
         let holds =
             |list: &[String], name: &str| list.iter().any(|bound| bound == "*" || bound == name);
-        holds(&self.names, &account.name) && holds(&self.namespaces, &account.namespace)
+        match holds(&self.names, &account.name) {
+            false => Bound::No,
+            true if holds(&self.namespaces, &account.namespace) => Bound::Yes,
+            true if self.namespace_selector.is_empty() => Bound::No,
+            true => Bound::ByLabels,
+        }
+    }
+
+    fn selector(&self) -> Option<Selector> {
+        Selector::parse(&self.namespace_selector)
     }
 }
 
@@ -278,7 +322,12 @@ pub(crate) async fn log_in(
     address::check(&role.params.bound_cidrs, request.remote)?;
     check_locally(&config, text.expose_secret())?;
     let account = review(core, request.flow(), &config, &role, text).await?;
-    if !role.binds(&account) {
+    let is_bound = match role.binds(&account) {
+        Bound::Yes => true,
+        Bound::No => false,
+        Bound::ByLabels => has_labels(core, request.flow(), &config, &role, &account).await?,
+    };
+    if !is_bound {
         return Err(Error::Denied(Denial::BadToken));
     }
     let alias = match role.alias_source {
@@ -358,6 +407,47 @@ async fn review(
     }
 }
 
+/// Asks the API server whether the namespace of an account has the labels that a role wants.
+async fn has_labels(
+    core: &Core,
+    flow: Flow,
+    config: &Config,
+    role: &Role,
+    account: &Account,
+) -> Result<bool, Error> {
+    let selector = role.selector().ok_or_else(|| Error::internal(&"a role is damaged"))?;
+    // The token of a login has no business reading namespaces.
+    if config.reviewer.expose_secret().is_empty() {
+        return Err(Error::invalid(
+            "namespace lookup failed: token_reviewer_jwt needs to be configured to use namespace \
+             selectors",
+        ));
+    }
+    // What stands in a URL is the API server's own word, and is held to the form of a name.
+    let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if !account.namespace.bytes().all(is_name) {
+        return Ok(false);
+    }
+    let call = OutboundCall {
+        url: format!("{}/api/v1/namespaces/{}", config.host, account.namespace),
+        bearer: Some(config.reviewer.clone()),
+        body: None,
+        authorities: config.authorities.clone(),
+    };
+    let answer = core.logins.call(flow, call).await?;
+    match answer.status {
+        200..=299 => {
+            let namespace = json::parse_object(&answer.body);
+            Ok(namespace.is_ok_and(|namespace| selector.holds(&namespace)))
+        }
+        // The reviewer may not look, or nothing is there: no reason to try again.
+        401 | 403 | 404 => Ok(false),
+        status => Err(Error::Unavailable(format!(
+            "the Kubernetes API server answered for a namespace with status {status}"
+        ))),
+    }
+}
+
 /// A role that is gone renews no token.
 ///
 /// # Errors
@@ -425,13 +515,42 @@ mod tests {
             name: name.into(),
             uid: "u".into(),
         };
-        assert!(found.binds(&account("any", "web")) && !found.binds(&account("any", "db")));
+        assert_eq!(found.binds(&account("any", "web")), Bound::Yes);
+        assert_eq!(found.binds(&account("any", "db")), Bound::No);
         assert_eq!(Role::decode(&Json::Object(found.to_map()).to_text()), Ok(found));
         for bad in [
             r#"{"bound_service_account_names":"web"}"#,
             r#"{"bound_service_account_names":"*,a","bound_service_account_namespaces":"*"}"#,
+            r#"{"bound_service_account_namespaces":"*"}"#,
+            r#"{"bound_service_account_names":"a","bound_service_account_namespace_selector":"{}"}"#,
         ] {
             assert!(role(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_namespace_may_be_named_or_have_labels() {
+        let body = br#"{"bound_service_account_names":"web","bound_service_account_namespaces":"n",
+            "bound_service_account_namespace_selector":"{\"matchLabels\":{\"a\":\"b\"}}"}"#;
+        let role = Role::written(None, Fields::new(&json::parse_object(body).unwrap())).unwrap();
+        let of = |namespace: &str, name: &str| {
+            role.binds(&Account { namespace: namespace.into(), name: name.into(), uid: "u".into() })
+        };
+        assert_eq!((of("n", "web"), of("m", "web")), (Bound::Yes, Bound::ByLabels));
+        assert_eq!((of("n", "db"), of("m", "db")), (Bound::No, Bound::No));
+        assert_eq!(Role::decode(&role.encode()), Ok(role));
+    }
+
+    #[test]
+    fn a_configuration_without_the_pods_authority_names_its_own() {
+        let written = |body: &str| {
+            Config::written(None, Fields::new(&json::parse_object(body.as_bytes()).unwrap()))
+        };
+        let host = r#""kubernetes_host":"https://10.0.0.1""#;
+        let refused = written(&format!("{{{host},\"disable_local_ca_jwt\":true}}")).err();
+        let text = "kubernetes_ca_cert must be given when disable_local_ca_jwt is true";
+        assert_eq!(refused, Some(Error::invalid(text)));
+        let given = format!(r#"{{{host},"disable_local_ca_jwt":true,"kubernetes_ca_cert":"PEM"}}"#);
+        assert!(written(&given).is_ok() && written(&format!("{{{host}}}")).is_ok());
     }
 }

@@ -1,0 +1,68 @@
+//! The thread that keeps where a chain stands: every second that it moved, and when its writer has ended.
+//!
+//! Neither the writer nor the watchdog waits for it, so a disk that hangs under anchors stops no request.
+
+use std::io;
+use std::sync::{Arc, PoisonError};
+
+use super::queue::{Mode, Shared, State};
+use crate::anchor::{Anchors, Sealed};
+use crate::chain::Head;
+use crate::limits::ANCHOR_INTERVAL;
+
+/// The anchor of one device.
+pub(super) struct Anchor {
+    pub(super) name: String,
+    pub(super) anchors: Arc<dyn Anchors>,
+    pub(super) sealed: Sealed,
+}
+
+impl Anchor {
+    /// The head that was kept; `None` when there is none of this device.
+    pub(super) fn read(&self) -> io::Result<Option<Head>> {
+        let bytes = self.anchors.read(&self.name)?;
+        Ok(bytes.and_then(|bytes| self.sealed.decode(&bytes)))
+    }
+
+    fn write(&self, head: Head) -> io::Result<()> {
+        self.anchors.write(&self.name, &self.sealed.encode(head))
+    }
+}
+
+/// Keeps a device's head until it ends.
+pub(super) fn keep(anchor: &Anchor, shared: &Shared) {
+    let mut kept = None;
+    let mut is_failing = false;
+    let mut state = shared.lock();
+    loop {
+        // Looked at before the head: what is written afterwards is kept in the next turn.
+        let is_last = is_over(&state);
+        let (head, is_known) = (state.head, state.verdict.is_some());
+        if is_known && kept != Some(head) {
+            drop(state);
+            match anchor.write(head) {
+                Ok(()) => {
+                    kept = Some(head);
+                    is_failing = false;
+                }
+                Err(error) if !std::mem::replace(&mut is_failing, true) => {
+                    tracing::error!(device = anchor.name, %error, "an audit device's anchor is not kept");
+                }
+                Err(_) => {}
+            }
+            state = shared.lock();
+        }
+        if is_last {
+            state.is_kept = true;
+            shared.ended.notify_all();
+            return;
+        }
+        let woken = shared.ended.wait_timeout(state, ANCHOR_INTERVAL);
+        state = woken.unwrap_or_else(PoisonError::into_inner).0;
+    }
+}
+
+/// Whether the head moves no more. A writer that hangs may never end.
+fn is_over(state: &State) -> bool {
+    state.closing && (state.has_ended || state.mode == Mode::Hanging)
+}

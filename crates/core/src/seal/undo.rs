@@ -1,0 +1,58 @@
+//! What the shares of a quorum brought about last, for when the answer that tells of it does not leave.
+//!
+//! A rekey without verification hands the only copy of the new shares to one client, and a root token is
+//! told nobody else. If that answer is lost to a broken audit device, neither may stand: without its
+//! new shares a cluster could never be unsealed again. Kept in memory, for the last request alone.
+
+use kallisto_store::Batch;
+
+use crate::error::Error;
+use crate::keys;
+use crate::random::RequestId;
+use crate::state::Core;
+use crate::token;
+
+/// What a request's share brought about.
+pub(super) struct Brought {
+    pub(super) by: RequestId,
+    pub(super) what: Outcome,
+}
+
+/// What there is to be undone.
+pub(super) enum Outcome {
+    /// A root token, by its accessor.
+    Root(String),
+    /// A seal configuration in place of another.
+    Rekey { before: Vec<u8>, after: Vec<u8> },
+}
+
+impl Core {
+    /// Undoes what the shares of this request brought about, if it was the last to bring about something.
+    ///
+    /// # Errors
+    /// What the store says; [`Error::Conflict`] when the seal changed since.
+    pub(crate) async fn undo_shares(&self, by: RequestId) -> Result<(), Error> {
+        let _turn = self.seal.turn().await;
+        let brought = self.seal.progress().brought.take_if(|brought| brought.by == by);
+        match brought.map(|brought| brought.what) {
+            None => Ok(()),
+            Some(Outcome::Root(accessor)) => {
+                let unsealed = self.unsealed.load_full().ok_or(Error::Sealed)?;
+                match unsealed.view.tokens.with_accessor(&accessor) {
+                    Some(hash) => token::revoke_tree(&unsealed, hash).await,
+                    None => Ok(()),
+                }
+            }
+            Some(Outcome::Rekey { before, after }) => {
+                let record = self.seal_record()?.filter(|record| *record.value == *after);
+                let record = record.ok_or(Error::Conflict)?;
+                let mut batch = Batch::new();
+                batch.expect(keys::seal_config(), record.seqno);
+                batch.put(keys::seal_config(), before);
+                self.store.commit(batch).await?;
+                tracing::warn!("a rekey was undone: its new shares could not be told");
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! A store in memory that says it has peers, and is told how old it is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use kallisto_store::{
+    AsOf, Batch, Candidacy, Change, Chunks, Commit, Durability, Error, Fold, Invitation,
+    Leadership, Member, MemoryStore, Peer, Position, Record, Records, Replicated, Stats, Store,
+    Visit,
+};
+
+/// See the module. It begins as one that leads and knows of nothing newer.
+pub(crate) struct AgedStore {
+    inner: MemoryStore,
+    as_of: AtomicU64,
+    now_ns: AtomicU64,
+    follows: AtomicBool,
+    removed: AtomicBool,
+}
+
+impl Default for AgedStore {
+    fn default() -> Self {
+        Self {
+            inner: MemoryStore::new(),
+            as_of: AsOf::at(Duration::from_secs(100)).to_bits().into(),
+            now_ns: 100_000_000_000.into(),
+            follows: false.into(),
+            removed: false.into(),
+        }
+    }
+}
+
+impl AgedStore {
+    /// Lets it become so old.
+    pub(crate) fn age(&self, age: Duration) {
+        let now = Duration::from_secs(100) + age;
+        self.now_ns.store(u64::try_from(now.as_nanos()).unwrap(), Ordering::SeqCst);
+    }
+
+    /// Nothing is known of how old it is.
+    pub(crate) fn know_nothing(&self) {
+        self.as_of.store(AsOf::NEVER.to_bits(), Ordering::SeqCst);
+    }
+
+    /// Another server leads.
+    pub(crate) fn follow(&self) {
+        self.follows.store(true, Ordering::SeqCst);
+    }
+}
+
+fn refused() -> Error {
+    Error::Unavailable("this cluster is none".into())
+}
+
+impl Records for AgedStore {
+    fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
+        self.inner.get(key)
+    }
+
+    fn scan(
+        &self,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
+    ) -> Result<(), Error> {
+        self.inner.scan(prefix, visit)
+    }
+
+    fn approximate_len(&self) -> u64 {
+        self.inner.approximate_len()
+    }
+}
+
+impl Store for AgedStore {
+    fn commit(&self, batch: Batch) -> Commit {
+        self.inner.commit(batch)
+    }
+
+    fn position(&self) -> Position {
+        self.inner.position()
+    }
+
+    fn attach(&self, fold: Arc<dyn Fold>) -> Result<Position, Error> {
+        self.inner.attach(fold)
+    }
+
+    fn detach(&self) {
+        self.inner.detach();
+    }
+
+    fn durability(&self) -> Durability {
+        self.inner.durability()
+    }
+
+    fn set_durability(&self, durability: Durability) -> Commit {
+        self.inner.set_durability(durability)
+    }
+
+    fn save(&self) -> Commit {
+        self.inner.save()
+    }
+
+    fn replicated(&self) -> Option<&dyn Replicated> {
+        Some(self)
+    }
+
+    fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        self.inner.close()
+    }
+}
+
+impl Replicated for AgedStore {
+    fn leadership(&self) -> Leadership {
+        let leader_id = 1 + u64::from(self.follows.load(Ordering::SeqCst));
+        Leadership { node_id: 1, leader_id, term: 1 }
+    }
+
+    fn store_id(&self) -> [u8; 16] {
+        [0; 16]
+    }
+
+    fn members(&self) -> Vec<Member> {
+        Vec::new()
+    }
+
+    fn is_alone(&self) -> bool {
+        false
+    }
+
+    fn change(&self, _changes: Vec<Change>) -> Commit {
+        Commit::decided(Err(refused()))
+    }
+
+    fn read_index(&self) -> Commit {
+        Commit::decided(Ok(self.position()))
+    }
+
+    fn as_of(&self) -> AsOf {
+        AsOf::from_bits(self.as_of.load(Ordering::SeqCst))
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.now_ns.load(Ordering::SeqCst))
+    }
+
+    fn is_removed(&self) -> bool {
+        self.removed.load(Ordering::SeqCst)
+    }
+
+    fn told_removed(&self) {
+        self.removed.store(true, Ordering::SeqCst);
+    }
+
+    fn transfer(&self, _to: Option<u64>) -> Commit {
+        Commit::decided(Err(refused()))
+    }
+
+    fn stand(&self, _candidacy: Candidacy) {}
+
+    fn on_leadership(&self, _news: Arc<dyn Fn() + Send + Sync>) {}
+
+    fn join(&self, _invitation: Invitation) -> Commit {
+        Commit::decided(Err(refused()))
+    }
+
+    fn receive(&self, _from: u64, _message: Bytes) {}
+
+    fn meet(&self, _peer: Peer) {}
+
+    fn snapshot(&self) -> Result<Box<dyn Chunks>, Error> {
+        Err(refused())
+    }
+
+    fn snapshot_behind(&self, _place: &[u8]) -> Result<Option<Box<dyn Chunks>>, Error> {
+        Ok(None)
+    }
+
+    fn backup(&self) -> Result<(Position, Box<dyn Chunks>), Error> {
+        Err(refused())
+    }
+
+    fn begin_restore(&self) -> Commit {
+        Commit::decided(Err(refused()))
+    }
+
+    fn stage(&self, _generation: Position, _records: Vec<(Bytes, Bytes)>) -> Commit {
+        Commit::decided(Err(refused()))
+    }
+
+    fn finish_restore(&self, _generation: Position, _records: u64) -> Commit {
+        Commit::decided(Err(refused()))
+    }
+
+    fn abandon_restore(&self, _generation: Position) -> Commit {
+        Commit::decided(Err(refused()))
+    }
+}

@@ -1,0 +1,266 @@
+//! What a server says of its cluster: who leads, who is a member, and when there is no majority. One line for each change,
+//! on each server, whatever caused it: an operator reads the log of any of them.
+//!
+//! A thread looks at the store a few times a second and tells what is different; so a change that lasts shorter than that is
+//! not told, and nothing is told twice. [`news`] decides, [`News::tell`] logs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use kallisto_store::{Leadership, Member, Replicated, Role, Store};
+
+/// How often the cluster is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+/// Looks without a leader before that is told: an election is over sooner.
+const LEADERLESS_LOOKS: u32 = 5;
+/// Looks that are passed over while the leader's name has not come: a server that joins is sent it.
+const NAMELESS_LOOKS_MAX: u32 = 10;
+/// From how long on a member that says nothing to its leader is not reached.
+const SILENT_MS: u64 = 1000;
+
+/// The cluster, as this server knew it at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Standing {
+    leadership: Leadership,
+    members: BTreeMap<u64, (String, Role)>,
+    /// How many voters were heard from lately, this server among them.
+    reached: usize,
+    /// Looks in a row that found no leader.
+    leaderless: u32,
+    /// There is a leader, and nobody has said yet what it is called.
+    is_nameless: bool,
+}
+
+impl Standing {
+    /// How it is now, after a look that found it as `before`.
+    fn after(before: &Self, cluster: &dyn Replicated) -> Self {
+        let (leadership, members) = (cluster.leadership(), cluster.members());
+        let is_reached = |member: &&Member| {
+            member.role == Role::Voter
+                && (member.peer.id == leadership.node_id
+                    || member.silent_ms.is_some_and(|silent| silent < SILENT_MS))
+        };
+        let reached = members.iter().filter(is_reached).count();
+        let leaderless = match leadership.leader_id {
+            0 => before.leaderless.saturating_add(1),
+            _ => 0,
+        };
+        let is_leader = |member: &Member| {
+            member.peer.id == leadership.leader_id && !member.peer.name.is_empty()
+        };
+        let is_nameless = leadership.leader_id != 0 && !members.iter().any(is_leader);
+        let named = members.into_iter().map(|Member { peer, role, .. }| {
+            let name = if peer.name.is_empty() { format!("{:016x}", peer.id) } else { peer.name };
+            (peer.id, (name, role))
+        });
+        Self { leadership, members: named.collect(), reached, leaderless, is_nameless }
+    }
+
+    fn name(&self, id: u64) -> String {
+        self.members.get(&id).map_or_else(|| format!("{id:016x}"), |(name, _)| name.clone())
+    }
+
+    fn voters(&self) -> usize {
+        self.members.values().filter(|(_, role)| *role == Role::Voter).count()
+    }
+}
+
+/// Something that an operator should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum News {
+    Leads { term: u64 },
+    LeadLost,
+    LeaderKnown { leader: String, term: u64 },
+    NoLeader { reached: usize, voters: usize },
+    Added { server: String, role: Role },
+    Promoted { server: String },
+    Demoted { server: String },
+    Removed { server: String },
+}
+
+/// What is different.
+fn news(before: &Standing, now: &Standing) -> Vec<News> {
+    let mut all = Vec::new();
+    all.extend(leader_news(before, now));
+    if before.leaderless < LEADERLESS_LOOKS && now.leaderless >= LEADERLESS_LOOKS {
+        all.push(News::NoLeader { reached: now.reached, voters: now.voters() });
+    }
+    // At the first look, and once it has joined another's cluster, everybody is new to this server alone.
+    if before.leadership.node_id == now.leadership.node_id && !before.members.is_empty() {
+        all.extend(member_news(before, now));
+    }
+    all
+}
+
+fn leader_news(before: &Standing, now: &Standing) -> Vec<News> {
+    let (old, new) = (before.leadership, now.leadership);
+    // Whoever joins another's cluster gives up a cluster of one, which nobody misses; the number may be given anew.
+    let joined = old.node_id != new.node_id;
+    let led = !joined && old.leader_id != 0 && old.is_mine();
+    let leads = new.leader_id != 0 && new.is_mine();
+    let is_same = old.leader_id == new.leader_id && (old.term == new.term || new.leader_id == 0);
+    if is_same && !joined {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    if led && !leads {
+        all.push(News::LeadLost);
+    }
+    all.extend(match new.leader_id {
+        0 => None,
+        _ if leads => Some(News::Leads { term: new.term }),
+        id => Some(News::LeaderKnown { leader: now.name(id), term: new.term }),
+    });
+    all
+}
+
+fn member_news(before: &Standing, now: &Standing) -> Vec<News> {
+    let changed = now.members.iter().filter_map(|(id, (server, role))| {
+        let server = server.clone();
+        match (before.members.get(id).map(|(_, role)| *role), *role) {
+            (None, role) => Some(News::Added { server, role }),
+            (Some(Role::Learner), Role::Voter) => Some(News::Promoted { server }),
+            (Some(Role::Voter), Role::Learner) => Some(News::Demoted { server }),
+            (Some(_), _) => None,
+        }
+    });
+    let gone = before.members.iter().filter(|(id, _)| !now.members.contains_key(id));
+    changed.chain(gone.map(|(_, (server, _))| News::Removed { server: server.clone() })).collect()
+}
+
+impl News {
+    fn tell(&self) {
+        match self {
+            Self::Leads { term } => tracing::info!(term, "this server leads"),
+            Self::LeadLost => tracing::info!("this server does not lead any more"),
+            Self::LeaderKnown { leader, term } => {
+                tracing::info!(leader, term, "another server leads");
+            }
+            Self::NoLeader { reached, voters } => tracing::warn!(
+                reached,
+                voters,
+                "no quorum: no leader is known, and nothing is written"
+            ),
+            Self::Added { server, role } => {
+                tracing::info!(server, votes = *role == Role::Voter, "a member was added");
+            }
+            Self::Promoted { server } => tracing::info!(server, "a member votes now"),
+            Self::Demoted { server } => tracing::info!(server, "a member votes no more"),
+            Self::Removed { server } => tracing::info!(server, "a member was removed"),
+        }
+    }
+}
+
+/// A thread that tells.
+pub(super) struct Telling {
+    stop: SyncSender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Telling {
+    /// Starts to tell of the cluster that `store` is part of; a store that is not replicated has none.
+    pub(super) fn start(store: &Arc<dyn Store>) -> Self {
+        let store = Arc::clone(store);
+        let (stop, stopped) = sync_channel(1);
+        let run = move || {
+            let Some(cluster) = store.replicated() else { return };
+            let (mut before, mut nameless) = (Standing::default(), 0);
+            while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                let now = Standing::after(&before, cluster);
+                nameless = if now.is_nameless { nameless + 1 } else { 0 };
+                if (1..=NAMELESS_LOOKS_MAX).contains(&nameless) {
+                    continue;
+                }
+                news(&before, &now).iter().for_each(News::tell);
+                before = now;
+            }
+        };
+        let thread = std::thread::Builder::new().name("standing".into()).spawn(run);
+        if let Err(error) = &thread {
+            tracing::error!(%error, "no thread to tell of the cluster's changes");
+        }
+        Self { stop, thread: thread.ok() }
+    }
+
+    /// Ends the thread.
+    pub(super) fn stop(mut self) {
+        // The thread may have ended by itself; then there is nobody to tell.
+        let _ = self.stop.try_send(());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that tells of the cluster panicked");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: u64 = 1;
+
+    /// Three voters, and who leads in which term.
+    fn standing(leader_id: u64, term: u64) -> Standing {
+        let members = [(OWN, "one"), (2, "two"), (3, "three")];
+        Standing {
+            leadership: Leadership { node_id: OWN, leader_id, term },
+            members: members.map(|(id, name)| (id, (name.to_owned(), Role::Voter))).into(),
+            reached: 1,
+            leaderless: 0,
+            is_nameless: false,
+        }
+    }
+
+    #[test]
+    fn who_leads_is_told_at_each_change() {
+        let known = |term| News::LeaderKnown { leader: "two".to_owned(), term };
+        for (before, now, told) in [
+            (standing(0, 1), standing(OWN, 2), vec![News::Leads { term: 2 }]),
+            (standing(OWN, 2), standing(OWN, 2), vec![]),
+            (standing(OWN, 2), standing(2, 3), vec![News::LeadLost, known(3)]),
+            (standing(OWN, 2), standing(0, 2), vec![News::LeadLost]),
+            (standing(2, 3), standing(0, 3), vec![]),
+            (standing(0, 2), standing(0, 9), vec![]),
+            (standing(0, 3), standing(2, 4), vec![known(4)]),
+            (standing(2, 4), standing(2, 6), vec![known(6)]),
+        ] {
+            assert_eq!(news(&before, &now), told, "{before:?} {now:?}");
+        }
+    }
+
+    #[test]
+    fn an_election_is_not_told_and_a_lost_quorum_is_once() {
+        let looked = |leaderless| Standing { leaderless, ..standing(0, 3) };
+        for looks in 1..2 * LEADERLESS_LOOKS {
+            let told = news(&looked(looks - 1), &looked(looks));
+            let lost = News::NoLeader { reached: 1, voters: 3 };
+            let wanted = if looks == LEADERLESS_LOOKS { vec![lost] } else { vec![] };
+            assert_eq!(told, wanted, "{looks}");
+        }
+    }
+
+    #[test]
+    fn members_are_told_as_they_come_change_and_go() {
+        let all = standing(2, 3);
+        let mut fewer = all.clone();
+        fewer.members.remove(&3);
+        let mut learns = all.clone();
+        learns.members.insert(3, ("three".to_owned(), Role::Learner));
+        let server = || "three".to_owned();
+        assert_eq!(news(&fewer, &learns), [News::Added { server: server(), role: Role::Learner }]);
+        assert_eq!(news(&learns, &all), [News::Promoted { server: server() }]);
+        assert_eq!(news(&all, &learns), [News::Demoted { server: server() }]);
+        assert_eq!(news(&all, &fewer), [News::Removed { server: server() }]);
+        // Before it joined, this server was a cluster of its own.
+        let mut alone = all.clone();
+        alone.leadership.node_id = 9;
+        alone.members = [(9, ("three".to_owned(), Role::Voter))].into();
+        alone.leadership.leader_id = 9;
+        let known = News::LeaderKnown { leader: "two".to_owned(), term: 3 };
+        assert_eq!(news(&alone, &all), [known]);
+    }
+}

@@ -1,0 +1,182 @@
+//! The core's answer to a request, made where it is best made.
+//!
+//! A light request is answered on the worker it came to. A heavy one ([`Core::weigh`]) is answered beside the workers,
+//! as a whole: it is moved there with everything it borrows, read again from its head, and comes back as a reply.
+//! Its worker does nothing for it meanwhile. When the client goes away hyper, or `direct`, drops what waits for it, and
+//! that ends its work.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::http::request::Parts;
+use jiff::Timestamp;
+use kallisto_core::{
+    Access, Allowance, Core, Error, Operation, Request as Asked, RequestId, Response as Answer,
+    Served, Stream, Waiting, Weight,
+};
+
+use super::{Reply, Service, admit, consistency, error, request, response, target};
+
+/// What the core said.
+pub(super) struct Outcome {
+    pub(super) answer: Result<Reply, Unfinished>,
+    /// What rate limits leave to who asked, where clients are told.
+    pub(super) allowance: Option<Allowance>,
+}
+
+/// What is no reply yet.
+pub(super) enum Unfinished {
+    /// It waits for what others do.
+    Waiting(Waiting),
+    /// Its body is made as it comes.
+    Stream(Stream),
+    /// Only the leader can answer.
+    NotLeader,
+}
+
+impl Unfinished {
+    /// The reply where nothing but a reply may come.
+    pub(super) fn into_refusal(self) -> Reply {
+        error::render(&match self {
+            Self::NotLeader => Error::NotLeader,
+            Self::Waiting(_) | Self::Stream(_) => Error::invalid(
+                "an answer that takes time is not relayed: ask the server that leads",
+            ),
+        })
+    }
+}
+
+/// A request with everything that it borrows.
+struct Moved {
+    id: RequestId,
+    head: Parts,
+    operation: Operation,
+    query: Vec<(String, String)>,
+    body: Bytes,
+    client_chain: Vec<Vec<u8>>,
+    remote: SocketAddr,
+    now: Timestamp,
+}
+
+impl Service {
+    /// Has the core answer; `body` is the request's.
+    pub(super) async fn ask(&self, head: &Parts, request: &Asked<'_>, body: &Bytes) -> Outcome {
+        self.have(Wanted::Answer(self.metrics), head, request, body).await
+    }
+
+    /// Has the core refuse what nobody serves.
+    pub(super) async fn refuse(
+        &self,
+        refusal: Error,
+        head: &Parts,
+        request: &Asked<'_>,
+        body: &Bytes,
+    ) -> Reply {
+        let outcome = self.have(Wanted::Refusal(refusal), head, request, body).await;
+        outcome.answer.unwrap_or_else(Unfinished::into_refusal)
+    }
+
+    async fn have(
+        &self,
+        wanted: Wanted,
+        head: &Parts,
+        request: &Asked<'_>,
+        body: &Bytes,
+    ) -> Outcome {
+        match self.core.weigh(request) {
+            Weight::Heavy(cost) if let Some(moved) = Moved::new(head, request, body) => {
+                let core = Arc::clone(&self.core);
+                let flow = admit::known_flow(&self.core, request);
+                // Boxed, so that the future of a light request stays small.
+                let answering = self.core.offload(flow, cost, moved.answer(core, wanted));
+                Box::pin(answering).await.unwrap_or_else(|refusal| Outcome::refused(&refusal))
+            }
+            _ => wanted.of(&self.core, request).await,
+        }
+    }
+}
+
+/// What the core is to do about a request.
+enum Wanted {
+    /// Answer it, at a listener with metrics for these.
+    Answer(Access),
+    /// Refuse it, and write that down.
+    Refusal(Error),
+}
+
+impl Wanted {
+    /// Has the core do it here and now.
+    async fn of(self, core: &Core, request: &Asked<'_>) -> Outcome {
+        match self {
+            Self::Answer(Access::Open) if Core::is_for_open_metrics(request) => {
+                let served = Served { answer: core.open_metrics(request), allowance: None };
+                Outcome::of(core, served, request)
+            }
+            Self::Answer(_) => Outcome::of(core, core.serve(request).await, request),
+            Self::Refusal(refusal) => {
+                Outcome::refused(&core.refuse_unserved(request, refusal).await)
+            }
+        }
+    }
+}
+
+impl Outcome {
+    fn of(core: &Core, served: Served, request: &Asked<'_>) -> Self {
+        let answer = match served.answer {
+            Ok(Answer::Waiting(waiting)) => Err(Unfinished::Waiting(waiting)),
+            Ok(Answer::Stream(stream)) => Err(Unfinished::Stream(stream)),
+            Ok(answer) => Ok(render(core, answer, request)),
+            Err(Error::NotLeader) => Err(Unfinished::NotLeader),
+            Err(refusal) => Ok(error::render(&refusal)),
+        };
+        Self { answer, allowance: served.allowance }
+    }
+
+    fn refused(refusal: &Error) -> Self {
+        Self { answer: Ok(error::render(refusal)), allowance: None }
+    }
+}
+
+/// An answer's form; one to a write says where the order of writes goes with it.
+fn render(core: &Core, answer: Answer, request: &Asked<'_>) -> Reply {
+    let reply = response::render(answer, request.id);
+    if request.operation.writes() { consistency::stamp(core, reply) } else { reply }
+}
+
+impl Moved {
+    /// `None` for a request that came over no wire.
+    fn new(head: &Parts, request: &Asked<'_>, body: &Bytes) -> Option<Self> {
+        Some(Self {
+            id: request.id,
+            head: head.clone(),
+            operation: request.operation,
+            query: request.query.clone(),
+            body: body.clone(),
+            client_chain: request.client_chain.to_vec(),
+            remote: request.remote?,
+            now: request.now,
+        })
+    }
+
+    async fn answer(self, core: Arc<Core>, wanted: Wanted) -> Outcome {
+        let headers = request::InHead(&self.head.headers);
+        let arrival = request::Arrival {
+            now: self.now,
+            remote: self.remote,
+            client_chain: &self.client_chain,
+            headers: &headers,
+        };
+        let target::Resolved::Api { path, method } = target::resolve(&self.head) else {
+            unreachable!("what was resolved once is resolved again");
+        };
+        match request::parse(&self.head, path, method, &self.body, arrival) {
+            Ok(parsed) => {
+                let Self { id, operation, query, .. } = self;
+                let request = Asked { id, operation, query, ..parsed };
+                wanted.of(&core, &request).await
+            }
+            Err(refusal) => Outcome::refused(&refusal),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What a request's head must be before anything is made of it, beside what the readers refuse by themselves.
+//!
+//! A head that two programs read differently is how one request is made to look like two, so what can be read in two
+//! ways is not read (RFC 9112, sections 2.2, 3.2 and 6.3). [`refusal`] judges the head of every request, whoever read it
+//! and over whichever version; [`is_ambiguous`] judges the bytes of one, for what can no longer be seen afterwards.
+//!
+//! Over HTTP/1.1 hyper takes a line that ends without its carriage return, a length said twice and codings before
+//! `chunked`. (A length beside `chunked` it drops, and closes the connection after: section 6.3 has an order for these.)
+//! `direct` sees the first head of a connection, and every later one until it hands the connection over:
+//! one that is ambiguous it replaces by [`NO_HEAD`], which hyper refuses in its own words.
+
+use hyper::header::HOST;
+use hyper::http::request::Parts;
+use hyper::{StatusCode, Version};
+use memchr::memchr_iter;
+
+use super::{Reply, refuse};
+use crate::limits::HEADERS_MAX;
+
+/// What hyper answers with a 400 and closes the connection after.
+pub(super) const NO_HEAD: &[u8] = b"\0\r\n\r\n";
+
+/// The refusal of a request of any version whose head is not one to serve.
+pub(super) fn refusal(head: &Parts) -> Option<Reply> {
+    if head.headers.len() > HEADERS_MAX {
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        return Some(refuse(status, &["too many header fields"]));
+    }
+    let hosts = head.headers.get_all(HOST).iter().count();
+    let least = usize::from(head.version == Version::HTTP_11);
+    if hosts < least {
+        return Some(refuse(StatusCode::BAD_REQUEST, &["missing required Host header"]));
+    }
+    if hosts > 1 {
+        return Some(refuse(StatusCode::BAD_REQUEST, &["too many Host headers"]));
+    }
+    None
+}
+
+/// Whether every line ends as lines do.
+pub(super) fn has_whole_line_ends(head: &[u8]) -> bool {
+    memchr_iter(b'\n', head).all(|at| at > 0 && head[at - 1] == b'\r')
+}
+
+/// Whether `input` starts with a whole head of HTTP/1 that can be read in two ways: by its line ends, or by how long
+/// its body is.
+pub(super) fn is_ambiguous(input: &[u8]) -> bool {
+    let mut room = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut request = httparse::Request::new(&mut room);
+    let Ok(httparse::Status::Complete(length)) = request.parse(input) else { return false };
+    let count = |name: &str| {
+        request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name)).count()
+    };
+    let is_chunked = |header: &&httparse::Header<'_>| {
+        !header.name.eq_ignore_ascii_case("transfer-encoding")
+            || header.value.eq_ignore_ascii_case(b"chunked")
+    };
+    !has_whole_line_ends(&input[..length])
+        || count("content-length") > 1
+        || count("transfer-encoding") > 1
+        || !request.headers.iter().all(|header| is_chunked(&header))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_two_programs_may_read_differently_is_ambiguous() {
+        for (head, expected) in [
+            ("GET / HTTP/1.1\r\nHost: h\r\n\r\n", false),
+            ("GET / HTTP/1.1\r\nHost: h\r\n\r\nbody\nof two lines", false),
+            ("POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n", false),
+            ("POST / HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n", false),
+            ("GET / HTTP/1.1\nHost: h\n\n", true),
+            ("GET / HTTP/1.1\r\nHost: h\n\r\n", true),
+            ("GET / HTTP/1.1\r\nHost: h\r\n\n", true),
+            ("\nGET / HTTP/1.1\r\nHost: h\r\n\r\n", true),
+            ("POST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n", true),
+            ("POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", false),
+            ("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\ncontent-length: 3\r\n\r\n", false),
+            (
+                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+                true,
+            ),
+            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked, chunked\r\n\r\n", true),
+            ("POST / HTTP/1.1\r\nTransfer-Encoding: identity\r\n\r\n", true),
+            // What is no whole head is for hyper to say.
+            ("GET / HTTP/1.1\nHost", false),
+            ("PRI * HTTP/2.0\r\n\r\n", false),
+        ] {
+            assert_eq!(is_ambiguous(head.as_bytes()), expected, "{head:?}");
+        }
+    }
+}

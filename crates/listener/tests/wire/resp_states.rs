@@ -1,0 +1,128 @@
+//! The Redis protocol when there is no answer to give: what one command says all say, and nothing is remembered of
+//! clients that it should not be.
+
+use super::resp::{Client, Reply, Site, bulk, encode, ok};
+use super::support::Recorder;
+
+/// Every command that reads a key, of one key and of more.
+const READS: [&str; 11] = [
+    "MGET a",
+    "MGET a b",
+    "EXISTS a",
+    "EXISTS a b",
+    "HGET a value",
+    "HGETALL a",
+    "HKEYS a",
+    "TTL a",
+    "KEYS a*",
+    "SCAN 0",
+    "SET a 2 NX",
+];
+
+/// What every command of [`READS`] is answered with that `GET` is.
+fn assert_all_say(client: &mut Client, start: &str) {
+    for words in ["GET a"].iter().chain(&READS) {
+        client.assert_error(words, start);
+    }
+}
+
+#[test]
+fn what_get_cannot_answer_nobody_answers() {
+    let (site, recorder) = (Site::start(), Recorder::start());
+    let mut client = site.root();
+    assert_eq!(client.ask("MSET a 1 b 2"), ok());
+    // Nobody.
+    assert_all_say(&mut site.connect(), "NOAUTH");
+    // Over its quota.
+    site.ask("sys/quotas/rate-limit/all", r#"{"rate":1,"interval":"1h"}"#).unwrap();
+    client.ask("GET a");
+    assert_all_say(&mut client, "ERR request path");
+    site.ask("sys/quotas/rate-limit/all", r#"{"rate":1000000}"#).unwrap();
+    assert_eq!(client.ask("MGET a none b"), Reply::Array(vec![bulk("1"), Reply::Null, bulk("2")]));
+    // What is no key.
+    client.assert_error("GET ../a", "ERR");
+    client.assert_error("MGET a ../a", "ERR");
+    client.assert_error("EXISTS a ../a", "ERR");
+    // No audit device takes it.
+    site.ask("sys/audit/socket", &recorder.device()).unwrap();
+    assert_eq!(client.ask("GET a"), bulk("1"));
+    recorder.stop();
+    assert_all_say(&mut client, "ERR internal error");
+}
+
+#[test]
+fn an_error_among_many_values_is_the_answer_and_a_reply_that_has_begun_is_cut() {
+    let site = Site::start();
+    let mut client = site.root();
+    let large = "x".repeat(60_000);
+    assert_eq!(client.ask_words(&["SET", "large", &large]), ok());
+    client.assert_error("MGET large ..", "ERR");
+    assert_eq!(client.ask("GET large"), bulk(&large), "the connection is in order");
+    client.send(&encode(&["MGET", "large", "large", "large", ".."]));
+    let took = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| client.receive()));
+    assert!(took.is_err(), "a whole reply came: {took:?}");
+}
+
+#[test]
+fn a_token_that_ended_is_forgotten() {
+    let site = Site::start();
+    let policy =
+        r#"path "secret/*" { capabilities = ["read", "list", "scan", "create", "update"] }"#;
+    let token = site.token(policy);
+    let mut client = site.connect();
+    assert_eq!(client.ask(&format!("AUTH {token}")), ok());
+    assert_eq!(client.ask("SET a 1"), ok());
+    assert_eq!(client.ask("GET a"), bulk("1"));
+    site.ask("auth/token/revoke", &format!(r#"{{"token":"{token}"}}"#)).unwrap();
+    assert_all_say(&mut client, "NOAUTH");
+    // One of the same name is another.
+    assert_eq!(site.token(policy), token);
+    assert_all_say(&mut client, "NOAUTH");
+    assert_eq!(client.ask(&format!("AUTH {token}")), ok());
+    assert_eq!(client.ask("GET a"), bulk("1"));
+}
+
+#[test]
+fn a_sealed_server_says_that_it_is_not_ready_and_knows_nobody_afterwards() {
+    let site = Site::start();
+    let [mut client, mut silent, mut cut] = [site.root(), site.root(), site.root()];
+    assert_eq!(client.ask("SET a 1"), ok());
+    // With it comes a part of another, which may be a secret.
+    cut.send(b"PING\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$6\r\nsec");
+    assert_eq!(cut.receive(), Some(Reply::Simple("PONG".into())));
+    site.seal();
+    assert_eq!(cut.receive(), None);
+    assert_all_say(&mut client, "LOADING");
+    client.assert_error("PING", "LOADING");
+    client.assert_error("AUTH root", "LOADING");
+    site.unseal();
+    // Who said nothing meanwhile as well.
+    assert_all_say(&mut client, "NOAUTH");
+    assert_all_say(&mut silent, "NOAUTH");
+    assert_eq!(client.ask("AUTH root"), ok());
+    assert_eq!(client.ask("GET a"), bulk("1"));
+    site.seal();
+    assert_all_say(&mut client, "LOADING");
+}
+
+#[test]
+fn http_is_hung_up_on_before_its_body_is_read() {
+    let site = Site::start();
+    let mut root = site.root();
+    for line in
+        ["POST / HTTP/1.1", "post / HTTP/1.1", "GET / HTTP/1.1\r\nHost: x", "OPTIONS\r\nhost: x"]
+    {
+        let mut client = site.root();
+        let body = "\r\nSET stolen 1\r\n".repeat(2);
+        client.send(format!("{line}\r\nContent-Length: 9\r\n{body}").as_bytes());
+        // What came before is refused as no command is; then there is nothing.
+        while let Some(reply) = client.receive() {
+            assert!(matches!(reply, Reply::Error(_)), "{line}: {reply:?}");
+        }
+        assert_eq!(root.ask("GET stolen"), Reply::Null, "{line}");
+    }
+    // As arrays too, and before anybody said who it is.
+    let mut client = site.connect();
+    client.send(&[encode(&["POST", "/"]), encode(&["AUTH", "root"])].concat());
+    assert_eq!(client.receive(), None);
+}

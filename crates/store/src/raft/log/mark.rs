@@ -1,0 +1,225 @@
+//! How far the log was synced, written down beside it, so that a log that comes back shorter is noticed.
+//!
+//! A log by itself cannot tell: a lost last segment, or one that is cut between two frames, looks as a crash before they
+//! were written does. The mark is a lower bound of what was synced. It is never written before the sync that it speaks of,
+//! and not within it: the keeper brings it up to date at most [`MARK_PAUSE`] later, and a close leaves it exact. So a
+//! power cut, whatever it takes, never takes what a mark names, and a loss is missed only of what was synced after the
+//! last mark was written. A directory that was put back as a whole brings its old mark with it and looks sound.
+//!
+//! ```text
+//! file := slot | zeros up to 4096 | slot | zeros up to 8192
+//! slot := checksum u32 (CRC-32C of the rest) | format u32 (1) | turn u64 | frame u64 | segment u64 | offset u64 | index u64 | term u64
+//! ```
+//!
+//! Slots are written in turns, and the sound one of the highest turn counts: a torn write leaves the other. What cannot
+//! be read is no mark.
+#![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kallisto_lsm::disk::{Access, Disk, DiskFile, read_full_at, write_all_at};
+use kallisto_lsm::log::End;
+
+use crate::Error;
+use crate::codec::Reader;
+
+/// How old the oldest sync may get that no mark speaks of, and the time of one write more.
+pub(crate) const MARK_PAUSE: Duration = Duration::from_millis(100);
+
+/// The number of this layout.
+const MARK_FORMAT: u32 = 1;
+/// Where the second slot is: a page of its own.
+const SLOT_STRIDE: usize = 4096;
+/// The length of the file, in bytes.
+const FILE_BYTES: usize = 2 * SLOT_STRIDE;
+/// Bytes of a slot.
+const SLOT_BYTES: usize = 4 + 4 + 6 * 8;
+
+/// How far a log reaches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reach {
+    /// Where in its segments.
+    pub(crate) end: End,
+    /// The last entry there.
+    pub(crate) index: u64,
+    /// Its term.
+    pub(crate) term: u64,
+}
+
+/// A log that comes back shorter than it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Loss {
+    found: Reach,
+    synced: Reach,
+}
+
+/// The file, and what it says.
+pub(crate) struct Mark {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    file: Option<Arc<dyn DiskFile>>,
+    turn: u64,
+    reach: Reach,
+    written_at: Option<Duration>,
+}
+
+impl Mark {
+    /// Reads the mark of the store in `dir`; one that is not there says nothing.
+    pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path) -> Result<Self, Error> {
+        let mut this = Self {
+            disk,
+            dir: dir.to_owned(),
+            file: None,
+            turn: 0,
+            reach: Reach::default(),
+            written_at: None,
+        };
+        let path = this.path();
+        let file = match this.disk.open(&path, Access::ReadWrite) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(this),
+            Err(error) => return Err(super::super::failed("open", &path, &error)),
+        };
+        let mut bytes = vec![0; FILE_BYTES];
+        let read = read_full_at(&*file, &mut bytes, 0)
+            .map_err(|error| super::super::failed("read", &path, &error))?;
+        bytes.truncate(read);
+        let bytes = Bytes::from(bytes);
+        let slots = [0, SLOT_STRIDE].into_iter().filter_map(|at| read_slot(&bytes, at));
+        if let Some((turn, reach)) = slots.max_by_key(|(turn, _)| *turn) {
+            (this.turn, this.reach) = (turn, reach);
+        }
+        this.file = (read == FILE_BYTES).then_some(file);
+        Ok(this)
+    }
+
+    /// What a log that was read up to `found` lacks.
+    pub(crate) fn loss(&self, found: Reach) -> Option<Loss> {
+        let synced = self.reach;
+        (found.end.frame < synced.end.frame).then_some(Loss { found, synced })
+    }
+
+    /// Writes that the log is synced up to `reach`, if that is news and the last time is long enough ago. Returns whether
+    /// there will be more to write.
+    pub(crate) fn follow(&mut self, reach: Reach, now: Duration) -> Result<Followed, Error> {
+        if reach.end.frame <= self.reach.end.frame {
+            return Ok(Followed::Level);
+        }
+        if self.written_at.is_some_and(|at| now < at + MARK_PAUSE) {
+            return Ok(Followed::Behind);
+        }
+        self.write(reach)?;
+        self.written_at = Some(now);
+        Ok(Followed::Behind)
+    }
+
+    /// The same at once.
+    pub(crate) fn catch_up(&mut self, reach: Reach) -> Result<(), Error> {
+        if reach.end.frame <= self.reach.end.frame { Ok(()) } else { self.write(reach) }
+    }
+
+    /// Writes that the log reaches to `reach` and no further: what is missing was given up.
+    pub(crate) fn give_up(&mut self, reach: Reach) -> Result<(), Error> {
+        self.write(reach)
+    }
+
+    /// A full disk leaves the mark as it was: it says less, and nothing wrong.
+    fn write(&mut self, reach: Reach) -> Result<(), Error> {
+        match self.try_write(reach) {
+            Err(Error::Full(_)) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn try_write(&mut self, reach: Reach) -> Result<(), Error> {
+        let path = self.path();
+        let failed = |doing, error: &std::io::Error| {
+            if kallisto_lsm::is_full(error) {
+                return Error::Full(format!("{doing} {}", path.display()));
+            }
+            Error::Poisoned(format!("{doing} {}: {error}", path.display()))
+        };
+        let turn = self.turn + 1;
+        let at = if turn.is_multiple_of(2) { 0 } else { SLOT_STRIDE };
+        let slot = slot_bytes(turn, reach);
+        let (file, fresh) = match &self.file {
+            Some(file) => (Arc::clone(file), false),
+            None => (self.disk.create(&path).map_err(|error| failed("create", &error))?, true),
+        };
+        if fresh {
+            write_all_at(&*file, &vec![0; FILE_BYTES], 0)
+                .map_err(|error| failed("write", &error))?;
+        }
+        write_all_at(&*file, &slot, at as u64).map_err(|error| failed("write", &error))?;
+        file.sync_data().map_err(|error| failed("sync", &error))?;
+        if fresh {
+            self.disk.sync_dir(&self.dir).map_err(|error| failed("sync", &error))?;
+        }
+        (self.file, self.turn, self.reach) = (Some(file), turn, reach);
+        Ok(())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.join("SYNCED")
+    }
+}
+
+/// Whether a mark says all there is to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Followed {
+    Level,
+    /// There was more lately: look again after [`MARK_PAUSE`].
+    Behind,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { found, synced } = self;
+        let entries = synced.index.saturating_sub(found.index);
+        let frames = synced.end.frame - found.end.frame;
+        write!(
+            f,
+            "the raft log lost what was on the disk: at least {entries} entries in {frames} frames are missing; it ends at {}, and \
+             was synced up to {}",
+            found, synced
+        )
+    }
+}
+
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { end, index, term } = self;
+        let End { frame, segment, offset } = end;
+        write!(
+            f,
+            "entry {index} of term {term} (frame {frame}, segment {segment:016x} byte {offset})"
+        )
+    }
+}
+
+fn slot_bytes(turn: u64, reach: Reach) -> Vec<u8> {
+    let Reach { end, index, term } = reach;
+    let mut rest = MARK_FORMAT.to_le_bytes().to_vec();
+    for number in [turn, end.frame, end.segment, end.offset, index, term] {
+        rest.extend_from_slice(&number.to_le_bytes());
+    }
+    let mut slot = crc32c::crc32c(&rest).to_le_bytes().to_vec();
+    slot.append(&mut rest);
+    slot
+}
+
+fn read_slot(file: &Bytes, at: usize) -> Option<(u64, Reach)> {
+    let slot = (at + SLOT_BYTES <= file.len()).then(|| file.slice(at..at + SLOT_BYTES))?;
+    let mut reader = Reader::new(&slot);
+    let checksum = reader.u32()?;
+    if checksum != crc32c::crc32c(slot.get(4..)?) || reader.u32()? != MARK_FORMAT {
+        return None;
+    }
+    let turn = reader.u64()?;
+    let end = End { frame: reader.u64()?, segment: reader.u64()?, offset: reader.u64()? };
+    Some((turn, Reach { end, index: reader.u64()?, term: reader.u64()? }))
+}

@@ -1,0 +1,97 @@
+//! Up to when a server's state holds everything: it is never later than the first write that is missing there.
+
+use std::time::Duration;
+
+use kallisto_lsm::clock::Clock;
+use kallisto_store::{AsOf, Records, Replicated, Store};
+
+use crate::harness::Cluster;
+
+/// How often the servers of these tests ask: the default of the options.
+const CONFIRM_EVERY: Duration = Duration::from_secs(1);
+
+fn age(cluster: &Cluster, id: u64) -> Option<Duration> {
+    let store = cluster.store(id);
+    assert_eq!(store.now(), cluster.clock.now());
+    store.as_of().age(store.now())
+}
+
+fn is_fresh(cluster: &Cluster, id: u64) -> bool {
+    age(cluster, id).is_some_and(|age| age <= 2 * CONFIRM_EVERY)
+}
+
+#[test]
+fn who_is_alone_is_up_to_date_and_company_has_to_answer() {
+    let mut cluster = Cluster::new(1);
+    cluster.write("alone");
+    assert_eq!(cluster.store(1).as_of(), AsOf::ALWAYS);
+    cluster.clock.advance(100 * CONFIRM_EVERY);
+    assert_eq!(age(&cluster, 1), Some(Duration::ZERO));
+    cluster = Cluster::of_three();
+    cluster.until("all are told", |cluster| (1..=3).all(|id| is_fresh(cluster, id)));
+    assert_ne!(cluster.store(1).as_of(), AsOf::ALWAYS);
+    for _ in 0..500 {
+        cluster.tick();
+        (1..=3).for_each(|id| assert!(is_fresh(&cluster, id), "{:?}", age(&cluster, id)));
+    }
+}
+
+#[test]
+fn who_hears_nobody_grows_old_and_so_does_a_leader_without_a_majority() {
+    let mut cluster = Cluster::of_three();
+    cluster.until("all are told", |cluster| (1..=3).all(|id| is_fresh(cluster, id)));
+    let leader = cluster.leader().unwrap();
+    let follower = (1..=3).find(|id| *id != leader).unwrap();
+    for alone in [follower, leader] {
+        cluster.cut.push(alone);
+        let cut = cluster.clock.now();
+        cluster.until("another leads", |cluster| cluster.leader().is_some());
+        cluster.write(&format!("without {alone}"));
+        for _ in 0..500 {
+            cluster.tick();
+        }
+        let since = cluster.clock.now() - cut;
+        assert!(age(&cluster, alone).unwrap() >= since, "nothing since then is known there");
+        let others = (1..=3).filter(|id| *id != alone);
+        others.for_each(|id| assert!(is_fresh(&cluster, id)));
+        cluster.cut.clear();
+        cluster.until("it is told", |cluster| is_fresh(cluster, alone));
+        let missing = cluster.store(alone).get(format!("without {alone}").as_bytes());
+        assert!(missing.unwrap().is_some(), "what it is told it holds");
+    }
+}
+
+#[test]
+fn who_lacks_an_entry_is_not_up_to_date_however_often_the_leader_is_heard() {
+    let mut cluster = Cluster::of_three();
+    let leader = cluster.leader().unwrap();
+    let follower = (1..=3).find(|id| *id != leader).unwrap();
+    cluster.lacks.push(follower);
+    cluster.write("missing there");
+    let written = cluster.clock.now();
+    for _ in 0..500 {
+        cluster.tick();
+    }
+    assert_eq!(cluster.leader(), Some(leader), "heartbeats are heard");
+    assert!(cluster.store(follower).get(b"missing there").unwrap().is_none());
+    assert!(age(&cluster, follower).unwrap() >= cluster.clock.now() - written);
+    cluster.lacks.clear();
+    cluster.until("it is told", |cluster| is_fresh(cluster, follower));
+    assert!(cluster.store(follower).get(b"missing there").unwrap().is_some());
+}
+
+#[test]
+fn a_stopped_server_finds_its_clock_gone_on_and_a_new_start_knows_nothing() {
+    let mut cluster = Cluster::of_three();
+    cluster.until("all are told", |cluster| (1..=3).all(|id| is_fresh(cluster, id)));
+    let leader = cluster.leader().unwrap();
+    cluster.clock.advance(60 * CONFIRM_EVERY);
+    assert!(cluster.store(leader).leads(), "nobody told it otherwise");
+    assert!(age(&cluster, leader).unwrap() >= 60 * CONFIRM_EVERY);
+    (1..=3).for_each(|id| cluster.stop(id));
+    cluster.start(1);
+    (0..500).for_each(|_| cluster.tick());
+    assert_eq!(age(&cluster, 1), None, "it reached nobody yet");
+    cluster.start(2);
+    cluster.until("a majority is enough", |cluster| is_fresh(cluster, 1) && is_fresh(cluster, 2));
+}

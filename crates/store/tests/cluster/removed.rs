@@ -1,0 +1,49 @@
+//! A server that the cluster has let go learns it, and does not forget it.
+
+use kallisto_store::{Change, Replicated};
+
+use crate::harness::Cluster;
+
+#[test]
+fn a_member_is_not_talked_out_of_its_cluster() {
+    let cluster = Cluster::of_three();
+    cluster.until("it is up to date", |cluster| {
+        let store = cluster.store(3);
+        store.as_of().age(store.now()).is_some_and(|age| age.as_millis() < 500)
+    });
+    cluster.store(3).told_removed();
+    assert!(!cluster.store(3).is_removed(), "a leader with a majority says otherwise");
+    let alone = Cluster::new(1);
+    alone.store(1).told_removed();
+    assert!(!alone.store(1).is_removed(), "there is nobody who could say so");
+}
+
+#[test]
+fn a_removed_server_knows_it_once_it_is_told_and_after_every_start() {
+    let mut cluster = Cluster::of_three();
+    cluster.cut.push(3);
+    let leader = cluster.leader().unwrap();
+    cluster.decide(cluster.store(leader).change(vec![Change::Remove(3)])).unwrap();
+    (0..400).for_each(|_| cluster.tick());
+    assert!(!cluster.store(3).is_removed(), "nobody told it yet");
+    cluster.store(3).told_removed();
+    for _ in 0..2 {
+        assert!(cluster.store(3).is_removed());
+        assert_eq!(cluster.store(3).as_of().age(cluster.store(3).now()), None);
+        cluster.stop(3);
+        cluster.start(3);
+    }
+    assert!(!cluster.store(leader).is_removed());
+}
+
+#[test]
+fn a_server_that_sees_its_own_removal_knows_it() {
+    let cluster = Cluster::of_three();
+    let leader = cluster.leader().unwrap();
+    cluster.decide(cluster.store(leader).transfer(Some(2))).unwrap();
+    cluster.decide(cluster.store(2).change(vec![Change::Remove(1)])).unwrap();
+    cluster.write("later");
+    // Whether the word of its own leaving still reaches it is chance: if it does, it knows.
+    let left = cluster.store(1).members().iter().all(|member| member.peer.id != 1);
+    assert_eq!(cluster.store(1).is_removed(), left);
+}
