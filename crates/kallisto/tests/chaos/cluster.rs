@@ -295,6 +295,19 @@ impl Cluster {
             let all: Vec<_> = (0..SERVERS).map(applied).collect();
             all.iter().all(|one| one.is_ok() && *one == all[0])
         });
+        self.all_answer();
+    }
+
+    /// A server's health, as a load balancer sees it; 0 where it does not answer.
+    pub(crate) fn health(&self, server: usize) -> u16 {
+        self.ask(server, "sys/health").map_or(0, |reply| reply.status)
+    }
+
+    /// Waits until every server answers reads from its own state: right after it is unsealed it waits for a leader's word.
+    pub(crate) fn all_answer(&self) {
+        until("every server to answer reads", || {
+            (0..SERVERS).all(|server| matches!(self.health(server), 200 | 429))
+        });
     }
 }
 

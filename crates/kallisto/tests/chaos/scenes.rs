@@ -198,8 +198,9 @@ fn all_are_killed(cluster: &mut Cluster, load: &Load) {
     let values = load.settled_values();
     (0..SERVERS).for_each(|server| cluster.start(server));
     (0..SERVERS).for_each(|server| cluster.unseal(server));
+    cluster.all_answer();
     for (key, (value, version)) in &values {
-        // Each of the servers holds everything once it is unsealed and its leader is known: before any new write.
+        // Each of the servers holds everything once it is told what is committed: before any new write.
         for server in 0..SERVERS {
             let path = format!("secret/data/{}", encoded(key));
             let reply = cluster.client(server).good("GET", &path, "");
