@@ -168,14 +168,17 @@ impl Telling {
         let run = move || {
             let Some(cluster) = store.replicated() else { return };
             let (mut before, mut nameless) = (Standing::default(), 0);
-            while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            // The first look is before anybody can join.
+            loop {
                 let now = Standing::after(&before, cluster);
                 nameless = if now.is_nameless { nameless + 1 } else { 0 };
-                if (1..=NAMELESS_LOOKS_MAX).contains(&nameless) {
-                    continue;
+                if !(1..=NAMELESS_LOOKS_MAX).contains(&nameless) {
+                    news(&before, &now).iter().for_each(News::tell);
+                    before = now;
                 }
-                news(&before, &now).iter().for_each(News::tell);
-                before = now;
+                if stopped.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
+                    break;
+                }
             }
         };
         let thread = std::thread::Builder::new().name("standing".into()).spawn(run);

@@ -111,8 +111,12 @@ fn two_are_full(cluster: &mut Cluster, _: &Load) {
         pour_until_refused(cluster, bytes);
     }
     for server in 0..SERVERS {
-        let reply = cluster.client(server).good("GET", path, "");
-        assert_eq!(reply.at("data.data.v"), "there", "reads go on");
+        let read = |headers| cluster.client(server).send("GET", path, headers, b"").unwrap();
+        let reply = read("");
+        // One whose disk had no room for what the others committed knows that it lacks something.
+        let is_behind = full.contains(&server) && reply.status == 503;
+        let reply = if is_behind { read("X-Kallisto-Consistency: stale\r\n") } else { reply };
+        assert_eq!(reply.at("data.data.v"), "there", "reads go on at {server}: {}", reply.error());
     }
     make_space(cluster, &full);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kallisto_lsm::clock::Clock;
-use kallisto_store::{AsOf, Records, Replicated, Store};
+use kallisto_store::{AsOf, Batch, Error, Records, Replicated, Store};
 
 use crate::harness::Cluster;
 
@@ -94,4 +94,49 @@ fn a_stopped_server_finds_its_clock_gone_on_and_a_new_start_knows_nothing() {
     assert_eq!(age(&cluster, 1), None, "it reached nobody yet");
     cluster.start(2);
     cluster.until("a majority is enough", |cluster| is_fresh(cluster, 1) && is_fresh(cluster, 2));
+}
+
+/// A server that cannot write a byte still says that it hears its leader: what is known can be read.
+#[test]
+fn who_has_everything_is_up_to_date_though_most_disks_have_no_room_left() {
+    for full in [&[1, 2][..], &[2, 3], &[1, 3]] {
+        let cluster = Cluster::of_three_with_segments(64 << 10);
+        cluster.until("all are told", |cluster| (1..=3).all(|id| is_fresh(cluster, id)));
+        cluster.fill_disks(full);
+        // What is essential goes into the reserve, and uses it up.
+        let mut refused = 0;
+        for n in 0..5000 {
+            let Some(leader) = cluster.leader() else {
+                cluster.tick();
+                continue;
+            };
+            let mut batch = Batch::new();
+            batch.delete(format!("{n}-{}", "x".repeat(500)).into_bytes()).set_essential();
+            match cluster.decide(cluster.store(leader).commit(batch)) {
+                Ok(_) => refused = 0,
+                Err(
+                    Error::Full(_) | Error::NotLeader | Error::Unknown(_) | Error::Unavailable(_),
+                ) => {
+                    refused += 1;
+                }
+                Err(other) => panic!("{full:?}: {other}"),
+            }
+            if refused > 50 {
+                break;
+            }
+        }
+        assert!(refused > 50, "{full:?}: the disks are full");
+        let before = cluster.clock.now();
+        (0..1500).for_each(|_| cluster.tick());
+        assert!(cluster.clock.now() - before > 10 * CONFIRM_EVERY);
+        let committed = (1..=3).map(|id| cluster.store(id).position()).max();
+        for id in 1..=3 {
+            let (holds, age) = (cluster.store(id).position(), age(&cluster, id));
+            let is_fresh = is_fresh(&cluster, id);
+            assert_eq!(is_fresh, Some(holds) == committed, "{full:?}, {id}: {holds:?} {age:?}");
+        }
+        cluster.make_space();
+        cluster.until("all are told", |cluster| (1..=3).all(|id| is_fresh(cluster, id)));
+        cluster.assert_replicas_are_equal();
+    }
 }
