@@ -96,7 +96,7 @@ pub use request::{
     BodyKind, HeaderSource, Headers, QUERY_PAIRS_MAX, Request, TokenText, parse_query,
 };
 pub use response::{Answered, Logical, Response, Touched};
-pub use seal::{AutoSeal, InitSpec, Initialized};
+pub use seal::{AutoSeal, InitSpec, Initialized, KvVersion};
 pub use state::{Access, Core, Leases, Offer, ServerInfo};
 pub use stream::{Bell, Next, Source, Stream, Waiting};
 pub use threads::{Job, OwnThreads, Threads};

@@ -191,7 +191,7 @@ fn environment_help() -> String {
         "Examples:\n  kallisto status\n  kallisto login -method=userpass username=ada\n  \
          kallisto kv put -mount=secret app/db password=@password.txt\n  \
          kallisto kv get -mount=secret -field=password app/db\n\n\
-         Environment (KALLISTO_<NAME> wins over VAULT_<NAME>, a flag over both):\n",
+         Environment (KALLISTO_<NAME> wins over BAO_<NAME>, that over VAULT_<NAME>, a flag over all):\n",
     );
     for (name, meaning) in SETTINGS {
         text.push_str(&format!("  VAULT_{name:<18} {meaning}\n"));

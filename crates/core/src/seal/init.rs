@@ -30,8 +30,17 @@ pub struct InitSpec {
     pub threshold: u8,
     /// The text of the root token; drawn when absent.
     pub root_token: Option<SecretString>,
-    /// Whether KV version 2 is mounted at `secret/`, as a dev server has it.
-    pub mount_kv: bool,
+    /// What is mounted at `secret/`, if anything is: a dev server has that.
+    pub mount_kv: Option<KvVersion>,
+}
+
+/// The two engines for key-value secrets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KvVersion {
+    /// Without versions.
+    V1,
+    /// With versions.
+    V2,
 }
 
 /// What initialisation hands out, once.
@@ -137,11 +146,25 @@ impl Core {
         root_token: Option<SecretString>,
         now: Timestamp,
     ) -> Result<Initialized, Error> {
-        let spec = InitSpec { shares: 1, threshold: 1, root_token, mount_kv: true };
-        let made = self.initialize(&spec, now).await?;
-        for share in &made.keys {
+        let mount_kv = Some(KvVersion::V2);
+        let spec = InitSpec { shares: 1, threshold: 1, root_token, mount_kv };
+        self.initialize_unsealed(&spec, now).await
+    }
+
+    /// Initialises an empty store and unseals it, with the shares that were just made or by the seal that opens by itself.
+    ///
+    /// # Errors
+    /// What [`Core::initialize`] and opening say.
+    pub async fn initialize_unsealed(
+        &self,
+        spec: &InitSpec,
+        now: Timestamp,
+    ) -> Result<Initialized, Error> {
+        let made = self.initialize(spec, now).await?;
+        for share in made.keys.iter().take(usize::from(spec.threshold)) {
             self.give_share(share.clone()).await?;
         }
+        self.auto_unseal().await?;
         Ok(made)
     }
 
@@ -191,10 +214,14 @@ impl Core {
         batch.put(keys::token(hash.as_ref()), token::make_root(now)?.encode());
         let mut last = MountId::RESERVED;
         put_builtin(&mut batch, |key| key)?;
-        if spec.mount_kv {
+        if let Some(version) = spec.mount_kv {
             last = MountId(last.0 + 1);
             let about = "key/value secret storage";
-            let entry = builtin_mount(last, "secret/", EngineKind::KvV2, about)?;
+            let kind = match version {
+                KvVersion::V1 => EngineKind::KvV1,
+                KvVersion::V2 => EngineKind::KvV2,
+            };
+            let entry = builtin_mount(last, "secret/", kind, about)?;
             batch.put(keys::mount(last), entry.encode());
         }
         batch.put(keys::mount_counter(), last.0.to_be_bytes().to_vec());
@@ -243,7 +270,11 @@ fn builtin_mount(
     description: &str,
 ) -> Result<MountEntry, Error> {
     let uuid = random::make_uuid()?;
-    let version = || Map::from([("version".to_owned(), "2".into())]);
+    let version = match kind {
+        EngineKind::KvV1 => Some("1"),
+        EngineKind::KvV2 => Some("2"),
+        _ => None,
+    };
     Ok(MountEntry {
         id,
         path: path.to_owned(),
@@ -254,7 +285,7 @@ fn builtin_mount(
         local: kind == EngineKind::Cubbyhole,
         seal_wrap: kind == EngineKind::System,
         external_entropy_access: false,
-        options: (kind == EngineKind::KvV2).then(version),
+        options: version.map(|version| Map::from([("version".to_owned(), version.into())])),
         config: MountConfig::default(),
         moved: None,
     })

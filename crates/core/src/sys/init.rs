@@ -33,7 +33,7 @@ pub(super) async fn write(core: &Core, request: &Request<'_>) -> Result<Response
         shares: count(fields, shares)?,
         threshold: count(fields, threshold)?,
         root_token: None,
-        mount_kv: false,
+        mount_kv: None,
     };
     let made = core.initialize(&spec, request.now).await?;
     if core.auto_seal.is_some() {

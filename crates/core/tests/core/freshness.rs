@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kallisto_core::{
-    CONSISTENCY_HEADER, Core, Denial, Error, HeaderSource, Headers, InitSpec, Json, Next,
-    Operation, Patience, Request, Response, STALE, ServerInfo, Stale,
+    CONSISTENCY_HEADER, Core, Denial, Error, HeaderSource, Headers, InitSpec, Json, KvVersion,
+    Next, Operation, Patience, Request, Response, STALE, ServerInfo, Stale,
 };
 
 use kallisto_store::Replicated;
@@ -31,7 +31,7 @@ fn site() -> (Arc<AgedStore>, Core) {
     let info = ServerInfo { max_staleness: MAX, ..ServerInfo::default() };
     let core = Core::new(Arc::clone(&store) as _, info);
     let root_token = Some(TOKEN.to_owned().into());
-    let spec = InitSpec { shares: 1, threshold: 1, root_token, mount_kv: true };
+    let spec = InitSpec { shares: 1, threshold: 1, root_token, mount_kv: Some(KvVersion::V2) };
     let made = pollster::block_on(core.initialize(&spec, Timestamp::UNIX_EPOCH)).unwrap();
     let keys = kallisto_core::Initialized::hex(&made.keys);
     let update = |path: &str, body: &str| {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kallisto_core::{
-    Access, BodyKind, Core, Error, Headers, InitSpec, Operation, Path, Request, RequestId,
-    Response, ServerInfo, TokenText,
+    Access, BodyKind, Core, Error, Headers, InitSpec, KvVersion, Operation, Path, Request,
+    RequestId, Response, ServerInfo, TokenText,
 };
 use kallisto_store::MemoryStore;
 use secrecy::ExposeSecret;
@@ -39,7 +39,7 @@ impl Site {
         let core = sealed(Arc::clone(&store), hot_bytes_max);
         let now = Timestamp::UNIX_EPOCH;
         let root_token = Some(TOKEN.to_owned().into());
-        let spec = InitSpec { shares: 1, threshold: 1, root_token, mount_kv: true };
+        let spec = InitSpec { shares: 1, threshold: 1, root_token, mount_kv: Some(KvVersion::V2) };
         let made = pollster::block_on(core.initialize(&spec, now)).unwrap();
         assert_eq!(made.root_token.expose_secret(), TOKEN);
         let keys = kallisto_core::Initialized::hex(&made.keys);

@@ -1,8 +1,8 @@
 //! Arguments and environment into one validated [`Config`].
 //!
 //! The only reader of the environment among the client commands. Every setting has one name and
-//! two spellings, `KALLISTO_<NAME>` and `VAULT_<NAME>`; the first wins, an empty value counts as
-//! unset, and a flag wins over both. [`SETTINGS`] is the whole table, [`SERVER_SETTINGS`] that of
+//! three spellings, `KALLISTO_<NAME>`, `BAO_<NAME>` and `VAULT_<NAME>`; the first wins, an empty value counts as
+//! unset, and a flag wins over all. [`SETTINGS`] is the whole table, [`SERVER_SETTINGS`] that of
 //! the server.
 
 use std::ffi::OsString;
@@ -30,6 +30,9 @@ const RETRIES_DEFAULT: u32 = 0;
 const RETRIES_MAX: u32 = 100;
 /// Where `login` keeps the token, below the home directory; shared with Vault's command line.
 const TOKEN_FILE: &str = ".vault-token";
+
+/// What stands before a setting's name, the first that is set wins: ours, OpenBao's, Vault's.
+const PREFIXES: [&str; 3] = ["KALLISTO", "BAO", "VAULT"];
 
 /// Every setting the environment can hold, and what it is.
 pub(crate) const SETTINGS: [(&str, &str); 19] = [
@@ -102,7 +105,7 @@ impl<'a> Environment<'a> {
     pub(crate) fn setting(&self, name: &str) -> Option<(String, String)> {
         let known = SETTINGS.iter().map(|(known, _)| known).chain(&SERVER_SETTINGS);
         assert!(known.into_iter().any(|known| *known == name), "{name} is in no table");
-        ["KALLISTO", "VAULT"].into_iter().find_map(|prefix| {
+        PREFIXES.into_iter().find_map(|prefix| {
             let spelling = format!("{prefix}_{name}");
             self.plain(&spelling).map(|value| (spelling, value))
         })
@@ -516,12 +519,14 @@ mod tests {
     #[test]
     fn flags_win_over_our_spelling_and_that_over_vaults() {
         let vault = ("VAULT_ADDR", "http://vault:1");
+        let bao = ("BAO_ADDR", "http://bao:3");
         let ours = ("KALLISTO_ADDR", "http://kallisto:2/");
         let flag = ConnectionFlags { address: Some("http://flag:3".into()), ..Default::default() };
         let host =
             |config: Result<Config, String>| config.unwrap().address.host().unwrap().to_owned();
         assert_eq!(host(from_environment(&[vault])), "vault");
-        assert_eq!(host(from_environment(&[vault, ours])), "kallisto");
+        assert_eq!(host(from_environment(&[vault, bao])), "bao");
+        assert_eq!(host(from_environment(&[vault, bao, ours])), "kallisto");
         assert_eq!(host(from_environment(&[vault, ("KALLISTO_ADDR", "")])), "vault");
         assert_eq!(host(resolved(&flag, &[vault, ours])), "flag");
     }

@@ -1,6 +1,6 @@
 //! From a configuration to what a server runs with.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kallisto_core::limits::MAX_STALENESS_DEFAULT;
@@ -8,17 +8,16 @@ use kallisto_core::{Access, AutoSeal, Leases, Offer};
 use kallisto_listener::{Address, ClientAuth, Timeouts, TlsFiles, Versions};
 use kallisto_store::{Peer, Role};
 use secrecy::ExposeSecret;
-use tracing_subscriber::filter::LevelFilter;
 
 use super::arguments::ServerArgs;
 use super::cluster::ClusterSettings;
 use super::config::{
-    self, ClientCertificates, JoinToken, ListenerConfig, RespConfig, RespPlace, SealConfig,
-    ServerConfig, StorageConfig, TlsConfig, TlsVersion, TransitSeal,
+    self, ClientCertificates, JoinToken, ListenerConfig, Loaded, Of, RespConfig, RespPlace,
+    SealConfig, ServerConfig, StorageConfig, TlsConfig, TlsVersion, TransitSeal,
 };
 use super::exposed::PrivateFile;
 use super::seals::{NamedKey, StaticKey, Transit, TransitSettings};
-use super::settings::{ListenerSettings, LogFormat, Settings, Spoken, Storage, resolve};
+use super::settings::{ListenerSettings, Settings, Spoken, Storage, resolve};
 use super::{hygiene, joins};
 use crate::cli::config::{Audience, Config, Environment, TlsSettings};
 use crate::cli::error::Error;
@@ -27,15 +26,15 @@ use crate::cli::flags::CommonFlags;
 impl ServerArgs {
     /// Reads the configuration and turns it into settings.
     pub(super) fn into_configured(self, environment: &Environment<'_>) -> Result<Settings, Error> {
-        let loaded = config::load(&self.config, environment)
+        let loaded = config::load(&self.config, environment, Of::Server)
             .map_err(|error| Error::usage(error.to_string()))?;
+        self.settings(loaded)
+    }
+
+    /// What a configuration comes to, with these arguments.
+    pub(super) fn settings(&self, loaded: Loaded) -> Result<Settings, Error> {
         let (config, mut warnings) = (loaded.config, loaded.warnings);
         warnings.extend(without_effect(&config));
-        let format = match config.log.format {
-            Some(config::LogFormat::Json) => LogFormat::Json,
-            Some(config::LogFormat::Standard) | None => LogFormat::Standard,
-        };
-        let level = config.log.level.unwrap_or(LevelFilter::INFO);
         let rekey_open =
             config.listeners.iter().all(|one| one.unauthenticated_rekey == Access::Open);
         let private_files = private_files(&config);
@@ -43,7 +42,9 @@ impl ServerArgs {
             listeners: listeners(&config)?,
             storage: storage(&config)?,
             audit_devices: config.audit_devices,
-            audit_directories: config.audit_directories,
+            audit_directories: config
+                .audit_directories
+                .unwrap_or_else(|| config::DIRECTORIES_DEFAULT.map(PathBuf::from).to_vec()),
             seal: seal(config.seal)?,
             cluster_name: config.cluster_name,
             limits: config.limits,
@@ -61,7 +62,7 @@ impl ServerArgs {
             } else {
                 Offer::Served
             },
-            log: self.log(level, format),
+            log: self.log(&config.log),
             workers: self.workers(),
             pid_file: config.pid_file,
             private_files,

@@ -4,12 +4,12 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use kallisto_listener::{ClientAuth, TlsFiles, Versions};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose,
 };
 
+use super::config::{ClientCertificates, TlsConfig, TlsVersion};
 use crate::cli::files;
 
 /// The authority's certificate, for clients to believe.
@@ -20,7 +20,7 @@ const KEY_FILE: &str = "vault-key.pem";
 /// The files of a dev server's TLS.
 pub(super) struct DevTls {
     /// What the listener presents.
-    pub(super) files: TlsFiles,
+    pub(super) tls: TlsConfig,
     /// The authority's certificate.
     pub(super) ca: PathBuf,
 }
@@ -38,13 +38,14 @@ pub(super) fn generate(dir: &Path, host: IpAddr) -> Result<DevTls, String> {
             .map_err(|error| format!("{}: {error}", path.display()))
     };
     let ca = write(CA_FILE, &ca)?;
-    let files = TlsFiles {
-        certificate: write(CERTIFICATE_FILE, &certificate)?,
-        key: write(KEY_FILE, &key)?,
-        client_auth: ClientAuth::Any,
-        versions: Versions::From12,
+    let tls = TlsConfig {
+        cert_file: write(CERTIFICATE_FILE, &certificate)?,
+        key_file: write(KEY_FILE, &key)?,
+        min_version: TlsVersion::Tls12,
+        max_version: TlsVersion::Tls13,
+        client_certificates: ClientCertificates::Any,
     };
-    Ok(DevTls { files, ca })
+    Ok(DevTls { tls, ca })
 }
 
 /// The authority, the certificate and its key, as PEM text.

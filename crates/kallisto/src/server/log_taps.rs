@@ -10,20 +10,19 @@
 //! - A tap goes with the stream that reads it.
 
 use std::collections::VecDeque;
-use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use kallisto_core::{Bell, Json, LogForm, LogLevel, Map, Next, Source};
+use kallisto_core::{Bell, LogForm, LogLevel, Next, Source};
 use kallisto_listener::{Clock, SystemClock};
 use tokio::sync::Notify;
-use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Subscriber};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::{Layer, Registry, reload};
 
 use super::host;
+use super::log_line::Line;
 
 /// Most taps at once.
 const TAPS_MAX: usize = 16;
@@ -115,9 +114,7 @@ impl LogTaps {
 
 impl<S: Subscriber> Layer<S> for LogTaps {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
-        let mut line = Line::begin(event, SystemClock.now());
-        event.record(&mut line);
-        self.hand_out(&line);
+        self.hand_out(&Line::of(event, SystemClock.now()));
     }
 }
 
@@ -168,110 +165,6 @@ impl Source for Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         self.taps.close(&self.tap);
-    }
-}
-
-/// One event.
-struct Line {
-    at: Timestamp,
-    level: LevelFilter,
-    module: String,
-    message: String,
-    fields: Vec<(&'static str, Json)>,
-}
-
-impl Line {
-    fn begin(event: &Event<'_>, at: Timestamp) -> Self {
-        let metadata = event.metadata();
-        Self::new(at, *metadata.level(), host::logger_of(metadata.target()))
-    }
-
-    fn about_dropped(at: Timestamp) -> Self {
-        let line = Self::new(at, Level::WARN, "monitor");
-        Self { message: "lines were dropped: they are read too slowly".to_owned(), ..line }
-    }
-
-    fn new(at: Timestamp, level: Level, module: &str) -> Self {
-        let (module, message) = (module.to_owned(), String::new());
-        Self { at, level: LevelFilter::from_level(level), module, message, fields: Vec::new() }
-    }
-
-    fn put(&mut self, name: &'static str, value: Json) {
-        match (name, value) {
-            ("message", Json::String(text)) => self.message = text,
-            (name, value) => self.fields.push((name, value)),
-        }
-    }
-
-    /// The line, with its end.
-    fn to_text(&self, form: LogForm) -> String {
-        match form {
-            LogForm::Standard => self.to_standard(),
-            LogForm::Json => self.to_json(),
-        }
-    }
-
-    fn level_name(&self) -> &'static str {
-        self.level.into_level().map_or("off", |level| level.as_str())
-    }
-
-    fn to_standard(&self) -> String {
-        let at = self.at.strftime("%Y-%m-%dT%H:%M:%S.%3fZ");
-        let level = format!("[{}]", self.level_name());
-        let mut text = format!("{at} {level:<7} {}: {}", self.module, self.message);
-        for (at, (name, value)) in self.fields.iter().enumerate() {
-            text.push_str(if at == 0 { ": " } else { " " });
-            let _ = write!(text, "{name}={}", plain(value));
-        }
-        text.push('\n');
-        text
-    }
-
-    fn to_json(&self) -> String {
-        let given = self.fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-        let mut map: Map = given.collect();
-        map.insert("@level".into(), self.level_name().to_ascii_lowercase().into());
-        map.insert("@message".into(), self.message.as_str().into());
-        map.insert("@module".into(), self.module.as_str().into());
-        let at = self.at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
-        map.insert("@timestamp".into(), at.into());
-        let mut text = String::from_utf8_lossy(&Json::Object(map).to_text()).into_owned();
-        text.push('\n');
-        text
-    }
-}
-
-/// A value on a line: quoted where it would look like several.
-fn plain(value: &Json) -> String {
-    match value {
-        Json::String(text) if is_word(text) => text.clone(),
-        other => String::from_utf8_lossy(&other.to_text()).into_owned(),
-    }
-}
-
-fn is_word(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"')
-}
-
-impl Visit for Line {
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field.name(), Json::Number(value.to_string().into()));
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field.name(), value.into());
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field.name(), value.into());
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field.name(), value.into());
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.put(field.name(), format!("{value:?}").into());
     }
 }
 

@@ -11,12 +11,14 @@ mod arguments;
 mod cluster;
 mod config;
 mod configured;
+mod dev;
 mod dev_tls;
 pub(crate) mod diagnose;
 mod exposed;
 mod host;
 mod hygiene;
 mod joins;
+mod log_line;
 mod log_taps;
 mod outbound;
 mod recovery;
@@ -30,7 +32,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use kallisto_core::{AuditSettings, Core, Initialized, ServerInfo};
+use kallisto_core::{AuditSettings, Core, InitSpec, Initialized, ServerInfo};
 use kallisto_listener::{Clock, Frontend, Server, ServerConfig, SystemClock, Tls, http, resp};
 use kallisto_lsm::disk::RealDisk;
 use kallisto_store::{
@@ -48,10 +50,12 @@ use crate::cli::files;
 use crate::cli::outcome::Outcome;
 pub(crate) use arguments::ServerArgs;
 use cluster::Cluster;
+use config::LogFormat;
 use host::LinuxHost;
+use log_line::JsonLines;
 use log_taps::LogTaps;
 use outbound::Calls;
-use settings::{DevSettings, LogFormat, LogSettings, Settings, Spoken, Storage};
+use settings::{DevSettings, LogSettings, Settings, Spoken, Storage};
 use signals::{End, Signals};
 use standing::Telling;
 use ticking::{AutoUnseal, Ticking, try_seal};
@@ -63,7 +67,7 @@ const LOST_ADVICE: &str = ". Look at the disk first. A server with others: empty
 impl ServerArgs {
     /// Runs a server until a signal or a failure of its storage ends it.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
-        let losses = self.losses();
+        let (losses, exits) = (self.losses(), self.exit_on_core_shutdown);
         let settings = self.into_settings()?;
         let host = start_logging(&settings.log);
         hygiene::harden();
@@ -89,7 +93,8 @@ impl ServerArgs {
             None => start_configured(&core, &settings, &listening),
         };
         let pending = started.as_ref().map_or(AutoUnseal::Done, |seal| *seal);
-        let ticking = Ticking::start(&core, pending, settings.storage.joins());
+        let on_down = exits.then(|| signals.core_hook());
+        let ticking = Ticking::start(&core, pending, settings.storage.joins(), on_down);
         let telling = Telling::start(&store);
         let ended = started.map(|_| {
             signals.wait(|| {
@@ -117,6 +122,7 @@ impl ServerArgs {
                 closed.map_err(|error| Error::usage(format!("closing the store: {error}")))?;
                 Ok(Outcome::default())
             }
+            End::CoreDown(why) => Err(Error::usage(format!("the core is down for good: {why}"))),
             End::Failure(why) => Err(Error::usage(format!("the storage failed: {why}"))),
         }
     }
@@ -306,17 +312,23 @@ fn start_dev(
     settings: &Settings,
     listening: &Listening,
 ) -> Result<(), Error> {
-    let made: Initialized =
-        pollster::block_on(core.initialize_dev(dev.root_token.clone(), SystemClock.now()))
-            .map_err(|error| Error::usage(error.to_string()))?;
+    let failed = |error: kallisto_core::Error| Error::usage(error.to_string());
+    if !core.is_blank().map_err(failed)? {
+        return Err(Error::usage(
+            "the storage is initialised: a dev server starts on an empty one. Start this one without -dev, or \
+             give the dev server a directory of its own",
+        ));
+    }
+    let (root_token, mount_kv) = (dev.root_token.clone(), Some(dev.kv));
+    let spec = InitSpec { shares: 1, threshold: 1, root_token, mount_kv };
+    let made = core.initialize_unsealed(&spec, SystemClock.now());
+    let made: Initialized = pollster::block_on(made).map_err(failed)?;
     if let Some(path) = &dev.token_file {
         files::write_private(path, made.root_token.expose_secret().as_bytes()).map_err(
             |error| Error::usage(format!("cannot write the token to {}: {error}", path.display())),
         )?;
     }
-    let server = listening.servers.first();
-    let server = server.ok_or_else(|| Error::usage("a dev server listens somewhere"))?;
-    announce::dev(server, &made, settings).map_err(cannot_announce)
+    announce::dev(&listening.servers, &made, settings).map_err(cannot_announce)
 }
 
 /// Announces the server, and unseals it where that needs nobody.
@@ -348,10 +360,9 @@ fn write_pid(path: &Path) -> Result<(), Error> {
 /// Starts the log, and returns who can change its levels.
 fn start_logging(log: &LogSettings) -> LinuxHost {
     let (filter, handle) = reload::Layer::new(host::targets(log.level));
-    let lines = fmt::layer().with_writer(io::stderr).with_ansi(log.colour);
     let lines = match log.format {
-        LogFormat::Standard => lines.boxed(),
-        LogFormat::Json => lines.json().boxed(),
+        LogFormat::Standard => fmt::layer().with_writer(io::stderr).with_ansi(log.colour).boxed(),
+        LogFormat::Json => JsonLines.boxed(),
     };
     let taps = LogTaps::default();
     // Each with a filter of its own: a tap may be louder than the log.

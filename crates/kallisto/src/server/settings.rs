@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kallisto_audit::{AnchorFiles, Anchors};
 use kallisto_core::admission::AdmissionLimits;
-use kallisto_core::{Access, AutoSeal, DeclaredDevice, JoinTarget, Leases, Offer};
+use kallisto_core::{Access, AutoSeal, DeclaredDevice, JoinTarget, KvVersion, Leases, Offer};
 use kallisto_listener::http::ForwardedFor;
 use kallisto_listener::{Address, Timeouts, TlsFiles};
 use kallisto_store::Durability;
@@ -16,6 +16,7 @@ use std::sync::Arc;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::cluster::ClusterSettings;
+use super::config::LogFormat;
 use super::exposed::PrivateFile;
 use crate::cli::error::Error;
 
@@ -125,16 +126,6 @@ pub(super) struct LogSettings {
     pub(super) colour: bool,
 }
 
-/// The form of a log line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum LogFormat {
-    /// For people.
-    #[default]
-    Standard,
-    /// One JSON object a line.
-    Json,
-}
-
 /// What a dev server has besides.
 pub(super) struct DevSettings {
     pub(super) root_token: Option<SecretString>,
@@ -142,6 +133,8 @@ pub(super) struct DevSettings {
     pub(super) token_file: Option<PathBuf>,
     /// The authority's certificate, if TLS is served.
     pub(super) ca: Option<PathBuf>,
+    /// What is mounted at `secret/`.
+    pub(super) kv: KvVersion,
 }
 
 /// Finds the address to listen on.

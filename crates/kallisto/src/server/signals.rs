@@ -16,6 +16,8 @@ const EVENTS_MAX: usize = 16;
 pub(super) enum End {
     /// A signal asked for it.
     Signal(&'static str),
+    /// It can not serve any more, and `-exit-on-core-shutdown` asks for an end then.
+    CoreDown(&'static str),
     /// Its storage can not be trusted any more.
     Failure(String),
 }
@@ -101,6 +103,13 @@ impl Signals {
             tracing::error!(why, "the storage failed");
             let _ = sender.try_send(Event::End(End::Failure(why.to_owned())));
         }
+    }
+
+    /// A way to end the server because it can not serve any more.
+    pub(super) fn core_hook(&self) -> impl Fn(&'static str) + Send + 'static {
+        let sender = self.sender.clone();
+        // A full queue holds an end already.
+        move |why| drop(sender.try_send(Event::End(End::CoreDown(why))))
     }
 
     /// Waits for the end, calling `reload` meanwhile whenever it is asked for.

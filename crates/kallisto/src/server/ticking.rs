@@ -64,10 +64,12 @@ pub(super) struct Ticking {
 
 impl Ticking {
     /// Starts to tell `core` the time, to try its seal again while that is pending, and to join one of `joins`.
+    /// `on_down` hears, once, that the core is sealed for good.
     pub(super) fn start(
         core: &Arc<Core>,
         mut seal: AutoUnseal,
         mut joins: Vec<JoinTarget>,
+        mut on_down: Option<impl FnOnce(&'static str) + Send + 'static>,
     ) -> Self {
         let core = Arc::clone(core);
         let (stop, stopped) = sync_channel(1);
@@ -83,6 +85,12 @@ impl Ticking {
                 }
                 if let Err(error) = pollster::block_on(core.tick(SystemClock.now())) {
                     tracing::warn!(%error, "a tick failed");
+                }
+                if core.is_removed()
+                    && core.is_sealed()
+                    && let Some(on_down) = on_down.take()
+                {
+                    on_down("this server was removed from its cluster");
                 }
             }
         };

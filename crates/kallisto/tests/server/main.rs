@@ -7,8 +7,10 @@
 //! - [`canary`] sends secrets everywhere and looks for them where they do not belong;
 //! - [`raft_routes`] asks every route of its storage that the OpenAPI document has;
 //! - [`rest`] looks for planted secrets in its files and in its memory;
+//! - [`dev`] starts one for development, with and without a configuration;
 //! - [`diagnose`] is asked before a start, and beside a running server;
 //! - [`join`] has a new one connect where it should not;
+//! - [`pair`] has two of them make a cluster, and takes one away;
 //! - [`durability`] switches modes while it runs;
 //! - [`scale`] fills it with a little of everything, as `bench scale` does;
 //! - [`support`] starts it, speaks to it, and ends it.
@@ -21,10 +23,12 @@
 
 mod auto_unseal;
 mod canary;
+mod dev;
 mod diagnose;
 mod durability;
 mod join;
 mod kill;
+mod pair;
 #[path = "../support/ports.rs"]
 mod ports;
 mod raft_routes;

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use kallisto_core::{InitSpec, Initialized, Operation};
+use kallisto_core::{InitSpec, Initialized, KvVersion, Operation};
 use secrecy::ExposeSecret;
 use serde_json::json;
 
@@ -32,7 +32,8 @@ impl World {
             self.servers.get(&id).and_then(|s| s.site.as_ref()).map(|site| site.core.clone());
         let Some(core) = core else { return Ok(()) };
         let failed = |what: String| violated("a core begins")(what);
-        let spec = InitSpec { shares: 1, threshold: 1, root_token: None, mount_kv: true };
+        let spec =
+            InitSpec { shares: 1, threshold: 1, root_token: None, mount_kv: Some(KvVersion::V2) };
         let now = self.servers[&id].wall.now(self.now);
         let made = self.settle(id, async move { core.initialize(&spec, now).await })?;
         let made = made.map_err(|error| failed(format!("{error:?}")))?;

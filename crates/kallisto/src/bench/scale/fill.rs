@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kallisto_core::{
-    BodyKind, Core, Headers, InitSpec, Initialized, Operation, Path as RequestPath, Request,
-    RequestId, ServerInfo, TokenText,
+    BodyKind, Core, Headers, InitSpec, Initialized, KvVersion, Operation, Path as RequestPath,
+    Request, RequestId, ServerInfo, TokenText,
 };
 use kallisto_listener::{Clock, SystemClock};
 use kallisto_lsm::disk::RealDisk;
@@ -136,7 +136,7 @@ pub(super) fn create(directory: &Path) -> Result<String, String> {
         shares: 1,
         threshold: 1,
         root_token: Some(ROOT.to_owned().into()),
-        mount_kv: true,
+        mount_kv: Some(KvVersion::V2),
     };
     let made = pollster::block_on(opened.core.initialize(&spec, SystemClock.now()))
         .map_err(|error| error.to_string())?;

@@ -15,17 +15,17 @@ use super::section::Section;
 /// Where files may lie that are enabled through the API, when the configuration does not say.
 pub(in crate::server) const DIRECTORIES_DEFAULT: [&str; 1] = ["/var/log"];
 
-/// The directories that devices of the API may write in.
-pub(super) fn directories(top: &mut Section<'_>) -> Result<Vec<PathBuf>, Error> {
+/// The directories that devices of the API may write in, if the configuration says which.
+pub(super) fn directories(top: &mut Section<'_>) -> Result<Option<Vec<PathBuf>>, Error> {
     let given = top.list("audit_directories")?;
     if given.is_empty() {
-        return Ok(DIRECTORIES_DEFAULT.map(PathBuf::from).to_vec());
+        return Ok(None);
     }
     let absolute = |given: super::given::Given| match given.path()? {
         path if path.is_absolute() => Ok(path),
         _ => Err(given.refuse("expected absolute paths of directories")),
     };
-    given.into_iter().map(absolute).collect()
+    given.into_iter().map(absolute).collect::<Result<_, _>>().map(Some)
 }
 
 /// Every declared device of every file.

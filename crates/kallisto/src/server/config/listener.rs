@@ -8,6 +8,7 @@ use kallisto_core::limits::BODY_BYTES_MAX;
 use kallisto_core::{Access, AddressRange};
 use kallisto_listener::http::ForwardedFor;
 
+use super::Of;
 use super::address::HostPort;
 use super::error::Error;
 use super::given::Given;
@@ -64,6 +65,7 @@ const UNUSED: [(&str, Unused); 22] = [
 /// Every listener of every file: those of HTTP, and those of the Redis protocol.
 pub(super) fn read(
     top: &mut Section<'_>,
+    of: Of,
     warnings: &mut Vec<String>,
 ) -> Result<(Vec<ListenerConfig>, Vec<RespConfig>), Error> {
     let (mut listeners, mut resp) = (Vec::new(), Vec::new());
@@ -74,7 +76,7 @@ pub(super) fn read(
             _ => return Err(stanza.refuse("only \"tcp\" and \"resp\" listeners are served")),
         }
     }
-    if listeners.is_empty() {
+    if listeners.is_empty() && of == Of::Server {
         let text = "no listener is configured: add listener \"tcp\" { address = \"..\" }";
         return Err(Error::Missing(text.to_owned()));
     }

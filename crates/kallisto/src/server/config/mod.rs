@@ -30,12 +30,13 @@ use std::path::PathBuf;
 
 use crate::cli::config::Environment;
 
+pub(crate) use address::HostPort;
 pub(in crate::server) use audit::DIRECTORIES_DEFAULT;
 pub(crate) use error::Error;
 pub(crate) use model::{
-    ClientCertificates, JoinToken, LeaseTtls, ListenerConfig, LogFormat, RespConfig, RespPlace,
-    RetryJoin, SealConfig, ServerConfig, StaticKey, StorageConfig, TlsConfig, TlsVersion,
-    TransitSeal,
+    ClientCertificates, JoinToken, LeaseTtls, ListenerConfig, LogConfig, LogFormat, RespConfig,
+    RespPlace, RetryJoin, SealConfig, ServerConfig, StaticKey, StorageConfig, TlsConfig,
+    TlsVersion, TransitSeal,
 };
 
 use section::Section;
@@ -49,19 +50,36 @@ pub(crate) struct Loaded {
     pub(crate) warnings: Vec<String>,
 }
 
+/// Whose configuration it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// A server that is what its configuration says: it needs a listener and a storage.
+    Server,
+    /// A dev server, which has both by itself, and needs no configuration at all.
+    DevServer,
+}
+
 /// Reads the files and directories of `-config`, in order, and the environment.
 ///
 /// # Errors
 /// [`Error`] for the first thing that cannot be read or understood.
-pub(crate) fn load(paths: &[PathBuf], environment: &Environment<'_>) -> Result<Loaded, Error> {
+pub(crate) fn load(
+    paths: &[PathBuf],
+    environment: &Environment<'_>,
+    of: Of,
+) -> Result<Loaded, Error> {
     let sources = sources::read(paths, environment)?;
+    if sources.is_empty() && of == Of::Server {
+        let text = "no configuration: name a file or a directory with -config".to_owned();
+        return Err(Error::Missing(text));
+    }
     let mut warnings = Vec::new();
     let mut top = Section::whole(&sources);
-    let (listeners, resp_listeners) = listener::read(&mut top, &mut warnings)?;
+    let (listeners, resp_listeners) = listener::read(&mut top, of, &mut warnings)?;
     let config = ServerConfig {
         listeners,
         resp_listeners,
-        storage: storage::read(&mut top, environment, &mut warnings)?,
+        storage: storage::read(&mut top, environment, of, &mut warnings)?,
         seal: seal::read(&mut top, environment, &mut warnings)?,
         telemetry: general::telemetry(&mut top, &mut warnings)?,
         log: general::log(&mut top, environment)?,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::{Access, DeclaredDevice};
 use kallisto_listener::http::ForwardedFor;
@@ -16,7 +17,7 @@ use crate::cli::config::Trust;
 /// Everything a server is told when it starts.
 #[derive(Debug)]
 pub(crate) struct ServerConfig {
-    /// Where to listen; at least one.
+    /// Where to listen; at least one, unless it is of a dev server.
     pub(crate) listeners: Vec<ListenerConfig>,
     /// Where to speak the Redis protocol, if anywhere.
     pub(crate) resp_listeners: Vec<RespConfig>,
@@ -53,7 +54,8 @@ pub(crate) struct ServerConfig {
     /// Audit devices that are there whatever the API says.
     pub(crate) audit_devices: Vec<DeclaredDevice>,
     /// Where files may lie that are enabled through the API.
-    pub(crate) audit_directories: Vec<PathBuf>,
+    /// None is the built-in list.
+    pub(crate) audit_directories: Option<Vec<PathBuf>>,
     /// File to hold the process id while the server runs.
     pub(crate) pid_file: Option<PathBuf>,
 }
@@ -118,7 +120,7 @@ pub(crate) enum RespPlace {
 }
 
 /// How a listener proves who it is, and whether clients must.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TlsConfig {
     /// PEM file of the certificate and what signed it.
     pub(crate) cert_file: PathBuf,
@@ -287,9 +289,10 @@ pub(crate) struct LogConfig {
 }
 
 /// How a line of the log looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     /// For people.
+    #[default]
     Standard,
     /// One JSON object a line.
     Json,

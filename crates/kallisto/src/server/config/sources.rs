@@ -57,10 +57,6 @@ pub(super) fn read(paths: &[PathBuf], environment: &Environment<'_>) -> Result<V
     if let Some((spelling, text)) = environment.setting("LOCAL_CONFIG") {
         sources.push(parse(&spelling, Zeroizing::new(text).as_bytes())?);
     }
-    if sources.is_empty() {
-        let text = "no configuration: name a file or a directory with -config".to_owned();
-        return Err(Error::Missing(text));
-    }
     Ok(sources)
 }
 

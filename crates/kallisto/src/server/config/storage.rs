@@ -2,6 +2,7 @@
 //!
 //! Of several stanzas over several files the last one counts; two in one file are a mistake.
 
+use super::Of;
 use super::error::Error;
 use super::general::{checked_url, environment_first};
 use super::given::Given;
@@ -32,11 +33,15 @@ const UNUSED_RAFT: [(&str, Unused); 8] = [
 pub(super) fn read(
     top: &mut Section<'_>,
     environment: &Environment<'_>,
+    of: Of,
     warnings: &mut Vec<String>,
 ) -> Result<StorageConfig, Error> {
     let mut found = top.labelled("storage")?;
     found.extend(top.labelled("backend")?);
     let Some((kind, stanza)) = last(found)? else {
+        if of == Of::DevServer {
+            return Ok(StorageConfig::Memory);
+        }
         let text = "no storage is configured: add storage \"raft\" { path = \"..\" }";
         return Err(Error::Missing(text.to_owned()));
     };

@@ -124,7 +124,7 @@ impl ValidateConfig {
             return Ok(no_config());
         }
         let name = "Validate Config";
-        let check = match config::load(&config, &Environment::process()) {
+        let check = match config::load(&config, &Environment::process(), config::Of::Server) {
             Ok(loaded) => {
                 let mut warnings = loaded.warnings;
                 warnings.extend(without_effect(&loaded.config));

@@ -199,6 +199,11 @@ impl Server {
         wait(&mut self.process)
     }
 
+    /// Waits until it has ended by itself.
+    pub(crate) fn ended(mut self) -> ExitStatus {
+        wait(&mut self.process)
+    }
+
     /// Asks it to stop; it must do so with success.
     #[track_caller]
     pub(crate) fn stop(self) {

@@ -23,7 +23,7 @@ fn read_with(text: &str, variables: &[(&str, &str)]) -> Result<Loaded, String> {
         "VAULT_LOCAL_CONFIG" => Some(text.to_owned()),
         _ => variables.iter().find(|(known, _)| *known == name).map(|(_, it)| (*it).to_owned()),
     };
-    load(&[], &Environment::of(lookup)).map_err(|error| error.to_string())
+    load(&[], &Environment::of(lookup), Of::Server).map_err(|error| error.to_string())
 }
 
 fn read(text: &str) -> ServerConfig {
@@ -485,7 +485,7 @@ fn files_and_directories_are_read_in_order_and_the_last_word_counts() {
     write(&sub.join(".30.hcl"), "cluster_name = \"hidden\"");
     write(&sub.join("40.txt"), "not = = read");
     let nothing = Environment::of(|_| None);
-    let loaded = load(&[base, sub.clone()], &nothing).unwrap();
+    let loaded = load(&[base, sub.clone()], &nothing, Of::Server).unwrap();
     assert_eq!(loaded.config.cluster_name.as_deref(), Some("twenty"));
     assert_eq!(loaded.config.listeners.len(), 2);
     assert!(matches!(loaded.config.storage, StorageConfig::File { .. }));
@@ -494,15 +494,16 @@ fn files_and_directories_are_read_in_order_and_the_last_word_counts() {
     let local = Environment::of(|name| {
         (name == "KALLISTO_LOCAL_CONFIG").then(|| "{\"cluster_name\": \"local\"}".to_owned())
     });
-    let config = load(&[directory.join("base.conf")], &local).unwrap().config;
+    let config = load(&[directory.join("base.conf")], &local, Of::Server).unwrap().config;
     assert_eq!(config.cluster_name.as_deref(), Some("local"));
-    let missing = load(&[directory.join("none.hcl")], &nothing).unwrap_err().to_string();
+    let missing =
+        load(&[directory.join("none.hcl")], &nothing, Of::Server).unwrap_err().to_string();
     assert!(missing.contains("none.hcl"), "{missing}");
     let empty = directory.join("empty");
     std::fs::create_dir_all(&empty).unwrap();
-    let empty = load(&[empty], &nothing).unwrap_err().to_string();
+    let empty = load(&[empty], &nothing, Of::Server).unwrap_err().to_string();
     assert!(empty.contains("no .hcl or .json file"), "{empty}");
-    assert!(load(&[], &nothing).unwrap_err().to_string().contains("-config"));
+    assert!(load(&[], &nothing, Of::Server).unwrap_err().to_string().contains("-config"));
     std::fs::remove_dir_all(directory).unwrap();
 }
 
