@@ -309,7 +309,9 @@ impl Logins {
     /// The store's refusal; the next sweep tries again.
     pub(crate) async fn tick(&self, sites: &[Arc<Unsealed>], now: Timestamp) -> Result<(), Error> {
         // Relaxed: one thread ticks.
-        if now.as_second() < self.next_sweep.load(Ordering::Relaxed) {
+        let next = self.next_sweep.load(Ordering::Relaxed);
+        // One that is further away than it was ever set is of before the clock was set back.
+        if now.as_second() < next && next <= now.as_second().saturating_add(SWEEP_SECS) {
             return Ok(());
         }
         self.next_sweep.store(now.as_second().saturating_add(SWEEP_SECS), Ordering::Relaxed);

@@ -40,7 +40,8 @@ pub use seen::Seen;
 #[cfg(test)]
 pub(crate) use token::join_token_record;
 pub(crate) use token::{
-    JOIN_TOKEN, forget_join_token, make_join_token, read_admission, write_admission,
+    JOIN_TOKEN, end_join_tokens, forget_join_token, make_join_token, read_admission,
+    write_admission,
 };
 
 use crate::json::Json;

@@ -2,7 +2,7 @@
 //!
 //! Whoever holds the shares may join a cluster, which is what Vault asks for too. Where that is not enough, an operator sets
 //! `require_token`; from then on each server that joins shows a token that somebody with `sudo` made, and that is gone
-//! with it. Only hashes of tokens are kept, each with its end; those that ended go when the next one is made.
+//! with it. Only hashes of tokens are kept, each with its end; those that ended go with the tick, so that no clock that is set back makes them good again.
 
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use jiff::Timestamp;
@@ -47,6 +47,25 @@ pub(crate) const JOIN_TOKEN: &str = "sys/storage/raft/bootstrap/token";
 /// What the store says.
 pub(crate) async fn forget_join_token(unsealed: &Unsealed, token: &str) -> Result<(), Error> {
     shelf(unsealed)?.delete(&join_token_record(token)).await?;
+    Ok(())
+}
+
+/// Deletes tokens that have ended.
+///
+/// # Errors
+/// What the store says; the next tick tries again.
+pub(crate) async fn end_join_tokens(unsealed: &Unsealed, now: Timestamp) -> Result<(), Error> {
+    let shelf = shelf(unsealed)?;
+    let mut batch = Batch::new();
+    for hash in shelf.list_some(TOKENS, TOKENS_MAX) {
+        let name = format!("{TOKENS}{hash}");
+        if end_of(&shelf, &name)?.is_none_or(|(end, _)| end <= now.as_second()) {
+            shelf.delete_in(&mut batch, &name);
+        }
+    }
+    if !batch.ops().is_empty() {
+        unsealed.store.commit(batch).await?;
+    }
     Ok(())
 }
 
@@ -164,4 +183,31 @@ pub(super) async fn take(unsealed: &Unsealed, token: &str) -> Result<(), Error> 
 
 fn refused() -> Error {
     Error::invalid("a join token is needed here, and this one is not good (any more)")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kallisto_store::MemoryStore;
+
+    use super::*;
+    use crate::state::{Core, ServerInfo};
+
+    #[test]
+    fn a_token_that_has_ended_is_deleted_by_the_tick() {
+        let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
+        pollster::block_on(core.initialize_dev(None, Timestamp::UNIX_EPOCH)).unwrap();
+        let unsealed = core.unsealed.load_full().unwrap();
+        let (token, at) = ("kjt.a", |secs| Timestamp::from_second(secs).unwrap());
+        let put = |name: &str, record: &[u8]| {
+            pollster::block_on(shelf(&unsealed).unwrap().put(name, record.to_vec())).unwrap();
+        };
+        put(&join_token_record(token), br#"{"end":60}"#);
+        put(ADMISSION, br#"{"require_token":true}"#);
+        pollster::block_on(core.tick(at(59))).unwrap();
+        assert!(check(&unsealed, token, at(59)).is_ok());
+        pollster::block_on(core.tick(at(60))).unwrap();
+        assert!(check(&unsealed, token, at(1)).is_err(), "a clock that was set back");
+    }
 }

@@ -92,7 +92,8 @@ impl Allowances {
 impl Window {
     fn take(&mut self, spec: &Spec, now_ns: i64) -> Taken {
         let later = |span: Duration| now_ns.saturating_add(nanos(span));
-        if now_ns < self.blocked_to_ns {
+        // The same for a block: one that lasts longer than it could from now on was set by another clock.
+        if now_ns < self.blocked_to_ns && self.blocked_to_ns <= later(spec.block()) {
             return Taken::None { retry_after_secs: secs_between(now_ns, self.blocked_to_ns) };
         }
         // A window that ends later than one opened now could was opened by a clock set back since.
@@ -177,6 +178,11 @@ mod tests {
         assert!(passes(&take(1_000_000 * SECOND)));
         assert!(passes(&take(0)));
         assert!(!passes(&take(1)));
+        // Nor does a block that was set by it.
+        let (allowances, spec) = (Allowances::default(), self::spec(1.0, 5, 60));
+        let take = |at| allowances.ask(&spec, "10.0.0.1".parse().unwrap(), at, Counting::Take);
+        assert!(passes(&take(1_000_000 * SECOND)) && !passes(&take(1_000_000 * SECOND)));
+        assert!(passes(&take(0)));
     }
 
     #[test]

@@ -9,7 +9,8 @@
 //! Making one writes nothing, which is what a stampede of logins needs.
 //!
 //! Invariants:
-//! - Everything that decides stands in the text; only the parent's life is looked up.
+//! - Everything that decides stands in the text; only the parent's life is looked up, and how far time has come
+//!   ([`super::marks`]).
 //! - Nothing that is stored hangs on a batch token: no accessor, uses, children, cubbyhole or lease.
 
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
@@ -21,6 +22,7 @@ use zeroize::Zeroizing;
 
 use super::create::TokenSpec;
 use super::entry::TokenEntry;
+use super::marks::TimeMarks;
 use crate::address;
 use crate::error::{Denial, Error};
 use crate::identity::Id;
@@ -94,7 +96,9 @@ pub(super) fn issue(
         kept: Map::new(),
         renewed_at: None,
     };
-    let text = seal(&entry, unsealed.view.namespace_number(), &unsealed.store.keys().load())?;
+    let generation = generation_for(&unsealed.view.marks, &entry)?;
+    let number = unsealed.view.namespace_number();
+    let text = seal((&entry, generation), number, &unsealed.store.keys().load())?;
     let text = unsealed.view.marked(text.expose_secret().to_owned());
     if text.len() > TEXT_BYTES_MAX {
         return Err(Error::invalid(format!(
@@ -106,26 +110,40 @@ pub(super) fn issue(
     Ok((entry, text.into()))
 }
 
-/// The text of a batch token.
+/// The generation of time that a token is made in; from now on it is known when it ends.
+///
+/// # Errors
+/// [`Error::Unavailable`] when the clock was just set back, so that it would have ended already.
+fn generation_for(marks: &TimeMarks, entry: &TokenEntry) -> Result<u64, Error> {
+    let (generation, end) = (marks.generation(), entry.auth.expires_at);
+    let end = end.unwrap_or(Timestamp::MAX);
+    if marks.has_ended(generation, end) {
+        return Err(Error::Unavailable("the clock was set back; ask again in a second".into()));
+    }
+    marks.meet(end);
+    Ok(generation)
+}
+
+/// The text of a batch token, made in a generation of time.
 fn seal(
-    entry: &TokenEntry,
+    made: (&TokenEntry, u64),
     namespace: NamespaceNumber,
     keyring: &Keyring,
 ) -> Result<SecretString, Error> {
-    let plain = Zeroizing::new(encode(entry));
+    let plain = Zeroizing::new(encode(made));
     let mut envelope = Vec::with_capacity(plain.len() + ENVELOPE_OVERHEAD);
     let sealed = keyring.seal_record(&keys::batch_token(namespace), &plain, &mut envelope);
     sealed.map_err(|error| Error::Unavailable(format!("cannot encrypt: {error}")))?;
     Ok(format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&envelope)).into())
 }
 
-/// What a batch token says, without the mark of its namespace; `None` when this cluster did not make
+/// What a batch token says, without the mark of its namespace, and the generation of time it was made in; `None` when this cluster did not make
 /// it there.
 pub(crate) fn open(
     text: &str,
     namespace: NamespaceNumber,
     keyring: &Keyring,
-) -> Option<TokenEntry> {
+) -> Option<(TokenEntry, u64)> {
     if text.len() > TEXT_BYTES_MAX {
         return None;
     }
@@ -136,7 +154,7 @@ pub(crate) fn open(
 }
 
 /// Short names, and only what is set: every byte travels with every request.
-fn encode(entry: &TokenEntry) -> Vec<u8> {
+fn encode((entry, generation): (&TokenEntry, u64)) -> Vec<u8> {
     let mut map = Map::new();
     let mut put = |name: &str, value: Json| map.insert(name.to_owned(), value);
     put("p", Json::strings(entry.auth.policies.iter().cloned()));
@@ -159,10 +177,13 @@ fn encode(entry: &TokenEntry) -> Vec<u8> {
     if !entry.bound_cidrs.is_empty() {
         put("b", address::shown(&entry.bound_cidrs));
     }
+    if generation > 0 {
+        put("g", generation.into());
+    }
     Json::Object(map).to_text()
 }
 
-fn decode(plain: &[u8]) -> Option<TokenEntry> {
+fn decode(plain: &[u8]) -> Option<(TokenEntry, u64)> {
     let map = json::parse_object(plain).ok()?;
     let text = |name: &str| map.get(name).and_then(Json::as_str).map(str::to_owned);
     let number = |name: &str| match map.get(name)? {
@@ -178,7 +199,11 @@ fn decode(plain: &[u8]) -> Option<TokenEntry> {
     let created_at = Timestamp::from_second(number("c")?).ok()?;
     let ttl = number("t")?;
     let end = created_at.saturating_add(SignedDuration::from_secs(ttl));
-    Some(TokenEntry {
+    let generation = match map.get("g") {
+        None => 0,
+        Some(_) => u64::try_from(number("g")?).ok()?,
+    };
+    let entry = TokenEntry {
         auth: Token {
             accessor: String::new(),
             kind: Kind::Batch,
@@ -206,7 +231,8 @@ fn decode(plain: &[u8]) -> Option<TokenEntry> {
         bound_cidrs: address::stored(&map, "b")?,
         kept: Map::new(),
         renewed_at: None,
-    })
+    };
+    Some((entry, generation))
 }
 
 #[cfg(test)]
@@ -231,9 +257,10 @@ mod tests {
     #[test]
     fn a_batch_token_opens_in_its_cluster_alone_also_after_a_rotation() {
         let ring = Keyring::generate([1; 16], 0).unwrap();
-        let text = seal(&entry(), ROOT, &ring).unwrap();
+        let text = seal((&entry(), 3), ROOT, &ring).unwrap();
         let text = text.expose_secret();
-        let again = open(text, ROOT, &ring.rotated(1).unwrap()).unwrap();
+        let (again, generation) = open(text, ROOT, &ring.rotated(1).unwrap()).unwrap();
+        assert_eq!(generation, 3);
         assert_eq!(again.auth.policies, ["default", "web"]);
         assert_eq!((again.parent, again.ttl_secs), (Some([9; 32]), 60));
         assert_eq!(again.auth.expires_at.unwrap().as_second(), 1_700_000_060);
@@ -247,7 +274,7 @@ mod tests {
     #[test]
     fn a_text_with_any_character_changed_is_no_token() {
         let ring = Keyring::generate([1; 16], 0).unwrap();
-        let text = seal(&entry(), ROOT, &ring).unwrap();
+        let text = seal((&entry(), 3), ROOT, &ring).unwrap();
         let text = text.expose_secret();
         for at in 0..text.len() {
             let mut bytes = text.as_bytes().to_vec();
@@ -263,12 +290,12 @@ mod tests {
     fn a_token_of_one_namespace_is_none_in_another() {
         let ring = Keyring::generate([1; 16], 0).unwrap();
         let inside = NamespaceNumber(1);
-        let text = seal(&entry(), inside, &ring).unwrap();
+        let text = seal((&entry(), 3), inside, &ring).unwrap();
         assert!(open(text.expose_secret(), inside, &ring).is_some());
         for other in [ROOT, NamespaceNumber(2)] {
             assert!(open(text.expose_secret(), other, &ring).is_none());
         }
-        let text = seal(&entry(), ROOT, &ring).unwrap();
+        let text = seal((&entry(), 3), ROOT, &ring).unwrap();
         assert!(open(text.expose_secret(), inside, &ring).is_none());
     }
 
@@ -276,7 +303,7 @@ mod tests {
     fn a_record_of_the_store_is_no_token() {
         let ring = Keyring::generate([1; 16], 0).unwrap();
         let mut envelope = Vec::new();
-        ring.seal_record(b"\x04record", &encode(&entry()), &mut envelope).unwrap();
+        ring.seal_record(b"\x04record", &encode((&entry(), 0)), &mut envelope).unwrap();
         assert!(
             open(&format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&envelope)), ROOT, &ring).is_none()
         );

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use jiff::Timestamp;
 
 use super::entry::Hash;
+use super::marks;
 use super::revoke::{Begun, revoke_all};
 use crate::cubbyhole;
 use crate::error::Error;
@@ -53,7 +54,13 @@ impl Core {
             crate::seal::reencryption_due(root)?;
             crate::sys::clean_up(self, root).await?;
         }
-        self.logins.tick(&sites, now).await
+        let swept = self.logins.tick(&sites, now).await;
+        // Last: nothing waits for it, and a store that takes no usual write still takes what ends tokens.
+        if let Some(root) = sites.first() {
+            marks::keep(root, now).await?;
+            crate::peers::end_join_tokens(root, now).await?;
+        }
+        swept
     }
 }
 

@@ -18,6 +18,7 @@ mod expire;
 mod kind;
 mod leases;
 mod lookup;
+mod marks;
 mod renew;
 mod revoke;
 mod roles;
@@ -34,6 +35,7 @@ pub(crate) use entry::{
 pub(crate) use kind::TokenType;
 pub(crate) use leases::handle as handle_leases;
 pub(crate) use lookup::auth_object;
+pub(crate) use marks::TimeMarks;
 pub(crate) use revoke::{revoke_made_below, revoke_tree};
 pub(crate) use routes::handle;
 pub(crate) use spend::{Left, spend};

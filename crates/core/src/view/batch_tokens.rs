@@ -7,8 +7,9 @@
 //! guesses.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::Timestamp;
 use kallisto_cuckoo::{Error, Guard, Hand, Table};
 
 use super::LiveToken;
@@ -17,7 +18,7 @@ use crate::clear::Keys;
 use crate::cluster::Cluster;
 use crate::keys::NamespaceNumber;
 use crate::request::TokenText;
-use crate::token::{self, Hash};
+use crate::token::{self, Hash, TimeMarks};
 
 /// Most batch tokens kept decoded.
 const CACHED_MAX: usize = 1 << 16;
@@ -30,6 +31,8 @@ const FIND_TRIES_MAX: usize = 8;
 /// A batch token met before.
 struct Cached {
     live: LiveToken,
+    /// The generation of time it was made in.
+    generation: u64,
     hash: Hash,
     /// Set by use, cleared by the hand that makes room.
     used: AtomicBool,
@@ -38,15 +41,17 @@ struct Cached {
 /// The batch tokens of the view.
 pub(crate) struct BatchTokens {
     keys: Keys,
+    marks: Arc<TimeMarks>,
     printer: Printer,
     cached: Table<Cached>,
     hand: Mutex<Hand>,
 }
 
 impl BatchTokens {
-    pub(super) fn new(keys: Keys) -> Result<Self, Error> {
+    pub(super) fn new(keys: Keys, marks: Arc<TimeMarks>) -> Result<Self, Error> {
         Ok(Self {
             keys,
+            marks,
             printer: Printer::new()?,
             cached: Table::with_capacity(CACHED_AT_START)?,
             hand: Mutex::default(),
@@ -54,7 +59,7 @@ impl BatchTokens {
     }
 
     /// The batch token of a text, of which `sealed` is what was sealed in `namespace`, and a hash that names it; `None` when this cluster did not make it
-    /// or its parent has ended.
+    /// or it, or its parent, has ended. One that ends by the clock alone is given: who asks knows the time.
     pub(crate) fn find<'g>(
         &self,
         cluster: &Cluster,
@@ -72,15 +77,23 @@ impl BatchTokens {
                     cached.used.store(true, Ordering::Relaxed);
                 }
                 let parent = cached.live.parent();
-                let lives = parent.is_none_or(|parent| stored.contains(parent, guard));
+                let lives = parent.is_none_or(|parent| stored.contains(parent, guard))
+                    && !self.has_ended(cached);
                 return lives.then_some((cached.hash, &cached.live));
             }
-            let entry = token::open_batch(sealed, namespace, &self.keys.load())?;
+            let (entry, generation) = token::open_batch(sealed, namespace, &self.keys.load())?;
+            self.marks.meet(entry.auth.expires_at.unwrap_or(Timestamp::MAX));
             let hash = cluster.token_key.hash(text.expose()).as_ref().try_into().ok()?;
             let live = stored.live(entry);
-            self.keep(&print, Cached { live, hash, used: AtomicBool::new(true) });
+            self.keep(&print, Cached { live, generation, hash, used: AtomicBool::new(true) });
         }
         None
+    }
+
+    /// Whether a token's time had come by the clock of a leader, whatever this server's says.
+    fn has_ended(&self, cached: &Cached) -> bool {
+        let end = cached.live.standing().expires_at;
+        end.is_some_and(|end| self.marks.has_ended(cached.generation, end))
     }
 
     fn keep(&self, print: &[u8], token: Cached) {
@@ -102,8 +115,6 @@ impl BatchTokens {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use arc_swap::ArcSwap;
     use kallisto_barrier::Keyring;
     use zeroize::Zeroizing;
@@ -114,7 +125,8 @@ mod tests {
     #[test]
     fn a_guess_is_not_remembered() {
         let ring = Keyring::generate([1; 16], 0).unwrap();
-        let tokens = BatchTokens::new(Arc::new(ArcSwap::from_pointee(ring))).unwrap();
+        let tokens =
+            BatchTokens::new(Arc::new(ArcSwap::from_pointee(ring)), Arc::default()).unwrap();
         let cluster = Cluster {
             id: String::new(),
             name: String::new(),

@@ -376,6 +376,9 @@ impl View {
         if id == MountId::SYSTEM && !self.web.put(name, value) {
             return Err(Damaged("settings of browsers"));
         }
+        if id == MountId::SYSTEM && self.inside.is_none() && !self.marks.put(name, value) {
+            return Err(Damaged("marks of time"));
+        }
         self.follow(mount.memory.put(name, value)?);
         Ok(())
     }

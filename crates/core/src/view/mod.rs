@@ -48,6 +48,7 @@ use crate::keys::MountId;
 use crate::namespace::{Inside, Namespaces};
 use crate::policies::Policies;
 use crate::quotas::Quotas;
+use crate::token::TimeMarks;
 use crate::transit::KeyCache;
 use crate::web::Web;
 
@@ -70,6 +71,8 @@ pub struct View {
     pub(crate) tokens: Tokens,
     /// Batch tokens that were used lately.
     pub(crate) batch_tokens: BatchTokens,
+    /// How far time has come; one of the cluster, in every view of it.
+    pub(crate) marks: Arc<TimeMarks>,
     /// Policies.
     pub(crate) policies: Policies,
     /// Rate limits.
@@ -97,7 +100,7 @@ impl View {
     /// # Errors
     /// [`Error::Unavailable`] when the operating system gives no randomness for the tables' keys.
     pub(crate) fn new(hot_bytes_max: usize, keys: Keys) -> Result<Self, Error> {
-        Self::with(Pool::new(hot_bytes_max), keys, None)
+        Self::with(Pool::new(hot_bytes_max), keys, Arc::default(), None)
     }
 
     /// An empty view of a namespace, which shares this one's memory budget and cluster.
@@ -105,7 +108,8 @@ impl View {
     /// # Errors
     /// The same.
     pub(crate) fn inside(&self, inside: Inside) -> Result<Self, Error> {
-        let view = Self::with(self.budget.pool(), Arc::clone(&self.keys), Some(inside))?;
+        let (keys, marks) = (Arc::clone(&self.keys), Arc::clone(&self.marks));
+        let view = Self::with(self.budget.pool(), keys, marks, Some(inside))?;
         if let Some(cluster) = self.cluster.get() {
             // Empty until here.
             let _ = view.cluster.set(Arc::clone(cluster));
@@ -113,7 +117,12 @@ impl View {
         Ok(view)
     }
 
-    fn with(pool: Arc<Pool>, keys: Keys, inside: Option<Inside>) -> Result<Self, Error> {
+    fn with(
+        pool: Arc<Pool>,
+        keys: Keys,
+        marks: Arc<TimeMarks>,
+        inside: Option<Inside>,
+    ) -> Result<Self, Error> {
         let unavailable = |error: kallisto_cuckoo::Error| Error::Unavailable(error.to_string());
         let secrets = if inside.is_some() { SECRETS_INSIDE_AT_START } else { SECRETS_AT_START };
         Ok(Self {
@@ -122,7 +131,9 @@ impl View {
             budget: Budget::new(pool),
             cipher: MemoryCipher::generate().map_err(|e| Error::Unavailable(e.to_string()))?,
             tokens: Tokens::new().map_err(unavailable)?,
-            batch_tokens: BatchTokens::new(Arc::clone(&keys)).map_err(unavailable)?,
+            batch_tokens: BatchTokens::new(Arc::clone(&keys), Arc::clone(&marks))
+                .map_err(unavailable)?,
+            marks,
             policies: Policies::default(),
             quotas: Quotas::default(),
             web: Web::default(),
