@@ -4,10 +4,10 @@
 //! the first inserts do not split all of them.
 
 use crate::error::{Error, validate};
+use crate::fingerprint::Key;
 use crate::inner::Kids;
 use crate::limits::{INNER_KIDS_MAX, INNER_WORDS_MAX, LEAF_PATHS_MAX, LEAF_WORDS_MAX};
 use crate::paths::Paths;
-use crate::print::Key;
 use crate::tree::{ROOT, Tree, Writer};
 
 /// Paths gathered before a leaf is cut off: the cut looks for a folder's end in this window.

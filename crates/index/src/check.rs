@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use crate::error::validate;
+use crate::fingerprint::Key;
 use crate::limits::{
     HEIGHT_MAX, INNER_KIDS_MAX, LEAF_PATHS_MAX, LEAF_WORDS_MAX, PAGE_WORDS_MAX, PATH_WORDS_MAX,
 };
 use crate::pages::Id;
-use crate::print::Key;
 use crate::tree::{Page, ROOT, Tree};
 
 /// A page still to be looked at, and what its place in the tree says of it.
@@ -50,9 +50,12 @@ pub(crate) fn check(tree: &Tree) -> Result<(), String> {
     }
     ensure(seen.leaves == writer.leaves, "the number of leaves is off")?;
     ensure(seen.ids.len() == writer.space.ids_live(), "an id in use is not in the tree")?;
-    let (prints, overflowed) = tree.sieve.census();
-    ensure(prints == tree.count() || overflowed > 0, "the sieve holds prints of no path")?;
-    ensure(prints <= tree.count(), "the sieve holds more prints than there are paths")?;
+    let (fingerprints, overflowed) = tree.sieve.census();
+    ensure(
+        fingerprints == tree.count() || overflowed > 0,
+        "the sieve holds fingerprints of no path",
+    )?;
+    ensure(fingerprints <= tree.count(), "the sieve holds more fingerprints than there are paths")?;
     tree.pages.check_slots(&writer.space)
 }
 
@@ -75,7 +78,7 @@ fn check_leaf(tree: &Tree, page: &Due, seen: &mut Seen) -> Result<(), String> {
         let text = std::str::from_utf8(&path).map_err(|_| "a path is not text")?;
         ensure(validate(text).is_ok(), "an invalid path is held")?;
         let key = Key::new(&path);
-        ensure(leaf.print(place) == key.print, "a print is not its path's")?;
+        ensure(leaf.fingerprint(place) == key.fingerprint, "a fingerprint is not its path's")?;
         ensure(leaf.rank(&path) == Ok(at), "a search within the leaf goes astray")?;
         ensure(tree.sieve.may_contain(&key), "the sieve refuses a path that is held")?;
         ensure(tree.look_up(key), "a path is held but not found")?;

@@ -1,7 +1,7 @@
 //! A leaf page: up to `LEAF_PATHS_MAX` paths, their common prefix kept once.
 //!
 //! ```text
-//! generation | header | tail | prints, 4 a word | offsets, 4 a word | prefix | suffix 0 | ...
+//! generation | header | tail | fingerprints, 4 a word | offsets, 4 a word | prefix | suffix 0 | ...
 //! ```
 //!
 //! The paths a page is written with, its entries, lie in order. Up to `ROOM_MAX` more are put
@@ -9,13 +9,13 @@
 //! One store of it takes a path in, so an insert writes a few words and not the page. When the
 //! room is used up the page is written anew, everything in order.
 //!
-//! A membership test scans the prints, which lie side by side (two or three cache lines for a
+//! A membership test scans the fingerprints, which lie side by side (two or three cache lines for a
 //! hundred paths), and compares one suffix. Order is in the suffixes and the tail alone.
 //!
 //! Invariants:
 //! - entries ascend strictly; every path starts with the prefix (which need not be the longest
 //!   such); no path is there twice;
-//! - print `i` is that of path `i`; lanes past the last path are zero, which is no path's print,
+//! - fingerprint `i` is that of path `i`; lanes past the last path are zero, which is no path's fingerprint,
 //!   or belong to a path whose insert is under way;
 //! - offset `i` is where suffix `i` starts, in words from the first suffix; the one after the
 //!   last path is the end of its suffix;
@@ -26,6 +26,7 @@ use std::cmp::Ordering;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
+use crate::fingerprint::Key;
 use crate::header::{HEADER_WORDS, Header, Kind};
 use crate::limits::{LEAF_PATHS_MAX, LEAF_WORDS_MAX};
 use crate::packed::{
@@ -33,7 +34,6 @@ use crate::packed::{
     compare_prefix, equals, lane, part, push_packed, push_shifted, push_unpacked, zero_lanes,
 };
 use crate::pages::slot_words;
-use crate::print::Key;
 
 /// Where the tail word is.
 const TAIL_AT: usize = HEADER_WORDS;
@@ -131,7 +131,7 @@ impl Places {
 pub(crate) struct Leaf<'a, C> {
     header: Header,
     tail: Tail,
-    prints: &'a [C],
+    fingerprints: &'a [C],
     offsets: &'a [C],
     prefix: &'a [C],
     suffixes: &'a [C],
@@ -147,7 +147,7 @@ impl<'a, C: Cell> Leaf<'a, C> {
         Self {
             header,
             tail: Tail(words.get(TAIL_AT).map_or(0, Cell::load_first)),
-            prints: part(words, LEAF_HEADER_WORDS, offsets - LEAF_HEADER_WORDS),
+            fingerprints: part(words, LEAF_HEADER_WORDS, offsets - LEAF_HEADER_WORDS),
             offsets: part(words, offsets, prefix - offsets),
             prefix: part(words, prefix, suffixes - prefix),
             suffixes: part(words, suffixes, header.words.saturating_sub(suffixes)),
@@ -163,8 +163,8 @@ impl<'a, C: Cell> Leaf<'a, C> {
         self.header.words - self.suffixes.len() + usize::from(lane(self.offsets, self.count()))
     }
 
-    pub(crate) fn print(&self, place: usize) -> u16 {
-        lane(self.prints, place)
+    pub(crate) fn fingerprint(&self, place: usize) -> u16 {
+        lane(self.fingerprints, place)
     }
 
     #[inline(always)]
@@ -178,15 +178,15 @@ impl<'a, C: Cell> Leaf<'a, C> {
     #[inline(always)]
     pub(crate) fn contains(&self, key: Key<'_>) -> bool {
         let (prefix, count) = (self.header.prefix_bytes, self.count());
-        let wanted = key.prints();
+        let wanted = key.fingerprints();
         // A place past the tail is that of a path put in after this look at the page began.
         let is_at = |place: usize| {
             place < count
                 && equals(self.suffix(place), key.bytes, prefix)
                 && compare_prefix(key.bytes, self.prefix, prefix).is_eq()
         };
-        for (i, prints) in self.prints.iter().enumerate() {
-            let mut equal = zero_lanes(prints.load() ^ wanted);
+        for (i, fingerprints) in self.fingerprints.iter().enumerate() {
+            let mut equal = zero_lanes(fingerprints.load() ^ wanted);
             while equal != 0 {
                 if is_at(i * LANES + equal.trailing_zeros() as usize / 16) {
                     return true;
@@ -340,7 +340,7 @@ impl<'a, C: Cell> Leaf<'a, C> {
         let prefix = self.prefix_of(places, room, &first);
         let count = places.len();
         let spare = (count / 4).clamp(ROOM_MIN, ROOM_MAX).min(LEAF_PATHS_MAX - count);
-        let (mut prints, mut offsets) = ([0; LANES_MAX], [0; LANES_MAX]);
+        let (mut fingerprints, mut offsets) = ([0; LANES_MAX], [0; LANES_MAX]);
         words.clear();
         words.extend([0; LEAF_HEADER_WORDS]);
         let lanes = words.len();
@@ -349,11 +349,11 @@ impl<'a, C: Cell> Leaf<'a, C> {
         push_packed(words, &first[..prefix]);
         let suffixes = words.len();
         for (at, &place) in places.iter().enumerate() {
-            prints[at] = self.print(usize::from(place));
+            fingerprints[at] = self.fingerprint(usize::from(place));
             self.push_suffix(usize::from(place), prefix, words);
             offsets[at + 1] = (words.len() - suffixes) as u16;
         }
-        fill_lanes(&mut words[lanes..], &prints[..count]);
+        fill_lanes(&mut words[lanes..], &fingerprints[..count]);
         fill_lanes(&mut words[lanes + print_words..], &offsets[..=count]);
         let likely = (words.len() - suffixes) / count.max(1) * spare;
         let likely = likely.min(LEAF_WORDS_MAX.saturating_sub(words.len()));
@@ -442,7 +442,7 @@ impl Leaf<'_, AtomicU64> {
             cell.store(be_word(key.bytes, prefix + 8 * i), Relaxed);
         }
         set_lane(self.offsets, place + 1, (start + len) as u16);
-        set_lane(self.prints, place, key.print);
+        set_lane(self.fingerprints, place, key.fingerprint);
         words[TAIL_AT].store(self.tail.with(rank).0, Release);
     }
 }

@@ -22,6 +22,7 @@ mod bulk;
 mod check;
 mod cursor;
 mod error;
+mod fingerprint;
 mod folder;
 mod header;
 mod inner;
@@ -36,7 +37,6 @@ mod ops;
 mod packed;
 mod pages;
 mod paths;
-mod print;
 mod segments;
 mod sieve;
 #[cfg(test)]
@@ -48,7 +48,7 @@ use std::ops::Bound;
 use std::sync::OnceLock;
 
 use cursor::Cursor;
-use print::Key;
+use fingerprint::Key;
 use tree::Tree;
 
 pub use error::Error;

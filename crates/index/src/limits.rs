@@ -6,7 +6,7 @@ pub const PATH_BYTES_MAX: usize = 4096;
 /// The most segments a path may have. Callers are stricter.
 pub const SEGMENTS_MAX: usize = 256;
 
-/// The most paths in a leaf page. A split copies one leaf, a read scans one leaf's prints.
+/// The most paths in a leaf page. A split copies one leaf, a read scans one leaf's fingerprints.
 pub(crate) const LEAF_PATHS_MAX: usize = 128;
 
 /// A leaf with fewer paths than this, and few bytes, is joined with a neighbour.

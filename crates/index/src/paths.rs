@@ -4,19 +4,19 @@
 //! the parts ([`Paths::write`]). The layout of a page is told in `leaf`; this is its one writer,
 //! `leaf` its reader and the one that inserts in place.
 //!
-//! Invariant: paths ascend strictly, and print `i` is that of path `i`.
+//! Invariant: paths ascend strictly, and fingerprint `i` is that of path `i`.
 
+use crate::fingerprint::Key;
 use crate::header::{Header, Kind};
 use crate::leaf::{LEAF_HEADER_WORDS, Leaf};
 use crate::packed::{Cell, LANES, common_bytes, push_lanes, push_packed};
-use crate::print::Key;
 
-/// Whole paths in order with their prints, on their way into leaf pages.
+/// Whole paths in order with their fingerprints, on their way into leaf pages.
 #[derive(Default)]
 pub(crate) struct Paths {
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    prints: Vec<u16>,
+    fingerprints: Vec<u16>,
 }
 
 impl Paths {
@@ -32,7 +32,7 @@ impl Paths {
     pub(crate) fn push(&mut self, key: Key<'_>) {
         self.bytes.extend_from_slice(key.bytes);
         self.ends.push(self.bytes.len());
-        self.prints.push(key.print);
+        self.fingerprints.push(key.fingerprint);
     }
 
     pub(crate) fn push_all<C: Cell>(&mut self, leaf: &Leaf<'_, C>) {
@@ -41,7 +41,7 @@ impl Paths {
             leaf.path_into(usize::from(place), &mut path);
             self.bytes.extend_from_slice(&path);
             self.ends.push(self.bytes.len());
-            self.prints.push(leaf.print(usize::from(place)));
+            self.fingerprints.push(leaf.fingerprint(usize::from(place)));
         }
     }
 
@@ -51,7 +51,7 @@ impl Paths {
         self.bytes.drain(..cut);
         self.ends.drain(..count);
         self.ends.iter_mut().for_each(|end| *end -= cut);
-        self.prints.drain(..count);
+        self.fingerprints.drain(..count);
     }
 
     /// Words of a page holding the paths `from..to`.
@@ -87,7 +87,7 @@ impl Paths {
         offsets.push(suffixes.len() as u16);
         words.clear();
         words.extend([0; LEAF_HEADER_WORDS]);
-        push_lanes(words, &self.prints[from..to]);
+        push_lanes(words, &self.fingerprints[from..to]);
         push_lanes(words, &offsets);
         if from < to {
             push_packed(words, &self.path(from)[..prefix]);

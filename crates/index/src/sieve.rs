@@ -1,6 +1,6 @@
-//! The sieve: a table of short prints of all paths, one cache line per question.
+//! The sieve: a table of short fingerprints of all paths, one cache line per question.
 //!
-//! A path's hash picks a line; the line holds the prints of the paths that picked it. No such print:
+//! A path's hash picks a line; the line holds the fingerprints of the paths that picked it. No such fingerprint:
 //! no such path. That is all the gate costs for an unknown path, and all [`may_contain`] costs:
 //! a single line whose address depends on nothing but the question, so the processor fetches it
 //! while it works on something else. The tree never answers that fast: the way down is a chain
@@ -11,9 +11,9 @@
 //! it is complete. So no write ever pays for all paths.
 //!
 //! Invariants:
-//! - a path's print is in the table in use from before the tree holds the path until after it
+//! - a path's fingerprint is in the table in use from before the tree holds the path until after it
 //!   holds it no more;
-//! - a print never moves, so a reader who scans while others come and go cannot miss it;
+//! - a fingerprint never moves, so a reader who scans while others come and go cannot miss it;
 //! - the table being filled has the paths below `Filling::next`, and no others.
 //!
 //! [`may_contain`]: crate::PathIndex::may_contain
@@ -21,21 +21,21 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use crate::fingerprint::Key;
 use crate::packed::{LANES, in_all_lanes, zero_lanes};
-use crate::print::Key;
 use crate::segments::Arrays;
 
 /// Words of a line.
 const LINE_WORDS: usize = 8;
 
-/// Prints a line has room for.
-pub(crate) const LINE_PRINTS: usize = LINE_WORDS * LANES;
+/// Fingerprints a line has room for.
+pub(crate) const LINE_FINGERPRINTS: usize = LINE_WORDS * LANES;
 
 /// Paths per line at which a larger table is begun. By the Poisson
 /// distribution one line in two hundred has overflowed by then.
 const PATHS_PER_LINE_MAX: u64 = 20;
 
-/// What all words of an overflowed line say. As prints these would be `0xFFFF`, which is none.
+/// What all words of an overflowed line say. As fingerprints these would be `0xFFFF`, which is none.
 const OVERFLOWED: u64 = u64::MAX;
 
 /// Table sizes, each twice the one before: the last is for forty billion paths.
@@ -54,10 +54,10 @@ pub(crate) struct Filling {
     pub(crate) next: Vec<u8>,
 }
 
-/// The top bit of each lane that holds `print`.
+/// The top bit of each lane that holds `fingerprint`.
 #[inline(always)]
-fn matches(word: u64, print: u16) -> u64 {
-    zero_lanes(word ^ in_all_lanes(print))
+fn matches(word: u64, fingerprint: u16) -> u64 {
+    zero_lanes(word ^ in_all_lanes(fingerprint))
 }
 
 fn line_of<'a>(table: &'a [AtomicU64], key: &Key<'_>) -> &'a [AtomicU64] {
@@ -78,11 +78,11 @@ impl Sieve {
         // still sees an outgrown one misses only paths that came in after it began.
         let level = self.level.load(Acquire) as usize;
         let Some(table) = self.tables.get(level) else { return true };
-        let prints = key.prints();
+        let fingerprints = key.fingerprints();
         let found = line_of(table, key).iter().fold(0, |found, word| {
-            // Acquire pairs with the release of whoever took the print out or put it in.
+            // Acquire pairs with the release of whoever took the fingerprint out or put it in.
             let word = word.load(Acquire);
-            found | zero_lanes(word ^ prints) | zero_lanes(!word)
+            found | zero_lanes(word ^ fingerprints) | zero_lanes(!word)
         });
         found != 0
     }
@@ -91,12 +91,12 @@ impl Sieve {
         self.tables.get_or_make(level, LINE_WORDS << level)
     }
 
-    /// Puts a path's print in the table in use. Writers only, as all below.
+    /// Puts a path's fingerprint in the table in use. Writers only, as all below.
     pub(crate) fn add(&self, key: &Key<'_>) {
         self.add_at(self.level.load(Relaxed) as usize, key);
     }
 
-    /// Takes a path's print out of the table in use.
+    /// Takes a path's fingerprint out of the table in use.
     pub(crate) fn remove(&self, key: &Key<'_>) {
         self.remove_at(self.level.load(Relaxed) as usize, key);
     }
@@ -117,7 +117,7 @@ impl Sieve {
             if free != 0 {
                 let shift = free.trailing_zeros() & !15;
                 // Release: see `may_contain`.
-                cell.store(word | u64::from(key.print) << shift, Release);
+                cell.store(word | u64::from(key.fingerprint) << shift, Release);
                 return;
             }
         }
@@ -127,7 +127,7 @@ impl Sieve {
     fn remove_at(&self, level: usize, key: &Key<'_>) {
         for cell in line_of(self.table(level), key) {
             let word = cell.load(Relaxed);
-            let found = matches(word, key.print);
+            let found = matches(word, key.fingerprint);
             if found != 0 {
                 let shift = found.trailing_zeros() & !15;
                 cell.store(word & !(0xFFFF << shift), Release);
@@ -170,19 +170,19 @@ impl Sieve {
         self.table(filling.level).iter().for_each(|cell| cell.store(0, Release));
     }
 
-    /// Prints in the table in use, and how many of its lines have overflowed.
+    /// Fingerprints in the table in use, and how many of its lines have overflowed.
     pub(crate) fn census(&self) -> (u64, u64) {
         let level = self.level.load(Relaxed) as usize;
-        let (mut prints, mut overflowed) = (0, 0);
+        let (mut fingerprints, mut overflowed) = (0, 0);
         for line in self.table(level).chunks(LINE_WORDS) {
             if line[0].load(Relaxed) == OVERFLOWED {
                 overflowed += 1;
             } else {
                 let free = line.iter().map(|cell| zero_lanes(cell.load(Relaxed)).count_ones());
-                prints += LINE_PRINTS as u64 - u64::from(free.sum::<u32>());
+                fingerprints += LINE_FINGERPRINTS as u64 - u64::from(free.sum::<u32>());
             }
         }
-        (prints, overflowed)
+        (fingerprints, overflowed)
     }
 
     /// Bytes allocated, outgrown tables included.
@@ -199,14 +199,14 @@ mod tests {
     fn a_full_line_says_maybe_and_an_emptied_one_does_not() {
         let sieve = Sieve::new();
         sieve.prepare_for(1);
-        let names: Vec<String> = (0..LINE_PRINTS).map(|n| format!("name-{n}")).collect();
+        let names: Vec<String> = (0..LINE_FINGERPRINTS).map(|n| format!("name-{n}")).collect();
         let keys: Vec<Key<'_>> = names.iter().map(|name| Key::new(name.as_bytes())).collect();
         for key in &keys {
             assert!(!sieve.may_contain(key));
             sieve.add(key);
             assert!(sieve.may_contain(key));
         }
-        assert_eq!(sieve.census(), (LINE_PRINTS as u64, 0));
+        assert_eq!(sieve.census(), (LINE_FINGERPRINTS as u64, 0));
         keys.iter().for_each(|key| sieve.remove(key));
         assert_eq!(sieve.census(), (0, 0));
         keys.iter().chain(&keys[..1]).for_each(|key| sieve.add(key));

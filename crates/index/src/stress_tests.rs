@@ -37,7 +37,7 @@ fn a_lasting_path_is_never_missed() {
                     let number = dice.below(lasting_count);
                     let path = lasting(number);
                     assert!(index.contains(&path), "{path} was missed");
-                    assert!(index.may_contain(&path), "{path} was missed by its print");
+                    assert!(index.may_contain(&path), "{path} was missed by its fingerprint");
                     if dice.below(200) == 0 {
                         assert_lists_all_lasting(index, number % 7, lasting_count);
                     }

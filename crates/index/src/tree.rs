@@ -17,13 +17,14 @@
 //! - a path not found by a descent was absent during the call if `shape` is what it was before
 //!   the first page was read: else an id on the way may have been retired and given away (step
 //!   4), and the reader starts over;
-//! - the sieve has the print of every path held.
+//! - the sieve has the fingerprint of every path held.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::Error;
+use crate::fingerprint::Key;
 use crate::header::{Header, Kind};
 use crate::inner::{Inner, Kids};
 use crate::leaf::{Leaf, Room};
@@ -34,7 +35,6 @@ use crate::limits::{
 use crate::packed::word_at;
 use crate::pages::{Id, Pages, Snapshot, Space};
 use crate::paths::Paths;
-use crate::print::Key;
 use crate::sieve::{Filling, Sieve};
 
 /// The id of the root, whatever page it has.
@@ -250,7 +250,7 @@ impl Tree {
             }
             is_new = true;
             if leaf.takes_in_place(key.bytes) {
-                // The print comes before the path and goes after it: see `sieve`.
+                // The fingerprint comes before the path and goes after it: see `sieve`.
                 self.sieve.add(&key);
                 leaf.take_in(key, page.words);
                 self.add_along(&trace, 1);

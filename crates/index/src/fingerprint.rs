@@ -1,8 +1,8 @@
-//! A path's hash, and the short print of a path that is taken from it.
+//! A path's hash, and the short fingerprint of a path that is taken from it.
 //!
-//! Prints stand for paths in the `sieve` and side by side in a `leaf`. They decide nothing: what
+//! Fingerprints stand for paths in the `sieve` and side by side in a `leaf`. They decide nothing: what
 //! is there is settled by comparing the path. So the hash is fast, not keyed; someone who makes
-//! prints collide on purpose turns a refusal at the sieve into a walk down the tree, and a look
+//! fingerprints collide on purpose turns a refusal at the sieve into a walk down the tree, and a look
 //! at a leaf into at most a leaf's worth of comparisons.
 
 use crate::packed::{be_word, in_all_lanes};
@@ -12,8 +12,8 @@ use crate::packed::{be_word, in_all_lanes};
 pub(crate) struct Key<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) hash: u64,
-    /// Sixteen bits of the hash, neither all zero (no print) nor all one (any print).
-    pub(crate) print: u16,
+    /// Sixteen bits of the hash, neither all zero (no fingerprint) nor all one (any fingerprint).
+    pub(crate) fingerprint: u16,
 }
 
 const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -46,12 +46,12 @@ impl<'a> Key<'a> {
     /// The key of a path of which only the hash is known.
     #[inline(always)]
     pub(crate) fn of_hash(hash: u64) -> Self {
-        Self { bytes: &[], hash, print: (hash as u16).clamp(1, 0xFFFE) }
+        Self { bytes: &[], hash, fingerprint: (hash as u16).clamp(1, 0xFFFE) }
     }
 
-    /// The print in all lanes of a word.
+    /// The fingerprint in all lanes of a word.
     #[inline(always)]
-    pub(crate) fn prints(&self) -> u64 {
-        in_all_lanes(self.print)
+    pub(crate) fn fingerprints(&self) -> u64 {
+        in_all_lanes(self.fingerprint)
     }
 }
