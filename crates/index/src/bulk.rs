@@ -29,8 +29,8 @@ where
         let writer = &mut *tree.lock();
         let mut hashes = Vec::new();
         let mut level = build_leaves(&tree, writer, &mut hashes, paths)?;
-        tree.sieve.prepare_for(hashes.len() as u64);
-        hashes.into_iter().for_each(|hash| tree.sieve.add(&Key::of_hash(hash)));
+        tree.filter.prepare_for(hashes.len() as u64);
+        hashes.into_iter().for_each(|hash| tree.filter.add(&Key::of_hash(hash)));
         while level.count() > 1 {
             level = build_inners(&tree, writer, level);
         }

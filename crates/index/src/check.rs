@@ -50,12 +50,15 @@ pub(crate) fn check(tree: &Tree) -> Result<(), String> {
     }
     ensure(seen.leaves == writer.leaves, "the number of leaves is off")?;
     ensure(seen.ids.len() == writer.space.ids_live(), "an id in use is not in the tree")?;
-    let (fingerprints, overflowed) = tree.sieve.census();
+    let (fingerprints, overflowed) = tree.filter.census();
     ensure(
         fingerprints == tree.count() || overflowed > 0,
-        "the sieve holds fingerprints of no path",
+        "the filter holds fingerprints of no path",
     )?;
-    ensure(fingerprints <= tree.count(), "the sieve holds more fingerprints than there are paths")?;
+    ensure(
+        fingerprints <= tree.count(),
+        "the filter holds more fingerprints than there are paths",
+    )?;
     tree.pages.check_slots(&writer.space)
 }
 
@@ -80,7 +83,7 @@ fn check_leaf(tree: &Tree, page: &Due, seen: &mut Seen) -> Result<(), String> {
         let key = Key::new(&path);
         ensure(leaf.fingerprint(place) == key.fingerprint, "a fingerprint is not its path's")?;
         ensure(leaf.rank(&path) == Ok(at), "a search within the leaf goes astray")?;
-        ensure(tree.sieve.may_contain(&key), "the sieve refuses a path that is held")?;
+        ensure(tree.filter.may_contain(&key), "the filter refuses a path that is held")?;
         ensure(tree.look_up(key), "a path is held but not found")?;
         std::mem::swap(&mut seen.last, &mut path);
     }

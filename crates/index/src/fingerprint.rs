@@ -1,8 +1,8 @@
 //! A path's hash, and the short fingerprint of a path that is taken from it.
 //!
-//! Fingerprints stand for paths in the `sieve` and side by side in a `leaf`. They decide nothing: what
+//! Fingerprints stand for paths in the `membership_filter` and side by side in a `leaf`. They decide nothing: what
 //! is there is settled by comparing the path. So the hash is fast, not keyed; someone who makes
-//! fingerprints collide on purpose turns a refusal at the sieve into a walk down the tree, and a look
+//! fingerprints collide on purpose turns a refusal at the membership filter into a walk down the tree, and a look
 //! at a leaf into at most a leaf's worth of comparisons.
 
 use crate::packed::{be_word, in_all_lanes};

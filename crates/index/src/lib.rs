@@ -6,7 +6,7 @@
 //!
 //! Readers take no lock, write nothing and wait for nobody; writers take turns. From the outside
 //! in: `folder` says what a listing is, `cursor` walks in order, `tree` finds and changes, `leaf`
-//! and `inner` are the two pages, `pages` publishes and recycles them, `sieve` refuses most
+//! and `inner` are the two pages, `pages` publishes and recycles them, `membership_filter` refuses most
 //! unknown paths before the tree is asked.
 //!
 //! What a reader sees of writers at work:
@@ -28,6 +28,7 @@ mod header;
 mod inner;
 mod leaf;
 mod limits;
+mod membership_filter;
 #[cfg(any(test, feature = "fuzz"))]
 mod model;
 #[cfg(test)]
@@ -38,7 +39,6 @@ mod packed;
 mod pages;
 mod paths;
 mod segments;
-mod sieve;
 #[cfg(test)]
 mod stress_tests;
 mod tree;
@@ -135,13 +135,13 @@ impl PathIndex {
     }
 
     /// Whether `path` may be there: never `false` for a path that is. `true` for about one absent
-    /// path in 200 when the sieve is at its fullest, one in thousands when it is half as full;
-    /// lines that overflowed stay so until the sieve grows. Reads one cache line, where
+    /// path in 200 when the membership filter is at its fullest, one in thousands when it is half as full;
+    /// lines that overflowed stay so until the membership filter grows. Reads one cache line, where
     /// [`contains`](Self::contains) walks the tree; for a caller who compares the path later on.
     #[must_use]
     pub fn may_contain(&self, path: &str) -> bool {
         match (self.tree.get(), may_be_held(path)) {
-            (Some(tree), true) => tree.sieve.may_contain(&Key::new(path.as_bytes())),
+            (Some(tree), true) => tree.filter.may_contain(&Key::new(path.as_bytes())),
             _ => false,
         }
     }

@@ -17,7 +17,7 @@
 //! - a path not found by a descent was absent during the call if `shape` is what it was before
 //!   the first page was read: else an id on the way may have been retired and given away (step
 //!   4), and the reader starts over;
-//! - the sieve has the fingerprint of every path held.
+//! - the membership filter has the fingerprint of every path held.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
@@ -32,21 +32,21 @@ use crate::limits::{
     HEIGHT_MAX, INNER_KIDS_MAX, INNER_KIDS_MIN, INNER_KIDS_SPLIT, INNER_WORDS_MAX, LEAF_PATHS_MAX,
     LEAF_PATHS_MIN, LEAF_WORDS_MAX, PATH_WORDS_MAX,
 };
+use crate::membership_filter::{Filling, MembershipFilter};
 use crate::packed::word_at;
 use crate::pages::{Id, Pages, Snapshot, Space};
 use crate::paths::Paths;
-use crate::sieve::{Filling, Sieve};
 
 /// The id of the root, whatever page it has.
 pub(crate) const ROOT: Id = 0;
 
-/// Paths an insert puts in the sieve being filled, at most: more than come in meanwhile.
+/// Paths an insert puts in the membership filter being filled, at most: more than come in meanwhile.
 const PATHS_SIEVED: usize = 32;
 
 /// What readers and the writer share.
 pub(crate) struct Tree {
     pub(crate) pages: Pages,
-    pub(crate) sieve: Sieve,
+    pub(crate) filter: MembershipFilter,
     /// Counts the times ids were retired.
     shape: AtomicU64,
     writer: Mutex<Writer>,
@@ -101,7 +101,7 @@ impl Tree {
     pub(crate) fn new() -> Self {
         let tree = Self {
             pages: Pages::new(),
-            sieve: Sieve::new(),
+            filter: MembershipFilter::new(),
             shape: AtomicU64::new(0),
             writer: Mutex::new(Writer::default()),
         };
@@ -109,7 +109,7 @@ impl Tree {
             let mut writer = tree.lock();
             let root = tree.pages.new_id(&mut writer.space);
             assert_eq!(root, ROOT, "the first id is the root's");
-            tree.sieve.prepare_for(0);
+            tree.filter.prepare_for(0);
             tree.publish_empty_root(&mut writer);
         }
         tree
@@ -130,17 +130,17 @@ impl Tree {
         let writer = self.lock();
         size_of::<Self>()
             + self.pages.memory_bytes()
-            + self.sieve.memory_bytes()
+            + self.filter.memory_bytes()
             + writer.space.memory_bytes()
             + (writer.words.capacity() + writer.parent.capacity()) * size_of::<u64>()
     }
 
     // --- reading
 
-    /// Exact. What the sieve does not refuse is looked up.
+    /// Exact. What the membership filter does not refuse is looked up.
     #[inline]
     pub(crate) fn contains(&self, key: Key<'_>) -> bool {
-        self.sieve.may_contain(&key) && self.look_up(key)
+        self.filter.may_contain(&key) && self.look_up(key)
     }
 
     pub(crate) fn look_up(&self, key: Key<'_>) -> bool {
@@ -242,7 +242,7 @@ impl Tree {
             let trace = self.trace(key.bytes);
             let page = self.pages.snapshot(trace.leaf).expect("the writer follows only live ids");
             let leaf = self.leaf(trace.leaf);
-            if !is_new && self.sieve.may_contain(&key) && leaf.contains(key) {
+            if !is_new && self.filter.may_contain(&key) && leaf.contains(key) {
                 return Ok(false);
             }
             if !is_new && !writer.space.has_room() {
@@ -250,12 +250,12 @@ impl Tree {
             }
             is_new = true;
             if leaf.takes_in_place(key.bytes) {
-                // The fingerprint comes before the path and goes after it: see `sieve`.
-                self.sieve.add(&key);
+                // The fingerprint comes before the path and goes after it: see `membership_filter`.
+                self.filter.add(&key);
                 leaf.take_in(key, page.words);
                 self.add_along(&trace, 1);
                 if let Some(filling) = writer.filling.as_ref().filter(|f| key.bytes < &*f.next) {
-                    self.sieve.add_to(filling, &key);
+                    self.filter.add_to(filling, &key);
                 }
                 self.grow_sieve(writer);
                 if trace.depth == 0 {
@@ -283,17 +283,18 @@ impl Tree {
         leaf.write(places.all(), Room::Some, &mut writer.words);
         self.pages.publish(&mut writer.space, trace.leaf, &writer.words);
         self.add_along(&trace, -1);
-        self.sieve.remove(&key);
+        self.filter.remove(&key);
         if let Some(filling) = writer.filling.as_ref().filter(|f| key.bytes < &*f.next) {
-            self.sieve.remove_from(filling, &key);
+            self.filter.remove_from(filling, &key);
         }
         self.join_thin_pages(writer, &trace);
         true
     }
 
-    /// Begins a larger sieve if it is time, or puts some more paths in the one begun.
+    /// Begins a larger membership filter if it is time, or puts some more paths in the one begun.
     fn grow_sieve(&self, writer: &mut Writer) {
-        let Some(mut filling) = writer.filling.take().or_else(|| self.sieve.outgrown(self.count()))
+        let Some(mut filling) =
+            writer.filling.take().or_else(|| self.filter.outgrown(self.count()))
         else {
             return;
         };
@@ -311,14 +312,14 @@ impl Tree {
         let mut due = places.all()[first..].iter().map(|&place| usize::from(place));
         for place in due.by_ref().take(PATHS_SIEVED) {
             leaf.path_into(place, &mut path);
-            self.sieve.add_to(&filling, &Key::new(&path));
+            self.filter.add_to(&filling, &Key::new(&path));
         }
         if let Some(place) = due.next() {
             leaf.path_into(place, &mut path);
             end = Some(path);
         }
         match end {
-            None => self.sieve.use_filled(&filling),
+            None => self.filter.use_filled(&filling),
             Some(end) => {
                 filling.next = end;
                 writer.filling = Some(filling);
@@ -342,9 +343,9 @@ impl Tree {
         for id in ids.into_iter().filter(|&id| id != ROOT) {
             self.pages.retire(&mut writer.space, id);
         }
-        self.sieve.clear();
+        self.filter.clear();
         if let Some(filling) = writer.filling.take() {
-            self.sieve.give_up(&filling);
+            self.filter.give_up(&filling);
         }
     }
 

@@ -1,4 +1,4 @@
-//! The sieve: a table of short fingerprints of all paths, one cache line per question.
+//! The membership filter: a table of short fingerprints of all paths, one cache line per question.
 //!
 //! A path's hash picks a line; the line holds the fingerprints of the paths that picked it. No such fingerprint:
 //! no such path. That is all the gate costs for an unknown path, and all [`may_contain`] costs:
@@ -42,7 +42,7 @@ const OVERFLOWED: u64 = u64::MAX;
 const LEVELS: usize = 32;
 
 /// The tables, the one in use and those outgrown: a reader may still be in one.
-pub(crate) struct Sieve {
+pub(crate) struct MembershipFilter {
     tables: Arrays<{ LEVELS - 1 }>,
     level: AtomicU32,
 }
@@ -66,7 +66,7 @@ fn line_of<'a>(table: &'a [AtomicU64], key: &Key<'_>) -> &'a [AtomicU64] {
     table.get(line * LINE_WORDS..line * LINE_WORDS + LINE_WORDS).unwrap_or(&[])
 }
 
-impl Sieve {
+impl MembershipFilter {
     pub(crate) fn new() -> Self {
         Self { tables: Arrays::new(), level: AtomicU32::new(0) }
     }
@@ -197,21 +197,21 @@ mod tests {
 
     #[test]
     fn a_full_line_says_maybe_and_an_emptied_one_does_not() {
-        let sieve = Sieve::new();
-        sieve.prepare_for(1);
+        let filter = MembershipFilter::new();
+        filter.prepare_for(1);
         let names: Vec<String> = (0..LINE_FINGERPRINTS).map(|n| format!("name-{n}")).collect();
         let keys: Vec<Key<'_>> = names.iter().map(|name| Key::new(name.as_bytes())).collect();
         for key in &keys {
-            assert!(!sieve.may_contain(key));
-            sieve.add(key);
-            assert!(sieve.may_contain(key));
+            assert!(!filter.may_contain(key));
+            filter.add(key);
+            assert!(filter.may_contain(key));
         }
-        assert_eq!(sieve.census(), (LINE_FINGERPRINTS as u64, 0));
-        keys.iter().for_each(|key| sieve.remove(key));
-        assert_eq!(sieve.census(), (0, 0));
-        keys.iter().chain(&keys[..1]).for_each(|key| sieve.add(key));
-        assert_eq!(sieve.census(), (0, 1));
-        keys.iter().for_each(|key| sieve.remove(key));
-        assert!(keys.iter().all(|key| sieve.may_contain(key)), "what overflowed stays so");
+        assert_eq!(filter.census(), (LINE_FINGERPRINTS as u64, 0));
+        keys.iter().for_each(|key| filter.remove(key));
+        assert_eq!(filter.census(), (0, 0));
+        keys.iter().chain(&keys[..1]).for_each(|key| filter.add(key));
+        assert_eq!(filter.census(), (0, 1));
+        keys.iter().for_each(|key| filter.remove(key));
+        assert!(keys.iter().all(|key| filter.may_contain(key)), "what overflowed stays so");
     }
 }
