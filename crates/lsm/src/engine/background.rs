@@ -190,7 +190,7 @@ impl Inner {
 
     /// Removes files that nobody holds any more.
     pub(super) fn bury(&self) -> Result<()> {
-        for number in self.graveyard.take() {
+        for number in self.obsolete_files.take() {
             let path = names::sst(&self.dir, number);
             self.disk.remove(&path).map_err(|e| Error::io("remove", &path, &e))?;
         }
@@ -320,7 +320,7 @@ impl Inner {
         let removed: Vec<u64> = plan.inputs().map(|file| file.desc().number).collect();
         let edit = Edit { removed: removed.clone(), ..Edit::default() };
         self.install(edit, plan.to, descs, &removed, |_| {})?;
-        plan.inputs().for_each(|file| file.doom());
+        plan.inputs().for_each(|file| file.mark_obsolete());
         // Relaxed: counters for people.
         self.counters.compactions.fetch_add(1, Ordering::Relaxed);
         self.counters.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
@@ -342,7 +342,7 @@ impl Inner {
         let numbers: Vec<u64> = descs.iter().map(|desc| desc.number).collect();
         let added: Vec<_> = descs
             .into_iter()
-            .map(|desc| SstFile::new(desc, self.shared.clone(), self.graveyard.clone()))
+            .map(|desc| SstFile::new(desc, self.shared.clone(), self.obsolete_files.clone()))
             .map(|file| (level, Arc::new(file)))
             .collect();
         let mut manifested = lock(&self.manifest);

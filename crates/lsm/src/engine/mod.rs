@@ -34,7 +34,7 @@ pub use self::upkeep::{CheckReport, LevelStats, Stats};
 use crate::commit::CommitQueue;
 use crate::disk::{Disk, DiskLock};
 use crate::error::Error;
-use crate::levels::{Graveyard, Levels, Probes};
+use crate::levels::{Levels, ObsoleteFiles, Probes};
 use crate::manifest::Manifest;
 use crate::memtable::{Memtable, MemtableWriter};
 use crate::numbers::Numbers;
@@ -59,7 +59,7 @@ struct Inner {
     options: Options,
     numbers: Arc<Numbers>,
     shared: Arc<SstShared>,
-    graveyard: Arc<Graveyard>,
+    obsolete_files: Arc<ObsoleteFiles>,
     pool: Arc<SegmentPool>,
     queue: CommitQueue,
     writer: Mutex<Writer>,

@@ -19,7 +19,7 @@ use crate::cache::{BlockCache, FileCache};
 use crate::commit::CommitQueue;
 use crate::disk::{Access, Disk};
 use crate::error::{Error, Result};
-use crate::levels::{Graveyard, Levels, Probes, SstFile};
+use crate::levels::{Levels, ObsoleteFiles, Probes, SstFile};
 use crate::manifest::{self, Edit, Manifest};
 use crate::memtable::{Memtable, MemtableWriter, Stems, room_for};
 use crate::names::{self, FileName, LOCK};
@@ -178,8 +178,8 @@ impl Inner {
         let files = FileCache::new(disk.clone(), dir.clone(), options.open_files_max);
         let blocks = BlockCache::new(options.cache_bytes);
         let shared = Arc::new(SstShared { blocks, files });
-        let graveyard = Arc::<Graveyard>::default();
-        let levels = live_levels(&known, &listing, &shared, &graveyard)?;
+        let obsolete_files = Arc::<ObsoleteFiles>::default();
+        let levels = live_levels(&known, &listing, &shared, &obsolete_files)?;
 
         let seqno_flushed = known.seqno_flushed.unwrap_or(0);
         let wal_floor = known.wal_floor.unwrap_or(0);
@@ -236,7 +236,7 @@ impl Inner {
             options,
             numbers,
             shared,
-            graveyard,
+            obsolete_files,
             pool,
             queue: CommitQueue::new(),
             work_came: Condvar::new(),
@@ -269,7 +269,7 @@ fn live_levels(
     known: &Edit,
     listing: &Listing,
     shared: &Arc<SstShared>,
-    graveyard: &Arc<Graveyard>,
+    obsolete_files: &Arc<ObsoleteFiles>,
 ) -> Result<Levels> {
     let mut files = Vec::new();
     for (level, desc) in &known.added {
@@ -277,7 +277,7 @@ fn live_levels(
         if !listing.ssts.contains(&desc.number) {
             return Err(Error::corrupt(&path, 0, "a live file is missing"));
         }
-        let file = SstFile::new(desc.clone(), shared.clone(), graveyard.clone());
+        let file = SstFile::new(desc.clone(), shared.clone(), obsolete_files.clone());
         files.push((*level, Arc::new(file)));
     }
     let levels = Levels::new(files);

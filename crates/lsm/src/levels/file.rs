@@ -1,7 +1,7 @@
 //! A live SST: its description, the open file behind it, and its end.
 //!
-//! Readers, compactions and checkpoints hold `Arc<SstFile>`s. A file that no manifest names any more is *doomed*: when
-//! the last holder lets go, its number goes to the [`Graveyard`], and the background removes it from the disk. So no
+//! Readers, compactions and checkpoints hold `Arc<SstFile>`s. A file that no manifest names any more is *obsolete*: when
+//! the last holder lets go, its number goes to the [`ObsoleteFiles`], and the background removes it from the disk. So no
 //! file disappears under a reader, and no reader thread does disk work for others.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,9 +35,9 @@ pub(crate) struct FileDesc {
 
 /// Numbers of files that nobody holds and nobody names.
 #[derive(Debug, Default)]
-pub(crate) struct Graveyard(Mutex<Vec<u64>>);
+pub(crate) struct ObsoleteFiles(Mutex<Vec<u64>>);
 
-impl Graveyard {
+impl ObsoleteFiles {
     /// Takes everything that waits for removal.
     pub(crate) fn take(&self) -> Vec<u64> {
         std::mem::take(&mut lock(&self.0))
@@ -50,14 +50,24 @@ pub(crate) struct SstFile {
     desc: FileDesc,
     shared: Arc<SstShared>,
     sst: OnceLock<Arc<Sst>>,
-    doomed: AtomicBool,
-    graveyard: Arc<Graveyard>,
+    is_obsolete: AtomicBool,
+    obsolete_files: Arc<ObsoleteFiles>,
 }
 
 impl SstFile {
     /// The file behind a description; it is opened when it is first read.
-    pub(crate) fn new(desc: FileDesc, shared: Arc<SstShared>, graveyard: Arc<Graveyard>) -> Self {
-        Self { desc, shared, sst: OnceLock::new(), doomed: AtomicBool::new(false), graveyard }
+    pub(crate) fn new(
+        desc: FileDesc,
+        shared: Arc<SstShared>,
+        obsolete_files: Arc<ObsoleteFiles>,
+    ) -> Self {
+        Self {
+            desc,
+            shared,
+            sst: OnceLock::new(),
+            is_obsolete: AtomicBool::new(false),
+            obsolete_files,
+        }
     }
 
     /// What the manifest says about it.
@@ -91,17 +101,17 @@ impl SstFile {
     }
 
     /// Says that no manifest names it any more.
-    pub(crate) fn doom(&self) {
+    pub(crate) fn mark_obsolete(&self) {
         // Release: pairs with the acquire in drop, which runs after the last holder is gone anyway.
-        self.doomed.store(true, Ordering::Release);
+        self.is_obsolete.store(true, Ordering::Release);
     }
 }
 
 impl Drop for SstFile {
     fn drop(&mut self) {
-        if self.doomed.load(Ordering::Acquire) {
+        if self.is_obsolete.load(Ordering::Acquire) {
             self.shared.files.forget(self.desc.number);
-            lock(&self.graveyard.0).push(self.desc.number);
+            lock(&self.obsolete_files.0).push(self.desc.number);
         }
     }
 }

@@ -11,7 +11,7 @@ mod file;
 
 use std::sync::Arc;
 
-pub(crate) use self::file::{FileDesc, Graveyard, SstFile};
+pub(crate) use self::file::{FileDesc, ObsoleteFiles, SstFile};
 use crate::error::Result;
 use crate::limits::LEVELS;
 use crate::memtable::Stems;
