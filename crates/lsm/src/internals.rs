@@ -71,8 +71,8 @@ impl BenchMemtable {
     /// An empty one of `bytes_max` bytes, for keys like those of a sorted sample: the engine has that from the one before.
     #[must_use]
     pub fn new(bytes_max: usize, sample: Vec<Vec<u8>>) -> Self {
-        let stems = crate::memtable::Stems::learn(sample);
-        let (table, writer) = crate::memtable::Memtable::new(bytes_max, 0, stems);
+        let prefixes = crate::memtable::SharedPrefixes::learn(sample);
+        let (table, writer) = crate::memtable::Memtable::new(bytes_max, 0, prefixes);
         Self { table, writer, seqno: 0 }
     }
 

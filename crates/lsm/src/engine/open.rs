@@ -21,7 +21,7 @@ use crate::disk::{Access, Disk};
 use crate::error::{Error, Result};
 use crate::levels::{Levels, ObsoleteFiles, Probes, SstFile};
 use crate::manifest::{self, Edit, Manifest};
-use crate::memtable::{Memtable, MemtableWriter, Stems, room_for};
+use crate::memtable::{Memtable, MemtableWriter, SharedPrefixes, room_for};
 use crate::names::{self, FileName, LOCK};
 use crate::numbers::Numbers;
 use crate::options::{Background, NetworkDisks, Options};
@@ -127,8 +127,8 @@ struct Replay {
 }
 
 impl Replay {
-    fn new(options: &Options, seqno_flushed: u64, stems: Stems) -> Self {
-        let (active, writer) = Memtable::new(options.memtable_bytes, 0, stems);
+    fn new(options: &Options, seqno_flushed: u64, prefixes: SharedPrefixes) -> Self {
+        let (active, writer) = Memtable::new(options.memtable_bytes, 0, prefixes);
         let frozen = VecDeque::new();
         let options = options.clone();
         Self { options, writer, active, frozen, seqno_flushed, seqno_last: seqno_flushed }
@@ -141,7 +141,7 @@ impl Replay {
         let room = room_for(operation.key.len() + operation.value.len(), 1);
         if !self.writer.has_room(room) {
             let (active, writer) =
-                Memtable::new(self.options.memtable_bytes, room, self.active.stems());
+                Memtable::new(self.options.memtable_bytes, room, self.active.prefixes());
             let full = std::mem::replace(&mut self.active, active);
             let old = std::mem::replace(&mut self.writer, writer);
             if !old.is_empty() {
@@ -183,7 +183,7 @@ impl Inner {
 
         let seqno_flushed = known.seqno_flushed.unwrap_or(0);
         let wal_floor = known.wal_floor.unwrap_or(0);
-        let mut replay = Replay::new(&options, seqno_flushed, levels.stems());
+        let mut replay = Replay::new(&options, seqno_flushed, levels.prefixes());
         let needed: Vec<u64> =
             listing.segments.iter().copied().filter(|&number| number >= wal_floor).collect();
         let recovered =

@@ -223,7 +223,7 @@ impl Inner {
     /// Freezes the memtable and starts one that has room for `room` bytes.
     pub(super) fn freeze(&self, writer: &mut Writer, room: usize) -> Result<()> {
         let full = lock(&self.work).active.clone();
-        let (active, memtable) = Memtable::new(self.options.memtable_bytes, room, full.stems());
+        let (active, memtable) = Memtable::new(self.options.memtable_bytes, room, full.prefixes());
         drop(full);
         if writer.memtable.is_empty() {
             writer.memtable = memtable;

@@ -14,10 +14,10 @@ use std::sync::Arc;
 pub(crate) use self::file::{FileDesc, ObsoleteFiles, SstFile};
 use crate::error::Result;
 use crate::limits::LEVELS;
-use crate::memtable::Stems;
+use crate::memtable::SharedPrefixes;
 use crate::value::Found;
 
-/// Ends of files that stems may be learned from.
+/// Ends of files that shared prefixes may be learned from.
 const SAMPLE_MIN: usize = 16;
 
 /// A sorted run: files with disjoint, rising keys.
@@ -135,16 +135,16 @@ impl Levels {
         Ok(Found::Nothing)
     }
 
-    /// The stems of the keys, if the ends of the files are enough to tell.
-    pub(crate) fn stems(&self) -> Stems {
+    /// The shared prefixes of the keys, if the ends of the files are enough to tell.
+    pub(crate) fn prefixes(&self) -> SharedPrefixes {
         let descs = self.all().map(|(_, file)| file.desc());
         let mut ends: Vec<_> =
             descs.flat_map(|desc| [desc.smallest.clone(), desc.largest.clone()]).collect();
         if ends.len() < SAMPLE_MIN {
-            return Stems::default();
+            return SharedPrefixes::default();
         }
         ends.sort();
-        Stems::learn(ends)
+        SharedPrefixes::learn(ends)
     }
 
     /// The first broken invariant, in words, with the number of a file that breaks it.

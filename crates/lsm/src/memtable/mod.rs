@@ -12,15 +12,15 @@
 
 mod arena;
 mod filter;
+mod prefix_codes;
 mod skiplist;
-mod stems;
 
 use std::sync::Arc;
 
 use self::arena::Address;
 use self::filter::MemtableFilter;
+pub(crate) use self::prefix_codes::SharedPrefixes;
 use self::skiplist::{Inserter, SkipList};
-pub(crate) use self::stems::Stems;
 use crate::batch::{Kind, Operation};
 use crate::cursor::Cursor;
 use crate::error::Result;
@@ -31,7 +31,7 @@ use crate::value::{Found, Value};
 const NODE_OVERHEAD_BYTES: usize = 48;
 /// The arena has room for this many times the memtable's bytes, for heights and padding above average and chunk ends.
 const ARENA_SLACK: usize = 4;
-/// A memtable that knows no stems freezes at this many bytes, so that the next one does; but not before it has so many
+/// A memtable that knows no shared prefixes freezes at this many bytes, so that the next one does; but not before it has so many
 /// entries.
 const LEARNING_BYTES: usize = 1 << 20;
 const LEARNING_ENTRIES: u64 = 1 << 10;
@@ -52,7 +52,7 @@ pub(crate) struct MemtableWriter {
     table: Arc<Memtable>,
     inserter: Inserter,
     bytes_max: usize,
-    /// No stems are known yet.
+    /// No shared prefixes are known yet.
     learns: bool,
     bytes: usize,
     entries: u64,
@@ -65,12 +65,16 @@ pub(crate) fn room_for(bytes: usize, ops: usize) -> usize {
 
 impl Memtable {
     /// An empty memtable that freezes at about `bytes_max` bytes and has room for a group of `room`, and its writer. It is
-    /// fastest if the keys have the stems.
-    pub(crate) fn new(bytes_max: usize, room: usize, stems: Stems) -> (Arc<Self>, MemtableWriter) {
+    /// fastest if the keys have the shared prefixes.
+    pub(crate) fn new(
+        bytes_max: usize,
+        room: usize,
+        prefixes: SharedPrefixes,
+    ) -> (Arc<Self>, MemtableWriter) {
         let bytes_max = bytes_max.max(room);
-        let learns = stems.is_empty();
+        let learns = prefixes.is_empty();
         let (list, inserter) =
-            SkipList::new(bytes_max * ARENA_SLACK, bytes_max / CHUNKS_USUAL, stems);
+            SkipList::new(bytes_max * ARENA_SLACK, bytes_max / CHUNKS_USUAL, prefixes);
         let table = Arc::new(Self { list, filter: MemtableFilter::new(bytes_max) });
         let writer = MemtableWriter {
             table: table.clone(),
@@ -83,9 +87,9 @@ impl Memtable {
         (table, writer)
     }
 
-    /// The stems of its keys: a good guess at those of keys to come.
-    pub(crate) fn stems(&self) -> Stems {
-        Stems::learn(self.list.sample())
+    /// The shared prefixes of its keys: a good guess at those of keys to come.
+    pub(crate) fn prefixes(&self) -> SharedPrefixes {
+        SharedPrefixes::learn(self.list.sample())
     }
 
     /// The newest version of `key` that is not newer than `seqno`. `hash` is the key's.
@@ -246,7 +250,7 @@ mod tests {
     #[test]
     fn it_agrees_with_a_btree_map() {
         let mut dice = fastrand::Rng::with_seed(1);
-        let (table, mut writer) = Memtable::new(1 << 20, 0, Stems::default());
+        let (table, mut writer) = Memtable::new(1 << 20, 0, SharedPrefixes::default());
         let mut model = Model::new();
         for seqno in 1..4000 {
             let key = random_key(&mut dice);
@@ -277,7 +281,7 @@ mod tests {
     #[test]
     fn sorted_and_reversed_loads_come_out_sorted() {
         for reversed in [false, true] {
-            let (table, mut writer) = Memtable::new(1 << 20, 0, Stems::default());
+            let (table, mut writer) = Memtable::new(1 << 20, 0, SharedPrefixes::default());
             for n in 0..5000u64 {
                 let key = if reversed { 5000 - n } else { n };
                 writer.insert(n + 1, put(&key.to_be_bytes(), b"v"));
@@ -290,7 +294,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_the_largest_value_has_room() {
-        let (table, mut writer) = Memtable::new(64 << 10, 0, Stems::default());
+        let (table, mut writer) = Memtable::new(64 << 10, 0, SharedPrefixes::default());
         let mut seqno = 0;
         while writer.has_room(room_for(1100, 1)) {
             seqno += 1;
@@ -300,7 +304,8 @@ mod tests {
         assert_eq!(entries(&table).len() as u64, seqno);
         let value = vec![9; crate::limits::VALUE_BYTES_MAX];
         assert!(!writer.has_room(room_for(value.len() + 20, 1)));
-        let (table, mut writer) = Memtable::new(0, room_for(value.len() + 20, 1), Stems::default());
+        let (table, mut writer) =
+            Memtable::new(0, room_for(value.len() + 20, 1), SharedPrefixes::default());
         writer.insert(1, put(b"k", &value));
         match table.get(b"k", key_hash(b"k"), 1) {
             Found::Value(got) => assert!(*got == *value),
@@ -310,7 +315,7 @@ mod tests {
 
     #[test]
     fn readers_see_a_sorted_whole_list_while_the_writer_inserts() {
-        let (table, mut writer) = Memtable::new(4 << 20, 0, Stems::default());
+        let (table, mut writer) = Memtable::new(4 << 20, 0, SharedPrefixes::default());
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 let table = table.clone();
@@ -366,7 +371,7 @@ mod loom_tests {
     #[test]
     fn loom_a_reader_reaches_only_whole_entries_in_order() {
         loom::model(|| {
-            let (table, mut writer) = Memtable::new(128, 0, Stems::default());
+            let (table, mut writer) = Memtable::new(128, 0, SharedPrefixes::default());
             writer.insert(1, put(b"b", b"b1"));
             let leader = Arc::new(Mutex::new((writer, 1)));
             let lead = |leader: Arc<Mutex<(MemtableWriter, u64)>>, key: &'static [u8]| {

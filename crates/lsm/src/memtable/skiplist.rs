@@ -11,7 +11,7 @@
 //!         value     little-endian words, zero-padded
 //! ```
 //!
-//! The *code* of a node (`stems.rs`) is 32 bits that order as the keys do, except that different keys may have the same. It
+//! The *code* of a node (`prefix_codes.rs`) is 32 bits that order as the keys do, except that different keys may have the same. It
 //! lies beside the link, so a search seldom touches a record before its end: what it costs is cache misses, and nodes lie
 //! close together.
 //!
@@ -30,14 +30,14 @@
 use std::cmp::Ordering as Compare;
 
 use super::arena::{Address, Allocator, Arena, Region};
-use super::stems::Stems;
+use super::prefix_codes::SharedPrefixes;
 use crate::batch::{Kind, Operation};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Levels of the list; with one node in two rising, enough for 2^20 entries. One in two, because a level costs a look at a
 /// code that is in the cache, and a step to a node one that is not.
 const HEIGHT_MAX: usize = if cfg!(loom) { 2 } else { 20 };
-/// Keys that stems are learned from, if there are as many.
+/// Keys that shared prefixes are learned from, if there are as many.
 const SAMPLE_MIN: usize = 256;
 /// Words before the links of a node.
 const NODE_WORDS: usize = 1;
@@ -54,7 +54,7 @@ const ADDRESS_BITS: u32 = Address::BITS;
 #[derive(Debug)]
 pub(crate) struct SkipList {
     arena: Arena,
-    stems: Stems,
+    prefixes: SharedPrefixes,
 }
 
 /// A link as it is stored: code and address of a node.
@@ -234,8 +234,12 @@ impl<'a> Record<'a> {
 }
 
 impl SkipList {
-    /// An empty list that can hold `bytes_max` bytes of keys that are expected to have these stems.
-    pub(crate) fn new(bytes_max: usize, chunk_bytes: usize, stems: Stems) -> (Self, Inserter) {
+    /// An empty list that can hold `bytes_max` bytes of keys that are expected to have these shared prefixes.
+    pub(crate) fn new(
+        bytes_max: usize,
+        chunk_bytes: usize,
+        prefixes: SharedPrefixes,
+    ) -> (Self, Inserter) {
         let (arena, mut allocator) = Arena::new(bytes_max, chunk_bytes);
         let head = allocator.allocate(&arena, Region::Index, NODE_WORDS + HEIGHT_MAX);
         assert_eq!(head, Some(NONE), "the head is the first object");
@@ -245,7 +249,7 @@ impl SkipList {
             height: 1,
             dice: 0x2545_f491_4f6c_dd1d,
         };
-        (Self { arena, stems }, inserter)
+        (Self { arena, prefixes }, inserter)
     }
 
     /// Keys from all over the list, sorted: those of the highest level that has [`SAMPLE_MIN`], or of the lowest.
@@ -275,7 +279,7 @@ impl SkipList {
 
     #[inline]
     fn words_of(&self, key: &[u8]) -> KeyWords {
-        KeyWords::new(key, self.stems.code(key))
+        KeyWords::new(key, self.prefixes.code(key))
     }
 
     /// The entry behind an address from `first`, `seek` or `after`.

@@ -1,40 +1,40 @@
 //! Codes of keys: 32 bits that order as the keys do, and tell most of them apart.
 //!
 //! Keys of one kind share a long start and differ soon behind it, and a store has several kinds of keys. What such a
-//! group shares is a *stem*. A code says first whether the key is under a stem, before, between or behind them, and then
-//! the 27 bits that come after the stem:
+//! group shares is a *shared prefix*. A code says first whether the key is under a prefix, before, between or behind them, and then
+//! the 27 bits that come after the prefix:
 //!
 //! ```text
-//! under stem n     2n + 1 (5 bits) | the next 27 bits of the key
-//! before stem n    2n              | 0
+//! under prefix n   2n + 1 (5 bits) | the next 27 bits of the key
+//! before prefix n  2n              | 0
 //! ```
 //!
-//! Stems are learned from keys that were there before ([`Stems::learn`]). Stems that do not fit the keys to come cost
+//! Prefixes are learned from keys that were there before ([`SharedPrefixes::learn`]). Prefixes that do not fit the keys to come cost
 //! speed and nothing else: different keys may have the same code.
 //!
 //! Invariants:
 //! - of two keys the lower one has the lower code, or both have the same;
-//! - stems are sorted, and none starts with another.
+//! - prefixes are sorted, and none starts with another.
 
 use crate::codec::common_prefix;
 
-/// Stems of a list, and the least share of the sample that one stands for.
-const STEMS_MAX: usize = 8;
-/// Bits of a code that say where the key is among the stems.
-const SLOT_BITS: u32 = (2 * STEMS_MAX as u32 + 1).next_power_of_two().trailing_zeros();
-/// Bits of a code that come from behind the stem.
+/// Prefixes of a list, and the least share of the sample that one stands for.
+const PREFIXES_MAX: usize = 8;
+/// Bits of a code that say where the key is among the prefixes.
+const SLOT_BITS: u32 = (2 * PREFIXES_MAX as u32 + 1).next_power_of_two().trailing_zeros();
+/// Bits of a code that come from behind the prefix.
 const REST_BITS: u32 = u32::BITS - SLOT_BITS;
 
 /// What groups of keys start with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stems(Vec<Vec<u8>>);
+pub(crate) struct SharedPrefixes(Vec<Vec<u8>>);
 
-impl Stems {
-    /// The stems of keys like those of a sample, which is sorted; none if it is empty.
+impl SharedPrefixes {
+    /// The prefixes of keys like those of a sample, which is sorted; none if it is empty.
     pub(crate) fn learn(mut sample: Vec<Vec<u8>>) -> Self {
         sample.dedup();
-        let group_min = sample.len().div_ceil(STEMS_MAX);
-        let mut stems = Vec::new();
+        let group_min = sample.len().div_ceil(PREFIXES_MAX);
+        let mut prefixes = Vec::new();
         // Each step goes at least one byte deeper into a group, and a group is at least an eighth of the sample.
         let mut open = vec![&sample[..]];
         while let Some(keys) = open.pop() {
@@ -45,14 +45,14 @@ impl Stems {
                 false => groups(keys, shared, group_min),
             };
             if groups.is_empty() {
-                stems.push(first[..shared].to_vec());
+                prefixes.push(first[..shared].to_vec());
             }
             open.extend(groups);
         }
-        stems.sort();
-        // A key that ends where others go on is a group of its own, and the stem of the others starts with it.
-        stems.dedup_by(|later, earlier| later.starts_with(earlier));
-        Self(stems)
+        prefixes.sort();
+        // A key that ends where others go on is a group of its own, and the shared prefix of the others starts with it.
+        prefixes.dedup_by(|later, earlier| later.starts_with(earlier));
+        Self(prefixes)
     }
 
     /// Whether nothing was learned.
@@ -64,11 +64,11 @@ impl Stems {
     #[inline]
     pub(crate) fn code(&self, key: &[u8]) -> u32 {
         let mut slot = 0;
-        for stem in &self.0 {
-            if let Some(rest) = key.strip_prefix(stem.as_slice()) {
+        for prefix in &self.0 {
+            if let Some(rest) = key.strip_prefix(prefix.as_slice()) {
                 return (slot + 1) << REST_BITS | next_bits(rest);
             }
-            if key < stem.as_slice() {
+            if key < prefix.as_slice() {
                 break;
             }
             slot += 2;
@@ -120,8 +120,8 @@ mod tests {
         sample.extend(hashed(b"\x01\x07\0\0\0\x02", 100, &mut dice));
         sample.extend([b"\0\x01".to_vec(), b"\x03".to_vec()]);
         sample.sort();
-        let stems = Stems::learn(sample);
-        assert_eq!(stems.0, [&b"\x01\x04"[..], b"\x01\x11\0\0\0\x05"]);
+        let prefixes = SharedPrefixes::learn(sample);
+        assert_eq!(prefixes.0, [&b"\x01\x04"[..], b"\x01\x11\0\0\0\x05"]);
     }
 
     #[test]
@@ -132,20 +132,20 @@ mod tests {
             sample.extend((0..11u64).map(|version| [&secret[..], &version.to_be_bytes()].concat()));
         }
         sample.sort();
-        let stems = Stems::learn(sample.clone());
-        assert_eq!(stems.0, [b"\x01\x11\0\0\0\x05"]);
-        let mut codes: Vec<u32> = sample.iter().map(|key| stems.code(key)).collect();
+        let prefixes = SharedPrefixes::learn(sample.clone());
+        assert_eq!(prefixes.0, [b"\x01\x11\0\0\0\x05"]);
+        let mut codes: Vec<u32> = sample.iter().map(|key| prefixes.code(key)).collect();
         codes.dedup();
         assert_eq!(codes.len(), 90);
     }
 
     #[test]
     fn one_key_and_one_that_starts_the_others_are_samples_too() {
-        assert!(Stems::learn(vec![]).is_empty());
-        assert_eq!(Stems::learn(vec![b"k".to_vec(); 9]).0, [b"k"]);
+        assert!(SharedPrefixes::learn(vec![]).is_empty());
+        assert_eq!(SharedPrefixes::learn(vec![b"k".to_vec(); 9]).0, [b"k"]);
         let mut sample: Vec<_> = (0..40u8).map(|n| vec![b'a', n / 30, n]).collect();
         sample.insert(0, b"a".to_vec());
-        assert_eq!(Stems::learn(sample).0, [b"a"]);
+        assert_eq!(SharedPrefixes::learn(sample).0, [b"a"]);
     }
 
     /// The invariants, over keys of few letters and samples that need not be like them.
@@ -159,13 +159,13 @@ mod tests {
         for _ in 0..400 {
             let mut sample: Vec<_> = (0..dice.usize(..60)).map(|_| random(&mut dice)).collect();
             sample.sort();
-            let stems = Stems::learn(sample);
-            assert!(stems.0.len() <= STEMS_MAX);
-            assert!(stems.0.is_sorted());
-            assert!(stems.0.windows(2).all(|pair| !pair[1].starts_with(&pair[0])));
+            let prefixes = SharedPrefixes::learn(sample);
+            assert!(prefixes.0.len() <= PREFIXES_MAX);
+            assert!(prefixes.0.is_sorted());
+            assert!(prefixes.0.windows(2).all(|pair| !pair[1].starts_with(&pair[0])));
             let mut keys: Vec<_> = (0..200).map(|_| random(&mut dice)).collect();
             keys.sort();
-            assert!(keys.iter().map(|key| stems.code(key)).is_sorted(), "{stems:?}");
+            assert!(keys.iter().map(|key| prefixes.code(key)).is_sorted(), "{prefixes:?}");
         }
     }
 }
