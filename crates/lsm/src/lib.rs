@@ -33,7 +33,7 @@ mod sync;
 mod value;
 mod wal;
 
-pub use wal::outer as log;
+pub use wal::segment_log;
 
 pub use batch::Batch;
 pub use commit::Sync;

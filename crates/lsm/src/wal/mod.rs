@@ -3,7 +3,7 @@
 //! The commit leader appends one frame per group to the current segment and syncs as its mode asks. When a segment has
 //! no room the next one is taken from the pool. Flushes tell the pool which segments are no longer needed. Layout:
 //! `frame.rs`; what a crash may leave and how it is read: `recovery.rs`. The same segments serve other logs through
-//! `outer.rs`, which is [`crate::log`] outside.
+//! `segment_log.rs`.
 //!
 //! Invariants:
 //! - a segment is synced before the first frame of the next one is written;
@@ -11,9 +11,9 @@
 //!   would lie.
 
 pub(crate) mod frame;
-pub mod outer;
 mod pool;
 pub(crate) mod recovery;
+pub mod segment_log;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kallisto_lsm::log::PAYLOAD_BYTES_MAX;
+use kallisto_lsm::segment_log::PAYLOAD_BYTES_MAX;
 
 use crate::batch::{BATCH_BYTES_MAX, BATCH_OPS_MAX};
 

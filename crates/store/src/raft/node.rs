@@ -8,7 +8,7 @@
 //! - pre-vote and check-quorum are on;
 //! - what is handed out to be applied is contiguous, checked here.
 
-use kallisto_lsm::log::Place;
+use kallisto_lsm::segment_log::Place;
 use raft::eraftpb::{
     ConfChangeV2, ConfState, Entry, EntryType, HardState, Message, MessageType, Snapshot,
 };

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use kallisto_lsm::clock::Clock;
-use kallisto_lsm::log::Keeper;
+use kallisto_lsm::segment_log::Keeper;
 
 use super::lease::Lease;
 use super::limits::RESTING_BYTES_MAX;

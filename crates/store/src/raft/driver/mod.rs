@@ -347,7 +347,10 @@ impl Driver {
         }
     }
 
-    fn write(&mut self, output: &Output) -> Result<Vec<(Spot, kallisto_lsm::log::Place)>, Error> {
+    fn write(
+        &mut self,
+        output: &Output,
+    ) -> Result<Vec<(Spot, kallisto_lsm::segment_log::Place)>, Error> {
         if output.append.is_empty() && output.vote == Vote::Same {
             return Ok(Vec::new());
         }

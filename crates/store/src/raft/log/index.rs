@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use kallisto_lsm::log::Place;
+use kallisto_lsm::segment_log::Place;
 use raft::eraftpb::{ConfState, Entry, HardState, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kallisto_lsm::disk::{Access, Disk, DiskFile, read_full_at, write_all_at};
-use kallisto_lsm::log::End;
+use kallisto_lsm::segment_log::End;
 
 use crate::Error;
 use crate::codec::Reader;

@@ -1,6 +1,6 @@
 //! The Raft log on the disk.
 //!
-//! It is kept in the engine's kind of segments ([`kallisto_lsm::log`]): one frame for all that one round of the driver
+//! It is kept in the engine's kind of segments ([`kallisto_lsm::segment_log`]): one frame for all that one round of the driver
 //! has to write, one write, and one sync when the mode asks for it. `record.rs` says what a frame holds, `index.rs` is
 //! the log in memory.
 //!
@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kallisto_lsm::disk::Disk;
-use kallisto_lsm::log::{Keeper, Log, Place, Reader};
+use kallisto_lsm::segment_log::{Keeper, Log, Place, Reader};
 use raft::eraftpb::{ConfState, Entry, HardState};
 
 use self::index::{ColdEntries, LogIndex};
