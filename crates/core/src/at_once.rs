@@ -2,7 +2,7 @@
 //!
 //! Nearly every request is one: a secret that is in the hot table, asked for by a token that may read it. Such
 //! a request waits for nothing, so it needs none of what [`Core::handle`] has for those that do. Whatever
-//! is not that simple (a rate limit, a token with so many uses, a wrapped answer, a question for help, a path that
+//! is not that simple (a rate limit, a token with so many uses, a wrapped answer, a question for help, a long secret, a path that
 //! is no secret's) is left alone, before anything was done, for [`Core::handle`].
 //!
 //! With an audit device the answer is there at once too, but may not leave before it was written down: what is to
@@ -24,7 +24,7 @@ use kallisto_cuckoo::Guard;
 
 use crate::asked::{Asked, Shape};
 use crate::audit::Gathered;
-use crate::compute::is_heavy_to_judge;
+use crate::compute::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX, is_heavy_to_judge};
 use crate::door::{find_bearer, no_route};
 use crate::engines;
 use crate::error::{Denial, Error};
@@ -155,14 +155,14 @@ impl Bearer<'_> {
         gathered: &mut Gathered,
     ) -> Option<Result<Response, Error>> {
         if self.core.is_audited(request) {
-            let read = || self.judge(request, Shape::Whole);
+            let read = || self.judge(request, Shape::Whole, LIGHT_BODY_BYTES_MAX);
             let answer = self.core.gather(self.unsealed, request, gathered, read)?;
             return Some(match shape {
                 Shape::Whole => answer,
                 Shape::Fields => answer.map(|whole| self.fields_of(request, whole)),
             });
         }
-        let answer = self.judge(request, shape)?;
+        let answer = self.judge(request, shape, LIGHT_SECRET_BYTES_MAX)?;
         self.core.metrics.answered(request.operation, &answer);
         Some(answer)
     }
@@ -180,17 +180,23 @@ impl Bearer<'_> {
         }
     }
 
-    fn judge(&self, request: &Request<'_>, shape: Shape) -> Option<Result<Response, Error>> {
+    /// Answers a read of at most so many bytes.
+    fn judge(
+        &self,
+        request: &Request<'_>,
+        shape: Shape,
+        bytes_max: usize,
+    ) -> Option<Result<Response, Error>> {
         let granted = self.granted.as_ref().and_then(|compiled| compiled.acl());
         let Some(acl) = granted else { return Some(Err(Error::Denied(Denial::BadToken))) };
         let asked = Asked::new(request, &self.unsealed.view).shaped(shape);
         match authorize_by(self.token.standing(), acl, asked, self.now) {
-            Ok(call) => self.read(&call),
+            Ok(call) => self.read(&call, bytes_max),
             Err(Denied) => Some(Err(Error::Denied(Denial::Policy))),
         }
     }
 
-    fn read(&self, call: &Call<'_, '_>) -> Option<Result<Response, Error>> {
+    fn read(&self, call: &Call<'_, '_>, bytes_max: usize) -> Option<Result<Response, Error>> {
         let path = call.path.as_str();
         // Mounts do not nest, so a path that starts with a mount's is that mount's.
         let known = self
@@ -198,12 +204,12 @@ impl Bearer<'_> {
             .get()
             .and_then(|mount| Some((mount, path.strip_prefix(&*mount.entry.path)?)));
         if let Some((mount, inside)) = known {
-            return engines::read(self.unsealed, call, mount, inside);
+            return engines::read(bytes_max, self.unsealed, call, mount, inside);
         }
         let Some((mount, inside)) = self.unsealed.view.mounts.route(path) else {
             return Some(Err(no_route(self.unsealed, call)));
         };
-        let answer = engines::read(self.unsealed, call, &mount, inside);
+        let answer = engines::read(bytes_max, self.unsealed, call, &mount, inside);
         let _ = self.mount.set(mount);
         answer
     }

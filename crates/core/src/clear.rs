@@ -95,6 +95,18 @@ impl ClearStore {
         self.records(&self.keys.load()).get(key)
     }
 
+    /// About how many bytes the record under a logical key has: what reading it takes. It is not opened.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when it cannot be read.
+    pub(crate) fn size_of(&self, key: &[u8]) -> Result<Option<usize>, Error> {
+        let keyring = self.keys.load();
+        let records = self.records(&keyring);
+        let key = absolute(records.inside, key);
+        let record = records.records.get(&records.keys.of(&key))?;
+        Ok(record.map(|record| record.value.len()))
+    }
+
     fn records<'a>(&'a self, keyring: &'a Keyring) -> ClearRecords<'a> {
         let records = ClearRecords::new(&*self.store, keyring);
         ClearRecords { inside: self.inside.map(|life| life.number), ..records }

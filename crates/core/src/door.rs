@@ -397,7 +397,7 @@ pub(crate) fn read(unsealed: &Unsealed, call: &Call<'_, '_>) -> Option<Result<Re
         return None;
     }
     match unsealed.view.mounts.route(call.path.as_str()) {
-        Some((mount, inside)) => engines::read(unsealed, call, &mount, inside),
+        Some((mount, inside)) => engines::read(usize::MAX, unsealed, call, &mount, inside),
         None => Some(Err(no_route(unsealed, call))),
     }
 }

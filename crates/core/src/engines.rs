@@ -16,8 +16,10 @@ use crate::token::TokenEntry;
 use crate::view::Mount;
 use crate::{beyond, cubbyhole, identity, kv, sys, token, transit};
 
-/// Answers what needs no waiting; `None` for the rest. `path` is inside the mount.
+/// Answers what needs no waiting; `None` for the rest, and where a secret longer than `secret_bytes_max` has to be read.
+/// `path` is inside the mount.
 pub(crate) fn read(
+    secret_bytes_max: usize,
     unsealed: &Unsealed,
     call: &Call<'_, '_>,
     mount: &Mount,
@@ -29,7 +31,7 @@ pub(crate) fn read(
                 && !beyond::asks_to_wait(call)
                 && !kv::long::is_long(call, mount, path) =>
         {
-            Some(kv::read(unsealed, call, mount, path))
+            kv::read_up_to(secret_bytes_max, unsealed, call, mount, path)
         }
         _ => None,
     }

@@ -22,7 +22,7 @@ mod weight;
 
 pub(crate) use pool::{Claim, Pool};
 pub use weight::Weight;
-pub(crate) use weight::is_heavy_to_judge;
+pub(crate) use weight::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX, is_heavy_to_judge};
 
 use std::sync::Arc;
 
@@ -33,6 +33,8 @@ use crate::state::Core;
 
 /// Threads that make keys: each takes up to seconds, and nobody else waits for them.
 const MAKERS: usize = 2;
+/// What the first turn of a handshake costs, of a few milliseconds.
+const HANDSHAKE: Cost = 4;
 /// Keys that are made or wait to be, at once.
 const KEYS_MAX: usize = 64;
 
@@ -42,6 +44,8 @@ pub(crate) struct Compute {
     requests: Pool,
     /// Makes keys.
     pub(crate) makers: Pool,
+    /// Shakes hands.
+    handshakes: Pool,
 }
 
 impl Compute {
@@ -50,9 +54,13 @@ impl Compute {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let computations = Arc::clone(&admission.computations);
         let keys = Arc::new(Shares::new(KEYS_MAX, 0));
+        let shaking = Arc::new(Shares::new(admission.handshakes.max(), 0));
         Self {
             requests: Pool::new("compute", threads, Claim::Lesser, computations),
             makers: Pool::new("make-key", MAKERS, Claim::Lesser, keys),
+            // Whoever shakes hands holds a place among the handshakes already: here there are as many. It is all that a
+            // new client waits for, so it gives way to nobody.
+            handshakes: Pool::new("handshake", threads, Claim::Equal, shaking),
         }
     }
 }
@@ -75,6 +83,19 @@ impl Core {
 }
 
 impl Core {
+    /// Drives a TLS handshake that takes a processor for long, in the turns of `flow`. Dropping what this returns ends it.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] when it panicked.
+    pub async fn shake_hands<T: Send + 'static>(
+        &self,
+        flow: Flow,
+        shaking: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.metrics.handshakes.count();
+        self.compute.handshakes.drive(flow, HANDSHAKE, shaking).await
+    }
+
     /// How many requests were answered beside the workers.
     pub fn offloaded(&self) -> u64 {
         self.metrics.offloaded.total()

@@ -20,6 +20,9 @@ use crate::{kv, transit};
 /// Longest body that is parsed where it arrived: it is parsed up to five times, by the decision, by the audit and by its
 /// handler, and all of it takes less than a millisecond.
 pub(crate) const LIGHT_BODY_BYTES_MAX: usize = 16 << 10;
+/// Longest secret that is read where it was asked for: it is decrypted and copied, and never parsed. Where reads are
+/// audited, each of its values is hashed besides, so it is no longer than a body.
+pub(crate) const LIGHT_SECRET_BYTES_MAX: usize = 64 << 10;
 /// Most rules of a token's policies that are compiled where its request arrived.
 const LIGHT_RULES_MAX: usize = 512;
 /// Bytes of a body that are worth a turn.
@@ -59,36 +62,46 @@ impl Core {
         let unsealed = self.unsealed.load();
         let Some(root) = unsealed.as_ref() else { return Weight::Light };
         if request.namespace.is_empty() && root.view.namespaces.is_empty() {
-            return if is_light(root, request) { Weight::Light } else { heavy };
+            return if self.is_light(root, request) { Weight::Light } else { heavy };
         }
         // A refusal is soon told.
         let Ok(placed) = namespace::resolve(self, request) else { return Weight::Light };
         let inner = placed.as_ref().map(|placed| placed.request(request));
         let request = inner.as_ref().unwrap_or(request);
         match self.site_of(request.namespace) {
-            Ok(site) if !is_light(&site, request) => heavy,
+            Ok(site) if !self.is_light(&site, request) => heavy,
             _ => Weight::Light,
         }
     }
-}
 
-fn is_light(unsealed: &Unsealed, request: &Request<'_>) -> bool {
-    let routed = unsealed.view.mounts.route(request.path.as_str());
-    let is_light =
-        routed.is_none_or(|(mount, inside)| is_light_route(unsealed, request, &mount, inside));
-    is_light && !has_heavy_policies(unsealed, request)
+    fn is_light(&self, unsealed: &Unsealed, request: &Request<'_>) -> bool {
+        let routed = unsealed.view.mounts.route(request.path.as_str());
+        let is_light = routed.is_none_or(|(mount, inside)| {
+            let is_audited = || self.is_audited(request);
+            is_light_route(unsealed, request, &mount, inside, is_audited)
+        });
+        is_light && !has_heavy_policies(unsealed, request)
+    }
 }
 
 /// Whether the route is a light one, its body being small; `path` is inside the mount.
-fn is_light_route(unsealed: &Unsealed, request: &Request<'_>, mount: &Mount, path: &str) -> bool {
+fn is_light_route(
+    unsealed: &Unsealed,
+    request: &Request<'_>,
+    mount: &Mount,
+    path: &str,
+    is_audited: impl FnOnce() -> bool,
+) -> bool {
     let lists = matches!(request.operation, Operation::List | Operation::Scan);
     match mount.entry.kind {
         EngineKind::KvV1 | EngineKind::KvV2 | EngineKind::KvUpgrading => {
-            !kv::long::is_long(request, mount, path)
+            let most = if is_audited() { LIGHT_BODY_BYTES_MAX } else { LIGHT_SECRET_BYTES_MAX };
+            kv::weight::is_light(unsealed, request, mount, path, most)
         }
         EngineKind::System => LIGHT_SYSTEM.contains(&path.trim_end_matches('/')),
         EngineKind::Transit => transit::is_light(unsealed, mount, path),
-        EngineKind::Cubbyhole => !lists,
+        // Its secrets are on the shelf, and as long as anywhere.
+        EngineKind::Cubbyhole => !lists && request.operation != Operation::Read,
         // What tidies looks at every record there is.
         EngineKind::Token | EngineKind::AppRole | EngineKind::Userpass => {
             !lists && !path.starts_with("tidy")
@@ -148,7 +161,7 @@ mod tests {
 
     /// The routes of which every operation is light. A new one is heavy until somebody writes it down here, having looked
     /// at what it does.
-    const LIGHT: [&str; 59] = [
+    const LIGHT: [&str; 58] = [
         "auth/approle/login",
         "auth/approle/role/{role}",
         "auth/approle/role/{role}/bind-secret-id",
@@ -192,7 +205,6 @@ mod tests {
         "secret/data/{path..}",
         "secret/delete/{path..}",
         "secret/destroy/{path..}",
-        "secret/detailed-metadata/{path..}",
         "secret/metadata/{path..}",
         "secret/subkeys/{path..}",
         "secret/undelete/{path..}",
@@ -278,6 +290,92 @@ mod tests {
                 assert_eq!(weight, Weight::Heavy(17), "{path}");
             }
         }
+    }
+
+    fn ask(core: &Core, operation: Operation, path: &str, body: &str) {
+        let asked = request(operation, path, body.as_bytes());
+        pollster::block_on(core.handle(&asked)).unwrap();
+    }
+
+    fn secret(bytes: usize) -> String {
+        format!(r#"{{"data":{{"a":"{}"}}}}"#, "x".repeat(bytes))
+    }
+
+    /// What reading and changing a secret takes, by what it is.
+    fn weights(core: &Core, name: &str) -> [bool; 6] {
+        let is_light = |operation, path: &str, query: &[(&str, &str)], body: &str| {
+            let query = query.iter().map(|&(name, text)| (name.to_owned(), text.to_owned()));
+            let path = format!("secret/{path}/{name}");
+            let asked =
+                Request { query: query.collect(), ..request(operation, &path, body.as_bytes()) };
+            core.weigh(&asked) == Weight::Light
+        };
+        use Operation::{Patch, Read, Update};
+        [
+            is_light(Read, "data", &[], ""),
+            is_light(Read, "data", &[("version", "1")], ""),
+            is_light(Read, "subkeys", &[], ""),
+            is_light(Patch, "data", &[], "{}"),
+            is_light(Read, "metadata", &[], ""),
+            is_light(Update, "destroy", &[], r#"{"versions":[1]}"#),
+        ]
+    }
+
+    #[test]
+    fn how_long_a_secret_is_decides_what_reading_it_takes() {
+        let core = core();
+        for (name, bytes, expected) in [
+            ("none", 0, [true; 6]),
+            ("short", 10_000, [true; 6]),
+            ("longer", 50_000, [true, true, false, false, true, true]),
+            ("long", 100_000, [false; 6]),
+        ] {
+            if bytes > 0 {
+                ask(&core, Operation::Update, &format!("secret/data/{name}"), &secret(bytes));
+            }
+            // The metadata of a long secret is as short as any, and changing it copies the secret.
+            let found = weights(&core, name);
+            assert_eq!(found, expected, "{name}");
+            let kept = core.unsealed.load();
+            kept.as_ref().unwrap().view.hot.clear();
+            let [data, version, subkeys, patch, _, _] = weights(&core, name);
+            let [known, old, parsed, merged, _, _] = expected;
+            assert_eq!(
+                [data, version, subkeys, patch],
+                [known, old, parsed, merged],
+                "{name}, from its record"
+            );
+        }
+        // A long version behind a short one.
+        ask(&core, Operation::Update, "secret/data/long", &secret(1));
+        assert_eq!(weights(&core, "long"), [true, false, true, true, true, true]);
+        let query = vec![("version".to_owned(), "1".to_owned())];
+        for path in ["secret/data/long", "secret/subkeys/long"] {
+            let asked = Request { query: query.clone(), ..request(Operation::Read, path, b"") };
+            assert_ne!(core.weigh(&asked), Weight::Light, "{path}");
+        }
+        ask(&core, Operation::Update, "one/long", &secret(100_000));
+        for _ in 0..2 {
+            assert_ne!(core.weigh(&request(Operation::Read, "one/long", b"")), Weight::Light);
+            assert_eq!(core.weigh(&request(Operation::Read, "one/none", b"")), Weight::Light);
+            core.unsealed.load().as_ref().unwrap().view.hot.clear();
+        }
+    }
+
+    #[test]
+    fn how_many_versions_a_secret_has_decides_what_its_metadata_takes() {
+        let core = core();
+        ask(&core, Operation::Update, "secret/metadata/many", r#"{"max_versions":400}"#);
+        for at in 1..=400 {
+            ask(&core, Operation::Update, "secret/data/many", &secret(1));
+            if at == 256 {
+                assert_eq!(weights(&core, "many"), [true; 6]);
+            }
+        }
+        let of_metadata = [true, false, false, false, false, false];
+        assert_eq!(weights(&core, "many"), of_metadata);
+        core.unsealed.load().as_ref().unwrap().view.hot.clear();
+        assert_eq!(weights(&core, "many"), [false; 6]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::list::{Depth, Page, ignored_page, too_many};
 use super::v2::detail;
 use super::{Kv, v2};
 use crate::breathe::breathe;
+use crate::compute::Pace;
 use crate::error::Error;
 use crate::json::write_string;
 use crate::limits::LIST_ENTRIES_MAX;
@@ -23,6 +24,8 @@ use crate::view::Mount;
 
 /// Entries below a folder up to which its list is made in one go.
 const SHORT_MAX: u64 = 2_048;
+/// The same where a record is read for each, which may have thousands of versions.
+const DETAILED_SHORT_MAX: u64 = 64;
 /// Names listed before others are served.
 const STEP: usize = 256;
 /// The same where a record is read for each.
@@ -60,16 +63,24 @@ impl<'p> Asked<'p> {
 
 /// Whether a request asks for a list that takes long; `path` is inside the mount.
 pub(crate) fn is_long(request: &Request<'_>, mount: &Mount, path: &str) -> bool {
-    let asked = Asked::new(request.operation, mount.entry.kind, path);
+    let Some(asked) = Asked::new(request.operation, mount.entry.kind, path) else { return false };
+    let short_max = if asked.is_detailed { DETAILED_SHORT_MAX } else { SHORT_MAX };
     // Version 1 knows no pages.
-    let is_page = mount.entry.kind != EngineKind::KvV1 && asks_for_few(request);
-    asked.is_some_and(|asked| mount.index.count(asked.folder) > SHORT_MAX) && !is_page
+    let is_page = mount.entry.kind != EngineKind::KvV1 && asks_for_few(request, short_max);
+    mount.index.count(asked.folder) > short_max && !is_page
+}
+
+/// Whether a request asks for a list that reads records; `path` is inside the mount.
+pub(super) fn is_detailed(request: &Request<'_>, mount: &Mount, path: &str) -> bool {
+    let asked = Asked::new(request.operation, mount.entry.kind, path);
+    asked.is_some_and(|asked| asked.is_detailed)
 }
 
 /// Whether it asks for a page that is short however much there is.
-fn asks_for_few(request: &Request<'_>) -> bool {
+fn asks_for_few(request: &Request<'_>, short_max: u64) -> bool {
     let limit = request.query.iter().find(|(name, _)| name == "limit");
-    limit.is_some_and(|(_, text)| matches!(text.parse(), Ok(1..=SHORT_MAX)))
+    let limit = limit.and_then(|(_, text)| text.parse::<u64>().ok());
+    limit.is_some_and(|limit| (1..=short_max).contains(&limit))
 }
 
 /// Makes such a list.
@@ -83,7 +94,7 @@ pub(crate) async fn list(
     mount: &Mount,
     path: &str,
 ) -> Result<Response, Error> {
-    let kv = Kv { unsealed, call, mount };
+    let kv = Kv { unsealed, call, mount, secret_bytes_max: usize::MAX };
     let kind = mount.entry.kind;
     let asked = Asked::new(call.operation, kind, path).ok_or(Error::UnsupportedOperation)?;
     let _place = core.admission.lists.take(call.client(), 1)?;
@@ -98,7 +109,7 @@ pub(crate) async fn list(
 async fn write(kv: &Kv<'_, '_, '_>, asked: &Asked<'_>, page: Page) -> Result<Vec<u8>, Error> {
     let most = page.names_max();
     let step = if asked.is_detailed { DETAILED_STEP } else { STEP };
-    let (mut keys, mut info) = (Vec::new(), Vec::new());
+    let (mut keys, mut info, mut pace) = (Vec::new(), Vec::new(), Pace::default());
     let (mut after, mut count) = (page.after, 0);
     loop {
         let wanted = step.min(most - count);
@@ -109,7 +120,9 @@ async fn write(kv: &Kv<'_, '_, '_>, asked: &Asked<'_>, page: Page) -> Result<Vec
             }
             write_string(name, &mut keys);
             if asked.is_detailed {
+                let before = info.len();
                 detail(kv, asked.folder, name, &mut info)?;
+                pace.spend(Pace::of_bytes(info.len() - before)).await;
             }
         }
         count += names.len();

@@ -13,6 +13,7 @@ pub(crate) mod time;
 pub(crate) mod upgrade;
 pub(crate) mod v1;
 pub(crate) mod v2;
+pub(crate) mod weight;
 
 use crate::error::Error;
 use crate::limits::ENTRY_BYTES_MAX;
@@ -26,6 +27,8 @@ pub(crate) struct Kv<'a, 'c, 'r> {
     pub(crate) unsealed: &'a Unsealed,
     pub(crate) call: &'a Call<'c, 'r>,
     pub(crate) mount: &'a Mount,
+    /// The longest secret that is read now: whoever asks has a longer one read beside the workers.
+    pub(crate) secret_bytes_max: usize,
 }
 
 /// Answers a read, list or scan; `path` is inside the mount.
@@ -35,12 +38,24 @@ pub(crate) fn read(
     mount: &Mount,
     path: &str,
 ) -> Result<Response, Error> {
-    let kv = Kv { unsealed, call, mount };
+    let answer = read_up_to(usize::MAX, unsealed, call, mount, path);
+    answer.expect("no secret is over the largest number")
+}
+
+/// The same, unless a secret longer than `secret_bytes_max` has to be read for it, or a long record.
+pub(crate) fn read_up_to(
+    secret_bytes_max: usize,
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    mount: &Mount,
+    path: &str,
+) -> Option<Result<Response, Error>> {
+    let kv = Kv { unsealed, call, mount, secret_bytes_max };
     match mount.entry.kind {
         EngineKind::KvV1 => v1::read(&kv, path),
         EngineKind::KvV2 => v2::read(&kv, path),
-        EngineKind::KvUpgrading => Err(upgrade::refusal()),
-        _ => Err(Error::UnsupportedPath),
+        EngineKind::KvUpgrading => Some(Err(upgrade::refusal())),
+        _ => Some(Err(Error::UnsupportedPath)),
     }
 }
 
@@ -51,12 +66,20 @@ pub(crate) async fn write(
     mount: &Mount,
     path: &str,
 ) -> Result<Response, Error> {
-    let kv = Kv { unsealed, call, mount };
+    let kv = Kv { unsealed, call, mount, secret_bytes_max: usize::MAX };
     match mount.entry.kind {
         EngineKind::KvV1 => v1::write(&kv, path).await,
         EngineKind::KvV2 => v2::write(&kv, path).await,
         EngineKind::KvUpgrading => Err(upgrade::refusal()),
         _ => Err(Error::UnsupportedPath),
+    }
+}
+
+impl Kv<'_, '_, '_> {
+    /// Whether what is not a secret in memory may be read now; `path` is inside the mount.
+    fn lets_read(&self, path: &str) -> bool {
+        let most = self.secret_bytes_max;
+        most == usize::MAX || weight::is_light(self.unsealed, self.call, self.mount, path, most)
     }
 }
 

@@ -12,7 +12,8 @@ const METADATA_CAS_REQUIRED: u8 = 2;
 const HAS_CUSTOM: u8 = 4;
 const DESTROYED: u8 = 1;
 const DELETED: u8 = 2;
-const VERSION_BYTES: usize = 25;
+/// Bytes of one version in a metadata record.
+pub(crate) const VERSION_BYTES: usize = 25;
 
 /// No bytes of a KV record, or of a format this build does not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,13 +17,14 @@ use crate::keys;
 use crate::response::{Logical, Response};
 use crate::view::{Hot, HotHeader, Mount, hot_key};
 
-pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+/// Answers a read; `None` when it takes more than [`Kv`] lets it.
+pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Option<Result<Response, Error>> {
     match kv.call.operation {
         Operation::Read => read_entry(kv, path),
-        Operation::List => list(kv, path, Depth::Children),
-        Operation::Scan => list(kv, path, Depth::All),
+        Operation::List => Some(list(kv, path, Depth::Children)),
+        Operation::Scan => Some(list(kv, path, Depth::All)),
         Operation::Update | Operation::Patch | Operation::Delete => {
-            Err(Error::UnsupportedOperation)
+            Some(Err(Error::UnsupportedOperation))
         }
     }
 }
@@ -38,15 +39,19 @@ pub(super) async fn write(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, E
     }
 }
 
-fn read_entry(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+fn read_entry(kv: &Kv<'_, '_, '_>, path: &str) -> Option<Result<Response, Error>> {
     if path.ends_with('/') || !kv.mount.index.may_contain(path) {
-        return Err(Error::NotFound);
+        return Some(Err(Error::NotFound));
     }
     let hot = &kv.unsealed.view.hot;
     let guard = hot.pin();
     let Some(entry) = hot.get(&hot_key(kv.mount.entry.id, path), &guard).map(Hot::from) else {
-        return read_cold(kv, path);
+        return kv.lets_read(path).then(|| read_cold(kv, path));
     };
+    (entry.sealed_bytes() <= kv.secret_bytes_max).then(|| read_hot(kv, &entry))
+}
+
+fn read_hot(kv: &Kv<'_, '_, '_>, entry: &Hot<'_>) -> Result<Response, Error> {
     let lease = entry.header.lease_secs;
     let own = (lease != HotHeader::NO_LEASE).then_some(lease);
     let etag = entry.header.etag();

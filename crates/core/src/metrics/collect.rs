@@ -183,6 +183,11 @@ fn admission(core: &Core, figures: &mut Vec<Figure>) {
             Value::Counter(core.metrics.offloaded.total()),
         ),
         one(
+            "kallisto.compute.handshakes_total",
+            "TLS handshakes that were done beside the workers, since the server's key takes a processor for long.",
+            Value::Counter(core.metrics.handshakes.total()),
+        ),
+        one(
             "kallisto.admission.waited_total",
             "Requests that waited for their turn.",
             Value::Counter(listener.waited.total()),

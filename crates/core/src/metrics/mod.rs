@@ -47,6 +47,8 @@ pub struct Metrics {
     pub http: Http,
     /// Requests that were answered beside the workers.
     pub(crate) offloaded: Counts<1>,
+    /// TLS handshakes that were done beside the workers.
+    pub(crate) handshakes: Counts<1>,
     /// Requests that were refused because the view is too old, and those that were answered from it even so.
     pub(crate) stale_refused: Counts<1>,
     pub(crate) stale_answered: Counts<1>,

@@ -485,6 +485,7 @@ pub(super) fn secret_header(metadata: &Metadata) -> Result<HotHeader, Damaged> {
         deletion_ns: current.and_then(|info| info.deletion_ns).unwrap_or(HotHeader::NEVER),
         custom_bytes: u32::try_from(custom.len()).map_err(|_| Damaged("custom metadata"))?,
         lease_secs: HotHeader::NO_LEASE,
+        versions: u16::try_from(metadata.versions.len()).unwrap_or(u16::MAX),
         deleted: current.is_some_and(|info| info.deleted),
         destroyed: current.is_some_and(|info| info.destroyed),
     })
@@ -499,6 +500,7 @@ pub(super) fn one_header(seqno: Seqno, lease: Option<u32>) -> HotHeader {
         deletion_ns: HotHeader::NEVER,
         custom_bytes: 0,
         lease_secs: lease.unwrap_or(HotHeader::NO_LEASE),
+        versions: 0,
         deleted: false,
         destroyed: false,
     }

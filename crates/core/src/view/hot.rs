@@ -29,6 +29,8 @@ pub(crate) struct HotHeader {
     pub(crate) metadata_version: u32,
     /// The lease a v1 secret asks for, in seconds; `u32::MAX` for none.
     pub(crate) lease_secs: u32,
+    /// How many versions the secret's metadata holds: what reading or changing that takes. 0 for a v1 secret.
+    pub(crate) versions: u16,
     /// True when somebody deleted it: it is gone whatever this server's clock says.
     pub(crate) deleted: bool,
     /// True when the version's data is gone for good.
@@ -89,6 +91,9 @@ impl HotSlot {
         }
     }
 }
+
+// An entry of the hot table is as large as its header: what is added to it fits into what was padding.
+const _: () = assert!(size_of::<HotHeader>() == 40);
 
 /// A hot entry with its value sealed; borrowed from the table.
 #[derive(Clone, Copy)]

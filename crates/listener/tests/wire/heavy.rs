@@ -98,6 +98,12 @@ fn what_takes_long_is_answered_beside_the_workers_and_nothing_else_is() {
     let server = with_keys();
     let large = "x".repeat(20 << 10);
     let large_secret = format!(r#"{{"data":{{"a":"{large}"}}}}"#);
+    let longest_secret = format!(r#"{{"data":{{"a":"{}"}}}}"#, large.repeat(5));
+    assert_eq!(server.ask("POST", "secret/metadata/often", r#"{"max_versions":300}"#).status, 204);
+    let mut often = server.connect();
+    for _ in 0..300 {
+        assert_eq!(often.ask("POST", "secret/data/often", r#"{"data":{"a":"b"}}"#).status, 200);
+    }
     let paths = format!(r#"{{"paths":["{}"]}}"#, ["secret/data/a"; 10].join(r#"",""#));
     for (is_heavy, method, path, body) in [
         (false, "GET", "sys/health", ""),
@@ -106,6 +112,18 @@ fn what_takes_long_is_answered_beside_the_workers_and_nothing_else_is() {
         (false, "GET", "secret/data/honest?version=1", ""),
         (false, "POST", "secret/data/small", r#"{"data":{"a":"b"}}"#),
         (true, "POST", "secret/data/large", &large_secret),
+        (false, "GET", "secret/data/large", ""),
+        (true, "GET", "secret/subkeys/large", ""),
+        (true, "POST", "secret/data/longest", &longest_secret),
+        (true, "GET", "secret/data/longest", ""),
+        (true, "GET", "secret/data/longest?version=1", ""),
+        (true, "POST", "secret/destroy/longest", r#"{"versions":[7]}"#),
+        (true, "LIST", "secret/detailed-metadata", ""),
+        (true, "GET", "secret/metadata/often", ""),
+        (true, "POST", "secret/data/often", r#"{"data":{"a":"b"}}"#),
+        (true, "POST", "secret/undelete/often", r#"{"versions":[1]}"#),
+        (true, "POST", "secret/destroy/often", r#"{"versions":[1]}"#),
+        (false, "GET", "secret/data/often", ""),
         (false, "LIST", "secret/metadata", ""),
         (false, "POST", "auth/token/create", ""),
         (false, "GET", "auth/token/lookup-self", ""),

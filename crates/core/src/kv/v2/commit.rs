@@ -36,6 +36,16 @@ pub(super) fn load(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Option<Metadata>, 
     load_record(kv.unsealed, &keys::kv_meta(kv.mount.entry.id, path)).map(|(metadata, _)| metadata)
 }
 
+/// The version that a secret's record says is its current one.
+pub(in crate::kv) fn current_version(
+    unsealed: &Unsealed,
+    id: MountId,
+    path: &str,
+) -> Result<Option<u64>, Error> {
+    let (metadata, _) = load_record(unsealed, &keys::kv_meta(id, path))?;
+    Ok(metadata.map(|metadata| metadata.current_version))
+}
+
 /// The metadata under `key` and its sequence number.
 pub(super) fn load_record(
     unsealed: &Unsealed,

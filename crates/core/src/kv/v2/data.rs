@@ -31,23 +31,32 @@ pub(super) struct Shown<'a> {
     pub(super) custom: &'a [u8],
 }
 
-pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+/// Reads the secret at `path`, which is `inside` the mount; `None` when it is longer than [`Kv`] lets it be.
+pub(super) fn read(
+    kv: &Kv<'_, '_, '_>,
+    inside: &str,
+    path: &str,
+) -> Option<Result<Response, Error>> {
     let index = &kv.mount.index;
-    if let Some(version) = asked_version(kv)? {
-        return if index.may_contain(path) {
-            read_record(kv, path, Some(version))
-        } else {
-            Err(Error::NotFound)
-        };
+    match asked_version(kv) {
+        Err(refusal) => return Some(Err(refusal)),
+        Ok(Some(_)) if !index.may_contain(path) => return Some(Err(Error::NotFound)),
+        Ok(Some(version)) => {
+            return kv.lets_read(inside).then(|| read_record(kv, path, Some(version)));
+        }
+        Ok(None) => {}
     }
     // The table's lines are asked for before the gate is, so that both waits are one.
     let hot = &kv.unsealed.view.hot;
     let guard = hot.pin();
     let key = hot_key(kv.mount.entry.id, path);
     match hot.get_gated(&key, &guard, || index.may_contain(path)) {
-        Gated::Refused => Err(Error::NotFound),
-        Gated::Found(entry) => read_hot(kv, &Hot::from(entry)),
-        Gated::Missing => read_record(kv, path, None),
+        Gated::Refused => Some(Err(Error::NotFound)),
+        Gated::Found(entry) => {
+            let entry = Hot::from(entry);
+            (entry.sealed_bytes() <= kv.secret_bytes_max).then(|| read_hot(kv, &entry))
+        }
+        Gated::Missing => kv.lets_read(inside).then(|| read_record(kv, path, None)),
     }
 }
 

@@ -16,6 +16,7 @@ mod versions;
 
 use kallisto_auth::Operation;
 
+pub(super) use commit::current_version;
 pub(crate) use custom::to_json as custom_json;
 pub(crate) use data::asked_cas;
 pub(super) use metadata::detail;
@@ -24,7 +25,15 @@ use super::Kv;
 use crate::error::Error;
 use crate::response::{Logical, Response};
 
-pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+/// Answers a read; `None` when it takes more than [`Kv`] lets it.
+pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Option<Result<Response, Error>> {
+    match (split(path), kv.call.operation) {
+        (("data", Some(secret)), Operation::Read) => data::read(kv, path, secret),
+        _ => kv.lets_read(path).then(|| read_other(kv, path)),
+    }
+}
+
+fn read_other(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     use Operation::{List, Read, Scan};
     let (noun, rest) = split(path);
     match (noun, rest, kv.call.operation) {
@@ -33,7 +42,6 @@ pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
         ("metadata" | "detailed-metadata", rest, List | Scan) => {
             metadata::list(kv, noun, rest.unwrap_or_default())
         }
-        ("data", Some(path), Read) => data::read(kv, path),
         ("subkeys", Some(path), Read) => subkeys::read(kv, path),
         ("metadata", Some(path), Read) => metadata::read(kv, path),
         _ => other(kv, noun, rest),
