@@ -16,6 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use kallisto_core::Core;
 use kallisto_core::admission::{Admission, Crowd, Flow, Held};
 use kallisto_core::metrics::Metrics;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -31,7 +32,7 @@ use crate::limits::{
 use crate::pace::{Activity, Paced};
 use crate::rewound::Rewound;
 use crate::socket::{self, Accepted, Address, Bound, Stream};
-use crate::tls::{self, Tls};
+use crate::tls::{self, Shaker, Tls};
 use crate::{http, resp};
 
 /// How to listen.
@@ -124,18 +125,19 @@ impl Drop for Server {
 }
 
 impl Frontend {
-    fn counters(&self) -> &Arc<Metrics> {
+    fn core(&self) -> &Arc<Core> {
         match self {
-            Self::Http(service) => service.counters(),
-            Self::Resp(service) => service.counters(),
+            Self::Http(service) => service.core(),
+            Self::Resp(service) => service.core(),
         }
     }
 
+    fn counters(&self) -> &Arc<Metrics> {
+        self.core().metrics()
+    }
+
     fn admission(&self) -> &Arc<Admission> {
-        match self {
-            Self::Http(service) => service.admission(),
-            Self::Resp(service) => service.admission(),
-        }
+        self.core().admission()
     }
 
     /// What a client is told that gets no place, where that can be told before TLS.
@@ -296,7 +298,8 @@ async fn serve_tls(
     let gate = Arc::clone(&ending.gate);
     let admit = begin_handshake(frontend.admission(), &gate, remote);
     // Boxed: what a handshake takes is not held for the life of the connection.
-    match Box::pin(tls.accept(stream, admit)).await {
+    let shaker = Shaker { core: Arc::clone(frontend.core()), remote };
+    match Box::pin(tls.accept(stream, admit, shaker)).await {
         Ok(stream) => {
             let chain = tls::client_chain(&stream);
             // Boxed: it is large, and moves from hand to hand, each of which would have room for it.
@@ -349,8 +352,8 @@ async fn serve_http<S>(
     // While a watcher is held, the server waits at shutdown.
     let Ending { watcher, stopped, .. } = ending;
     let activity = Arc::<Activity>::default();
-    let connections = Arc::clone(&service.admission().connections);
-    let metrics = Arc::clone(service.counters());
+    let connections = Arc::clone(&service.core().admission().connections);
+    let metrics = Arc::clone(service.core().metrics());
     let paced = Paced::new(stream, Arc::clone(&activity), service.timeouts(), connections, metrics);
     let client = Client { remote, client_chain, activity };
     let handed = direct::serve(paced, &client, &service, stopped).await;

@@ -9,12 +9,13 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use kallisto_core::admission::Crowd;
-use kallisto_core::{TICKET_LIFETIME_SECS, Tickets};
+use kallisto_core::admission::{Crowd, Flow};
+use kallisto_core::{Core, TICKET_LIFETIME_SECS, Tickets};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::pem::PemObject;
@@ -32,6 +33,11 @@ use tokio_rustls::server::TlsStream;
 use crate::client_key;
 use crate::clock::{Clock, SystemClock};
 use crate::limits::HANDSHAKE_TIMEOUT;
+
+/// The longest private key, as DER, that signs in less than a millisecond. Those on curves have less than 300 bytes and take
+/// a twentieth of one; an RSA key of 2,048 bits has 1,220 and takes a third. One of 3,072 has 1,790 and takes 1.6 ms, one of
+/// 4,096 has 2,380 and takes 3.6 ms (measured once, on one processor).
+const LIGHT_KEY_BYTES_MAX: usize = 1_400;
 
 /// The protocol versions taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +76,19 @@ pub struct TlsFiles {
     pub versions: Versions,
 }
 
+/// What the files say.
+struct Served {
+    config: Arc<rustls::ServerConfig>,
+    /// Whether a signature with the key takes a processor for more than a millisecond.
+    is_heavy: bool,
+}
+
+/// Who does a handshake that takes a processor for long, and for whom.
+pub(crate) struct Shaker {
+    pub(crate) core: Arc<Core>,
+    pub(crate) remote: SocketAddr,
+}
+
 /// Why TLS cannot be served from the given files.
 #[derive(Debug)]
 pub struct TlsError {
@@ -81,7 +100,7 @@ pub struct TlsError {
 #[derive(Clone)]
 pub struct Tls {
     files: Arc<TlsFiles>,
-    config: Arc<ArcSwap<rustls::ServerConfig>>,
+    served: Arc<ArcSwap<Served>>,
     tickets: Option<Arc<Tickets>>,
 }
 
@@ -91,9 +110,9 @@ impl Tls {
     /// # Errors
     /// [`TlsError`] naming the file and what is wrong with it.
     pub fn load(files: TlsFiles, tickets: Option<Arc<Tickets>>) -> Result<Self, TlsError> {
-        let config = read(&files, tickets.clone())?;
-        let config = Arc::new(ArcSwap::from_pointee(config));
-        Ok(Self { files: Arc::new(files), config, tickets })
+        let served = read(&files, tickets.clone())?;
+        let served = Arc::new(ArcSwap::from_pointee(served));
+        Ok(Self { files: Arc::new(files), served, tickets })
     }
 
     /// Reads the files again; new connections get what they say.
@@ -101,25 +120,33 @@ impl Tls {
     /// # Errors
     /// [`TlsError`]; what was served before stays in use.
     pub fn reload(&self) -> Result<(), TlsError> {
-        self.config.store(Arc::new(read(&self.files, self.tickets.clone())?));
+        self.served.store(Arc::new(read(&self.files, self.tickets.clone())?));
         Ok(())
     }
 
     /// Shakes hands within the deadline. A client that says nothing costs no more than its connection:
-    /// `admit` is awaited when its first message is there, and what comes of it is held to the end.
+    /// `admit` is awaited when its first message is there, and what comes of it is held to the end. What is left to do
+    /// then is done beside the workers where the server's key is a long one.
     pub(crate) async fn accept<S, P>(
         &self,
         stream: S,
         admit: impl Future<Output = Result<P, Crowd>>,
+        shaker: Shaker,
     ) -> io::Result<TlsStream<S>>
     where
-        S: AsyncRead + AsyncWrite + Unpin,
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let shake = async {
             let begun = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
             let place = admit.await;
             let _place = place.map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))?;
-            begun.into_stream(self.config.load_full()).await
+            let served = self.served.load_full();
+            let shaking = begun.into_stream(Arc::clone(&served.config));
+            if !served.is_heavy {
+                return shaking.await;
+            }
+            let flow = Flow::of_address(shaker.remote.ip());
+            shaker.core.shake_hands(flow, shaking).await.map_err(io::Error::other)?
         };
         match tokio::time::timeout(HANDSHAKE_TIMEOUT, shake).await {
             Ok(outcome) => outcome,
@@ -148,7 +175,7 @@ impl fmt::Display for TlsError {
 
 impl std::error::Error for TlsError {}
 
-fn read(files: &TlsFiles, tickets: Option<Arc<Tickets>>) -> Result<rustls::ServerConfig, TlsError> {
+fn read(files: &TlsFiles, tickets: Option<Arc<Tickets>>) -> Result<Served, TlsError> {
     let provider = Arc::new(crypto::aws_lc_rs::default_provider());
     let versions: &[&SupportedProtocolVersion] = match files.versions {
         Versions::From12 => &[&version::TLS13, &version::TLS12],
@@ -172,6 +199,7 @@ fn read(files: &TlsFiles, tickets: Option<Arc<Tickets>>) -> Result<rustls::Serve
     let chain = read_certificates(&files.certificate)?;
     let key = PrivateKeyDer::from_pem_file(&files.key)
         .map_err(|error| TlsError::new(&files.key, error))?;
+    let is_heavy = key.secret_der().len() > LIGHT_KEY_BYTES_MAX;
     let mut config =
         builder.with_single_cert(chain, key).map_err(|error| TlsError::new(&files.key, error))?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -184,7 +212,7 @@ fn read(files: &TlsFiles, tickets: Option<Arc<Tickets>>) -> Result<rustls::Serve
         }
         None => config.send_tls13_tickets = 0,
     }
-    Ok(config)
+    Ok(Served { config: Arc::new(config), is_heavy })
 }
 
 /// Tickets of a listener that asks one thing of its clients.

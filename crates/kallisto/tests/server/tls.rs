@@ -6,7 +6,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+use rcgen::{
+    BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PKCS_RSA_SHA256, RsaKeySize,
+    date_time_ymd,
+};
 use rustix::process::Signal;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -52,9 +55,12 @@ impl Authority {
 
     /// One whose certificate ends with a year.
     fn identity_until(&self, year: i32) -> Identity {
+        self.identity_with(KeyPair::generate().unwrap(), year)
+    }
+
+    fn identity_with(&self, key: KeyPair, year: i32) -> Identity {
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         params.not_after = date_time_ymd(year, 1, 1);
-        let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let (pem, der) = (certificate.pem(), certificate.der().clone());
         Identity { pem, key_pem: key.serialize_pem(), der, key }
@@ -64,6 +70,7 @@ impl Authority {
 /// What a client saw of a server.
 struct Seen {
     status: u16,
+    body: String,
     certificate: CertificateDer<'static>,
     handshake: HandshakeKind,
 }
@@ -103,17 +110,23 @@ fn client(
 }
 
 fn ask_as(address: SocketAddr, client: Arc<ClientConfig>) -> std::io::Result<Seen> {
+    ask_for("seal-status", address, client)
+}
+
+fn ask_for(path: &str, address: SocketAddr, client: Arc<ClientConfig>) -> std::io::Result<Seen> {
     let name = ServerName::try_from("localhost").unwrap();
     let connection = ClientConnection::new(client, name).unwrap();
     let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     let mut stream = StreamOwned::new(connection, socket);
-    stream.write_all(b"GET /v1/sys/seal-status HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+    let request = format!("GET /v1/sys/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
     let mut reader = BufReader::new(stream);
     let reply = read_reply(&mut reader)?;
     let certificates = reader.get_ref().conn.peer_certificates().unwrap();
     Ok(Seen {
         status: reply.status,
+        body: reply.body.clone(),
         certificate: certificates[0].clone(),
         handshake: reader.get_ref().conn.handshake_kind().unwrap(),
     })
@@ -319,4 +332,37 @@ fn curl(authority: &Path, address: SocketAddr) -> Option<(Option<i32>, String)> 
         .output()
         .ok()?;
     Some((output.status.code(), String::from_utf8(output.stdout).unwrap()))
+}
+
+/// What is signed with a long key takes milliseconds, in which a worker would serve nobody.
+#[test]
+fn handshakes_under_a_long_key_are_done_beside_the_workers() {
+    let directory = Directory::new("long-key");
+    let authority = Authority::new();
+    place(&directory, &authority.identity());
+    let metrics = "telemetry { unauthenticated_metrics_access = true }";
+    let server = Server::start(&directory, &config(&directory, metrics));
+    let counted = || {
+        let seen =
+            ask_for("metrics?format=prometheus", server.address, client(&authority, None, BOTH));
+        let text = seen.unwrap().body;
+        let line = text.lines().find(|line| line.starts_with("kallisto_compute_handshakes_total "));
+        line.unwrap().rsplit(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    counted();
+    assert_eq!(counted(), 0, "a key on a curve signs in no time");
+    let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_3072).unwrap();
+    let long = authority.identity_with(key, 4096);
+    place(&directory, &long);
+    server.signal(Signal::HUP);
+    until("reload", || server.log().contains("certificate reloaded"));
+    for versions in [&[&TLS13][..], &[&TLS12]] {
+        let client = client(&authority, None, versions);
+        let seen = ask_as(server.address, Arc::clone(&client)).unwrap();
+        assert_eq!((seen.status, seen.certificate), (200, long.der.clone()));
+        assert_eq!(ask_as(server.address, client).unwrap().handshake, HandshakeKind::Resumed);
+    }
+    // A resumed one is only known once it is under way.
+    assert_eq!(counted(), 5);
+    server.stop();
 }

@@ -13,7 +13,7 @@ use hyper::http::request::Parts;
 use jiff::Timestamp;
 use kallisto_core::{
     Access, Allowance, Core, Error, Operation, Request as Asked, RequestId, Response as Answer,
-    Served, Stream, Waiting, Weight,
+    Served, Stream, Upload, Waiting, Weight,
 };
 
 use super::{Reply, Service, admit, consistency, error, request, response, target};
@@ -31,6 +31,8 @@ pub(super) enum Unfinished {
     Waiting(Waiting),
     /// Its body is made as it comes.
     Stream(Stream),
+    /// It takes a file first.
+    Upload(Box<Upload>),
     /// Only the leader can answer.
     NotLeader,
 }
@@ -40,7 +42,7 @@ impl Unfinished {
     pub(super) fn into_refusal(self) -> Reply {
         error::render(&match self {
             Self::NotLeader => Error::NotLeader,
-            Self::Waiting(_) | Self::Stream(_) => Error::invalid(
+            Self::Waiting(_) | Self::Stream(_) | Self::Upload(_) => Error::invalid(
                 "an answer that takes time is not relayed: ask the server that leads",
             ),
         })
@@ -126,6 +128,7 @@ impl Outcome {
         let answer = match served.answer {
             Ok(Answer::Waiting(waiting)) => Err(Unfinished::Waiting(waiting)),
             Ok(Answer::Stream(stream)) => Err(Unfinished::Stream(stream)),
+            Ok(Answer::Upload(upload)) => Err(Unfinished::Upload(upload)),
             Ok(answer) => Ok(render(core, answer, request)),
             Err(Error::NotLeader) => Err(Unfinished::NotLeader),
             Err(refusal) => Ok(error::render(&refusal)),

@@ -31,7 +31,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use kallisto_core::admission::{Admission, Flow};
 use kallisto_core::metrics::Metrics;
-use kallisto_core::{Access, Core, Error, Waiting};
+use kallisto_core::{Access, Core, Error, Waiting, Weight};
 use tokio::sync::watch;
 
 use crate::clock::Clock;
@@ -91,8 +91,13 @@ impl Service {
         Self { forwarded: Arc::new(rules), ..self }
     }
 
+    /// The core that answers.
+    pub(crate) const fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
     /// What this listener counts.
-    pub(crate) fn counters(&self) -> &Arc<Metrics> {
+    fn counters(&self) -> &Arc<Metrics> {
         self.core.metrics()
     }
 
@@ -112,7 +117,7 @@ impl Service {
     }
 
     /// What clients make the server hold.
-    pub(crate) fn admission(&self) -> &Arc<Admission> {
+    fn admission(&self) -> &Arc<Admission> {
         self.core.admission()
     }
 
@@ -316,6 +321,7 @@ impl Service {
                 return Box::pin(self.wait_and_answer(waiting, head, request, body)).await;
             }
             Err(Unfinished::Stream(answer)) => return self.stream(answer),
+            Err(other @ Unfinished::Upload(_)) => other.into_refusal(),
             Err(Unfinished::NotLeader) => match &self.relay {
                 Some(relay) => Box::pin(self.answer_there(&**relay, head, request, body)).await,
                 None => error::render(&Error::NotLeader),
@@ -339,10 +345,11 @@ impl Service {
         // What nobody answers is written down by the server that says so.
         let refuse = async |refusal| self.refuse(refusal, head, request, body).await;
         let stays = head.headers.contains_key(&NO_FORWARDING);
-        let encoded = request
-            .remote
-            .and_then(|remote| relay::encode(head, request.client_chain, request.body, remote));
-        let Some(encoded) = encoded else { return refuse(Error::NotLeader).await };
+        let encoded = match self.encode(head, request, body).await {
+            Ok(Some(encoded)) => encoded,
+            Ok(None) => return refuse(Error::NotLeader).await,
+            Err(refusal) => return refuse(refusal).await,
+        };
         let began = self.clock.instant();
         let mut news = relay.news();
         while self.clock.instant().duration_since(began) < relay::WAIT_MAX {
@@ -373,6 +380,25 @@ impl Service {
             relay::wait(&mut news, patience).await;
         }
         refuse(Error::NotLeader).await
+    }
+
+    /// A request as it is relayed: a long one is copied beside the workers.
+    async fn encode(
+        &self,
+        head: &Parts,
+        request: &kallisto_core::Request<'_>,
+        body: &Bytes,
+    ) -> Result<Option<Bytes>, Error> {
+        let Some(remote) = request.remote else { return Ok(None) };
+        match self.core.weigh_bytes(body.len()) {
+            Weight::Light => Ok(relay::encode(head, request.client_chain, body, remote)),
+            Weight::Heavy(cost) => {
+                let (head, chain) = (head.clone(), request.client_chain.to_vec());
+                let (body, flow) = (body.clone(), admit::known_flow(&self.core, request));
+                let encoding = async move { relay::encode(&head, &chain, &body, remote) };
+                self.core.offload(flow, cost, encoding).await
+            }
+        }
     }
 
     /// Answers a request that another server relays; the answer travels back the same way.

@@ -6,17 +6,23 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
+use kallisto_core::admission::{Cost, Flow};
 use kallisto_core::{Error, Response as Answer, Upload};
 
+use super::elsewhere::Unfinished;
 use super::target::Verb;
-use super::{Leader, Reply, Service, error, request, response};
+use super::{Leader, Reply, Service, admit, error, request, response};
 
 /// How often and how long a restore waits for the view of what was restored.
 const VIEW_CHECKS: u32 = 6000;
 const VIEW_PAUSE: Duration = Duration::from_millis(10);
+
+/// What it costs to take what came of a file at once.
+const TAKE: Cost = 1;
 
 /// How long the rest of what is refused is read.
 const DRAIN_MAX: Duration = Duration::from_secs(30);
@@ -41,33 +47,53 @@ impl Service {
             Ok(request) => request,
             Err(refusal) => return error::render(&refusal),
         };
-        let answer = match self.core.handle(&request).await {
-            Ok(Answer::Upload(upload)) => self.receive(upload, &mut body).await,
-            other => other,
+        let reply = match self.ask(head, &request, &Bytes::new()).await.answer {
+            Err(Unfinished::Upload(upload)) => {
+                let flow = admit::known_flow(&self.core, &request);
+                match self.receive(flow, upload, &mut body).await {
+                    Ok(answer) => response::render(answer, request.id),
+                    Err(Error::NotLeader) => self.name_leader(),
+                    Err(refusal) => error::render(&refusal),
+                }
+            }
+            Err(Unfinished::NotLeader) => self.name_leader(),
+            Err(other) => other.into_refusal(),
+            Ok(reply) => reply,
         };
-        if answer.is_err() {
+        if !reply.status().is_success() {
             // It is refused whether the rest comes or not.
             let _ = tokio::time::timeout(DRAIN_MAX, drain(&mut body)).await;
         }
-        match (answer, &self.relay) {
-            (Ok(answer), _) => response::render(answer, request.id),
-            (Err(Error::NotLeader), Some(relay)) if let Leader::There(id) = relay.leader() => {
-                let api = relay.api_address(id);
-                let text = format!("this server follows: send the snapshot to the leader, {api}");
-                error::render(&Error::invalid(text))
-            }
-            (Err(refusal), _) => error::render(&refusal),
-        }
+        reply
     }
 
-    async fn receive(&self, mut upload: Box<Upload>, body: &mut Incoming) -> Result<Answer, Error> {
+    fn name_leader(&self) -> Reply {
+        error::render(&match &self.relay {
+            Some(relay) if let Leader::There(id) = relay.leader() => {
+                let api = relay.api_address(id);
+                Error::invalid(format!(
+                    "this server follows: send the snapshot to the leader, {api}"
+                ))
+            }
+            _ => Error::NotLeader,
+        })
+    }
+
+    /// Takes the file, beside the workers: it is decompressed, hashed and read as records.
+    async fn receive(
+        &self,
+        flow: Flow,
+        mut upload: Box<Upload>,
+        body: &mut Incoming,
+    ) -> Result<Answer, Error> {
         let cut = |_| Error::invalid("the snapshot did not arrive in time");
         while let Some(frame) =
             tokio::time::timeout(self.timeouts.body, body.frame()).await.map_err(cut)?
         {
             let frame = frame.map_err(|_| Error::invalid("the snapshot is cut short"))?;
             if let Ok(bytes) = frame.into_data() {
-                upload.take(&bytes).await?;
+                let taking = async move { upload.take(&bytes).await.map(|()| upload) };
+                upload = self.core.offload(flow, TAKE, taking).await??;
             }
         }
         let answer = upload.finish().await?;

@@ -36,7 +36,6 @@ use std::time::Duration;
 
 use kallisto_core::Core;
 use kallisto_core::admission::{Admission, Flow, Shares};
-use kallisto_core::metrics::Metrics;
 use secrecy::ExposeSecret;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
@@ -79,13 +78,13 @@ struct Shared {
 }
 
 impl Service {
-    /// What listeners count.
-    pub(crate) fn counters(&self) -> &Arc<Metrics> {
-        self.0.core.metrics()
+    /// The core that answers.
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.0.core
     }
 
     /// What clients make the server hold.
-    pub(crate) fn admission(&self) -> &Arc<Admission> {
+    fn admission(&self) -> &Arc<Admission> {
         self.0.core.admission()
     }
 

@@ -63,6 +63,8 @@ use crate::unsent::Unsent;
 const READ_BYTES: usize = 16 << 10;
 /// Bytes of replies that are sent although more requests wait.
 const REPLIES_BYTES: usize = 64 << 10;
+/// Pieces of that size of a long reply that are encrypted and sent before others are served.
+const PIECES_PER_TURN: usize = 4;
 /// Reads that are answered before others get their turn, if others wait.
 const READS_PER_PASS: usize = 16;
 /// How often a request that has not come whole is looked at before it is hyper's.
@@ -496,7 +498,10 @@ impl Turn<'_> {
         if let Some(Ok(frame)) = body.frame().await
             && let Ok(data) = frame.into_data()
         {
-            for piece in data.chunks(REPLIES_BYTES) {
+            for (at, piece) in data.chunks(REPLIES_BYTES).enumerate() {
+                if at % PIECES_PER_TURN == PIECES_PER_TURN - 1 {
+                    tokio::task::yield_now().await;
+                }
                 wire.replies.extend_from_slice(piece);
                 wire.flush().await?;
             }
