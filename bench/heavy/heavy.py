@@ -9,7 +9,7 @@ was due (an open loop), and one that is not answered at the end counts with its 
 p99 and the longest of the checks in milliseconds, and how many of the heavy requests were answered.
 """
 
-import argparse, base64, json, multiprocessing, os, selectors, socket, subprocess, sys, tempfile, time
+import argparse, base64, json, multiprocessing, os, selectors, shutil, socket, ssl, subprocess, sys, tempfile, time
 
 HOST, TOKEN = "127.0.0.1", "root"
 SENDERS, PERIOD_S, PATIENCE_S = 4, 0.005, 2.0
@@ -23,15 +23,18 @@ def free_port():
 
 
 class Server:
-    def __init__(self, binary):
-        self.port = free_port()
+    def __init__(self, binary, has_tls):
+        self.port, self.tls_port = free_port(), free_port()
+        self.directory = tempfile.mkdtemp()
         self.log = tempfile.TemporaryFile()
-        self.process = subprocess.Popen(
-            [binary, "server", "-dev", f"-dev-root-token-id={TOKEN}", "-dev-no-store-token",
-             f"-dev-listen-address={HOST}:{self.port}"], stdout=self.log, stderr=self.log)
+        options = ["-dev", f"-dev-root-token-id={TOKEN}", "-dev-no-store-token", f"-dev-listen-address={HOST}:{self.port}"]
+        if has_tls:
+            options = [f"-config={self.tls_config()}"]
+        self.process = subprocess.Popen([binary, "server", *options], stdout=self.log, stderr=self.log)
         for _ in range(500):
             try:
-                if self.ask("GET", "sys/health")[0] == 200:
+                # A server with TLS is not initialized, and answers even so.
+                if self.ask("GET", "sys/health")[0] == (501 if has_tls else 200):
                     return
             except OSError:
                 time.sleep(0.02)
@@ -40,6 +43,20 @@ class Server:
     def stop(self):
         self.process.kill()
         self.process.wait()
+        shutil.rmtree(self.directory)
+
+    def tls_config(self):
+        """A server with a second listener, whose key takes long to sign."""
+        path = lambda name: os.path.join(self.directory, name)
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:4096", "-nodes", "-subj", "/CN=localhost",
+                        "-keyout", path("key.pem"), "-out", path("cert.pem")], check=True, capture_output=True)
+        with open(path("server.hcl"), "w") as file:
+            file.write(f'storage "raft" {{\n  path = "{path("data")}"\n  node_id = "a"\n}}\n'
+                       f'listener "tcp" {{\n  address = "{HOST}:{self.port}"\n  tls_disable = true\n}}\n'
+                       f'api_addr = "http://{HOST}:{self.port}"\n'
+                       f'listener "tcp" {{\n  address = "{HOST}:{self.tls_port}"\n  tls_cert_file = "{path("cert.pem")}"\n'
+                       f'  tls_key_file = "{path("key.pem")}"\n}}\n')
+        return path("server.hcl")
 
     def ask(self, method, path, body=None, token=TOKEN, connection=None):
         body = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
@@ -108,6 +125,20 @@ def send(port, pieces, seconds, done, refused):
                             refused.value += 1
     except OSError:
         pass
+
+
+def shake(port, seconds, done):
+    """Does one handshake after another, each in full."""
+    end = time.monotonic() + seconds
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    while time.monotonic() < end:
+        try:
+            with connect(port, max(0.05, end - time.monotonic())) as stream, context.wrap_socket(stream):
+                with done.get_lock():
+                    done.value += 1
+        except OSError:
+            pass
 
 
 def probe(port, seconds, out):
@@ -256,12 +287,35 @@ def versions(server):
         for _ in range(10_000):
             stream.sendall(post("secret/data/v", {"data": {"a": "b"}}))
             receive(stream)
-    return [post("secret/data/v", {"data": {"a": "b"}}), request("GET", "secret/metadata/v")]
+    some = list(range(1, 10_001, 7))
+    return [post("secret/data/v", {"data": {"a": "b"}}), request("GET", "secret/metadata/v"),
+            post("secret/delete/v", {"versions": some}), post("secret/undelete/v", {"versions": some}),
+            post("secret/destroy/v", {"versions": [1]}), request("LIST", "secret/detailed-metadata")]
 
 
 def large_secrets(server):
     server.must("POST", "secret/data/large", {"data": {"a": "x" * (MIB - 64)}})
     return [request("GET", "secret/data/large")]
+
+
+def large_versions(server):
+    server.must("POST", "secret/data/large", {"data": {f"k{at}": "x" * 8 for at in range(45_000)}})
+    server.must("POST", "secret/data/large", {"data": {"a": "b"}})
+    return [request("GET", f"secret/{noun}/large?version=1") for noun in ("data", "subkeys")]
+
+
+def cubbyhole(server):
+    server.must("POST", "cubbyhole/large", {"a": "x" * (MIB - 64)})
+    return [request("GET", "cubbyhole/large")]
+
+
+def audit(server):
+    path = os.path.join(server.directory, "audit.log")
+    return server.ask("POST", "sys/audit/file", {"type": "file", "options": {"file_path": path}})[0] < 300
+
+
+def audited_secrets(server):
+    return large_secrets(server) if audit(server) else None
 
 
 def bulk(server):
@@ -271,16 +325,22 @@ def bulk(server):
 
 
 def audited(server):
-    path = os.path.join(tempfile.mkdtemp(), "audit.log")
-    status, _ = server.ask("POST", "sys/audit/file", {"type": "file", "options": {"file_path": path}})
-    if status >= 300:
+    if not audit(server):
         return None
     return [post("secret/data/a", {"data": {f"k{at}": "x" * 512 for at in range(50_000)}})]
+
+
+HANDSHAKES = "handshakes"
+
+
+def handshakes(_):
+    return HANDSHAKES
 
 
 WIDE = {"data": {f"k{at}": "x" * 512 for at in range(50_000)}}
 ROWS = [
     ("nothing else", lambda server: []),
+    ("TLS handshakes under an RSA key of 4,096 bits", handshakes),
     ("transit/sign, RSA-4096, 100,000 inputs", transit("rsa-4096", batch("transit/sign/k", 100_000, {"input": "aGk="}))),
     ("transit/sign, RSA-4096, one input", transit("rsa-4096", lambda _: [post("transit/sign/k", {"input": "aGk="})])),
     ("transit/verify, RSA-4096, 40,000 inputs", transit("rsa-4096", rsa_verify)),
@@ -299,7 +359,10 @@ ROWS = [
     ("secret/data, a body of 27 MB that is refused", lambda _: [post("secret/data/a", WIDE)]),
     ("secret/data, the same, with an audit file", audited),
     ("secret/data, read of 1 MiB", large_secrets),
-    ("secret/data and metadata with 10,000 versions", versions),
+    ("secret/data, read of 1 MiB, with an audit file", audited_secrets),
+    ("secret/data, a version of 1 MiB and its subkeys", large_versions),
+    ("cubbyhole, read of 1 MiB", cubbyhole),
+    ("data, metadata, delete, undelete and destroy of 10,000 versions", versions),
     ("secret/metadata, a list of 80,000 names", after(names, request("LIST", "secret/metadata/n"))),
     ("sys/kallisto/kv/search among 80,000 names", after(names, request("GET", "sys/kallisto/kv/search?path=secret/&name=7"))),
     ("sys/kallisto/kv/read, 512 secrets, 16 MiB", bulk),
@@ -311,15 +374,17 @@ ROWS = [
 
 
 def measure(binary, row, seconds):
-    server = Server(binary)
+    server = Server(binary, row is handshakes)
     try:
         pieces = row(server)
         if pieces is None:
             return None
         done, refused = multiprocessing.Value("q", 0), multiprocessing.Value("q", 0)
         out = multiprocessing.Queue()
-        args = (server.port, pieces, seconds + 0.5, done, refused)
-        senders = [multiprocessing.Process(target=send, args=args) for _ in range(SENDERS if pieces else 0)]
+        does, args = send, (server.port, pieces, seconds + 0.5, done, refused)
+        if pieces == HANDSHAKES:
+            does, args = shake, (server.tls_port, seconds + 0.5, done)
+        senders = [multiprocessing.Process(target=does, args=args) for _ in range(SENDERS if pieces else 0)]
         for sender in senders:
             sender.start()
         # The checks begin when the requests are on their way.
