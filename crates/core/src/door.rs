@@ -259,6 +259,9 @@ impl Core {
                 Err(error) => Err(error),
                 Ok(call) => match read(&unsealed, &call) {
                     Some(answer) => answer,
+                    None if sys::is_seal(&call) => {
+                        return self.seal_with_last(unsealed, caller, call, left).await;
+                    }
                     None => self.run(Arc::clone(&unsealed), call).await,
                 },
             },
@@ -267,6 +270,22 @@ impl Core {
             token::revoke_tree(caller.home(&unsealed), caller.hash).await?;
         }
         answer
+    }
+
+    /// Runs a request that seals. Nothing of it may hold the keys while it waits for all who do, and a token whose last use
+    /// it is ends first: behind the seal nothing can be revoked.
+    async fn seal_with_last(
+        &self,
+        unsealed: Arc<Unsealed>,
+        caller: Caller,
+        call: Call<'_, '_>,
+        left: Left,
+    ) -> Result<Response, Error> {
+        if left == Left::Nothing {
+            token::revoke_tree(caller.home(&unsealed), caller.hash).await?;
+        }
+        drop(caller);
+        self.run(unsealed, call).await
     }
 }
 

@@ -233,6 +233,11 @@ pub(crate) enum Asker {
     Anyone,
 }
 
+/// Whether an authorised request seals this server.
+pub(crate) fn is_seal(call: &Call<'_, '_>) -> bool {
+    call.operation == Operation::Update && call.path.as_str() == "sys/seal"
+}
+
 /// Runs an authorised request; `path` is what follows `sys/`.
 pub(crate) async fn handle(
     core: &Core,

@@ -1,5 +1,7 @@
 //! Starting and stopping: what stays, who is kept out, and what a bad configuration is told.
 
+use std::time::{Duration, Instant};
+
 use rustix::process::Signal;
 
 use crate::support::{Directory, Server, refuse, run, until};
@@ -132,6 +134,39 @@ fn a_signal_without_a_meaning_is_logged_and_no_more() {
 }
 
 /// A request that seals is itself one of those that sealing waits for.
+#[test]
+fn sealing_with_a_limited_token_does_not_wait_for_itself_and_the_last_use_ends_it() {
+    let directory = Directory::new("seal-limited");
+    let audit = directory.join("audit.log");
+    let more = format!(
+        "audit \"file\" \"file\" {{\n  options {{\n    file_path = \"{}\"\n  }}\n}}",
+        audit.display()
+    );
+    let server = Server::start(&directory, &directory.config(&more));
+    let keys = server.initialize(1, 1);
+    server.unseal(&keys);
+    let policy = r#"{"policy":"path \"sys/seal\" { capabilities = [\"update\", \"sudo\"] }"}"#;
+    server.client(&keys.root).put("sys/policies/acl/sealer", policy);
+    for uses in [1, 3] {
+        let body = format!(r#"{{"policies":["sealer"],"num_uses":{uses}}}"#);
+        let token = server.client(&keys.root).put("auth/token/create", &body);
+        let token = token.at("auth.client_token");
+        let began = Instant::now();
+        let reply = server.client(&token).send("PUT", "sys/seal", "");
+        assert_eq!(reply.status, 204, "{}", reply.body);
+        assert!(began.elapsed() < Duration::from_millis(1500), "{uses}: {:?}", began.elapsed());
+        assert!(!server.log().contains("a request still runs"), "{}", server.log());
+        server.unseal(&keys);
+        let look = format!(r#"{{"token":"{token}"}}"#);
+        let left = server.client(&keys.root).send("POST", "auth/token/lookup", &look);
+        match uses {
+            1 => assert_eq!(left.status, 403, "{}", left.body),
+            _ => assert_eq!(left.good().at("data.num_uses"), "2"),
+        }
+    }
+    server.stop();
+}
+
 #[test]
 fn sealing_does_not_wait_for_itself() {
     let directory = Directory::new("seal-self");
