@@ -70,12 +70,14 @@ pub struct OverQuota {
 }
 
 /// How old the view of a server is that does not answer from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stale {
     /// How old it may be; `None` if nothing was heard since the server started.
     pub age_secs: Option<u64>,
     /// How old it may be to answer.
     pub max_secs: u64,
+    /// Who of the cluster is reached, as far as whoever asks may know.
+    pub reached: Option<String>,
 }
 
 /// The wordings of a refusal that clients tell apart.
@@ -179,19 +181,32 @@ impl fmt::Display for Error {
                  access to path \"{path}/\""
             ),
             Self::Sealed => f.write_str("Vault is sealed"),
-            Self::Stale(Stale { age_secs: Some(age), max_secs }) => write!(
-                f,
-                "this server was last told {age} seconds ago what the cluster committed, and does not \
-                 answer after {max_secs}: ask another server"
-            ),
-            Self::Stale(Stale { age_secs: None, .. }) => f.write_str(
-                "this server was not told yet what the cluster committed, and does not answer before: \
-                 ask another server",
-            ),
+            Self::Stale(stale) => stale.fmt(f),
             Self::NotLeader => f.write_str("no server leads: send the request again"),
             Self::Conflict => f.write_str("the entry kept changing; send the request again"),
             Self::Unaudited => f.write_str("internal error"),
             Self::Internal(id) => write!(f, "internal error (id {id:016x})"),
+        }
+    }
+}
+
+impl fmt::Display for Stale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.age_secs {
+            Some(age) => write!(
+                f,
+                "this server was last told {age} seconds ago what the cluster committed, and does not \
+                 answer after {}: ask another server",
+                self.max_secs
+            ),
+            None => f.write_str(
+                "this server was not told yet what the cluster committed, and does not answer before: \
+                 ask another server",
+            ),
+        }?;
+        match &self.reached {
+            Some(reached) => write!(f, " (no server leads: {reached})"),
+            None => Ok(()),
         }
     }
 }

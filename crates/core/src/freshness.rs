@@ -17,7 +17,7 @@ use kallisto_auth::{AclSet, Denied};
 use kallisto_store::{AsOf, Replicated};
 
 use crate::error::{Error, Stale};
-use crate::peers::leading;
+use crate::peers::{leading, quorum};
 use crate::request::Request;
 use crate::state::{Core, Unsealed};
 use crate::sys;
@@ -117,6 +117,7 @@ fn refuse(core: &Core, unsealed: &Unsealed, request: &Request<'_>) -> Result<(),
     Err(Error::Stale(Stale {
         age_secs: unsealed.age().map(|age| age.as_secs()),
         max_secs: unsealed.info.max_staleness.as_secs(),
+        reached: quorum::told(core, request),
     }))
 }
 

@@ -40,7 +40,7 @@ const LOCAL_WRITES: [&str; 12] = [
 ];
 
 /// Who the members are, which a server without a leader says as it knows it.
-const MEMBERS: &str = "sys/storage/raft/configuration";
+pub(crate) const MEMBERS: &str = "sys/storage/raft/configuration";
 
 /// Whether a request asks who the members are.
 pub(crate) fn asks_members(request: &Request<'_>) -> bool {

@@ -25,6 +25,7 @@ mod admit;
 mod attempts;
 mod join;
 pub(crate) mod leading;
+pub(crate) mod quorum;
 pub(crate) mod removed;
 mod seen;
 mod token;

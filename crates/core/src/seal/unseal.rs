@@ -282,8 +282,8 @@ fn attach(store: &dyn Store, fold: Arc<dyn Fold>) -> Result<Seqno, Error> {
     }
 }
 
-/// Waits until everything that was committed before is applied here: a server that was away serves nothing older. Where
-/// nobody leads in time it serves what it has.
+/// Waits until everything that was committed before is applied here, so that whoever asks next is answered. Where nobody
+/// leads in time it is unsealed all the same: the door refuses what needs a recent view until a leader was heard.
 fn catch_up(store: &dyn Store, threads: &dyn Threads) {
     let Some(cluster) = store.replicated() else { return };
     if cluster.is_alone() {
@@ -304,7 +304,7 @@ fn catch_up(store: &dyn Store, threads: &dyn Threads) {
     }
     tracing::warn!(
         index = store.position().0,
-        "no leader said what was committed: serving what is here, which may be of the past"
+        "no leader said what was committed: unsealed, and refusing what needs to be recent until one does"
     );
 }
 

@@ -121,7 +121,7 @@ pub(crate) fn stand(core: &dyn kallisto_store::Store, candidacy: Candidacy) {
 }
 
 /// What operators call a member.
-pub(super) fn name(peer: &Peer) -> String {
+pub(crate) fn name(peer: &Peer) -> String {
     if peer.name.is_empty() { format!("{:016x}", peer.id) } else { peer.name.clone() }
 }
 

@@ -72,13 +72,13 @@ fn a_view_answers_up_to_its_bound_and_not_a_moment_longer() {
         assert!(ask(&core, &secret).is_ok() && core.at_once().is_some() && core.is_fresh());
     }
     store.age(MAX + NANO);
-    let refusal = Error::Stale(Stale { age_secs: Some(10), max_secs: 10 });
+    let refusal = Error::Stale(Stale { age_secs: Some(10), max_secs: 10, reached: None });
     assert_eq!(ask(&core, &secret).unwrap_err(), refusal);
     assert!(core.at_once().is_none(), "the short way leaves it to the long one");
     store.age(MAX);
     assert!(ask(&core, &secret).is_ok(), "the leader was heard again");
     store.know_nothing();
-    let refusal = Error::Stale(Stale { age_secs: None, max_secs: 10 });
+    let refusal = Error::Stale(Stale { age_secs: None, max_secs: 10, reached: None });
     assert_eq!(ask(&core, &secret).unwrap_err(), refusal);
 }
 

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use kallisto_core::{AuthorityKeys, ClusterPort, JoinOrigin, JoinTarget, Json, Membership};
 use kallisto_listener::http::{Leader, Relay, Service, Unrelayed};
 use kallisto_peers::{Authority, Identity, NodeKey, Port, Unanswered, Upper};
-use kallisto_store::{Chunks, Peer, Store};
+use kallisto_store::{Chunks, Peer, Replicated, Store};
 use tokio::sync::watch;
 use zeroize::Zeroizing;
 
@@ -146,12 +146,22 @@ impl Cluster {
     /// What the listeners relay requests with.
     pub(super) fn relay(&self, store: &Arc<dyn Store>) -> Arc<dyn Relay> {
         let (tell, news) = watch::channel(());
+        let leaderless = Arc::new(Mutex::new(None));
         if let Some(cluster) = store.replicated() {
+            note_leader(cluster, &leaderless);
+            // The store holds what it calls, and so must not be held by that.
+            let (store, leaderless) = (Arc::downgrade(store), Arc::clone(&leaderless));
             cluster.on_leadership(Arc::new(move || {
+                if let Some(store) = store.upgrade()
+                    && let Some(cluster) = store.replicated()
+                {
+                    note_leader(cluster, &leaderless);
+                }
                 tell.send_replace(());
             }));
         }
-        Arc::new(ToLeader { store: Arc::clone(store), port: Arc::clone(&self.port), news })
+        let (store, port) = (Arc::clone(store), Arc::clone(&self.port));
+        Arc::new(ToLeader { store, port, news, leaderless })
     }
 
     /// A client of another server's API.
@@ -329,9 +339,28 @@ struct ToLeader {
     store: Arc<dyn Store>,
     port: Arc<Port>,
     news: watch::Receiver<()>,
+    leaderless: Leaderless,
+}
+
+/// Since when nobody leads, by the store's clock; `None` while somebody does.
+type Leaderless = Arc<Mutex<Option<Duration>>>;
+
+/// Takes note of whether somebody leads now.
+fn note_leader(cluster: &dyn Replicated, leaderless: &Mutex<Option<Duration>>) {
+    let mut since = leaderless.lock().unwrap_or_else(PoisonError::into_inner);
+    match cluster.leadership().leader_id {
+        0 => _ = since.get_or_insert_with(|| cluster.now()),
+        _ => *since = None,
+    }
 }
 
 impl Relay for ToLeader {
+    fn leaderless(&self) -> Option<Duration> {
+        let cluster = self.store.replicated()?;
+        let since = *self.leaderless.lock().unwrap_or_else(PoisonError::into_inner);
+        since.map(|since| cluster.now().saturating_sub(since))
+    }
+
     fn news(&self) -> watch::Receiver<()> {
         self.news.clone()
     }

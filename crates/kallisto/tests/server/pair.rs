@@ -1,7 +1,12 @@
 //! Two servers that are a cluster: what one says when the other is gone, and what the other does that was removed.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
 use crate::ports::free_address;
-use crate::support::{Directory, Keys, Server, until};
+use crate::support::{Directory, Keys, Server, run, until};
 
 /// The second server ends with this code when it is asked to end by itself.
 const EXIT_DOWN: i32 = 1;
@@ -55,4 +60,83 @@ fn a_removed_server_ends_when_its_flag_asks_for_it() {
     let two = Server::spawn(&directory, &[], &["-exit-on-core-shutdown", &named]);
     assert_eq!(two.ended().code(), Some(EXIT_DOWN));
     one.stop();
+}
+
+/// What was asked, the status and text of the answer, and how long it took.
+fn asked(server: &Server, token: &str, method: &str, path: &str) -> (u16, String, Duration) {
+    let began = Instant::now();
+    let reply = server.client(token).send(method, path, r#"{"data":{"a":"b"}}"#);
+    (reply.status, reply.body, began.elapsed())
+}
+
+#[test]
+fn without_a_quorum_operators_hear_who_is_missing_and_nobody_waits_for_ever_in_vain() {
+    let directory = Directory::new("pair-quorum");
+    let (one, two, keys) = start(&directory, &[]);
+    let mut root = one.client(&keys.root);
+    root.put("sys/mounts/kv", r#"{"type":"kv","options":{"version":"2"}}"#);
+    let low = root.put("auth/token/create", r#"{"policies":["default"]}"#);
+    let low = low.at("auth.client_token");
+    two.end(Signal::KILL);
+    until("the leader to step down", || {
+        root.get("sys/leader").body.contains(r#""leader_address":"""#)
+    });
+    let (names, count) =
+        ("1 of 2 voters are reached, not reached: two", "1 of 2 voters are reached");
+    // An election may be on its way, so the first wait.
+    thread::scope(|scope| {
+        for (token, told) in
+            [(keys.root.as_str(), names), (&low, count), ("", "send the request again")]
+        {
+            let one = &one;
+            scope.spawn(move || {
+                let (status, body, took) = asked(one, token, "PUT", "kv/data/x");
+                assert_eq!(status, 503, "{body}");
+                assert!(body.contains("no server leads") && body.contains(told), "{body}");
+                assert_eq!(body.contains("two"), told == names, "{body}");
+                assert_eq!(body.contains(count), told != "send the request again", "{body}");
+                assert!(!body.contains("127.0.0.1"), "no addresses: {body}");
+                assert!(took > Duration::from_secs(5), "{took:?}: an election takes time");
+            });
+        }
+    });
+    // By now it is known that there is none.
+    for (method, path) in
+        [("PUT", "kv/data/x"), ("GET", "sys/storage/raft/snapshot"), ("GET", "kv/data/x")]
+    {
+        let (status, body, took) = asked(&one, &keys.root, method, path);
+        assert_eq!(status, 503, "{body}");
+        assert!(body.contains(names), "{path}: {body}");
+        assert!(took < Duration::from_secs(3), "{path}: {took:?}");
+        let (_, body, _) = asked(&one, &low, method, path);
+        assert!(!body.contains("two"), "{path}: {body}");
+    }
+    list_peers(&directory, &one, &keys);
+    // Unsealed without a leader, a server says what it does then.
+    one.stop();
+    let path = directory.join("server.hcl");
+    let one = Server::spawn(&directory, &[], &[&format!("-config={}", path.display())]);
+    one.unseal(&keys);
+    assert!(one.log().contains("refusing what needs to be recent until one does"), "{}", one.log());
+    // It comes back, and everything goes on.
+    let path = directory.join("two.hcl");
+    let two = Server::spawn(&directory, &[], &[&format!("-config={}", path.display())]);
+    two.unseal(&keys);
+    until("a write to be taken", || asked(&one, &keys.root, "PUT", "kv/data/x").0 == 200);
+    two.stop();
+}
+
+/// The members are told from what one server knows, and the command prints them and says so.
+fn list_peers(directory: &Directory, one: &Server, keys: &Keys) {
+    let address = format!("http://{}", one.address);
+    let environment = [("VAULT_ADDR", address.as_str()), ("VAULT_TOKEN", &keys.root)];
+    let said = run(&directory.join(""), &environment, &["operator", "raft", "list-peers"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    for name in ["one", "two", "follower"] {
+        assert!(said.stdout.contains(name), "{said:?}");
+    }
+    // Lines are folded where a terminal would.
+    let told = said.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("no server leads") && told.contains("all but two"), "{said:?}");
+    assert!(!said.stdout.contains("leader"), "{said:?}");
 }

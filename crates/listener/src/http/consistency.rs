@@ -91,7 +91,7 @@ async fn wait(core: &Core, wanted: Wanted, request: &Request<'_>) -> Result<(), 
         Wanted::Seen(seen, behind) => (seen, behind),
         Wanted::Everything => {
             return match place_of(core, request).map_err(refused)? {
-                Some(_place) => everything(core).await,
+                Some(_place) => everything(core, request).await,
                 None => Ok(()),
             };
         }
@@ -119,7 +119,7 @@ async fn wait(core: &Core, wanted: Wanted, request: &Request<'_>) -> Result<(), 
     tokio::time::timeout(BEHIND_MAX, shown).await.map_err(|_| Some(absent()))
 }
 
-async fn everything(core: &Core) -> Result<(), Option<Reply>> {
+async fn everything(core: &Core, request: &Request<'_>) -> Result<(), Option<Reply>> {
     let caught_up = async {
         loop {
             match core.catch_up().await {
@@ -132,7 +132,7 @@ async fn everything(core: &Core) -> Result<(), Option<Reply>> {
     };
     // Whoever leads by then is asked; where nobody does, the client hears so.
     let caught_up = tokio::time::timeout(relay::WAIT_MAX, caught_up).await;
-    caught_up.unwrap_or(Err(Error::NotLeader)).map_err(refused)
+    caught_up.unwrap_or_else(|_| Err(core.leaderless(request))).map_err(refused)
 }
 
 impl Wanted {

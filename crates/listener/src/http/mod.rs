@@ -370,6 +370,7 @@ impl Service {
                         Ok(Err(Unrelayed::Lost)) | Err(_) => return refuse(lost()).await,
                     }
                 }
+                Leader::Nobody if self.waits_in_vain(relay) => break,
                 Leader::Nobody => None,
             };
             let patience = match answered {
@@ -379,7 +380,13 @@ impl Service {
             };
             relay::wait(&mut news, patience).await;
         }
-        refuse(Error::NotLeader).await
+        refuse(self.core.leaderless(request)).await
+    }
+
+    /// Whether nobody can lead soon: an election takes about a second, and asks voters that are not there.
+    fn waits_in_vain(&self, relay: &dyn Relay) -> bool {
+        relay.leaderless().is_some_and(|since| since >= relay::WAIT_MAX)
+            && self.core.lacks_quorum(relay::WAIT_MAX)
     }
 
     /// A request as it is relayed: a long one is copied beside the workers.

@@ -52,11 +52,11 @@ impl Service {
                 let flow = admit::known_flow(&self.core, &request);
                 match self.receive(flow, upload, &mut body).await {
                     Ok(answer) => response::render(answer, request.id),
-                    Err(Error::NotLeader) => self.name_leader(),
+                    Err(Error::NotLeader) => self.name_leader(&request),
                     Err(refusal) => error::render(&refusal),
                 }
             }
-            Err(Unfinished::NotLeader) => self.name_leader(),
+            Err(Unfinished::NotLeader) => self.name_leader(&request),
             Err(other) => other.into_refusal(),
             Ok(reply) => reply,
         };
@@ -67,7 +67,7 @@ impl Service {
         reply
     }
 
-    fn name_leader(&self) -> Reply {
+    fn name_leader(&self, request: &kallisto_core::Request<'_>) -> Reply {
         error::render(&match &self.relay {
             Some(relay) if let Leader::There(id) = relay.leader() => {
                 let api = relay.api_address(id);
@@ -75,7 +75,7 @@ impl Service {
                     "this server follows: send the snapshot to the leader, {api}"
                 ))
             }
-            _ => Error::NotLeader,
+            _ => self.core.leaderless(request),
         })
     }
 

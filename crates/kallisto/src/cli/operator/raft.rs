@@ -227,7 +227,9 @@ impl ListPeers {
             return Err(Error::Absent(ABSENT.to_owned()));
         };
         let rows = servers.iter().filter_map(Json::as_object).map(line);
-        Ok(Outcome::print(table::under(&HEADING, rows)))
+        // While nobody leads it is what one server knows, and says so.
+        let printed = Outcome::print(table::under(&HEADING, rows));
+        Ok(printed.with_notice(&output::warnings(&answer)))
     }
 }
 
