@@ -1,4 +1,4 @@
-//! A store in memory that says it has peers, and is told how old it is.
+//! A store in memory that says it has peers, and is told how old it is. The tests of the listener use it too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -52,6 +52,19 @@ impl AgedStore {
 
 fn refused() -> Error {
     Error::Unavailable("this cluster is none".into())
+}
+
+/// A state that cannot be read to its end.
+struct Unreadable {
+    /// Chunks that can.
+    sound: usize,
+}
+
+impl Chunks for Unreadable {
+    fn next_chunk(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        self.sound = self.sound.checked_sub(1).ok_or_else(refused)?;
+        Ok(Some(vec![7; 100_000]))
+    }
 }
 
 impl Records for AgedStore {
@@ -181,7 +194,7 @@ impl Replicated for AgedStore {
     }
 
     fn backup(&self) -> Result<(Position, Box<dyn Chunks>), Error> {
-        Err(refused())
+        Ok((self.position(), Box::new(Unreadable { sound: 2 })))
     }
 
     fn begin_restore(&self) -> Commit {

@@ -286,4 +286,22 @@ mod tests {
         assert_eq!(body(vec![part(), Next::Cut]), Err(Cut));
         assert_eq!(body(vec![part()]), Err(Cut), "the server stopped in the middle");
     }
+
+    #[test]
+    fn a_client_that_reads_nothing_for_too_long_has_its_body_cut() {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().start_paused(true).build().unwrap();
+        let taken = |pause| {
+            runtime.block_on(async {
+                let (_say, stop) = watch::channel(false);
+                let part = || Next::Bytes(b"a".to_vec());
+                let script = vec![part(), part(), Next::End(b"b".to_vec())];
+                let body = start(Box::new(Script(script)), Arc::new(SystemClock), stop);
+                sleep(pause).await;
+                body.collect().await.map(|whole| whole.to_bytes().to_vec())
+            })
+        };
+        assert_eq!(taken(UNREAD_TIMEOUT / 2), Ok(b"aab".to_vec()));
+        assert_eq!(taken(UNREAD_TIMEOUT * 2), Err(Cut));
+    }
 }

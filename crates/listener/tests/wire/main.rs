@@ -5,6 +5,8 @@
 //! - [`admission`] fills the server and asks whether others still get in;
 //! - [`direct`] asks the same of both readers of HTTP/1.1;
 //! - [`heavy`] asks what takes long, and whether others are served meanwhile;
+//! - [`cut`] takes replies that fail half-way;
+//! - [`follower`] asks a server that another one leads;
 //! - [`forwarded`] asks through proxies;
 //! - [`concurrency`] lets clients race and checks what came of it;
 //! - [`web`] asks as the pages of a browser do;
@@ -14,9 +16,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod admission;
+#[path = "../../../core/tests/core/aged.rs"]
+mod aged;
 mod concurrency;
+mod cut;
 mod direct;
 mod follow;
+mod follower;
 mod forwarded;
 mod golden;
 mod heavy;

@@ -13,7 +13,7 @@ use kallisto_core::{
     ServerInfo, TokenText,
 };
 use kallisto_listener::{Clock, Frontend, Server, ServerConfig, SystemClock, resp};
-use kallisto_store::MemoryStore;
+use kallisto_store::{MemoryStore, Store};
 
 use super::support::{Recorder, Silent, of_request};
 
@@ -47,7 +47,12 @@ impl Site {
 
     /// One that holds no more for its clients than this.
     fn start_limited(limits: &AdmissionLimits) -> Self {
-        let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
+        Self::start_over(Arc::new(MemoryStore::new()), limits)
+    }
+
+    /// One with a store of the test's own.
+    pub(crate) fn start_over(store: Arc<dyn Store>, limits: &AdmissionLimits) -> Self {
+        let core = Core::new(store, ServerInfo::default());
         let core = Arc::new(core.with_limits(limits));
         let root = Some("root".to_owned().into());
         let made = pollster::block_on(core.initialize_dev(root, SystemClock.now())).unwrap();

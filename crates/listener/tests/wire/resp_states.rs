@@ -1,6 +1,14 @@
 //! The Redis protocol when there is no answer to give: what one command says all say, and nothing is remembered of
 //! clients that it should not be.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use kallisto_core::admission::AdmissionLimits;
+use kallisto_core::limits::MAX_STALENESS_DEFAULT;
+use kallisto_store::Store;
+
+use super::aged::AgedStore;
 use super::resp::{Client, Reply, Site, bulk, encode, ok};
 use super::support::Recorder;
 
@@ -48,6 +56,26 @@ fn what_get_cannot_answer_nobody_answers() {
     assert_eq!(client.ask("GET a"), bulk("1"));
     recorder.stop();
     assert_all_say(&mut client, "ERR internal error");
+}
+
+#[test]
+fn a_server_that_was_told_nothing_for_too_long_says_so_to_every_command() {
+    let store = Arc::new(AgedStore::default());
+    let limits = AdmissionLimits::default();
+    let site = Site::start_over(Arc::clone(&store) as Arc<dyn Store>, &limits);
+    let mut client = site.root();
+    assert_eq!(client.ask("MSET a 1 b 2"), ok());
+    store.age(MAX_STALENESS_DEFAULT);
+    assert_eq!(client.ask("GET a"), bulk("1"), "at the bound");
+    store.age(MAX_STALENESS_DEFAULT + Duration::from_nanos(1));
+    assert_all_say(&mut client, "MASTERDOWN");
+    for words in ["SET a 2", "HSET a f v", "DEL a", "AUTH root", "AUTH user password"] {
+        client.assert_error(words, "MASTERDOWN");
+    }
+    // Who asks for nothing from its view is answered.
+    assert_eq!(client.ask("PING"), Reply::Simple("PONG".into()));
+    store.know_nothing();
+    assert_all_say(&mut client, "MASTERDOWN");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use kallisto_core::json::{self, Json};
 use kallisto_core::{Access, Core, ServerInfo};
 use kallisto_listener::http::{ForwardedFor, Service};
 use kallisto_listener::{Clock, Frontend, Server, ServerConfig, Timeouts};
-use kallisto_store::MemoryStore;
+use kallisto_store::{MemoryStore, Store};
 use socket2::{Domain, Socket, Type};
 
 /// The root token of every server here.
@@ -81,13 +81,19 @@ impl Running {
 
     /// One that believes these about where its clients are.
     pub(crate) fn start_behind(rules: ForwardedFor) -> Self {
-        let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
+        let store = Arc::new(MemoryStore::new());
+        Self::start_over(store, |service| service.with_forwarded_for(rules))
+    }
+
+    /// One with a store of the test's own, and what its listener does besides.
+    pub(crate) fn start_over(store: Arc<dyn Store>, with: impl FnOnce(Service) -> Service) -> Self {
+        let core = Core::new(store, ServerInfo::default());
         let clock = Arc::new(ManualClock(AtomicI64::new(0)));
         let root = Some(TOKEN.to_owned().into());
         pollster::block_on(core.initialize_dev(root, clock.now())).unwrap();
         let core = Arc::new(core);
         let service = Service::new(Arc::clone(&core), Arc::clone(&clock) as Arc<dyn Clock>);
-        Self::serve(service.with_forwarded_for(rules), core, clock)
+        Self::serve(with(service), core, clock)
     }
 
     /// A server that was never initialised.

@@ -1,0 +1,165 @@
+//! A server that another one leads: what it answers itself, what it relays, and what it refuses.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use kallisto_core::{AddressRange, Seen};
+use kallisto_listener::http::{ForwardedFor, Leader, Relay, Service, Unrelayed};
+use kallisto_store::Store;
+use tokio::sync::watch;
+
+use crate::aged::AgedStore;
+use crate::support::{Recorder, Running, TOKEN, of_request, request};
+
+/// Relays to a server of this process.
+struct To(Service, Arc<AtomicUsize>);
+
+impl Relay for To {
+    fn leader(&self) -> Leader {
+        Leader::There(2)
+    }
+
+    fn api_address(&self, _id: u64) -> String {
+        "http://leader.example".to_owned()
+    }
+
+    fn news(&self) -> watch::Receiver<()> {
+        watch::channel(()).1
+    }
+
+    fn send(
+        &self,
+        _to: u64,
+        request: Bytes,
+    ) -> Pin<Box<dyn Future<Output = Result<Bytes, Unrelayed>> + Send>> {
+        let service = self.0.clone();
+        self.1.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move { Ok(service.answer_relayed(request).await) })
+    }
+}
+
+/// A leader and one that follows it, as far as clients can tell: each has secrets of its own.
+struct Pair {
+    leader: Running,
+    follower: Running,
+    store: Arc<AgedStore>,
+    /// Requests that were relayed.
+    relayed: Arc<AtomicUsize>,
+}
+
+impl Pair {
+    fn start(rules: ForwardedFor) -> Self {
+        let leader = Running::start();
+        let service = Service::new(
+            Arc::clone(&leader.core),
+            Arc::clone(&leader.clock) as Arc<dyn kallisto_listener::Clock>,
+        );
+        let (store, relayed) = (Arc::new(AgedStore::default()), Arc::<AtomicUsize>::default());
+        let follower = Running::start_over(Arc::clone(&store) as Arc<dyn Store>, |own| {
+            own.with_relay(Arc::new(To(service, Arc::clone(&relayed)))).with_forwarded_for(rules)
+        });
+        Self { leader, follower, store, relayed }
+    }
+
+    /// Has the follower follow.
+    fn follow(&self) {
+        self.store.follow();
+    }
+}
+
+/// The headers that ask for what this server does not know yet, and who is asked otherwise.
+fn ahead(index: &str) -> [(&str, &str); 3] {
+    [
+        ("X-Vault-Token", TOKEN),
+        ("X-Vault-Index", index),
+        ("X-Vault-Inconsistent", "forward-active-node"),
+    ]
+}
+
+/// A place behind that one.
+fn later(seen: &str) -> String {
+    let seen = Seen::decode(seen).unwrap();
+    Seen { index: seen.index + 1, ..seen }.encode()
+}
+
+#[test]
+fn what_takes_time_is_not_forwarded_and_waits_where_it_was_asked() {
+    let pair = Pair::start(ForwardedFor::default());
+    let put = r#"{"data":{"a":"b"}}"#;
+    let mut connection = pair.follower.connect();
+    let reply = connection.ask("POST", "secret/data/a", put);
+    let seen = reply.header("x-vault-index").unwrap().to_owned();
+    pair.follow();
+    // What it has shown already it answers, whatever it takes.
+    let known = ahead(&seen);
+    let ask = |path: &str, headers: &[(&str, &str)]| {
+        pair.follower.connect().ask_with("GET", path, headers, "")
+    };
+    let waited = ask("secret/data/a?wait=1ms", &known);
+    assert_eq!((waited.status, waited.text_at("data/data")), (200, r#"{"a":"b"}"#.to_owned()));
+    // What it has not, the leader answers, unless it takes time.
+    let unseen = later(&seen);
+    let unknown = ahead(&unseen);
+    // It is of another cluster, so it has not shown this either.
+    let relayed = || pair.relayed.load(Ordering::SeqCst);
+    assert_eq!((ask("secret/data/a", &unknown).status, relayed()), (412, 1));
+    for path in ["secret/data/a?wait=1s", "sys/kallisto/kv/watch?path=secret/"] {
+        let refused = ask(path, &unknown);
+        assert_eq!(refused.status, 412, "{path}: {}", refused.text());
+    }
+    // The same over the reader of everything else.
+    let not_plain = [&unknown[..], &[("TE", "trailers")]].concat();
+    assert_eq!(ask("secret/data/a?wait=1s", &not_plain).status, 412);
+    assert_eq!(relayed(), 1);
+    let mut stream = pair.follower.connect();
+    stream.send(&request("GET", "sys/kallisto/kv/watch?path=secret/", &known, ""));
+    let mut begun = Vec::new();
+    while !String::from_utf8_lossy(&begun).contains("event: ready") {
+        let mut bytes = [0; 1024];
+        let count = std::io::Read::read(&mut stream.writer(), &mut bytes).unwrap();
+        assert!(count > 0, "{}", String::from_utf8_lossy(&begun));
+        begun.extend_from_slice(&bytes[..count]);
+    }
+}
+
+/// A request that comes through a proxy to a follower is, at the leader, that of the proxy's client.
+#[test]
+fn what_is_relayed_comes_from_where_the_proxy_says() {
+    let pair = Pair::start(ForwardedFor {
+        authorized: vec![AddressRange::parse("127.0.0.1").unwrap()],
+        hop_skips: 0,
+        reject_not_present: false,
+        reject_not_authorized: false,
+    });
+    let (leader, recorder) = (&pair.leader, Recorder::start());
+    let policy = r#"{"policy":"path \"*\" { capabilities = [\"read\",\"update\"] }"}"#;
+    assert_eq!(leader.ask("PUT", "sys/policies/acl/all", policy).status, 204);
+    let role = r#"{"token_bound_cidrs":"203.0.113.0/24","allowed_policies":"all"}"#;
+    assert_eq!(leader.ask("PUT", "auth/token/roles/r", role).status, 204);
+    let made = leader.ask("PUT", "auth/token/create/r", r#"{"policies":["all"]}"#);
+    let token = made.at("auth/client_token").as_str().unwrap().to_owned();
+    assert_eq!(leader.ask("POST", "sys/audit/socket", &recorder.device()).status, 204);
+    let limit = r#"{"path":"auth/token/renew-self","rate":1,"interval":"1h"}"#;
+    assert_eq!(leader.ask("POST", "sys/quotas/rate-limit/r", limit).status, 204);
+    pair.follow();
+    let renew = |address: &str| {
+        let headers = [("X-Vault-Token", token.as_str()), ("X-Forwarded-For", address)];
+        let mut client = pair.follower.connect();
+        client.ask_with("POST", "auth/token/renew-self", &headers, "{}").status
+    };
+    // A token that is good there, and a limit for each address.
+    assert_eq!([renew("203.0.113.7"), renew("203.0.113.7"), renew("203.0.113.8")], [200, 429, 200]);
+    assert_eq!(renew("192.0.2.1"), 403);
+    recorder.wait(|records| {
+        ["203.0.113.7", "203.0.113.8", "192.0.2.1"].iter().all(|address| {
+            records.iter().any(|record| {
+                of_request(record, "path") == "auth/token/renew-self"
+                    && of_request(record, "remote_address") == *address
+            })
+        })
+    });
+    recorder.stop();
+}
