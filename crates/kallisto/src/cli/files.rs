@@ -107,6 +107,15 @@ pub(crate) fn create_private_directory(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
+/// The same with what is missing above it; one that is there is left as it is.
+pub(crate) fn create_private_directories(path: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
 fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

@@ -20,6 +20,7 @@ use kallisto_store::{Chunks, Peer, Replicated, Store};
 use tokio::sync::watch;
 use zeroize::Zeroizing;
 
+use super::directory::ownership;
 use super::joins;
 use crate::cli::client::{Client, Request};
 use crate::cli::config::{Audience, Config, Environment, Redirects, TlsSettings};
@@ -65,25 +66,23 @@ impl Cluster {
         let failed = |what: &dyn std::fmt::Display| {
             Error::usage(format!("cluster port {}: {what}", settings.address))
         };
-        for path in [storage, &directory] {
-            match files::create_private_directory(path) {
-                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                    return Err(failed(&error));
-                }
-                Ok(()) | Err(_) => {}
-            }
-        }
+        let unusable = |what: &dyn std::fmt::Display| {
+            let (shown, whose) = (directory.display(), ownership(&directory));
+            Error::usage(format!("the cluster's files at {shown}: {what}{whose}"))
+        };
+        files::create_private_directories(&directory).map_err(|error| unusable(&error))?;
         let port =
             Port::bind(settings.address, settings.own.clone()).map_err(|error| failed(&error))?;
-        let this = Self { port: Arc::new(port), directory, files: Mutex::default() };
-        let stored = this.stored(KEY_FILE).map_err(|why| failed(&why))?;
+        let (port, kept) = (Arc::new(port), directory.clone());
+        let this = Self { port, directory: kept, files: Mutex::default() };
+        let stored = this.stored(KEY_FILE).map_err(|why| unusable(&why))?;
         if let Some(identity) = stored
             && let Err(error) = this.port.install(&identity)
         {
             // A renewal broke off between the certificate and its key.
-            let next = this.stored(NEXT_KEY_FILE).map_err(|why| failed(&why))?;
-            let next = next.ok_or_else(|| failed(&error))?;
-            this.port.install(&next).map_err(|_| failed(&error))?;
+            let next = this.stored(NEXT_KEY_FILE).map_err(|why| unusable(&why))?;
+            let next = next.ok_or_else(|| unusable(&error))?;
+            this.port.install(&next).map_err(|_| unusable(&error))?;
         }
         Ok(Arc::new(this))
     }

@@ -14,6 +14,7 @@ mod configured;
 mod dev;
 mod dev_tls;
 pub(crate) mod diagnose;
+mod directory;
 mod exposed;
 mod host;
 mod hygiene;
@@ -80,6 +81,9 @@ impl ServerArgs {
         }
         let signals = Signals::register()
             .map_err(|error| Error::usage(format!("cannot wait for signals: {error}")))?;
+        if let Storage::Durable { directory, .. } = &settings.storage {
+            directory::prepare(directory)?;
+        }
         let cluster = open_cluster(&settings.storage)?;
         let store = open_store(&settings, cluster.as_ref(), losses, &signals)?;
         let core = open_core(&settings, host, Arc::clone(&store), cluster.clone());

@@ -168,6 +168,33 @@ fn sealing_with_a_limited_token_does_not_wait_for_itself_and_the_last_use_ends_i
 }
 
 #[test]
+fn a_directory_that_cannot_be_used_is_named_with_its_owner() {
+    let directory = Directory::new("unusable");
+    let config = directory.config("");
+    let data = directory.join("data");
+    std::fs::remove_dir(&data).unwrap();
+    directory.write("data", "a file in the way");
+    for below in ["", "/below/it"] {
+        let config = config.replace("/data\"", &format!("/data{below}\""));
+        let said = refuse(&directory, &config, &[]);
+        assert!(!said.contains("cluster port"), "{said}");
+        let place = format!("storage at {}{below}: cannot be read and written", data.display());
+        let whose = format!("({}: mode 0", data.display());
+        for told in [place.as_str(), &whose, "no directory", "this server is user "] {
+            assert!(said.contains(told), "{told}: {said}");
+        }
+    }
+    // What is missing above it is made, as `operator diagnose` says.
+    std::fs::remove_file(&data).unwrap();
+    Server::start(&directory, &config.replace("/data\"", "/data/below/it\"")).stop();
+    // The files of the cluster are something else than its port.
+    let key = data.join("below/it/peers/node.key");
+    std::fs::create_dir(&key).unwrap();
+    let said = refuse(&directory, &config.replace("/data\"", "/data/below/it\""), &[]);
+    assert!(said.contains("the cluster's files at ") && !said.contains("cluster port"), "{said}");
+}
+
+#[test]
 fn sealing_does_not_wait_for_itself() {
     let directory = Directory::new("seal-self");
     let server = Server::start(&directory, &directory.config(""));
