@@ -23,6 +23,7 @@ use crate::key::Key;
 use crate::kind::{Family, Kind};
 use crate::limits::{BACKUP_BYTES_MAX, VERSIONS_MAX};
 use crate::material::{Material, Version};
+use crate::public::{PublicHalf, PublicKey};
 use crate::rsa::{Numbers, Rsa};
 use crate::settings::{Derivation, Origin, Settings, Stamp};
 
@@ -42,6 +43,9 @@ pub struct Restored {
     /// The key.
     pub key: Key,
 }
+
+/// A number as long as a curve's coordinates.
+type Coordinate = Zeroizing<Vec<u8>>;
 
 #[derive(Serialize, Deserialize)]
 struct Backup {
@@ -104,15 +108,22 @@ struct Entry {
     ec_y: Option<Box<RawValue>>,
     ec_d: Option<Box<RawValue>>,
     rsa_key: Option<RsaEntry>,
-    /// Only in keys without a private half, which are not taken.
-    #[serde(skip_deserializing)]
-    rsa_public_key: Option<()>,
+    /// Only in keys without a private half.
+    rsa_public_key: Option<RsaPublicEntry>,
     public_key: String,
     convergent_version: i64,
     creation_time: i64,
     #[serde(skip_deserializing)]
     certificate_chain: Option<()>,
     external_key_ref: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RsaPublicEntry {
+    #[serde(rename = "N")]
+    n: Box<RawValue>,
+    #[serde(rename = "E")]
+    e: Box<RawValue>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -260,8 +271,27 @@ fn write_entry(key: &Key, version: &Version) -> Result<Entry> {
             entry.public_key = pem.to_string();
         }
         Material::Rsa(pair) => entry.rsa_key = Some(write_rsa(&pair.numbers()?)?),
+        Material::Public(half) => write_public(half, &mut entry)?,
     }
     Ok(entry)
+}
+
+fn write_public(half: &PublicHalf, entry: &mut Entry) -> Result<()> {
+    match half.key() {
+        PublicKey::Ed25519(bytes) => entry.public_key = base64::encode(bytes),
+        PublicKey::Ecdsa(curve, point) => {
+            let (x, y) = point[1..].split_at(curve.coordinate_bytes);
+            entry.ec_x = Some(number(x)?);
+            entry.ec_y = Some(number(y)?);
+            entry.public_key = crate::der::pem("PUBLIC KEY", half.spki()).to_string();
+        }
+        PublicKey::Rsa(..) => {
+            let unwritable = Error::Machine("a public key could not be written");
+            let (n, e) = half.rsa_numbers().ok_or(unwritable)?;
+            entry.rsa_public_key = Some(RsaPublicEntry { n: number(n)?, e: number(e)? });
+        }
+    }
+    Ok(())
 }
 
 fn write_rsa(numbers: &Numbers) -> Result<RsaEntry> {
@@ -385,6 +415,7 @@ fn read_entry(kind: Kind, derivation: Derivation, entry: &Entry) -> Result<Versi
     }
     let material = match kind.family() {
         Family::Aead(_) | Family::Hmac => Material::from_bytes(kind, &secret(&entry.key)?)?,
+        _ if let Some(half) = read_public(kind, entry)? => Material::Public(Box::new(half)),
         Family::Ed25519 => {
             let private = secret(&entry.key)?;
             let seed = private.first_chunk::<32>().ok_or_else(no_private_key)?;
@@ -408,14 +439,42 @@ fn secret(text: &Option<String>) -> Result<Zeroizing<Vec<u8>>> {
     base64::decode(text).map(Zeroizing::new)
 }
 
-fn read_ecdsa(kind: Kind, entry: &Entry) -> Result<Ecdsa> {
-    let length = Curve::of(kind)?.coordinate_bytes;
-    let part = |value: &Option<Box<RawValue>>| {
-        let digits = value.as_ref().ok_or_else(no_private_key)?;
-        let number = decimal::parse(digits.get()).ok_or_else(no_number)?;
-        decimal::pad(&number, length).ok_or_else(no_number)
+/// The public half of a version that has no private one.
+fn read_public(kind: Kind, entry: &Entry) -> Result<Option<PublicHalf>> {
+    let half = match kind.family() {
+        Family::Ed25519 if entry.key.is_none() && !entry.public_key.is_empty() => {
+            PublicHalf::from_edwards(&base64::decode(&entry.public_key)?)?
+        }
+        Family::Ecdsa if entry.ec_d.is_none() && entry.ec_x.is_some() => {
+            let (x, y) = read_point(kind, entry)?;
+            PublicHalf::from_point(kind, &[&[4], &x[..], &y].concat())?
+        }
+        Family::Rsa
+            if entry.rsa_key.is_none()
+                && let Some(public) = &entry.rsa_public_key =>
+        {
+            let part = |value: &RawValue| decimal::parse(value.get()).ok_or_else(no_number);
+            PublicHalf::from_rsa_numbers(kind, &part(&public.n)?, &part(&public.e)?)?
+        }
+        _ => return Ok(None),
     };
-    Ecdsa::from_parts(kind, &part(&entry.ec_d)?, &part(&entry.ec_x)?, &part(&entry.ec_y)?)
+    Ok(Some(half))
+}
+
+/// The coordinates of the public point.
+fn read_point(kind: Kind, entry: &Entry) -> Result<(Coordinate, Coordinate)> {
+    Ok((read_coordinate(kind, &entry.ec_x)?, read_coordinate(kind, &entry.ec_y)?))
+}
+
+fn read_coordinate(kind: Kind, value: &Option<Box<RawValue>>) -> Result<Coordinate> {
+    let digits = value.as_ref().ok_or_else(no_private_key)?;
+    let number = decimal::parse(digits.get()).ok_or_else(no_number)?;
+    decimal::pad(&number, Curve::of(kind)?.coordinate_bytes).ok_or_else(no_number)
+}
+
+fn read_ecdsa(kind: Kind, entry: &Entry) -> Result<Ecdsa> {
+    let (x, y) = read_point(kind, entry)?;
+    Ecdsa::from_parts(kind, &read_coordinate(kind, &entry.ec_d)?, &x, &y)
 }
 
 fn read_rsa(kind: Kind, entry: &Entry) -> Result<Rsa> {

@@ -1,12 +1,14 @@
 //! The bytes of a key's record, little-endian, led by a format number; see `docs/format.md`.
 //!
 //! ```text
-//! record  := format u8 (1) | type u8 | derivation u8 | flags u8 | hmac key bytes u16
+//! record  := format u8 (1 or 2) | type u8 | derivation u8 | flags u8 | hmac key bytes u16
 //!          | min decryption u32 | min encryption u32 | min available u32 | auto rotate secs u64
 //!          | backup stamp | restore stamp | first version u32 | versions u32 | version+
 //! stamp   := at i64 | version u32                                     zeros without its flag
 //! version := made at i64 | length u32 | material | length u16 | hmac key
 //! ```
+//!
+//! Format 2 is written for keys of which a version has no private half; its material is a SubjectPublicKeyInfo there.
 //!
 //! Decoding is total: lengths are checked before anything is allocated, and a record whose parts
 //! do not go together is as damaged as one that is cut short.
@@ -21,9 +23,11 @@ use crate::key::{Key, check_minimums};
 use crate::kind::Kind;
 use crate::limits::{RECORD_BYTES_MAX, VERSIONS_MAX};
 use crate::material::{Material, Version};
+use crate::public::PublicHalf;
 use crate::settings::{Derivation, Origin, Settings, Stamp};
 
 const FORMAT: u8 = 1;
+const FORMAT_WITH_PUBLIC_HALVES: u8 = 2;
 const DELETION_ALLOWED: u8 = 1;
 const EXPORTABLE: u8 = 2;
 const PLAINTEXT_BACKUP: u8 = 4;
@@ -70,7 +74,12 @@ impl Key {
             Derivation::ByContext => 1,
             Derivation::Convergent => 2,
         };
-        out.extend_from_slice(&[FORMAT, self.kind.number(), derivation, flags(settings)]);
+        let lacks = |version: &Arc<Version>| matches!(version.material, Material::Public(_));
+        let format = match self.versions.values().any(lacks) {
+            true => FORMAT_WITH_PUBLIC_HALVES,
+            false => FORMAT,
+        };
+        out.extend_from_slice(&[format, self.kind.number(), derivation, flags(settings)]);
         put_length::<2>(out, self.hmac_key_bytes);
         for minimum in [
             settings.min_decryption_version,
@@ -159,7 +168,7 @@ impl<'a> Reader<'a> {
 
 fn read_key(reader: &mut Reader<'_>) -> Option<Key> {
     let [format, kind, derivation, flags] = reader.array()?;
-    if format != FORMAT {
+    if !matches!(format, FORMAT | FORMAT_WITH_PUBLIC_HALVES) {
         return None;
     }
     let kind = Kind::numbered(kind)?;
@@ -171,7 +180,7 @@ fn read_key(reader: &mut Reader<'_>) -> Option<Key> {
     };
     let hmac_key_bytes = usize::from(u16::from_le_bytes(reader.array()?));
     let settings = read_settings(reader, flags)?;
-    let versions = read_versions(reader, kind)?;
+    let versions = read_versions(reader, format, kind)?;
     Some(Key { kind, derivation, hmac_key_bytes, settings, versions })
 }
 
@@ -209,7 +218,11 @@ fn flagged(flags: u8, flag: u8, stamp: Stamp) -> Option<Option<Stamp>> {
     (there || blank).then(|| there.then_some(stamp))
 }
 
-fn read_versions(reader: &mut Reader<'_>, kind: Kind) -> Option<BTreeMap<u32, Arc<Version>>> {
+fn read_versions(
+    reader: &mut Reader<'_>,
+    format: u8,
+    kind: Kind,
+) -> Option<BTreeMap<u32, Arc<Version>>> {
     let (first, count) = (reader.u32()?, reader.u32()?);
     if usize::try_from(count).ok()? > VERSIONS_MAX {
         return None;
@@ -218,12 +231,22 @@ fn read_versions(reader: &mut Reader<'_>, kind: Kind) -> Option<BTreeMap<u32, Ar
     for number in first..first.checked_add(count)? {
         let made_ns = i64::from_le_bytes(reader.array()?);
         let length = usize::try_from(reader.u32()?).ok()?;
-        let material = Material::from_bytes(kind, reader.take(length)?).ok()?;
+        let material = read_material(format, kind, reader.take(length)?)?;
         let length = usize::from(u16::from_le_bytes(reader.array()?));
         let hmac_key = Zeroizing::new(reader.take(length)?.to_vec());
         versions.insert(number, Arc::new(Version::from_parts(made_ns, material, hmac_key)));
     }
     Some(versions)
+}
+
+fn read_material(format: u8, kind: Kind, bytes: &[u8]) -> Option<Material> {
+    // A private half is a seed, or begins with its version: neither is a public one.
+    if format == FORMAT_WITH_PUBLIC_HALVES
+        && let Ok(half) = PublicHalf::from_spki(kind, bytes)
+    {
+        return Some(Material::Public(Box::new(half)));
+    }
+    Material::from_bytes(kind, bytes).ok()
 }
 
 /// What holds of every key that was made by this crate; of a backup from elsewhere, too.

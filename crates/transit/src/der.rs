@@ -1,5 +1,5 @@
-//! As much of DER as is needed to take an RSA key apart that the library wrote: a sequence of
-//! integers, inside the octet string of a PKCS#8 document. And PEM around any of it.
+//! As much of DER as is needed to take an RSA key apart that the library wrote (a sequence of integers, inside the octet
+//! string of a PKCS#8 document), and public keys that others did. And PEM around any of it.
 //!
 //! Decoding is total: what does not fit is `None`. Lengths are of the definite form (X.690, 10.1).
 
@@ -7,6 +7,7 @@ use data_encoding::BASE64;
 use zeroize::Zeroizing;
 
 const INTEGER: u8 = 0x02;
+const BIT_STRING: u8 = 0x03;
 const OCTET_STRING: u8 = 0x04;
 const SEQUENCE: u8 = 0x30;
 /// Characters of base64 in a line of PEM (RFC 7468, 2).
@@ -42,6 +43,51 @@ pub(crate) fn pkcs8_private_key(document: &[u8]) -> Option<&[u8]> {
     let (_version, rest) = tagged(inside, INTEGER)?;
     let (_algorithm, rest) = tagged(rest, SEQUENCE)?;
     tagged(rest, OCTET_STRING).map(|(key, _)| key)
+}
+
+/// The algorithm and the key of a SubjectPublicKeyInfo (RFC 5280, 4.1), which is all of `document`.
+pub(crate) fn public_key_info(document: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (inside, []) = tagged(document, SEQUENCE)? else { return None };
+    let (algorithm, rest) = tagged(inside, SEQUENCE)?;
+    let (bits, []) = tagged(rest, BIT_STRING)? else { return None };
+    // Whole bytes: no bit of the last one is unused.
+    Some((algorithm, bits.strip_prefix(&[0])?))
+}
+
+/// The SubjectPublicKeyInfo of an algorithm and a key.
+pub(crate) fn make_public_key_info(algorithm: &[u8], key: &[u8]) -> Vec<u8> {
+    let key = [&[0], key].concat();
+    make(SEQUENCE, &[make(SEQUENCE, algorithm), make(BIT_STRING, &key)].concat())
+}
+
+/// A sequence of these numbers, big-endian and not negative.
+pub(crate) fn make_integers(numbers: &[&[u8]]) -> Vec<u8> {
+    let integer = |number: &&[u8]| {
+        let is_high = number.first().is_none_or(|byte| byte & 0x80 != 0);
+        make(INTEGER, &[if is_high { &[0][..] } else { &[] }, number].concat())
+    };
+    make(SEQUENCE, &numbers.iter().flat_map(integer).collect::<Vec<_>>())
+}
+
+/// An element. What is written here is held to its limits before.
+fn make(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(content.len()).expect("public keys have less than 64 KiB");
+    let [high, low] = length.to_be_bytes();
+    let head = match length {
+        0..=0x7f => vec![tag, low],
+        0x80..=0xff => vec![tag, 0x81, low],
+        _ => vec![tag, 0x82, high, low],
+    };
+    [&head, content].concat()
+}
+
+/// The bytes of the first PEM block of a text, whatever its label says.
+pub(crate) fn from_pem(text: &str) -> Option<Vec<u8>> {
+    let (_, rest) = text.split_once("-----BEGIN ")?;
+    let (label, rest) = rest.split_once("-----")?;
+    let (encoded, _) = rest.split_once(&format!("-----END {label}-----"))?;
+    let encoded: String = encoded.chars().filter(|char| !char.is_ascii_whitespace()).collect();
+    BASE64.decode(encoded.as_bytes()).ok().filter(|bytes| !bytes.is_empty())
 }
 
 /// The integers of a sequence of nothing else, big-endian without leading zeros.
@@ -94,6 +140,28 @@ mod tests {
         let long = [&[0x30, 0x82, 1, 4, 2, 0x82, 1, 0][..], &[9; 256]].concat();
         assert_eq!(integers(&long), Some(vec![&[9; 256][..]]));
         assert_eq!(pkcs8_private_key(&[0x30, 9, 2, 1, 0, 0x30, 0, 4, 2, 5, 6]), Some(&[5, 6][..]));
+    }
+
+    #[test]
+    fn what_is_made_is_taken_apart_again() {
+        for length in [0, 1, 127, 128, 255, 256, 1000] {
+            let number = vec![0x80; length];
+            let sequence = make_integers(&[&number, &[1]]);
+            assert_eq!(integers(&sequence), Some(vec![&number[..], &[1]]));
+            let info = make_public_key_info(b"ab", &number);
+            assert_eq!(public_key_info(&info), Some((&b"ab"[..], &number[..])));
+            assert_eq!(public_key_info(&[&info[..], &[0]].concat()), None);
+            let text = format!("x\n{}y", &*pem("ANY LABEL", &info));
+            assert_eq!(from_pem(&text), Some(info));
+        }
+        for text in [
+            "",
+            "-----BEGIN A-----\nAAAA",
+            "-----BEGIN A-----\nAAAA\n-----END B-----",
+            "-----BEGIN A-----\n-----END A-----",
+        ] {
+            assert_eq!(from_pem(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -14,7 +14,8 @@ use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_ASN1, ECDSA_P384_SHA384_ASN1_SIGNING,
     ECDSA_P384_SHA384_FIXED, ECDSA_P384_SHA384_FIXED_SIGNING, ECDSA_P521_SHA512_ASN1,
     ECDSA_P521_SHA512_ASN1_SIGNING, ECDSA_P521_SHA512_FIXED, ECDSA_P521_SHA512_FIXED_SIGNING,
-    EcdsaKeyPair, EcdsaSigningAlgorithm, EcdsaVerificationAlgorithm, KeyPair, UnparsedPublicKey,
+    EcdsaKeyPair, EcdsaSigningAlgorithm, EcdsaVerificationAlgorithm, KeyPair, ParsedPublicKey,
+    UnparsedPublicKey,
 };
 use zeroize::Zeroizing;
 
@@ -72,6 +73,28 @@ impl Curve {
             Kind::EcdsaP521 => Ok(&P521),
             _ => Err(Error::Damaged("a curve of a key that has none")),
         }
+    }
+
+    /// Whether a point, uncompressed, is one of the curve.
+    pub(crate) fn holds(&self, point: &[u8]) -> bool {
+        point.len() == 1 + 2 * self.coordinate_bytes
+            && ParsedPublicKey::new(self.verify_asn1, point).is_ok()
+    }
+
+    /// Whether a signature is of this digest, by the public point.
+    pub(crate) fn verifies(
+        &self,
+        point: &[u8],
+        digest: &[u8],
+        signature: &[u8],
+        marshaling: Marshaling,
+    ) -> Result<bool> {
+        let algorithm = match marshaling {
+            Marshaling::Asn1 => self.verify_asn1,
+            Marshaling::Jws => self.verify_fixed,
+        };
+        let public = UnparsedPublicKey::new(algorithm, point);
+        Ok(public.verify_digest(&self.fit(digest)?, signature).is_ok())
     }
 
     /// A digest of any hash as one of the hash that goes with this curve.
@@ -180,12 +203,7 @@ impl Ecdsa {
         signature: &[u8],
         marshaling: Marshaling,
     ) -> Result<bool> {
-        let algorithm = match marshaling {
-            Marshaling::Asn1 => self.curve.verify_asn1,
-            Marshaling::Jws => self.curve.verify_fixed,
-        };
-        let public = UnparsedPublicKey::new(algorithm, self.asn1.public_key());
-        Ok(public.verify_digest(&self.curve.fit(digest)?, signature).is_ok())
+        self.curve.verifies(self.asn1.public_key().as_ref(), digest, signature, marshaling)
     }
 }
 

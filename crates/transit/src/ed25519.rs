@@ -67,8 +67,13 @@ impl Ed25519 {
     }
 
     pub(crate) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
-        UnparsedPublicKey::new(&ED25519, self.public()).verify(message, signature).is_ok()
+        verifies(self.public(), message, signature)
     }
+}
+
+/// Whether a signature is of this message, by a public key.
+pub(crate) fn verifies(public: &[u8], message: &[u8], signature: &[u8]) -> bool {
+    UnparsedPublicKey::new(&ED25519, public).verify(message, signature).is_ok()
 }
 
 const fn unwritable() -> Error {

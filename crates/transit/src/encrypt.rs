@@ -11,6 +11,8 @@ use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::kind::{Family, Kind};
 use crate::material::{Material, Version};
+use crate::public::PublicKey;
+use crate::rsa;
 use crate::settings::Derivation;
 use crate::tagged::{self, Subject};
 
@@ -82,6 +84,13 @@ impl Key {
                 refuse_associated(self.kind, request.associated)?;
                 pair.encrypt(request.plaintext)?
             }
+            Material::Public(half) => {
+                refuse_associated(self.kind, request.associated)?;
+                let PublicKey::Rsa(_, encrypting) = half.key() else {
+                    return Err(Error::Damaged("a public half that does not encrypt"));
+                };
+                rsa::encrypt(encrypting, request.plaintext)?
+            }
             _ => self.seal(version, request)?,
         };
         let mut text = tagged::start(number, BASE64.encode_len(sealed.len()));
@@ -113,6 +122,9 @@ impl Key {
                 refuse_associated(self.kind, request.associated)?;
                 pair.decrypt(&sealed)
             }
+            Material::Public(_) => Err(Error::invalid(
+                "cannot decrypt ciphertext, key version does not have a private counterpart",
+            )),
             _ => {
                 let (chosen, _) = self.cipher_for(version, request.context)?;
                 chosen.get().open(request.associated, &sealed)

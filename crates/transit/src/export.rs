@@ -9,6 +9,7 @@ use crate::ed25519::Ed25519;
 use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::material::{Material, Version};
+use crate::public::{PublicHalf, PublicKey};
 use crate::rsa::Rsa;
 
 /// Which key of a version is exported.
@@ -155,6 +156,11 @@ impl Key {
             }
             (ExportKind::Signing, Material::Ecdsa(pair)) => ecdsa_private(pair, format),
             (ExportKind::Signing, Material::Ed25519(pair)) => ed25519_private(pair, format),
+            // As OpenBao has it: there is none, and that is no reason to keep back those of other versions.
+            (ExportKind::Signing | ExportKind::Encryption, Material::Public(_)) => {
+                Ok(Zeroizing::default())
+            }
+            (ExportKind::Public, Material::Public(half)) => public_half(half, format),
             (ExportKind::Public, Material::Rsa(pair)) => {
                 refuse_raw("rsa", format)?;
                 Ok(der_or_pem("PUBLIC KEY", &pair.public_der()?, format))
@@ -173,6 +179,16 @@ impl Key {
                 kind.name()
             ))),
         }
+    }
+}
+
+fn public_half(half: &PublicHalf, format: ExportFormat) -> Result<Zeroizing<String>> {
+    let written = der_or_pem("PUBLIC KEY", half.spki(), format);
+    match (half.key(), format) {
+        (PublicKey::Ed25519(bytes), ExportFormat::Default | ExportFormat::Raw) => Ok(encode(bytes)),
+        (PublicKey::Ed25519(_), _) => Ok(trimmed(written)),
+        (PublicKey::Ecdsa(..), _) => refuse_raw("ec", format).map(|()| trimmed(written)),
+        (PublicKey::Rsa(..), _) => refuse_raw("rsa", format).map(|()| written),
     }
 }
 

@@ -5,6 +5,8 @@
 //! wrapped := RSA-4096-OAEP(moment's AES-256 key) 512 bytes | AES-KWP(key)        (RFC 5649)
 //! ```
 
+use std::sync::Arc;
+
 use aws_lc_rs::key_wrap::{AES_256, AesKek, KeyWrapPadded};
 use aws_lc_rs::rsa::{
     OAEP_SHA1_MGF1SHA1, OAEP_SHA256_MGF1SHA256, OAEP_SHA384_MGF1SHA384, OAEP_SHA512_MGF1SHA512,
@@ -19,8 +21,9 @@ use crate::key::{Key, Spec};
 use crate::kind::{Family, Kind};
 use crate::limits::IMPORT_BYTES_MAX;
 use crate::material::{Material, Version};
+use crate::public::PublicHalf;
 use crate::rsa::Rsa;
-use crate::settings::Origin;
+use crate::settings::{Derivation, Origin};
 
 /// Bytes that the wrapping key's part of a wrapped key takes.
 const WRAPPED_AES_KEY_BYTES: usize = 512;
@@ -155,27 +158,115 @@ impl Key {
         key.with_version(imported(kind, material, now_ns)?)
     }
 
+    /// A key of which the first version is a public half from elsewhere, in PEM.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if it is none of this type.
+    pub fn import_public(
+        kind: Kind,
+        spec: &Spec,
+        origin: Origin,
+        pem: &str,
+        now_ns: i64,
+    ) -> Result<Self> {
+        let mut key = Self::empty(kind, spec)?;
+        key.settings.origin = origin;
+        let half = key.public_half(pem)?;
+        key.with_version(Version::with_material(kind, half, now_ns)?)
+    }
+
+    /// The key with a public half from elsewhere as its next version.
+    ///
+    /// # Errors
+    /// As [`Self::imported_version`].
+    pub fn imported_public_version(&self, pem: &str, now_ns: i64) -> Result<Self> {
+        self.check_imported()?;
+        let half = self.public_half(pem)?;
+        self.with_version(Version::with_material(self.kind, half, now_ns)?)
+    }
+
+    fn public_half(&self, pem: &str) -> Result<Material> {
+        let half = PublicHalf::from_pem(self.kind, pem)?;
+        if self.derivation != Derivation::None {
+            return Err(Error::invalid(
+                "unable to import only public key for derived Ed25519 key: imported key should not \
+                 be an Ed25519 key pair but is instead an HKDF key",
+            ));
+        }
+        Ok(Material::Public(Box::new(half)))
+    }
+
+    /// The key with the private half of a version that had the public one only.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the version has it, or this is another pair's.
+    pub fn completed(&self, number: i64, private: &[u8]) -> Result<Self> {
+        let (number, public) = self.lacking(number)?;
+        let material = material_of(self.kind, private)?;
+        if material.public_spki()?.as_deref() != Some(public.spki()) {
+            return Err(Error::invalid("cannot import key, key pair does not match"));
+        }
+        let old = self.version(number)?;
+        let version = Version::from_parts(old.made_ns, material, old.hmac_key.clone());
+        let mut key = self.clone();
+        key.versions.insert(number, Arc::new(version));
+        Ok(key)
+    }
+
+    /// Why a version that is there takes no public half: all of them have one.
+    #[must_use]
+    pub fn refuse_public_of(&self, number: i64) -> Error {
+        match self.lacking(number) {
+            Err(error) => error,
+            Ok(_) => Error::invalid(
+                "cannot add a public key to a key version that already has a public key set",
+            ),
+        }
+    }
+
+    /// The version of this number, which has a public half only.
+    fn lacking(&self, number: i64) -> Result<(u32, &PublicHalf)> {
+        self.check_imported()?;
+        if matches!(self.kind.family(), Family::Aead(_) | Family::Hmac) {
+            return Err(Error::invalid("provided type does not support importing key versions"));
+        }
+        let number = u32::try_from(number).unwrap_or_default();
+        match &self.version(number)?.material {
+            Material::Public(half) => Ok((number, half)),
+            _ => Err(Error::invalid("private key imported, key version cannot be updated")),
+        }
+    }
+
     /// The key with one more version from elsewhere.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the key was made here, or the material is none of its type.
     pub fn imported_version(&self, material: &[u8], now_ns: i64) -> Result<Self> {
+        self.check_imported()?;
+        self.with_version(imported(self.kind, material, now_ns)?)
+    }
+
+    fn check_imported(&self) -> Result<()> {
         self.check_usable()?;
         if self.settings.origin == Origin::Made {
             return Err(Error::invalid(
                 "the import_version endpoint can only be used with an imported key",
             ));
         }
-        self.with_version(imported(self.kind, material, now_ns)?)
+        Ok(())
     }
 }
 
 fn imported(kind: Kind, material: &[u8], now_ns: i64) -> Result<Version> {
-    let material = match kind.family() {
-        Family::Ed25519 => Material::Ed25519(Ed25519::from_pkcs8(material)?),
-        _ => Material::from_bytes(kind, material)?,
-    };
-    Version::with_material(kind, material, now_ns)
+    Version::with_material(kind, material_of(kind, material)?, now_ns)
+}
+
+/// Raw bytes, or PKCS#8 for key pairs.
+fn material_of(kind: Kind, bytes: &[u8]) -> Result<Material> {
+    match kind.family() {
+        Family::Ed25519 => Ok(Material::Ed25519(Ed25519::from_pkcs8(bytes)?)),
+        _ => Material::from_bytes(kind, bytes),
+    }
 }
 
 #[cfg(test)]

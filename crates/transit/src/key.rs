@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::kind::{Family, Kind};
 use crate::limits::{AUTO_ROTATE_SECS_MIN, HMAC_KEY_BYTES_MAX, HMAC_KEY_BYTES_MIN, VERSIONS_MAX};
 use crate::material::{Material, Version};
+use crate::public::PublicKey;
 use crate::settings::{Derivation, Origin, Settings};
 
 /// A named key. It holds no name: whoever keeps it knows.
@@ -187,6 +188,16 @@ impl Key {
                 let text = der::pem("PUBLIC KEY", &pair.public_der()?).to_string();
                 Some(Public { name, text })
             }
+            Material::Public(half) => Some(match half.key() {
+                PublicKey::Ed25519(bytes) => Public { name, text: base64::encode(bytes) },
+                PublicKey::Ecdsa(curve, _) => Public {
+                    name: curve.name,
+                    text: der::pem("PUBLIC KEY", half.spki()).to_string(),
+                },
+                PublicKey::Rsa(..) => {
+                    Public { name, text: der::pem("PUBLIC KEY", half.spki()).to_string() }
+                }
+            }),
         })
     }
 

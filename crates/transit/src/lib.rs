@@ -46,6 +46,7 @@ mod kind;
 pub mod limits;
 mod mac;
 mod material;
+mod public;
 mod random;
 mod rsa;
 mod settings;

@@ -13,6 +13,7 @@ use crate::ed25519::Ed25519;
 use crate::error::{Error, Result};
 use crate::kind::{Family, Kind};
 use crate::limits::{HMAC_KEY_BYTES_MAX, HMAC_KEY_BYTES_MIN};
+use crate::public::PublicHalf;
 use crate::random;
 use crate::rsa::Rsa;
 
@@ -26,6 +27,8 @@ pub(crate) enum Material {
     Ed25519(Ed25519),
     Ecdsa(Ecdsa),
     Rsa(Box<Rsa>),
+    /// The public half of any of the pairs, without its private one.
+    Public(Box<PublicHalf>),
 }
 
 /// One version.
@@ -75,13 +78,25 @@ impl Material {
         })
     }
 
-    /// The bytes of which [`from_bytes`](Self::from_bytes) makes the same again.
+    /// The public half, of pairs.
+    pub(crate) fn public_spki(&self) -> Result<Option<Vec<u8>>> {
+        Ok(match self {
+            Self::Bytes(_) => None,
+            Self::Ed25519(pair) => Some(pair.public_der()?),
+            Self::Ecdsa(pair) => Some(pair.public_der()?),
+            Self::Rsa(pair) => Some(pair.public_der()?),
+            Self::Public(half) => Some(half.spki().to_vec()),
+        })
+    }
+
+    /// The bytes of which [`from_bytes`](Self::from_bytes) makes the same again, or a SubjectPublicKeyInfo.
     pub(crate) fn to_bytes(&self) -> Result<Zeroizing<Vec<u8>>> {
         match self {
             Self::Bytes(bytes) => Ok(bytes.clone()),
             Self::Ed25519(pair) => Ok(Zeroizing::new(pair.seed().to_vec())),
             Self::Ecdsa(pair) => pair.pkcs8(),
             Self::Rsa(pair) => Ok(Zeroizing::new(pair.pkcs8().to_vec())),
+            Self::Public(half) => Ok(Zeroizing::new(half.spki().to_vec())),
         }
     }
 
@@ -90,7 +105,7 @@ impl Material {
         match self {
             Self::Bytes(bytes) => Ok(bytes.clone()),
             Self::Ed25519(pair) => Ok(pair.private()),
-            Self::Ecdsa(_) | Self::Rsa(_) => {
+            Self::Ecdsa(_) | Self::Rsa(_) | Self::Public(_) => {
                 Err(Error::Damaged("a derived key of a type with none"))
             }
         }

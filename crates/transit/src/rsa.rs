@@ -51,7 +51,7 @@ struct Scheme {
 }
 
 /// The bits of a modulus.
-const fn modulus_bits(kind: Kind) -> Result<usize> {
+pub(crate) const fn modulus_bits(kind: Kind) -> Result<usize> {
     match kind {
         Kind::Rsa2048 => Ok(2048),
         Kind::Rsa3072 => Ok(3072),
@@ -146,16 +146,7 @@ impl Rsa {
     }
 
     pub(crate) fn encrypt(&self, plain: &[u8]) -> Result<Vec<u8>> {
-        if plain.len() > self.encrypting.max_plaintext_size(&OAEP_SHA256_MGF1SHA256) {
-            return Err(Error::invalid(
-                "failed to RSA encrypt the plaintext: message too long for RSA key size",
-            ));
-        }
-        let mut sealed = vec![0; self.encrypting.ciphertext_size()];
-        self.encrypting
-            .encrypt(&OAEP_SHA256_MGF1SHA256, plain, &mut sealed, None)
-            .map_err(|_| Error::Machine("RSA encryption failed"))?;
-        Ok(sealed)
+        encrypt(&self.encrypting, plain)
     }
 
     pub(crate) fn decrypt(&self, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
@@ -170,7 +161,7 @@ impl Rsa {
     }
 
     pub(crate) fn sign(&self, hash: Hash, digest: &[u8], padding: RsaPadding) -> Result<Vec<u8>> {
-        let scheme = self.scheme(hash, padding)?;
+        let scheme = scheme(self.signing.public_modulus_len(), hash, padding)?;
         let mut signature = vec![0; self.signing.public_modulus_len()];
         self.signing
             .sign_digest(scheme.signing, &import(hash, digest)?, &mut signature)
@@ -185,43 +176,68 @@ impl Rsa {
         signature: &[u8],
         padding: RsaPadding,
     ) -> Result<bool> {
-        let digest = import(hash, digest)?;
-        let holds = |padding| {
-            let scheme = self.scheme(hash, padding)?;
-            let public = UnparsedPublicKey::new(scheme.verifying, self.signing.public_key());
-            Ok(public.verify_digest(&digest, signature).is_ok())
-        };
-        // A signer that was not told a length takes the longest, or that of the hash.
-        if padding == RsaPadding::Pss(Salt::Auto) && holds(RsaPadding::Pss(Salt::Hash))? {
-            return Ok(true);
-        }
-        holds(padding)
+        let public = self.signing.public_key().as_ref();
+        verifies(public, self.signing.public_modulus_len(), (hash, digest), signature, padding)
     }
+}
 
-    fn scheme(&self, hash: Hash, padding: RsaPadding) -> Result<Scheme> {
-        let length = match padding {
-            RsaPadding::Pkcs1v15 => return pkcs1(hash),
-            RsaPadding::Pss(Salt::Auto) => SaltLength::Longest,
-            RsaPadding::Pss(Salt::Hash) => SaltLength::Hash,
-            RsaPadding::Pss(Salt::Bytes(count)) => self.salt_length(hash, count)?,
-        };
-        pss(hash, length)
+/// Encrypts for a public key.
+pub(crate) fn encrypt(key: &OaepPublicEncryptingKey, plain: &[u8]) -> Result<Vec<u8>> {
+    if plain.len() > key.max_plaintext_size(&OAEP_SHA256_MGF1SHA256) {
+        return Err(Error::invalid(
+            "failed to RSA encrypt the plaintext: message too long for RSA key size",
+        ));
     }
+    let mut sealed = vec![0; key.ciphertext_size()];
+    key.encrypt(&OAEP_SHA256_MGF1SHA256, plain, &mut sealed, None)
+        .map_err(|_| Error::Machine("RSA encryption failed"))?;
+    Ok(sealed)
+}
 
-    /// The library fixes lengths when it is compiled, so two are on offer: the hash's and the longest.
-    fn salt_length(&self, hash: Hash, count: usize) -> Result<SaltLength> {
-        let digest = hash.algorithm().output_len();
-        let longest = self.signing.public_modulus_len().saturating_sub(digest + 2);
-        match count {
-            count if count == digest => Ok(SaltLength::Hash),
-            count if count == longest => Ok(SaltLength::Longest),
-            count if count > longest => {
-                Err(Error::invalid(format!("requested salt length {count} is invalid")))
-            }
-            _ => Err(Error::invalid(format!(
-                "salt length {count} is not available: use auto ({longest}) or hash ({digest})"
-            ))),
+/// Whether a signature is of this digest, by a public key in the form of PKCS #1.
+pub(crate) fn verifies(
+    public: &[u8],
+    modulus_bytes: usize,
+    (hash, digest): (Hash, &[u8]),
+    signature: &[u8],
+    padding: RsaPadding,
+) -> Result<bool> {
+    let digest = import(hash, digest)?;
+    let holds = |padding| {
+        let scheme = scheme(modulus_bytes, hash, padding)?;
+        let public = UnparsedPublicKey::new(scheme.verifying, public);
+        Ok(public.verify_digest(&digest, signature).is_ok())
+    };
+    // A signer that was not told a length takes the longest, or that of the hash.
+    if padding == RsaPadding::Pss(Salt::Auto) && holds(RsaPadding::Pss(Salt::Hash))? {
+        return Ok(true);
+    }
+    holds(padding)
+}
+
+fn scheme(modulus_bytes: usize, hash: Hash, padding: RsaPadding) -> Result<Scheme> {
+    let length = match padding {
+        RsaPadding::Pkcs1v15 => return pkcs1(hash),
+        RsaPadding::Pss(Salt::Auto) => SaltLength::Longest,
+        RsaPadding::Pss(Salt::Hash) => SaltLength::Hash,
+        RsaPadding::Pss(Salt::Bytes(count)) => salt_length(modulus_bytes, hash, count)?,
+    };
+    pss(hash, length)
+}
+
+/// The library fixes lengths when it is compiled, so two are on offer: the hash's and the longest.
+fn salt_length(modulus_bytes: usize, hash: Hash, count: usize) -> Result<SaltLength> {
+    let digest = hash.algorithm().output_len();
+    let longest = modulus_bytes.saturating_sub(digest + 2);
+    match count {
+        count if count == digest => Ok(SaltLength::Hash),
+        count if count == longest => Ok(SaltLength::Longest),
+        count if count > longest => {
+            Err(Error::invalid(format!("requested salt length {count} is invalid")))
         }
+        _ => Err(Error::invalid(format!(
+            "salt length {count} is not available: use auto ({longest}) or hash ({digest})"
+        ))),
     }
 }
 

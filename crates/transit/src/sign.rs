@@ -4,10 +4,13 @@ use aws_lc_rs::digest::digest;
 use data_encoding::{BASE64, BASE64URL_NOPAD, Encoding};
 
 use crate::base64;
+use crate::ed25519;
 use crate::error::{Error, Result};
 use crate::hash::Hash;
 use crate::key::{Key, derived_pair};
 use crate::material::Material;
+use crate::public::PublicKey;
+use crate::rsa;
 use crate::settings::Derivation;
 use crate::tagged::{self, Subject};
 
@@ -126,6 +129,11 @@ impl Key {
                 public = Some(derived.public().to_vec());
                 derived.sign(&input)
             }
+            Material::Public(_) => {
+                return Err(Error::invalid(
+                    "requested version for signing does not contain a private part",
+                ));
+            }
             Material::Bytes(_) => return Err(Error::Damaged("a signing key of bytes")),
         };
         let alphabet = options.marshaling.alphabet();
@@ -161,6 +169,16 @@ impl Key {
             Material::Ed25519(pair) => {
                 Ok(derived_pair(pair, request.context)?.verifies(&input, &signature))
             }
+            Material::Public(half) => match half.key() {
+                PublicKey::Ed25519(public) => Ok(ed25519::verifies(public, &input, &signature)),
+                PublicKey::Ecdsa(curve, point) => {
+                    curve.verifies(point, &input, &signature, options.marshaling)
+                }
+                PublicKey::Rsa(public, encrypting) => {
+                    let (bytes, digest) = (encrypting.ciphertext_size(), (options.hash, &*input));
+                    rsa::verifies(public, bytes, digest, &signature, options.padding)
+                }
+            },
             Material::Bytes(_) => Err(Error::Damaged("a signing key of bytes")),
         }
     }

@@ -54,6 +54,7 @@ const SALT: Field = field("salt_length", Text, "For pss: auto (the default) or h
 const CIPHERTEXT: Field = field("ciphertext", Text, "What an encryption returned.");
 const WRAPPED: Field =
     field("ciphertext", Text, "The key, wrapped for the wrapping key, in base64.");
+const PUBLIC_HALF: Field = field("public_key", Text, "The public half alone, in PEM, of a pair.");
 const OAEP_HASH: Field = field(
     "hash_function",
     Text,
@@ -137,6 +138,7 @@ const KEYS: &[Route] = &[
             NAME,
             TYPE,
             WRAPPED,
+            PUBLIC_HALF,
             OAEP_HASH,
             DERIVED,
             field("allow_rotation", Flag, "Whether this server may make further versions."),
@@ -147,8 +149,18 @@ const KEYS: &[Route] = &[
     ),
     Route::new(
         "keys/{name}/import_version",
-        &[(Update, "Add a version from elsewhere to an imported key.")],
-        &[NAME, WRAPPED, OAEP_HASH],
+        &[(Update, "Add a version from elsewhere to an imported key, or its private half to one.")],
+        &[
+            NAME,
+            WRAPPED,
+            PUBLIC_HALF,
+            OAEP_HASH,
+            field(
+                "version",
+                Whole,
+                "The version that gets its private half; a new one without it.",
+            ),
+        ],
     ),
 ];
 

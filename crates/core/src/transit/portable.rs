@@ -2,8 +2,8 @@
 
 use kallisto_store::{Batch, Seqno};
 use kallisto_transit::{
-    Derivation, ExportFormat, ExportKind, ImportHash, Key, Kind, Origin, Restored, Spec,
-    WrappingKey, decode_base64,
+    Derivation, Error as TransitError, ExportFormat, ExportKind, ImportHash, Key, Kind, Origin,
+    Restored, Spec, WrappingKey, decode_base64,
 };
 use zeroize::Zeroizing;
 
@@ -147,9 +147,19 @@ pub(super) async fn import(transit: &Transit<'_, '_, '_>, name: &str) -> Result<
     if transit.find(name)?.is_some() {
         return Err(exists());
     }
-    let material = unwrapped(transit, fields).await?;
+    let brought = brought(transit, fields, kind).await?;
     let now_ns = transit.call.now_ns();
-    let make = move || Key::import(kind, &spec, origin, &material, now_ns);
+    let make = move || match &brought {
+        Brought::Private(material) => Key::import(kind, &spec, origin, material, now_ns),
+        Brought::Public(pem) => {
+            Key::import_public(kind, &spec, origin, pem, now_ns).map_err(|error| match error {
+                TransitError::Invalid(why) => {
+                    TransitError::Invalid(format!("error importing key: {why}"))
+                }
+                other => other,
+            })
+        }
+    };
     match transit.create(name, kind, make).await? {
         Created::New(_) => Ok(Response::Empty),
         Created::Existing(_) => Err(exists()),
@@ -162,33 +172,54 @@ pub(super) async fn import_version(
 ) -> Result<Response, Error> {
     let body = transit.call.object()?;
     let fields = Fields::new(&body);
-    if body.contains_key("version") {
-        return Err(Error::invalid(
-            "only whole keys are imported here, so no version of one lacks its private half",
-        ));
-    }
     let missing = Error::invalid(format!(
         "no key found with name {name}; to import a new key, use the import/ endpoint"
     ));
-    let material = unwrapped(transit, fields).await?;
+    // A version that is named is there and lacks its private half; without one it is the next.
+    let version = match body.contains_key("version") {
+        true => Some(fields.int("version")?.unwrap_or_default()),
+        false => None,
+    };
+    let Some(key) = transit.find(name)? else { return Err(missing) };
+    let brought = brought(transit, fields, key.kind()).await?;
     let now_ns = transit.call.now_ns();
     transit
-        .change(name, missing, |key| Ok(Becomes::Other(key.imported_version(&material, now_ns)?)))
+        .change(name, missing, |key| {
+            let next = match (&brought, version) {
+                (Brought::Private(material), None) => key.imported_version(material, now_ns),
+                (Brought::Public(pem), None) => key.imported_public_version(pem, now_ns),
+                (Brought::Private(material), Some(version)) => key.completed(version, material),
+                (Brought::Public(_), Some(version)) => Err(key.refuse_public_of(version)),
+            };
+            Ok(Becomes::Other(next?))
+        })
         .await?;
     Ok(Response::Empty)
 }
 
-/// The key a request brings.
-async fn unwrapped(
+/// What a request brings.
+enum Brought {
+    /// A whole key.
+    Private(Zeroizing<Vec<u8>>),
+    /// A public half, in PEM.
+    Public(String),
+}
+
+/// The key a request brings: wrapped, or its public half in the open. With both, the whole one counts.
+async fn brought(
     transit: &Transit<'_, '_, '_>,
     fields: Fields<'_>,
-) -> Result<Zeroizing<Vec<u8>>, Error> {
+    kind: Kind,
+) -> Result<Brought, Error> {
     let Some(ciphertext) = fields.string("ciphertext")? else {
-        return Err(Error::invalid("provided type does not support public_key import"));
+        if !kind.signs() {
+            return Err(Error::invalid("provided type does not support public_key import"));
+        }
+        return Ok(Brought::Public(fields.string("public_key")?.unwrap_or_default()));
     };
     let named = fields.string("hash_function")?.unwrap_or_else(|| "SHA256".to_owned());
     let hash = ImportHash::named(&named)
         .ok_or_else(|| Error::invalid(format!("unknown hash function: {named}")))?;
     let wrapped = decode_base64(&ciphertext)?;
-    Ok(find_wrapping_key(transit).await?.unwrap(&wrapped, hash)?)
+    Ok(Brought::Private(find_wrapping_key(transit).await?.unwrap(&wrapped, hash)?))
 }

@@ -162,6 +162,63 @@ fn a_backup_restores_under_another_name_and_over_no_key_unless_forced() {
 }
 
 #[test]
+fn a_public_half_serves_over_seal_and_takes_no_second_one() {
+    let site = site();
+    let options = r#"{"type":"ecdsa-p256"}"#;
+    data(site.ask(Update, "transit/keys/whole", options));
+    let exported = data(site.ask(Read, "transit/export/public-key/whole", ""));
+    let Json::Object(keys) = &exported["keys"] else { panic!("{exported:?}") };
+    let body = |more: &[(&str, Json)]| {
+        let mut map = Map::from([("public_key".to_owned(), text(keys, "1").as_str().into())]);
+        map.extend(more.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        String::from_utf8(Json::Object(map).to_text()).unwrap()
+    };
+    let made =
+        site.ask(Update, "transit/keys/half/import", &body(&[("type", "ecdsa-p256".into())]));
+    assert!(matches!(made, Ok(Response::Empty)), "{made:?}");
+    let signed = data(site.ask(Update, "transit/sign/whole", r#"{"input":"aGk="}"#));
+    pollster::block_on(site.core.seal()).unwrap();
+    site.unseal();
+    let proof = format!(r#"{{"input":"aGk=","signature":"{}"}}"#, text(&signed, "signature"));
+    let verified = data(site.ask(Update, "transit/verify/half", &proof));
+    assert_eq!(verified["valid"], Json::Bool(true));
+    let version = |number: u64| body(&[("version", number.into())]);
+    for (path, body, why) in [
+        (
+            "transit/sign/half",
+            r#"{"input":"aGk="}"#.to_owned(),
+            "requested version for signing does not contain a private part",
+        ),
+        (
+            "transit/keys/half/import_version",
+            version(1),
+            "cannot add a public key to a key version that already has a public key set",
+        ),
+        ("transit/keys/half/import_version", version(2), "no such key version"),
+        (
+            "transit/keys/whole/import_version",
+            version(1),
+            "the import_version endpoint can only be used with an imported key",
+        ),
+        (
+            "transit/keys/other/import",
+            body(&[("type", "ecdsa-p384".into())]),
+            "error importing key: invalid curve: expected P-384, got P-256",
+        ),
+        (
+            "transit/keys/other/import",
+            body(&[]),
+            "provided type does not support public_key import",
+        ),
+    ] {
+        assert_eq!(site.ask(Update, path, &body).unwrap_err(), Error::invalid(why), "{path}");
+    }
+    site.ask(Update, "transit/keys/half/import_version", &body(&[])).unwrap();
+    let shown = data(site.ask(Read, "transit/keys/half", ""));
+    assert_eq!(text(&shown, "latest_version"), "2");
+}
+
+#[test]
 fn rsa_keys_are_made_once_however_many_ask() {
     let site = site();
     site.ask(Update, "transit/keys/r", r#"{"type":"rsa-2048"}"#).unwrap();
