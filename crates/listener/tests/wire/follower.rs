@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use kallisto_core::{AddressRange, Seen};
@@ -20,6 +21,10 @@ struct To(Service, Arc<AtomicUsize>);
 impl Relay for To {
     fn leader(&self) -> Leader {
         Leader::There(2)
+    }
+
+    fn leaderless(&self) -> Option<Duration> {
+        None
     }
 
     fn api_address(&self, _id: u64) -> String {
