@@ -111,6 +111,28 @@ fn what_is_written_down_and_counted_is_the_clients_address() {
     recorder.stop();
 }
 
+/// As OpenBao has it: wrong passwords are counted by name, so another address does not buy more tries.
+#[test]
+fn a_name_is_locked_wherever_the_proxys_clients_are() {
+    let server = Running::start_behind(rules(false));
+    assert_eq!(server.ask("POST", "sys/auth/userpass", r#"{"type":"userpass"}"#).status, 204);
+    let user = r#"{"password":"right","token_bound_cidrs":"203.0.113.0/24"}"#;
+    for name in ["u", "other"] {
+        assert_eq!(server.ask("POST", &format!("auth/userpass/users/{name}"), user).status, 204);
+    }
+    let log_in = |name: &str, address: &str, password: &str| {
+        let (headers, body) = ([(HEADER, address)], format!(r#"{{"password":"{password}"}}"#));
+        let path = format!("auth/userpass/login/{name}");
+        server.connect().ask_with("POST", &path, &headers, &body).status
+    };
+    assert_eq!(log_in("u", "203.0.113.1", "right"), 200);
+    assert_ne!(log_in("u", "192.0.2.1", "right"), 200, "bound to where the client is");
+    let tries = (1..=7).map(|at| log_in("u", &format!("203.0.113.{at}"), "wrong"));
+    assert_eq!(tries.collect::<Vec<_>>(), [400, 400, 400, 400, 400, 403, 403]);
+    assert_eq!(log_in("u", "203.0.113.99", "right"), 403);
+    assert_eq!(log_in("other", "203.0.113.7", "right"), 200);
+}
+
 /// The status of a read over HTTP/2.
 fn over_http_2(server: &Running, headers: &[(&str, &str)]) -> u16 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
