@@ -24,6 +24,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::bell::{Bell, Ring};
 use crate::gate::Gate;
+use crate::http::Heads;
 use crate::http::admit::admit_handshake;
 use crate::http::direct::{self, Client, Handed};
 use crate::limits::{
@@ -359,7 +360,8 @@ async fn serve_http<S>(
     let handed = direct::serve(paced, &client, &service, stopped).await;
     let Some(Handed { stream, read }) = handed else { return };
     // Boxed, so that a connection that never gets here holds no room for it.
-    Box::pin(serve_by_hyper(Rewound::new(read, stream), client, service, watcher)).await;
+    let heads = Heads::new(Rewound::new(read, stream));
+    Box::pin(serve_by_hyper(heads, client, service, watcher)).await;
 }
 
 /// Serves the rest of a connection on which something came that is not plain.

@@ -6,8 +6,8 @@
 //!
 //! Over HTTP/1.1 hyper takes a line that ends without its carriage return, a length said twice and codings before
 //! `chunked`. (A length beside `chunked` it drops, and closes the connection after: section 6.3 has an order for these.)
-//! `direct` sees the first head of a connection, and every later one until it hands the connection over:
-//! one that is ambiguous it replaces by [`NO_HEAD`], which hyper refuses in its own words.
+//! `direct` answers none that is ambiguous, and `heads` replaces each of them by [`NO_HEAD`] on its way to hyper, which
+//! refuses that in its own words.
 
 use hyper::header::HOST;
 use hyper::http::request::Parts;

@@ -12,6 +12,7 @@ mod elsewhere;
 mod error;
 mod forwarded;
 mod head;
+mod heads;
 mod relay;
 mod request;
 mod response;
@@ -42,6 +43,7 @@ use elsewhere::{Outcome, Unfinished};
 pub use stream::ReplyBody;
 
 pub use forwarded::ForwardedFor;
+pub(crate) use heads::Heads;
 pub use relay::{Leader, Relay, Unrelayed};
 use web::Crossing;
 

@@ -237,3 +237,57 @@ fn no_answer_leaves_that_no_device_takes() {
         assert!(!reply.text().contains("here"), "{}", reply.text());
     }
 }
+
+/// hyper reads what comes after the first request that is not plain, and what comes in parts.
+#[test]
+fn a_line_that_ends_without_its_carriage_return_is_refused_wherever_a_head_is_read() {
+    let server = Running::start();
+    let token = format!("X-Vault-Token: {TOKEN}\r\n");
+    let get = |lines: &str| format!("GET /v1/secret/data/honest HTTP/1.1\r\n{token}{lines}\r\n");
+    let post = |lines: &str, body: &str| {
+        format!(
+            "POST /v1/secret/data/a HTTP/1.1\r\n{token}Host: h\r\nTE: trailers\r\n{lines}\r\n{body}"
+        )
+    };
+    let spaced = "{\n\"data\":\n{}\n}";
+    let length = format!("Content-Length: {}\r\n", spaced.len());
+    let chunked = format!("{:x}\r\n{spaced}\r\n0\r\n\r\n", spaced.len());
+    let before = [
+        get("Host: h\r\nTE: trailers\r\n"),
+        // Bodies may have such lines.
+        post(&length, spaced),
+        post("Transfer-Encoding: chunked\r\n", &chunked),
+        post("Content-Length: 0\r\n", ""),
+    ];
+    let sound = get("Host: h\r\nTE: trailers\r\n");
+    for first in &before {
+        for (after, status) in [
+            (sound.clone(), 200),
+            (get("Host: h\r\n"), 200),
+            (get("Host: h\r\nTE: trailers\r\n").replace("\r\n", "\n"), 400),
+            (get("Host: h\nTE: trailers\r\n"), 400),
+            (get("Host: h\r\nTE: trailers\n"), 400),
+            (get("Host: h\nAccept: a\r\n"), 400),
+            (sound.replace("\r\n\r\n", "\r\n\n"), 400),
+        ] {
+            // Together, one after the other, and byte by byte.
+            for pieces in [1, 2, 3] {
+                let mut connection = server.connect();
+                match pieces {
+                    1 => connection.send(format!("{first}{after}").as_bytes()),
+                    _ => connection.send(first.as_bytes()),
+                }
+                let reply = connection.receive().unwrap();
+                assert!(matches!(reply.status, 200 | 400), "{first:?}: {}", reply.text());
+                match pieces {
+                    1 => {}
+                    2 => connection.send(after.as_bytes()),
+                    _ => after.bytes().for_each(|byte| connection.send(&[byte])),
+                }
+                let reply = connection.receive().map(|reply| reply.status);
+                assert_eq!(reply, Some(status), "{first:?} then {after:?} in {pieces}");
+            }
+        }
+    }
+    server.assert_serves();
+}

@@ -52,7 +52,7 @@ use tokio::sync::watch;
 pub(super) use self::plain::check;
 use self::plain::{Found, HEADERS_MAX, Room, find};
 use self::reply::{write_found, write_head};
-use super::{Reply, Service, error, head, response};
+use super::{Reply, Service, error, response};
 use crate::held::replace;
 use crate::pace::Activity;
 use crate::room;
@@ -192,11 +192,7 @@ struct Wire<'s, S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<'_, S> {
     fn hand_over(self) -> Handed<S> {
-        let read = match head::is_ambiguous(&self.input) {
-            true => Bytes::from_static(head::NO_HEAD),
-            false => self.input.freeze(),
-        };
-        Handed { stream: self.stream, read }
+        Handed { stream: self.stream, read: self.input.freeze() }
     }
 
     /// Reads once.

@@ -1,0 +1,310 @@
+//! The heads of requests on their way to hyper, each looked at before hyper has it whole.
+//!
+//! hyper takes heads that can be read in two ways ([`head::is_ambiguous`]), and cannot be told not to. [`Heads`] stands
+//! between it and the stream: it follows where heads and bodies begin, and puts [`head::NO_HEAD`] in the place of what it
+//! finds ambiguous, which hyper refuses with a 400. After that the stream has ended.
+//!
+//! Invariants:
+//! - No byte is changed but the one that would complete an ambiguous head, or a line of one, and those behind it.
+//! - Where hyper stops reading requests (what is no head, no chunk, HTTP/2), this stops looking.
+//! - What is kept of a head is at most [`KEPT_BYTES_MAX`], and is wiped.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use memchr::memchr;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use zeroize::Zeroizing;
+
+use super::head;
+use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
+
+/// The most that is kept of a head. hyper reads on while it has less than [`HEAD_BYTES_MAX`], and no more than that at
+/// once, so it has refused a longer one.
+const KEPT_BYTES_MAX: usize = 2 * HEAD_BYTES_MAX;
+
+/// A stream of which every head is looked at.
+pub(crate) struct Heads<S> {
+    stream: S,
+    place: Place,
+    /// What came of the head that is read, from its first line on.
+    head: Zeroizing<Vec<u8>>,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// The rest of a head, or empty lines before it.
+    Head,
+    /// So much of a body.
+    Body(u64),
+    /// A part of a chunked body.
+    Chunk(Chunk),
+    /// What hyper refuses, or HTTP/2.
+    Rest,
+    /// So much of what is put in the place of a head, and then the end.
+    NoHead(usize),
+}
+
+/// A place in a chunked body (RFC 9112, section 7.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chunk {
+    /// The digits of a size, of which this much is known.
+    Size(u64),
+    /// The rest of the size's line.
+    Extension(u64),
+    /// So many bytes of the chunk.
+    Data(u64),
+    /// The line's end behind a chunk.
+    End,
+    /// A trailer, or the empty line that ends the body; so many bytes of that line came.
+    Trailer(u64),
+}
+
+impl<S> Heads<S> {
+    pub(crate) fn new(stream: S) -> Self {
+        Self { stream, place: Place::Head, head: Zeroizing::default() }
+    }
+
+    /// Follows what came; how much of it is to be passed on.
+    fn follow(&mut self, bytes: &[u8]) -> usize {
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            at += match self.place {
+                Place::Head => match self.head(rest) {
+                    Ok(taken) => taken,
+                    Err(passed) => {
+                        self.head = Zeroizing::default();
+                        self.place = Place::NoHead(0);
+                        return at + passed;
+                    }
+                },
+                Place::Body(left) => {
+                    let taken = least(left, rest);
+                    let left = left - taken as u64;
+                    self.place = if left == 0 { Place::Head } else { Place::Body(left) };
+                    taken
+                }
+                Place::Chunk(chunk) => self.chunk(chunk, rest),
+                Place::Rest | Place::NoHead(_) => rest.len(),
+            };
+        }
+        bytes.len()
+    }
+
+    /// Takes a line of a head, or the part of it that came.
+    ///
+    /// # Errors
+    /// How much may be passed on of one that is ambiguous.
+    fn head(&mut self, bytes: &[u8]) -> Result<usize, usize> {
+        let end = memchr(b'\n', bytes);
+        let taken = end.map_or(bytes.len(), |end| end + 1);
+        if self.head.len() + taken > KEPT_BYTES_MAX {
+            self.head = Zeroizing::default();
+            self.place = Place::Rest;
+            return Ok(taken);
+        }
+        self.head.extend_from_slice(&bytes[..taken]);
+        let Some(end) = end else { return Ok(taken) };
+        if !self.head.ends_with(b"\r\n") {
+            return Err(end);
+        }
+        if *self.head == b"\r\n" {
+            // An empty line before the first one of a head.
+            self.head.clear();
+        } else if self.head.ends_with(b"\r\n\r\n") {
+            if head::is_ambiguous(&self.head) {
+                return Err(end);
+            }
+            self.place = body_of(&self.head);
+            self.head = Zeroizing::default();
+        }
+        Ok(taken)
+    }
+
+    /// Takes some of a chunked body.
+    fn chunk(&mut self, chunk: Chunk, bytes: &[u8]) -> usize {
+        let first = bytes[0];
+        let (place, taken) = match chunk {
+            Chunk::Size(size) => match (char::from(first).to_digit(16), size.checked_mul(16)) {
+                (Some(digit), Some(size)) => {
+                    (Place::Chunk(Chunk::Size(size + u64::from(digit))), 1)
+                }
+                (Some(_), None) => (Place::Rest, 1),
+                (None, _) => (Place::Chunk(Chunk::Extension(size)), 0),
+            },
+            Chunk::Extension(size) => match memchr(b'\n', bytes) {
+                None => (Place::Chunk(chunk), bytes.len()),
+                Some(end) if size == 0 => (Place::Chunk(Chunk::Trailer(0)), end + 1),
+                Some(end) => (Place::Chunk(Chunk::Data(size)), end + 1),
+            },
+            Chunk::Data(left) => {
+                let taken = least(left, bytes);
+                let left = left - taken as u64;
+                let next = if left == 0 { Chunk::End } else { Chunk::Data(left) };
+                (Place::Chunk(next), taken)
+            }
+            Chunk::End => match first {
+                b'\r' => (Place::Chunk(chunk), 1),
+                b'\n' => (Place::Chunk(Chunk::Size(0)), 1),
+                _ => (Place::Rest, 1),
+            },
+            Chunk::Trailer(length) => match memchr(b'\n', bytes) {
+                None => (Place::Chunk(Chunk::Trailer(length + bytes.len() as u64)), bytes.len()),
+                // A carriage return and this.
+                Some(end) if length + end as u64 <= 1 => (Place::Head, end + 1),
+                Some(end) => (Place::Chunk(Chunk::Trailer(0)), end + 1),
+            },
+        };
+        self.place = place;
+        taken
+    }
+}
+
+/// As much of `bytes` as `left` says.
+fn least(left: u64, bytes: &[u8]) -> usize {
+    usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()))
+}
+
+/// What follows a whole head.
+fn body_of(bytes: &[u8]) -> Place {
+    let mut room = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut request = httparse::Request::new(&mut room);
+    let Ok(httparse::Status::Complete(_)) = request.parse(bytes) else { return Place::Rest };
+    let value = |name: &str| {
+        let mut headers = request.headers.iter();
+        headers.find(|header| header.name.eq_ignore_ascii_case(name)).map(|header| header.value)
+    };
+    if value("transfer-encoding").is_some() {
+        return Place::Chunk(Chunk::Size(0));
+    }
+    let Some(length) = value("content-length") else { return Place::Head };
+    let length = std::str::from_utf8(length).ok().and_then(|text| text.trim().parse().ok());
+    match length {
+        Some(0) => Place::Head,
+        Some(length) => Place::Body(length),
+        None => Place::Rest,
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Heads<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !matches!(self.place, Place::NoHead(_)) {
+            let before = buffer.filled().len();
+            ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+            let passed = self.follow(&buffer.filled()[before..]);
+            buffer.set_filled(before + passed);
+            // Nothing passed on is an end to who reads.
+            if !matches!(self.place, Place::NoHead(_)) || passed > 0 {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        if let Place::NoHead(said) = self.place {
+            let rest = &head::NO_HEAD[said..];
+            let count = rest.len().min(buffer.remaining());
+            buffer.put_slice(&rest[..count]);
+            self.place = Place::NoHead(said + count);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Heads<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    /// What hyper gets of these bytes, read so many at a time.
+    fn passed(bytes: &[u8], step: usize) -> Vec<u8> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let mut heads = Heads::new(bytes);
+            let (mut all, mut room) = (Vec::new(), vec![0; step]);
+            loop {
+                match heads.read(&mut room).await.unwrap() {
+                    0 => return all,
+                    count => all.extend_from_slice(&room[..count]),
+                }
+            }
+        })
+    }
+
+    const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+    const POST: &str = "POST / HTTP/1.1\r\nHost: h\r\n";
+    const BAD: &str = "GET / HTTP/1.1\r\nHost: h\n\r\n";
+
+    #[test]
+    fn what_can_be_read_in_one_way_passes_as_it_is() {
+        let length = format!("{POST}Content-Length: 5\r\n\r\na\n\nb\n{GET}");
+        let empty = format!("{POST}Content-Length: 0\r\n\r\n{GET}");
+        let chunks = "3\r\na\nb\r\n1;x=y\r\n\n\r\n0\r\nTrailer: a\r\n\r\n";
+        let chunked = format!("{POST}Transfer-Encoding: chunked\r\n\r\n{chunks}{GET}");
+        let long = format!("GET / HTTP/1.1\r\nA: {}\n\n", "a".repeat(KEPT_BYTES_MAX));
+        let two = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nwhatever\nfollows";
+        for whole in [GET, &format!("\r\n{GET}{GET}"), &length, &empty, &chunked, &long, two] {
+            for step in [1, 7, 4096] {
+                assert_eq!(passed(whole.as_bytes(), step), whole.as_bytes(), "{whole:?} by {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_can_be_read_in_two_ways_does_not_and_ends_the_stream() {
+        let chunked = format!("{POST}Transfer-Encoding: chunked\r\n\r\n1\r\n\n\r\n0\r\n\r\n{BAD}");
+        let twice = format!("{POST}Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc");
+        for bad in [
+            BAD.to_owned(),
+            format!("\n{GET}"),
+            format!("\r\n\n{GET}"),
+            GET.replace("\r\n", "\n"),
+            GET.replace("\r\n\r\n", "\r\n\n"),
+            format!("{GET}{BAD}"),
+            format!("{POST}Content-Length: 3\r\n\r\n\n\n\n{BAD}"),
+            chunked,
+            twice,
+        ] {
+            for step in [1, 7, 100_000] {
+                let passed = passed(format!("{bad}{GET}").as_bytes(), step);
+                let kept = passed.strip_suffix(head::NO_HEAD).expect("no head at its end");
+                assert!(bad.as_bytes().starts_with(kept), "{bad:?} by {step}");
+            }
+        }
+    }
+}
