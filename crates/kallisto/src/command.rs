@@ -1,7 +1,7 @@
 //! What `kallisto` can be asked to do: one variant of [`Command`] per verb.
 //!
 //! clap reads the arguments into [`Command`]; [`run`] gives each to its file. The client verbs are
-//! in [`crate::cli`]. A verb with a process of its own (`server`) is one more variant and one more
+//! in `kallisto-cli`. A verb with a process of its own (`server`) is one more variant and one more
 //! arm, and knows nothing of the client.
 //!
 //! Mistakes in the call exit with 1, not with clap's 2, because 2 means that the server refused;
@@ -12,10 +12,12 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::cli::config::{Environment, SETTINGS, colours_wanted};
-use crate::cli::error::{EXIT_USAGE, Error};
-use crate::cli::outcome::Outcome;
-use crate::cli::{self, args};
+use kallisto_cli::{completion, version};
+use kallisto_command::config::{Environment, SETTINGS, colours_wanted};
+use kallisto_command::error::{EXIT_USAGE, Error};
+use kallisto_command::outcome::Outcome;
+
+use crate::args;
 
 /// Exit code of an unknown verb.
 const EXIT_NO_COMMAND: u8 = 127;
@@ -47,73 +49,40 @@ struct Cli {
 /// The verbs.
 #[derive(Subcommand, Debug)]
 enum Command {
-    Server(crate::server::ServerArgs),
-    Bench(crate::bench::BenchArgs),
+    Server(kallisto_server::ServerArgs),
+    Bench(kallisto_loadgen::BenchArgs),
     /// Drive the storage engine by itself
     #[command(subcommand, arg_required_else_help = true)]
-    Engine(crate::engine::EngineCommand),
-    Exec(crate::exec::ExecArgs),
-    /// Store, read and version secrets
-    #[command(subcommand, arg_required_else_help = true)]
-    Kv(cli::kv::Kv),
-    /// Read data and secrets at a path
-    Read(cli::read::Read),
-    /// Write data, configuration and secrets at a path
-    Write(cli::write::Write),
-    /// Delete what is at a path
-    Delete(cli::delete::Delete),
-    /// List what is below a path
-    List(cli::list::List),
-    /// List everything below a path
-    Scan(cli::scan::Scan),
-    /// Change some fields of what is at a path
-    Patch(cli::patch::Patch),
-    /// Print what a path is for
-    PathHelp(cli::path_help::PathHelp),
-    /// Print whether the server is sealed, and who leads
-    Status(cli::status::Status),
+    Engine(kallisto_offline::EngineCommand),
+    Exec(kallisto_offline::ExecArgs),
+    #[command(flatten)]
+    Client(kallisto_cli::ClientCommand),
     /// Run a server: its keys, its seal, its storage
     #[command(subcommand, arg_required_else_help = true)]
-    Operator(cli::operator::Operator),
-    /// Log in and keep the token for later commands
-    Login(cli::login::Login),
-    /// Enable audit devices, and check what they wrote
-    #[command(subcommand, arg_required_else_help = true)]
-    Audit(cli::audit::Audit),
-    /// Mount and unmount login methods
-    #[command(subcommand, arg_required_else_help = true)]
-    Auth(cli::auth::Auth),
-    /// Make and delete namespaces
-    #[command(subcommand, arg_required_else_help = true)]
-    Namespace(cli::namespace::Namespace),
-    /// Write, read and list policies
-    #[command(subcommand, arg_required_else_help = true)]
-    Policy(cli::policy::Policy),
-    /// Mount and unmount secrets engines
-    #[command(subcommand, arg_required_else_help = true)]
-    Secrets(cli::secrets::Secrets),
-    /// Make tokens, ask about them, and end them
-    #[command(subcommand, arg_required_else_help = true)]
-    Token(cli::token::Token),
-    /// Take a wrapped answer out of its single-use token
-    Unwrap(cli::unwrap::Unwrap),
-    /// Ask about leases, renew them, and end them
-    #[command(subcommand, arg_required_else_help = true)]
-    Lease(cli::lease::Lease),
-    /// Print the engines that a server has
-    #[command(subcommand, arg_required_else_help = true)]
-    Plugin(cli::plugin::Plugin),
-    /// Follow the log of a server
-    Monitor(cli::monitor::Monitor),
-    /// Print the versions that served the server's storage
-    VersionHistory(cli::version_history::VersionHistory),
+    Operator(Operator),
     /// Print what a shell needs to complete commands
-    Completion(cli::completion::Completion),
-    /// Print what commands will use
-    #[command(subcommand, arg_required_else_help = true)]
-    Print(cli::print::Print),
+    Completion(kallisto_cli::completion::Completion),
     /// Print the version
     Version,
+}
+
+/// The verbs of `operator`.
+#[derive(Subcommand, Debug)]
+enum Operator {
+    #[command(flatten)]
+    Client(kallisto_cli::OperatorCommand),
+    Diagnose(kallisto_server::Diagnose),
+    ValidateConfig(kallisto_server::ValidateConfig),
+}
+
+impl Operator {
+    fn run(self) -> Result<Outcome, Error> {
+        match self {
+            Self::Client(command) => command.run(),
+            Self::Diagnose(diagnose) => diagnose.run(),
+            Self::ValidateConfig(validate) => validate.run(),
+        }
+    }
 }
 
 /// Reads the arguments and does what they say.
@@ -123,13 +92,13 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Outcome {
     let verb = arguments.get(1).and_then(|word| word.to_str()).unwrap_or_default().to_owned();
     let mut outcome = match Cli::try_parse_from(arguments) {
         Ok(Cli { version: true, .. } | Cli { command: Some(Command::Version), .. }) => {
-            cli::version::run()
+            version::run()
         }
         Ok(Cli { autocomplete_install: true, .. }) => {
-            cli::completion::install().unwrap_or_else(Outcome::from)
+            completion::install().unwrap_or_else(Outcome::from)
         }
         Ok(Cli { autocomplete_uninstall: true, .. }) => {
-            cli::completion::uninstall().unwrap_or_else(Outcome::from)
+            completion::uninstall().unwrap_or_else(Outcome::from)
         }
         Ok(Cli { command: Some(command), .. }) => dispatch(command).unwrap_or_else(Outcome::from),
         Ok(Cli { command: None, .. }) => Outcome::default().with_code(EXIT_USAGE),
@@ -145,31 +114,10 @@ fn dispatch(command: Command) -> Result<Outcome, Error> {
         Command::Bench(bench) => bench.run(),
         Command::Engine(engine) => engine.run(),
         Command::Exec(exec) => exec.run(),
-        Command::Kv(kv) => kv.run(),
-        Command::Read(read) => read.run(),
-        Command::Write(write) => write.run(),
-        Command::Delete(delete) => delete.run(),
-        Command::List(list) => list.run(),
-        Command::Scan(scan) => scan.run(),
-        Command::Patch(patch) => patch.run(),
-        Command::PathHelp(path_help) => path_help.run(),
-        Command::Status(status) => status.run(),
+        Command::Client(command) => command.run(),
         Command::Operator(operator) => operator.run(),
-        Command::Login(login) => login.run(),
-        Command::Audit(audit) => audit.run(),
-        Command::Auth(auth) => auth.run(),
-        Command::Namespace(namespace) => namespace.run(),
-        Command::Policy(policy) => policy.run(),
-        Command::Secrets(secrets) => secrets.run(),
-        Command::Token(token) => token.run(),
-        Command::Unwrap(unwrap) => unwrap.run(),
-        Command::Lease(lease) => lease.run(),
-        Command::Plugin(plugin) => plugin.run(),
-        Command::Monitor(monitor) => monitor.run(),
-        Command::VersionHistory(history) => history.run(),
         Command::Completion(completion) => Ok(completion.run(Cli::command())),
-        Command::Print(print) => print.run(),
-        Command::Version => Ok(cli::version::run()),
+        Command::Version => Ok(version::run()),
     }
 }
 

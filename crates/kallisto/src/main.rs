@@ -1,21 +1,15 @@
 //! `kallisto`, the one binary: the server, and the command line that speaks to one.
 //!
 //! This file only carries: arguments and environment in, bytes and an exit code out. What there is
-//! to run is in [`command`]; the client commands live in [`cli`] and speak HTTP only, so nothing
-//! they do is out of reach of `curl`.
+//! to run is in [`command`].
 
-mod bench;
-mod cli;
+mod args;
 mod command;
-mod engine;
-mod exec;
-mod server;
-mod wait;
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use cli::outcome::Outcome;
+use kallisto_command::outcome::Outcome;
 
 /// What memory comes from: one that gives back to the system what nobody uses, half a second after it was
 /// freed. The system's own kept what a flush or a herd had needed for the life of the process.
@@ -28,10 +22,6 @@ use std::alloc::System as Memory;
 /// Wipes memory when it is freed: bodies, replies and whatever else a secret passed through.
 #[global_allocator]
 static ALLOCATOR: zeroizing_alloc::ZeroAlloc<Memory> = zeroizing_alloc::ZeroAlloc(Memory);
-
-/// What this build of the HTTP API calls itself: clients made for Vault parse it and turn
-/// features on by it, so it follows Vault's numbers and not those of this crate.
-pub(crate) const VAULT_API_VERSION: &str = "1.18.3";
 
 fn main() -> ExitCode {
     let outcome = command::run(std::env::args_os().collect());

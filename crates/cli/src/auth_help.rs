@@ -1,0 +1,100 @@
+//! `auth help`: how to log in by a method.
+
+use clap::Args;
+
+use super::mounted;
+use kallisto_command::config::Config;
+use kallisto_command::error::Error;
+use kallisto_command::flags::CommonFlags;
+use kallisto_command::outcome::Outcome;
+
+/// A method: its name, what it is, how it is used, and what it is told.
+type Method = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+/// The methods that this server has, and logging in with a token.
+const METHODS: [Method; 6] = [
+    (
+        "approle",
+        "Machines log in with the id of a role and a secret id of it.",
+        "kallisto login -method=approle role_id=@role-id secret_id=@secret-id",
+        &[
+            ("role_id", "The id of the role."),
+            ("secret_id", "A secret id of the role, unless the role asks for none."),
+        ],
+    ),
+    (
+        "cert",
+        "The client certificate of the connection is the proof.",
+        "kallisto login -method=cert -client-cert=cert.pem -client-key=key.pem name=web",
+        &[("name", "The role to log in by; the first that fits when absent.")],
+    ),
+    (
+        "jwt",
+        "A signed JWT is the proof.",
+        "kallisto login -method=jwt role=ci jwt=@token.jwt",
+        &[
+            ("role", "The role to log in by; the method's default when absent."),
+            ("jwt", "The JWT."),
+        ],
+    ),
+    (
+        "kubernetes",
+        "The token of a Kubernetes service account is the proof.",
+        "kallisto login -method=kubernetes role=web jwt=@/var/run/secrets/kubernetes.io/serviceaccount/token",
+        &[("role", "The role to log in by."), ("jwt", "The token of the service account.")],
+    ),
+    (
+        "token",
+        "A token that was made elsewhere is kept for later commands.",
+        "kallisto login -",
+        &[("token", "The token; it is asked for when absent.")],
+    ),
+    (
+        "userpass",
+        "People log in with a name and a password that the server keeps.",
+        "kallisto login -method=userpass username=ada",
+        &[("username", "The name."), ("password", "The password; it is asked for when absent.")],
+    ),
+];
+
+/// Prints how to log in by a method.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  kallisto auth help userpass\n  kallisto auth help machines/")]
+pub(crate) struct Help {
+    /// Its kind, or where it is mounted
+    #[arg(value_name = "KIND | PATH")]
+    method: String,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl Help {
+    /// Prints it. The server is asked only for what no kind is called.
+    pub(super) fn run(self) -> Result<Outcome, Error> {
+        let name = self.method.trim_matches('/');
+        if let Some(method) = named(name) {
+            return Ok(Outcome::print(text(method)));
+        }
+        let config = Config::load(&self.common)?;
+        let mounted = mounted::read_all(&config, "sys/auth", "Error listing auth methods")?;
+        let entry = mounted.get(&format!("{name}/")).and_then(|entry| entry.as_object());
+        let kind = entry.map(|entry| mounted::cell(entry, "type"));
+        let absent =
+            || Error::Absent(format!("No auth method available on the server at \"{name}/\""));
+        let kind = kind.ok_or_else(absent)?;
+        named(&kind).map(|method| Outcome::print(text(method))).ok_or_else(absent)
+    }
+}
+
+fn named(name: &str) -> Option<&'static Method> {
+    METHODS.iter().find(|(known, ..)| *known == name)
+}
+
+fn text((name, about, example, fields): &Method) -> String {
+    let mut text = format!("Usage: kallisto login -method={name} [KEY=VALUE...]\n\n");
+    text.push_str(&format!("  {about}\n\n      $ {example}\n\nConfiguration:\n"));
+    for (field, about) in *fields {
+        text.push_str(&format!("\n  {field}=<string>\n      {about}\n"));
+    }
+    text
+}

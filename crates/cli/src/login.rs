@@ -1,0 +1,296 @@
+//! `login`: from a credential to a token, kept in `~/.vault-token` for later commands.
+//!
+//! The file is the one Vault's command line uses, so that the two share a login; it is readable by
+//! its owner alone. [`METHODS`] says which endpoint a method has and what it takes. Questions are
+//! asked on the terminal without echo, and never with `-non-interactive`.
+//!
+//! A login whose answer comes wrapped (`-wrap-ttl`) is unwrapped at once, unless only the wrapping
+//! is wanted (`-token-only`, `-no-store`).
+
+use std::io::IsTerminal;
+
+use clap::Args;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::pairs::{self, Inputs};
+use kallisto_command::client::{Client, Request, url};
+use kallisto_command::config::{Asking, Config, TokenSource, checked_token};
+use kallisto_command::error::Error;
+use kallisto_command::files;
+use kallisto_command::flags::{CommonFlags, FieldFlag};
+use kallisto_command::json::{Json, Map};
+use kallisto_command::outcome::Outcome;
+use kallisto_command::output::{self, Format, field};
+use kallisto_command::secret::Secret;
+
+use super::unwrap;
+
+/// How a method is logged in to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// The credential is a token.
+    Token,
+    /// `login/<username>` with the rest as the body, the password asked for if missing.
+    Password,
+    /// `login` with everything as the body.
+    Plain,
+}
+
+/// The methods, and how each is logged in to.
+const METHODS: [(&str, Shape); 10] = [
+    ("token", Shape::Token),
+    ("userpass", Shape::Password),
+    ("ldap", Shape::Password),
+    ("okta", Shape::Password),
+    ("radius", Shape::Password),
+    ("approle", Shape::Plain),
+    ("cert", Shape::Plain),
+    ("github", Shape::Plain),
+    ("jwt", Shape::Plain),
+    ("kubernetes", Shape::Plain),
+];
+
+const NOT_STORED: &str = "The token was not stored in token helper. Set the VAULT_TOKEN environment\n\
+                          variable or pass the token below with each request to Kallisto.\n\n";
+const HIDDEN: &str = "WARNING! The VAULT_TOKEN environment variable is set! The value of this variable\n\
+                      will take precedence; if this is unwanted please unset VAULT_TOKEN or update its\n\
+                      value accordingly.\n\n";
+const SUCCESS: &str = "Success! You are now authenticated. The token information displayed below is\n\
+                       already stored in the token helper. You do NOT need to run \"kallisto login\" again.\n\
+                       Future Kallisto requests will automatically use this token.\n\n";
+
+/// Logs in.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  kallisto login\n  kallisto login -method=userpass username=ada\n  kallisto login -method=approle role_id=@role secret_id=@secret\n  kallisto login -token-only -method=userpass username=ada password=-"
+)]
+pub(crate) struct Login {
+    /// A token, - to read it from stdin, or KEY=VALUE pairs for the method
+    #[arg(value_name = "TOKEN | KEY=VALUE")]
+    credentials: Vec<String>,
+    /// token, userpass, ldap, okta, radius, approle, cert, github, jwt or kubernetes
+    #[arg(long, value_name = "NAME", default_value = "token")]
+    method: String,
+    /// Where the method is mounted, if not at its own name
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+    /// Print the token and do not keep it
+    #[arg(long)]
+    no_store: bool,
+    /// Keep the token and do not print it
+    #[arg(long)]
+    no_print: bool,
+    /// Print the token alone and do not keep it
+    #[arg(long)]
+    token_only: bool,
+    #[command(flatten)]
+    common: CommonFlags,
+    #[command(flatten)]
+    field: FieldFlag,
+}
+
+/// What becomes of the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keep {
+    Stored,
+    NotStored,
+    /// `-token-only`.
+    Bare,
+}
+
+impl Login {
+    /// Logs in.
+    pub(crate) fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        let keep = self.keep()?;
+        let mut inputs = Inputs::process();
+        let pairs = self.pairs(&mut inputs)?;
+        let shape = METHODS.iter().find(|(name, _)| *name == self.method).map(|(_, shape)| *shape);
+        let Some(shape) = shape else {
+            let names: Vec<&str> = METHODS.iter().map(|(name, _)| *name).collect();
+            let known = names.join(", ");
+            return Err(Error::usage(format!(
+                "Unknown auth method: {} (one of {known})",
+                self.method
+            )));
+        };
+        let secret = match shape {
+            Shape::Token => with_token(&config, pairs)?,
+            Shape::Password | Shape::Plain => self.with_method(&config, shape, pairs)?,
+        };
+        let secret = match (secret.wrapping_token(), keep) {
+            (Some(token), Keep::Bare) => return Ok(output::bare(&config, token.to_owned())),
+            (Some(_), Keep::NotStored) => return output::secret(&secret, &config, None),
+            (Some(token), Keep::Stored) => unwrap::unwrap_with(Client::new(&config)?, token)?
+                .ok_or_else(|| Error::Absent("The wrapped login was empty".to_owned()))?,
+            (None, _) => secret,
+        };
+        self.finish(&secret, keep, &config)
+    }
+
+    fn keep(&self) -> Result<Keep, Error> {
+        match (self.token_only, self.no_store, self.no_print) {
+            (false, true, true) => {
+                Err(Error::usage("-no-store and -no-print cannot be used together"))
+            }
+            (true, _, true) => {
+                Err(Error::usage("-token-only and -no-print cannot be used together"))
+            }
+            (true, _, false) => Ok(Keep::Bare),
+            (false, true, false) => Ok(Keep::NotStored),
+            (false, false, _) => Ok(Keep::Stored),
+        }
+    }
+
+    /// The credentials as pairs; a single word is a token.
+    fn pairs(&self, inputs: &mut Inputs<'_>) -> Result<Vec<(String, String)>, Error> {
+        match self.credentials.as_slice() {
+            [word] if word == "-" && self.method == "token" => {
+                let bytes = inputs.stdin().map_err(Error::usage)?;
+                let token = String::from_utf8_lossy(&bytes).trim().to_owned();
+                Ok(vec![("token".to_owned(), token)])
+            }
+            [word] if self.method == "token" && !word.contains('=') => {
+                Ok(vec![("token".to_owned(), word.clone())])
+            }
+            words => pairs::parse_strings(words, inputs),
+        }
+    }
+
+    fn with_method(
+        &self,
+        config: &Config,
+        shape: Shape,
+        mut pairs: Vec<(String, String)>,
+    ) -> Result<Secret, Error> {
+        let mount = url::clean(self.path.as_deref().unwrap_or(&self.method))?;
+        let mut path = format!("auth/{mount}/login");
+        if shape == Shape::Password {
+            let at = pairs.iter().position(|(key, _)| key == "username").ok_or_else(|| {
+                Error::Settings("Error authenticating: 'username' must be specified".to_owned())
+            })?;
+            path = format!("{path}/{}", url::clean(&pairs.remove(at).1)?);
+            if !pairs.iter().any(|(key, _)| key == "password") {
+                let password = ask("Password", config)?;
+                pairs.push(("password".to_owned(), password.expose_secret().to_owned()));
+            }
+        }
+        let body: Map = pairs.into_iter().map(|(key, value)| (key, Json::from(value))).collect();
+        let client = Client::new(config)?.without_token();
+        let secret =
+            client.send(&Request::put(&path, body)).map_err(Error::doing(AUTHENTICATING))?;
+        let nothing = || Error::Absent(format!("{AUTHENTICATING}: the server gave no token"));
+        secret
+            .filter(|secret| secret.auth.is_some() || secret.wrap_info.is_some())
+            .ok_or_else(nothing)
+    }
+
+    /// Keeps and prints the token as asked.
+    fn finish(&self, secret: &Secret, keep: Keep, config: &Config) -> Result<Outcome, Error> {
+        let token = secret.client_token().unwrap_or_default();
+        if keep == Keep::Bare {
+            return field::of_secret(secret, "token", config);
+        }
+        if keep == Keep::Stored {
+            store(token, config)?;
+        }
+        if self.no_print {
+            return Ok(Outcome::default());
+        }
+        let hidden = keep == Keep::Stored && config.token_source == TokenSource::Environment;
+        if self.field.field.is_some() {
+            return output::secret(secret, config, self.field.field.as_deref());
+        }
+        let mut notice = String::new();
+        if hidden {
+            notice.push_str(HIDDEN);
+        }
+        if keep == Keep::NotStored {
+            notice.push_str(NOT_STORED);
+        }
+        let mut outcome = output::secret(secret, config, None)?.with_notice(&notice);
+        if config.format == Format::Table && keep == Keep::Stored {
+            outcome.stdout.splice(0..0, SUCCESS.bytes());
+        }
+        Ok(outcome)
+    }
+}
+
+const AUTHENTICATING: &str = "Error authenticating";
+
+/// Logs in with a token: it is looked up, and the answer shown as if it had been made now.
+fn with_token(config: &Config, pairs: Vec<(String, String)>) -> Result<Secret, Error> {
+    let given = pairs.into_iter().find(|(key, _)| key == "token").map(|(_, token)| token);
+    let token = match given.filter(|token| !token.trim().is_empty()) {
+        Some(token) => checked_token(token.trim().to_owned())?,
+        None => ask("Token", config)?,
+    };
+    let client = Client::new(config)?.with_token(token.expose_secret());
+    let doing = format!("{AUTHENTICATING}: error looking up token");
+    let request = Request::get("auth/token/lookup-self").unwrapped();
+    let found = client.send(&request).map_err(Error::doing(doing))?;
+    let nothing = || Error::Absent(format!("{AUTHENTICATING}: the token was not found"));
+    let found = found.and_then(|found| found.data).ok_or_else(nothing)?;
+    Ok(Secret { auth: Some(auth_of(&found, token.expose_secret())), ..Secret::default() })
+}
+
+/// A looked-up token in the form a login answers with.
+fn auth_of(found: &Map, token: &str) -> Map {
+    let member = |name: &str| found.get(name).cloned().unwrap_or(Json::Null);
+    let mut auth = Map::from([
+        ("client_token".to_owned(), Json::from(token)),
+        ("accessor".to_owned(), member("accessor")),
+        ("policies".to_owned(), all_policies(found)),
+        ("token_policies".to_owned(), member("policies")),
+        ("identity_policies".to_owned(), member("identity_policies")),
+        ("metadata".to_owned(), member("meta")),
+        ("renewable".to_owned(), Json::Bool(found.get("renewable") == Some(&Json::Bool(true)))),
+        ("lease_duration".to_owned(), found.get("ttl").cloned().unwrap_or(Json::from(0_u64))),
+    ]);
+    auth.retain(|_, value| *value != Json::Null);
+    auth
+}
+
+/// The token's own policies and those of its identity, sorted, each once.
+fn all_policies(found: &Map) -> Json {
+    let mut names: Vec<&str> = ["policies", "identity_policies"]
+        .iter()
+        .filter_map(|name| match found.get(*name) {
+            Some(Json::Array(items)) => Some(items.iter().filter_map(Json::as_str)),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    Json::strings(names)
+}
+
+fn store(token: &str, config: &Config) -> Result<(), Error> {
+    let Some(path) = &config.token_file else {
+        return Err(Error::usage("Error storing token: HOME is not set; see -no-store"));
+    };
+    files::write_private(path, token.as_bytes()).map_err(|error| {
+        Error::Settings(format!("Error storing token: {}: {error}; see -no-store", path.display()))
+    })
+}
+
+/// Asks on the terminal, without echo.
+fn ask(what: &str, config: &Config) -> Result<SecretString, Error> {
+    let refused = |why: &str| {
+        let lower = what.to_ascii_lowercase();
+        Err(Error::Settings(format!(
+            "{AUTHENTICATING}: no {lower} given and {why}; pass it as {lower}=- to read it from stdin"
+        )))
+    };
+    if config.asking == Asking::Forbidden {
+        return refused("-non-interactive forbids to ask");
+    }
+    if !std::io::stdin().is_terminal() {
+        return refused("there is no terminal to ask on");
+    }
+    match rpassword::prompt_password(format!("{what} (will be hidden): ")) {
+        Ok(answer) => Ok(SecretString::from(answer)),
+        Err(error) => refused(&error.to_string()),
+    }
+}

@@ -1,0 +1,87 @@
+//! What `auth`, `secrets`, `audit` and `policy` have in common: things with a path, which are listed,
+//! put in place and taken away.
+//!
+//! A command says where, what to send and what to tell; the order of it is here.
+
+use kallisto_command::client::{Client, Method, Request, url};
+use kallisto_command::config::Config;
+use kallisto_command::error::Error;
+use kallisto_command::json::{Json, Map};
+use kallisto_command::outcome::Outcome;
+use kallisto_command::output::{self, Document, Format, table};
+
+/// Reads what is listed at a path.
+pub(super) fn read_all(config: &Config, path: &str, doing: &str) -> Result<Map, Error> {
+    let client = Client::new(config)?;
+    let answer = client.send(&Request::get(path)).map_err(Error::doing(doing))?;
+    Ok(answer.and_then(|answer| answer.data).unwrap_or_default())
+}
+
+/// Prints what is listed: for people a line for each, as `row` has it.
+pub(super) fn print_all(
+    config: &Config,
+    listed: &Map,
+    heads: &[&str],
+    row: impl Fn(&str, &Map) -> Option<Vec<String>>,
+) -> Result<Outcome, Error> {
+    if config.format != Format::Table {
+        return Ok(Outcome::print(Document::Object(listed).to_text(config.format)?));
+    }
+    let rows = listed.iter().filter_map(|(path, entry)| row(path, entry.as_object()?));
+    Ok(Outcome::print(table::under(heads, rows)))
+}
+
+/// A member of an entry, as it is shown; empty when it is not there.
+pub(super) fn cell(entry: &Map, name: &str) -> String {
+    entry.get(name).map(table::show).unwrap_or_default()
+}
+
+/// The description of an entry, or that it has none.
+pub(super) fn description(entry: &Map) -> String {
+    match cell(entry, "description") {
+        empty if empty.is_empty() => "n/a".to_owned(),
+        text => text,
+    }
+}
+
+/// A lifetime among the settings of an entry; 0 is the server's own.
+pub(super) fn lifetime(settings: &Map, name: &str) -> String {
+    match cell(settings, name) {
+        zero if zero == "0" => "system".to_owned(),
+        secs => secs,
+    }
+}
+
+/// What was given of some optional settings.
+pub(super) fn given(settings: &[(&str, &Option<String>)]) -> Map {
+    let set = settings.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
+    set.map(|(name, value)| (name.to_owned(), Json::from(value))).collect()
+}
+
+/// Puts something in place, or changes it, and says so.
+pub(super) fn put(
+    config: &Config,
+    path: &str,
+    body: Map,
+    doing: String,
+    done: &str,
+) -> Result<Outcome, Error> {
+    let request = Request::new(Method::Post, &url::clean(path)?).with_body(&Json::Object(body));
+    tell(config, &request, doing, done)
+}
+
+/// Takes something away, and says so.
+pub(super) fn remove(
+    config: &Config,
+    path: &str,
+    doing: &str,
+    done: &str,
+) -> Result<Outcome, Error> {
+    tell(config, &Request::new(Method::Delete, &url::clean(path)?), doing.to_owned(), done)
+}
+
+fn tell(config: &Config, request: &Request, doing: String, done: &str) -> Result<Outcome, Error> {
+    let client = Client::new(config)?;
+    client.send(request).map_err(Error::doing(doing))?;
+    Ok(output::done(config, done))
+}

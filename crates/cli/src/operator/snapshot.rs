@@ -1,0 +1,160 @@
+//! `operator raft snapshot`: everything in a file, and a file in the place of everything.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use kallisto_command::client::error::ClientError;
+use kallisto_command::client::{Client, Method, Request};
+use kallisto_command::config::Config;
+use kallisto_command::error::Error;
+use kallisto_command::files;
+use kallisto_command::flags::CommonFlags;
+use kallisto_command::outcome::Outcome;
+
+const PATH: &str = "sys/storage/raft/snapshot";
+/// How a whole file ends: an empty last block, then eight bytes of checksum and length. One that broke off does not.
+const LAST_BLOCK: [u8; 5] = [1, 0, 0, 0xff, 0xff];
+const TAIL_BYTES: usize = LAST_BLOCK.len() + 8;
+
+/// The verbs of `operator raft snapshot`.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Snapshot {
+    /// Save everything to a file
+    Save(Save),
+    /// Put a file in the place of everything
+    Restore(Restore),
+}
+
+impl Snapshot {
+    /// Does it.
+    pub(crate) fn run(self) -> Result<Outcome, Error> {
+        match self {
+            Self::Save(save) => save.run(),
+            Self::Restore(restore) => restore.run(),
+        }
+    }
+}
+
+/// Saves everything that is committed, encrypted as it is stored. Only the unseal shares of now open it.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  kallisto operator raft snapshot save backup.snap")]
+pub(crate) struct Save {
+    #[command(flatten)]
+    common: CommonFlags,
+    /// Where to: a file that appears once it is whole
+    file: PathBuf,
+}
+
+impl Save {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        let client = Client::new(&config)?;
+        let name = self.file.display();
+        // Only a whole file takes the place of what is there.
+        let saved = files::fill_private(&self.file, |file| {
+            let mut tail = Tail { to: file, last: Vec::new() };
+            let bytes =
+                client.download(&Request::get(PATH), &mut tail).map_err(Unsaved::Refused)?;
+            if tail.is_whole() { Ok(bytes) } else { Err(Unsaved::BrokeOff) }
+        });
+        match saved {
+            Ok(bytes) => Ok(Outcome::line(format!("Success! Saved {bytes} bytes to {name}"))),
+            Err(Unsaved::File(error)) => Err(Error::usage(format!("{name}: {error}"))),
+            Err(Unsaved::Refused(error)) => Err(Error::doing("Error saving the snapshot")(error)),
+            Err(Unsaved::BrokeOff) => {
+                Err(Error::usage(format!("{name}: the snapshot broke off, nothing is saved")))
+            }
+        }
+    }
+}
+
+/// Why there is no file.
+enum Unsaved {
+    File(std::io::Error),
+    Refused(ClientError),
+    BrokeOff,
+}
+
+impl From<std::io::Error> for Unsaved {
+    fn from(error: std::io::Error) -> Self {
+        Self::File(error)
+    }
+}
+
+/// Writes through, and remembers the last bytes.
+struct Tail<'f> {
+    to: &'f mut dyn Write,
+    last: Vec<u8>,
+}
+
+impl Tail<'_> {
+    fn is_whole(&self) -> bool {
+        self.last.len() == TAIL_BYTES && self.last.starts_with(&LAST_BLOCK)
+    }
+}
+
+impl Write for Tail<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        let new = bytes.get(..written).unwrap_or_default();
+        self.last
+            .extend_from_slice(new.get(new.len().saturating_sub(TAIL_BYTES)..).unwrap_or_default());
+        let over = self.last.len().saturating_sub(TAIL_BYTES);
+        self.last.drain(..over);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// Puts what a file holds in the place of everything, on every server. Nothing changes unless the whole file is sound.
+///
+/// It is the leader that has to be asked; another server says where that is.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  kallisto operator raft snapshot restore backup.snap")]
+pub(crate) struct Restore {
+    #[command(flatten)]
+    common: CommonFlags,
+    /// Restore one that other unseal keys open: the server is sealed then, and wants their shares
+    #[arg(long)]
+    force: bool,
+    /// The file
+    file: PathBuf,
+}
+
+impl Restore {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        let path = if self.force { format!("{PATH}-force") } else { PATH.to_owned() };
+        let request = Request::new(Method::Post, &path);
+        let unreadable = |error| Error::usage(format!("{}: {error}", self.file.display()));
+        let file = files::open_lines(&self.file).map_err(unreadable)?;
+        let doing = Error::doing("Error restoring the snapshot");
+        Client::new(&config)?.upload(&request, file).map_err(doing)?;
+        Ok(Outcome::line("Success! The snapshot is restored."))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_file_is_told_from_one_that_broke_off() {
+        let whole = [&[7; 40][..], &LAST_BLOCK, &[1; 8]].concat();
+        for piece in [1, 5, 13, whole.len()] {
+            let mut to = Vec::new();
+            let mut tail = Tail { to: &mut to, last: Vec::new() };
+            for piece in whole.chunks(piece) {
+                assert_eq!(tail.write(piece).unwrap(), piece.len());
+            }
+            assert!(tail.is_whole());
+            assert_eq!(tail.write(b"x").unwrap(), 1);
+            assert!(!tail.is_whole());
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! `plugin`: the engines that a server has. All are built in, so there is nothing to register.
+
+use clap::{Args, Subcommand};
+
+use kallisto_command::client::{Client, Request, url};
+use kallisto_command::config::Config;
+use kallisto_command::error::Error;
+use kallisto_command::flags::{CommonFlags, FieldFlag};
+use kallisto_command::json::{Json, Map};
+use kallisto_command::outcome::Outcome;
+use kallisto_command::output::{self, Document, Format, table};
+
+/// The types of engines.
+const TYPES: [&str; 3] = ["auth", "database", "secret"];
+
+/// What can be asked about engines.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Plugin {
+    /// Print the engines there are
+    List(List),
+    /// Print what the server knows about an engine
+    Info(Info),
+}
+
+impl Plugin {
+    /// Does it.
+    pub(crate) fn run(self) -> Result<Outcome, Error> {
+        match self {
+            Self::List(list) => list.run(),
+            Self::Info(info) => info.run(),
+        }
+    }
+}
+
+fn check_type(kind: &str) -> Result<(), Error> {
+    if TYPES.contains(&kind) {
+        return Ok(());
+    }
+    Err(Error::usage(format!("Error parsing type: \"{kind}\" is not a supported plugin type")))
+}
+
+/// Prints the engines there are.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  kallisto plugin list\n  kallisto plugin list auth\n  kallisto plugin list -detailed"
+)]
+pub(crate) struct List {
+    /// Those of one type only: auth, database or secret
+    #[arg(value_name = "TYPE")]
+    kind: Option<String>,
+    /// Print whether they will stay
+    #[arg(long)]
+    detailed: bool,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl List {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        self.kind.as_deref().map(check_type).transpose()?;
+        let client = Client::new(&config)?;
+        let doing = Error::doing("Error listing available plugins");
+        let answer = client.send(&Request::get("sys/plugins/catalog")).map_err(doing)?;
+        let data = answer.and_then(|answer| answer.data).unwrap_or_default();
+        if config.format != Format::Table {
+            let kept = data.into_iter().filter(|(name, _)| self.wants(name)).collect();
+            return Ok(Outcome::print(Document::Object(&kept).to_text(config.format)?));
+        }
+        let Some(Json::Array(engines)) = data.get("detailed") else {
+            return Err(Error::Absent("No plugins found".to_owned()));
+        };
+        let mut heads = vec!["Name"];
+        if self.kind.is_none() {
+            heads.push("Type");
+        }
+        heads.push("Version");
+        if self.detailed {
+            heads.push("Deprecation Status");
+        }
+        let engines = engines.iter().filter_map(Json::as_object);
+        let rows = engines.filter_map(|engine| self.row(engine, &heads));
+        Ok(Outcome::print(table::under(&heads, rows)))
+    }
+
+    fn wants(&self, kind: &str) -> bool {
+        self.kind.as_deref().is_none_or(|wanted| wanted == kind)
+    }
+
+    fn row(&self, engine: &Map, heads: &[&str]) -> Option<Vec<String>> {
+        let cell = |head: &str| {
+            let name = head.to_ascii_lowercase().replace(' ', "_");
+            engine.get(&name).map(table::show).unwrap_or_default()
+        };
+        self.wants(&cell("type")).then(|| heads.iter().map(|head| cell(head)).collect())
+    }
+}
+
+/// Prints what the server knows about an engine.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  kallisto plugin info auth approle")]
+pub(crate) struct Info {
+    /// Its type: auth, database or secret
+    #[arg(value_name = "TYPE")]
+    kind: String,
+    /// Its name
+    name: String,
+    #[command(flatten)]
+    common: CommonFlags,
+    #[command(flatten)]
+    field: FieldFlag,
+}
+
+impl Info {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        check_type(&self.kind)?;
+        let path = url::clean(&format!("sys/plugins/catalog/{}/{}", self.kind, self.name))?;
+        let client = Client::new(&config)?;
+        let doing = Error::doing(format!("Error reading plugin named {}", self.name));
+        let answer = client.send(&Request::get(&path)).map_err(doing)?;
+        let answer = answer.ok_or_else(|| {
+            Error::Absent(format!("No {} engine is called {}", self.kind, self.name))
+        })?;
+        output::secret(&answer, &config, self.field.field.as_deref())
+    }
+}

@@ -1,0 +1,226 @@
+//! `policy`: who may do what, as text.
+
+use clap::{Args, Subcommand};
+
+use super::mounted;
+use super::pairs::Inputs;
+use kallisto_command::client::{Client, Method, Request, url};
+use kallisto_command::config::Config;
+use kallisto_command::error::Error;
+use kallisto_command::flags::CommonFlags;
+use kallisto_command::json::{Json, Map};
+use kallisto_command::outcome::Outcome;
+use kallisto_command::output::{self, Document, Format};
+
+const DOING: &str = "Error with policies";
+
+/// What can be done with policies.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Policy {
+    /// Print the names of all policies
+    List(List),
+    /// Print the text of a policy
+    Read(Named),
+    /// Write a policy from a file or standard input
+    Write(Write),
+    /// Delete a policy
+    Delete(Named),
+    /// Print which rule decides about a path, and why the others lost
+    Explain(Explain),
+}
+
+impl Policy {
+    /// Does it.
+    pub(crate) fn run(self) -> Result<Outcome, Error> {
+        match self {
+            Self::List(list) => list.run(),
+            Self::Read(named) => named.read(),
+            Self::Write(write) => write.run(),
+            Self::Delete(named) => named.delete(),
+            Self::Explain(explain) => explain.run(),
+        }
+    }
+}
+
+/// Prints the names of all policies.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  kallisto policy list\n  kallisto policy list -format=json")]
+pub(crate) struct List {
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl List {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        let client = Client::new(&config)?;
+        let request = Request::list("sys/policies/acl");
+        let answer = client.send(&request).map_err(Error::doing(DOING))?;
+        let data = answer.and_then(|answer| answer.data).unwrap_or_default();
+        let names = data.get("keys").cloned().unwrap_or(Json::Null);
+        if config.format != Format::Table {
+            return Ok(Outcome::print(Document::Value(&names).to_text(config.format)?));
+        }
+        let Json::Array(names) = names else { return Ok(Outcome::default()) };
+        let lines = names.iter().filter_map(Json::as_str).map(|name| format!("{name}\n"));
+        Ok(Outcome::print(lines.collect::<String>()))
+    }
+}
+
+/// A policy by its name.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  kallisto policy read app\n  kallisto policy delete app")]
+pub(crate) struct Named {
+    /// Its name
+    name: String,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl Named {
+    fn read(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        let client = Client::new(&config)?;
+        let answer = client.send(&Request::get(&path(&self.name)?));
+        let answer = answer.map_err(Error::doing(DOING))?;
+        let absent = || Error::Absent(format!("No policy named: {}", self.name));
+        let data = answer.and_then(|answer| answer.data).ok_or_else(absent)?;
+        if config.format != Format::Table {
+            return Ok(Outcome::print(Document::Object(&data).to_text(config.format)?));
+        }
+        let text = data.get("policy").and_then(Json::as_str).ok_or_else(absent)?;
+        Ok(Outcome::line(text.trim()))
+    }
+
+    fn delete(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        let done = format!("Success! Deleted policy: {}", self.name);
+        mounted::remove(&config, &path(&self.name)?, DOING, &done)
+    }
+}
+
+/// Writes a policy.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  kallisto policy write app app.hcl\n  cat app.hcl | kallisto policy write app -"
+)]
+pub(crate) struct Write {
+    /// Its name
+    name: String,
+    /// The file with its text, in HCL or JSON; - for standard input
+    file: String,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl Write {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        let bytes = match self.file.as_str() {
+            "-" => Inputs::process().stdin().map_err(Error::usage)?,
+            file => kallisto_command::files::read(file.as_ref()).map_err(|error| {
+                Error::usage(format!("Error opening policy file {file}: {error}"))
+            })?,
+        };
+        let text = String::from_utf8(bytes);
+        let text = text.map_err(|_| Error::usage("the policy is not UTF-8 text"))?;
+        let body = Map::from([("policy".to_owned(), Json::from(text))]);
+        let client = Client::new(&config)?;
+        let answer = client.send(&Request::put(&path(&self.name)?, body));
+        let notice = answer.map_err(Error::doing(DOING))?.map(|answer| output::warnings(&answer));
+        let name = self.name.to_lowercase();
+        let done = output::done(&config, &format!("Success! Uploaded policy: {name}"));
+        Ok(done.with_notice(&notice.unwrap_or_default()))
+    }
+}
+
+/// Prints which rule decides about a path, and why the others lost.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  kallisto policy explain -path=secret/data/app\n  kallisto policy explain -token-accessor=Kl1JzyR5bTqXUhHDIHNLj8Dz -path=secret/data/app -capability=update"
+)]
+pub(crate) struct Explain {
+    /// The token asked about, by its accessor; one's own without it
+    #[arg(long, value_name = "ACCESSOR")]
+    token_accessor: Option<String>,
+    /// The path asked about
+    #[arg(long, value_name = "PATH")]
+    path: String,
+    /// What is to be done there
+    #[arg(long, value_name = "NAME", default_value = "read")]
+    capability: String,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl Explain {
+    fn run(self) -> Result<Outcome, Error> {
+        let config = Config::load(&self.common)?;
+        let mut body = Map::from([
+            ("path".to_owned(), Json::from(self.path.as_str())),
+            ("capability".to_owned(), Json::from(self.capability.as_str())),
+        ]);
+        if let Some(accessor) = &self.token_accessor {
+            body.insert("accessor".into(), accessor.as_str().into());
+        }
+        let client = Client::new(&config)?;
+        let request = Request::new(Method::Post, "sys/policies/explain");
+        let answer = client.send(&request.with_body(&Json::Object(body)));
+        let answer = answer.map_err(Error::doing("Error explaining"))?;
+        let data = answer.and_then(|answer| answer.data).unwrap_or_default();
+        if config.format != Format::Table {
+            return Ok(Outcome::print(Document::Object(&data).to_text(config.format)?));
+        }
+        Ok(Outcome::print(told(&data, &self.capability, &self.path)))
+    }
+}
+
+/// An explanation as sentences.
+fn told(data: &Map, capability: &str, path: &str) -> String {
+    let text =
+        |map: &Map, name: &str| map.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
+    let verdict = match data.get("allowed") {
+        Some(Json::Bool(true)) => "granted",
+        _ => "denied",
+    };
+    let mut told = format!("{capability} {path}: {verdict}, {}\n", text(data, "reason"));
+    if let Some(rule) = data.get("decided_by").and_then(Json::as_object) {
+        told.push_str(&format!("  decided by  {}\n", rule_line(rule)));
+    }
+    for (name, title) in [("lost", "lost"), ("dropped", "left out")] {
+        let Some(Json::Array(items)) = data.get(name) else { continue };
+        for item in items.iter().filter_map(Json::as_object) {
+            let line = rule_line(item.get("rule").and_then(Json::as_object).unwrap_or(item));
+            told.push_str(&format!("  {title:<10}  {line}: {}\n", text(item, "because")));
+        }
+    }
+    told
+}
+
+/// A rule: its pattern, what it grants, and the policies and lines it comes from.
+fn rule_line(rule: &Map) -> String {
+    let list = |value: Option<&Json>| match value {
+        Some(Json::Array(items)) => items.clone(),
+        _ => Vec::new(),
+    };
+    let names = list(rule.get("capabilities"));
+    let names: Vec<&str> = names.iter().filter_map(Json::as_str).collect();
+    let mut sources = list(rule.get("sources"));
+    if sources.is_empty() {
+        sources.push(Json::Object(rule.clone()));
+    }
+    let places: Vec<String> = sources
+        .iter()
+        .filter_map(Json::as_object)
+        .map(|source| {
+            let show = |name: &str| source.get(name).map(output::table::show).unwrap_or_default();
+            format!("{} line {}", show("policy"), show("line"))
+        })
+        .collect();
+    let pattern = rule.get("pattern").and_then(Json::as_str).unwrap_or_default();
+    format!("\"{pattern}\" [{}] ({})", names.join(", "), places.join(", "))
+}
+
+fn path(name: &str) -> Result<String, Error> {
+    url::clean(&format!("sys/policies/acl/{}", name.to_lowercase()))
+}

@@ -1,0 +1,178 @@
+//! What a request can come back with instead of an answer.
+//!
+//! Either the server said no ([`ApiError`], worded as Vault's clients word it, because scripts
+//! match on that text) or it was never heard ([`ClientError::Transport`]). The hints name the knob
+//! that most often is the wrong one.
+
+use std::fmt;
+
+use crate::json::{Json, parse_object};
+use crate::secret::Secret;
+
+/// Most bytes of an answer that is no JSON which an error repeats.
+const RAW_BYTES_MAX: usize = 4096;
+
+/// Why there is no answer to use.
+#[derive(Debug)]
+pub enum ClientError {
+    /// The server answered with an error.
+    Api(Box<ApiError>),
+    /// No answer came: `method url: what happened`.
+    Transport {
+        /// Method and address.
+        request: String,
+        /// What kind of failure.
+        kind: TransportKind,
+        /// What happened, in the words of who noticed.
+        text: String,
+    },
+    /// An answer came and is not what a server sends.
+    Answer(String),
+    /// The settings allow no client.
+    Settings(String),
+    /// The request as a curl command; it was not sent.
+    Shown(String),
+}
+
+/// What kind of failure kept the answer away, as far as retries and hints care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransportKind {
+    /// Nobody listened, or no connection was made: the request never left.
+    Connect,
+    /// The connection broke: the server may have acted.
+    Broken,
+    /// TLS did not come about.
+    Tls,
+    /// Time ran out.
+    Timeout,
+    /// Anything else.
+    Other,
+}
+
+/// An answer with an error status.
+#[derive(Debug)]
+pub struct ApiError {
+    method: &'static str,
+    url: String,
+    namespace: Option<String>,
+    /// The HTTP status.
+    pub status: u16,
+    said: Said,
+    /// The body as an answer, where it was one in spite of the status.
+    pub secret: Option<Secret>,
+}
+
+#[derive(Debug)]
+enum Said {
+    Errors(Vec<String>),
+    Raw(String),
+}
+
+impl ApiError {
+    /// Makes an error of an answer.
+    pub fn new(
+        method: &'static str,
+        url: String,
+        namespace: Option<String>,
+        status: u16,
+        body: &[u8],
+    ) -> Self {
+        let secret = Secret::parse(body).ok().flatten().filter(Secret::says_something);
+        Self { method, url, namespace, status, said: said(body), secret }
+    }
+
+    fn mentions(&self, what: &str) -> bool {
+        match &self.said {
+            Said::Errors(errors) => errors.iter().any(|text| text.contains(what)),
+            Said::Raw(_) => false,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let text = match self.status {
+            403 if self.mentions("preflight") => {
+                "does the mount exist, and may this token use it? try: kallisto token lookup"
+            }
+            403 => "is the token right? set VAULT_TOKEN or run: kallisto login",
+            503 if self.mentions("sealed") => "the server is sealed: it must be unsealed first",
+            429 => "a rate limit was reached: wait, or ask for a higher one",
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+}
+
+/// The messages of `{"errors": [...]}`, or the text itself if it is something else.
+fn said(body: &[u8]) -> Said {
+    let object = match parse_object(body) {
+        Ok(object) if !body.is_empty() => object,
+        _ => {
+            let end = body.len().min(RAW_BYTES_MAX);
+            return Said::Raw(String::from_utf8_lossy(&body[..end]).into_owned());
+        }
+    };
+    match object.get("errors") {
+        Some(Json::Array(items)) => {
+            Said::Errors(items.iter().filter_map(Json::as_str).map(str::to_owned).collect())
+        }
+        _ => Said::Errors(Vec::new()),
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Error making API request.\n\n")?;
+        if let Some(namespace) = &self.namespace {
+            writeln!(f, "Namespace: {namespace}")?;
+        }
+        let what = match self.said {
+            Said::Errors(_) => "Errors",
+            Said::Raw(_) => "Raw Message",
+        };
+        write!(f, "URL: {} {}\nCode: {}. {what}:\n\n", self.method, self.url, self.status)?;
+        match &self.said {
+            Said::Errors(errors) => {
+                let lines: Vec<String> = errors.iter().map(|text| format!("* {text}")).collect();
+                f.write_str(&lines.join("\n"))
+            }
+            Said::Raw(text) => f.write_str(text),
+        }
+    }
+}
+
+impl ClientError {
+    /// The server's answer, if there was one.
+    pub fn api(&self) -> Option<&ApiError> {
+        match self {
+            Self::Api(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The knob to turn.
+    pub fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::Api(error) => return error.hint(),
+            Self::Transport { kind, .. } => match kind {
+                TransportKind::Connect => "is a server listening there? set VAULT_ADDR or -address",
+                TransportKind::Tls => {
+                    "a server without TLS needs http:// in VAULT_ADDR; a private authority goes into VAULT_CACERT"
+                }
+                TransportKind::Timeout => "VAULT_CLIENT_TIMEOUT allows more time",
+                TransportKind::Broken | TransportKind::Other => return None,
+            },
+            Self::Answer(_) | Self::Settings(_) | Self::Shown(_) => return None,
+        };
+        Some(text.to_owned())
+    }
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Api(error) => write!(f, "{error}"),
+            Self::Transport { request, text, .. } => write!(f, "{request}: {text}"),
+            Self::Answer(text) | Self::Settings(text) | Self::Shown(text) => f.write_str(text),
+        }
+    }
+}

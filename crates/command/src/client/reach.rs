@@ -1,0 +1,169 @@
+//! Which addresses a connection may go to, judged on what a name resolved to, at the moment it is used.
+//!
+//! A command goes where its user says. A server that connects somewhere at another's word must not become a way to what only
+//! it can reach: the metadata service of its cloud, or what listens on its loopback. A name is no help in that, since whoever
+//! owns it decides what it resolves to, and may decide anew each time; so the rule stands behind the resolver.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ureq::config::Config as AgentConfig;
+use ureq::http::Uri;
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::NextTimeout;
+
+/// Metadata services whose address is not a link-local one.
+const METADATA: [IpAddr; 3] = [
+    // Amazon's.
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+    // Alibaba's, and Oracle's first.
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+    IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
+];
+
+/// Which addresses a connection may go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Any.
+    Anywhere,
+    /// Those that a server can have, this machine's loopback included.
+    ServersAndHere,
+    /// Those that another machine's server can have.
+    Servers,
+}
+
+impl Reach {
+    /// Whether a connection may go to `address`.
+    pub fn covers(self, address: IpAddr) -> bool {
+        if self == Self::Anywhere {
+            return true;
+        }
+        // An IPv4 address in the guise of an IPv6 one is what it is.
+        let address = address.to_canonical();
+        let is_for_servers = match address {
+            IpAddr::V4(v4) => {
+                !(v4.is_link_local()
+                    || v4.is_broadcast()
+                    || v4.octets()[0] == 0
+                    || v4.is_multicast())
+            }
+            IpAddr::V6(v6) => {
+                !(v6.is_unicast_link_local() || v6.is_unspecified() || v6.is_multicast())
+                    && embedded(v6).is_none_or(|v4| self.covers(IpAddr::V4(v4)))
+            }
+        };
+        is_for_servers
+            && !METADATA.contains(&address)
+            && (self == Self::ServersAndHere || !address.is_loopback())
+    }
+}
+
+/// The IPv4 address that a translator (NAT64, RFC 6052; 6to4, RFC 3056; compatible, RFC 4291) would send to.
+fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let v4 = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
+    match address.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(v4(high, low)),
+        [0x2002, high, low, ..] => Some(v4(high, low)),
+        // `::1` is loopback, and no address of the last kind.
+        [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some(v4(high, low)),
+        _ => None,
+    }
+}
+
+/// A resolver that gives only what a reach covers.
+#[derive(Debug)]
+pub struct Bounded<R> {
+    reach: Reach,
+    inner: R,
+}
+
+impl<R: Resolver> Bounded<R> {
+    /// What `inner` gives, as far as `reach` goes.
+    pub const fn new(reach: Reach, inner: R) -> Self {
+        Self { reach, inner }
+    }
+}
+
+impl Bounded<DefaultResolver> {
+    /// The system's names, as far as `reach` goes.
+    pub fn of_system(reach: Reach) -> Self {
+        Self::new(reach, DefaultResolver::default())
+    }
+}
+
+impl<R: Resolver> Resolver for Bounded<R> {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        config: &AgentConfig,
+        timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let all = self.inner.resolve(uri, config, timeout)?;
+        let mut covered = self.empty();
+        for address in all.iter().filter(|address| self.reach.covers(address.ip())) {
+            covered.push(*address);
+        }
+        if covered.is_empty() {
+            let why = "this is no address of a server: link-local, loopback or the like";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why).into());
+        }
+        Ok(covered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_spelling_of_an_address_that_is_no_servers_is_covered() {
+        for text in [
+            "169.254.169.254",
+            "169.254.0.1",
+            "::ffff:169.254.169.254",
+            "::169.254.169.254",
+            "64:ff9b::a9fe:a9fe",
+            "2002:a9fe:a9fe::1",
+            "fe80::1",
+            "febf::1",
+            "fd00:ec2::254",
+            "100.100.100.200",
+            "192.0.0.192",
+            "0.0.0.0",
+            "0.1.2.3",
+            "::",
+            "255.255.255.255",
+            "224.0.0.1",
+            "ff02::1",
+        ] {
+            let address: IpAddr = text.parse().unwrap();
+            assert!(!Reach::Servers.covers(address), "{text}");
+            assert!(!Reach::ServersAndHere.covers(address), "{text}");
+            assert!(Reach::Anywhere.covers(address), "{text}");
+        }
+    }
+
+    #[test]
+    fn loopback_is_covered_where_it_is_said() {
+        for text in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "::127.0.0.1"] {
+            let address: IpAddr = text.parse().unwrap();
+            assert!(!Reach::Servers.covers(address), "{text}");
+            assert!(Reach::ServersAndHere.covers(address), "{text}");
+        }
+    }
+
+    #[test]
+    fn servers_are_covered_wherever_they_are() {
+        for text in [
+            "10.0.0.1",
+            "192.168.1.9",
+            "172.16.0.1",
+            "100.64.0.1",
+            "8.8.8.8",
+            "fd12::1",
+            "2001:db8::1",
+        ] {
+            assert!(Reach::Servers.covers(text.parse().unwrap()), "{text}");
+        }
+    }
+}

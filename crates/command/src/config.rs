@@ -1,0 +1,599 @@
+//! Arguments and environment into one validated [`Config`].
+//!
+//! The only reader of the environment among the client commands. Every setting has one name and
+//! three spellings, `KALLISTO_<NAME>`, `BAO_<NAME>` and `VAULT_<NAME>`; the first wins, an empty value counts as
+//! unset, and a flag wins over all. [`SETTINGS`] is the whole table, [`SERVER_SETTINGS`] that of
+//! the server.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use secrecy::{ExposeSecret, SecretString};
+use ureq::http::Uri;
+use zeroize::Zeroize;
+
+use super::client::reach::Reach;
+use super::error::Error;
+use super::flags::{CommonFlags, ConnectionFlags};
+use super::output::Format;
+use super::{duration, files};
+
+/// Where a server listens when nobody says otherwise.
+const ADDRESS_DEFAULT: &str = "https://127.0.0.1:8200";
+/// How long one request may take when nobody says otherwise.
+const TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
+/// Retries when nobody says otherwise: a person sees the error and decides.
+const RETRIES_DEFAULT: u32 = 0;
+/// Most retries one can ask for.
+const RETRIES_MAX: u32 = 100;
+/// Where `login` keeps the token, below the home directory; shared with Vault's command line.
+const TOKEN_FILE: &str = ".vault-token";
+
+/// What stands before a setting's name, the first that is set wins: ours, OpenBao's, Vault's.
+const PREFIXES: [&str; 3] = ["KALLISTO", "BAO", "VAULT"];
+
+/// Every setting the environment can hold, and what it is.
+pub const SETTINGS: [(&str, &str); 19] = [
+    ("ADDR", "address of the server"),
+    ("TOKEN", "token to use instead of the one that login stored"),
+    ("NAMESPACE", "namespace to work in"),
+    ("FORMAT", "table, json or yaml"),
+    ("CACERT", "PEM file of the certificate authority to trust"),
+    ("CAPATH", "directory of such files"),
+    ("CLIENT_CERT", "PEM file of the client's certificate"),
+    ("CLIENT_KEY", "PEM file of the client's private key"),
+    ("TLS_SERVER_NAME", "name the server's certificate must carry"),
+    ("SKIP_VERIFY", "trust any certificate"),
+    ("WRAP_TTL", "wrap answers in a token that lives this long"),
+    ("CLIENT_TIMEOUT", "longest time for one request, 60s by default"),
+    ("MAX_RETRIES", "retries of what failed on the way, 0 by default"),
+    ("DISABLE_REDIRECTS", "do not follow a redirect"),
+    ("HTTP_PROXY", "proxy for every request"),
+    ("PROXY_ADDR", "the same, wins over HTTP_PROXY"),
+    ("CLI_NO_COLOR", "no colours"),
+    ("DEV_ROOT_TOKEN_ID", "root token of a dev server"),
+    ("DEV_LISTEN_ADDRESS", "address a dev server listens on"),
+];
+
+/// What the environment can say to a server besides; [`crate::server`]'s configuration reads it.
+pub const SERVER_SETTINGS: [&str; 18] = [
+    "LOCAL_CONFIG",
+    "API_ADDR",
+    "CLUSTER_ADDR",
+    "RAFT_PATH",
+    "RAFT_NODE_ID",
+    "JOIN_TOKEN",
+    "LOG_LEVEL",
+    "LOG_FORMAT",
+    "DISABLE_MLOCK",
+    "UI",
+    "SEAL_TYPE",
+    "STATIC_SEAL_CURRENT_KEY",
+    "STATIC_SEAL_CURRENT_KEY_ID",
+    "STATIC_SEAL_PREVIOUS_KEY",
+    "STATIC_SEAL_PREVIOUS_KEY_ID",
+    "TRANSIT_SEAL_KEY_NAME",
+    "TRANSIT_SEAL_MOUNT_PATH",
+    "TRANSIT_SEAL_DISABLE_RENEWAL",
+];
+
+/// The environment, by name; a function so that tests need not touch the real one.
+pub struct Environment<'a>(Box<Lookup<'a>>);
+
+/// Finds the value of a variable.
+type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+impl<'a> Environment<'a> {
+    /// The environment of this process.
+    pub fn process() -> Self {
+        Self(Box::new(|name| std::env::var(name).ok()))
+    }
+
+    /// An environment that holds what `lookup` says.
+    pub fn of(lookup: impl Fn(&str) -> Option<String> + 'a) -> Self {
+        Self(Box::new(lookup))
+    }
+
+    /// A variable that is no setting of ours.
+    pub fn plain(&self, name: &str) -> Option<String> {
+        (self.0)(name).filter(|value| !value.is_empty())
+    }
+
+    /// A setting: the spelling that was found, and its value.
+    pub fn setting(&self, name: &str) -> Option<(String, String)> {
+        let known = SETTINGS.iter().map(|(known, _)| known).chain(&SERVER_SETTINGS);
+        assert!(known.into_iter().any(|known| *known == name), "{name} is in no table");
+        PREFIXES.into_iter().find_map(|prefix| {
+            let spelling = format!("{prefix}_{name}");
+            self.plain(&spelling).map(|value| (spelling, value))
+        })
+    }
+
+    /// The value of a setting, however it is spelled.
+    pub fn value(&self, name: &str) -> Option<String> {
+        self.setting(name).map(|(_, value)| value)
+    }
+}
+
+/// Where `login` and a dev server keep the token of this user, if there is a home directory.
+pub fn token_file(environment: &Environment<'_>) -> Option<PathBuf> {
+    environment.plain("HOME").map(|home| Path::new(&home).join(TOKEN_FILE))
+}
+
+/// Where the token came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenSource {
+    /// The environment: it hides the stored one.
+    Environment,
+    /// The file that `login` writes, or nowhere.
+    File,
+}
+
+/// Who reads standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// A person at a terminal.
+    Person,
+    /// A pipe or a file.
+    Program,
+}
+
+/// Whether we may ask questions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asking {
+    /// On the terminal.
+    Allowed,
+    /// `-non-interactive`.
+    Forbidden,
+}
+
+/// Whether to send requests or to show them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sending {
+    /// Send.
+    Real,
+    /// `-output-curl-string`: show the last request as a command line.
+    Curl,
+    /// `-output-policy`: show the rule that it needs.
+    Policy,
+}
+
+/// Whether a redirect is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redirects {
+    /// Once, with method and body kept.
+    Once,
+    /// Never.
+    Never,
+}
+
+/// How to know the server and be known to it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// PEM file of the authority to trust.
+    pub ca_cert: Option<PathBuf>,
+    /// Directory of such files; `ca_cert` wins.
+    pub ca_path: Option<PathBuf>,
+    /// PEM files of the client's certificate and key.
+    pub client_identity: Option<(PathBuf, PathBuf)>,
+    /// Name to ask for and check instead of the address's host.
+    pub server_name: Option<String>,
+    /// Whether the server's certificate is checked.
+    pub trust: Trust,
+}
+
+/// Whether the server's certificate is checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// It is.
+    #[default]
+    Verify,
+    /// It is not: whoever answers is believed.
+    Anyone,
+}
+
+/// Everything a client command needs to know, checked.
+#[derive(Debug)]
+pub struct Config {
+    /// Scheme, host and port of the server, and perhaps a path before `/v1`.
+    pub address: Uri,
+    /// Token sent with every request.
+    pub token: Option<SecretString>,
+    /// Where the token came from.
+    pub token_source: TokenSource,
+    /// Where `login` stores a token; none without a home directory.
+    pub token_file: Option<PathBuf>,
+    /// Namespace as it goes on the wire, ending in `/`.
+    pub namespace: Option<String>,
+    /// How to print.
+    pub format: Format,
+    /// Certificates and keys.
+    pub tls: TlsSettings,
+    /// Extra headers.
+    pub headers: Vec<(String, String)>,
+    /// `X-Vault-Wrap-TTL`, in the form for the wire.
+    pub wrap_ttl: Option<String>,
+    /// Longest time for one request.
+    pub timeout: Duration,
+    /// Most retries of one request.
+    pub retries_max: u32,
+    /// Whether a redirect is followed.
+    pub redirects: Redirects,
+    /// Where a connection may go to.
+    pub reach: Reach,
+    /// Proxy to go through.
+    pub proxy: Option<String>,
+    /// Send or show.
+    pub sending: Sending,
+    /// Whether we may ask.
+    pub asking: Asking,
+    /// Who reads.
+    pub audience: Audience,
+}
+
+impl Config {
+    /// The settings of a command: flags and the environment of this process. What every command but two
+    /// cannot do is refused here, the raw format.
+    pub fn load(flags: &CommonFlags) -> Result<Self, Error> {
+        let config = Self::load_raw(flags)?;
+        match config.format {
+            Format::Raw => {
+                Err(Error::usage("This command does not support the -format=raw option."))
+            }
+            Format::Table | Format::Json | Format::Yaml => Ok(config),
+        }
+    }
+
+    /// The settings of a command that can print the bytes of an answer as they came.
+    pub fn load_raw(flags: &CommonFlags) -> Result<Self, Error> {
+        let audience = match std::io::stdout().is_terminal() {
+            true => Audience::Person,
+            false => Audience::Program,
+        };
+        let config = Self::resolve(flags, &Environment::process(), audience)?;
+        config.with_stored_token()
+    }
+
+    /// Joins flags and environment; reads no file.
+    pub fn resolve(
+        flags: &CommonFlags,
+        environment: &Environment<'_>,
+        audience: Audience,
+    ) -> Result<Self, Error> {
+        let connection = &flags.connection;
+        let format = flags.format.format.clone().or_else(|| environment.value("FORMAT"));
+        let format = format.as_deref().map_or(Ok(Format::Table), Format::parse)?;
+        let address = connection.address.clone().or_else(|| environment.value("ADDR"));
+        let address = parse_address(address.as_deref().unwrap_or(ADDRESS_DEFAULT))?;
+        let token = environment.value("TOKEN").map(checked_token).transpose()?;
+        Ok(Self {
+            token_source: token.as_ref().map_or(TokenSource::File, |_| TokenSource::Environment),
+            token,
+            token_file: token_file(environment),
+            namespace: connection
+                .namespace
+                .clone()
+                .or_else(|| environment.value("NAMESPACE"))
+                .and_then(|name| wire_namespace(&name)),
+            format,
+            tls: tls_settings(connection, environment)?,
+            headers: connection.header.iter().map(|text| header(text)).collect::<Result<_, _>>()?,
+            wrap_ttl: wrap_ttl(connection, environment)?,
+            timeout: timeout(environment)?,
+            retries_max: retries_max(environment)?,
+            reach: Reach::Anywhere,
+            redirects: match flag_or(
+                connection.disable_redirects,
+                environment,
+                "DISABLE_REDIRECTS",
+            )? {
+                true => Redirects::Never,
+                false => Redirects::Once,
+            },
+            proxy: proxy(&address, environment),
+            address,
+            sending: match (connection.output_curl_string, connection.output_policy) {
+                (true, _) => Sending::Curl,
+                (false, true) => Sending::Policy,
+                (false, false) => Sending::Real,
+            },
+            asking: if connection.non_interactive { Asking::Forbidden } else { Asking::Allowed },
+            audience,
+        })
+    }
+
+    /// Takes the token that `login` stored, if the environment holds none.
+    fn with_stored_token(mut self) -> Result<Self, Error> {
+        if self.token.is_some() {
+            return Ok(self);
+        }
+        let Some(path) = &self.token_file else { return Ok(self) };
+        let bytes = match files::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(self),
+            Err(error) => {
+                let shown = path.display();
+                return Err(Error::Settings(format!("reading the stored token: {shown}: {error}")));
+            }
+        };
+        let mut text = String::from_utf8_lossy(&bytes).into_owned();
+        let trimmed = text.trim().to_owned();
+        text.zeroize();
+        if !trimmed.is_empty() {
+            self.token = Some(checked_token(trimmed)?);
+        }
+        Ok(self)
+    }
+
+    /// The token, where a request or `print token` needs it.
+    pub fn expose_token(&self) -> Option<&str> {
+        self.token.as_ref().map(|token| token.expose_secret())
+    }
+}
+
+/// Whether colours are wanted at all; whether the stream can show them is the caller's to know.
+///
+/// Takes the arguments as they are typed, because a mistake in them wants no colours either.
+pub fn colours_wanted(arguments: &[OsString], environment: &Environment<'_>) -> bool {
+    let unwanted = arguments.iter().any(|argument| argument == "--no-color")
+        || environment.value("CLI_NO_COLOR").is_some()
+        || environment.plain("NO_COLOR").is_some();
+    !unwanted
+}
+
+/// A token is sent in a header: control characters in it would fail late and obscurely.
+pub fn checked_token(token: String) -> Result<SecretString, Error> {
+    if token.chars().any(|c| c.is_control() || !c.is_ascii()) {
+        let text = "configured Vault token contains non-printable characters and cannot be used";
+        return Err(Error::Settings(text.to_owned()));
+    }
+    Ok(SecretString::from(token))
+}
+
+fn parse_address(text: &str) -> Result<Uri, Error> {
+    let bad = |why: &str| Error::usage(format!("address {text:?}: {why}"));
+    let trimmed = text.trim_end_matches('/');
+    if !trimmed.contains("://") {
+        return Err(bad("a scheme is missing, e.g. https://127.0.0.1:8200"));
+    }
+    let address: Uri = trimmed.parse().map_err(|_| bad("not a URL"))?;
+    match address.scheme_str() {
+        Some("http" | "https") => {}
+        _ => return Err(bad("only http and https are spoken")),
+    }
+    if address.query().is_some() || address.authority().is_some_and(|a| a.as_str().contains('@')) {
+        return Err(bad("neither a query nor a user belongs here"));
+    }
+    Ok(address)
+}
+
+/// `team` and `/team/` are `team/`; the root has no name.
+fn wire_namespace(name: &str) -> Option<String> {
+    let name = name.trim_matches('/');
+    (!name.is_empty()).then(|| format!("{name}/"))
+}
+
+fn header(text: &str) -> Result<(String, String), Error> {
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| Error::usage("flag -header: the form is NAME=VALUE"))?;
+    if name.to_ascii_lowercase().starts_with("x-vault-") {
+        return Err(Error::usage(format!("flag -header: {name:?} is set by this program alone")));
+    }
+    let name_ok = ureq::http::HeaderName::try_from(name).is_ok();
+    let value_ok = ureq::http::HeaderValue::try_from(value).is_ok();
+    if !name_ok || !value_ok {
+        return Err(Error::usage(format!("flag -header: {name:?} is no valid header")));
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn tls_settings(
+    flags: &ConnectionFlags,
+    environment: &Environment<'_>,
+) -> Result<TlsSettings, Error> {
+    let pick = |flag: &Option<String>, name| flag.clone().or_else(|| environment.value(name));
+    let cert = pick(&flags.client_cert, "CLIENT_CERT");
+    let key = pick(&flags.client_key, "CLIENT_KEY");
+    let client_identity = match (cert, key) {
+        (Some(cert), Some(key)) => Some((cert.into(), key.into())),
+        (None, None) => None,
+        _ => return Err(Error::usage("both a client certificate and a client key must be given")),
+    };
+    let trust = match flag_or(flags.tls_skip_verify, environment, "SKIP_VERIFY")? {
+        true => Trust::Anyone,
+        false => Trust::Verify,
+    };
+    Ok(TlsSettings {
+        ca_cert: pick(&flags.ca_cert, "CACERT").map(PathBuf::from),
+        ca_path: pick(&flags.ca_path, "CAPATH").map(PathBuf::from),
+        client_identity,
+        server_name: pick(&flags.tls_server_name, "TLS_SERVER_NAME"),
+        trust,
+    })
+}
+
+/// A switch: the flag, else the setting, else off.
+fn flag_or(flag: Option<bool>, environment: &Environment<'_>, name: &str) -> Result<bool, Error> {
+    if let Some(given) = flag {
+        return Ok(given);
+    }
+    let Some((spelling, value)) = environment.setting(name) else { return Ok(false) };
+    match value.to_ascii_lowercase().as_str() {
+        "1" | "t" | "true" => Ok(true),
+        "0" | "f" | "false" => Ok(false),
+        _ => Err(Error::Settings(format!("{spelling}: neither true nor false"))),
+    }
+}
+
+fn wrap_ttl(
+    flags: &ConnectionFlags,
+    environment: &Environment<'_>,
+) -> Result<Option<String>, Error> {
+    let (what, text) = match &flags.wrap_ttl {
+        Some(text) => ("flag -wrap-ttl".to_owned(), text.clone()),
+        None => match environment.setting("WRAP_TTL") {
+            Some(found) => found,
+            None => return Ok(None),
+        },
+    };
+    let ttl = duration::parse(&text).map_err(|why| Error::usage(format!("{what}: {why}")))?;
+    Ok((!ttl.is_zero()).then(|| duration::wire(ttl)))
+}
+
+fn timeout(environment: &Environment<'_>) -> Result<Duration, Error> {
+    let Some((spelling, text)) = environment.setting("CLIENT_TIMEOUT") else {
+        return Ok(TIMEOUT_DEFAULT);
+    };
+    match duration::parse(&text) {
+        Ok(timeout) if !timeout.is_zero() => Ok(timeout),
+        Ok(_) => Err(Error::Settings(format!("{spelling}: must be more than nothing"))),
+        Err(why) => Err(Error::Settings(format!("{spelling}: {why}"))),
+    }
+}
+
+fn retries_max(environment: &Environment<'_>) -> Result<u32, Error> {
+    let Some((spelling, text)) = environment.setting("MAX_RETRIES") else {
+        return Ok(RETRIES_DEFAULT);
+    };
+    match text.parse() {
+        Ok(number) if number <= RETRIES_MAX => Ok(number),
+        _ => Err(Error::Settings(format!("{spelling}: a number from 0 to {RETRIES_MAX}"))),
+    }
+}
+
+/// The proxy for this address. The machine itself is never reached through one.
+fn proxy(address: &Uri, environment: &Environment<'_>) -> Option<String> {
+    if let Some(ours) = environment.value("PROXY_ADDR").or_else(|| environment.value("HTTP_PROXY"))
+    {
+        return Some(ours);
+    }
+    let host = address.host().unwrap_or_default().trim_matches(['[', ']']);
+    let loopback = host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    if loopback || host == "localhost" || exempt(host, environment) {
+        return None;
+    }
+    let name = if address.scheme_str() == Some("https") { "HTTPS_PROXY" } else { "HTTP_PROXY" };
+    environment.plain(name).or_else(|| environment.plain(&name.to_ascii_lowercase()))
+}
+
+/// Whether `NO_PROXY` names this host or a domain above it.
+fn exempt(host: &str, environment: &Environment<'_>) -> bool {
+    let list = environment.plain("NO_PROXY").or_else(|| environment.plain("no_proxy"));
+    list.unwrap_or_default().split(',').map(str::trim).any(|entry| {
+        let domain = entry.trim_start_matches("*.").trim_start_matches('.');
+        let below =
+            host.strip_suffix(domain).is_some_and(|head| head.is_empty() || head.ends_with('.'));
+        entry == "*" || (!domain.is_empty() && below)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(flags: &ConnectionFlags, variables: &[(&str, &str)]) -> Result<Config, String> {
+        let lookup = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        let flags = CommonFlags { connection: flags.clone(), ..CommonFlags::default() };
+        let environment = Environment::of(lookup);
+        Config::resolve(&flags, &environment, Audience::Program).map_err(|error| error.to_string())
+    }
+
+    fn from_environment(variables: &[(&str, &str)]) -> Result<Config, String> {
+        resolved(&ConnectionFlags::default(), variables)
+    }
+
+    #[test]
+    fn without_anything_the_defaults_hold() {
+        let config = from_environment(&[]).unwrap();
+        assert_eq!(config.address.to_string(), "https://127.0.0.1:8200/");
+        assert_eq!((config.format, config.retries_max), (Format::Table, 0));
+        assert_eq!(config.timeout, Duration::from_secs(60));
+        assert!(config.token.is_none() && config.namespace.is_none() && config.proxy.is_none());
+        assert_eq!(config.tls, TlsSettings::default());
+    }
+
+    #[test]
+    fn flags_win_over_our_spelling_and_that_over_vaults() {
+        let vault = ("VAULT_ADDR", "http://vault:1");
+        let bao = ("BAO_ADDR", "http://bao:3");
+        let ours = ("KALLISTO_ADDR", "http://kallisto:2/");
+        let flag = ConnectionFlags { address: Some("http://flag:3".into()), ..Default::default() };
+        let host =
+            |config: Result<Config, String>| config.unwrap().address.host().unwrap().to_owned();
+        assert_eq!(host(from_environment(&[vault])), "vault");
+        assert_eq!(host(from_environment(&[vault, bao])), "bao");
+        assert_eq!(host(from_environment(&[vault, bao, ours])), "kallisto");
+        assert_eq!(host(from_environment(&[vault, ("KALLISTO_ADDR", "")])), "vault");
+        assert_eq!(host(resolved(&flag, &[vault, ours])), "flag");
+    }
+
+    #[test]
+    fn values_are_checked_and_errors_name_the_setting() {
+        for (name, value) in [
+            ("VAULT_ADDR", "::::"),
+            ("VAULT_ADDR", "127.0.0.1:8200"),
+            ("VAULT_ADDR", "ftp://host"),
+            ("VAULT_ADDR", "http://user:pass@host"),
+            ("VAULT_FORMAT", "bogus"),
+            ("VAULT_TOKEN", "bad\n"),
+            ("VAULT_SKIP_VERIFY", "x"),
+            ("VAULT_WRAP_TTL", "x"),
+            ("VAULT_CLIENT_TIMEOUT", "x"),
+            ("VAULT_CLIENT_TIMEOUT", "0"),
+            ("VAULT_MAX_RETRIES", "-1"),
+            ("VAULT_MAX_RETRIES", "101"),
+            ("VAULT_CLIENT_CERT", "/only/one/of/two"),
+        ] {
+            assert!(from_environment(&[(name, value)]).is_err(), "{name}={value}");
+        }
+        let error = from_environment(&[("KALLISTO_MAX_RETRIES", "x")]).unwrap_err();
+        assert!(error.contains("KALLISTO_MAX_RETRIES"), "{error}");
+        let error = from_environment(&[("VAULT_TOKEN", "hunter\u{7}2")]).unwrap_err();
+        assert!(!error.contains("hunter"), "{error}");
+    }
+
+    #[test]
+    fn debug_shows_no_token() {
+        let config = from_environment(&[("VAULT_TOKEN", "hvs.hunter2")]).unwrap();
+        assert!(!format!("{config:?}").contains("hunter2"));
+        assert_eq!(config.expose_token(), Some("hvs.hunter2"));
+    }
+
+    #[test]
+    fn namespaces_end_in_a_slash_and_the_root_has_none() {
+        for (given, wanted) in [("team", Some("team/")), ("/a/b/", Some("a/b/")), ("/", None)] {
+            let config = from_environment(&[("VAULT_NAMESPACE", given)]).unwrap();
+            assert_eq!(config.namespace.as_deref(), wanted, "{given}");
+        }
+    }
+
+    #[test]
+    fn this_machine_is_not_reached_through_a_proxy() {
+        let proxy = |address: &str, no_proxy: &str| {
+            let variables =
+                [("VAULT_ADDR", address), ("HTTPS_PROXY", "http://p:3"), ("NO_PROXY", no_proxy)];
+            from_environment(&variables).unwrap().proxy
+        };
+        assert_eq!(proxy("https://vault.corp:8200", "").as_deref(), Some("http://p:3"));
+        for address in ["https://127.0.0.1:8200", "https://localhost:1", "https://[::1]:1"] {
+            assert_eq!(proxy(address, ""), None, "{address}");
+        }
+        assert_eq!(proxy("https://vault.corp:8200", "x, .corp"), None);
+        assert_eq!(proxy("https://vault.corp:8200", "orp").as_deref(), Some("http://p:3"));
+        assert_eq!(proxy("https://vault.corp:8200", "*"), None);
+    }
+
+    #[test]
+    fn headers_of_ours_cannot_be_forged() {
+        let given =
+            |header: &str| ConnectionFlags { header: vec![header.into()], ..Default::default() };
+        assert!(resolved(&given("x-test=1=2"), &[]).is_ok());
+        for header in ["bad", "X-Vault-Token=x", "a b=c", "a=b\nc"] {
+            assert!(resolved(&given(header), &[]).is_err(), "{header}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The one place where the client commands touch disk and standard input.
+//!
+//! Everything read is bounded by [`INPUT_BYTES_MAX`]. The token file is written so that only its
+//! owner can ever read it: the mode is set when the file is made, not afterwards.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Most bytes taken from a file or from standard input: what a server takes as one request.
+pub const INPUT_BYTES_MAX: u64 = 32 << 20;
+/// Most files read from a directory of certificates.
+const DIRECTORY_FILES_MAX: usize = 4096;
+
+/// Reads a whole file.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    #[expect(clippy::disallowed_methods, reason = "this is the disk seam of the command line")]
+    let file = File::open(path)?;
+    bounded(file)
+}
+
+/// Opens a file that is read line by line, however long it is: an audit file outgrows any bound.
+pub fn open_lines(path: &Path) -> io::Result<io::BufReader<File>> {
+    #[expect(clippy::disallowed_methods, reason = "this is the disk seam of the command line")]
+    let file = File::open(path)?;
+    Ok(io::BufReader::with_capacity(1 << 20, file))
+}
+
+/// Reads `from` to its end, or fails past [`INPUT_BYTES_MAX`].
+pub fn bounded(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > INPUT_BYTES_MAX {
+        let text = format!("more than {INPUT_BYTES_MAX} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+    }
+    Ok(bytes)
+}
+
+/// The plain files of a directory, sorted, so that errors are the same on every run.
+pub fn files_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory)?.take(DIRECTORY_FILES_MAX) {
+        let path = entry?.path();
+        if path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Replaces `path` with a file that only its owner can read.
+pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let fresh = PathBuf::from(name);
+    let written = create_private(&fresh).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    // The rename makes the change whole: a reader finds the old token or the new one.
+    let done = written.and_then(|()| std::fs::rename(&fresh, path));
+    if done.is_err() {
+        // The error that matters is the one above.
+        let _ = std::fs::remove_file(&fresh);
+    }
+    done
+}
+
+/// Replaces `path` with a file that only its owner can read and that `write` fills; a failure leaves nothing behind.
+pub fn fill_private<T, E: From<io::Error>>(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let fresh = PathBuf::from(name);
+    let mut file = create_private(&fresh)?;
+    let done = write(&mut file).and_then(|value| {
+        file.sync_all()?;
+        std::fs::rename(&fresh, path)?;
+        Ok(value)
+    });
+    if done.is_err() {
+        // The error that matters is the one above.
+        let _ = std::fs::remove_file(&fresh);
+    }
+    done
+}
+
+/// Replaces what is in a file that is there, and leaves whose it is and who may read it.
+pub fn rewrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).truncate(true);
+    #[expect(clippy::disallowed_methods, reason = "this is the disk seam of the command line")]
+    let mut file = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Makes a directory that only its owner can enter.
+pub fn create_private_directory(path: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// The same with what is missing above it; one that is there is left as it is.
+pub fn create_private_directories(path: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    #[expect(clippy::disallowed_methods, reason = "this is the disk seam of the command line")]
+    options.open(path)
+}

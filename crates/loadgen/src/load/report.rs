@@ -1,0 +1,202 @@
+//! The figures of a run as text for people and as JSON for scripts.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use kallisto_core::json::Json;
+
+use super::figures::Figures;
+use super::herd::HerdFigures;
+use super::plot;
+use super::process::Usage;
+
+/// Percentiles shown, by name.
+const PERCENTILES: [(&str, f64); 5] =
+    [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9), ("max", 100.0)];
+
+/// A table for a terminal.
+pub(super) fn table(title: &str, figures: &Figures) -> String {
+    let mut text = format!("{title}\n\n{:<8}{:>12}", "", "per second");
+    for (name, _) in PERCENTILES {
+        text.push_str(&format!("{name:>11}"));
+    }
+    text.push('\n');
+    for (name, latencies) in both(figures) {
+        text.push_str(&row(name, figures.per_second(latencies.len()), latencies));
+    }
+    text.push_str(&footer(figures));
+    text
+}
+
+/// A herd as a table for a terminal.
+pub(super) fn herd_table(title: &str, herd: &HerdFigures) -> String {
+    let figures = &herd.figures;
+    let mut text = format!(
+        "{title}\n\n{} served, the last after {}\n\n{:<8}{:>12}",
+        herd.served,
+        spoken(herd.all_served.as_nanos() as u64),
+        "",
+        "count"
+    );
+    for (name, _) in PERCENTILES {
+        text.push_str(&format!("{name:>11}"));
+    }
+    text.push('\n');
+    for (name, latencies) in [("logins", &figures.writes), ("served", &figures.reads)] {
+        if !latencies.is_empty() {
+            text.push_str(&row(name, latencies.len() as f64, latencies));
+        }
+    }
+    text.push_str(&footer(figures));
+    text
+}
+
+/// The histograms that hold something, by name.
+fn both(figures: &Figures) -> impl Iterator<Item = (&'static str, &Histogram<u64>)> {
+    let all = [("reads", &figures.reads), ("writes", &figures.writes)];
+    all.into_iter().filter(|(_, latencies)| !latencies.is_empty())
+}
+
+fn row(name: &str, count: f64, latencies: &Histogram<u64>) -> String {
+    let mut text = format!("{name:<8}{count:>12.0}");
+    for (_, percentile) in PERCENTILES {
+        text.push_str(&format!("{:>11}", spoken(latencies.value_at_percentile(percentile))));
+    }
+    text.push('\n');
+    text
+}
+
+fn footer(figures: &Figures) -> String {
+    let mut text = String::new();
+    for (why, count) in &figures.errors {
+        text.push_str(&format!("errors   {count} {why}\n"));
+    }
+    if let Some(usage) = &figures.usage {
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        text.push_str(&format!(
+            "server   {:.1} MiB before, {:.1} at most, {:.1} after; {:.1} us of processor a request\n",
+            mib(usage.before_bytes),
+            mib(usage.peak_bytes),
+            mib(usage.after_bytes),
+            processor_us(figures, usage)
+        ));
+    }
+    for (name, latencies) in both(figures) {
+        text.push_str(&format!("\n{name}\n{}", plot::bars(latencies)));
+    }
+    text
+}
+
+fn processor_us(figures: &Figures, usage: &Usage) -> f64 {
+    let requests = figures.reads.len() + figures.writes.len();
+    usage.processor.as_secs_f64() * 1e6 / (requests.max(1) as f64)
+}
+
+/// One JSON object on a line. Latencies are in microseconds.
+pub(super) fn json(title: &str, figures: &Figures) -> String {
+    let mut object = common(title, figures);
+    object.push(("per_second".to_owned(), number(figures.per_second(figures.good_total()))));
+    for (name, latencies) in both(figures) {
+        object.push((name.to_owned(), latencies_json(latencies, figures.elapsed)));
+    }
+    line(object)
+}
+
+/// A herd as one JSON object on a line.
+pub(super) fn herd_json(title: &str, herd: &HerdFigures) -> String {
+    let mut object = common(title, &herd.figures);
+    object.push(("served".to_owned(), herd.served.into()));
+    let all_served_ms = herd.all_served.as_secs_f64() * 1e3;
+    object.push(("all_served_ms".to_owned(), number(all_served_ms)));
+    let figures = &herd.figures;
+    for (name, latencies) in [("logins", &figures.writes), ("reads", &figures.reads)] {
+        if !latencies.is_empty() {
+            object.push((name.to_owned(), latencies_json(latencies, figures.elapsed)));
+        }
+    }
+    line(object)
+}
+
+fn common(title: &str, figures: &Figures) -> Vec<(String, Json)> {
+    let errors = figures.errors.iter().map(|(why, count)| (why.clone(), (*count).into()));
+    let mut object = vec![
+        ("load".to_owned(), title.into()),
+        ("seconds".to_owned(), number(figures.elapsed.as_secs_f64())),
+        ("good".to_owned(), figures.good_total().into()),
+        ("errors_total".to_owned(), figures.errors_total().into()),
+        ("errors".to_owned(), Json::Object(errors.collect())),
+    ];
+    if let Some(usage) = &figures.usage {
+        let server = Json::object([
+            ("memory_before_bytes", usage.before_bytes.into()),
+            ("memory_peak_bytes", usage.peak_bytes.into()),
+            ("memory_after_bytes", usage.after_bytes.into()),
+            ("processor_us_each", number(processor_us(figures, usage))),
+        ]);
+        object.push(("server".to_owned(), server));
+    }
+    object
+}
+
+fn latencies_json(latencies: &Histogram<u64>, elapsed: Duration) -> Json {
+    let micros = |nanos: u64| number(nanos as f64 / 1e3);
+    let per_second = latencies.len() as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+    let named = PERCENTILES.map(|(name, percentile)| {
+        let name = format!("{}_us", name.replace('.', "_"));
+        (name, micros(latencies.value_at_percentile(percentile)))
+    });
+    let counts = [
+        ("count".to_owned(), latencies.len().into()),
+        ("per_second".to_owned(), number(per_second)),
+        ("mean_us".to_owned(), number(latencies.mean() / 1e3)),
+    ];
+    Json::Object(counts.into_iter().chain(named).collect())
+}
+
+fn number(value: f64) -> Json {
+    Json::Number(format!("{value:.3}").into())
+}
+
+fn line(object: Vec<(String, Json)>) -> String {
+    let mut text = Json::Object(object.into_iter().collect()).to_text();
+    text.push(b'\n');
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// A time in the unit a person would choose.
+pub(super) fn spoken(nanos: u64) -> String {
+    let nanos = nanos as f64;
+    match nanos {
+        ..1e3 => format!("{nanos:.0} ns"),
+        ..1e5 => format!("{:.1} us", nanos / 1e3),
+        ..1e6 => format!("{:.0} us", nanos / 1e3),
+        ..1e9 => format!("{:.2} ms", nanos / 1e6),
+        _ => format!("{:.2} s", nanos / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::plan::Kind;
+    use crate::load::speech::Verdict;
+
+    #[test]
+    fn figures_are_told_with_their_errors() {
+        let mut figures = Figures::new();
+        for micros in 1..=100 {
+            figures.answered(Kind::Read, micros * 1_000, Verdict::Good);
+        }
+        figures.answered(Kind::Write, 5_000_000, Verdict::Status(503));
+        figures.elapsed = Duration::from_secs(2);
+        let text = table("a title", &figures);
+        assert!(text.contains("a title") && text.contains("1 status 503"), "{text}");
+        let Ok(Json::Object(object)) = kallisto_core::json::parse(json("t", &figures).as_bytes())
+        else {
+            panic!("not an object");
+        };
+        assert_eq!(object["good"], 100_u64.into());
+        assert_eq!(object["errors_total"], 1_u64.into());
+        assert_eq!(object["reads"].as_object().unwrap()["per_second"], number(50.0));
+    }
+}

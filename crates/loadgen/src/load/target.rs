@@ -1,0 +1,131 @@
+//! Where the load goes: an address, and how to know the server there.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+
+use kallisto_command::error::Error;
+use kallisto_command::files;
+
+/// What is spoken there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Http,
+    Resp,
+}
+
+/// Whether a client that comes back resumes its TLS session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sessions {
+    Resumed,
+    Fresh,
+}
+
+/// A server.
+#[derive(Clone)]
+pub(super) struct Target {
+    /// Host and port as given, for the `Host` header.
+    pub(super) authority: String,
+    pub(super) protocol: Protocol,
+    pub(super) address: SocketAddr,
+    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+}
+
+impl Target {
+    /// Parses `http://`, `https://`, `redis://` or `rediss://` and a host and port.
+    pub(super) fn parse(
+        url: &str,
+        ca_cert: Option<&Path>,
+        sessions: Sessions,
+    ) -> Result<Self, Error> {
+        let wrong = || {
+            Error::usage(format!("-address {url}: want http(s):// or redis(s):// and host:port"))
+        };
+        let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
+        let (protocol, is_tls, port) = match scheme {
+            "http" => (Protocol::Http, false, 8200),
+            "https" => (Protocol::Http, true, 8200),
+            "redis" => (Protocol::Resp, false, 6379),
+            "rediss" => (Protocol::Resp, true, 6379),
+            _ => return Err(wrong()),
+        };
+        let authority = rest.trim_end_matches('/').to_owned();
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, digits)) if !digits.ends_with(']') => {
+                (host, digits.parse().map_err(|_| wrong())?)
+            }
+            _ => (authority.as_str(), port),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let address = (host, port).to_socket_addrs().ok().and_then(|mut found| found.next());
+        let address =
+            address.ok_or_else(|| Error::usage(format!("-address {url}: host not found")))?;
+        let tls = if is_tls {
+            let name = ServerName::try_from(host.to_owned()).map_err(|_| wrong())?;
+            Some((Arc::new(tls_config(ca_cert, sessions)?), name))
+        } else {
+            None
+        };
+        Ok(Self { authority, protocol, address, tls })
+    }
+
+    /// A TLS session for one connection, if the server is spoken to by TLS.
+    pub(super) fn start_tls(&self) -> io::Result<Option<ClientConnection>> {
+        let Some((config, name)) = &self.tls else { return Ok(None) };
+        let session = ClientConnection::new(Arc::clone(config), name.clone());
+        session.map(Some).map_err(io::Error::other)
+    }
+}
+
+fn tls_config(ca_cert: Option<&Path>, sessions: Sessions) -> Result<ClientConfig, Error> {
+    let mut roots = RootCertStore::empty();
+    match ca_cert {
+        Some(path) => {
+            let broken = |why: &dyn std::fmt::Display| {
+                Error::usage(format!("-ca-cert {}: {why}", path.display()))
+            };
+            let pem = files::read(path).map_err(|error| broken(&error))?;
+            for certificate in CertificateDer::pem_slice_iter(&pem) {
+                let certificate = certificate.map_err(|_| broken(&"no certificate in PEM form"))?;
+                roots.add(certificate).map_err(|error| broken(&error))?;
+            }
+        }
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::usage(error.to_string()))?;
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    if sessions == Sessions::Fresh {
+        config.resumption = Resumption::disabled();
+    }
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_say_what_is_spoken_and_where() {
+        let parse = |url: &str| Target::parse(url, None, Sessions::Fresh);
+        let plain = parse("http://127.0.0.1:8300/").unwrap();
+        assert_eq!((plain.protocol, plain.address.port()), (Protocol::Http, 8300));
+        assert_eq!(plain.authority, "127.0.0.1:8300");
+        assert!(plain.start_tls().unwrap().is_none());
+        let resp = parse("redis://[::1]").unwrap();
+        assert_eq!((resp.protocol, resp.address.port()), (Protocol::Resp, 6379));
+        for wrong in ["127.0.0.1:8200", "ftp://a", "http://127.0.0.1:port"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Putting much into a store: requests through the door of the core, many under way at a time.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kallisto_core::{
+    BodyKind, Core, Headers, InitSpec, Initialized, KvVersion, Operation, Path as RequestPath,
+    Request, RequestId, ServerInfo, TokenText,
+};
+use kallisto_listener::{Clock, SystemClock};
+use kallisto_lsm::disk::RealDisk;
+use kallisto_store::{Durability, RaftOptions, RaftStore, Store};
+use tokio::task::LocalSet;
+
+use super::super::workload::progress;
+use super::{Plan, ROOT, clock};
+
+/// Requests under way at a time: enough for the store to commit them in groups.
+const IN_FLIGHT: u64 = 512;
+/// Requests between two updates of the progress bar.
+const PROGRESS_STEP: u64 = 1 << 12;
+/// Folders the secrets are spread over.
+const FOLDERS: u64 = 1_000;
+/// The token that many hang on.
+pub(super) const PARENT: &str = "bench-scale-parent";
+/// What lets it make tokens.
+const POLICY: &str = r#"{"policy":"path \"auth/token/create\" { capabilities = [\"update\"] }"}"#;
+
+/// What is put in, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// KV version 2, one version each.
+    Secrets,
+    /// Service tokens that end in a month: children of one token, and others.
+    Tokens,
+    /// Mounts of KV version 2, empty.
+    Mounts,
+}
+
+/// One request of a fill.
+struct Job {
+    path: String,
+    token: &'static str,
+    body: String,
+}
+
+impl Stage {
+    /// All of them.
+    pub(super) const ALL: [Self; 3] = [Self::Secrets, Self::Tokens, Self::Mounts];
+
+    /// Its name in reports.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Secrets => "secrets",
+            Self::Tokens => "tokens",
+            Self::Mounts => "mounts",
+        }
+    }
+
+    /// How many things it puts in.
+    pub(super) const fn count(self, plan: Plan) -> u64 {
+        match self {
+            Self::Secrets => plan.secrets,
+            Self::Tokens => plan.children + plan.tokens,
+            Self::Mounts => plan.mounts,
+        }
+    }
+
+    fn job(self, at: u64, plan: Plan) -> Job {
+        match self {
+            Self::Secrets => Job {
+                path: secret(at),
+                token: ROOT,
+                body: format!(
+                    "{{\"data\":{{\"value\":\"{at:0>width$}\"}}}}",
+                    width = plan.value_bytes as usize
+                ),
+            },
+            Self::Tokens => Job {
+                path: "auth/token/create".into(),
+                token: if at < plan.children { PARENT } else { ROOT },
+                body: r#"{"policies":["default"],"ttl":"768h"}"#.into(),
+            },
+            Self::Mounts => Job {
+                path: format!("sys/mounts/team-{at}"),
+                token: ROOT,
+                body: r#"{"type":"kv-v2"}"#.into(),
+            },
+        }
+    }
+}
+
+/// The path of a secret.
+pub(super) fn secret(at: u64) -> String {
+    format!("secret/data/team-{}/service-{}", at % FOLDERS, at / FOLDERS)
+}
+
+/// A core over the store in `directory`.
+struct Opened {
+    core: Arc<Core>,
+    store: Arc<RaftStore>,
+}
+
+impl Opened {
+    fn open(directory: &Path) -> Result<Self, String> {
+        let options = RaftOptions {
+            // A fill that is cut short is thrown away, so nothing depends on the disk's word.
+            durability: Durability::BATCH,
+            seed: fastrand::u64(..),
+            ..RaftOptions::default()
+        };
+        let directory = directory.join("data");
+        let store = RaftStore::open(Arc::new(RealDisk), &directory, options)
+            .map_err(|error| format!("storage at {}: {error}", directory.display()))?;
+        let info = ServerInfo {
+            version: kallisto_command::VAULT_API_VERSION.to_owned(),
+            ..ServerInfo::default()
+        };
+        let core = Arc::new(Core::new(Arc::clone(&store) as Arc<dyn Store>, info));
+        Ok(Self { core, store })
+    }
+
+    fn close(self) -> Result<(), String> {
+        self.store.close().map_err(|error| format!("closing the store: {error}"))
+    }
+}
+
+/// Makes a store in `directory`; the share that unseals it, as text.
+pub(super) fn create(directory: &Path) -> Result<String, String> {
+    let data = directory.join("data");
+    std::fs::create_dir(&data)
+        .map_err(|error| format!("cannot make {}: {error}", data.display()))?;
+    let opened = Opened::open(directory)?;
+    let spec = InitSpec {
+        shares: 1,
+        threshold: 1,
+        root_token: Some(ROOT.to_owned().into()),
+        mount_kv: Some(KvVersion::V2),
+    };
+    let made = pollster::block_on(opened.core.initialize(&spec, SystemClock.now()))
+        .map_err(|error| error.to_string())?;
+    opened.close()?;
+    Initialized::hex(&made.keys).pop().ok_or_else(|| "no share was made".into())
+}
+
+/// Puts a stage into the store in `directory`, and says what it took.
+pub(super) fn fill(
+    directory: &Path,
+    share: &str,
+    stage: Stage,
+    plan: Plan,
+    watched: bool,
+) -> Result<Duration, String> {
+    let opened = Opened::open(directory)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
+    let took = LocalSet::new().block_on(&runtime, async {
+        let key = format!("{{\"key\":\"{share}\"}}");
+        send(&opened.core, Job { path: "sys/unseal".into(), token: "", body: key }).await?;
+        if stage == Stage::Tokens {
+            make_parent(&opened.core).await?;
+        }
+        pump(&opened.core, stage, plan, watched).await
+    })?;
+    opened.close()?;
+    Ok(took)
+}
+
+/// The token that the children hang on.
+async fn make_parent(core: &Core) -> Result<(), String> {
+    let body = format!("{{\"id\":\"{PARENT}\",\"policies\":[\"bench-scale\"],\"ttl\":\"768h\"}}");
+    let policy = "sys/policies/acl/bench-scale".into();
+    send(core, Job { path: policy, token: ROOT, body: POLICY.into() }).await?;
+    send(core, Job { path: "auth/token/create".into(), token: ROOT, body }).await
+}
+
+/// Sends every request of a stage, [`IN_FLIGHT`] at a time.
+async fn pump(
+    core: &Arc<Core>,
+    stage: Stage,
+    plan: Plan,
+    watched: bool,
+) -> Result<Duration, String> {
+    let count = stage.count(plan);
+    let bar = progress(count, stage.name(), watched);
+    let begin = clock();
+    let next = Rc::new(Cell::new(0));
+    let workers = (0..IN_FLIGHT.min(count)).map(|_| {
+        let (core, next, bar) = (Arc::clone(core), Rc::clone(&next), bar.clone());
+        tokio::task::spawn_local(async move {
+            loop {
+                let at = next.replace(next.get() + 1);
+                if at >= count {
+                    return Ok::<(), String>(());
+                }
+                if at.is_multiple_of(PROGRESS_STEP) {
+                    bar.set_position(at);
+                }
+                send(&core, stage.job(at, plan)).await?;
+            }
+        })
+    });
+    // All are started before the first is waited for.
+    for worker in workers.collect::<Vec<_>>() {
+        worker.await.map_err(|error| error.to_string())??;
+    }
+    bar.finish_and_clear();
+    Ok(clock() - begin)
+}
+
+async fn send(core: &Core, job: Job) -> Result<(), String> {
+    let request = Request {
+        id: RequestId::make(),
+        operation: Operation::Update,
+        path: RequestPath::decode(&job.path).map_err(|error| error.to_string())?,
+        namespace: "",
+        token: (!job.token.is_empty()).then(|| TokenText::new(job.token)),
+        query: Vec::new(),
+        body: job.body.as_bytes(),
+        body_kind: BodyKind::Json,
+        wrap_ttl_secs: 0,
+        now: SystemClock.now(),
+        remote: None,
+        client_chain: &[],
+        headers: Headers::default(),
+    };
+    let sent = core.handle(&request).await;
+    sent.map(|_| ()).map_err(|error| format!("{}: {error}", job.path))
+}

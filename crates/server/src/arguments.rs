@@ -1,0 +1,132 @@
+//! The arguments of `kallisto server`.
+
+use std::io::IsTerminal;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::Args;
+use kallisto_store::Losses;
+use secrecy::SecretString;
+use tracing_subscriber::filter::LevelFilter;
+
+use super::config::{LogConfig, LogFormat};
+use super::settings::{LogSettings, Settings};
+use kallisto_command::config::Environment;
+use kallisto_command::error::Error;
+
+/// Run a server
+///
+/// With -config: durable, encrypted, sealed until it is unsealed. With -dev: everything in memory,
+/// unsealed, KV version 2 at secret/; nothing is kept when it stops. With both: a dev server that has
+/// what the configuration says besides, its storage too if it names one.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  kallisto server -dev\n  \
+    kallisto server -dev -dev-root-token-id=root -dev-listen-address=127.0.0.1:8200\n  \
+    kallisto server -dev-tls\n  \
+    kallisto server -dev -dev-kv-v1 -config=/etc/kallisto/telemetry.hcl\n  \
+    kallisto server -config=/etc/kallisto/server.hcl\n  \
+    kallisto server -config=/etc/kallisto/server.hcl -log-format=json -exit-on-core-shutdown\n\n\
+    Of the log a flag wins over KALLISTO_LOG_LEVEL and KALLISTO_LOG_FORMAT (or BAO_.., VAULT_..), these over the \
+    configuration.\n\n\
+    Stops on SIGINT and SIGTERM; SIGHUP reloads certificates and \
+    opens audit files anew. Exit codes: 0 stopped by a signal, \
+    1 could not start, storage failed, or -exit-on-core-shutdown")]
+pub struct ServerArgs {
+    /// Configuration file, or directory of .hcl and .json files; may be repeated
+    #[arg(long, value_name = "PATH")]
+    pub(super) config: Vec<PathBuf>,
+    /// Run in memory, unsealed, for development
+    #[arg(long)]
+    pub(super) dev: bool,
+    /// The same over TLS, with a certificate made at start
+    #[arg(long)]
+    pub(super) dev_tls: bool,
+    /// Where -dev-tls writes its authority, certificate and key [default: a new temporary directory]
+    #[arg(long, value_name = "DIR")]
+    pub(super) dev_tls_cert_dir: Option<PathBuf>,
+    /// Root token of a dev server; drawn at random when absent
+    #[arg(long, value_name = "TOKEN")]
+    pub(super) dev_root_token_id: Option<SecretString>,
+    /// Address a dev server listens on [default: 127.0.0.1:8200]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(super) dev_listen_address: Option<String>,
+    /// Address at which a dev server speaks the Redis protocol [default: nowhere]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(super) dev_resp_listen_address: Option<String>,
+    /// Do not write the root token to ~/.vault-token
+    #[arg(long)]
+    pub(super) dev_no_store_token: bool,
+    /// Mount KV version 1 at secret/ of a dev server, and not version 2
+    #[arg(long)]
+    pub(super) dev_kv_v1: bool,
+    /// Least urgent events to log: trace, debug, info, warn, error or off
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<LevelFilter>,
+    /// How a line of the log looks [default: standard]
+    #[arg(long, value_name = "FORMAT", value_enum, ignore_case = true)]
+    log_format: Option<LogFormat>,
+    /// End with exit code 1 once the server is down for good: its cluster has removed it
+    #[arg(long)]
+    pub(super) exit_on_core_shutdown: bool,
+    /// Threads that serve requests [default: one per processor]
+    #[arg(long, value_name = "COUNT")]
+    workers: Option<NonZeroUsize>,
+    /// Start although the log lost what was on the disk, with what is left
+    #[arg(long)]
+    accept_log_loss: bool,
+}
+
+impl ServerArgs {
+    /// Those of a server with this configuration and nothing else.
+    pub(super) fn of_config(config: Vec<PathBuf>) -> Self {
+        Self {
+            config,
+            dev: false,
+            dev_tls: false,
+            dev_tls_cert_dir: None,
+            dev_root_token_id: None,
+            dev_listen_address: None,
+            dev_resp_listen_address: None,
+            dev_no_store_token: false,
+            dev_kv_v1: false,
+            log_level: None,
+            log_format: None,
+            exit_on_core_shutdown: false,
+            workers: None,
+            accept_log_loss: false,
+        }
+    }
+
+    /// What is done with a log that lost what was on the disk.
+    pub(super) fn losses(&self) -> Losses {
+        if self.accept_log_loss { Losses::Accepted } else { Losses::Refused }
+    }
+
+    /// Checks the arguments and fills in what the environment and the defaults say.
+    pub(super) fn into_settings(self) -> Result<Settings, Error> {
+        let dev = self.dev || self.dev_tls;
+        match (dev, self.config.is_empty()) {
+            (true, _) => self.into_dev(&Environment::process()),
+            (false, false) => self.into_configured(&Environment::process()),
+            (false, true) => Err(Error::usage(
+                "which server? Give -config=FILE for a durable one, -dev for one in memory",
+            )),
+        }
+    }
+
+    /// How to log: a flag wins over what the configuration and the environment say.
+    pub(super) fn log(&self, configured: &LogConfig) -> LogSettings {
+        let level = self.log_level.or(configured.level);
+        let format = self.log_format.or(configured.format);
+        LogSettings {
+            level: level.unwrap_or(LevelFilter::INFO),
+            format: format.unwrap_or_default(),
+            colour: std::io::stderr().is_terminal(),
+        }
+    }
+
+    pub(super) fn workers(&self) -> NonZeroUsize {
+        let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        self.workers.unwrap_or(cores)
+    }
+}

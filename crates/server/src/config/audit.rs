@@ -1,0 +1,61 @@
+//! `audit "kind" "path"`: devices that the configuration declares, as OpenBao has them; and
+//! `audit_directories`, which is ours: where files may lie that are enabled through the API.
+//!
+//! A declared device is checked here, so that a server with one that cannot be does not start. Its
+//! file may lie anywhere: who writes the configuration could start another server as well.
+
+use std::path::PathBuf;
+
+use kallisto_audit::{Options, Spec};
+use kallisto_core::DeclaredDevice;
+
+use super::error::Error;
+use super::section::Section;
+
+/// Where files may lie that are enabled through the API, when the configuration does not say.
+pub(crate) const DIRECTORIES_DEFAULT: [&str; 1] = ["/var/log"];
+
+/// The directories that devices of the API may write in, if the configuration says which.
+pub(super) fn directories(top: &mut Section<'_>) -> Result<Option<Vec<PathBuf>>, Error> {
+    let given = top.list("audit_directories")?;
+    if given.is_empty() {
+        return Ok(None);
+    }
+    let absolute = |given: super::given::Given| match given.path()? {
+        path if path.is_absolute() => Ok(path),
+        _ => Err(given.refuse("expected absolute paths of directories")),
+    };
+    given.into_iter().map(absolute).collect::<Result<_, _>>().map(Some)
+}
+
+/// Every declared device of every file.
+pub(super) fn read(
+    top: &mut Section<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<DeclaredDevice>, Error> {
+    let mut devices: Vec<DeclaredDevice> = Vec::new();
+    for (kind, path, mut stanza) in top.labelled_twice("audit")? {
+        let path = path.trim_matches('/');
+        if path.is_empty() || devices.iter().any(|device| device.path == path) {
+            return Err(stanza.refuse("every audit device needs a path of its own"));
+        }
+        let description = stanza.given("description")?.map(|given| given.text()).transpose()?;
+        stanza.switch("local")?;
+        let mut options = Options::new();
+        for inner in stanza.stanzas("options")? {
+            let every = inner.every()?.into_iter();
+            options.extend(every.map(|(name, given)| (name, given.as_written().to_owned())));
+        }
+        if let Err(why) = Spec::parse(kind, &options) {
+            return Err(stanza.refuse(&why));
+        }
+        devices.push(DeclaredDevice {
+            path: path.to_owned(),
+            kind: kind.to_owned(),
+            description: description.unwrap_or_default(),
+            options,
+        });
+        stanza.finish(&[], warnings)?;
+    }
+    Ok(devices)
+}

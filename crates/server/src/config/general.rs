@@ -1,0 +1,254 @@
+//! What stands outside of the larger stanzas: addresses, leases, durability, logging, telemetry.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use kallisto_store::Durability;
+use tracing_subscriber::filter::LevelFilter;
+use ureq::http::Uri;
+
+use super::error::Error;
+use super::given::Given;
+use super::model::{LeaseTtls, LogConfig, LogFormat, TelemetryConfig};
+use super::section::Unused::{Ignored, Refused, Silent};
+use super::section::{Section, UnusedKeys};
+use kallisto_command::config::Environment;
+
+/// Most operations of batch durability between two syncs: what a power cut may take stays bounded.
+const DURABILITY_OPS_MAX: u64 = 10_000_000;
+/// Longest time of batch durability between two syncs.
+const DURABILITY_INTERVAL_MAX: Duration = Duration::from_secs(3600);
+/// Least memory for secrets kept ready: below it the table thrashes.
+const CACHE_BYTES_MIN: u64 = 1 << 20;
+/// Most memory for them.
+const CACHE_BYTES_MAX: u64 = 1 << 50;
+/// Longest lease that fits every computation with it: 292 years in nanoseconds is the wire's end.
+const LEASE_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+/// How far in the past a view may be that answers: an election takes a part of a second, and nobody wants to hear of an hour ago.
+const STALENESS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
+/// How long metrics are shown when the configuration does not say.
+const RETENTION_DEFAULT: Duration = Duration::from_secs(24 * 3600);
+
+/// Keys at the top that this server understands and has no use for.
+const UNUSED: [(&str, super::section::Unused); 37] = [
+    ("plugin_*", Silent),
+    ("disable_cache", Silent),
+    ("disable_printable_check", Silent),
+    ("disable_clustering", Ignored),
+    ("disable_performance_standby", Silent),
+    ("disable_sealwrap", Silent),
+    ("disable_indexing", Silent),
+    ("disable_sentinel_trace", Silent),
+    ("disable_ssct", Silent),
+    ("cluster_cipher_suites", Ignored),
+    ("introspection_endpoint", Ignored),
+    ("default_max_request_duration", Ignored),
+    ("detect_deadlocks", Silent),
+    ("imprecise_lease_role_tracking", Silent),
+    ("remove_irrevocable_lease_after", Ignored),
+    ("enable_response_header_hostname", Ignored),
+    ("enable_response_header_raft_node_id", Ignored),
+    ("enable_multiseal", Refused),
+    ("enable_post_unseal_trace", Silent),
+    ("post_unseal_trace_directory", Silent),
+    ("experiments", Silent),
+    ("license_path", Silent),
+    ("service_registration", Ignored),
+    ("ha_storage", Ignored),
+    ("ha_backend", Ignored),
+    ("entropy", Ignored),
+    ("sentinel", Ignored),
+    ("replication", Ignored),
+    ("reporting", Ignored),
+    ("request_limiter", Ignored),
+    ("user_lockout", Ignored),
+    ("observations", Ignored),
+    ("administrative_namespace_path", Refused),
+    ("kms_library", Ignored),
+    ("log_rotate_*", Ignored),
+    ("log_requests_level", Ignored),
+    ("unsafe_allow_api_audit_creation", Silent),
+];
+
+/// Keys of `telemetry` for which there is nothing: metrics are served, not sent.
+const UNUSED_TELEMETRY: [(&str, super::section::Unused); 14] = [
+    ("usage_gauge_period", Silent),
+    ("maximum_gauge_cardinality", Silent),
+    ("enable_hostname_label", Ignored),
+    ("metrics_prefix", Ignored),
+    ("prefix_filter", Ignored),
+    ("filter_default", Ignored),
+    ("lease_metrics_epsilon", Silent),
+    ("num_lease_metrics_buckets", Silent),
+    ("add_*", Silent),
+    ("rollback_metrics_include_mount_point", Silent),
+    ("statsite_address", Ignored),
+    ("statsd_address", Ignored),
+    ("circonus_*", Ignored),
+    ("dogstatsd_*", Ignored),
+];
+
+/// A URL by which this server is reached; the environment wins.
+pub(super) fn url(
+    top: &mut Section<'_>,
+    environment: &Environment<'_>,
+    key: &'static str,
+    variable: &str,
+) -> Result<Option<String>, Error> {
+    let given = environment_first(environment, variable, top.given(key)?);
+    given.map(|given| checked_url(&given)).transpose()
+}
+
+/// The URL of a server without a slash at its end.
+pub(super) fn checked_url(given: &Given) -> Result<String, Error> {
+    let text = given.expose()?.trim_end_matches('/');
+    let url = text.parse::<Uri>().ok();
+    let known = url.filter(|url| {
+        matches!(url.scheme_str(), Some("http" | "https"))
+            && url.host().is_some_and(|host| !host.is_empty())
+            && url.authority().is_some_and(|authority| !authority.as_str().contains('@'))
+            && url.query().is_none()
+    });
+    match known {
+        Some(_) => Ok(text.to_owned()),
+        None => Err(given.refuse("expected a URL such as https://kallisto.example:8200")),
+    }
+}
+
+/// What the environment says, else what the file says.
+pub(super) fn environment_first(
+    environment: &Environment<'_>,
+    variable: &str,
+    given: Option<Given>,
+) -> Option<Given> {
+    Given::of_environment(environment, variable).or(given)
+}
+
+/// A key that is true or false, off unless given; the environment wins.
+pub(super) fn switch(
+    top: &mut Section<'_>,
+    environment: &Environment<'_>,
+    key: &'static str,
+    variable: &str,
+) -> Result<bool, Error> {
+    let given = environment_first(environment, variable, top.given(key)?);
+    given.map_or(Ok(false), |given| given.switch())
+}
+
+pub(super) fn cache_size(top: &mut Section<'_>) -> Result<Option<u64>, Error> {
+    let given = top.given("cache_size")?;
+    given.map(|given| given.bytes(CACHE_BYTES_MIN..=CACHE_BYTES_MAX)).transpose()
+}
+
+/// How far in the past the view of a server may be that answers from it.
+pub(super) fn max_staleness(top: &mut Section<'_>) -> Result<Option<Duration>, Error> {
+    let Some(given) = top.given("max_staleness")? else { return Ok(None) };
+    let span = given.span()?;
+    match STALENESS.contains(&span) {
+        true => Ok(Some(span)),
+        false => Err(given.refuse("expected 1s to 1h")),
+    }
+}
+
+pub(super) fn lease_ttls(top: &mut Section<'_>) -> Result<LeaseTtls, Error> {
+    let default = lease_ttl(top, "default_lease_ttl")?;
+    let max = lease_ttl(top, "max_lease_ttl")?;
+    if let (Some((given, default)), Some((_, max))) = (&default, &max)
+        && default > max
+    {
+        return Err(given.refuse("is longer than max_lease_ttl"));
+    }
+    Ok(LeaseTtls { default: default.map(|(_, ttl)| ttl), max: max.map(|(_, ttl)| ttl) })
+}
+
+/// A bound on leases; zero stands for the built-in one.
+fn lease_ttl(top: &mut Section<'_>, key: &'static str) -> Result<Option<(Given, Duration)>, Error> {
+    let Some(given) = top.given(key)? else { return Ok(None) };
+    let ttl = given.span()?;
+    match ttl {
+        Duration::ZERO => Ok(None),
+        _ if ttl > LEASE_MAX => Err(given.refuse("is longer than 100 years")),
+        _ => Ok(Some((given, ttl))),
+    }
+}
+
+pub(super) fn durability(
+    top: &mut Section<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Durability, Error> {
+    let Durability::Batch { ops: ops_default, interval: interval_default } = Durability::BATCH
+    else {
+        unreachable!("the batch durability is a batch durability")
+    };
+    let is_batch = top
+        .given("durability")?
+        .map_or(Ok(false), |given| given.choice(&[("strict", false), ("batch", true)]))?;
+    let ops = top.given("durability_ops")?;
+    let interval = top.given("durability_interval")?;
+    if !is_batch {
+        for given in [&ops, &interval].into_iter().flatten() {
+            warnings.push(format!("{} has no effect: durability is strict", given.origin));
+        }
+        return Ok(Durability::Strict);
+    }
+    let ops = ops.map_or(Ok(ops_default), |given| given.whole(1..=DURABILITY_OPS_MAX))?;
+    let interval = match interval {
+        None => interval_default,
+        Some(given) => {
+            let interval = given.span()?;
+            if interval.is_zero() || interval > DURABILITY_INTERVAL_MAX {
+                return Err(given.refuse("expected more than nothing and at most 1h"));
+            }
+            interval
+        }
+    };
+    Ok(Durability::Batch { ops, interval })
+}
+
+pub(super) fn log(
+    top: &mut Section<'_>,
+    environment: &Environment<'_>,
+) -> Result<LogConfig, Error> {
+    let level = environment_first(environment, "LOG_LEVEL", top.given("log_level")?);
+    let format = environment_first(environment, "LOG_FORMAT", top.given("log_format")?);
+    let levels = [
+        ("trace", LevelFilter::TRACE),
+        ("debug", LevelFilter::DEBUG),
+        ("info", LevelFilter::INFO),
+        // Vault's level between info and warn, which we do not have: the one that shows more.
+        ("notice", LevelFilter::INFO),
+        ("warn", LevelFilter::WARN),
+        ("warning", LevelFilter::WARN),
+        ("err", LevelFilter::ERROR),
+        ("error", LevelFilter::ERROR),
+        ("off", LevelFilter::OFF),
+    ];
+    let formats = [("standard", LogFormat::Standard), ("json", LogFormat::Json)];
+    Ok(LogConfig {
+        level: level.map(|given| given.choice(&levels)).transpose()?,
+        format: format.map(|given| given.choice(&formats)).transpose()?,
+        file: top.given("log_file")?.map(|given| given.path()).transpose()?,
+    })
+}
+
+/// The last `telemetry` stanza.
+pub(super) fn telemetry(
+    top: &mut Section<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<TelemetryConfig, Error> {
+    let mut config =
+        TelemetryConfig { prometheus_retention: RETENTION_DEFAULT, disable_hostname: true };
+    let Some(mut stanza) = top.stanzas("telemetry")?.pop() else { return Ok(config) };
+    if let Some(given) = stanza.given("prometheus_retention_time")? {
+        config.prometheus_retention = given.span()?;
+    }
+    config.disable_hostname = stanza.switch("disable_hostname")?.unwrap_or(true);
+    stanza.finish(&UNUSED_TELEMETRY, warnings)?;
+    Ok(config)
+}
+
+/// Says what nobody asked for at the top.
+pub(super) fn finish(top: Section<'_>, warnings: &mut Vec<String>) -> Result<(), Error> {
+    let unused: &UnusedKeys = &UNUSED;
+    top.finish(unused, warnings)
+}

@@ -1,0 +1,299 @@
+//! What a configuration comes to: plain fields, checked, with defaults filled in.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use kallisto_core::admission::AdmissionLimits;
+use kallisto_core::{Access, DeclaredDevice};
+use kallisto_listener::http::ForwardedFor;
+use kallisto_store::Durability;
+use secrecy::{SecretBox, SecretString};
+use tracing_subscriber::filter::LevelFilter;
+
+use super::address::HostPort;
+use kallisto_command::config::Trust;
+
+/// Everything a server is told when it starts.
+#[derive(Debug)]
+pub(crate) struct ServerConfig {
+    /// Where to listen; at least one, unless it is of a dev server.
+    pub(crate) listeners: Vec<ListenerConfig>,
+    /// Where to speak the Redis protocol, if anywhere.
+    pub(crate) resp_listeners: Vec<RespConfig>,
+    /// Where to keep the data.
+    pub(crate) storage: StorageConfig,
+    /// Who keeps the unseal key.
+    pub(crate) seal: SealConfig,
+    /// What to tell about the server's work.
+    pub(crate) telemetry: TelemetryConfig,
+    /// What to log and how.
+    pub(crate) log: LogConfig,
+    /// The most that clients can make the server hold.
+    pub(crate) limits: AdmissionLimits,
+    /// When a write is acknowledged.
+    pub(crate) durability: Durability,
+    /// Lease when nobody asks for one, and longest lease. None is the built-in default.
+    pub(crate) lease_ttls: LeaseTtls,
+    /// How far in the past the view of a server may be that answers from it. None is the built-in default.
+    pub(crate) max_staleness: Option<Duration>,
+    /// URL at which clients reach this server.
+    pub(crate) api_addr: Option<String>,
+    /// URL at which other servers reach this one.
+    pub(crate) cluster_addr: Option<String>,
+    /// Name of the cluster; drawn at initialisation when absent.
+    pub(crate) cluster_name: Option<String>,
+    /// Memory for secrets kept ready, in bytes. None is half of the machine's.
+    pub(crate) cache_size_bytes: Option<u64>,
+    /// Whether to serve the web page.
+    pub(crate) ui: bool,
+    /// Whether the server may run when the system does not let it lock the memory of its keys.
+    pub(crate) disable_mlock: bool,
+    /// Whether to serve `sys/raw`.
+    pub(crate) raw_storage_endpoint: bool,
+    /// Audit devices that are there whatever the API says.
+    pub(crate) audit_devices: Vec<DeclaredDevice>,
+    /// Where files may lie that are enabled through the API.
+    /// None is the built-in list.
+    pub(crate) audit_directories: Option<Vec<PathBuf>>,
+    /// File to hold the process id while the server runs.
+    pub(crate) pid_file: Option<PathBuf>,
+}
+
+/// The two bounds of leases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LeaseTtls {
+    /// Lease when nobody asks for one.
+    pub(crate) default: Option<Duration>,
+    /// Longest lease.
+    pub(crate) max: Option<Duration>,
+}
+
+/// One `listener "tcp"`.
+#[derive(Debug)]
+pub(crate) struct ListenerConfig {
+    /// Where clients connect.
+    pub(crate) address: HostPort,
+    /// Where other servers connect.
+    pub(crate) cluster_address: HostPort,
+    /// Certificate and key; None is plain HTTP.
+    pub(crate) tls: Option<TlsConfig>,
+    /// Largest request body, in bytes. None is the built-in limit.
+    pub(crate) max_request_bytes: Option<u64>,
+    /// Time for a request's header. None is the built-in limit.
+    pub(crate) header_timeout: Option<Duration>,
+    /// Time a connection may be idle between requests. None is the built-in limit.
+    pub(crate) idle_timeout: Option<Duration>,
+    /// Whether rekey and generate-root answer without a token.
+    pub(crate) unauthenticated_rekey: Access,
+    /// Whether `sys/metrics` answers without a token.
+    pub(crate) unauthenticated_metrics: Access,
+    /// Whose word about a client's address counts.
+    pub(crate) forwarded_for: ForwardedFor,
+}
+
+/// One `listener "resp"`.
+#[derive(Debug)]
+pub(crate) struct RespConfig {
+    /// Where clients connect.
+    pub(crate) place: RespPlace,
+    /// Certificate and key; None is plain text.
+    pub(crate) tls: Option<TlsConfig>,
+    /// The mounts behind the databases, in their order.
+    pub(crate) mounts: Vec<String>,
+    /// The login method behind `AUTH user password`.
+    pub(crate) userpass: String,
+}
+
+/// Where the Redis protocol is spoken.
+#[derive(Debug)]
+pub(crate) enum RespPlace {
+    /// On the network.
+    Tcp(HostPort),
+    /// On this machine.
+    Unix {
+        /// The socket's file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+}
+
+/// How a listener proves who it is, and whether clients must.
+#[derive(Clone, Debug)]
+pub(crate) struct TlsConfig {
+    /// PEM file of the certificate and what signed it.
+    pub(crate) cert_file: PathBuf,
+    /// PEM file of its private key.
+    pub(crate) key_file: PathBuf,
+    /// Oldest version spoken.
+    pub(crate) min_version: TlsVersion,
+    /// Newest version spoken.
+    pub(crate) max_version: TlsVersion,
+    /// What clients are asked for.
+    pub(crate) client_certificates: ClientCertificates,
+}
+
+/// A version of TLS that is spoken at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum TlsVersion {
+    /// 1.2
+    Tls12,
+    /// 1.3
+    Tls13,
+}
+
+/// What clients are asked for in a TLS handshake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ClientCertificates {
+    /// Nothing.
+    NotAsked,
+    /// A certificate, whoever signed it: login methods judge it. None at all is not refused.
+    Any,
+    /// A certificate that this PEM file signed.
+    Required(PathBuf),
+}
+
+/// Where the data is kept.
+#[derive(Debug)]
+pub(crate) enum StorageConfig {
+    /// `storage "raft"`: the durable engine, replicated.
+    Raft {
+        /// Directory of the data.
+        path: PathBuf,
+        /// Name among the servers; made and kept in the directory when absent.
+        node_id: Option<String>,
+        /// Servers to join at the first start.
+        retry_join: Vec<RetryJoin>,
+        /// Whether to join as a server that has no vote.
+        join_as_non_voter: bool,
+        /// Factor on the timeouts of elections, 1 to 10; slow networks want more.
+        performance_multiplier: Option<u64>,
+        /// Largest stored entry, in bytes. None is the built-in limit.
+        max_entry_bytes: Option<u64>,
+    },
+    /// `storage "file"`: the same engine on this machine alone.
+    File {
+        /// Directory of the data.
+        path: PathBuf,
+    },
+    /// `storage "inmem"`: nothing is kept when the server stops.
+    Memory,
+}
+
+/// One server to join.
+#[derive(Debug)]
+pub(crate) struct RetryJoin {
+    /// URL of its API.
+    pub(crate) leader_api_addr: String,
+    /// PEM file of the authority to trust for it.
+    pub(crate) ca_cert_file: Option<PathBuf>,
+    /// PEM files of the certificate and key to show it.
+    pub(crate) client_identity: Option<(PathBuf, PathBuf)>,
+    /// Name its certificate must carry.
+    pub(crate) tls_server_name: Option<String>,
+    /// What to show a cluster that wants more than the unseal key.
+    pub(crate) join_token: Option<JoinToken>,
+}
+
+/// Where a join token is. It is good once, so a member that starts again finds none, and needs none.
+#[derive(Debug)]
+pub(crate) enum JoinToken {
+    /// In a file, if that is there.
+    File(PathBuf),
+    /// Here.
+    Text(SecretString),
+}
+
+/// Who keeps the unseal key.
+#[derive(Debug)]
+pub(crate) enum SealConfig {
+    /// People, in shares.
+    Shamir,
+    /// A key beside the configuration.
+    Static(StaticSeal),
+    /// The transit engine of another server.
+    Transit(Box<TransitSeal>),
+}
+
+/// `seal "static"`.
+#[derive(Debug)]
+pub(crate) struct StaticSeal {
+    /// The key that new things are wrapped with.
+    pub(crate) current: StaticKey,
+    /// The one before it, to open what it wrapped.
+    pub(crate) previous: Option<StaticKey>,
+}
+
+/// A wrapping key and its name.
+#[derive(Debug)]
+pub(crate) struct StaticKey {
+    /// The name, kept beside what the key wrapped.
+    pub(crate) id: String,
+    /// Where it was read from, if from a file.
+    pub(crate) file: Option<PathBuf>,
+    /// The key.
+    pub(crate) key: SecretBox<[u8; 32]>,
+}
+
+/// `seal "transit"`.
+#[derive(Debug)]
+pub(crate) struct TransitSeal {
+    /// URL of the other server, without a slash at its end.
+    pub(crate) address: String,
+    /// Token for it.
+    pub(crate) token: SecretString,
+    /// Name of the key there.
+    pub(crate) key_name: String,
+    /// Where its transit engine is mounted, without slashes around it.
+    pub(crate) mount_path: String,
+    /// Namespace as it goes on the wire, ending in `/`.
+    pub(crate) namespace: Option<String>,
+    /// Whether this server leaves the renewal of the token to somebody else.
+    pub(crate) disable_renewal: bool,
+    /// How to know the other server and be known to it.
+    pub(crate) tls: TransitTls,
+}
+
+/// The TLS side of `seal "transit"`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct TransitTls {
+    /// PEM file of the authority to trust.
+    pub(crate) ca_cert: Option<PathBuf>,
+    /// PEM files of the certificate and key to show.
+    pub(crate) client_identity: Option<(PathBuf, PathBuf)>,
+    /// Name the certificate must carry.
+    pub(crate) server_name: Option<String>,
+    /// Whether the certificate is checked.
+    pub(crate) trust: Trust,
+}
+
+/// `telemetry`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TelemetryConfig {
+    /// How long Prometheus may see a value that does not change; zero serves no metrics.
+    pub(crate) prometheus_retention: Duration,
+    /// Whether names of metrics go without the host's name.
+    pub(crate) disable_hostname: bool,
+}
+
+/// What is logged, and how. None leaves it to the flags of `server`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogConfig {
+    /// Least urgent events to log.
+    pub(crate) level: Option<LevelFilter>,
+    /// How a line looks.
+    pub(crate) format: Option<LogFormat>,
+    /// File to log to instead of standard error.
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// How a line of the log looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    #[default]
+    Standard,
+    /// One JSON object a line.
+    Json,
+}

@@ -1,0 +1,91 @@
+//! The files of a configuration: which there are, and their trees.
+//!
+//! `-config` names files and directories. Of a directory the `.hcl` and `.json` files count, by
+//! name, except hidden ones; a file named by itself may be called anything. What
+//! `VAULT_LOCAL_CONFIG` holds is read last, as a file of that name would be.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use kallisto_hcl::{Body, Kind, Value};
+use zeroize::{Zeroize, Zeroizing};
+
+use super::error::{Error, Place};
+use kallisto_command::config::Environment;
+use kallisto_command::files;
+
+/// One file. What it says may be secret, so it is wiped on drop.
+pub(super) struct Source {
+    /// What messages call it.
+    pub(super) name: Rc<str>,
+    /// What it says.
+    pub(super) body: Body,
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        wipe(&mut self.body);
+    }
+}
+
+/// Nesting is bounded by the reader of the file.
+fn wipe(body: &mut Body) {
+    body.items.iter_mut().for_each(|item| wipe_value(&mut item.value));
+}
+
+fn wipe_value(value: &mut Value) {
+    match &mut value.kind {
+        Kind::Text(text) | Kind::Number(text) => text.zeroize(),
+        Kind::List(values) => values.iter_mut().for_each(wipe_value),
+        Kind::Object(body) => wipe(body),
+        Kind::Null | Kind::Bool(_) => {}
+    }
+}
+
+/// Reads everything that `paths` and the environment name.
+pub(super) fn read(paths: &[PathBuf], environment: &Environment<'_>) -> Result<Vec<Source>, Error> {
+    let mut sources = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            for file in files_of(path)? {
+                sources.push(read_file(&file)?);
+            }
+        } else {
+            sources.push(read_file(path)?);
+        }
+    }
+    if let Some((spelling, text)) = environment.setting("LOCAL_CONFIG") {
+        sources.push(parse(&spelling, Zeroizing::new(text).as_bytes())?);
+    }
+    Ok(sources)
+}
+
+fn files_of(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let unreadable = |error| Error::Unreadable(directory.to_owned(), error);
+    let mut found = files::files_of(directory).map_err(unreadable)?;
+    found.retain(|path| is_configuration(path));
+    if found.is_empty() {
+        let shown = directory.display();
+        return Err(Error::Missing(format!("{shown}: no .hcl or .json file in this directory")));
+    }
+    Ok(found)
+}
+
+fn is_configuration(path: &Path) -> bool {
+    let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    let known = path.extension().is_some_and(|end| end == "hcl" || end == "json");
+    known && !hidden
+}
+
+fn read_file(path: &Path) -> Result<Source, Error> {
+    let bytes = files::read(path).map_err(|error| Error::Unreadable(path.to_owned(), error))?;
+    parse(&path.display().to_string(), &Zeroizing::new(bytes))
+}
+
+fn parse(name: &str, bytes: &[u8]) -> Result<Source, Error> {
+    let name: Rc<str> = Rc::from(name);
+    match kallisto_hcl::parse(bytes) {
+        Ok(body) => Ok(Source { name, body }),
+        Err(error) => Err(Error::Form(Place { file: name, line: error.at.line }, error.what)),
+    }
+}

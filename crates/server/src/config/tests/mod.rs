@@ -1,0 +1,528 @@
+//! Configurations as people write them, in both forms, and what is said about the wrong ones.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use kallisto_core::Access;
+use kallisto_core::admission::AdmissionLimits;
+use kallisto_store::Durability;
+use secrecy::ExposeSecret;
+use tracing_subscriber::filter::LevelFilter;
+
+use super::model::{LogConfig, TransitTls};
+use super::*;
+use kallisto_command::config::Trust;
+use kallisto_command::files;
+
+mod seal;
+
+/// Reads `text` as the only source, with these variables besides.
+fn read_with(text: &str, variables: &[(&str, &str)]) -> Result<Loaded, String> {
+    let lookup = |name: &str| match name {
+        "VAULT_LOCAL_CONFIG" => Some(text.to_owned()),
+        _ => variables.iter().find(|(known, _)| *known == name).map(|(_, it)| (*it).to_owned()),
+    };
+    load(&[], &Environment::of(lookup), Of::Server).map_err(|error| error.to_string())
+}
+
+fn read(text: &str) -> ServerConfig {
+    let loaded = read_with(text, &[]).unwrap_or_else(|error| panic!("{error} in {text}"));
+    assert_eq!(loaded.warnings, [""; 0], "{text}");
+    loaded.config
+}
+
+/// What is said of `text` between the least that a configuration needs.
+fn refusal(text: &str) -> String {
+    match read_with(&format!("{MINIMUM}{text}"), &[]) {
+        Ok(loaded) => panic!("{text} was read as {loaded:?}"),
+        Err(error) => error,
+    }
+}
+
+fn warnings(text: &str) -> Vec<String> {
+    read_with(&format!("{MINIMUM}{text}"), &[]).unwrap().warnings
+}
+
+const MINIMUM: &str = "storage \"inmem\" {}\nlistener \"tcp\" { tls_disable = 1 }\n";
+
+const PRODUCTION: &str = r#"
+# One of three in the rack.
+ui            = true
+cluster_name  = "rack-4"
+api_addr      = "https://kallisto-0.example:8200/"
+cluster_addr  = "https://kallisto-0.example:8201"
+disable_mlock = true
+default_lease_ttl = "168h"
+max_lease_ttl     = 2764800
+log_level  = "Debug"
+log_format = "json"
+log_file   = "/var/log/kallisto.log"
+pid_file   = "/run/kallisto.pid"
+cache_size = "512MiB"
+durability          = "batch"
+durability_ops      = 500
+durability_interval = "20ms"
+raw_storage_endpoint = false
+plugin_directory = "/opt/plugins"
+
+storage "raft" {
+  path    = "/var/lib/kallisto"
+  node_id = "node-0"
+  performance_multiplier = 5
+  max_entry_size = "1MiB"
+  retry_join {
+    leader_api_addr         = "https://kallisto-1.example:8200"
+    leader_ca_cert_file     = "/etc/tls/ca.pem"
+    leader_client_cert_file = "/etc/tls/me.pem"
+    leader_client_key_file  = "/etc/tls/me.key"
+    leader_tls_servername   = "kallisto"
+  }
+  retry_join {
+    leader_api_addr = "https://kallisto-2.example:8200"
+    join_token_file = "/run/join-token"
+  }
+}
+
+listener "tcp" {
+  address         = "0.0.0.0:8200"
+  cluster_address = "10.1.0.4:8201"
+  tls_cert_file      = "/etc/tls/me.pem"
+  tls_key_file       = "/etc/tls/me.key"
+  tls_client_ca_file = "/etc/tls/clients.pem"
+  tls_min_version    = "tls13"
+  tls_require_and_verify_client_cert = "true"
+  max_request_size         = 1048576
+  http_read_header_timeout = "10s"
+  http_idle_timeout        = "2m"
+  x_forwarded_for_authorized_addrs      = ["10.0.0.0/8", "192.168.1.7"]
+  x_forwarded_for_hop_skips             = "1"
+  x_forwarded_for_reject_not_authorized = false
+  telemetry { unauthenticated_metrics_access = true }
+}
+
+listener "tcp" {
+  address     = "127.0.0.1:8210"
+  tls_disable = 1
+  unauthenticated_rekey = true
+}
+
+telemetry {
+  prometheus_retention_time = "12h"
+  disable_hostname          = true
+}
+
+seal "transit" {
+  address         = "https://keys.example:8200"
+  token           = "hvs.canary-token"
+  key_name        = "kallisto"
+  mount_path      = "transit/"
+  namespace       = "ops/"
+  disable_renewal = "false"
+  tls_ca_cert     = "/etc/tls/keys.pem"
+  tls_skip_verify = "false"
+}
+"#;
+
+const PRODUCTION_JSON: &str = r#"{
+  "ui": true, "cluster_name": "rack-4",
+  "api_addr": "https://kallisto-0.example:8200", "cluster_addr": "https://kallisto-0.example:8201",
+  "disable_mlock": true, "default_lease_ttl": "168h", "max_lease_ttl": "768h",
+  "log_level": "debug", "log_format": "json", "log_file": "/var/log/kallisto.log",
+  "pid_file": "/run/kallisto.pid", "cache_size": 536870912,
+  "durability": "batch", "durability_ops": 500, "durability_interval": "20ms",
+  "storage": {"raft": {
+    "path": "/var/lib/kallisto", "node_id": "node-0", "performance_multiplier": 5,
+    "max_entry_size": 1048576,
+    "retry_join": [
+      {"leader_api_addr": "https://kallisto-1.example:8200",
+       "leader_ca_cert_file": "/etc/tls/ca.pem", "leader_client_cert_file": "/etc/tls/me.pem",
+       "leader_client_key_file": "/etc/tls/me.key", "leader_tls_servername": "kallisto"},
+      {"leader_api_addr": "https://kallisto-2.example:8200", "join_token_file": "/run/join-token"}
+    ]}},
+  "listener": [
+    {"tcp": {"address": "0.0.0.0:8200", "cluster_address": "10.1.0.4:8201",
+      "tls_cert_file": "/etc/tls/me.pem", "tls_key_file": "/etc/tls/me.key",
+      "tls_client_ca_file": "/etc/tls/clients.pem", "tls_min_version": "tls13",
+      "tls_require_and_verify_client_cert": true, "max_request_size": 1048576,
+      "http_read_header_timeout": 10, "http_idle_timeout": 120,
+      "x_forwarded_for_authorized_addrs": "10.0.0.0/8, 192.168.1.7",
+      "x_forwarded_for_hop_skips": 1, "x_forwarded_for_reject_not_authorized": "false",
+      "telemetry": {"unauthenticated_metrics_access": true}}},
+    {"tcp": {"address": "127.0.0.1:8210", "tls_disable": true,
+      "disable_unauthed_rekey_endpoints": false}}
+  ],
+  "telemetry": {"prometheus_retention_time": "12h", "disable_hostname": true},
+  "seal": [{"transit": {"address": "https://keys.example:8200", "token": "hvs.canary-token",
+    "key_name": "kallisto", "mount_path": "/transit", "namespace": "ops",
+    "tls_ca_cert": "/etc/tls/keys.pem"}}]
+}"#;
+
+#[test]
+fn a_whole_configuration_says_the_same_in_both_forms() {
+    let hcl = read(PRODUCTION);
+    let json = read(PRODUCTION_JSON);
+    assert_eq!(format!("{hcl:#?}"), format!("{json:#?}"));
+    assert!(!format!("{hcl:?}").contains("canary"));
+    let SealConfig::Transit(seal) = hcl.seal else { panic!("no transit seal") };
+    assert_eq!(seal.token.expose_secret(), "hvs.canary-token");
+    assert_eq!((seal.mount_path.as_str(), seal.namespace.as_deref()), ("transit", Some("ops/")));
+    assert_eq!((seal.disable_renewal, seal.tls.trust), (false, Trust::Verify));
+    let StorageConfig::Raft { path, node_id, retry_join, performance_multiplier, .. } = hcl.storage
+    else {
+        panic!("no raft storage")
+    };
+    assert_eq!(
+        (path.as_path(), node_id.as_deref()),
+        (Path::new("/var/lib/kallisto"), Some("node-0"))
+    );
+    assert_eq!((retry_join.len(), performance_multiplier), (2, Some(5)));
+    let [outer, inner] = &hcl.listeners[..] else { panic!("not two listeners") };
+    let tls = outer.tls.as_ref().unwrap();
+    assert_eq!((tls.min_version, tls.max_version), (TlsVersion::Tls13, TlsVersion::Tls13));
+    assert_eq!(
+        tls.client_certificates,
+        ClientCertificates::Required("/etc/tls/clients.pem".into())
+    );
+    assert_eq!(outer.header_timeout, Some(Duration::from_secs(10)));
+    assert_eq!(outer.forwarded_for.authorized.len(), 2);
+    assert!(outer.forwarded_for.reject_not_present && !outer.forwarded_for.reject_not_authorized);
+    assert_eq!(outer.unauthenticated_metrics, Access::Open);
+    assert_eq!(outer.unauthenticated_rekey, Access::Token);
+    assert_eq!(
+        (inner.address.to_string().as_str(), inner.unauthenticated_rekey),
+        ("127.0.0.1:8210", Access::Open)
+    );
+    assert_eq!(inner.cluster_address.to_string(), "127.0.0.1:8211");
+    assert_eq!(hcl.durability, Durability::Batch { ops: 500, interval: Duration::from_millis(20) });
+    assert_eq!(hcl.lease_ttls.max, Some(Duration::from_secs(768 * 3600)));
+    assert_eq!(hcl.log.level, Some(LevelFilter::DEBUG));
+    assert_eq!(hcl.api_addr.as_deref(), Some("https://kallisto-0.example:8200"));
+}
+
+#[test]
+fn the_least_that_starts_a_server_is_safe() {
+    let config = read(
+        "storage \"file\" { path = \"data\" }\nlistener \"tcp\" {\n  tls_cert_file = \"c\"\n  tls_key_file = \"k\"\n}",
+    );
+    let [listener] = &config.listeners[..] else { panic!("not one listener") };
+    assert_eq!(listener.address.to_string(), "127.0.0.1:8200");
+    assert_eq!(listener.cluster_address.to_string(), "127.0.0.1:8201");
+    let tls = listener.tls.as_ref().unwrap();
+    assert_eq!((tls.min_version, tls.max_version), (TlsVersion::Tls12, TlsVersion::Tls13));
+    assert_eq!(tls.client_certificates, ClientCertificates::Any);
+    assert_eq!(listener.unauthenticated_rekey, Access::Token);
+    assert_eq!(listener.unauthenticated_metrics, Access::Token);
+    assert!(matches!(config.storage, StorageConfig::File { .. }));
+    assert!(matches!(config.seal, SealConfig::Shamir));
+    assert_eq!(config.durability, Durability::Strict);
+    assert!(!config.ui && !config.disable_mlock && !config.raw_storage_endpoint);
+    assert_eq!(config.log, LogConfig::default());
+}
+
+/// What the test suites of clients start their servers with.
+#[test]
+fn files_of_client_test_suites_are_read() {
+    for text in [
+        "backend \"inmem\" {\n}\nlistener \"tcp\" {\n  address = \"127.0.0.1:8200\"\n  tls_cert_file = \"t/server.crt\"\n  tls_key_file = \"t/server.key\"\n}\ndisable_mlock = true\ndefault_lease_ttl = \"768h\"\nmax_lease_ttl = \"768h\"\nraw_storage_endpoint = true\n",
+        "{\"backend\": {\"inmem\": {}}, \"listener\": {\"tcp\": {\"address\": \"0.0.0.0:8200\", \"tls_disable\": 1}}, \"disable_mlock\": true, \"max_lease_ttl\": \"\"}",
+        "storage \"inmem\" {}\nlistener \"tcp\" { address = \":8200\" tls_disable = \"true\" }\nplugin_directory = \"/p\"\nmax_lease_ttl = 0",
+        "storage = { file = { path = \"/vault/file\" } }\nlistener = { tcp = { address = \"[::]:8200\", cluster_address = \"[::]:8201\", tls_disable = \"1\" } }",
+    ] {
+        read(text);
+    }
+}
+
+#[test]
+fn unknown_and_useless_keys_are_warned_about_by_place() {
+    let found = warnings(
+        "ui = true\nui = false\nuii = true\nplugin_directory = \"/p\"\nservice_registration \"kubernetes\" {}\nlog_rotate_bytes = 5\ndurability_ops = 7\ntelemetry {\n  statsd_address = \"x\"\n  bogus = 1\n}\nlistener \"tcp\" {\n tls_disable = true\n tls_cipher_suites = \"X\"\n telemetry { nothing = 1 }\n}",
+    );
+    assert_eq!(
+        found,
+        [
+            "VAULT_LOCAL_CONFIG:17: unknown key \"nothing\" in telemetry",
+            "VAULT_LOCAL_CONFIG:16: tls_cipher_suites in listener \"tcp\" is ignored",
+            "VAULT_LOCAL_CONFIG:11: statsd_address in telemetry is ignored",
+            "VAULT_LOCAL_CONFIG:12: unknown key \"bogus\" in telemetry",
+            "VAULT_LOCAL_CONFIG:9: durability_ops has no effect: durability is strict",
+            "VAULT_LOCAL_CONFIG:4: ui is given again; this one counts",
+            "VAULT_LOCAL_CONFIG:5: unknown key \"uii\"",
+            "VAULT_LOCAL_CONFIG:7: service_registration is ignored",
+            "VAULT_LOCAL_CONFIG:8: log_rotate_bytes is ignored",
+        ]
+    );
+}
+
+#[test]
+fn wrong_values_are_refused_with_file_line_and_key() {
+    for (text, wanted) in [
+        ("ui = \"maybe\"", "3: ui: expected true or false"),
+        ("ui = []", "3: ui: expected one value"),
+        ("\ncluster_name = true", "4: cluster_name: expected text"),
+        ("api_addr = \"kallisto:8200\"", "3: api_addr: expected a URL"),
+        ("api_addr = \"https://u:p@kallisto\"", "3: api_addr: expected a URL"),
+        ("max_lease_ttl = \"soon\"", "3: max_lease_ttl: expected seconds"),
+        ("max_lease_ttl = \"-1h\"", "3: max_lease_ttl: expected seconds"),
+        (
+            "max_lease_ttl = \"1h\"\ndefault_lease_ttl = \"2h\"",
+            "4: default_lease_ttl: is longer than max",
+        ),
+        ("max_lease_ttl = \"999999h\"", "3: max_lease_ttl: is longer than 100 years"),
+        ("cache_size = \"1\"", "3: cache_size: expected 1048576 to"),
+        ("log_level = \"loud\"", "3: log_level: expected one of: trace, debug"),
+        ("log_format = \"xml\"", "3: log_format: expected one of: standard, json"),
+        ("durability = \"maybe\"", "3: durability: expected one of: strict, batch"),
+        (
+            "durability = \"batch\"\ndurability_ops = 0",
+            "4: durability_ops: expected a whole number from 1",
+        ),
+        (
+            "durability = \"batch\"\ndurability_interval = 0",
+            "4: durability_interval: expected more than",
+        ),
+        (
+            "durability = \"batch\"\ndurability_interval = \"2h\"",
+            "4: durability_interval: expected more than",
+        ),
+        ("enable_multiseal = true", "3: enable_multiseal is not supported"),
+        ("ui {", "4: expected a key or '}'"),
+    ] {
+        let error = refusal(&format!("{text}\n"));
+        assert!(error.starts_with(&format!("VAULT_LOCAL_CONFIG:{wanted}")), "{text}: {error}");
+    }
+}
+
+/// Whatever a hand or a disk does to a file, it is read or refused, and no secret shows.
+#[test]
+fn cut_and_flipped_files_are_read_or_refused() {
+    for text in [PRODUCTION, PRODUCTION_JSON] {
+        let cuts = (0..text.len()).map(|end| text[..end].to_owned());
+        let flips = (0..text.len()).map(|at| {
+            let mut bytes = text.as_bytes().to_vec();
+            bytes[at] ^= 1 << (at % 7);
+            String::from_utf8(bytes).unwrap()
+        });
+        for text in cuts.chain(flips) {
+            let said = match read_with(&text, &[]) {
+                Ok(loaded) => format!("{loaded:?}"),
+                Err(error) => error,
+            };
+            assert!(!said.contains("canary"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn listeners_that_would_let_too_many_in_are_refused() {
+    for (text, wanted) in [
+        ("", "TLS needs tls_cert_file and tls_key_file"),
+        ("tls_cert_file = \"c\"", "TLS needs"),
+        ("address = \"a:b\"\ntls_disable = 1", "address: the port is no number"),
+        ("address = \"{{ GetPrivateIP }}:8200\"\ntls_disable = 1", "templates are not supported"),
+        (
+            "tls_disable = 1\nmax_request_size = \"64MiB\"",
+            "max_request_size: expected 1 to 33554432 bytes",
+        ),
+        ("tls_disable = 1\nhttp_idle_timeout = 0", "http_idle_timeout: expected more than nothing"),
+        (
+            "tls_disable = 1\ntls_min_version = \"tls10\"",
+            "tls_min_version: expected one of: tls12, tls13",
+        ),
+        ("tls_min_version = \"tls13\"\ntls_max_version = \"tls12\"", "tls_min_version: is newer"),
+        ("tls_require_and_verify_client_cert = 1", "needs tls_client_ca_file"),
+        ("tls_require_and_verify_client_cert = 1\ntls_disable_client_certs = 1", "contradict"),
+        (
+            "tls_disable = 1\ntls_client_ca_file = \"c\"\ntls_require_and_verify_client_cert = 1",
+            "needs TLS",
+        ),
+        (
+            "tls_disable = 1\nx_forwarded_for_client_cert_keep_unauthorized = true",
+            "is not supported",
+        ),
+        ("tls_disable = 1\nproxy_protocol_behavior = \"use_always\"", "is not supported"),
+        ("tls_disable = 1\nchroot_namespace = \"team\"", "is not supported"),
+        (
+            "tls_disable = 1\nx_forwarded_for_authorized_addrs = [\"10/8\"]",
+            "expected addresses such as",
+        ),
+        ("tls_disable = 1\nx_forwarded_for_hop_skips = 99", "expected a whole number from 0 to 16"),
+    ] {
+        let error = refusal(&format!("listener \"tcp\" {{\n{text}\n}}"));
+        assert!(error.contains(wanted), "{text}: {error}");
+        assert!(error.starts_with("VAULT_LOCAL_CONFIG:"), "{error}");
+    }
+    let error = refusal("listener \"unix\" { address = \"/run/s\" }");
+    assert!(error.contains("only \"tcp\""), "{error}");
+    let error = read_with("storage \"inmem\" {}", &[]).unwrap_err();
+    assert!(error.contains("no listener"), "{error}");
+}
+
+#[test]
+fn one_open_group_of_two_is_not_open() {
+    for (text, access) in [
+        ("disable_unauthed_rekey_endpoints = false", Access::Open),
+        ("disable_unauthed_rekey_endpoints = true", Access::Token),
+        ("disable_unauthed_generate_root_endpoints = false", Access::Token),
+        (
+            "disable_unauthed_rekey_endpoints = false\ndisable_unauthed_generate_root_endpoints = true",
+            Access::Token,
+        ),
+        ("disable_unauthed_rekey_endpoints = false\nunauthenticated_rekey = false", Access::Token),
+    ] {
+        let config = read(&format!(
+            "storage \"inmem\" {{}}\nlistener \"tcp\" {{\ntls_disable = 1\n{text}\n}}"
+        ));
+        assert_eq!(config.listeners[0].unauthenticated_rekey, access, "{text}");
+    }
+}
+
+#[test]
+fn storage_is_named_once_and_known() {
+    let listener = "listener \"tcp\" { tls_disable = 1 }\n";
+    for (text, wanted) in [
+        ("", "no storage is configured"),
+        (
+            "storage \"consul\" { path = \"vault/\" }",
+            "the kinds of storage are raft, file and inmem",
+        ),
+        ("storage \"raft\" {}", "storage \"raft\": a path is missing"),
+        ("storage \"file\" {}", "storage \"file\": a path is missing"),
+        ("storage \"inmem\" {}\nbackend \"inmem\" {}", "there can be only one in a file"),
+        ("storage \"raft\" { path = \"p\" retry_join {} }", "a leader_api_addr is missing"),
+        (
+            "storage \"raft\" { path = \"p\" retry_join { auto_join = \"provider=aws\" } }",
+            "auto_join is not supported",
+        ),
+        (
+            "storage \"raft\" { path = \"p\" retry_join { leader_api_addr = \"https://a\" leader_client_cert_file = \"c\" } }",
+            "must be given together",
+        ),
+        (
+            "storage \"raft\" { path = \"p\" retry_join { leader_api_addr = \"https://a\" join_token = \"kjt.x\" } }",
+            "use join_token_file",
+        ),
+        ("storage \"raft\" { path = \"p\" performance_multiplier = 11 }", "from 0 to 10"),
+        ("storage { path = \"p\" }", "expected a block"),
+        ("storage \"a\" \"b\" {}", "this block takes one label"),
+    ] {
+        let error = read_with(&format!("{listener}{text}"), &[]).unwrap_err();
+        assert!(error.contains(wanted), "{text}: {error}");
+    }
+}
+
+#[test]
+fn the_environment_wins_where_it_does_in_vault() {
+    let text = format!("{MINIMUM}api_addr = \"https://file:1\"\nlog_level = \"info\"\nui = true");
+    let variables = [
+        ("VAULT_API_ADDR", "https://vault:1"),
+        ("KALLISTO_API_ADDR", "https://ours:1"),
+        ("VAULT_CLUSTER_ADDR", "https://cluster:1"),
+        ("VAULT_LOG_LEVEL", "warn"),
+        ("VAULT_LOG_FORMAT", "json"),
+        ("VAULT_UI", "false"),
+        ("KALLISTO_DISABLE_MLOCK", "1"),
+    ];
+    let config = read_with(&text, &variables).unwrap().config;
+    assert_eq!(config.api_addr.as_deref(), Some("https://ours:1"));
+    assert_eq!(config.cluster_addr.as_deref(), Some("https://cluster:1"));
+    assert_eq!(
+        (config.log.level, config.log.format),
+        (Some(LevelFilter::WARN), Some(LogFormat::Json))
+    );
+    assert!(!config.ui && config.disable_mlock);
+    let error = read_with(&text, &[("VAULT_UI", "perhaps")]).unwrap_err();
+    assert_eq!(error, "VAULT_UI: expected true or false");
+    let raft =
+        "storage \"raft\" { path = \"p\" node_id = \"n\" }\nlistener \"tcp\" { tls_disable = 1 }";
+    let variables = [("VAULT_RAFT_NODE_ID", "m"), ("KALLISTO_RAFT_PATH", "/q")];
+    let config = read_with(raft, &variables).unwrap().config;
+    let StorageConfig::Raft { path, node_id, .. } = config.storage else { panic!("no raft") };
+    assert_eq!((path.as_path(), node_id.as_deref()), (Path::new("/q"), Some("m")));
+    let raft = raft.replace(
+        "node_id = \"n\"",
+        "retry_join { leader_api_addr = \"https://a\" }\nretry_join { leader_api_addr = \"https://b\" join_token_file = \"f\" }",
+    );
+    let config = read_with(&raft, &[("KALLISTO_JOIN_TOKEN", "kjt.canary")]).unwrap().config;
+    assert!(!format!("{config:?}").contains("canary"));
+    let StorageConfig::Raft { retry_join, .. } = config.storage else { panic!("no raft") };
+    let [first, second] = &retry_join[..] else { panic!("not two to join") };
+    assert!(
+        matches!(&first.join_token, Some(JoinToken::Text(token)) if token.expose_secret() == "kjt.canary")
+    );
+    assert!(matches!(&second.join_token, Some(JoinToken::File(path)) if path == Path::new("f")));
+}
+
+/// A directory of a test's own.
+fn directory() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path =
+        std::env::temp_dir().join(format!("kallisto-config-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+#[test]
+fn files_and_directories_are_read_in_order_and_the_last_word_counts() {
+    let directory = directory();
+    let sub = directory.join("conf.d");
+    std::fs::create_dir_all(&sub).unwrap();
+    let base = directory.join("base.conf");
+    let write = |path: &Path, text: &str| files::write_private(path, text.as_bytes()).unwrap();
+    write(
+        &base,
+        "storage \"inmem\" {}\ncluster_name = \"base\"\nlistener \"tcp\" { tls_disable = 1 }",
+    );
+    write(
+        &sub.join("20.json"),
+        "{\"cluster_name\": \"twenty\", \"listener\": {\"tcp\": {\"address\": \":2\", \"tls_disable\": 1}}}",
+    );
+    write(
+        &sub.join("10.hcl"),
+        "cluster_name = \"ten\"\nstorage \"file\" { path = \"d\" }\nbogus = 1",
+    );
+    write(&sub.join(".30.hcl"), "cluster_name = \"hidden\"");
+    write(&sub.join("40.txt"), "not = = read");
+    let nothing = Environment::of(|_| None);
+    let loaded = load(&[base, sub.clone()], &nothing, Of::Server).unwrap();
+    assert_eq!(loaded.config.cluster_name.as_deref(), Some("twenty"));
+    assert_eq!(loaded.config.listeners.len(), 2);
+    assert!(matches!(loaded.config.storage, StorageConfig::File { .. }));
+    let place = sub.join("10.hcl").display().to_string();
+    assert_eq!(loaded.warnings, [format!("{place}:3: unknown key \"bogus\"")]);
+    let local = Environment::of(|name| {
+        (name == "KALLISTO_LOCAL_CONFIG").then(|| "{\"cluster_name\": \"local\"}".to_owned())
+    });
+    let config = load(&[directory.join("base.conf")], &local, Of::Server).unwrap().config;
+    assert_eq!(config.cluster_name.as_deref(), Some("local"));
+    let missing =
+        load(&[directory.join("none.hcl")], &nothing, Of::Server).unwrap_err().to_string();
+    assert!(missing.contains("none.hcl"), "{missing}");
+    let empty = directory.join("empty");
+    std::fs::create_dir_all(&empty).unwrap();
+    let empty = load(&[empty], &nothing, Of::Server).unwrap_err().to_string();
+    assert!(empty.contains("no .hcl or .json file"), "{empty}");
+    assert!(load(&[], &nothing, Of::Server).unwrap_err().to_string().contains("-config"));
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn limits_are_read_and_a_reserve_leaves_something_for_the_rest() {
+    let limits = read(&format!(
+        "{MINIMUM}limits {{\n max_connections = 1000\n max_body_memory = \"128MiB\"\n}}"
+    ))
+    .limits;
+    assert_eq!((limits.connections_max, limits.body_bytes_max), (1000, 128 << 20));
+    assert_eq!(limits.requests_max, AdmissionLimits::default().requests_max);
+    for (text, why) in [
+        ("limits { max_connections = 0 }", "expected a whole number from 16"),
+        ("limits { max_connections = 100 }", "reserved_connections has to be less"),
+        ("limits { reserved_requests = 99999 }", "reserved_requests has to be less"),
+        ("limits { max_reply_memory = 5 }", "bytes, such as"),
+    ] {
+        let said = refusal(text);
+        assert!(said.contains(why), "{text}: {said}");
+    }
+    assert!(warnings("limits { max_everything = 1 }").join("").contains("max_everything"));
+}

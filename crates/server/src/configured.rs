@@ -1,0 +1,286 @@
+//! From a configuration to what a server runs with.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kallisto_core::limits::MAX_STALENESS_DEFAULT;
+use kallisto_core::{Access, AutoSeal, Leases, Offer};
+use kallisto_listener::{Address, ClientAuth, Timeouts, TlsFiles, Versions};
+use kallisto_store::{Peer, Role};
+use secrecy::ExposeSecret;
+
+use super::arguments::ServerArgs;
+use super::cluster::ClusterSettings;
+use super::config::{
+    self, ClientCertificates, JoinToken, ListenerConfig, Loaded, Of, RespConfig, RespPlace,
+    SealConfig, ServerConfig, StorageConfig, TlsConfig, TlsVersion, TransitSeal,
+};
+use super::exposed::PrivateFile;
+use super::seals::{NamedKey, StaticKey, Transit, TransitSettings};
+use super::settings::{ListenerSettings, Settings, Spoken, Storage, resolve};
+use super::{hygiene, joins};
+use kallisto_command::config::{Audience, Config, Environment, TlsSettings};
+use kallisto_command::error::Error;
+use kallisto_command::flags::CommonFlags;
+
+impl ServerArgs {
+    /// Reads the configuration and turns it into settings.
+    pub(super) fn into_configured(self, environment: &Environment<'_>) -> Result<Settings, Error> {
+        let loaded = config::load(&self.config, environment, Of::Server)
+            .map_err(|error| Error::usage(error.to_string()))?;
+        self.settings(loaded)
+    }
+
+    /// What a configuration comes to, with these arguments.
+    pub(super) fn settings(&self, loaded: Loaded) -> Result<Settings, Error> {
+        let (config, mut warnings) = (loaded.config, loaded.warnings);
+        warnings.extend(without_effect(&config));
+        let rekey_open =
+            config.listeners.iter().all(|one| one.unauthenticated_rekey == Access::Open);
+        let private_files = private_files(&config);
+        Ok(Settings {
+            listeners: listeners(&config)?,
+            storage: storage(&config)?,
+            audit_devices: config.audit_devices,
+            audit_directories: config
+                .audit_directories
+                .unwrap_or_else(|| config::DIRECTORIES_DEFAULT.map(PathBuf::from).to_vec()),
+            seal: seal(config.seal)?,
+            cluster_name: config.cluster_name,
+            limits: config.limits,
+            leases: leases(config.lease_ttls),
+            max_staleness: config.max_staleness.unwrap_or(MAX_STALENESS_DEFAULT),
+            api_addr: config.api_addr,
+            cluster_addr: config.cluster_addr,
+            cache_bytes: match config.cache_size_bytes {
+                Some(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
+                None => hygiene::half_of_memory(),
+            },
+            unauthenticated_rekey: if rekey_open { Access::Open } else { Access::Token },
+            prometheus: if config.telemetry.prometheus_retention.is_zero() {
+                Offer::Withheld
+            } else {
+                Offer::Served
+            },
+            log: self.log(&config.log),
+            workers: self.workers(),
+            pid_file: config.pid_file,
+            private_files,
+            dev: None,
+            warnings,
+        })
+    }
+}
+
+/// Sentences about what was asked for and this server does not do.
+pub(super) fn without_effect(config: &ServerConfig) -> Vec<String> {
+    let limits = config.listeners.iter().any(|one| one.max_request_bytes.is_some());
+    let entries = matches!(&config.storage, StorageConfig::Raft { max_entry_bytes: Some(_), .. });
+    let renews = matches!(&config.seal, SealConfig::Transit(transit) if !transit.disable_renewal);
+    [
+        (
+            config.disable_mlock,
+            "disable_mlock",
+            "keys are locked in memory wherever the system allows it, and they are a few pages",
+        ),
+        (entries, "max_entry_size", "a stored entry has at most 1 MiB"),
+        (
+            renews,
+            "disable_renewal = false of seal \"transit\"",
+            "its token is never renewed here, so give it one that lives on by itself",
+        ),
+        (limits, "max_request_size", "the built-in limit holds"),
+        (
+            !config.telemetry.disable_hostname,
+            "disable_hostname = false",
+            "names of metrics go without the host's name",
+        ),
+        (config.ui, "ui", "there is no web page"),
+        (config.raw_storage_endpoint, "raw_storage_endpoint", "sys/raw is not served"),
+        (config.log.file.is_some(), "log_file", "events go to standard error"),
+    ]
+    .into_iter()
+    .filter(|(asked, ..)| *asked)
+    .map(|(_, key, why)| format!("{key} has no effect: {why}"))
+    .collect()
+}
+
+/// The files that keys and tokens are read from.
+fn private_files(config: &ServerConfig) -> Vec<PrivateFile> {
+    let file = |what, path: &Path| PrivateFile { what, path: path.to_owned() };
+    let http = config.listeners.iter().map(|one| &one.tls);
+    let tls = http.chain(config.resp_listeners.iter().map(|one| &one.tls)).flatten();
+    let mut files: Vec<_> =
+        tls.map(|tls| file("the key of a listener's certificate", &tls.key_file)).collect();
+    let client_key = "the key of a client certificate";
+    match &config.seal {
+        SealConfig::Shamir => {}
+        SealConfig::Static(seal) => {
+            let keys = [Some(&seal.current), seal.previous.as_ref()].into_iter().flatten();
+            files.extend(keys.flat_map(|key| &key.file).map(|path| file("a seal's key", path)));
+        }
+        SealConfig::Transit(seal) => {
+            files.extend(seal.tls.client_identity.iter().map(|(_, key)| file(client_key, key)));
+        }
+    }
+    if let StorageConfig::Raft { retry_join, .. } = &config.storage {
+        for join in retry_join {
+            files.extend(join.client_identity.iter().map(|(_, key)| file(client_key, key)));
+            if let Some(JoinToken::File(path)) = &join.join_token {
+                files.push(file("a join token", path));
+            }
+        }
+    }
+    files
+}
+
+/// HTTP first: what the server says of itself points there.
+fn listeners(config: &ServerConfig) -> Result<Vec<ListenerSettings>, Error> {
+    let http = config.listeners.iter().map(listener);
+    http.chain(config.resp_listeners.iter().map(resp_listener)).collect()
+}
+
+fn resp_listener(config: &RespConfig) -> Result<ListenerSettings, Error> {
+    Ok(ListenerSettings {
+        address: match &config.place {
+            RespPlace::Tcp(address) => resolve(&address.to_string())?.into(),
+            RespPlace::Unix { path, mode } => Address::Unix { path: path.clone(), mode: *mode },
+        },
+        tls: config.tls.as_ref().map(tls),
+        timeouts: Timeouts::default(),
+        spoken: Spoken::Resp { mounts: config.mounts.clone(), userpass: config.userpass.clone() },
+    })
+}
+
+fn listener(config: &ListenerConfig) -> Result<ListenerSettings, Error> {
+    let defaults = Timeouts::default();
+    Ok(ListenerSettings {
+        address: resolve(&config.address.to_string())?.into(),
+        tls: config.tls.as_ref().map(tls),
+        timeouts: Timeouts {
+            head: config.header_timeout.unwrap_or(defaults.head),
+            idle: config.idle_timeout.unwrap_or(defaults.idle),
+            ..defaults
+        },
+        spoken: Spoken::Http {
+            metrics: config.unauthenticated_metrics,
+            forwarded_for: config.forwarded_for.clone(),
+        },
+    })
+}
+
+fn tls(config: &TlsConfig) -> TlsFiles {
+    TlsFiles {
+        certificate: config.cert_file.clone(),
+        key: config.key_file.clone(),
+        client_auth: match &config.client_certificates {
+            ClientCertificates::NotAsked => ClientAuth::None,
+            ClientCertificates::Any => ClientAuth::Any,
+            ClientCertificates::Required(path) => ClientAuth::Required(path.clone()),
+        },
+        versions: match (config.min_version, config.max_version) {
+            (TlsVersion::Tls13, _) => Versions::Only13,
+            (TlsVersion::Tls12, TlsVersion::Tls12) => Versions::Only12,
+            (TlsVersion::Tls12, TlsVersion::Tls13) => Versions::From12,
+        },
+    }
+}
+
+/// What the configuration bounds, within itself: a default above the maximum is the maximum.
+fn leases(ttls: config::LeaseTtls) -> Leases {
+    let built_in = Leases::default();
+    let max_secs = ttls.max.map_or(built_in.max_secs, |ttl| ttl.as_secs().max(1));
+    let default_secs = ttls.default.map_or(built_in.default_secs, |ttl| ttl.as_secs().max(1));
+    Leases { default_secs: default_secs.min(max_secs), max_secs }
+}
+
+fn storage(config: &ServerConfig) -> Result<Storage, Error> {
+    let durability = config.durability;
+    Ok(match &config.storage {
+        StorageConfig::Memory => Storage::Memory,
+        StorageConfig::File { path } => {
+            Storage::Durable { directory: path.clone(), durability, cluster: None }
+        }
+        StorageConfig::Raft { path, .. } => {
+            let cluster = Some(cluster(config)?);
+            Storage::Durable { directory: path.clone(), durability, cluster }
+        }
+    })
+}
+
+/// How this server is one of several.
+fn cluster(config: &ServerConfig) -> Result<ClusterSettings, Error> {
+    let StorageConfig::Raft {
+        node_id, retry_join, join_as_non_voter, performance_multiplier, ..
+    } = &config.storage
+    else {
+        return Err(Error::usage("only storage \"raft\" is replicated"));
+    };
+    let listener = config.listeners.first();
+    let listener = listener.ok_or_else(|| Error::usage("no listener is configured"))?;
+    let address = resolve(&listener.cluster_address.to_string())?;
+    let scheme = if listener.tls.is_some() { "https" } else { "http" };
+    let api_address = match &config.api_addr {
+        Some(url) => url.clone(),
+        None if listener.address.port == 0 => String::new(),
+        None => format!("{scheme}://{}", listener.address),
+    };
+    let told = config.cluster_addr.as_deref().map(without_scheme);
+    let cluster_address = match told {
+        Some(address) => address.to_owned(),
+        // The one that is bound, port and all.
+        None if address.port() == 0 => String::new(),
+        None => listener.cluster_address.to_string(),
+    };
+    let wants = if *join_as_non_voter { Role::Learner } else { Role::Voter };
+    let own = Peer {
+        id: 0,
+        name: node_id.clone().unwrap_or_else(|| cluster_address.clone()),
+        cluster_address,
+        api_address,
+        wants: Role::Voter,
+    };
+    let retry_join =
+        retry_join.iter().map(|join| joins::target(join, wants)).collect::<Result<_, _>>()?;
+    let patience = performance_multiplier.and_then(|times| u32::try_from(times).ok()).unwrap_or(1);
+    Ok(ClusterSettings { address, own, retry_join, patience })
+}
+
+fn without_scheme(url: &str) -> &str {
+    url.split_once("://").map_or(url, |(_, rest)| rest)
+}
+
+fn seal(config: SealConfig) -> Result<Option<Arc<dyn AutoSeal>>, Error> {
+    Ok(match config {
+        SealConfig::Shamir => None,
+        SealConfig::Static(keys) => {
+            let named = |key: &config::StaticKey| NamedKey::new(&key.id, key.key.expose_secret());
+            let current = named(&keys.current);
+            let previous = keys.previous.as_ref().map(named).transpose();
+            let seal = current.and_then(|key| Ok(StaticKey::new(key, previous?)));
+            let seal = seal.map_err(|why| Error::usage(format!("seal \"static\": {why}")))?;
+            Some(Arc::new(seal))
+        }
+        SealConfig::Transit(transit) => Some(Arc::new(Transit::new(settings_of(*transit)?))),
+    })
+}
+
+/// The other server as the client of the command line knows one.
+fn settings_of(transit: TransitSeal) -> Result<TransitSettings, Error> {
+    let address = transit.address.clone();
+    let nothing = Environment::of(move |name| (name == "VAULT_ADDR").then(|| address.clone()));
+    let client = Config::resolve(&CommonFlags::default(), &nothing, Audience::Program)?;
+    let client = Config {
+        token: Some(transit.token),
+        namespace: transit.namespace,
+        tls: TlsSettings {
+            ca_cert: transit.tls.ca_cert,
+            ca_path: None,
+            client_identity: transit.tls.client_identity,
+            server_name: transit.tls.server_name,
+            trust: transit.tls.trust,
+        },
+        ..client
+    };
+    Ok(TransitSettings { client, mount: transit.mount_path, key: transit.key_name })
+}

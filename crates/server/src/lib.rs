@@ -1,0 +1,383 @@
+//! `kallisto server`: starts a server in this process and stops it on a signal.
+//!
+//! Arguments and configuration become one validated [`settings::Settings`]; then store, core and
+//! listeners are put together here and nowhere else. Unlike the client commands a server speaks to
+//! its operator while it runs: what it is, to stdout, once; events to stderr as log lines.
+//!
+//! Order of the end: stop listening, let open requests finish, close the store.
+
+#![forbid(unsafe_code)]
+
+mod announce;
+mod arguments;
+mod cluster;
+mod config;
+mod configured;
+mod dev;
+mod dev_tls;
+mod diagnose;
+mod directory;
+mod exposed;
+mod host;
+mod hygiene;
+mod joins;
+mod log_line;
+mod log_taps;
+mod outbound;
+mod recovery;
+mod seals;
+mod settings;
+mod signals;
+mod standing;
+mod ticking;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use kallisto_core::{AuditSettings, Core, InitSpec, Initialized, ServerInfo};
+use kallisto_listener::{Clock, Frontend, Server, ServerConfig, SystemClock, Tls, http, resp};
+use kallisto_lsm::disk::RealDisk;
+use kallisto_store::{
+    Error as StoreError, Losses, MemoryStore, NoPeers, OnFatal, RaftOptions, RaftStore, Store,
+    Transport,
+};
+use secrecy::ExposeSecret;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, fmt, reload};
+
+pub use arguments::ServerArgs;
+use cluster::Cluster;
+use config::LogFormat;
+pub use diagnose::{Diagnose, ValidateConfig};
+use host::LinuxHost;
+use kallisto_command::VAULT_API_VERSION;
+use kallisto_command::error::Error;
+use kallisto_command::files;
+use kallisto_command::outcome::Outcome;
+use log_line::JsonLines;
+use log_taps::LogTaps;
+use outbound::Calls;
+use settings::{DevSettings, LogSettings, Settings, Spoken, Storage};
+use signals::{End, Signals};
+use standing::Telling;
+use ticking::{AutoUnseal, Ticking, try_seal};
+
+/// What to do about a log that lost what was on the disk.
+const LOST_ADVICE: &str = ". Look at the disk first. A server with others: empty its directory and let it join \
+    again. One that is alone: restore a backup, or start it once with -accept-log-loss, which gives up what is missing";
+
+impl ServerArgs {
+    /// Runs a server until a signal or a failure of its storage ends it.
+    ///
+    /// # Errors
+    /// What keeps the server from starting, or ended it.
+    pub fn run(self) -> Result<Outcome, Error> {
+        let (losses, exits) = (self.losses(), self.exit_on_core_shutdown);
+        let settings = self.into_settings()?;
+        let host = start_logging(&settings.log);
+        hygiene::harden();
+        for warning in &settings.warnings {
+            tracing::warn!("{warning}");
+        }
+        for exposed::Exposed { what, path, mode, why } in exposed::of(&settings) {
+            let (path, mode) = (path.display(), format_args!("{mode:04o}"));
+            tracing::warn!(what, %path, %mode, "{why}");
+        }
+        let signals = Signals::register()
+            .map_err(|error| Error::usage(format!("cannot wait for signals: {error}")))?;
+        if let Storage::Durable { directory, .. } = &settings.storage {
+            directory::prepare(directory)?;
+        }
+        let cluster = open_cluster(&settings.storage)?;
+        let store = open_store(&settings, cluster.as_ref(), losses, &signals)?;
+        let core = open_core(&settings, host, Arc::clone(&store), cluster.clone());
+        let listening = Listening::start(&core, &settings, cluster.as_ref())?;
+        let pid_file = settings.pid_file.as_deref();
+        if let Some(path) = pid_file {
+            write_pid(path)?;
+        }
+        let started = match &settings.dev {
+            Some(dev) => start_dev(&core, dev, &settings, &listening).map(|()| AutoUnseal::Done),
+            None => start_configured(&core, &settings, &listening),
+        };
+        let pending = started.as_ref().map_or(AutoUnseal::Done, |seal| *seal);
+        let on_down = exits.then(|| signals.core_hook());
+        let ticking = Ticking::start(&core, pending, settings.storage.joins(), on_down);
+        let telling = Telling::start(&store);
+        let ended = started.map(|_| {
+            signals.wait(|| {
+                listening.reload();
+                core.reopen_audit();
+                tracing::info!("audit files opened anew");
+            })
+        });
+        tracing::info!("shutting down");
+        listening.shut_down();
+        ticking.stop();
+        core.end_audit();
+        telling.stop();
+        if let Some(cluster) = &cluster {
+            hand_over(&*store);
+            cluster.port.stop();
+        }
+        let closed = store.close();
+        if let Some(path) = pid_file {
+            // A file that is left behind names a process that is gone; nothing depends on it.
+            let _ = std::fs::remove_file(path);
+        }
+        match ended? {
+            End::Signal(_) => {
+                closed.map_err(|error| Error::usage(format!("closing the store: {error}")))?;
+                Ok(Outcome::default())
+            }
+            End::CoreDown(why) => Err(Error::usage(format!("the core is down for good: {why}"))),
+            End::Failure(why) => Err(Error::usage(format!("the storage failed: {why}"))),
+        }
+    }
+}
+
+/// The listeners of a server and the TLS they serve.
+struct Listening {
+    servers: Vec<Server>,
+    tls: Vec<Tls>,
+}
+
+impl Listening {
+    fn start(
+        core: &Arc<Core>,
+        settings: &Settings,
+        cluster: Option<&Arc<Cluster>>,
+    ) -> Result<Self, Error> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let mut http = http::Service::new(Arc::clone(core), Arc::clone(&clock));
+        if let Some(cluster) = cluster {
+            cluster.serve(core.store(), http.clone());
+            http = http.with_relay(cluster.relay(core.store()));
+        }
+        let tickets = core.tickets();
+        let mut listening = Self { servers: Vec::new(), tls: Vec::new() };
+        for listener in &settings.listeners {
+            let load = |files| Tls::load(files, tickets.clone());
+            let tls = listener.tls.clone().map(load).transpose();
+            let tls = tls.map_err(|error| Error::usage(format!("TLS: {error}")))?;
+            listening.tls.extend(tls.clone());
+            let (address, workers) = (listener.address.clone(), settings.workers);
+            let config = ServerConfig { address, workers, tls };
+            let frontend = match &listener.spoken {
+                Spoken::Http { metrics, forwarded_for } => {
+                    let service = http.clone().with_timeouts(listener.timeouts);
+                    let service = service.with_forwarded_for(forwarded_for.clone());
+                    Frontend::Http(service.with_metrics(*metrics))
+                }
+                Spoken::Resp { mounts, userpass } => {
+                    let (core, clock) = (Arc::clone(core), Arc::clone(&clock));
+                    Frontend::Resp(resp::Service::new(core, clock, mounts, userpass))
+                }
+            };
+            let server = Server::start(config, &frontend).map_err(|error| {
+                Error::usage(format!("cannot listen on {}: {error}", listener.address))
+            })?;
+            listening.servers.push(server);
+        }
+        Ok(listening)
+    }
+
+    /// Reads certificates again; a bad one leaves the old one in use.
+    fn reload(&self) {
+        for tls in &self.tls {
+            match tls.reload() {
+                Ok(()) => tracing::info!("certificate reloaded"),
+                Err(error) => tracing::error!(%error, "certificate not reloaded"),
+            }
+        }
+    }
+
+    fn shut_down(self) {
+        for server in self.servers {
+            server.shut_down();
+        }
+    }
+}
+
+/// The cluster port, of storage that is replicated.
+fn open_cluster(storage: &Storage) -> Result<Option<Arc<Cluster>>, Error> {
+    match storage {
+        Storage::Durable { directory, cluster: Some(settings), .. } => {
+            Cluster::open(settings, directory).map(Some)
+        }
+        Storage::Durable { cluster: None, .. } | Storage::Memory => Ok(None),
+    }
+}
+
+/// A leader that ends lets another one lead first, so that nobody waits for an election. Nothing depends on it.
+fn hand_over(store: &dyn Store) {
+    if let Some(cluster) = store.replicated()
+        && store.leads()
+        && cluster.members().len() > 1
+        && let Err(error) = cluster.transfer(None).wait()
+    {
+        tracing::warn!(%error, "no other server took the lead");
+    }
+}
+
+/// How often the view is confirmed in the time that it may be old.
+const CONFIRMATIONS: u32 = 10;
+
+fn open_store(
+    Settings { storage, max_staleness, .. }: &Settings,
+    cluster: Option<&Arc<Cluster>>,
+    losses: Losses,
+    signals: &Signals,
+) -> Result<Arc<dyn Store>, Error> {
+    let (directory, durability, settings) = match storage {
+        Storage::Memory => return Ok(Arc::new(MemoryStore::new())),
+        Storage::Durable { directory, durability, cluster } => (directory, *durability, cluster),
+    };
+    let failed = signals.failure_hook();
+    let usual = RaftOptions::default();
+    let asked = match cluster {
+        Some(cluster) => recovery::Asked::read(directory, cluster.port.own())?,
+        None => None,
+    };
+    let options = RaftOptions {
+        durability,
+        only_member: asked.is_some(),
+        // Ids need only differ; nothing secret comes of them.
+        seed: fastrand::u64(..),
+        tick: usual.tick * settings.as_ref().map_or(1, |settings| settings.patience),
+        confirm_every: (*max_staleness / CONFIRMATIONS).min(usual.confirm_every),
+        peer: cluster.map(|cluster| cluster.port.own().clone()).unwrap_or_default(),
+        transport: match cluster {
+            Some(cluster) => Arc::clone(&cluster.port) as Arc<dyn Transport>,
+            None => Arc::new(NoPeers),
+        },
+        losses,
+        on_fatal: OnFatal::new(move |error| failed(&error.to_string())),
+        ..usual
+    };
+    let store = RaftStore::open(Arc::new(RealDisk), directory, options).map_err(|error| {
+        let place = directory.display();
+        let advice = if matches!(error, StoreError::Lost(_)) { LOST_ADVICE } else { "" };
+        Error::usage(format!("storage at {place}: {error}{advice}"))
+    })?;
+    if let Some(asked) = asked {
+        asked.done()?;
+    }
+    if let Some(lost) = store.lost() {
+        tracing::error!("{lost}; started without it, as -accept-log-loss says");
+    }
+    Ok(store)
+}
+
+fn open_core(
+    settings: &Settings,
+    host: LinuxHost,
+    store: Arc<dyn Store>,
+    cluster: Option<Arc<Cluster>>,
+) -> Arc<Core> {
+    let info = ServerInfo {
+        version: VAULT_API_VERSION.to_owned(),
+        build_date: build_date(),
+        storage_type: match settings.storage {
+            Storage::Memory => "inmem".to_owned(),
+            Storage::Durable { .. } => "raft".to_owned(),
+        },
+        cluster_name: settings.cluster_name.clone(),
+        leases: settings.leases,
+        api_addr: settings.api_addr.clone(),
+        cluster_addr: settings.cluster_addr.clone(),
+        hot_bytes_max: settings.cache_bytes,
+        unauthenticated_rekey: settings.unauthenticated_rekey,
+        prometheus: settings.prometheus,
+        max_staleness: settings.max_staleness,
+    };
+    let audit = AuditSettings {
+        directories: settings.audit_directories.clone(),
+        declared: settings.audit_devices.clone(),
+        anchors: settings.audit_anchors(),
+        node: settings.node_name(),
+        ..AuditSettings::default()
+    };
+    let limits = settings.limits.clone().within_files(hygiene::open_files_max());
+    let core = Core::new(store, info)
+        .with_limits(&limits)
+        .with_audit(audit)
+        .with_host(Arc::new(host))
+        .with_outbound(Arc::new(Calls));
+    let core = match cluster {
+        Some(cluster) => core.with_port(cluster),
+        None => core,
+    };
+    Arc::new(match &settings.seal {
+        Some(seal) => core.with_auto_seal(Arc::clone(seal)),
+        None => core,
+    })
+}
+
+fn start_dev(
+    core: &Core,
+    dev: &DevSettings,
+    settings: &Settings,
+    listening: &Listening,
+) -> Result<(), Error> {
+    let failed = |error: kallisto_core::Error| Error::usage(error.to_string());
+    if !core.is_blank().map_err(failed)? {
+        return Err(Error::usage(
+            "the storage is initialised: a dev server starts on an empty one. Start this one without -dev, or \
+             give the dev server a directory of its own",
+        ));
+    }
+    let (root_token, mount_kv) = (dev.root_token.clone(), Some(dev.kv));
+    let spec = InitSpec { shares: 1, threshold: 1, root_token, mount_kv };
+    let made = core.initialize_unsealed(&spec, SystemClock.now());
+    let made: Initialized = pollster::block_on(made).map_err(failed)?;
+    if let Some(path) = &dev.token_file {
+        files::write_private(path, made.root_token.expose_secret().as_bytes()).map_err(
+            |error| Error::usage(format!("cannot write the token to {}: {error}", path.display())),
+        )?;
+    }
+    announce::dev(&listening.servers, &made, settings).map_err(cannot_announce)
+}
+
+/// Announces the server, and unseals it where that needs nobody.
+fn start_configured(
+    core: &Core,
+    settings: &Settings,
+    listening: &Listening,
+) -> Result<AutoUnseal, Error> {
+    announce::configured(&listening.servers, settings).map_err(cannot_announce)?;
+    // A seal that does not answer now may answer later: the server stays, sealed, and says so.
+    Ok(try_seal(core))
+}
+
+fn cannot_announce(error: io::Error) -> Error {
+    Error::usage(format!("cannot write to standard output: {error}"))
+}
+
+/// When the running code was committed, as RFC 3339 text.
+fn build_date() -> String {
+    let seconds = env!("KALLISTO_COMMIT_EPOCH").parse().unwrap_or_default();
+    jiff::Timestamp::from_second(seconds).unwrap_or_default().to_string()
+}
+
+fn write_pid(path: &Path) -> Result<(), Error> {
+    files::write_private(path, format!("{}\n", std::process::id()).as_bytes())
+        .map_err(|error| Error::usage(format!("pid file {}: {error}", path.display())))
+}
+
+/// Starts the log, and returns who can change its levels.
+fn start_logging(log: &LogSettings) -> LinuxHost {
+    let (filter, handle) = reload::Layer::new(host::targets(log.level));
+    let lines = match log.format {
+        LogFormat::Standard => fmt::layer().with_writer(io::stderr).with_ansi(log.colour).boxed(),
+        LogFormat::Json => JsonLines.boxed(),
+    };
+    let taps = LogTaps::default();
+    // Each with a filter of its own: a tap may be louder than the log.
+    let layers = vec![lines.with_filter(filter).boxed(), taps.layer().boxed()];
+    // A second subscriber in one process is refused; the first one stays.
+    let started = tracing_subscriber::registry().with(layers).try_init();
+    LinuxHost::new(log.level, started.ok().map(|()| handle), taps)
+}

@@ -1,0 +1,162 @@
+//! What a server runs with, whether a file or the arguments of a dev server said so.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kallisto_audit::{AnchorFiles, Anchors};
+use kallisto_core::admission::AdmissionLimits;
+use kallisto_core::{Access, AutoSeal, DeclaredDevice, JoinTarget, KvVersion, Leases, Offer};
+use kallisto_listener::http::ForwardedFor;
+use kallisto_listener::{Address, Timeouts, TlsFiles};
+use kallisto_store::Durability;
+use secrecy::SecretString;
+use std::sync::Arc;
+use tracing_subscriber::filter::LevelFilter;
+
+use super::cluster::ClusterSettings;
+use super::config::LogFormat;
+use super::exposed::PrivateFile;
+use kallisto_command::error::Error;
+
+/// What a server runs with.
+pub(super) struct Settings {
+    /// At least one.
+    pub(super) listeners: Vec<ListenerSettings>,
+    pub(super) storage: Storage,
+    /// The seal that opens by itself, if there is one.
+    pub(super) seal: Option<Arc<dyn AutoSeal>>,
+    pub(super) cluster_name: Option<String>,
+    /// The most that clients can make the server hold.
+    pub(super) limits: AdmissionLimits,
+    /// How long tokens and leases live.
+    pub(super) leases: Leases,
+    /// How far in the past the view of a server may be that answers from it.
+    pub(super) max_staleness: Duration,
+    /// URLs at which clients and other servers reach this one.
+    pub(super) api_addr: Option<String>,
+    pub(super) cluster_addr: Option<String>,
+    /// Bytes of secrets kept in memory.
+    pub(super) cache_bytes: usize,
+    pub(super) unauthenticated_rekey: Access,
+    /// Audit devices of the configuration, and where those of the API may write.
+    pub(super) audit_devices: Vec<DeclaredDevice>,
+    pub(super) audit_directories: Vec<PathBuf>,
+    pub(super) prometheus: Offer,
+    pub(super) log: LogSettings,
+    /// Threads of each listener.
+    pub(super) workers: NonZeroUsize,
+    pub(super) pid_file: Option<PathBuf>,
+    /// Files with secrets in them, which others should not read.
+    pub(super) private_files: Vec<PrivateFile>,
+    /// What a dev server has besides.
+    pub(super) dev: Option<DevSettings>,
+    /// What the author of the configuration should know.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Settings {
+    /// Where the anchors of audit devices are kept.
+    pub(super) fn audit_anchors(&self) -> Option<Arc<dyn Anchors>> {
+        match &self.storage {
+            Storage::Durable { directory, .. } => {
+                Some(Arc::new(AnchorFiles(directory.join(ANCHORS))))
+            }
+            Storage::Memory => None,
+        }
+    }
+
+    /// What this server is called.
+    pub(super) fn node_name(&self) -> String {
+        match &self.storage {
+            Storage::Durable { cluster: Some(cluster), .. } => cluster.own.name.clone(),
+            Storage::Durable { cluster: None, .. } | Storage::Memory => String::new(),
+        }
+    }
+}
+
+/// One address to listen on.
+pub(super) struct ListenerSettings {
+    pub(super) address: Address,
+    pub(super) tls: Option<TlsFiles>,
+    pub(super) timeouts: Timeouts,
+    pub(super) spoken: Spoken,
+}
+
+/// What is spoken at an address.
+#[derive(Clone, Debug)]
+pub(super) enum Spoken {
+    /// HTTP.
+    Http {
+        /// Who may read the metrics here.
+        metrics: Access,
+        /// Whose word about a client's address counts.
+        forwarded_for: ForwardedFor,
+    },
+    /// The Redis protocol, with the mounts behind its databases and the login method behind its users.
+    Resp { mounts: Vec<String>, userpass: String },
+}
+
+/// The directory of anchors, inside that of the storage.
+const ANCHORS: &str = "audit-anchors";
+
+/// Where records live.
+pub(super) enum Storage {
+    /// In memory, until the server stops.
+    Memory,
+    /// In a directory.
+    Durable { directory: PathBuf, durability: Durability, cluster: Option<ClusterSettings> },
+}
+
+impl Storage {
+    /// Clusters to join at the first start.
+    pub(super) fn joins(&self) -> Vec<JoinTarget> {
+        match self {
+            Self::Durable { cluster: Some(cluster), .. } => cluster.retry_join.clone(),
+            Self::Durable { cluster: None, .. } | Self::Memory => Vec::new(),
+        }
+    }
+}
+
+/// How events are logged.
+pub(super) struct LogSettings {
+    pub(super) level: LevelFilter,
+    pub(super) format: LogFormat,
+    pub(super) colour: bool,
+}
+
+/// What a dev server has besides.
+pub(super) struct DevSettings {
+    pub(super) root_token: Option<SecretString>,
+    /// Where to leave the root token for the client commands.
+    pub(super) token_file: Option<PathBuf>,
+    /// The authority's certificate, if TLS is served.
+    pub(super) ca: Option<PathBuf>,
+    /// What is mounted at `secret/`.
+    pub(super) kv: KvVersion,
+}
+
+/// Finds the address to listen on.
+///
+/// # Errors
+/// [`Error::Usage`](Error) naming what does not resolve.
+pub(super) fn resolve(address: &str) -> Result<SocketAddr, Error> {
+    let refuse = |why: String| Error::usage(format!("bad listen address {address}: {why}"));
+    let mut found = address.to_socket_addrs().map_err(|error| refuse(error.to_string()))?;
+    found.next().ok_or_else(|| refuse("it has no address".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_resolve_or_are_refused_by_name() {
+        assert!(resolve("127.0.0.1:8200").is_ok());
+        for bad in ["127.0.0.1", "127.0.0.1:99999", ""] {
+            let Err(error) = resolve(bad) else { panic!("{bad} was taken") };
+            assert!(error.to_string().contains("bad listen address"), "{error}");
+        }
+    }
+}
