@@ -47,7 +47,7 @@ use kallisto_command::outcome::Outcome;
 
 /// A command that asks a server.
 #[derive(Debug)]
-pub struct ClientCommand(Verb);
+pub struct ClientCommand(Box<Verb>);
 
 /// The verbs.
 #[derive(Subcommand, Debug)]
@@ -114,7 +114,7 @@ impl ClientCommand {
     /// # Errors
     /// What was wrong with the call, or what the server said.
     pub fn run(self) -> Result<Outcome, Error> {
-        match self.0 {
+        match *self.0 {
             Verb::Kv(kv) => kv.run(),
             Verb::Read(read) => read.run(),
             Verb::Write(write) => write.run(),
@@ -143,7 +143,7 @@ impl ClientCommand {
 
 /// The verbs of `operator` that ask a server.
 #[derive(Debug)]
-pub struct OperatorCommand(operator::Operator);
+pub struct OperatorCommand(Box<operator::Operator>);
 
 impl OperatorCommand {
     /// Does it.
@@ -160,7 +160,7 @@ macro_rules! verbs_of {
     ($name:ident, $verbs:ty) => {
         impl FromArgMatches for $name {
             fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-                <$verbs>::from_arg_matches(matches).map(Self)
+                <$verbs>::from_arg_matches(matches).map(|verbs| Self(Box::new(verbs)))
             }
 
             fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
