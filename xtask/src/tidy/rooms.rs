@@ -238,6 +238,7 @@ pub(super) const ROOMS: [Room; 23] = [
             "rustls",
             "rustls-native-certs",
             "secrecy",
+            "strsim",
             "tokio",
             "tracing",
             "tracing-subscriber",

@@ -33,8 +33,41 @@ pub(crate) enum Error {
     Value(Origin, String),
     /// A stanza lacks something, or may not be there.
     Stanza(Place, String),
+    /// What comes of something that was refused in the same stanza, and is said no more once that is mended; and what was
+    /// found mistyped there.
+    Follows(Place, Vec<String>),
     /// Something is missing altogether.
     Missing(String),
+}
+
+/// Everything that is wrong with a configuration, and what its author should know besides: a line each, by file and line.
+#[derive(Debug)]
+pub(crate) struct Problems(pub(super) Vec<String>);
+
+impl Problems {
+    /// The lines, by place; what has no place comes last.
+    pub(super) fn sorted(mut lines: Vec<String>) -> Vec<String> {
+        lines.sort_by_cached_key(|line| match place(line) {
+            Some((file, number)) => (0, file.to_owned(), number),
+            None => (1, String::new(), 0),
+        });
+        lines
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("\n"))
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// The file and the number at the beginning of a line, where it has them.
+fn place(line: &str) -> Option<(&str, u32)> {
+    let (place, _) = line.split_once(": ")?;
+    let (file, number) = place.rsplit_once(':')?;
+    Some((file, number.parse().ok()?))
 }
 
 impl fmt::Display for Place {
@@ -59,6 +92,7 @@ impl fmt::Display for Error {
             Self::Form(place, what) => write!(f, "{place}: {what}"),
             Self::Value(origin, what) => write!(f, "{origin}: {what}"),
             Self::Stanza(place, what) => write!(f, "{place}: {what}"),
+            Self::Follows(place, _) => write!(f, "{place}: see above"),
             Self::Missing(what) => f.write_str(what),
         }
     }

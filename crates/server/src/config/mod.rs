@@ -7,7 +7,7 @@
 //!
 //! Invariants:
 //! - A key nobody knows is a warning; a known one with a wrong value is an error. Both name the
-//!   file and the line.
+//!   file and the line. All of them are told at once, by place; what follows from another is not.
 //! - What would change who may do or see what is never ignored: it is understood or refused.
 //! - Several files are read in order: lists of listeners add up, of everything else the last one
 //!   counts. The environment wins over all files where Vault has it so.
@@ -32,13 +32,14 @@ use kallisto_command::config::Environment;
 
 pub(crate) use address::HostPort;
 pub(crate) use audit::DIRECTORIES_DEFAULT;
-pub(crate) use error::Error;
+pub(crate) use error::Problems;
 pub(crate) use model::{
     ClientCertificates, JoinToken, LeaseTtls, ListenerConfig, LogConfig, LogFormat, RespConfig,
     RespPlace, RetryJoin, SealConfig, ServerConfig, StaticKey, StorageConfig, TlsConfig,
     TlsVersion, TransitSeal,
 };
 
+use error::Error;
 use section::Section;
 
 /// A configuration, and what its author should know about it.
@@ -62,44 +63,146 @@ pub(crate) enum Of {
 /// Reads the files and directories of `-config`, in order, and the environment.
 ///
 /// # Errors
-/// [`Error`] for the first thing that cannot be read or understood.
+/// Everything that cannot be read or understood, and the warnings besides.
 pub(crate) fn load(
     paths: &[PathBuf],
     environment: &Environment<'_>,
     of: Of,
-) -> Result<Loaded, Error> {
-    let sources = sources::read(paths, environment)?;
+) -> Result<Loaded, Problems> {
+    let alone = |error: Error| Problems(vec![error.to_string()]);
+    let sources = sources::read(paths, environment).map_err(alone)?;
     if sources.is_empty() && of == Of::Server {
         let text = "no configuration: name a file or a directory with -config".to_owned();
-        return Err(Error::Missing(text));
+        return Err(alone(Error::Missing(text)));
     }
-    let mut warnings = Vec::new();
-    let mut top = Section::whole(&sources);
-    let (listeners, resp_listeners) = listener::read(&mut top, of, &mut warnings)?;
-    let config = ServerConfig {
+    let mut reading = Reading::of(&sources);
+    let config = read_all(&mut reading, environment, of);
+    let Reading { errors, warnings, .. } = reading;
+    let warnings = Problems::sorted(warnings);
+    match config {
+        Some(config) if errors.is_empty() => Ok(Loaded { config, warnings }),
+        Some(_) | None => {
+            let errors = errors.iter().map(Error::to_string);
+            Err(Problems(Problems::sorted(errors.chain(warnings).collect())))
+        }
+    }
+}
+
+/// Reads every key that is known, whatever is wrong with others.
+fn read_all(
+    reading: &mut Reading<'_>,
+    environment: &Environment<'_>,
+    of: Of,
+) -> Option<ServerConfig> {
+    let listeners = reading.part(|top, warnings| listener::read(top, of, warnings));
+    let storage = reading.part(|top, warnings| storage::read(top, environment, of, warnings));
+    let seal = reading.part(|top, warnings| seal::read(top, environment, warnings));
+    let telemetry = reading.part(general::telemetry);
+    let log = reading.part(|top, _| general::log(top, environment));
+    let limits = reading.part(limits::read);
+    let durability = reading.part(general::durability);
+    let lease_ttls = reading.part(|top, _| general::lease_ttls(top));
+    let max_staleness = reading.part(|top, _| general::max_staleness(top));
+    let mut url =
+        |key, variable: &str| reading.part(|top, _| general::url(top, environment, key, variable));
+    let (api_addr, cluster_addr) =
+        (url("api_addr", "API_ADDR"), url("cluster_addr", "CLUSTER_ADDR"));
+    let cluster_name =
+        reading.part(|top, _| top.given("cluster_name")?.map(|given| given.text()).transpose());
+    let cache_size_bytes = reading.part(|top, _| general::cache_size(top));
+    let mut switch = |key, variable: &str| {
+        reading.part(|top, _| general::switch(top, environment, key, variable))
+    };
+    let (ui, disable_mlock) = (switch("ui", "UI"), switch("disable_mlock", "DISABLE_MLOCK"));
+    let raw_storage_endpoint =
+        reading.part(|top, _| Ok(top.switch("raw_storage_endpoint")?.unwrap_or(false)));
+    let audit_devices = reading.part(audit::read);
+    let audit_directories = reading.part(|top, _| audit::directories(top));
+    let pid_file =
+        reading.part(|top, _| top.given("pid_file")?.map(|given| given.path()).transpose());
+    if !reading.is_cut {
+        reading.part(|top, warnings| general::finish(top.clone(), warnings));
+    }
+    let (listeners, resp_listeners) = listeners?;
+    Some(ServerConfig {
         listeners,
         resp_listeners,
-        storage: storage::read(&mut top, environment, of, &mut warnings)?,
-        seal: seal::read(&mut top, environment, &mut warnings)?,
-        telemetry: general::telemetry(&mut top, &mut warnings)?,
-        log: general::log(&mut top, environment)?,
-        limits: limits::read(&mut top, &mut warnings)?,
-        durability: general::durability(&mut top, &mut warnings)?,
-        lease_ttls: general::lease_ttls(&mut top)?,
-        max_staleness: general::max_staleness(&mut top)?,
-        api_addr: general::url(&mut top, environment, "api_addr", "API_ADDR")?,
-        cluster_addr: general::url(&mut top, environment, "cluster_addr", "CLUSTER_ADDR")?,
-        cluster_name: top.given("cluster_name")?.map(|given| given.text()).transpose()?,
-        cache_size_bytes: general::cache_size(&mut top)?,
-        ui: general::switch(&mut top, environment, "ui", "UI")?,
-        disable_mlock: general::switch(&mut top, environment, "disable_mlock", "DISABLE_MLOCK")?,
-        raw_storage_endpoint: top.switch("raw_storage_endpoint")?.unwrap_or(false),
-        audit_devices: audit::read(&mut top, &mut warnings)?,
-        audit_directories: audit::directories(&mut top)?,
-        pid_file: top.given("pid_file")?.map(|given| given.path()).transpose()?,
-    };
-    general::finish(top, &mut warnings)?;
-    Ok(Loaded { config, warnings })
+        storage: storage?,
+        seal: seal?,
+        telemetry: telemetry?,
+        log: log?,
+        limits: limits?,
+        durability: durability?,
+        lease_ttls: lease_ttls?,
+        max_staleness: max_staleness?,
+        api_addr: api_addr?,
+        cluster_addr: cluster_addr?,
+        cluster_name: cluster_name?,
+        cache_size_bytes: cache_size_bytes?,
+        ui: ui?,
+        disable_mlock: disable_mlock?,
+        raw_storage_endpoint: raw_storage_endpoint?,
+        audit_devices: audit_devices?,
+        audit_directories: audit_directories?,
+        pid_file: pid_file?,
+    })
+}
+
+/// Most errors that are told at once.
+const ERRORS_MAX: usize = 64;
+
+/// All files as they are read, and what was found wrong with them so far.
+struct Reading<'a> {
+    top: Section<'a>,
+    errors: Vec<Error>,
+    warnings: Vec<String>,
+    /// Something ended before it asked for all that it knows, so nobody can say what is unknown.
+    is_cut: bool,
+}
+
+impl<'a> Reading<'a> {
+    fn of(sources: &'a [sources::Source]) -> Self {
+        Self {
+            top: Section::whole(sources),
+            errors: Vec::new(),
+            warnings: Vec::new(),
+            is_cut: false,
+        }
+    }
+
+    /// Reads a part. What is refused is set aside and the part read again without it, so that all that is wrong is found.
+    fn part<T>(
+        &mut self,
+        read: impl Fn(&mut Section<'a>, &mut Vec<String>) -> Result<T, Error>,
+    ) -> Option<T> {
+        let mut is_whole = true;
+        loop {
+            let mut warnings = Vec::new();
+            let error = match read(&mut self.top, &mut warnings) {
+                Ok(value) => {
+                    self.warnings.extend(warnings);
+                    return Some(value);
+                }
+                Err(error) => error,
+            };
+            let goes_on = self.top.set_aside(&error) && self.errors.len() < ERRORS_MAX;
+            // What is missing may be what was set aside.
+            match error {
+                Error::Follows(_, mistyped) => self.warnings.extend(mistyped),
+                Error::Missing(_) if !is_whole => {}
+                Error::Missing(_) => self.errors.push(error),
+                other => {
+                    self.is_cut |= !goes_on;
+                    self.errors.push(other);
+                }
+            }
+            is_whole = false;
+            if !goes_on {
+                self.warnings.extend(warnings);
+                return None;
+            }
+        }
+    }
 }
 
 #[cfg(test)]

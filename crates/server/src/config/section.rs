@@ -3,6 +3,7 @@
 //! A reader asks for every key it knows; [`Section::finish`] then finds what nobody asked for. So
 //! the list of known keys is the code that reads them and cannot fall behind it.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -13,12 +14,22 @@ use super::given::Given;
 use super::sources::Source;
 
 /// A stanza: its title for messages, where it starts, and its parts. Only the top has several.
+#[derive(Clone)]
 pub(super) struct Section<'a> {
+    aside: Aside,
     title: String,
     place: Place,
     parts: Vec<(Rc<str>, &'a Body)>,
     asked: BTreeSet<&'static str>,
 }
+
+/// What was refused already, so that the rest is read as if it were not there: file, line, and the key, or nothing for a stanza.
+type Aside = Rc<RefCell<BTreeSet<(Rc<str>, u32, String)>>>;
+
+/// Most letters that may differ for a key to be taken for another that is missing.
+const TYPO_LETTERS_MAX: usize = 2;
+/// How alike an unknown key has to be to a known one to ask whether that was meant.
+const ALIKE_MIN: f64 = 0.85;
 
 /// What becomes of a known key that the server has no use for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +52,8 @@ impl<'a> Section<'a> {
             sources.iter().map(|source| (Rc::clone(&source.name), &source.body)).collect();
         let file = parts.first().map_or_else(|| Rc::from(""), |(file, _)| Rc::clone(file));
         let place = Place { file, line: 1 };
-        Self { title: String::new(), place, parts, asked: BTreeSet::new() }
+        let aside = Aside::default();
+        Self { aside, title: String::new(), place, parts, asked: BTreeSet::new() }
     }
 
     /// Where it starts.
@@ -50,8 +62,64 @@ impl<'a> Section<'a> {
     }
 
     /// The error that something is wrong with the stanza as a whole.
+    ///
+    /// What lacks something may have it under a name that was mistyped; what had something refused may lack nothing else.
     pub(super) fn refuse(&self, what: &str) -> Error {
-        Error::Stanza(self.place.clone(), format!("{}: {what}", self.title))
+        let title = &self.title;
+        let mistyped = self.mistyped();
+        if self.items().any(|(file, item)| self.is_aside(file, item)) {
+            let say = |(item, meant): (&Item, &str)| {
+                let (file, line, key) = (&self.place.file, item.key.at.line, &item.key.text);
+                format!("{file}:{line}: unknown key {key:?} in {title}: did you mean {meant:?}?")
+            };
+            return Error::Follows(self.place.clone(), mistyped.into_iter().map(say).collect());
+        }
+        let text = match mistyped.first() {
+            Some((item, meant)) => {
+                let (line, key) = (item.key.at.line, &item.key.text);
+                format!("{title}: {what}; line {line} says {key:?}: did you mean {meant:?}?")
+            }
+            None => format!("{title}: {what}"),
+        };
+        Error::Stanza(self.place.clone(), text)
+    }
+
+    fn items(&self) -> impl Iterator<Item = (&Rc<str>, &'a Item)> {
+        self.parts.iter().flat_map(|(file, body)| body.items.iter().map(move |item| (file, item)))
+    }
+
+    /// Keys that nobody asked for so far, each with one that was asked for, is not there and is nearly the same.
+    fn mistyped(&self) -> Vec<(&'a Item, &'static str)> {
+        let there = |name: &str| self.items().any(|(_, item)| item.key.text == name);
+        let unread = self.items().filter(|(_, item)| !self.asked.contains(item.key.text.as_str()));
+        let found = unread.filter_map(|(_, item)| {
+            let letters = |name: &str| strsim::osa_distance(&item.key.text, name);
+            let absent = self.asked.iter().copied().filter(|name| !there(name));
+            let meant = absent.min_by_key(|name| letters(name))?;
+            (letters(meant) <= TYPO_LETTERS_MAX).then_some((item, meant))
+        });
+        found.collect()
+    }
+
+    /// Leaves out what an error is about from now on; whether that was there.
+    pub(super) fn set_aside(&self, error: &Error) -> bool {
+        let (place, key) = match error {
+            Error::Value(Origin::File(place, key), _) => (place, key.as_str()),
+            Error::Stanza(place, _) | Error::Follows(place, _) => (place, ""),
+            Error::Value(Origin::Environment(_), _)
+            | Error::Unreadable(..)
+            | Error::Form(..)
+            | Error::Missing(_) => return false,
+        };
+        self.aside.borrow_mut().insert((Rc::clone(&place.file), place.line, key.to_owned()))
+    }
+
+    fn is_aside(&self, file: &Rc<str>, item: &Item) -> bool {
+        self.is_aside_at(file, item.key.at.line, &item.key.text)
+    }
+
+    fn is_aside_at(&self, file: &Rc<str>, line: u32, key: &str) -> bool {
+        self.aside.borrow().contains(&(Rc::clone(file), line, key.to_owned()))
     }
 
     /// The value of a key, the last one where it is repeated.
@@ -75,6 +143,9 @@ impl<'a> Section<'a> {
         };
         let mut list = Vec::new();
         for value in values {
+            if self.is_aside_at(&file, value.at.line, name) {
+                continue;
+            }
             let place = Place { file: Rc::clone(&file), line: value.at.line };
             list.extend(Given::of(Origin::File(place, name.to_owned()), value)?);
         }
@@ -87,9 +158,9 @@ impl<'a> Section<'a> {
         let mut found = Vec::new();
         for (file, body) in &self.parts {
             let blocks = body.unlabelled(name).map_err(|error| form(file, error))?;
-            found.extend(blocks.into_iter().map(|(key, body)| {
+            found.extend(blocks.into_iter().filter_map(|(key, body)| {
                 let place = Place { file: Rc::clone(file), line: key.at.line };
-                Self::one(name.to_owned(), place, body)
+                self.one(name.to_owned(), place, body)
             }));
         }
         Ok(found)
@@ -101,9 +172,10 @@ impl<'a> Section<'a> {
         let mut found = Vec::new();
         for (file, body) in &self.parts {
             let blocks = body.labelled(name).map_err(|error| form(file, error))?;
-            found.extend(blocks.into_iter().map(|(label, body)| {
+            found.extend(blocks.into_iter().filter_map(|(label, body)| {
                 let place = Place { file: Rc::clone(file), line: label.at.line };
-                (label.text.as_str(), Self::one(format!("{name} {:?}", label.text), place, body))
+                let stanza = self.one(format!("{name} {:?}", label.text), place, body)?;
+                Some((label.text.as_str(), stanza))
             }));
         }
         Ok(found)
@@ -118,10 +190,10 @@ impl<'a> Section<'a> {
         let mut found = Vec::new();
         for (file, body) in &self.parts {
             let blocks = body.twice_labelled(name).map_err(|error| form(file, error))?;
-            found.extend(blocks.into_iter().map(|(one, other, body)| {
+            found.extend(blocks.into_iter().filter_map(|(one, other, body)| {
                 let place = Place { file: Rc::clone(file), line: one.at.line };
                 let title = format!("{name} {:?} {:?}", one.text, other.text);
-                (one.text.as_str(), other.text.as_str(), Self::one(title, place, body))
+                Some((one.text.as_str(), other.text.as_str(), self.one(title, place, body)?))
             }));
         }
         Ok(found)
@@ -153,6 +225,9 @@ impl<'a> Section<'a> {
             let mut seen = BTreeSet::new();
             for item in &body.items {
                 let (key, place) = (&item.key.text, place_of(file, item));
+                if self.is_aside_at(file, item.key.at.line, "") {
+                    continue;
+                }
                 if self.asked.contains(key.as_str()) {
                     let scalar = !matches!(item.value.kind, Kind::Object(_) | Kind::List(_));
                     if scalar && !seen.insert(key) {
@@ -173,16 +248,30 @@ impl<'a> Section<'a> {
                             format!("{key}{within} is not supported"),
                         ));
                     }
-                    None => warnings.push(format!("{place}: unknown key {key:?}{within}")),
+                    None => {
+                        let meant = self.alike(key).map(|name| format!(": did you mean {name:?}?"));
+                        let meant = meant.unwrap_or_default();
+                        warnings.push(format!("{place}: unknown key {key:?}{within}{meant}"));
+                    }
                 }
             }
         }
         Ok(())
     }
 
-    fn one(title: String, place: Place, body: &'a Body) -> Self {
+    /// The known key that is most like an unknown one.
+    fn alike(&self, key: &str) -> Option<&'static str> {
+        let rated = self.asked.iter().map(|name| (strsim::jaro_winkler(key, name), *name));
+        let best = rated.max_by(|(one, _), (other, _)| one.total_cmp(other));
+        best.filter(|(alike, _)| *alike >= ALIKE_MIN).map(|(_, name)| name)
+    }
+
+    fn one(&self, title: String, place: Place, body: &'a Body) -> Option<Self> {
+        if self.is_aside_at(&place.file, place.line, "") {
+            return None;
+        }
         let parts = vec![(Rc::clone(&place.file), body)];
-        Self { title, place, parts, asked: BTreeSet::new() }
+        Some(Self { aside: Rc::clone(&self.aside), title, place, parts, asked: BTreeSet::new() })
     }
 
     fn last(&mut self, name: &'static str) -> Option<(Rc<str>, &'a Item)> {
@@ -190,7 +279,14 @@ impl<'a> Section<'a> {
         let mut items = self.parts.iter().flat_map(|(file, body)| {
             body.items.iter().filter(|item| item.key.text == name).map(move |item| (file, item))
         });
-        items.next_back().map(|(file, item)| (Rc::clone(file), item))
+        // A value that was refused is as good as none, also where an earlier one stands.
+        let aside = Rc::clone(&self.aside);
+        let is_aside = |file: &Rc<str>, item: &Item| {
+            aside.borrow().contains(&(Rc::clone(file), item.key.at.line, item.key.text.clone()))
+        };
+        items
+            .rfind(|(file, item)| !is_aside(file, item))
+            .map(|(file, item)| (Rc::clone(file), item))
     }
 }
 

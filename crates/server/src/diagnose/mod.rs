@@ -98,7 +98,8 @@ impl Diagnose {
         let settings = match settings {
             Ok(settings) => settings,
             Err(error) => {
-                let all = Check::of("Kallisto Diagnose", vec![Check::fail(parse, error)]);
+                let all =
+                    Check::of("Kallisto Diagnose", vec![Check::failed(parse, &error.to_string())]);
                 return Ok(format.print(&all, now).with_code(EXIT_BAD_CONFIG));
             }
         };
@@ -136,7 +137,7 @@ impl ValidateConfig {
                 warnings.extend(without_effect(&loaded.config));
                 Check::warned(name, warnings)
             }
-            Err(error) => Check::fail(name, error),
+            Err(problems) => Check::failed(name, &problems.to_string()),
         };
         Ok(format.print(&check, SystemClock.now()).with_code(check.status().exit_code()))
     }

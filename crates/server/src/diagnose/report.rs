@@ -94,6 +94,13 @@ impl Check {
         Self { warnings, ..Self::new(name, status, "") }
     }
 
+    /// A check that failed for all of these reasons.
+    pub(super) fn failed(name: &'static str, reasons: &str) -> Self {
+        let mut lines = reasons.lines().map(str::to_owned);
+        let first = lines.next().unwrap_or_default();
+        Self { warnings: lines.collect(), ..Self::fail(name, first) }
+    }
+
     /// A heading, which is as good as the worst below it.
     pub(super) fn of(name: &'static str, children: Vec<Self>) -> Self {
         let status = children.iter().map(Self::status).max().unwrap_or(Status::Skipped);

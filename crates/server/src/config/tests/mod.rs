@@ -241,15 +241,15 @@ fn unknown_and_useless_keys_are_warned_about_by_place() {
     assert_eq!(
         found,
         [
-            "VAULT_LOCAL_CONFIG:17: unknown key \"nothing\" in telemetry",
-            "VAULT_LOCAL_CONFIG:16: tls_cipher_suites in listener \"tcp\" is ignored",
-            "VAULT_LOCAL_CONFIG:11: statsd_address in telemetry is ignored",
-            "VAULT_LOCAL_CONFIG:12: unknown key \"bogus\" in telemetry",
-            "VAULT_LOCAL_CONFIG:9: durability_ops has no effect: durability is strict",
             "VAULT_LOCAL_CONFIG:4: ui is given again; this one counts",
-            "VAULT_LOCAL_CONFIG:5: unknown key \"uii\"",
+            "VAULT_LOCAL_CONFIG:5: unknown key \"uii\": did you mean \"ui\"?",
             "VAULT_LOCAL_CONFIG:7: service_registration is ignored",
             "VAULT_LOCAL_CONFIG:8: log_rotate_bytes is ignored",
+            "VAULT_LOCAL_CONFIG:9: durability_ops has no effect: durability is strict",
+            "VAULT_LOCAL_CONFIG:11: statsd_address in telemetry is ignored",
+            "VAULT_LOCAL_CONFIG:12: unknown key \"bogus\" in telemetry",
+            "VAULT_LOCAL_CONFIG:16: tls_cipher_suites in listener \"tcp\" is ignored",
+            "VAULT_LOCAL_CONFIG:17: unknown key \"nothing\" in telemetry",
         ]
     );
 }
@@ -525,4 +525,67 @@ fn limits_are_read_and_a_reserve_leaves_something_for_the_rest() {
         assert!(said.contains(why), "{text}: {said}");
     }
     assert!(warnings("limits { max_everything = 1 }").join("").contains("max_everything"));
+}
+
+#[test]
+fn everything_wrong_is_told_at_once_by_place_with_what_was_meant() {
+    let text = r#"
+storage "raft" {
+  pth = "/var/lib/kallisto"
+}
+listener "tcp" {
+  address = "nowhere:99999"
+  tls_disable = "perhaps"
+  tls_min_versoin = "tls12"
+}
+listener "tcp" {
+  tls_cert_fil = "a.pem"
+  tls_key_file = "a.key"
+}
+listener "unix" {}
+seal "static" {
+  current_key_id = "a"
+  current_key = "short"
+}
+log_levle = "debug"
+log_format = "xml"
+max_staleness = "1y"
+default_lease_ttl = "2h"
+max_lease_ttl = "1h"
+api_addr = "here"
+audit_directories = ["/var/log", "logs"]
+"#;
+    let said = read_with(text, &[]).unwrap_err();
+    let at = |line: u32, what: &str| {
+        let start = format!("VAULT_LOCAL_CONFIG:{line}: ");
+        let found = said.lines().filter(|told| told.starts_with(&start) && told.contains(what));
+        assert_eq!(found.count(), 1, "{line} {what} in\n{said}");
+    };
+    at(2, "a path is missing; line 3 says \"pth\": did you mean \"path\"?");
+    at(6, "address");
+    at(7, "tls_disable: expected true or false");
+    at(8, "unknown key \"tls_min_versoin\"");
+    at(8, "did you mean \"tls_min_version\"?");
+    at(10, "line 11 says \"tls_cert_fil\": did you mean \"tls_cert_file\"?");
+    at(14, "only \"tcp\"");
+    at(17, "current_key");
+    at(19, "did you mean \"log_level\"?");
+    at(20, "log_format: expected one of");
+    at(21, "max_staleness");
+    at(22, "is longer than max_lease_ttl");
+    at(24, "api_addr");
+    at(25, "expected absolute paths");
+    let numbers: Vec<u32> =
+        said.lines().map(|line| line.split(':').nth(1).unwrap().parse().unwrap()).collect();
+    assert!(numbers.is_sorted(), "{said}");
+    assert_eq!(numbers.len(), 13, "nothing follows from another: {said}");
+    assert!(!said.contains("short") && !said.contains("nowhere"), "no values: {said}");
+}
+
+#[test]
+fn warnings_come_by_place() {
+    let said =
+        warnings("zz = 1\ncluster_cipher_suites = \"x\"\ntelemetry {\n  what = 1\n}\naaa = 1\n");
+    let line = |text: &String| text.split(':').nth(1).unwrap().parse::<u32>().unwrap();
+    assert!(said.len() == 4 && said.is_sorted_by_key(line), "{said:?}");
 }
