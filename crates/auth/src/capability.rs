@@ -95,6 +95,12 @@ impl Capabilities {
         if both.is_denial() { Self::DENY } else { both }
     }
 
+    /// What is in both sets. A denial takes everything else away.
+    #[must_use]
+    pub const fn common(self, other: Self) -> Self {
+        if self.is_denial() || other.is_denial() { Self::DENY } else { Self(self.0 & other.0) }
+    }
+
     /// True when `capability` is in the set.
     pub const fn has(self, capability: Capability) -> bool {
         self.0 & capability.bit() != 0

@@ -21,6 +21,13 @@ pub trait Subject {
     /// Where; the same value is acted on afterwards.
     fn path(&self) -> &Path<'_>;
 
+    /// The path as one that says the same whatever the case of its letters, where what it names is one thing in every case;
+    /// `None` for paths that name another thing by another case. Such a request has to be granted by the most specific rule that
+    /// matches without case, too.
+    fn caseless_path(&self) -> Option<&str> {
+        None
+    }
+
     /// The capability it takes. An endpoint that can tell whether the entry exists answers
     /// [`Capability::Create`] for a write of one that does not.
     fn capability(&self) -> Capability {

@@ -37,7 +37,7 @@ pub use decision::{Authorized, Denied, Subject, authorize_by};
 pub use operation::Operation;
 pub use password::PasswordPolicy;
 pub use path::{PATH_BYTES_MAX, Path, PathError, SEGMENTS_MAX};
-pub use pattern::{PATTERN_BYTES_MAX, PATTERN_SEGMENTS_MAX, Precedence, Unresolved};
+pub use pattern::{PATTERN_BYTES_MAX, PATTERN_SEGMENTS_MAX, Precedence, Unresolved, fold_case};
 pub use policy::{Literal, Policy, PolicyError, PolicyName};
 pub use sudo::needs_sudo;
 pub use template::{Identity, NoIdentity, Variable};

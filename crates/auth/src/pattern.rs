@@ -398,7 +398,7 @@ impl Specificity {
 
 /// `text` without the case of its letters: upper case first, so that `ß` and `SS`, `ς` and `Σ`, `K`
 /// and the Kelvin sign come to the same.
-pub(crate) fn fold_case(text: &str) -> std::borrow::Cow<'_, str> {
+pub fn fold_case(text: &str) -> std::borrow::Cow<'_, str> {
     if text.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase()) {
         return text.into();
     }

@@ -8,6 +8,7 @@ use kallisto_auth::{Capability, Literal, Operation, Path, Subject};
 use crate::json::{Json, Map};
 use crate::mount::EngineKind;
 use crate::request::Request;
+use crate::spelling;
 use crate::transit;
 use crate::view::View;
 
@@ -26,13 +27,15 @@ pub(crate) struct Asked<'c, 'r> {
     request: &'c Request<'r>,
     capability: Capability,
     shape: Shape,
+    caseless: Option<Box<str>>,
 }
 
 impl<'c, 'r> Asked<'c, 'r> {
     /// Looks up whether a write would create what it writes, where the engine can tell.
     pub(crate) fn new(request: &'c Request<'r>, view: &View) -> Self {
         let capability = capability(request.operation, request.path.as_str(), view);
-        Self { request, capability, shape: Shape::Whole }
+        let caseless = spelling::caseless(request.path.as_str(), view);
+        Self { request, capability, shape: Shape::Whole, caseless }
     }
 
     /// The same for an answer of another shape. It is judged as the whole is.
@@ -84,6 +87,10 @@ impl Subject for Asked<'_, '_> {
 
     fn path(&self) -> &Path<'_> {
         &self.request.path
+    }
+
+    fn caseless_path(&self) -> Option<&str> {
+        self.caseless.as_deref()
     }
 
     fn capability(&self) -> Capability {

@@ -164,7 +164,9 @@ impl Core {
     ) -> Result<Option<Allowance>, Error> {
         let unsealed = self.unsealed.load();
         let Some(unsealed) = unsealed.as_ref() else { return Ok(None) };
-        unsealed.view.quotas.ask(request, request.path.as_str(), counting, |path| {
+        let path = request.path.as_str();
+        let caseless = || spelling::caseless(path, &self.site_of(request.namespace).ok()?.view);
+        unsealed.view.quotas.ask(request, path, counting, caseless, |path| {
             let site = self.site_of(request.namespace).ok()?;
             let (mount, inside) = site.view.mounts.route(request.path.as_str())?;
             let is_there = path.strip_prefix(request.namespace) == Some(&mount.entry.path);
@@ -189,8 +191,8 @@ impl Core {
             return Ok(());
         }
         let path = spelling::canonical(operation, path)?;
-        // Nothing that is done in one of many is a login.
-        let taken = unsealed.view.quotas.ask(request, &path, Counting::Take, |_| None);
+        // Nothing that is done in one of many is a login, nor has it a name without case: they are secrets.
+        let taken = unsealed.view.quotas.ask(request, &path, Counting::Take, || None, |_| None);
         taken.inspect_err(|_| self.metrics.over_quota.count()).map(drop)
     }
 

@@ -19,6 +19,7 @@ use crate::identity::{Id, Person, Watch};
 use crate::limits::TOKEN_RULES_MAX;
 use crate::namespace::Home;
 use crate::request::TokenText;
+use crate::spelling;
 use crate::state::{Call, Unsealed};
 use crate::token::{self, Hash};
 use crate::view::{LiveToken, View};
@@ -381,8 +382,15 @@ impl Caller {
     }
 
     /// The names of what it may do at `path`, sorted.
-    pub(crate) fn capabilities(&self, path: &str) -> Vec<&'static str> {
-        if self.is_root() { vec!["root"] } else { self.acl().capabilities(path).names() }
+    pub(crate) fn capabilities(&self, view: &View, path: &str) -> Vec<&'static str> {
+        if self.is_root() {
+            return vec!["root"];
+        }
+        let held = match spelling::caseless(path, view) {
+            Some(caseless) => self.acl().capabilities_caseless(path, &caseless),
+            None => self.acl().capabilities(path),
+        };
+        held.names()
     }
 }
 

@@ -12,12 +12,16 @@
 //!
 //! Below `sys/` clients write the paths of mounts, policies and namespaces both ways, and mean the same.
 //!
+//! Names that have no case (of policies, users, roles, entities and such) keep the case they are sent in, as in Vault; what
+//! is decided and counted does not hang on it ([`caseless`]).
+//!
 //! Invariants:
 //! - Rate limits, audit records, the decision and the handler get one and the same path.
 //! - A handler takes no slash off a request's path, so what it acts on is what was judged. But for the engines that keep
 //!   secrets by path, it gets none at the end of one.
 //!
-//! Called by `namespace::resolve` ([`canonical`]), by `engines` ([`inside`]) and by handlers ([`below`]).
+//! Called by `namespace::resolve` ([`canonical`]), by `engines` ([`inside`]), by handlers ([`below`]), and by the decision and the
+//! rate limits ([`caseless`]).
 
 use std::borrow::Cow;
 
@@ -25,11 +29,60 @@ use kallisto_auth::Operation;
 
 use crate::error::Error;
 use crate::mount::EngineKind;
+use crate::view::View;
 
 /// What follows a folder in a path: empty for the folder itself, `None` for another path.
 pub(crate) fn below<'p>(folder: &str, path: &'p str) -> Option<&'p str> {
     let rest = path.strip_prefix(folder)?;
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
+}
+
+/// Below which names have no case: what is there is kept under one spelling of each, or found by any.
+const CASELESS: [&str; 3] = ["auth/", "identity/", "sys/"];
+
+/// The path, where what it names is one thing whatever the case of its letters: names of policies, users, roles,
+/// certificates, headers, entities and groups. Rules and rate limits are looked up for it without case; `None` for all
+/// other paths.
+pub(crate) fn caseless(path: &str, view: &View) -> Option<Box<str>> {
+    if !CASELESS.iter().any(|folder| path.starts_with(folder)) {
+        return None;
+    }
+    let (mount, inside) = view.mounts.route(path)?;
+    let folder = caseless_folder(mount.entry.kind, inside)?;
+    let name = &inside[folder.len()..];
+    let name = match mount.entry.kind {
+        // Space around the names of entities and groups is none of them.
+        EngineKind::Identity => name.trim(),
+        _ => name,
+    };
+    Some(format!("{}{folder}{name}", &path[..path.len() - inside.len()]).into())
+}
+
+/// The folder of names without case that a path inside a mount is below.
+fn caseless_folder(kind: EngineKind, inside: &str) -> Option<&'static str> {
+    let folders: &[&'static str] = match kind {
+        EngineKind::System => &[
+            "policies/acl/",
+            "policy/",
+            "config/ui/headers/",
+            "config/auditing/request-headers/",
+            "locked-users/",
+        ],
+        EngineKind::Identity => &["entity/name/", "group/name/"],
+        EngineKind::Userpass => &["login/", "users/"],
+        EngineKind::AppRole | EngineKind::Jwt | EngineKind::Kubernetes => &["role/"],
+        EngineKind::Cert => &["certs/", "crls/"],
+        EngineKind::Cubbyhole
+        | EngineKind::KvV1
+        | EngineKind::KvV2
+        | EngineKind::KvUpgrading
+        | EngineKind::Token
+        | EngineKind::Transit => &[],
+    };
+    folders
+        .iter()
+        .find(|folder| inside.len() > folder.len() && inside.starts_with(**folder))
+        .copied()
 }
 
 /// What a write to a folder is told.

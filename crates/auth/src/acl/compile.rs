@@ -43,6 +43,9 @@ impl AclSet {
     }
 }
 
+/// Below which paths may have no case. What is elsewhere, secrets above all, needs no second table.
+const CASELESS: [&str; 3] = ["auth/", "identity/", "sys/"];
+
 /// A set in the making.
 #[derive(Default)]
 struct Draft<'b> {
@@ -89,11 +92,16 @@ impl Draft<'_> {
             .filter(|(rule, _)| rule.capabilities.is_denial())
             .map(|(rule, rank)| (rule.pattern.folded(), rank))
             .collect();
+        let caseless: Vec<_> = ranked()
+            .filter(|(rule, _)| CASELESS.iter().any(|folder| rule.pattern.reaches(folder)))
+            .map(|(rule, rank)| (rule.pattern.folded(), rank))
+            .collect();
         let wild = |rule: &&Merged| rule.pattern.is_prefix || rule.pattern.has_any();
         let exact_from = rules.iter().take_while(wild).count();
         AclSet {
             exact_from: Rank::try_from(exact_from).expect("ranks number the rules"),
             table: Table::new(&all),
+            caseless: if caseless.is_empty() { None } else { Some(Table::new(&caseless)) },
             denials: if denials.is_empty() { None } else { Some(Table::new(&denials)) },
             rules: rules.into(),
             dropped: self.skipped.into(),

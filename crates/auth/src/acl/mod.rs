@@ -11,7 +11,9 @@
 //! 2. Of rules that are equal so far a denial speaks first, then the greater text.
 //! 3. Denials match without regard to case, everything else with: a secret cannot be reached by
 //!    another spelling of a path that is denied.
-//! 4. A listing of `p` and of `p/` is one question: rules for `p/` are asked first, then those for
+//! 4. Where what a path names is one thing in every case ([`Subject::caseless_path`]), the rule that would speak if no
+//!    rule had case has to grant the request, too: a narrower rule is not passed by in another case.
+//! 5. A listing of `p` and of `p/` is one question: rules for `p/` are asked first, then those for
 //!    `p`, and of either kind the exact ones first; but a denial of the other form that is more
 //!    specific than the answer so found is not passed by.
 //!
@@ -41,6 +43,8 @@ pub struct AclSet {
     /// The ranks from here on are those of exact patterns.
     exact_from: Rank,
     table: Table,
+    /// The rules that may match a path that has no case, without case. `None` when there are none.
+    caseless: Option<Table>,
     /// The denials, without case. `None` when there are none.
     denials: Option<Table>,
     dropped: Box<[Skipped]>,
@@ -140,6 +144,18 @@ impl AclSet {
         rank.map_or(Capabilities::NONE, |rank| self.rules[rank as usize].capabilities)
     }
 
+    /// The same at a path with names that have no case ([`Subject::caseless_path`]): what both rules grant that are asked.
+    pub fn capabilities_caseless(&self, path: &str, caseless: &str) -> Capabilities {
+        let own = self.capabilities(path);
+        let look = if path.ends_with('/') { Look::Folder } else { Look::Entry };
+        match (self.rank(path, look), self.caseless_rank(caseless, look)) {
+            (Some(rank), Some(other)) if other > rank => {
+                own.common(self.rules[other as usize].capabilities)
+            }
+            _ => own,
+        }
+    }
+
     /// True when some rule grants something at or below `folder`, such as a mount's path. One broad
     /// denial hides nothing here: a narrower rule may still grant.
     pub fn reaches(&self, folder: &str) -> bool {
@@ -180,6 +196,17 @@ impl AclSet {
             | Capability::Update => Look::Entry,
         };
         let Some(rank) = self.rank(request.path().as_str(), look) else { return Verdict::NoRule };
+        let verdict = self.judge_by(rank, request);
+        let caseless = request.caseless_path().filter(|_| verdict == Verdict::Granted(rank));
+        match caseless.and_then(|path| self.caseless_rank(path, look)) {
+            Some(other) if other > rank => self.judge_by(other, request),
+            _ => verdict,
+        }
+    }
+
+    /// What a rule says of a request.
+    fn judge_by(&self, rank: Rank, request: &(impl Subject + ?Sized)) -> Verdict {
+        let capability = request.capability();
         let rule = &self.rules[rank as usize];
         let held = rule.capabilities;
         if held.is_denial() {
@@ -197,17 +224,32 @@ impl AclSet {
 
     /// The rule that speaks for `path`.
     fn rank(&self, path: &str, look: Look) -> Option<Rank> {
+        self.rank_by(path, look, &|path| self.rank_of(path))
+    }
+
+    /// The rule that would speak if none had case.
+    fn caseless_rank(&self, path: &str, look: Look) -> Option<Rank> {
+        let table = self.caseless.as_ref()?;
+        self.rank_by(&fold_case(path), look, &|path| table.best(path))
+    }
+
+    fn rank_by(
+        &self,
+        path: &str,
+        look: Look,
+        rank_of: &dyn Fn(&str) -> Option<Rank>,
+    ) -> Option<Rank> {
         let bare = path.strip_suffix('/');
         let (bare, with_slash) = match (look, bare) {
-            (Look::Entry, None) => return self.rank_of(path),
+            (Look::Entry, None) => return rank_of(path),
             (Look::Entry, Some(bare)) => {
-                let found = self.rank_of(path)?;
-                return Some(self.unless_denied(found, self.rank_of(bare)));
+                let found = rank_of(path)?;
+                return Some(self.unless_denied(found, rank_of(bare)));
             }
-            (Look::Folder, None) => (path, self.rank_of(&format!("{path}/"))),
-            (Look::Folder, Some(bare)) => (bare, self.rank_of(path)),
+            (Look::Folder, None) => (path, rank_of(&format!("{path}/"))),
+            (Look::Folder, Some(bare)) => (bare, rank_of(path)),
         };
-        let without = self.rank_of(bare);
+        let without = rank_of(bare);
         let is_exact = |rank: &Rank| *rank >= self.exact_from;
         let exact = with_slash.filter(is_exact).or(without.filter(is_exact));
         let found = exact.or(with_slash).or(without)?;

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use kallisto_auth::fold_case;
 
 use crate::error::{Error, OverQuota};
 use crate::json::{self, Json, Map};
@@ -106,6 +107,8 @@ pub(crate) struct Settings {
 /// A rule at work.
 struct Rule {
     spec: Spec,
+    /// Its path without case.
+    caseless: String,
     allowances: Allowances,
 }
 
@@ -132,6 +135,8 @@ struct Place<'a> {
     path: &'a str,
     /// Both, one after the other.
     absolute: &'a str,
+    /// The same without case, where what it names has none.
+    caseless: Option<&'a str>,
 }
 
 impl Rules {
@@ -141,17 +146,31 @@ impl Rules {
         place: Place<'_>,
         role_at: impl FnOnce(&str) -> Option<String>,
     ) -> Option<&Arc<Rule>> {
-        let mut fitting = self.by_rank.iter().filter(|rule| rule.spec.holds_at(place)).peekable();
+        let mut fitting = self.by_rank.iter().filter(|rule| rule.holds_at(place)).peekable();
         // Those of roles come first; who asks is looked up only where one could matter.
         let first = fitting.peek()?;
         let role = if first.spec.role.is_empty() { None } else { role_at(&first.spec.path) };
-        fitting.find(|rule| rule.spec.role.is_empty() || Some(&rule.spec.role) == role.as_ref())
+        // Names of roles have no case.
+        let is_of = |role: &String, rule: &Rule| rule.spec.role.eq_ignore_ascii_case(role);
+        fitting.find(|rule| {
+            rule.spec.role.is_empty() || role.as_ref().is_some_and(|role| is_of(role, rule))
+        })
+    }
+}
+
+impl Rule {
+    /// One that is for a name in another case is for this one, where names have none.
+    fn holds_at(&self, place: Place<'_>) -> bool {
+        self.spec.holds_in(place.namespace)
+            && (fits(&self.spec.path, place.absolute)
+                || place.caseless.is_some_and(|path| fits(&self.caseless, path)))
     }
 }
 
 impl Quotas {
     /// Takes one from the allowance of the address that asks for `path`, which is a request's own or one of those it is
-    /// for, and tells what is left where the settings want that. `role_at` finds the role by which a request logs in at a mount.
+    /// for, and tells what is left where the settings want that. `caseless_at` gives the path if it names something in any case
+    /// ([`crate::spelling::caseless`]); `role_at` finds the role by which a request logs in at a mount.
     ///
     /// # Errors
     /// [`Error::OverQuota`] when nothing is left of it.
@@ -160,6 +179,7 @@ impl Quotas {
         request: &Request<'_>,
         path: &str,
         counting: Counting,
+        caseless_at: impl FnOnce() -> Option<Box<str>>,
         role_at: impl FnOnce(&str) -> Option<String>,
     ) -> Result<Option<Allowance>, Error> {
         // Relaxed: a rule may count from the next request on.
@@ -169,7 +189,9 @@ impl Quotas {
         let Some(remote) = request.remote else { return Ok(None) };
         let namespace = request.namespace;
         let absolute = format!("{namespace}{path}");
-        let place = Place { namespace, path, absolute: &absolute };
+        let caseless =
+            caseless_at().map(|path| fold_case(&format!("{namespace}{path}")).into_owned());
+        let place = Place { namespace, path, absolute: &absolute, caseless: caseless.as_deref() };
         self.ask_of(place, remote.ip(), request.now_ns(), counting, role_at)
     }
 
@@ -221,7 +243,8 @@ impl Quotas {
             self.change(|rules| rules.settings = settings);
         } else if let Some(name) = name.strip_prefix(RULES) {
             let Some(spec) = Spec::decode(name, value) else { return false };
-            let rule = Arc::new(Rule { spec, allowances: Allowances::default() });
+            let caseless = fold_case(&spec.path).into_owned();
+            let rule = Arc::new(Rule { spec, caseless, allowances: Allowances::default() });
             self.change(|rules| {
                 rules.by_name.insert(name.to_owned(), rule);
             });
@@ -293,12 +316,12 @@ impl Spec {
         self.path == self.namespace
     }
 
-    fn holds_at(&self, place: Place<'_>) -> bool {
-        let is_here = match self.reach {
-            Reach::Below if self.is_for_namespace() => place.namespace.starts_with(&self.namespace),
-            Reach::Below | Reach::Own => place.namespace == self.namespace,
-        };
-        is_here && fits(&self.path, place.absolute)
+    /// Whether it is for what is in this namespace, path aside.
+    fn holds_in(&self, namespace: &str) -> bool {
+        match self.reach {
+            Reach::Below if self.is_for_namespace() => namespace.starts_with(&self.namespace),
+            Reach::Below | Reach::Own => namespace == self.namespace,
+        }
     }
 
     /// Requests an address may make in one interval.
@@ -429,13 +452,13 @@ mod tests {
 
     /// A place in the root namespace.
     fn at(path: &str) -> Place<'_> {
-        Place { namespace: "", path, absolute: path }
+        Place { namespace: "", path, absolute: path, caseless: None }
     }
 
     /// A place in the namespace of so many first bytes.
     fn inside(absolute: &str, bytes: usize) -> Place<'_> {
         let (namespace, path) = absolute.split_at(bytes);
-        Place { namespace, path, absolute }
+        Place { namespace, path, absolute, caseless: None }
     }
 
     fn allowed(quotas: &Quotas, path: &str) -> usize {
@@ -504,7 +527,7 @@ mod tests {
         let here = "10.0.0.1".parse().unwrap();
         put(&quotas, "logins", "auth/approle/", 3.0);
         put_for_role(&quotas, "web", "auth/approle/", "web", 2.0);
-        put_for_role(&quotas, "db", "auth/approle/", "db", 1.0);
+        put_for_role(&quotas, "db", "auth/approle/", "DB", 1.0);
         let allowed = |role: &str| {
             let take = |_: &i32| {
                 let role_at = |mount: &str| (mount == "auth/approle/").then(|| role.to_owned());

@@ -258,3 +258,189 @@ fn lesson_01_a_slash_at_the_end_lifts_no_rule_in_a_namespace() {
         }
     }
 }
+
+/// The spellings of a path whose name has no case, and the path itself; `None` for other paths.
+fn cases(core: &Core, path: &str) -> Option<[String; 3]> {
+    let unsealed = core.unsealed.load_full().unwrap();
+    crate::spelling::caseless(path, &unsealed.view)?;
+    let folders =
+        ["acl", "policy", "headers", "request-headers", "unlock", "name", "login", "users"];
+    let name = folders.iter().chain(&["role", "certs", "crls"]).find_map(|folder| {
+        let folder = format!("/{folder}/");
+        Some(path.find(&folder)? + folder.len())
+    })?;
+    let end = path[name..].find('/').map_or(path.len(), |slash| name + slash);
+    let (before, name, after) = (&path[..name], &path[name..end], &path[end..]);
+    let mixed: String = name
+        .char_indices()
+        .map(|(at, char)| if at % 2 == 0 { char.to_ascii_uppercase() } else { char })
+        .collect();
+    let spell = |name: &str| format!("{before}{name}{after}");
+    Some([path.to_owned(), spell(&name.to_ascii_uppercase()), spell(&mixed)])
+}
+
+/// Every row below which names have no case, with the spellings of its sample.
+fn caseless_rows(core: &Core) -> Vec<(&'static str, &'static super::Route, [String; 3])> {
+    let spelled = |(base, route)| Some((base, route, cases(core, &sample(base, route))?));
+    rows().filter_map(spelled).collect()
+}
+
+#[test]
+fn lesson_03_a_rule_for_a_name_without_case_holds_in_every_case() {
+    let core = open_core(Access::Token);
+    let rows = caseless_rows(&core);
+    let mut bases: Vec<_> = rows.iter().map(|(base, ..)| *base).collect();
+    bases.dedup();
+    assert!(bases.len() >= 7, "{bases:?}");
+    for spelled in 0..3 {
+        let mut narrow = format!(r#"path "*" {{ capabilities = [{EVERYTHING},"sudo"] }}"#);
+        for (_, _, paths) in &rows {
+            let line = format!("\npath \"{}\" {{ capabilities = [\"recover\"] }}", paths[spelled]);
+            if !narrow.contains(&line) {
+                narrow += &line;
+            }
+        }
+        let body = crate::json::Json::object([("policy", narrow.into())]).to_text();
+        let body = String::from_utf8(body).unwrap();
+        let name = format!("case{spelled}");
+        ask(&core, Some(ROOT), Operation::Update, &format!("sys/policies/acl/{name}"), &body)
+            .unwrap();
+        let body = format!(r#"{{"id":"{name}","policies":["{name}"],"no_default_policy":true}}"#);
+        ask(&core, Some(ROOT), Operation::Update, "auth/token/create", &body).unwrap();
+        for (_, route, paths) in &rows {
+            if route.admits != super::Admits::Policy {
+                continue;
+            }
+            for (path, &(operation, _)) in
+                paths.iter().flat_map(|path| route.does.iter().map(move |does| (path, does)))
+            {
+                let answer = ask(&core, Some(&name), operation, path, "{}");
+                let is_denied = matches!(answer, Err(Error::Denied(Denial::Policy)));
+                assert!(is_denied, "rule {}: {operation:?} {path}: {answer:?}", paths[spelled]);
+            }
+        }
+    }
+}
+
+#[test]
+fn lesson_03_a_rate_limit_for_a_name_without_case_holds_in_every_case() {
+    let core = open_core(Access::Token);
+    let remote = Some("10.0.0.1:1".parse().unwrap());
+    for (_, route, paths) in caseless_rows(&core) {
+        for (limited, &(operation, _)) in
+            paths.iter().flat_map(|path| route.does.iter().map(move |does| (path, does)))
+        {
+            let spec = Spec {
+                name: "q".to_owned(),
+                path: limited.clone(),
+                rate: 1.0,
+                interval_secs: 60,
+                ..Spec::default()
+            };
+            let unsealed = core.unsealed.load_full().unwrap();
+            assert!(unsealed.view.quotas.put(&format!("{RULES}q"), &spec.encode()));
+            let is_over = |path: &str| {
+                let request = request(Some("nobody"), operation, path, "{}");
+                let answer = pollster::block_on(core.handle(&Request { remote, ..request }));
+                matches!(answer, Err(Error::OverQuota(_)))
+            };
+            let over = [0, 1, 2, 0].map(|at: usize| is_over(&paths[at]));
+            assert_eq!(over, [false, true, true, true], "{operation:?} {limited}");
+        }
+    }
+}
+
+#[test]
+fn a_rule_for_one_case_grants_it_as_it_is_written() {
+    let core = open_core(Access::Token);
+    let text = r#"path "auth/approle/role/Web" { capabilities = ["read", "update"] }
+        path "auth/approle/role/db*" { capabilities = ["read"] }"#;
+    let body = crate::json::Json::object([("policy", text.into())]).to_text();
+    let body = String::from_utf8(body).unwrap();
+    ask(&core, Some(ROOT), Operation::Update, "sys/policies/acl/web", &body).unwrap();
+    let body = r#"{"id":"web","policies":["web"],"no_default_policy":true}"#;
+    ask(&core, Some(ROOT), Operation::Update, "auth/token/create", body).unwrap();
+    let update = |name: &str| {
+        ask(&core, Some("web"), Operation::Update, &format!("auth/approle/role/{name}"), "{}")
+    };
+    assert!(update("Web").is_ok());
+    for other in ["web", "WEB"] {
+        assert!(matches!(update(other), Err(Error::Denied(Denial::Policy))), "{other}");
+    }
+    let read = |name: &str| {
+        ask(&core, Some("web"), Operation::Read, &format!("auth/approle/role/{name}"), "")
+    };
+    assert!(read("Web").is_ok());
+    assert!(matches!(read("DB1"), Err(Error::Denied(Denial::Policy))));
+}
+
+/// Policies and limits that know a user and an entity by one spelling, asked for by others, in a namespace and in none.
+#[test]
+fn lesson_03_case_and_blanks_lift_no_rule_in_a_namespace_either() {
+    let core = open_core(Access::Token);
+    let remote = Some("10.0.0.1:1".parse().unwrap());
+    ask(&core, Some(ROOT), Operation::Update, "sys/namespaces/team", "{}").unwrap();
+    for (namespace, token) in [("", "outside"), ("team/", "inside")] {
+        let mount = format!("{namespace}sys/auth/people");
+        ask(&core, Some(ROOT), Operation::Update, &mount, r#"{"type":"userpass"}"#).unwrap();
+        let text = format!(
+            r#"path "{namespace}*" {{ capabilities = [{EVERYTHING}] }}
+            path "{namespace}auth/people/users/bob" {{ capabilities = ["read"] }}
+            path "{namespace}identity/entity/name/Bob" {{ capabilities = ["read"] }}"#
+        );
+        let body = crate::json::Json::object([("policy", text.into())]).to_text();
+        let body = String::from_utf8(body).unwrap();
+        let policy = format!("sys/policies/acl/{token}");
+        ask(&core, Some(ROOT), Operation::Update, &policy, &body).unwrap();
+        let body = format!(r#"{{"id":"{token}","policies":["{token}"],"no_default_policy":true}}"#);
+        ask(&core, Some(ROOT), Operation::Update, "auth/token/create", &body).unwrap();
+        for (path, is_denied) in [
+            ("auth/people/users/bob", true),
+            ("auth/people/users/BOB", true),
+            ("auth/people/users/bobby", false),
+            ("identity/entity/name/Bob", true),
+            ("identity/entity/name/bob", true),
+            ("identity/entity/name/%20bob", true),
+            ("identity/entity/name/BOB%20", true),
+            ("identity/entity/name/bobby", false),
+        ] {
+            let path = format!("{namespace}{path}");
+            let body = r#"{"password":"a long one"}"#;
+            let answer = ask(&core, Some(token), Operation::Update, &path, body);
+            let was_denied = matches!(answer, Err(Error::Denied(Denial::Policy)));
+            assert_eq!(was_denied, is_denied, "{path}: {answer:?}");
+        }
+        let spec = Spec {
+            name: "q".to_owned(),
+            path: format!("{namespace}auth/people/login/bob"),
+            namespace: namespace.to_owned(),
+            rate: 1.0,
+            interval_secs: 60,
+            ..Spec::default()
+        };
+        let unsealed = core.unsealed.load_full().unwrap();
+        assert!(unsealed.view.quotas.put(&format!("{RULES}q"), &spec.encode()));
+        let over = ["Bob", "BOB", "bob"].map(|name| {
+            let path = format!("{namespace}auth/people/login/{name}");
+            let request = request(None, Operation::Update, &path, r#"{"password":"x"}"#);
+            let answer = pollster::block_on(core.handle(&Request { remote, ..request }));
+            matches!(answer, Err(Error::OverQuota(_)))
+        });
+        assert_eq!(over, [false, true, true], "{namespace}");
+    }
+    let body = r#"{"paths":["auth/people/users/BOB","auth/people/users/bobby"]}"#;
+    let held =
+        ask(&core, Some("outside"), Operation::Update, "sys/capabilities-self", body).unwrap();
+    let Response::Merged(held) = held else { panic!("{held:?}") };
+    let held = crate::json::parse_object(&held.data).unwrap();
+    assert_eq!(held["auth/people/users/BOB"], crate::json::Json::strings(["read".to_owned()]));
+    assert_ne!(held["auth/people/users/bobby"], held["auth/people/users/BOB"]);
+    for (path, is_allowed) in [("auth/people/users/BOB", false), ("auth/people/users/bobby", true)]
+    {
+        let body = format!(r#"{{"path":"{path}","capability":"update"}}"#);
+        let told = ask(&core, Some("outside"), Operation::Update, "sys/policies/explain", &body);
+        let Ok(Response::Logical(told)) = told else { panic!("{told:?}") };
+        let told = crate::json::parse_object(&told.data).unwrap();
+        assert_eq!(told["allowed"], crate::json::Json::Bool(is_allowed), "{path}");
+    }
+}

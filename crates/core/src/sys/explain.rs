@@ -15,11 +15,13 @@ use crate::policies::Caller;
 use crate::request::Request;
 use crate::response::Response;
 use crate::spelling;
+use crate::view::View;
 
 /// What is asked about.
 struct Question {
     path: Path<'static>,
     capability: Capability,
+    caseless: Option<Box<str>>,
 }
 
 /// The operation that takes a capability.
@@ -48,6 +50,10 @@ impl Subject for Question {
         &self.path
     }
 
+    fn caseless_path(&self) -> Option<&str> {
+        self.caseless.as_deref()
+    }
+
     fn capability(&self) -> Capability {
         self.capability
     }
@@ -55,8 +61,8 @@ impl Subject for Question {
 
 /// Answers for `caller` what `body` asks: `path`, and `capability`, which is `read` if absent. The path is taken as a
 /// request's would be: a question about what no request can ask is refused like it.
-pub(super) fn answer(body: &Map, caller: &Caller) -> Result<Response, Error> {
-    let question = question(&Fields::new(body))?;
+pub(super) fn answer(view: &View, body: &Map, caller: &Caller) -> Result<Response, Error> {
+    let question = question(view, &Fields::new(body))?;
     if caller.is_root() {
         let pairs = [("allowed", true.into()), ("reason", "the token is a root token".into())];
         return Ok(Response::data(&Json::object(pairs)));
@@ -67,6 +73,7 @@ pub(super) fn answer(body: &Map, caller: &Caller) -> Result<Response, Error> {
 /// Answers what a token asks about itself, which every token may. `None` for a question about another, whose right is
 /// that of its path.
 pub(super) fn about_itself(
+    view: &View,
     request: &Request<'_>,
     caller: &Caller,
 ) -> Option<Result<Response, Error>> {
@@ -76,13 +83,13 @@ pub(super) fn about_itself(
     };
     match Fields::new(&body).string("accessor") {
         Ok(accessor) if accessor.as_deref().is_none_or(str::is_empty) => {
-            Some(answer(&body, caller))
+            Some(answer(view, &body, caller))
         }
         _ => None,
     }
 }
 
-fn question(fields: &Fields<'_>) -> Result<Question, Error> {
+fn question(view: &View, fields: &Fields<'_>) -> Result<Question, Error> {
     let path = fields.string("path")?.unwrap_or_default();
     let path = path.trim_start_matches('/');
     if path.is_empty() {
@@ -94,7 +101,8 @@ fn question(fields: &Fields<'_>) -> Result<Question, Error> {
     let path = spelling::canonical(operation(capability), path)?;
     let path = Path::literal(&path).map(Path::into_owned);
     let path = path.map_err(|error| Error::invalid(error.to_string()))?;
-    Ok(Question { path, capability })
+    let caseless = spelling::caseless(path.as_str(), view);
+    Ok(Question { path, capability, caseless })
 }
 
 fn to_json(explanation: &Explanation) -> Json {

@@ -426,7 +426,7 @@ async fn policy_routes(
 fn own_capabilities(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
     let body = call.object()?;
     let caller = Caller::of(unsealed, call)?;
-    policies::capabilities(&body, |path| caller.capabilities(path))
+    policies::capabilities(&body, |path| caller.capabilities(&unsealed.view, path))
 }
 
 fn capabilities_of_token(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
@@ -435,14 +435,14 @@ fn capabilities_of_token(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Res
     let caller = Caller::with_text(unsealed, TokenText::new(&given), call.now);
     let invalid = |_| Error::invalid("1 error occurred:\n\t* invalid token\n\n");
     let caller = caller.map_err(invalid)?;
-    policies::capabilities(&body, |path| caller.capabilities(path))
+    policies::capabilities(&body, |path| caller.capabilities(&unsealed.view, path))
 }
 
 fn capabilities_of_accessor(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
     let body = call.object()?;
     let accessor = Fields::new(&body).string("accessor")?.unwrap_or_default();
     let caller = caller_with_accessor(unsealed, call, &accessor)?;
-    policies::capabilities(&body, |path| caller.capabilities(path))
+    policies::capabilities(&body, |path| caller.capabilities(&unsealed.view, path))
 }
 
 fn caller_with_accessor(
@@ -460,5 +460,5 @@ fn explain_policies(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response
     let body = call.object()?;
     let accessor = Fields::new(&body).string("accessor")?.unwrap_or_default();
     let caller = caller_with_accessor(unsealed, call, &accessor)?;
-    explain::answer(&body, &caller)
+    explain::answer(&unsealed.view, &body, &caller)
 }

@@ -43,7 +43,7 @@ pub(crate) fn for_any_token(
         return Some(openapi::answer(unsealed, &unsealed.info, request, Some(caller)));
     }
     if request.path.as_str() == EXPLAIN {
-        return explain::about_itself(request, caller);
+        return explain::about_itself(&unsealed.view, request, caller);
     }
     let path = request.path.as_str().strip_prefix(PREFIX)?;
     Some(match path {
