@@ -127,6 +127,7 @@ fn stage(
     staged: &mut Staged,
 ) -> Result<(), Error> {
     let mount = &place.mount;
+    staged.set_essential();
     match (mount.entry.kind, extent) {
         (EngineKind::KvV2, Extent::Latest) => {
             v2::stage::delete_latest(unsealed, mount, path, now_ns, staged).map(drop)

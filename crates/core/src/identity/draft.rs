@@ -194,6 +194,10 @@ impl Draft<'_> {
         // The count of group writes goes last: who reads it in the directory sees all it counts.
         let count = self.records.remove_entry(GROUP_WRITES);
         let mut batch = Batch::new();
+        if self.records.values().any(|slot| slot.is_written && slot.value.is_none()) {
+            // Somebody loses what an entity, an alias or a group gave.
+            batch.set_essential();
+        }
         for (name, slot) in self.records.into_iter().chain(count) {
             self.shelf.expect_in(&mut batch, &name, slot.read_at);
             match slot.value {

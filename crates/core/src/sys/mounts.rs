@@ -230,22 +230,24 @@ pub(super) async fn unmount(
     };
     // The mount goes first, so that nobody reads or writes what is being swept.
     let mut batch = Batch::new();
-    batch.delete(keys::mount(mount.entry.id));
+    batch.delete(keys::mount(mount.entry.id)).set_essential();
     unsealed.store.commit(batch).await?;
+    if class == Class::Auth {
+        // Nobody logs in here any more, so these are all. On a full disk they end, whatever cannot be swept.
+        token::revoke_made_below(unsealed, &mount.entry.path).await?;
+    }
     for prefix in keys::engine_prefixes(mount.entry.id) {
         sweep(unsealed, &prefix).await?;
-    }
-    if class == Class::Auth {
-        // Nobody logs in here any more, so these are all.
-        token::revoke_made_below(unsealed, &mount.entry.path).await?;
     }
     Ok(Response::Empty)
 }
 
-/// Deletes every record under `prefix`, a bounded batch at a time.
+/// Deletes every record under `prefix`, a bounded batch at a time. Of a full disk's reserve a small engine takes a little, and
+/// a large one nothing: its batches are over what is essential.
 async fn sweep(unsealed: &Unsealed, prefix: &[u8]) -> Result<(), Error> {
     loop {
         let mut batch = Batch::new();
+        batch.set_essential();
         unsealed.store.scan(prefix, &mut |key, _| {
             batch.delete(key.to_vec());
             if batch.ops().len() < SWEEP_RECORDS_MAX { Visit::Continue } else { Visit::Stop }

@@ -236,7 +236,7 @@ impl Routes<'_> {
         batch.expect(keys::namespace_counter(), counted);
         batch.expect(keys::namespace(number), seqno);
         batch.put(keys::namespace(number), namespace.encode());
-        batch.delete(keys::namespace_life(number));
+        batch.delete(keys::namespace_life(number)).set_essential();
         self.root.store.commit(batch).await?;
         Ok(Response::data(&Json::object([("status", "in-progress".into())])))
     }

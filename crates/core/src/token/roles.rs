@@ -344,7 +344,7 @@ pub(super) fn read(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
 
 pub(super) async fn delete(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
     let mut batch = Batch::new();
-    batch.delete(keys::token_role(name));
+    batch.delete(keys::token_role(name)).set_essential();
     unsealed.store.commit(batch).await?;
     Ok(Response::Empty)
 }

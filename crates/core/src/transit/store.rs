@@ -162,6 +162,7 @@ impl Transit<'_, '_, '_> {
             let mut batch = Batch::new();
             self.shelf.expect_in(&mut batch, &shelf_name, found.seqno);
             self.shelf.delete_in(&mut batch, &shelf_name);
+            batch.set_essential();
             match self.unsealed.store.commit(batch).await {
                 Err(kallisto_store::Error::Conflict) => {}
                 deleted => return Ok(deleted.map(|_| ())?),

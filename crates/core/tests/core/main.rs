@@ -12,6 +12,7 @@ mod budget;
 mod certificates;
 mod clocks;
 mod freshness;
+mod full;
 mod identity;
 mod key_server;
 mod kv_upgrade;

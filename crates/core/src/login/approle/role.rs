@@ -258,6 +258,7 @@ impl Approle<'_> {
         let gone = self
             .commit(|batch| {
                 let Some((role, seqno)) = self.role(name)? else { return Ok(None) };
+                batch.set_essential();
                 self.shelf.expect_in(batch, &role_record(name), seqno);
                 self.shelf.delete_in(batch, &role_record(name));
                 self.shelf.delete_in(batch, &self.role_id_record(&role.role_id)?);
@@ -276,6 +277,7 @@ impl Approle<'_> {
         for folder in [format!("secret/{uid}/"), format!("accessor/{uid}/")] {
             for names in self.shelf.list(&folder)?.chunks(SWEEP_RECORDS_MAX) {
                 let mut batch = Batch::new();
+                batch.set_essential();
                 for name in names {
                     self.shelf.delete_in(&mut batch, &format!("{folder}{name}"));
                 }

@@ -375,6 +375,7 @@ impl Approle<'_> {
             let record = self.shelf.get(&secret_record(uid, hash))?;
             let Some(record) = record else { return Ok(()) };
             let secret = SecretId::decode(&record.value)?;
+            batch.set_essential();
             self.shelf.expect_in(batch, &secret_record(uid, hash), record.seqno);
             self.remove_in(batch, uid, hash, &secret);
             Ok(())
