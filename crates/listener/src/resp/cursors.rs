@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
 
+use zeroize::Zeroize;
+
 /// Most scans remembered; the oldest is forgotten, and ends early for its client.
 const CURSORS_MAX: usize = 4096;
 
@@ -35,6 +37,12 @@ impl Cursors {
         number
     }
 
+    /// Forgets all of them: they end early for their clients.
+    pub(super) fn forget(&self) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.names.drain(..).for_each(|(_, mut name)| name.zeroize());
+    }
+
     /// The name behind a number, which stays good: a client may ask twice.
     pub(super) fn find(&self, number: u64) -> Option<String> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,5 +65,8 @@ mod tests {
         assert_eq!(cursors.find(first).as_deref(), Some("a"));
         cursors.keep("c".into());
         assert_eq!(cursors.find(first), None);
+        let last = cursors.keep("d".into());
+        cursors.forget();
+        assert_eq!(cursors.find(last), None);
     }
 }

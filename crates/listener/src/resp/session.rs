@@ -225,6 +225,8 @@ impl Session {
         if self.sealings.has_changed().unwrap_or_default() {
             self.sealings.mark_unchanged();
             self.forget();
+            // Where others' scans stood are names of secrets too.
+            self.shared.cursors.forget();
         }
     }
 

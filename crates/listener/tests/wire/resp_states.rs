@@ -110,6 +110,49 @@ fn a_token_that_ended_is_forgotten() {
     assert_eq!(client.ask("GET a"), bulk("1"));
 }
 
+/// What was asked before a token ended is all that its session gets: nothing is pushed, and nothing waits.
+#[test]
+fn a_silent_session_of_a_token_that_ended_gets_nothing() {
+    let site = Site::start();
+    let token = site.token(r#"path "secret/*" { capabilities = ["read", "list", "scan"] }"#);
+    let mut client = site.connect();
+    assert_eq!(client.ask(&format!("AUTH {token}")), ok());
+    let mut writer = site.root();
+    for at in 0..20 {
+        assert_eq!(writer.ask(&format!("SET k{at} 1")), ok());
+    }
+    let Reply::Array(scanned) = client.ask("SCAN 0 COUNT 5") else { panic!("no scan") };
+    let Reply::Bulk(cursor) = &scanned[0] else { panic!("no cursor: {scanned:?}") };
+    assert_ne!(cursor, "0");
+    for words in [
+        "SUBSCRIBE a",
+        "PSUBSCRIBE *",
+        "MONITOR",
+        "BLPOP a 0",
+        "XREAD BLOCK 0 STREAMS a 0",
+        "WAIT 1 0",
+        "MULTI",
+        "WATCH a",
+        "CLIENT TRACKING ON",
+    ] {
+        client.assert_error(words, "ERR");
+    }
+    site.ask("auth/token/revoke", &format!(r#"{{"token":"{token}"}}"#)).unwrap();
+    assert_eq!(writer.ask("SET k0 2"), ok());
+    // The first bytes that come are the answer to the next command.
+    client.assert_error(&format!("SCAN {cursor}"), "NOAUTH");
+    client.assert_error("GET k0", "NOAUTH");
+    // Nor do scans outlive the keys: where they stood is forgotten when the server is sealed.
+    let Reply::Array(scanned) = writer.ask("SCAN 0 COUNT 5") else { panic!("no scan") };
+    let Reply::Bulk(cursor) = &scanned[0] else { panic!("no cursor: {scanned:?}") };
+    site.seal();
+    writer.assert_error("PING", "LOADING");
+    site.unseal();
+    let mut again = site.root();
+    let Reply::Array(ended) = again.ask(&format!("SCAN {cursor}")) else { panic!("no scan") };
+    assert_eq!(ended, [bulk("0"), Reply::Array(Vec::new())]);
+}
+
 #[test]
 fn a_sealed_server_says_that_it_is_not_ready_and_knows_nobody_afterwards() {
     let site = Site::start();
