@@ -9,11 +9,11 @@ use kallisto_audit as audit;
 use kallisto_auth::{Capability, Operation};
 
 use super::describe::{mount_of, name_of, names_in};
-use crate::error::Error;
-use crate::json::{self, Json, Map};
-use crate::request::Request;
-use crate::response::{Answered, Logical, Response};
-use crate::state::Unsealed;
+use crate::api::error::Error;
+use crate::api::json::{self, Json, Map};
+use crate::api::request::Request;
+use crate::api::response::{Answered, Logical, Response};
+use crate::pipeline::state::Unsealed;
 use crate::view::Mount;
 
 /// What the door answers.

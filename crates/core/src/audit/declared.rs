@@ -10,11 +10,11 @@ use kallisto_audit::{Auth, Device, Health, Origin, Request, Spec, Subject};
 use kallisto_store::{self as store, Batch, Op};
 
 use super::{Audit, DEVICE_FOLDER, DeviceRecord, Unusable};
-use crate::error::Error;
-use crate::keys::{self, MountId, Parsed};
-use crate::random::RequestId;
-use crate::shelf::Shelf;
-use crate::state::Unsealed;
+use crate::api::error::Error;
+use crate::pipeline::state::Unsealed;
+use crate::platform::random::RequestId;
+use crate::storage::keys::{self, MountId, Parsed};
+use crate::storage::shelf::Shelf;
 
 /// Brings the records in line with the configuration.
 ///

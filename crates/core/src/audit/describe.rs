@@ -8,16 +8,18 @@ use kallisto_audit as audit;
 use kallisto_auth::{AclSet, Capability, Kind, Operation, Subject as _};
 
 use super::Audit;
-use crate::asked::Asked;
-use crate::freshness;
-use crate::json::Json;
-use crate::mount::{Class, EngineKind, MountEntry};
+use crate::api::json::Json;
+use crate::api::request::{Request, TokenText};
+use crate::engines::mount::{Class, EngineKind, MountEntry};
+use crate::engines::sys;
 use crate::namespace::Home;
-use crate::policies::Caller;
-use crate::request::{Request, TokenText};
-use crate::state::{Core, Unsealed};
+use crate::pipeline::asked::Asked;
+use crate::pipeline::engines;
+use crate::pipeline::freshness;
+use crate::pipeline::policies::Caller;
+use crate::pipeline::state::{Core, Unsealed};
+use crate::token;
 use crate::view::{LiveToken, Mount, View};
-use crate::{engines, sys, token};
 
 /// The version of every engine, as records and mounts show it.
 pub(super) const ENGINE_VERSION: &str =

@@ -16,11 +16,12 @@ use kallisto_auth::Operation;
 
 use super::answer::{self, Answer};
 use super::describe::{self, Effect};
-use crate::error::Error;
-use crate::request::Request;
-use crate::state::{Core, Unsealed};
+use crate::api::error::Error;
+use crate::api::request::Request;
+use crate::engines::sys;
+use crate::pipeline::state::{Core, Unsealed};
+use crate::pipeline::unheard;
 use crate::view::Mount;
-use crate::{sys, unheard};
 
 /// A device, and what both records of the request say as it writes them. `None` in place of the text
 /// when the request could not be written: it has refused.

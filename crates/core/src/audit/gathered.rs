@@ -17,10 +17,10 @@ use kallisto_auth::Operation;
 use super::answer::{self, Answer};
 use super::describe::{self, Effect};
 use super::gate::any_written;
-use crate::error::Error;
-use crate::limits::GATHERED_BYTES;
-use crate::request::Request;
-use crate::state::{Core, Unsealed};
+use crate::api::error::Error;
+use crate::api::request::Request;
+use crate::pipeline::state::{Core, Unsealed};
+use crate::platform::limits::GATHERED_BYTES;
 
 /// Records of reads that were answered and wait to be written down.
 #[derive(Default)]

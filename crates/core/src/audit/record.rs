@@ -4,9 +4,9 @@ use data_encoding::HEXLOWER;
 use kallisto_audit::{Options, SALT_BYTES};
 use zeroize::Zeroizing;
 
-use crate::error::Error;
-use crate::json::{self, Json, Map};
-use crate::random;
+use crate::api::error::Error;
+use crate::api::json::{self, Json, Map};
+use crate::platform::random;
 
 /// A device that was enabled.
 #[derive(Clone, PartialEq, Eq)]

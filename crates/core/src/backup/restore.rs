@@ -9,10 +9,10 @@ use kallisto_barrier::RootKey;
 use kallisto_store::{BackupReader, Commit, Error as StoreError, Position, Replicated, Store};
 
 use super::{META, SEALED, SUMS, TAG, chunk_name, gzip, sum_line, tar};
-use crate::error::Error;
-use crate::json;
-use crate::response::Response;
-use crate::state::{Core, Unsealed};
+use crate::api::error::Error;
+use crate::api::json;
+use crate::api::response::Response;
+use crate::pipeline::state::{Core, Unsealed};
 
 /// Stagings that are under way at once.
 const STAGINGS_MAX: usize = 8;

@@ -8,12 +8,12 @@ use kallisto_store::{Chunks, Position};
 use tokio::sync::mpsc;
 
 use super::{FORMAT, META, SEALED, SUMS, TAG, chunk_name, gzip, sum_line, tar};
-use crate::error::Error;
-use crate::json::Json;
-use crate::response::Response;
-use crate::state::{Core, Unsealed};
-use crate::stream::{Bell, Next, Source, Stream};
-use crate::threads::give_way;
+use crate::api::error::Error;
+use crate::api::json::Json;
+use crate::api::response::Response;
+use crate::api::stream::{Bell, Next, Source, Stream};
+use crate::pipeline::state::{Core, Unsealed};
+use crate::platform::threads::give_way;
 
 /// Pieces that wait to be sent.
 const PIECES_MAX: usize = 32;

@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 
-use crate::error::Error;
-use crate::identity::{self, Id};
-use crate::json::Map;
-use crate::state::Unsealed;
+use crate::api::error::Error;
+use crate::api::json::Map;
+use crate::engines::identity::{self, Id};
+use crate::pipeline::state::Unsealed;
 use crate::view::Mount;
 
 /// Somebody as a login method knows them.

@@ -10,10 +10,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 
 use super::after;
-use crate::error::Error;
-use crate::fields::Fields;
-use crate::json::{Json, Map};
-use crate::keys::MountId;
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
+use crate::storage::keys::MountId;
 
 /// Most users whose failures are kept in mind.
 const USERS_MAX: usize = 1 << 16;

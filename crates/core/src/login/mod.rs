@@ -1,8 +1,8 @@
 //! Login methods: a proof of who somebody is goes in, a token comes out (API.md A6, A13, A14, A24).
 //!
 //! Each method is a module and keeps its roles or users on its mount's shelf. A login route runs
-//! without a token: the door asks [`crate::engines::is_login`] for paths below `auth/` alone, then calls
-//! [`crate::engines::log_in`]. Whatever the proof was, it ends in a [`Login`], and [`grant`] makes the token of it.
+//! without a token: the door asks [`crate::pipeline::engines::is_login`] for paths below `auth/` alone, then calls
+//! [`crate::pipeline::engines::log_in`]. Whatever the proof was, it ends in a [`Login`], and [`grant`] makes the token of it.
 //!
 //! Invariants:
 //! - No login makes a root token, whatever its role says (lesson 6).
@@ -28,19 +28,19 @@ use jiff::{SignedDuration, Timestamp};
 use kallisto_auth::policy::DEFAULT_NAME;
 use secrecy::ExposeSecret;
 
-use crate::address::{self, AddressRange};
-use crate::admission::{Admission, Flow, Shares};
-use crate::compute::{Claim, Pool};
-use crate::error::Error;
-use crate::fields::Fields;
-use crate::json::{Json, Map};
-use crate::mount::EngineKind;
-use crate::outbound::{Outbound, OutboundAnswer, OutboundCall};
-use crate::page::Page;
-use crate::request::Request;
-use crate::response::{Logical, Response};
-use crate::shelf::Shelf;
-use crate::state::{Call, Leases, Unsealed};
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
+use crate::api::page::Page;
+use crate::api::request::Request;
+use crate::api::response::{Logical, Response};
+use crate::engines::mount::EngineKind;
+use crate::pipeline::address::{self, AddressRange};
+use crate::pipeline::admission::{Admission, Flow, Shares};
+use crate::pipeline::compute::{Claim, Pool};
+use crate::pipeline::state::{Call, Leases, Unsealed};
+use crate::platform::outbound::{Outbound, OutboundAnswer, OutboundCall};
+use crate::storage::shelf::Shelf;
 use crate::token::{self, Times, TokenEntry, TokenSpec, TokenType};
 use crate::view::Mount;
 

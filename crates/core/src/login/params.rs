@@ -3,11 +3,11 @@
 //! The same fields are read from a request, echoed by the role's endpoint and stored in its record,
 //! so there is one list of them.
 
-use crate::address::{self, AddressRange};
-use crate::error::Error;
-use crate::fields::Fields;
-use crate::json::{Json, Map};
-use crate::limits::TOKEN_POLICIES_MAX;
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
+use crate::pipeline::address::{self, AddressRange};
+use crate::platform::limits::TOKEN_POLICIES_MAX;
 use crate::token::TokenType;
 
 /// What tokens are like; 0 and empty leave it to the mount and the server.
@@ -198,7 +198,7 @@ pub(crate) fn seconds(fields: Fields<'_>, name: &str) -> Result<Option<u64>, Err
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::parse_object;
+    use crate::api::json::parse_object;
 
     fn read(body: &str) -> Result<TokenParams, Error> {
         let mut params = TokenParams::default();

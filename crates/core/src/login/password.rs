@@ -5,8 +5,8 @@
 //! recommendation as OWASP scaled them down; bcrypt hashes that came from elsewhere are taken as they are
 //! and made into argon2id at the first good login.
 
-use crate::error::Error;
-use crate::random;
+use crate::api::error::Error;
+use crate::platform::random;
 use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version};
 
 /// Longest password, in bytes.

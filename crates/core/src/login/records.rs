@@ -3,13 +3,13 @@
 use kallisto_auth::Operation;
 
 use super::{TokenParams, list, role_name};
-use crate::error::Error;
-use crate::fields::Fields;
-use crate::json::{self, Json, Map};
-use crate::response::Response;
-use crate::shelf::{Change, Shelf};
-use crate::spelling::below;
-use crate::state::Call;
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{self, Json, Map};
+use crate::api::response::Response;
+use crate::pipeline::spelling::below;
+use crate::pipeline::state::Call;
+use crate::storage::shelf::{Change, Shelf};
 
 /// The name of the record of a configuration.
 const CONFIG: &str = "config";

@@ -12,16 +12,16 @@ use secrecy::{ExposeSecret, SecretString};
 use super::lockout::{Known, LockoutRules, Lockouts};
 use super::password::{self, PASSWORD_BYTES_MAX};
 use super::{Login, Renewal, TokenParams, grant};
-use crate::address;
-use crate::admission::Flow;
-use crate::error::{Denial, Error};
-use crate::fields::Fields;
-use crate::json::{self, Json, Map};
-use crate::request::Request;
-use crate::response::Response;
-use crate::shelf::{Change, Shelf};
-use crate::spelling::below;
-use crate::state::{Call, Core, Unsealed};
+use crate::api::error::{Denial, Error};
+use crate::api::fields::Fields;
+use crate::api::json::{self, Json, Map};
+use crate::api::request::Request;
+use crate::api::response::Response;
+use crate::pipeline::address;
+use crate::pipeline::admission::Flow;
+use crate::pipeline::spelling::below;
+use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::storage::shelf::{Change, Shelf};
 use crate::view::Mount;
 
 /// Longest name of a user, in bytes.

@@ -8,9 +8,9 @@ use std::time::Duration;
 use kallisto_store::{EngineStats, RaftStats};
 
 use super::{Figure, Point, Value};
-use crate::admission::Shares;
-use crate::mount::{Class, EngineKind};
-use crate::state::{Core, Unsealed};
+use crate::engines::mount::{Class, EngineKind};
+use crate::pipeline::admission::Shares;
+use crate::pipeline::state::{Core, Unsealed};
 use crate::view::View;
 
 /// Collects everything; of a sealed server what it has.
@@ -416,10 +416,10 @@ mod tests {
     use kallisto_store::MemoryStore;
 
     use super::*;
-    use crate::host::{Host, LogForm, LogLevel, Machine, Process};
+    use crate::api::stream::Source;
     use crate::metrics::prometheus;
-    use crate::state::ServerInfo;
-    use crate::stream::Source;
+    use crate::pipeline::state::ServerInfo;
+    use crate::platform::host::{Host, LogForm, LogLevel, Machine, Process};
 
     struct AnyHost;
 

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use kallisto_auth::Operation;
 
-use crate::request::Request;
+use crate::api::request::Request;
 
 /// The waiting requests, by number of arrival.
 #[derive(Default)]

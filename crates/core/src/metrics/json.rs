@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{Figure, Point, Value};
-use crate::json::{Json, Map};
+use crate::api::json::{Json, Map};
 
 /// Writes figures.
 pub(crate) fn write(figures: &[Figure], now: Timestamp) -> Json {

@@ -20,8 +20,8 @@ use in_flight::Registry;
 
 use kallisto_auth::Operation;
 
-use crate::error::Error;
-use crate::response::Response;
+use crate::api::error::Error;
+use crate::api::response::Response;
 
 /// The operations, in the order in which they are counted.
 const OPERATIONS: [(Operation, &str); 6] = [
@@ -162,7 +162,7 @@ pub(crate) enum Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Denial;
+    use crate::api::error::Denial;
 
     #[test]
     fn requests_are_counted_under_their_names() {

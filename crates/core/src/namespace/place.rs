@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::record::Namespace;
 use super::registry::Namespaces;
-use crate::clear::Life;
-use crate::error::{Denial, Error};
-use crate::keys::NamespaceNumber;
-use crate::request::TokenText;
+use crate::api::error::{Denial, Error};
+use crate::api::request::TokenText;
+use crate::pipeline::state::{Core, Unsealed};
 use crate::seal::Reencryption;
-use crate::state::{Core, Unsealed};
+use crate::storage::clear::Life;
+use crate::storage::keys::NamespaceNumber;
 use crate::view::View;
 
 /// What a view knows of the namespace it is of.

@@ -1,7 +1,7 @@
 //! The record of a namespace.
 
-use crate::json::{self, Json, Map};
-use crate::keys::NamespaceNumber;
+use crate::api::json::{self, Json, Map};
+use crate::storage::keys::NamespaceNumber;
 
 /// Characters of an id, which is the end of every token and accessor made inside.
 const ID_CHARS: u32 = 6;

@@ -3,7 +3,7 @@
 //!
 //! A namespace's world, its view and what handlers run with, exists while it lives: the record that
 //! taints it drops the world in the same fold, and requests that still hold it can write nothing
-//! (see [`crate::clear::Life`]).
+//! (see [`crate::storage::clear::Life`]).
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -14,10 +14,10 @@ use kallisto_store::Seqno;
 
 use super::place::Inside;
 use super::record::{Namespace, State};
-use crate::clear::Life;
-use crate::error::Error;
-use crate::keys::NamespaceNumber;
-use crate::state::Unsealed;
+use crate::api::error::Error;
+use crate::pipeline::state::Unsealed;
+use crate::storage::clear::Life;
+use crate::storage::keys::NamespaceNumber;
 use crate::view::View;
 
 /// The namespaces below the root one.

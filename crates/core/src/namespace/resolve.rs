@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use kallisto_auth::Path;
 
-use crate::error::Error;
-use crate::request::Request;
+use crate::api::error::Error;
+use crate::api::request::Request;
+use crate::pipeline::spelling;
+use crate::pipeline::state::{Core, Unsealed};
 use crate::routes::SYSTEM;
-use crate::spelling;
-use crate::state::{Core, Unsealed};
 
 /// A request's namespace, and its path there.
 pub(crate) struct Placed {

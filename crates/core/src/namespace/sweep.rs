@@ -8,10 +8,10 @@
 use kallisto_store::{Batch, Visit};
 
 use super::record::State;
-use crate::error::Error;
-use crate::keys;
-use crate::limits::SWEEP_RECORDS_MAX;
-use crate::state::Unsealed;
+use crate::api::error::Error;
+use crate::pipeline::state::Unsealed;
+use crate::platform::limits::SWEEP_RECORDS_MAX;
+use crate::storage::keys;
 
 /// Batches in one tick; the rest waits for the next.
 const TICK_BATCHES_MAX: usize = 16;

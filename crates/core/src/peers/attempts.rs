@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::error::Error;
+use crate::api::error::Error;
 
 /// Least time from the beginning of an attempt to that of the next.
 const PAUSE: Duration = Duration::from_secs(5);

@@ -17,11 +17,11 @@ use tokio::sync::oneshot;
 use super::admit::answer_bytes;
 use super::attempts::Attempts;
 use super::{ANSWER, ClusterPort, Membership, WELCOME, covered, peers_from_json};
-use crate::error::Error;
-use crate::json::{self, Json, Map};
-use crate::keys;
+use crate::api::error::Error;
+use crate::api::json::{self, Json, Map};
+use crate::pipeline::state::Core;
 use crate::seal::SealConfig;
-use crate::state::Core;
+use crate::storage::keys;
 
 /// How often and how long a server that joined looks whether the cluster's keyring has come.
 const KEYRING_CHECKS: u32 = 3000;

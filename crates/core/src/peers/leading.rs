@@ -7,9 +7,9 @@
 
 use kallisto_auth::Operation;
 
-use crate::error::Error;
-use crate::request::Request;
-use crate::state::Core;
+use crate::api::error::Error;
+use crate::api::request::Request;
+use crate::pipeline::state::Core;
 
 /// Paths whose state is the leader's, whatever is asked there.
 const OF_LEADER: [&str; 7] = [

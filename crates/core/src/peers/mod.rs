@@ -45,7 +45,7 @@ pub(crate) use token::{
     write_admission,
 };
 
-use crate::json::Json;
+use crate::api::json::Json;
 
 /// What a challenge's tag is for.
 const CHALLENGE: &[u8] = b"cluster/challenge/v1";

@@ -12,11 +12,11 @@ use kallisto_auth::{Operation, Path};
 use kallisto_store::{Member, Replicated, Role};
 
 use super::leading;
-use crate::door::{Admitted, admit};
-use crate::error::Error;
-use crate::request::Request;
-use crate::state::Core;
-use crate::sys;
+use crate::api::error::Error;
+use crate::api::request::Request;
+use crate::engines::sys;
+use crate::pipeline::door::{Admitted, admit};
+use crate::pipeline::state::Core;
 
 /// How long a member may be silent before it is called not reached: candidates ask for votes about once a second.
 pub(crate) const SILENT: Duration = Duration::from_secs(2);

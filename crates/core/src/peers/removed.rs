@@ -5,8 +5,8 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::error::Error;
-use crate::state::Core;
+use crate::api::error::Error;
+use crate::pipeline::state::Core;
 
 impl Core {
     /// Whether the cluster has let this server go.

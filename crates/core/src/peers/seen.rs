@@ -5,7 +5,7 @@
 
 use data_encoding::BASE64;
 
-use crate::json::{self, Json};
+use crate::api::json::{self, Json};
 
 /// Longest text of one, in bytes.
 const TEXT_BYTES_MAX: usize = 512;

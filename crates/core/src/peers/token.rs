@@ -8,13 +8,13 @@ use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use jiff::Timestamp;
 use kallisto_store::{Batch, Error as StoreError, Seqno};
 
-use crate::error::Error;
-use crate::fields::Fields;
-use crate::json::{self, Json};
-use crate::keys::MountId;
-use crate::response::Response;
-use crate::shelf::Shelf;
-use crate::state::{Call, Unsealed};
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{self, Json};
+use crate::api::response::Response;
+use crate::pipeline::state::{Call, Unsealed};
+use crate::storage::keys::MountId;
+use crate::storage::shelf::Shelf;
 
 /// Where the hashes are.
 const TOKENS: &str = "raft/join-tokens/";
@@ -96,7 +96,10 @@ pub(crate) async fn make_join_token(
     if kept >= TOKENS_MAX {
         return Err(Error::invalid(format!("{TOKENS_MAX} join tokens have not ended yet")));
     }
-    let token = format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&crate::random::make_bytes::<32>()?));
+    let token = format!(
+        "{PREFIX}{}",
+        BASE64URL_NOPAD.encode(&crate::platform::random::make_bytes::<32>()?)
+    );
     let end = now.saturating_add(ttl);
     let record = Json::object([("end", Json::Number(end.to_string().into()))]).to_text();
     shelf.put_in(&mut batch, &join_token_record(&token), record)?;
@@ -192,7 +195,7 @@ mod tests {
     use kallisto_store::MemoryStore;
 
     use super::*;
-    use crate::state::{Core, ServerInfo};
+    use crate::pipeline::state::{Core, ServerInfo};
 
     #[test]
     fn a_token_that_has_ended_is_deleted_by_the_tick() {

@@ -1,7 +1,7 @@
 //! A view of the past: a server that fell behind was sent a snapshot, or a backup was restored, and its view has to be
 //! built anew.
 //!
-//! The old view serves until the new one is there, or until it is too old to ([`crate::freshness`]): it is whole, and of the past,
+//! The old view serves until the new one is there, or until it is too old to ([`crate::pipeline::freshness`]): it is whole, and of the past,
 //! as any follower's is. What it decides on
 //! a state that is no more comes to nothing (`clear`). A restored state that these keys do not open seals the server: it
 //! waits for the shares that do.
@@ -14,10 +14,10 @@ use kallisto_barrier::RootKey;
 use kallisto_store::{Candidacy, Replaced, Store};
 
 use crate::audit::Audit;
-use crate::freshness::Outdated;
+use crate::pipeline::freshness::Outdated;
+use crate::pipeline::state::{ServerInfo, Unsealed};
+use crate::platform::threads::Threads;
 use crate::seal::{Opener, Opening};
-use crate::state::{ServerInfo, Unsealed};
-use crate::threads::Threads;
 
 /// What it takes to build a view again.
 pub(crate) struct Rebuild {
@@ -88,7 +88,7 @@ impl Rebuild {
             slot.store(None);
             store.detach();
             self.audit.clear();
-            crate::sys::stand(&*store, Candidacy::Reluctant);
+            crate::engines::sys::stand(&*store, Candidacy::Reluctant);
         }
     }
 }

@@ -22,9 +22,9 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use kallisto_auth::fold_case;
 
-use crate::error::{Error, OverQuota};
-use crate::json::{self, Json, Map};
-use crate::request::Request;
+use crate::api::error::{Error, OverQuota};
+use crate::api::json::{self, Json, Map};
+use crate::api::request::Request;
 pub(crate) use allowance::Counting;
 use allowance::{Allowances, Taken};
 
@@ -170,7 +170,7 @@ impl Rule {
 impl Quotas {
     /// Takes one from the allowance of the address that asks for `path`, which is a request's own or one of those it is
     /// for, and tells what is left where the settings want that. `caseless_at` gives the path if it names something in any case
-    /// ([`crate::spelling::caseless`]); `role_at` finds the role by which a request logs in at a mount.
+    /// ([`crate::pipeline::spelling::caseless`]); `role_at` finds the role by which a request logs in at a mount.
     ///
     /// # Errors
     /// [`Error::OverQuota`] when nothing is left of it.

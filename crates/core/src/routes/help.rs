@@ -6,13 +6,13 @@
 use std::fmt::Write;
 
 use super::{Admits, Family, Rights, Route, SYSTEM, of_engine, openapi};
-use crate::error::{Denial, Error};
-use crate::json::Json;
-use crate::mount::Multiplicity;
-use crate::policies::Caller;
-use crate::request::Request;
-use crate::response::Response;
-use crate::state::{ServerInfo, Unsealed};
+use crate::api::error::{Denial, Error};
+use crate::api::json::Json;
+use crate::api::request::Request;
+use crate::api::response::Response;
+use crate::engines::mount::Multiplicity;
+use crate::pipeline::policies::Caller;
+use crate::pipeline::state::{ServerInfo, Unsealed};
 
 const OK: u16 = 200;
 const INDENT: &str = "    ";

@@ -30,8 +30,8 @@ mod transit;
 
 use kallisto_auth::Operation;
 
-use crate::error::Error;
-use crate::mount::EngineKind;
+use crate::api::error::Error;
+use crate::engines::mount::EngineKind;
 
 /// One route.
 #[derive(Clone, Copy, Debug)]

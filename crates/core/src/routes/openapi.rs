@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use kallisto_auth::Operation;
 
 use super::{Admits, Family, Field, Kind, Place, Rights, Route, of_engine, pattern};
-use crate::fields::Fields;
-use crate::json::{Json, Map};
-use crate::mount::Multiplicity;
-use crate::policies::Caller;
-use crate::request::Request;
-use crate::response::Response;
-use crate::state::{ServerInfo, Unsealed};
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
+use crate::api::request::Request;
+use crate::api::response::Response;
+use crate::engines::mount::Multiplicity;
+use crate::pipeline::policies::Caller;
+use crate::pipeline::state::{ServerInfo, Unsealed};
 
 const OK: u16 = 200;
 
@@ -24,7 +24,7 @@ pub(crate) fn answer(
     info: &ServerInfo,
     request: &Request<'_>,
     caller: Option<&Caller>,
-) -> Result<Response, crate::error::Error> {
+) -> Result<Response, crate::api::error::Error> {
     let query = request.query_fields();
     let generic = Fields::new(&query).boolean("generic_mount_paths")?.unwrap_or(false);
     let mut paths = Paths::default();

@@ -4,11 +4,11 @@
 use kallisto_auth::Operation;
 
 use super::tests::{ROOT, ask, open_core, request, rows, sample};
-use crate::error::{Denial, Error};
+use crate::api::error::{Denial, Error};
+use crate::api::request::Request;
+use crate::api::response::Response;
+use crate::pipeline::state::{Access, Core};
 use crate::quotas::{RULES, Spec};
-use crate::request::Request;
-use crate::response::Response;
-use crate::state::{Access, Core};
 
 /// What may stand at the end of a path and says "folder".
 const ENDS: [&str; 3] = ["/", "%2f", "%2F"];
@@ -25,7 +25,7 @@ fn tokens(core: &Core) -> [&'static str; 3] {
         narrow += &format!("\npath \"{}\" {{ capabilities = [\"recover\"] }}", sample(base, route));
     }
     for (name, text) in [("sudo-less", sudo_less), ("narrow", narrow)] {
-        let body = crate::json::Json::object([("policy", text.into())]).to_text();
+        let body = crate::api::json::Json::object([("policy", text.into())]).to_text();
         let body = String::from_utf8(body).unwrap();
         let path = format!("sys/policies/acl/{name}");
         ask(core, Some(ROOT), Operation::Update, &path, &body).unwrap();
@@ -262,7 +262,7 @@ fn lesson_01_a_slash_at_the_end_lifts_no_rule_in_a_namespace() {
 /// The spellings of a path whose name has no case, and the path itself; `None` for other paths.
 fn cases(core: &Core, path: &str) -> Option<[String; 3]> {
     let unsealed = core.unsealed.load_full().unwrap();
-    crate::spelling::caseless(path, &unsealed.view)?;
+    crate::pipeline::spelling::caseless(path, &unsealed.view)?;
     let folders =
         ["acl", "policy", "headers", "request-headers", "unlock", "name", "login", "users"];
     let name = folders.iter().chain(&["role", "certs", "crls"]).find_map(|folder| {
@@ -300,7 +300,7 @@ fn lesson_03_a_rule_for_a_name_without_case_holds_in_every_case() {
                 narrow += &line;
             }
         }
-        let body = crate::json::Json::object([("policy", narrow.into())]).to_text();
+        let body = crate::api::json::Json::object([("policy", narrow.into())]).to_text();
         let body = String::from_utf8(body).unwrap();
         let name = format!("case{spelled}");
         ask(&core, Some(ROOT), Operation::Update, &format!("sys/policies/acl/{name}"), &body)
@@ -355,7 +355,7 @@ fn a_rule_for_one_case_grants_it_as_it_is_written() {
     let core = open_core(Access::Token);
     let text = r#"path "auth/approle/role/Web" { capabilities = ["read", "update"] }
         path "auth/approle/role/db*" { capabilities = ["read"] }"#;
-    let body = crate::json::Json::object([("policy", text.into())]).to_text();
+    let body = crate::api::json::Json::object([("policy", text.into())]).to_text();
     let body = String::from_utf8(body).unwrap();
     ask(&core, Some(ROOT), Operation::Update, "sys/policies/acl/web", &body).unwrap();
     let body = r#"{"id":"web","policies":["web"],"no_default_policy":true}"#;
@@ -388,7 +388,7 @@ fn lesson_03_case_and_blanks_lift_no_rule_in_a_namespace_either() {
             path "{namespace}auth/people/users/bob" {{ capabilities = ["read"] }}
             path "{namespace}identity/entity/name/Bob" {{ capabilities = ["read"] }}"#
         );
-        let body = crate::json::Json::object([("policy", text.into())]).to_text();
+        let body = crate::api::json::Json::object([("policy", text.into())]).to_text();
         let body = String::from_utf8(body).unwrap();
         let policy = format!("sys/policies/acl/{token}");
         ask(&core, Some(ROOT), Operation::Update, &policy, &body).unwrap();
@@ -432,15 +432,15 @@ fn lesson_03_case_and_blanks_lift_no_rule_in_a_namespace_either() {
     let held =
         ask(&core, Some("outside"), Operation::Update, "sys/capabilities-self", body).unwrap();
     let Response::Merged(held) = held else { panic!("{held:?}") };
-    let held = crate::json::parse_object(&held.data).unwrap();
-    assert_eq!(held["auth/people/users/BOB"], crate::json::Json::strings(["read".to_owned()]));
+    let held = crate::api::json::parse_object(&held.data).unwrap();
+    assert_eq!(held["auth/people/users/BOB"], crate::api::json::Json::strings(["read".to_owned()]));
     assert_ne!(held["auth/people/users/bobby"], held["auth/people/users/BOB"]);
     for (path, is_allowed) in [("auth/people/users/BOB", false), ("auth/people/users/bobby", true)]
     {
         let body = format!(r#"{{"path":"{path}","capability":"update"}}"#);
         let told = ask(&core, Some("outside"), Operation::Update, "sys/policies/explain", &body);
         let Ok(Response::Logical(told)) = told else { panic!("{told:?}") };
-        let told = crate::json::parse_object(&told.data).unwrap();
-        assert_eq!(told["allowed"], crate::json::Json::Bool(is_allowed), "{path}");
+        let told = crate::api::json::parse_object(&told.data).unwrap();
+        assert_eq!(told["allowed"], crate::api::json::Json::Bool(is_allowed), "{path}");
     }
 }

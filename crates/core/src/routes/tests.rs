@@ -9,11 +9,11 @@ use kallisto_store::MemoryStore;
 
 use super::sys::raft;
 use super::{Admits, Family, Route, SYSTEM, identity, kv, login, openapi, pattern, token, transit};
-use crate::error::{Denial, Error};
-use crate::random::RequestId;
-use crate::request::{BodyKind, Headers, Request, TokenText};
-use crate::response::Response;
-use crate::state::{Access, Core, ServerInfo};
+use crate::api::error::{Denial, Error};
+use crate::api::request::{BodyKind, Headers, Request, TokenText};
+use crate::api::response::Response;
+use crate::pipeline::state::{Access, Core, ServerInfo};
+use crate::platform::random::RequestId;
 
 pub(crate) const ROOT: &str = "root";
 pub(crate) const OPERATIONS: [Operation; 6] = [
@@ -246,9 +246,9 @@ fn token_with(core: &Core, granted: &[Capability]) -> String {
         .map(|path| format!("path \"{path}\" {{ capabilities = [{names}] }}"))
         .collect();
     let name = format!("p{}", granted.iter().fold(0, |set, one| set | 1 << (*one as u32)));
-    let mut body = crate::json::Map::new();
+    let mut body = crate::api::json::Map::new();
     body.insert("policy".into(), rules.join("\n").into());
-    let body = String::from_utf8(crate::json::Json::Object(body).to_text()).unwrap();
+    let body = String::from_utf8(crate::api::json::Json::Object(body).to_text()).unwrap();
     ask(core, Some(ROOT), Operation::Update, &format!("sys/policies/acl/{name}"), &body).unwrap();
     let id = format!("token-{name}");
     let body = format!(r#"{{"id":"{id}","policies":["{name}"],"no_default_policy":true}}"#);
@@ -311,12 +311,12 @@ fn every_row_with_every_set_of_capabilities_is_decided_as_documented() {
 
 /// Where requests below `sys/` are told apart, and what their paths follow.
 const DISPATCH: [(&str, &str); 6] = [
-    ("", include_str!("../sys/mod.rs")),
-    ("", include_str!("../sys/observe/mod.rs")),
-    ("", include_str!("../sys/web.rs")),
-    ("quotas/", include_str!("../sys/quotas.rs")),
-    (raft::BASE, include_str!("../sys/raft.rs")),
-    ("kallisto/", include_str!("../beyond/mod.rs")),
+    ("", include_str!("../engines/sys/mod.rs")),
+    ("", include_str!("../engines/sys/observe/mod.rs")),
+    ("", include_str!("../engines/sys/web.rs")),
+    ("quotas/", include_str!("../engines/sys/quotas.rs")),
+    (raft::BASE, include_str!("../engines/sys/raft.rs")),
+    ("kallisto/", include_str!("../engines/beyond/mod.rs")),
 ];
 
 /// The arms of a dispatch that name paths and operations, such as `("rotate" | "seal", Update) => ..`.

@@ -5,8 +5,8 @@ use kallisto_barrier::UnsealKey;
 use kallisto_barrier::shamir::Share;
 use zeroize::Zeroizing;
 
-use crate::error::Error;
-use crate::random;
+use crate::api::error::Error;
+use crate::platform::random;
 
 /// Fewest bytes of anything that may be a share, as clients know the limit.
 const SHARE_BYTES_MIN: usize = 16;

@@ -2,7 +2,7 @@
 
 use data_encoding::HEXLOWER;
 
-use crate::json::{self, Json, Map};
+use crate::api::json::{self, Json, Map};
 
 /// How the unseal key is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]

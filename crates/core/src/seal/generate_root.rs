@@ -13,10 +13,12 @@ use super::attempt::{Attempt, ShareBytes};
 use super::rekey::check_nonce;
 use super::undo::{Brought, Outcome};
 use super::unseal::prove;
-use crate::error::Error;
-use crate::random::RequestId;
-use crate::state::Core;
-use crate::{keys, random, token};
+use crate::api::error::Error;
+use crate::pipeline::state::Core;
+use crate::platform::random;
+use crate::platform::random::RequestId;
+use crate::storage::keys;
+use crate::token;
 
 /// Length of a one-time password, in characters: that of a token.
 pub(crate) const OTP_CHARS: usize = token::TEXT_CHARS;

@@ -9,15 +9,16 @@ use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
 use super::config::{Scheme, SealConfig};
-use crate::clear::seal_batch;
-use crate::cluster::{Cluster, TokenKey};
-use crate::error::Error;
-use crate::json::Map;
-use crate::keys::{self, MountId};
-use crate::mount::{EngineKind, MountConfig, MountEntry};
-use crate::state::Core;
-use crate::versions::Installed;
-use crate::{random, token};
+use crate::api::error::Error;
+use crate::api::json::Map;
+use crate::engines::mount::{EngineKind, MountConfig, MountEntry};
+use crate::pipeline::state::Core;
+use crate::platform::random;
+use crate::platform::versions::Installed;
+use crate::storage::clear::seal_batch;
+use crate::storage::cluster::{Cluster, TokenKey};
+use crate::storage::keys::{self, MountId};
+use crate::token;
 
 /// Shares of a key, each as people get it.
 type Shares = Vec<Zeroizing<Vec<u8>>>;
@@ -257,7 +258,7 @@ pub(crate) fn put_builtin(
         let entry = builtin_mount(id, path, kind, description)?;
         batch.put(key_of(keys::mount(id)), entry.encode());
     }
-    for (name, text) in crate::policies::builtin() {
+    for (name, text) in crate::pipeline::policies::builtin() {
         batch.put(key_of(keys::policy(name)), text.as_bytes().to_vec());
     }
     Ok(())

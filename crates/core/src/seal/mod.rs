@@ -28,9 +28,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kallisto_store::Record;
 use tokio::sync::OwnedMutexGuard;
 
-use crate::error::Error;
-use crate::keys;
-use crate::state::Core;
+use crate::api::error::Error;
+use crate::pipeline::state::Core;
+use crate::storage::keys;
 
 pub(crate) use attempt::parse_share;
 pub(crate) use generate_root::{OTP_CHARS, RootProgress, RootResult, decode_token};

@@ -13,10 +13,10 @@ use super::config::{Scheme, SealConfig};
 use super::init::{check_scheme, split, unavailable};
 use super::undo::{Brought, Outcome};
 use super::unseal::prove;
-use crate::error::Error;
-use crate::keys;
-use crate::random::RequestId;
-use crate::state::Core;
+use crate::api::error::Error;
+use crate::pipeline::state::Core;
+use crate::platform::random::RequestId;
+use crate::storage::keys;
 
 /// Which shares are made anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

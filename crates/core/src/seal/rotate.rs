@@ -12,10 +12,10 @@ use kallisto_barrier::{KeyVersion, envelope_key_version};
 use kallisto_store::{Batch, Error as StoreError, Seqno, Visit};
 
 use super::init::unavailable;
-use crate::error::Error;
-use crate::keys::{self, kind};
-use crate::state::{Core, Unsealed};
-use crate::threads::outcome_of;
+use crate::api::error::Error;
+use crate::pipeline::state::{Core, Unsealed};
+use crate::platform::threads::outcome_of;
+use crate::storage::keys::{self, kind};
 
 /// Records looked up in one pass of the re-encryption; bounds its memory.
 const PASS_RECORDS_MAX: usize = 1 << 16;

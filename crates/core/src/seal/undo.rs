@@ -6,10 +6,10 @@
 
 use kallisto_store::Batch;
 
-use crate::error::Error;
-use crate::keys;
-use crate::random::RequestId;
-use crate::state::Core;
+use crate::api::error::Error;
+use crate::pipeline::state::Core;
+use crate::platform::random::RequestId;
+use crate::storage::keys;
 use crate::token;
 
 /// What a request's share brought about.

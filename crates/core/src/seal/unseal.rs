@@ -21,18 +21,18 @@ use super::attempt::{Attempt, ShareBytes};
 use super::config::{Scheme, SealConfig};
 use super::init::unavailable;
 use super::rotate::{Reencryption, start_reencryption};
+use crate::api::error::Error;
 use crate::audit::{Audit, declare};
-use crate::clear::ClearStore;
-use crate::error::Error;
-use crate::keys;
-use crate::latches::Latches;
+use crate::engines::sys;
 use crate::peers::removed;
 use crate::peers::watch::Rebuild;
 use crate::peers::{ClusterPort, Joining};
-use crate::state::{Core, ServerInfo, Unsealed};
-use crate::sys;
-use crate::threads::Threads;
-use crate::tickets;
+use crate::pipeline::state::{Core, ServerInfo, Unsealed};
+use crate::platform::threads::Threads;
+use crate::platform::tickets;
+use crate::storage::clear::ClearStore;
+use crate::storage::keys;
+use crate::storage::latches::Latches;
 use crate::view::{Follower, View};
 
 /// How often and how long sealing looks whether the last request that uses the keys has ended.

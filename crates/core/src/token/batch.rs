@@ -23,12 +23,12 @@ use zeroize::Zeroizing;
 use super::create::TokenSpec;
 use super::entry::TokenEntry;
 use super::marks::TimeMarks;
-use crate::address;
-use crate::error::{Denial, Error};
-use crate::identity::Id;
-use crate::json::{self, Json, Map};
-use crate::keys::{self, NamespaceNumber};
-use crate::state::Unsealed;
+use crate::api::error::{Denial, Error};
+use crate::api::json::{self, Json, Map};
+use crate::engines::identity::Id;
+use crate::pipeline::address;
+use crate::pipeline::state::Unsealed;
+use crate::storage::keys::{self, NamespaceNumber};
 
 /// Every batch token starts with this, and no token that was stored does: a chosen one has no dot.
 pub(super) const PREFIX: &str = "hvb.";

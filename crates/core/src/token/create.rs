@@ -13,17 +13,17 @@ use super::entry::{Hash, TOKEN_BYTES_MAX, TokenEntry, make_accessor, make_text_i
 use super::kind::TokenType;
 use super::lookup::auth_object;
 use super::roles::Role;
-use crate::address::AddressRange;
-use crate::error::Error;
-use crate::fields::{Fields, scalar_text, unconvertible};
-use crate::identity::{self, Id};
-use crate::json::{Json, Map};
-use crate::keys::{self, MountId};
-use crate::limits::{CONFLICT_RETRIES_MAX, TOKEN_POLICIES_MAX};
+use crate::api::error::Error;
+use crate::api::fields::{Fields, scalar_text, unconvertible};
+use crate::api::json::{Json, Map};
+use crate::api::response::{Logical, Response};
+use crate::engines::identity::{self, Id};
 use crate::login;
-use crate::policies::Caller;
-use crate::response::{Logical, Response};
-use crate::state::{Call, Leases, Unsealed};
+use crate::pipeline::address::AddressRange;
+use crate::pipeline::policies::Caller;
+use crate::pipeline::state::{Call, Leases, Unsealed};
+use crate::platform::limits::{CONFLICT_RETRIES_MAX, TOKEN_POLICIES_MAX};
+use crate::storage::keys::{self, MountId};
 
 /// What a token is asked to be, checked.
 pub(crate) struct TokenSpec {

@@ -10,13 +10,13 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::address::{self, AddressRange};
-use crate::error::{Denial, Error};
-use crate::identity::Id;
-use crate::json::{self, Json, Map};
-use crate::keys::NamespaceNumber;
-use crate::random;
-use crate::request::TokenText;
+use crate::api::error::{Denial, Error};
+use crate::api::json::{self, Json, Map};
+use crate::api::request::TokenText;
+use crate::engines::identity::Id;
+use crate::pipeline::address::{self, AddressRange};
+use crate::platform::random;
+use crate::storage::keys::NamespaceNumber;
 use crate::view::{LiveToken, View};
 
 /// Where initialisation and `generate-root` say their tokens were made. They have no lease.

@@ -10,13 +10,14 @@ use jiff::Timestamp;
 use super::entry::Hash;
 use super::marks;
 use super::revoke::{Begun, revoke_all};
-use crate::cubbyhole;
-use crate::error::Error;
-use crate::kv::upgrade;
+use crate::api::error::Error;
+use crate::engines::cubbyhole;
+use crate::engines::kv::upgrade;
+use crate::engines::transit;
 use crate::namespace;
 use crate::peers::removed;
-use crate::state::{Core, Unsealed};
-use crate::{transit, versions};
+use crate::pipeline::state::{Core, Unsealed};
+use crate::platform::versions;
 
 /// Most tokens ended in one tick; the rest waits for the next.
 const TICK_TOKENS_MAX: usize = 1 << 16;
@@ -27,7 +28,7 @@ impl Core {
     /// # Errors
     /// [`Error::Unavailable`] when the store refuses; the next tick tries again.
     pub async fn tick(&self, now: Timestamp) -> Result<(), Error> {
-        crate::freshness::tell(self);
+        crate::pipeline::freshness::tell(self);
         if self.is_removed() {
             return removed::retire(self).await;
         }
@@ -50,9 +51,9 @@ impl Core {
             revoke_all(site, site.view.tokens.due(now, TICK_TOKENS_MAX)).await?;
         }
         if let Some(root) = sites.first() {
-            crate::sys::rotate_due(self, root, now).await?;
+            crate::engines::sys::rotate_due(self, root, now).await?;
             crate::seal::reencryption_due(root)?;
-            crate::sys::clean_up(self, root).await?;
+            crate::engines::sys::clean_up(self, root).await?;
         }
         let swept = self.logins.tick(&sites, now).await;
         // Last: nothing waits for it, and a store that takes no usual write still takes what ends tokens.
@@ -103,10 +104,10 @@ mod tests {
     use secrecy::ExposeSecret;
 
     use super::*;
-    use crate::keys;
-    use crate::request::{BodyKind, Headers, Request, TokenText};
-    use crate::response::Response;
-    use crate::state::ServerInfo;
+    use crate::api::request::{BodyKind, Headers, Request, TokenText};
+    use crate::api::response::Response;
+    use crate::pipeline::state::ServerInfo;
+    use crate::storage::keys;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -124,7 +125,7 @@ mod tests {
             remote: None,
             client_chain: &[],
             headers: Headers::default(),
-            id: crate::random::RequestId::make(),
+            id: crate::platform::random::RequestId::make(),
         };
         pollster::block_on(core.handle(&request))
     }
@@ -133,7 +134,7 @@ mod tests {
         let Ok(Response::Logical(made)) = ask(core, parent, "auth/token/create", "{}") else {
             panic!("a token is made")
         };
-        let auth = crate::json::parse_object(&made.auth).unwrap();
+        let auth = crate::api::json::parse_object(&made.auth).unwrap();
         auth["client_token"].as_str().unwrap().to_owned()
     }
 

@@ -2,7 +2,7 @@
 
 use kallisto_auth::Kind;
 
-use crate::error::Error;
+use crate::api::error::Error;
 
 /// The `token_type` of a role or a mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

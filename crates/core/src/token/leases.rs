@@ -15,12 +15,12 @@ use super::TokenEntry;
 use super::entry::{Hash, ROOT_PATH};
 use super::expire::take_up_revocations;
 use super::revoke::{revoke_made_below, revoke_tree};
-use crate::error::Error;
-use crate::fields::Fields;
-use crate::json::Json;
-use crate::limits::LIST_ENTRIES_MAX;
-use crate::response::{Logical, Response};
-use crate::state::{Call, Unsealed};
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::Json;
+use crate::api::response::{Logical, Response};
+use crate::pipeline::state::{Call, Unsealed};
+use crate::platform::limits::LIST_ENTRIES_MAX;
 
 /// What stands in front of the hash in an id.
 const MARK: char = 'h';

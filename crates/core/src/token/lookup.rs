@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use kallisto_auth::Kind;
 
 use super::entry::{ROOT_PATH, TokenEntry};
-use crate::address;
-use crate::json::{Json, Map};
+use crate::api::json::{Json, Map};
+use crate::pipeline::address;
 use crate::view::View;
 
 /// The data of `auth/token/lookup*`; `id` is the token's text when its bearer asks.

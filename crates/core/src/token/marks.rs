@@ -19,11 +19,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 
-use crate::error::Error;
-use crate::json::{self, Json};
-use crate::keys::MountId;
-use crate::shelf::Shelf;
-use crate::state::Unsealed;
+use crate::api::error::Error;
+use crate::api::json::{self, Json};
+use crate::pipeline::state::Unsealed;
+use crate::storage::keys::MountId;
+use crate::storage::shelf::Shelf;
 
 /// Where the marks are on the shelf of `sys/` of the root namespace.
 const RECORD: &str = "time/marks";

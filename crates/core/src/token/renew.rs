@@ -5,10 +5,10 @@ use kallisto_store::Batch;
 
 use super::create::{capped, leases};
 use super::entry::{Hash, TokenEntry};
-use crate::error::Error;
-use crate::keys;
-use crate::limits::CONFLICT_RETRIES_MAX;
-use crate::state::Unsealed;
+use crate::api::error::Error;
+use crate::pipeline::state::Unsealed;
+use crate::platform::limits::CONFLICT_RETRIES_MAX;
+use crate::storage::keys;
 
 /// Gives a token more time: `increment` seconds from `now`, its period, or the default, within its
 /// maximum. Returns the renewed entry, and a warning when it got less than was asked.

@@ -11,12 +11,12 @@ use kallisto_store::Batch;
 
 use super::entry::Hash;
 use super::expire::take_up_if_cut_short;
-use crate::breathe::breathe;
-use crate::cubbyhole;
-use crate::error::Error;
-use crate::keys;
-use crate::limits::REVOKE_TOKENS_MAX;
-use crate::state::Unsealed;
+use crate::api::error::Error;
+use crate::engines::cubbyhole;
+use crate::pipeline::state::Unsealed;
+use crate::platform::breathe::breathe;
+use crate::platform::limits::REVOKE_TOKENS_MAX;
+use crate::storage::keys;
 
 /// Tokens between two breaths; what each kept is looked for, which takes tens of microseconds.
 const TOKENS_PER_BREATH: usize = 16;

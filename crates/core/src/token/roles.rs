@@ -5,13 +5,13 @@ use kallisto_store::Batch;
 
 use super::create::{clean_names, names_json, seconds, with_default};
 use super::kind::TokenType;
-use crate::address::{self, AddressRange};
-use crate::error::Error;
-use crate::fields::{Fields, sorted_in_lower_case};
-use crate::json::{self, Json, Map};
-use crate::keys;
-use crate::response::Response;
-use crate::state::{Call, Unsealed};
+use crate::api::error::Error;
+use crate::api::fields::{Fields, sorted_in_lower_case};
+use crate::api::json::{self, Json, Map};
+use crate::api::response::Response;
+use crate::pipeline::address::{self, AddressRange};
+use crate::pipeline::state::{Call, Unsealed};
+use crate::storage::keys;
 
 /// Longest name of a role, in bytes.
 const NAME_BYTES_MAX: usize = 256;

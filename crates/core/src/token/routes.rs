@@ -11,15 +11,15 @@ use super::lookup::{auth_object, describe};
 use super::renew::renew;
 use super::revoke::{Children, finish, revoke, revoke_tree};
 use super::roles;
-use crate::engines;
-use crate::error::{Denial, Error};
-use crate::fields::Fields;
-use crate::json::{Json, Map};
+use crate::api::error::{Denial, Error};
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
+use crate::api::request::TokenText;
+use crate::api::response::{Logical, Response};
 use crate::namespace::Home;
-use crate::policies::Caller;
-use crate::request::TokenText;
-use crate::response::{Logical, Response};
-use crate::state::{Call, Unsealed};
+use crate::pipeline::engines;
+use crate::pipeline::policies::Caller;
+use crate::pipeline::state::{Call, Unsealed};
 
 /// Runs a token route; `path` is what follows `auth/token/`.
 pub(crate) async fn handle(

@@ -3,10 +3,10 @@
 use kallisto_store::Batch;
 
 use super::entry::{Hash, TokenEntry};
-use crate::error::{Denial, Error};
-use crate::keys;
-use crate::limits::CONFLICT_RETRIES_MAX;
-use crate::state::Unsealed;
+use crate::api::error::{Denial, Error};
+use crate::pipeline::state::Unsealed;
+use crate::platform::limits::CONFLICT_RETRIES_MAX;
+use crate::storage::keys;
 
 /// What stands in a token while its last request runs.
 pub(crate) const LAST: i64 = -1;

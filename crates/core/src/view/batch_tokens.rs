@@ -14,10 +14,10 @@ use kallisto_cuckoo::{Error, Guard, Hand, Table};
 
 use super::LiveToken;
 use super::tokens::{Printer, Tokens};
-use crate::clear::Keys;
-use crate::cluster::Cluster;
-use crate::keys::NamespaceNumber;
-use crate::request::TokenText;
+use crate::api::request::TokenText;
+use crate::storage::clear::Keys;
+use crate::storage::cluster::Cluster;
+use crate::storage::keys::NamespaceNumber;
 use crate::token::{self, Hash, TimeMarks};
 
 /// Most batch tokens kept decoded.
@@ -120,7 +120,7 @@ mod tests {
     use zeroize::Zeroizing;
 
     use super::*;
-    use crate::cluster::TokenKey;
+    use crate::storage::cluster::TokenKey;
 
     #[test]
     fn a_guess_is_not_remembered() {

@@ -16,8 +16,8 @@ use kallisto_store::Record;
 
 use super::View;
 use super::fold::Damaged;
-use crate::keys::MountId;
-use crate::kv::record::Metadata;
+use crate::engines::kv::record::Metadata;
+use crate::storage::keys::MountId;
 
 /// The part of the budget that is freed at once, so that not every write has to look for room.
 const SLACK: usize = 64;

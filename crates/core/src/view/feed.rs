@@ -16,8 +16,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use kallisto_store::Position;
 use tokio::sync::watch;
 
-use crate::keys::MountId;
-use crate::limits::{FEED_BYTES_MAX, FEED_CHANGES_MAX, STREAMS_MAX, STREAMS_PER_TOKEN_MAX};
+use crate::platform::limits::{
+    FEED_BYTES_MAX, FEED_CHANGES_MAX, STREAMS_MAX, STREAMS_PER_TOKEN_MAX,
+};
+use crate::storage::keys::MountId;
 use crate::token::Hash;
 
 /// A place in the order of all changes: everything up to the `part`th change of the batch at

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kallisto_barrier::MemoryCipher;
 use kallisto_cuckoo::Entry;
 
-use crate::error::Error;
-use crate::etag::Etag;
-use crate::keys::MountId;
+use crate::api::error::Error;
+use crate::api::etag::Etag;
+use crate::storage::keys::MountId;
 
 /// The fixed part of a hot entry.
 #[derive(Clone, Copy, Debug)]

@@ -15,9 +15,9 @@ use kallisto_auth::Standing;
 
 use super::View;
 use super::ties::Id;
-use crate::address::AddressRange;
-use crate::json::Json;
-use crate::policies::Compiled;
+use crate::api::json::Json;
+use crate::pipeline::address::AddressRange;
+use crate::pipeline::policies::Compiled;
 use crate::token::{Hash, TokenEntry};
 
 /// Shapes kept before those that no token has are looked for.

@@ -5,8 +5,8 @@
 //! decoded state is what was committed, on every node.
 
 use super::fold::Damaged;
-use crate::identity::{Directory, Effect};
-use crate::mount::EngineKind;
+use crate::engines::identity::{Directory, Effect};
+use crate::engines::mount::EngineKind;
 
 /// The decoded state of a mount.
 pub(crate) enum Memory {

@@ -40,17 +40,17 @@ pub(crate) use tokens::Tokens;
 use batch_tokens::BatchTokens;
 use budget::{Budget, Pool};
 
-use crate::clear::Keys;
-use crate::cluster::Cluster;
-use crate::error::Error;
-use crate::identity::Directory;
-use crate::keys::MountId;
+use crate::api::error::Error;
+use crate::engines::identity::Directory;
+use crate::engines::transit::KeyCache;
 use crate::namespace::{Inside, Namespaces};
-use crate::policies::Policies;
+use crate::pipeline::policies::Policies;
+use crate::platform::web::Web;
 use crate::quotas::Quotas;
+use crate::storage::clear::Keys;
+use crate::storage::cluster::Cluster;
+use crate::storage::keys::MountId;
 use crate::token::TimeMarks;
-use crate::transit::KeyCache;
-use crate::web::Web;
 
 /// Entries the hot table is sized for at first; it grows.
 const SECRETS_AT_START: usize = 1 << 14;

@@ -11,9 +11,9 @@ use kallisto_cuckoo::Table;
 use kallisto_index::PathIndex;
 
 use super::memory::Memory;
-use crate::keys::MountId;
-use crate::kv::record::Config;
-use crate::mount::MountEntry;
+use crate::engines::kv::record::Config;
+use crate::engines::mount::MountEntry;
+use crate::storage::keys::MountId;
 
 const MOUNTS_AT_START: usize = 16;
 

@@ -15,9 +15,9 @@ use kallisto_cuckoo::{Error, Guard, Table};
 
 use super::live::{LiveToken, Shapes};
 use super::ties::{Gathered, Tie, Ties};
-use crate::cluster::Cluster;
-use crate::keys::NamespaceNumber;
-use crate::request::TokenText;
+use crate::api::request::TokenText;
+use crate::storage::cluster::Cluster;
+use crate::storage::keys::NamespaceNumber;
 use crate::token::{self, Hash, TokenEntry};
 
 const TOKENS_AT_START: usize = 1 << 6;
@@ -292,7 +292,7 @@ mod tests {
     use zeroize::Zeroizing;
 
     use super::*;
-    use crate::cluster::TokenKey;
+    use crate::storage::cluster::TokenKey;
 
     #[test]
     fn a_removed_token_is_gone_although_its_print_is_remembered() {

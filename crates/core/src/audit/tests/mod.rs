@@ -14,14 +14,14 @@ use kallisto_store::{MemoryStore, Store};
 
 use self::follows::Follows;
 use super::AuditSettings;
-use crate::error::Error;
-use crate::json::{self, Json, Map};
-use crate::request::Request;
-use crate::response::Response;
+use crate::api::error::Error;
+use crate::api::json::{self, Json, Map};
+use crate::api::request::Request;
+use crate::api::response::Response;
+use crate::pipeline::spelling;
+use crate::pipeline::state::{Access, Core, ServerInfo};
 use crate::routes::tests::{OPERATIONS, ROOT, mounted, request, rows, sample};
 use crate::seal::Initialized;
-use crate::spelling;
-use crate::state::{Access, Core, ServerInfo};
 
 /// Every operation at which nothing is ever written down, and no device is asked.
 const UNAUDITED: [(&str, Operation); 6] = [

@@ -1,9 +1,9 @@
 //! What an answer was to hand out, when the record of that answer is not taken.
 
 use super::*;
+use crate::api::request::TokenText;
 use crate::peers;
-use crate::request::TokenText;
-use crate::shelf::Shelf;
+use crate::storage::shelf::Shelf;
 
 impl Site {
     /// Asks with a device that takes the record of the request, and not that of its answer.
@@ -119,14 +119,14 @@ fn shares_that_nobody_hears_of_do_not_count() {
 fn a_join_token_that_nobody_hears_of_is_forgotten() {
     let site = Site::open(settings(Access::Token));
     let unsealed = site.core.site_of("").unwrap();
-    let shelf = Shelf::builtin(&unsealed, crate::keys::MountId::SYSTEM).unwrap();
+    let shelf = Shelf::builtin(&unsealed, crate::storage::keys::MountId::SYSTEM).unwrap();
     let kept = |name: &str| shelf.get(name).unwrap().is_some();
     let name = peers::join_token_record("kjt.some");
     pollster::block_on(shelf.put(&name, b"{}".to_vec())).unwrap();
     let asked = request(Some(ROOT), Update, peers::JOIN_TOKEN, "");
     let told = Response::data(&Json::object([("token", "kjt.some".into())]));
     assert!(kept(&name));
-    pollster::block_on(crate::unheard::end(&site.core, &unsealed, &asked, &told));
+    pollster::block_on(crate::pipeline::unheard::end(&site.core, &unsealed, &asked, &told));
     assert!(!kept(&name));
 }
 

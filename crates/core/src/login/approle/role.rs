@@ -3,15 +3,15 @@
 use kallisto_store::{Batch, Seqno};
 
 use super::{Approle, ID_BYTES_MAX, no_role, role_record};
-use crate::address::{AddressRange, RANGES_MAX};
-use crate::error::Error;
-use crate::fields::{Fields, sorted_in_lower_case};
-use crate::json::{self, Json, Map};
-use crate::limits::SWEEP_RECORDS_MAX;
+use crate::api::error::Error;
+use crate::api::fields::{Fields, sorted_in_lower_case};
+use crate::api::json::{self, Json, Map};
+use crate::api::response::{Logical, Response};
 use crate::login::{TokenParams, seconds};
-use crate::random;
-use crate::response::{Logical, Response};
-use crate::state::Call;
+use crate::pipeline::address::{AddressRange, RANGES_MAX};
+use crate::pipeline::state::Call;
+use crate::platform::limits::SWEEP_RECORDS_MAX;
+use crate::platform::random;
 
 /// A role as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,16 +6,16 @@ use kallisto_store::{Batch, Seqno};
 
 use super::role::{Role, parse_blocks};
 use super::{Approle, ID_BYTES_MAX, WRONG, no_role, role_record, source};
-use crate::address::{self, AddressRange};
-use crate::error::Error;
-use crate::expected::Expected;
-use crate::fields::{Fields, scalar_text};
-use crate::json::{self, Json, Map};
+use crate::api::error::Error;
+use crate::api::expected::Expected;
+use crate::api::fields::{Fields, scalar_text};
+use crate::api::json::{self, Json, Map};
+use crate::api::request::Request;
+use crate::api::response::{Logical, Response};
 use crate::login::{after, seconds};
-use crate::random;
-use crate::request::Request;
-use crate::response::{Logical, Response};
-use crate::state::Call;
+use crate::pipeline::address::{self, AddressRange};
+use crate::pipeline::state::Call;
+use crate::platform::random;
 
 /// Most fields of metadata on a secret id.
 const METADATA_FIELDS_MAX: usize = 64;

@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use super::Approle;
 use super::role::Role;
 use super::secret_id::SecretId;
-use crate::error::Error;
-use crate::limits::SWEEP_RECORDS_MAX;
-use crate::mount::EngineKind;
-use crate::response::{Logical, Response};
-use crate::state::Unsealed;
+use crate::api::error::Error;
+use crate::api::response::{Logical, Response};
+use crate::engines::mount::EngineKind;
+use crate::pipeline::state::Unsealed;
+use crate::platform::limits::SWEEP_RECORDS_MAX;
 
 /// Deletes secret ids that have expired, at every mount; a bounded number, the rest waits.
 ///

@@ -1,8 +1,8 @@
 //! `config`: what holds for the whole mount.
 
-use crate::error::Error;
-use crate::fields::Fields;
-use crate::json::{self, Json, Map};
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{self, Json, Map};
 use crate::login::records::Record;
 
 /// Whether a token is renewed with its certificate only.

@@ -17,15 +17,15 @@ use kallisto_auth::Operation;
 
 use super::records::{self, Record, Roles};
 use super::{Login, Renewal, grant, role_name};
-use crate::address;
-use crate::error::Error;
-use crate::fields::Fields;
-use crate::json::{Json, Map};
-use crate::request::Request;
-use crate::response::Response;
-use crate::shelf::Shelf;
-use crate::spelling::below;
-use crate::state::{Call, Core, Unsealed};
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
+use crate::api::request::Request;
+use crate::api::response::Response;
+use crate::pipeline::address;
+use crate::pipeline::spelling::below;
+use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::storage::shelf::Shelf;
 use crate::view::Mount;
 
 use config::{Binding, Config};

@@ -16,14 +16,14 @@ use x509_parser::num_bigint::BigUint;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::revocation_list::CertificateRevocationList;
 
-use crate::error::Error;
-use crate::fields::Fields;
-use crate::json::{Json, Map};
-use crate::limits::ENTRY_BYTES_MAX;
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
+use crate::api::response::Response;
 use crate::login::{self, role_name};
-use crate::response::Response;
-use crate::shelf::Shelf;
-use crate::state::Call;
+use crate::pipeline::state::Call;
+use crate::platform::limits::ENTRY_BYTES_MAX;
+use crate::storage::shelf::Shelf;
 
 /// Where the lists are, on the shelf.
 const FOLDER: &str = "crl/";
@@ -153,7 +153,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::json::parse_object;
+    use crate::api::json::parse_object;
 
     /// A list of these serial numbers as PEM.
     fn list(serials: &[&[u8]]) -> String {

@@ -6,9 +6,9 @@ use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, KeyUsage};
 
 use super::extensions::{self, is_condition, is_oid};
 use super::names::Names;
-use crate::error::Error;
-use crate::fields::Fields;
-use crate::json::{Json, Map};
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
 use crate::login::TokenParams;
 use crate::login::glob::glob;
 use crate::login::records::RoleFields;
@@ -212,7 +212,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::json;
+    use crate::api::json;
     use crate::login::records::Record;
 
     const NOW: i64 = 1_800_000_000;

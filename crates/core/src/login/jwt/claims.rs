@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::role::{ClaimMatch, Role};
-use crate::fields::scalar_text;
-use crate::json::{Json, Map};
+use crate::api::fields::scalar_text;
+use crate::api::json::{Json, Map};
 
 /// What a role gives besides, when a JWT says only one of its times, in seconds.
 const LEEWAY_SECS: i64 = 150;
@@ -174,8 +174,8 @@ pub(super) fn groups(claims: &Map, claim: &str) -> Result<Vec<String>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fields::Fields;
-    use crate::json::parse_object;
+    use crate::api::fields::Fields;
+    use crate::api::json::parse_object;
     use crate::login::records::Record;
 
     fn judge(role: &str, claims: &str, now: i64) -> Result<(), String> {

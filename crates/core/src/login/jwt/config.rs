@@ -1,9 +1,9 @@
 //! The configuration of a JWT mount: who issues, and where the keys are.
 
 use super::token::{KEYS_MAX, Key, is_algorithm};
-use crate::error::Error;
-use crate::fields::Fields;
-use crate::json::{self, Json, Map};
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{self, Json, Map};
 use crate::login::records::Record;
 
 /// Where keys come from.

@@ -11,12 +11,12 @@ use jiff::Timestamp;
 
 use super::config::{Config, Source};
 use super::token::{Jwt, Key};
-use crate::admission::Flow;
-use crate::error::Error;
-use crate::json::{self, Json};
-use crate::keys::MountId;
+use crate::api::error::Error;
+use crate::api::json::{self, Json};
 use crate::login::{Logins, after};
-use crate::outbound::OutboundCall;
+use crate::pipeline::admission::Flow;
+use crate::platform::outbound::OutboundCall;
+use crate::storage::keys::MountId;
 
 /// How long a fetched set is used, in seconds.
 const SET_SECS: u64 = 3600;

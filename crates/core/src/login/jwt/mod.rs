@@ -13,14 +13,14 @@ use kallisto_auth::Operation;
 
 use super::records::{self, Roles};
 use super::{Login, Renewal, grant};
-use crate::address;
-use crate::error::Error;
-use crate::fields::Fields;
-use crate::json::{Json, Map};
-use crate::request::Request;
-use crate::response::Response;
-use crate::shelf::Shelf;
-use crate::state::{Call, Core, Unsealed};
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
+use crate::api::request::Request;
+use crate::api::response::Response;
+use crate::pipeline::address;
+use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::storage::shelf::Shelf;
 use crate::view::Mount;
 
 use config::Config;
@@ -150,7 +150,7 @@ pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json;
+    use crate::api::json;
     use crate::login::records::Record;
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::Error;
-use crate::fields::{Fields, unconvertible};
-use crate::json::{Json, Map};
+use crate::api::error::Error;
+use crate::api::fields::{Fields, unconvertible};
+use crate::api::json::{Json, Map};
 use crate::login::TokenParams;
 use crate::login::glob::glob;
 use crate::login::records::RoleFields;
@@ -205,7 +205,7 @@ fn values(name: &str, value: &Json) -> Result<Vec<String>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json;
+    use crate::api::json;
     use crate::login::records::Record;
 
     #[test]

@@ -12,7 +12,7 @@ use data_encoding::BASE64URL_NOPAD;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
 
-use crate::json::{self, Json, Map};
+use crate::api::json::{self, Json, Map};
 
 /// Longest JWT taken, in bytes.
 pub(crate) const JWT_BYTES_MAX: usize = 16 << 10;

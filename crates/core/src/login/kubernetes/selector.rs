@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::json::{self, Json, Map};
+use crate::api::json::{self, Json, Map};
 
 /// Most labels of a selector.
 const LABELS_MAX: usize = 64;

@@ -7,13 +7,13 @@ use super::{
     ALL, Ask, ROOT, make, number, object, open, policy, records, records_below, root, said,
 };
 use super::{text, token, with};
-use crate::json::{Json, Map};
-use crate::keys::kind;
+use crate::api::json::{Json, Map};
+use crate::api::response::Response;
 use crate::namespace::resolve::SELF;
-use crate::response::Response;
+use crate::pipeline::state::Core;
 use crate::routes::Admits;
 use crate::routes::tests::{OPERATIONS, rows, sample, sample_of};
-use crate::state::Core;
+use crate::storage::keys::kind;
 
 /// What stands in everything that is kept in the namespace that is attacked.
 const MARK: &str = "blue-mark";

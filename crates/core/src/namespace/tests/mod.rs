@@ -11,13 +11,13 @@ use jiff::Timestamp;
 use kallisto_auth::{Operation, Path};
 use kallisto_store::{MemoryStore, Visit};
 
-use crate::error::Error;
-use crate::json::{self, Json, Map};
-use crate::keys::{self, NamespaceNumber};
-use crate::random::RequestId;
-use crate::request::{BodyKind, Headers, Request, TokenText};
-use crate::response::{Logical, Response};
-use crate::state::{Core, ServerInfo};
+use crate::api::error::Error;
+use crate::api::json::{self, Json, Map};
+use crate::api::request::{BodyKind, Headers, Request, TokenText};
+use crate::api::response::{Logical, Response};
+use crate::pipeline::state::{Core, ServerInfo};
+use crate::platform::random::RequestId;
+use crate::storage::keys::{self, NamespaceNumber};
 
 const ROOT: &str = "root";
 /// A policy for everything in a namespace.

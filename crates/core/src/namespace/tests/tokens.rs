@@ -4,9 +4,9 @@
 use kallisto_auth::Operation::{Delete, List, Patch, Read, Update};
 
 use super::{ALL, Ask, make, object, open, policy, root, said, text, token, with};
-use crate::error::{Denial, Error};
-use crate::json::Json;
-use crate::state::Core;
+use crate::api::error::{Denial, Error};
+use crate::api::json::Json;
+use crate::pipeline::state::Core;
 
 /// `team` with `team/kid` below, KV version 1 at `kv/` in each with `a` in it, and `other` beside.
 fn family() -> Core {

@@ -28,8 +28,8 @@ use super::fold::{Damaged, Folding};
 use super::hot::HotSlot;
 use super::mounts::Mount;
 use super::ties::Gathered;
-use crate::clear::ClearRecords;
-use crate::keys::{self, MountId, NamespaceNumber, Parsed};
+use crate::storage::clear::ClearRecords;
+use crate::storage::keys::{self, MountId, NamespaceNumber, Parsed};
 use paths::Paths;
 use prepare::{Item, Prepared, Preparer, Sealed};
 

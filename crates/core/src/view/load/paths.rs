@@ -5,7 +5,7 @@
 //! and path. They are one text and the places in it: a text for each would leave the memory they took in
 //! pieces.
 
-use crate::keys::MountId;
+use crate::storage::keys::MountId;
 
 /// Paths sorted at a time; bounds the memory of the load.
 const PATHS_MAX: usize = 1 << 18;

@@ -15,8 +15,8 @@ use kallisto_store::{Record, Seqno};
 
 use super::super::fold::{Damaged, one_header, secret_header};
 use super::super::{HotHeader, LiveToken, View};
-use crate::keys::{self, MountId, Parsed};
-use crate::kv::record::{Metadata, decode_one, decode_version};
+use crate::engines::kv::record::{Metadata, decode_one, decode_version};
+use crate::storage::keys::{self, MountId, Parsed};
 use crate::token::{Hash, TokenEntry};
 
 /// What some records come to, in their order.

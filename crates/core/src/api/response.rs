@@ -1,0 +1,125 @@
+//! What the core answers; a listener gives it its form on the wire.
+
+use kallisto_auth::Operation;
+
+use crate::api::error::Error;
+use crate::api::etag::Etag;
+use crate::api::json::Json;
+use crate::api::stream::{Stream, Waiting};
+use crate::backup::Upload;
+
+/// The success of a request.
+#[derive(Debug)]
+pub enum Response {
+    /// Done, nothing to say (204).
+    Empty,
+    /// An enveloped reply (200).
+    Logical(Logical),
+    /// An enveloped reply to what was taken on (202).
+    Accepted(Logical),
+    /// An enveloped reply whose subject is gone, such as a deleted version (404).
+    Missing(Logical),
+    /// An enveloped reply under a status code of its own, such as a batch that partly failed.
+    WithStatus {
+        /// The status code on the wire.
+        code: u16,
+        /// The payload.
+        logical: Logical,
+    },
+    /// The client has this answer already (304).
+    NotModified {
+        /// The tag it named.
+        etag: Etag,
+        /// As of [`Logical`].
+        index: Option<u64>,
+    },
+    /// Each of the paths that the request named has an answer of its own.
+    Each(Vec<Answered>),
+    /// An answer that is made while it is sent.
+    Stream(Stream),
+    /// Takes a file that is sent after the request.
+    Upload(Box<Upload>),
+    /// To be asked again when something has changed, or after a while.
+    Waiting(Waiting),
+    /// Gone, with nothing to say (404 and an empty body).
+    MissingEmpty,
+    /// An enveloped reply whose data stands at the top level too, as some old `sys/` ones do.
+    Merged(Logical),
+    /// A reply without an envelope, and its status code: the unauthenticated family.
+    Bare {
+        /// The status code on the wire.
+        code: u16,
+        /// The body.
+        body: Json,
+    },
+    /// Text that is no JSON.
+    Text {
+        /// The status code on the wire.
+        code: u16,
+        /// What it is.
+        content_type: &'static str,
+        /// The text.
+        body: Vec<u8>,
+    },
+}
+
+/// The payload of an enveloped reply.
+#[derive(Debug, Default)]
+pub struct Logical {
+    /// The data as JSON text; empty stands for `null`.
+    pub data: Vec<u8>,
+    /// For how long the data may be relied on, in seconds.
+    pub lease_secs: u64,
+    /// The `auth` object as JSON text, of a reply that hands out a token; empty for none.
+    pub auth: Vec<u8>,
+    /// The `wrap_info` object as JSON text, of a reply that hands out a wrapping token; empty for none.
+    pub wrap_info: Vec<u8>,
+    /// What the caller should know besides.
+    pub warnings: Vec<String>,
+    /// The tag of this answer, if it can be asked for by it.
+    pub etag: Option<Etag>,
+    /// Up to where in the order of all writes this answer is known to go, when the client asked.
+    pub index: Option<u64>,
+    /// What was done beside what the request's own path says, for the audit.
+    pub touched: Vec<Touched>,
+}
+
+/// The answer to one of many requests in one.
+#[derive(Debug)]
+pub struct Answered {
+    /// What was asked.
+    pub operation: Operation,
+    /// Where; the path of a request of its own.
+    pub path: String,
+    /// What such a request would have been answered.
+    pub answer: Result<Response, Error>,
+}
+
+/// One path that a request touched besides its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Touched {
+    /// What was done, and judged.
+    pub operation: Operation,
+    /// Where; the path of a request of its own.
+    pub path: String,
+}
+
+impl Response {
+    /// An enveloped reply with this data.
+    pub(crate) fn data(data: &Json) -> Self {
+        Self::Logical(Logical { data: data.to_text(), ..Logical::default() })
+    }
+
+    /// The same with an envelope around what has none.
+    pub(crate) fn enveloped(self) -> Self {
+        match self {
+            Self::Bare { body, .. } => Self::data(&body),
+            other => other,
+        }
+    }
+
+    /// A merged reply with this data.
+    pub(crate) fn merged(data: &Json) -> Self {
+        Self::Merged(Logical { data: data.to_text(), ..Logical::default() })
+    }
+}

@@ -1,0 +1,84 @@
+//! Answers that take time: those that are made while they are sent, and those that wait.
+//!
+//! The core reads no clock and owns no timer, so both are driven from outside: a listener asks a
+//! [`Source`] for its next bytes, says what time it is, and waits for its bell between. Nothing is
+//! buffered here: a source that is not asked does nothing.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::engines::beyond::Follower;
+
+/// An answer without an end of its own.
+pub struct Stream {
+    /// Its media type.
+    pub content_type: &'static str,
+    /// Where its bytes come from.
+    pub source: Box<dyn Source>,
+}
+
+/// A wait for a bell.
+pub type Bell<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// What a stream's bytes come from.
+pub trait Source: Send + Sync {
+    /// What is to be sent now.
+    fn next(&mut self, now: Timestamp) -> Next;
+
+    /// Resolves when [`Source::next`] is worth asking again. May ring for nothing.
+    fn bell(&mut self) -> Bell<'_>;
+
+    /// What says, when nothing else is to be sent, that the connection lives.
+    fn heartbeat(&self) -> &'static [u8];
+
+    /// The last bytes when the server stops; `None` when the answer is not whole then.
+    fn farewell(&mut self) -> Option<Vec<u8>>;
+}
+
+/// The next piece of a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next {
+    /// These bytes, and there may be more at once.
+    Bytes(Vec<u8>),
+    /// Nothing yet.
+    Wait,
+    /// These bytes, and never anything again.
+    End(Vec<u8>),
+    /// Nothing again, though the answer is not whole: whoever reads it is to know.
+    Cut,
+}
+
+/// A request whose answer is wanted when something has changed, or after a while.
+pub struct Waiting {
+    /// For how long at the most.
+    pub longest: Duration,
+    pub(crate) follower: Follower,
+}
+
+impl Waiting {
+    /// True when it is time to answer.
+    pub fn has_news(&mut self) -> bool {
+        self.follower.has_news()
+    }
+
+    /// Resolves when [`Waiting::has_news`] is worth asking again. May ring for nothing.
+    pub fn bell(&mut self) -> Bell<'_> {
+        self.follower.bell()
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("content_type", &self.content_type).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting").field("longest", &self.longest).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,57 @@
+//! The token of an answer that takes time.
+//!
+//! Kept as it came, in memory that is wiped, and shown again like that of a new request: so that
+//! whatever ends a token of whatever kind ends what its bearer gets.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use jiff::Timestamp;
+use kallisto_auth::Operation;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::judge::Judge;
+use crate::api::request::TokenText;
+use crate::pipeline::policies::Caller;
+use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::storage::keys::NamespaceNumber;
+
+/// Who an answer goes to.
+pub(crate) struct Bearer(Option<SecretString>);
+
+impl Bearer {
+    /// The bearer of a request's token.
+    pub(crate) fn of(call: &Call<'_, '_>) -> Self {
+        Self(call.token.map(|text| SecretString::from(text.expose())))
+    }
+
+    /// The caller that the token makes its bearer at `now`; `None` when it has ended.
+    pub(super) fn caller(&self, unsealed: &Unsealed, now: Timestamp) -> Option<Caller> {
+        let text = TokenText::new(self.0.as_ref()?.expose_secret());
+        Caller::with_text(unsealed, text, now).ok()
+    }
+
+    /// Whether its bearer may read at `path`, at `now`.
+    pub(crate) fn may_read(&self, unsealed: &Unsealed, path: &str, now: Timestamp) -> bool {
+        let caller = self.caller(unsealed, now);
+        caller.is_some_and(|caller| {
+            Judge::for_caller(unsealed, caller, now).may(Operation::Read, path)
+        })
+    }
+}
+
+/// Where what answers a namespace is found as long as it is unsealed and there.
+pub(super) struct Slot {
+    root: Arc<ArcSwapOption<Unsealed>>,
+    number: NamespaceNumber,
+}
+
+impl Slot {
+    pub(super) fn of(core: &Core, unsealed: &Unsealed) -> Self {
+        Self { root: Arc::clone(&core.unsealed), number: unsealed.view.namespace_number() }
+    }
+
+    pub(super) fn load(&self) -> Option<Arc<Unsealed>> {
+        self.root.load_full()?.site_with(self.number)
+    }
+}

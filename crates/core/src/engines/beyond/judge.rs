@@ -1,0 +1,101 @@
+//! Whether the caller may do to one path what a request that names many asks for.
+//!
+//! The question goes to the function that decides a request of its own, with the same kind of path.
+//! What such a request would carry besides is not known here: a rule that limits parameters or asks
+//! for wrapping refuses, as it does whatever it cannot check.
+
+use jiff::Timestamp;
+use kallisto_auth::{Capability, Operation, Path, Subject, authorize_by};
+
+use super::place::Secret;
+use crate::api::error::{Denial, Error};
+use crate::engines::mount::EngineKind;
+use crate::pipeline::asked;
+use crate::pipeline::policies::Caller;
+use crate::pipeline::state::{Call, Unsealed};
+use crate::view::{Mount, View};
+
+/// A request that was not made, as the decision sees it.
+struct Question<'p> {
+    operation: Operation,
+    capability: Capability,
+    path: Path<'p>,
+}
+
+impl Subject for Question<'_> {
+    fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    fn path(&self) -> &Path<'_> {
+        &self.path
+    }
+
+    fn capability(&self) -> Capability {
+        self.capability
+    }
+}
+
+/// Asks for one caller.
+pub(super) struct Judge<'u> {
+    caller: Caller,
+    view: &'u View,
+    now: Timestamp,
+}
+
+impl<'u> Judge<'u> {
+    /// For the caller of a request.
+    pub(super) fn of(unsealed: &'u Unsealed, call: &Call<'_, '_>) -> Result<Self, Error> {
+        Ok(Self::for_caller(unsealed, Caller::of(unsealed, call)?, call.now))
+    }
+
+    pub(super) fn for_caller(unsealed: &'u Unsealed, caller: Caller, now: Timestamp) -> Self {
+        Self { caller, view: &unsealed.view, now }
+    }
+
+    /// Whether a request for `operation` at `path` would be let in.
+    pub(super) fn may(&self, operation: Operation, path: &str) -> bool {
+        // A path that no request could name is nobody's.
+        let Ok(path) = Path::literal(path) else { return false };
+        let capability = asked::capability(operation, path.as_str(), self.view);
+        let question = Question { operation, capability, path };
+        authorize_by(self.caller.token(), self.caller.acl(), question, self.now).is_ok()
+    }
+
+    /// Refuses unless a request for `operation` at `path` would be let in.
+    ///
+    /// # Errors
+    /// [`Denial::Policy`], which does not name the path: the caller may not have known it.
+    pub(super) fn demand(&self, operation: Operation, path: &str) -> Result<(), Error> {
+        if self.may(operation, path) { Ok(()) } else { Err(Error::Denied(Denial::Policy)) }
+    }
+
+    /// Whether the caller may know that this secret exists: by reading or changing it.
+    pub(super) fn may_see(&self, mount: &Mount, path: &str) -> bool {
+        use Operation::{Delete, Patch, Read, Update};
+        let data = Secret::api_path(mount, "data", path);
+        self.may(Read, &data)
+            || self.may_read_metadata(mount, path)
+            || [Update, Patch, Delete].into_iter().any(|operation| self.may(operation, &data))
+    }
+
+    /// Whether the caller may read what is known of the secret besides its data. A read of the data
+    /// shows the custom metadata too.
+    pub(super) fn may_see_metadata(&self, mount: &Mount, path: &str) -> bool {
+        self.may(Operation::Read, &Secret::api_path(mount, "data", path))
+            || self.may_read_metadata(mount, path)
+    }
+
+    fn may_read_metadata(&self, mount: &Mount, path: &str) -> bool {
+        mount.entry.kind == EngineKind::KvV2
+            && self.may(Operation::Read, &Secret::api_path(mount, "metadata", path))
+    }
+
+    /// Whether some rule speaks of anything in this folder; false saves looking into it.
+    pub(super) fn reaches(&self, mount: &Mount, folder: &str) -> bool {
+        self.caller.is_root()
+            || ["data", "metadata"]
+                .iter()
+                .any(|noun| self.caller.acl().reaches(&Secret::api_path(mount, noun, folder)))
+    }
+}

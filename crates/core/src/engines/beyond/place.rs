@@ -1,0 +1,94 @@
+//! Secrets and folders as people name them: mount and path, without the engine's nouns.
+
+use std::sync::Arc;
+
+use kallisto_auth::Path;
+
+use crate::api::error::{Denial, Error};
+use crate::api::fields::Fields;
+use crate::engines::mount::EngineKind;
+use crate::pipeline::policies::Caller;
+use crate::pipeline::state::{Call, Unsealed};
+use crate::view::Mount;
+
+/// A secret or a folder of a KV mount.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) mount: Arc<Mount>,
+    /// The path inside the mount; that of a folder ends in a slash, and the mount's own is empty.
+    pub(super) path: String,
+    /// Whether it was named with a slash at its end.
+    has_slash: bool,
+}
+
+/// Names of secrets.
+pub(super) struct Secret;
+
+impl Secret {
+    /// The path at which a request of its own finds a secret: version 2 wants a noun, version 1 none.
+    pub(super) fn api_path(mount: &Mount, noun: &str, path: &str) -> String {
+        let at = &mount.entry.path;
+        if mount.entry.kind == EngineKind::KvV2 {
+            format!("{at}{noun}/{path}")
+        } else {
+            format!("{at}{path}")
+        }
+    }
+}
+
+impl Place {
+    /// The place that the field `name` names.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for no path or none of a KV mount. Which mounts there are is told to root
+    /// only: to others, an unknown one is refused as one they may not use.
+    pub(super) fn from_field(
+        unsealed: &Unsealed,
+        call: &Call<'_, '_>,
+        fields: Fields<'_>,
+        name: &str,
+    ) -> Result<Self, Error> {
+        let text = fields.string(name)?.unwrap_or_default();
+        if text.is_empty() {
+            return Err(Error::invalid(format!(
+                "'{name}' must name a secret, or a folder by a final /"
+            )));
+        }
+        let has_slash = text.ends_with('/');
+        let path =
+            Path::literal(&text).map_err(|error| Error::invalid(format!("'{name}': {error}")))?;
+        if let Some((mount, inside)) = unsealed.view.mounts.route(path.as_str())
+            && matches!(mount.entry.kind, EngineKind::KvV1 | EngineKind::KvV2)
+        {
+            return Ok(Self { mount, path: inside.to_owned(), has_slash });
+        }
+        let path = path.as_str().to_owned();
+        if Caller::of(unsealed, call)?.is_root() {
+            return Err(Error::invalid(format!("'{name}': no KV engine is mounted at \"{path}\"")));
+        }
+        Err(Error::Denied(Denial::At(path)))
+    }
+
+    /// The same place, for what would be too much when only a slash was forgotten.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a mount without its slash: no secret, and the folder of all of them.
+    pub(super) fn meant(self) -> Result<Self, Error> {
+        if self.path.is_empty() && !self.has_slash {
+            return Err(Error::invalid(format!(
+                "\"{}\" is a mount: end it in / to mean everything in it",
+                self.mount.entry.path.trim_end_matches('/')
+            )));
+        }
+        Ok(self)
+    }
+
+    pub(super) fn is_folder(&self) -> bool {
+        self.path.is_empty() || self.path.ends_with('/')
+    }
+
+    /// Mount and path, as a person writes it.
+    pub(super) fn full(&self) -> String {
+        format!("{}{}", self.mount.entry.path, self.path)
+    }
+}

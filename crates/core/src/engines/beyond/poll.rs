@@ -1,0 +1,192 @@
+//! `?wait=30s&index=N` on a read or list of a KV mount: answer when something there changed after `N`.
+//!
+//! The first request comes without `index` and is answered at once, with an index to come back with.
+//! A request that waits is answered as one that arrives at that moment: the listener sends it through
+//! the door again, so it is judged by what holds then.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kallisto_auth::Operation;
+use tokio::sync::watch;
+
+use super::bearer::{Bearer, Slot};
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::response::{Logical, Response};
+use crate::api::stream::{Bell, Waiting};
+use crate::engines::kv;
+use crate::engines::mount::EngineKind;
+use crate::pipeline::policies::Caller;
+use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::platform::limits::WAIT_SECS_MAX;
+use crate::storage::keys::MountId;
+use crate::view::{Change, Feed, Mount, Permit, Place};
+
+/// Changes looked at in one go.
+const LOOK_MAX: usize = 1024;
+
+/// Whether a request asks to wait, or to be told the index.
+pub(crate) fn asks_to_wait(call: &Call<'_, '_>) -> bool {
+    !call.query.is_empty()
+        && !call.operation.writes()
+        && call.query.iter().any(|(name, _)| name == "wait")
+}
+
+/// Which changes are waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Interest {
+    /// Those of one secret.
+    Secret(String),
+    /// Those below a folder, whose name ends in a slash; of all in the mount for the empty one.
+    Folder(String),
+}
+
+impl Interest {
+    pub(super) fn covers(&self, path: &str) -> bool {
+        match self {
+            Self::Secret(secret) => path == secret,
+            Self::Folder(folder) => path.starts_with(folder),
+        }
+    }
+
+    /// What the answer to a read or list depends on.
+    fn of(kind: EngineKind, operation: Operation, inside: &str) -> Option<Self> {
+        let rest = match (kind, inside.split_once('/')) {
+            (EngineKind::KvV1, _) => inside,
+            (EngineKind::KvV2, None) if inside == "metadata" => "",
+            (
+                EngineKind::KvV2,
+                Some(("data" | "metadata" | "subkeys" | "detailed-metadata", rest)),
+            ) => rest,
+            _ => return None,
+        };
+        match operation {
+            Operation::Read if !rest.is_empty() && !rest.ends_with('/') => {
+                Some(Self::Secret(rest.to_owned()))
+            }
+            // A folder's name ends in a slash: `spelling`.
+            Operation::List | Operation::Scan => Some(Self::Folder(rest.to_owned())),
+            _ => None,
+        }
+    }
+}
+
+/// Answers, or says how to wait.
+pub(crate) fn wait(
+    core: &Core,
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    mount: &Mount,
+    inside: &str,
+) -> Result<Response, Error> {
+    let query = call.query_fields();
+    let fields = Fields::new(&query);
+    let span = fields.span("wait")?.map_or(0, |span| span.nanos());
+    let longest = u64::try_from(span).ok().map(Duration::from_nanos);
+    let longest = longest.filter(|span| *span <= Duration::from_secs(WAIT_SECS_MAX));
+    let longest = longest.ok_or_else(|| {
+        Error::invalid(format!("'wait' must be from 0 to {WAIT_SECS_MAX} seconds"))
+    })?;
+    let index = fields.string("index")?.map(|text| {
+        Place::parse(&text).ok_or_else(|| Error::invalid("'index' is none that a server gave"))
+    });
+    let interest = Interest::of(mount.entry.kind, call.operation, inside)
+        .ok_or_else(|| Error::invalid("nothing to wait for: this path has no changes"))?;
+    // Before the answer is read: what happens between comes again, and nothing is missed.
+    let feed = &unsealed.view.feed;
+    let latest = feed.latest();
+    let Some(at) = index.transpose()?.filter(|_| !longest.is_zero()) else {
+        return with_index(kv::read(unsealed, call, mount, inside), latest);
+    };
+    let caller = Caller::of(unsealed, call)?;
+    let mut follower = Follower {
+        slot: Slot::of(core, unsealed),
+        feed: Arc::clone(feed),
+        bell: feed.listen(),
+        bearer: Bearer::of(call),
+        now: call.now,
+        at,
+        mount: mount.entry.id,
+        interest,
+        _permit: admit(feed, &caller)?,
+    };
+    if follower.has_news() {
+        return with_index(kv::read(unsealed, call, mount, inside), latest);
+    }
+    Ok(Response::Waiting(Waiting { longest, follower }))
+}
+
+/// A place for a stream or a waiting request.
+///
+/// # Errors
+/// [`Error::Invalid`] for a token of limited use, [`Error::Unavailable`] when there are too many.
+pub(super) fn admit(feed: &Arc<Feed>, caller: &Caller) -> Result<Permit, Error> {
+    if caller.is_limited() {
+        return Err(Error::invalid("a token of limited use can neither wait nor watch"));
+    }
+    let full = || Error::Unavailable("too many streams and waiting requests".into());
+    feed.admit(caller.hash).ok_or_else(full)
+}
+
+/// The answer with the index to come back with. One that says nothing is there has it too.
+fn with_index(answer: Result<Response, Error>, latest: Place) -> Result<Response, Error> {
+    let index = Some(latest.position());
+    Ok(match answer {
+        Ok(Response::Logical(logical)) => Response::Logical(Logical { index, ..logical }),
+        Ok(Response::Missing(logical)) => Response::Missing(Logical { index, ..logical }),
+        Ok(Response::NotModified { etag, .. }) => Response::NotModified { etag, index },
+        Err(Error::NotFound) => Response::Missing(Logical { index, ..Logical::default() }),
+        other => return other,
+    })
+}
+
+/// Looks for a change since a place.
+pub(crate) struct Follower {
+    slot: Slot,
+    feed: Arc<Feed>,
+    bell: watch::Receiver<()>,
+    bearer: Bearer,
+    /// When the request came.
+    now: Timestamp,
+    at: Place,
+    mount: MountId,
+    interest: Interest,
+    _permit: Permit,
+}
+
+impl Follower {
+    /// True when the answer may be another now, or it cannot be told.
+    pub(crate) fn has_news(&mut self) -> bool {
+        // First the bell: what comes while this looks rings again.
+        self.bell.borrow_and_update();
+        let unsealed = self.slot.load();
+        let is_same = unsealed.as_ref().is_some_and(|unsealed| {
+            Arc::ptr_eq(&unsealed.view.feed, &self.feed)
+                && unsealed.is_fresh()
+                && self.bearer.caller(unsealed, self.now).is_some()
+        });
+        if !is_same {
+            return true;
+        }
+        let wants =
+            |change: &Change| change.mount == self.mount && self.interest.covers(&change.path);
+        loop {
+            let Ok(taken) = self.feed.take(self.at, LOOK_MAX, wants) else { return true };
+            if !taken.changes.is_empty() {
+                return true;
+            }
+            self.at = taken.upto;
+            if taken.at_end {
+                return false;
+            }
+        }
+    }
+
+    /// Resolves at the next ring.
+    pub(crate) fn bell(&mut self) -> Bell<'_> {
+        // The sender lives as long as the feed, which is held here.
+        Box::pin(async move { self.bell.changed().await.unwrap_or_default() })
+    }
+}

@@ -1,0 +1,141 @@
+//! `kv/delete`: a secret or a whole folder, all of it or nothing, with a dry run.
+//!
+//! Without `purge` the latest versions are deleted softly and can come back; with it the secrets go
+//! with all their versions.
+
+use kallisto_auth::Operation;
+
+use super::judge::Judge;
+use super::meter::Meter;
+use super::place::{Place, Secret};
+use super::together;
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::Json;
+use crate::api::response::{Logical, Response, Touched};
+use crate::engines::kv::staged::Staged;
+use crate::engines::kv::v2;
+use crate::engines::mount::EngineKind;
+use crate::pipeline::state::{Call, Unsealed};
+use crate::platform::breathe::{ITEMS_PER_BREATH, breathe};
+use crate::platform::limits::TOGETHER_SECRETS_MAX;
+use crate::storage::keys;
+
+/// How much of a secret goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// The latest version, which can be undeleted. A secret without versions is gone.
+    Latest,
+    /// Everything, for good.
+    All,
+}
+
+pub(super) async fn remove(
+    meter: Meter<'_>,
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
+    let body = call.object()?;
+    let fields = Fields::new(&body);
+    let place = Place::from_field(unsealed, call, fields, "path")?.meant()?;
+    let extent =
+        if fields.boolean("purge")?.unwrap_or(false) { Extent::All } else { Extent::Latest };
+    let is_dry = fields.boolean("dry_run")?.unwrap_or(false);
+    let judge = Judge::of(unsealed, call)?;
+    let secrets = secrets_at(meter, &judge, &place)?;
+    let noun = if extent == Extent::All { "metadata" } else { "data" };
+    let mut touched = Vec::with_capacity(secrets.len());
+    for (at, path) in secrets.iter().enumerate() {
+        let path = Secret::api_path(&place.mount, noun, path);
+        if !is_dry {
+            meter.take(Operation::Delete, &path)?;
+        }
+        judge.demand(Operation::Delete, &path)?;
+        touched.push(Touched { operation: Operation::Delete, path });
+        if at % ITEMS_PER_BREATH == 0 {
+            breathe().await;
+        }
+    }
+    check_count(fields, secrets.len())?;
+    if !is_dry {
+        let now_ns = call.now_ns();
+        let keys: Vec<_> =
+            secrets.iter().map(|path| together::record_key(&place.mount, path)).collect();
+        together::commit(unsealed, &keys, secrets.len(), |at, staged| {
+            stage(unsealed, &place, &secrets[at], extent, now_ns, staged)
+        })
+        .await?;
+    }
+    let full = |path: &String| Json::from(format!("{}{path}", place.mount.entry.path));
+    let data = Json::object([
+        ("count", (secrets.len() as u64).into()),
+        ("dry_run", is_dry.into()),
+        ("paths", Json::Array(secrets.iter().map(full).collect())),
+    ]);
+    Ok(Response::Logical(Logical { data: data.to_text(), touched, ..Logical::default() }))
+}
+
+/// The secrets at a place, by their paths inside the mount: the one, or all in the folder. Who names a
+/// folder has to be allowed to list it.
+///
+/// # Errors
+/// [`Error::NotFound`] for an empty folder, [`Error::TooLarge`] with the count for one past the limit.
+pub(super) fn secrets_at(
+    meter: Meter<'_>,
+    judge: &Judge<'_>,
+    place: &Place,
+) -> Result<Vec<String>, Error> {
+    if !place.is_folder() {
+        return Ok(vec![place.path.clone()]);
+    }
+    meter.take_list(place)?;
+    let folder = place.path.as_str();
+    judge.demand(Operation::List, &Secret::api_path(&place.mount, "metadata", folder))?;
+    let mut names = place.mount.index.scan(folder, None, TOGETHER_SECRETS_MAX + 1);
+    if names.len() > TOGETHER_SECRETS_MAX {
+        return Err(Error::TooLarge(format!(
+            "{} holds {} secrets, and {TOGETHER_SECRETS_MAX} at most change at once; nothing was done",
+            place.full(),
+            place.mount.index.count(folder)
+        )));
+    }
+    if names.is_empty() {
+        return Err(Error::NotFound);
+    }
+    for name in &mut names {
+        name.insert_str(0, folder);
+    }
+    Ok(names)
+}
+
+/// Refuses when the caller said how many secrets there should be, and there are more or fewer.
+pub(super) fn check_count(fields: Fields<'_>, found: usize) -> Result<(), Error> {
+    match fields.int("count")? {
+        Some(expected) if usize::try_from(expected) != Ok(found) => Err(Error::invalid(format!(
+            "there are {found} secrets, not {expected}; nothing was done"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn stage(
+    unsealed: &Unsealed,
+    place: &Place,
+    path: &str,
+    extent: Extent,
+    now_ns: i64,
+    staged: &mut Staged,
+) -> Result<(), Error> {
+    let mount = &place.mount;
+    staged.set_essential();
+    match (mount.entry.kind, extent) {
+        (EngineKind::KvV2, Extent::Latest) => {
+            v2::stage::delete_latest(unsealed, mount, path, now_ns, staged).map(drop)
+        }
+        (EngineKind::KvV2, Extent::All) => {
+            v2::stage::remove(unsealed, mount, path, staged).map(drop)
+        }
+        _ if mount.index.contains(path) => staged.delete(keys::kv_one(mount.entry.id, path)),
+        _ => Ok(()),
+    }
+}

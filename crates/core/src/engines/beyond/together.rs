@@ -1,0 +1,52 @@
+//! Committing many writes as one: decide, commit on the condition that nothing decided from has
+//! changed, and decide again when something has.
+
+use kallisto_store::Error as StoreError;
+
+use crate::api::error::Error;
+use crate::engines::kv::staged::Staged;
+use crate::engines::mount::EngineKind;
+use crate::pipeline::state::Unsealed;
+use crate::platform::breathe::{ITEMS_PER_BREATH, breathe};
+use crate::platform::limits::CONFLICT_RETRIES_MAX;
+use crate::storage::keys;
+use crate::view::Mount;
+
+/// The key that stands for a secret: that of its metadata, or of itself where there is none.
+pub(super) fn record_key(mount: &Mount, path: &str) -> Vec<u8> {
+    match mount.entry.kind {
+        EngineKind::KvV2 => keys::kv_meta(mount.entry.id, path),
+        _ => keys::kv_one(mount.entry.id, path),
+    }
+}
+
+/// Has `stage` stage each of `count` changes and commits, again and again while others win the race.
+/// Returns what is to be told of each. `secrets` are the keys of all that are written: those who write
+/// one of them alone wait their turn.
+pub(super) async fn commit<T>(
+    unsealed: &Unsealed,
+    secrets: &[Vec<u8>],
+    count: usize,
+    mut stage: impl FnMut(usize, &mut Staged) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    let _latches = unsealed.latches.hold_all(secrets).await;
+    for _ in 0..CONFLICT_RETRIES_MAX {
+        let mut staged = Staged::default();
+        let mut told = Vec::with_capacity(count);
+        for at in 0..count {
+            told.push(stage(at, &mut staged)?);
+            if at % ITEMS_PER_BREATH == 0 {
+                breathe().await;
+            }
+        }
+        if staged.is_empty() {
+            return Ok(told);
+        }
+        match unsealed.store.commit(staged.into_batch()).await {
+            Ok(_) => return Ok(told),
+            Err(StoreError::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Conflict)
+}

@@ -1,0 +1,128 @@
+//! Walking the paths of a folder in order, a bounded number at a time.
+//!
+//! What a walk has looked at may be hidden from who asked for it, so the place where it goes on is
+//! given out sealed: it opens on this server and until it is sealed, and tells nothing.
+
+use std::ops::Bound;
+
+use data_encoding::BASE64URL_NOPAD;
+use kallisto_barrier::MEMORY_OVERHEAD;
+
+use super::place::Place;
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::pipeline::state::Unsealed;
+use crate::platform::breathe::{ITEMS_PER_BREATH, breathe};
+use crate::platform::limits::{EXAMINED_PATHS_MAX, PAGE_NAMES_MAX};
+use crate::view::hot_key;
+
+/// What to do after a path was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Go to the next path.
+    Next,
+    /// Go past the folder that so many bytes of the path name, its slash included.
+    PastFolder(usize),
+    /// Stop in front of this path.
+    Stop,
+}
+
+/// The page that a request asks for.
+pub(super) struct Page {
+    /// The path after which it begins.
+    after: String,
+    /// How many names it may hold.
+    pub(super) limit: usize,
+}
+
+impl Page {
+    /// Reads `limit`, and `next` as an earlier answer gave it for the same folder.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a `next` that is none of ours.
+    pub(super) fn from_fields(
+        unsealed: &Unsealed,
+        fields: Fields<'_>,
+        folder: &Place,
+    ) -> Result<Self, Error> {
+        let limit = fields.int("limit")?.and_then(|limit| usize::try_from(limit).ok());
+        let limit = limit.filter(|&limit| limit > 0).unwrap_or(PAGE_NAMES_MAX).min(PAGE_NAMES_MAX);
+        let after = match fields.string("next")?.filter(|next| !next.is_empty()) {
+            None => String::new(),
+            Some(next) => unseal_cursor(unsealed, folder, &next).ok_or_else(|| {
+                Error::invalid("'next' is not what this server gave for this folder; start over")
+            })?,
+        };
+        Ok(Self { after, limit })
+    }
+}
+
+/// Shows `visit` the paths below `folder`, relative to it. Returns where to go on, or `None` after
+/// the last.
+pub(super) async fn walk(
+    folder: &Place,
+    page: &Page,
+    mut visit: impl FnMut(&str) -> Result<Step, Error>,
+) -> Result<Option<String>, Error> {
+    let prefix = folder.path.as_str();
+    let end = if prefix.is_empty() { Bound::Unbounded } else { Bound::Excluded(past(prefix)) };
+    let end = end.as_ref().map(String::as_str);
+    let mut last = page.after.clone();
+    let mut from = match last.as_str() {
+        "" => Bound::Included(prefix.to_owned()),
+        after if after.ends_with('/') => Bound::Included(past(&format!("{prefix}{after}"))),
+        after => Bound::Excluded(format!("{prefix}{after}")),
+    };
+    let mut examined = 0;
+    'chunks: loop {
+        let bound = from.as_ref().map(String::as_str);
+        let paths = folder.mount.index.range(bound, end, ITEMS_PER_BREATH);
+        let Some(furthest) = paths.last() else { return Ok(None) };
+        for path in &paths {
+            if examined == EXAMINED_PATHS_MAX {
+                return Ok(Some(last));
+            }
+            examined += 1;
+            let name = &path[prefix.len()..];
+            match visit(name)? {
+                Step::Next => name.clone_into(&mut last),
+                Step::Stop => return Ok(Some(last)),
+                Step::PastFolder(bytes) => {
+                    name[..bytes].clone_into(&mut last);
+                    from = Bound::Included(past(&path[..prefix.len() + bytes]));
+                    breathe().await;
+                    continue 'chunks;
+                }
+            }
+        }
+        from = Bound::Excluded(furthest.clone());
+        breathe().await;
+    }
+}
+
+/// The first text that is greater than everything in a folder, whose name ends in a slash: `0`
+/// follows `/` in the order of bytes.
+fn past(folder: &str) -> String {
+    let mut text = folder.trim_end_matches('/').to_owned();
+    text.push('0');
+    text
+}
+
+/// What `next` is bound to: a place in one folder is none in another.
+fn cursor_key(folder: &Place) -> Vec<u8> {
+    hot_key(folder.mount.entry.id, &format!("\0{}", folder.path))
+}
+
+/// The text that leads back to a place in `folder`.
+pub(super) fn seal_cursor(unsealed: &Unsealed, folder: &Place, at: &str) -> String {
+    let mut sealed = Vec::with_capacity(at.len() + MEMORY_OVERHEAD);
+    unsealed.view.cipher.seal(&cursor_key(folder), at.as_bytes(), &mut sealed);
+    BASE64URL_NOPAD.encode(&sealed)
+}
+
+fn unseal_cursor(unsealed: &Unsealed, folder: &Place, text: &str) -> Option<String> {
+    let sealed = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
+    let mut opened = Vec::with_capacity(sealed.len());
+    unsealed.view.cipher.open(&cursor_key(folder), &sealed, &mut opened).ok()?;
+    String::from_utf8(opened).ok()
+}

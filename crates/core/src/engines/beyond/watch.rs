@@ -1,0 +1,188 @@
+//! `kv/watch`: changes below a folder as server-sent events, names and versions only.
+//!
+//! Every event is judged when it is sent, by the policies and the time of that moment: whoever may
+//! read neither the secret nor its metadata then does not hear of it, and a token that ended, or lost the
+//! right to the route, ends the stream. Nothing is buffered per stream: events are pulled from the
+//! view's feed, and a stream that was left behind by it is told to start over (`resync`).
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kallisto_auth::Operation;
+use tokio::sync::watch;
+
+use super::bearer::{Bearer, Slot};
+use super::judge::Judge;
+use super::meter::Meter;
+use super::poll::{Interest, admit};
+use super::{PREFIX, place};
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::Json;
+use crate::api::response::Response;
+use crate::api::stream::{Bell, Next, Source, Stream};
+use crate::pipeline::policies::Caller;
+use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::storage::keys::MountId;
+use crate::view::{Change, Feed, Mount, Permit, Place, What};
+
+/// Changes looked at for one piece of a stream; bounds its bytes.
+const LOOK_MAX: usize = 256;
+
+/// A stream of events.
+struct Watch {
+    slot: Slot,
+    feed: Arc<Feed>,
+    bell: watch::Receiver<()>,
+    bearer: Bearer,
+    mount: MountId,
+    /// Where the mount was when the stream began: rules name that path.
+    mount_path: String,
+    interest: Interest,
+    at: Place,
+    /// What is said first.
+    greeting: Option<Vec<u8>>,
+    _permit: Permit,
+}
+
+/// Opens a stream.
+pub(super) fn open(
+    core: &Core,
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
+    let query = call.query_fields();
+    let fields = Fields::new(&query);
+    let place = place::Place::from_field(unsealed, call, fields, "path")?;
+    let index = fields.string("index")?.map(|text| {
+        Place::parse(&text).ok_or_else(|| Error::invalid("'index' is none that a server gave"))
+    });
+    Meter::of(core, call).take_list(&place)?;
+    let caller = Caller::of(unsealed, call)?;
+    let feed = &unsealed.view.feed;
+    let permit = admit(feed, &caller)?;
+    let at = index.transpose()?.unwrap_or_else(|| feed.latest());
+    let interest = match place.is_folder() {
+        true => Interest::Folder(place.path.clone()),
+        false => Interest::Secret(place.path.clone()),
+    };
+    let source = Watch {
+        slot: Slot::of(core, unsealed),
+        feed: Arc::clone(feed),
+        bell: feed.listen(),
+        bearer: Bearer::of(call),
+        mount: place.mount.entry.id,
+        mount_path: place.mount.entry.path.clone(),
+        interest,
+        at,
+        greeting: Some(event("ready", Some(at), &Json::object([("path", place.full().into())]))),
+        _permit: permit,
+    };
+    let source = Box::new(source);
+    Ok(Response::Stream(Stream { content_type: "text/event-stream", source }))
+}
+
+impl Source for Watch {
+    fn next(&mut self, now: Timestamp) -> Next {
+        if let Some(greeting) = self.greeting.take() {
+            return Next::Bytes(greeting);
+        }
+        // First the bell: what comes while this looks rings again.
+        self.bell.borrow_and_update();
+        let unsealed = self.slot.load();
+        let unsealed = unsealed.as_ref().filter(|now| Arc::ptr_eq(&now.view.feed, &self.feed));
+        let Some(unsealed) = unsealed else { return Next::End(farewell("the server was sealed")) };
+        if !unsealed.is_fresh() {
+            return Next::End(farewell(
+                "the server was not told for too long what the cluster committed",
+            ));
+        }
+        let mount = unsealed.view.mounts.with_id(self.mount);
+        let mount = mount.filter(|mount| mount.entry.path == self.mount_path);
+        let Some(mount) = mount else {
+            return Next::End(farewell("the mount was moved or is gone"));
+        };
+        let Some(judge) = self.judge(unsealed, now) else {
+            return Next::End(farewell("permission denied"));
+        };
+        self.pull(&judge, &mount, now)
+    }
+
+    fn bell(&mut self) -> Bell<'_> {
+        // The sender lives as long as the feed, which is held here.
+        Box::pin(async move { self.bell.changed().await.unwrap_or_default() })
+    }
+
+    fn heartbeat(&self) -> &'static [u8] {
+        b":\n\n"
+    }
+
+    fn farewell(&mut self) -> Option<Vec<u8>> {
+        Some(farewell("the server stops"))
+    }
+}
+
+impl Watch {
+    /// The judge of this moment; `None` when the token ended or may not watch any more.
+    fn judge<'u>(&self, unsealed: &'u Unsealed, now: Timestamp) -> Option<Judge<'u>> {
+        let caller = self.bearer.caller(unsealed, now)?;
+        let judge = Judge::for_caller(unsealed, caller, now);
+        judge.may(Operation::Read, &format!("sys/{PREFIX}kv/watch")).then_some(judge)
+    }
+
+    /// The next events that the caller may hear of.
+    fn pull(&mut self, judge: &Judge<'_>, mount: &Mount, now: Timestamp) -> Next {
+        loop {
+            let wants =
+                |change: &Change| change.mount == self.mount && self.interest.covers(&change.path);
+            let Ok(taken) = self.feed.take(self.at, LOOK_MAX, wants) else {
+                self.at = self.feed.latest();
+                let reason = "changes were forgotten: read anew what you follow";
+                let data = Json::object([("reason", reason.into())]);
+                return Next::Bytes(event("resync", Some(self.at), &data));
+            };
+            self.at = taken.upto;
+            let mut bytes = Vec::new();
+            for (at, change) in taken.changes {
+                if judge.may_see_metadata(mount, &change.path) {
+                    bytes.extend_from_slice(&event_of(at, &change, mount, now));
+                }
+            }
+            if !bytes.is_empty() {
+                return Next::Bytes(bytes);
+            }
+            if taken.at_end {
+                return Next::Wait;
+            }
+        }
+    }
+}
+
+fn event_of(at: Place, change: &Change, mount: &Mount, now: Timestamp) -> Vec<u8> {
+    let path = Json::from(format!("{}{}", mount.entry.path, change.path));
+    match change.what {
+        What::Removed => event("remove", Some(at), &Json::object([("path", path)])),
+        What::Written { version, deletion_ns, gone } => {
+            let now_ns = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);
+            let is_live = !gone && deletion_ns.is_none_or(|deletion| deletion > now_ns);
+            let name = if is_live { "put" } else { "delete" };
+            event(name, Some(at), &Json::object([("path", path), ("version", version.into())]))
+        }
+    }
+}
+
+fn farewell(reason: &str) -> Vec<u8> {
+    event("end", None, &Json::object([("reason", reason.into())]))
+}
+
+/// One event; JSON text has no line breaks, so it is one line.
+fn event(name: &str, at: Option<Place>, data: &Json) -> Vec<u8> {
+    let mut bytes = format!("event: {name}\n").into_bytes();
+    if let Some(at) = at {
+        bytes.extend_from_slice(format!("id: {at}\n").as_bytes());
+    }
+    bytes.extend_from_slice(b"data: ");
+    data.write(&mut bytes);
+    bytes.extend_from_slice(b"\n\n");
+    bytes
+}

@@ -1,0 +1,175 @@
+//! `kv/write`: many secrets written as one, with check-and-set: all of them, or none.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use kallisto_auth::{Operation, Path};
+
+use super::meter::Meter;
+use super::together;
+use crate::api::error::{Denial, Error};
+use crate::api::json::{Json, Map};
+use crate::api::request::{BodyKind, Request};
+use crate::api::response::{Answered, Response};
+use crate::engines::kv::staged::Staged;
+use crate::engines::kv::{check_entry_path, check_entry_size, v1, v2};
+use crate::engines::mount::EngineKind;
+use crate::pipeline::door;
+use crate::pipeline::policies::Caller;
+use crate::pipeline::state::{Call, Unsealed};
+use crate::platform::limits::TOGETHER_SECRETS_MAX;
+use crate::view::Mount;
+
+/// One write that was let in.
+struct Item {
+    /// Where a request of its own would write.
+    api_path: String,
+    mount: Arc<Mount>,
+    /// The secret's path inside the mount.
+    path: String,
+    content: Content,
+}
+
+enum Content {
+    /// A new version: its data as text, and check-and-set.
+    Version { text: Vec<u8>, cas: Option<i64> },
+    /// A secret without versions.
+    Whole(Map),
+}
+
+pub(super) async fn write(
+    meter: Meter<'_>,
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
+    let mut body = call.object()?;
+    let Some(Json::Array(given)) = body.remove("writes") else {
+        return Err(Error::invalid("'writes' must be a list of objects with 'path' and 'data'"));
+    };
+    if given.is_empty() || given.len() > TOGETHER_SECRETS_MAX {
+        return Err(Error::invalid(format!(
+            "'writes' must name 1 to {TOGETHER_SECRETS_MAX} secrets, and names {}",
+            given.len()
+        )));
+    }
+    let caller = Caller::of(unsealed, call)?;
+    let items = given
+        .into_iter()
+        .enumerate()
+        .map(|(at, item)| admit(meter, unsealed, call, &caller, at, item))
+        .collect::<Result<Vec<_>, _>>()?;
+    let keys: Vec<_> =
+        items.iter().map(|item| together::record_key(&item.mount, &item.path)).collect();
+    let distinct: HashSet<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    if distinct.len() < keys.len() {
+        return Err(Error::invalid("a secret is named twice in 'writes'"));
+    }
+    let now_ns = call.now_ns();
+    let told = together::commit(unsealed, &keys, items.len(), |at, staged| {
+        let item = &items[at];
+        stage(unsealed, item, now_ns, staged).map_err(|error| named(error, &item.api_path))
+    })
+    .await?;
+    let answer = |(item, answer): (Item, Response)| Answered {
+        operation: Operation::Update,
+        path: item.api_path,
+        answer: Ok(answer),
+    };
+    Ok(Response::Each(items.into_iter().zip(told).map(answer).collect()))
+}
+
+fn stage(
+    unsealed: &Unsealed,
+    item: &Item,
+    now_ns: i64,
+    staged: &mut Staged,
+) -> Result<Response, Error> {
+    match &item.content {
+        Content::Version { text, cas } => {
+            let write = (text.as_slice(), *cas);
+            let put = v2::stage::put(unsealed, &item.mount, &item.path, write, now_ns, staged);
+            put.map(Response::Logical)
+        }
+        Content::Whole(map) => {
+            v1::stage(&item.mount, &item.path, map.clone(), staged).map(|()| Response::Empty)
+        }
+    }
+}
+
+/// Checks one write and judges it as a request of its own, which is made for that.
+fn admit(
+    meter: Meter<'_>,
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    caller: &Caller,
+    at: usize,
+    item: Json,
+) -> Result<Item, Error> {
+    let wrong = |what: &str| Error::invalid(format!("writes[{at}]: {what}"));
+    let Json::Object(mut item) = item else { return Err(wrong("is no object")) };
+    let Some(Json::String(api_path)) = item.remove("path") else {
+        return Err(wrong("'path' must be a text"));
+    };
+    let path = Path::literal(api_path.as_str()).map_err(|error| wrong(&error.to_string()))?;
+    let kind = unsealed.view.mounts.route(path.as_str()).map(|(mount, _)| mount.entry.kind);
+    let own = match (kind, item) {
+        (Some(EngineKind::KvV1), mut item) => match item.remove("data") {
+            Some(Json::Object(data)) => data,
+            _ => return Err(wrong("'data' must be an object")),
+        },
+        (_, item) => item,
+    };
+    let own = Json::Object(own).to_text();
+    let request = Request {
+        operation: Operation::Update,
+        path,
+        namespace: call.namespace,
+        token: call.token,
+        query: Vec::new(),
+        body: &own,
+        body_kind: BodyKind::Json,
+        wrap_ttl_secs: 0,
+        now: call.now,
+        remote: call.remote,
+        client_chain: call.client_chain,
+        id: call.id,
+        headers: call.headers,
+    };
+    meter.take(request.operation, request.path.as_str())?;
+    let refused = |_| Error::Denied(Denial::At(api_path.clone()));
+    let call = door::authorise(unsealed, caller, &request).map_err(refused)?;
+    let routed = unsealed.view.mounts.route(call.path.as_str());
+    let (mount, inside) = routed.ok_or_else(|| door::no_route(unsealed, &call))?;
+    let path = match (mount.entry.kind, inside.split_once('/')) {
+        (EngineKind::KvV1, _) => inside,
+        (EngineKind::KvV2, Some(("data", path))) => path,
+        _ => return Err(wrong("'path' is none at which a secret is written")),
+    };
+    check_entry_path(path).map_err(|error| named(error, &api_path))?;
+    let content =
+        content(mount.entry.kind, call.object()?).map_err(|error| named(error, &api_path))?;
+    let path = path.to_owned();
+    Ok(Item { api_path, mount, path, content })
+}
+
+fn content(kind: EngineKind, mut body: Map) -> Result<Content, Error> {
+    if kind == EngineKind::KvV1 {
+        return Ok(Content::Whole(body));
+    }
+    let cas = v2::asked_cas(&body)?;
+    let text = match body.remove("data") {
+        Some(data @ Json::Object(_)) => data.to_text(),
+        _ => return Err(Error::invalid("'data' must be an object")),
+    };
+    check_entry_size(&text)?;
+    Ok(Content::Version { text, cas })
+}
+
+/// The same error, saying where.
+fn named(error: Error, path: &str) -> Error {
+    match error {
+        Error::Invalid(message) => Error::Invalid(format!("{path}: {message}")),
+        Error::TooLarge(message) => Error::TooLarge(format!("{path}: {message}")),
+        other => other,
+    }
+}

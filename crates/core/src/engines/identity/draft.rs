@@ -1,0 +1,211 @@
+//! A change of identity records, made whole or not at all.
+//!
+//! A [`Draft`] reads records, remembers what it read, and collects what is to be written;
+//! [`change`] commits it on the condition that nothing it read has changed, and decides again when
+//! something has. What a draft decides by is in what it reads, so two racing changes never both win:
+//! that a name or an alias belongs to one entity rests on its *claim*, a record of its own.
+//!
+//! Groups are another matter: that no group is inside itself, and whose a name is, depend on all of
+//! them. So writes of groups are counted in one record which every one of them reads and raises;
+//! and a draft that finds the directory behind that count decides again later.
+
+use std::collections::BTreeMap;
+
+use kallisto_store::{Batch, Seqno};
+
+use super::directory::{Directory, ENTITIES, GROUP_WRITES, GROUPS};
+use super::names::{Folded, alias_claim, entity_claim};
+use super::record::{Alias, Entity, Group, Id};
+use crate::api::error::Error;
+use crate::pipeline::state::Unsealed;
+use crate::platform::limits::CONFLICT_RETRIES_MAX;
+use crate::storage::keys;
+use crate::storage::shelf::Shelf;
+use crate::view::Mount;
+
+/// Most records that one change may touch.
+const RECORDS_MAX: usize = 16 << 10;
+const _: () = assert!(RECORDS_MAX < kallisto_store::BATCH_OPS_MAX);
+
+/// A change in the making.
+pub(super) struct Draft<'u> {
+    shelf: &'u Shelf<'u>,
+    pub(super) directory: &'u Directory,
+    /// What stands in each record that was looked at or written, by its name.
+    records: BTreeMap<String, Slot>,
+    counts_groups: bool,
+}
+
+struct Slot {
+    read_at: Seqno,
+    value: Option<Vec<u8>>,
+    is_written: bool,
+}
+
+/// Decides and commits until nothing that was decided by has changed meanwhile. `latch` keeps
+/// changes of the same thing from racing over and over; `decide` may run more than once.
+///
+/// # Errors
+/// What `decide` says, the store's refusal, or [`Error::Conflict`] when others kept changing it.
+pub(super) async fn change<T>(
+    unsealed: &Unsealed,
+    mount: &Mount,
+    latch: &str,
+    mut decide: impl FnMut(&mut Draft<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let shelf = Shelf::of(unsealed, mount);
+    let _latch = unsealed.latches.hold(&keys::shelf(mount.entry.id, latch)).await;
+    for _ in 0..CONFLICT_RETRIES_MAX {
+        let directory = super::directory_of(mount)?;
+        let records = BTreeMap::new();
+        let mut draft = Draft { shelf: &shelf, directory, records, counts_groups: false };
+        let told = match decide(&mut draft) {
+            Ok(told) => told,
+            Err(Error::Conflict) => continue,
+            Err(error) => return Err(error),
+        };
+        let Some(batch) = draft.into_batch()? else { return Ok(told) };
+        match unsealed.store.commit(batch).await {
+            Ok(_) => return Ok(told),
+            Err(kallisto_store::Error::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Conflict)
+}
+
+impl Draft<'_> {
+    /// The record as this draft has it.
+    fn get(&mut self, name: &str) -> Result<Option<&[u8]>, Error> {
+        if !self.records.contains_key(name) {
+            let record = self.shelf.get(name)?;
+            let read_at = record.as_ref().map_or(Seqno::ABSENT, |record| record.seqno);
+            let value = record.map(|record| record.value.to_vec());
+            self.records.insert(name.to_owned(), Slot { read_at, value, is_written: false });
+        }
+        Ok(self.records.get(name).and_then(|slot| slot.value.as_deref()))
+    }
+
+    fn set(&mut self, name: &str, value: Option<Vec<u8>>) -> Result<(), Error> {
+        self.get(name)?;
+        if let Some(slot) = self.records.get_mut(name) {
+            slot.is_written = true;
+            slot.value = value;
+        }
+        if self.records.len() > RECORDS_MAX {
+            return Err(Error::invalid(format!("a change of more than {RECORDS_MAX} records")));
+        }
+        Ok(())
+    }
+
+    /// The entity with exactly this id.
+    pub(super) fn entity(&mut self, id: Id) -> Result<Option<Entity>, Error> {
+        let Some(bytes) = self.get(&format!("{ENTITIES}{id}"))? else { return Ok(None) };
+        let entity = Entity::decode(bytes);
+        entity.map(Some).ok_or_else(|| Error::internal(&"an entity's record is damaged"))
+    }
+
+    pub(super) fn put_entity(&mut self, entity: &Entity) -> Result<(), Error> {
+        self.set(&format!("{ENTITIES}{}", entity.id), Some(entity.encode()))
+    }
+
+    /// Takes an entity out, with its claims.
+    pub(super) fn delete_entity(&mut self, entity: &Entity) -> Result<(), Error> {
+        self.release_name(&entity.name)?;
+        for alias in &entity.aliases {
+            self.release_alias(alias)?;
+        }
+        self.set(&format!("{ENTITIES}{}", entity.id), None)
+    }
+
+    fn claimed(&mut self, claim: &str) -> Result<Option<Id>, Error> {
+        let Some(bytes) = self.get(claim)? else { return Ok(None) };
+        let id = std::str::from_utf8(bytes).ok().and_then(Id::parse);
+        id.map(Some).ok_or_else(|| Error::internal(&"a claim of a name is damaged"))
+    }
+
+    /// The entity that has a name.
+    pub(super) fn owner_of_name(&mut self, name: &str) -> Result<Option<Id>, Error> {
+        self.claimed(&entity_claim(&Folded::new(name)))
+    }
+
+    /// The entity that has an alias.
+    pub(super) fn owner_of_alias(
+        &mut self,
+        accessor: &str,
+        name: &str,
+    ) -> Result<Option<Id>, Error> {
+        self.claimed(&alias_claim(accessor, &Folded::new(name)))
+    }
+
+    /// Gives a name to an entity.
+    pub(super) fn claim_name(&mut self, name: &str, id: Id) -> Result<(), Error> {
+        self.set(&entity_claim(&Folded::new(name)), Some(id.to_string().into_bytes()))
+    }
+
+    pub(super) fn release_name(&mut self, name: &str) -> Result<(), Error> {
+        self.set(&entity_claim(&Folded::new(name)), None)
+    }
+
+    /// Gives an alias to an entity.
+    pub(super) fn claim_alias(&mut self, alias: &Alias, id: Id) -> Result<(), Error> {
+        let claim = alias_claim(&alias.accessor, &Folded::new(&alias.name));
+        self.set(&claim, Some(id.to_string().into_bytes()))
+    }
+
+    pub(super) fn release_alias(&mut self, alias: &Alias) -> Result<(), Error> {
+        self.set(&alias_claim(&alias.accessor, &Folded::new(&alias.name)), None)
+    }
+
+    /// Makes this a change of groups: what the directory says of them holds until it is committed.
+    pub(super) fn lock_groups(&mut self) -> Result<(), Error> {
+        let directory = self.directory;
+        let stored = match self.get(GROUP_WRITES)? {
+            Some(count) => std::str::from_utf8(count).ok().and_then(|count| count.parse().ok()),
+            None => Some(0),
+        };
+        let stored: u64 =
+            stored.ok_or_else(|| Error::internal(&"the count of group writes is damaged"))?;
+        if stored != directory.group_writes() {
+            return Err(Error::Conflict);
+        }
+        self.set(GROUP_WRITES, Some((stored + 1).to_string().into_bytes()))?;
+        self.counts_groups = true;
+        Ok(())
+    }
+
+    /// Writes a group; [`Draft::lock_groups`] comes first.
+    pub(super) fn put_group(&mut self, group: &Group) -> Result<(), Error> {
+        assert!(self.counts_groups, "writes of groups are counted");
+        self.set(&format!("{GROUPS}{}", group.id), Some(group.encode()))
+    }
+
+    /// Takes a group out; [`Draft::lock_groups`] comes first.
+    pub(super) fn delete_group(&mut self, id: Id) -> Result<(), Error> {
+        assert!(self.counts_groups, "writes of groups are counted");
+        self.set(&format!("{GROUPS}{id}"), None)
+    }
+
+    /// What is to be committed; `None` when nothing is.
+    fn into_batch(mut self) -> Result<Option<Batch>, Error> {
+        if !self.records.values().any(|slot| slot.is_written) {
+            return Ok(None);
+        }
+        // The count of group writes goes last: who reads it in the directory sees all it counts.
+        let count = self.records.remove_entry(GROUP_WRITES);
+        let mut batch = Batch::new();
+        if self.records.values().any(|slot| slot.is_written && slot.value.is_none()) {
+            // Somebody loses what an entity, an alias or a group gave.
+            batch.set_essential();
+        }
+        for (name, slot) in self.records.into_iter().chain(count) {
+            self.shelf.expect_in(&mut batch, &name, slot.read_at);
+            match slot.value {
+                _ if !slot.is_written => {}
+                Some(value) => self.shelf.put_in(&mut batch, &name, value)?,
+                None => self.shelf.delete_in(&mut batch, &name),
+            }
+        }
+        Ok(Some(batch))
+    }
+}

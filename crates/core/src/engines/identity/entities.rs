@@ -1,0 +1,214 @@
+//! `identity/entity*`: making, reading, changing, merging and deleting entities.
+
+use jiff::Timestamp;
+
+use super::directory::Directory;
+use super::draft::{Draft, change};
+use super::names::{self, Folded};
+use super::record::{Entity, Id, Metadata};
+use super::wire::{self, Methods};
+use super::{Site, list_reply, not_empty};
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
+use crate::api::response::Response;
+use crate::platform::limits::SWEEP_RECORDS_MAX;
+
+/// Which entity a write is about.
+pub(super) enum Target<'p> {
+    /// The body says, by id or by name; else a new one.
+    Body,
+    Id(&'p str),
+    Name(&'p str),
+}
+
+/// What a body says of an entity.
+struct Given {
+    id: Option<String>,
+    name: Option<String>,
+    policies: Option<Vec<String>>,
+    metadata: Option<Metadata>,
+    disabled: Option<bool>,
+}
+
+impl Given {
+    fn read(body: &Map) -> Result<Self, Error> {
+        let fields = Fields::new(body);
+        let name = fields.string("name")?.filter(|name| !name.is_empty());
+        if let Some(name) = &name {
+            names::check("the name of an entity", name)?;
+        }
+        Ok(Self {
+            id: fields.string("id")?.filter(|id| !id.is_empty()),
+            name,
+            policies: names::policies(fields)?,
+            metadata: names::metadata(fields, "metadata")?,
+            disabled: fields.boolean("disabled")?,
+        })
+    }
+}
+
+pub(super) async fn write(site: &Site<'_>, target: Target<'_>) -> Result<Response, Error> {
+    let mut given = Given::read(&site.call.object()?)?;
+    match target {
+        Target::Body => {}
+        Target::Id(id) => given.id = Some(id.to_owned()),
+        Target::Name(name) => {
+            names::check("the name of an entity", name)?;
+            given.id = None;
+            given.name = Some(name.to_owned());
+        }
+    }
+    let now = site.call.now;
+    let made = change(site.unsealed, site.mount, "entities", |draft| upsert(draft, &given, now));
+    Ok(match made.await? {
+        Some(entity) => Response::data(&Json::object([
+            ("aliases", Json::Null),
+            ("id", entity.id.to_string().into()),
+            ("name", entity.name.into()),
+        ])),
+        None => Response::Empty,
+    })
+}
+
+/// Changes the entity that is meant, or makes one, which is returned.
+fn upsert(draft: &mut Draft<'_>, given: &Given, now: Timestamp) -> Result<Option<Entity>, Error> {
+    let known = match (&given.id, &given.name) {
+        (Some(id), _) => {
+            let entity = Id::parse(id).map(|id| draft.entity(id)).transpose()?.flatten();
+            Some(entity.ok_or_else(|| Error::invalid("entity not found from id"))?)
+        }
+        (None, Some(name)) => {
+            let owner = draft.owner_of_name(name)?;
+            owner.map(|id| draft.entity(id)).transpose()?.flatten()
+        }
+        (None, None) => None,
+    };
+    let is_new = known.is_none();
+    let mut entity = match known {
+        Some(entity) => entity,
+        None => make(draft, given.name.as_deref(), now)?,
+    };
+    if let Some(name) = &given.name {
+        rename(draft, &mut entity, name)?;
+    }
+    entity.policies = given.policies.clone().unwrap_or(entity.policies);
+    entity.metadata = given.metadata.clone().unwrap_or(entity.metadata);
+    entity.disabled = given.disabled.unwrap_or(entity.disabled);
+    entity.updated_at = now;
+    draft.put_entity(&entity)?;
+    Ok(is_new.then_some(entity))
+}
+
+/// A new entity, which has claimed its name; one is drawn when none is given.
+pub(super) fn make(
+    draft: &mut Draft<'_>,
+    name: Option<&str>,
+    now: Timestamp,
+) -> Result<Entity, Error> {
+    let name = match name {
+        Some(name) => name.to_owned(),
+        None => names::make("entity")?,
+    };
+    if draft.owner_of_name(&name)?.is_some() {
+        return Err(Error::Conflict);
+    }
+    let id = Id::make()?;
+    draft.claim_name(&name, id)?;
+    Ok(Entity {
+        id,
+        name,
+        policies: Vec::new(),
+        metadata: Metadata::new(),
+        disabled: false,
+        aliases: Vec::new(),
+        groups: Vec::new(),
+        merged: Vec::new(),
+        created_at: now,
+        updated_at: now,
+    })
+}
+
+fn rename(draft: &mut Draft<'_>, entity: &mut Entity, name: &str) -> Result<(), Error> {
+    if entity.name == name {
+        return Ok(());
+    }
+    if draft.owner_of_name(name)?.is_some_and(|owner| owner != entity.id) {
+        return Err(Error::invalid("entity name is already in use"));
+    }
+    draft.release_name(&entity.name)?;
+    draft.claim_name(name, entity.id)?;
+    name.clone_into(&mut entity.name);
+    Ok(())
+}
+
+fn with_id(directory: &Directory, id: &str) -> Option<std::sync::Arc<Entity>> {
+    let id = Id::parse(id)?;
+    // An entity that became part of another is gone, though its tokens live on as the other's.
+    directory.entity(id).filter(|entity| entity.id == id)
+}
+
+pub(super) fn read_id(site: &Site<'_>, id: &str) -> Result<Response, Error> {
+    show(site, with_id(site.directory, id))
+}
+
+pub(super) fn read_name(site: &Site<'_>, name: &str) -> Result<Response, Error> {
+    show(site, site.directory.entity_named(&Folded::new(name)))
+}
+
+fn show(site: &Site<'_>, entity: Option<std::sync::Arc<Entity>>) -> Result<Response, Error> {
+    let entity = entity.ok_or(Error::NotFound)?;
+    let methods = Methods::of(&site.unsealed.view.mounts);
+    Ok(Response::data(&wire::entity(&entity, site.directory, &methods)))
+}
+
+pub(super) fn list_ids(site: &Site<'_>) -> Result<Response, Error> {
+    let methods = Methods::of(&site.unsealed.view.mounts);
+    let all = site.directory.entities();
+    list_reply(
+        all.iter().map(|entity| (entity.id.to_string(), wire::entity_info(entity, &methods))),
+    )
+}
+
+pub(super) fn list_names(site: &Site<'_>) -> Result<Response, Error> {
+    let mut names: Vec<String> =
+        site.directory.entities().iter().map(|entity| entity.name.clone()).collect();
+    names.sort();
+    Ok(Response::data(&Json::object([("keys", Json::strings(not_empty(names)?))])))
+}
+
+pub(super) async fn delete_id(site: &Site<'_>, id: &str) -> Result<Response, Error> {
+    delete_all(site, &Id::parse(id).into_iter().collect::<Vec<_>>()).await
+}
+
+pub(super) async fn delete_name(site: &Site<'_>, name: &str) -> Result<Response, Error> {
+    let named = site.directory.entity_named(&Folded::new(name));
+    delete_all(site, &named.map(|entity| entity.id).into_iter().collect::<Vec<_>>()).await
+}
+
+/// `entity/batch-delete`: those that there are.
+pub(super) async fn batch_delete(site: &Site<'_>) -> Result<Response, Error> {
+    let body = site.call.object()?;
+    let texts = Fields::new(&body).strings("entity_ids")?.unwrap_or_default();
+    if texts.is_empty() {
+        return Err(Error::invalid("missing entity ids to delete"));
+    }
+    let ids: Vec<Id> = texts.iter().filter_map(|text| Id::parse(text)).collect();
+    delete_all(site, &ids).await
+}
+
+/// Deletes entities, a bounded number at a time. Their tokens do nothing from then on.
+async fn delete_all(site: &Site<'_>, ids: &[Id]) -> Result<Response, Error> {
+    for some in ids.chunks(SWEEP_RECORDS_MAX) {
+        change(site.unsealed, site.mount, "entities", |draft| {
+            for id in some {
+                if let Some(entity) = draft.entity(*id)? {
+                    draft.delete_entity(&entity)?;
+                }
+            }
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(Response::Empty)
+}

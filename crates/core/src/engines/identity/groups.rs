@@ -1,0 +1,323 @@
+//! `identity/group*`: groups of entities and of groups.
+//!
+//! A group may be inside others; whoever is in the inner one has the policies of the outer ones too.
+//! Operators say who is in an internal group; an external one is filled by the login method its
+//! alias names, at each login.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::directory::Directory;
+use super::draft::{Draft, change};
+use super::names::{self, Folded};
+use super::record::{Group, GroupKind, Id, Metadata};
+use super::wire::{self, Methods};
+use super::{Site, list_reply, not_empty};
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
+use crate::api::response::Response;
+
+/// How many groups may lie inside each other.
+pub(super) const DEPTH_MAX: usize = 32;
+/// Most groups directly inside one.
+const GROUPS_INSIDE_MAX: usize = 1024;
+/// Most groups an entity may be a direct member of.
+pub(super) const GROUPS_OF_ENTITY_MAX: usize = 1024;
+/// Most entities that one request puts into a group or takes out of it.
+const MEMBERS_CHANGED_MAX: usize = 4096;
+
+/// Which group a write is about.
+pub(super) enum Target<'p> {
+    /// The body says, by id or by name; else a new one.
+    Body,
+    Id(&'p str),
+    Name(&'p str),
+}
+
+/// What a body says of a group.
+struct Given {
+    id: Option<String>,
+    name: Option<String>,
+    kind: Option<String>,
+    policies: Option<Vec<String>>,
+    metadata: Option<Metadata>,
+    entities: Option<Vec<Id>>,
+    groups: Option<Vec<Id>>,
+}
+
+impl Given {
+    fn read(body: &Map) -> Result<Self, Error> {
+        let fields = Fields::new(body);
+        let text = |name: &str| Ok::<_, Error>(fields.string(name)?.filter(|t| !t.is_empty()));
+        let name = text("name")?;
+        if let Some(name) = &name {
+            names::check("the name of a group", name)?;
+        }
+        let no_entity = |id: &str| Error::invalid(format!("invalid entity ID {id:?}"));
+        let no_group = |id: &str| Error::invalid(format!("invalid member group ID {id:?}"));
+        Ok(Self {
+            id: text("id")?,
+            name,
+            kind: text("type")?,
+            policies: names::policies(fields)?,
+            metadata: names::metadata(fields, "metadata")?,
+            entities: names::ids(fields, "member_entity_ids", no_entity)?,
+            groups: names::ids(fields, "member_group_ids", no_group)?,
+        })
+    }
+}
+
+pub(super) async fn write(site: &Site<'_>, target: Target<'_>) -> Result<Response, Error> {
+    let mut given = Given::read(&site.call.object()?)?;
+    match target {
+        Target::Body => {}
+        Target::Id(id) => given.id = Some(id.to_owned()),
+        Target::Name(name) => {
+            names::check("the name of a group", name)?;
+            given.id = None;
+            given.name = Some(name.to_owned());
+        }
+    }
+    let now = site.call.now;
+    let made = change(site.unsealed, site.mount, "groups", |draft| upsert(draft, &given, now));
+    Ok(match made.await? {
+        Some(group) => Response::data(&Json::object([
+            ("id", group.id.to_string().into()),
+            ("name", group.name.into()),
+        ])),
+        None => Response::Empty,
+    })
+}
+
+/// Changes the group that is meant, or makes one, which is returned.
+fn upsert(draft: &mut Draft<'_>, given: &Given, now: Timestamp) -> Result<Option<Group>, Error> {
+    draft.lock_groups()?;
+    let known = find(draft.directory, given)?;
+    let is_new = known.is_none();
+    let mut group = match known {
+        Some(group) => Group::clone(&group),
+        None => make(draft.directory, kind_given(given)?, now)?,
+    };
+    if given.kind.as_deref().is_some_and(|kind| kind != group.kind.name()) {
+        return Err(Error::invalid("group type cannot be changed"));
+    }
+    if let Some(name) = &given.name {
+        let holder = draft.directory.group_named(&Folded::new(name));
+        if holder.is_some_and(|holder| holder.id != group.id) {
+            return Err(Error::invalid("group name is already in use"));
+        }
+        group.name.clone_from(name);
+    }
+    if let Some(inside) = &given.groups {
+        check_inside(draft.directory, &group, inside)?;
+        group.groups.clone_from(inside);
+    }
+    if let Some(entities) = &given.entities {
+        set_members(draft, &group, entities)?;
+    }
+    group.policies = given.policies.clone().unwrap_or(group.policies);
+    group.metadata = given.metadata.clone().unwrap_or(group.metadata);
+    group.modify_index += 1;
+    group.updated_at = now;
+    draft.put_group(&group)?;
+    Ok(is_new.then_some(group))
+}
+
+fn find(directory: &Directory, given: &Given) -> Result<Option<Arc<Group>>, Error> {
+    match (&given.id, &given.name) {
+        (Some(id), _) => {
+            let group = Id::parse(id).and_then(|id| directory.group(id));
+            group.map(Some).ok_or_else(|| Error::invalid("invalid group ID"))
+        }
+        (None, Some(name)) => Ok(directory.group_named(&Folded::new(name))),
+        (None, None) => Ok(None),
+    }
+}
+
+fn kind_given(given: &Given) -> Result<GroupKind, Error> {
+    let Some(name) = &given.kind else { return Ok(GroupKind::Internal) };
+    GroupKind::named(name).ok_or_else(|| Error::invalid(format!("invalid group type {name:?}")))
+}
+
+/// A new group under a name that was drawn for it.
+pub(super) fn make(directory: &Directory, kind: GroupKind, now: Timestamp) -> Result<Group, Error> {
+    let name = names::make("group")?;
+    if directory.group_named(&Folded::new(&name)).is_some() {
+        return Err(Error::Conflict);
+    }
+    Ok(Group {
+        id: Id::make()?,
+        name,
+        kind,
+        policies: Vec::new(),
+        metadata: Metadata::new(),
+        groups: Vec::new(),
+        alias: None,
+        modify_index: 0,
+        created_at: now,
+        updated_at: now,
+    })
+}
+
+/// Refuses groups that cannot lie inside `group`.
+fn check_inside(directory: &Directory, group: &Group, inside: &[Id]) -> Result<(), Error> {
+    if group.kind == GroupKind::External && !inside.is_empty() {
+        return Err(Error::invalid("member groups can't be set for external groups"));
+    }
+    if inside.len() > GROUPS_INSIDE_MAX {
+        return Err(Error::invalid(format!("more than {GROUPS_INSIDE_MAX} member groups")));
+    }
+    for id in inside {
+        if *id == group.id {
+            return Err(Error::invalid(format!(
+                "member group ID \"{id}\" is same as the ID of the group"
+            )));
+        }
+        if directory.group(*id).is_none() {
+            return Err(Error::invalid(format!("invalid member group ID \"{id}\"")));
+        }
+    }
+    let below = depth_below(directory, group.id, inside)?;
+    if height_above(directory, group.id) + below >= DEPTH_MAX {
+        return Err(Error::invalid(format!("groups nested more than {DEPTH_MAX} deep")));
+    }
+    Ok(())
+}
+
+/// How deep groups lie below one that has `inside` in it. Walks level by level, so that a group
+/// inside itself is met again before the walk ends.
+fn depth_below(directory: &Directory, id: Id, inside: &[Id]) -> Result<usize, Error> {
+    let mut level: BTreeSet<(Id, Id)> = inside.iter().map(|id| (*id, *id)).collect();
+    let mut depth = 0;
+    while !level.is_empty() {
+        if let Some((_, member)) = level.iter().find(|(at, _)| *at == id) {
+            return Err(Error::invalid(format!(
+                "cyclic relationship detected for member group ID \"{member}\""
+            )));
+        }
+        depth += 1;
+        if depth > DEPTH_MAX {
+            break;
+        }
+        let groups = level
+            .iter()
+            .filter_map(|(at, member)| directory.group(*at).map(|group| (group, *member)));
+        let below = groups.flat_map(|(group, member)| {
+            group.groups.iter().map(move |id| (*id, member)).collect::<Vec<_>>()
+        });
+        level = below.collect();
+    }
+    Ok(depth)
+}
+
+/// How many groups lie around this one.
+fn height_above(directory: &Directory, id: Id) -> usize {
+    let mut level = BTreeSet::from([id]);
+    for height in 0..=DEPTH_MAX {
+        level = level.iter().flat_map(|id| directory.parents_of(*id)).collect();
+        if level.is_empty() {
+            return height;
+        }
+    }
+    DEPTH_MAX
+}
+
+/// Makes exactly these entities the direct members of a group.
+fn set_members(draft: &mut Draft<'_>, group: &Group, wanted: &[Id]) -> Result<(), Error> {
+    if group.kind == GroupKind::External {
+        return Err(Error::invalid("member entities can't be set manually for external groups"));
+    }
+    let now: BTreeSet<Id> = draft.directory.members_of(group.id).into_iter().collect();
+    let wanted: BTreeSet<Id> = wanted.iter().copied().collect();
+    let changed: Vec<Id> = now.symmetric_difference(&wanted).copied().collect();
+    if changed.len() > MEMBERS_CHANGED_MAX {
+        return Err(Error::invalid(format!(
+            "more than {MEMBERS_CHANGED_MAX} members added or removed at once"
+        )));
+    }
+    for id in changed {
+        let Some(mut entity) = draft.entity(id)? else {
+            if wanted.contains(&id) {
+                return Err(Error::invalid(format!("invalid entity ID \"{id}\"")));
+            }
+            continue;
+        };
+        if wanted.contains(&id) {
+            join(draft.directory, &mut entity.groups, group.id)?;
+        } else {
+            entity.groups.retain(|of| *of != group.id);
+        }
+        draft.put_entity(&entity)?;
+    }
+    Ok(())
+}
+
+/// Adds a group to those of an entity. Groups that are no more make room.
+pub(super) fn join(directory: &Directory, groups: &mut Vec<Id>, id: Id) -> Result<(), Error> {
+    groups.retain(|group| *group != id);
+    if groups.len() >= GROUPS_OF_ENTITY_MAX {
+        groups.retain(|group| directory.group(*group).is_some());
+    }
+    if groups.len() >= GROUPS_OF_ENTITY_MAX {
+        return Err(Error::invalid(format!(
+            "an entity is a direct member of at most {GROUPS_OF_ENTITY_MAX} groups"
+        )));
+    }
+    groups.push(id);
+    groups.sort_unstable();
+    Ok(())
+}
+
+pub(super) fn read_id(site: &Site<'_>, id: &str) -> Result<Response, Error> {
+    show(site, Id::parse(id).and_then(|id| site.directory.group(id)))
+}
+
+pub(super) fn read_name(site: &Site<'_>, name: &str) -> Result<Response, Error> {
+    show(site, site.directory.group_named(&Folded::new(name)))
+}
+
+fn show(site: &Site<'_>, group: Option<Arc<Group>>) -> Result<Response, Error> {
+    let group = group.ok_or(Error::NotFound)?;
+    let methods = Methods::of(&site.unsealed.view.mounts);
+    Ok(Response::data(&wire::group(&group, site.directory, &methods)))
+}
+
+pub(super) fn list_ids(site: &Site<'_>) -> Result<Response, Error> {
+    let all = site.directory.groups();
+    let listed =
+        all.iter().map(|group| (group.id.to_string(), wire::group_info(group, site.directory)));
+    list_reply(listed)
+}
+
+pub(super) fn list_names(site: &Site<'_>) -> Result<Response, Error> {
+    let mut names: Vec<String> =
+        site.directory.groups().iter().map(|group| group.name.clone()).collect();
+    names.sort();
+    Ok(Response::data(&Json::object([("keys", Json::strings(not_empty(names)?))])))
+}
+
+pub(super) async fn delete_id(site: &Site<'_>, id: &str) -> Result<Response, Error> {
+    delete(site, |directory| Id::parse(id).and_then(|id| directory.group(id))).await
+}
+
+pub(super) async fn delete_name(site: &Site<'_>, name: &str) -> Result<Response, Error> {
+    delete(site, |directory| directory.group_named(&Folded::new(name))).await
+}
+
+/// Deletes a group. Its id may stay with entities and groups that had to do with it, and counts for
+/// nothing.
+async fn delete(
+    site: &Site<'_>,
+    find: impl Fn(&Directory) -> Option<Arc<Group>>,
+) -> Result<Response, Error> {
+    change(site.unsealed, site.mount, "groups", |draft| {
+        let Some(group) = find(draft.directory) else { return Ok(()) };
+        draft.lock_groups()?;
+        draft.delete_group(group.id)
+    })
+    .await?;
+    Ok(Response::Empty)
+}

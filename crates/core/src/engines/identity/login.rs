@@ -1,0 +1,210 @@
+//! A login: an alias becomes an entity.
+//!
+//! Somebody who was here before and brings nothing new costs a look into the directory and no write.
+//! Otherwise the entity is made, or what the login method says of it brought up to date: the
+//! alias's metadata, and the external groups of that method. Racing first logins of one alias make one
+//! entity: the alias's claim can be had once.
+
+use jiff::Timestamp;
+
+use super::directory::{Directory, Person};
+use super::draft::{Draft, change};
+use super::names::{self, Folded, alias_claim};
+use super::record::{Id, Metadata};
+use super::{aliases, directory_of, entities, groups};
+use crate::api::error::{Denial, Error};
+use crate::api::fields::scalar_text;
+use crate::login::Alias;
+use crate::pipeline::state::Unsealed;
+
+/// What a login method says of somebody.
+struct Said<'l> {
+    accessor: &'l str,
+    name: &'l str,
+    metadata: Metadata,
+    /// The names of groups.
+    groups: &'l [String],
+}
+
+/// The id of the entity behind an alias, made at its first login.
+///
+/// # Errors
+/// A denial when the entity is disabled; [`Error::Invalid`] for a name that is none.
+pub(crate) async fn log_in(
+    unsealed: &Unsealed,
+    alias: &Alias<'_>,
+    now: Timestamp,
+) -> Result<Id, Error> {
+    names::check("the name of an alias", alias.name)?;
+    let metadata = alias.metadata.iter();
+    let metadata = metadata.filter_map(|(key, value)| Some((key.clone(), scalar_text(value)?)));
+    let said = Said {
+        accessor: &alias.mount.entry.accessor,
+        name: alias.name,
+        metadata: metadata.collect(),
+        groups: alias.groups,
+    };
+    let mount = unsealed.view.identity_mount()?;
+    if let Some(person) = known(directory_of(&mount)?, &said) {
+        return admit(person.entity.disabled, person.entity.id);
+    }
+    let claim = alias_claim(said.accessor, &Folded::new(said.name));
+    change(unsealed, &mount, &claim, |draft| enter(draft, &said, now)).await
+}
+
+fn admit(disabled: bool, id: Id) -> Result<Id, Error> {
+    if disabled { Err(Error::Denied(Denial::BadToken)) } else { Ok(id) }
+}
+
+/// Who it is, when the directory says of them what the login method does.
+fn known(directory: &Directory, said: &Said<'_>) -> Option<Person> {
+    let entity = directory.entity_with_alias(said.accessor, &Folded::new(said.name))?;
+    let person = directory.person(entity.id)?;
+    let alias = person.entity.alias_at(said.accessor)?;
+    let same = alias.metadata == said.metadata
+        && person.groups_by(said.accessor) == groups_said(directory, said);
+    same.then_some(person)
+}
+
+/// The ids of the external groups that the login method has them in, sorted.
+fn groups_said(directory: &Directory, said: &Said<'_>) -> Vec<Id> {
+    let named = said.groups.iter().filter_map(|name| {
+        directory.group_with_alias(said.accessor, &Folded::new(name)).map(|group| group.id)
+    });
+    let mut ids: Vec<Id> = named.collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+/// Makes the entity, or brings it up to date.
+fn enter(draft: &mut Draft<'_>, said: &Said<'_>, now: Timestamp) -> Result<Id, Error> {
+    let owner = draft.owner_of_alias(said.accessor, said.name)?;
+    let known = owner.map(|id| draft.entity(id)).transpose()?.flatten();
+    let mut entity = match known {
+        Some(entity) => entity,
+        None => {
+            let mut entity = entities::make(draft, None, now)?;
+            let alias = aliases::make(said.accessor, said.name, now)?;
+            draft.claim_alias(&alias, entity.id)?;
+            entity.aliases.push(alias);
+            entity
+        }
+    };
+    admit(entity.disabled, entity.id)?;
+    let alias = entity.aliases.iter_mut().find(|alias| alias.accessor == said.accessor);
+    let alias = alias.ok_or_else(|| Error::internal(&"a claimed alias is missing"))?;
+    if alias.metadata != said.metadata {
+        alias.metadata.clone_from(&said.metadata);
+        alias.updated_at = now;
+    }
+    let directory = draft.directory;
+    entity.groups.retain(|id| {
+        let group = directory.group(*id);
+        let alias = group.as_ref().and_then(|group| group.alias.as_ref());
+        alias.is_none_or(|alias| alias.accessor != said.accessor)
+    });
+    for id in groups_said(directory, said) {
+        groups::join(directory, &mut entity.groups, id)?;
+    }
+    draft.put_entity(&entity)?;
+    Ok(entity.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kallisto_auth::{Operation, Path};
+    use kallisto_store::MemoryStore;
+
+    use super::*;
+    use crate::api::json::Map;
+    use crate::api::request::{BodyKind, Headers, Request, TokenText};
+    use crate::pipeline::state::{Core, ServerInfo};
+    use crate::platform::random::RequestId;
+
+    fn core() -> Core {
+        let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
+        let root = Some("root".to_owned().into());
+        pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
+        for method in ["one", "two"] {
+            write(&core, &format!("sys/auth/{method}"), r#"{"type":"userpass"}"#);
+        }
+        core
+    }
+
+    fn write(core: &Core, path: &str, body: &str) {
+        let request = Request {
+            operation: Operation::Update,
+            path: Path::decode(path).unwrap(),
+            namespace: "",
+            token: Some(TokenText::new("root")),
+            query: Vec::new(),
+            body: body.as_bytes(),
+            body_kind: BodyKind::Json,
+            wrap_ttl_secs: 0,
+            now: Timestamp::UNIX_EPOCH,
+            remote: None,
+            client_chain: &[],
+            headers: Headers::default(),
+            id: RequestId::make(),
+        };
+        pollster::block_on(core.handle(&request)).unwrap();
+    }
+
+    /// Logs in and tells the policies that the person has besides the token's.
+    fn log_in_with(core: &Core, method: &str, groups: &[&str], metadata: &Map) -> Vec<String> {
+        let unsealed = core.unsealed.load();
+        let unsealed = unsealed.as_ref().unwrap();
+        let mount = unsealed.view.mounts.at(&format!("auth/{method}/")).unwrap();
+        let groups: Vec<String> = groups.iter().map(|&name| name.to_owned()).collect();
+        let alias = Alias { mount: &mount, name: "bob", metadata, groups: &groups };
+        let id = pollster::block_on(log_in(unsealed, &alias, Timestamp::UNIX_EPOCH)).unwrap();
+        unsealed.view.ask_directory(|all| all.person(id).unwrap().policies()).unwrap()
+    }
+
+    fn writes(core: &Core) -> u64 {
+        core.unsealed.load().as_ref().unwrap().store.below().position().0
+    }
+
+    #[test]
+    fn a_login_method_fills_its_own_external_groups_alone() {
+        let core = core();
+        let none = Map::new();
+        for (group, method) in [("admins", "one"), ("readers", "one"), ("people", "two")] {
+            let unsealed = core.unsealed.load();
+            let mounts = &unsealed.as_ref().unwrap().view.mounts;
+            let accessor = mounts.at(&format!("auth/{method}/")).unwrap().entry.accessor.clone();
+            let body = format!(r#"{{"type":"external","policies":"{group}-policy"}}"#);
+            write(&core, &format!("identity/group/name/{group}"), &body);
+            let directory = unsealed.as_ref().unwrap();
+            let id = directory.view.ask_directory(|all| all.group_named(&Folded::new(group)));
+            let id = id.flatten().unwrap().id;
+            let body = format!(
+                r#"{{"name":"{group}","mount_accessor":"{accessor}","canonical_id":"{id}"}}"#
+            );
+            write(&core, "identity/group-alias", &body);
+        }
+        let with = |method, groups: &[&str]| log_in_with(&core, method, groups, &none);
+        assert_eq!(with("one", &["Admins", "unheard-of"]), ["admins-policy"]);
+        assert_eq!(with("one", &["readers", "admins"]), ["admins-policy", "readers-policy"]);
+        assert_eq!(with("one", &["readers"]), ["readers-policy"]);
+        // Another method's login is another entity here, and says nothing of this one's groups.
+        assert_eq!(with("two", &["people", "admins"]), ["people-policy"]);
+        assert_eq!(with("one", &["readers"]), ["readers-policy"]);
+        assert!(with("one", &[]).is_empty());
+    }
+
+    #[test]
+    fn who_brings_nothing_new_writes_nothing() {
+        let core = core();
+        let said = Map::from([("k".to_owned(), "v".into())]);
+        log_in_with(&core, "one", &[], &said);
+        let before = writes(&core);
+        log_in_with(&core, "one", &[], &said);
+        assert_eq!(writes(&core), before);
+        log_in_with(&core, "one", &[], &Map::new());
+        assert_ne!(writes(&core), before);
+    }
+}

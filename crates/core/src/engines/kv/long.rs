@@ -1,0 +1,153 @@
+//! Lists too long to be made in one go.
+//!
+//! A list of a million names takes most of a second, in which its thread would serve nobody else. What
+//! lies in a large folder is therefore listed in steps, with others served in between, and written as
+//! text at once: a tree of JSON would take several times the memory. Only so many such lists are made at
+//! a time ([`crate::pipeline::admission`]). Names that come or go meanwhile may or may not be seen, as between two
+//! pages of a list.
+
+use kallisto_auth::Operation;
+
+use super::list::{Depth, Page, ignored_page, too_many};
+use super::v2::detail;
+use super::{Kv, v2};
+use crate::api::error::Error;
+use crate::api::json::write_string;
+use crate::api::request::Request;
+use crate::api::response::{Logical, Response};
+use crate::engines::mount::EngineKind;
+use crate::pipeline::compute::Pace;
+use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::platform::breathe::breathe;
+use crate::platform::limits::LIST_ENTRIES_MAX;
+use crate::view::Mount;
+
+/// Entries below a folder up to which its list is made in one go.
+const SHORT_MAX: u64 = 2_048;
+/// The same where a record is read for each, which may have thousands of versions.
+const DETAILED_SHORT_MAX: u64 = 64;
+/// Names listed before others are served.
+const STEP: usize = 256;
+/// The same where a record is read for each.
+const DETAILED_STEP: usize = 16;
+
+/// Which list is asked for.
+struct Asked<'p> {
+    folder: &'p str,
+    depth: Depth,
+    is_detailed: bool,
+}
+
+impl<'p> Asked<'p> {
+    /// The list that a request asks for at a path inside a mount; `None` when it asks for none.
+    fn new(operation: Operation, kind: EngineKind, path: &'p str) -> Option<Self> {
+        let depth = match operation {
+            Operation::List => Depth::Children,
+            Operation::Scan => Depth::All,
+            _ => return None,
+        };
+        match kind {
+            EngineKind::KvV1 => return Some(Self { folder: path, depth, is_detailed: false }),
+            EngineKind::KvV2 => {}
+            _ => return None,
+        }
+        let (noun, folder) = v2::split(path);
+        let is_detailed = match noun {
+            "metadata" => false,
+            "detailed-metadata" => true,
+            _ => return None,
+        };
+        Some(Self { folder: folder.unwrap_or_default(), depth, is_detailed })
+    }
+}
+
+/// Whether a request asks for a list that takes long; `path` is inside the mount.
+pub(crate) fn is_long(request: &Request<'_>, mount: &Mount, path: &str) -> bool {
+    let Some(asked) = Asked::new(request.operation, mount.entry.kind, path) else { return false };
+    let short_max = if asked.is_detailed { DETAILED_SHORT_MAX } else { SHORT_MAX };
+    // Version 1 knows no pages.
+    let is_page = mount.entry.kind != EngineKind::KvV1 && asks_for_few(request, short_max);
+    mount.index.count(asked.folder) > short_max && !is_page
+}
+
+/// Whether a request asks for a list that reads records; `path` is inside the mount.
+pub(super) fn is_detailed(request: &Request<'_>, mount: &Mount, path: &str) -> bool {
+    let asked = Asked::new(request.operation, mount.entry.kind, path);
+    asked.is_some_and(|asked| asked.is_detailed)
+}
+
+/// Whether it asks for a page that is short however much there is.
+fn asks_for_few(request: &Request<'_>, short_max: u64) -> bool {
+    let limit = request.query.iter().find(|(name, _)| name == "limit");
+    let limit = limit.and_then(|(_, text)| text.parse::<u64>().ok());
+    limit.is_some_and(|limit| (1..=short_max).contains(&limit))
+}
+
+/// Makes such a list.
+///
+/// # Errors
+/// [`Error::Busy`] when too many are made already; else what a short list says.
+pub(crate) async fn list(
+    core: &Core,
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    mount: &Mount,
+    path: &str,
+) -> Result<Response, Error> {
+    let kv = Kv { unsealed, call, mount, secret_bytes_max: usize::MAX };
+    let kind = mount.entry.kind;
+    let asked = Asked::new(call.operation, kind, path).ok_or(Error::UnsupportedOperation)?;
+    let _place = core.admission.lists.take(call.client(), 1)?;
+    let (page, warnings) = match kind {
+        EngineKind::KvV1 => (Page::default(), ignored_page(&kv)),
+        _ => (Page::from_query(&kv)?, Vec::new()),
+    };
+    let data = write(&kv, &asked, page).await?;
+    Ok(Response::Logical(Logical { data, warnings, ..Logical::default() }))
+}
+
+async fn write(kv: &Kv<'_, '_, '_>, asked: &Asked<'_>, page: Page) -> Result<Vec<u8>, Error> {
+    let most = page.names_max();
+    let step = if asked.is_detailed { DETAILED_STEP } else { STEP };
+    let (mut keys, mut info, mut pace) = (Vec::new(), Vec::new(), Pace::default());
+    let (mut after, mut count) = (page.after, 0);
+    loop {
+        let wanted = step.min(most - count);
+        let names = asked.depth.names(&kv.mount.index, asked.folder, after.as_deref(), wanted);
+        for name in &names {
+            if !keys.is_empty() {
+                keys.push(b',');
+            }
+            write_string(name, &mut keys);
+            if asked.is_detailed {
+                let before = info.len();
+                detail(kv, asked.folder, name, &mut info)?;
+                pace.spend(Pace::of_bytes(info.len() - before)).await;
+            }
+        }
+        count += names.len();
+        if count > LIST_ENTRIES_MAX {
+            return Err(too_many());
+        }
+        let is_last = names.len() < wanted || count == most;
+        after = names.into_iter().next_back().or(after);
+        if is_last {
+            break;
+        }
+        breathe().await;
+    }
+    if count == 0 {
+        return Err(Error::NotFound);
+    }
+    let mut data = Vec::with_capacity(keys.len() + info.len() + 32);
+    data.push(b'{');
+    if asked.is_detailed {
+        for part in [b"\"key_info\":{", info.as_slice(), b"},"] {
+            data.extend_from_slice(part);
+        }
+    }
+    for part in [b"\"keys\":[", keys.as_slice(), b"]}"] {
+        data.extend_from_slice(part);
+    }
+    Ok(data)
+}

@@ -1,0 +1,163 @@
+//! From version 1 to version 2 in place: every secret becomes the first version of itself.
+//!
+//! ```text
+//! KvV1 --begin--> KvUpgrading --a batch of secrets at a time--> KvUpgrading --end--> KvV2
+//! ```
+//! The mount's own record says where it stands, so that every server of a cluster refuses requests
+//! meanwhile, and whoever leads after a crash goes on. A batch moves a secret whole: the old record goes
+//! where its metadata and version come, on the condition that it is the one that was read.
+//!
+//! A write that was under way when the upgrade began may be committed behind its back: it is moved with
+//! the others if it comes before the end, and seen by nobody if it comes after. So it is answered with a
+//! refusal ([`refuse_if_begun`]).
+
+use std::sync::{Arc, Weak};
+
+use jiff::Timestamp;
+use kallisto_store::{Batch, Error as StoreError, Visit};
+
+use super::damaged;
+use super::record::{Metadata, VersionInfo, decode_one, encode_version};
+use crate::api::error::Error;
+use crate::api::json::Map;
+use crate::engines::mount::{EngineKind, MountEntry};
+use crate::pipeline::state::Unsealed;
+use crate::storage::keys::{self, MountId, Parsed, kind};
+use crate::view::Mount;
+
+/// Secrets moved in one batch.
+const BATCH_SECRETS_MAX: usize = 128;
+
+/// What requests hear meanwhile, in the words that clients know and wait at.
+pub(crate) fn refusal() -> Error {
+    Error::invalid(
+        "Upgrading from non-versioned to versioned data. This backend will be unavailable for a \
+         brief period and will resume service shortly.",
+    )
+}
+
+/// The entry of a mount whose upgrade begins, to be committed by the caller before [`start`].
+pub(crate) fn begun(mut entry: MountEntry) -> MountEntry {
+    entry.kind = EngineKind::KvUpgrading;
+    let options = entry.options.get_or_insert_with(Map::new);
+    options.insert("version".into(), "2".into());
+    entry
+}
+
+/// Refuses to acknowledge a write of version 1 whose mount began to be upgraded before the write was
+/// committed: the upgrade may have passed it by.
+///
+/// # Errors
+/// [`refusal`].
+pub(super) fn refuse_if_begun(unsealed: &Unsealed, mount: &Mount) -> Result<(), Error> {
+    let now = unsealed.view.mounts.with_id(mount.entry.id);
+    if now.is_some_and(|now| now.entry.kind != EngineKind::KvV1) { Err(refusal()) } else { Ok(()) }
+}
+
+/// Upgrades the mount on a thread of its own; secrets get `now` as the time of their first version.
+///
+/// # Errors
+/// [`Error::Unavailable`] when there is no thread; the next leader's first tick begins again.
+pub(crate) fn start(unsealed: &Arc<Unsealed>, id: MountId, now: Timestamp) -> Result<(), Error> {
+    let weak = Arc::downgrade(unsealed);
+    let run = move || match pollster::block_on(upgrade(&weak, id, now)) {
+        Ok(secrets) => tracing::info!(mount = id.0, secrets, "upgraded to versioned secrets"),
+        Err(error) => tracing::error!(mount = id.0, %error, "an upgrade stopped"),
+    };
+    let spawned = std::thread::Builder::new().name("kv-upgrade".into()).spawn(run);
+    spawned.map(|_| ()).map_err(|error| Error::Unavailable(format!("no thread: {error}")))
+}
+
+/// Takes up upgrades that a restart cut short.
+///
+/// # Errors
+/// As [`start`].
+pub(crate) fn take_up(unsealed: &Arc<Unsealed>, now: Timestamp) -> Result<(), Error> {
+    let mounts = unsealed.view.mounts.all();
+    let cut_short = mounts.iter().filter(|mount| mount.entry.kind == EngineKind::KvUpgrading);
+    cut_short.map(|mount| mount.entry.id).try_for_each(|id| start(unsealed, id, now))
+}
+
+/// Moves every secret, then ends the upgrade; how many there were. Ends early when the server is sealed.
+async fn upgrade(weak: &Weak<Unsealed>, id: MountId, now: Timestamp) -> Result<u64, Error> {
+    let mut moved = 0;
+    loop {
+        let Some(unsealed) = weak.upgrade() else { return Ok(moved) };
+        let secrets = next_secrets(&unsealed, id)?;
+        if secrets.is_empty() {
+            end(&unsealed, id).await?;
+            return Ok(moved);
+        }
+        moved += move_secrets(&unsealed, id, &secrets, now).await?;
+    }
+}
+
+/// The paths of some secrets that are still of version 1.
+fn next_secrets(unsealed: &Unsealed, id: MountId) -> Result<Vec<String>, Error> {
+    let mut paths = Vec::new();
+    unsealed.store.scan(&keys::engine_prefix(kind::KV_ONE, id), &mut |key, _| {
+        if let Parsed::KvOne(_, path) = keys::parse(key) {
+            paths.push(path.to_owned());
+        }
+        if paths.len() < BATCH_SECRETS_MAX { Visit::Continue } else { Visit::Stop }
+    })?;
+    Ok(paths)
+}
+
+/// Moves these secrets in one batch; 0 when one of them was written meanwhile, to be tried again.
+async fn move_secrets(
+    unsealed: &Unsealed,
+    id: MountId,
+    paths: &[String],
+    now: Timestamp,
+) -> Result<u64, Error> {
+    let now_ns = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);
+    let mut batch = Batch::new();
+    for path in paths {
+        let one = keys::kv_one(id, path);
+        let Some(record) = unsealed.store.get(&one)? else { continue };
+        let (_, data) = decode_one(&record.value).map_err(damaged)?;
+        batch.expect(one.clone(), record.seqno);
+        batch.delete(one);
+        batch.put(keys::kv_version(id, path, 1), encode_version(data));
+        batch.put(keys::kv_meta(id, path), first_version(now_ns).encode());
+    }
+    match unsealed.store.commit(batch).await {
+        Ok(_) => Ok(paths.len() as u64),
+        Err(StoreError::Conflict) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn first_version(now_ns: i64) -> Metadata {
+    let info = VersionInfo {
+        version: 1,
+        created_ns: now_ns,
+        deletion_ns: None,
+        deleted: false,
+        destroyed: false,
+    };
+    Metadata {
+        created_ns: now_ns,
+        updated_ns: now_ns,
+        current_version: 1,
+        oldest_version: 1,
+        versions: vec![info],
+        ..Metadata::default()
+    }
+}
+
+/// Lets requests in again, unless the mount is gone.
+async fn end(unsealed: &Unsealed, id: MountId) -> Result<(), Error> {
+    let _latch = unsealed.latches.hold(&keys::mount_counter()).await;
+    let mount = unsealed.view.mounts.with_id(id);
+    let Some(mount) = mount.filter(|mount| mount.entry.kind == EngineKind::KvUpgrading) else {
+        return Ok(());
+    };
+    let mut entry = mount.entry.clone();
+    entry.kind = EngineKind::KvV2;
+    let mut batch = Batch::new();
+    batch.put(keys::mount(id), entry.encode());
+    unsealed.store.commit(batch).await?;
+    Ok(())
+}

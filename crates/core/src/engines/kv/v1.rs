@@ -1,0 +1,159 @@
+//! KV version 1: one value per path, replaced whole (API.md A10).
+
+use kallisto_auth::Operation;
+use kallisto_store::Batch;
+
+use super::list::{Depth, Page, ignored_page, keys_object, names};
+use super::record::encode_one;
+use super::staged::Staged;
+use super::upgrade::refuse_if_begun;
+use super::{Kv, check_entry_path, check_entry_size};
+use crate::api::duration::Span;
+use crate::api::error::Error;
+use crate::api::etag::Etag;
+use crate::api::fields::scalar_text;
+use crate::api::json::{Json, Map};
+use crate::api::response::{Logical, Response};
+use crate::storage::keys;
+use crate::view::{Hot, HotHeader, Mount, hot_key};
+
+/// Answers a read; `None` when it takes more than [`Kv`] lets it.
+pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Option<Result<Response, Error>> {
+    match kv.call.operation {
+        Operation::Read => read_entry(kv, path),
+        Operation::List => Some(list(kv, path, Depth::Children)),
+        Operation::Scan => Some(list(kv, path, Depth::All)),
+        Operation::Update | Operation::Patch | Operation::Delete => {
+            Some(Err(Error::UnsupportedOperation))
+        }
+    }
+}
+
+pub(super) async fn write(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    match kv.call.operation {
+        Operation::Update => put(kv, path).await,
+        Operation::Delete => delete(kv, path).await,
+        Operation::Patch | Operation::Read | Operation::List | Operation::Scan => {
+            Err(Error::UnsupportedOperation)
+        }
+    }
+}
+
+fn read_entry(kv: &Kv<'_, '_, '_>, path: &str) -> Option<Result<Response, Error>> {
+    if path.ends_with('/') || !kv.mount.index.may_contain(path) {
+        return Some(Err(Error::NotFound));
+    }
+    let hot = &kv.unsealed.view.hot;
+    let guard = hot.pin();
+    let Some(entry) = hot.get(&hot_key(kv.mount.entry.id, path), &guard).map(Hot::from) else {
+        return kv.lets_read(path).then(|| read_cold(kv, path));
+    };
+    (entry.sealed_bytes() <= kv.secret_bytes_max).then(|| read_hot(kv, &entry))
+}
+
+fn read_hot(kv: &Kv<'_, '_, '_>, entry: &Hot<'_>) -> Result<Response, Error> {
+    let lease = entry.header.lease_secs;
+    let own = (lease != HotHeader::NO_LEASE).then_some(lease);
+    let etag = entry.header.etag();
+    if kv.call.knows(etag) {
+        return Ok(Response::NotModified { etag, index: None });
+    }
+    let mut data = Vec::with_capacity(entry.sealed_bytes());
+    entry.open_into(&kv.unsealed.view.cipher, &mut data)?;
+    Ok(reply(kv, own, etag, data))
+}
+
+/// The entry is not in memory: reads its record.
+fn read_cold(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    let key = keys::kv_one(kv.mount.entry.id, path);
+    let folds = kv.unsealed.view.folds();
+    let record = kv.unsealed.store.get(&key)?.ok_or(Error::NotFound)?;
+    let (own, data) = super::record::decode_one(&record.value).map_err(super::damaged)?;
+    kv.unsealed.view.offer_one(folds, kv.mount.entry.id, path, &record);
+    let etag =
+        Etag { version: record.seqno.0, created_ns: 0, deletion_ns: None, metadata_version: 0 };
+    if kv.call.knows(etag) {
+        return Ok(Response::NotModified { etag, index: None });
+    }
+    Ok(reply(kv, own, etag, data.to_vec()))
+}
+
+fn reply(kv: &Kv<'_, '_, '_>, own_lease: Option<u32>, etag: Etag, data: Vec<u8>) -> Response {
+    let mount = kv.mount.entry.config.default_lease_ttl_secs;
+    let default = if mount > 0 { mount } else { kv.unsealed.leases.default_secs };
+    let lease_secs = own_lease.map_or(default, u64::from);
+    Response::Logical(Logical { data, lease_secs, etag: Some(etag), ..Logical::default() })
+}
+
+async fn put(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    check_entry_path(path)?;
+    let body = kv.call.object()?;
+    let mut staged = Staged::default();
+    stage(kv.mount, path, body, &mut staged)?;
+    kv.unsealed.store.commit(staged.into_batch()).await?;
+    refuse_if_begun(kv.unsealed, kv.mount)?;
+    Ok(Response::Empty)
+}
+
+/// Adds the write of one secret to a batch.
+///
+/// # Errors
+/// [`Error::Invalid`] for a body of nothing, [`Error::TooLarge`] past the limits.
+pub(crate) fn stage(
+    mount: &Mount,
+    path: &str,
+    body: Map,
+    staged: &mut Staged,
+) -> Result<(), Error> {
+    if body.is_empty() {
+        return Err(Error::invalid("missing data fields"));
+    }
+    let lease = own_lease(&body);
+    let text = Json::Object(body).to_text();
+    check_entry_size(&text)?;
+    staged.put(keys::kv_one(mount.entry.id, path), encode_one(lease, &text))
+}
+
+/// The lease a secret asks for by its own `ttl` or `lease` field, if that reads as a duration.
+fn own_lease(body: &Map) -> Option<u32> {
+    let field = body.get("ttl").or_else(|| body.get("lease"))?;
+    let span = Span::parse(&scalar_text(field)?)?;
+    u32::try_from(span.secs()).ok().filter(|&secs| secs != HotHeader::NO_LEASE)
+}
+
+async fn delete(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    if kv.mount.index.may_contain(path) {
+        let mut batch = Batch::new();
+        batch.delete(keys::kv_one(kv.mount.entry.id, path)).set_essential();
+        kv.unsealed.store.commit(batch).await?;
+        refuse_if_begun(kv.unsealed, kv.mount)?;
+    }
+    Ok(Response::Empty)
+}
+
+fn list(kv: &Kv<'_, '_, '_>, folder: &str, depth: Depth) -> Result<Response, Error> {
+    let names = names(kv, folder, depth, &Page::default())?;
+    let data = keys_object(names).to_text();
+    Ok(Response::Logical(Logical { data, warnings: ignored_page(kv), ..Logical::default() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::json::parse_object;
+
+    #[test]
+    fn a_secret_asks_for_its_lease_by_ttl_then_lease() {
+        for (body, lease) in [
+            (r#"{"ttl":"1h"}"#, Some(3600)),
+            (r#"{"lease":90}"#, Some(90)),
+            (r#"{"ttl":"2s","lease":"1h"}"#, Some(2)),
+            (r#"{"lease":"bogus"}"#, None),
+            (r#"{"ttl":"-1s"}"#, None),
+            (r#"{"ttl":{}}"#, None),
+            ("{}", None),
+        ] {
+            assert_eq!(own_lease(&parse_object(body.as_bytes()).unwrap()), lease, "{body}");
+        }
+    }
+}

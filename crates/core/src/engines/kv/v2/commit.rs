@@ -1,0 +1,140 @@
+//! From decision to commit: read the metadata, decide, write one batch that expects the metadata
+//! unchanged, and decide again when another writer came first.
+//!
+//! A decision to write nothing, such as the refusal of a check-and-set, has no commit that would find out
+//! that another server leads by now and has written since: it stands once the members confirm that this
+//! server still leads.
+
+use std::borrow::Cow;
+
+use kallisto_store::{Error as StoreError, Seqno};
+
+use super::decide::Decision;
+use super::stage::remove_known;
+use crate::api::error::Error;
+use crate::engines::kv::record::{Metadata, encode_version};
+use crate::engines::kv::staged::Staged;
+use crate::engines::kv::{Kv, damaged};
+use crate::pipeline::state::Unsealed;
+use crate::platform::limits::CONFLICT_RETRIES_MAX;
+use crate::storage::keys::{self, MountId};
+
+/// What to do about a secret, decided from its metadata.
+pub(super) enum Plan<'d, T> {
+    /// Nothing to write.
+    Reply(T),
+    /// Write the decision and the data of the new current version, if there is one.
+    Write { decision: Decision, data: Option<Cow<'d, [u8]>>, reply: T },
+    /// Write a decision that takes data away: a full disk does not stand in its way.
+    TakeAway { decision: Decision, reply: T },
+    /// Remove the secret with all its versions.
+    Remove { metadata: Metadata, reply: T },
+}
+
+/// The metadata of `path`.
+pub(super) fn load(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Option<Metadata>, Error> {
+    load_record(kv.unsealed, &keys::kv_meta(kv.mount.entry.id, path)).map(|(metadata, _)| metadata)
+}
+
+/// The version that a secret's record says is its current one.
+pub(in crate::engines::kv) fn current_version(
+    unsealed: &Unsealed,
+    id: MountId,
+    path: &str,
+) -> Result<Option<u64>, Error> {
+    let (metadata, _) = load_record(unsealed, &keys::kv_meta(id, path))?;
+    Ok(metadata.map(|metadata| metadata.current_version))
+}
+
+/// The metadata under `key` and its sequence number.
+pub(super) fn load_record(
+    unsealed: &Unsealed,
+    key: &[u8],
+) -> Result<(Option<Metadata>, Seqno), Error> {
+    match unsealed.store.get(key)? {
+        None => Ok((None, Seqno::ABSENT)),
+        Some(record) => {
+            let metadata = Metadata::decode(&record.value).map_err(damaged)?;
+            Ok((Some(metadata), record.seqno))
+        }
+    }
+}
+
+/// Adds a decision, and the data of the new current version if there is one.
+pub(super) fn add(
+    staged: &mut Staged,
+    id: MountId,
+    path: &str,
+    decision: Decision,
+    data: Option<Cow<'_, [u8]>>,
+) -> Result<(), Error> {
+    let current = decision.metadata.current_version;
+    if let Some(data) = data {
+        staged.put(keys::kv_version(id, path, current), encode_version(&data))?;
+    }
+    for version in decision.dropped {
+        staged.delete(keys::kv_version(id, path, version))?;
+    }
+    staged.put(keys::kv_meta(id, path), decision.metadata.encode())
+}
+
+/// Decides with `decide` and commits, again and again while others win the race, up to
+/// [`CONFLICT_RETRIES_MAX`] times.
+pub(super) async fn run<'d, T>(
+    kv: &Kv<'_, '_, '_>,
+    path: &str,
+    mut decide: impl FnMut(Option<Metadata>) -> Result<Plan<'d, T>, Error>,
+) -> Result<T, Error> {
+    let id = kv.mount.entry.id;
+    let meta_key = keys::kv_meta(id, path);
+    let _latch = kv.unsealed.latches.hold(&meta_key).await;
+    for attempt in 0..CONFLICT_RETRIES_MAX {
+        // The first write of a path need not ask the store; the expectation still judges it.
+        let (metadata, seqno) = match attempt {
+            0 if !kv.mount.index.may_contain(path) => (None, Seqno::ABSENT),
+            _ => load_record(kv.unsealed, &meta_key)?,
+        };
+        let mut staged = Staged::default();
+        staged.expect(meta_key.clone(), seqno);
+        let reply = match decide(metadata) {
+            Ok(Plan::Write { decision, data, reply }) => {
+                add(&mut staged, id, path, decision, data)?;
+                reply
+            }
+            Ok(Plan::TakeAway { decision, reply }) => {
+                add(&mut staged, id, path, decision, None)?;
+                staged.set_essential();
+                reply
+            }
+            Ok(Plan::Remove { metadata, reply }) => {
+                staged.set_essential();
+                remove_known(kv.mount, path, &metadata, &mut staged)?;
+                reply
+            }
+            Ok(Plan::Reply(reply)) => match stands(kv.unsealed, &meta_key, seqno).await? {
+                true => return Ok(reply),
+                false => continue,
+            },
+            Err(refusal) => match stands(kv.unsealed, &meta_key, seqno).await? {
+                true => return Err(refusal),
+                false => continue,
+            },
+        };
+        match kv.unsealed.store.commit(staged.into_batch()).await {
+            Ok(_) => return Ok(reply),
+            Err(StoreError::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Conflict)
+}
+
+/// Whether what was decided on the record as it was at `seqno` still holds, with all that was committed anywhere before.
+async fn stands(unsealed: &Unsealed, key: &[u8], seqno: Seqno) -> Result<bool, Error> {
+    let Some(cluster) = unsealed.store.below().replicated() else { return Ok(true) };
+    if cluster.is_alone() {
+        return Ok(true);
+    }
+    cluster.read_index().await?;
+    Ok(load_record(unsealed, key)?.1 == seqno)
+}

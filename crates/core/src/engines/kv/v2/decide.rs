@@ -1,0 +1,213 @@
+//! What a write means: pure functions of (metadata, settings, request, now).
+//!
+//! Each takes the secret's metadata as it is and returns the metadata as it should be, with the
+//! versions whose data goes away. Invariant: a decision never lowers `current_version`.
+
+use crate::api::error::Error;
+use crate::engines::kv::record::{Config, Metadata, VersionInfo};
+use crate::platform::limits::VERSIONS_KEPT_DEFAULT;
+
+/// What a decided write does to a secret.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Decision {
+    /// The metadata from now on.
+    pub(super) metadata: Metadata,
+    /// Versions whose data is removed for good.
+    pub(super) dropped: Vec<u64>,
+}
+
+/// A new version on top of `metadata` (`None`: the first write).
+///
+/// # Errors
+/// [`Error::Invalid`] when check-and-set is required and absent, or does not match.
+pub(super) fn put(
+    metadata: Option<Metadata>,
+    config: &Config,
+    cas: Option<i64>,
+    now_ns: i64,
+) -> Result<Decision, Error> {
+    let mut metadata = metadata.unwrap_or_else(|| new_metadata(now_ns));
+    check_cas(&metadata, config, cas)?;
+    let version = metadata.current_version + 1;
+    let deletion_ns = deletion_time(&metadata, config, now_ns);
+    metadata.versions.push(VersionInfo {
+        version,
+        created_ns: now_ns,
+        deletion_ns,
+        deleted: false,
+        destroyed: false,
+    });
+    metadata.current_version = version;
+    metadata.updated_ns = now_ns;
+    let dropped = trim(&mut metadata, config);
+    Ok(Decision { metadata, dropped })
+}
+
+/// An entry that holds nothing yet.
+pub(super) fn new_metadata(now_ns: i64) -> Metadata {
+    Metadata { created_ns: now_ns, updated_ns: now_ns, ..Metadata::default() }
+}
+
+fn check_cas(metadata: &Metadata, config: &Config, cas: Option<i64>) -> Result<(), Error> {
+    match cas {
+        None if metadata.cas_required || config.cas_required => {
+            Err(Error::invalid("check-and-set parameter required for this call"))
+        }
+        Some(cas) if u64::try_from(cas) != Ok(metadata.current_version) => {
+            Err(Error::invalid("check-and-set parameter did not match the current version"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// When a version written (or revived) at `now_ns` deletes itself: the shorter of the secret's and
+/// the mount's life, where 0 says nothing and a negative life of either switches it off.
+pub(super) fn deletion_time(metadata: &Metadata, config: &Config, now_ns: i64) -> Option<i64> {
+    let (own, mount) = (metadata.delete_after_ns, config.delete_after_ns);
+    if own < 0 || mount < 0 {
+        return None;
+    }
+    let life = [own, mount].into_iter().filter(|&life| life > 0).min()?;
+    Some(now_ns.saturating_add(life))
+}
+
+/// Drops the oldest versions past the limit.
+fn trim(metadata: &mut Metadata, config: &Config) -> Vec<u64> {
+    let kept = [metadata.max_versions, config.max_versions, VERSIONS_KEPT_DEFAULT];
+    let kept = kept.into_iter().find(|&kept| kept > 0).unwrap_or(VERSIONS_KEPT_DEFAULT) as usize;
+    let excess = metadata.versions.len().saturating_sub(kept);
+    let dropped: Vec<u64> = metadata.versions.drain(..excess).map(|info| info.version).collect();
+    if let (false, Some(first)) = (dropped.is_empty(), metadata.versions.first()) {
+        metadata.oldest_version = first.version;
+    }
+    dropped
+}
+
+/// Soft deletion of `versions`; `None` when nothing changes.
+pub(super) fn delete(mut metadata: Metadata, versions: &[u64], now_ns: i64) -> Option<Decision> {
+    let mut changed = false;
+    for &version in versions {
+        let Some(info) = metadata.version_mut(version) else { continue };
+        if info.is_live(now_ns) {
+            info.deletion_ns = Some(now_ns);
+            info.deleted = true;
+            changed = true;
+        }
+    }
+    changed.then_some(Decision { metadata, dropped: Vec::new() })
+}
+
+/// Takes back the deletion of `versions`; their life starts anew.
+pub(super) fn undelete(
+    mut metadata: Metadata,
+    config: &Config,
+    versions: &[u64],
+    now_ns: i64,
+) -> Option<Decision> {
+    let deletion_ns = deletion_time(&metadata, config, now_ns);
+    let mut changed = false;
+    for &version in versions {
+        let Some(info) = metadata.version_mut(version) else { continue };
+        if !info.destroyed && (info.deleted || info.deletion_ns != deletion_ns) {
+            info.deletion_ns = deletion_ns;
+            info.deleted = false;
+            changed = true;
+        }
+    }
+    changed.then_some(Decision { metadata, dropped: Vec::new() })
+}
+
+/// Removes the data of `versions` for good.
+pub(super) fn destroy(mut metadata: Metadata, versions: &[u64]) -> Option<Decision> {
+    let mut dropped = Vec::new();
+    for &version in versions {
+        let Some(info) = metadata.version_mut(version) else { continue };
+        if !info.destroyed {
+            info.destroyed = true;
+            dropped.push(version);
+        }
+    }
+    (!dropped.is_empty()).then_some(Decision { metadata, dropped })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_000;
+
+    fn written(times: u64, config: &Config) -> Metadata {
+        let mut metadata = None;
+        for _ in 0..times {
+            metadata = Some(put(metadata, config, None, NOW).unwrap().metadata);
+        }
+        metadata.unwrap()
+    }
+
+    #[test]
+    fn check_and_set_compares_with_the_current_version() {
+        let config = Config::default();
+        assert!(put(None, &config, Some(0), NOW).is_ok());
+        for wrong in [1, -1] {
+            assert!(put(None, &config, Some(wrong), NOW).is_err());
+        }
+        let metadata = written(3, &config);
+        for (cas, taken) in [(3, true), (0, false), (2, false), (4, false), (-3, false)] {
+            assert_eq!(
+                put(Some(metadata.clone()), &config, Some(cas), NOW).is_ok(),
+                taken,
+                "{cas}"
+            );
+        }
+        let strict = Config { cas_required: true, ..config };
+        assert!(put(Some(metadata.clone()), &strict, None, NOW).is_err());
+        let own = Metadata { cas_required: true, ..metadata };
+        assert!(put(Some(own), &config, None, NOW).is_err());
+    }
+
+    #[test]
+    fn old_versions_are_dropped_past_the_limit() {
+        let config = Config::default();
+        let metadata = written(12, &config);
+        assert_eq!((metadata.current_version, metadata.oldest_version), (12, 3));
+        assert_eq!(metadata.versions.len(), 10);
+        let narrow = Metadata { max_versions: 2, ..metadata };
+        let decision = put(Some(narrow), &config, None, NOW).unwrap();
+        assert_eq!(decision.dropped, (3..=11).collect::<Vec<_>>());
+        assert_eq!(decision.metadata.oldest_version, 12);
+        let mount = Config { max_versions: 1, ..config };
+        assert_eq!(written(3, &mount).versions.len(), 1);
+    }
+
+    #[test]
+    fn the_shorter_life_wins_and_a_negative_one_switches_off() {
+        let at = |own, mount| {
+            let metadata = Metadata { delete_after_ns: own, ..Metadata::default() };
+            let config = Config { delete_after_ns: mount, ..Config::default() };
+            deletion_time(&metadata, &config, NOW)
+        };
+        assert_eq!(at(0, 0), None);
+        assert_eq!(at(5, 0), Some(NOW + 5));
+        assert_eq!(at(0, 7), Some(NOW + 7));
+        assert_eq!(at(5, 7), Some(NOW + 5));
+        assert_eq!(at(9, 7), Some(NOW + 7));
+        assert_eq!(at(5, -1), None);
+        assert_eq!(at(i64::MAX, 0), Some(i64::MAX));
+    }
+
+    #[test]
+    fn deleting_is_idempotent_and_destroying_is_final() {
+        let config = Config::default();
+        let metadata = written(2, &config);
+        let deleted = delete(metadata, &[1, 99], NOW).unwrap().metadata;
+        assert_eq!(delete(deleted.clone(), &[1], NOW + 1), None);
+        assert!(!deleted.version(1).unwrap().is_live(NOW - 1), "whatever a clock says");
+        let back = undelete(deleted.clone(), &config, &[1], NOW).unwrap().metadata;
+        assert_eq!(back.version(1).unwrap().deletion_ns, None);
+        let gone = destroy(deleted, &[1]).unwrap();
+        assert_eq!(gone.dropped, [1]);
+        assert_eq!(gone.metadata.version(1).unwrap().deletion_ns, Some(NOW));
+        assert_eq!(destroy(gone.metadata.clone(), &[1]), None);
+        assert_eq!(undelete(gone.metadata, &config, &[1], NOW), None);
+    }
+}

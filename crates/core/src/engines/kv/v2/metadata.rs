@@ -1,0 +1,225 @@
+//! `metadata/:path`: a secret's settings and versions, its removal, and the lists.
+
+use super::commit::{Plan, load, run};
+use super::custom;
+use super::decide::{Decision, new_metadata};
+use crate::api::duration::Span;
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map, write_string};
+use crate::api::response::Response;
+use crate::engines::kv::list::{Depth, Page, keys_object, names};
+use crate::engines::kv::record::{Config, Metadata};
+use crate::engines::kv::{Kv, check_entry_path, time};
+use crate::platform::limits::VERSIONS_KEPT_MAX;
+use kallisto_auth::Operation;
+
+/// The fields a metadata write may carry.
+const SETTINGS: [&str; 5] = [
+    "cas_required",
+    "custom_metadata",
+    "delete_version_after",
+    "max_versions",
+    "metadata_cas_required",
+];
+
+/// How `custom_metadata` is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Custom {
+    /// The whole map is replaced.
+    Replace,
+    /// The map is merged; `null` clears.
+    Merge,
+}
+
+pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    if !kv.mount.index.may_contain(path) {
+        return Err(Error::NotFound);
+    }
+    let metadata = load(kv, path)?.ok_or(Error::NotFound)?;
+    Ok(Response::data(&to_wire(&metadata)?))
+}
+
+/// The metadata object as reads and detailed lists show it.
+fn to_wire(metadata: &Metadata) -> Result<Json, Error> {
+    let versions: Map = metadata
+        .versions
+        .iter()
+        .map(|info| {
+            let shown = Json::object([
+                ("created_time", time::text(info.created_ns).into()),
+                ("deletion_time", time::optional_text(info.deletion_ns).into()),
+                ("destroyed", info.destroyed.into()),
+            ]);
+            (info.version.to_string(), shown)
+        })
+        .collect();
+    Ok(Json::object([
+        ("cas_required", metadata.cas_required.into()),
+        ("created_time", time::text(metadata.created_ns).into()),
+        ("current_metadata_version", metadata.metadata_version.into()),
+        ("current_version", metadata.current_version.into()),
+        ("custom_metadata", custom::to_json(metadata.custom.as_deref())?),
+        ("delete_version_after", Span::from_nanos(metadata.delete_after_ns).to_go().into()),
+        ("max_versions", u64::from(metadata.max_versions).into()),
+        ("metadata_cas_required", metadata.metadata_cas_required.into()),
+        ("oldest_version", metadata.oldest_version.into()),
+        ("updated_time", time::text(metadata.updated_ns).into()),
+        ("versions", versions.into()),
+    ]))
+}
+
+pub(super) async fn write(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    check_entry_path(path)?;
+    let body = kv.call.object()?;
+    let config = kv.mount.kv_config.load();
+    let now_ns = kv.call.now_ns();
+    run(kv, path, |metadata| {
+        let metadata = metadata.unwrap_or_else(|| new_metadata(now_ns));
+        change(metadata, &config, &body, Custom::Replace, now_ns)
+    })
+    .await
+}
+
+pub(super) async fn patch(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    check_entry_path(path)?;
+    let body = kv.call.merge_patch()?;
+    let config = kv.mount.kv_config.load();
+    let now_ns = kv.call.now_ns();
+    run(kv, path, |metadata| match metadata {
+        None => Ok(Plan::Reply(Response::MissingEmpty)),
+        Some(metadata) => change(metadata, &config, &body, Custom::Merge, now_ns),
+    })
+    .await
+}
+
+/// Applies the settings a body carries; absent ones keep their value.
+fn change(
+    mut metadata: Metadata,
+    config: &Config,
+    body: &Map,
+    how: Custom,
+    now_ns: i64,
+) -> Result<Plan<'static, Response>, Error> {
+    let fields = Fields::new(body);
+    check_metadata_cas(&metadata, config, fields)?;
+    if let Some(kept) = max_versions(fields)? {
+        metadata.max_versions = kept;
+    }
+    if let Some(required) = fields.boolean("cas_required")? {
+        metadata.cas_required = required;
+    }
+    if let Some(required) = fields.boolean("metadata_cas_required")? {
+        metadata.metadata_cas_required = required;
+    }
+    if let Some(life) = fields.span("delete_version_after")? {
+        if life.is_negative() {
+            let secs = life.secs();
+            return Err(Error::invalid(format!(
+                "error converting input for field \"delete_version_after\": cannot provide \
+                 negative value '{secs}'"
+            )));
+        }
+        metadata.delete_after_ns = life.nanos();
+    }
+    match (fields.map("custom_metadata")?, how) {
+        (Some(map), Custom::Replace) => metadata.custom = custom::replace(map)?,
+        (Some(map), Custom::Merge) => {
+            metadata.custom = custom::merge(metadata.custom.as_deref(), map)?;
+        }
+        (None, Custom::Merge) if body.contains_key("custom_metadata") => metadata.custom = None,
+        (None, _) => {}
+    }
+    if SETTINGS.iter().any(|name| body.contains_key(*name)) {
+        metadata.metadata_version += 1;
+        metadata.updated_ns = now_ns;
+    }
+    let decision = Decision { metadata, dropped: Vec::new() };
+    Ok(Plan::Write { decision, data: None, reply: Response::Empty })
+}
+
+fn check_metadata_cas(
+    metadata: &Metadata,
+    config: &Config,
+    fields: Fields<'_>,
+) -> Result<(), Error> {
+    match fields.int("metadata_cas")? {
+        None if metadata.metadata_cas_required || config.metadata_cas_required => {
+            Err(Error::invalid("metadata check-and-set parameter required for this call"))
+        }
+        Some(cas) if u64::try_from(cas) != Ok(metadata.metadata_version) => Err(Error::invalid(
+            "metadata check-and-set parameter does not match the current version",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The `max_versions` field, within its limits.
+///
+/// # Errors
+/// [`Error::Invalid`] for a negative number or one over [`VERSIONS_KEPT_MAX`].
+pub(super) fn max_versions(fields: Fields<'_>) -> Result<Option<u32>, Error> {
+    let Some(given) = fields.int("max_versions")? else { return Ok(None) };
+    let kept = u32::try_from(given).ok().filter(|&kept| kept <= VERSIONS_KEPT_MAX);
+    kept.map(Some).ok_or_else(|| {
+        Error::invalid(format!("max_versions must be from 0 to {VERSIONS_KEPT_MAX}"))
+    })
+}
+
+pub(super) async fn delete(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    run(kv, path, |metadata| {
+        Ok(match metadata {
+            None => Plan::Reply(Response::Empty),
+            Some(metadata) => Plan::Remove { metadata, reply: Response::Empty },
+        })
+    })
+    .await
+}
+
+/// LIST and SCAN, plain or with each entry's metadata beside its name.
+pub(super) fn list(kv: &Kv<'_, '_, '_>, noun: &str, folder: &str) -> Result<Response, Error> {
+    let depth = match kv.call.operation {
+        Operation::Scan => Depth::All,
+        _ => Depth::Children,
+    };
+    let names = names(kv, folder, depth, &Page::from_query(kv)?)?;
+    if noun == "metadata" {
+        return Ok(Response::data(&keys_object(names)));
+    }
+    let folder = folder.trim_end_matches('/');
+    let mut info = Map::new();
+    for name in names.iter().filter(|name| !name.ends_with('/')) {
+        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+        // A name that vanished since it was listed keeps its place in the list only.
+        if let Some(metadata) = load(kv, &path)? {
+            info.insert(name.clone(), to_wire(&metadata)?);
+        }
+    }
+    Ok(Response::data(&Json::object([
+        ("key_info", Json::Object(info)),
+        ("keys", Json::strings(names)),
+    ])))
+}
+
+/// Adds an entry's metadata to the inside of `key_info`. Folders have none, and of a name that
+/// vanished since it was listed there is nothing to say.
+pub(crate) fn detail(
+    kv: &Kv<'_, '_, '_>,
+    folder: &str,
+    name: &str,
+    info: &mut Vec<u8>,
+) -> Result<(), Error> {
+    if name.ends_with('/') {
+        return Ok(());
+    }
+    let folder = folder.trim_end_matches('/');
+    let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+    let Some(metadata) = load(kv, &path)? else { return Ok(()) };
+    if !info.is_empty() {
+        info.push(b',');
+    }
+    write_string(name, info);
+    info.push(b':');
+    info.extend_from_slice(&to_wire(&metadata)?.to_text());
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! Deleting, undeleting and destroying versions.
+
+use super::commit::{Plan, run};
+use super::decide;
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::response::Response;
+use crate::engines::kv::Kv;
+
+/// What is done to the versions named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Hide the data; it can come back.
+    Delete,
+    /// Bring it back.
+    Undelete,
+    /// Remove the data for good.
+    Destroy,
+}
+
+pub(super) async fn delete_latest(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+    let now_ns = kv.call.now_ns();
+    run(kv, path, |metadata| {
+        let decision = metadata.and_then(|metadata| {
+            let current = metadata.current_version;
+            decide::delete(metadata, &[current], now_ns)
+        });
+        Ok(plan(Change::Delete, decision))
+    })
+    .await
+}
+
+/// Applies `change` to the versions the body names; those that do not exist are no error.
+pub(super) async fn change(
+    kv: &Kv<'_, '_, '_>,
+    path: &str,
+    change: Change,
+) -> Result<Response, Error> {
+    let body = kv.call.object()?;
+    let named = Fields::new(&body).ints("versions")?.unwrap_or_default();
+    if named.is_empty() {
+        return Err(Error::invalid("No version number provided"));
+    }
+    let versions: Vec<u64> =
+        named.into_iter().filter_map(|version| u64::try_from(version).ok()).collect();
+    let config = kv.mount.kv_config.load();
+    let now_ns = kv.call.now_ns();
+    run(kv, path, |metadata| {
+        let decision = metadata.and_then(|metadata| match change {
+            Change::Delete => decide::delete(metadata, &versions, now_ns),
+            Change::Undelete => decide::undelete(metadata, &config, &versions, now_ns),
+            Change::Destroy => decide::destroy(metadata, &versions),
+        });
+        Ok(plan(change, decision))
+    })
+    .await
+}
+
+fn plan(change: Change, decision: Option<decide::Decision>) -> Plan<'static, Response> {
+    let reply = Response::Empty;
+    match (decision, change) {
+        (None, _) => Plan::Reply(reply),
+        (Some(decision), Change::Undelete) => Plan::Write { decision, data: None, reply },
+        (Some(decision), Change::Delete | Change::Destroy) => Plan::TakeAway { decision, reply },
+    }
+}

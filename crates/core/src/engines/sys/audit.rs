@@ -1,0 +1,245 @@
+//! `sys/audit`, `sys/audit-hash`, `sys/audit-head` and the audited request headers (API.md A17).
+//!
+//! A device is tried before it is enabled: its destination is opened and a test record written, by
+//! the device that then stays. The record on the shelf comes back through the fold, which puts the
+//! device in place on every node.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kallisto_audit::limits::{DEVICES_MAX, HEADERS_MAX};
+use kallisto_audit::{Destination, Device, Health, Options, Spec, check_path, file_of};
+use kallisto_auth::Operation;
+
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
+use crate::api::response::Response;
+use crate::audit::{Audit, DEVICE_FOLDER, DeviceRecord, HEADER_FOLDER, HeaderRecord, try_device};
+use crate::engines::sys::web::is_header_name;
+use crate::pipeline::spelling::below;
+use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::platform::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX};
+use crate::storage::keys::{self, MountId};
+use crate::storage::shelf::Shelf;
+
+/// Longest name of an audited header, in bytes.
+const HEADER_BYTES_MAX: usize = 128;
+/// Headers that carry tokens are never audited in the clear.
+const SECRET_HEADERS: [&str; 3] = ["authorization", "cookie", "x-vault-token"];
+
+/// The routes of auditing; `None` for all others.
+pub(super) async fn handle(
+    core: &Core,
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    path: &str,
+) -> Option<Result<Response, Error>> {
+    use Operation::{Delete, Read, Update};
+    let audit = &core.audit;
+    if let Some(name) = below("config/auditing/request-headers", path) {
+        return Some(headers(audit, unsealed, call, name).await);
+    }
+    let (family, device) = path.split_once('/').unwrap_or((path, ""));
+    Some(match (family, device, call.operation) {
+        ("audit", "", Read) => Ok(read_all(audit)),
+        ("audit", "", _) => Err(Error::UnsupportedOperation),
+        ("audit", device, Update) => enable(audit, unsealed, call, device).await,
+        ("audit", device, Delete) => disable(audit, unsealed, device).await,
+        ("audit-hash", device, Update) if !device.is_empty() => hash(audit, call, device),
+        ("audit-head", device, Read) if !device.is_empty() => head(audit, device),
+        ("audit" | "audit-hash" | "audit-head", ..) => Err(Error::UnsupportedOperation),
+        _ => return None,
+    })
+}
+
+fn read_all(audit: &Audit) -> Response {
+    let records = audit.records();
+    let wire = records.iter().map(|(path, record)| (format!("{path}/"), record.to_wire(path)));
+    Response::merged(&wire.collect::<Map>().into())
+}
+
+async fn enable(
+    audit: &Audit,
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    path: &str,
+) -> Result<Response, Error> {
+    let body = call.object()?;
+    if path.len() > MOUNT_PATH_BYTES_MAX {
+        return Err(Error::invalid(format!("path is longer than {MOUNT_PATH_BYTES_MAX} bytes")));
+    }
+    // One at a time: what is free is looked at and taken together.
+    let _latch = unsealed.latches.hold(&keys::shelf(MountId::SYSTEM, DEVICE_FOLDER)).await;
+    let records = audit.records();
+    let nests = |other: &String| {
+        let (one, other) = (format!("{path}/"), format!("{other}/"));
+        one.starts_with(&other) || other.starts_with(&one)
+    };
+    if records.keys().any(nests) {
+        return Err(Error::invalid("path already in use"));
+    }
+    if records.len() >= DEVICES_MAX {
+        return Err(Error::invalid(format!("more than {DEVICES_MAX} audit devices")));
+    }
+    let record = new_record(Fields::new(&body))?;
+    check_destination(audit, &record, &records)?;
+    let device = try_device(audit, path, &record).await?;
+    audit.keep_opened(Some(device));
+    let shelf = Shelf::builtin(unsealed, MountId::SYSTEM)?;
+    let stored = shelf.put(&format!("{DEVICE_FOLDER}{path}"), record.encode()).await;
+    // The fold has taken it, unless the commit failed.
+    audit.keep_opened(None);
+    stored?;
+    tracing::info!(path, kind = record.kind, "audit device enabled");
+    Ok(Response::Empty)
+}
+
+fn new_record(fields: Fields<'_>) -> Result<DeviceRecord, Error> {
+    let kind = fields.string("type")?.unwrap_or_default();
+    let description = fields.string("description")?.unwrap_or_default();
+    if description.len() > DESCRIPTION_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "description is longer than {DESCRIPTION_BYTES_MAX} bytes"
+        )));
+    }
+    let mut options = Options::new();
+    if let Some(given) = fields.pairs("options")? {
+        for name in given.keys() {
+            if let Some(text) = Fields::new(&given).string(name)? {
+                options.insert(name.clone(), text);
+            }
+        }
+    }
+    let local = fields.boolean("local")?.unwrap_or_default();
+    DeviceRecord::make(&kind, description, local, options)
+}
+
+/// Refuses what no device may write to.
+fn check_destination(
+    audit: &Audit,
+    record: &DeviceRecord,
+    records: &BTreeMap<String, DeviceRecord>,
+) -> Result<(), Error> {
+    let spec = Spec::parse(&record.kind, &record.options).map_err(Error::Invalid)?;
+    if let Destination::File { path, .. } = &spec.destination {
+        check_path(path, &audit.settings.directories).map_err(Error::Invalid)?;
+    }
+    let Some(file) = file_of(&spec) else { return Ok(()) };
+    let shares = |other: &DeviceRecord| {
+        let other = Spec::parse(&other.kind, &other.options).ok();
+        other.and_then(|other| file_of(&other)).is_some_and(|other| other == file)
+    };
+    match records.iter().find(|(_, other)| shares(other)) {
+        Some((path, _)) => {
+            Err(Error::invalid(format!("the audit device at {path}/ writes this file already")))
+        }
+        None => Ok(()),
+    }
+}
+
+async fn disable(audit: &Audit, unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
+    let _latch = unsealed.latches.hold(&keys::shelf(MountId::SYSTEM, DEVICE_FOLDER)).await;
+    match audit.records().get(path) {
+        None => return Ok(Response::Empty),
+        Some(record) if record.declared => {
+            return Err(Error::invalid(
+                "this audit device is declared in the configuration: remove it there",
+            ));
+        }
+        Some(_) => {}
+    }
+    let shelf = Shelf::builtin(unsealed, MountId::SYSTEM)?;
+    shelf.delete(&format!("{DEVICE_FOLDER}{path}")).await?;
+    tracing::info!(path, "audit device disabled");
+    Ok(Response::Empty)
+}
+
+fn known(audit: &Audit, path: &str) -> Result<Arc<Device>, Error> {
+    let device = audit.devices.named(path);
+    device.ok_or_else(|| Error::invalid(format!("unknown audit backend \"{path}/\"")))
+}
+
+fn hash(audit: &Audit, call: &Call<'_, '_>, path: &str) -> Result<Response, Error> {
+    let body = call.object()?;
+    let input = Fields::new(&body).string("input")?.filter(|text| !text.is_empty());
+    let input = input.ok_or_else(|| Error::invalid("the \"input\" parameter is empty"))?;
+    let hash = known(audit, path)?.hash(&input);
+    Ok(Response::merged(&Json::object([("hash", hash.into())])))
+}
+
+fn head(audit: &Audit, path: &str) -> Result<Response, Error> {
+    let device = known(audit, path)?;
+    let head = device.head();
+    let (health, error) = match device.health() {
+        Health::Working => ("working", Json::Null),
+        Health::Failed(why) => ("failed", why.into()),
+        Health::Hanging => ("hanging", Json::Null),
+    };
+    Ok(Response::data(&Json::object([
+        ("seq", head.seq.into()),
+        ("hash", head.hash_text().into()),
+        ("health", health.into()),
+        ("error", error),
+        ("chain", device.verdict().map_or(Json::Null, |verdict| verdict.name().into())),
+        ("public_key", device.public_key().to_text().into()),
+        ("node", audit.settings.node.as_str().into()),
+    ])))
+}
+
+/// The routes of audited headers; `rest` is what follows their family.
+async fn headers(
+    audit: &Audit,
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    name: &str,
+) -> Result<Response, Error> {
+    use Operation::{Delete, Read, Update};
+    // Kept in lower case, and shown as asked for.
+    let (asked, name) = (name, name.to_ascii_lowercase());
+    match (name.as_str(), call.operation) {
+        ("", Read) => {
+            let all = audit.headers();
+            let map: Map =
+                all.iter().map(|(name, record)| (name.clone(), record.to_json())).collect();
+            Ok(Response::merged(&Json::object([("headers", map.into())])))
+        }
+        ("", _) => Err(Error::UnsupportedOperation),
+        (name, Read) => match audit.headers().get(name) {
+            Some(record) => Ok(Response::merged(&Json::object([(asked, record.to_json())]))),
+            None => Err(Error::invalid("Could not find header in config")),
+        },
+        (name, Update) => put_header(audit, unsealed, call, name).await,
+        (name, Delete) => delete_header(unsealed, name).await,
+        _ => Err(Error::UnsupportedOperation),
+    }
+}
+
+async fn put_header(
+    audit: &Audit,
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    name: &str,
+) -> Result<Response, Error> {
+    let body = call.object()?;
+    let hmac = Fields::new(&body).boolean("hmac")?.unwrap_or_default();
+    if name.len() > HEADER_BYTES_MAX || !is_header_name(name) {
+        return Err(Error::invalid("that is no name of a header"));
+    }
+    if !hmac && SECRET_HEADERS.contains(&name) {
+        return Err(Error::invalid(format!("the header {name} is audited with hmac only")));
+    }
+    if audit.headers().len() >= HEADERS_MAX && !audit.headers().contains_key(name) {
+        return Err(Error::invalid(format!("more than {HEADERS_MAX} audited headers")));
+    }
+    let shelf = Shelf::builtin(unsealed, MountId::SYSTEM)?;
+    let record = HeaderRecord { hmac };
+    shelf.put(&format!("{HEADER_FOLDER}{name}"), record.to_json().to_text()).await?;
+    Ok(Response::Empty)
+}
+
+async fn delete_header(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
+    let shelf = Shelf::builtin(unsealed, MountId::SYSTEM)?;
+    shelf.delete(&format!("{HEADER_FOLDER}{name}")).await?;
+    Ok(Response::Empty)
+}

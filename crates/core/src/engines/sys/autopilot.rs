@@ -1,0 +1,286 @@
+//! `sys/storage/raft/autopilot`: how the members are, and what is done about those that are gone (API.md A19).
+//!
+//! The settings are a record of the cluster's. What they do here: say when a member counts as healthy, and, if
+//! `cleanup_dead_servers` is on, remove a member that was silent for too long, one at a time, as long as `min_quorum` voters
+//! and a healthy majority stay. A member is promoted once it has caught up, whatever `server_stabilization_time` says; it is
+//! kept for clients that set it.
+
+use kallisto_store::{Change, Member, Replicated, Role};
+
+use super::raft::name;
+use crate::api::duration::Span;
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{self, Json, Map};
+use crate::api::response::Response;
+use crate::peers;
+use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::storage::keys::MountId;
+use crate::storage::shelf::Shelf;
+
+/// The name of the settings' record.
+const RECORD: &str = "raft/autopilot";
+/// Least silence after which a server may be removed, in seconds.
+const DEAD_SECS_MIN: i64 = 60;
+/// Least `min_quorum` with which servers are removed.
+const MIN_QUORUM_MIN: i64 = 3;
+
+/// The settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    cleanup: Cleanup,
+    pub(super) silent_max: Span,
+    dead_after: Span,
+    max_trailing_logs: i64,
+    min_quorum: i64,
+    stabilization: Span,
+}
+
+/// Whether servers that are gone are removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cleanup {
+    Off,
+    On,
+}
+
+fn secs(secs: i64) -> Span {
+    Span::from_secs(secs).unwrap_or(Span::ZERO)
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            cleanup: Cleanup::Off,
+            silent_max: secs(10),
+            dead_after: secs(24 * 60 * 60),
+            max_trailing_logs: 1000,
+            min_quorum: 0,
+            stabilization: secs(10),
+        }
+    }
+}
+
+impl Settings {
+    /// The settings of the cluster.
+    pub(super) fn of(unsealed: &Unsealed) -> Result<Self, Error> {
+        let record = Shelf::builtin(unsealed, MountId::SYSTEM)?.get(RECORD)?;
+        let Some(record) = record else { return Ok(Self::default()) };
+        let damaged = |_| Error::internal(&"the autopilot's settings are damaged");
+        let map = json::parse_object(&record.value).map_err(damaged)?;
+        Self::default().with(Fields::new(&map))
+    }
+
+    /// These settings with the fields that are given.
+    fn with(self, fields: Fields<'_>) -> Result<Self, Error> {
+        let at_least_zero = |name: &str, value: i64| match value {
+            0.. => Ok(value),
+            _ => Err(Error::invalid(format!("{name} must not be negative"))),
+        };
+        let span = |name: &str, kept: Span| {
+            let span = fields.span(name)?.unwrap_or(kept);
+            at_least_zero(name, span.nanos()).map(|_| span)
+        };
+        let count = |name: &str, kept: i64| at_least_zero(name, fields.int(name)?.unwrap_or(kept));
+        let cleanup = match fields.boolean("cleanup_dead_servers")? {
+            None => self.cleanup,
+            Some(true) => Cleanup::On,
+            Some(false) => Cleanup::Off,
+        };
+        let settings = Self {
+            cleanup,
+            silent_max: span("last_contact_threshold", self.silent_max)?,
+            dead_after: span("dead_server_last_contact_threshold", self.dead_after)?,
+            max_trailing_logs: count("max_trailing_logs", self.max_trailing_logs)?,
+            min_quorum: count("min_quorum", self.min_quorum)?,
+            stabilization: span("server_stabilization_time", self.stabilization)?,
+        };
+        if settings.cleanup == Cleanup::On && settings.min_quorum < MIN_QUORUM_MIN {
+            return Err(Error::invalid(format!(
+                "min_quorum must be set when cleanup_dead_servers is set and it should at least be {MIN_QUORUM_MIN}"
+            )));
+        }
+        if settings.dead_after.secs() < DEAD_SECS_MIN {
+            return Err(Error::invalid(
+                "dead_server_last_contact_threshold should not be set to less than 1m",
+            ));
+        }
+        Ok(settings)
+    }
+
+    fn to_json(&self) -> Json {
+        Json::object([
+            ("cleanup_dead_servers", (self.cleanup == Cleanup::On).into()),
+            ("dead_server_last_contact_threshold", self.dead_after.to_go().into()),
+            ("last_contact_threshold", self.silent_max.to_go().into()),
+            ("max_trailing_logs", self.max_trailing_logs.unsigned_abs().into()),
+            ("min_quorum", self.min_quorum.unsigned_abs().into()),
+            ("server_stabilization_time", self.stabilization.to_go().into()),
+        ])
+    }
+
+    /// Whether a member was heard lately and has what the leader has.
+    fn finds_healthy(&self, member: &Member, own: u64, position: u64) -> bool {
+        let trailing = position.saturating_sub(member.matched);
+        member.peer.id == own
+            || (silent_nanos(member).is_some_and(|silent| silent < self.silent_max.nanos())
+                && trailing <= self.max_trailing_logs.unsigned_abs())
+    }
+}
+
+/// How long ago a member was heard, in nanoseconds.
+fn silent_nanos(member: &Member) -> Option<i64> {
+    i64::try_from(member.silent_ms?).ok()?.checked_mul(1_000_000)
+}
+
+/// `configuration`, read.
+pub(super) fn read(unsealed: &Unsealed) -> Result<Response, Error> {
+    Ok(Response::data(&Settings::of(unsealed)?.to_json()))
+}
+
+/// `configuration`, written: what is not named stays.
+pub(super) async fn write(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+    let body = call.object()?;
+    let settings = Settings::of(unsealed)?.with(Fields::new(&body))?;
+    let shelf = Shelf::builtin(unsealed, MountId::SYSTEM)?;
+    shelf.put(RECORD, settings.to_json().to_text()).await?;
+    Ok(Response::Empty)
+}
+
+/// `state`.
+pub(super) fn state(
+    core: &Core,
+    unsealed: &Unsealed,
+    cluster: &dyn Replicated,
+) -> Result<Response, Error> {
+    let settings = Settings::of(unsealed)?;
+    let leadership = cluster.leadership();
+    let members = cluster.members();
+    let position = core.store.position().0;
+    let healthy = |member: &Member| settings.finds_healthy(member, leadership.node_id, position);
+    let voters: Vec<&Member> = members.iter().filter(|m| m.role == Role::Voter).collect();
+    let healthy_voters = voters.iter().filter(|member| healthy(member)).count();
+    let tolerance = healthy_voters.saturating_sub(voters.len() / 2 + 1);
+    let mut servers = Map::new();
+    for member in &members {
+        let status = match (member.peer.id == leadership.leader_id, member.role) {
+            (true, _) => "leader",
+            (false, Role::Voter) => "voter",
+            (false, Role::Learner) => "non-voter",
+        };
+        let index = match member.peer.id == leadership.node_id {
+            true => position,
+            false => member.matched,
+        };
+        let silent = member.silent_ms.unwrap_or_default();
+        let server = Json::object([
+            ("id", name(&member.peer).into()),
+            ("name", name(&member.peer).into()),
+            ("address", member.peer.cluster_address.as_str().into()),
+            ("node_status", if healthy(member) { "alive" } else { "failed" }.into()),
+            ("last_contact", format!("{silent}ms").into()),
+            ("last_term", leadership.term.into()),
+            ("last_index", index.into()),
+            ("healthy", healthy(member).into()),
+            ("status", status.into()),
+            ("version", core.info.version.as_str().into()),
+            ("node_type", if member.role == Role::Voter { "voter" } else { "non-voter" }.into()),
+        ]);
+        servers.insert(name(&member.peer), server);
+    }
+    let leader = members.iter().find(|member| member.peer.id == leadership.leader_id);
+    Ok(Response::data(&Json::object([
+        ("failure_tolerance", (tolerance as u64).into()),
+        ("healthy", members.iter().all(healthy).into()),
+        ("leader", leader.map(|member| name(&member.peer)).unwrap_or_default().into()),
+        ("servers", Json::Object(servers)),
+        ("voters", Json::Array(voters.iter().map(|member| name(&member.peer).into()).collect())),
+    ])))
+}
+
+/// Removes a member that is gone, if the settings say so; called on the leader from time to time.
+///
+/// # Errors
+/// What the store says.
+pub(crate) async fn clean_up(core: &Core, unsealed: &Unsealed) -> Result<(), Error> {
+    let Some(cluster) = core.store.replicated() else { return Ok(()) };
+    let settings = Settings::of(unsealed)?;
+    if settings.cleanup == Cleanup::Off {
+        return Ok(());
+    }
+    let (own, position) = (cluster.leadership().node_id, core.store.position().0);
+    let members = cluster.members();
+    let Some(gone) = choose_gone(&members, &settings, own, position) else { return Ok(()) };
+    peers::change(core, vec![Change::Remove(gone.peer.id)]).await?;
+    tracing::warn!(server = name(&gone.peer), "removed a server that was silent for too long");
+    Ok(())
+}
+
+/// The member that may be removed: silent for too long, and the rest is enough without it.
+fn choose_gone<'m>(
+    members: &'m [Member],
+    settings: &Settings,
+    own: u64,
+    position: u64,
+) -> Option<&'m Member> {
+    let voters = members.iter().filter(|member| member.role == Role::Voter);
+    let healthy =
+        voters.clone().filter(|member| settings.finds_healthy(member, own, position)).count();
+    let voters = voters.count();
+    members.iter().find(|member| {
+        let silent = silent_nanos(member).unwrap_or_default();
+        let left = voters - usize::from(member.role == Role::Voter);
+        let enough = left as u64 >= settings.min_quorum.unsigned_abs() && healthy > left / 2;
+        let is_gone = member.peer.id != own && silent >= settings.dead_after.nanos();
+        is_gone && (member.role == Role::Learner || enough)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use kallisto_store::Peer;
+
+    use super::*;
+
+    fn settings(text: &str) -> Result<Settings, Error> {
+        let map = json::parse_object(text.as_bytes()).unwrap();
+        Settings::default().with(Fields::new(&map))
+    }
+
+    #[test]
+    fn settings_come_back_and_bad_ones_are_refused() {
+        let text = r#"{"cleanup_dead_servers":true,"min_quorum":3,"dead_server_last_contact_threshold":"2m"}"#;
+        let made = settings(text).unwrap();
+        let Json::Object(map) = made.to_json() else { panic!("no object") };
+        assert_eq!(Settings::default().with(Fields::new(&map)), Ok(made));
+        for bad in [
+            r#"{"cleanup_dead_servers":true}"#,
+            r#"{"dead_server_last_contact_threshold":"59s"}"#,
+            r#"{"max_trailing_logs":-1}"#,
+            r#"{"last_contact_threshold":"-1s"}"#,
+        ] {
+            assert!(settings(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_who_is_gone_is_removed_and_only_while_enough_stay() {
+        let settings = settings(
+            r#"{"cleanup_dead_servers":true,"min_quorum":3,"dead_server_last_contact_threshold":"60s"}"#,
+        );
+        let settings = settings.unwrap();
+        let member = |id, silent_ms| Member {
+            peer: Peer { id, ..Peer::default() },
+            role: Role::Voter,
+            matched: 9,
+            silent_ms: Some(silent_ms),
+        };
+        let gone =
+            |members: &[Member]| choose_gone(members, &settings, 1, 9).map(|member| member.peer.id);
+        let four = [member(1, 0), member(2, 10), member(3, 10), member(4, 60_000)];
+        assert_eq!(gone(&four), Some(4));
+        assert_eq!(gone(&four[..3]), None, "nobody is gone");
+        assert_eq!(gone(&[member(1, 0), member(2, 10), member(4, 60_000)]), None, "too few");
+        let split = [member(1, 0), member(2, 59_000), member(3, 59_000), member(4, 60_000)];
+        assert_eq!(gone(&split), None, "no healthy majority stays");
+    }
+}

@@ -1,0 +1,49 @@
+//! `sys/metrics`: JSON, or the text that Prometheus scrapes.
+
+use kallisto_auth::Operation;
+
+use crate::api::error::Error;
+use crate::api::request::Request;
+use crate::api::response::Response;
+use crate::metrics::{collect, json, prometheus};
+use crate::pipeline::state::{Core, Offer};
+
+const OK: u16 = 200;
+
+impl Core {
+    /// Whether a request is for the metrics, and shows no token.
+    pub fn is_for_open_metrics(request: &Request<'_>) -> bool {
+        request.path.as_str() == "sys/metrics"
+            && request.operation == Operation::Read
+            && request.token.is_none()
+            && !request.asks_help()
+    }
+
+    /// Answers with the metrics, sealed or not, for a listener that shows them to anyone.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a format that is none.
+    pub fn open_metrics(&self, request: &Request<'_>) -> Result<Response, Error> {
+        answer(self, request)
+    }
+}
+
+/// Answers in the format that the query asks for.
+pub(super) fn answer(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
+    let format = request.query.iter().find(|(name, _)| name == "format");
+    match format.map_or("", |(_, format)| format.as_str()) {
+        "prometheus" if core.info.prometheus == Offer::Withheld => {
+            Err(Error::invalid("prometheus is not enabled"))
+        }
+        "prometheus" => Ok(Response::Text {
+            code: OK,
+            content_type: prometheus::CONTENT_TYPE,
+            body: prometheus::write(&collect(core)).into_bytes(),
+        }),
+        "" => {
+            let body = json::write(&collect(core), request.now);
+            Ok(Response::Bare { code: OK, body })
+        }
+        _ => Err(Error::invalid("metric response format unknown: leave it out or say prometheus")),
+    }
+}

@@ -1,0 +1,73 @@
+//! `sys/monitor`: the lines of the server's log as they are written (API.md A18).
+//!
+//! Whoever runs the core taps the log ([`crate::Host::follow_log`]); here the stream is bound to the token
+//! that asked for it: when that ends, loses the right, or the server is sealed, so does the stream.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use jiff::Timestamp;
+
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::response::Response;
+use crate::api::stream::{Bell, Next, Source, Stream};
+use crate::engines::beyond::Bearer;
+use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::platform::host::{LogForm, LogLevel};
+
+const PATH: &str = "sys/monitor";
+
+/// The lines for one client.
+struct Monitor {
+    lines: Box<dyn Source>,
+    bearer: Bearer,
+    slot: Arc<ArcSwapOption<Unsealed>>,
+}
+
+/// Opens a stream of lines.
+pub(super) fn open(core: &Core, call: &Call<'_, '_>) -> Result<Response, Error> {
+    if call.wrap_ttl_secs > 0 {
+        return Err(Error::invalid("answers of sys/monitor cannot be wrapped"));
+    }
+    let query = call.query_fields();
+    let fields = Fields::new(&query);
+    let level = LogLevel::named(&fields.string("log_level")?.unwrap_or_default());
+    let level = level.ok_or_else(|| Error::invalid("unknown log level"))?;
+    let (form, content_type) = match fields.string("log_format")?.unwrap_or_default().as_str() {
+        "" | "standard" => (LogForm::Standard, "text/plain; charset=utf-8"),
+        "json" => (LogForm::Json, "application/x-ndjson"),
+        _ => return Err(Error::invalid("unknown log format")),
+    };
+    let nobody = || Error::Unavailable("the log of this server cannot be followed".to_owned());
+    let lines = core.host.as_ref().ok_or_else(nobody)?.follow_log(level, form);
+    let lines = lines.ok_or_else(|| {
+        Error::Unavailable("as many follow the log of this server as may".to_owned())
+    })?;
+    let slot = Arc::clone(&core.unsealed);
+    let source = Box::new(Monitor { lines, bearer: Bearer::of(call), slot });
+    Ok(Response::Stream(Stream { content_type, source }))
+}
+
+impl Source for Monitor {
+    fn next(&mut self, now: Timestamp) -> Next {
+        let unsealed = self.slot.load();
+        let may = |unsealed: &Arc<Unsealed>| self.bearer.may_read(unsealed, PATH, now);
+        if !unsealed.as_ref().is_some_and(may) {
+            return Next::End(Vec::new());
+        }
+        self.lines.next(now)
+    }
+
+    fn bell(&mut self) -> Bell<'_> {
+        self.lines.bell()
+    }
+
+    fn heartbeat(&self) -> &'static [u8] {
+        self.lines.heartbeat()
+    }
+
+    fn farewell(&mut self) -> Option<Vec<u8>> {
+        self.lines.farewell()
+    }
+}

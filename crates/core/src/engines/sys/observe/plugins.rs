@@ -1,0 +1,106 @@
+//! `sys/plugins/*`: the engines, which are all built in.
+//!
+//! Clients look them up before they mount one, and ask that one be loaded anew after they changed what it
+//! runs; here nothing can be registered, removed or exchanged while the server runs, so the first tells
+//! what there is and the second has nothing to do.
+
+use kallisto_auth::Operation;
+
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::Json;
+use crate::api::response::Response;
+use crate::engines::mount::{Class, EngineKind};
+use crate::pipeline::state::{Call, Unsealed};
+use crate::platform::random;
+
+const ENGINE_VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"), "+builtin.kallisto");
+
+/// `sys/plugins/catalog`: the engines that are built in; there are no others.
+pub(super) fn catalog(call: &Call<'_, '_>, rest: &str) -> Result<Response, Error> {
+    let kind = |class: Class| match class {
+        Class::Auth => "auth",
+        Class::Secret => "secret",
+    };
+    let mut engines: Vec<(&str, &str)> =
+        EngineKind::catalog().map(|(name, class)| (kind(class), name)).collect();
+    engines.sort_unstable();
+    let names = |wanted: &str| {
+        Json::strings(engines.iter().filter(|(kind, _)| *kind == wanted).map(|(_, name)| *name))
+    };
+    match (rest.split_once('/'), call.operation) {
+        (None, Operation::Read) if rest.is_empty() => {
+            let detailed = engines.iter().map(|(kind, name)| described(kind, name));
+            Ok(Response::data(&Json::object([
+                ("auth", names("auth")),
+                ("database", Json::Array(Vec::new())),
+                ("secret", names("secret")),
+                ("detailed", Json::Array(detailed.collect())),
+            ])))
+        }
+        (None, Operation::List) if matches!(rest, "auth" | "secret" | "database") => {
+            Ok(Response::data(&Json::object([("keys", names(rest))])))
+        }
+        (None, Operation::List) if !rest.is_empty() => {
+            Err(Error::invalid("unknown plugin type: it must be auth, secret or database"))
+        }
+        (Some((kind, name)), Operation::Read) => {
+            let known = engines.contains(&(kind, name));
+            if known { Ok(Response::data(&plugin(name))) } else { Err(Error::NotFound) }
+        }
+        (Some(_), Operation::Update) => {
+            Err(Error::invalid("plugins cannot be registered: every engine is built in"))
+        }
+        (Some(_), Operation::Delete) => Err(Error::invalid("built-in engines cannot be removed")),
+        _ => Err(Error::UnsupportedOperation),
+    }
+}
+
+fn described(kind: &str, name: &str) -> Json {
+    Json::object([
+        ("builtin", true.into()),
+        ("deprecation_status", "supported".into()),
+        ("name", name.into()),
+        ("type", kind.into()),
+        ("version", ENGINE_VERSION.into()),
+    ])
+}
+
+fn plugin(name: &str) -> Json {
+    Json::object([
+        ("args", Json::Null),
+        ("builtin", true.into()),
+        ("command", "".into()),
+        ("deprecation_status", "supported".into()),
+        ("name", name.into()),
+        ("sha256", "".into()),
+        ("version", ENGINE_VERSION.into()),
+    ])
+}
+
+/// `sys/plugins/reload/backend`: checks what is named, and has nothing to load.
+pub(super) fn reload(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+    let body = call.object()?;
+    let fields = Fields::new(&body);
+    let plugin = fields.string("plugin")?.filter(|name| !name.is_empty());
+    let mounts = fields.strings("mounts")?.unwrap_or_default();
+    match (plugin, &mounts[..]) {
+        (None, []) => return Err(Error::invalid("plugin or mounts must be provided")),
+        (Some(_), [_, ..]) => {
+            return Err(Error::invalid("plugin and mounts cannot be set at the same time"));
+        }
+        (Some(plugin), []) if !EngineKind::catalog().any(|(name, _)| name == plugin) => {
+            return Err(Error::invalid(format!("plugin not found in the catalog: {plugin:?}")));
+        }
+        _ => {}
+    }
+    let is_missing = |path: &&String| {
+        unsealed.view.mounts.at(&format!("{}/", path.trim_end_matches('/'))).is_none()
+    };
+    if let Some(path) = mounts.iter().find(is_missing) {
+        return Err(Error::invalid(format!(
+            "1 error occurred:\n\t* cannot fetch mount entry on {path:?}\n\n"
+        )));
+    }
+    Ok(Response::data(&Json::object([("reload_id", random::make_uuid()?.into())])))
+}

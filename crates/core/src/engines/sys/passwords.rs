@@ -1,0 +1,91 @@
+//! `sys/policies/password/*`: what generated passwords are made of (API.md A7).
+
+use kallisto_auth::{Operation, PasswordPolicy};
+
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::Json;
+use crate::api::response::Response;
+use crate::pipeline::state::{Call, Unsealed};
+use crate::platform::random;
+use crate::storage::keys::MountId;
+use crate::storage::shelf::Shelf;
+
+/// Where policies are kept on the shelf of `sys/`.
+const FOLDER: &str = "password/";
+
+/// Answers the routes of this room; `name` is what follows `policies/password`, without its first slash.
+pub(super) async fn handle(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    name: &str,
+) -> Result<Response, Error> {
+    use Operation::{Delete, List, Read, Update};
+    if let Some(name) = name.strip_suffix("/generate") {
+        return match call.operation {
+            Read => generate(unsealed, name),
+            _ => Err(Error::UnsupportedOperation),
+        };
+    }
+    match (name, call.operation) {
+        ("", List) => list(unsealed),
+        ("", _) => Err(Error::UnsupportedOperation),
+        (name, Read) => {
+            let text = text(unsealed, name)?;
+            Ok(Response::data(&Json::object([("policy", text.into())])))
+        }
+        (name, Update) => write(unsealed, call, name).await,
+        (name, Delete) => {
+            shelf(unsealed)?.delete(&record(name)).await?;
+            Ok(Response::Empty)
+        }
+        _ => Err(Error::UnsupportedOperation),
+    }
+}
+
+fn shelf(unsealed: &Unsealed) -> Result<Shelf<'_>, Error> {
+    Shelf::builtin(unsealed, MountId::SYSTEM)
+}
+
+fn record(name: &str) -> String {
+    format!("{FOLDER}{name}")
+}
+
+fn list(unsealed: &Unsealed) -> Result<Response, Error> {
+    let names = shelf(unsealed)?.list(FOLDER)?;
+    if names.is_empty() {
+        return Err(Error::NotFound);
+    }
+    Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
+}
+
+fn text(unsealed: &Unsealed, name: &str) -> Result<String, Error> {
+    let record = shelf(unsealed)?.get(&record(name))?;
+    let record = record.ok_or(Error::NotFound)?;
+    String::from_utf8(record.value.to_vec())
+        .map_err(|_| Error::internal(&"a password policy is damaged"))
+}
+
+fn generate(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
+    let text = text(unsealed, name)?;
+    let policy = PasswordPolicy::parse(&text).map_err(|error| Error::internal(&error))?;
+    let password = policy.make(&mut |bytes| random::fill(bytes))?;
+    Ok(Response::data(&Json::object([("password", password.as_str().into())])))
+}
+
+async fn write(unsealed: &Unsealed, call: &Call<'_, '_>, name: &str) -> Result<Response, Error> {
+    if name.contains('/') {
+        return Err(Error::invalid("the name of a password policy has no '/'"));
+    }
+    let body = call.object()?;
+    let given = Fields::new(&body).string("policy")?.unwrap_or_default();
+    if given.is_empty() {
+        return Err(Error::invalid("missing policy"));
+    }
+    let decoded = data_encoding::BASE64.decode(given.as_bytes()).ok();
+    let text = decoded.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or(given);
+    PasswordPolicy::parse(&text)
+        .map_err(|error| Error::invalid(format!("invalid password policy: {error}")))?;
+    shelf(unsealed)?.put(&record(name), text.into_bytes()).await?;
+    Ok(Response::Empty)
+}

@@ -1,0 +1,248 @@
+//! `sys/quotas/*`: the rules of rate limits (API.md A21).
+
+use std::sync::Arc;
+
+use kallisto_auth::Operation;
+
+use crate::api::error::Error;
+use crate::api::fields::{Fields, scalar_text};
+use crate::api::json::{Json, Map};
+use crate::api::response::Response;
+use crate::engines::mount::Class;
+use crate::login;
+use crate::pipeline::state::{Call, Unsealed};
+use crate::quotas::{Audited, RULES, RULES_MAX, Reach, SETTINGS, Spec, Told};
+use crate::storage::keys::MountId;
+use crate::storage::shelf::Shelf;
+use crate::view::View;
+
+/// Longest interval or block.
+const SPAN_MAX_SECS: i64 = 365 * 24 * 60 * 60;
+/// Longest name of a role that a rule may be for, in bytes.
+const ROLE_BYTES_MAX: usize = 256;
+/// Most requests a rule may let pass in an interval.
+const RATE_MAX: f64 = 1e12;
+
+/// Why a mount takes no rule for a role.
+const NO_METHOD: &str =
+    "is not a valid auth method and therefore unsuitable for use with role-based quotas";
+
+/// Answers the routes of this room; `path` is what follows `quotas/`.
+pub(super) async fn handle(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    path: &str,
+) -> Result<Response, Error> {
+    use Operation::{Delete, List, Read, Update};
+    if let Some(name) = path.strip_prefix("rate-limit/").filter(|name| !name.is_empty()) {
+        return match call.operation {
+            Read => read(unsealed, name),
+            Update => write(unsealed, call, name).await,
+            Delete => delete(unsealed, name).await,
+            _ => Err(Error::UnsupportedOperation),
+        };
+    }
+    match (path, call.operation) {
+        ("rate-limit" | "rate-limit/", List) => list(unsealed),
+        ("config", Read) => {
+            let settings = unsealed.view.quotas.settings();
+            Ok(Response::data(&settings.to_json().into()))
+        }
+        ("config", Update) => configure(unsealed, call).await,
+        ("rate-limit" | "rate-limit/" | "config", _) => Err(Error::UnsupportedOperation),
+        _ => Err(Error::UnsupportedPath),
+    }
+}
+
+fn list(unsealed: &Unsealed) -> Result<Response, Error> {
+    let names = unsealed.view.quotas.names();
+    if names.is_empty() {
+        return Err(Error::NotFound);
+    }
+    Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
+}
+
+fn read(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
+    let spec = unsealed.view.quotas.spec(name).ok_or(Error::NotFound)?;
+    Ok(Response::data(&Json::object([
+        ("block_interval", spec.block_secs.into()),
+        ("inheritable", (spec.reach == Reach::Below).into()),
+        ("interval", spec.interval_secs.into()),
+        ("name", spec.name.as_str().into()),
+        ("path", spec.path.as_str().into()),
+        ("rate", Json::Number(spec.rate.to_string().into())),
+        ("role", spec.role.as_str().into()),
+        ("type", "rate-limit".into()),
+    ])))
+}
+
+async fn write(unsealed: &Unsealed, call: &Call<'_, '_>, name: &str) -> Result<Response, Error> {
+    let body = call.object()?;
+    let fields = Fields::new(&body);
+    let place = place(unsealed, &fields.string("path")?.unwrap_or_default())?;
+    let role = fields.string("role")?.unwrap_or_default();
+    if !role.is_empty() {
+        check_role(&place, &role)?;
+    }
+    let Place { view: _, namespace, inside } = place;
+    let path = format!("{namespace}{inside}");
+    // The rule for everything holds everywhere unless somebody says otherwise.
+    let inherits = fields.boolean("inheritable")?.unwrap_or(path.is_empty());
+    let spec = Spec {
+        name: name.to_owned(),
+        path,
+        namespace,
+        role,
+        reach: if inherits { Reach::Below } else { Reach::Own },
+        rate: rate(&body)?,
+        interval_secs: span_secs(fields, "interval")?.max(1),
+        block_secs: span_secs(fields, "block_interval")?,
+    };
+    let quotas = &unsealed.view.quotas;
+    if let Some(other) = quotas.twin(&spec) {
+        let other = Json::from(other).to_text();
+        let other = String::from_utf8_lossy(&other).into_owned();
+        return Err(Error::invalid(format!(
+            "quota rule with similar properties exists under the name {other}"
+        )));
+    }
+    if quotas.spec(name).is_none() && quotas.names().len() >= RULES_MAX {
+        return Err(Error::invalid(format!(
+            "there are {RULES_MAX} rules, as many as there may be"
+        )));
+    }
+    shelf(unsealed)?.put(&format!("{RULES}{name}"), spec.encode()).await?;
+    Ok(Response::Empty)
+}
+
+async fn delete(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
+    shelf(unsealed)?.delete(&format!("{RULES}{name}")).await?;
+    Ok(Response::Empty)
+}
+
+async fn configure(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+    let body = call.object()?;
+    let fields = Fields::new(&body);
+    let mut settings = unsealed.view.quotas.settings();
+    if let Some(told) = fields.boolean("enable_rate_limit_response_headers")? {
+        settings.told = if told { Told::Headers } else { Told::Nothing };
+    }
+    if let Some(audited) = fields.boolean("enable_rate_limit_audit_logging")? {
+        settings.audited = if audited { Audited::Yes } else { Audited::No };
+    }
+    if let Some(exempt) = fields.strings("rate_limit_exempt_paths")? {
+        if exempt.len() > RULES_MAX {
+            return Err(Error::invalid(format!(
+                "rate_limit_exempt_paths: at most {RULES_MAX} paths"
+            )));
+        }
+        settings.exempt = exempt;
+    }
+    shelf(unsealed)?.put(SETTINGS, settings.encode()).await?;
+    Ok(Response::Empty)
+}
+
+fn shelf(unsealed: &Unsealed) -> Result<Shelf<'_>, Error> {
+    Shelf::builtin(unsealed, MountId::SYSTEM)
+}
+
+/// Where a rule holds.
+struct Place {
+    /// What the namespace has.
+    view: Arc<View>,
+    /// The namespace's path.
+    namespace: String,
+    /// The path in it; empty for all of it, a mount's own with its slash.
+    inside: String,
+}
+
+/// Reads the path of a rule, which starts at the root namespace whatever it leads to.
+fn place(root: &Unsealed, given: &str) -> Result<Place, Error> {
+    let given = given.trim_start_matches('/');
+    let slashed = format!("{}/", given.trim_end_matches('/'));
+    let space = root.view.namespaces.around(&slashed);
+    let (namespace, view) = match space {
+        None => (String::new(), Arc::clone(&root.view)),
+        Some(space) => {
+            let view = root.view.namespaces.view(space.namespace.number);
+            (space.namespace.path.clone(), view.ok_or(Error::NoNamespace)?)
+        }
+    };
+    // A namespace may be named without its slash.
+    let inside = given.get(namespace.len()..).unwrap_or_default();
+    let inside = if inside.is_empty() { String::new() } else { place_inside(&view, inside)? };
+    Ok(Place { view, namespace, inside })
+}
+
+/// The path of a rule in its namespace; a mount's own gets its slash.
+fn place_inside(view: &View, given: &str) -> Result<String, Error> {
+    let bare = given.trim_end_matches('*');
+    let Some((mount, inside)) = view.mounts.route(bare) else {
+        let shown = Json::from(format!("{}/", given.trim_end_matches('/'))).to_text();
+        let shown = String::from_utf8_lossy(&shown).into_owned();
+        return Err(Error::invalid(format!("invalid mount path {shown}")));
+    };
+    let is_mount = inside.is_empty() && bare.len() == given.len();
+    Ok(if is_mount { mount.entry.path.clone() } else { given.to_owned() })
+}
+
+/// Refuses a rule for a role where there can be none. Whether there is a role of that name is not asked:
+/// it may be made later.
+fn check_role(place: &Place, role: &str) -> Result<(), Error> {
+    let refuse = |path: &str, why: &str| {
+        let shown = Json::from(path).to_text();
+        let shown = String::from_utf8_lossy(&shown).into_owned();
+        Err(Error::invalid(format!("Mount path {shown} {why}")))
+    };
+    let path = place.inside.as_str();
+    let found = place.view.mounts.route(path).filter(|(_, inside)| inside.is_empty());
+    let Some((mount, _)) = found else {
+        if path.is_empty() {
+            return refuse("", NO_METHOD);
+        }
+        return Err(Error::invalid(
+            "Quotas cannot contain both a path suffix and a role. If a role is provided, path must \
+             be a valid auth mount with a concept of roles",
+        ));
+    };
+    if mount.entry.kind.class() != Class::Auth {
+        return refuse(path, NO_METHOD);
+    }
+    if !login::has_roles(mount.entry.kind) {
+        return refuse(path, "does not support use with role-based quotas");
+    }
+    if role.len() > ROLE_BYTES_MAX {
+        return Err(Error::invalid(format!("role: longer than {ROLE_BYTES_MAX} bytes")));
+    }
+    Ok(())
+}
+
+fn rate(body: &Map) -> Result<f64, Error> {
+    let text = match body.get("rate") {
+        None | Some(Json::Null) => String::new(),
+        Some(value) => scalar_text(value).unwrap_or_else(|| "x".to_owned()),
+    };
+    if text.is_empty() {
+        return Err(Error::invalid("'rate' is invalid"));
+    }
+    let rate: f64 = text.parse().map_err(|_| {
+        Error::invalid(
+            "Field validation failed: error converting input for field \"rate\": '' cannot parse \
+             value as 'float64': strconv.ParseFloat: invalid syntax",
+        )
+    })?;
+    if rate > 0.0 && rate <= RATE_MAX { Ok(rate) } else { Err(Error::invalid("'rate' is invalid")) }
+}
+
+/// A span in whole seconds; 0 when it is absent.
+fn span_secs(fields: Fields<'_>, name: &str) -> Result<u64, Error> {
+    let Some(span) = fields.span(name)? else { return Ok(0) };
+    let nanos = span.nanos();
+    if nanos < 0 || nanos / 1_000_000_000 > SPAN_MAX_SECS {
+        return Err(Error::invalid(format!(
+            "Field validation failed: error converting input for field \"{name}\": expected 0 to \
+             {SPAN_MAX_SECS} seconds"
+        )));
+    }
+    Ok(u64::try_from(nanos).unwrap_or(0).div_ceil(1_000_000_000))
+}

@@ -1,0 +1,212 @@
+//! `sys/storage/raft`: the members, and how a server joins them (API.md A19).
+
+use kallisto_store::{Candidacy, Change, Member, Peer, Replicated, Role};
+
+use super::autopilot;
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::Json;
+use crate::api::request::Request;
+use crate::api::response::{Logical, Response};
+use crate::backup::{self, Check};
+use crate::peers::{self, JoinOrigin, JoinTarget};
+use crate::pipeline::state::{Call, Core, Unsealed};
+
+const OK: u16 = 200;
+/// A member that was silent for longer is named where nobody leads, in milliseconds.
+const SILENT_MS: u64 = 2_000;
+/// Most bytes of each text that says whom to join: a chain of certificates is the longest.
+const JOIN_TEXT_BYTES_MAX: usize = 64 << 10;
+
+/// `join`: this server is to become part of another's cluster.
+pub(super) async fn join(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
+    if core.store.replicated().is_none() {
+        return Err(Error::UnsupportedPath);
+    }
+    let body = request.object()?;
+    let fields = Fields::new(&body);
+    let text = |name: &str| match fields.string(name)?.unwrap_or_default() {
+        text if text.len() > JOIN_TEXT_BYTES_MAX => {
+            Err(Error::invalid(format!("{name} is longer than {JOIN_TEXT_BYTES_MAX} bytes")))
+        }
+        text => Ok(text),
+    };
+    for unsupported in ["auto_join", "auto_join_scheme"] {
+        if !text(unsupported)?.is_empty() {
+            return Err(Error::invalid("auto_join is not supported: name a leader_api_addr"));
+        }
+    }
+    let api_address = text("leader_api_addr")?.trim_end_matches('/').to_owned();
+    if api_address.is_empty() {
+        return Err(Error::invalid("missing leader_api_addr: the URL of a member's API"));
+    }
+    let (cert, key) = (text("leader_client_cert")?, text("leader_client_key")?);
+    let target = JoinTarget {
+        origin: JoinOrigin::Request,
+        api_address,
+        ca_cert: text("leader_ca_cert")?,
+        client_identity: (!cert.is_empty() && !key.is_empty()).then_some((cert, key)),
+        token: text("token")?.into(),
+        server_name: Some(text("leader_tls_servername")?).filter(|name| !name.is_empty()),
+        wants: match fields.boolean("non_voter")?.unwrap_or(false) {
+            true => Role::Learner,
+            false => Role::Voter,
+        },
+    };
+    core.join(target, request.now).await?;
+    // A seal that opens by itself is enough to join at once; it is tried again when it does not answer.
+    if let Err(error) = core.auto_unseal().await {
+        tracing::error!(%error, "not joined yet");
+    }
+    Ok(Response::Bare { code: OK, body: Json::object([("joined", true.into())]) })
+}
+
+/// The routes that ask for a token; `path` is what follows `storage/raft/`.
+pub(super) async fn handle(
+    core: &Core,
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    path: &str,
+) -> Result<Response, Error> {
+    use kallisto_auth::Operation::{Read, Update};
+    let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;
+    match (path, call.operation) {
+        ("configuration", Read) => Ok(configuration(core, cluster)),
+        ("autopilot/state", Read) => autopilot::state(core, unsealed, cluster),
+        ("autopilot/configuration", Read) => autopilot::read(unsealed),
+        ("autopilot/configuration", Update) => autopilot::write(unsealed, call).await,
+        ("certificate/rotate", Update) => peers::rotate_certificate(core, unsealed),
+        ("bootstrap/token", Update) => peers::make_join_token(unsealed, call).await,
+        ("bootstrap/configuration", Read) => peers::read_admission(unsealed),
+        ("bootstrap/configuration", Update) => peers::write_admission(unsealed, call).await,
+        ("snapshot", Read) => backup::save(core, unsealed).await,
+        ("snapshot", Update) => backup::begin(core, unsealed, Check::Keys).await,
+        ("snapshot-force", Update) => backup::begin(core, unsealed, Check::Nothing).await,
+        ("remove-peer", Update) => remove(core, cluster, call).await,
+        ("promote", Update) => set_role(core, cluster, call, Role::Voter).await,
+        ("demote", Update) => set_role(core, cluster, call, Role::Learner).await,
+        (
+            "configuration"
+            | "autopilot/state"
+            | "autopilot/configuration"
+            | "certificate/rotate"
+            | "bootstrap/token"
+            | "bootstrap/configuration"
+            | "remove-peer"
+            | "promote"
+            | "demote"
+            | "snapshot"
+            | "snapshot-force",
+            _,
+        ) => Err(Error::UnsupportedOperation),
+        _ => Err(Error::UnsupportedPath),
+    }
+}
+
+/// The leader hands its place to another server; alone it stays.
+pub(super) async fn step_down(core: &Core) -> Result<Response, Error> {
+    if let Some(cluster) = core.store.replicated()
+        && cluster.members().iter().filter(|member| member.role == Role::Voter).count() > 1
+    {
+        cluster.transfer(None).await?;
+    }
+    Ok(Response::Empty)
+}
+
+/// Whether this server stands for leadership: only while it can serve.
+pub(crate) fn stand(core: &dyn kallisto_store::Store, candidacy: Candidacy) {
+    if let Some(cluster) = core.replicated() {
+        cluster.stand(candidacy);
+    }
+}
+
+/// What operators call a member.
+pub(crate) fn name(peer: &Peer) -> String {
+    if peer.name.is_empty() { format!("{:016x}", peer.id) } else { peer.name.clone() }
+}
+
+fn configuration(core: &Core, cluster: &dyn Replicated) -> Response {
+    let leader = cluster.leadership().leader_id;
+    let server = |member: &Member| {
+        Json::object([
+            ("address", member.peer.cluster_address.as_str().into()),
+            ("leader", (member.peer.id == leader).into()),
+            ("node_id", name(&member.peer).into()),
+            ("protocol_version", "3".into()),
+            ("voter", (member.role == Role::Voter).into()),
+        ])
+    };
+    let servers = Json::Array(cluster.members().iter().map(server).collect());
+    let config = Json::object([("index", core.store.position().0.into()), ("servers", servers)]);
+    let data = Json::object([("config", config)]).to_text();
+    let warnings = if leader == 0 { vec![nobody_leads(cluster)] } else { Vec::new() };
+    Response::Logical(Logical { data, warnings, ..Logical::default() })
+}
+
+/// What is said with the members that a server knows of while nobody leads.
+fn nobody_leads(cluster: &dyn Replicated) -> String {
+    let own = cluster.leadership().node_id;
+    let silent = |member: &&Member| {
+        member.peer.id != own && member.silent_ms.is_none_or(|silent| silent > SILENT_MS)
+    };
+    let members = cluster.members();
+    let names: Vec<String> = members.iter().filter(silent).map(|m| name(&m.peer)).collect();
+    let who = if names.is_empty() {
+        "all of them".to_owned()
+    } else {
+        format!("all but {}", names.join(", "))
+    };
+    format!(
+        "no server leads: these are the members as this server knows them; lately it heard {who}"
+    )
+}
+
+fn find(cluster: &dyn Replicated, call: &Call<'_, '_>) -> Result<Option<Member>, Error> {
+    let body = call.object()?;
+    let asked = Fields::new(&body).string("server_id")?.unwrap_or_default();
+    if asked.is_empty() {
+        return Err(Error::invalid("no server id provided"));
+    }
+    Ok(cluster.members().into_iter().find(|member| name(&member.peer) == asked))
+}
+
+async fn remove(
+    core: &Core,
+    cluster: &dyn Replicated,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
+    // One that is no member is as gone as one that was removed.
+    let Some(member) = find(cluster, call)? else { return Ok(Response::Empty) };
+    let voters = cluster.members().iter().filter(|member| member.role == Role::Voter).count();
+    if member.role == Role::Voter && voters == 1 {
+        return Err(Error::invalid("the only voter cannot be removed"));
+    }
+    if member.peer.id == cluster.leadership().node_id {
+        // Another server removes this one.
+        cluster.transfer(None).await?;
+        return Err(Error::NotLeader);
+    }
+    peers::change(core, vec![Change::Remove(member.peer.id)]).await?;
+    Ok(Response::Empty)
+}
+
+async fn set_role(
+    core: &Core,
+    cluster: &dyn Replicated,
+    call: &Call<'_, '_>,
+    role: Role,
+) -> Result<Response, Error> {
+    let member = find(cluster, call)?;
+    let member = member.ok_or_else(|| Error::invalid("there is no such server"))?;
+    let voters = cluster.members().iter().filter(|member| member.role == Role::Voter).count();
+    if role == Role::Learner && member.role == Role::Voter && voters == 1 {
+        return Err(Error::invalid("the only voter cannot be demoted"));
+    }
+    if role == Role::Learner && member.peer.id == cluster.leadership().node_id {
+        cluster.transfer(None).await?;
+        return Err(Error::NotLeader);
+    }
+    let peer = Peer { wants: role, ..member.peer };
+    peers::change(core, vec![Change::Put(peer, role)]).await?;
+    Ok(Response::Empty)
+}

@@ -1,0 +1,176 @@
+//! `sys/rekey/*`, `sys/rekey-recovery-key/*` and their twins under `sys/rotate/`: new shares
+//! (API.md A20).
+
+use kallisto_auth::Operation;
+use zeroize::Zeroizing;
+
+use super::Asker;
+use super::init::{count, refuse_pgp};
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
+use crate::api::request::Request;
+use crate::api::response::Response;
+use crate::pipeline::state::Core;
+use crate::seal::{
+    Initialized, RekeyProgress, RekeyResult, RekeySpec, Target, Verification, Verified, parse_share,
+};
+
+const OK: u16 = 200;
+
+pub(super) async fn handle(
+    core: &Core,
+    request: &Request<'_>,
+    path: &str,
+    target: Target,
+    caller: Asker,
+) -> Result<Response, Error> {
+    use Operation::{Delete, Read, Update};
+    match (path, request.operation) {
+        ("init", Read) => Ok(bare(status(core.rekey_progress()?.as_ref(), required(core)?))),
+        ("init", Update) => start(core, request, target).await,
+        ("init", Delete) => {
+            let nonce = given_nonce(request, caller)?;
+            core.cancel_rekey(nonce.as_deref())?;
+            Ok(Response::Empty)
+        }
+        ("update", Update) => update(core, request).await,
+        ("verify", Read) => verification_status(core),
+        ("verify", Update) => verify(core, request).await,
+        // It began again, under a nonce that whoever goes on has to hear.
+        ("verify", Delete) => {
+            core.restart_verification()?;
+            verification_status(core)
+        }
+        // Only shares encrypted to OpenPGP keys are ever backed up, and there are none.
+        ("backup", Read) => Err(Error::invalid("no backed-up keys found")),
+        ("backup", Delete) => Ok(Response::Empty),
+        ("init" | "update" | "verify" | "backup", _) => Err(Error::UnsupportedOperation),
+        _ => Err(Error::UnsupportedPath),
+    }
+}
+
+/// The nonce a stranger has to know to cancel; those with a token need none.
+pub(super) fn given_nonce(request: &Request<'_>, caller: Asker) -> Result<Option<String>, Error> {
+    if caller == Asker::Known {
+        return Ok(None);
+    }
+    let body = request.object()?;
+    let in_body = Fields::new(&body).string("nonce")?;
+    let query = request.query_fields();
+    let in_query = Fields::new(&query).string("nonce")?;
+    Ok(Some(in_body.or(in_query).unwrap_or_default()))
+}
+
+async fn start(core: &Core, request: &Request<'_>, target: Target) -> Result<Response, Error> {
+    let body = request.object()?;
+    let fields = Fields::new(&body);
+    refuse_pgp(&body)?;
+    let verification = match fields.boolean("require_verification")?.unwrap_or(false) {
+        true => Verification::Required,
+        false => Verification::None,
+    };
+    let spec = RekeySpec {
+        target,
+        shares: count(fields, "secret_shares")?,
+        threshold: count(fields, "secret_threshold")?,
+        verification,
+    };
+    let progress = core.start_rekey(spec).await?;
+    Ok(bare(status(Some(&progress), progress.required)))
+}
+
+async fn update(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
+    let (share, nonce) = share_and_nonce(request)?;
+    match core.give_rekey_share(share, &nonce, request.id).await? {
+        RekeyResult::Progress(progress) => Ok(bare(status(Some(&progress), progress.required))),
+        RekeyResult::Keys { nonce, keys, verification } => {
+            let mut body: Map = [
+                ("nonce".to_owned(), Json::from(nonce)),
+                ("complete".to_owned(), true.into()),
+                ("keys".to_owned(), Json::strings(Initialized::hex(&keys))),
+                ("keys_base64".to_owned(), Json::strings(Initialized::base64(&keys))),
+                ("pgp_fingerprints".to_owned(), Json::Null),
+                ("backup".to_owned(), false.into()),
+                ("verification_required".to_owned(), verification.is_some().into()),
+            ]
+            .into_iter()
+            .collect();
+            if let Some(nonce) = verification {
+                body.insert("verification_nonce".into(), nonce.into());
+            }
+            Ok(bare(body.into()))
+        }
+    }
+}
+
+async fn verify(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
+    let (share, nonce) = share_and_nonce(request)?;
+    match core.verify_rekey(share, &nonce).await? {
+        Verified::Done(nonce) => {
+            Ok(bare(Json::object([("nonce", nonce.into()), ("complete", true.into())])))
+        }
+        Verified::Waiting => verification_status(core),
+    }
+}
+
+fn verification_status(core: &Core) -> Result<Response, Error> {
+    let progress = core.rekey_progress()?;
+    let waiting = progress.as_ref().and_then(|rekey| Some((rekey, rekey.verification.as_ref()?)));
+    let Some((rekey, (nonce, given, needed))) = waiting else {
+        return Err(Error::invalid("no rekey verification in progress"));
+    };
+    Ok(bare(Json::object([
+        ("nonce", nonce.as_str().into()),
+        ("started", true.into()),
+        ("t", u64::from(*needed).into()),
+        ("n", u64::from(rekey.spec.shares).into()),
+        ("progress", (*given as u64).into()),
+    ])))
+}
+
+/// The share and the nonce of a body.
+pub(super) fn share_and_nonce(
+    request: &Request<'_>,
+) -> Result<(Zeroizing<Vec<u8>>, String), Error> {
+    let body = request.object()?;
+    let fields = Fields::new(&body);
+    let key = Zeroizing::new(fields.string("key")?.unwrap_or_default());
+    if key.is_empty() {
+        return Err(Error::invalid("'key' must be specified in request body as JSON"));
+    }
+    Ok((parse_share(&key)?, fields.string("nonce")?.unwrap_or_default()))
+}
+
+fn required(core: &Core) -> Result<u8, Error> {
+    Ok(core.seal_status()?.threshold)
+}
+
+fn status(progress: Option<&RekeyProgress>, required: u8) -> Json {
+    let verification = progress.and_then(|rekey| rekey.verification.as_ref());
+    let spec = progress.map(|rekey| rekey.spec);
+    let mut body: Map = [
+        ("nonce".to_owned(), Json::from(progress.map_or("", |rekey| rekey.nonce.as_str()))),
+        ("started".to_owned(), progress.is_some().into()),
+        ("t".to_owned(), u64::from(spec.map_or(0, |spec| spec.threshold)).into()),
+        ("n".to_owned(), u64::from(spec.map_or(0, |spec| spec.shares)).into()),
+        ("progress".to_owned(), (progress.map_or(0, |rekey| rekey.given) as u64).into()),
+        ("required".to_owned(), u64::from(required).into()),
+        ("pgp_fingerprints".to_owned(), Json::Null),
+        ("backup".to_owned(), false.into()),
+        (
+            "verification_required".to_owned(),
+            spec.is_some_and(|spec| spec.verification == Verification::Required).into(),
+        ),
+    ]
+    .into_iter()
+    .collect();
+    if let Some((nonce, ..)) = verification {
+        body.insert("verification_nonce".into(), nonce.as_str().into());
+    }
+    body.into()
+}
+
+fn bare(body: Json) -> Response {
+    Response::Bare { code: OK, body }
+}

@@ -1,0 +1,40 @@
+//! `sys/key-status`, `sys/rotate`: the data key and its replacement (API.md A20).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use jiff::Timestamp;
+
+use crate::api::error::Error;
+use crate::api::json::Json;
+use crate::api::response::Response;
+use crate::pipeline::state::{Call, Core, Unsealed};
+
+pub(super) fn key_status(unsealed: &Unsealed) -> Response {
+    let Some(key) = Core::active_key(unsealed) else { return Response::merged(&Json::Null) };
+    let installed = Timestamp::from_second(key.installed_at_unix).unwrap_or_default();
+    Response::merged(&Json::object([
+        ("term", u64::from(key.version).into()),
+        ("install_time", installed.to_string().into()),
+        ("encryptions", key.seals.into()),
+    ]))
+}
+
+pub(super) async fn rotate(
+    core: &Core,
+    unsealed: &Arc<Unsealed>,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
+    call.object()?;
+    core.rotate(unsealed, call.now).await?;
+    Ok(Response::Empty)
+}
+
+/// Beyond Vault: how far old records are under the new key.
+pub(super) fn progress(unsealed: &Unsealed) -> Response {
+    let state = &unsealed.reencryption;
+    Response::data(&Json::object([
+        ("running", (state.running.load(Ordering::Acquire) == 1).into()),
+        ("reencrypted", state.done.load(Ordering::Relaxed).into()),
+    ]))
+}

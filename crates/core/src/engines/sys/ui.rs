@@ -1,0 +1,118 @@
+//! What every token may ask: `sys/internal/ui/mounts`, which the `kv` commands and the web page ask
+//! first (API.md A9), and help.
+
+use std::sync::Arc;
+
+use kallisto_auth::Operation;
+
+use crate::api::error::{Denial, Error};
+use crate::api::json::{Json, Map};
+use crate::api::request::Request;
+use crate::api::response::Response;
+use crate::engines::mount::Class;
+use crate::engines::sys::explain;
+use crate::pipeline::policies::Caller;
+use crate::pipeline::state::Unsealed;
+use crate::routes::{help, openapi};
+use crate::view::Mount;
+
+const PREFIX: &str = "sys/internal/ui/";
+const OPENAPI: &str = "sys/internal/specs/openapi";
+const EXPLAIN: &str = "sys/policies/explain";
+
+/// Whether a request is of the few that every token may make.
+pub(crate) fn is_for_any_token(request: &Request<'_>) -> bool {
+    let path = request.path.as_str();
+    match request.operation {
+        Operation::Read => path.starts_with(PREFIX) || path == OPENAPI || request.asks_help(),
+        Operation::Update => path == EXPLAIN,
+        _ => false,
+    }
+}
+
+/// Answers what every token may ask, each within what it may reach. `None` for all other routes.
+pub(crate) fn for_any_token(
+    unsealed: &Unsealed,
+    request: &Request<'_>,
+    caller: &Caller,
+) -> Option<Result<Response, Error>> {
+    if request.asks_help() {
+        return Some(help::answer(unsealed, &unsealed.info, request, caller));
+    }
+    if request.path.as_str() == OPENAPI {
+        return Some(openapi::answer(unsealed, &unsealed.info, request, Some(caller)));
+    }
+    if request.path.as_str() == EXPLAIN {
+        return explain::about_itself(&unsealed.view, request, caller);
+    }
+    let path = request.path.as_str().strip_prefix(PREFIX)?;
+    Some(match path {
+        "mounts" => Ok(all_mounts(unsealed, caller)),
+        "resultant-acl" => Ok(resultant_acl(caller)),
+        "namespaces" => Ok(super::namespaces::reached(unsealed, caller)),
+        _ => preflight(unsealed, path.strip_prefix("mounts/")?, caller),
+    })
+}
+
+/// The mount that serves `path`, for a command that needs to know its version.
+fn preflight(unsealed: &Unsealed, path: &str, caller: &Caller) -> Result<Response, Error> {
+    let folder = format!("{path}/");
+    let found = unsealed.view.mounts.route(&folder);
+    let Some((mount, _)) = found.filter(|(mount, _)| caller.reaches(&mount.entry.path)) else {
+        return Err(Error::Denied(Denial::Preflight(path.to_owned())));
+    };
+    let mut data = mount.entry.to_wire();
+    data.insert("path".into(), mount.entry.path.as_str().into());
+    Ok(Response::data(&data.into()))
+}
+
+/// Every mount that the caller can reach anything of.
+fn all_mounts(unsealed: &Unsealed, caller: &Caller) -> Response {
+    let all = unsealed.view.mounts.all();
+    let reached = all.iter().filter(|mount| caller.reaches(&mount.entry.path));
+    reply(reached.map(|mount| (mount, mount.entry.to_wire())))
+}
+
+/// What the caller's policies come to, as the web page asks.
+fn resultant_acl(caller: &Caller) -> Response {
+    if caller.is_root() {
+        return Response::data(&Json::object([("root", true.into())]));
+    }
+    let (mut exact, mut glob) = (Map::new(), Map::new());
+    for rule in caller.acl().rules() {
+        let capabilities = Json::strings(rule.capabilities.names());
+        let entry = Json::object([("capabilities", capabilities)]);
+        match rule.pattern.strip_suffix('*') {
+            Some(prefix) => glob.insert(prefix.to_owned(), entry),
+            None => exact.insert(rule.pattern.clone(), entry),
+        };
+    }
+    Response::data(&Json::object([
+        ("root", false.into()),
+        ("exact_paths", exact.into()),
+        ("glob_paths", glob.into()),
+    ]))
+}
+
+/// What a login page may show: mounts listed as `unauth`, reduced to their kind.
+pub(super) fn public_mounts(unsealed: &Unsealed) -> Response {
+    let all = unsealed.view.mounts.all();
+    let public = all.iter().filter(|mount| mount.entry.config.listing_visibility == "unauth");
+    reply(public.map(|mount| {
+        let mut entry = mount.entry.to_wire();
+        entry.retain(|name, _| matches!(name.as_str(), "type" | "description" | "options"));
+        (mount, entry)
+    }))
+}
+
+fn reply<'a>(mounts: impl Iterator<Item = (&'a Arc<Mount>, Map)>) -> Response {
+    let (mut secret, mut auth) = (Map::new(), Map::new());
+    for (mount, entry) in mounts {
+        let listing = match mount.entry.kind.class() {
+            Class::Secret => &mut secret,
+            Class::Auth => &mut auth,
+        };
+        listing.insert(mount.entry.shown_path().to_owned(), entry.into());
+    }
+    Response::data(&Json::object([("auth", auth.into()), ("secret", secret.into())]))
+}

@@ -1,0 +1,58 @@
+//! `config/keys` and `cache-config`: what is set for a whole mount.
+
+use kallisto_auth::Operation;
+
+use super::Transit;
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{self, Json};
+use crate::api::response::Response;
+
+/// Where a mount keeps its settings.
+const KEYS: &str = "config/keys";
+const CACHE: &str = "config/cache";
+/// Fewest entries a cache may be asked for.
+const CACHE_SIZE_MIN: i64 = 10;
+
+/// Whether an encryption may not make its key.
+pub(super) fn upsert_is_disabled(transit: &Transit<'_, '_, '_>) -> Result<bool, Error> {
+    let Some(record) = transit.shelf.get(KEYS)? else { return Ok(false) };
+    let map = json::parse_object(&record.value).map_err(|error| Error::internal(&error))?;
+    Ok(Fields::new(&map).boolean("disable_upsert")?.unwrap_or(false))
+}
+
+pub(super) async fn keys(transit: &Transit<'_, '_, '_>) -> Result<Response, Error> {
+    let disabled = match transit.call.operation {
+        Operation::Read => upsert_is_disabled(transit)?,
+        _ => {
+            let body = transit.call.object()?;
+            let disabled = Fields::new(&body).boolean("disable_upsert")?.unwrap_or(false);
+            let record = Json::object([("disable_upsert", disabled.into())]);
+            transit.shelf.put(KEYS, record.to_text()).await?;
+            disabled
+        }
+    };
+    Ok(Response::data(&Json::object([("disable_upsert", disabled.into())])))
+}
+
+/// The size is kept and shown for clients that set it; how many keys are kept decoded is the
+/// server's own matter.
+pub(super) async fn cache(transit: &Transit<'_, '_, '_>) -> Result<Response, Error> {
+    if transit.call.operation != Operation::Read {
+        let body = transit.call.object()?;
+        let size = Fields::new(&body).int("size")?.unwrap_or(0);
+        if size != 0 && size < CACHE_SIZE_MIN {
+            return Err(Error::invalid(format!(
+                "size must be 0 or a value greater or equal to {CACHE_SIZE_MIN}"
+            )));
+        }
+        transit.shelf.put(CACHE, Json::object([("size", size.into())]).to_text()).await?;
+    }
+    match transit.shelf.get(CACHE)? {
+        Some(record) => {
+            let map = json::parse_object(&record.value).map_err(|error| Error::internal(&error))?;
+            Ok(Response::data(&map.into()))
+        }
+        None => Ok(Response::data(&Json::object([("size", 0_u64.into())]))),
+    }
+}

@@ -1,0 +1,106 @@
+//! Keys that rotate by themselves: what time brings to transit.
+//!
+//! Called by the core's tick on the server that leads. Once in a while every key of every mount is
+//! looked at, and those whose period is over get a version. A key that cannot be rotated is reported
+//! and does not keep the others waiting; the next look tries it again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use jiff::Timestamp;
+use kallisto_store::Batch;
+use kallisto_transit::Key;
+
+use super::store::{KEY_FOLDER, make_key, shelf_name};
+use crate::api::error::Error;
+use crate::engines::mount::EngineKind;
+use crate::pipeline::admission::Flow;
+use crate::pipeline::compute::Pool;
+use crate::pipeline::state::Unsealed;
+use crate::storage::keys;
+use crate::storage::shelf::Shelf;
+use crate::view::Mount;
+
+/// Time between two looks, in seconds. Periods are an hour at least.
+const LOOK_SECS: i64 = 60;
+/// Names taken from a mount's index at a time.
+const NAMES_MAX: usize = 1 << 10;
+
+/// When keys were last looked at, in seconds since 1970.
+#[derive(Default)]
+pub(crate) struct LastLook(AtomicI64);
+
+impl LastLook {
+    /// Whether it is time for another look; says so once.
+    fn is_over(&self, now: Timestamp) -> bool {
+        let now = now.as_second();
+        // Relaxed: one thread ticks, and a look too many would only find nothing to do.
+        let over = now.saturating_sub(self.0.load(Ordering::Relaxed)) >= LOOK_SECS;
+        if over {
+            self.0.store(now, Ordering::Relaxed);
+        }
+        over
+    }
+}
+
+/// Rotates the keys whose time has come.
+pub(crate) async fn rotate_due(makers: &Pool, unsealed: &Unsealed, now: Timestamp) {
+    if !unsealed.view.transit.last_look().is_over(now) {
+        return;
+    }
+    let mounts = unsealed.view.mounts.all();
+    for mount in mounts.iter().filter(|mount| mount.entry.kind == EngineKind::Transit) {
+        rotate_due_of(makers, unsealed, mount, now).await;
+    }
+}
+
+async fn rotate_due_of(makers: &Pool, unsealed: &Unsealed, mount: &Mount, now: Timestamp) {
+    let at = At { makers, unsealed, mount, shelf: Shelf::of(unsealed, mount) };
+    let mut after: Option<String> = None;
+    loop {
+        let names = at.shelf.list_page(KEY_FOLDER, after.as_deref(), NAMES_MAX);
+        let Some(last) = names.last() else { return };
+        for name in &names {
+            match rotate_if_due(&at, name, now).await {
+                // Somebody changed it meanwhile: the next look sees to it.
+                Ok(()) | Err(Error::Conflict) => {}
+                Err(error) => {
+                    tracing::warn!(mount = mount.entry.id.0, %error, "a key was not rotated");
+                }
+            }
+        }
+        after = Some(last.clone());
+    }
+}
+
+/// A mount that is looked at, and who makes its keys.
+struct At<'a> {
+    makers: &'a Pool,
+    unsealed: &'a Unsealed,
+    mount: &'a Mount,
+    shelf: Shelf<'a>,
+}
+
+async fn rotate_if_due(at: &At<'_>, name: &str, now: Timestamp) -> Result<(), Error> {
+    let At { makers, unsealed, mount, shelf } = at;
+    let now_ns = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);
+    let name = shelf_name(name);
+    let is_due = |key: &Key| key.rotation_due_ns().is_some_and(|due_ns| due_ns <= now_ns);
+    let known = unsealed.view.transit.get(mount.entry.id, &name);
+    if known.is_some_and(|key| !is_due(&key)) {
+        return Ok(());
+    }
+    let _latch = unsealed.latches.hold(&keys::shelf(mount.entry.id, &name)).await;
+    let Some(record) = shelf.get(&name)? else { return Ok(()) };
+    let key = Arc::new(Key::decode(&record.value)?);
+    if !is_due(&key) {
+        return Ok(());
+    }
+    let rotated = make_key(makers, Flow::OWN, key.kind(), move || key.rotated(now_ns)).await?;
+    let mut batch = Batch::new();
+    shelf.expect_in(&mut batch, &name, record.seqno);
+    shelf.put_in(&mut batch, &name, rotated.encode()?.to_vec())?;
+    unsealed.store.commit(batch).await?;
+    tracing::info!(mount = mount.entry.id.0, version = rotated.latest_version(), "key rotated");
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! `keys/…`: making, showing, listing, changing and deleting named keys.
+
+use kallisto_transit::{Change, Derivation, Key, Kind, Listed, Origin, Spec, Stamp};
+
+use super::Transit;
+use super::store::{Becomes, Created, KEY_FOLDER};
+use crate::api::duration::Span;
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
+use crate::api::page::Page;
+use crate::api::response::{Logical, Response};
+use crate::engines::kv::time;
+use crate::platform::limits::LIST_ENTRIES_MAX;
+
+pub(super) async fn create(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+    let body = transit.call.object()?;
+    let fields = Fields::new(&body);
+    let named = fields.string("type")?.unwrap_or_else(|| Kind::Aes256Gcm96.name().to_owned());
+    let flag = |name| Ok::<_, Error>(fields.boolean(name)?.unwrap_or(false));
+    let derivation = match (flag("derived")?, flag("convergent_encryption")?) {
+        (false, false) => Derivation::None,
+        (true, false) => Derivation::ByContext,
+        (true, true) => Derivation::Convergent,
+        (false, true) => {
+            return Err(Error::invalid("convergent encryption requires derivation to be enabled"));
+        }
+    };
+    let spec = Spec {
+        derivation,
+        hmac_key_bytes: fields.int("key_size")?.unwrap_or(0),
+        exportable: flag("exportable")?,
+        allow_plaintext_backup: flag("allow_plaintext_backup")?,
+        auto_rotate_secs: fields.span("auto_rotate_period")?.map_or(0, Span::secs),
+    };
+    let kind =
+        Kind::named(&named).ok_or_else(|| Error::invalid(format!("unknown key type {named}")))?;
+    let now_ns = transit.call.now_ns();
+    let created = transit.create(name, kind, move || Key::make(kind, &spec, now_ns)).await?;
+    let (Created::New(key) | Created::Existing(key)) = created;
+    shown(name, &key, b"")
+}
+
+pub(super) fn read(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+    let query = transit.call.query_fields();
+    let context = Fields::new(&query).string("context")?.unwrap_or_default();
+    let context = kallisto_transit::decode_base64(&context)
+        .map_err(|_| Error::invalid("failed to base64-decode context"))?;
+    let key = transit.find(name)?.ok_or(Error::NotFound)?;
+    shown(name, &key, &context)
+}
+
+pub(super) fn list(transit: &Transit<'_, '_, '_>) -> Result<Response, Error> {
+    let Page { after, limit } = Page::asked(transit.call)?;
+    let limit = limit.unwrap_or(LIST_ENTRIES_MAX);
+    let names = transit.mount.index.list(KEY_FOLDER, after.as_deref(), limit);
+    if names.is_empty() {
+        return Err(Error::NotFound);
+    }
+    Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
+}
+
+pub(super) async fn rotate(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+    let key = transit.rotate(name, transit.call.now_ns()).await?;
+    shown(name, &key, b"")
+}
+
+pub(super) async fn configure(
+    transit: &Transit<'_, '_, '_>,
+    name: &str,
+) -> Result<Response, Error> {
+    let body = transit.call.object()?;
+    let fields = Fields::new(&body);
+    let change = Change {
+        min_decryption_version: fields.int("min_decryption_version")?,
+        min_encryption_version: fields.int("min_encryption_version")?,
+        deletion_allowed: fields.boolean("deletion_allowed")?,
+        exportable: fields.boolean("exportable")?,
+        allow_plaintext_backup: fields.boolean("allow_plaintext_backup")?,
+        auto_rotate_secs: fields.span("auto_rotate_period")?.map(Span::secs),
+    };
+    let missing = Error::invalid(format!("no existing key named {name} could be found"));
+    let mut warning = None;
+    let key = transit
+        .change(name, missing, |key| {
+            let (changed, said) = key.configured(&change)?;
+            warning = said;
+            Ok(changed.map_or(Becomes::Same, Becomes::Other))
+        })
+        .await?;
+    shown_with(name, &key, warning)
+}
+
+pub(super) async fn trim(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+    let body = transit.call.object()?;
+    let asked = Fields::new(&body).int("min_available_version")?;
+    let key = transit
+        .change(name, Error::invalid("invalid key name"), |key| {
+            let asked = asked.ok_or_else(|| Error::invalid("missing min_available_version"))?;
+            Ok(Becomes::Other(key.trimmed(asked)?))
+        })
+        .await?;
+    shown(name, &key, b"")
+}
+
+pub(super) async fn set_aside(
+    transit: &Transit<'_, '_, '_>,
+    name: &str,
+) -> Result<Response, Error> {
+    let mut warning = None;
+    let key = transit
+        .change(name, Error::NotFound, |key| {
+            if key.settings().soft_deleted {
+                warning = Some("key was already marked as soft deleted");
+                return Ok(Becomes::Same);
+            }
+            Ok(Becomes::Other(key.set_aside()))
+        })
+        .await?;
+    shown_with(name, &key, warning)
+}
+
+pub(super) async fn take_up(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+    let mut warning = None;
+    let key = transit
+        .change(name, Error::NotFound, |key| {
+            if !key.settings().soft_deleted {
+                warning = Some("key was already restored");
+                return Ok(Becomes::Same);
+            }
+            Ok(Becomes::Other(key.taken_up()))
+        })
+        .await?;
+    shown_with(name, &key, warning)
+}
+
+fn shown(name: &str, key: &Key, context: &[u8]) -> Result<Response, Error> {
+    Ok(Response::data(&describe(name, key, context)?.into()))
+}
+
+fn shown_with(name: &str, key: &Key, warning: Option<&str>) -> Result<Response, Error> {
+    let data = Json::Object(describe(name, key, b"")?).to_text();
+    let warnings = warning.map(str::to_owned).into_iter().collect();
+    Ok(Response::Logical(Logical { data, warnings, ..Logical::default() }))
+}
+
+/// What is told of a key: all but its material.
+fn describe(name: &str, key: &Key, context: &[u8]) -> Result<Map, Error> {
+    let (kind, settings) = (key.kind(), key.settings());
+    let Json::Object(mut map) = Json::object([
+        ("name", name.into()),
+        ("type", kind.name().into()),
+        ("derived", (key.derivation() != Derivation::None).into()),
+        ("deletion_allowed", settings.deletion_allowed.into()),
+        ("min_available_version", u64::from(settings.min_available_version).into()),
+        ("min_decryption_version", u64::from(settings.min_decryption_version).into()),
+        ("min_encryption_version", u64::from(settings.min_encryption_version).into()),
+        ("latest_version", u64::from(key.latest_version()).into()),
+        ("exportable", settings.exportable.into()),
+        ("allow_plaintext_backup", settings.allow_plaintext_backup.into()),
+        ("supports_encryption", kind.encrypts().into()),
+        ("supports_decryption", kind.encrypts().into()),
+        ("supports_signing", kind.signs().into()),
+        ("supports_derivation", kind.derives().into()),
+        ("auto_rotate_period", settings.auto_rotate_secs.into()),
+        ("imported_key", (settings.origin != Origin::Made).into()),
+        ("soft_deleted", settings.soft_deleted.into()),
+    ]) else {
+        unreachable!("an object was made of pairs");
+    };
+    if kind == Kind::Hmac {
+        map.insert("key_size".into(), (key.hmac_key_bytes() as u64).into());
+    } else {
+        map.insert("keys".into(), versions(&key.list(context)?).into());
+    }
+    if settings.origin != Origin::Made {
+        let rotates = settings.origin == Origin::ImportedRotatable;
+        map.insert("imported_key_allow_rotation".into(), rotates.into());
+    }
+    for (field, stamp) in [("backup_info", settings.backup), ("restore_info", settings.restore)] {
+        if let Some(stamp) = stamp {
+            map.insert(field.into(), stamp_of(stamp));
+        }
+    }
+    if key.derivation() != Derivation::None {
+        let convergent = key.derivation() == Derivation::Convergent;
+        map.insert("kdf".into(), "hkdf_sha256".into());
+        map.insert("convergent_encryption".into(), convergent.into());
+        if convergent {
+            map.insert("convergent_encryption_version".into(), Json::Number("-1".into()));
+        }
+    }
+    Ok(map)
+}
+
+fn stamp_of(stamp: Stamp) -> Json {
+    Json::object([
+        ("time", time::text(stamp.at_ns).into()),
+        ("version", u64::from(stamp.version).into()),
+    ])
+}
+
+/// Versions by number: when they were made, and the public half of those that have one.
+fn versions(listed: &[Listed]) -> Map {
+    let one = |listed: &Listed| match &listed.public {
+        None => listed.made_ns.div_euclid(1_000_000_000).into(),
+        Some(public) => Json::object([
+            ("name", public.name.into()),
+            ("public_key", public.text.as_str().into()),
+            ("creation_time", time::text(listed.made_ns).into()),
+            ("certificate_chain", "".into()),
+        ]),
+    };
+    listed.iter().map(|listed| (listed.version.to_string(), one(listed))).collect()
+}

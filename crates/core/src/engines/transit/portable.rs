@@ -1,0 +1,225 @@
+//! What leaves and comes in: `export`, `backup`, `restore`, `wrapping_key` and imports.
+
+use kallisto_store::{Batch, Seqno};
+use kallisto_transit::{
+    Derivation, Error as TransitError, ExportFormat, ExportKind, ImportHash, Key, Kind, Origin,
+    Restored, Spec, WrappingKey, decode_base64,
+};
+use zeroize::Zeroizing;
+
+use super::store::{Becomes, Created, shelf_name};
+use super::{Transit, is_key_name};
+use crate::api::duration::Span;
+use crate::api::error::Error;
+use crate::api::expected::Expected;
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
+use crate::api::response::Response;
+
+/// Where a mount keeps the key that imports are wrapped for.
+const WRAPPING_KEY: &str = "wrapping-key";
+
+pub(super) fn export(
+    transit: &Transit<'_, '_, '_>,
+    kind: &str,
+    name: &str,
+    version: Option<&str>,
+) -> Result<Response, Error> {
+    let query = transit.call.query_fields();
+    let format = Fields::new(&query).string("format")?.unwrap_or_default();
+    let kind = ExportKind::named(kind)
+        .ok_or_else(|| Error::invalid(format!("invalid export type: {kind}")))?;
+    let format = ExportFormat::named(&format)
+        .ok_or_else(|| Error::invalid(format!("invalid format: {format}")))?;
+    let key = transit.find(name)?.ok_or(Error::NotFound)?;
+    let keys: Map = key
+        .export(kind, format, version)?
+        .into_iter()
+        .map(|(number, text)| (number.to_string(), text.as_str().into()))
+        .collect();
+    Ok(Response::data(&Json::object([
+        ("name", name.into()),
+        ("type", key.kind().name().into()),
+        ("keys", keys.into()),
+    ])))
+}
+
+pub(super) async fn backup(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+    let now_ns = transit.call.now_ns();
+    let missing = Error::invalid(format!("key {name:?} not found"));
+    let mut text = Zeroizing::new(String::new());
+    transit
+        .change(name, missing, |key| {
+            let (noted, backup) = key.backup(name, now_ns).map_err(|error| match error {
+                kallisto_transit::Error::Invalid(why) => Error::Expected(Expected::NoBackup(why)),
+                other => other.into(),
+            })?;
+            text = backup;
+            Ok(Becomes::Other(noted))
+        })
+        .await?;
+    Ok(Response::data(&Json::object([("backup", text.as_str().into())])))
+}
+
+pub(super) async fn restore(
+    transit: &Transit<'_, '_, '_>,
+    name: Option<&str>,
+) -> Result<Response, Error> {
+    let body = transit.call.object()?;
+    let fields = Fields::new(&body);
+    let backup = fields.string("backup")?.unwrap_or_default();
+    if backup.is_empty() {
+        return Err(Error::invalid("'backup' must be supplied"));
+    }
+    let Restored { name: own, key } = Key::restore(&backup, transit.call.now_ns())?;
+    let name = name.unwrap_or(&own);
+    if !is_key_name(name) {
+        return Err(Error::invalid("the backup's key has a name that no key here can have"));
+    }
+    if fields.boolean("force")?.unwrap_or(false) {
+        transit.overwrite(name, &key).await?;
+        return Ok(Response::Empty);
+    }
+    match transit.replace(&shelf_name(name), Seqno::ABSENT, &key).await {
+        Err(Error::Conflict) => Err(Error::Expected(Expected::KeyExists(name.to_owned()))),
+        replaced => replaced.map(|()| Response::Empty),
+    }
+}
+
+pub(super) async fn wrapping_key(transit: &Transit<'_, '_, '_>) -> Result<Response, Error> {
+    let key = find_wrapping_key(transit).await?;
+    Ok(Response::data(&Json::object([("public_key", key.public_pem()?.into())])))
+}
+
+/// The mount's wrapping key, made when it is first asked for.
+async fn find_wrapping_key(transit: &Transit<'_, '_, '_>) -> Result<WrappingKey, Error> {
+    if let Some(record) = transit.shelf.get(WRAPPING_KEY)? {
+        return Ok(WrappingKey::decode(&record.value)?);
+    }
+    let key = transit.make_elsewhere(WrappingKey::make).await?;
+    let mut batch = Batch::new();
+    transit.shelf.expect_in(&mut batch, WRAPPING_KEY, Seqno::ABSENT);
+    transit.shelf.put_in(&mut batch, WRAPPING_KEY, key.encode().to_vec())?;
+    match transit.unsealed.store.commit(batch).await {
+        Ok(_) => Ok(key),
+        // Somebody else made one meanwhile, and may have shown it already.
+        Err(kallisto_store::Error::Conflict) => {
+            let record = transit.shelf.get(WRAPPING_KEY)?.ok_or(Error::Conflict)?;
+            Ok(WrappingKey::decode(&record.value)?)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) async fn import(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+    let body = transit.call.object()?;
+    let fields = Fields::new(&body);
+    if body.contains_key("convergent_encryption") {
+        return Err(Error::invalid(
+            "import cannot be used on keys with convergent encryption enabled",
+        ));
+    }
+    let flag = |name| Ok::<_, Error>(fields.boolean(name)?.unwrap_or(false));
+    let rotates = flag("allow_rotation")?;
+    let auto_rotate_secs = fields.span("auto_rotate_period")?.map_or(0, Span::secs);
+    if auto_rotate_secs > 0 && !rotates {
+        return Err(Error::invalid(
+            "allow_rotation must be set to true if auto-rotation is enabled",
+        ));
+    }
+    let named = fields.string("type")?.unwrap_or_else(|| Kind::Aes256Gcm96.name().to_owned());
+    let kind = Kind::named(&named.to_ascii_lowercase())
+        .ok_or_else(|| Error::invalid(format!("unknown key type: {named}")))?;
+    let spec = Spec {
+        derivation: if flag("derived")? { Derivation::ByContext } else { Derivation::None },
+        exportable: flag("exportable")?,
+        allow_plaintext_backup: flag("allow_plaintext_backup")?,
+        auto_rotate_secs,
+        ..Spec::default()
+    };
+    let origin = if rotates { Origin::ImportedRotatable } else { Origin::Imported };
+    let exists = || {
+        Error::invalid(
+            "the import path cannot be used with an existing key; use import-version to rotate an \
+             existing imported key",
+        )
+    };
+    if transit.find(name)?.is_some() {
+        return Err(exists());
+    }
+    let brought = brought(transit, fields, kind).await?;
+    let now_ns = transit.call.now_ns();
+    let make = move || match &brought {
+        Brought::Private(material) => Key::import(kind, &spec, origin, material, now_ns),
+        Brought::Public(pem) => {
+            Key::import_public(kind, &spec, origin, pem, now_ns).map_err(|error| match error {
+                TransitError::Invalid(why) => {
+                    TransitError::Invalid(format!("error importing key: {why}"))
+                }
+                other => other,
+            })
+        }
+    };
+    match transit.create(name, kind, make).await? {
+        Created::New(_) => Ok(Response::Empty),
+        Created::Existing(_) => Err(exists()),
+    }
+}
+
+pub(super) async fn import_version(
+    transit: &Transit<'_, '_, '_>,
+    name: &str,
+) -> Result<Response, Error> {
+    let body = transit.call.object()?;
+    let fields = Fields::new(&body);
+    let missing = Error::invalid(format!(
+        "no key found with name {name}; to import a new key, use the import/ endpoint"
+    ));
+    // A version that is named is there and lacks its private half; without one it is the next.
+    let version = match body.contains_key("version") {
+        true => Some(fields.int("version")?.unwrap_or_default()),
+        false => None,
+    };
+    let Some(key) = transit.find(name)? else { return Err(missing) };
+    let brought = brought(transit, fields, key.kind()).await?;
+    let now_ns = transit.call.now_ns();
+    transit
+        .change(name, missing, |key| {
+            let next = match (&brought, version) {
+                (Brought::Private(material), None) => key.imported_version(material, now_ns),
+                (Brought::Public(pem), None) => key.imported_public_version(pem, now_ns),
+                (Brought::Private(material), Some(version)) => key.completed(version, material),
+                (Brought::Public(_), Some(version)) => Err(key.refuse_public_of(version)),
+            };
+            Ok(Becomes::Other(next?))
+        })
+        .await?;
+    Ok(Response::Empty)
+}
+
+/// What a request brings.
+enum Brought {
+    /// A whole key.
+    Private(Zeroizing<Vec<u8>>),
+    /// A public half, in PEM.
+    Public(String),
+}
+
+/// The key a request brings: wrapped, or its public half in the open. With both, the whole one counts.
+async fn brought(
+    transit: &Transit<'_, '_, '_>,
+    fields: Fields<'_>,
+    kind: Kind,
+) -> Result<Brought, Error> {
+    let Some(ciphertext) = fields.string("ciphertext")? else {
+        if !kind.signs() {
+            return Err(Error::invalid("provided type does not support public_key import"));
+        }
+        return Ok(Brought::Public(fields.string("public_key")?.unwrap_or_default()));
+    };
+    let named = fields.string("hash_function")?.unwrap_or_else(|| "SHA256".to_owned());
+    let hash = ImportHash::named(&named)
+        .ok_or_else(|| Error::invalid(format!("unknown hash function: {named}")))?;
+    let wrapped = decode_base64(&ciphertext)?;
+    Ok(Brought::Private(find_wrapping_key(transit).await?.unwrap(&wrapped, hash)?))
+}

@@ -1,0 +1,265 @@
+//! `sign`, `verify` and `hmac`.
+
+use data_encoding::BASE64;
+use kallisto_transit::{
+    Hash, Input, Key, Mac, Marshaling, RsaPadding, Salt, Sign, SignOptions, decode_base64,
+};
+
+use super::inputs::{Inputs, OnFailure, Outcome, effort};
+use super::{Transit, missing_key};
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::{Json, Map};
+use crate::api::response::Response;
+
+/// How a request signs: the same for all its inputs.
+struct Asked {
+    options: SignOptions,
+    prehashed: bool,
+}
+
+/// What a request to verify brings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    Signature,
+    Hmac,
+}
+
+pub(super) async fn sign(
+    transit: &Transit<'_, '_, '_>,
+    name: &str,
+    algorithm: Option<&str>,
+) -> Result<Response, Error> {
+    let body = transit.call.object()?;
+    let unpadded = asked(Fields::new(&body), algorithm)?;
+    let key = transit.find(name)?.ok_or_else(|| Error::invalid("signing key not found"))?;
+    if !key.kind().signs() {
+        let kind = key.kind().name();
+        return Err(Error::invalid(format!("key type {kind} does not support signing")));
+    }
+    let asked = with_padding(unpadded, &key, Fields::new(&body))?;
+    let version = Fields::new(&body).int("key_version")?.unwrap_or(0);
+    let inputs = Inputs::of(&body)?;
+    let sign_one = |item: &Map| sign_one(&key, item, &asked, version, missing_in(&inputs));
+    let outcomes = inputs.work_off(effort(&key, "input"), sign_one).await;
+    inputs.answer(outcomes, &[("key_version", 0_u64.into())], &OnFailure::Told)
+}
+
+fn sign_one(key: &Key, item: &Map, asked: &Asked, version: i64, missing: Missing) -> Outcome {
+    let input = input_of(item, missing)?;
+    let context = context_of(item)?;
+    let request = Sign { input: asked.input(&input), context: &context, version };
+    let signed = key.sign(&request, asked.options)?;
+    let mut told = Map::from([
+        ("signature".to_owned(), signed.text.into()),
+        ("key_version".to_owned(), u64::from(signed.version).into()),
+    ]);
+    if let Some(public) = signed.public {
+        // The contract has two names for it.
+        let name = if missing == Missing::Refused { "publickey" } else { "public_key" };
+        told.insert(name.into(), BASE64.encode(&public).into());
+    }
+    Ok(told)
+}
+
+pub(super) async fn verify(
+    transit: &Transit<'_, '_, '_>,
+    name: &str,
+    algorithm: Option<&str>,
+) -> Result<Response, Error> {
+    let body = transit.call.object()?;
+    let inputs = Inputs::of(&body)?;
+    match proof(&inputs)? {
+        Proof::Hmac => verify_hmac(transit, name, algorithm, &body, &inputs).await,
+        Proof::Signature => verify_signature(transit, name, algorithm, &body, &inputs).await,
+    }
+}
+
+async fn verify_signature(
+    transit: &Transit<'_, '_, '_>,
+    name: &str,
+    algorithm: Option<&str>,
+    body: &Map,
+    inputs: &Inputs<'_>,
+) -> Result<Response, Error> {
+    let unpadded = asked(Fields::new(body), algorithm)?;
+    let missing = || Error::invalid("signature verification key not found");
+    let key = transit.find(name)?.ok_or_else(missing)?;
+    if !key.kind().signs() {
+        let kind = key.kind().name();
+        return Err(Error::invalid(format!("key type {kind} does not support verification")));
+    }
+    let asked = with_padding(unpadded, &key, Fields::new(body))?;
+    let verify_one = |item: &Map| {
+        let input = input_of(item, missing_in(inputs))?;
+        let context = context_of(item)?;
+        let request = Sign { input: asked.input(&input), context: &context, version: 0 };
+        let signature = Fields::new(item).string("signature")?.unwrap_or_default();
+        Ok(valid(key.verify(&request, asked.options, &signature)?))
+    };
+    let outcomes = inputs.work_off(effort(&key, "input"), verify_one).await;
+    inputs.answer(outcomes, &[("valid", false.into())], &OnFailure::Told)
+}
+
+async fn verify_hmac(
+    transit: &Transit<'_, '_, '_>,
+    name: &str,
+    algorithm: Option<&str>,
+    body: &Map,
+    inputs: &Inputs<'_>,
+) -> Result<Response, Error> {
+    let key = transit.find(name)?.ok_or_else(missing_key)?;
+    let hash = hash_of(Fields::new(body), algorithm)?;
+    let verify_one = |item: &Map| {
+        let input = input_of(item, missing_in(inputs))?;
+        let hmac = Fields::new(item).string("hmac")?.unwrap_or_default();
+        Ok(valid(key.verify_mac(hash, &input, &hmac)?))
+    };
+    let outcomes = inputs.work_off(effort(&key, "input"), verify_one).await;
+    inputs.answer(outcomes, &[("valid", false.into())], &OnFailure::Told)
+}
+
+fn valid(valid: bool) -> Map {
+    Map::from([("valid".to_owned(), valid.into())])
+}
+
+/// What the inputs are to be verified against: all against the same.
+fn proof(inputs: &Inputs<'_>) -> Result<Proof, Error> {
+    let has =
+        |item: &Map, field: &str| !matches!(item.get(field), None | Some(Json::Null)) as usize;
+    let count = |field| inputs.items().map(|item| has(item, field)).sum::<usize>();
+    let (signatures, hmacs, all) = (count("signature"), count("hmac"), inputs.items().count());
+    let refuse = |why: &str| Err(Error::invalid(why));
+    match (inputs, signatures, hmacs) {
+        (Inputs::One(_), 1, 1) => refuse("provide one of 'signature' or 'hmac'"),
+        (Inputs::One(_), 0, 0) => {
+            refuse("neither a 'signature' nor an 'hmac' were given to verify")
+        }
+        (_, 0, 0) => refuse("no batch_input elements have 'signature' or 'hmac'"),
+        (_, signatures, 0) if signatures == all => Ok(Proof::Signature),
+        (_, 0, hmacs) if hmacs == all => Ok(Proof::Hmac),
+        (_, _, 0) => refuse("some elements of batch_input are missing 'signature'"),
+        (_, 0, _) => refuse("some elements of batch_input are missing 'hmac'"),
+        _ => refuse("elements of batch_input must all provide 'signature' or all provide 'hmac'"),
+    }
+}
+
+pub(super) async fn hmac(
+    transit: &Transit<'_, '_, '_>,
+    name: &str,
+    algorithm: Option<&str>,
+) -> Result<Response, Error> {
+    let body = transit.call.object()?;
+    let fields = Fields::new(&body);
+    let key = transit.find(name)?.ok_or_else(missing_key)?;
+    let named = match algorithm {
+        Some(named) => named.to_owned(),
+        None => fields.string("algorithm")?.unwrap_or_else(|| DEFAULT_HASH.to_owned()),
+    };
+    let hash = Hash::named(&named)
+        .ok_or_else(|| Error::invalid(format!("unsupported algorithm {named:?}")))?;
+    let mac: Mac = key.mac(fields.int("key_version")?.unwrap_or(0), hash)?;
+    let inputs = Inputs::of(&body)?;
+    let make_one = |item: &Map| {
+        if !item.contains_key("input") {
+            return Err(Error::invalid("missing input for HMAC"));
+        }
+        let input = input_of(item, Missing::Empty)?;
+        Ok(Map::from([("hmac".to_owned(), mac.make(&input).into())]))
+    };
+    let outcomes = inputs.work_off(effort(&key, "input"), make_one).await;
+    inputs.answer(outcomes, &[], &OnFailure::Told)
+}
+
+/// What an absent input is: empty where there is one, an error in a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Empty,
+    Refused,
+}
+
+const fn missing_in(inputs: &Inputs<'_>) -> Missing {
+    match inputs {
+        Inputs::One(_) => Missing::Empty,
+        Inputs::Batch(_) => Missing::Refused,
+    }
+}
+
+fn input_of(item: &Map, missing: Missing) -> Result<Vec<u8>, Error> {
+    if missing == Missing::Refused && !item.contains_key("input") {
+        return Err(Error::invalid("missing input"));
+    }
+    let text = Fields::new(item).string("input")?.unwrap_or_default();
+    decode_base64(&text)
+        .map_err(|error| Error::invalid(format!("unable to decode input as base64: {error}")))
+}
+
+fn context_of(item: &Map) -> Result<Vec<u8>, Error> {
+    let text = Fields::new(item).string("context")?.unwrap_or_default();
+    decode_base64(&text).map_err(|_| Error::invalid("failed to base64-decode context"))
+}
+
+impl Asked {
+    fn input<'i>(&self, bytes: &'i [u8]) -> Input<'i> {
+        if self.prehashed { Input::Digest(bytes) } else { Input::Message(bytes) }
+    }
+}
+
+/// The hash of a request that names none.
+const DEFAULT_HASH: &str = "sha2-256";
+
+/// The hash a request names: in its path, or in its body by the new or the old name.
+fn hash_of(fields: Fields<'_>, in_path: Option<&str>) -> Result<Hash, Error> {
+    let given = |name| Ok::<_, Error>(fields.string(name)?.filter(|text| !text.is_empty()));
+    let named = match in_path {
+        Some(named) => Some(named.to_owned()),
+        None => {
+            given("hash_algorithm")?.map_or_else(|| given("algorithm"), |named| Ok(Some(named)))?
+        }
+    };
+    let named = named.unwrap_or_else(|| DEFAULT_HASH.to_owned());
+    Hash::named(&named).ok_or_else(|| Error::invalid(format!("invalid hash algorithm {named:?}")))
+}
+
+/// How to sign, all but the padding.
+fn asked(fields: Fields<'_>, in_path: Option<&str>) -> Result<Asked, Error> {
+    let hash = hash_of(fields, in_path)?;
+    let named = fields.string("marshaling_algorithm")?.unwrap_or_else(|| "asn1".to_owned());
+    let marshaling = Marshaling::named(&named)
+        .ok_or_else(|| Error::invalid(format!("invalid marshaling type {named:?}")))?;
+    let padding = RsaPadding::Pss(salt(fields)?);
+    Ok(Asked {
+        options: SignOptions { hash, marshaling, padding },
+        prehashed: fields.boolean("prehashed")?.unwrap_or(false),
+    })
+}
+
+/// The padding that RSA keys sign with; others have none and do not ask.
+fn with_padding(mut asked: Asked, key: &Key, fields: Fields<'_>) -> Result<Asked, Error> {
+    if !key.kind().is_rsa() {
+        return Ok(asked);
+    }
+    match fields.string("signature_algorithm")?.as_deref() {
+        None | Some("" | "pss") => {}
+        Some("pkcs1v15") => asked.options.padding = RsaPadding::Pkcs1v15,
+        Some(other) => {
+            return Err(Error::invalid(format!("unsupported rsa signature algorithm {other}")));
+        }
+    }
+    Ok(asked)
+}
+
+fn salt(fields: Fields<'_>) -> Result<Salt, Error> {
+    let Some(given) = fields.string("salt_length")? else { return Ok(Salt::Auto) };
+    match given.to_ascii_lowercase().as_str() {
+        "auto" | "0" => return Ok(Salt::Auto),
+        "hash" | "-1" => return Ok(Salt::Hash),
+        _ => {}
+    }
+    let count: i64 = given.parse().map_err(|_| {
+        Error::invalid(format!("salt length neither 'auto', 'hash', nor an int: {given}"))
+    })?;
+    let count = usize::try_from(count)
+        .map_err(|_| Error::invalid(format!("salt length is invalid: {count}")))?;
+    Ok(Salt::Bytes(count))
+}

@@ -1,0 +1,203 @@
+//! The keys of a mount: found, made, changed and deleted.
+//!
+//! A change reads the record, decides, and replaces it on the condition that it is what was read;
+//! when it is not, it decides again. Making an RSA key takes up to seconds of work, so that happens
+//! on threads that do nothing else ([`crate::pipeline::compute`]).
+
+use std::sync::Arc;
+
+use kallisto_store::{Batch, Seqno};
+use kallisto_transit::{Key, Kind};
+
+use super::Transit;
+use crate::api::error::Error;
+use crate::pipeline::admission::Flow;
+use crate::pipeline::compute::Pool;
+use crate::platform::limits::CONFLICT_RETRIES_MAX;
+use crate::storage::keys;
+
+/// The folder of keys on a mount's shelf.
+pub(super) const KEY_FOLDER: &str = "key/";
+
+/// A key as it was read, and when it was written.
+struct Found {
+    key: Arc<Key>,
+    seqno: Seqno,
+}
+
+/// Whether a key is the one that was asked for or one that was there already.
+pub(super) enum Created {
+    New(Arc<Key>),
+    Existing(Arc<Key>),
+}
+
+/// What becomes of a key that was looked at.
+pub(super) enum Becomes {
+    /// What it is.
+    Same,
+    /// Another.
+    Other(Key),
+}
+
+pub(super) fn shelf_name(name: &str) -> String {
+    format!("{KEY_FOLDER}{name}")
+}
+
+impl Transit<'_, '_, '_> {
+    /// The key of this name, decoded at most once.
+    pub(super) fn find(&self, name: &str) -> Result<Option<Arc<Key>>, Error> {
+        let (id, name) = (self.mount.entry.id, shelf_name(name));
+        let cache = &self.unsealed.view.transit;
+        if let Some(key) = cache.get(id, &name) {
+            return Ok(Some(key));
+        }
+        let changes = cache.changes();
+        let Some(found) = self.read(&name)? else { return Ok(None) };
+        cache.offer(changes, id, &name, &found.key);
+        Ok(Some(found.key))
+    }
+
+    fn read(&self, shelf_name: &str) -> Result<Option<Found>, Error> {
+        let Some(record) = self.shelf.get(shelf_name)? else { return Ok(None) };
+        let key = Arc::new(Key::decode(&record.value)?);
+        Ok(Some(Found { key, seqno: record.seqno }))
+    }
+
+    /// Makes a key unless there is one of this name.
+    pub(super) async fn create(
+        &self,
+        name: &str,
+        kind: Kind,
+        make: impl FnOnce() -> Result<Key, kallisto_transit::Error> + Send + 'static,
+    ) -> Result<Created, Error> {
+        if let Some(key) = self.find(name)? {
+            return Ok(Created::Existing(key));
+        }
+        let key = Arc::new(self.make(kind, make).await?);
+        match self.replace(&shelf_name(name), Seqno::ABSENT, &key).await {
+            Ok(()) => Ok(Created::New(key)),
+            Err(Error::Conflict) => match self.find(name)? {
+                Some(key) => Ok(Created::Existing(key)),
+                None => Err(Error::Conflict),
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Changes a key by what it is; `missing` is said when there is none. `decide` may run again.
+    pub(super) async fn change(
+        &self,
+        name: &str,
+        missing: Error,
+        mut decide: impl FnMut(&Key) -> Result<Becomes, Error>,
+    ) -> Result<Arc<Key>, Error> {
+        let shelf_name = shelf_name(name);
+        let _latch = self.latch(&shelf_name).await;
+        for _ in 0..CONFLICT_RETRIES_MAX {
+            let Some(found) = self.read(&shelf_name)? else { return Err(missing) };
+            let Becomes::Other(key) = decide(&found.key)? else { return Ok(found.key) };
+            let key = Arc::new(key);
+            match self.replace(&shelf_name, found.seqno, &key).await {
+                Err(Error::Conflict) => {}
+                replaced => return replaced.map(|()| key),
+            }
+        }
+        Err(Error::Conflict)
+    }
+
+    /// Adds a version to a key.
+    pub(super) async fn rotate(&self, name: &str, now_ns: i64) -> Result<Arc<Key>, Error> {
+        let shelf_name = shelf_name(name);
+        let _latch = self.latch(&shelf_name).await;
+        for _ in 0..CONFLICT_RETRIES_MAX {
+            let Some(found) = self.read(&shelf_name)? else {
+                return Err(Error::invalid("key not found"));
+            };
+            let old = Arc::clone(&found.key);
+            let key = self.make(old.kind(), move || old.rotated(now_ns)).await?;
+            let key = Arc::new(key);
+            match self.replace(&shelf_name, found.seqno, &key).await {
+                Err(Error::Conflict) => {}
+                replaced => return replaced.map(|()| key),
+            }
+        }
+        Err(Error::Conflict)
+    }
+
+    /// Puts a key in place, whatever was there.
+    pub(super) async fn overwrite(&self, name: &str, key: &Key) -> Result<(), Error> {
+        let mut batch = Batch::new();
+        self.shelf.put_in(&mut batch, &shelf_name(name), key.encode()?.to_vec())?;
+        self.unsealed.store.commit(batch).await?;
+        Ok(())
+    }
+
+    /// Puts a key in place of what was read.
+    pub(super) async fn replace(
+        &self,
+        shelf_name: &str,
+        seqno: Seqno,
+        key: &Key,
+    ) -> Result<(), Error> {
+        let mut batch = Batch::new();
+        self.shelf.expect_in(&mut batch, shelf_name, seqno);
+        self.shelf.put_in(&mut batch, shelf_name, key.encode()?.to_vec())?;
+        self.unsealed.store.commit(batch).await?;
+        Ok(())
+    }
+
+    /// Deletes a key that may be deleted.
+    pub(super) async fn delete(&self, name: &str) -> Result<(), Error> {
+        let refuse =
+            |why: &str| Err(Error::invalid(format!("error deleting policy {name}: {why}")));
+        let shelf_name = shelf_name(name);
+        let _latch = self.latch(&shelf_name).await;
+        for _ in 0..CONFLICT_RETRIES_MAX {
+            let Some(found) = self.read(&shelf_name)? else {
+                return refuse("could not delete key; not found");
+            };
+            if !found.key.settings().deletion_allowed {
+                return refuse("deletion is not allowed for this key");
+            }
+            let mut batch = Batch::new();
+            self.shelf.expect_in(&mut batch, &shelf_name, found.seqno);
+            self.shelf.delete_in(&mut batch, &shelf_name);
+            batch.set_essential();
+            match self.unsealed.store.commit(batch).await {
+                Err(kallisto_store::Error::Conflict) => {}
+                deleted => return Ok(deleted.map(|_| ())?),
+            }
+        }
+        Err(Error::Conflict)
+    }
+
+    async fn make(
+        &self,
+        kind: Kind,
+        make: impl FnOnce() -> Result<Key, kallisto_transit::Error> + Send + 'static,
+    ) -> Result<Key, Error> {
+        make_key(&self.core.compute.makers, self.call.client(), kind, make).await
+    }
+
+    /// Runs long work where keys are made.
+    pub(super) async fn make_elsewhere<T: Send + 'static>(
+        &self,
+        make: impl FnOnce() -> Result<T, kallisto_transit::Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        Ok(self.core.compute.makers.run(self.call.client(), make).await??)
+    }
+
+    async fn latch(&self, shelf_name: &str) -> tokio::sync::MutexGuard<'_, ()> {
+        self.unsealed.latches.hold(&keys::shelf(self.mount.entry.id, shelf_name)).await
+    }
+}
+
+/// Makes a key for a client: at once, or by the makers of keys if it takes long.
+pub(super) async fn make_key(
+    makers: &Pool,
+    flow: Flow,
+    kind: Kind,
+    make: impl FnOnce() -> Result<Key, kallisto_transit::Error> + Send + 'static,
+) -> Result<Key, Error> {
+    if kind.is_rsa() { Ok(makers.run(flow, make).await??) } else { Ok(make()?) }
+}

@@ -1,0 +1,142 @@
+//! A request as the decision sees it.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use kallisto_auth::{Capability, Literal, Operation, Path, Subject};
+
+use crate::api::json::{Json, Map};
+use crate::api::request::Request;
+use crate::engines::mount::EngineKind;
+use crate::engines::transit;
+use crate::pipeline::spelling;
+use crate::view::View;
+
+/// What of a secret an answer shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// All that the API has it show.
+    Whole,
+    /// Its fields alone, for protocols that have no place for anything else.
+    Fields,
+}
+
+/// A request with what the server had to look up to judge it.
+#[derive(Debug)]
+pub(crate) struct Asked<'c, 'r> {
+    request: &'c Request<'r>,
+    capability: Capability,
+    shape: Shape,
+    caseless: Option<Box<str>>,
+}
+
+impl<'c, 'r> Asked<'c, 'r> {
+    /// Looks up whether a write would create what it writes, where the engine can tell.
+    pub(crate) fn new(request: &'c Request<'r>, view: &View) -> Self {
+        let capability = capability(request.operation, request.path.as_str(), view);
+        let caseless = spelling::caseless(request.path.as_str(), view);
+        Self { request, capability, shape: Shape::Whole, caseless }
+    }
+
+    /// The same for an answer of another shape. It is judged as the whole is.
+    pub(crate) fn shaped(self, shape: Shape) -> Self {
+        Self { shape, ..self }
+    }
+
+    pub(crate) const fn shape(&self) -> Shape {
+        self.shape
+    }
+}
+
+/// The capability that `operation` takes at `path`.
+pub(crate) fn capability(operation: Operation, path: &str, view: &View) -> Capability {
+    if operation == Operation::Update && creates(path, view) {
+        Capability::Create
+    } else {
+        operation.capability()
+    }
+}
+
+/// Whether nothing is stored yet where `path` writes (API.md A7.1, 7).
+fn creates(path: &str, view: &View) -> bool {
+    let Some((mount, inside)) = view.mounts.route(path) else { return false };
+    match mount.entry.kind {
+        EngineKind::KvV1 => !mount.index.contains(inside),
+        EngineKind::KvV2 => match inside.split_once('/') {
+            Some(("data" | "metadata", secret)) => !mount.index.contains(secret),
+            _ => false,
+        },
+        EngineKind::Transit => transit::creates(&mount, inside),
+        EngineKind::System
+        | EngineKind::Identity
+        | EngineKind::Cubbyhole
+        | EngineKind::KvUpgrading
+        | EngineKind::Token
+        | EngineKind::AppRole
+        | EngineKind::Cert
+        | EngineKind::Jwt
+        | EngineKind::Kubernetes
+        | EngineKind::Userpass => false,
+    }
+}
+
+impl Subject for Asked<'_, '_> {
+    fn operation(&self) -> Operation {
+        self.request.operation
+    }
+
+    fn path(&self) -> &Path<'_> {
+        &self.request.path
+    }
+
+    fn caseless_path(&self) -> Option<&str> {
+        self.caseless.as_deref()
+    }
+
+    fn capability(&self) -> Capability {
+        self.capability
+    }
+
+    fn wrap_ttl(&self) -> Option<Duration> {
+        let secs = self.request.wrap_ttl_secs;
+        (secs > 0).then(|| Duration::from_secs(secs))
+    }
+
+    fn page_entries(&self) -> Option<u64> {
+        let limit = self.request.query.iter().find(|(name, _)| name == "limit")?;
+        // Below zero or no number at all: more than any rule lets pass.
+        Some(limit.1.parse().unwrap_or(u64::MAX))
+    }
+
+    fn parameters(&self) -> Option<Vec<(String, Literal)>> {
+        let map: Map = match self.request.operation {
+            Operation::Update | Operation::Patch => self.request.object().ok()?,
+            Operation::Read | Operation::Delete | Operation::List | Operation::Scan => {
+                self.request.query_fields()
+            }
+        };
+        Some(map.iter().map(|(name, value)| (name.clone(), literal(value))).collect())
+    }
+}
+
+/// The same value in the decision's terms; as deep as JSON may nest.
+fn literal(value: &Json) -> Literal {
+    match value {
+        Json::Null => Literal::Null,
+        Json::Bool(value) => Literal::Bool(*value),
+        Json::Number(text) => Literal::Number(text.to_string()),
+        Json::String(text) => Literal::Text(text.clone()),
+        Json::Array(items) => Literal::List(items.iter().map(literal).collect()),
+        Json::Object(map) => {
+            Literal::Map(map.iter().map(|(name, value)| (name.clone(), literal(value))).collect())
+        }
+    }
+}
+
+impl<'r> Deref for Asked<'_, 'r> {
+    type Target = Request<'r>;
+
+    fn deref(&self) -> &Request<'r> {
+        self.request
+    }
+}

@@ -1,0 +1,227 @@
+//! The short way of a read that memory answers.
+//!
+//! Nearly every request is one: a secret that is in the hot table, asked for by a token that may read it. Such
+//! a request waits for nothing, so it needs none of what [`Core::handle`] has for those that do. Whatever
+//! is not that simple (a rate limit, a token with so many uses, a wrapped answer, a question for help, a long secret, a path that
+//! is no secret's) is left alone, before anything was done, for [`Core::handle`].
+//!
+//! With an audit device the answer is there at once too, but may not leave before it was written down: what is to
+//! be written is gathered ([`Gathered`]), and whoever asked has it written before the answers are sent.
+//!
+//! Requests that came together are answered together: what is the same for all of them ([`AtOnce`]), and for all
+//! of one token ([`Bearer`]), is looked up once. What each asks is judged by itself.
+//!
+//! Invariant: what is answered here is answered as [`Core::handle`] would have. Tests of the listener (`wire`)
+//! ask both and compare.
+
+use std::cell::OnceCell;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kallisto_auth::{Denied, Operation, authorize_by};
+use kallisto_cuckoo::Guard;
+
+use crate::api::error::{Denial, Error};
+use crate::api::json::member;
+use crate::api::request::{Request, TokenText};
+use crate::api::response::Response;
+use crate::audit::Gathered;
+use crate::engines::mount::{Class, EngineKind};
+use crate::pipeline::asked::{Asked, Shape};
+use crate::pipeline::compute::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX, is_heavy_to_judge};
+use crate::pipeline::door::{find_bearer, no_route};
+use crate::pipeline::engines;
+use crate::pipeline::policies::Compiled;
+use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::view::{LiveToken, Mount};
+
+/// Where the server's own routes are.
+const SYSTEM: &str = "sys/";
+
+/// Answers reads that wait for nothing, one after another.
+///
+/// While it lives, nothing that readers may see is freed: hold it for a few reads, and never while waiting.
+pub struct AtOnce<'c> {
+    core: &'c Core,
+    unsealed: arc_swap::Guard<Option<Arc<Unsealed>>>,
+    pin: Guard,
+}
+
+/// Who asks for a few reads that came together, found once.
+pub struct Bearer<'a> {
+    core: &'a Core,
+    unsealed: &'a Arc<Unsealed>,
+    token: &'a LiveToken,
+    granted: arc_swap::Guard<Option<Arc<Compiled>>>,
+    /// When the reads came.
+    now: Timestamp,
+    /// The mount of the first of them, and so most likely of them all.
+    mount: OnceCell<Arc<Mount>>,
+}
+
+impl Core {
+    /// Begins with a few reads; `None` when all requests have to go the long way.
+    pub fn at_once(&self) -> Option<AtOnce<'_>> {
+        let unsealed = self.unsealed.load();
+        let opened = unsealed.as_ref()?;
+        let view = &opened.view;
+        // A path may lead into a namespace, which the long way settles first.
+        if view.quotas.has_rules() || !view.namespaces.is_empty() {
+            return None;
+        }
+        // After the requests came: one that finds the view too old hears so the long way.
+        if !opened.is_fresh() {
+            return None;
+        }
+        let pin = view.tokens.pin();
+        Some(AtOnce { core: self, unsealed, pin })
+    }
+
+    /// Answers a read that waits for nothing; `None` for any other request, for which nothing was done. If it joined
+    /// those in `gathered`, its answer may leave when they are written.
+    pub fn read_at_once(
+        &self,
+        request: &Request<'_>,
+        gathered: &mut Gathered,
+    ) -> Option<Result<Response, Error>> {
+        if !is_simple(request) {
+            return None;
+        }
+        let reads = self.at_once()?;
+        match reads.bearer(request.token, request.remote, request.now)? {
+            Ok(bearer) => bearer.answer(request, Shape::Whole, gathered),
+            // Who is nobody is written down the long way.
+            Err(_) if self.is_audited(request) => None,
+            Err(refusal) => {
+                let answer = Err(refusal);
+                self.metrics.answered(request.operation, &answer);
+                Some(answer)
+            }
+        }
+    }
+}
+
+impl AtOnce<'_> {
+    /// Finds who asks with `token` from `remote`; `None` when its reads have to go the long way.
+    ///
+    /// # Errors
+    /// [`Error::Denied`] when nobody does: no such token, or not from there.
+    pub fn bearer(
+        &self,
+        token: Option<TokenText<'_>>,
+        remote: Option<SocketAddr>,
+        now: Timestamp,
+    ) -> Option<Result<Bearer<'_>, Error>> {
+        let unsealed = self.unsealed.as_ref()?;
+        let token = match find_bearer(unsealed, token, remote, now, &self.pin) {
+            Ok((_, token)) if token.is_limited() => return None,
+            // Its policies are compiled beside the workers.
+            Ok((_, token)) if is_heavy_to_judge(&unsealed.view, token, now) => return None,
+            Ok((_, token)) => token,
+            Err(refusal) => return Some(Err(refusal)),
+        };
+        let granted = token.granted(&unsealed.view, now);
+        let mount = OnceCell::new();
+        Some(Ok(Bearer { core: self.core, unsealed, token, granted, now, mount }))
+    }
+}
+
+impl Bearer<'_> {
+    /// What is mounted at `path`, which ends in a slash.
+    pub fn engine_at(&self, path: &str) -> Option<EngineKind> {
+        let mount = self.unsealed.view.mounts.at(path)?;
+        let kind = mount.entry.kind;
+        // Another one may be known already; each is found by its path.
+        let _ = self.mount.set(mount);
+        Some(kind)
+    }
+
+    /// Answers a read that waits for nothing, with a secret's fields and nothing else for data; `None` for any other
+    /// request, for which nothing was done. The request has this bearer's token, address and time: they are not looked
+    /// at again. If it joined those in `gathered`, its answer may leave when they are written.
+    pub fn read_fields(
+        &self,
+        request: &Request<'_>,
+        gathered: &mut Gathered,
+    ) -> Option<Result<Response, Error>> {
+        if is_simple(request) { self.answer(request, Shape::Fields, gathered) } else { None }
+    }
+
+    fn answer(
+        &self,
+        request: &Request<'_>,
+        shape: Shape,
+        gathered: &mut Gathered,
+    ) -> Option<Result<Response, Error>> {
+        if self.core.is_audited(request) {
+            let read = || self.judge(request, Shape::Whole, LIGHT_BODY_BYTES_MAX);
+            let answer = self.core.gather(self.unsealed, request, gathered, read)?;
+            return Some(match shape {
+                Shape::Whole => answer,
+                Shape::Fields => answer.map(|whole| self.fields_of(request, whole)),
+            });
+        }
+        let answer = self.judge(request, shape, LIGHT_SECRET_BYTES_MAX)?;
+        self.core.metrics.answered(request.operation, &answer);
+        Some(answer)
+    }
+
+    /// The fields alone of an answer that was written down whole.
+    fn fields_of(&self, request: &Request<'_>, answer: Response) -> Response {
+        let mount = self.unsealed.view.mounts.route(request.path.as_str());
+        let has_versions = mount.is_some_and(|(mount, _)| mount.entry.kind == EngineKind::KvV2);
+        match answer {
+            Response::Logical(mut logical) if has_versions => {
+                logical.data = member(&logical.data, "data").unwrap_or_default().to_vec();
+                Response::Logical(logical)
+            }
+            other => other,
+        }
+    }
+
+    /// Answers a read of at most so many bytes.
+    fn judge(
+        &self,
+        request: &Request<'_>,
+        shape: Shape,
+        bytes_max: usize,
+    ) -> Option<Result<Response, Error>> {
+        let granted = self.granted.as_ref().and_then(|compiled| compiled.acl());
+        let Some(acl) = granted else { return Some(Err(Error::Denied(Denial::BadToken))) };
+        let asked = Asked::new(request, &self.unsealed.view).shaped(shape);
+        match authorize_by(self.token.standing(), acl, asked, self.now) {
+            Ok(call) => self.read(&call, bytes_max),
+            Err(Denied) => Some(Err(Error::Denied(Denial::Policy))),
+        }
+    }
+
+    fn read(&self, call: &Call<'_, '_>, bytes_max: usize) -> Option<Result<Response, Error>> {
+        let path = call.path.as_str();
+        // Mounts do not nest, so a path that starts with a mount's is that mount's.
+        let known = self
+            .mount
+            .get()
+            .and_then(|mount| Some((mount, path.strip_prefix(&*mount.entry.path)?)));
+        if let Some((mount, inside)) = known {
+            return engines::read(bytes_max, self.unsealed, call, mount, inside);
+        }
+        let Some((mount, inside)) = self.unsealed.view.mounts.route(path) else {
+            return Some(Err(no_route(self.unsealed, call)));
+        };
+        let answer = engines::read(bytes_max, self.unsealed, call, &mount, inside);
+        let _ = self.mount.set(mount);
+        answer
+    }
+}
+
+/// Whether a request is for a secret as it is.
+fn is_simple(request: &Request<'_>) -> bool {
+    let path = request.path.as_str();
+    request.operation == Operation::Read
+        && request.wrap_ttl_secs == 0
+        && request.namespace.is_empty()
+        && !request.asks_help()
+        && !path.starts_with(SYSTEM)
+        && !path.starts_with(Class::Auth.prefix())
+}

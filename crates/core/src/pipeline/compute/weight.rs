@@ -1,0 +1,406 @@
+//! Which requests are heavy.
+//!
+//! Judged before a request is authenticated, by what is known at once: its body's length, its route, the size of what it
+//! is about where that is one look away, and whether its token's policies have to be compiled. Only routes that are named
+//! here are light; all others, rare as they are, are answered beside the workers.
+
+use jiff::Timestamp;
+use kallisto_auth::Operation;
+
+use crate::api::request::Request;
+use crate::engines::kv;
+use crate::engines::mount::EngineKind;
+use crate::engines::transit;
+use crate::namespace::{self, Home};
+use crate::pipeline::admission::Cost;
+use crate::pipeline::compute::pool::TURN;
+use crate::pipeline::state::{Core, Unsealed};
+use crate::token;
+use crate::view::{LiveToken, Mount, Readiness, View};
+
+/// Longest body that is parsed where it arrived: it is parsed up to five times, by the decision, by the audit and by its
+/// handler, and all of it takes less than a millisecond.
+pub(crate) const LIGHT_BODY_BYTES_MAX: usize = 16 << 10;
+/// Longest secret that is read where it was asked for: it is decrypted and copied, and never parsed. Where reads are
+/// audited, each of its values is hashed besides, so it is no longer than a body.
+pub(crate) const LIGHT_SECRET_BYTES_MAX: usize = 64 << 10;
+/// Most rules of a token's policies that are compiled where its request arrived.
+const LIGHT_RULES_MAX: usize = 512;
+/// Bytes of a body that are worth a turn.
+const TURN_BYTES: usize = 64 << 10;
+
+/// Routes below `sys/` by which operators see how a server is, open and close it. They do next to nothing, and have to
+/// answer whatever else is under way.
+const LIGHT_SYSTEM: [&str; 7] =
+    ["health", "init", "leader", "seal", "seal-status", "step-down", "unseal"];
+
+/// What answering a request takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// Less than a millisecond of a processor.
+    Light,
+    /// Perhaps more; the cost is that of its first turn.
+    Heavy(Cost),
+}
+
+impl Core {
+    /// What parsing so many bytes takes, and making something of them.
+    pub fn weigh_bytes(&self, bytes: usize) -> Weight {
+        if bytes <= LIGHT_BODY_BYTES_MAX {
+            return Weight::Light;
+        }
+        let turns = Cost::try_from(bytes / TURN_BYTES).unwrap_or(Cost::MAX);
+        Weight::Heavy(turns.saturating_add(TURN))
+    }
+
+    /// What answering a request takes.
+    pub fn weigh(&self, request: &Request<'_>) -> Weight {
+        let of_body = self.weigh_bytes(request.body.len());
+        if of_body != Weight::Light {
+            return of_body;
+        }
+        let heavy = Weight::Heavy(TURN);
+        let unsealed = self.unsealed.load();
+        let Some(root) = unsealed.as_ref() else { return Weight::Light };
+        if request.namespace.is_empty() && root.view.namespaces.is_empty() {
+            return if self.is_light(root, request) { Weight::Light } else { heavy };
+        }
+        // A refusal is soon told.
+        let Ok(placed) = namespace::resolve(self, request) else { return Weight::Light };
+        let inner = placed.as_ref().map(|placed| placed.request(request));
+        let request = inner.as_ref().unwrap_or(request);
+        match self.site_of(request.namespace) {
+            Ok(site) if !self.is_light(&site, request) => heavy,
+            _ => Weight::Light,
+        }
+    }
+
+    fn is_light(&self, unsealed: &Unsealed, request: &Request<'_>) -> bool {
+        let routed = unsealed.view.mounts.route(request.path.as_str());
+        let is_light = routed.is_none_or(|(mount, inside)| {
+            let is_audited = || self.is_audited(request);
+            is_light_route(unsealed, request, &mount, inside, is_audited)
+        });
+        is_light && !has_heavy_policies(unsealed, request)
+    }
+}
+
+/// Whether the route is a light one, its body being small; `path` is inside the mount.
+fn is_light_route(
+    unsealed: &Unsealed,
+    request: &Request<'_>,
+    mount: &Mount,
+    path: &str,
+    is_audited: impl FnOnce() -> bool,
+) -> bool {
+    let lists = matches!(request.operation, Operation::List | Operation::Scan);
+    match mount.entry.kind {
+        EngineKind::KvV1 | EngineKind::KvV2 | EngineKind::KvUpgrading => {
+            let most = if is_audited() { LIGHT_BODY_BYTES_MAX } else { LIGHT_SECRET_BYTES_MAX };
+            kv::weight::is_light(unsealed, request, mount, path, most)
+        }
+        EngineKind::System => LIGHT_SYSTEM.contains(&path.trim_end_matches('/')),
+        EngineKind::Transit => transit::is_light(unsealed, mount, path),
+        // Its secrets are on the shelf, and as long as anywhere.
+        EngineKind::Cubbyhole => !lists && request.operation != Operation::Read,
+        // What tidies looks at every record there is.
+        EngineKind::Token | EngineKind::AppRole | EngineKind::Userpass => {
+            !lists && !path.starts_with("tidy")
+        }
+        // Trees of groups, chains of certificates, sets of keys.
+        EngineKind::Identity | EngineKind::Cert | EngineKind::Jwt | EngineKind::Kubernetes => false,
+    }
+}
+
+/// Whether policies with many rules have to be compiled to judge a request.
+fn has_heavy_policies(unsealed: &Unsealed, request: &Request<'_>) -> bool {
+    let of_token = |view: &View, is_heavy: &dyn Fn(&LiveToken) -> bool| {
+        let guard = view.tokens.pin();
+        token::find(view, request.token, &guard).is_ok_and(|(_, live)| is_heavy(live))
+    };
+    match unsealed.home_of(request.token) {
+        Ok(Home::Here) => {
+            let view = &unsealed.view;
+            of_token(view, &|live| is_heavy_to_judge(view, live, request.now))
+        }
+        // What a token grants below its own namespace is compiled for each request.
+        Ok(Home::Above { site, .. }) => {
+            of_token(&site.view, &|live| has_many_rules(&site.view, live))
+        }
+        Err(_) => false,
+    }
+}
+
+/// Whether judging a token's request takes long.
+pub(crate) fn is_heavy_to_judge(view: &View, live: &LiveToken, now: Timestamp) -> bool {
+    match live.readiness(view, now) {
+        Readiness::Ready => false,
+        Readiness::Wide => true,
+        Readiness::Stale => has_many_rules(view, live),
+    }
+}
+
+/// Whether what a token grants takes long to compile.
+fn has_many_rules(view: &View, live: &LiveToken) -> bool {
+    let shared = live.shared();
+    // An entity's groups are not counted: there may be many of them, and many policies of each.
+    shared.entity_id.is_some() || view.policies.rule_count(&shared.auth.policies) > LIGHT_RULES_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kallisto_auth::Path;
+    use kallisto_store::MemoryStore;
+
+    use super::*;
+    use crate::api::request::{BodyKind, Headers, TokenText};
+    use crate::pipeline::state::ServerInfo;
+    use crate::platform::random::RequestId;
+    use crate::routes::tests::{OPERATIONS, rows};
+
+    /// The routes of which every operation is light. A new one is heavy until somebody writes it down here, having looked
+    /// at what it does.
+    const LIGHT: [&str; 58] = [
+        "auth/approle/login",
+        "auth/approle/role/{role}",
+        "auth/approle/role/{role}/bind-secret-id",
+        "auth/approle/role/{role}/bound-cidr-list",
+        "auth/approle/role/{role}/custom-secret-id",
+        "auth/approle/role/{role}/local-secret-ids",
+        "auth/approle/role/{role}/period",
+        "auth/approle/role/{role}/policies",
+        "auth/approle/role/{role}/role-id",
+        "auth/approle/role/{role}/secret-id-accessor/destroy",
+        "auth/approle/role/{role}/secret-id-accessor/lookup",
+        "auth/approle/role/{role}/secret-id-bound-cidrs",
+        "auth/approle/role/{role}/secret-id-num-uses",
+        "auth/approle/role/{role}/secret-id-ttl",
+        "auth/approle/role/{role}/secret-id/destroy",
+        "auth/approle/role/{role}/secret-id/lookup",
+        "auth/approle/role/{role}/token-bound-cidrs",
+        "auth/approle/role/{role}/token-max-ttl",
+        "auth/approle/role/{role}/token-num-uses",
+        "auth/approle/role/{role}/token-ttl",
+        "auth/token/create",
+        "auth/token/create-orphan",
+        "auth/token/create/{role_name}",
+        "auth/token/lookup",
+        "auth/token/lookup-accessor",
+        "auth/token/lookup-self",
+        "auth/token/renew",
+        "auth/token/renew-accessor",
+        "auth/token/renew-self",
+        "auth/token/revoke",
+        "auth/token/revoke-accessor",
+        "auth/token/revoke-orphan",
+        "auth/token/revoke-self",
+        "auth/token/roles/{name}",
+        "auth/userpass/login/{name}",
+        "auth/userpass/users/{name}",
+        "auth/userpass/users/{name}/password",
+        "auth/userpass/users/{name}/policies",
+        "one/{path..}",
+        "secret/config",
+        "secret/data/{path..}",
+        "secret/delete/{path..}",
+        "secret/destroy/{path..}",
+        "secret/metadata/{path..}",
+        "secret/subkeys/{path..}",
+        "secret/undelete/{path..}",
+        "sys/health",
+        "sys/init",
+        "sys/leader",
+        "sys/seal",
+        "sys/seal-status",
+        "sys/step-down",
+        "sys/unseal",
+        "transit/hash",
+        "transit/hash/{urlalgorithm}",
+        "transit/random",
+        "transit/random/{source}",
+        "transit/random/{source}/{urlbytes}",
+    ];
+
+    fn core() -> Core {
+        let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
+        let root = Some("root".to_owned().into());
+        pollster::block_on(core.initialize_dev(root, Timestamp::UNIX_EPOCH)).unwrap();
+        for (path, body) in [
+            ("sys/auth/approle", r#"{"type":"approle"}"#),
+            ("sys/auth/cert", r#"{"type":"cert"}"#),
+            ("sys/auth/jwt", r#"{"type":"jwt"}"#),
+            ("sys/auth/kubernetes", r#"{"type":"kubernetes"}"#),
+            ("sys/auth/userpass", r#"{"type":"userpass"}"#),
+            ("sys/mounts/one", r#"{"type":"kv","options":{"version":"1"}}"#),
+            ("sys/mounts/transit", r#"{"type":"transit"}"#),
+            ("transit/keys/aes", "{}"),
+            ("transit/keys/rsa", r#"{"type":"rsa-2048"}"#),
+        ] {
+            let asked = request(Operation::Update, path, body.as_bytes());
+            pollster::block_on(core.handle(&asked)).unwrap();
+        }
+        core
+    }
+
+    fn request<'r>(operation: Operation, path: &'r str, body: &'r [u8]) -> Request<'r> {
+        Request {
+            id: RequestId::make(),
+            operation,
+            path: Path::literal(path).unwrap(),
+            namespace: "",
+            token: Some(TokenText::new("root")),
+            query: Vec::new(),
+            body,
+            body_kind: BodyKind::Json,
+            wrap_ttl_secs: 0,
+            now: Timestamp::UNIX_EPOCH,
+            remote: None,
+            client_chain: &[],
+            headers: Headers::default(),
+        }
+    }
+
+    #[test]
+    fn the_light_routes_are_those_that_were_looked_at() {
+        let core = core();
+        let mut light = Vec::new();
+        for (base, row) in rows() {
+            let path = format!("{base}{}", row.pattern.replace("..}", "}").replace(['{', '}'], ""));
+            let taken = OPERATIONS.into_iter().filter(|&operation| row.takes(operation));
+            let is_light = |&operation: &Operation| {
+                core.weigh(&request(operation, &path, b"")) == Weight::Light
+            };
+            if taken.clone().filter(is_light).count() == taken.count() {
+                light.push(format!("{base}{}", row.pattern));
+            }
+        }
+        light.sort();
+        assert_eq!(light, LIGHT);
+    }
+
+    #[test]
+    fn a_large_body_makes_any_route_heavy_and_costs_as_much_as_it_is_long() {
+        let core = core();
+        let body = vec![b' '; 1 << 20];
+        for (base, row) in rows() {
+            let path = format!("{base}{}", row.pattern.replace("..}", "}").replace(['{', '}'], ""));
+            for operation in OPERATIONS {
+                let weight = core.weigh(&request(operation, &path, &body));
+                assert_eq!(weight, Weight::Heavy(17), "{path}");
+            }
+        }
+    }
+
+    fn ask(core: &Core, operation: Operation, path: &str, body: &str) {
+        let asked = request(operation, path, body.as_bytes());
+        pollster::block_on(core.handle(&asked)).unwrap();
+    }
+
+    fn secret(bytes: usize) -> String {
+        format!(r#"{{"data":{{"a":"{}"}}}}"#, "x".repeat(bytes))
+    }
+
+    /// What reading and changing a secret takes, by what it is.
+    fn weights(core: &Core, name: &str) -> [bool; 6] {
+        let is_light = |operation, path: &str, query: &[(&str, &str)], body: &str| {
+            let query = query.iter().map(|&(name, text)| (name.to_owned(), text.to_owned()));
+            let path = format!("secret/{path}/{name}");
+            let asked =
+                Request { query: query.collect(), ..request(operation, &path, body.as_bytes()) };
+            core.weigh(&asked) == Weight::Light
+        };
+        use Operation::{Patch, Read, Update};
+        [
+            is_light(Read, "data", &[], ""),
+            is_light(Read, "data", &[("version", "1")], ""),
+            is_light(Read, "subkeys", &[], ""),
+            is_light(Patch, "data", &[], "{}"),
+            is_light(Read, "metadata", &[], ""),
+            is_light(Update, "destroy", &[], r#"{"versions":[1]}"#),
+        ]
+    }
+
+    #[test]
+    fn how_long_a_secret_is_decides_what_reading_it_takes() {
+        let core = core();
+        for (name, bytes, expected) in [
+            ("none", 0, [true; 6]),
+            ("short", 10_000, [true; 6]),
+            ("longer", 50_000, [true, true, false, false, true, true]),
+            ("long", 100_000, [false; 6]),
+        ] {
+            if bytes > 0 {
+                ask(&core, Operation::Update, &format!("secret/data/{name}"), &secret(bytes));
+            }
+            // The metadata of a long secret is as short as any, and changing it copies the secret.
+            let found = weights(&core, name);
+            assert_eq!(found, expected, "{name}");
+            let kept = core.unsealed.load();
+            kept.as_ref().unwrap().view.hot.clear();
+            let [data, version, subkeys, patch, _, _] = weights(&core, name);
+            let [known, old, parsed, merged, _, _] = expected;
+            assert_eq!(
+                [data, version, subkeys, patch],
+                [known, old, parsed, merged],
+                "{name}, from its record"
+            );
+        }
+        // A long version behind a short one.
+        ask(&core, Operation::Update, "secret/data/long", &secret(1));
+        assert_eq!(weights(&core, "long"), [true, false, true, true, true, true]);
+        let query = vec![("version".to_owned(), "1".to_owned())];
+        for path in ["secret/data/long", "secret/subkeys/long"] {
+            let asked = Request { query: query.clone(), ..request(Operation::Read, path, b"") };
+            assert_ne!(core.weigh(&asked), Weight::Light, "{path}");
+        }
+        ask(&core, Operation::Update, "one/long", &secret(100_000));
+        for _ in 0..2 {
+            assert_ne!(core.weigh(&request(Operation::Read, "one/long", b"")), Weight::Light);
+            assert_eq!(core.weigh(&request(Operation::Read, "one/none", b"")), Weight::Light);
+            core.unsealed.load().as_ref().unwrap().view.hot.clear();
+        }
+    }
+
+    #[test]
+    fn how_many_versions_a_secret_has_decides_what_its_metadata_takes() {
+        let core = core();
+        ask(&core, Operation::Update, "secret/metadata/many", r#"{"max_versions":400}"#);
+        for at in 1..=400 {
+            ask(&core, Operation::Update, "secret/data/many", &secret(1));
+            if at == 256 {
+                assert_eq!(weights(&core, "many"), [true; 6]);
+            }
+        }
+        let of_metadata = [true, false, false, false, false, false];
+        assert_eq!(weights(&core, "many"), of_metadata);
+        core.unsealed.load().as_ref().unwrap().view.hot.clear();
+        assert_eq!(weights(&core, "many"), [false; 6]);
+    }
+
+    #[test]
+    fn a_key_that_is_used_decides_what_using_it_takes() {
+        let core = core();
+        let weigh = |path: &str| core.weigh(&request(Operation::Update, path, b"{}"));
+        // A key is looked at when it is first used.
+        assert!(matches!(weigh("transit/encrypt/aes"), Weight::Heavy(_)));
+        for (path, body) in [
+            ("transit/encrypt/aes", r#"{"plaintext":"aGk="}"#),
+            ("transit/sign/rsa", r#"{"input":"aGk="}"#),
+        ] {
+            let asked = request(Operation::Update, path, body.as_bytes());
+            pollster::block_on(core.handle(&asked)).unwrap();
+        }
+        for path in ["encrypt/aes", "decrypt/aes", "rewrap/aes", "hmac/aes", "datakey/wrapped/aes"]
+        {
+            assert_eq!(weigh(&format!("transit/{path}")), Weight::Light, "{path}");
+        }
+        for path in ["encrypt/rsa", "verify/rsa", "hmac/rsa/sha2-512", "datakey/plaintext/rsa"] {
+            assert_eq!(weigh(&format!("transit/{path}")), Weight::Light, "{path}");
+        }
+        for path in ["decrypt/rsa", "rewrap/rsa", "sign/rsa", "sign/rsa/sha2-512"] {
+            assert!(matches!(weigh(&format!("transit/{path}")), Weight::Heavy(_)), "{path}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Whether this server may answer from its view: judged here and nowhere else.
+//!
+//! A view may be behind what others committed. The store knows up to when it holds everything ([`AsOf`]); a view that follows the
+//! store holds as much, and one that was overtaken by a snapshot what the store held then ([`Outdated`]). Once that is further
+//! in the past than [`ServerInfo::max_staleness`], a revoked token or a destroyed secret could be served that everybody else
+//! refuses: so nothing is answered from the view any more, but to those who ask for stale reads by a header.
+//!
+//! A request is held against the time when it is looked at, after its bytes came: a server that was stopped in between judges by
+//! the time of now. What needs no view is answered always: health, status, unsealing.
+//!
+//! [`ServerInfo::max_staleness`]: crate::ServerInfo::max_staleness
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use kallisto_auth::{AclSet, Denied};
+use kallisto_store::{AsOf, Replicated};
+
+use crate::api::error::{Error, Stale};
+use crate::api::request::Request;
+use crate::engines::sys;
+use crate::peers::{leading, quorum};
+use crate::pipeline::state::{Core, Unsealed};
+
+/// The header by which a client says how recent its answer has to be, in lower case.
+pub const CONSISTENCY_HEADER: &str = "x-kallisto-consistency";
+/// The client takes answers of any age.
+pub const STALE: &str = "stale";
+
+/// Up to when a view holds everything that does not follow its store any more.
+pub(crate) struct Outdated(AtomicU64);
+
+impl Default for Outdated {
+    fn default() -> Self {
+        Self(AtomicU64::new(Self::FOLLOWS))
+    }
+}
+
+impl Outdated {
+    const FOLLOWS: u64 = AsOf::ALWAYS.to_bits();
+
+    /// Something took the place of what the view shows. Called before the store's position moves past it.
+    pub(crate) fn set(&self, cluster: Option<&dyn Replicated>) {
+        let until = cluster.map_or(AsOf::NEVER, |cluster| {
+            // Whoever is alone has held everything until now.
+            cluster.as_of().min(AsOf::at(cluster.now()))
+        });
+        // What it showed after the first time is no more than before. Release: who sees the position sees this.
+        self.0.fetch_min(until.to_bits(), Ordering::AcqRel);
+    }
+
+    /// Whether that happened.
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire) != Self::FOLLOWS
+    }
+
+    /// What the store holds, as far as the view shows it.
+    fn limit(&self, as_of: AsOf) -> AsOf {
+        as_of.min(AsOf::from_bits(self.0.load(Ordering::Acquire)))
+    }
+}
+
+/// What the server last said of its own view.
+#[derive(Default)]
+pub(crate) struct Told {
+    is_stale: AtomicBool,
+    pub(crate) is_removed: AtomicBool,
+}
+
+impl Unsealed {
+    /// How far in the past its view may be; `None` if that is not known.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        let Some(cluster) = self.store.below().replicated() else { return Some(Duration::ZERO) };
+        // First the store's word: a view that is behind it was called outdated before.
+        match self.outdated.limit(cluster.as_of()) {
+            AsOf::ALWAYS => Some(Duration::ZERO),
+            as_of => as_of.age(cluster.now()),
+        }
+    }
+
+    /// Whether its view may answer.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.age().is_some_and(|age| age <= self.info.max_staleness)
+    }
+
+    /// Refuses stale reads to those under a policy that forbids them.
+    pub(crate) fn check_stale(&self, acl: &AclSet) -> Result<(), Denied> {
+        if acl.denies_stale_reads() && !self.is_fresh() { Err(Denied) } else { Ok(()) }
+    }
+}
+
+/// Refuses what would be answered from a view that is too old.
+///
+/// # Errors
+/// [`Error::Stale`].
+pub(crate) fn check(core: &Core, request: &Request<'_>) -> Result<(), Error> {
+    let unsealed = core.unsealed.load();
+    match unsealed.as_ref() {
+        Some(unsealed) if !unsealed.is_fresh() => refuse(core, unsealed, request),
+        // What is sealed refuses in its own words.
+        Some(_) | None => Ok(()),
+    }
+}
+
+#[cold]
+fn refuse(core: &Core, unsealed: &Unsealed, request: &Request<'_>) -> Result<(), Error> {
+    // Whoever brings a cluster back asks who is in it when nobody can confirm anything.
+    if sys::needs_no_view(core, request) || leading::asks_members(request) {
+        return Ok(());
+    }
+    // What is decided for everybody has to be decided on what holds.
+    if asks_stale(request) && !leading::is_leaders(request) {
+        core.metrics.stale_answered.count();
+        return Ok(());
+    }
+    core.metrics.stale_refused.count();
+    Err(Error::Stale(Stale {
+        age_secs: unsealed.age().map(|age| age.as_secs()),
+        max_secs: unsealed.info.max_staleness.as_secs(),
+        reached: quorum::told(core, request),
+    }))
+}
+
+/// Whether a client says that it takes what is of the past.
+fn asks_stale(request: &Request<'_>) -> bool {
+    request.headers.values(CONSISTENCY_HEADER).iter().any(|value| value == STALE)
+}
+
+/// Whether a request that passed is answered from a view that is too old for others, as its audit record says.
+pub(crate) fn is_stale_read(unsealed: &Unsealed, request: &Request<'_>) -> bool {
+    !unsealed.is_fresh() && asks_stale(request)
+}
+
+impl Core {
+    /// How far in the past the view of this server may be; `None` while sealed, or if that is not known.
+    pub fn age(&self) -> Option<Duration> {
+        self.unsealed.load().as_ref()?.age()
+    }
+
+    /// Whether this server answers from its view; one that is sealed does not.
+    pub fn is_fresh(&self) -> bool {
+        self.unsealed.load().as_ref().is_some_and(|unsealed| unsealed.is_fresh())
+    }
+}
+
+/// Says so once when the view becomes too old, and once when it is up to date again. Those who follow it are woken, to hear it.
+pub(crate) fn tell(core: &Core) {
+    let unsealed = core.unsealed.load();
+    let is_stale = unsealed.as_ref().is_some_and(|unsealed| !unsealed.is_fresh());
+    // Relaxed: only the tick looks.
+    if core.told.is_stale.swap(is_stale, Ordering::Relaxed) == is_stale {
+        return;
+    }
+    let Some(unsealed) = unsealed.as_ref() else { return };
+    if !is_stale {
+        tracing::info!("what the cluster committed is here again: answering");
+        return;
+    }
+    let cluster = core.store.replicated();
+    let silent = cluster.map(silent_peers).unwrap_or_default();
+    tracing::warn!(
+        age_secs = unsealed.age().map(|age| age.as_secs()),
+        max_staleness_secs = unsealed.info.max_staleness.as_secs(),
+        leader = cluster.map(|cluster| cluster.leadership().leader_id).filter(|id| *id != 0),
+        silent,
+        "not told what the cluster committed: requests are refused until a leader with a majority is heard"
+    );
+    unsealed.view.feed.ring_bell();
+    unsealed.view.namespaces.views().iter().for_each(|view| view.feed.ring_bell());
+}
+
+/// The names of other members, and for how long each was not heard, in seconds.
+fn silent_peers(cluster: &dyn Replicated) -> String {
+    let own = cluster.leadership().node_id;
+    let others = cluster.members().into_iter().filter(|member| member.peer.id != own);
+    let name = |member: kallisto_store::Member| match member.silent_ms {
+        Some(ms) => format!("{} ({} s)", member.peer.name, ms / 1000),
+        None => format!("{} (never heard)", member.peer.name),
+    };
+    others.map(name).collect::<Vec<_>>().join(", ")
+}

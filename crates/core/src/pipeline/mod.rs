@@ -1,0 +1,16 @@
+//! The way of a request: namespace, limits, who asks, what the policies say, audit, and the engine that answers.
+
+pub(crate) mod address;
+pub mod admission;
+pub(crate) mod asked;
+pub(crate) mod at_once;
+pub(crate) mod compute;
+pub(crate) mod door;
+pub(crate) mod engines;
+pub(crate) mod freshness;
+pub(crate) mod patience;
+pub(crate) mod policies;
+pub(crate) mod spelling;
+pub(crate) mod state;
+pub(crate) mod unheard;
+pub(crate) mod wrapping;

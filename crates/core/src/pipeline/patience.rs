@@ -1,0 +1,65 @@
+//! Who may wait for a view that is recent enough.
+//!
+//! A request can ask for a view that holds what its client has seen, or everything. To wait for that is not for everybody: who shows
+//! no token, and who has nothing left of a rate limit, is refused by the door at once, and counted there, once. A token that
+//! this view does not know may be one that the view has yet to hear of, so it may wait too, with few others of its kind.
+
+use kallisto_auth::Operation;
+
+use crate::api::request::{Request, TokenText};
+use crate::namespace;
+use crate::peers::leading;
+use crate::pipeline::door::find_bearer;
+use crate::pipeline::state::{Core, Unsealed};
+
+/// Whether a request may wait, and among whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// It is to be answered now: it is refused, or another server answers it.
+    None,
+    /// Its token is not known here, or not yet.
+    Stranger,
+    /// Its token is known.
+    Known,
+}
+
+impl Core {
+    /// Whether a request may wait for a view that is recent enough. Nothing is counted or written down by asking.
+    pub fn patience(&self, request: &Request<'_>) -> Patience {
+        let unsealed = self.unsealed.load();
+        let (Some(unsealed), Some(token)) = (unsealed.as_ref(), request.token) else {
+            return Patience::None;
+        };
+        if leading::check(self, request).is_err() {
+            return Patience::None;
+        }
+        let has_left = match namespace::resolve(self, request) {
+            Ok(Some(placed)) => self.has_allowance(&placed.request(request)),
+            // A namespace that is not known here may be one that the view has yet to hear of.
+            Ok(None) | Err(_) => self.has_allowance(request),
+        };
+        match has_left {
+            false => Patience::None,
+            true if is_live(unsealed, request, token) => Patience::Known,
+            true => Patience::Stranger,
+        }
+    }
+
+    /// Whether the answer to a request takes time by itself, so that no other server can give it in this one's place.
+    pub fn takes_time(request: &Request<'_>) -> bool {
+        let waits = || request.query.iter().any(|(name, _)| name == "wait");
+        let path = request.path.as_str();
+        !request.operation.writes()
+            && (waits() || request.operation == Operation::Read && path.ends_with(WATCH))
+    }
+}
+
+/// What a request for a stream ends in, in whatever namespace.
+const WATCH: &str = "sys/kallisto/kv/watch";
+
+fn is_live(root: &Unsealed, request: &Request<'_>, token: TokenText<'_>) -> bool {
+    let inside = root.holder_of(token.expose());
+    let holder = inside.as_deref().unwrap_or(root);
+    let guard = holder.view.tokens.pin();
+    find_bearer(holder, Some(token), request.remote, request.now, &guard).is_ok()
+}

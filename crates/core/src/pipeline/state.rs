@@ -1,0 +1,323 @@
+//! What a server holds, sealed and unsealed, and what it says of itself.
+//!
+//! A [`Core`] always has its store of ciphertext and its seal; while it is unsealed it has an
+//! [`Unsealed`] besides: keys, view and the clear side of the store. Handlers take an [`Unsealed`]
+//! and a [`Call`], so that none can run against a sealed server; how a request becomes a call is
+//! the `door`'s matter.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use kallisto_auth::Authorized;
+use kallisto_barrier::{RootKey, SecretKey};
+use kallisto_store::{Candidacy, Store};
+use tokio::sync::{Semaphore, watch};
+
+use crate::api::error::Error;
+use crate::audit::{Audit, AuditSettings};
+use crate::backup::SAVES_MAX;
+use crate::engines::mount::EngineKind;
+use crate::login::Logins;
+use crate::metrics::Metrics;
+use crate::peers::{ClusterPort, Joining};
+use crate::pipeline::admission::{Admission, AdmissionLimits};
+use crate::pipeline::asked::Asked;
+use crate::pipeline::compute::Compute;
+use crate::pipeline::freshness::{Outdated, Told};
+use crate::platform::host::Host;
+use crate::platform::limits::{DEFAULT_LEASE_SECS, MAX_STALENESS_DEFAULT};
+use crate::platform::outbound::Outbound;
+use crate::platform::threads::{OwnThreads, Threads};
+use crate::platform::tickets::Tickets;
+use crate::seal::{AutoSeal, Reencryption, Seal};
+use crate::storage::clear::ClearStore;
+use crate::storage::latches::Latches;
+use crate::view::View;
+
+/// What this server says of itself, and what it was told at start.
+#[derive(Clone, Debug)]
+pub struct ServerInfo {
+    /// The Vault-like version that clients gate their features on.
+    pub version: String,
+    /// When the running code was committed, as RFC 3339 text.
+    pub build_date: String,
+    /// The name of the storage type, such as `inmem`.
+    pub storage_type: String,
+    /// The name of the cluster, when the configuration gives one; drawn otherwise.
+    pub cluster_name: Option<String>,
+    /// How long tokens and leases live.
+    pub leases: Leases,
+    /// URL at which clients reach this server, when it was told.
+    pub api_addr: Option<String>,
+    /// URL at which other servers reach this one, when it was told.
+    pub cluster_addr: Option<String>,
+    /// Bytes of entries the hot table may hold before the coldest leave it.
+    pub hot_bytes_max: usize,
+    /// Whether rekey and generate-root answer without a token.
+    pub unauthenticated_rekey: Access,
+    /// Whether metrics are served in the text that Prometheus reads.
+    pub prometheus: Offer,
+    /// How far in the past the view of a server with peers may be that answers from it.
+    pub max_staleness: Duration,
+}
+
+/// How long tokens and leases live, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leases {
+    /// When nobody says.
+    pub default_secs: u64,
+    /// At the most.
+    pub max_secs: u64,
+}
+
+impl Default for Leases {
+    fn default() -> Self {
+        Self { default_secs: DEFAULT_LEASE_SECS, max_secs: DEFAULT_LEASE_SECS }
+    }
+}
+
+impl Default for ServerInfo {
+    /// A server in memory that was told nothing.
+    fn default() -> Self {
+        Self {
+            version: "1.18.3".to_owned(),
+            build_date: "1970-01-01T00:00:00Z".to_owned(),
+            storage_type: "inmem".to_owned(),
+            cluster_name: None,
+            leases: Leases::default(),
+            api_addr: None,
+            cluster_addr: None,
+            hot_bytes_max: 1 << 30,
+            unauthenticated_rekey: Access::Token,
+            prometheus: Offer::Served,
+            max_staleness: MAX_STALENESS_DEFAULT,
+        }
+    }
+}
+
+/// Whether something is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// It is.
+    Served,
+    /// It is not.
+    Withheld,
+}
+
+/// Who may use a group of routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Those with a token that may.
+    Token,
+    /// Anyone.
+    Open,
+}
+
+/// A server's state and its one door.
+pub struct Core {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) info: Arc<ServerInfo>,
+    pub(crate) seal: Seal,
+    pub(crate) auto_seal: Option<Arc<dyn AutoSeal>>,
+    pub(crate) logins: Logins,
+    pub(crate) compute: Compute,
+    pub(crate) admission: Arc<Admission>,
+    /// The cluster port, on a server that has one.
+    pub(crate) port: Option<Arc<dyn ClusterPort>>,
+    pub(crate) joining: Arc<Joining>,
+    pub(crate) unsealed: Arc<ArcSwapOption<Unsealed>>,
+    pub(crate) audit: Arc<Audit>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) host: Option<Arc<dyn Host>>,
+    /// Who runs what takes long.
+    pub(crate) threads: Arc<dyn Threads>,
+    /// Places for those who read a backup.
+    pub(crate) saves: Arc<Semaphore>,
+    /// How often the keys were dropped.
+    pub(crate) sealings: watch::Sender<u64>,
+    /// What was said of how old the view is.
+    pub(crate) told: Told,
+}
+
+/// What a server has while it is unsealed, as one namespace sees it.
+pub(crate) struct Unsealed {
+    pub(crate) view: Arc<View>,
+    pub(crate) store: ClearStore,
+    pub(crate) latches: Arc<Latches>,
+    pub(crate) root: Arc<RootKey>,
+    /// What tickets of TLS sessions are sealed by; the same on every server of the cluster.
+    pub(crate) ticket_secret: Arc<SecretKey>,
+    pub(crate) info: Arc<ServerInfo>,
+    pub(crate) leases: Leases,
+    pub(crate) reencryption: Reencryption,
+    /// Who runs its long work.
+    pub(crate) threads: Arc<dyn Threads>,
+    /// Set once the view is of the past: a snapshot or a backup took the place of what it shows.
+    pub(crate) outdated: Arc<Outdated>,
+    /// The term in which revocations that were cut short were last taken up; 0 while there may be new ones.
+    pub(crate) swept: AtomicU64,
+    /// The term in which upgrades of mounts that were cut short were last taken up.
+    pub(crate) upgraded: AtomicU64,
+    /// What the root namespace has, itself there.
+    pub(crate) top: Weak<Self>,
+}
+
+/// A request that may run.
+pub(crate) type Call<'c, 'r> = Authorized<Asked<'c, 'r>>;
+
+impl Core {
+    /// A sealed core over `store`. What is sealed serves nobody, so it does not stand for leadership.
+    pub fn new(store: Arc<dyn Store>, info: ServerInfo) -> Self {
+        crate::engines::sys::stand(&*store, Candidacy::Reluctant);
+        let admission = Arc::<Admission>::default();
+        Self {
+            store,
+            info: Arc::new(info),
+            seal: Seal::new(),
+            auto_seal: None,
+            logins: Logins::new(&admission),
+            compute: Compute::new(&admission),
+            admission,
+            port: None,
+            joining: Arc::default(),
+            unsealed: Arc::default(),
+            audit: Arc::default(),
+            metrics: Arc::default(),
+            host: None,
+            threads: Arc::new(OwnThreads),
+            saves: Arc::new(Semaphore::new(SAVES_MAX)),
+            sealings: watch::Sender::new(0),
+            told: Told::default(),
+        }
+    }
+
+    /// The same, with a machine to ask about.
+    pub fn with_host(self, host: Arc<dyn Host>) -> Self {
+        Self { host: Some(host), ..self }
+    }
+
+    /// The same, with others to run what takes long.
+    pub fn with_threads(self, threads: Arc<dyn Threads>) -> Self {
+        Self { threads, ..self }
+    }
+
+    /// The counters, for those who count outside.
+    pub const fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// The same, with a seal that opens by itself.
+    pub fn with_auto_seal(self, auto: Arc<dyn AutoSeal>) -> Self {
+        Self { auto_seal: Some(auto), ..self }
+    }
+
+    /// The same, holding no more for its clients than this.
+    pub fn with_limits(self, limits: &AdmissionLimits) -> Self {
+        let admission = Arc::new(Admission::new(limits));
+        let (logins, compute) = (Logins::new(&admission), Compute::new(&admission));
+        Self { logins, compute, admission, ..self }
+    }
+
+    /// What clients make the server hold, for those who let them in.
+    pub const fn admission(&self) -> &Arc<Admission> {
+        &self.admission
+    }
+
+    /// The same, with what the configuration says of auditing.
+    pub fn with_audit(self, settings: AuditSettings) -> Self {
+        Self { audit: Arc::new(Audit::new(settings)), ..self }
+    }
+
+    /// Makes every audit device open its destination anew: files were moved away.
+    pub fn reopen_audit(&self) {
+        self.audit.devices.reopen();
+    }
+
+    /// Ends all audit devices, when nobody asks any more: what they wrote is signed and kept before this returns,
+    /// or a bounded wait is over.
+    pub fn end_audit(&self) {
+        self.audit.devices.end();
+    }
+
+    /// The same, with something that asks other servers for the login methods.
+    pub fn with_outbound(mut self, outbound: Arc<dyn Outbound>) -> Self {
+        self.logins.outbound = Some(outbound);
+        self
+    }
+
+    /// The same, with a cluster port.
+    pub fn with_port(self, port: Arc<dyn ClusterPort>) -> Self {
+        Self { port: Some(port), ..self }
+    }
+
+    /// The view while unsealed, for measurements.
+    pub fn view(&self) -> Option<Arc<View>> {
+        self.unsealed.load().as_ref().map(|unsealed| Arc::clone(&unsealed.view))
+    }
+
+    /// The engine mounted at exactly `path` (which ends in a slash), while unsealed.
+    pub fn engine_at(&self, path: &str) -> Option<EngineKind> {
+        let unsealed = self.unsealed.load();
+        let mount = unsealed.as_ref()?.view.mounts.at(path)?;
+        Some(mount.entry.kind)
+    }
+
+    /// What listeners seal tickets of TLS sessions with, of this process and of its cluster; `None` when
+    /// the system gives no randomness or memory for it.
+    pub fn tickets(&self) -> Option<Arc<Tickets>> {
+        Tickets::new(Arc::clone(&self.unsealed)).map(Arc::new)
+    }
+
+    /// Whether the keys are not in memory.
+    pub fn is_sealed(&self) -> bool {
+        self.unsealed.load().is_none()
+    }
+
+    /// Changes whenever the server is sealed: what connections remember of who asks and of what was asked is to be
+    /// forgotten with the keys.
+    pub fn sealings(&self) -> watch::Receiver<u64> {
+        self.sealings.subscribe()
+    }
+
+    /// Up to where in the order of all writes the view goes; `None` while sealed, or while the view is of the past.
+    pub fn shown(&self) -> Option<u64> {
+        // The position first: a view is called outdated before the position moves past it.
+        let position = self.store.position();
+        let unsealed = self.unsealed.load();
+        let outdated = unsealed.as_ref()?.outdated.is_set();
+        (!outdated).then_some(position.0)
+    }
+
+    /// Whether the view, if there is one, is of the state that was restored last.
+    pub fn follows_restore(&self) -> bool {
+        let unsealed = self.unsealed.load();
+        unsealed
+            .as_ref()
+            .is_none_or(|unsealed| unsealed.store.generation() == self.store.generation())
+    }
+
+    /// Resolves when this server's view shows everything that was committed anywhere before the call, as far as the store
+    /// is concerned: see [`Core::shown`].
+    ///
+    /// # Errors
+    /// [`Error::NotLeader`] while nobody is known to lead, or when a question was lost: ask again.
+    pub async fn catch_up(&self) -> Result<(), Error> {
+        match self.store.replicated() {
+            Some(cluster) => Ok(cluster.read_index().await.map(|_| ())?),
+            None => Ok(()),
+        }
+    }
+
+    /// The id of the cluster, while unsealed.
+    pub fn cluster_id(&self) -> Option<String> {
+        let unsealed = self.unsealed.load();
+        Some(unsealed.as_ref()?.view.cluster()?.id.clone())
+    }
+
+    /// The store of ciphertext.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+}

@@ -1,0 +1,11 @@
+//! What the server is given by the process that it runs in: threads, randomness, the machine, calls to others; and limits.
+
+pub(crate) mod breathe;
+pub(crate) mod host;
+pub mod limits;
+pub(crate) mod outbound;
+pub(crate) mod random;
+pub(crate) mod threads;
+pub(crate) mod tickets;
+pub(crate) mod versions;
+pub(crate) mod web;

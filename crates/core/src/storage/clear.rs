@@ -1,0 +1,409 @@
+//! The clear side of the barrier: records in logical keys and plaintext over a store of ciphertext.
+//!
+//! Everything above works with [`ClearStore`] and [`ClearRecords`]; everything below sees storage
+//! keys and envelopes. A record's plaintext starts with its logical key, so that a scan can tell
+//! whose record it met; its envelope is bound to its storage key, so that it opens nowhere else. A
+//! delete carries the logical key sealed in its note, for the fold alone.
+//!
+//! Invariant: nothing passes from above to below in the clear, and nothing from below is believed
+//! before it was opened and its logical key was found to belong to its storage key.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use kallisto_barrier::Keyring;
+use kallisto_store::{
+    Batch, Commit, Error, GENERATION_KEY, Op, Record, Records, Seqno, Store, Visit,
+};
+use zeroize::Zeroizing;
+
+use crate::metrics::Counts;
+use crate::storage::keys::{self, NamespaceNumber, Parsed, StorageKeys, kind};
+
+/// The keys in use; replaced whole when they are rotated.
+pub(crate) type Keys = Arc<ArcSwap<Keyring>>;
+
+/// Bytes of the logical key's length in front of a record's plaintext.
+const LENGTH_BYTES: usize = 2;
+
+/// A store seen from above the barrier, by one namespace: no key of another can be spelled.
+pub(crate) struct ClearStore {
+    store: Arc<dyn Store>,
+    keys: Keys,
+    /// Which restore the view was loaded after.
+    generation: Seqno,
+    counts: Counts<4>,
+    /// `None` for the root namespace.
+    inside: Option<Life>,
+}
+
+/// That a namespace lives, as what is written inside depends on it: since which write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Life {
+    pub(crate) number: NamespaceNumber,
+    pub(crate) since: Seqno,
+}
+
+/// A condition on a record of any namespace: the key as the root namespace spells it.
+pub(crate) struct Condition {
+    key: Vec<u8>,
+    seqno: Seqno,
+}
+
+/// Places of what is counted.
+const GETS: usize = 0;
+const PUTS: usize = 1;
+const DELETES: usize = 2;
+const SCANS: usize = 3;
+
+impl ClearStore {
+    /// The clear side of `store`, for what a view that was loaded after the restore `generation` shows.
+    pub(crate) fn new(store: Arc<dyn Store>, keys: Keys, generation: Seqno) -> Self {
+        Self { store, keys, generation, counts: Counts::default(), inside: None }
+    }
+
+    /// The same store as a namespace sees it.
+    pub(crate) fn inside(&self, life: Life) -> Self {
+        Self {
+            store: Arc::clone(&self.store),
+            keys: Arc::clone(&self.keys),
+            generation: self.generation,
+            counts: Counts::default(),
+            inside: Some(life),
+        }
+    }
+
+    /// That the record under a key of this namespace was last written at `seqno`.
+    pub(crate) fn condition(&self, key: &[u8], seqno: Seqno) -> Condition {
+        let key = absolute(self.inside.map(|life| life.number), key).into_owned();
+        Condition { key, seqno }
+    }
+
+    /// Records read, written and deleted, and scans, since the server was unsealed.
+    pub(crate) fn counts(&self) -> [u64; 4] {
+        self.counts.sums()
+    }
+
+    /// The record under a logical key.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when it cannot be read, [`Error::Damaged`] when it does not open.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
+        self.counts.add(GETS, 1);
+        self.records(&self.keys.load()).get(key)
+    }
+
+    /// About how many bytes the record under a logical key has: what reading it takes. It is not opened.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when it cannot be read.
+    pub(crate) fn size_of(&self, key: &[u8]) -> Result<Option<usize>, Error> {
+        let keyring = self.keys.load();
+        let records = self.records(&keyring);
+        let key = absolute(records.inside, key);
+        let record = records.records.get(&records.keys.of(&key))?;
+        Ok(record.map(|record| record.value.len()))
+    }
+
+    fn records<'a>(&'a self, keyring: &'a Keyring) -> ClearRecords<'a> {
+        let records = ClearRecords::new(&*self.store, keyring);
+        ClearRecords { inside: self.inside.map(|life| life.number), ..records }
+    }
+
+    /// The logical key and record under a storage key.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when it cannot be read, [`Error::Damaged`] when it does not open.
+    pub(crate) fn get_stored(&self, storage: &[u8]) -> Result<Option<(Vec<u8>, Record)>, Error> {
+        let Some(record) = self.store.get(storage)? else { return Ok(None) };
+        let (key, value) =
+            open_checked(storage, &record.value, &StorageKeys::new(&self.keys.load()))?;
+        Ok(Some((key, Record { value, seqno: record.seqno })))
+    }
+
+    /// Visits the records under a prefix of *storage* keys by their logical keys.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when one cannot be read, [`Error::Damaged`] when one does not open.
+    pub(crate) fn scan(
+        &self,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
+    ) -> Result<(), Error> {
+        self.counts.add(SCANS, 1);
+        self.records(&self.keys.load()).scan(prefix, visit)
+    }
+
+    /// Seals a batch of logical keys and plaintext and commits it, if the namespace lives.
+    pub(crate) fn commit(&self, batch: Batch) -> Commit {
+        self.commit_if(batch, None)
+    }
+
+    /// The same, if a condition holds besides.
+    pub(crate) fn commit_if(&self, batch: Batch, condition: Option<Condition>) -> Commit {
+        let mut batch = match self.inside {
+            Some(life) => moved_inside(&batch, life),
+            None => batch,
+        };
+        if let Some(Condition { key, seqno }) = condition {
+            batch.expect(key, seqno);
+        }
+        let puts = batch.ops().iter().filter(|op| matches!(op, Op::Put { .. })).count();
+        self.counts.add(PUTS, puts as u64);
+        self.counts.add(DELETES, (batch.ops().len() - puts) as u64);
+        match seal_batch(&batch, &self.keys.load()) {
+            Ok(mut sealed) => {
+                // What was decided on a state that a backup took the place of comes to nothing.
+                sealed.expect(GENERATION_KEY.to_vec(), self.generation);
+                self.store.commit(sealed)
+            }
+            Err(error) => Commit::decided(Err(error)),
+        }
+    }
+
+    /// Which restore the view was loaded after.
+    pub(crate) const fn generation(&self) -> Seqno {
+        self.generation
+    }
+
+    /// The store below.
+    pub(crate) fn below(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The term in which this server leads or follows; always the same where nobody else does.
+    pub(crate) fn term(&self) -> u64 {
+        self.store.replicated().map_or(1, |cluster| cluster.leadership().term.max(1))
+    }
+
+    /// The keys in use.
+    pub(crate) const fn keys(&self) -> &Keys {
+        &self.keys
+    }
+}
+
+/// A logical key, and the value under it.
+pub(crate) type KeyValue<'p> = (&'p [u8], &'p [u8]);
+
+/// Records seen from above the barrier.
+pub(crate) struct ClearRecords<'a> {
+    records: &'a dyn Records,
+    keys: StorageKeys<'a>,
+    /// Whose keys they are; `None` for all, as the root namespace spells them.
+    inside: Option<NamespaceNumber>,
+}
+
+impl<'a> ClearRecords<'a> {
+    pub(crate) fn new(records: &'a dyn Records, keyring: &'a Keyring) -> Self {
+        Self { records, keys: StorageKeys::new(keyring), inside: None }
+    }
+
+    /// The same records as a namespace sees them.
+    pub(crate) fn inside(&self, number: NamespaceNumber) -> Self {
+        let keys = StorageKeys::new(self.keys.keyring());
+        Self { records: self.records, keys, inside: Some(number) }
+    }
+
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
+        let key = absolute(self.inside, key);
+        let storage = self.keys.of(&key);
+        let Some(record) = self.records.get(&storage)? else { return Ok(None) };
+        let (found, value) = open(&storage, &record.value, self.keys.keyring())?;
+        if found != *key {
+            return Err(damaged(&storage, "it holds another record's key"));
+        }
+        Ok(Some(Record { value, seqno: record.seqno }))
+    }
+
+    /// The logical key and record of what the store has under a storage key; `None` for what the barrier
+    /// keeps for itself.
+    pub(crate) fn open(
+        &self,
+        storage: &[u8],
+        record: &Record,
+    ) -> Result<Option<(Vec<u8>, Record)>, Error> {
+        if storage.first() == Some(&kind::BARRIER) {
+            return Ok(None);
+        }
+        let (key, value) = open_checked(storage, &record.value, &self.keys)?;
+        Ok(Some((key, Record { value, seqno: record.seqno })))
+    }
+
+    /// The same from bytes into a buffer that is used for one record after another: whatever it held is
+    /// overwritten, and key and value are found in it.
+    pub(crate) fn open_into<'p>(
+        &self,
+        storage: &[u8],
+        envelope: &[u8],
+        plain: &'p mut Vec<u8>,
+    ) -> Result<Option<KeyValue<'p>>, Error> {
+        if storage.first() == Some(&kind::BARRIER) {
+            return Ok(None);
+        }
+        plain.clear();
+        plain.reserve(envelope.len());
+        self.keys
+            .keyring()
+            .open_record(storage, envelope, plain)
+            .map_err(|error| damaged(storage, &error.to_string()))?;
+        let (key, value) = split_plain(storage, plain)?;
+        if self.keys.of(key) != storage {
+            return Err(damaged(storage, "its key belongs elsewhere"));
+        }
+        Ok(Some((key, value)))
+    }
+
+    pub(crate) fn scan(
+        &self,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
+    ) -> Result<(), Error> {
+        let mut failed = None;
+        let prefix = absolute(self.inside, prefix);
+        self.records.scan(&prefix, &mut |storage, record| match self.open(storage, record) {
+            Ok(None) => Visit::Continue,
+            Ok(Some((key, record))) => {
+                let key = match (self.inside, keys::parse(&key)) {
+                    (Some(_), Parsed::Inside(_, inner)) => inner,
+                    _ => &key,
+                };
+                visit(key, &record)
+            }
+            Err(error) => {
+                failed = Some(error);
+                Visit::Stop
+            }
+        })?;
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// A key of a namespace as the root namespace spells it.
+fn absolute(inside: Option<NamespaceNumber>, key: &[u8]) -> Cow<'_, [u8]> {
+    match inside {
+        Some(number) if !keys::is_shared(key) => keys::inside(number, key).into(),
+        Some(_) | None => key.into(),
+    }
+}
+
+/// A namespace's batch as the root namespace spells it, which commits only while the namespace lives.
+fn moved_inside(batch: &Batch, life: Life) -> Batch {
+    let key_of = |key: &[u8]| absolute(Some(life.number), key).into_owned();
+    let mut moved = Batch::new();
+    moved.set_need(batch.need());
+    moved.expect(keys::namespace_life(life.number), life.since);
+    for expectation in batch.expectations() {
+        moved.expect(key_of(&expectation.key), expectation.seqno);
+    }
+    for op in batch.ops() {
+        match op {
+            Op::Put { key, value } => moved.put(key_of(key), value.clone()),
+            Op::Delete { key, note } => moved.delete_noted(key_of(key), note.clone()),
+        };
+    }
+    moved
+}
+
+/// The batch that the store gets for a batch of logical keys and plaintext.
+pub(crate) fn seal_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Error> {
+    let keys = StorageKeys::new(keyring);
+    let mut sealed = Batch::new();
+    sealed.set_need(batch.need());
+    for expectation in batch.expectations() {
+        sealed.expect(keys.of(&expectation.key), expectation.seqno);
+    }
+    for op in batch.ops() {
+        match op {
+            Op::Put { key, value } => {
+                let storage = keys.of(key);
+                let envelope = seal(&storage, key, value, keyring)?;
+                sealed.put(storage, envelope);
+            }
+            Op::Delete { key, .. } => {
+                let storage = keys.of(key);
+                let note = seal(&storage, key, &[], keyring)?;
+                sealed.delete_noted(storage, note);
+            }
+        }
+    }
+    Ok(sealed)
+}
+
+/// The batch of logical keys and plaintext that a committed batch holds. What the barrier keeps
+/// for itself is left out.
+///
+/// # Errors
+/// [`Error::Damaged`] naming the first record that does not open.
+pub(crate) fn open_batch(batch: &Batch, keyring: &Keyring) -> Result<Batch, Error> {
+    let keys = StorageKeys::new(keyring);
+    let mut clear = Batch::new();
+    for op in batch.ops() {
+        let (storage, bytes) = match op {
+            Op::Put { key, value } => (key, value),
+            Op::Delete { key, note } => (key, note),
+        };
+        if storage.first() == Some(&kind::BARRIER) {
+            continue;
+        }
+        let (key, value) = open_checked(storage, bytes, &keys)?;
+        match op {
+            Op::Put { .. } => clear.put(key, value),
+            Op::Delete { .. } => clear.delete(key),
+        };
+    }
+    Ok(clear)
+}
+
+fn seal(storage: &[u8], key: &[u8], value: &[u8], keyring: &Keyring) -> Result<Vec<u8>, Error> {
+    let length = u16::try_from(key.len()).map_err(|_| Error::TooLarge("bytes of a key"))?;
+    let mut plain = Zeroizing::new(Vec::with_capacity(LENGTH_BYTES + key.len() + value.len()));
+    plain.extend_from_slice(&length.to_be_bytes());
+    plain.extend_from_slice(key);
+    plain.extend_from_slice(value);
+    let mut envelope = Vec::with_capacity(plain.len() + kallisto_barrier::ENVELOPE_OVERHEAD);
+    keyring
+        .seal_record(storage, &plain, &mut envelope)
+        .map_err(|error| Error::Unavailable(format!("cannot encrypt: {error}")))?;
+    Ok(envelope)
+}
+
+/// The logical key and the value inside an envelope.
+fn open(storage: &[u8], envelope: &[u8], keyring: &Keyring) -> Result<(Vec<u8>, Bytes), Error> {
+    let mut plain = Vec::with_capacity(envelope.len());
+    keyring
+        .open_record(storage, envelope, &mut plain)
+        .map_err(|error| damaged(storage, &error.to_string()))?;
+    let plain = Bytes::from(plain);
+    let key = split_plain(storage, &plain)?.0.to_vec();
+    let value = plain.slice(LENGTH_BYTES + key.len()..);
+    Ok((key, value))
+}
+
+/// The logical key and the value in a record's plaintext.
+fn split_plain<'p>(storage: &[u8], plain: &'p [u8]) -> Result<KeyValue<'p>, Error> {
+    let split = plain
+        .split_first_chunk::<LENGTH_BYTES>()
+        .and_then(|(length, rest)| rest.split_at_checked(usize::from(u16::from_be_bytes(*length))));
+    split.ok_or_else(|| damaged(storage, "it is shorter than its key"))
+}
+
+/// The same, refused unless the logical key belongs to the storage key.
+fn open_checked(
+    storage: &[u8],
+    envelope: &[u8],
+    keys: &StorageKeys<'_>,
+) -> Result<(Vec<u8>, Bytes), Error> {
+    let (key, value) = open(storage, envelope, keys.keyring())?;
+    if keys.of(&key) != storage {
+        return Err(damaged(storage, "its key belongs elsewhere"));
+    }
+    Ok((key, value))
+}
+
+/// Names a record without its name: the storage key tells nothing.
+fn damaged(storage: &[u8], why: &str) -> Error {
+    let key: String = storage.iter().map(|byte| format!("{byte:02x}")).collect();
+    Error::Damaged(format!("record {key}: {why}"))
+}

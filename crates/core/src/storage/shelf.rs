@@ -1,0 +1,209 @@
+//! The shelf of a mount: what an engine keeps, by name.
+//!
+//! Every engine but KV keeps its records here: roles, users, keys, what a token puts into its
+//! cubbyhole. A name is a path inside the mount, such as `role/web`; below the barrier it is hidden
+//! as secrets' paths are. Which names there are is in the mount's index, written by the fold, so
+//! listing asks no disk. The mounts of the server itself have shelves too ([`Shelf::builtin`]).
+//!
+//! A record that is changed by what it says is changed by [`Shelf::change`]: read, decide, commit on
+//! the condition that it is still what was read, decide again when it is not.
+
+use std::sync::Arc;
+
+use kallisto_index::PathIndex;
+use kallisto_store::{Batch, Record, Seqno};
+
+use crate::api::error::Error;
+use crate::api::page::Page;
+use crate::pipeline::state::Unsealed;
+use crate::platform::limits::{CONFLICT_RETRIES_MAX, ENTRY_BYTES_MAX, LIST_ENTRIES_MAX};
+use crate::storage::keys::{self, MountId};
+use crate::view::Mount;
+
+/// The records of one mount.
+pub(crate) struct Shelf<'u> {
+    unsealed: &'u Unsealed,
+    id: MountId,
+    index: Arc<PathIndex>,
+}
+
+/// What becomes of a record that was looked at.
+pub(crate) enum Change<T> {
+    /// It stays as it is.
+    Keep(T),
+    /// It is replaced, or made.
+    Put(Vec<u8>, T),
+    /// It goes.
+    #[expect(dead_code, reason = "engines that come next delete by what a record says")]
+    Delete(T),
+}
+
+impl<'u> Shelf<'u> {
+    /// The shelf of a mount.
+    pub(crate) fn of(unsealed: &'u Unsealed, mount: &Mount) -> Self {
+        Self { unsealed, id: mount.entry.id, index: Arc::clone(&mount.index) }
+    }
+
+    /// The shelf of a mount of the server itself.
+    ///
+    /// # Errors
+    /// When that mount is missing, which is damage.
+    pub(crate) fn builtin(unsealed: &'u Unsealed, id: MountId) -> Result<Self, Error> {
+        let mount = unsealed.view.mounts.with_id(id);
+        let mount = mount.ok_or_else(|| Error::internal(&"a built-in mount is missing"))?;
+        Ok(Self::of(unsealed, &mount))
+    }
+
+    /// The record under a name.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) fn get(&self, name: &str) -> Result<Option<Record>, Error> {
+        if !self.index.may_contain(name) {
+            return Ok(None);
+        }
+        Ok(self.unsealed.store.get(&keys::shelf(self.id, name))?)
+    }
+
+    /// Adds a put to a batch.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a name that is none, [`Error::TooLarge`] for a record over its limit.
+    pub(crate) fn put_in(
+        &self,
+        batch: &mut Batch,
+        name: &str,
+        value: Vec<u8>,
+    ) -> Result<(), Error> {
+        kallisto_index::check_path(name).map_err(|error| Error::invalid(error.to_string()))?;
+        if value.len() > ENTRY_BYTES_MAX {
+            return Err(Error::TooLarge(format!(
+                "entry of {} bytes is over the limit of {ENTRY_BYTES_MAX}",
+                value.len()
+            )));
+        }
+        batch.put(keys::shelf(self.id, name), value);
+        Ok(())
+    }
+
+    /// Adds a delete to a batch.
+    pub(crate) fn delete_in(&self, batch: &mut Batch, name: &str) {
+        batch.delete(keys::shelf(self.id, name));
+    }
+
+    /// Makes a batch depend on a record being what it was.
+    pub(crate) fn expect_in(&self, batch: &mut Batch, name: &str, seqno: Seqno) {
+        batch.expect(keys::shelf(self.id, name), seqno);
+    }
+
+    /// Puts one record, whatever was there.
+    ///
+    /// # Errors
+    /// What [`Shelf::put_in`] says, or the store's refusal.
+    pub(crate) async fn put(&self, name: &str, value: Vec<u8>) -> Result<(), Error> {
+        let mut batch = Batch::new();
+        self.put_in(&mut batch, name, value)?;
+        self.unsealed.store.commit(batch).await?;
+        Ok(())
+    }
+
+    /// Deletes one record, if it is there.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub(crate) async fn delete(&self, name: &str) -> Result<(), Error> {
+        if !self.index.may_contain(name) {
+            return Ok(());
+        }
+        let mut batch = Batch::new();
+        batch.set_essential();
+        self.delete_in(&mut batch, name);
+        self.unsealed.store.commit(batch).await?;
+        Ok(())
+    }
+
+    /// Changes a record by what it says, alone or not at all. `decide` may run more than once.
+    ///
+    /// # Errors
+    /// What `decide` says, the store's refusal, or [`Error::Conflict`] when others kept changing it.
+    pub(crate) async fn change<T>(
+        &self,
+        name: &str,
+        mut decide: impl FnMut(Option<&[u8]>) -> Result<Change<T>, Error>,
+    ) -> Result<T, Error> {
+        let key = keys::shelf(self.id, name);
+        let _latch = self.unsealed.latches.hold(&key).await;
+        for _ in 0..CONFLICT_RETRIES_MAX {
+            let record = self.unsealed.store.get(&key)?;
+            let seqno = record.as_ref().map_or(Seqno::ABSENT, |record| record.seqno);
+            let mut batch = Batch::new();
+            self.expect_in(&mut batch, name, seqno);
+            let told = match decide(record.as_ref().map(|record| &*record.value))? {
+                Change::Keep(told) => return Ok(told),
+                Change::Put(value, told) => {
+                    self.put_in(&mut batch, name, value)?;
+                    told
+                }
+                Change::Delete(told) => {
+                    batch.set_essential();
+                    self.delete_in(&mut batch, name);
+                    told
+                }
+            };
+            match self.unsealed.store.commit(batch).await {
+                Ok(_) => return Ok(told),
+                Err(kallisto_store::Error::Conflict) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::Conflict)
+    }
+
+    /// The names directly in `folder` (which ends in a slash, or is empty), sorted, folders with a
+    /// slash; at most `limit`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there are more than a list may return.
+    pub(crate) fn list(&self, folder: &str) -> Result<Vec<String>, Error> {
+        bounded(self.index.list(folder, None, LIST_ENTRIES_MAX + 1))
+    }
+
+    /// The first names directly in `folder`, as [`Shelf::list`] has them.
+    pub(crate) fn list_some(&self, folder: &str, limit: usize) -> Vec<String> {
+        self.index.list(folder, None, limit)
+    }
+
+    /// The first names below `folder`.
+    pub(crate) fn scan_some(&self, folder: &str, limit: usize) -> Vec<String> {
+        self.index.scan(folder, None, limit)
+    }
+
+    /// At most `limit` of the names directly in `folder` that come after `after`.
+    pub(crate) fn list_page(&self, folder: &str, after: Option<&str>, limit: usize) -> Vec<String> {
+        self.index.list(folder, after, limit)
+    }
+
+    /// A page of the names directly in `folder`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when all are asked for and there are more than a list may return.
+    pub(crate) fn list_in_pages(&self, folder: &str, page: &Page) -> Result<Vec<String>, Error> {
+        let limit = page.limit.unwrap_or(LIST_ENTRIES_MAX + 1);
+        bounded(self.list_page(folder, page.after.as_deref(), limit))
+    }
+
+    /// Every name below `folder`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there are more than a list may return.
+    pub(crate) fn scan(&self, folder: &str) -> Result<Vec<String>, Error> {
+        bounded(self.index.scan(folder, None, LIST_ENTRIES_MAX + 1))
+    }
+}
+
+fn bounded(names: Vec<String>) -> Result<Vec<String>, Error> {
+    if names.len() > LIST_ENTRIES_MAX {
+        return Err(Error::invalid(format!("more than {LIST_ENTRIES_MAX} entries")));
+    }
+    Ok(names)
+}
