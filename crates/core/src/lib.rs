@@ -16,19 +16,19 @@
 
 mod api;
 mod audit;
+mod auth_methods;
 mod backup;
+mod cluster;
 mod engines;
-mod login;
 pub mod metrics;
-mod namespace;
-mod peers;
+mod namespaces;
 mod pipeline;
 mod platform;
 mod quotas;
 mod routes;
 mod seal;
 mod storage;
-mod token;
+mod tokens;
 mod view;
 
 pub use api::json;
@@ -47,8 +47,8 @@ pub use api::response::{Answered, Logical, Response, Touched};
 pub use api::stream::{Bell, Next, Source, Stream, Waiting};
 pub use audit::{AuditSettings, DeclaredDevice, Gathered};
 pub use backup::Upload;
+pub use cluster::{AuthorityKeys, ClusterPort, JoinOrigin, JoinTarget, Membership, Seen};
 pub use engines::mount::{Class, EngineKind, MountConfig, MountEntry, Moved, Multiplicity};
-pub use peers::{AuthorityKeys, ClusterPort, JoinOrigin, JoinTarget, Membership, Seen};
 pub use pipeline::address::AddressRange;
 pub use pipeline::at_once::{AtOnce, Bearer};
 pub use pipeline::compute::Weight;
@@ -66,9 +66,9 @@ pub use platform::tickets::{TICKET_LIFETIME_SECS, Tickets};
 pub use platform::web::{Origins, PageHeaders};
 pub use quotas::Allowance;
 pub use seal::{AutoSeal, InitSpec, Initialized, KvVersion};
-pub use storage::cluster::Cluster;
+pub use storage::cluster_identity::Cluster;
 pub use storage::keys::MountId;
-pub use token::TOKEN_BYTES_MAX;
+pub use tokens::TOKEN_BYTES_MAX;
 pub use view::{Mount, Mounts, View};
 
 pub use api::fields::parse_bool;

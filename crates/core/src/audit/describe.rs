@@ -12,13 +12,13 @@ use crate::api::json::Json;
 use crate::api::request::{Request, TokenText};
 use crate::engines::mount::{Class, EngineKind, MountEntry};
 use crate::engines::sys;
-use crate::namespace::Home;
+use crate::namespaces::Home;
 use crate::pipeline::asked::Asked;
 use crate::pipeline::engines;
 use crate::pipeline::freshness;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Core, Unsealed};
-use crate::token;
+use crate::tokens;
 use crate::view::{LiveToken, Mount, View};
 
 /// The version of every engine, as records and mounts show it.
@@ -64,7 +64,7 @@ pub(super) fn with_described<T>(
         Some(Home::Here) | None => view,
     };
     let guard = token_view.tokens.pin();
-    let found = home.as_ref().and_then(|_| token::find(token_view, request.token, &guard).ok());
+    let found = home.as_ref().and_then(|_| tokens::find(token_view, request.token, &guard).ok());
     let found = found.filter(|(_, live)| !live.standing().is_expired(request.now));
     let live = found.map(|(_, live)| live);
     let asked = Asked::new(request, view);

@@ -17,7 +17,7 @@ use crate::pipeline::wrapping;
 use crate::platform::limits::CONFLICT_RETRIES_MAX;
 use crate::storage::keys::{self, MountId};
 use crate::storage::shelf::Shelf;
-use crate::token::Hash;
+use crate::tokens::Hash;
 
 /// Cubbyholes looked at in one step of [`forget_gone`].
 const FOLDERS_MAX: usize = 1024;

@@ -3,7 +3,7 @@
 //! Stored as JSON (mounts are few and written rarely). The shape shown on the wire is API.md A5's.
 
 use crate::api::json::{self, Json, Map};
-use crate::login::lockout::LockoutRules;
+use crate::auth_methods::lockout::LockoutRules;
 use crate::storage::keys::MountId;
 
 /// The engine behind a mount.

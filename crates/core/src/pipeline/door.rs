@@ -14,11 +14,11 @@ use kallisto_cuckoo::Guard;
 use crate::api::error::{Denial, Error};
 use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
+use crate::auth_methods;
+use crate::cluster::leading;
 use crate::engines::mount::Class;
 use crate::engines::sys;
-use crate::login;
-use crate::namespace::{self, Home};
-use crate::peers::leading;
+use crate::namespaces::{self, Home};
 use crate::pipeline::address;
 use crate::pipeline::asked::Asked;
 use crate::pipeline::engines;
@@ -29,8 +29,8 @@ use crate::pipeline::state::{Call, Core, Unsealed};
 use crate::pipeline::wrapping;
 use crate::quotas::{Allowance, Counting};
 use crate::routes;
-use crate::token;
-use crate::token::{Hash, Left};
+use crate::tokens;
+use crate::tokens::{Hash, Left};
 use crate::view::{LiveToken, Mount};
 
 /// What came of a request.
@@ -54,7 +54,7 @@ impl Core {
     /// Answers one request, and tells what rate limits leave to who asked.
     pub async fn serve(&self, request: &Request<'_>) -> Served {
         let placed = leading::check(self, request).and_then(|()| freshness::check(self, request));
-        match placed.and_then(|()| namespace::resolve(self, request)) {
+        match placed.and_then(|()| namespaces::resolve(self, request)) {
             // Another server answers it, and writes it down; a sealed one has nothing to write to.
             Err(error @ (Error::NotLeader | Error::Sealed)) => {
                 Served { answer: Err(error), allowance: None }
@@ -176,7 +176,7 @@ impl Core {
             let (mount, inside) = site.view.mounts.route(request.path.as_str())?;
             let is_there = path.strip_prefix(request.namespace) == Some(&mount.entry.path);
             let logs_in = is_there && engines::is_login(mount.entry.kind, inside);
-            if logs_in { login::role_of(&site, request, &mount) } else { None }
+            if logs_in { auth_methods::role_of(&site, request, &mount) } else { None }
         })
     }
 
@@ -220,7 +220,7 @@ impl Core {
         let unsealed = self.unsealed.load();
         let Some(unsealed) = unsealed.as_ref() else { return false };
         let guard = unsealed.view.tokens.pin();
-        token::find(&unsealed.view, Some(token), &guard).is_ok()
+        tokens::find(&unsealed.view, Some(token), &guard).is_ok()
     }
 
     /// The login that a request is, if it is one.
@@ -257,7 +257,7 @@ impl Core {
         request: &Request<'_>,
         caller: Caller,
     ) -> Result<Response, Error> {
-        let left = token::spend(caller.home(&unsealed), &caller.hash).await?;
+        let left = tokens::spend(caller.home(&unsealed), &caller.hash).await?;
         // Judged as it was found: a racing request with the last use may have ended it by now, and
         // this one has paid.
         let answer = match answer_any_token(&unsealed, request, &caller) {
@@ -274,7 +274,7 @@ impl Core {
             },
         };
         if left == Left::Nothing {
-            token::revoke_tree(caller.home(&unsealed), caller.hash).await?;
+            tokens::revoke_tree(caller.home(&unsealed), caller.hash).await?;
         }
         answer
     }
@@ -289,7 +289,7 @@ impl Core {
         left: Left,
     ) -> Result<Response, Error> {
         if left == Left::Nothing {
-            token::revoke_tree(caller.home(&unsealed), caller.hash).await?;
+            tokens::revoke_tree(caller.home(&unsealed), caller.hash).await?;
         }
         drop(caller);
         self.run(unsealed, call).await
@@ -361,7 +361,7 @@ pub(crate) fn find_bearer<'g>(
     now: Timestamp,
     guard: &'g Guard,
 ) -> Result<(Hash, &'g LiveToken), Error> {
-    let (hash, live) = token::find(&unsealed.view, token, guard)?;
+    let (hash, live) = tokens::find(&unsealed.view, token, guard)?;
     if live.standing().is_expired(now) {
         return Err(Error::Denied(Denial::BadToken));
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::api::response::Response;
+use crate::auth_methods::{Renewal, approle, cert, jwt, kubernetes, userpass};
 use crate::engines::beyond;
 use crate::engines::cubbyhole;
 use crate::engines::identity;
@@ -15,11 +16,10 @@ use crate::engines::kv;
 use crate::engines::mount::EngineKind;
 use crate::engines::sys;
 use crate::engines::transit;
-use crate::login::{Renewal, approle, cert, jwt, kubernetes, userpass};
 use crate::pipeline::spelling;
 use crate::pipeline::state::{Call, Core, Unsealed};
-use crate::token;
-use crate::token::TokenEntry;
+use crate::tokens;
+use crate::tokens::TokenEntry;
 use crate::view::Mount;
 
 /// Answers what needs no waiting; `None` for the rest, and where a secret longer than `secret_bytes_max` has to be read.
@@ -75,7 +75,7 @@ pub(crate) async fn handle(
             kv::write(&unsealed, call, mount, path).await
         }
         EngineKind::Transit => Box::pin(transit::handle(core, &unsealed, call, mount, path)).await,
-        EngineKind::Token => Box::pin(token::handle(&unsealed, call, path)).await,
+        EngineKind::Token => Box::pin(tokens::handle(&unsealed, call, path)).await,
         EngineKind::AppRole => Box::pin(approle::handle(&unsealed, call, mount, path)).await,
         EngineKind::Cert => Box::pin(cert::handle(&unsealed, call, mount, path)).await,
         EngineKind::Jwt => Box::pin(jwt::handle(&unsealed, call, mount, path)).await,

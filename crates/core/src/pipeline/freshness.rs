@@ -18,8 +18,8 @@ use kallisto_store::{AsOf, Replicated};
 
 use crate::api::error::{Error, Stale};
 use crate::api::request::Request;
+use crate::cluster::{leading, quorum};
 use crate::engines::sys;
-use crate::peers::{leading, quorum};
 use crate::pipeline::state::{Core, Unsealed};
 
 /// The header by which a client says how recent its answer has to be, in lower case.

@@ -7,8 +7,8 @@
 use kallisto_auth::Operation;
 
 use crate::api::request::{Request, TokenText};
-use crate::namespace;
-use crate::peers::leading;
+use crate::cluster::leading;
+use crate::namespaces;
 use crate::pipeline::door::find_bearer;
 use crate::pipeline::state::{Core, Unsealed};
 
@@ -33,7 +33,7 @@ impl Core {
         if leading::check(self, request).is_err() {
             return Patience::None;
         }
-        let has_left = match namespace::resolve(self, request) {
+        let has_left = match namespaces::resolve(self, request) {
             Ok(Some(placed)) => self.has_allowance(&placed.request(request)),
             // A namespace that is not known here may be one that the view has yet to hear of.
             Ok(None) | Err(_) => self.has_allowance(request),

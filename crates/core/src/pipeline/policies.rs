@@ -17,11 +17,11 @@ use kallisto_auth::{AclSet, Capability, Kind, NoIdentity, Policy, PolicyName};
 use crate::api::error::{Denial, Error};
 use crate::api::request::TokenText;
 use crate::engines::identity::{Id, Person, Watch};
-use crate::namespace::Home;
+use crate::namespaces::Home;
 use crate::pipeline::spelling;
 use crate::pipeline::state::{Call, Unsealed};
 use crate::platform::limits::TOKEN_RULES_MAX;
-use crate::token::{self, Hash};
+use crate::tokens::{self, Hash};
 use crate::view::{LiveToken, View};
 
 /// A stored policy: its text, and what it says.
@@ -169,12 +169,12 @@ impl Policies {
 impl View {
     /// What a token grants its bearer now: by its own policies, and by those of the entity that bears
     /// it and of the entity's groups.
-    pub(crate) fn compile(&self, entry: &token::TokenEntry, now: Timestamp) -> Compiled {
+    pub(crate) fn compile(&self, entry: &tokens::TokenEntry, now: Timestamp) -> Compiled {
         self.compile_below(entry, "", now)
     }
 
     /// The same for requests in the namespace that is `below` this one.
-    fn compile_below(&self, entry: &token::TokenEntry, below: &str, now: Timestamp) -> Compiled {
+    fn compile_below(&self, entry: &tokens::TokenEntry, below: &str, now: Timestamp) -> Compiled {
         // The counts before what they count: a change in between makes this stale, not wrong.
         let generation = self.policies.generation.load(Ordering::Acquire);
         let own = entry.auth.policies.iter();
@@ -201,7 +201,7 @@ impl View {
     }
 
     /// Who bears a token; `None` when nobody is known to, or they are gone.
-    pub(crate) fn person(&self, entry: &token::TokenEntry) -> Option<Person> {
+    pub(crate) fn person(&self, entry: &tokens::TokenEntry) -> Option<Person> {
         let id = entry.entity_id?;
         self.ask_directory(|directory| directory.person(id)).flatten()
     }
@@ -223,7 +223,7 @@ pub(crate) fn builtin() -> [(&'static str, &'static str); 1] {
 /// Who made a request, for handlers that decide by it.
 pub(crate) struct Caller {
     pub(crate) hash: Hash,
-    entry: token::TokenEntry,
+    entry: tokens::TokenEntry,
     compiled: Arc<Compiled>,
     /// The namespace of its token, when that is one above the request's.
     above: Option<Arc<Unsealed>>,
@@ -247,13 +247,13 @@ impl Caller {
         let (site, below) = match unsealed.home_of(text)? {
             Home::Here => {
                 let guard = unsealed.view.tokens.pin();
-                let (hash, live) = token::find(&unsealed.view, text, &guard)?;
+                let (hash, live) = tokens::find(&unsealed.view, text, &guard)?;
                 return Self::bearing(unsealed, hash, live, now);
             }
             Home::Above { site, below } => (site, below),
         };
         let guard = site.view.tokens.pin();
-        let (hash, live) = token::find(&site.view, text, &guard)?;
+        let (hash, live) = tokens::find(&site.view, text, &guard)?;
         Self::from_above(&site, &below, hash, live, now)
     }
 
@@ -290,7 +290,7 @@ impl Caller {
 
     fn admitted(
         hash: Hash,
-        entry: token::TokenEntry,
+        entry: tokens::TokenEntry,
         compiled: Arc<Compiled>,
     ) -> Result<Self, Error> {
         match compiled.acl() {
@@ -336,7 +336,7 @@ impl Caller {
     }
 
     /// All of its token.
-    pub(crate) const fn entry(&self) -> &token::TokenEntry {
+    pub(crate) const fn entry(&self) -> &tokens::TokenEntry {
         &self.entry
     }
 
@@ -402,7 +402,7 @@ mod tests {
     use super::*;
     use crate::pipeline::state::{Core, ServerInfo};
     use crate::storage::keys;
-    use crate::token::{Times, TokenSpec};
+    use crate::tokens::{Times, TokenSpec};
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -434,7 +434,7 @@ mod tests {
             kept: crate::api::json::Map::new(),
             text: None,
         };
-        let (_, text) = pollster::block_on(token::issue(&unsealed, spec, NOW)).unwrap();
+        let (_, text) = pollster::block_on(tokens::issue(&unsealed, spec, NOW)).unwrap();
         Caller::with_text(&unsealed, TokenText::new(text.expose_secret()), NOW).is_ok()
     }
 

@@ -17,11 +17,11 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::api::error::Error;
 use crate::audit::{Audit, AuditSettings};
+use crate::auth_methods::Logins;
 use crate::backup::SAVES_MAX;
+use crate::cluster::{ClusterPort, Joining};
 use crate::engines::mount::EngineKind;
-use crate::login::Logins;
 use crate::metrics::Metrics;
-use crate::peers::{ClusterPort, Joining};
 use crate::pipeline::admission::{Admission, AdmissionLimits};
 use crate::pipeline::asked::Asked;
 use crate::pipeline::compute::Compute;

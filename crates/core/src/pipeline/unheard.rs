@@ -22,13 +22,13 @@ use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
 use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
+use crate::auth_methods::approle;
+use crate::cluster;
 use crate::engines::mount::EngineKind;
-use crate::login::approle;
-use crate::peers;
 use crate::pipeline::state::{Core, Unsealed};
 use crate::pipeline::wrapping;
-use crate::token;
-use crate::token::Hash;
+use crate::tokens;
+use crate::tokens::Hash;
 
 /// Ends what an answer to `request` was to hand out, since it will not leave. What cannot be ended is
 /// logged: nobody is left to be told.
@@ -84,7 +84,7 @@ async fn end_logical(
         Some(inside) if is_own => end_plain(unsealed, path, inside, since).await,
         _ => Ok(()),
     };
-    token::revoke_tree(unsealed, hash).await.and(inside)
+    tokens::revoke_tree(unsealed, hash).await.and(inside)
 }
 
 /// Ends what an answer that is not wrapped handed out.
@@ -98,12 +98,12 @@ async fn end_plain(
         // A renewal hands out what was there before.
         let entry = unsealed.view.tokens.entry(&hash);
         if entry.is_some_and(|entry| entry.auth.created_at >= since) {
-            token::revoke_tree(unsealed, hash).await?;
+            tokens::revoke_tree(unsealed, hash).await?;
         }
     }
     let data = || json::parse_object(&logical.data).unwrap_or_default();
-    if path == peers::JOIN_TOKEN {
-        return peers::forget_join_token(unsealed, text(&data(), "token")).await;
+    if path == cluster::JOIN_TOKEN {
+        return cluster::forget_join_token(unsealed, text(&data(), "token")).await;
     }
     if let Some((mount, inside)) = unsealed.view.mounts.route(path)
         && mount.entry.kind == EngineKind::AppRole

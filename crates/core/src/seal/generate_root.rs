@@ -18,10 +18,10 @@ use crate::pipeline::state::Core;
 use crate::platform::random;
 use crate::platform::random::RequestId;
 use crate::storage::keys;
-use crate::token;
+use crate::tokens;
 
 /// Length of a one-time password, in characters: that of a token.
-pub(crate) const OTP_CHARS: usize = token::TEXT_CHARS;
+pub(crate) const OTP_CHARS: usize = tokens::TEXT_CHARS;
 
 /// A generation under way.
 pub(crate) struct RootAttempt {
@@ -129,11 +129,11 @@ impl Core {
             (key?, root.otp.clone(), so_far)
         };
         prove(config.proof(), &key)?;
-        let text = token::make_text()?;
+        let text = tokens::make_text()?;
         let cluster = unsealed.view.cluster().ok_or(Error::Sealed)?;
         let hash = cluster.token_key.hash(text.expose_secret());
         let mut batch = Batch::new();
-        let entry = token::make_root(now)?;
+        let entry = tokens::make_root(now)?;
         batch.put(keys::token(hash.as_ref()), entry.encode());
         unsealed.store.commit(batch).await?;
         {

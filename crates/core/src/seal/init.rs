@@ -16,9 +16,9 @@ use crate::pipeline::state::Core;
 use crate::platform::random;
 use crate::platform::versions::Installed;
 use crate::storage::clear::seal_batch;
-use crate::storage::cluster::{Cluster, TokenKey};
+use crate::storage::cluster_identity::{Cluster, TokenKey};
 use crate::storage::keys::{self, MountId};
-use crate::token;
+use crate::tokens;
 
 /// Shares of a key, each as people get it.
 type Shares = Vec<Zeroizing<Vec<u8>>>;
@@ -117,7 +117,7 @@ impl Core {
         spec.check()?;
         let root_token = match &spec.root_token {
             Some(text) => text.clone(),
-            None => token::make_text()?,
+            None => tokens::make_text()?,
         };
         check_token_text(root_token.expose_secret())?;
 
@@ -212,7 +212,7 @@ impl Core {
         let hash = cluster.token_key.hash(root_token);
         let mut batch = Batch::new();
         batch.put(keys::cluster(), cluster.encode());
-        batch.put(keys::token(hash.as_ref()), token::make_root(now)?.encode());
+        batch.put(keys::token(hash.as_ref()), tokens::make_root(now)?.encode());
         let mut last = MountId::RESERVED;
         put_builtin(&mut batch, |key| key)?;
         if let Some(version) = spec.mount_kv {
@@ -294,10 +294,10 @@ fn builtin_mount(
 
 fn check_token_text(text: &str) -> Result<(), Error> {
     let printable = text.bytes().all(|byte| byte.is_ascii_graphic());
-    if text.is_empty() || text.len() > token::TOKEN_BYTES_MAX || !printable {
+    if text.is_empty() || text.len() > tokens::TOKEN_BYTES_MAX || !printable {
         return Err(Error::invalid(format!(
             "a root token id must be 1 to {} printable ASCII characters",
-            token::TOKEN_BYTES_MAX
+            tokens::TOKEN_BYTES_MAX
         )));
     }
     Ok(())

@@ -10,7 +10,7 @@ use crate::api::error::Error;
 use crate::pipeline::state::Core;
 use crate::platform::random::RequestId;
 use crate::storage::keys;
-use crate::token;
+use crate::tokens;
 
 /// What a request's share brought about.
 pub(super) struct Brought {
@@ -39,7 +39,7 @@ impl Core {
             Some(Outcome::Root(accessor)) => {
                 let unsealed = self.unsealed.load_full().ok_or(Error::Sealed)?;
                 match unsealed.view.tokens.with_accessor(&accessor) {
-                    Some(hash) => token::revoke_tree(&unsealed, hash).await,
+                    Some(hash) => tokens::revoke_tree(&unsealed, hash).await,
                     None => Ok(()),
                 }
             }

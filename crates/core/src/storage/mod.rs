@@ -1,7 +1,7 @@
 //! What the server keeps: plaintext and logical keys above the barrier, records of engines, locks on names.
 
 pub(crate) mod clear;
-pub(crate) mod cluster;
+pub(crate) mod cluster_identity;
 pub(crate) mod keys;
 pub(crate) mod latches;
 pub(crate) mod shelf;

@@ -16,9 +16,9 @@ use super::LiveToken;
 use super::tokens::{Printer, Tokens};
 use crate::api::request::TokenText;
 use crate::storage::clear::Keys;
-use crate::storage::cluster::Cluster;
+use crate::storage::cluster_identity::Cluster;
 use crate::storage::keys::NamespaceNumber;
-use crate::token::{self, Hash, TimeMarks};
+use crate::tokens::{self, Hash, TimeMarks};
 
 /// Most batch tokens kept decoded.
 const CACHED_MAX: usize = 1 << 16;
@@ -81,7 +81,7 @@ impl BatchTokens {
                     && !self.has_ended(cached);
                 return lives.then_some((cached.hash, &cached.live));
             }
-            let (entry, generation) = token::open_batch(sealed, namespace, &self.keys.load())?;
+            let (entry, generation) = tokens::open_batch(sealed, namespace, &self.keys.load())?;
             self.marks.meet(entry.auth.expires_at.unwrap_or(Timestamp::MAX));
             let hash = cluster.token_key.hash(text.expose()).as_ref().try_into().ok()?;
             let live = stored.live(entry);
@@ -120,7 +120,7 @@ mod tests {
     use zeroize::Zeroizing;
 
     use super::*;
-    use crate::storage::cluster::TokenKey;
+    use crate::storage::cluster_identity::TokenKey;
 
     #[test]
     fn a_guess_is_not_remembered() {

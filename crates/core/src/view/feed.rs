@@ -20,7 +20,7 @@ use crate::platform::limits::{
     FEED_BYTES_MAX, FEED_CHANGES_MAX, STREAMS_MAX, STREAMS_PER_TOKEN_MAX,
 };
 use crate::storage::keys::MountId;
-use crate::token::Hash;
+use crate::tokens::Hash;
 
 /// A place in the order of all changes: everything up to the `part`th change of the batch at
 /// `position`.

@@ -19,16 +19,16 @@ use zeroize::Zeroizing;
 
 use super::{Change, HotHeader, HotSlot, View, What, hot_key};
 use crate::audit::{self, Audit, Unusable};
+use crate::cluster::watch::Rebuild;
 use crate::engines::identity::Effect;
 use crate::engines::kv::record::{Config, Metadata, decode_one, decode_version};
 use crate::engines::mount::{EngineKind, MountEntry};
 use crate::engines::transit;
-use crate::namespace::Namespace;
-use crate::peers::watch::Rebuild;
+use crate::namespaces::Namespace;
 use crate::storage::clear::{ClearRecords, Keys, open_batch};
-use crate::storage::cluster::Cluster;
+use crate::storage::cluster_identity::Cluster;
 use crate::storage::keys::{self, MountId, NamespaceNumber, Parsed, kind};
-use crate::token::TokenEntry;
+use crate::tokens::TokenEntry;
 
 /// Operations of a batch that are looked through for a version before the state is asked.
 const BATCH_LOOK_MAX: usize = 16;

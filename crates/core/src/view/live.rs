@@ -18,7 +18,7 @@ use super::ties::Id;
 use crate::api::json::Json;
 use crate::pipeline::address::AddressRange;
 use crate::pipeline::policies::Compiled;
-use crate::token::{Hash, TokenEntry};
+use crate::tokens::{Hash, TokenEntry};
 
 /// Shapes kept before those that no token has are looked for.
 const SHAPES_SPARE: usize = 1 << 10;
@@ -257,7 +257,7 @@ impl LiveToken {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::token::make_root;
+    use crate::tokens::make_root;
 
     #[test]
     fn tokens_that_differ_in_what_is_their_own_share_a_shape_and_come_back_whole() {

@@ -43,14 +43,14 @@ use budget::{Budget, Pool};
 use crate::api::error::Error;
 use crate::engines::identity::Directory;
 use crate::engines::transit::KeyCache;
-use crate::namespace::{Inside, Namespaces};
+use crate::namespaces::{Inside, Namespaces};
 use crate::pipeline::policies::Policies;
 use crate::platform::web::Web;
 use crate::quotas::Quotas;
 use crate::storage::clear::Keys;
-use crate::storage::cluster::Cluster;
+use crate::storage::cluster_identity::Cluster;
 use crate::storage::keys::MountId;
-use crate::token::TimeMarks;
+use crate::tokens::TimeMarks;
 
 /// Entries the hot table is sized for at first; it grows.
 const SECRETS_AT_START: usize = 1 << 14;

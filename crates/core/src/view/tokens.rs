@@ -16,9 +16,9 @@ use kallisto_cuckoo::{Error, Guard, Table};
 use super::live::{LiveToken, Shapes};
 use super::ties::{Gathered, Tie, Ties};
 use crate::api::request::TokenText;
-use crate::storage::cluster::Cluster;
+use crate::storage::cluster_identity::Cluster;
 use crate::storage::keys::NamespaceNumber;
-use crate::token::{self, Hash, TokenEntry};
+use crate::tokens::{self, Hash, TokenEntry};
 
 const TOKENS_AT_START: usize = 1 << 6;
 /// Prints kept beyond the live tokens before all are forgotten.
@@ -200,7 +200,7 @@ impl Tokens {
             accessor: self.printer.short(live.accessor()),
             parent: live.parent().map(start_of),
             end: live.standing().expires_at.map(|end| end.as_second()),
-            path: Some(live.path()).filter(|path| *path != token::ROOT_PATH),
+            path: Some(live.path()).filter(|path| *path != tokens::ROOT_PATH),
         }
     }
 
@@ -292,7 +292,7 @@ mod tests {
     use zeroize::Zeroizing;
 
     use super::*;
-    use crate::storage::cluster::TokenKey;
+    use crate::storage::cluster_identity::TokenKey;
 
     #[test]
     fn a_removed_token_is_gone_although_its_print_is_remembered() {
@@ -307,7 +307,7 @@ mod tests {
         assert!(tokens.find(&cluster, text, &guard).is_none());
         assert_eq!(tokens.hashes.len(), 0);
         let hash = cluster.token_key.hash("hvs.a");
-        tokens.put(hash.as_ref(), token::make_root(Timestamp::UNIX_EPOCH).unwrap()).unwrap();
+        tokens.put(hash.as_ref(), tokens::make_root(Timestamp::UNIX_EPOCH).unwrap()).unwrap();
         for _ in 0..2 {
             assert!(tokens.find(&cluster, text, &guard).is_some());
         }

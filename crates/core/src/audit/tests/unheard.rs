@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::request::TokenText;
-use crate::peers;
+use crate::cluster;
 use crate::storage::shelf::Shelf;
 
 impl Site {
@@ -121,9 +121,9 @@ fn a_join_token_that_nobody_hears_of_is_forgotten() {
     let unsealed = site.core.site_of("").unwrap();
     let shelf = Shelf::builtin(&unsealed, crate::storage::keys::MountId::SYSTEM).unwrap();
     let kept = |name: &str| shelf.get(name).unwrap().is_some();
-    let name = peers::join_token_record("kjt.some");
+    let name = cluster::join_token_record("kjt.some");
     pollster::block_on(shelf.put(&name, b"{}".to_vec())).unwrap();
-    let asked = request(Some(ROOT), Update, peers::JOIN_TOKEN, "");
+    let asked = request(Some(ROOT), Update, cluster::JOIN_TOKEN, "");
     let told = Response::data(&Json::object([("token", "kjt.some".into())]));
     assert!(kept(&name));
     pollster::block_on(crate::pipeline::unheard::end(&site.core, &unsealed, &asked, &told));

@@ -12,7 +12,7 @@ use crate::api::error::Error;
 use crate::api::fields::{Fields, scalar_text, unconvertible};
 use crate::api::json::Json;
 use crate::platform::random;
-use crate::token::clean_names;
+use crate::tokens::clean_names;
 
 /// Longest name of an entity, a group or an alias, in bytes.
 const NAME_BYTES_MAX: usize = 512;

@@ -13,7 +13,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
-use crate::peers;
+use crate::cluster;
 use crate::pipeline::state::{Call, Core, Unsealed};
 use crate::storage::keys::MountId;
 use crate::storage::shelf::Shelf;
@@ -210,7 +210,7 @@ pub(crate) async fn clean_up(core: &Core, unsealed: &Unsealed) -> Result<(), Err
     let (own, position) = (cluster.leadership().node_id, core.store.position().0);
     let members = cluster.members();
     let Some(gone) = choose_gone(&members, &settings, own, position) else { return Ok(()) };
-    peers::change(core, vec![Change::Remove(gone.peer.id)]).await?;
+    cluster::change(core, vec![Change::Remove(gone.peer.id)]).await?;
     tracing::warn!(server = name(&gone.peer), "removed a server that was silent for too long");
     Ok(())
 }

@@ -47,7 +47,7 @@ use crate::pipeline::spelling::below;
 use crate::pipeline::state::{Access, Call, Core, Unsealed};
 use crate::pipeline::wrapping;
 use crate::routes::{help, openapi};
-use crate::token;
+use crate::tokens;
 
 /// What clients of Vault call `rekey-recovery-key/backup`.
 const RECOVERY_BACKUP: &str = "rekey/recovery-key-backup";
@@ -204,8 +204,8 @@ impl OpenRoute<'_> {
             Self::Unseal => status::unseal(core, request).await,
             Self::Leader => status::leader(core),
             Self::RaftJoin => raft::join(core, request).await,
-            Self::RaftChallenge => crate::peers::challenge(core, request),
-            Self::RaftAnswer => crate::peers::admit(core, request).await,
+            Self::RaftChallenge => crate::cluster::challenge(core, request),
+            Self::RaftAnswer => crate::cluster::admit(core, request).await,
             Self::SealAgain => Ok(Response::Empty),
             Self::PublicMounts => Ok(ui::public_mounts(&*core.site_of(request.namespace)?)),
             Self::Rekey(path) => rekey::handle(core, request, path, Unseal, Asker::Anyone).await,
@@ -292,7 +292,7 @@ pub(crate) async fn handle(
         }
     }
     if let Some(path) = below("leases", path) {
-        return token::handle_leases(&unsealed, call, path).await;
+        return tokens::handle_leases(&unsealed, call, path).await;
     }
     if let (Some(id), Read) = (path.strip_prefix("remount/status/"), call.operation) {
         return remount::status(&unsealed, id);

@@ -17,7 +17,7 @@ use crate::pipeline::state::{Call, Leases, Unsealed};
 use crate::platform::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX, SWEEP_RECORDS_MAX};
 use crate::platform::random;
 use crate::storage::keys::{self, MountId};
-use crate::token;
+use crate::tokens;
 use crate::view::Mount;
 
 /// First segments that no engine may be mounted at: the server's own routes.
@@ -236,7 +236,7 @@ pub(super) async fn unmount(
     unsealed.store.commit(batch).await?;
     if class == Class::Auth {
         // Nobody logs in here any more, so these are all. On a full disk they end, whatever cannot be swept.
-        token::revoke_made_below(unsealed, &mount.entry.path).await?;
+        tokens::revoke_made_below(unsealed, &mount.entry.path).await?;
     }
     for prefix in keys::engine_prefixes(mount.entry.id) {
         sweep(unsealed, &prefix).await?;

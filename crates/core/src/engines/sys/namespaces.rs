@@ -13,7 +13,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
-use crate::namespace::{Namespace, Space, State};
+use crate::namespaces::{Namespace, Space, State};
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Core, Unsealed};
 use crate::platform::limits::{

@@ -8,8 +8,8 @@ use crate::api::error::Error;
 use crate::api::fields::{Fields, scalar_text};
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
+use crate::auth_methods;
 use crate::engines::mount::Class;
-use crate::login;
 use crate::pipeline::state::{Call, Unsealed};
 use crate::quotas::{Audited, RULES, RULES_MAX, Reach, SETTINGS, Spec, Told};
 use crate::storage::keys::MountId;
@@ -208,7 +208,7 @@ fn check_role(place: &Place, role: &str) -> Result<(), Error> {
     if mount.entry.kind.class() != Class::Auth {
         return refuse(path, NO_METHOD);
     }
-    if !login::has_roles(mount.entry.kind) {
+    if !auth_methods::has_roles(mount.entry.kind) {
         return refuse(path, "does not support use with role-based quotas");
     }
     if role.len() > ROLE_BYTES_MAX {

@@ -9,7 +9,7 @@ use crate::api::json::Json;
 use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
 use crate::backup::{self, Check};
-use crate::peers::{self, JoinOrigin, JoinTarget};
+use crate::cluster::{self, JoinOrigin, JoinTarget};
 use crate::pipeline::state::{Call, Core, Unsealed};
 
 const OK: u16 = 200;
@@ -75,10 +75,10 @@ pub(super) async fn handle(
         ("autopilot/state", Read) => autopilot::state(core, unsealed, cluster),
         ("autopilot/configuration", Read) => autopilot::read(unsealed),
         ("autopilot/configuration", Update) => autopilot::write(unsealed, call).await,
-        ("certificate/rotate", Update) => peers::rotate_certificate(core, unsealed),
-        ("bootstrap/token", Update) => peers::make_join_token(unsealed, call).await,
-        ("bootstrap/configuration", Read) => peers::read_admission(unsealed),
-        ("bootstrap/configuration", Update) => peers::write_admission(unsealed, call).await,
+        ("certificate/rotate", Update) => cluster::rotate_certificate(core, unsealed),
+        ("bootstrap/token", Update) => cluster::make_join_token(unsealed, call).await,
+        ("bootstrap/configuration", Read) => cluster::read_admission(unsealed),
+        ("bootstrap/configuration", Update) => cluster::write_admission(unsealed, call).await,
         ("snapshot", Read) => backup::save(core, unsealed).await,
         ("snapshot", Update) => backup::begin(core, unsealed, Check::Keys).await,
         ("snapshot-force", Update) => backup::begin(core, unsealed, Check::Nothing).await,
@@ -186,7 +186,7 @@ async fn remove(
         cluster.transfer(None).await?;
         return Err(Error::NotLeader);
     }
-    peers::change(core, vec![Change::Remove(member.peer.id)]).await?;
+    cluster::change(core, vec![Change::Remove(member.peer.id)]).await?;
     Ok(Response::Empty)
 }
 
@@ -207,6 +207,6 @@ async fn set_role(
         return Err(Error::NotLeader);
     }
     let peer = Peer { wants: role, ..member.peer };
-    peers::change(core, vec![Change::Put(peer, role)]).await?;
+    cluster::change(core, vec![Change::Put(peer, role)]).await?;
     Ok(Response::Empty)
 }

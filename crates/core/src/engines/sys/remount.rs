@@ -18,7 +18,7 @@ use crate::engines::mount::{Class, Moved};
 use crate::pipeline::state::{Call, Unsealed};
 use crate::platform::random;
 use crate::storage::keys;
-use crate::token;
+use crate::tokens;
 
 /// `POST sys/remount {from, to}`.
 pub(super) async fn remount(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
@@ -63,7 +63,7 @@ pub(super) async fn remount(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<
     unsealed.store.commit(batch).await?;
     if class == Class::Auth {
         // Their path is a login's that is no more, as when the mount is disabled.
-        token::revoke_made_below(unsealed, &mount.entry.path).await?;
+        tokens::revoke_made_below(unsealed, &mount.entry.path).await?;
     }
     tracing::info!(migration = %id, "moved a mount");
     let data = Json::object([("migration_id", id.into())]).to_text();

@@ -11,11 +11,11 @@ use crate::api::request::Request;
 use crate::engines::kv;
 use crate::engines::mount::EngineKind;
 use crate::engines::transit;
-use crate::namespace::{self, Home};
+use crate::namespaces::{self, Home};
 use crate::pipeline::admission::Cost;
 use crate::pipeline::compute::pool::TURN;
 use crate::pipeline::state::{Core, Unsealed};
-use crate::token;
+use crate::tokens;
 use crate::view::{LiveToken, Mount, Readiness, View};
 
 /// Longest body that is parsed where it arrived: it is parsed up to five times, by the decision, by the audit and by its
@@ -66,7 +66,7 @@ impl Core {
             return if self.is_light(root, request) { Weight::Light } else { heavy };
         }
         // A refusal is soon told.
-        let Ok(placed) = namespace::resolve(self, request) else { return Weight::Light };
+        let Ok(placed) = namespaces::resolve(self, request) else { return Weight::Light };
         let inner = placed.as_ref().map(|placed| placed.request(request));
         let request = inner.as_ref().unwrap_or(request);
         match self.site_of(request.namespace) {
@@ -116,7 +116,7 @@ fn is_light_route(
 fn has_heavy_policies(unsealed: &Unsealed, request: &Request<'_>) -> bool {
     let of_token = |view: &View, is_heavy: &dyn Fn(&LiveToken) -> bool| {
         let guard = view.tokens.pin();
-        token::find(view, request.token, &guard).is_ok_and(|(_, live)| is_heavy(live))
+        tokens::find(view, request.token, &guard).is_ok_and(|(_, live)| is_heavy(live))
     };
     match unsealed.home_of(request.token) {
         Ok(Home::Here) => {

@@ -26,7 +26,7 @@ use crate::api::request::Request;
 use crate::pipeline::state::Unsealed;
 use crate::storage::keys::MountId;
 use crate::storage::shelf::Shelf;
-use crate::token::TokenEntry;
+use crate::tokens::TokenEntry;
 
 /// Where the key is on the shelf.
 const RECORD: &str = "wrapping/key";

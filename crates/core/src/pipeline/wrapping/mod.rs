@@ -33,7 +33,7 @@ use crate::pipeline::unheard;
 use crate::platform::limits::{CONFLICT_RETRIES_MAX, WRAPPED_BYTES_MAX};
 use crate::platform::random::RequestId;
 use crate::storage::keys::{self, MountId};
-use crate::token::{self, Hash, TokenEntry};
+use crate::tokens::{self, Hash, TokenEntry};
 
 /// Where the content of a wrapping token lies in its cubbyhole.
 pub(crate) const RESPONSE: &str = "response";
@@ -217,14 +217,14 @@ fn put_in(
     record: Vec<u8>,
     now: Timestamp,
 ) -> Result<Made, Error> {
-    let text = token::make_text_in(&unsealed.view)?;
+    let text = tokens::make_text_in(&unsealed.view)?;
     let cluster = unsealed.view.cluster().ok_or(Error::Sealed)?;
     let tag = cluster.token_key.hash(text.expose_secret());
     let key = keys::token(tag.as_ref());
     let ttl = SignedDuration::from_secs(i64::try_from(ttl_secs).unwrap_or(i64::MAX));
     let entry = TokenEntry {
         auth: Token {
-            accessor: unsealed.view.marked(token::make_accessor()?),
+            accessor: unsealed.view.marked(tokens::make_accessor()?),
             kind: Kind::Service,
             policies: vec![RESPONSE_WRAPPING_NAME.into()],
             display_name: "token".into(),
@@ -308,7 +308,7 @@ fn find(unsealed: &Unsealed, text: &str, now: Timestamp) -> Result<(Hash, TokenE
     let inside = jwt::token_in(unsealed, text)?;
     let text = inside.as_ref().map_or(text, |inside| inside.expose_secret());
     let guard = unsealed.view.tokens.pin();
-    let found = token::find(&unsealed.view, Some(TokenText::new(text)), &guard);
+    let found = tokens::find(&unsealed.view, Some(TokenText::new(text)), &guard);
     let (hash, live) = found.map_err(|error| match error {
         Error::Denied(_) => invalid(),
         other => other,

@@ -17,7 +17,7 @@ use super::super::fold::{Damaged, one_header, secret_header};
 use super::super::{HotHeader, LiveToken, View};
 use crate::engines::kv::record::{Metadata, decode_one, decode_version};
 use crate::storage::keys::{self, MountId, Parsed};
-use crate::token::{Hash, TokenEntry};
+use crate::tokens::{Hash, TokenEntry};
 
 /// What some records come to, in their order.
 #[derive(Default)]

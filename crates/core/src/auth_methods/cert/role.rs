@@ -9,9 +9,9 @@ use super::names::Names;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
-use crate::login::TokenParams;
-use crate::login::glob::glob;
-use crate::login::records::RoleFields;
+use crate::auth_methods::TokenParams;
+use crate::auth_methods::glob::glob;
+use crate::auth_methods::records::RoleFields;
 
 /// Most certificates in one role, and most patterns in each of its lists.
 const ENTRIES_MAX: usize = 64;
@@ -213,7 +213,7 @@ mod tests {
 
     use super::*;
     use crate::api::json;
-    use crate::login::records::Record;
+    use crate::auth_methods::records::Record;
 
     const NOW: i64 = 1_800_000_000;
 

@@ -20,7 +20,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::login::{self, role_name};
+use crate::auth_methods::{self, role_name};
 use crate::pipeline::state::Call;
 use crate::platform::limits::ENTRY_BYTES_MAX;
 use crate::storage::shelf::Shelf;
@@ -46,7 +46,7 @@ pub(super) async fn edit(
     use Operation::{Delete, List, Read, Update};
     if name.is_empty() {
         return match call.operation {
-            List => login::list(shelf, call, FOLDER),
+            List => auth_methods::list(shelf, call, FOLDER),
             _ => Err(Error::UnsupportedOperation),
         };
     }

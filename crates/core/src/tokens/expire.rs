@@ -11,11 +11,11 @@ use super::entry::Hash;
 use super::marks;
 use super::revoke::{Begun, revoke_all};
 use crate::api::error::Error;
+use crate::cluster::removed;
 use crate::engines::cubbyhole;
 use crate::engines::kv::upgrade;
 use crate::engines::transit;
-use crate::namespace;
-use crate::peers::removed;
+use crate::namespaces;
 use crate::pipeline::state::{Core, Unsealed};
 use crate::platform::versions;
 
@@ -36,9 +36,9 @@ impl Core {
         if !self.store.leads() {
             return Ok(());
         }
-        crate::peers::ensure_identity(self, &unsealed).await?;
+        crate::cluster::ensure_identity(self, &unsealed).await?;
         versions::note(&unsealed, now).await?;
-        namespace::sweep(&unsealed).await?;
+        namespaces::sweep(&unsealed).await?;
         let mut sites = unsealed.sites_below();
         sites.insert(0, unsealed);
         for site in &sites {
@@ -59,7 +59,7 @@ impl Core {
         // Last: nothing waits for it, and a store that takes no usual write still takes what ends tokens.
         if let Some(root) = sites.first() {
             marks::keep(root, now).await?;
-            crate::peers::end_join_tokens(root, now).await?;
+            crate::cluster::end_join_tokens(root, now).await?;
         }
         swept
     }

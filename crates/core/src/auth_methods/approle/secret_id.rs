@@ -12,7 +12,7 @@ use crate::api::fields::{Fields, scalar_text};
 use crate::api::json::{self, Json, Map};
 use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
-use crate::login::{after, seconds};
+use crate::auth_methods::{after, seconds};
 use crate::pipeline::address::{self, AddressRange};
 use crate::pipeline::state::Call;
 use crate::platform::random;
@@ -302,7 +302,7 @@ impl Approle<'_> {
     ) -> Result<Response, Error> {
         let missing = || Error::invalid(Expected::NoRole(name.to_owned()).to_string());
         let (role, _) = self.role(name)?.ok_or_else(missing)?;
-        crate::login::list(&self.shelf, call, &format!("accessor/{}/", role.uid))
+        crate::auth_methods::list(&self.shelf, call, &format!("accessor/{}/", role.uid))
     }
 
     pub(super) fn look_up(&self, call: &Call<'_, '_>, name: &str) -> Result<Response, Error> {

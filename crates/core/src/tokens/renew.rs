@@ -74,7 +74,7 @@ fn extend(entry: &mut TokenEntry, increment: u64, max_secs: u64, now: Timestamp)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::token::make_root;
+    use crate::tokens::make_root;
 
     fn at(secs: i64) -> Timestamp {
         Timestamp::from_second(secs).unwrap()

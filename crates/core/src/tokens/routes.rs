@@ -16,7 +16,7 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::TokenText;
 use crate::api::response::{Logical, Response};
-use crate::namespace::Home;
+use crate::namespaces::Home;
 use crate::pipeline::engines;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Unsealed};

@@ -4,7 +4,7 @@ use super::token::{KEYS_MAX, Key, is_algorithm};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
-use crate::login::records::Record;
+use crate::auth_methods::records::Record;
 
 /// Where keys come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,7 +149,7 @@ fn refuse_unknown_trust(fields: Fields<'_>) -> Result<(), Error> {
 }
 
 /// Refuses what is no address of a server.
-pub(in crate::login) fn check_url(name: &str, url: &str) -> Result<(), Error> {
+pub(in crate::auth_methods) fn check_url(name: &str, url: &str) -> Result<(), Error> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next());
     let fits = url.bytes().all(|byte| byte.is_ascii_graphic());
@@ -160,7 +160,7 @@ pub(in crate::login) fn check_url(name: &str, url: &str) -> Result<(), Error> {
 }
 
 /// Refuses what is no PEM of public keys or certificates.
-pub(in crate::login) fn check_keys(pems: &[String]) -> Result<(), Error> {
+pub(in crate::auth_methods) fn check_keys(pems: &[String]) -> Result<(), Error> {
     if pems.len() > KEYS_MAX {
         return Err(Error::invalid(format!("more than {KEYS_MAX} public keys")));
     }

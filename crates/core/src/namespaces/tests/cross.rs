@@ -9,7 +9,7 @@ use super::{
 use super::{text, token, with};
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::namespace::resolve::SELF;
+use crate::namespaces::resolve::SELF;
 use crate::pipeline::state::Core;
 use crate::routes::Admits;
 use crate::routes::tests::{OPERATIONS, rows, sample, sample_of};

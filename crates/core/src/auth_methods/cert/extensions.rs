@@ -7,7 +7,7 @@
 use data_encoding::HEXLOWER;
 use x509_parser::prelude::X509Certificate;
 
-use crate::login::glob::glob;
+use crate::auth_methods::glob::glob;
 
 /// Most extensions of a certificate that are looked at.
 const EXTENSIONS_MAX: usize = 64;

@@ -3,7 +3,7 @@
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
-use crate::login::records::Record;
+use crate::auth_methods::records::Record;
 
 /// Whether a token is renewed with its certificate only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

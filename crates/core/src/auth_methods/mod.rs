@@ -41,7 +41,7 @@ use crate::pipeline::compute::{Claim, Pool};
 use crate::pipeline::state::{Call, Leases, Unsealed};
 use crate::platform::outbound::{Outbound, OutboundAnswer, OutboundCall};
 use crate::storage::shelf::Shelf;
-use crate::token::{self, Times, TokenEntry, TokenSpec, TokenType};
+use crate::tokens::{self, Times, TokenEntry, TokenSpec, TokenType};
 use crate::view::Mount;
 
 pub(crate) use identity::Alias;
@@ -113,9 +113,9 @@ pub(crate) async fn grant(
         kept: login.kept,
         text: None,
     };
-    let (entry, text) = token::issue(unsealed, spec, request.now).await?;
+    let (entry, text) = tokens::issue(unsealed, spec, request.now).await?;
     let auth =
-        token::auth_object(&unsealed.view, &entry, text.expose_secret(), request.now).to_text();
+        tokens::auth_object(&unsealed.view, &entry, text.expose_secret(), request.now).to_text();
     Ok(Response::Logical(Logical { auth, warnings, ..Logical::default() }))
 }
 
@@ -134,7 +134,7 @@ fn bounds(params: &TokenParams, request: &Request<'_>) -> Result<Vec<AddressRang
 
 /// The policies of the token: sorted, each once, with `default` unless the role leaves it out.
 fn policies(params: &TokenParams) -> Result<Vec<String>, Error> {
-    let mut names = token::clean_names(params.policies.clone())?;
+    let mut names = tokens::clean_names(params.policies.clone())?;
     if names.iter().any(|name| name == "root") {
         return Err(Error::invalid("auth methods cannot create root tokens"));
     }
@@ -165,7 +165,7 @@ fn times(params: &TokenParams, leases: Leases, warnings: &mut Vec<String>) -> (T
         (0, asked) => {
             let most = bound(max_secs, explicit);
             if asked > most {
-                warnings.push(token::capped(asked, most));
+                warnings.push(tokens::capped(asked, most));
             }
             asked.min(most)
         }

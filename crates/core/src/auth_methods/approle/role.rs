@@ -7,7 +7,7 @@ use crate::api::error::Error;
 use crate::api::fields::{Fields, sorted_in_lower_case};
 use crate::api::json::{self, Json, Map};
 use crate::api::response::{Logical, Response};
-use crate::login::{TokenParams, seconds};
+use crate::auth_methods::{TokenParams, seconds};
 use crate::pipeline::address::{AddressRange, RANGES_MAX};
 use crate::pipeline::state::Call;
 use crate::platform::limits::SWEEP_RECORDS_MAX;

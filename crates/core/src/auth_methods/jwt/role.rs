@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use crate::api::error::Error;
 use crate::api::fields::{Fields, unconvertible};
 use crate::api::json::{Json, Map};
-use crate::login::TokenParams;
-use crate::login::glob::glob;
-use crate::login::records::RoleFields;
+use crate::auth_methods::TokenParams;
+use crate::auth_methods::glob::glob;
+use crate::auth_methods::records::RoleFields;
 
 use super::claims::claim_text;
 
@@ -206,7 +206,7 @@ fn values(name: &str, value: &Json) -> Result<Vec<String>, Error> {
 mod tests {
     use super::*;
     use crate::api::json;
-    use crate::login::records::Record;
+    use crate::auth_methods::records::Record;
 
     #[test]
     fn a_role_reads_back_and_must_bind_something() {

@@ -242,7 +242,7 @@ mod tests {
     const ROOT: NamespaceNumber = NamespaceNumber::ROOT;
 
     fn entry() -> TokenEntry {
-        let mut entry = crate::token::make_root(Timestamp::from_second(1_700_000_000).unwrap());
+        let mut entry = crate::tokens::make_root(Timestamp::from_second(1_700_000_000).unwrap());
         let entry = entry.as_mut().unwrap();
         entry.auth.kind = Kind::Batch;
         entry.auth.policies = vec!["default".into(), "web".into()];

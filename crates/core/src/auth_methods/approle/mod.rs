@@ -34,7 +34,7 @@ use crate::pipeline::address;
 use crate::pipeline::spelling::below;
 use crate::pipeline::state::{Call, Unsealed};
 use crate::platform::limits::CONFLICT_RETRIES_MAX;
-use crate::storage::cluster::Cluster;
+use crate::storage::cluster_identity::Cluster;
 use crate::storage::shelf::Shelf;
 use crate::view::Mount;
 

@@ -13,7 +13,7 @@ use super::config::{Config, Source};
 use super::token::{Jwt, Key};
 use crate::api::error::Error;
 use crate::api::json::{self, Json};
-use crate::login::{Logins, after};
+use crate::auth_methods::{Logins, after};
 use crate::pipeline::admission::Flow;
 use crate::platform::outbound::OutboundCall;
 use crate::storage::keys::MountId;

@@ -8,7 +8,7 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::pipeline::address::{self, AddressRange};
 use crate::platform::limits::TOKEN_POLICIES_MAX;
-use crate::token::TokenType;
+use crate::tokens::TokenType;
 
 /// What tokens are like; 0 and empty leave it to the mount and the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -151,7 +151,7 @@ pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
 mod tests {
     use super::*;
     use crate::api::json;
-    use crate::login::records::Record;
+    use crate::auth_methods::records::Record;
 
     #[test]
     fn a_user_claim_is_a_name_unless_it_is_said_to_be_a_pointer() {

@@ -17,8 +17,8 @@ use crate::api::error::Error;
 use crate::api::fields::{Fields, scalar_text, unconvertible};
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
+use crate::auth_methods;
 use crate::engines::identity::{self, Id};
-use crate::login;
 use crate::pipeline::address::AddressRange;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Leases, Unsealed};
@@ -171,7 +171,7 @@ fn plan_alias(fields: Fields<'_>, role: Option<&Role>) -> Result<Option<String>,
 async fn entity_named(unsealed: &Unsealed, name: &str, now: Timestamp) -> Result<Id, Error> {
     let mount = unsealed.view.mounts.with_id(MountId::TOKEN);
     let mount = mount.ok_or_else(|| Error::internal(&"a built-in mount is missing"))?;
-    let alias = login::Alias { mount: &mount, name, metadata: &Map::new(), groups: &[] };
+    let alias = auth_methods::Alias { mount: &mount, name, metadata: &Map::new(), groups: &[] };
     identity::log_in(unsealed, &alias, now).await
 }
 
@@ -243,7 +243,7 @@ fn plan_meta(fields: Fields<'_>) -> Result<Option<Map>, Error> {
 /// How long tokens that are made here live: what `auth/token/` is tuned to, before the server's own.
 pub(super) fn leases(unsealed: &Unsealed) -> Leases {
     let mount = unsealed.view.mounts.with_id(MountId::TOKEN);
-    mount.map_or(unsealed.leases, |mount| login::leases(unsealed.leases, &mount))
+    mount.map_or(unsealed.leases, |mount| auth_methods::leases(unsealed.leases, &mount))
 }
 
 fn plan_times(

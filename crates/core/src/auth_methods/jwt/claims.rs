@@ -176,7 +176,7 @@ mod tests {
     use super::*;
     use crate::api::fields::Fields;
     use crate::api::json::parse_object;
-    use crate::login::records::Record;
+    use crate::auth_methods::records::Record;
 
     fn judge(role: &str, claims: &str, now: i64) -> Result<(), String> {
         let role = parse_object(role.as_bytes()).unwrap();
