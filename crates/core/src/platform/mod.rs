@@ -1,6 +1,6 @@
 //! What the server is given by the process that it runs in: threads, randomness, the machine, calls to others; and limits.
 
-pub(crate) mod breathe;
+pub(crate) mod cooperative_yield;
 pub(crate) mod host;
 pub mod limits;
 pub(crate) mod outbound;

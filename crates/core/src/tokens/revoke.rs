@@ -14,7 +14,7 @@ use super::expire::take_up_if_cut_short;
 use crate::api::error::Error;
 use crate::engines::cubbyhole;
 use crate::pipeline::state::Unsealed;
-use crate::platform::breathe::breathe;
+use crate::platform::cooperative_yield::cooperative_yield;
 use crate::platform::limits::REVOKE_TOKENS_MAX;
 use crate::storage::keys;
 
@@ -105,7 +105,7 @@ pub(super) async fn revoke_all(unsealed: &Unsealed, mut ending: Vec<Hash>) -> Re
         unsealed.store.commit(batch).await?;
         for (at, hash) in round.into_iter().enumerate() {
             if at % TOKENS_PER_BREATH == 0 {
-                breathe().await;
+                cooperative_yield().await;
             }
             cubbyhole::forget(unsealed, &hash).await?;
             revoke_below(unsealed, &hash).await?;
@@ -190,7 +190,7 @@ async fn orphan_children(unsealed: &Unsealed, parent: &Hash) -> Result<(), Error
             return Ok(());
         }
         orphan(unsealed, &children).await?;
-        breathe().await;
+        cooperative_yield().await;
     }
 }
 

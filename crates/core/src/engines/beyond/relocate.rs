@@ -23,7 +23,7 @@ use crate::engines::kv::staged::Staged;
 use crate::engines::kv::v2;
 use crate::engines::mount::EngineKind;
 use crate::pipeline::state::{Call, Unsealed};
-use crate::platform::breathe::{ITEMS_PER_BREATH, breathe};
+use crate::platform::cooperative_yield::{ITEMS_PER_BREATH, cooperative_yield};
 use crate::storage::keys;
 
 /// What stays where the secrets come from.
@@ -72,7 +72,7 @@ pub(super) async fn relocate(
     for (at, pair) in pairs.iter().enumerate() {
         job.judge_pair(pair, &mut touched)?;
         if at % ITEMS_PER_BREATH == 0 {
-            breathe().await;
+            cooperative_yield().await;
         }
     }
     check_count(fields, pairs.len())?;

@@ -17,7 +17,7 @@ use crate::engines::kv::staged::Staged;
 use crate::engines::kv::v2;
 use crate::engines::mount::EngineKind;
 use crate::pipeline::state::{Call, Unsealed};
-use crate::platform::breathe::{ITEMS_PER_BREATH, breathe};
+use crate::platform::cooperative_yield::{ITEMS_PER_BREATH, cooperative_yield};
 use crate::platform::limits::TOGETHER_SECRETS_MAX;
 use crate::storage::keys;
 
@@ -53,7 +53,7 @@ pub(super) async fn remove(
         judge.demand(Operation::Delete, &path)?;
         touched.push(Touched { operation: Operation::Delete, path });
         if at % ITEMS_PER_BREATH == 0 {
-            breathe().await;
+            cooperative_yield().await;
         }
     }
     check_count(fields, secrets.len())?;

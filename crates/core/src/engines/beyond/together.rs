@@ -7,7 +7,7 @@ use crate::api::error::Error;
 use crate::engines::kv::staged::Staged;
 use crate::engines::mount::EngineKind;
 use crate::pipeline::state::Unsealed;
-use crate::platform::breathe::{ITEMS_PER_BREATH, breathe};
+use crate::platform::cooperative_yield::{ITEMS_PER_BREATH, cooperative_yield};
 use crate::platform::limits::CONFLICT_RETRIES_MAX;
 use crate::storage::keys;
 use crate::view::Mount;
@@ -36,7 +36,7 @@ pub(super) async fn commit<T>(
         for at in 0..count {
             told.push(stage(at, &mut staged)?);
             if at % ITEMS_PER_BREATH == 0 {
-                breathe().await;
+                cooperative_yield().await;
             }
         }
         if staged.is_empty() {

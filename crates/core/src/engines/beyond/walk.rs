@@ -12,7 +12,7 @@ use super::place::Place;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::pipeline::state::Unsealed;
-use crate::platform::breathe::{ITEMS_PER_BREATH, breathe};
+use crate::platform::cooperative_yield::{ITEMS_PER_BREATH, cooperative_yield};
 use crate::platform::limits::{EXAMINED_PATHS_MAX, PAGE_NAMES_MAX};
 use crate::view::hot_key;
 
@@ -90,13 +90,13 @@ pub(super) async fn walk(
                 Step::PastFolder(bytes) => {
                     name[..bytes].clone_into(&mut last);
                     from = Bound::Included(past(&path[..prefix.len() + bytes]));
-                    breathe().await;
+                    cooperative_yield().await;
                     continue 'chunks;
                 }
             }
         }
         from = Bound::Excluded(furthest.clone());
-        breathe().await;
+        cooperative_yield().await;
     }
 }
 

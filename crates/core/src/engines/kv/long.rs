@@ -18,7 +18,7 @@ use crate::api::response::{Logical, Response};
 use crate::engines::mount::EngineKind;
 use crate::pipeline::compute::Pace;
 use crate::pipeline::state::{Call, Core, Unsealed};
-use crate::platform::breathe::breathe;
+use crate::platform::cooperative_yield::cooperative_yield;
 use crate::platform::limits::LIST_ENTRIES_MAX;
 use crate::view::Mount;
 
@@ -134,7 +134,7 @@ async fn write(kv: &Kv<'_, '_, '_>, asked: &Asked<'_>, page: Page) -> Result<Vec
         if is_last {
             break;
         }
-        breathe().await;
+        cooperative_yield().await;
     }
     if count == 0 {
         return Err(Error::NotFound);

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use crate::api::error::Error;
 use crate::pipeline::admission::{Admission, Cost, Flow, Shares};
 use crate::pipeline::state::Core;
-use crate::platform::breathe::breathe;
+use crate::platform::cooperative_yield::cooperative_yield;
 
 /// Threads that make keys: each takes up to seconds, and nobody else waits for them.
 const MAKERS: usize = 2;
@@ -117,7 +117,7 @@ impl Pace {
         self.0 = self.0.saturating_add(effort);
         if self.0 >= EFFORT_PER_TURN {
             self.0 = 0;
-            breathe().await;
+            cooperative_yield().await;
         }
     }
 

@@ -1,7 +1,7 @@
 //! A pool: a few threads for one purpose, in which clients take turns.
 //!
 //! What runs here is a [task](Task): a future that uses a processor whenever it is polled. One poll is one turn: a task
-//! that breathes (`breathe`) between its items goes behind those of other clients each time, and one that waits for
+//! that yields (`cooperative_yield`) between its items goes behind those of other clients each time, and one that waits for
 //! the disk or another server holds no thread meanwhile. A plain function is a task of one turn ([`Pool::run`]).
 //!
 //! Invariants:
@@ -267,7 +267,7 @@ mod tests {
 
     use super::*;
     use crate::pipeline::admission::Crowd;
-    use crate::platform::breathe::breathe;
+    use crate::platform::cooperative_yield::cooperative_yield;
 
     const NOISY: Flow = Flow { address: 1, token: 0 };
     const OTHER: Flow = Flow { address: 2, token: 0 };
@@ -297,7 +297,7 @@ mod tests {
                     gate.lock().unwrap().recv().unwrap();
                     order.lock().unwrap().push(flow);
                     if turn + 1 < turns {
-                        breathe().await;
+                        cooperative_yield().await;
                     }
                 }
             }));
