@@ -3,10 +3,10 @@
 pub(crate) mod address;
 pub mod admission;
 pub(crate) mod asked;
-pub(crate) mod at_once;
 pub(crate) mod compute;
 pub(crate) mod door;
 pub(crate) mod engines;
+pub(crate) mod fast_path;
 pub(crate) mod freshness;
 pub(crate) mod patience;
 pub(crate) mod policies;

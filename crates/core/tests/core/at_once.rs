@@ -70,7 +70,7 @@ fn fields_alone_take_the_right_to_the_whole() {
     assert!(fields(&site, TOKEN, "auth/token/lookup-self").is_none());
     let mut help = request_of(TOKEN, 0, Operation::Read, "secret/data/mine/a", "");
     help.query = vec![("help".to_owned(), "true".to_owned())];
-    assert!(site.core.read_at_once(&help, &mut Gathered::default()).is_none());
+    assert!(site.core.read_fast(&help, &mut Gathered::default()).is_none());
     pollster::block_on(site.core.seal()).unwrap();
     assert!(site.core.at_once().is_none());
 }

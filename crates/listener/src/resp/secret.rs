@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use kallisto_core::admission::{Cost, Flow};
 use kallisto_core::json::{self, Json, Map, member};
 use kallisto_core::{
-    AtOnce, Bearer, BodyKind, EngineKind, Error, Gathered, Headers, Operation, Path, Request,
+    Bearer, BodyKind, EngineKind, Error, FastReads, Gathered, Headers, Operation, Path, Request,
     RequestId, Response, TokenText, Weight,
 };
 use memchr::memchr;
@@ -180,7 +180,7 @@ impl Session {
     }
 
     /// Who asks in the batch; `None` when its commands have to go the long way.
-    pub(super) fn find_bearer<'r>(&mut self, reads: &'r AtOnce<'_>) -> Option<Bearer<'r>> {
+    pub(super) fn find_bearer<'r>(&mut self, reads: &'r FastReads<'_>) -> Option<Bearer<'r>> {
         let token = TokenText::new(self.token.as_ref()?.expose_secret());
         // What a token that is none is told, the long way tells.
         let bearer = reads.bearer(Some(token), Some(self.remote), self.now)?.ok()?;

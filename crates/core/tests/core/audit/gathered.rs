@@ -12,7 +12,7 @@ use crate::support::TOKEN;
 
 impl Site {
     /// A read that memory answers, of the secret or of its fields alone.
-    fn read_at_once(
+    fn read_fast(
         &self,
         token: &str,
         path: &str,
@@ -22,7 +22,7 @@ impl Site {
         let second = self.clock.fetch_add(1, Ordering::SeqCst);
         let request = request(token, Operation::Read, path, "", second);
         if is_whole {
-            return self.core.read_at_once(&request, gathered);
+            return self.core.read_fast(&request, gathered);
         }
         let reads = self.core.at_once()?;
         let bearer = reads.bearer(request.token, request.remote, request.now)?;
@@ -73,7 +73,7 @@ fn reads_that_are_written_together_are_written_as_each_alone() {
         let begun = site.memory.records().len();
         let mut gathered = Gathered::default();
         for ((token, path), told) in reads.iter().zip(&told) {
-            let answer = site.read_at_once(token, path, is_whole, &mut gathered).unwrap();
+            let answer = site.read_fast(token, path, is_whole, &mut gathered).unwrap();
             match answer {
                 Ok(Response::Logical(fields)) if !is_whole => {
                     let of_old = path.starts_with("old/");
@@ -101,7 +101,7 @@ fn reads_that_cannot_be_written_together_go_the_long_way_or_nowhere() {
     let make = r#"{"policies":["root"],"id":"twice","num_uses":2}"#;
     site.ask(Operation::Update, "auth/token/create", make).unwrap();
     let mut gathered = Gathered::default();
-    let mut read = |token, path| site.read_at_once(token, path, true, &mut gathered).is_some();
+    let mut read = |token, path| site.read_fast(token, path, true, &mut gathered).is_some();
     // What has an effect, and who is nobody.
     assert!(!read("twice", "secret/data/a"));
     assert!(!read("nobody", "secret/data/a"));
@@ -110,15 +110,15 @@ fn reads_that_cannot_be_written_together_go_the_long_way_or_nowhere() {
     assert!(read(TOKEN, "secret/data/a"));
     // Another device than those that write the rest.
     site.ask(Operation::Update, "sys/audit/more", DEVICE).unwrap();
-    let mut read = |token, path| site.read_at_once(token, path, true, &mut gathered).is_some();
+    let mut read = |token, path| site.read_fast(token, path, true, &mut gathered).is_some();
     assert!(!read(TOKEN, "secret/data/a"));
     assert_eq!(gathered.len(), 1);
     // Headers are looked at where there are some.
     let mut later = Gathered::default();
-    assert!(site.read_at_once(TOKEN, "secret/data/a", true, &mut later).is_some());
+    assert!(site.read_fast(TOKEN, "secret/data/a", true, &mut later).is_some());
     let header = "sys/config/auditing/request-headers/X-Planted";
     site.ask(Operation::Update, header, "{}").unwrap();
-    assert!(site.read_at_once(TOKEN, "secret/data/a", true, &mut later).is_none());
+    assert!(site.read_fast(TOKEN, "secret/data/a", true, &mut later).is_none());
     // No device takes them.
     site.memory.fails.store(true, Ordering::SeqCst);
     assert!(!pollster::block_on(site.core.write_gathered(later)));
@@ -137,8 +137,8 @@ fn a_device_that_is_disabled_ends_whatever_connections_are_open() {
     assert_eq!(users(), without + 1);
     // One connection asked for what is not gathered, the other has had its reads written.
     let (mut refused, mut written) = (Gathered::default(), Gathered::default());
-    assert!(site.read_at_once(TOKEN, "cubbyhole/a", true, &mut refused).is_none());
-    site.read_at_once(TOKEN, "secret/data/a", true, &mut written).unwrap().unwrap();
+    assert!(site.read_fast(TOKEN, "cubbyhole/a", true, &mut refused).is_none());
+    site.read_fast(TOKEN, "secret/data/a", true, &mut written).unwrap().unwrap();
     assert!(pollster::block_on(site.core.write_gathered(std::mem::take(&mut written))));
     site.ask(Operation::Delete, "sys/audit/mem", "").unwrap();
     let ended = (0..LOOKS_MAX).any(|_| {
@@ -148,7 +148,7 @@ fn a_device_that_is_disabled_ends_whatever_connections_are_open() {
     assert!(ended, "its writer still has the destination");
     // And what was refused may be gathered for another device.
     site.ask(Operation::Update, "sys/audit/other", DEVICE).unwrap();
-    site.read_at_once(TOKEN, "secret/data/a", true, &mut refused).unwrap().unwrap();
+    site.read_fast(TOKEN, "secret/data/a", true, &mut refused).unwrap().unwrap();
     drop((refused, written));
 }
 
@@ -158,7 +158,7 @@ fn many_reads_are_written_before_more_join() {
     site.ask(Operation::Update, "secret/data/a", PUT).unwrap();
     let mut gathered = Gathered::default();
     while !gathered.is_full() {
-        site.read_at_once(TOKEN, "secret/data/a", false, &mut gathered).unwrap().unwrap();
+        site.read_fast(TOKEN, "secret/data/a", false, &mut gathered).unwrap().unwrap();
         assert!(gathered.len() < 100);
     }
     assert!(gathered.len() > 1);

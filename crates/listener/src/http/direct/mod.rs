@@ -434,7 +434,7 @@ impl Turn<'_> {
             headers: Headers::default(),
         };
         let (gathered, start) = (wire.gathered.len(), wire.replies.len());
-        let answer = self.service.core.read_at_once(&request, &mut wire.gathered);
+        let answer = self.service.core.read_fast(&request, &mut wire.gathered);
         let Some(answer) = answer else { return false };
         let (now, replies) = (self.now, &mut wire.replies);
         let status = match answer {

@@ -8,7 +8,7 @@
 //! With an audit device the answer is there at once too, but may not leave before it was written down: what is to
 //! be written is gathered ([`Gathered`]), and whoever asked has it written before the answers are sent.
 //!
-//! Requests that came together are answered together: what is the same for all of them ([`AtOnce`]), and for all
+//! Requests that came together are answered together: what is the same for all of them ([`FastReads`]), and for all
 //! of one token ([`Bearer`]), is looked up once. What each asks is judged by itself.
 //!
 //! Invariant: what is answered here is answered as [`Core::handle`] would have. Tests of the listener (`wire`)
@@ -42,7 +42,7 @@ const SYSTEM: &str = "sys/";
 /// Answers reads that wait for nothing, one after another.
 ///
 /// While it lives, nothing that readers may see is freed: hold it for a few reads, and never while waiting.
-pub struct AtOnce<'c> {
+pub struct FastReads<'c> {
     core: &'c Core,
     unsealed: arc_swap::Guard<Option<Arc<Unsealed>>>,
     pin: Guard,
@@ -62,7 +62,7 @@ pub struct Bearer<'a> {
 
 impl Core {
     /// Begins with a few reads; `None` when all requests have to go the long way.
-    pub fn at_once(&self) -> Option<AtOnce<'_>> {
+    pub fn at_once(&self) -> Option<FastReads<'_>> {
         let unsealed = self.unsealed.load();
         let opened = unsealed.as_ref()?;
         let view = &opened.view;
@@ -75,12 +75,12 @@ impl Core {
             return None;
         }
         let pin = view.tokens.pin();
-        Some(AtOnce { core: self, unsealed, pin })
+        Some(FastReads { core: self, unsealed, pin })
     }
 
     /// Answers a read that waits for nothing; `None` for any other request, for which nothing was done. If it joined
     /// those in `gathered`, its answer may leave when they are written.
-    pub fn read_at_once(
+    pub fn read_fast(
         &self,
         request: &Request<'_>,
         gathered: &mut Gathered,
@@ -102,7 +102,7 @@ impl Core {
     }
 }
 
-impl AtOnce<'_> {
+impl FastReads<'_> {
     /// Finds who asks with `token` from `remote`; `None` when its reads have to go the long way.
     ///
     /// # Errors
