@@ -13,7 +13,7 @@ use crate::api::request::{Request, TokenText};
 use crate::engines::mount::{Class, EngineKind, MountEntry};
 use crate::engines::sys;
 use crate::namespaces::Home;
-use crate::pipeline::asked::Asked;
+use crate::pipeline::authz_request::AuthzRequest;
 use crate::pipeline::engines;
 use crate::pipeline::freshness;
 use crate::pipeline::policies::Caller;
@@ -67,7 +67,7 @@ pub(super) fn with_described<T>(
     let found = home.as_ref().and_then(|_| tokens::find(token_view, request.token, &guard).ok());
     let found = found.filter(|(_, live)| !live.standing().is_expired(request.now));
     let live = found.map(|(_, live)| live);
-    let asked = Asked::new(request, view);
+    let asked = AuthzRequest::new(request, view);
     let operation = match request.asks_help() {
         true => "help",
         false => name_of(request.operation, asked.capability()),
@@ -163,7 +163,7 @@ type Grants<'g> = &'g dyn Fn(&AclSet) -> Option<Vec<String>>;
 fn decide(
     live: &LiveToken,
     ask: impl FnOnce(Grants<'_>) -> Option<Vec<String>>,
-    asked: &Asked<'_, '_>,
+    asked: &AuthzRequest<'_, '_>,
 ) -> audit::Decision {
     if live.standing().kind == Kind::Root {
         return audit::Decision { allowed: true, granted_by: vec!["root".to_owned()] };

@@ -20,7 +20,7 @@ use crate::engines::mount::Class;
 use crate::engines::sys;
 use crate::namespaces::{self, Home};
 use crate::pipeline::address;
-use crate::pipeline::asked::Asked;
+use crate::pipeline::authz_request::AuthzRequest;
 use crate::pipeline::engines;
 use crate::pipeline::freshness;
 use crate::pipeline::policies::Caller;
@@ -344,7 +344,7 @@ pub(crate) fn admit<'c, 'r>(
             return Ok(Admitted::Answer(answer));
         }
     }
-    let asked = Asked::new(request, &unsealed.view);
+    let asked = AuthzRequest::new(request, &unsealed.view);
     let decided = live.with_acl(&unsealed.view, request.now, |acl| {
         unsealed.check_stale(acl)?;
         authorize_by(live.standing(), acl, asked, request.now)
@@ -410,7 +410,7 @@ pub(crate) fn authorise<'c, 'r>(
     caller: &Caller,
     request: &'c Request<'r>,
 ) -> Result<Call<'c, 'r>, Error> {
-    let asked = Asked::new(request, &unsealed.view);
+    let asked = AuthzRequest::new(request, &unsealed.view);
     let decided = unsealed.check_stale(caller.acl());
     let decided =
         decided.and_then(|()| authorize_by(caller.token(), caller.acl(), asked, request.now));

@@ -28,7 +28,7 @@ use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
 use crate::audit::Gathered;
 use crate::engines::mount::{Class, EngineKind};
-use crate::pipeline::asked::{Asked, Shape};
+use crate::pipeline::authz_request::{AuthzRequest, Shape};
 use crate::pipeline::compute::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX, is_heavy_to_judge};
 use crate::pipeline::door::{find_bearer, no_route};
 use crate::pipeline::engines;
@@ -189,7 +189,7 @@ impl Bearer<'_> {
     ) -> Option<Result<Response, Error>> {
         let granted = self.granted.as_ref().and_then(|compiled| compiled.acl());
         let Some(acl) = granted else { return Some(Err(Error::Denied(Denial::BadToken))) };
-        let asked = Asked::new(request, &self.unsealed.view).shaped(shape);
+        let asked = AuthzRequest::new(request, &self.unsealed.view).shaped(shape);
         match authorize_by(self.token.standing(), acl, asked, self.now) {
             Ok(call) => self.read(&call, bytes_max),
             Err(Denied) => Some(Err(Error::Denied(Denial::Policy))),

@@ -2,7 +2,7 @@
 
 pub(crate) mod address;
 pub mod admission;
-pub(crate) mod asked;
+pub(crate) mod authz_request;
 pub(crate) mod compute;
 pub(crate) mod door;
 pub(crate) mod engines;

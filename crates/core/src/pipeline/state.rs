@@ -23,7 +23,7 @@ use crate::cluster::{ClusterPort, Joining};
 use crate::engines::mount::EngineKind;
 use crate::metrics::Metrics;
 use crate::pipeline::admission::{Admission, AdmissionLimits};
-use crate::pipeline::asked::Asked;
+use crate::pipeline::authz_request::AuthzRequest;
 use crate::pipeline::compute::Compute;
 use crate::pipeline::freshness::{Outdated, Told};
 use crate::platform::host::Host;
@@ -165,7 +165,7 @@ pub(crate) struct Unsealed {
 }
 
 /// A request that may run.
-pub(crate) type Call<'c, 'r> = Authorized<Asked<'c, 'r>>;
+pub(crate) type Call<'c, 'r> = Authorized<AuthzRequest<'c, 'r>>;
 
 impl Core {
     /// A sealed core over `store`. What is sealed serves nobody, so it does not stand for leadership.

@@ -10,7 +10,7 @@ use kallisto_auth::{Capability, Operation, Path, Subject, authorize_by};
 use super::place::Secret;
 use crate::api::error::{Denial, Error};
 use crate::engines::mount::EngineKind;
-use crate::pipeline::asked;
+use crate::pipeline::authz_request;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Unsealed};
 use crate::view::{Mount, View};
@@ -57,7 +57,7 @@ impl<'u> Judge<'u> {
     pub(super) fn may(&self, operation: Operation, path: &str) -> bool {
         // A path that no request could name is nobody's.
         let Ok(path) = Path::literal(path) else { return false };
-        let capability = asked::capability(operation, path.as_str(), self.view);
+        let capability = authz_request::capability(operation, path.as_str(), self.view);
         let question = Question { operation, capability, path };
         authorize_by(self.caller.token(), self.caller.acl(), question, self.now).is_ok()
     }

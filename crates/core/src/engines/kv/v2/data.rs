@@ -15,7 +15,7 @@ use crate::api::json::{self, Json, Map, merge_patch, write_u64};
 use crate::api::response::{Logical, Response};
 use crate::engines::kv::record::{Metadata, VersionInfo, decode_version};
 use crate::engines::kv::{Kv, check_entry_path, check_entry_size, damaged, time};
-use crate::pipeline::asked::Shape;
+use crate::pipeline::authz_request::Shape;
 use crate::pipeline::state::Unsealed;
 use crate::storage::keys::{self, MountId};
 use crate::view::{Hot, hot_key};

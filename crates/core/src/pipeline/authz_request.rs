@@ -23,14 +23,14 @@ pub(crate) enum Shape {
 
 /// A request with what the server had to look up to judge it.
 #[derive(Debug)]
-pub(crate) struct Asked<'c, 'r> {
+pub(crate) struct AuthzRequest<'c, 'r> {
     request: &'c Request<'r>,
     capability: Capability,
     shape: Shape,
     caseless: Option<Box<str>>,
 }
 
-impl<'c, 'r> Asked<'c, 'r> {
+impl<'c, 'r> AuthzRequest<'c, 'r> {
     /// Looks up whether a write would create what it writes, where the engine can tell.
     pub(crate) fn new(request: &'c Request<'r>, view: &View) -> Self {
         let capability = capability(request.operation, request.path.as_str(), view);
@@ -80,7 +80,7 @@ fn creates(path: &str, view: &View) -> bool {
     }
 }
 
-impl Subject for Asked<'_, '_> {
+impl Subject for AuthzRequest<'_, '_> {
     fn operation(&self) -> Operation {
         self.request.operation
     }
@@ -133,7 +133,7 @@ fn literal(value: &Json) -> Literal {
     }
 }
 
-impl<'r> Deref for Asked<'_, 'r> {
+impl<'r> Deref for AuthzRequest<'_, 'r> {
     type Target = Request<'r>;
 
     fn deref(&self) -> &Request<'r> {
