@@ -1,7 +1,7 @@
 //! Namespaces: worlds of their own behind one door (API.md A22, `docs/decisions/0072-namespaces.md`).
 //!
 //! A namespace has a view of its own (mounts, tokens, policies, identity) over a store that puts the
-//! namespace's number in front of every key ([`crate::storage::clear`]). A handler that runs for one gets an
+//! namespace's number in front of every key ([`crate::storage::barrier_store`]). A handler that runs for one gets an
 //! [`crate::pipeline::state::Unsealed`] made of those two, so there is nothing of another it could name, find or list. What
 //! crosses the border does so in this module alone:
 //!

@@ -8,7 +8,7 @@ use crate::api::error::{Denial, Error};
 use crate::api::request::TokenText;
 use crate::pipeline::state::{Core, Unsealed};
 use crate::seal::Reencryption;
-use crate::storage::clear::Life;
+use crate::storage::barrier_store::Life;
 use crate::storage::keys::NamespaceNumber;
 use crate::view::View;
 

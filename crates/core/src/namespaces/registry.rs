@@ -3,7 +3,7 @@
 //!
 //! A namespace's world, its view and what handlers run with, exists while it lives: the record that
 //! taints it drops the world in the same fold, and requests that still hold it can write nothing
-//! (see [`crate::storage::clear::Life`]).
+//! (see [`crate::storage::barrier_store::Life`]).
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -16,7 +16,7 @@ use super::place::Inside;
 use super::record::{Namespace, State};
 use crate::api::error::Error;
 use crate::pipeline::state::Unsealed;
-use crate::storage::clear::Life;
+use crate::storage::barrier_store::Life;
 use crate::storage::keys::NamespaceNumber;
 use crate::view::View;
 

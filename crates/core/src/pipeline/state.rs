@@ -32,7 +32,7 @@ use crate::platform::outbound::Outbound;
 use crate::platform::threads::{OwnThreads, Threads};
 use crate::platform::tickets::Tickets;
 use crate::seal::{AutoSeal, Reencryption, Seal};
-use crate::storage::clear::ClearStore;
+use crate::storage::barrier_store::BarrierStore;
 use crate::storage::latches::Latches;
 use crate::view::View;
 
@@ -144,7 +144,7 @@ pub struct Core {
 /// What a server has while it is unsealed, as one namespace sees it.
 pub(crate) struct Unsealed {
     pub(crate) view: Arc<View>,
-    pub(crate) store: ClearStore,
+    pub(crate) store: BarrierStore,
     pub(crate) latches: Arc<Latches>,
     pub(crate) root: Arc<RootKey>,
     /// What tickets of TLS sessions are sealed by; the same on every server of the cluster.

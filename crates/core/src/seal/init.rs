@@ -15,7 +15,7 @@ use crate::engines::mount::{EngineKind, MountConfig, MountEntry};
 use crate::pipeline::state::Core;
 use crate::platform::random;
 use crate::platform::versions::Installed;
-use crate::storage::clear::seal_batch;
+use crate::storage::barrier_store::seal_batch;
 use crate::storage::cluster_identity::{Cluster, TokenKey};
 use crate::storage::keys::{self, MountId};
 use crate::tokens;

@@ -30,7 +30,7 @@ use crate::engines::sys;
 use crate::pipeline::state::{Core, ServerInfo, Unsealed};
 use crate::platform::threads::Threads;
 use crate::platform::tickets;
-use crate::storage::clear::ClearStore;
+use crate::storage::barrier_store::BarrierStore;
 use crate::storage::keys;
 use crate::storage::latches::Latches;
 use crate::view::{Follower, View};
@@ -362,7 +362,7 @@ impl Opener {
         let latches = Latches::new()?;
         let generation = attach(&*store, Arc::new(follower))?;
         let attached = Arc::clone(&store);
-        let store = ClearStore::new(store, keys, generation);
+        let store = BarrierStore::new(store, keys, generation);
         let unsealed = Arc::new_cyclic(|top| Unsealed {
             ticket_secret: Arc::new(ticket_secret),
             view,

@@ -1,6 +1,6 @@
 //! What the server keeps: plaintext and logical keys above the barrier, records of engines, locks on names.
 
-pub(crate) mod clear;
+pub(crate) mod barrier_store;
 pub(crate) mod cluster_identity;
 pub(crate) mod keys;
 pub(crate) mod latches;

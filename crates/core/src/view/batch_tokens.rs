@@ -15,7 +15,7 @@ use kallisto_cuckoo::{Error, Guard, Hand, Table};
 use super::LiveToken;
 use super::tokens::{Printer, Tokens};
 use crate::api::request::TokenText;
-use crate::storage::clear::Keys;
+use crate::storage::barrier_store::Keys;
 use crate::storage::cluster_identity::Cluster;
 use crate::storage::keys::NamespaceNumber;
 use crate::tokens::{self, Hash, TimeMarks};

@@ -25,7 +25,7 @@ use crate::engines::kv::record::{Config, Metadata, decode_one, decode_version};
 use crate::engines::mount::{EngineKind, MountEntry};
 use crate::engines::transit;
 use crate::namespaces::Namespace;
-use crate::storage::clear::{ClearRecords, Keys, open_batch};
+use crate::storage::barrier_store::{BarrierRecords, Keys, open_batch};
 use crate::storage::cluster_identity::Cluster;
 use crate::storage::keys::{self, MountId, NamespaceNumber, Parsed, kind};
 use crate::tokens::TokenEntry;
@@ -42,7 +42,7 @@ pub(super) struct Folding<'a, 'r> {
     pub(super) seqno: Seqno,
     pub(super) batch: &'a Batch,
     /// The state with the batch applied.
-    pub(super) records: &'a ClearRecords<'r>,
+    pub(super) records: &'a BarrierRecords<'r>,
     /// What it changed so far, for the feed.
     pub(super) changes: Vec<Change>,
 }
@@ -94,7 +94,7 @@ impl Follower {
     }
 
     /// Starts the audit devices there are.
-    fn load_audit(&self, records: &ClearRecords<'_>) -> Result<(), StoreError> {
+    fn load_audit(&self, records: &BarrierRecords<'_>) -> Result<(), StoreError> {
         let Some(system) = self.view.mounts.with_id(MountId::SYSTEM) else { return Ok(()) };
         for folder in [audit::DEVICE_FOLDER, audit::HEADER_FOLDER] {
             for rest in system.index.scan(folder, None, usize::MAX) {
@@ -134,7 +134,7 @@ impl Fold for Follower {
         }
         let keyring = self.keys.load();
         self.view.load(position, records, &keyring)?;
-        self.load_audit(&ClearRecords::new(records, &keyring))
+        self.load_audit(&BarrierRecords::new(records, &keyring))
     }
 
     fn replaced(&self, why: Replaced) {
@@ -148,7 +148,7 @@ impl Fold for Follower {
         let keyring = self.keys.load();
         match open_batch(batch, &keyring) {
             Ok(clear) => {
-                let records = ClearRecords::new(records, &keyring);
+                let records = BarrierRecords::new(records, &keyring);
                 let rest = self.view.fold_everywhere(position, clear, &records);
                 self.follow_audit(&rest);
             }
@@ -198,7 +198,7 @@ impl View {
         &self,
         position: Position,
         mut batch: Batch,
-        records: &ClearRecords<'_>,
+        records: &BarrierRecords<'_>,
     ) -> Batch {
         let inside = take_inside(&mut batch);
         self.fold(position, &batch, records);
@@ -221,7 +221,7 @@ impl View {
     }
 
     /// Folds a batch in the clear.
-    fn fold(&self, position: Position, batch: &Batch, records: &ClearRecords<'_>) {
+    fn fold(&self, position: Position, batch: &Batch, records: &BarrierRecords<'_>) {
         let mut hand = self.budget.fold();
         // What a batch writes carries the place of the batch.
         let seqno = Seqno(position.0);
@@ -507,7 +507,11 @@ pub(super) fn one_header(seqno: Seqno, lease: Option<u32>) -> HotHeader {
 }
 
 /// The record of the version that a batch makes current: from the batch, or from the state.
-fn current_record(key: &[u8], batch: &Batch, records: &ClearRecords<'_>) -> Result<Value, Damaged> {
+fn current_record(
+    key: &[u8],
+    batch: &Batch,
+    records: &BarrierRecords<'_>,
+) -> Result<Value, Damaged> {
     // A batch of one secret is looked through; in one of many, that would be work by its square.
     let looked_at = batch.ops().len().min(BATCH_LOOK_MAX);
     let in_batch = batch.ops()[..looked_at].iter().find_map(|op| match op {

@@ -47,7 +47,7 @@ use crate::namespaces::{Inside, Namespaces};
 use crate::pipeline::policies::Policies;
 use crate::platform::web::Web;
 use crate::quotas::Quotas;
-use crate::storage::clear::Keys;
+use crate::storage::barrier_store::Keys;
 use crate::storage::cluster_identity::Cluster;
 use crate::storage::keys::MountId;
 use crate::tokens::TimeMarks;

@@ -28,7 +28,7 @@ use super::fold::{Damaged, Folding};
 use super::hot::HotSlot;
 use super::mounts::Mount;
 use super::ties::Gathered;
-use crate::storage::clear::ClearRecords;
+use crate::storage::barrier_store::BarrierRecords;
 use crate::storage::keys::{self, MountId, NamespaceNumber, Parsed};
 use paths::Paths;
 use prepare::{Item, Prepared, Preparer, Sealed};
@@ -102,7 +102,7 @@ impl View {
         let loaded = std::thread::scope(|scope| {
             let reader = start(scope, "load-read", move || read_all(records, &to_open))?;
             let opener = start(scope, "load-open", move || {
-                open_all(self, &ClearRecords::new(records, keyring), &stored, &to_fold)
+                open_all(self, &BarrierRecords::new(records, keyring), &stored, &to_fold)
             })?;
             let load = Loading {
                 root: Load::new(self),
@@ -112,7 +112,7 @@ impl View {
                 before_secrets: 0,
                 has_room: false,
             };
-            let clear = ClearRecords::new(records, keyring);
+            let clear = BarrierRecords::new(records, keyring);
             let folded = load.fold_all(opened, &clear, records.approximate_len());
             // Who fails ends the others, and what failed first is what there is to tell.
             ended(reader)?;
@@ -163,7 +163,7 @@ fn read_all(records: &dyn Records, onward: &SyncSender<Chunk>) -> Result<(), Sto
 /// Opens what was read, prepares it for the view and hands it on.
 fn open_all(
     view: &View,
-    clear: &ClearRecords<'_>,
+    clear: &BarrierRecords<'_>,
     stored: &Receiver<Chunk>,
     onward: &SyncSender<Prepared>,
 ) -> Result<(), StoreError> {
@@ -219,7 +219,7 @@ impl Loading<'_> {
     fn fold_all(
         mut self,
         opened: Receiver<Prepared>,
-        records: &ClearRecords<'_>,
+        records: &BarrierRecords<'_>,
         expected: u64,
     ) -> Result<u64, Damaged> {
         for mut prepared in &opened {
@@ -273,7 +273,7 @@ impl Loading<'_> {
         &mut self,
         key: &[u8],
         record: &Record,
-        records: &ClearRecords<'_>,
+        records: &BarrierRecords<'_>,
     ) -> Result<(), Damaged> {
         let Parsed::Inside(number, inner) = keys::parse(key) else {
             return self.root.take_other(key, record, records);
@@ -289,7 +289,7 @@ impl Loading<'_> {
         }
     }
 
-    fn end_inside(&mut self, records: &ClearRecords<'_>) -> Result<(), Damaged> {
+    fn end_inside(&mut self, records: &BarrierRecords<'_>) -> Result<(), Damaged> {
         match self.inside.take() {
             Some((number, Some(inside))) => inside.end(self.position, &records.inside(number)),
             _ => Ok(()),
@@ -307,14 +307,14 @@ impl Inside {
         &mut self,
         key: &[u8],
         record: &Record,
-        records: &ClearRecords<'_>,
+        records: &BarrierRecords<'_>,
     ) -> Result<(), Damaged> {
         let Self { load, preparer, prepared } = self;
         preparer.take(&load.view, key, record.seqno, &record.value, prepared)?;
         self.put(records)
     }
 
-    fn put(&mut self, records: &ClearRecords<'_>) -> Result<(), Damaged> {
+    fn put(&mut self, records: &BarrierRecords<'_>) -> Result<(), Damaged> {
         for item in std::mem::take(&mut self.prepared.items) {
             self.load.put(item, &self.prepared, records)?;
         }
@@ -322,7 +322,7 @@ impl Inside {
         Ok(())
     }
 
-    fn end(mut self, position: Position, records: &ClearRecords<'_>) -> Result<(), Damaged> {
+    fn end(mut self, position: Position, records: &BarrierRecords<'_>) -> Result<(), Damaged> {
         self.preparer.settle(&self.load.view, &mut self.prepared)?;
         self.put(records)?;
         self.load.end(position)
@@ -353,7 +353,7 @@ impl<V: Deref<Target = View>> Load<V> {
         &mut self,
         item: Item,
         prepared: &Prepared,
-        records: &ClearRecords<'_>,
+        records: &BarrierRecords<'_>,
     ) -> Result<(), Damaged> {
         self.items += 1;
         if self.items.is_multiple_of(BUDGET_ITEMS) {
@@ -387,7 +387,7 @@ impl<V: Deref<Target = View>> Load<V> {
         &mut self,
         key: &[u8],
         record: &Record,
-        records: &ClearRecords<'_>,
+        records: &BarrierRecords<'_>,
     ) -> Result<(), Damaged> {
         if let Parsed::Shelf(mount, name) = keys::parse(key) {
             self.view.put_shelf(mount, name, &record.value)?;

@@ -1,6 +1,6 @@
 //! The clear side of the barrier: records in logical keys and plaintext over a store of ciphertext.
 //!
-//! Everything above works with [`ClearStore`] and [`ClearRecords`]; everything below sees storage
+//! Everything above works with [`BarrierStore`] and [`BarrierRecords`]; everything below sees storage
 //! keys and envelopes. A record's plaintext starts with its logical key, so that a scan can tell
 //! whose record it met; its envelope is bound to its storage key, so that it opens nowhere else. A
 //! delete carries the logical key sealed in its note, for the fold alone.
@@ -29,7 +29,7 @@ pub(crate) type Keys = Arc<ArcSwap<Keyring>>;
 const LENGTH_BYTES: usize = 2;
 
 /// A store seen from above the barrier, by one namespace: no key of another can be spelled.
-pub(crate) struct ClearStore {
+pub(crate) struct BarrierStore {
     store: Arc<dyn Store>,
     keys: Keys,
     /// Which restore the view was loaded after.
@@ -58,7 +58,7 @@ const PUTS: usize = 1;
 const DELETES: usize = 2;
 const SCANS: usize = 3;
 
-impl ClearStore {
+impl BarrierStore {
     /// The clear side of `store`, for what a view that was loaded after the restore `generation` shows.
     pub(crate) fn new(store: Arc<dyn Store>, keys: Keys, generation: Seqno) -> Self {
         Self { store, keys, generation, counts: Counts::default(), inside: None }
@@ -107,9 +107,9 @@ impl ClearStore {
         Ok(record.map(|record| record.value.len()))
     }
 
-    fn records<'a>(&'a self, keyring: &'a Keyring) -> ClearRecords<'a> {
-        let records = ClearRecords::new(&*self.store, keyring);
-        ClearRecords { inside: self.inside.map(|life| life.number), ..records }
+    fn records<'a>(&'a self, keyring: &'a Keyring) -> BarrierRecords<'a> {
+        let records = BarrierRecords::new(&*self.store, keyring);
+        BarrierRecords { inside: self.inside.map(|life| life.number), ..records }
     }
 
     /// The logical key and record under a storage key.
@@ -188,14 +188,14 @@ impl ClearStore {
 pub(crate) type KeyValue<'p> = (&'p [u8], &'p [u8]);
 
 /// Records seen from above the barrier.
-pub(crate) struct ClearRecords<'a> {
+pub(crate) struct BarrierRecords<'a> {
     records: &'a dyn Records,
     keys: StorageKeys<'a>,
     /// Whose keys they are; `None` for all, as the root namespace spells them.
     inside: Option<NamespaceNumber>,
 }
 
-impl<'a> ClearRecords<'a> {
+impl<'a> BarrierRecords<'a> {
     pub(crate) fn new(records: &'a dyn Records, keyring: &'a Keyring) -> Self {
         Self { records, keys: StorageKeys::new(keyring), inside: None }
     }
