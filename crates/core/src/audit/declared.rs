@@ -13,8 +13,8 @@ use super::{Audit, DEVICE_FOLDER, DeviceRecord, Unusable};
 use crate::api::error::Error;
 use crate::pipeline::state::Unsealed;
 use crate::platform::random::RequestId;
+use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::{self, MountId, Parsed};
-use crate::storage::shelf::Shelf;
 
 /// Brings the records in line with the configuration.
 ///
@@ -25,7 +25,7 @@ pub(crate) async fn declare(audit: &Audit, unsealed: &Unsealed) -> Result<(), Er
     let records = audit.records();
     let declared = &audit.settings.declared;
     let mut batch = Batch::new();
-    let shelf = Shelf::builtin(unsealed, MountId::SYSTEM)?;
+    let shelf = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
     for device in declared {
         let refuse = |why: &str| {
             Err(Error::invalid(format!("the audit device declared at {:?}: {why}", device.path)))
@@ -72,7 +72,7 @@ pub(crate) async fn declare(audit: &Audit, unsealed: &Unsealed) -> Result<(), Er
 fn put_made(audit: &Audit, made: &Batch) -> Result<(), Error> {
     for op in made.ops() {
         let Op::Put { key, value } = op else { continue };
-        let Parsed::Shelf(_, name) = keys::parse(key) else { continue };
+        let Parsed::EngineStorage(_, name) = keys::parse(key) else { continue };
         let put = audit.put(name, value, Origin::New);
         put.map_err(|Unusable(what)| Error::internal(&what))?;
     }

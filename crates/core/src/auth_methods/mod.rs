@@ -40,7 +40,7 @@ use crate::pipeline::admission::{Admission, Flow, Shares};
 use crate::pipeline::compute::{Claim, Pool};
 use crate::pipeline::state::{Call, Leases, Unsealed};
 use crate::platform::outbound::{Outbound, OutboundAnswer, OutboundCall};
-use crate::storage::shelf::Shelf;
+use crate::storage::engine_storage::EngineStorage;
 use crate::tokens::{self, Times, TokenEntry, TokenSpec, TokenType};
 use crate::view::Mount;
 
@@ -231,7 +231,7 @@ pub(crate) fn role_of(unsealed: &Unsealed, request: &Request<'_>, mount: &Mount)
 /// # Errors
 /// [`Error::NotFound`] when there are none.
 pub(crate) fn list(
-    shelf: &Shelf<'_>,
+    shelf: &EngineStorage<'_>,
     call: &Call<'_, '_>,
     folder: &str,
 ) -> Result<Response, Error> {

@@ -9,7 +9,7 @@ use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
 use crate::pipeline::spelling::below;
 use crate::pipeline::state::Call;
-use crate::storage::shelf::{Change, Shelf};
+use crate::storage::engine_storage::{Change, EngineStorage};
 
 /// The name of the record of a configuration.
 const CONFIG: &str = "config";
@@ -100,13 +100,13 @@ impl<R: RoleFields> Record for R {
 }
 
 /// The configuration of a method, if it has one.
-pub(super) fn config<R: Record>(shelf: &Shelf<'_>) -> Result<Option<R>, Error> {
+pub(super) fn config<R: Record>(shelf: &EngineStorage<'_>) -> Result<Option<R>, Error> {
     load(shelf, CONFIG)
 }
 
 /// Answers a request for the configuration; `None` when `path` is another.
 pub(super) async fn edit_config<R: Record>(
-    shelf: &Shelf<'_>,
+    shelf: &EngineStorage<'_>,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Option<Result<Response, Error>> {
@@ -131,7 +131,11 @@ pub(super) struct Roles {
 
 impl Roles {
     /// The role called `name`; `None` too for what is no name.
-    pub(super) fn load<R: Record>(self, shelf: &Shelf<'_>, name: &str) -> Result<Option<R>, Error> {
+    pub(super) fn load<R: Record>(
+        self,
+        shelf: &EngineStorage<'_>,
+        name: &str,
+    ) -> Result<Option<R>, Error> {
         match role_name(name) {
             Ok(name) => load(shelf, &format!("{}{name}", self.folder)),
             Err(_) => Ok(None),
@@ -141,7 +145,7 @@ impl Roles {
     /// Answers a request for a role, or for the list of them; `path` is inside the mount.
     pub(super) async fn edit<R: Record>(
         self,
-        shelf: &Shelf<'_>,
+        shelf: &EngineStorage<'_>,
         call: &Call<'_, '_>,
         path: &str,
     ) -> Result<Response, Error> {
@@ -163,18 +167,18 @@ impl Roles {
     }
 }
 
-fn load<R: Record>(shelf: &Shelf<'_>, record: &str) -> Result<Option<R>, Error> {
+fn load<R: Record>(shelf: &EngineStorage<'_>, record: &str) -> Result<Option<R>, Error> {
     shelf.get(record)?.map(|found| R::decode(&found.value)).transpose()
 }
 
-fn show<R: Record>(shelf: &Shelf<'_>, record: &str) -> Result<Response, Error> {
+fn show<R: Record>(shelf: &EngineStorage<'_>, record: &str) -> Result<Response, Error> {
     let found: R = load(shelf, record)?.ok_or(Error::NotFound)?;
     let name = record.rsplit('/').next().unwrap_or_default();
     Ok(Response::data(&found.named(name).shown().into()))
 }
 
 async fn write<R: Record>(
-    shelf: &Shelf<'_>,
+    shelf: &EngineStorage<'_>,
     call: &Call<'_, '_>,
     record: &str,
 ) -> Result<Response, Error> {

@@ -21,7 +21,7 @@ use crate::pipeline::address;
 use crate::pipeline::admission::Flow;
 use crate::pipeline::spelling::below;
 use crate::pipeline::state::{Call, Core, Unsealed};
-use crate::storage::shelf::{Change, Shelf};
+use crate::storage::engine_storage::{Change, EngineStorage};
 use crate::view::Mount;
 
 /// Longest name of a user, in bytes.
@@ -75,7 +75,7 @@ pub(crate) async fn handle(
     path: &str,
 ) -> Result<Response, Error> {
     use Operation::{Delete, List, Read, Update};
-    let shelf = Shelf::of(unsealed, mount);
+    let shelf = EngineStorage::of(unsealed, mount);
     let rest = below("users", path).ok_or(Error::UnsupportedPath)?;
     if rest.is_empty() {
         return match call.operation {
@@ -96,11 +96,11 @@ pub(crate) async fn handle(
     }
 }
 
-fn load(shelf: &Shelf<'_>, name: &str) -> Result<Option<User>, Error> {
+fn load(shelf: &EngineStorage<'_>, name: &str) -> Result<Option<User>, Error> {
     shelf.get(&record(name))?.map(|record| User::decode(&record.value)).transpose()
 }
 
-fn read(shelf: &Shelf<'_>, name: &str) -> Result<Response, Error> {
+fn read(shelf: &EngineStorage<'_>, name: &str) -> Result<Response, Error> {
     let user = load(shelf, name)?.ok_or(Error::NotFound)?;
     Ok(Response::data(&Json::Object(user.params.to_map())))
 }
@@ -119,7 +119,7 @@ enum Part {
 async fn write(
     core: &Core,
     call: &Call<'_, '_>,
-    shelf: &Shelf<'_>,
+    shelf: &EngineStorage<'_>,
     name: &str,
     part: Part,
 ) -> Result<Response, Error> {
@@ -197,7 +197,7 @@ pub(crate) async fn log_in(
     let password = password.ok_or_else(|| Error::invalid("missing password"))?;
     check_length(&password)?;
     let password = SecretString::from(password);
-    let shelf = Shelf::of(unsealed, mount);
+    let shelf = EngineStorage::of(unsealed, mount);
     let user = load(&shelf, &name)?;
     let attempt = Attempt {
         lockouts: Arc::clone(&core.logins.lockouts),
@@ -234,7 +234,7 @@ pub(crate) async fn log_in(
 /// [`Error::Invalid`] saying which.
 pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
     let name = renewal.path.strip_prefix("login/").and_then(canonical);
-    let shelf = Shelf::of(renewal.unsealed, renewal.mount);
+    let shelf = EngineStorage::of(renewal.unsealed, renewal.mount);
     let user = name.map_or(Ok(None), |name| load(&shelf, &name))?;
     let user = user.ok_or_else(|| Error::invalid("the user does not exist any more"))?;
     renewal.check_policies(&user.params)
@@ -295,7 +295,7 @@ impl Attempt<'_, '_> {
 async fn renew_hash(
     core: &Core,
     flow: Flow,
-    shelf: &Shelf<'_>,
+    shelf: &EngineStorage<'_>,
     name: &str,
     (old, password): (&str, SecretString),
 ) -> Result<(), Error> {

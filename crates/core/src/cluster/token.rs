@@ -13,8 +13,8 @@ use crate::api::fields::Fields;
 use crate::api::json::{self, Json};
 use crate::api::response::Response;
 use crate::pipeline::state::{Call, Unsealed};
+use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
-use crate::storage::shelf::Shelf;
 
 /// Where the hashes are.
 const TOKENS: &str = "raft/join-tokens/";
@@ -28,8 +28,8 @@ const TOKENS_MAX: usize = 64;
 const TTL_SECS: i64 = 60 * 60;
 const TTL_SECS_MAX: i64 = 7 * 24 * 60 * 60;
 
-fn shelf(unsealed: &Unsealed) -> Result<Shelf<'_>, Error> {
-    Shelf::builtin(unsealed, MountId::SYSTEM)
+fn shelf(unsealed: &Unsealed) -> Result<EngineStorage<'_>, Error> {
+    EngineStorage::builtin(unsealed, MountId::SYSTEM)
 }
 
 /// Under what a token is kept.
@@ -111,7 +111,7 @@ pub(crate) async fn make_join_token(
     ])))
 }
 
-fn end_of(shelf: &Shelf<'_>, name: &str) -> Result<Option<(i64, Seqno)>, Error> {
+fn end_of(shelf: &EngineStorage<'_>, name: &str) -> Result<Option<(i64, Seqno)>, Error> {
     let Some(record) = shelf.get(name)? else { return Ok(None) };
     let end = json::parse_object(&record.value).ok();
     let end = end.and_then(|map| Fields::new(&map).int("end").ok().flatten());

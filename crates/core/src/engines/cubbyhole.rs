@@ -15,8 +15,8 @@ use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Unsealed};
 use crate::pipeline::wrapping;
 use crate::platform::limits::CONFLICT_RETRIES_MAX;
+use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::{self, MountId};
-use crate::storage::shelf::Shelf;
 use crate::tokens::Hash;
 
 /// Cubbyholes looked at in one step of [`forget_gone`].
@@ -45,7 +45,9 @@ pub(crate) async fn handle(
         Operation::Read => read(unsealed, &hash, path),
         Operation::Update => write(unsealed, call, &hash, path).await,
         Operation::Delete => {
-            Shelf::builtin(unsealed, MountId::CUBBYHOLE)?.delete(&name(&hash, path)).await?;
+            EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?
+                .delete(&name(&hash, path))
+                .await?;
             Ok(Response::Empty)
         }
         Operation::List => list(unsealed, &hash, path),
@@ -63,14 +65,14 @@ pub(crate) fn name(hash: &[u8], path: &str) -> String {
 }
 
 fn read(unsealed: &Unsealed, hash: &Hash, path: &str) -> Result<Response, Error> {
-    let shelf = Shelf::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let shelf = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
     let record = shelf.get(&name(hash, path))?.ok_or(Error::NotFound)?;
     Ok(Response::Logical(Logical { data: record.value.to_vec(), ..Logical::default() }))
 }
 
 /// What a wrapping token holds, as it was taken out before there was a route for it.
 fn read_wrapped(unsealed: &Unsealed, hash: &Hash) -> Result<Response, Error> {
-    let shelf = Shelf::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let shelf = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
     let record = shelf.get(&name(hash, wrapping::RESPONSE))?.ok_or(Error::NotFound)?;
     let envelope = wrapping::envelope(&record.value);
     let envelope = envelope.ok_or_else(|| Error::internal(&"a wrapped answer is damaged"))?;
@@ -84,7 +86,7 @@ fn read_wrapped(unsealed: &Unsealed, hash: &Hash) -> Result<Response, Error> {
 }
 
 fn list(unsealed: &Unsealed, hash: &Hash, path: &str) -> Result<Response, Error> {
-    let shelf = Shelf::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let shelf = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
     let names = shelf.list(&name(hash, path))?;
     if names.is_empty() {
         return Err(Error::NotFound);
@@ -112,14 +114,14 @@ async fn write(
 /// Keeps JSON text for a token, as long as that token lives.
 ///
 /// # Errors
-/// [`Denial::BadToken`] when it has ended; what [`Shelf::put_in`] says of the entry.
+/// [`Denial::BadToken`] when it has ended; what [`EngineStorage::put_in`] says of the entry.
 pub(crate) async fn put(
     unsealed: &Unsealed,
     hash: &Hash,
     path: &str,
     text: Vec<u8>,
 ) -> Result<(), Error> {
-    let shelf = Shelf::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let shelf = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
     let owner = keys::token(hash);
     for _ in 0..CONFLICT_RETRIES_MAX {
         let record = unsealed.store.get(&owner)?;
@@ -142,7 +144,7 @@ pub(crate) async fn put(
 /// # Errors
 /// The store's refusal.
 pub(crate) async fn forget(unsealed: &Unsealed, hash: &Hash) -> Result<(), Error> {
-    let shelf = Shelf::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let shelf = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
     let folder = folder(hash);
     let kept = shelf.scan(&folder)?;
     for names in kept.chunks(crate::platform::limits::SWEEP_RECORDS_MAX) {
@@ -161,7 +163,7 @@ pub(crate) async fn forget(unsealed: &Unsealed, hash: &Hash) -> Result<(), Error
 /// # Errors
 /// The store's refusal.
 pub(crate) async fn forget_gone(unsealed: &Unsealed) -> Result<(), Error> {
-    let shelf = Shelf::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let shelf = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
     let mut after: Option<String> = None;
     loop {
         let folders = shelf.list_page("", after.as_deref(), FOLDERS_MAX);

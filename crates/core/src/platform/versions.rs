@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use crate::api::error::Error;
 use crate::api::json::{self, Json};
 use crate::pipeline::state::{ServerInfo, Unsealed};
+use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
-use crate::storage::shelf::Shelf;
 
 /// Where they are on the shelf.
 const FOLDER: &str = "version/";
@@ -66,7 +66,7 @@ impl Installed {
 /// The store's refusal; the next tick tries again.
 pub(crate) async fn note(unsealed: &Unsealed, now: Timestamp) -> Result<(), Error> {
     let running = Installed::running(&unsealed.info, now);
-    let shelf = Shelf::builtin(unsealed, MountId::SYSTEM)?;
+    let shelf = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
     if shelf.get(&running.record())?.is_none() {
         tracing::info!(version = running.version, "this version serves this storage from now on");
         shelf.put(&running.record(), running.encode()).await?;
@@ -79,7 +79,7 @@ pub(crate) async fn note(unsealed: &Unsealed, now: Timestamp) -> Result<(), Erro
 /// # Errors
 /// When one cannot be read.
 pub(crate) fn history(unsealed: &Unsealed) -> Result<Vec<Installed>, Error> {
-    let shelf = Shelf::builtin(unsealed, MountId::SYSTEM)?;
+    let shelf = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
     let mut found = Vec::new();
     for version in shelf.list_some(FOLDER, SHOWN_MAX) {
         if let Some(record) = shelf.get(&format!("{FOLDER}{version}"))? {

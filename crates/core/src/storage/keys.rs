@@ -106,7 +106,7 @@ pub(crate) enum Parsed<'a> {
     /// [`kind::KV_ONE`]
     KvOne(MountId, &'a str),
     /// [`kind::SHELF`]
-    Shelf(MountId, &'a str),
+    EngineStorage(MountId, &'a str),
     /// [`kind::NAMESPACE`]
     Namespace(NamespaceNumber),
     /// [`kind::NAMESPACE_LIFE`]
@@ -181,7 +181,7 @@ impl<'k> StorageKeys<'k> {
                 hide(kind::KV_META, mount, path, Some(version))
             }
             Parsed::KvOne(mount, path) => hide(kind::KV_ONE, mount, path, None),
-            Parsed::Shelf(mount, name) => hide(kind::SHELF, mount, name, None),
+            Parsed::EngineStorage(mount, name) => hide(kind::SHELF, mount, name, None),
             Parsed::Policy(name) => hide(kind::POLICY, MountId(0), name, None),
             Parsed::TokenRole(name) => hide(kind::TOKEN_ROLE, MountId(0), name, None),
             // Ids, and hashes under a key already.
@@ -348,7 +348,7 @@ fn parse_known(key: &[u8]) -> Option<Parsed<'_>> {
         kind::KV_CONFIG => Parsed::KvConfig(id),
         kind::KV_META => Parsed::KvMeta(id, std::str::from_utf8(rest).ok()?),
         kind::KV_ONE => Parsed::KvOne(id, std::str::from_utf8(rest).ok()?),
-        kind::SHELF => Parsed::Shelf(id, std::str::from_utf8(rest).ok()?),
+        kind::SHELF => Parsed::EngineStorage(id, std::str::from_utf8(rest).ok()?),
         kind::NAMESPACE => Parsed::Namespace(NamespaceNumber(id.0)),
         kind::NAMESPACE_LIFE => Parsed::NamespaceLife(NamespaceNumber(id.0)),
         kind::INSIDE => Parsed::Inside(NamespaceNumber(id.0), rest),
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(parse(&kv_config(id)), Parsed::KvConfig(id));
         assert_eq!(parse(&kv_meta(id, "a/b")), Parsed::KvMeta(id, "a/b"));
         assert_eq!(parse(&kv_one(id, "a")), Parsed::KvOne(id, "a"));
-        assert_eq!(parse(&shelf(id, "role/a")), Parsed::Shelf(id, "role/a"));
+        assert_eq!(parse(&shelf(id, "role/a")), Parsed::EngineStorage(id, "role/a"));
         assert_eq!(parse(&kv_version(id, "a/b", 300)), Parsed::KvVersion(id, "a/b", 300));
         assert_eq!(parse(&token(b"0123")), Parsed::Token(b"0123"));
         let number = NamespaceNumber(9);

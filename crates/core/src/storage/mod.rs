@@ -2,6 +2,6 @@
 
 pub(crate) mod barrier_store;
 pub(crate) mod cluster_identity;
+pub(crate) mod engine_storage;
 pub(crate) mod keys;
 pub(crate) mod latches;
-pub(crate) mod shelf;

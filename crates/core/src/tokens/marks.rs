@@ -22,8 +22,8 @@ use jiff::Timestamp;
 use crate::api::error::Error;
 use crate::api::json::{self, Json};
 use crate::pipeline::state::Unsealed;
+use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
-use crate::storage::shelf::Shelf;
 
 /// Where the marks are on the shelf of `sys/` of the root namespace.
 const RECORD: &str = "time/marks";
@@ -204,7 +204,7 @@ pub(super) async fn keep(root: &Unsealed, now: Timestamp) -> Result<(), Error> {
         let behind_secs = before.last().secs.saturating_sub(now.as_second());
         tracing::warn!(behind_secs, "the clock was set back; batch tokens that have ended stay so");
     }
-    Shelf::builtin(root, MountId::SYSTEM)?.put(RECORD, marks.encode()).await
+    EngineStorage::builtin(root, MountId::SYSTEM)?.put(RECORD, marks.encode()).await
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ impl Follower {
     fn follow_audit(&self, clear: &Batch) {
         for op in clear.ops() {
             let (Op::Put { key, .. } | Op::Delete { key, .. }) = op;
-            let Parsed::Shelf(MountId::SYSTEM, name) = keys::parse(key) else { continue };
+            let Parsed::EngineStorage(MountId::SYSTEM, name) = keys::parse(key) else { continue };
             match op {
                 Op::Put { value, .. } => {
                     if let Err(Unusable(what)) = self.audit.put(name, value, Origin::New) {
@@ -287,7 +287,7 @@ impl View {
                 self.put_path(mount, path)?;
                 at.note(key, What::Written { version: 0, deletion_ns: None, gone: false });
             }
-            Parsed::Shelf(mount, name) => {
+            Parsed::EngineStorage(mount, name) => {
                 self.forget_decoded(mount, name);
                 self.put_shelf(mount, name, value)?;
                 self.put_path(mount, name)?;
@@ -337,7 +337,7 @@ impl View {
                 }
                 self.hot.remove(&hot_key(mount, path));
             }
-            Parsed::Shelf(mount, name) => {
+            Parsed::EngineStorage(mount, name) => {
                 self.forget_decoded(mount, name);
                 if let Some(mount) = self.mounts.with_id(mount) {
                     if mount.entry.id == MountId::SYSTEM {

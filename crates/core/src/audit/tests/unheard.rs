@@ -3,7 +3,7 @@
 use super::*;
 use crate::api::request::TokenText;
 use crate::cluster;
-use crate::storage::shelf::Shelf;
+use crate::storage::engine_storage::EngineStorage;
 
 impl Site {
     /// Asks with a device that takes the record of the request, and not that of its answer.
@@ -119,7 +119,7 @@ fn shares_that_nobody_hears_of_do_not_count() {
 fn a_join_token_that_nobody_hears_of_is_forgotten() {
     let site = Site::open(settings(Access::Token));
     let unsealed = site.core.site_of("").unwrap();
-    let shelf = Shelf::builtin(&unsealed, crate::storage::keys::MountId::SYSTEM).unwrap();
+    let shelf = EngineStorage::builtin(&unsealed, crate::storage::keys::MountId::SYSTEM).unwrap();
     let kept = |name: &str| shelf.get(name).unwrap().is_some();
     let name = cluster::join_token_record("kjt.some");
     pollster::block_on(shelf.put(&name, b"{}".to_vec())).unwrap();

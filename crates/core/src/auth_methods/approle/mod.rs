@@ -35,7 +35,7 @@ use crate::pipeline::spelling::below;
 use crate::pipeline::state::{Call, Unsealed};
 use crate::platform::limits::CONFLICT_RETRIES_MAX;
 use crate::storage::cluster_identity::Cluster;
-use crate::storage::shelf::Shelf;
+use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
 
 use role::{Part, Role};
@@ -51,13 +51,13 @@ const WRONG: &str = "invalid role or secret ID";
 /// Where the records of one mount are.
 struct Approle<'u> {
     unsealed: &'u Unsealed,
-    shelf: Shelf<'u>,
+    shelf: EngineStorage<'u>,
     mount: &'u Mount,
 }
 
 impl<'u> Approle<'u> {
     fn of(unsealed: &'u Unsealed, mount: &'u Mount) -> Self {
-        Self { unsealed, shelf: Shelf::of(unsealed, mount), mount }
+        Self { unsealed, shelf: EngineStorage::of(unsealed, mount), mount }
     }
 
     /// The keyed hash of an id, apart for each mount and purpose.

@@ -25,7 +25,7 @@ use crate::api::response::Response;
 use crate::pipeline::address;
 use crate::pipeline::spelling::below;
 use crate::pipeline::state::{Call, Core, Unsealed};
-use crate::storage::shelf::Shelf;
+use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
 
 use config::{Binding, Config};
@@ -49,7 +49,7 @@ pub(crate) async fn handle(
     mount: &Mount,
     path: &str,
 ) -> Result<Response, Error> {
-    let shelf = Shelf::of(unsealed, mount);
+    let shelf = EngineStorage::of(unsealed, mount);
     if (path, call.operation) == ("config", Operation::Read) {
         let config = records::config::<Config>(&shelf)?.unwrap_or_default();
         return Ok(Response::data(&config.shown().into()));
@@ -75,7 +75,7 @@ pub(crate) fn role_of(
         return role_name(&name).ok();
     }
     let names = Names::read(request.client_chain.first()?)?;
-    let shelf = Shelf::of(unsealed, mount);
+    let shelf = EngineStorage::of(unsealed, mount);
     let mut tried = shelf.list_some(ROLES.folder, TRIED_MAX).into_iter();
     let load = |name: &str| ROLES.load::<Role>(&shelf, name).ok().flatten();
     tried.find(|name| load(name).is_some_and(|role| role.admits(&names)))
@@ -98,7 +98,7 @@ pub(crate) async fn log_in(
     };
     let wrong = || Error::invalid("invalid certificate or no client certificate supplied");
     let names = Names::read(leaf).ok_or_else(wrong)?;
-    let shelf = Shelf::of(unsealed, mount);
+    let shelf = EngineStorage::of(unsealed, mount);
     if revoked::any(&shelf, request.client_chain)? {
         return Err(wrong());
     }
@@ -138,7 +138,7 @@ pub(crate) async fn log_in(
 /// signatures.
 async fn find(
     core: &Core,
-    shelf: &Shelf<'_>,
+    shelf: &EngineStorage<'_>,
     named: Option<String>,
     request: &Request<'_>,
     names: &Names,
@@ -170,7 +170,7 @@ fn fingerprint(certificate: &[u8]) -> String {
 /// [`Error::Invalid`] saying what is not so.
 pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
     let kept = |name: &str| renewal.entry.kept.get(name).and_then(Json::as_str).unwrap_or_default();
-    let shelf = Shelf::of(renewal.unsealed, renewal.mount);
+    let shelf = EngineStorage::of(renewal.unsealed, renewal.mount);
     let config = records::config::<Config>(&shelf)?.unwrap_or_default();
     if config.binding == Binding::None {
         return match ROLES.load::<Role>(&shelf, kept("cert"))? {

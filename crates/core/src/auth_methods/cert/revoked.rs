@@ -23,7 +23,7 @@ use crate::api::response::Response;
 use crate::auth_methods::{self, role_name};
 use crate::pipeline::state::Call;
 use crate::platform::limits::ENTRY_BYTES_MAX;
-use crate::storage::shelf::Shelf;
+use crate::storage::engine_storage::EngineStorage;
 
 /// Where the lists are, on the shelf.
 const FOLDER: &str = "crl/";
@@ -39,7 +39,7 @@ type Serial = [u8; SERIAL_BYTES];
 
 /// Answers a request for a list, or for the names of all; `name` is empty for these.
 pub(super) async fn edit(
-    shelf: &Shelf<'_>,
+    shelf: &EngineStorage<'_>,
     call: &Call<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
@@ -73,7 +73,7 @@ pub(super) async fn edit(
 ///
 /// # Errors
 /// When a list cannot be read: then nobody is let in.
-pub(super) fn any(shelf: &Shelf<'_>, chain: &[Vec<u8>]) -> Result<bool, Error> {
+pub(super) fn any(shelf: &EngineStorage<'_>, chain: &[Vec<u8>]) -> Result<bool, Error> {
     let names = shelf.list_some(FOLDER, LISTS_MAX);
     if names.is_empty() {
         return Ok(false);

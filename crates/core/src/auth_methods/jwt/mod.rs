@@ -20,7 +20,7 @@ use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::pipeline::address;
 use crate::pipeline::state::{Call, Core, Unsealed};
-use crate::storage::shelf::Shelf;
+use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
 
 use config::Config;
@@ -45,7 +45,7 @@ pub(crate) async fn handle(
     mount: &Mount,
     path: &str,
 ) -> Result<Response, Error> {
-    let shelf = Shelf::of(unsealed, mount);
+    let shelf = EngineStorage::of(unsealed, mount);
     if let Some(answer) = records::edit_config::<Config>(&shelf, call, path).await {
         return answer;
     }
@@ -54,7 +54,7 @@ pub(crate) async fn handle(
 
 /// The role of a login that names it, or does not.
 pub(crate) fn role_of(unsealed: &Unsealed, mount: &Mount, named: Option<String>) -> Option<String> {
-    let config = || records::config::<Config>(&Shelf::of(unsealed, mount)).ok().flatten();
+    let config = || records::config::<Config>(&EngineStorage::of(unsealed, mount)).ok().flatten();
     let name = named.or_else(|| config().map(|config| config.default_role))?;
     Some(name.to_ascii_lowercase()).filter(|name| !name.is_empty())
 }
@@ -69,7 +69,7 @@ pub(crate) async fn log_in(
     if request.operation != Operation::Update {
         return Err(Error::UnsupportedOperation);
     }
-    let shelf = Shelf::of(unsealed, mount);
+    let shelf = EngineStorage::of(unsealed, mount);
     let config = records::config::<Config>(&shelf)?.unwrap_or_default();
     let body = request.object()?;
     let fields = Fields::new(&body);
@@ -141,7 +141,7 @@ fn login(name: &str, role: Role, claims: &Map) -> Result<Login, String> {
 /// [`Error::Invalid`] saying so.
 pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
     let name = renewal.entry.kept.get("role").and_then(Json::as_str).unwrap_or_default();
-    match ROLES.load::<Role>(&Shelf::of(renewal.unsealed, renewal.mount), name)? {
+    match ROLES.load::<Role>(&EngineStorage::of(renewal.unsealed, renewal.mount), name)? {
         Some(_) => Ok(()),
         None => Err(Error::invalid("role does not exist during renewal")),
     }

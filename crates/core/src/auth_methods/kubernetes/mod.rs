@@ -23,7 +23,7 @@ use crate::pipeline::address;
 use crate::pipeline::admission::Flow;
 use crate::pipeline::state::{Call, Core, Unsealed};
 use crate::platform::outbound::OutboundCall;
-use crate::storage::shelf::Shelf;
+use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
 
 use selector::Selector;
@@ -291,7 +291,7 @@ pub(crate) async fn handle(
     mount: &Mount,
     path: &str,
 ) -> Result<Response, Error> {
-    let shelf = Shelf::of(unsealed, mount);
+    let shelf = EngineStorage::of(unsealed, mount);
     if let Some(answer) = records::edit_config::<Config>(&shelf, call, path).await {
         return answer;
     }
@@ -308,7 +308,7 @@ pub(crate) async fn log_in(
     if request.operation != Operation::Update {
         return Err(Error::UnsupportedOperation);
     }
-    let shelf = Shelf::of(unsealed, mount);
+    let shelf = EngineStorage::of(unsealed, mount);
     let body = request.object()?;
     let given = |name: &str| {
         let text = Fields::new(&body).string(name)?.filter(|text| !text.is_empty());
@@ -454,7 +454,7 @@ async fn has_labels(
 /// [`Error::Invalid`] saying so.
 pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
     let name = renewal.entry.kept.get("role").and_then(Json::as_str).unwrap_or_default();
-    match ROLES.load::<Role>(&Shelf::of(renewal.unsealed, renewal.mount), name)? {
+    match ROLES.load::<Role>(&EngineStorage::of(renewal.unsealed, renewal.mount), name)? {
         Some(_) => Ok(()),
         None => Err(Error::invalid("role does not exist during renewal")),
     }

@@ -19,8 +19,8 @@ use super::record::{Alias, Entity, Group, Id};
 use crate::api::error::Error;
 use crate::pipeline::state::Unsealed;
 use crate::platform::limits::CONFLICT_RETRIES_MAX;
+use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys;
-use crate::storage::shelf::Shelf;
 use crate::view::Mount;
 
 /// Most records that one change may touch.
@@ -29,7 +29,7 @@ const _: () = assert!(RECORDS_MAX < kallisto_store::BATCH_OPS_MAX);
 
 /// A change in the making.
 pub(super) struct Draft<'u> {
-    shelf: &'u Shelf<'u>,
+    shelf: &'u EngineStorage<'u>,
     pub(super) directory: &'u Directory,
     /// What stands in each record that was looked at or written, by its name.
     records: BTreeMap<String, Slot>,
@@ -53,7 +53,7 @@ pub(super) async fn change<T>(
     latch: &str,
     mut decide: impl FnMut(&mut Draft<'_>) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let shelf = Shelf::of(unsealed, mount);
+    let shelf = EngineStorage::of(unsealed, mount);
     let _latch = unsealed.latches.hold(&keys::shelf(mount.entry.id, latch)).await;
     for _ in 0..CONFLICT_RETRIES_MAX {
         let directory = super::directory_of(mount)?;

@@ -20,8 +20,8 @@ use crate::engines::sys::web::is_header_name;
 use crate::pipeline::spelling::below;
 use crate::pipeline::state::{Call, Core, Unsealed};
 use crate::platform::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX};
+use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::{self, MountId};
-use crate::storage::shelf::Shelf;
 
 /// Longest name of an audited header, in bytes.
 const HEADER_BYTES_MAX: usize = 128;
@@ -86,7 +86,7 @@ async fn enable(
     check_destination(audit, &record, &records)?;
     let device = try_device(audit, path, &record).await?;
     audit.keep_opened(Some(device));
-    let shelf = Shelf::builtin(unsealed, MountId::SYSTEM)?;
+    let shelf = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
     let stored = shelf.put(&format!("{DEVICE_FOLDER}{path}"), record.encode()).await;
     // The fold has taken it, unless the commit failed.
     audit.keep_opened(None);
@@ -149,7 +149,7 @@ async fn disable(audit: &Audit, unsealed: &Unsealed, path: &str) -> Result<Respo
         }
         Some(_) => {}
     }
-    let shelf = Shelf::builtin(unsealed, MountId::SYSTEM)?;
+    let shelf = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
     shelf.delete(&format!("{DEVICE_FOLDER}{path}")).await?;
     tracing::info!(path, "audit device disabled");
     Ok(Response::Empty)
@@ -232,14 +232,14 @@ async fn put_header(
     if audit.headers().len() >= HEADERS_MAX && !audit.headers().contains_key(name) {
         return Err(Error::invalid(format!("more than {HEADERS_MAX} audited headers")));
     }
-    let shelf = Shelf::builtin(unsealed, MountId::SYSTEM)?;
+    let shelf = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
     let record = HeaderRecord { hmac };
     shelf.put(&format!("{HEADER_FOLDER}{name}"), record.to_json().to_text()).await?;
     Ok(Response::Empty)
 }
 
 async fn delete_header(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
-    let shelf = Shelf::builtin(unsealed, MountId::SYSTEM)?;
+    let shelf = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
     shelf.delete(&format!("{HEADER_FOLDER}{name}")).await?;
     Ok(Response::Empty)
 }

@@ -15,8 +15,8 @@ use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
 use crate::cluster;
 use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
-use crate::storage::shelf::Shelf;
 
 /// The name of the settings' record.
 const RECORD: &str = "raft/autopilot";
@@ -63,7 +63,7 @@ impl Default for Settings {
 impl Settings {
     /// The settings of the cluster.
     pub(super) fn of(unsealed: &Unsealed) -> Result<Self, Error> {
-        let record = Shelf::builtin(unsealed, MountId::SYSTEM)?.get(RECORD)?;
+        let record = EngineStorage::builtin(unsealed, MountId::SYSTEM)?.get(RECORD)?;
         let Some(record) = record else { return Ok(Self::default()) };
         let damaged = |_| Error::internal(&"the autopilot's settings are damaged");
         let map = json::parse_object(&record.value).map_err(damaged)?;
@@ -141,7 +141,7 @@ pub(super) fn read(unsealed: &Unsealed) -> Result<Response, Error> {
 pub(super) async fn write(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
     let body = call.object()?;
     let settings = Settings::of(unsealed)?.with(Fields::new(&body))?;
-    let shelf = Shelf::builtin(unsealed, MountId::SYSTEM)?;
+    let shelf = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
     shelf.put(RECORD, settings.to_json().to_text()).await?;
     Ok(Response::Empty)
 }

@@ -8,8 +8,8 @@ use crate::api::json::Json;
 use crate::api::response::Response;
 use crate::pipeline::state::{Call, Unsealed};
 use crate::platform::random;
+use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
-use crate::storage::shelf::Shelf;
 
 /// Where policies are kept on the shelf of `sys/`.
 const FOLDER: &str = "password/";
@@ -43,8 +43,8 @@ pub(super) async fn handle(
     }
 }
 
-fn shelf(unsealed: &Unsealed) -> Result<Shelf<'_>, Error> {
-    Shelf::builtin(unsealed, MountId::SYSTEM)
+fn shelf(unsealed: &Unsealed) -> Result<EngineStorage<'_>, Error> {
+    EngineStorage::builtin(unsealed, MountId::SYSTEM)
 }
 
 fn record(name: &str) -> String {

@@ -12,8 +12,8 @@ use crate::auth_methods;
 use crate::engines::mount::Class;
 use crate::pipeline::state::{Call, Unsealed};
 use crate::quotas::{Audited, RULES, RULES_MAX, Reach, SETTINGS, Spec, Told};
+use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
-use crate::storage::shelf::Shelf;
 use crate::view::View;
 
 /// Longest interval or block.
@@ -142,8 +142,8 @@ async fn configure(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response,
     Ok(Response::Empty)
 }
 
-fn shelf(unsealed: &Unsealed) -> Result<Shelf<'_>, Error> {
-    Shelf::builtin(unsealed, MountId::SYSTEM)
+fn shelf(unsealed: &Unsealed) -> Result<EngineStorage<'_>, Error> {
+    EngineStorage::builtin(unsealed, MountId::SYSTEM)
 }
 
 /// Where a rule holds.

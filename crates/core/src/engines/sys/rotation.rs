@@ -15,8 +15,8 @@ use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
 use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
-use crate::storage::shelf::Shelf;
 
 /// The name of the settings' record on the shelf of `sys/`.
 const RECORD: &str = "rotate/config";
@@ -49,7 +49,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    fn load(shelf: &Shelf<'_>) -> Result<Self, Error> {
+    fn load(shelf: &EngineStorage<'_>) -> Result<Self, Error> {
         let Some(record) = shelf.get(RECORD)? else { return Ok(Self::default()) };
         let read = || {
             let map = json::parse_object(&record.value).ok()?;
@@ -107,7 +107,7 @@ impl Settings {
 
 /// Answers a read of the settings.
 pub(super) fn read(unsealed: &Unsealed) -> Result<Response, Error> {
-    let settings = Settings::load(&Shelf::builtin(unsealed, MountId::SYSTEM)?)?;
+    let settings = Settings::load(&EngineStorage::builtin(unsealed, MountId::SYSTEM)?)?;
     let interval = match settings.interval {
         Span::ZERO => 0_u64.into(),
         interval => interval.to_go().into(),
@@ -118,7 +118,7 @@ pub(super) fn read(unsealed: &Unsealed) -> Result<Response, Error> {
 /// Answers a write of them.
 pub(super) async fn write(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
     let body = call.object()?;
-    let shelf = Shelf::builtin(unsealed, MountId::SYSTEM)?;
+    let shelf = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
     let settings = Settings::load(&shelf)?.written(Fields::new(&body))?;
     let interval = settings.interval.to_go().into();
     shelf.put(RECORD, Json::Object(settings.to_map(interval)).to_text()).await?;
@@ -134,7 +134,7 @@ pub(crate) async fn rotate_due(
     unsealed: &Arc<Unsealed>,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let settings = Settings::load(&Shelf::builtin(unsealed, MountId::SYSTEM)?)?;
+    let settings = Settings::load(&EngineStorage::builtin(unsealed, MountId::SYSTEM)?)?;
     let Some(key) = Core::active_key(unsealed) else { return Ok(()) };
     let age_secs = now.as_second().saturating_sub(key.installed_at_unix);
     if settings.is_due(age_secs, key.seals) {

@@ -10,8 +10,8 @@ use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
 use crate::pipeline::state::{Call, Unsealed};
 use crate::platform::web::{ANY_ORIGIN, CORS, Origins, PAGE_HEADERS, encode_page_header};
+use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
-use crate::storage::shelf::Shelf;
 
 /// Most origins, and most headers besides the usual ones.
 const NAMES_MAX: usize = 256;
@@ -53,12 +53,12 @@ pub(super) async fn answer(
 }
 
 async fn delete(unsealed: &Unsealed, record: &str) -> Result<Response, Error> {
-    Shelf::builtin(unsealed, MountId::SYSTEM)?.delete(record).await?;
+    EngineStorage::builtin(unsealed, MountId::SYSTEM)?.delete(record).await?;
     Ok(Response::Empty)
 }
 
 async fn put(unsealed: &Unsealed, record: &str, value: Vec<u8>) -> Result<(), Error> {
-    Shelf::builtin(unsealed, MountId::SYSTEM)?.put(record, value).await
+    EngineStorage::builtin(unsealed, MountId::SYSTEM)?.put(record, value).await
 }
 
 fn read_origins(unsealed: &Unsealed) -> Response {

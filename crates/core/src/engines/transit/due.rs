@@ -17,8 +17,8 @@ use crate::engines::mount::EngineKind;
 use crate::pipeline::admission::Flow;
 use crate::pipeline::compute::Pool;
 use crate::pipeline::state::Unsealed;
+use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys;
-use crate::storage::shelf::Shelf;
 use crate::view::Mount;
 
 /// Time between two looks, in seconds. Periods are an hour at least.
@@ -55,7 +55,7 @@ pub(crate) async fn rotate_due(makers: &Pool, unsealed: &Unsealed, now: Timestam
 }
 
 async fn rotate_due_of(makers: &Pool, unsealed: &Unsealed, mount: &Mount, now: Timestamp) {
-    let at = At { makers, unsealed, mount, shelf: Shelf::of(unsealed, mount) };
+    let at = At { makers, unsealed, mount, shelf: EngineStorage::of(unsealed, mount) };
     let mut after: Option<String> = None;
     loop {
         let names = at.shelf.list_page(KEY_FOLDER, after.as_deref(), NAMES_MAX);
@@ -78,7 +78,7 @@ struct At<'a> {
     makers: &'a Pool,
     unsealed: &'a Unsealed,
     mount: &'a Mount,
-    shelf: Shelf<'a>,
+    shelf: EngineStorage<'a>,
 }
 
 async fn rotate_if_due(at: &At<'_>, name: &str, now: Timestamp) -> Result<(), Error> {

@@ -30,7 +30,7 @@ use kallisto_auth::Operation;
 use crate::api::error::Error;
 use crate::api::response::Response;
 use crate::pipeline::state::{Call, Core, Unsealed};
-use crate::storage::shelf::Shelf;
+use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
 
 /// What a handler works with.
@@ -39,7 +39,7 @@ struct Transit<'a, 'c, 'r> {
     unsealed: &'a Unsealed,
     call: &'a Call<'c, 'r>,
     mount: &'a Mount,
-    shelf: Shelf<'a>,
+    shelf: EngineStorage<'a>,
 }
 
 /// Answers a request; `path` is inside the mount.
@@ -50,7 +50,8 @@ pub(crate) async fn handle(
     mount: &Mount,
     path: &str,
 ) -> Result<Response, Error> {
-    let transit = &Transit { core, unsealed, call, mount, shelf: Shelf::of(unsealed, mount) };
+    let transit =
+        &Transit { core, unsealed, call, mount, shelf: EngineStorage::of(unsealed, mount) };
     let segments: Vec<&str> = path.splitn(SEGMENTS_MAX + 1, '/').collect();
     match segments[..] {
         ["encrypt", name] => {

@@ -24,8 +24,8 @@ use crate::api::error::Error;
 use crate::api::json::{self, Json};
 use crate::api::request::Request;
 use crate::pipeline::state::Unsealed;
+use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
-use crate::storage::shelf::Shelf;
 use crate::tokens::TokenEntry;
 
 /// Where the key is on the shelf.
@@ -127,7 +127,7 @@ pub(super) fn token_in(unsealed: &Unsealed, text: &str) -> Result<Option<SecretS
 /// The key's record, of the root namespace whatever namespace asks: a text says nothing of its own.
 fn stored(unsealed: &Unsealed) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
     let top = unsealed.top.upgrade().ok_or(Error::Sealed)?;
-    let record = Shelf::builtin(&top, MountId::SYSTEM)?.get(RECORD)?;
+    let record = EngineStorage::builtin(&top, MountId::SYSTEM)?.get(RECORD)?;
     Ok(record.map(|record| Zeroizing::new(record.value.to_vec())))
 }
 
@@ -141,7 +141,7 @@ async fn make(unsealed: &Unsealed) -> Result<Zeroizing<Vec<u8>>, Error> {
     record.extend_from_slice(pkcs8.as_ref());
 
     let top = unsealed.top.upgrade().ok_or(Error::Sealed)?;
-    let shelf = Shelf::builtin(&top, MountId::SYSTEM)?;
+    let shelf = EngineStorage::builtin(&top, MountId::SYSTEM)?;
     let mut batch = Batch::new();
     shelf.expect_in(&mut batch, RECORD, Seqno::ABSENT);
     shelf.put_in(&mut batch, RECORD, record.to_vec())?;

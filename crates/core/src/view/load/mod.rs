@@ -389,7 +389,7 @@ impl<V: Deref<Target = View>> Load<V> {
         record: &Record,
         records: &BarrierRecords<'_>,
     ) -> Result<(), Damaged> {
-        if let Parsed::Shelf(mount, name) = keys::parse(key) {
+        if let Parsed::EngineStorage(mount, name) = keys::parse(key) {
             self.view.put_shelf(mount, name, &record.value)?;
             return self.take_path(mount, name);
         }

@@ -3,9 +3,9 @@
 //! Every engine but KV keeps its records here: roles, users, keys, what a token puts into its
 //! cubbyhole. A name is a path inside the mount, such as `role/web`; below the barrier it is hidden
 //! as secrets' paths are. Which names there are is in the mount's index, written by the fold, so
-//! listing asks no disk. The mounts of the server itself have shelves too ([`Shelf::builtin`]).
+//! listing asks no disk. The mounts of the server itself have shelves too ([`EngineStorage::builtin`]).
 //!
-//! A record that is changed by what it says is changed by [`Shelf::change`]: read, decide, commit on
+//! A record that is changed by what it says is changed by [`EngineStorage::change`]: read, decide, commit on
 //! the condition that it is still what was read, decide again when it is not.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::storage::keys::{self, MountId};
 use crate::view::Mount;
 
 /// The records of one mount.
-pub(crate) struct Shelf<'u> {
+pub(crate) struct EngineStorage<'u> {
     unsealed: &'u Unsealed,
     id: MountId,
     index: Arc<PathIndex>,
@@ -38,7 +38,7 @@ pub(crate) enum Change<T> {
     Delete(T),
 }
 
-impl<'u> Shelf<'u> {
+impl<'u> EngineStorage<'u> {
     /// The shelf of a mount.
     pub(crate) fn of(unsealed: &'u Unsealed, mount: &Mount) -> Self {
         Self { unsealed, id: mount.entry.id, index: Arc::clone(&mount.index) }
@@ -99,7 +99,7 @@ impl<'u> Shelf<'u> {
     /// Puts one record, whatever was there.
     ///
     /// # Errors
-    /// What [`Shelf::put_in`] says, or the store's refusal.
+    /// What [`EngineStorage::put_in`] says, or the store's refusal.
     pub(crate) async fn put(&self, name: &str, value: Vec<u8>) -> Result<(), Error> {
         let mut batch = Batch::new();
         self.put_in(&mut batch, name, value)?;
@@ -168,7 +168,7 @@ impl<'u> Shelf<'u> {
         bounded(self.index.list(folder, None, LIST_ENTRIES_MAX + 1))
     }
 
-    /// The first names directly in `folder`, as [`Shelf::list`] has them.
+    /// The first names directly in `folder`, as [`EngineStorage::list`] has them.
     pub(crate) fn list_some(&self, folder: &str, limit: usize) -> Vec<String> {
         self.index.list(folder, None, limit)
     }
