@@ -19,7 +19,7 @@ use crate::pipeline::freshness;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Core, Unsealed};
 use crate::tokens;
-use crate::view::{LiveToken, Mount, View};
+use crate::view::{CachedToken, Mount, View};
 
 /// The version of every engine, as records and mounts show it.
 pub(super) const ENGINE_VERSION: &str =
@@ -161,7 +161,7 @@ pub(super) fn name_of(operation: Operation, capability: Capability) -> &'static 
 type Grants<'g> = &'g dyn Fn(&AclSet) -> Option<Vec<String>>;
 
 fn decide(
-    live: &LiveToken,
+    live: &CachedToken,
     ask: impl FnOnce(Grants<'_>) -> Option<Vec<String>>,
     asked: &AuthzRequest<'_, '_>,
 ) -> audit::Decision {
@@ -182,7 +182,7 @@ fn decide(
 /// one that any token may make needs no policy: theirs is in the response's record.
 fn refusal(
     request: &Request<'_>,
-    live: Option<&LiveToken>,
+    live: Option<&CachedToken>,
     decision: Option<&audit::Decision>,
 ) -> &'static str {
     let refused = match (request.token, live, decision) {
@@ -200,10 +200,10 @@ fn is_open(core: &Core, request: &Request<'_>) -> bool {
 }
 
 /// Only what is known to change nothing is said to: reads of KV by a token with no count of uses.
-fn effect_of(request: &Request<'_>, mount: Option<&Mount>, live: Option<&LiveToken>) -> Effect {
+fn effect_of(request: &Request<'_>, mount: Option<&Mount>, live: Option<&CachedToken>) -> Effect {
     let is_kv =
         mount.is_some_and(|mount| matches!(mount.entry.kind, EngineKind::KvV1 | EngineKind::KvV2));
-    let counts = live.is_none_or(LiveToken::is_limited);
+    let counts = live.is_none_or(CachedToken::is_limited);
     if request.operation.writes() || request.wrap_ttl_secs > 0 || !is_kv || counts {
         Effect::Possible
     } else {
@@ -249,7 +249,7 @@ struct Bearer {
 }
 
 impl Bearer {
-    fn of(view: &View, live: &LiveToken) -> Self {
+    fn of(view: &View, live: &CachedToken) -> Self {
         let entry = live.shared();
         let Some(id) = entry.entity_id else { return Self::default() };
         let person = view.person(entry);
@@ -262,7 +262,7 @@ impl Bearer {
 }
 
 fn auth_of<'a>(
-    live: Option<&'a LiveToken>,
+    live: Option<&'a CachedToken>,
     bearer: &'a Bearer,
     token: Option<TokenText<'a>>,
     decision: Option<audit::Decision>,

@@ -31,7 +31,7 @@ use crate::quotas::{Allowance, Counting};
 use crate::routes;
 use crate::tokens;
 use crate::tokens::{Hash, Left};
-use crate::view::{LiveToken, Mount};
+use crate::view::{CachedToken, Mount};
 
 /// What came of a request.
 #[derive(Debug)]
@@ -360,7 +360,7 @@ pub(crate) fn find_bearer<'g>(
     remote: Option<SocketAddr>,
     now: Timestamp,
     guard: &'g Guard,
-) -> Result<(Hash, &'g LiveToken), Error> {
+) -> Result<(Hash, &'g CachedToken), Error> {
     let (hash, live) = tokens::find(&unsealed.view, token, guard)?;
     if live.standing().is_expired(now) {
         return Err(Error::Denied(Denial::BadToken));

@@ -34,7 +34,7 @@ use crate::pipeline::door::{find_bearer, no_route};
 use crate::pipeline::engines;
 use crate::pipeline::policies::Compiled;
 use crate::pipeline::state::{Call, Core, Unsealed};
-use crate::view::{LiveToken, Mount};
+use crate::view::{CachedToken, Mount};
 
 /// Where the server's own routes are.
 const SYSTEM: &str = "sys/";
@@ -52,7 +52,7 @@ pub struct FastReads<'c> {
 pub struct Bearer<'a> {
     core: &'a Core,
     unsealed: &'a Arc<Unsealed>,
-    token: &'a LiveToken,
+    token: &'a CachedToken,
     granted: arc_swap::Guard<Option<Arc<Compiled>>>,
     /// When the reads came.
     now: Timestamp,

@@ -22,7 +22,7 @@ use crate::pipeline::spelling;
 use crate::pipeline::state::{Call, Unsealed};
 use crate::platform::limits::TOKEN_RULES_MAX;
 use crate::tokens::{self, Hash};
-use crate::view::{LiveToken, View};
+use crate::view::{CachedToken, View};
 
 /// A stored policy: its text, and what it says.
 #[derive(Clone)]
@@ -266,7 +266,7 @@ impl Caller {
         site: &Arc<Unsealed>,
         below: &str,
         hash: Hash,
-        live: &LiveToken,
+        live: &CachedToken,
         now: Timestamp,
     ) -> Result<Self, Error> {
         let entry = live.entry();
@@ -282,7 +282,7 @@ impl Caller {
     pub(crate) fn bearing(
         unsealed: &Unsealed,
         hash: Hash,
-        live: &LiveToken,
+        live: &CachedToken,
         now: Timestamp,
     ) -> Result<Self, Error> {
         Self::admitted(hash, live.entry(), live.compiled(&unsealed.view, now))

@@ -17,7 +17,7 @@ use crate::engines::identity::Id;
 use crate::pipeline::address::{self, AddressRange};
 use crate::platform::random;
 use crate::storage::keys::NamespaceNumber;
-use crate::view::{LiveToken, View};
+use crate::view::{CachedToken, View};
 
 /// Where initialisation and `generate-root` say their tokens were made. They have no lease.
 pub(crate) const ROOT_PATH: &str = "auth/token/root";
@@ -122,7 +122,7 @@ pub(crate) fn find<'g>(
     view: &View,
     text: Option<TokenText<'_>>,
     guard: &'g Guard,
-) -> Result<(Hash, &'g LiveToken), Error> {
+) -> Result<(Hash, &'g CachedToken), Error> {
     let bad = || Error::Denied(Denial::BadToken);
     let text = text.ok_or_else(bad)?;
     let cluster = view.cluster().ok_or(Error::Sealed)?;

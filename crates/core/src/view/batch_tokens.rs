@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 use kallisto_cuckoo::{Error, Guard, Hand, Table};
 
-use super::LiveToken;
+use super::CachedToken;
 use super::tokens::{Printer, Tokens};
 use crate::api::request::TokenText;
 use crate::storage::barrier_store::Keys;
@@ -30,7 +30,7 @@ const FIND_TRIES_MAX: usize = 8;
 
 /// A batch token met before.
 struct Cached {
-    live: LiveToken,
+    live: CachedToken,
     /// The generation of time it was made in.
     generation: u64,
     hash: Hash,
@@ -67,7 +67,7 @@ impl BatchTokens {
         namespace: NamespaceNumber,
         (text, sealed): (TokenText<'_>, &str),
         guard: &'g Guard,
-    ) -> Option<(Hash, &'g LiveToken)> {
+    ) -> Option<(Hash, &'g CachedToken)> {
         let print = self.printer.print(text);
         for _ in 0..FIND_TRIES_MAX {
             if let Some(entry) = self.cached.get(&print, guard) {

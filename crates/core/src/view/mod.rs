@@ -13,15 +13,15 @@
 
 mod batch_tokens;
 mod budget;
+mod cached_token;
 mod feed;
 mod fold;
 mod hot;
-mod live;
 mod load;
 mod memory;
 mod mounts;
 mod names;
-mod ties;
+mod token_relations;
 mod tokens;
 
 use std::sync::{Arc, OnceLock};
@@ -29,10 +29,10 @@ use std::sync::{Arc, OnceLock};
 use kallisto_barrier::MemoryCipher;
 use kallisto_cuckoo::Table;
 
+pub(crate) use cached_token::{CachedToken, Readiness};
 pub(crate) use feed::{Change, Feed, Permit, Place, What};
 pub(crate) use fold::Follower;
 pub(crate) use hot::{Hot, HotHeader, HotSlot, hot_key};
-pub(crate) use live::{LiveToken, Readiness};
 pub use mounts::{Mount, Mounts};
 pub(crate) use names::Names;
 pub(crate) use tokens::Tokens;

@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use kallisto_cuckoo::siphash::{Key, SipHash24};
 use kallisto_cuckoo::{Error, Guard, Table};
 
-use super::live::{LiveToken, Shapes};
-use super::ties::{Gathered, Tie, Ties};
+use super::cached_token::{CachedToken, Shapes};
+use super::token_relations::{Gathered, TokenRelation, TokenRelations};
 use crate::api::request::TokenText;
 use crate::storage::cluster_identity::Cluster;
 use crate::storage::keys::NamespaceNumber;
@@ -45,11 +45,11 @@ impl Printer {
 
 /// The token table of the view.
 pub(crate) struct Tokens {
-    by_hash: Table<LiveToken>,
+    by_hash: Table<CachedToken>,
     hashes: Table<Hash>,
     printer: Printer,
     shapes: Shapes,
-    ties: Mutex<Ties>,
+    ties: Mutex<TokenRelations>,
     /// How many have their parent in a namespace above.
     from_above: AtomicUsize,
 }
@@ -70,7 +70,7 @@ impl Tokens {
         self.by_hash.pin()
     }
 
-    fn ties(&self) -> MutexGuard<'_, Ties> {
+    fn ties(&self) -> MutexGuard<'_, TokenRelations> {
         self.ties.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -80,7 +80,7 @@ impl Tokens {
         cluster: &Cluster,
         text: TokenText<'_>,
         guard: &'g Guard,
-    ) -> Option<(Hash, &'g LiveToken)> {
+    ) -> Option<(Hash, &'g CachedToken)> {
         let print = self.printer.print(text);
         if let Some(entry) = self.hashes.get(&print, guard) {
             let hash = *entry.header();
@@ -186,17 +186,17 @@ impl Tokens {
         ties.children().filter(gone).collect()
     }
 
-    fn live_at<'g>(&self, hash: &Hash, guard: &'g Guard) -> Option<&'g LiveToken> {
+    fn live_at<'g>(&self, hash: &Hash, guard: &'g Guard) -> Option<&'g CachedToken> {
         self.by_hash.get(hash, guard).map(|entry| entry.header())
     }
 
     /// The live form of an entry that stands for itself.
-    pub(super) fn live(&self, entry: TokenEntry) -> LiveToken {
-        LiveToken::new(entry, 0, &self.shapes)
+    pub(super) fn live(&self, entry: TokenEntry) -> CachedToken {
+        CachedToken::new(entry, 0, &self.shapes)
     }
 
-    fn tie<'t>(&self, live: &'t LiveToken) -> Tie<'t> {
-        Tie {
+    fn tie<'t>(&self, live: &'t CachedToken) -> TokenRelation<'t> {
+        TokenRelation {
             accessor: self.printer.short(live.accessor()),
             parent: live.parent().map(start_of),
             end: live.standing().expires_at.map(|end| end.as_second()),
@@ -205,7 +205,7 @@ impl Tokens {
     }
 
     /// One more or one less, under the ties' lock.
-    fn count_from_above(&self, live: &LiveToken, by: fn(usize, usize) -> usize) {
+    fn count_from_above(&self, live: &CachedToken, by: fn(usize, usize) -> usize) {
         if live.shared().parent_above.is_some() {
             let count = self.from_above.load(Ordering::Relaxed);
             self.from_above.store(by(count, 1), Ordering::Relaxed);
@@ -233,7 +233,7 @@ impl Tokens {
             Some(old) => Some(old.id()),
             None => ties.number(hash),
         };
-        let live = LiveToken::new(entry, id.ok_or(Error::Capacity)?, &self.shapes);
+        let live = CachedToken::new(entry, id.ok_or(Error::Capacity)?, &self.shapes);
         // Tied once it is there: what is tied can always be found.
         self.by_hash.upsert(&hash, live, &[])?;
         if let Some(old) = old {
@@ -251,7 +251,7 @@ impl Tokens {
     pub(super) fn put_loaded(
         &self,
         hash: Hash,
-        live: LiveToken,
+        live: CachedToken,
         gathered: &mut Gathered,
     ) -> Result<(), Error> {
         let mut ties = self.ties();
@@ -262,7 +262,7 @@ impl Tokens {
         Ok(())
     }
 
-    /// Ties the tokens of a load.
+    /// TokenRelations the tokens of a load.
     pub(super) fn settle(&self, gathered: Gathered) {
         self.ties().settle(gathered);
     }

@@ -16,7 +16,7 @@ use crate::pipeline::admission::Cost;
 use crate::pipeline::compute::pool::TURN;
 use crate::pipeline::state::{Core, Unsealed};
 use crate::tokens;
-use crate::view::{LiveToken, Mount, Readiness, View};
+use crate::view::{CachedToken, Mount, Readiness, View};
 
 /// Longest body that is parsed where it arrived: it is parsed up to five times, by the decision, by the audit and by its
 /// handler, and all of it takes less than a millisecond.
@@ -114,7 +114,7 @@ fn is_light_route(
 
 /// Whether policies with many rules have to be compiled to judge a request.
 fn has_heavy_policies(unsealed: &Unsealed, request: &Request<'_>) -> bool {
-    let of_token = |view: &View, is_heavy: &dyn Fn(&LiveToken) -> bool| {
+    let of_token = |view: &View, is_heavy: &dyn Fn(&CachedToken) -> bool| {
         let guard = view.tokens.pin();
         tokens::find(view, request.token, &guard).is_ok_and(|(_, live)| is_heavy(live))
     };
@@ -132,7 +132,7 @@ fn has_heavy_policies(unsealed: &Unsealed, request: &Request<'_>) -> bool {
 }
 
 /// Whether judging a token's request takes long.
-pub(crate) fn is_heavy_to_judge(view: &View, live: &LiveToken, now: Timestamp) -> bool {
+pub(crate) fn is_heavy_to_judge(view: &View, live: &CachedToken, now: Timestamp) -> bool {
     match live.readiness(view, now) {
         Readiness::Ready => false,
         Readiness::Wide => true,
@@ -141,7 +141,7 @@ pub(crate) fn is_heavy_to_judge(view: &View, live: &LiveToken, now: Timestamp) -
 }
 
 /// Whether what a token grants takes long to compile.
-fn has_many_rules(view: &View, live: &LiveToken) -> bool {
+fn has_many_rules(view: &View, live: &CachedToken) -> bool {
     let shared = live.shared();
     // An entity's groups are not counted: there may be many of them, and many policies of each.
     shared.entity_id.is_some() || view.policies.rule_count(&shared.auth.policies) > LIGHT_RULES_MAX

@@ -27,7 +27,7 @@ use super::View;
 use super::fold::{Damaged, Folding};
 use super::hot::HotSlot;
 use super::mounts::Mount;
-use super::ties::Gathered;
+use super::token_relations::Gathered;
 use crate::storage::barrier_store::BarrierRecords;
 use crate::storage::keys::{self, MountId, NamespaceNumber, Parsed};
 use paths::Paths;

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use kallisto_store::{Record, Seqno};
 
 use super::super::fold::{Damaged, one_header, secret_header};
-use super::super::{HotHeader, LiveToken, View};
+use super::super::{CachedToken, HotHeader, View};
 use crate::engines::kv::record::{Metadata, decode_one, decode_version};
 use crate::storage::keys::{self, MountId, Parsed};
 use crate::tokens::{Hash, TokenEntry};
@@ -36,7 +36,7 @@ pub(super) enum Item {
     /// A secret of a KV v1 mount; of one that was upgraded it is nobody's.
     One(Sealed),
     /// A token and the hash it is stored under.
-    Token(Hash, LiveToken),
+    Token(Hash, CachedToken),
     /// Any other record, as it is.
     Other(Vec<u8>, Record),
 }

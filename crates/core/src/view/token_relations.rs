@@ -14,7 +14,7 @@ pub(super) type Id = u32;
 
 /// What one token is tied by.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tie<'a> {
+pub(super) struct TokenRelation<'a> {
     /// A keyed hash of its accessor.
     pub(super) accessor: u64,
     /// The start of its parent's hash.
@@ -27,7 +27,7 @@ pub(super) struct Tie<'a> {
 
 /// The ties of all tokens.
 #[derive(Default)]
-pub(super) struct Ties {
+pub(super) struct TokenRelations {
     hashes: Vec<Hash>,
     free: Vec<Id>,
     by_accessor: BTreeSet<(u64, Id)>,
@@ -36,7 +36,7 @@ pub(super) struct Ties {
     by_path: BTreeMap<Box<str>, BTreeSet<Id>>,
 }
 
-/// Ties of tokens that are loaded, to be sorted once and made into sets at once.
+/// TokenRelations of tokens that are loaded, to be sorted once and made into sets at once.
 #[derive(Default)]
 pub(super) struct Gathered {
     accessors: Vec<(u64, Id)>,
@@ -44,7 +44,7 @@ pub(super) struct Gathered {
     ends: Vec<(i64, Id)>,
 }
 
-impl Ties {
+impl TokenRelations {
     /// Gives a token a number; `None` when there are four billion.
     pub(super) fn number(&mut self, hash: Hash) -> Option<Id> {
         if let Some(id) = self.free.pop() {
@@ -61,7 +61,7 @@ impl Ties {
         self.free.push(id);
     }
 
-    pub(super) fn tie(&mut self, id: Id, tie: Tie<'_>) {
+    pub(super) fn tie(&mut self, id: Id, tie: TokenRelation<'_>) {
         self.by_accessor.insert((tie.accessor, id));
         if let Some(parent) = tie.parent {
             self.children.insert((parent, id));
@@ -72,7 +72,7 @@ impl Ties {
         self.tie_path(id, tie);
     }
 
-    fn tie_path(&mut self, id: Id, tie: Tie<'_>) {
+    fn tie_path(&mut self, id: Id, tie: TokenRelation<'_>) {
         let Some(path) = tie.path else { return };
         match self.by_path.get_mut(path) {
             Some(made) => {
@@ -84,8 +84,8 @@ impl Ties {
         }
     }
 
-    /// Ties a token that nobody asks for before [`Ties::settle`].
-    pub(super) fn gather(&mut self, id: Id, tie: Tie<'_>, gathered: &mut Gathered) {
+    /// TokenRelations a token that nobody asks for before [`TokenRelations::settle`].
+    pub(super) fn gather(&mut self, id: Id, tie: TokenRelation<'_>, gathered: &mut Gathered) {
         gathered.accessors.push((tie.accessor, id));
         gathered.children.extend(tie.parent.map(|parent| (parent, id)));
         gathered.ends.extend(tie.end.map(|end| (end, id)));
@@ -93,7 +93,7 @@ impl Ties {
         self.tie_path(id, tie);
     }
 
-    /// Ties everything that was gathered.
+    /// TokenRelations everything that was gathered.
     pub(super) fn settle(&mut self, gathered: Gathered) {
         let Gathered { accessors, children, ends } = gathered;
         add_all(&mut self.by_accessor, accessors);
@@ -101,7 +101,7 @@ impl Ties {
         add_all(&mut self.by_end, ends);
     }
 
-    pub(super) fn untie(&mut self, id: Id, tie: Tie<'_>) {
+    pub(super) fn untie(&mut self, id: Id, tie: TokenRelation<'_>) {
         self.by_accessor.remove(&(tie.accessor, id));
         if let Some(parent) = tie.parent {
             self.children.remove(&(parent, id));
@@ -204,8 +204,8 @@ mod tests {
     /// One token of the model: hash, accessor, parent, end, path.
     type Row = (Hash, u64, Option<u64>, Option<i64>, String);
 
-    fn tie(row: &Row) -> Tie<'_> {
-        Tie { accessor: row.1, parent: row.2, end: row.3, path: Some(&row.4) }
+    fn tie(row: &Row) -> TokenRelation<'_> {
+        TokenRelation { accessor: row.1, parent: row.2, end: row.3, path: Some(&row.4) }
     }
 
     fn sorted(hashes: impl Iterator<Item = Hash>) -> Vec<Hash> {
@@ -214,7 +214,7 @@ mod tests {
         hashes
     }
 
-    fn check(ties: &Ties, model: &BTreeMap<Id, Row>) {
+    fn check(ties: &TokenRelations, model: &BTreeMap<Id, Row>) {
         let of = |wanted: &dyn Fn(&Row) -> bool| {
             sorted(model.values().filter(|row| wanted(row)).map(|row| row.0))
         };
@@ -242,7 +242,7 @@ mod tests {
     fn ties_answer_as_a_list_of_tokens_would() {
         const PATHS: [&str; 6] = ["a", "a/b", "a/b/c", "a-b", "a/bc", "b"];
         let mut rng = fastrand::Rng::with_seed(5);
-        let (mut ties, mut model) = (Ties::default(), BTreeMap::<Id, Row>::new());
+        let (mut ties, mut model) = (TokenRelations::default(), BTreeMap::<Id, Row>::new());
         for step in 0..3000_u32 {
             if rng.bool() {
                 let mut hash = [0; 32];

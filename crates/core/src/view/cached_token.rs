@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use kallisto_auth::Standing;
 
 use super::View;
-use super::ties::Id;
+use super::token_relations::Id;
 use crate::api::json::Json;
 use crate::pipeline::address::AddressRange;
 use crate::pipeline::policies::Compiled;
@@ -35,7 +35,7 @@ pub(crate) enum Readiness {
 }
 
 /// A token that can be used.
-pub(crate) struct LiveToken {
+pub(crate) struct CachedToken {
     shape: Arc<Shape>,
     accessor: Box<str>,
     parent: Option<Hash>,
@@ -128,7 +128,7 @@ impl Shapes {
     }
 }
 
-impl LiveToken {
+impl CachedToken {
     /// The live form of an entry, under a number among the ties.
     pub(super) fn new(mut entry: TokenEntry, id: Id, shapes: &Shapes) -> Self {
         let accessor = std::mem::take(&mut entry.auth.accessor).into();
@@ -270,7 +270,8 @@ mod tests {
         second.renewed_at = Some(Timestamp::UNIX_EPOCH);
         let mut third = second.clone();
         third.meta = Some([("a".to_owned(), "b".into())].into());
-        let live = [&first, &second, &third].map(|entry| LiveToken::new(entry.clone(), 0, &shapes));
+        let live =
+            [&first, &second, &third].map(|entry| CachedToken::new(entry.clone(), 0, &shapes));
         assert_eq!(shapes.len(), 2);
         assert!(Arc::ptr_eq(&live[0].shape, &live[1].shape));
         for (live, entry) in live.iter().zip([&first, &second, &third]) {
@@ -284,7 +285,7 @@ mod tests {
         for at in 0..10 * SHAPES_SPARE {
             let mut entry = make_root(Timestamp::UNIX_EPOCH).unwrap();
             entry.auth.display_name = at.to_string();
-            drop(LiveToken::new(entry, 0, &shapes));
+            drop(CachedToken::new(entry, 0, &shapes));
         }
         assert!(shapes.len() <= 4 * SHAPES_SPARE, "{}", shapes.len());
     }
