@@ -45,7 +45,7 @@ pub use api::request::{
 };
 pub use api::response::{Answered, Logical, Response, Touched};
 pub use api::stream::{Bell, Next, Source, Stream, Waiting};
-pub use audit::{AuditSettings, DeclaredDevice, Gathered};
+pub use audit::{AuditBatch, AuditSettings, DeclaredDevice};
 pub use backup::Upload;
 pub use cluster::{AuthorityKeys, ClusterPort, JoinOrigin, JoinTarget, Membership, Seen};
 pub use engines::mount::{Class, EngineKind, MountConfig, MountEntry, Moved, Multiplicity};

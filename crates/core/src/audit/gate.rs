@@ -25,7 +25,7 @@ use crate::view::Mount;
 
 /// A device, and what both records of the request say as it writes them. `None` in place of the text
 /// when the request could not be written: it has refused.
-struct Desk {
+struct DeviceContext {
     device: Arc<Device>,
     common: Option<Common>,
 }
@@ -132,10 +132,10 @@ impl Core {
         &self,
         unsealed: &Unsealed,
         request: &Request<'_>,
-    ) -> (Vec<Desk>, &'static str, Effect) {
+    ) -> (Vec<DeviceContext>, &'static str, Effect) {
         let devices = self.audit.devices.list();
         describe::with_described(self, unsealed, request, |described| {
-            let desk = |device: &Arc<Device>| Desk {
+            let desk = |device: &Arc<Device>| DeviceContext {
                 device: Arc::clone(device),
                 common: device.common(described.subject),
             };
@@ -144,7 +144,12 @@ impl Core {
     }
 
     /// Adds the devices that were enabled since the request began, perhaps by it.
-    fn add_new_desks(&self, unsealed: &Unsealed, request: &Request<'_>, desks: &mut Vec<Desk>) {
+    fn add_new_desks(
+        &self,
+        unsealed: &Unsealed,
+        request: &Request<'_>,
+        desks: &mut Vec<DeviceContext>,
+    ) {
         let devices = self.audit.devices.list();
         let is_new =
             |device: &&Arc<Device>| !desks.iter().any(|desk| Arc::ptr_eq(&desk.device, device));
@@ -155,7 +160,7 @@ impl Core {
         describe::with_described(self, unsealed, request, |described| {
             desks.extend(new.into_iter().map(|device| {
                 let common = device.common(described.subject);
-                Desk { device, common }
+                DeviceContext { device, common }
             }));
         });
     }
@@ -170,8 +175,8 @@ fn is_seal(request: &Request<'_>) -> bool {
     request.operation == Operation::Update && request.path.as_str() == "sys/seal"
 }
 
-fn submit_requests(desks: &[Desk], error: &str) -> Vec<Ticket> {
-    let submit = |desk: &Desk| {
+fn submit_requests(desks: &[DeviceContext], error: &str) -> Vec<Ticket> {
+    let submit = |desk: &DeviceContext| {
         let mut records = Records::default();
         desk.device.add_request(desk.common.as_ref()?, error, &mut records);
         Some(desk.device.submit(records))
@@ -183,10 +188,10 @@ fn submit_responses(
     mount: Option<&Mount>,
     request: &Request<'_>,
     answer: &Answer,
-    desks: &[Desk],
+    desks: &[DeviceContext],
 ) -> Vec<Ticket> {
     answer::with_described(mount, request, answer, |response, error| {
-        let submit = |desk: &Desk| {
+        let submit = |desk: &DeviceContext| {
             let mut records = Records::default();
             let common = desk.common.as_ref()?;
             let is_sound = desk.device.add_response(common, response, error, &mut records);
@@ -200,11 +205,11 @@ fn submit_both(
     mount: Option<&Mount>,
     request: &Request<'_>,
     answer: &Answer,
-    desks: &[Desk],
+    desks: &[DeviceContext],
     error: &str,
 ) -> Vec<Ticket> {
     answer::with_described(mount, request, answer, |response, class| {
-        let submit = |desk: &Desk| {
+        let submit = |desk: &DeviceContext| {
             let mut records = Records::default();
             let common = desk.common.as_ref()?;
             desk.device.add_request(common, error, &mut records);

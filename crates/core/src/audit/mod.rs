@@ -17,10 +17,10 @@
 //!   fails every request: auditing never ends unnoticed.
 
 mod answer;
+mod batch;
 mod declared;
 mod describe;
 mod gate;
-mod gathered;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -33,8 +33,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use kallisto_audit::{Anchors, Destinations, Device, Devices, Origin, Real, Spec, Surroundings};
 
+pub use batch::AuditBatch;
 pub(crate) use declared::{declare, try_device};
-pub use gathered::Gathered;
 pub(crate) use record::{DeviceRecord, HeaderRecord};
 
 /// The shelf's folder of devices.

@@ -6,7 +6,7 @@
 //! is no secret's) is left alone, before anything was done, for [`Core::handle`].
 //!
 //! With an audit device the answer is there at once too, but may not leave before it was written down: what is to
-//! be written is gathered ([`Gathered`]), and whoever asked has it written before the answers are sent.
+//! be written is gathered ([`AuditBatch`]), and whoever asked has it written before the answers are sent.
 //!
 //! Requests that came together are answered together: what is the same for all of them ([`FastReads`]), and for all
 //! of one token ([`Bearer`]), is looked up once. What each asks is judged by itself.
@@ -26,7 +26,7 @@ use crate::api::error::{Denial, Error};
 use crate::api::json::member;
 use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
-use crate::audit::Gathered;
+use crate::audit::AuditBatch;
 use crate::engines::mount::{Class, EngineKind};
 use crate::pipeline::authz_request::{AuthzRequest, Shape};
 use crate::pipeline::compute::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX, is_heavy_to_judge};
@@ -83,7 +83,7 @@ impl Core {
     pub fn read_fast(
         &self,
         request: &Request<'_>,
-        gathered: &mut Gathered,
+        gathered: &mut AuditBatch,
     ) -> Option<Result<Response, Error>> {
         if !is_simple(request) {
             return None;
@@ -143,7 +143,7 @@ impl Bearer<'_> {
     pub fn read_fields(
         &self,
         request: &Request<'_>,
-        gathered: &mut Gathered,
+        gathered: &mut AuditBatch,
     ) -> Option<Result<Response, Error>> {
         if is_simple(request) { self.answer(request, Shape::Fields, gathered) } else { None }
     }
@@ -152,7 +152,7 @@ impl Bearer<'_> {
         &self,
         request: &Request<'_>,
         shape: Shape,
-        gathered: &mut Gathered,
+        gathered: &mut AuditBatch,
     ) -> Option<Result<Response, Error>> {
         if self.core.is_audited(request) {
             let read = || self.judge(request, Shape::Whole, LIGHT_BODY_BYTES_MAX);

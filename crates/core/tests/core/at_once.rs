@@ -1,7 +1,7 @@
 //! Reads that memory answers: the fields alone are those of the whole answer, and as hard to get.
 
 use kallisto_core::json::member;
-use kallisto_core::{Denial, EngineKind, Error, Gathered, Operation, Request, Response};
+use kallisto_core::{AuditBatch, Denial, EngineKind, Error, Operation, Request, Response};
 
 use super::support::{Site, TOKEN, request_of};
 
@@ -10,7 +10,7 @@ fn fields(site: &Site, token: &str, path: &str) -> Option<Result<Response, Error
     let request = request_of(token, 0, Operation::Read, path, "");
     let reads = site.core.at_once().unwrap();
     match reads.bearer(request.token, request.remote, request.now)? {
-        Ok(bearer) => bearer.read_fields(&request, &mut Gathered::default()),
+        Ok(bearer) => bearer.read_fields(&request, &mut AuditBatch::default()),
         Err(refusal) => Some(Err(refusal)),
     }
 }
@@ -70,7 +70,7 @@ fn fields_alone_take_the_right_to_the_whole() {
     assert!(fields(&site, TOKEN, "auth/token/lookup-self").is_none());
     let mut help = request_of(TOKEN, 0, Operation::Read, "secret/data/mine/a", "");
     help.query = vec![("help".to_owned(), "true".to_owned())];
-    assert!(site.core.read_fast(&help, &mut Gathered::default()).is_none());
+    assert!(site.core.read_fast(&help, &mut AuditBatch::default()).is_none());
     pollster::block_on(site.core.seal()).unwrap();
     assert!(site.core.at_once().is_none());
 }
@@ -93,7 +93,7 @@ fn a_bearer_reads_from_every_mount_whichever_came_first() {
         };
         assert_eq!(bearer.engine_at(first), kind);
         for _ in 0..2 {
-            let read = |path| bearer.read_fields(&asked(path), &mut Gathered::default());
+            let read = |path| bearer.read_fields(&asked(path), &mut AuditBatch::default());
             assert_eq!(data(read("secret/data/a")), r#"{"v":"two"}"#);
             assert_eq!(data(read("old/a")), r#"{"v":"one"}"#);
             assert!(matches!(read("older/a"), Some(Err(Error::NoRoute(_)))));

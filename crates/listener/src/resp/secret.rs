@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use kallisto_core::admission::{Cost, Flow};
 use kallisto_core::json::{self, Json, Map, member};
 use kallisto_core::{
-    Bearer, BodyKind, EngineKind, Error, FastReads, Gathered, Headers, Operation, Path, Request,
+    AuditBatch, Bearer, BodyKind, EngineKind, Error, FastReads, Headers, Operation, Path, Request,
     RequestId, Response, TokenText, Weight,
 };
 use memchr::memchr;
@@ -193,7 +193,7 @@ impl Session {
         &mut self,
         bearer: &Bearer<'_>,
         key: &str,
-        gathered: &mut Gathered,
+        gathered: &mut AuditBatch,
     ) -> Option<Result<Option<Vec<u8>>, Error>> {
         // The room of the last path is that of this one.
         let mut text = std::mem::take(&mut self.path);

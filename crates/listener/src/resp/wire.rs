@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 use kallisto_core::admission::Held;
-use kallisto_core::{Core, Error, Gathered};
+use kallisto_core::{AuditBatch, Core, Error};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 use super::reply::Replies;
@@ -48,7 +48,7 @@ pub(super) struct Wire<S> {
     unsent: Unsent,
     core: Arc<Core>,
     /// Reads that have to be written down before their replies may leave.
-    pub(super) gathered: Gathered,
+    pub(super) gathered: AuditBatch,
     /// Where those replies are, in their order.
     pub(super) held: Vec<Range<usize>>,
     /// Bytes of many or large replies, sent since a turn was last paid for.
@@ -64,7 +64,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             share,
             unsent,
             core,
-            gathered: Gathered::default(),
+            gathered: AuditBatch::default(),
             held: Vec::new(),
             unpaid: 0,
         }

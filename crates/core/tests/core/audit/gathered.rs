@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kallisto_core::json::{Json, Map};
-use kallisto_core::{Error, Gathered, Operation, Response};
+use kallisto_core::{AuditBatch, Error, Operation, Response};
 
 use super::{DEVICE, PUT, Site, at, request};
 use crate::support::TOKEN;
@@ -17,7 +17,7 @@ impl Site {
         token: &str,
         path: &str,
         is_whole: bool,
-        gathered: &mut Gathered,
+        gathered: &mut AuditBatch,
     ) -> Option<Result<Response, Error>> {
         let second = self.clock.fetch_add(1, Ordering::SeqCst);
         let request = request(token, Operation::Read, path, "", second);
@@ -71,7 +71,7 @@ fn reads_that_are_written_together_are_written_as_each_alone() {
     let alone = site.memory.records().split_off(begun);
     for is_whole in [true, false] {
         let begun = site.memory.records().len();
-        let mut gathered = Gathered::default();
+        let mut gathered = AuditBatch::default();
         for ((token, path), told) in reads.iter().zip(&told) {
             let answer = site.read_fast(token, path, is_whole, &mut gathered).unwrap();
             match answer {
@@ -100,7 +100,7 @@ fn reads_that_cannot_be_written_together_go_the_long_way_or_nowhere() {
     site.ask(Operation::Update, "secret/data/a", PUT).unwrap();
     let make = r#"{"policies":["root"],"id":"twice","num_uses":2}"#;
     site.ask(Operation::Update, "auth/token/create", make).unwrap();
-    let mut gathered = Gathered::default();
+    let mut gathered = AuditBatch::default();
     let mut read = |token, path| site.read_fast(token, path, true, &mut gathered).is_some();
     // What has an effect, and who is nobody.
     assert!(!read("twice", "secret/data/a"));
@@ -114,7 +114,7 @@ fn reads_that_cannot_be_written_together_go_the_long_way_or_nowhere() {
     assert!(!read(TOKEN, "secret/data/a"));
     assert_eq!(gathered.len(), 1);
     // Headers are looked at where there are some.
-    let mut later = Gathered::default();
+    let mut later = AuditBatch::default();
     assert!(site.read_fast(TOKEN, "secret/data/a", true, &mut later).is_some());
     let header = "sys/config/auditing/request-headers/X-Planted";
     site.ask(Operation::Update, header, "{}").unwrap();
@@ -136,7 +136,7 @@ fn a_device_that_is_disabled_ends_whatever_connections_are_open() {
     site.ask(Operation::Update, "secret/data/a", PUT).unwrap();
     assert_eq!(users(), without + 1);
     // One connection asked for what is not gathered, the other has had its reads written.
-    let (mut refused, mut written) = (Gathered::default(), Gathered::default());
+    let (mut refused, mut written) = (AuditBatch::default(), AuditBatch::default());
     assert!(site.read_fast(TOKEN, "cubbyhole/a", true, &mut refused).is_none());
     site.read_fast(TOKEN, "secret/data/a", true, &mut written).unwrap().unwrap();
     assert!(pollster::block_on(site.core.write_gathered(std::mem::take(&mut written))));
@@ -156,7 +156,7 @@ fn a_device_that_is_disabled_ends_whatever_connections_are_open() {
 fn many_reads_are_written_before_more_join() {
     let site = Site::audited();
     site.ask(Operation::Update, "secret/data/a", PUT).unwrap();
-    let mut gathered = Gathered::default();
+    let mut gathered = AuditBatch::default();
     while !gathered.is_full() {
         site.read_fast(TOKEN, "secret/data/a", false, &mut gathered).unwrap().unwrap();
         assert!(gathered.len() < 100);

@@ -43,7 +43,7 @@ use hyper::http::request::Parts;
 use jiff::Timestamp;
 use kallisto_core::admission::Flow;
 use kallisto_core::{
-    BodyKind, Error, Gathered, Headers, Operation, Path, Request as Asked, RequestId, Response,
+    AuditBatch, BodyKind, Error, Headers, Operation, Path, Request as Asked, RequestId, Response,
     TokenText,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -104,7 +104,7 @@ where
         input: BytesMut::new(),
         has_come: false,
         replies: Vec::new(),
-        gathered: Gathered::default(),
+        gathered: AuditBatch::default(),
         held: Vec::new(),
         unsent,
     };
@@ -184,7 +184,7 @@ struct Wire<'s, S> {
     has_come: bool,
     replies: Vec<u8>,
     /// Reads that have to be written down before their replies may leave.
-    gathered: Gathered,
+    gathered: AuditBatch,
     /// Those replies, in their order.
     held: Vec<Held>,
     unsent: Unsent,

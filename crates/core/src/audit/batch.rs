@@ -24,7 +24,7 @@ use crate::platform::limits::GATHERED_BYTES;
 
 /// Records of reads that were answered and wait to be written down.
 #[derive(Default)]
-pub struct Gathered {
+pub struct AuditBatch {
     /// The devices of all these reads, and for each what it is to write.
     devices: Option<Arc<Vec<Arc<Device>>>>,
     records: Vec<Records>,
@@ -37,7 +37,7 @@ struct Answered {
     outcome: usize,
 }
 
-impl Gathered {
+impl AuditBatch {
     /// How many reads were gathered.
     pub const fn len(&self) -> usize {
         self.answered.len()
@@ -89,7 +89,7 @@ impl Core {
         &self,
         unsealed: &Unsealed,
         request: &Request<'_>,
-        gathered: &mut Gathered,
+        gathered: &mut AuditBatch,
         read: impl FnOnce() -> Option<Answer>,
     ) -> Option<Answer> {
         if self.audit.is_broken() || !self.audit.headers().is_empty() {
@@ -121,8 +121,8 @@ impl Core {
 
     /// Has the reads written down: true when their answers may leave. If not, each of them is answered with
     /// [`Error::Unaudited`]. Devices answer within their deadline.
-    pub async fn write_gathered(&self, gathered: Gathered) -> bool {
-        let Gathered { devices, records, answered } = gathered;
+    pub async fn write_gathered(&self, gathered: AuditBatch) -> bool {
+        let AuditBatch { devices, records, answered } = gathered;
         let devices = devices.unwrap_or_default();
         let submitted = devices.iter().zip(records).map(|(device, records)| device.submit(records));
         let is_written = any_written(submitted.collect()).await;
