@@ -25,7 +25,7 @@ pub(crate) async fn declare(audit: &Audit, unsealed: &Unsealed) -> Result<(), Er
     let records = audit.records();
     let declared = &audit.settings.declared;
     let mut batch = Batch::new();
-    let shelf = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
+    let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
     for device in declared {
         let refuse = |why: &str| {
             Err(Error::invalid(format!("the audit device declared at {:?}: {why}", device.path)))
@@ -50,11 +50,11 @@ pub(crate) async fn declare(audit: &Audit, unsealed: &Unsealed) -> Result<(), Er
             record.salt = known.salt.clone();
         }
         record.declared = true;
-        shelf.put_in(&mut batch, &format!("{DEVICE_FOLDER}{}", device.path), record.encode())?;
+        storage.put_in(&mut batch, &format!("{DEVICE_FOLDER}{}", device.path), record.encode())?;
     }
     for (path, record) in &records {
         if record.declared && !declared.iter().any(|device| device.path == *path) {
-            shelf.delete_in(&mut batch, &format!("{DEVICE_FOLDER}{path}"));
+            storage.delete_in(&mut batch, &format!("{DEVICE_FOLDER}{path}"));
         }
     }
     if batch.ops().is_empty() {

@@ -3,7 +3,7 @@
 //! The door asks [`Audit::is_on`], one load, and goes its own way while no device is enabled. With
 //! one, [`gate`] stands around the request: [`describe`] says who asks for what, [`answer`] what came
 //! of it, and the devices (`crates/audit`) mask, chain and write both. What is enabled stands in
-//! records on the shelf of `sys/`, which the fold brings here; `sys::audit` are the routes.
+//! records in the engine storage of `sys/`, which the fold brings here; `sys::audit` are the routes.
 //!
 //! ```text
 //! records --fold--> Audit --devices--> gate --(request record)--> handler --(response record)--> client
@@ -37,9 +37,9 @@ pub use batch::AuditBatch;
 pub(crate) use declared::{declare, try_device};
 pub(crate) use record::{DeviceRecord, HeaderRecord};
 
-/// The shelf's folder of devices.
+/// The engine storage's folder of devices.
 pub(crate) const DEVICE_FOLDER: &str = "audit/device/";
-/// The shelf's folder of audited request headers.
+/// The engine storage's folder of audited request headers.
 pub(crate) const HEADER_FOLDER: &str = "audit/header/";
 
 /// What a server was told about auditing at its start.
@@ -140,7 +140,7 @@ impl Audit {
         *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = device;
     }
 
-    /// Takes a record of the shelf of `sys/` that was put; others are none of its business. One that was there when
+    /// Takes a record of the engine storage of `sys/` that was put; others are none of its business. One that was there when
     /// the server was unsealed is of a device that wrote before.
     ///
     /// # Errors
@@ -176,7 +176,7 @@ impl Audit {
         Ok(())
     }
 
-    /// Takes a record of the shelf of `sys/` that was deleted.
+    /// Takes a record of the engine storage of `sys/` that was deleted.
     pub(crate) fn remove(&self, name: &str) {
         if let Some(header) = name.strip_prefix(HEADER_FOLDER) {
             self.change_headers(|headers| {

@@ -1,4 +1,4 @@
-//! The records of auditing on the shelf of `sys/`: devices and headers, as JSON.
+//! The records of auditing in the engine storage of `sys/`: devices and headers, as JSON.
 
 use data_encoding::HEXLOWER;
 use kallisto_audit::{Options, SALT_BYTES};

@@ -1,6 +1,6 @@
 //! Login methods: a proof of who somebody is goes in, a token comes out (API.md A6, A13, A14, A24).
 //!
-//! Each method is a module and keeps its roles or users on its mount's shelf. A login route runs
+//! Each method is a module and keeps its roles or users in its mount's engine storage. A login route runs
 //! without a token: the door asks [`crate::pipeline::engines::is_login`] for paths below `auth/` alone, then calls
 //! [`crate::pipeline::engines::log_in`]. Whatever the proof was, it ends in a [`Login`], and [`grant`] makes the token of it.
 //!
@@ -226,16 +226,16 @@ pub(crate) fn role_of(unsealed: &Unsealed, request: &Request<'_>, mount: &Mount)
     }
 }
 
-/// The names in a folder of a method's shelf, as a listing.
+/// The names in a folder of a method's engine storage, as a listing.
 ///
 /// # Errors
 /// [`Error::NotFound`] when there are none.
 pub(crate) fn list(
-    shelf: &EngineStorage<'_>,
+    storage: &EngineStorage<'_>,
     call: &Call<'_, '_>,
     folder: &str,
 ) -> Result<Response, Error> {
-    let names = shelf.list_in_pages(folder, &Page::asked(call)?)?;
+    let names = storage.list_in_pages(folder, &Page::asked(call)?)?;
     if names.is_empty() {
         return Err(Error::NotFound);
     }

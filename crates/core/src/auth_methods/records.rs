@@ -100,13 +100,13 @@ impl<R: RoleFields> Record for R {
 }
 
 /// The configuration of a method, if it has one.
-pub(super) fn config<R: Record>(shelf: &EngineStorage<'_>) -> Result<Option<R>, Error> {
-    load(shelf, CONFIG)
+pub(super) fn config<R: Record>(storage: &EngineStorage<'_>) -> Result<Option<R>, Error> {
+    load(storage, CONFIG)
 }
 
 /// Answers a request for the configuration; `None` when `path` is another.
 pub(super) async fn edit_config<R: Record>(
-    shelf: &EngineStorage<'_>,
+    storage: &EngineStorage<'_>,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Option<Result<Response, Error>> {
@@ -114,13 +114,13 @@ pub(super) async fn edit_config<R: Record>(
         return None;
     }
     Some(match call.operation {
-        Operation::Read => show::<R>(shelf, CONFIG),
-        Operation::Update => write::<R>(shelf, call, CONFIG).await,
+        Operation::Read => show::<R>(storage, CONFIG),
+        Operation::Update => write::<R>(storage, call, CONFIG).await,
         _ => Err(Error::UnsupportedOperation),
     })
 }
 
-/// Where the roles of a method are: in the API, and on its shelf.
+/// Where the roles of a method are: in the API, and in its engine storage.
 #[derive(Clone, Copy)]
 pub(super) struct Roles {
     /// Without a slash.
@@ -133,11 +133,11 @@ impl Roles {
     /// The role called `name`; `None` too for what is no name.
     pub(super) fn load<R: Record>(
         self,
-        shelf: &EngineStorage<'_>,
+        storage: &EngineStorage<'_>,
         name: &str,
     ) -> Result<Option<R>, Error> {
         match role_name(name) {
-            Ok(name) => load(shelf, &format!("{}{name}", self.folder)),
+            Ok(name) => load(storage, &format!("{}{name}", self.folder)),
             Err(_) => Ok(None),
         }
     }
@@ -145,7 +145,7 @@ impl Roles {
     /// Answers a request for a role, or for the list of them; `path` is inside the mount.
     pub(super) async fn edit<R: Record>(
         self,
-        shelf: &EngineStorage<'_>,
+        storage: &EngineStorage<'_>,
         call: &Call<'_, '_>,
         path: &str,
     ) -> Result<Response, Error> {
@@ -153,32 +153,32 @@ impl Roles {
         let Some(name) = below(self.route, path) else { return Err(Error::UnsupportedPath) };
         if name.is_empty() {
             return match call.operation {
-                List => list(shelf, call, self.folder),
+                List => list(storage, call, self.folder),
                 _ => Err(Error::UnsupportedOperation),
             };
         }
         let record = format!("{}{}", self.folder, role_name(name)?);
         match call.operation {
-            Read => show::<R>(shelf, &record),
-            Update => write::<R>(shelf, call, &record).await,
-            Delete => shelf.delete(&record).await.map(|()| Response::Empty),
+            Read => show::<R>(storage, &record),
+            Update => write::<R>(storage, call, &record).await,
+            Delete => storage.delete(&record).await.map(|()| Response::Empty),
             _ => Err(Error::UnsupportedOperation),
         }
     }
 }
 
-fn load<R: Record>(shelf: &EngineStorage<'_>, record: &str) -> Result<Option<R>, Error> {
-    shelf.get(record)?.map(|found| R::decode(&found.value)).transpose()
+fn load<R: Record>(storage: &EngineStorage<'_>, record: &str) -> Result<Option<R>, Error> {
+    storage.get(record)?.map(|found| R::decode(&found.value)).transpose()
 }
 
-fn show<R: Record>(shelf: &EngineStorage<'_>, record: &str) -> Result<Response, Error> {
-    let found: R = load(shelf, record)?.ok_or(Error::NotFound)?;
+fn show<R: Record>(storage: &EngineStorage<'_>, record: &str) -> Result<Response, Error> {
+    let found: R = load(storage, record)?.ok_or(Error::NotFound)?;
     let name = record.rsplit('/').next().unwrap_or_default();
     Ok(Response::data(&found.named(name).shown().into()))
 }
 
 async fn write<R: Record>(
-    shelf: &EngineStorage<'_>,
+    storage: &EngineStorage<'_>,
     call: &Call<'_, '_>,
     record: &str,
 ) -> Result<Response, Error> {
@@ -188,5 +188,5 @@ async fn write<R: Record>(
         let after = R::written(before, Fields::new(&body))?;
         Ok(Change::Put(after.encode(), ()))
     };
-    shelf.change(record, decide).await.map(|()| Response::Empty)
+    storage.change(record, decide).await.map(|()| Response::Empty)
 }

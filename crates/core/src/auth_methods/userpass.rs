@@ -1,6 +1,6 @@
 //! Login by user name and password (API.md A14).
 //!
-//! Users are on the shelf as `user/NAME`. A name has one spelling: ASCII letters in lower case,
+//! Users are in the engine storage as `user/NAME`. A name has one spelling: ASCII letters in lower case,
 //! digits, `_`, and `-`, `.`, `@` within; nothing else is a name, so no two spellings are one user
 //! (lessons 18 and 20).
 
@@ -75,33 +75,33 @@ pub(crate) async fn handle(
     path: &str,
 ) -> Result<Response, Error> {
     use Operation::{Delete, List, Read, Update};
-    let shelf = EngineStorage::of(unsealed, mount);
+    let storage = EngineStorage::of(unsealed, mount);
     let rest = below("users", path).ok_or(Error::UnsupportedPath)?;
     if rest.is_empty() {
         return match call.operation {
-            List => super::list(&shelf, call, "user/"),
+            List => super::list(&storage, call, "user/"),
             _ => Err(Error::UnsupportedOperation),
         };
     }
     let (name, part) = rest.split_once('/').unwrap_or((rest, ""));
     let name = canonical(name).ok_or(Error::UnsupportedPath)?;
     match (part, call.operation) {
-        ("", Read) => read(&shelf, &name),
-        ("", Update) => write(core, call, &shelf, &name, Part::User).await,
-        ("", Delete) => shelf.delete(&record(&name)).await.map(|()| Response::Empty),
-        ("password", Update) => write(core, call, &shelf, &name, Part::Password).await,
-        ("policies", Update) => write(core, call, &shelf, &name, Part::Policies).await,
+        ("", Read) => read(&storage, &name),
+        ("", Update) => write(core, call, &storage, &name, Part::User).await,
+        ("", Delete) => storage.delete(&record(&name)).await.map(|()| Response::Empty),
+        ("password", Update) => write(core, call, &storage, &name, Part::Password).await,
+        ("policies", Update) => write(core, call, &storage, &name, Part::Policies).await,
         ("" | "password" | "policies", _) => Err(Error::UnsupportedOperation),
         _ => Err(Error::UnsupportedPath),
     }
 }
 
-fn load(shelf: &EngineStorage<'_>, name: &str) -> Result<Option<User>, Error> {
-    shelf.get(&record(name))?.map(|record| User::decode(&record.value)).transpose()
+fn load(storage: &EngineStorage<'_>, name: &str) -> Result<Option<User>, Error> {
+    storage.get(&record(name))?.map(|record| User::decode(&record.value)).transpose()
 }
 
-fn read(shelf: &EngineStorage<'_>, name: &str) -> Result<Response, Error> {
-    let user = load(shelf, name)?.ok_or(Error::NotFound)?;
+fn read(storage: &EngineStorage<'_>, name: &str) -> Result<Response, Error> {
+    let user = load(storage, name)?.ok_or(Error::NotFound)?;
     Ok(Response::data(&Json::Object(user.params.to_map())))
 }
 
@@ -119,7 +119,7 @@ enum Part {
 async fn write(
     core: &Core,
     call: &Call<'_, '_>,
-    shelf: &EngineStorage<'_>,
+    storage: &EngineStorage<'_>,
     name: &str,
     part: Part,
 ) -> Result<Response, Error> {
@@ -148,7 +148,7 @@ async fn write(
         }
         Ok(Change::Put(user.encode(), ()))
     };
-    shelf.change(&record(name), decide).await?;
+    storage.change(&record(name), decide).await?;
     Ok(Response::Empty)
 }
 
@@ -197,8 +197,8 @@ pub(crate) async fn log_in(
     let password = password.ok_or_else(|| Error::invalid("missing password"))?;
     check_length(&password)?;
     let password = SecretString::from(password);
-    let shelf = EngineStorage::of(unsealed, mount);
-    let user = load(&shelf, &name)?;
+    let storage = EngineStorage::of(unsealed, mount);
+    let user = load(&storage, &name)?;
     let attempt = Attempt {
         lockouts: Arc::clone(&core.logins.lockouts),
         rules: mount.entry.config.lockout.unwrap_or_default(),
@@ -214,7 +214,7 @@ pub(crate) async fn log_in(
     };
     address::check(&user.params.bound_cidrs, request.remote)?;
     if password::is_outdated(&user.hash) {
-        renew_hash(core, request.flow(), &shelf, &name, (&user.hash, password)).await?;
+        renew_hash(core, request.flow(), &storage, &name, (&user.hash, password)).await?;
     }
     let username = Map::from([("username".to_owned(), name.as_str().into())]);
     let login = Login {
@@ -234,8 +234,8 @@ pub(crate) async fn log_in(
 /// [`Error::Invalid`] saying which.
 pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
     let name = renewal.path.strip_prefix("login/").and_then(canonical);
-    let shelf = EngineStorage::of(renewal.unsealed, renewal.mount);
-    let user = name.map_or(Ok(None), |name| load(&shelf, &name))?;
+    let storage = EngineStorage::of(renewal.unsealed, renewal.mount);
+    let user = name.map_or(Ok(None), |name| load(&storage, &name))?;
     let user = user.ok_or_else(|| Error::invalid("the user does not exist any more"))?;
     renewal.check_policies(&user.params)
 }
@@ -295,7 +295,7 @@ impl Attempt<'_, '_> {
 async fn renew_hash(
     core: &Core,
     flow: Flow,
-    shelf: &EngineStorage<'_>,
+    storage: &EngineStorage<'_>,
     name: &str,
     (old, password): (&str, SecretString),
 ) -> Result<(), Error> {
@@ -310,7 +310,7 @@ async fn renew_hash(
         user.hash.clone_from(&hash);
         Ok(Change::Put(user.encode(), ()))
     };
-    shelf.change(&record(name), decide).await
+    storage.change(&record(name), decide).await
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ const TOKENS_MAX: usize = 64;
 const TTL_SECS: i64 = 60 * 60;
 const TTL_SECS_MAX: i64 = 7 * 24 * 60 * 60;
 
-fn shelf(unsealed: &Unsealed) -> Result<EngineStorage<'_>, Error> {
+fn storage(unsealed: &Unsealed) -> Result<EngineStorage<'_>, Error> {
     EngineStorage::builtin(unsealed, MountId::SYSTEM)
 }
 
@@ -46,7 +46,7 @@ pub(crate) const JOIN_TOKEN: &str = "sys/storage/raft/bootstrap/token";
 /// # Errors
 /// What the store says.
 pub(crate) async fn forget_join_token(unsealed: &Unsealed, token: &str) -> Result<(), Error> {
-    shelf(unsealed)?.delete(&join_token_record(token)).await?;
+    storage(unsealed)?.delete(&join_token_record(token)).await?;
     Ok(())
 }
 
@@ -55,12 +55,12 @@ pub(crate) async fn forget_join_token(unsealed: &Unsealed, token: &str) -> Resul
 /// # Errors
 /// What the store says; the next tick tries again.
 pub(crate) async fn end_join_tokens(unsealed: &Unsealed, now: Timestamp) -> Result<(), Error> {
-    let shelf = shelf(unsealed)?;
+    let storage = storage(unsealed)?;
     let mut batch = Batch::new();
-    for hash in shelf.list_some(TOKENS, TOKENS_MAX) {
+    for hash in storage.list_some(TOKENS, TOKENS_MAX) {
         let name = format!("{TOKENS}{hash}");
-        if end_of(&shelf, &name)?.is_none_or(|(end, _)| end <= now.as_second()) {
-            shelf.delete_in(&mut batch, &name);
+        if end_of(&storage, &name)?.is_none_or(|(end, _)| end <= now.as_second()) {
+            storage.delete_in(&mut batch, &name);
         }
     }
     if !batch.ops().is_empty() {
@@ -82,15 +82,15 @@ pub(crate) async fn make_join_token(
     if !(1..=TTL_SECS_MAX).contains(&ttl) {
         return Err(Error::invalid(format!("ttl must be 1 to {TTL_SECS_MAX} seconds")));
     }
-    let shelf = shelf(unsealed)?;
+    let storage = storage(unsealed)?;
     let now = call.now.as_second();
     let mut batch = Batch::new();
     let mut kept = 0;
-    for hash in shelf.scan(TOKENS)? {
+    for hash in storage.scan(TOKENS)? {
         let name = format!("{TOKENS}{hash}");
-        match end_of(&shelf, &name)? {
+        match end_of(&storage, &name)? {
             Some((end, _)) if end > now => kept += 1,
-            _ => shelf.delete_in(&mut batch, &name),
+            _ => storage.delete_in(&mut batch, &name),
         }
     }
     if kept >= TOKENS_MAX {
@@ -102,7 +102,7 @@ pub(crate) async fn make_join_token(
     );
     let end = now.saturating_add(ttl);
     let record = Json::object([("end", Json::Number(end.to_string().into()))]).to_text();
-    shelf.put_in(&mut batch, &join_token_record(&token), record)?;
+    storage.put_in(&mut batch, &join_token_record(&token), record)?;
     unsealed.store.commit(batch).await?;
     let end = Timestamp::from_second(end).unwrap_or(Timestamp::MAX);
     Ok(Response::data(&Json::object([
@@ -111,15 +111,15 @@ pub(crate) async fn make_join_token(
     ])))
 }
 
-fn end_of(shelf: &EngineStorage<'_>, name: &str) -> Result<Option<(i64, Seqno)>, Error> {
-    let Some(record) = shelf.get(name)? else { return Ok(None) };
+fn end_of(storage: &EngineStorage<'_>, name: &str) -> Result<Option<(i64, Seqno)>, Error> {
+    let Some(record) = storage.get(name)? else { return Ok(None) };
     let end = json::parse_object(&record.value).ok();
     let end = end.and_then(|map| Fields::new(&map).int("end").ok().flatten());
     Ok(end.map(|end| (end, record.seqno)))
 }
 
 fn is_required(unsealed: &Unsealed) -> Result<bool, Error> {
-    let Some(record) = shelf(unsealed)?.get(ADMISSION)? else { return Ok(false) };
+    let Some(record) = storage(unsealed)?.get(ADMISSION)? else { return Ok(false) };
     let map = json::parse_object(&record.value);
     let map = map.map_err(|_| Error::internal(&"the rule of admission is damaged"))?;
     Ok(Fields::new(&map).boolean("require_token")?.unwrap_or(false))
@@ -146,7 +146,7 @@ pub(crate) async fn write_admission(
     let required = Fields::new(&body).boolean("require_token")?;
     let required = required.ok_or_else(|| Error::invalid("missing require_token"))?;
     let record = Json::object([("require_token", required.into())]).to_text();
-    shelf(unsealed)?.put(ADMISSION, record).await?;
+    storage(unsealed)?.put(ADMISSION, record).await?;
     Ok(Response::Empty)
 }
 
@@ -158,7 +158,7 @@ pub(super) fn check(unsealed: &Unsealed, token: &str, now: Timestamp) -> Result<
     if token.is_empty() && !is_required(unsealed)? {
         return Ok(());
     }
-    match end_of(&shelf(unsealed)?, &join_token_record(token))? {
+    match end_of(&storage(unsealed)?, &join_token_record(token))? {
         Some((end, _)) if !token.is_empty() && end > now.as_second() => Ok(()),
         _ => Err(refused()),
     }
@@ -172,11 +172,11 @@ pub(super) async fn take(unsealed: &Unsealed, token: &str) -> Result<(), Error> 
     if token.is_empty() {
         return Ok(());
     }
-    let (shelf, name) = (shelf(unsealed)?, join_token_record(token));
-    let (_, seqno) = end_of(&shelf, &name)?.ok_or_else(refused)?;
+    let (storage, name) = (storage(unsealed)?, join_token_record(token));
+    let (_, seqno) = end_of(&storage, &name)?.ok_or_else(refused)?;
     let mut batch = Batch::new();
-    shelf.expect_in(&mut batch, &name, seqno);
-    shelf.delete_in(&mut batch, &name);
+    storage.expect_in(&mut batch, &name, seqno);
+    storage.delete_in(&mut batch, &name);
     match unsealed.store.commit(batch).await {
         Ok(_) => Ok(()),
         Err(StoreError::Conflict) => Err(refused()),
@@ -204,7 +204,7 @@ mod tests {
         let unsealed = core.unsealed.load_full().unwrap();
         let (token, at) = ("kjt.a", |secs| Timestamp::from_second(secs).unwrap());
         let put = |name: &str, record: &[u8]| {
-            pollster::block_on(shelf(&unsealed).unwrap().put(name, record.to_vec())).unwrap();
+            pollster::block_on(storage(&unsealed).unwrap().put(name, record.to_vec())).unwrap();
         };
         put(&join_token_record(token), br#"{"end":60}"#);
         put(ADMISSION, br#"{"require_token":true}"#);

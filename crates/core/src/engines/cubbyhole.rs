@@ -59,21 +59,21 @@ fn folder(hash: &[u8]) -> String {
     format!("{}/", HEXLOWER.encode(hash))
 }
 
-/// The name of a token's entry on the shelf.
+/// The name of a token's entry in the engine storage.
 pub(crate) fn name(hash: &[u8], path: &str) -> String {
     format!("{}{path}", folder(hash))
 }
 
 fn read(unsealed: &Unsealed, hash: &Hash, path: &str) -> Result<Response, Error> {
-    let shelf = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
-    let record = shelf.get(&name(hash, path))?.ok_or(Error::NotFound)?;
+    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let record = storage.get(&name(hash, path))?.ok_or(Error::NotFound)?;
     Ok(Response::Logical(Logical { data: record.value.to_vec(), ..Logical::default() }))
 }
 
 /// What a wrapping token holds, as it was taken out before there was a route for it.
 fn read_wrapped(unsealed: &Unsealed, hash: &Hash) -> Result<Response, Error> {
-    let shelf = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
-    let record = shelf.get(&name(hash, wrapping::RESPONSE))?.ok_or(Error::NotFound)?;
+    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let record = storage.get(&name(hash, wrapping::RESPONSE))?.ok_or(Error::NotFound)?;
     let envelope = wrapping::envelope(&record.value);
     let envelope = envelope.ok_or_else(|| Error::internal(&"a wrapped answer is damaged"))?;
     let data = Json::object([("response", envelope.into())]).to_text();
@@ -86,8 +86,8 @@ fn read_wrapped(unsealed: &Unsealed, hash: &Hash) -> Result<Response, Error> {
 }
 
 fn list(unsealed: &Unsealed, hash: &Hash, path: &str) -> Result<Response, Error> {
-    let shelf = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
-    let names = shelf.list(&name(hash, path))?;
+    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let names = storage.list(&name(hash, path))?;
     if names.is_empty() {
         return Err(Error::NotFound);
     }
@@ -121,14 +121,14 @@ pub(crate) async fn put(
     path: &str,
     text: Vec<u8>,
 ) -> Result<(), Error> {
-    let shelf = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
     let owner = keys::token(hash);
     for _ in 0..CONFLICT_RETRIES_MAX {
         let record = unsealed.store.get(&owner)?;
         let record = record.ok_or(Error::Denied(Denial::BadToken))?;
         let mut batch = Batch::new();
         batch.expect(owner.clone(), record.seqno);
-        shelf.put_in(&mut batch, &name(hash, path), text.clone())?;
+        storage.put_in(&mut batch, &name(hash, path), text.clone())?;
         match unsealed.store.commit(batch).await {
             Ok(_) => return Ok(()),
             // Its token was renewed or used meanwhile, or is gone: look again.
@@ -144,14 +144,14 @@ pub(crate) async fn put(
 /// # Errors
 /// The store's refusal.
 pub(crate) async fn forget(unsealed: &Unsealed, hash: &Hash) -> Result<(), Error> {
-    let shelf = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
     let folder = folder(hash);
-    let kept = shelf.scan(&folder)?;
+    let kept = storage.scan(&folder)?;
     for names in kept.chunks(crate::platform::limits::SWEEP_RECORDS_MAX) {
         let mut batch = Batch::new();
         batch.set_essential();
         for name in names {
-            shelf.delete_in(&mut batch, &format!("{folder}{name}"));
+            storage.delete_in(&mut batch, &format!("{folder}{name}"));
         }
         unsealed.store.commit(batch).await?;
     }
@@ -163,10 +163,10 @@ pub(crate) async fn forget(unsealed: &Unsealed, hash: &Hash) -> Result<(), Error
 /// # Errors
 /// The store's refusal.
 pub(crate) async fn forget_gone(unsealed: &Unsealed) -> Result<(), Error> {
-    let shelf = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
     let mut after: Option<String> = None;
     loop {
-        let folders = shelf.list_page("", after.as_deref(), FOLDERS_MAX);
+        let folders = storage.list_page("", after.as_deref(), FOLDERS_MAX);
         for folder in &folders {
             let hash = HEXLOWER.decode(folder.trim_end_matches('/').as_bytes()).ok();
             let Some(hash) = hash.and_then(|hash| Hash::try_from(hash).ok()) else { continue };

@@ -62,7 +62,7 @@ pub struct Bearer<'a> {
 
 impl Core {
     /// Begins with a few reads; `None` when all requests have to go the long way.
-    pub fn at_once(&self) -> Option<FastReads<'_>> {
+    pub fn fast_reads(&self) -> Option<FastReads<'_>> {
         let unsealed = self.unsealed.load();
         let opened = unsealed.as_ref()?;
         let view = &opened.view;
@@ -88,7 +88,7 @@ impl Core {
         if !is_simple(request) {
             return None;
         }
-        let reads = self.at_once()?;
+        let reads = self.fast_reads()?;
         match reads.bearer(request.token, request.remote, request.now)? {
             Ok(bearer) => bearer.answer(request, Shape::Whole, gathered),
             // Who is nobody is written down the long way.

@@ -1,6 +1,6 @@
 //! The versions that served this storage, and since when: a record for each, made when it first leads.
 //!
-//! The records are on the shelf of `sys/`, JSON, by version. The tick makes the running one's when there
+//! The records are in the engine storage of `sys/`, JSON, by version. The tick makes the running one's when there
 //! is none, and an initialised store begins with it; nobody ever changes one.
 
 use jiff::Timestamp;
@@ -11,7 +11,7 @@ use crate::pipeline::state::{ServerInfo, Unsealed};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 
-/// Where they are on the shelf.
+/// Where they are in the engine storage.
 const FOLDER: &str = "version/";
 /// Most versions that are shown; the oldest come first.
 const SHOWN_MAX: usize = 1024;
@@ -34,7 +34,7 @@ impl Installed {
         Self { version: info.version.clone(), at, build_date: info.build_date.clone() }
     }
 
-    /// The name of its record on the shelf of `sys/`.
+    /// The name of its record in the engine storage of `sys/`.
     pub(crate) fn record(&self) -> String {
         format!("{FOLDER}{}", self.version)
     }
@@ -66,10 +66,10 @@ impl Installed {
 /// The store's refusal; the next tick tries again.
 pub(crate) async fn note(unsealed: &Unsealed, now: Timestamp) -> Result<(), Error> {
     let running = Installed::running(&unsealed.info, now);
-    let shelf = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
-    if shelf.get(&running.record())?.is_none() {
+    let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
+    if storage.get(&running.record())?.is_none() {
         tracing::info!(version = running.version, "this version serves this storage from now on");
-        shelf.put(&running.record(), running.encode()).await?;
+        storage.put(&running.record(), running.encode()).await?;
     }
     Ok(())
 }
@@ -79,10 +79,10 @@ pub(crate) async fn note(unsealed: &Unsealed, now: Timestamp) -> Result<(), Erro
 /// # Errors
 /// When one cannot be read.
 pub(crate) fn history(unsealed: &Unsealed) -> Result<Vec<Installed>, Error> {
-    let shelf = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
+    let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
     let mut found = Vec::new();
-    for version in shelf.list_some(FOLDER, SHOWN_MAX) {
-        if let Some(record) = shelf.get(&format!("{FOLDER}{version}"))? {
+    for version in storage.list_some(FOLDER, SHOWN_MAX) {
+        if let Some(record) = storage.get(&format!("{FOLDER}{version}"))? {
             found.push(Installed::decode(&version, &record.value)?);
         }
     }

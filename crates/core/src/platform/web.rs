@@ -1,7 +1,7 @@
 //! What browsers are told: which pages of other origins may ask, and the headers of the server's own
 //! pages (API.md A20).
 //!
-//! Both are records on the shelf of `sys/`, brought here by the fold and read by the listener for
+//! Both are records in the engine storage of `sys/`, brought here by the fold and read by the listener for
 //! every request that names an origin. Nobody may ask from elsewhere until somebody says so; tokens
 //! travel in headers and never in cookies, so credentials are never allowed.
 
@@ -13,7 +13,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use crate::api::json::{self, Json, Map};
 use crate::pipeline::state::Core;
 
-/// Where the origins are kept on the shelf of `sys/`.
+/// Where the origins are kept in the engine storage of `sys/`.
 pub(crate) const CORS: &str = "config/cors";
 /// Where the headers of pages are, by name.
 pub(crate) const PAGE_HEADERS: &str = "config/ui/header/";
@@ -90,7 +90,7 @@ pub(crate) struct Web {
 }
 
 impl Web {
-    /// Takes a record of the shelf in; false when it is damaged. Records of others are passed over.
+    /// Takes a record of the engine storage in; false when it is damaged. Records of others are passed over.
     pub(crate) fn put(&self, name: &str, value: &[u8]) -> bool {
         if name == CORS {
             let Some(origins) = Origins::decode(value) else { return false };
@@ -105,7 +105,7 @@ impl Web {
         true
     }
 
-    /// Forgets a record of the shelf.
+    /// Forgets a record of the engine storage.
     pub(crate) fn remove(&self, name: &str) {
         if name == CORS {
             self.origins.store(None);

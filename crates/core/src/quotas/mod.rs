@@ -8,7 +8,7 @@
 //! A rule for a namespace holds below it only where it says so ([`Reach`]); the namespaces it reaches
 //! share its allowances. All other rules are for their own namespace alone.
 //!
-//! The rules are records on the shelf of `sys/`, brought here by the fold; requests read them
+//! The rules are records in the engine storage of `sys/`, brought here by the fold; requests read them
 //! without a lock, and a server without rules reads one number.
 
 mod allowance;
@@ -30,7 +30,7 @@ use allowance::{Allowances, Taken};
 
 /// Most rules: a request looks through those for paths with `*`.
 pub(crate) const RULES_MAX: usize = 256;
-/// Where rules are kept on the shelf of `sys/`.
+/// Where rules are kept in the engine storage of `sys/`.
 pub(crate) const RULES: &str = "quota/rate-limit/";
 /// Where the settings are.
 pub(crate) const SETTINGS: &str = "quota/config";
@@ -236,7 +236,7 @@ impl Quotas {
         self.rules.load().settings.audited == Audited::Yes
     }
 
-    /// Takes a record of the shelf in; false when it is damaged. Records of others are passed over.
+    /// Takes a record of the engine storage in; false when it is damaged. Records of others are passed over.
     pub(crate) fn put(&self, name: &str, value: &[u8]) -> bool {
         if name == SETTINGS {
             let Some(settings) = Settings::decode(value) else { return false };
@@ -252,7 +252,7 @@ impl Quotas {
         true
     }
 
-    /// Forgets a record of the shelf.
+    /// Forgets a record of the engine storage.
     pub(crate) fn remove(&self, name: &str) {
         if name == SETTINGS {
             self.change(|rules| rules.settings = Settings::default());

@@ -227,7 +227,7 @@ impl Core {
         }
         batch.put(keys::mount_counter(), last.0.to_be_bytes().to_vec());
         let version = Installed::running(&self.info, now);
-        batch.put(keys::shelf(MountId::SYSTEM, &version.record()), version.encode());
+        batch.put(keys::storage(MountId::SYSTEM, &version.record()), version.encode());
         Ok(batch)
     }
 }

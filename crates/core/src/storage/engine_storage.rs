@@ -1,9 +1,9 @@
-//! The shelf of a mount: what an engine keeps, by name.
+//! The engine storage of a mount: what an engine keeps, by name.
 //!
 //! Every engine but KV keeps its records here: roles, users, keys, what a token puts into its
 //! cubbyhole. A name is a path inside the mount, such as `role/web`; below the barrier it is hidden
 //! as secrets' paths are. Which names there are is in the mount's index, written by the fold, so
-//! listing asks no disk. The mounts of the server itself have shelves too ([`EngineStorage::builtin`]).
+//! listing asks no disk. The mounts of the server itself have engine storages too ([`EngineStorage::builtin`]).
 //!
 //! A record that is changed by what it says is changed by [`EngineStorage::change`]: read, decide, commit on
 //! the condition that it is still what was read, decide again when it is not.
@@ -39,12 +39,12 @@ pub(crate) enum Change<T> {
 }
 
 impl<'u> EngineStorage<'u> {
-    /// The shelf of a mount.
+    /// The engine storage of a mount.
     pub(crate) fn of(unsealed: &'u Unsealed, mount: &Mount) -> Self {
         Self { unsealed, id: mount.entry.id, index: Arc::clone(&mount.index) }
     }
 
-    /// The shelf of a mount of the server itself.
+    /// The engine storage of a mount of the server itself.
     ///
     /// # Errors
     /// When that mount is missing, which is damage.
@@ -62,7 +62,7 @@ impl<'u> EngineStorage<'u> {
         if !self.index.may_contain(name) {
             return Ok(None);
         }
-        Ok(self.unsealed.store.get(&keys::shelf(self.id, name))?)
+        Ok(self.unsealed.store.get(&keys::storage(self.id, name))?)
     }
 
     /// Adds a put to a batch.
@@ -82,18 +82,18 @@ impl<'u> EngineStorage<'u> {
                 value.len()
             )));
         }
-        batch.put(keys::shelf(self.id, name), value);
+        batch.put(keys::storage(self.id, name), value);
         Ok(())
     }
 
     /// Adds a delete to a batch.
     pub(crate) fn delete_in(&self, batch: &mut Batch, name: &str) {
-        batch.delete(keys::shelf(self.id, name));
+        batch.delete(keys::storage(self.id, name));
     }
 
     /// Makes a batch depend on a record being what it was.
     pub(crate) fn expect_in(&self, batch: &mut Batch, name: &str, seqno: Seqno) {
-        batch.expect(keys::shelf(self.id, name), seqno);
+        batch.expect(keys::storage(self.id, name), seqno);
     }
 
     /// Puts one record, whatever was there.
@@ -131,7 +131,7 @@ impl<'u> EngineStorage<'u> {
         name: &str,
         mut decide: impl FnMut(Option<&[u8]>) -> Result<Change<T>, Error>,
     ) -> Result<T, Error> {
-        let key = keys::shelf(self.id, name);
+        let key = keys::storage(self.id, name);
         let _latch = self.unsealed.latches.hold(&key).await;
         for _ in 0..CONFLICT_RETRIES_MAX {
             let record = self.unsealed.store.get(&key)?;

@@ -315,7 +315,7 @@ pub(crate) fn kv_one(id: MountId, path: &str) -> Vec<u8> {
 }
 
 /// The key of what an engine keeps under a name.
-pub(crate) fn shelf(id: MountId, name: &str) -> Vec<u8> {
+pub(crate) fn storage(id: MountId, name: &str) -> Vec<u8> {
     with_path(kind::SHELF, id, name, 0)
 }
 
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(parse(&kv_config(id)), Parsed::KvConfig(id));
         assert_eq!(parse(&kv_meta(id, "a/b")), Parsed::KvMeta(id, "a/b"));
         assert_eq!(parse(&kv_one(id, "a")), Parsed::KvOne(id, "a"));
-        assert_eq!(parse(&shelf(id, "role/a")), Parsed::EngineStorage(id, "role/a"));
+        assert_eq!(parse(&storage(id, "role/a")), Parsed::EngineStorage(id, "role/a"));
         assert_eq!(parse(&kv_version(id, "a/b", 300)), Parsed::KvVersion(id, "a/b", 300));
         assert_eq!(parse(&token(b"0123")), Parsed::Token(b"0123"));
         let number = NamespaceNumber(9);

@@ -1,7 +1,7 @@
 //! Up to when time has come, for what nobody deletes when it ends: batch tokens.
 //!
 //! A batch token is stored nowhere, so nothing but the clock says that it has ended, and a clock can be set back. So the
-//! leader writes down how far its clock has come: the *mark*, one record on the shelf of `sys/` (see `docs/format.md`),
+//! leader writes down how far its clock has come: the *mark*, one record in the engine storage of `sys/` (see `docs/format.md`),
 //! written by the tick at most every [`EVERY_SECS`], and only while a batch token may live. What has ended by the mark has
 //! ended on every server, whatever its clock says.
 //!
@@ -25,7 +25,7 @@ use crate::pipeline::state::Unsealed;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 
-/// Where the marks are on the shelf of `sys/` of the root namespace.
+/// Where the marks are in the engine storage of `sys/` of the root namespace.
 const RECORD: &str = "time/marks";
 /// How far the clock goes on before it is written down again, in seconds.
 const EVERY_SECS: i64 = 10;
@@ -178,7 +178,7 @@ impl TimeMarks {
             && end.as_second() <= self.marks.load().of(generation)
     }
 
-    /// Takes a record of the shelf in; false when it is damaged. Records of others are passed over.
+    /// Takes a record of the engine storage in; false when it is damaged. Records of others are passed over.
     pub(crate) fn put(&self, name: &str, value: &[u8]) -> bool {
         if name != RECORD {
             return true;

@@ -99,7 +99,7 @@ impl Follower {
         for folder in [audit::DEVICE_FOLDER, audit::HEADER_FOLDER] {
             for rest in system.index.scan(folder, None, usize::MAX) {
                 let name = format!("{folder}{rest}");
-                let Some(record) = records.get(&keys::shelf(MountId::SYSTEM, &name))? else {
+                let Some(record) = records.get(&keys::storage(MountId::SYSTEM, &name))? else {
                     continue;
                 };
                 self.audit.put(&name, &record.value, Origin::Known).map_err(|Unusable(what)| {
@@ -360,7 +360,7 @@ impl View {
         self.mounts.with_id(mount).is_some_and(|mount| mount.entry.kind == EngineKind::KvV2)
     }
 
-    /// Lets go of what was decoded of a record on a shelf.
+    /// Lets go of what was decoded of a record on a engine storage.
     fn forget_decoded(&self, mount: MountId, name: &str) {
         if transit::is_key(name) {
             self.transit.forget(mount, name);

@@ -1,6 +1,6 @@
 //! What an engine keeps decoded in memory, by mount.
 //!
-//! Most engines read their shelf when they are asked. One that is asked for the same records by
+//! Most engines read their engine storage when they are asked. One that is asked for the same records by
 //! every request keeps them decoded: the fold hands it each record of its mount here, so that the
 //! decoded state is what was committed, on every node.
 
@@ -25,7 +25,7 @@ impl Memory {
         }
     }
 
-    /// Takes a record of the mount's shelf in.
+    /// Takes a record of the mount's engine storage in.
     pub(super) fn put(&self, name: &str, value: &[u8]) -> Result<Effect, Damaged> {
         match self {
             Self::None => Ok(Effect::Told),
@@ -33,7 +33,7 @@ impl Memory {
         }
     }
 
-    /// Takes a record of the mount's shelf out.
+    /// Takes a record of the mount's engine storage out.
     pub(super) fn remove(&self, name: &str) -> Effect {
         match self {
             Self::None => Effect::Told,

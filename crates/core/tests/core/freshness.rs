@@ -69,12 +69,12 @@ fn a_view_answers_up_to_its_bound_and_not_a_moment_longer() {
     let secret = read(TOKEN, "secret/data/a");
     for age in [Duration::ZERO, MAX] {
         store.age(age);
-        assert!(ask(&core, &secret).is_ok() && core.at_once().is_some() && core.is_fresh());
+        assert!(ask(&core, &secret).is_ok() && core.fast_reads().is_some() && core.is_fresh());
     }
     store.age(MAX + NANO);
     let refusal = Error::Stale(Stale { age_secs: Some(10), max_secs: 10, reached: None });
     assert_eq!(ask(&core, &secret).unwrap_err(), refusal);
-    assert!(core.at_once().is_none(), "the short way leaves it to the long one");
+    assert!(core.fast_reads().is_none(), "the short way leaves it to the long one");
     store.age(MAX);
     assert!(ask(&core, &secret).is_ok(), "the leader was heard again");
     store.know_nothing();

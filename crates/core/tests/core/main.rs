@@ -4,13 +4,13 @@
 
 mod aged;
 mod approle;
-mod at_once;
 mod audit;
 mod batch;
 mod beyond;
 mod budget;
 mod certificates;
 mod clocks;
+mod fast_path;
 mod freshness;
 mod full;
 mod identity;

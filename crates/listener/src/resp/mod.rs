@@ -275,7 +275,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
     fn answer_gets(&mut self, input: &[u8], ranges: &mut Ranges, most: usize) -> (usize, usize) {
         let shared = Arc::clone(&self.session.shared);
         let (mut used, mut count) = (0, 0);
-        let Some(reads) = shared.core.at_once() else { return (used, count) };
+        let Some(reads) = shared.core.fast_reads() else { return (used, count) };
         let mut bearer = None;
         while count < most && !self.wire.has_many() {
             let Ok(Parsed::Command(length)) = parse::parse(&input[used..], ranges) else { break };

@@ -119,10 +119,10 @@ fn shares_that_nobody_hears_of_do_not_count() {
 fn a_join_token_that_nobody_hears_of_is_forgotten() {
     let site = Site::open(settings(Access::Token));
     let unsealed = site.core.site_of("").unwrap();
-    let shelf = EngineStorage::builtin(&unsealed, crate::storage::keys::MountId::SYSTEM).unwrap();
-    let kept = |name: &str| shelf.get(name).unwrap().is_some();
+    let storage = EngineStorage::builtin(&unsealed, crate::storage::keys::MountId::SYSTEM).unwrap();
+    let kept = |name: &str| storage.get(name).unwrap().is_some();
     let name = cluster::join_token_record("kjt.some");
-    pollster::block_on(shelf.put(&name, b"{}".to_vec())).unwrap();
+    pollster::block_on(storage.put(&name, b"{}".to_vec())).unwrap();
     let asked = request(Some(ROOT), Update, cluster::JOIN_TOKEN, "");
     let told = Response::data(&Json::object([("token", "kjt.some".into())]));
     assert!(kept(&name));

@@ -51,13 +51,13 @@ const WRONG: &str = "invalid role or secret ID";
 /// Where the records of one mount are.
 struct Approle<'u> {
     unsealed: &'u Unsealed,
-    shelf: EngineStorage<'u>,
+    storage: EngineStorage<'u>,
     mount: &'u Mount,
 }
 
 impl<'u> Approle<'u> {
     fn of(unsealed: &'u Unsealed, mount: &'u Mount) -> Self {
-        Self { unsealed, shelf: EngineStorage::of(unsealed, mount), mount }
+        Self { unsealed, storage: EngineStorage::of(unsealed, mount), mount }
     }
 
     /// The keyed hash of an id, apart for each mount and purpose.
@@ -74,13 +74,13 @@ impl<'u> Approle<'u> {
 
     /// The role of a name, with the sequence number of its record.
     fn role(&self, name: &str) -> Result<Option<(Role, Seqno)>, Error> {
-        let Some(record) = self.shelf.get(&role_record(name))? else { return Ok(None) };
+        let Some(record) = self.storage.get(&role_record(name))? else { return Ok(None) };
         Ok(Some((Role::decode(&record.value)?, record.seqno)))
     }
 
     /// The role of a role id, and its name.
     fn role_of_id(&self, role_id: &str) -> Result<Option<(String, Role, Seqno)>, Error> {
-        let Some(record) = self.shelf.get(&self.role_id_record(role_id)?)? else {
+        let Some(record) = self.storage.get(&self.role_id_record(role_id)?)? else {
             return Ok(None);
         };
         let name = std::str::from_utf8(&record.value);
@@ -145,7 +145,7 @@ pub(crate) async fn handle(
     let rest = below("role", path).ok_or(Error::UnsupportedPath)?;
     if rest.is_empty() {
         return match call.operation {
-            List => super::list(&approle.shelf, call, "role/"),
+            List => super::list(&approle.storage, call, "role/"),
             _ => Err(Error::UnsupportedOperation),
         };
     }

@@ -225,11 +225,11 @@ impl Approle<'_> {
             let old = found.as_ref().map(|(role, _)| role);
             let role = decide(old)?;
             let seqno = found.as_ref().map_or(Seqno::ABSENT, |(_, seqno)| *seqno);
-            self.shelf.expect_in(batch, &role_record(name), seqno);
+            self.storage.expect_in(batch, &role_record(name), seqno);
             if old.is_none_or(|old| old.role_id != role.role_id) {
                 self.move_role_id(batch, name, old, &role)?;
             }
-            self.shelf.put_in(batch, &role_record(name), role.encode())
+            self.storage.put_in(batch, &role_record(name), role.encode())
         })
         .await?;
         Ok(Response::Empty)
@@ -243,13 +243,13 @@ impl Approle<'_> {
         new: &Role,
     ) -> Result<(), Error> {
         let record = self.role_id_record(&new.role_id)?;
-        if self.shelf.get(&record)?.is_some() {
+        if self.storage.get(&record)?.is_some() {
             return Err(Error::invalid("role_id already in use"));
         }
-        self.shelf.expect_in(batch, &record, Seqno::ABSENT);
-        self.shelf.put_in(batch, &record, name.as_bytes().to_vec())?;
+        self.storage.expect_in(batch, &record, Seqno::ABSENT);
+        self.storage.put_in(batch, &record, name.as_bytes().to_vec())?;
         if let Some(old) = old {
-            self.shelf.delete_in(batch, &self.role_id_record(&old.role_id)?);
+            self.storage.delete_in(batch, &self.role_id_record(&old.role_id)?);
         }
         Ok(())
     }
@@ -259,9 +259,9 @@ impl Approle<'_> {
             .commit(|batch| {
                 let Some((role, seqno)) = self.role(name)? else { return Ok(None) };
                 batch.set_essential();
-                self.shelf.expect_in(batch, &role_record(name), seqno);
-                self.shelf.delete_in(batch, &role_record(name));
-                self.shelf.delete_in(batch, &self.role_id_record(&role.role_id)?);
+                self.storage.expect_in(batch, &role_record(name), seqno);
+                self.storage.delete_in(batch, &role_record(name));
+                self.storage.delete_in(batch, &self.role_id_record(&role.role_id)?);
                 Ok(Some(role))
             })
             .await?;
@@ -275,11 +275,11 @@ impl Approle<'_> {
     /// Deletes all secret ids below a uid.
     pub(super) async fn forget(&self, uid: &str) -> Result<(), Error> {
         for folder in [format!("secret/{uid}/"), format!("accessor/{uid}/")] {
-            for names in self.shelf.list(&folder)?.chunks(SWEEP_RECORDS_MAX) {
+            for names in self.storage.list(&folder)?.chunks(SWEEP_RECORDS_MAX) {
                 let mut batch = Batch::new();
                 batch.set_essential();
                 for name in names {
-                    self.shelf.delete_in(&mut batch, &format!("{folder}{name}"));
+                    self.storage.delete_in(&mut batch, &format!("{folder}{name}"));
                 }
                 self.unsealed.store.commit(batch).await?;
             }

@@ -213,7 +213,7 @@ impl Approle<'_> {
         hash: &str,
         now: Timestamp,
     ) -> Result<Option<(SecretId, Seqno)>, Error> {
-        let record = self.shelf.get(&secret_record(&role.uid, hash))?;
+        let record = self.storage.get(&secret_record(&role.uid, hash))?;
         let Some(record) = record else { return Ok(None) };
         let secret = SecretId::decode(&record.value)?;
         // One that has expired is not there, whether the sweep has come by or not.
@@ -266,7 +266,7 @@ impl Approle<'_> {
                 let secret = plan(&role, fields, now)?;
                 let hash = self.secret_hash(&role, secret_id)?;
                 let record = secret_record(&role.uid, &hash);
-                let found = self.shelf.get(&record)?;
+                let found = self.storage.get(&record)?;
                 if let Some(found) = &found
                     && !SecretId::decode(&found.value)?.is_expired(now)
                 {
@@ -275,14 +275,14 @@ impl Approle<'_> {
                     ));
                 }
                 let before = found.map_or(Seqno::ABSENT, |found| found.seqno);
-                self.shelf.expect_in(batch, &role_record(name), seqno);
-                self.shelf.expect_in(batch, &record, before);
-                self.shelf.put_in(batch, &record, secret.encode())?;
+                self.storage.expect_in(batch, &role_record(name), seqno);
+                self.storage.expect_in(batch, &record, before);
+                self.storage.put_in(batch, &record, secret.encode())?;
                 let accessor = accessor_record(&role.uid, &secret.accessor);
-                self.shelf.put_in(batch, &accessor, hash.clone().into_bytes())?;
+                self.storage.put_in(batch, &accessor, hash.clone().into_bytes())?;
                 if let Some(end) = secret.expires_at {
                     let due = due_record(end, &role.uid, &hash);
-                    self.shelf.put_in(batch, &due, Vec::new())?;
+                    self.storage.put_in(batch, &due, Vec::new())?;
                 }
                 Ok(secret)
             })
@@ -302,7 +302,7 @@ impl Approle<'_> {
     ) -> Result<Response, Error> {
         let missing = || Error::invalid(Expected::NoRole(name.to_owned()).to_string());
         let (role, _) = self.role(name)?.ok_or_else(missing)?;
-        crate::auth_methods::list(&self.shelf, call, &format!("accessor/{}/", role.uid))
+        crate::auth_methods::list(&self.storage, call, &format!("accessor/{}/", role.uid))
     }
 
     pub(super) fn look_up(&self, call: &Call<'_, '_>, name: &str) -> Result<Response, Error> {
@@ -341,7 +341,7 @@ impl Approle<'_> {
         accessor: &str,
     ) -> Result<Option<String>, Error> {
         let record = match kallisto_index::check_path(accessor) {
-            Ok(_) => self.shelf.get(&accessor_record(&role.uid, accessor))?,
+            Ok(_) => self.storage.get(&accessor_record(&role.uid, accessor))?,
             Err(_) => None,
         };
         let Some(record) = record else { return Ok(None) };
@@ -372,11 +372,11 @@ impl Approle<'_> {
     /// Deletes a secret id with all that leads to it.
     pub(super) async fn remove(&self, uid: &str, hash: &str) -> Result<(), Error> {
         self.commit(|batch| {
-            let record = self.shelf.get(&secret_record(uid, hash))?;
+            let record = self.storage.get(&secret_record(uid, hash))?;
             let Some(record) = record else { return Ok(()) };
             let secret = SecretId::decode(&record.value)?;
             batch.set_essential();
-            self.shelf.expect_in(batch, &secret_record(uid, hash), record.seqno);
+            self.storage.expect_in(batch, &secret_record(uid, hash), record.seqno);
             self.remove_in(batch, uid, hash, &secret);
             Ok(())
         })
@@ -384,10 +384,10 @@ impl Approle<'_> {
     }
 
     fn remove_in(&self, batch: &mut Batch, uid: &str, hash: &str, secret: &SecretId) {
-        self.shelf.delete_in(batch, &secret_record(uid, hash));
-        self.shelf.delete_in(batch, &accessor_record(uid, &secret.accessor));
+        self.storage.delete_in(batch, &secret_record(uid, hash));
+        self.storage.delete_in(batch, &accessor_record(uid, &secret.accessor));
         if let Some(end) = secret.expires_at {
-            self.shelf.delete_in(batch, &due_record(end, uid, hash));
+            self.storage.delete_in(batch, &due_record(end, uid, hash));
         }
     }
 
@@ -420,13 +420,13 @@ impl Approle<'_> {
             if secret.num_uses == 0 {
                 return Ok(secret);
             }
-            self.shelf.expect_in(batch, &record, seqno);
+            self.storage.expect_in(batch, &record, seqno);
             if secret.num_uses == 1 {
                 self.remove_in(batch, &role.uid, &hash, &secret);
             } else {
                 let num_uses = secret.num_uses - 1;
                 let spent = SecretId { num_uses, updated_at: request.now, ..secret.clone() };
-                self.shelf.put_in(batch, &record, spent.encode())?;
+                self.storage.put_in(batch, &record, spent.encode())?;
             }
             Ok(secret)
         })

@@ -31,17 +31,17 @@ impl Approle<'_> {
     /// Deletes at most `limit` secret ids that have expired; tells how many were due.
     async fn sweep(&self, now: Timestamp, limit: usize) -> Result<usize, Error> {
         let mut due = 0;
-        for folder in self.shelf.list_some("due/", limit) {
+        for folder in self.storage.list_some("due/", limit) {
             let second = folder.trim_end_matches('/').parse::<i64>();
             if second.is_ok_and(|second| second >= now.as_second()) {
                 break;
             }
             let folder = format!("due/{folder}");
-            for name in self.shelf.scan_some(&folder, limit - due) {
+            for name in self.storage.scan_some(&folder, limit - due) {
                 if let Some((uid, hash)) = name.split_once('/') {
                     self.remove_expired(uid, hash, now).await?;
                 }
-                self.shelf.delete(&format!("{folder}{name}")).await?;
+                self.storage.delete(&format!("{folder}{name}")).await?;
                 due += 1;
             }
             if due >= limit {
@@ -53,7 +53,7 @@ impl Approle<'_> {
 
     /// A secret id of the same text may have been made anew since; that one stays.
     async fn remove_expired(&self, uid: &str, hash: &str, now: Timestamp) -> Result<(), Error> {
-        let record = self.shelf.get(&super::secret_id::secret_record(uid, hash))?;
+        let record = self.storage.get(&super::secret_id::secret_record(uid, hash))?;
         let Some(record) = record else { return Ok(()) };
         if SecretId::decode(&record.value)?.is_expired(now) {
             self.remove(uid, hash).await?;
@@ -65,12 +65,12 @@ impl Approle<'_> {
     pub(super) async fn tidy(&self, now: Timestamp) -> Result<Response, Error> {
         while self.sweep(now, SWEEP_RECORDS_MAX).await? == SWEEP_RECORDS_MAX {}
         let mut uids = HashSet::new();
-        for name in self.shelf.list("role/")? {
+        for name in self.storage.list("role/")? {
             if let Some((Role { uid, .. }, _)) = self.role(&name)? {
                 uids.insert(uid);
             }
         }
-        for folder in self.shelf.list("accessor/")? {
+        for folder in self.storage.list("accessor/")? {
             let uid = folder.trim_end_matches('/');
             // A role made since the list was: its record is there, and nobody's uid is drawn twice.
             if !uids.contains(uid) && !self.has_role_with(uid)? {
@@ -83,7 +83,7 @@ impl Approle<'_> {
     }
 
     fn has_role_with(&self, uid: &str) -> Result<bool, Error> {
-        for name in self.shelf.list("role/")? {
+        for name in self.storage.list("role/")? {
             if self.role(&name)?.is_some_and(|(role, _)| role.uid == uid) {
                 return Ok(true);
             }

@@ -49,18 +49,18 @@ pub(crate) async fn handle(
     mount: &Mount,
     path: &str,
 ) -> Result<Response, Error> {
-    let shelf = EngineStorage::of(unsealed, mount);
+    let storage = EngineStorage::of(unsealed, mount);
     if (path, call.operation) == ("config", Operation::Read) {
-        let config = records::config::<Config>(&shelf)?.unwrap_or_default();
+        let config = records::config::<Config>(&storage)?.unwrap_or_default();
         return Ok(Response::data(&config.shown().into()));
     }
-    if let Some(answer) = records::edit_config::<Config>(&shelf, call, path).await {
+    if let Some(answer) = records::edit_config::<Config>(&storage, call, path).await {
         return answer;
     }
     if let Some(name) = below("crls", path) {
-        return revoked::edit(&shelf, call, name).await;
+        return revoked::edit(&storage, call, name).await;
     }
-    ROLES.edit::<Role>(&shelf, call, path).await
+    ROLES.edit::<Role>(&storage, call, path).await
 }
 
 /// The role of a login: the one that is named, or the first by name whose names the certificate has.
@@ -75,9 +75,9 @@ pub(crate) fn role_of(
         return role_name(&name).ok();
     }
     let names = Names::read(request.client_chain.first()?)?;
-    let shelf = EngineStorage::of(unsealed, mount);
-    let mut tried = shelf.list_some(ROLES.folder, TRIED_MAX).into_iter();
-    let load = |name: &str| ROLES.load::<Role>(&shelf, name).ok().flatten();
+    let storage = EngineStorage::of(unsealed, mount);
+    let mut tried = storage.list_some(ROLES.folder, TRIED_MAX).into_iter();
+    let load = |name: &str| ROLES.load::<Role>(&storage, name).ok().flatten();
     tried.find(|name| load(name).is_some_and(|role| role.admits(&names)))
 }
 
@@ -98,11 +98,11 @@ pub(crate) async fn log_in(
     };
     let wrong = || Error::invalid("invalid certificate or no client certificate supplied");
     let names = Names::read(leaf).ok_or_else(wrong)?;
-    let shelf = EngineStorage::of(unsealed, mount);
-    if revoked::any(&shelf, request.client_chain)? {
+    let storage = EngineStorage::of(unsealed, mount);
+    if revoked::any(&storage, request.client_chain)? {
         return Err(wrong());
     }
-    let (name, role) = find(core, &shelf, named, request, &names).await?.ok_or_else(wrong)?;
+    let (name, role) = find(core, &storage, named, request, &names).await?.ok_or_else(wrong)?;
     address::check(&role.params.bound_cidrs, request.remote)?;
     let noted = role.noted(&names);
     let metadata = [
@@ -138,18 +138,18 @@ pub(crate) async fn log_in(
 /// signatures.
 async fn find(
     core: &Core,
-    shelf: &EngineStorage<'_>,
+    storage: &EngineStorage<'_>,
     named: Option<String>,
     request: &Request<'_>,
     names: &Names,
 ) -> Result<Option<(String, Role)>, Error> {
     let tried = match named {
         Some(name) => role_name(&name).into_iter().collect(),
-        None => shelf.list_some("cert/", TRIED_MAX),
+        None => storage.list_some("cert/", TRIED_MAX),
     };
     let mut admitting = Vec::new();
     for name in tried {
-        if let Some(role) = ROLES.load::<Role>(shelf, &name)?
+        if let Some(role) = ROLES.load::<Role>(storage, &name)?
             && role.admits(names)
         {
             admitting.push((name, role));
@@ -170,10 +170,10 @@ fn fingerprint(certificate: &[u8]) -> String {
 /// [`Error::Invalid`] saying what is not so.
 pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
     let kept = |name: &str| renewal.entry.kept.get(name).and_then(Json::as_str).unwrap_or_default();
-    let shelf = EngineStorage::of(renewal.unsealed, renewal.mount);
-    let config = records::config::<Config>(&shelf)?.unwrap_or_default();
+    let storage = EngineStorage::of(renewal.unsealed, renewal.mount);
+    let config = records::config::<Config>(&storage)?.unwrap_or_default();
     if config.binding == Binding::None {
-        return match ROLES.load::<Role>(&shelf, kept("cert"))? {
+        return match ROLES.load::<Role>(&storage, kept("cert"))? {
             Some(role) => renewal.check_policies(&role.params),
             None => Err(Error::invalid("the certificate role does not exist any more")),
         };
@@ -185,12 +185,12 @@ pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
             "client identity during renewal not matching client identity used during login",
         ));
     }
-    let role = ROLES.load::<Role>(&shelf, kept("cert"))?;
+    let role = ROLES.load::<Role>(&storage, kept("cert"))?;
     let role =
         role.ok_or_else(|| Error::invalid("the certificate role does not exist any more"))?;
     let chain = renewal.request.client_chain;
     let is_good = role.admits(&names) && role.trusts(chain, renewal.request.now.as_second());
-    if revoked::any(&shelf, chain)? || !is_good {
+    if revoked::any(&storage, chain)? || !is_good {
         return Err(Error::invalid("the certificate is not trusted any more"));
     }
     renewal.check_policies(&role.params)

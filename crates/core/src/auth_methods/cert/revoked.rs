@@ -25,7 +25,7 @@ use crate::pipeline::state::Call;
 use crate::platform::limits::ENTRY_BYTES_MAX;
 use crate::storage::engine_storage::EngineStorage;
 
-/// Where the lists are, on the shelf.
+/// Where the lists are, in the engine storage.
 const FOLDER: &str = "crl/";
 /// Most lists of one mount: a login looks into all of them.
 const LISTS_MAX: usize = 64;
@@ -39,14 +39,14 @@ type Serial = [u8; SERIAL_BYTES];
 
 /// Answers a request for a list, or for the names of all; `name` is empty for these.
 pub(super) async fn edit(
-    shelf: &EngineStorage<'_>,
+    storage: &EngineStorage<'_>,
     call: &Call<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
     use Operation::{Delete, List, Read, Update};
     if name.is_empty() {
         return match call.operation {
-            List => auth_methods::list(shelf, call, FOLDER),
+            List => auth_methods::list(storage, call, FOLDER),
             _ => Err(Error::UnsupportedOperation),
         };
     }
@@ -54,17 +54,17 @@ pub(super) async fn edit(
     let record = format!("{FOLDER}{name}");
     let absent = || Error::invalid(format!("no such CRL {name}"));
     match call.operation {
-        Read => Ok(show(&shelf.get(&record)?.ok_or_else(absent)?.value)),
+        Read => Ok(show(&storage.get(&record)?.ok_or_else(absent)?.value)),
         Update => {
-            let lists = shelf.list_some(FOLDER, LISTS_MAX);
+            let lists = storage.list_some(FOLDER, LISTS_MAX);
             if lists.len() >= LISTS_MAX && !lists.contains(&name) {
                 return Err(Error::invalid(format!("more than {LISTS_MAX} lists")));
             }
             let serials = given(Fields::new(&call.object()?))?;
-            shelf.put(&record, serials.concat()).await.map(|()| Response::Empty)
+            storage.put(&record, serials.concat()).await.map(|()| Response::Empty)
         }
-        Delete if shelf.get(&record)?.is_none() => Err(absent()),
-        Delete => shelf.delete(&record).await.map(|()| Response::Empty),
+        Delete if storage.get(&record)?.is_none() => Err(absent()),
+        Delete => storage.delete(&record).await.map(|()| Response::Empty),
         _ => Err(Error::UnsupportedOperation),
     }
 }
@@ -73,8 +73,8 @@ pub(super) async fn edit(
 ///
 /// # Errors
 /// When a list cannot be read: then nobody is let in.
-pub(super) fn any(shelf: &EngineStorage<'_>, chain: &[Vec<u8>]) -> Result<bool, Error> {
-    let names = shelf.list_some(FOLDER, LISTS_MAX);
+pub(super) fn any(storage: &EngineStorage<'_>, chain: &[Vec<u8>]) -> Result<bool, Error> {
+    let names = storage.list_some(FOLDER, LISTS_MAX);
     if names.is_empty() {
         return Ok(false);
     }
@@ -82,7 +82,7 @@ pub(super) fn any(shelf: &EngineStorage<'_>, chain: &[Vec<u8>]) -> Result<bool, 
     let serials: Option<Vec<Serial>> = chain.iter().map(|der| serial_of(der)).collect();
     let Some(serials) = serials else { return Ok(true) };
     for name in names {
-        let Some(record) = shelf.get(&format!("{FOLDER}{name}"))? else { continue };
+        let Some(record) = storage.get(&format!("{FOLDER}{name}"))? else { continue };
         let (list, _) = record.value.as_chunks::<SERIAL_BYTES>();
         if serials.iter().any(|serial| list.binary_search(serial).is_ok()) {
             return Ok(true);

@@ -1,6 +1,6 @@
 //! Login by a signed JWT (API.md A24).
 //!
-//! On the shelf are `config` and `role/NAME`. A login names a role and shows a JWT; its signature is
+//! In the engine storage are `config` and `role/NAME`. A login names a role and shows a JWT; its signature is
 //! found good under a key of the configuration before any claim is looked at but the key's id.
 
 mod claims;
@@ -45,11 +45,11 @@ pub(crate) async fn handle(
     mount: &Mount,
     path: &str,
 ) -> Result<Response, Error> {
-    let shelf = EngineStorage::of(unsealed, mount);
-    if let Some(answer) = records::edit_config::<Config>(&shelf, call, path).await {
+    let storage = EngineStorage::of(unsealed, mount);
+    if let Some(answer) = records::edit_config::<Config>(&storage, call, path).await {
         return answer;
     }
-    ROLES.edit::<Role>(&shelf, call, path).await
+    ROLES.edit::<Role>(&storage, call, path).await
 }
 
 /// The role of a login that names it, or does not.
@@ -69,8 +69,8 @@ pub(crate) async fn log_in(
     if request.operation != Operation::Update {
         return Err(Error::UnsupportedOperation);
     }
-    let shelf = EngineStorage::of(unsealed, mount);
-    let config = records::config::<Config>(&shelf)?.unwrap_or_default();
+    let storage = EngineStorage::of(unsealed, mount);
+    let config = records::config::<Config>(&storage)?.unwrap_or_default();
     let body = request.object()?;
     let fields = Fields::new(&body);
     let name = fields.string("role")?.filter(|name| !name.is_empty());
@@ -80,7 +80,7 @@ pub(crate) async fn log_in(
     }
     let text = fields.string("jwt")?.filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| Error::invalid("missing token"))?;
-    let role = ROLES.load::<Role>(&shelf, &name)?;
+    let role = ROLES.load::<Role>(&storage, &name)?;
     let role = role.ok_or_else(|| Error::invalid(format!("role {name:?} could not be found")))?;
     address::check(&role.params.bound_cidrs, request.remote)?;
     let jwt = verified(core, mount, &config, request, &text).await?;

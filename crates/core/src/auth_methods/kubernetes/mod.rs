@@ -291,11 +291,11 @@ pub(crate) async fn handle(
     mount: &Mount,
     path: &str,
 ) -> Result<Response, Error> {
-    let shelf = EngineStorage::of(unsealed, mount);
-    if let Some(answer) = records::edit_config::<Config>(&shelf, call, path).await {
+    let storage = EngineStorage::of(unsealed, mount);
+    if let Some(answer) = records::edit_config::<Config>(&storage, call, path).await {
         return answer;
     }
-    ROLES.edit::<Role>(&shelf, call, path).await
+    ROLES.edit::<Role>(&storage, call, path).await
 }
 
 /// Logs in.
@@ -308,16 +308,16 @@ pub(crate) async fn log_in(
     if request.operation != Operation::Update {
         return Err(Error::UnsupportedOperation);
     }
-    let shelf = EngineStorage::of(unsealed, mount);
+    let storage = EngineStorage::of(unsealed, mount);
     let body = request.object()?;
     let given = |name: &str| {
         let text = Fields::new(&body).string(name)?.filter(|text| !text.is_empty());
         text.ok_or_else(|| Error::invalid(format!("missing {name}")))
     };
     let (text, name) = (SecretString::from(given("jwt")?), given("role")?.to_ascii_lowercase());
-    let role = ROLES.load::<Role>(&shelf, &name)?;
+    let role = ROLES.load::<Role>(&storage, &name)?;
     let role = role.ok_or_else(|| Error::invalid(format!("invalid role name {name:?}")))?;
-    let config = records::config::<Config>(&shelf)?;
+    let config = records::config::<Config>(&storage)?;
     let config = config.ok_or_else(|| Error::invalid("could not load backend configuration"))?;
     address::check(&role.params.bound_cidrs, request.remote)?;
     check_locally(&config, text.expose_secret())?;

@@ -23,11 +23,11 @@ use kallisto_auth::{Identity, Variable};
 use super::names::Folded;
 use super::record::{Alias, Entity, Group, GroupKind, Id};
 
-/// The shelf's folder of entities.
+/// The engine storage's folder of entities.
 pub(super) const ENTITIES: &str = "entity/";
-/// The shelf's folder of groups.
+/// The engine storage's folder of groups.
 pub(super) const GROUPS: &str = "group/";
-/// The shelf's record that counts writes of groups.
+/// The engine storage's record that counts writes of groups.
 pub(super) const GROUP_WRITES: &str = "groups";
 /// Watches looked through for those that no token holds any more, at first.
 const WATCHES_AT_START: usize = 1 << 10;
@@ -104,7 +104,7 @@ impl Directory {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a record of the shelf in; `None` when it is damaged.
+    /// Takes a record of the engine storage in; `None` when it is damaged.
     pub(crate) fn put(&self, name: &str, value: &[u8]) -> Option<Effect> {
         let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if name.starts_with(ENTITIES) {
@@ -121,7 +121,7 @@ impl Directory {
         Some(Effect::Told)
     }
 
-    /// Takes a record of the shelf out.
+    /// Takes a record of the engine storage out.
     pub(crate) fn remove(&self, name: &str) -> Effect {
         let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(id) = name.strip_prefix(ENTITIES).and_then(Id::parse) {

@@ -29,7 +29,7 @@ const _: () = assert!(RECORDS_MAX < kallisto_store::BATCH_OPS_MAX);
 
 /// A change in the making.
 pub(super) struct Draft<'u> {
-    shelf: &'u EngineStorage<'u>,
+    storage: &'u EngineStorage<'u>,
     pub(super) directory: &'u Directory,
     /// What stands in each record that was looked at or written, by its name.
     records: BTreeMap<String, Slot>,
@@ -53,12 +53,12 @@ pub(super) async fn change<T>(
     latch: &str,
     mut decide: impl FnMut(&mut Draft<'_>) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let shelf = EngineStorage::of(unsealed, mount);
-    let _latch = unsealed.latches.hold(&keys::shelf(mount.entry.id, latch)).await;
+    let storage = EngineStorage::of(unsealed, mount);
+    let _latch = unsealed.latches.hold(&keys::storage(mount.entry.id, latch)).await;
     for _ in 0..CONFLICT_RETRIES_MAX {
         let directory = super::directory_of(mount)?;
         let records = BTreeMap::new();
-        let mut draft = Draft { shelf: &shelf, directory, records, counts_groups: false };
+        let mut draft = Draft { storage: &storage, directory, records, counts_groups: false };
         let told = match decide(&mut draft) {
             Ok(told) => told,
             Err(Error::Conflict) => continue,
@@ -78,7 +78,7 @@ impl Draft<'_> {
     /// The record as this draft has it.
     fn get(&mut self, name: &str) -> Result<Option<&[u8]>, Error> {
         if !self.records.contains_key(name) {
-            let record = self.shelf.get(name)?;
+            let record = self.storage.get(name)?;
             let read_at = record.as_ref().map_or(Seqno::ABSENT, |record| record.seqno);
             let value = record.map(|record| record.value.to_vec());
             self.records.insert(name.to_owned(), Slot { read_at, value, is_written: false });
@@ -199,11 +199,11 @@ impl Draft<'_> {
             batch.set_essential();
         }
         for (name, slot) in self.records.into_iter().chain(count) {
-            self.shelf.expect_in(&mut batch, &name, slot.read_at);
+            self.storage.expect_in(&mut batch, &name, slot.read_at);
             match slot.value {
                 _ if !slot.is_written => {}
-                Some(value) => self.shelf.put_in(&mut batch, &name, value)?,
-                None => self.shelf.delete_in(&mut batch, &name),
+                Some(value) => self.storage.put_in(&mut batch, &name, value)?,
+                None => self.storage.delete_in(&mut batch, &name),
             }
         }
         Ok(Some(batch))

@@ -37,12 +37,12 @@ impl Folded {
     }
 }
 
-/// The name of the shelf's record that says which entity has a name.
+/// The name of the engine storage's record that says which entity has a name.
 pub(super) fn entity_claim(name: &Folded) -> String {
     claim("name", &[&name.0])
 }
 
-/// The name of the shelf's record that says which entity has an alias.
+/// The name of the engine storage's record that says which entity has an alias.
 pub(super) fn alias_claim(accessor: &str, name: &Folded) -> String {
     claim("alias", &[accessor, &name.0])
 }

@@ -1,7 +1,7 @@
 //! `sys/audit`, `sys/audit-hash`, `sys/audit-head` and the audited request headers (API.md A17).
 //!
 //! A device is tried before it is enabled: its destination is opened and a test record written, by
-//! the device that then stays. The record on the shelf comes back through the fold, which puts the
+//! the device that then stays. The record in the engine storage comes back through the fold, which puts the
 //! device in place on every node.
 
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ async fn enable(
         return Err(Error::invalid(format!("path is longer than {MOUNT_PATH_BYTES_MAX} bytes")));
     }
     // One at a time: what is free is looked at and taken together.
-    let _latch = unsealed.latches.hold(&keys::shelf(MountId::SYSTEM, DEVICE_FOLDER)).await;
+    let _latch = unsealed.latches.hold(&keys::storage(MountId::SYSTEM, DEVICE_FOLDER)).await;
     let records = audit.records();
     let nests = |other: &String| {
         let (one, other) = (format!("{path}/"), format!("{other}/"));
@@ -86,8 +86,8 @@ async fn enable(
     check_destination(audit, &record, &records)?;
     let device = try_device(audit, path, &record).await?;
     audit.keep_opened(Some(device));
-    let shelf = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
-    let stored = shelf.put(&format!("{DEVICE_FOLDER}{path}"), record.encode()).await;
+    let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
+    let stored = storage.put(&format!("{DEVICE_FOLDER}{path}"), record.encode()).await;
     // The fold has taken it, unless the commit failed.
     audit.keep_opened(None);
     stored?;
@@ -139,7 +139,7 @@ fn check_destination(
 }
 
 async fn disable(audit: &Audit, unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
-    let _latch = unsealed.latches.hold(&keys::shelf(MountId::SYSTEM, DEVICE_FOLDER)).await;
+    let _latch = unsealed.latches.hold(&keys::storage(MountId::SYSTEM, DEVICE_FOLDER)).await;
     match audit.records().get(path) {
         None => return Ok(Response::Empty),
         Some(record) if record.declared => {
@@ -149,8 +149,8 @@ async fn disable(audit: &Audit, unsealed: &Unsealed, path: &str) -> Result<Respo
         }
         Some(_) => {}
     }
-    let shelf = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
-    shelf.delete(&format!("{DEVICE_FOLDER}{path}")).await?;
+    let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
+    storage.delete(&format!("{DEVICE_FOLDER}{path}")).await?;
     tracing::info!(path, "audit device disabled");
     Ok(Response::Empty)
 }
@@ -232,14 +232,14 @@ async fn put_header(
     if audit.headers().len() >= HEADERS_MAX && !audit.headers().contains_key(name) {
         return Err(Error::invalid(format!("more than {HEADERS_MAX} audited headers")));
     }
-    let shelf = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
+    let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
     let record = HeaderRecord { hmac };
-    shelf.put(&format!("{HEADER_FOLDER}{name}"), record.to_json().to_text()).await?;
+    storage.put(&format!("{HEADER_FOLDER}{name}"), record.to_json().to_text()).await?;
     Ok(Response::Empty)
 }
 
 async fn delete_header(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
-    let shelf = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
-    shelf.delete(&format!("{HEADER_FOLDER}{name}")).await?;
+    let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
+    storage.delete(&format!("{HEADER_FOLDER}{name}")).await?;
     Ok(Response::Empty)
 }

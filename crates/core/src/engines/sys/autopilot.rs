@@ -141,8 +141,8 @@ pub(super) fn read(unsealed: &Unsealed) -> Result<Response, Error> {
 pub(super) async fn write(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
     let body = call.object()?;
     let settings = Settings::of(unsealed)?.with(Fields::new(&body))?;
-    let shelf = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
-    shelf.put(RECORD, settings.to_json().to_text()).await?;
+    let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
+    storage.put(RECORD, settings.to_json().to_text()).await?;
     Ok(Response::Empty)
 }
 

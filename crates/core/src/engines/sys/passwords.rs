@@ -11,7 +11,7 @@ use crate::platform::random;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 
-/// Where policies are kept on the shelf of `sys/`.
+/// Where policies are kept in the engine storage of `sys/`.
 const FOLDER: &str = "password/";
 
 /// Answers the routes of this room; `name` is what follows `policies/password`, without its first slash.
@@ -36,14 +36,14 @@ pub(super) async fn handle(
         }
         (name, Update) => write(unsealed, call, name).await,
         (name, Delete) => {
-            shelf(unsealed)?.delete(&record(name)).await?;
+            storage(unsealed)?.delete(&record(name)).await?;
             Ok(Response::Empty)
         }
         _ => Err(Error::UnsupportedOperation),
     }
 }
 
-fn shelf(unsealed: &Unsealed) -> Result<EngineStorage<'_>, Error> {
+fn storage(unsealed: &Unsealed) -> Result<EngineStorage<'_>, Error> {
     EngineStorage::builtin(unsealed, MountId::SYSTEM)
 }
 
@@ -52,7 +52,7 @@ fn record(name: &str) -> String {
 }
 
 fn list(unsealed: &Unsealed) -> Result<Response, Error> {
-    let names = shelf(unsealed)?.list(FOLDER)?;
+    let names = storage(unsealed)?.list(FOLDER)?;
     if names.is_empty() {
         return Err(Error::NotFound);
     }
@@ -60,7 +60,7 @@ fn list(unsealed: &Unsealed) -> Result<Response, Error> {
 }
 
 fn text(unsealed: &Unsealed, name: &str) -> Result<String, Error> {
-    let record = shelf(unsealed)?.get(&record(name))?;
+    let record = storage(unsealed)?.get(&record(name))?;
     let record = record.ok_or(Error::NotFound)?;
     String::from_utf8(record.value.to_vec())
         .map_err(|_| Error::internal(&"a password policy is damaged"))
@@ -86,6 +86,6 @@ async fn write(unsealed: &Unsealed, call: &Call<'_, '_>, name: &str) -> Result<R
     let text = decoded.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or(given);
     PasswordPolicy::parse(&text)
         .map_err(|error| Error::invalid(format!("invalid password policy: {error}")))?;
-    shelf(unsealed)?.put(&record(name), text.into_bytes()).await?;
+    storage(unsealed)?.put(&record(name), text.into_bytes()).await?;
     Ok(Response::Empty)
 }

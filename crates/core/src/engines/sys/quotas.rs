@@ -111,12 +111,12 @@ async fn write(unsealed: &Unsealed, call: &Call<'_, '_>, name: &str) -> Result<R
             "there are {RULES_MAX} rules, as many as there may be"
         )));
     }
-    shelf(unsealed)?.put(&format!("{RULES}{name}"), spec.encode()).await?;
+    storage(unsealed)?.put(&format!("{RULES}{name}"), spec.encode()).await?;
     Ok(Response::Empty)
 }
 
 async fn delete(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
-    shelf(unsealed)?.delete(&format!("{RULES}{name}")).await?;
+    storage(unsealed)?.delete(&format!("{RULES}{name}")).await?;
     Ok(Response::Empty)
 }
 
@@ -138,11 +138,11 @@ async fn configure(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response,
         }
         settings.exempt = exempt;
     }
-    shelf(unsealed)?.put(SETTINGS, settings.encode()).await?;
+    storage(unsealed)?.put(SETTINGS, settings.encode()).await?;
     Ok(Response::Empty)
 }
 
-fn shelf(unsealed: &Unsealed) -> Result<EngineStorage<'_>, Error> {
+fn storage(unsealed: &Unsealed) -> Result<EngineStorage<'_>, Error> {
     EngineStorage::builtin(unsealed, MountId::SYSTEM)
 }
 

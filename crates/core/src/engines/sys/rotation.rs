@@ -18,7 +18,7 @@ use crate::pipeline::state::{Call, Core, Unsealed};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 
-/// The name of the settings' record on the shelf of `sys/`.
+/// The name of the settings' record in the engine storage of `sys/`.
 const RECORD: &str = "rotate/config";
 /// How many records a key may seal before it is replaced.
 const OPERATIONS: RangeInclusive<u64> = 1_000_000..=3_865_470_566;
@@ -49,8 +49,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    fn load(shelf: &EngineStorage<'_>) -> Result<Self, Error> {
-        let Some(record) = shelf.get(RECORD)? else { return Ok(Self::default()) };
+    fn load(storage: &EngineStorage<'_>) -> Result<Self, Error> {
+        let Some(record) = storage.get(RECORD)? else { return Ok(Self::default()) };
         let read = || {
             let map = json::parse_object(&record.value).ok()?;
             Self::default().written(Fields::new(&map)).ok()
@@ -118,10 +118,10 @@ pub(super) fn read(unsealed: &Unsealed) -> Result<Response, Error> {
 /// Answers a write of them.
 pub(super) async fn write(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
     let body = call.object()?;
-    let shelf = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
-    let settings = Settings::load(&shelf)?.written(Fields::new(&body))?;
+    let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
+    let settings = Settings::load(&storage)?.written(Fields::new(&body))?;
     let interval = settings.interval.to_go().into();
-    shelf.put(RECORD, Json::Object(settings.to_map(interval)).to_text()).await?;
+    storage.put(RECORD, Json::Object(settings.to_map(interval)).to_text()).await?;
     Ok(Response::Empty)
 }
 

@@ -49,7 +49,7 @@ impl KeyCache {
         &self.last_look
     }
 
-    /// The key under a name of a mount's shelf, if it is here.
+    /// The key under a name of a mount's engine storage, if it is here.
     pub(super) fn get(&self, id: MountId, name: &str) -> Option<Arc<Key>> {
         let guard = self.table.pin();
         self.table.get(&hot_key(id, name), &guard).map(|entry| Arc::clone(entry.header()))

@@ -16,7 +16,7 @@ const CACHE_SIZE_MIN: i64 = 10;
 
 /// Whether an encryption may not make its key.
 pub(super) fn upsert_is_disabled(transit: &Transit<'_, '_, '_>) -> Result<bool, Error> {
-    let Some(record) = transit.shelf.get(KEYS)? else { return Ok(false) };
+    let Some(record) = transit.storage.get(KEYS)? else { return Ok(false) };
     let map = json::parse_object(&record.value).map_err(|error| Error::internal(&error))?;
     Ok(Fields::new(&map).boolean("disable_upsert")?.unwrap_or(false))
 }
@@ -28,7 +28,7 @@ pub(super) async fn keys(transit: &Transit<'_, '_, '_>) -> Result<Response, Erro
             let body = transit.call.object()?;
             let disabled = Fields::new(&body).boolean("disable_upsert")?.unwrap_or(false);
             let record = Json::object([("disable_upsert", disabled.into())]);
-            transit.shelf.put(KEYS, record.to_text()).await?;
+            transit.storage.put(KEYS, record.to_text()).await?;
             disabled
         }
     };
@@ -46,9 +46,9 @@ pub(super) async fn cache(transit: &Transit<'_, '_, '_>) -> Result<Response, Err
                 "size must be 0 or a value greater or equal to {CACHE_SIZE_MIN}"
             )));
         }
-        transit.shelf.put(CACHE, Json::object([("size", size.into())]).to_text()).await?;
+        transit.storage.put(CACHE, Json::object([("size", size.into())]).to_text()).await?;
     }
-    match transit.shelf.get(CACHE)? {
+    match transit.storage.get(CACHE)? {
         Some(record) => {
             let map = json::parse_object(&record.value).map_err(|error| Error::internal(&error))?;
             Ok(Response::data(&map.into()))

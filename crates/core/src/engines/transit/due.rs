@@ -55,10 +55,10 @@ pub(crate) async fn rotate_due(makers: &Pool, unsealed: &Unsealed, now: Timestam
 }
 
 async fn rotate_due_of(makers: &Pool, unsealed: &Unsealed, mount: &Mount, now: Timestamp) {
-    let at = At { makers, unsealed, mount, shelf: EngineStorage::of(unsealed, mount) };
+    let at = At { makers, unsealed, mount, storage: EngineStorage::of(unsealed, mount) };
     let mut after: Option<String> = None;
     loop {
-        let names = at.shelf.list_page(KEY_FOLDER, after.as_deref(), NAMES_MAX);
+        let names = at.storage.list_page(KEY_FOLDER, after.as_deref(), NAMES_MAX);
         let Some(last) = names.last() else { return };
         for name in &names {
             match rotate_if_due(&at, name, now).await {
@@ -78,11 +78,11 @@ struct At<'a> {
     makers: &'a Pool,
     unsealed: &'a Unsealed,
     mount: &'a Mount,
-    shelf: EngineStorage<'a>,
+    storage: EngineStorage<'a>,
 }
 
 async fn rotate_if_due(at: &At<'_>, name: &str, now: Timestamp) -> Result<(), Error> {
-    let At { makers, unsealed, mount, shelf } = at;
+    let At { makers, unsealed, mount, storage } = at;
     let now_ns = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);
     let name = shelf_name(name);
     let is_due = |key: &Key| key.rotation_due_ns().is_some_and(|due_ns| due_ns <= now_ns);
@@ -90,16 +90,16 @@ async fn rotate_if_due(at: &At<'_>, name: &str, now: Timestamp) -> Result<(), Er
     if known.is_some_and(|key| !is_due(&key)) {
         return Ok(());
     }
-    let _latch = unsealed.latches.hold(&keys::shelf(mount.entry.id, &name)).await;
-    let Some(record) = shelf.get(&name)? else { return Ok(()) };
+    let _latch = unsealed.latches.hold(&keys::storage(mount.entry.id, &name)).await;
+    let Some(record) = storage.get(&name)? else { return Ok(()) };
     let key = Arc::new(Key::decode(&record.value)?);
     if !is_due(&key) {
         return Ok(());
     }
     let rotated = make_key(makers, Flow::OWN, key.kind(), move || key.rotated(now_ns)).await?;
     let mut batch = Batch::new();
-    shelf.expect_in(&mut batch, &name, record.seqno);
-    shelf.put_in(&mut batch, &name, rotated.encode()?.to_vec())?;
+    storage.expect_in(&mut batch, &name, record.seqno);
+    storage.put_in(&mut batch, &name, rotated.encode()?.to_vec())?;
     unsealed.store.commit(batch).await?;
     tracing::info!(mount = mount.entry.id.0, version = rotated.latest_version(), "key rotated");
     Ok(())

@@ -1,10 +1,10 @@
 //! Transit: encryption, signatures and HMACs for clients, under keys that stay here.
 //!
 //! What a key is and can do is `kallisto_transit`'s matter, which is pure; here requests get their
-//! fields read, keys are kept on the mount's shelf, and answers get their form on the wire. Decoded
+//! fields read, keys are kept in the mount's engine storage, and answers get their form on the wire. Decoded
 //! keys are kept in the view ([`KeyCache`]), so that using one reads no store.
 //!
-//! On a mount's shelf: `key/NAME` a named key, `wrapping-key` the pair that imports are wrapped for,
+//! On a mount's engine storage: `key/NAME` a named key, `wrapping-key` the pair that imports are wrapped for,
 //! `config/…` settings.
 //!
 //! Invariants:
@@ -39,7 +39,7 @@ struct Transit<'a, 'c, 'r> {
     unsealed: &'a Unsealed,
     call: &'a Call<'c, 'r>,
     mount: &'a Mount,
-    shelf: EngineStorage<'a>,
+    storage: EngineStorage<'a>,
 }
 
 /// Answers a request; `path` is inside the mount.
@@ -51,7 +51,7 @@ pub(crate) async fn handle(
     path: &str,
 ) -> Result<Response, Error> {
     let transit =
-        &Transit { core, unsealed, call, mount, shelf: EngineStorage::of(unsealed, mount) };
+        &Transit { core, unsealed, call, mount, storage: EngineStorage::of(unsealed, mount) };
     let segments: Vec<&str> = path.splitn(SEGMENTS_MAX + 1, '/').collect();
     match segments[..] {
         ["encrypt", name] => {
@@ -107,7 +107,7 @@ pub(crate) fn is_light(unsealed: &Unsealed, mount: &Mount, path: &str) -> bool {
     key.is_some_and(|key| !(is_private && key.kind().is_rsa()))
 }
 
-/// Whether a record on a mount's shelf is a key, which may be kept decoded.
+/// Whether a record on a mount's engine storage is a key, which may be kept decoded.
 pub(crate) fn is_key(shelf_name: &str) -> bool {
     shelf_name.starts_with(store::KEY_FOLDER)
 }

@@ -93,18 +93,18 @@ pub(super) async fn wrapping_key(transit: &Transit<'_, '_, '_>) -> Result<Respon
 
 /// The mount's wrapping key, made when it is first asked for.
 async fn find_wrapping_key(transit: &Transit<'_, '_, '_>) -> Result<WrappingKey, Error> {
-    if let Some(record) = transit.shelf.get(WRAPPING_KEY)? {
+    if let Some(record) = transit.storage.get(WRAPPING_KEY)? {
         return Ok(WrappingKey::decode(&record.value)?);
     }
     let key = transit.make_elsewhere(WrappingKey::make).await?;
     let mut batch = Batch::new();
-    transit.shelf.expect_in(&mut batch, WRAPPING_KEY, Seqno::ABSENT);
-    transit.shelf.put_in(&mut batch, WRAPPING_KEY, key.encode().to_vec())?;
+    transit.storage.expect_in(&mut batch, WRAPPING_KEY, Seqno::ABSENT);
+    transit.storage.put_in(&mut batch, WRAPPING_KEY, key.encode().to_vec())?;
     match transit.unsealed.store.commit(batch).await {
         Ok(_) => Ok(key),
         // Somebody else made one meanwhile, and may have shown it already.
         Err(kallisto_store::Error::Conflict) => {
-            let record = transit.shelf.get(WRAPPING_KEY)?.ok_or(Error::Conflict)?;
+            let record = transit.storage.get(WRAPPING_KEY)?.ok_or(Error::Conflict)?;
             Ok(WrappingKey::decode(&record.value)?)
         }
         Err(error) => Err(error.into()),

@@ -16,7 +16,7 @@ use crate::pipeline::compute::Pool;
 use crate::platform::limits::CONFLICT_RETRIES_MAX;
 use crate::storage::keys;
 
-/// The folder of keys on a mount's shelf.
+/// The folder of keys on a mount's engine storage.
 pub(super) const KEY_FOLDER: &str = "key/";
 
 /// A key as it was read, and when it was written.
@@ -58,7 +58,7 @@ impl Transit<'_, '_, '_> {
     }
 
     fn read(&self, shelf_name: &str) -> Result<Option<Found>, Error> {
-        let Some(record) = self.shelf.get(shelf_name)? else { return Ok(None) };
+        let Some(record) = self.storage.get(shelf_name)? else { return Ok(None) };
         let key = Arc::new(Key::decode(&record.value)?);
         Ok(Some(Found { key, seqno: record.seqno }))
     }
@@ -127,7 +127,7 @@ impl Transit<'_, '_, '_> {
     /// Puts a key in place, whatever was there.
     pub(super) async fn overwrite(&self, name: &str, key: &Key) -> Result<(), Error> {
         let mut batch = Batch::new();
-        self.shelf.put_in(&mut batch, &shelf_name(name), key.encode()?.to_vec())?;
+        self.storage.put_in(&mut batch, &shelf_name(name), key.encode()?.to_vec())?;
         self.unsealed.store.commit(batch).await?;
         Ok(())
     }
@@ -140,8 +140,8 @@ impl Transit<'_, '_, '_> {
         key: &Key,
     ) -> Result<(), Error> {
         let mut batch = Batch::new();
-        self.shelf.expect_in(&mut batch, shelf_name, seqno);
-        self.shelf.put_in(&mut batch, shelf_name, key.encode()?.to_vec())?;
+        self.storage.expect_in(&mut batch, shelf_name, seqno);
+        self.storage.put_in(&mut batch, shelf_name, key.encode()?.to_vec())?;
         self.unsealed.store.commit(batch).await?;
         Ok(())
     }
@@ -160,8 +160,8 @@ impl Transit<'_, '_, '_> {
                 return refuse("deletion is not allowed for this key");
             }
             let mut batch = Batch::new();
-            self.shelf.expect_in(&mut batch, &shelf_name, found.seqno);
-            self.shelf.delete_in(&mut batch, &shelf_name);
+            self.storage.expect_in(&mut batch, &shelf_name, found.seqno);
+            self.storage.delete_in(&mut batch, &shelf_name);
             batch.set_essential();
             match self.unsealed.store.commit(batch).await {
                 Err(kallisto_store::Error::Conflict) => {}
@@ -188,7 +188,7 @@ impl Transit<'_, '_, '_> {
     }
 
     async fn latch(&self, shelf_name: &str) -> tokio::sync::MutexGuard<'_, ()> {
-        self.unsealed.latches.hold(&keys::shelf(self.mount.entry.id, shelf_name)).await
+        self.unsealed.latches.hold(&keys::storage(self.mount.entry.id, shelf_name)).await
     }
 }
 

@@ -139,7 +139,7 @@ fn lesson_33_what_is_deleted_is_gone_at_once_and_cleared_in_steps() {
     for chunk in 0..many.div_ceil(1000) {
         let mut batch = Batch::new();
         for at in 0..1000 {
-            batch.put(keys::shelf(MountId(900), &format!("{chunk}/{at}")), Vec::new());
+            batch.put(keys::storage(MountId(900), &format!("{chunk}/{at}")), Vec::new());
         }
         pollster::block_on(site.store.commit(batch)).unwrap();
     }
@@ -152,7 +152,7 @@ fn lesson_33_what_is_deleted_is_gone_at_once_and_cleared_in_steps() {
     }
     // Who had begun before can write nothing any more.
     let mut late = Batch::new();
-    late.put(keys::shelf(MountId(900), "late"), Vec::new());
+    late.put(keys::storage(MountId(900), "late"), Vec::new());
     assert!(pollster::block_on(site.store.commit(late)).is_err());
     drop(site);
     let tainted = root("team").get(&core, Read, "sys/namespaces/kid", "");

@@ -101,7 +101,7 @@ fn is_light_route(
         }
         EngineKind::System => LIGHT_SYSTEM.contains(&path.trim_end_matches('/')),
         EngineKind::Transit => transit::is_light(unsealed, mount, path),
-        // Its secrets are on the shelf, and as long as anywhere.
+        // Its secrets are in the engine storage, and as long as anywhere.
         EngineKind::Cubbyhole => !lists && request.operation != Operation::Read,
         // What tidies looks at every record there is.
         EngineKind::Token | EngineKind::AppRole | EngineKind::Userpass => {

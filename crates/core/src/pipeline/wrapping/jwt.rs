@@ -5,7 +5,7 @@
 //! the routes below `sys/wrapping/`, which take the token out of it again; everywhere else it is no
 //! token at all, and does not burn the one inside.
 //!
-//! The key is made by the first request that asks, and lies on the shelf of `sys/` of the root
+//! The key is made by the first request that asks, and lies in the engine storage of `sys/` of the root
 //! namespace: the point that verifies, uncompressed, then the pair in PKCS#8. Reading a text takes
 //! the point alone, since anyone may ask to look one up.
 
@@ -28,7 +28,7 @@ use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 use crate::tokens::TokenEntry;
 
-/// Where the key is on the shelf.
+/// Where the key is in the engine storage.
 const RECORD: &str = "wrapping/key";
 /// Length of a point on P-521, uncompressed.
 const POINT_BYTES: usize = 133;
@@ -141,10 +141,10 @@ async fn make(unsealed: &Unsealed) -> Result<Zeroizing<Vec<u8>>, Error> {
     record.extend_from_slice(pkcs8.as_ref());
 
     let top = unsealed.top.upgrade().ok_or(Error::Sealed)?;
-    let shelf = EngineStorage::builtin(&top, MountId::SYSTEM)?;
+    let storage = EngineStorage::builtin(&top, MountId::SYSTEM)?;
     let mut batch = Batch::new();
-    shelf.expect_in(&mut batch, RECORD, Seqno::ABSENT);
-    shelf.put_in(&mut batch, RECORD, record.to_vec())?;
+    storage.expect_in(&mut batch, RECORD, Seqno::ABSENT);
+    storage.put_in(&mut batch, RECORD, record.to_vec())?;
     match top.store.commit(batch).await {
         Ok(_) => Ok(record),
         Err(kallisto_store::Error::Conflict) => stored(unsealed)?.ok_or(Error::Conflict),

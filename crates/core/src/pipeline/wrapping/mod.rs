@@ -255,7 +255,7 @@ fn put_in(
 }
 
 fn content_key(hash: &[u8]) -> Vec<u8> {
-    keys::shelf(MountId::CUBBYHOLE, &cubbyhole::name(hash, RESPONSE))
+    keys::storage(MountId::CUBBYHOLE, &cubbyhole::name(hash, RESPONSE))
 }
 
 impl Made {

@@ -24,7 +24,7 @@ impl Site {
         if is_whole {
             return self.core.read_fast(&request, gathered);
         }
-        let reads = self.core.at_once()?;
+        let reads = self.core.fast_reads()?;
         let bearer = reads.bearer(request.token, request.remote, request.now)?;
         bearer.ok()?.read_fields(&request, gathered)
     }

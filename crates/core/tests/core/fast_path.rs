@@ -8,7 +8,7 @@ use super::support::{Site, TOKEN, request_of};
 /// What a read of the fields alone says.
 fn fields(site: &Site, token: &str, path: &str) -> Option<Result<Response, Error>> {
     let request = request_of(token, 0, Operation::Read, path, "");
-    let reads = site.core.at_once().unwrap();
+    let reads = site.core.fast_reads().unwrap();
     match reads.bearer(request.token, request.remote, request.now)? {
         Ok(bearer) => bearer.read_fields(&request, &mut AuditBatch::default()),
         Err(refusal) => Some(Err(refusal)),
@@ -72,7 +72,7 @@ fn fields_alone_take_the_right_to_the_whole() {
     help.query = vec![("help".to_owned(), "true".to_owned())];
     assert!(site.core.read_fast(&help, &mut AuditBatch::default()).is_none());
     pollster::block_on(site.core.seal()).unwrap();
-    assert!(site.core.at_once().is_none());
+    assert!(site.core.fast_reads().is_none());
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_bearer_reads_from_every_mount_whichever_came_first() {
     site.put("a", "two");
     site.ask(Operation::Update, "sys/mounts/old", r#"{"type":"kv"}"#).unwrap();
     site.ask(Operation::Update, "old/a", r#"{"v":"one"}"#).unwrap();
-    let reads = site.core.at_once().unwrap();
+    let reads = site.core.fast_reads().unwrap();
     let asked = |path| request_of(TOKEN, 0, Operation::Read, path, "");
     let Request { token, remote, now, .. } = asked("");
     for first in ["secret/", "old/", "none/"] {
