@@ -227,7 +227,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         self.session.now = self.session.shared.clock.now();
         self.session.forget_if_sealed();
         let mut ranges = Ranges::new();
-        let (mut used, mut count) = (0, 0);
+        let (mut used, mut count, mut has_secrets) = (0, 0, false);
         let next = loop {
             if self.session.is_over || used == input.len() {
                 break Ok(1);
@@ -246,6 +246,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
             match parse::parse(&input[used..], &mut ranges) {
                 Ok(Parsed::Command(length)) => {
                     count += 1;
+                    has_secrets = true;
                     let arguments = Arguments::new(&input[used..], &ranges);
                     // What was read before it is written down before it.
                     self.wire.settle().await;
@@ -264,8 +265,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
             }
         };
         self.is_quiet &= used == 0;
-        // It held a token, or a secret.
-        room::wipe(&mut input[..used]);
+        // It may have held a token, or a secret; names that were asked for are neither.
+        if has_secrets {
+            room::wipe(&mut input[..used]);
+        }
         bytes::Buf::advance(input, used);
         next
     }

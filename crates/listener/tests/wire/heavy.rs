@@ -98,7 +98,7 @@ fn what_takes_long_is_answered_beside_the_workers_and_nothing_else_is() {
     let server = with_keys();
     let large = "x".repeat(20 << 10);
     let large_secret = format!(r#"{{"data":{{"a":"{large}"}}}}"#);
-    let longest_secret = format!(r#"{{"data":{{"a":"{}"}}}}"#, large.repeat(5));
+    let longest_secret = format!(r#"{{"data":{{"a":"{}"}}}}"#, large.repeat(15));
     assert_eq!(server.ask("POST", "secret/metadata/often", r#"{"max_versions":300}"#).status, 204);
     let mut often = server.connect();
     for _ in 0..300 {
