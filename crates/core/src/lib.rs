@@ -10,7 +10,7 @@
 //! - Handlers decide in pure functions of (record, settings, request, now) and act by one batch
 //!   with preconditions; a lost race decides again.
 //! - Time is an argument: nothing here reads a clock.
-//! - Nothing reaches the store but through the `clear` side of the barrier, and no handler runs
+//! - Nothing reaches the store but through `storage::barrier_store`, and no handler runs
 //!   while the server is sealed.
 #![forbid(unsafe_code)]
 

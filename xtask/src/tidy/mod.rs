@@ -1,13 +1,14 @@
 //! `cargo x tidy`: what this workspace promises about its own shape, held by a machine.
 //!
 //! Each room checks one kind of promise and returns [`Finding`]s: `arrows` who may know whom and
-//! which external crates come in, `graph` what all of them bring along, `sources` what every file
+//! which external crates come in, `core_rooms` the same between the rooms of the core, `graph` what all of them bring along, `sources` what every file
 //! looks like, `decisions` the records. `files` reads the tree for all of them. A test below runs
 //! every check over this very tree, so `cargo x test` holds them too.
 //!
 //! Not held here: taste. Sizes of functions and good names are for the reader.
 
 mod arrows;
+mod core_rooms;
 mod decisions;
 mod files;
 mod graph;
@@ -58,6 +59,7 @@ fn check(root: &Path) -> Vec<Finding> {
         Err(error) => return vec![Finding::new(".", format!("cannot read the tree: {error}"))],
     };
     let mut findings = arrows::check(&files);
+    findings.extend(core_rooms::check(&files));
     findings.extend(graph::check());
     findings.extend(sources::check(&files));
     findings.extend(decisions::check(&files));

@@ -12,7 +12,7 @@
 //! - Of the enabled devices at least one has taken a request's record before its handler runs, and
 //!   one its response's before the answer leaves; else the client hears an internal error.
 //! - A read of KV changes nothing, so both its records are written at once, before its answer leaves; reads that
-//!   come together are written together ([`gathered`]).
+//!   come together are written together ([`batch`]).
 //! - A record of a device that cannot be read fails the unseal, and a device that cannot be made
 //!   fails every request: auditing never ends unnoticed.
 

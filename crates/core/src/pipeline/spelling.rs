@@ -20,7 +20,7 @@
 //! - A handler takes no slash off a request's path, so what it acts on is what was judged. But for the engines that keep
 //!   secrets by path, it gets none at the end of one.
 //!
-//! Called by `namespace::resolve` ([`canonical`]), by `engines` ([`inside`]), by handlers ([`below`]), and by the decision and the
+//! Called by `namespaces::resolve` ([`canonical`]), by `engines` ([`inside`]), by handlers ([`below`]), and by the decision and the
 //! rate limits ([`caseless`]).
 
 use std::borrow::Cow;

@@ -1,7 +1,7 @@
 //! Long work beside the requests: who runs it, and how it waits.
 //!
 //! Unsealing, sealing, building a view again and re-encrypting take seconds on a large store, and wait for others in between. Each runs as a
-//! job of its own, which `seal::unseal`, `seal::rotate` and `peers::watch` start. On a server that is a thread ([`OwnThreads`]); the
+//! job of its own, which `seal::unseal`, `seal::rotate` and `cluster::watch` start. On a server that is a thread ([`OwnThreads`]); the
 //! simulated cluster runs one job at a time and lets its own time pass where a job pauses.
 //!
 //! Invariants:

@@ -2,7 +2,7 @@
 //!
 //! Each namespace has these routes for those directly below it. A namespace's record, its life and what
 //! it starts with are one batch; so are its taint and the end of its life. What is left inside after
-//! that, `namespace::sweep` clears.
+//! that, `namespaces::sweep` clears.
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@
 //! [`Pool`], where clients take turns by address and token. What is light stays where it is, since handing it over would
 //! cost more than it does.
 //!
-//! - `pool`: threads and turns. Hashes of passwords and calls to other servers have pools of their own (`login`).
+//! - `pool`: threads and turns. Hashes of passwords and calls to other servers have pools of their own (`auth_methods`).
 //! - `weight`: which requests are heavy: a rule per engine, in one place.
 //! - [`Pace`]: how long work lets others take their turns in between.
 //!
