@@ -103,7 +103,10 @@ int open64(const char *path, int flags, ...) {
         errno = ENOSPC;
         return -1;
     }
-    return next(path, flags, mode);
+    int file = next(path, flags, mode);
+    /* Another file under a number that one may have had whose sync failed. */
+    if (file >= 0 && file < FILES_MAX) failed[file] = 0;
+    return file;
 }
 
 /* Whether the sync of a file fails, and whether its server had been told so before. */

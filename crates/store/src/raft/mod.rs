@@ -531,10 +531,9 @@ impl Store for RaftStore {
             // A log that stays longer than it need be costs the next start some time and nothing else.
             let _ = self.shared.leave_short_log();
         }
-        let marked = self.shared.leave_mark();
         match self.shared.fatal.get() {
             Some(error) => Err(error.clone()),
-            None => flushed.and(marked),
+            None => flushed.and(self.shared.leave_mark()),
         }
     }
 }

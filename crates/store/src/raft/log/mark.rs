@@ -65,6 +65,8 @@ pub(crate) struct Mark {
     turn: u64,
     reach: Reach,
     written_at: Option<Duration>,
+    /// Why it is written no more: what the file holds after a failure is unknown, and a second sync would be believed.
+    failure: Option<Error>,
 }
 
 impl Mark {
@@ -77,6 +79,7 @@ impl Mark {
             turn: 0,
             reach: Reach::default(),
             written_at: None,
+            failure: None,
         };
         let path = this.path();
         let file = match this.disk.open(&path, Access::ReadWrite) {
@@ -129,9 +132,16 @@ impl Mark {
 
     /// A full disk leaves the mark as it was: it says less, and nothing wrong.
     fn write(&mut self, reach: Reach) -> Result<(), Error> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
         match self.try_write(reach) {
             Err(Error::Full(_)) => Ok(()),
-            other => other,
+            Err(error) => {
+                self.failure = Some(error.clone());
+                Err(error)
+            }
+            Ok(()) => Ok(()),
         }
     }
 
@@ -222,4 +232,30 @@ fn read_slot(file: &Bytes, at: usize) -> Option<(u64, Reach)> {
     let turn = reader.u64()?;
     let end = End { frame: reader.u64()?, segment: reader.u64()?, offset: reader.u64()? };
     Some((turn, Reach { end, index: reader.u64()?, term: reader.u64()? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use kallisto_lsm::disk::{Fault, FaultKind, FaultyDisk};
+
+    use super::*;
+
+    fn reach(frame: u64) -> Reach {
+        Reach { end: End { frame, segment: 1, offset: 64 * frame }, index: frame, term: 1 }
+    }
+
+    #[test]
+    fn a_mark_whose_sync_failed_is_not_written_again() {
+        let disk = FaultyDisk::shared();
+        disk.create_dir(Path::new("store")).unwrap();
+        let open = || Mark::open(disk.clone(), Path::new("store")).unwrap();
+        let mut mark = open();
+        mark.catch_up(reach(1)).unwrap();
+        disk.plan(Some(Fault { kind: FaultKind::SyncFails, from: 0, until: u64::MAX }));
+        let failed = mark.catch_up(reach(2));
+        assert!(matches!(failed, Err(Error::Poisoned(_))), "{failed:?}");
+        disk.plan(None);
+        assert_eq!(mark.catch_up(reach(3)), failed, "a second sync would be believed");
+        assert!(open().reach.end.frame < 3, "nothing was written");
+    }
 }
