@@ -23,6 +23,9 @@ use crate::mask::SALT_BYTES;
 /// Longest anchor that is read, in bytes.
 const ANCHOR_BYTES_MAX: u64 = 512;
 const FORMAT: &str = "1";
+/// How long after the record of the anchor the last one of a destination may have been written, in seconds. Anchors are kept
+/// every second; one that is older than this was put back, or could not be written for as long.
+const AHEAD_SECS_MAX: i64 = 60;
 
 /// Where anchors are kept: a few bytes by the name of a device.
 pub trait Anchors: Send + Sync {
@@ -91,6 +94,8 @@ pub enum Verdict {
     Cut,
     /// It has another record where the anchor was taken, or none.
     Rewritten,
+    /// It goes on long after the anchor: what this server keeps was put back from an older copy.
+    Ahead,
 }
 
 impl Verdict {
@@ -108,6 +113,7 @@ impl Verdict {
             Self::Missing => "missing",
             Self::Cut => "cut",
             Self::Rewritten => "rewritten",
+            Self::Ahead => "ahead",
         }
     }
 }
@@ -120,7 +126,12 @@ pub enum Sought {
     /// No record of that number.
     Absent,
     /// This record.
-    Found(Head),
+    Found {
+        /// Where it is in the chain.
+        head: Head,
+        /// How many seconds after it the last record was written, by their times; 0 where one tells none.
+        newest_secs: i64,
+    },
 }
 
 /// Where the chain goes on, and how the destination agrees with the anchor.
@@ -129,10 +140,12 @@ pub(crate) fn judge(anchor: Head, last: Option<Head>, sought: Sought) -> (Head, 
         // Nothing was written before.
         _ if anchor.seq == 0 => (last.unwrap_or_default(), Verdict::Sound),
         (Sought::Unknown, _) => (anchor, Verdict::Sound),
-        (Sought::Found(found), Some(last)) if found == anchor => (last, Verdict::Sound),
+        (Sought::Found { head, newest_secs }, Some(last)) if head == anchor => {
+            (last, if newest_secs > AHEAD_SECS_MAX { Verdict::Ahead } else { Verdict::Sound })
+        }
         (Sought::Absent, None) => (anchor, Verdict::Missing),
         (Sought::Absent, Some(last)) if last.seq < anchor.seq => (anchor, Verdict::Cut),
-        (Sought::Absent | Sought::Found(_), _) => (anchor, Verdict::Rewritten),
+        (Sought::Absent | Sought::Found { .. }, _) => (anchor, Verdict::Rewritten),
     }
 }
 
@@ -199,15 +212,17 @@ mod tests {
 
     #[test]
     fn every_way_a_file_can_be_is_judged() {
-        use Sought::{Absent, Found, Unknown};
+        use Sought::{Absent, Unknown};
+        let found = |head, newest_secs| Sought::Found { head, newest_secs };
         let anchor = head(10, 1);
         for (last, sought, goes_on, verdict) in [
-            (Some(head(12, 2)), Found(anchor), head(12, 2), Verdict::Sound),
-            (Some(anchor), Found(anchor), anchor, Verdict::Sound),
+            (Some(head(12, 2)), found(anchor, AHEAD_SECS_MAX), head(12, 2), Verdict::Sound),
+            (Some(head(12, 2)), found(anchor, AHEAD_SECS_MAX + 1), head(12, 2), Verdict::Ahead),
+            (Some(anchor), found(anchor, 0), anchor, Verdict::Sound),
             (None, Unknown, anchor, Verdict::Sound),
             (None, Absent, anchor, Verdict::Missing),
             (Some(head(9, 4)), Absent, anchor, Verdict::Cut),
-            (Some(head(12, 4)), Found(head(10, 5)), anchor, Verdict::Rewritten),
+            (Some(head(12, 4)), found(head(10, 5), 0), anchor, Verdict::Rewritten),
             // It begins behind the anchor.
             (Some(head(12, 4)), Absent, anchor, Verdict::Rewritten),
         ] {

@@ -13,6 +13,7 @@
 
 use aws_lc_rs::digest;
 use data_encoding::HEXLOWER;
+use jiff::Timestamp;
 
 use crate::text::{push_hex, push_number};
 
@@ -24,6 +25,8 @@ const CHAIN: &[u8] = b",\"chain\":{\"seq\":";
 const PREV: &[u8] = b",\"prev\":\"";
 const HASH: &[u8] = b"\",\"hash\":\"";
 const END: &[u8] = b"\"}}";
+/// What every record begins with, behind the prefix of its device.
+const TIME: &[u8] = b"{\"time\":\"";
 
 /// A place in a chain: the number of a record, and its hash. Before the first record, zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +82,13 @@ pub(crate) const LINKS_BYTES_MAX: usize =
 /// What a line holds before its links; `None` when it has none.
 pub(crate) fn body(line: &[u8]) -> Option<&[u8]> {
     Some(split(line)?.0)
+}
+
+/// When the record of a line was written, as it says; `None` when it does not.
+pub(crate) fn time(line: &[u8]) -> Option<Timestamp> {
+    let at = line.windows(TIME.len()).position(|part| part == TIME)? + TIME.len();
+    let end = at + line[at..].iter().position(|&byte| byte == b'"')?;
+    std::str::from_utf8(&line[at..end]).ok()?.parse().ok()
 }
 
 /// The links at the end of a line, which comes without its newline; `None` when it has none.

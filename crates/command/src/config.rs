@@ -57,7 +57,7 @@ pub const SETTINGS: [(&str, &str); 19] = [
     ("DEV_LISTEN_ADDRESS", "address a dev server listens on"),
 ];
 
-/// What the environment can say to a server besides; [`crate::server`]'s configuration reads it.
+/// What the environment can say to a server besides; the server's configuration reads it.
 pub const SERVER_SETTINGS: [&str; 18] = [
     "LOCAL_CONFIG",
     "API_ADDR",

@@ -1,6 +1,6 @@
 //! `kallisto server`: starts a server in this process and stops it on a signal.
 //!
-//! Arguments and configuration become one validated [`settings::Settings`]; then store, core and
+//! Arguments and configuration become one validated `settings::Settings`; then store, core and
 //! listeners are put together here and nowhere else. Unlike the client commands a server speaks to
 //! its operator while it runs: what it is, to stdout, once; events to stderr as log lines.
 //!

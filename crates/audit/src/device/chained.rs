@@ -268,3 +268,25 @@ fn files_that_are_moved_away_under_a_device_are_signed_to_their_end() {
     verify(&files, Some(place.key())).unwrap();
     assert_eq!(place.run(Origin::Known, 1).1, Verdict::Sound);
 }
+
+#[test]
+fn a_server_that_was_put_back_meets_the_records_of_its_future() {
+    let place = Place::new("ahead");
+    let (head, _) = place.run(Origin::New, 2);
+    let anchored = place.lines();
+    let hours = |hours: i64| crate::clock::now() + jiff::SignedDuration::from_hours(hours);
+    for (later, verdict) in [(0, Verdict::Sound), (2, Verdict::Ahead)] {
+        let mut line = format!("{{\"time\":\"{}\",\"type\":\"request\"", hours(later)).into_bytes();
+        let next = head.link(0, &mut line);
+        put(&place.file(), &[anchored.concat(), line].concat());
+        let kept = place.anchors.read("file").unwrap().unwrap();
+        let device = place.start(Origin::Known);
+        write(&device, 1);
+        assert_eq!(device.verdict(), Some(verdict), "{later}");
+        drop(device);
+        place.wait_for_end();
+        let verified = place.verify(Some(place.key())).unwrap();
+        assert!(verified.head.seq > next.seq, "the chain goes on behind what is there");
+        place.anchors.write("file", &kept).unwrap();
+    }
+}

@@ -162,12 +162,21 @@ impl WriterThread {
             return Ok((found.unwrap_or_default(), Verdict::Unanchored));
         };
         let (head, verdict) = judge(anchor, found, self.sink.seek(anchor.seq)?);
-        if verdict.is_fault() {
+        let (remembered, last) = (anchor.seq, found.map_or(0, |found| found.seq));
+        if verdict == Verdict::Ahead {
+            tracing::error!(
+                device = self.name,
+                remembered,
+                last,
+                "the audit destination goes on long after what this server remembers: its data directory was put back from an older copy, \
+                 and what was written since then, revocations too, is missing here"
+            );
+        } else if verdict.is_fault() {
             tracing::error!(
                 device = self.name,
                 found = verdict.name(),
-                remembered = anchor.seq,
-                last = found.map_or(0, |found| found.seq),
+                remembered,
+                last,
                 "the audit destination is not as it was left: records were removed or replaced while the server did not run"
             );
         }

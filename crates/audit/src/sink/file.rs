@@ -170,7 +170,7 @@ fn recover(file: &mut File) -> io::Result<Option<Head>> {
 /// Looks for a record from the end of a file backwards, as far as numbers go down to it.
 fn seek_back(file: &mut File, seq: u64) -> io::Result<Sought> {
     let mut end = file.metadata()?.len();
-    let mut window = TAIL_BYTES;
+    let (mut window, mut newest) = (TAIL_BYTES, None);
     while end > 0 {
         let start = end.saturating_sub(window);
         let bytes = read_from(file, start, end)?;
@@ -184,8 +184,12 @@ fn seek_back(file: &mut File, seq: u64) -> io::Result<Sought> {
             let Some(links) = chain::read(line).filter(|links| links.sound) else {
                 return Ok(Sought::Absent);
             };
+            newest = newest.or_else(|| chain::time(line));
             if links.head.seq == seq {
-                return Ok(Sought::Found(links.head));
+                let passed = newest.zip(chain::time(line));
+                let newest_secs =
+                    passed.map_or(0, |(newest, time)| newest.as_second() - time.as_second());
+                return Ok(Sought::Found { head: links.head, newest_secs });
             }
             if links.head.seq < seq {
                 return Ok(Sought::Absent);
@@ -306,7 +310,7 @@ mod tests {
         let mut sink = FileSink::new(path.clone(), None);
         sink.open().unwrap();
         for head in heads {
-            assert_eq!(sink.seek(head.seq).unwrap(), Sought::Found(head));
+            assert_eq!(sink.seek(head.seq).unwrap(), Sought::Found { head, newest_secs: 0 });
         }
         assert_eq!(sink.seek(4).unwrap(), Sought::Absent);
         assert_eq!(sink.seek(13).unwrap(), Sought::Absent);

@@ -2,7 +2,7 @@
 //!
 //! Commands build a [`Request`] and get a [`Secret`] or a [`ClientError`]. In between are the
 //! rules that all of them share: the headers of every request, one redirect with method and body
-//! kept, retries as [`retry`] decides, an answer of at most [`ANSWER_BYTES_MAX`] bytes.
+//! kept, retries as `retry` decides, an answer of at most `ANSWER_BYTES_MAX` bytes.
 //!
 //! Lists go out as `GET ?list=true`, as Vault's own client sends them, so no proxy on the way sees
 //! an unknown method. A token never leaves for a server that a redirect names over plain HTTP when

@@ -1,7 +1,7 @@
 //! Columns for people, in the layout of Vault's command line.
 //!
 //! Cells are trimmed, empty ones read `n/a`, columns are four spaces apart. Values show as Go shows
-//! them: `<nil>`, `[a b]`, `map[k:v]`. Durations among the names that [`is_duration`] knows show
+//! them: `<nil>`, `[a b]`, `map[k:v]`. Durations among the names that `is_duration` knows show
 //! with units.
 
 use std::fmt::Write;
