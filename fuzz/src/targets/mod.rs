@@ -51,11 +51,17 @@ const TRANSIT_WORDS: &[&[u8]] = &[
 ];
 
 /// Every target.
-pub(crate) const TARGETS: [Target; 23] = [
+pub(crate) const TARGETS: [Target; 24] = [
     Target {
         name: "http_head",
         about: "requests of a connection: within their bytes, whole or a part, and read as hyper would",
         run: kallisto_listener::http::direct_hostile,
+        words: http_head::WORDS,
+    },
+    Target {
+        name: "http_heads",
+        about: "streams of requests before hyper: as much passes in whatever parts they come",
+        run: kallisto_listener::http::heads_hostile,
         words: http_head::WORDS,
     },
     Target {

@@ -245,6 +245,25 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Heads<S> {
     }
 }
 
+/// A target of the fuzzers: as much passes of any bytes in whatever parts they come, and a stream that ends there ends there.
+pub(super) fn check(bytes: &[u8]) {
+    let passed = |part_bytes: usize| {
+        let (mut heads, mut count) = (Heads::new(()), 0);
+        for part in bytes.chunks(part_bytes) {
+            count += heads.follow(part);
+            if matches!(heads.place, Place::NoHead(_)) {
+                return (count, true);
+            }
+        }
+        (count, false)
+    };
+    let whole = passed(bytes.len().max(1));
+    assert!(whole == (bytes.len(), false) || whole.1 && whole.0 < bytes.len(), "{whole:?}");
+    for part_bytes in [1, 3, 64] {
+        assert_eq!(passed(part_bytes), whole, "in parts of {part_bytes}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::io::AsyncReadExt;

@@ -484,6 +484,11 @@ pub fn direct_hostile(bytes: &[u8]) {
     direct::check(bytes);
 }
 
+/// Follows whatever it is given as the requests that hyper is to read: a target of the fuzzers.
+pub fn heads_hostile(bytes: &[u8]) {
+    heads::check(bytes);
+}
+
 /// Decodes whatever it is given as what servers relay: a target of the fuzzers.
 pub fn relay_hostile(bytes: &[u8]) {
     relay::decode_hostile(bytes);
