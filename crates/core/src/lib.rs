@@ -14,12 +14,15 @@
 //!   while the server is sealed.
 #![forbid(unsafe_code)]
 
+pub mod admission;
 mod api;
 mod audit;
 mod auth_methods;
 mod backup;
 mod cluster;
+mod counts;
 mod engines;
+pub mod limits;
 pub mod metrics;
 mod namespaces;
 mod pipeline;
@@ -32,8 +35,6 @@ mod tokens;
 mod view;
 
 pub use api::json;
-pub use pipeline::admission;
-pub use platform::limits;
 
 pub use api::duration::Span;
 pub use api::error::{Denial, Error, OverQuota, Stale};
@@ -43,6 +44,7 @@ pub use api::json::{Json, Map};
 pub use api::request::{
     BodyKind, HeaderSource, Headers, QUERY_PAIRS_MAX, Request, TokenText, parse_query,
 };
+pub use api::request_id::RequestId;
 pub use api::response::{Answered, Logical, Response, Touched};
 pub use api::stream::{Bell, Next, Source, Stream, Waiting};
 pub use audit::{AuditBatch, AuditSettings, DeclaredDevice};
@@ -60,7 +62,6 @@ pub use platform::host::{Cpu, Host, LogForm, LogLevel, Machine, Memory, Process}
 pub use platform::outbound::{
     ANSWER_BYTES_MAX, CALL_SECS_MAX, Outbound, OutboundAnswer, OutboundCall,
 };
-pub use platform::random::RequestId;
 pub use platform::threads::{Job, OwnThreads, Threads};
 pub use platform::tickets::{TICKET_LIFETIME_SECS, Tickets};
 pub use platform::web::{Origins, PageHeaders};

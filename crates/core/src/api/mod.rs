@@ -6,7 +6,7 @@ pub(crate) mod etag;
 pub(crate) mod expected;
 pub(crate) mod fields;
 pub mod json;
-pub(crate) mod page;
 pub(crate) mod request;
+pub(crate) mod request_id;
 pub(crate) mod response;
 pub(crate) mod stream;

@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use jiff::Timestamp;
 use kallisto_auth::{Operation, Path};
 
+use crate::admission::Flow;
 use crate::api::error::Error;
 use crate::api::etag::Etag;
 use crate::api::fields::parse_bool;
 use crate::api::json::{self, Json, Map};
-use crate::pipeline::admission::Flow;
-use crate::platform::random::RequestId;
+use crate::api::request_id::RequestId;
 
 /// What the body is said to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

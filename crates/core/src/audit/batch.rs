@@ -19,8 +19,8 @@ use super::describe::{self, Effect};
 use super::gate::any_written;
 use crate::api::error::Error;
 use crate::api::request::Request;
+use crate::limits::GATHERED_BYTES;
 use crate::pipeline::state::{Core, Unsealed};
-use crate::platform::limits::GATHERED_BYTES;
 
 /// Records of reads that were answered and wait to be written down.
 #[derive(Default)]

@@ -11,8 +11,8 @@ use kallisto_store::{self as store, Batch, Op};
 
 use super::{Audit, DEVICE_FOLDER, DeviceRecord, Unusable};
 use crate::api::error::Error;
+use crate::api::request_id::RequestId;
 use crate::pipeline::state::Unsealed;
-use crate::platform::random::RequestId;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::{self, MountId, Parsed};
 

@@ -28,16 +28,16 @@ use jiff::{SignedDuration, Timestamp};
 use kallisto_auth::policy::DEFAULT_NAME;
 use secrecy::ExposeSecret;
 
+use crate::admission::{Admission, Flow, Shares};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
-use crate::api::page::Page;
 use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
 use crate::engines::mount::EngineKind;
 use crate::pipeline::address::{self, AddressRange};
-use crate::pipeline::admission::{Admission, Flow, Shares};
 use crate::pipeline::compute::{Claim, Pool};
+use crate::pipeline::page::Page;
 use crate::pipeline::state::{Call, Leases, Unsealed};
 use crate::platform::outbound::{Outbound, OutboundAnswer, OutboundCall};
 use crate::storage::engine_storage::EngineStorage;

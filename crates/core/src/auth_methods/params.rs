@@ -6,8 +6,8 @@
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
+use crate::limits::TOKEN_POLICIES_MAX;
 use crate::pipeline::address::{self, AddressRange};
-use crate::platform::limits::TOKEN_POLICIES_MAX;
 use crate::tokens::TokenType;
 
 /// What tokens are like; 0 and empty leave it to the mount and the server.

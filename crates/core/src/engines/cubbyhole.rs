@@ -11,10 +11,10 @@ use kallisto_store::Batch;
 use crate::api::error::{Denial, Error};
 use crate::api::json::Json;
 use crate::api::response::{Logical, Response};
+use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Unsealed};
 use crate::pipeline::wrapping;
-use crate::platform::limits::CONFLICT_RETRIES_MAX;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::{self, MountId};
 use crate::tokens::Hash;
@@ -147,7 +147,7 @@ pub(crate) async fn forget(unsealed: &Unsealed, hash: &Hash) -> Result<(), Error
     let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
     let folder = folder(hash);
     let kept = storage.scan(&folder)?;
-    for names in kept.chunks(crate::platform::limits::SWEEP_RECORDS_MAX) {
+    for names in kept.chunks(crate::limits::SWEEP_RECORDS_MAX) {
         let mut batch = Batch::new();
         batch.set_essential();
         for name in names {

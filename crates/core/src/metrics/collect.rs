@@ -8,8 +8,8 @@ use std::time::Duration;
 use kallisto_store::{EngineStats, RaftStats};
 
 use super::{Figure, Point, Value};
+use crate::admission::Shares;
 use crate::engines::mount::{Class, EngineKind};
-use crate::pipeline::admission::Shares;
 use crate::pipeline::state::{Core, Unsealed};
 use crate::view::View;
 

@@ -9,13 +9,12 @@
 //! (lesson 67), so the number of series is known.
 
 mod collect;
-mod counts;
 mod in_flight;
 pub(crate) mod json;
 pub(crate) mod prometheus;
 
+pub use crate::counts::{Counts, Durations};
 pub(crate) use collect::collect;
-pub use counts::{Counts, Durations};
 use in_flight::Registry;
 
 use kallisto_auth::Operation;
@@ -156,7 +155,7 @@ pub(crate) enum Value {
     /// How many there were and what they add up to, in milliseconds.
     Summary { count: u64, sum_ms: f64 },
     /// How long things took.
-    Histogram(counts::Snapshot),
+    Histogram(crate::counts::Snapshot),
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@
 
 use std::fmt::Write;
 
-use super::counts::BUCKET_ENDS_US;
 use super::{Figure, Point, Value};
+use crate::counts::BUCKET_ENDS_US;
 
 /// The content type of the text.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

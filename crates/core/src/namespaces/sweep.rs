@@ -9,8 +9,8 @@ use kallisto_store::{Batch, Visit};
 
 use super::record::State;
 use crate::api::error::Error;
+use crate::limits::SWEEP_RECORDS_MAX;
 use crate::pipeline::state::Unsealed;
-use crate::platform::limits::SWEEP_RECORDS_MAX;
 use crate::storage::keys;
 
 /// Batches in one tick; the rest waits for the next.

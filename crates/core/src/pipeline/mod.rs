@@ -1,13 +1,13 @@
 //! The way of a request: namespace, limits, who asks, what the policies say, audit, and the engine that answers.
 
 pub(crate) mod address;
-pub mod admission;
 pub(crate) mod authz_request;
 pub(crate) mod compute;
 pub(crate) mod door;
 pub(crate) mod engines;
 pub(crate) mod fast_path;
 pub(crate) mod freshness;
+pub(crate) mod page;
 pub(crate) mod patience;
 pub(crate) mod policies;
 pub(crate) mod spelling;

@@ -17,10 +17,10 @@ use kallisto_auth::{AclSet, Capability, Kind, NoIdentity, Policy, PolicyName};
 use crate::api::error::{Denial, Error};
 use crate::api::request::TokenText;
 use crate::engines::identity::{Id, Person, Watch};
+use crate::limits::TOKEN_RULES_MAX;
 use crate::namespaces::Home;
 use crate::pipeline::spelling;
 use crate::pipeline::state::{Call, Unsealed};
-use crate::platform::limits::TOKEN_RULES_MAX;
 use crate::tokens::{self, Hash};
 use crate::view::{CachedToken, View};
 

@@ -1,8 +1,7 @@
-//! What the server is given by the process that it runs in: threads, randomness, the machine, calls to others; and limits.
+//! What the server is given by the process that it runs in: threads, randomness, the machine, calls to others; and versions.
 
 pub(crate) mod cooperative_yield;
 pub(crate) mod host;
-pub mod limits;
 pub(crate) mod outbound;
 pub(crate) mod random;
 pub(crate) mod threads;

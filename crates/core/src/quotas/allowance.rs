@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Spec;
-use crate::pipeline::admission::network;
+use crate::admission::network;
 
 /// Parts of the table, so that workers seldom wait for each other.
 const PARTS: usize = 16;

@@ -11,9 +11,9 @@ use super::sys::raft;
 use super::{Admits, Family, Route, SYSTEM, identity, kv, login, openapi, pattern, token, transit};
 use crate::api::error::{Denial, Error};
 use crate::api::request::{BodyKind, Headers, Request, TokenText};
+use crate::api::request_id::RequestId;
 use crate::api::response::Response;
 use crate::pipeline::state::{Access, Core, ServerInfo};
-use crate::platform::random::RequestId;
 
 pub(crate) const ROOT: &str = "root";
 pub(crate) const OPERATIONS: [Operation; 6] = [

@@ -14,9 +14,9 @@ use super::rekey::check_nonce;
 use super::undo::{Brought, Outcome};
 use super::unseal::prove;
 use crate::api::error::Error;
+use crate::api::request_id::RequestId;
 use crate::pipeline::state::Core;
 use crate::platform::random;
-use crate::platform::random::RequestId;
 use crate::storage::keys;
 use crate::tokens;
 

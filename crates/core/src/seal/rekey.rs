@@ -14,8 +14,8 @@ use super::init::{check_scheme, split, unavailable};
 use super::undo::{Brought, Outcome};
 use super::unseal::prove;
 use crate::api::error::Error;
+use crate::api::request_id::RequestId;
 use crate::pipeline::state::Core;
-use crate::platform::random::RequestId;
 use crate::storage::keys;
 
 /// Which shares are made anew.

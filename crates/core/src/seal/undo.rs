@@ -7,8 +7,8 @@
 use kallisto_store::Batch;
 
 use crate::api::error::Error;
+use crate::api::request_id::RequestId;
 use crate::pipeline::state::Core;
-use crate::platform::random::RequestId;
 use crate::storage::keys;
 use crate::tokens;
 

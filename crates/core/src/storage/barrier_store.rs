@@ -19,7 +19,7 @@ use kallisto_store::{
 };
 use zeroize::Zeroizing;
 
-use crate::metrics::Counts;
+use crate::counts::Counts;
 use crate::storage::keys::{self, NamespaceNumber, Parsed, StorageKeys, kind};
 
 /// The keys in use; replaced whole when they are rotated.

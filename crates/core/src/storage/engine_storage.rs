@@ -14,9 +14,9 @@ use kallisto_index::PathIndex;
 use kallisto_store::{Batch, Record, Seqno};
 
 use crate::api::error::Error;
-use crate::api::page::Page;
+use crate::limits::{CONFLICT_RETRIES_MAX, ENTRY_BYTES_MAX, LIST_ENTRIES_MAX};
+use crate::pipeline::page::Page;
 use crate::pipeline::state::Unsealed;
-use crate::platform::limits::{CONFLICT_RETRIES_MAX, ENTRY_BYTES_MAX, LIST_ENTRIES_MAX};
 use crate::storage::keys::{self, MountId};
 use crate::view::Mount;
 

@@ -19,10 +19,10 @@ use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
 use crate::auth_methods;
 use crate::engines::identity::{self, Id};
+use crate::limits::{CONFLICT_RETRIES_MAX, TOKEN_POLICIES_MAX};
 use crate::pipeline::address::AddressRange;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Leases, Unsealed};
-use crate::platform::limits::{CONFLICT_RETRIES_MAX, TOKEN_POLICIES_MAX};
 use crate::storage::keys::{self, MountId};
 
 /// What a token is asked to be, checked.

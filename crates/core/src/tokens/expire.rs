@@ -125,7 +125,7 @@ mod tests {
             remote: None,
             client_chain: &[],
             headers: Headers::default(),
-            id: crate::platform::random::RequestId::make(),
+            id: crate::api::request_id::RequestId::make(),
         };
         pollster::block_on(core.handle(&request))
     }

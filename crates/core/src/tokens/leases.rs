@@ -19,8 +19,8 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::{Logical, Response};
+use crate::limits::LIST_ENTRIES_MAX;
 use crate::pipeline::state::{Call, Unsealed};
-use crate::platform::limits::LIST_ENTRIES_MAX;
 
 /// What stands in front of the hash in an id.
 const MARK: char = 'h';

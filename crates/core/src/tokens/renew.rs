@@ -6,8 +6,8 @@ use kallisto_store::Batch;
 use super::create::{capped, leases};
 use super::entry::{Hash, TokenEntry};
 use crate::api::error::Error;
+use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::state::Unsealed;
-use crate::platform::limits::CONFLICT_RETRIES_MAX;
 use crate::storage::keys;
 
 /// Gives a token more time: `increment` seconds from `now`, its period, or the default, within its

@@ -13,9 +13,9 @@ use super::entry::Hash;
 use super::expire::take_up_if_cut_short;
 use crate::api::error::Error;
 use crate::engines::cubbyhole;
+use crate::limits::REVOKE_TOKENS_MAX;
 use crate::pipeline::state::Unsealed;
 use crate::platform::cooperative_yield::cooperative_yield;
-use crate::platform::limits::REVOKE_TOKENS_MAX;
 use crate::storage::keys;
 
 /// Tokens between two breaths; what each kept is looked for, which takes tens of microseconds.

@@ -4,8 +4,8 @@ use kallisto_store::Batch;
 
 use super::entry::{Hash, TokenEntry};
 use crate::api::error::{Denial, Error};
+use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::state::Unsealed;
-use crate::platform::limits::CONFLICT_RETRIES_MAX;
 use crate::storage::keys;
 
 /// What stands in a token while its last request runs.

@@ -16,9 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use kallisto_store::Position;
 use tokio::sync::watch;
 
-use crate::platform::limits::{
-    FEED_BYTES_MAX, FEED_CHANGES_MAX, STREAMS_MAX, STREAMS_PER_TOKEN_MAX,
-};
+use crate::limits::{FEED_BYTES_MAX, FEED_CHANGES_MAX, STREAMS_MAX, STREAMS_PER_TOKEN_MAX};
 use crate::storage::keys::MountId;
 use crate::tokens::Hash;
 

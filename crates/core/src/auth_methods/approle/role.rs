@@ -8,9 +8,9 @@ use crate::api::fields::{Fields, sorted_in_lower_case};
 use crate::api::json::{self, Json, Map};
 use crate::api::response::{Logical, Response};
 use crate::auth_methods::{TokenParams, seconds};
+use crate::limits::SWEEP_RECORDS_MAX;
 use crate::pipeline::address::{AddressRange, RANGES_MAX};
 use crate::pipeline::state::Call;
-use crate::platform::limits::SWEEP_RECORDS_MAX;
 use crate::platform::random;
 
 /// A role as stored.

@@ -10,8 +10,8 @@ use super::secret_id::SecretId;
 use crate::api::error::Error;
 use crate::api::response::{Logical, Response};
 use crate::engines::mount::EngineKind;
+use crate::limits::SWEEP_RECORDS_MAX;
 use crate::pipeline::state::Unsealed;
-use crate::platform::limits::SWEEP_RECORDS_MAX;
 
 /// Deletes secret ids that have expired, at every mount; a bounded number, the rest waits.
 ///

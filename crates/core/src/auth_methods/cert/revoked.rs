@@ -21,8 +21,8 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 use crate::auth_methods::{self, role_name};
+use crate::limits::ENTRY_BYTES_MAX;
 use crate::pipeline::state::Call;
-use crate::platform::limits::ENTRY_BYTES_MAX;
 use crate::storage::engine_storage::EngineStorage;
 
 /// Where the lists are, in the engine storage.

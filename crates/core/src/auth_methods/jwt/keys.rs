@@ -11,10 +11,10 @@ use jiff::Timestamp;
 
 use super::config::{Config, Source};
 use super::token::{Jwt, Key};
+use crate::admission::Flow;
 use crate::api::error::Error;
 use crate::api::json::{self, Json};
 use crate::auth_methods::{Logins, after};
-use crate::pipeline::admission::Flow;
 use crate::platform::outbound::OutboundCall;
 use crate::storage::keys::MountId;
 

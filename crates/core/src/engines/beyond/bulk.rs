@@ -11,10 +11,10 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::{BodyKind, Request};
 use crate::api::response::{Answered, Response};
+use crate::limits::{BULK_BYTES_MAX, BULK_PATHS_MAX};
 use crate::pipeline::door;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Unsealed};
-use crate::platform::limits::{BULK_BYTES_MAX, BULK_PATHS_MAX};
 
 /// One read asked for.
 struct Item {

@@ -18,9 +18,9 @@ use crate::api::response::{Logical, Response};
 use crate::api::stream::{Bell, Waiting};
 use crate::engines::kv;
 use crate::engines::mount::EngineKind;
+use crate::limits::WAIT_SECS_MAX;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Core, Unsealed};
-use crate::platform::limits::WAIT_SECS_MAX;
 use crate::storage::keys::MountId;
 use crate::view::{Change, Feed, Mount, Permit, Place};
 

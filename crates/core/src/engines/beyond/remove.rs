@@ -16,9 +16,9 @@ use crate::api::response::{Logical, Response, Touched};
 use crate::engines::kv::staged::Staged;
 use crate::engines::kv::v2;
 use crate::engines::mount::EngineKind;
+use crate::limits::TOGETHER_SECRETS_MAX;
 use crate::pipeline::state::{Call, Unsealed};
 use crate::platform::cooperative_yield::{ITEMS_PER_BREATH, cooperative_yield};
-use crate::platform::limits::TOGETHER_SECRETS_MAX;
 use crate::storage::keys;
 
 /// How much of a secret goes.

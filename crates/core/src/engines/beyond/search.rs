@@ -17,8 +17,8 @@ use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 use crate::engines::kv::v2;
 use crate::engines::mount::EngineKind;
+use crate::limits::{CUSTOM_KEYS_MAX, SEARCH_PATTERN_BYTES_MAX};
 use crate::pipeline::state::{Call, Unsealed};
-use crate::platform::limits::{CUSTOM_KEYS_MAX, SEARCH_PATTERN_BYTES_MAX};
 use crate::view::{Hot, HotSlot, Mount, hot_key};
 
 /// What is looked for.

@@ -6,9 +6,9 @@ use kallisto_store::Error as StoreError;
 use crate::api::error::Error;
 use crate::engines::kv::staged::Staged;
 use crate::engines::mount::EngineKind;
+use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::state::Unsealed;
 use crate::platform::cooperative_yield::{ITEMS_PER_BREATH, cooperative_yield};
-use crate::platform::limits::CONFLICT_RETRIES_MAX;
 use crate::storage::keys;
 use crate::view::Mount;
 

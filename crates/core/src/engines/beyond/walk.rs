@@ -11,9 +11,9 @@ use kallisto_barrier::MEMORY_OVERHEAD;
 use super::place::Place;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
+use crate::limits::{EXAMINED_PATHS_MAX, PAGE_NAMES_MAX};
 use crate::pipeline::state::Unsealed;
 use crate::platform::cooperative_yield::{ITEMS_PER_BREATH, cooperative_yield};
-use crate::platform::limits::{EXAMINED_PATHS_MAX, PAGE_NAMES_MAX};
 use crate::view::hot_key;
 
 /// What to do after a path was looked at.

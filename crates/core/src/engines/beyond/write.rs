@@ -14,10 +14,10 @@ use crate::api::response::{Answered, Response};
 use crate::engines::kv::staged::Staged;
 use crate::engines::kv::{check_entry_path, check_entry_size, v1, v2};
 use crate::engines::mount::EngineKind;
+use crate::limits::TOGETHER_SECRETS_MAX;
 use crate::pipeline::door;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Unsealed};
-use crate::platform::limits::TOGETHER_SECRETS_MAX;
 use crate::view::Mount;
 
 /// One write that was let in.

@@ -12,7 +12,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::platform::limits::SWEEP_RECORDS_MAX;
+use crate::limits::SWEEP_RECORDS_MAX;
 
 /// Which entity a write is about.
 pub(super) enum Target<'p> {

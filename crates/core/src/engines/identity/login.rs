@@ -121,8 +121,8 @@ mod tests {
     use super::*;
     use crate::api::json::Map;
     use crate::api::request::{BodyKind, Headers, Request, TokenText};
+    use crate::api::request_id::RequestId;
     use crate::pipeline::state::{Core, ServerInfo};
-    use crate::platform::random::RequestId;
 
     fn core() -> Core {
         let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());

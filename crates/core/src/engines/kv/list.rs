@@ -6,7 +6,7 @@ use super::Kv;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
-use crate::platform::limits::LIST_ENTRIES_MAX;
+use crate::limits::LIST_ENTRIES_MAX;
 
 /// Which names are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

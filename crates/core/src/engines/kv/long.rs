@@ -3,7 +3,7 @@
 //! A list of a million names takes most of a second, in which its thread would serve nobody else. What
 //! lies in a large folder is therefore listed in steps, with others served in between, and written as
 //! text at once: a tree of JSON would take several times the memory. Only so many such lists are made at
-//! a time ([`crate::pipeline::admission`]). Names that come or go meanwhile may or may not be seen, as between two
+//! a time ([`crate::admission`]). Names that come or go meanwhile may or may not be seen, as between two
 //! pages of a list.
 
 use kallisto_auth::Operation;
@@ -16,10 +16,10 @@ use crate::api::json::write_string;
 use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
 use crate::engines::mount::EngineKind;
+use crate::limits::LIST_ENTRIES_MAX;
 use crate::pipeline::compute::Pace;
 use crate::pipeline::state::{Call, Core, Unsealed};
 use crate::platform::cooperative_yield::cooperative_yield;
-use crate::platform::limits::LIST_ENTRIES_MAX;
 use crate::view::Mount;
 
 /// Entries below a folder up to which its list is made in one go.

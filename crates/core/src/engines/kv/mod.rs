@@ -18,8 +18,8 @@ pub(crate) mod weight;
 use crate::api::error::Error;
 use crate::api::response::Response;
 use crate::engines::mount::EngineKind;
+use crate::limits::ENTRY_BYTES_MAX;
 use crate::pipeline::state::{Call, Unsealed};
-use crate::platform::limits::ENTRY_BYTES_MAX;
 use crate::view::Mount;
 
 /// What a KV handler works with.

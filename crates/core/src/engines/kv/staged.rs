@@ -7,7 +7,7 @@
 use kallisto_store::{Batch, Seqno, Value};
 
 use crate::api::error::Error;
-use crate::platform::limits::{TOGETHER_BYTES_MAX, TOGETHER_RECORDS_MAX};
+use crate::limits::{TOGETHER_BYTES_MAX, TOGETHER_RECORDS_MAX};
 
 /// A batch in the making.
 #[derive(Default)]

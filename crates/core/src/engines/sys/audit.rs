@@ -17,9 +17,9 @@ use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 use crate::audit::{Audit, DEVICE_FOLDER, DeviceRecord, HEADER_FOLDER, HeaderRecord, try_device};
 use crate::engines::sys::web::is_header_name;
+use crate::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX};
 use crate::pipeline::spelling::below;
 use crate::pipeline::state::{Call, Core, Unsealed};
-use crate::platform::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::{self, MountId};
 

@@ -13,13 +13,13 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
-use crate::namespaces::{Namespace, Space, State};
-use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, Core, Unsealed};
-use crate::platform::limits::{
+use crate::limits::{
     CUSTOM_KEY_BYTES_MAX, CUSTOM_KEYS_MAX, CUSTOM_VALUE_BYTES_MAX, NAMESPACE_DEPTH_MAX,
     NAMESPACE_NAME_BYTES_MAX, NAMESPACES_MAX,
 };
+use crate::namespaces::{Namespace, Space, State};
+use crate::pipeline::policies::Caller;
+use crate::pipeline::state::{Call, Core, Unsealed};
 use crate::platform::random;
 use crate::seal::put_builtin;
 use crate::storage::keys::{self, NamespaceNumber};

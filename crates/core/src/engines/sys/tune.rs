@@ -12,8 +12,8 @@ use crate::engines::kv::upgrade;
 use crate::engines::mount::{
     CONFIG_LISTS, Class, EngineKind, MountConfig, MountEntry, Multiplicity,
 };
+use crate::limits::DESCRIPTION_BYTES_MAX;
 use crate::pipeline::state::{Call, Unsealed};
-use crate::platform::limits::DESCRIPTION_BYTES_MAX;
 use crate::storage::keys;
 
 /// Shows how the mount at `path` behaves; a login method's path is taken with its `auth/`.

@@ -12,9 +12,9 @@ use kallisto_store::Batch;
 use kallisto_transit::Key;
 
 use super::store::{KEY_FOLDER, make_key, shelf_name};
+use crate::admission::Flow;
 use crate::api::error::Error;
 use crate::engines::mount::EngineKind;
-use crate::pipeline::admission::Flow;
 use crate::pipeline::compute::Pool;
 use crate::pipeline::state::Unsealed;
 use crate::storage::engine_storage::EngineStorage;

@@ -7,8 +7,8 @@ use crate::api::error::Error;
 use crate::api::fields::{Fields, kind_mismatch};
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
+use crate::limits::TRANSIT_BATCH_ITEMS_MAX;
 use crate::pipeline::compute::Pace;
-use crate::platform::limits::TRANSIT_BATCH_ITEMS_MAX;
 use kallisto_transit::Key;
 
 /// The inputs of a request.

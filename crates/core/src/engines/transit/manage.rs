@@ -8,10 +8,10 @@ use crate::api::duration::Span;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
-use crate::api::page::Page;
 use crate::api::response::{Logical, Response};
 use crate::engines::kv::time;
-use crate::platform::limits::LIST_ENTRIES_MAX;
+use crate::limits::LIST_ENTRIES_MAX;
+use crate::pipeline::page::Page;
 
 pub(super) async fn create(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.object()?;

@@ -10,10 +10,10 @@ use kallisto_store::{Batch, Seqno};
 use kallisto_transit::{Key, Kind};
 
 use super::Transit;
+use crate::admission::Flow;
 use crate::api::error::Error;
-use crate::pipeline::admission::Flow;
+use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::compute::Pool;
-use crate::platform::limits::CONFLICT_RETRIES_MAX;
 use crate::storage::keys;
 
 /// The folder of keys on a mount's engine storage.

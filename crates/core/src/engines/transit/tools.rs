@@ -9,7 +9,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::{Logical, Response};
-use crate::platform::limits::RANDOM_BYTES_MAX;
+use crate::limits::RANDOM_BYTES_MAX;
 
 const SOURCES: [&str; 3] = ["platform", "seal", "all"];
 

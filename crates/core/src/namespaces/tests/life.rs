@@ -85,7 +85,7 @@ fn names_and_metadata_are_checked() {
     let moved = r#"{"from":"secret","to":"team/secret"}"#;
     assert!(root("").ask(&core, Update, "sys/remount", moved).is_err());
     let mut deep = "team".to_owned();
-    for _ in 2..=crate::platform::limits::NAMESPACE_DEPTH_MAX {
+    for _ in 2..=crate::limits::NAMESPACE_DEPTH_MAX {
         make(&core, &deep, "d");
         deep.push_str("/d");
     }
@@ -135,7 +135,7 @@ fn lesson_33_what_is_deleted_is_gone_at_once_and_cleared_in_steps() {
     root("team/kid").get(&core, Update, "sys/mounts/kv", r#"{"type":"kv"}"#);
     // More than one step has to take.
     let site = core.site_of("team/kid/").unwrap();
-    let many = crate::platform::limits::SWEEP_RECORDS_MAX + 10;
+    let many = crate::limits::SWEEP_RECORDS_MAX + 10;
     for chunk in 0..many.div_ceil(1000) {
         let mut batch = Batch::new();
         for at in 0..1000 {

@@ -14,9 +14,9 @@ use kallisto_store::{MemoryStore, Visit};
 use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
 use crate::api::request::{BodyKind, Headers, Request, TokenText};
+use crate::api::request_id::RequestId;
 use crate::api::response::{Logical, Response};
 use crate::pipeline::state::{Core, ServerInfo};
-use crate::platform::random::RequestId;
 use crate::storage::keys::{self, NamespaceNumber};
 
 const ROOT: &str = "root";

@@ -14,7 +14,7 @@
 //!
 //! Invariants:
 //! - Answering a light request takes no loop over more than a client's small body can name.
-//! - What a pool holds is bounded ([`crate::pipeline::admission`]), as a whole and for each client.
+//! - What a pool holds is bounded ([`crate::admission`]), as a whole and for each client.
 //! - A client that goes away ends its work, at the next turn.
 
 mod pool;
@@ -26,8 +26,8 @@ pub(crate) use weight::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX, is_heavy_t
 
 use std::sync::Arc;
 
+use crate::admission::{Admission, Cost, Flow, Shares};
 use crate::api::error::Error;
-use crate::pipeline::admission::{Admission, Cost, Flow, Shares};
 use crate::pipeline::state::Core;
 use crate::platform::cooperative_yield::cooperative_yield;
 

@@ -19,8 +19,8 @@ use std::task::{Context, Wake, Waker};
 
 use tokio::sync::oneshot;
 
+use crate::admission::{Cost, FairQueue, Flow, Shares};
 use crate::api::error::Error;
-use crate::pipeline::admission::{Cost, FairQueue, Flow, Shares};
 use crate::platform::threads::give_way;
 
 /// What a turn costs that nobody has put a price on.
@@ -266,7 +266,7 @@ mod tests {
     use std::task::Poll;
 
     use super::*;
-    use crate::pipeline::admission::Crowd;
+    use crate::admission::Crowd;
     use crate::platform::cooperative_yield::cooperative_yield;
 
     const NOISY: Flow = Flow { address: 1, token: 0 };

@@ -7,12 +7,12 @@
 use jiff::Timestamp;
 use kallisto_auth::Operation;
 
+use crate::admission::Cost;
 use crate::api::request::Request;
 use crate::engines::kv;
 use crate::engines::mount::EngineKind;
 use crate::engines::transit;
 use crate::namespaces::{self, Home};
-use crate::pipeline::admission::Cost;
 use crate::pipeline::compute::pool::TURN;
 use crate::pipeline::state::{Core, Unsealed};
 use crate::tokens;
@@ -157,8 +157,8 @@ mod tests {
 
     use super::*;
     use crate::api::request::{BodyKind, Headers, TokenText};
+    use crate::api::request_id::RequestId;
     use crate::pipeline::state::ServerInfo;
-    use crate::platform::random::RequestId;
     use crate::routes::tests::{OPERATIONS, rows};
 
     /// The routes of which every operation is light. A new one is heavy until somebody writes it down here, having looked

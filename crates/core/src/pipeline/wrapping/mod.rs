@@ -25,13 +25,13 @@ use crate::api::error::{Denial, Error};
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map, write_string, write_u64};
 use crate::api::request::{Request, TokenText};
+use crate::api::request_id::RequestId;
 use crate::api::response::{Logical, Response};
 use crate::engines::cubbyhole;
 use crate::engines::sys::{self, OpenRoute};
+use crate::limits::{CONFLICT_RETRIES_MAX, WRAPPED_BYTES_MAX};
 use crate::pipeline::state::{Call, Core, Unsealed};
 use crate::pipeline::unheard;
-use crate::platform::limits::{CONFLICT_RETRIES_MAX, WRAPPED_BYTES_MAX};
-use crate::platform::random::RequestId;
 use crate::storage::keys::{self, MountId};
 use crate::tokens::{self, Hash, TokenEntry};
 

@@ -15,8 +15,8 @@ use crate::api::error::Error;
 use crate::engines::kv::record::{Metadata, encode_version};
 use crate::engines::kv::staged::Staged;
 use crate::engines::kv::{Kv, damaged};
+use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::state::Unsealed;
-use crate::platform::limits::CONFLICT_RETRIES_MAX;
 use crate::storage::keys::{self, MountId};
 
 /// What to do about a secret, decided from its metadata.

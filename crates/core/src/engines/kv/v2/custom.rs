@@ -3,7 +3,7 @@
 use crate::api::error::Error;
 use crate::api::fields::{kind_mismatch, scalar_text};
 use crate::api::json::{self, Json, Map};
-use crate::platform::limits::{CUSTOM_KEY_BYTES_MAX, CUSTOM_KEYS_MAX, CUSTOM_VALUE_BYTES_MAX};
+use crate::limits::{CUSTOM_KEY_BYTES_MAX, CUSTOM_KEYS_MAX, CUSTOM_VALUE_BYTES_MAX};
 
 /// The text of custom metadata that replaces what was there; `None` for an empty object.
 ///

@@ -5,7 +5,7 @@
 
 use crate::api::error::Error;
 use crate::engines::kv::record::{Config, Metadata, VersionInfo};
-use crate::platform::limits::VERSIONS_KEPT_DEFAULT;
+use crate::limits::VERSIONS_KEPT_DEFAULT;
 
 /// What a decided write does to a secret.
 #[derive(Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use crate::api::response::Response;
 use crate::engines::kv::list::{Depth, Page, keys_object, names};
 use crate::engines::kv::record::{Config, Metadata};
 use crate::engines::kv::{Kv, check_entry_path, time};
-use crate::platform::limits::VERSIONS_KEPT_MAX;
+use crate::limits::VERSIONS_KEPT_MAX;
 use kallisto_auth::Operation;
 
 /// The fields a metadata write may carry.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Flow;
-use crate::metrics::Counts;
+use crate::counts::Counts;
 
 /// How many times what is free a flow may hold: four fifths of everything when it is alone.
 const ALPHA: usize = 4;

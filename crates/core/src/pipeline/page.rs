@@ -6,8 +6,8 @@
 
 use crate::api::error::Error;
 use crate::api::fields::Fields;
+use crate::limits::LIST_ENTRIES_MAX;
 use crate::pipeline::state::Call;
-use crate::platform::limits::LIST_ENTRIES_MAX;
 
 /// Which of the names of a list are asked for.
 #[derive(Debug, PartialEq, Eq)]
