@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::room;
+use crate::buffer_pool;
 
 /// The replies with `instead` in the place of each that is held. The ranges are in order.
 pub(crate) fn replace<'r>(
@@ -18,7 +18,7 @@ pub(crate) fn replace<'r>(
     }
     out.extend_from_slice(&replies[kept..]);
     // Nobody may hear what was in them.
-    room::wipe(&mut replies);
+    buffer_pool::wipe(&mut replies);
     out
 }
 

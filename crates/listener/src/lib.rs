@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod bell;
+mod buffer_pool;
 mod client_key;
 mod clock;
 mod gate;
@@ -23,7 +24,6 @@ mod linger;
 mod pace;
 pub mod resp;
 mod rewound;
-mod room;
 mod server;
 mod socket;
 mod stop;

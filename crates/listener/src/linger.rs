@@ -14,8 +14,8 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
+use crate::buffer_pool;
 use crate::limits::{LINGER_BYTES_MAX, LINGER_SILENCE, LINGER_TIMEOUT};
-use crate::room;
 
 /// Bytes thrown away at once.
 const PIECE_BYTES: usize = 16 << 10;
@@ -49,7 +49,7 @@ impl Linger {
             let read = stream.as_mut().poll_read(cx, &mut buffer);
             let came = buffer.filled().len();
             // It may be a part of a secret.
-            room::wipe(buffer.filled_mut());
+            buffer_pool::wipe(buffer.filled_mut());
             match read {
                 Poll::Pending => return self.silence.as_mut().poll(cx),
                 Poll::Ready(Ok::<(), io::Error>(())) if came > 0 => {}

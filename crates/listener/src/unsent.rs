@@ -19,8 +19,8 @@ use kallisto_core::admission::{Admission, Flow, Held, Shares};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use zeroize::Zeroizing;
 
+use crate::buffer_pool;
 use crate::limits::SMALL_REPLY_BYTES_MAX;
-use crate::room;
 
 /// Most bytes that TLS took and did not send: the size of its buffer (rustls).
 const TLS_BYTES_MAX: usize = 64 << 10;
@@ -63,7 +63,7 @@ impl Unsent {
             Poll::Ready(sent) => sent.map(|()| None),
             Poll::Pending => self.keep(&replies, taken).map(Some),
         };
-        room::give_back(replies);
+        buffer_pool::give_back(replies);
         rest
     }
 

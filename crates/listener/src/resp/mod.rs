@@ -41,10 +41,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep};
 
+use crate::buffer_pool;
 use crate::clock::Clock;
 use crate::gate::Gate;
 use crate::http::admit::{admit_commands, settle};
-use crate::room;
 use crate::stop;
 use crate::unsent::Unsent;
 use cursors::Cursors;
@@ -267,7 +267,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         self.is_quiet &= used == 0;
         // It may have held a token, or a secret; names that were asked for are neither.
         if has_secrets {
-            room::wipe(&mut input[..used]);
+            buffer_pool::wipe(&mut input[..used]);
         }
         bytes::Buf::advance(input, used);
         next

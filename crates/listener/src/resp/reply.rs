@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use kallisto_core::json::write_u64;
 
+use crate::buffer_pool;
 use crate::held::replace;
-use crate::room;
 
 /// The version of the protocol that a client asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,13 +36,13 @@ impl Replies {
     /// Takes the worker's room, for replies that come now.
     pub(super) fn borrow_room(&mut self) {
         if self.bytes.capacity() == 0 {
-            self.bytes = room::borrow();
+            self.bytes = buffer_pool::borrow();
         }
     }
 
     /// Gives it back: a connection that waits holds none.
     pub(super) fn return_room(&mut self) {
-        room::give_back(self.take());
+        buffer_pool::give_back(self.take());
     }
 
     /// Takes the replies, in the room they are in.
@@ -52,7 +52,7 @@ impl Replies {
 
     /// Takes back what was written from `start` on.
     pub(super) fn take_back(&mut self, start: usize) {
-        room::wipe(&mut self.bytes[start..]);
+        buffer_pool::wipe(&mut self.bytes[start..]);
         self.bytes.truncate(start);
     }
 

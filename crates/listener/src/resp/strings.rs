@@ -8,7 +8,7 @@ use super::reply::Replies;
 use super::secret::{Expected, Found, field_bytes, write_field};
 use super::session::{Arguments, Failure, Session, Stopped, text};
 use super::wire::{Gone, Wire};
-use crate::room;
+use crate::buffer_pool;
 
 /// The field that stands for a secret's value.
 pub(super) const VALUE: &str = "value";
@@ -66,7 +66,7 @@ impl Session {
                     Some(raw) => write_field(raw, replies),
                     None => replies.null(),
                 }
-                room::wipe(fields.as_deref_mut().unwrap_or_default());
+                buffer_pool::wipe(fields.as_deref_mut().unwrap_or_default());
             }
             Some(Err(error)) => {
                 let failure = Failure::from(error);

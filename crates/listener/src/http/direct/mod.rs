@@ -53,9 +53,9 @@ pub(super) use self::plain::check;
 use self::plain::{Found, HEADERS_MAX, Room, find};
 use self::reply::{write_found, write_head};
 use super::{Reply, Service, error, response};
+use crate::buffer_pool;
 use crate::held::replace;
 use crate::pace::Activity;
-use crate::room;
 use crate::stop;
 use crate::unsent::Unsent;
 
@@ -123,7 +123,7 @@ where
             Filled::End | Filled::Over => return None,
         }
         let mut input = std::mem::take(&mut wire.input);
-        wire.replies = room::borrow();
+        wire.replies = buffer_pool::borrow();
         let mut turn = Turn { service, client, now: service.clock.now() };
         let (used, next) = turn.answer(&input, &mut wire).await.ok()?;
         if used < input.len() {
@@ -133,7 +133,7 @@ where
             wire.input = input;
         }
         turn.send(&mut wire).await.ok()?;
-        room::give_back(std::mem::take(&mut wire.replies));
+        buffer_pool::give_back(std::mem::take(&mut wire.replies));
         looks += 1;
         if used > 0 {
             looks = 0;
@@ -223,7 +223,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<'_, S> {
                     Err(_) => Filled::Over,
                 };
                 // It held a token, and perhaps a secret.
-                room::wipe(came);
+                buffer_pool::wipe(came);
                 filled
             })
         })
@@ -296,7 +296,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<'_, S> {
             // Boxed, so that the future of a client that takes its replies stays small.
             Box::pin(rest.send(&mut self.stream)).await?;
         }
-        self.replies = room::borrow();
+        self.replies = buffer_pool::borrow();
         Ok(())
     }
 }

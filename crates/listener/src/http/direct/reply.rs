@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use kallisto_core::json::write_u64;
 use kallisto_core::{Logical, RequestId};
 
+use crate::buffer_pool;
 use crate::http::{Reply, response};
-use crate::room;
 
 /// The head and body of a read that found something: what [`response::render`] would say.
 pub(super) fn write_found(logical: &Logical, id: RequestId, now: Timestamp, out: &mut Vec<u8>) {
@@ -40,7 +40,7 @@ pub(super) fn write_found(logical: &Logical, id: RequestId, now: Timestamp, out:
         write_u64(body.len() as u64, out);
         write_date(now, out);
         out.extend_from_slice(body);
-        room::clear(body);
+        buffer_pool::clear(body);
     });
 }
 
