@@ -9,7 +9,7 @@ use std::ops::Range;
 use kallisto_core::json::write_u64;
 
 use crate::buffer_pool;
-use crate::held::replace;
+use crate::pending_replies::replace;
 
 /// The version of the protocol that a client asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -54,8 +54,8 @@ use self::plain::{Found, HEADERS_MAX, Room, find};
 use self::reply::{write_found, write_head};
 use super::{Reply, Service, error, response};
 use crate::buffer_pool;
-use crate::held::replace;
 use crate::pace::Activity;
+use crate::pending_replies::replace;
 use crate::stop;
 use crate::unsent::Unsent;
 
