@@ -1,7 +1,7 @@
 //! Room for replies, which a worker lends to the connection whose turn it is.
 //!
 //! Replies are written into it and leave it in the same turn, so a connection that waits holds none. What a
-//! client does not take moves to a place of its own (`unsent`), and the room comes back at once.
+//! client does not take moves to a place of its own (`write_backpressure`), and the room comes back at once.
 //!
 //! Invariants:
 //! - Room that is lent is empty: what one connection wrote is wiped before another one gets it.

@@ -28,7 +28,7 @@ mod server;
 mod socket;
 mod stop;
 mod tls;
-mod unsent;
+mod write_backpressure;
 
 pub use clock::{Clock, SystemClock};
 pub use limits::Timeouts;

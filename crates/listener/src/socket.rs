@@ -196,7 +196,7 @@ fn remove_left_behind(path: &Path) -> io::Result<()> {
     std::fs::remove_file(path)
 }
 
-/// Sends small replies at once, ends clients that never read, and leaves what they do not read to `unsent`, which
+/// Sends small replies at once, ends clients that never read, and leaves what they do not read to `write_backpressure`, which
 /// bounds it. A socket that refuses an option still serves.
 fn configure(stream: &tokio::net::TcpStream) {
     let socket = SockRef::from(stream);

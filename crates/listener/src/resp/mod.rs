@@ -46,7 +46,7 @@ use crate::clock::Clock;
 use crate::gate::Gate;
 use crate::http::admit::{admit_commands, settle};
 use crate::stop;
-use crate::unsent::Unsent;
+use crate::write_backpressure::WriteBackpressure;
 use cursors::Cursors;
 use parse::{Parsed, Ranges};
 use session::{Arguments, Session};
@@ -121,7 +121,7 @@ impl Service {
                 stream,
                 Arc::clone(&self.0.core),
                 shares.0.nothing(flow),
-                Unsent::new(admission, flow),
+                WriteBackpressure::new(admission, flow),
             ),
             session: Session::new(Arc::clone(&self.0), remote),
             shares,

@@ -1,7 +1,7 @@
 //! A connection's bytes: what came in and is not used yet, what goes out and is not sent yet.
 //!
 //! Both are bounded. Replies are sent when the input has been used up or when many have gathered; what a
-//! client does not take of them holds a share of what all may hold ([`crate::unsent`]), and within a deadline
+//! client does not take of them holds a share of what all may hold ([`crate::write_backpressure`]), and within a deadline
 //! it takes them or is dropped.
 
 use std::io;
@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use super::reply::Replies;
 use super::session::Failure;
 use crate::limits::UNREAD_TIMEOUT;
-use crate::unsent::Unsent;
+use crate::write_backpressure::WriteBackpressure;
 
 /// Bytes of input a connection has room for at first, and of which it needs no share.
 const INPUT_BYTES: usize = 16 << 10;
@@ -45,7 +45,7 @@ pub(super) struct Wire<S> {
     /// What was read; commands are taken from its front.
     input: BytesMut,
     share: Held,
-    unsent: Unsent,
+    unsent: WriteBackpressure,
     core: Arc<Core>,
     /// Reads that have to be written down before their replies may leave.
     pub(super) gathered: AuditBatch,
@@ -56,7 +56,7 @@ pub(super) struct Wire<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    pub(super) fn new(stream: S, core: Arc<Core>, share: Held, unsent: Unsent) -> Self {
+    pub(super) fn new(stream: S, core: Arc<Core>, share: Held, unsent: WriteBackpressure) -> Self {
         Self {
             stream,
             replies: Replies::default(),

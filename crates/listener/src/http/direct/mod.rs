@@ -16,7 +16,7 @@
 //! - Input and replies are bounded by [`plain::INPUT_BYTES_MAX`] and [`REPLIES_BYTES`] (a reply may be longer).
 //! - A connection that waits for a request holds no buffer: room to read into and room for replies is the
 //!   worker's, and lent to whoever has its turn. One that does not take its replies holds what is left
-//!   of them, and a share of what all may hold ([`crate::unsent`]).
+//!   of them, and a share of what all may hold ([`crate::write_backpressure`]).
 //! - Who was sent much waits for its turn before it is answered again.
 //! - Reads pass the worker's gate by the handful; what else a client asks passes it as everybody's does.
 //! - With an audit device, no byte of an answer is sent before its read was written down ([`Wire::settle`]).
@@ -57,7 +57,7 @@ use crate::buffer_pool;
 use crate::pace::Activity;
 use crate::pending_replies::replace;
 use crate::stop;
-use crate::unsent::Unsent;
+use crate::write_backpressure::WriteBackpressure;
 
 /// Bytes read at once, into room that all connections of a worker share.
 const READ_BYTES: usize = 16 << 10;
@@ -97,7 +97,7 @@ pub(crate) async fn serve<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let unsent = Unsent::new(service.admission(), Flow::of_address(client.remote.ip()));
+    let unsent = WriteBackpressure::new(service.admission(), Flow::of_address(client.remote.ip()));
     let mut wire = Wire {
         service,
         stream,
@@ -187,7 +187,7 @@ struct Wire<'s, S> {
     gathered: AuditBatch,
     /// Those replies, in their order.
     held: Vec<Held>,
-    unsent: Unsent,
+    unsent: WriteBackpressure,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<'_, S> {

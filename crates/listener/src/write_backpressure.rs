@@ -26,7 +26,7 @@ use crate::limits::SMALL_REPLY_BYTES_MAX;
 const TLS_BYTES_MAX: usize = 64 << 10;
 
 /// What a client's connection may leave unsent.
-pub(crate) struct Unsent {
+pub(crate) struct WriteBackpressure {
     budget: Arc<Shares>,
     flow: Flow,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Rest {
     _share: Option<Held>,
 }
 
-impl Unsent {
+impl WriteBackpressure {
     pub(crate) fn new(admission: &Admission, flow: Flow) -> Self {
         Self { budget: Arc::clone(&admission.reply_bytes), flow }
     }
@@ -121,10 +121,10 @@ mod tests {
     /// A reply that is large, and two of which are more than the budget.
     const LARGE: usize = 128 << 10;
 
-    fn unsent() -> Unsent {
+    fn unsent() -> WriteBackpressure {
         let limits =
             AdmissionLimits { reply_bytes_max: LARGE + LARGE / 2, ..AdmissionLimits::default() };
-        Unsent::new(&Admission::new(&limits), FLOW)
+        WriteBackpressure::new(&Admission::new(&limits), FLOW)
     }
 
     #[test]
