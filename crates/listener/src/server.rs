@@ -31,7 +31,7 @@ use crate::limits::{
     ACCEPT_PAUSE, HEAD_BYTES_MAX, HEADERS_MAX, PING_INTERVAL, SHUTDOWN_TIMEOUT, STREAMS_MAX,
 };
 use crate::pace::{Activity, Paced};
-use crate::rewound::Rewound;
+use crate::prefixed_stream::PrefixedStream;
 use crate::socket::{self, Accepted, Address, Bound, Stream};
 use crate::tls::{self, Shaker, Tls};
 use crate::{http, resp};
@@ -360,7 +360,7 @@ async fn serve_http<S>(
     let handed = direct::serve(paced, &client, &service, stopped).await;
     let Some(Handed { stream, read }) = handed else { return };
     // Boxed, so that a connection that never gets here holds no room for it.
-    let heads = Heads::new(Rewound::new(read, stream));
+    let heads = Heads::new(PrefixedStream::new(read, stream));
     Box::pin(serve_by_hyper(heads, client, service, watcher)).await;
 }
 

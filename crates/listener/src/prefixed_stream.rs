@@ -8,18 +8,18 @@ use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The stream, and what is to be read before it.
-pub(crate) struct Rewound<S> {
+pub(crate) struct PrefixedStream<S> {
     read: Bytes,
     stream: S,
 }
 
-impl<S> Rewound<S> {
+impl<S> PrefixedStream<S> {
     pub(crate) const fn new(read: Bytes, stream: S) -> Self {
         Self { read, stream }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Rewound<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for PrefixedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -39,7 +39,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Rewound<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Rewound<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for PrefixedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -81,7 +81,7 @@ mod tests {
         runtime.block_on(async {
             let (mut client, server) = tokio::io::duplex(64);
             client.write_all(b"defg").await.unwrap();
-            let mut rewound = Rewound::new(Bytes::from_static(b"abc"), server);
+            let mut rewound = PrefixedStream::new(Bytes::from_static(b"abc"), server);
             let mut two = [0; 2];
             rewound.read_exact(&mut two).await.unwrap();
             assert_eq!(&two, b"ab");
