@@ -7,7 +7,7 @@
 //! Invariants:
 //! - The accept loop ends only at shutdown, never on an error (lesson 46).
 //! - What a client makes us hold is bounded, by itself and over all, before any work is done for it
-//!   ([`kallisto_core::admission`]), and so is the time it may take ([`limits`], `pace`).
+//!   ([`kallisto_core::admission`]), and so is the time it may take ([`limits`], `client_timeouts`).
 //! - On a worker that cannot keep up clients take turns (`gate`).
 //! - Every core error has its wire form in one exhaustive `match`, `http::error`.
 #![forbid(unsafe_code)]
@@ -15,12 +15,12 @@
 mod bell;
 mod buffer_pool;
 mod client_key;
+mod client_timeouts;
 mod clock;
 mod gate;
 pub mod http;
 pub mod limits;
 mod linger;
-mod pace;
 mod pending_replies;
 mod prefixed_stream;
 pub mod resp;

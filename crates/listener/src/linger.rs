@@ -5,7 +5,7 @@
 //! with a reset, which takes the reply back before the client has read it (RFC 9112, section 9.6). So our side is
 //! closed, and what still comes is read and thrown away: for a while, and up to an amount.
 //!
-//! `pace` asks for it when a request with a body was refused, or the client's last bytes were no whole request.
+//! `client_timeouts` asks for it when a request with a body was refused, or the client's last bytes were no whole request.
 
 use std::io;
 use std::pin::Pin;

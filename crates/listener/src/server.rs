@@ -23,6 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, watch};
 
 use crate::bell::{Bell, Ring};
+use crate::client_timeouts::{Activity, Paced};
 use crate::gate::Gate;
 use crate::http::Heads;
 use crate::http::admit::admit_handshake;
@@ -30,7 +31,6 @@ use crate::http::direct::{self, Client, Handed};
 use crate::limits::{
     ACCEPT_PAUSE, HEAD_BYTES_MAX, HEADERS_MAX, PING_INTERVAL, SHUTDOWN_TIMEOUT, STREAMS_MAX,
 };
-use crate::pace::{Activity, Paced};
 use crate::prefixed_stream::PrefixedStream;
 use crate::socket::{self, Accepted, Address, Bound, Stream};
 use crate::tls::{self, Shaker, Tls};
@@ -388,7 +388,7 @@ where
 /// hyper's `pipeline_flush` stays off: with it replies wait in memory without bound while requests
 /// keep coming, and the refusal of a malformed request is never sent.
 ///
-/// Its timeout for heads stays off: `pace` has the deadlines.
+/// Its timeout for heads stays off: `client_timeouts` has the deadlines.
 fn connection_builder() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder

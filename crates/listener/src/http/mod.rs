@@ -35,10 +35,10 @@ use kallisto_core::metrics::Metrics;
 use kallisto_core::{Access, Core, Error, Waiting, Weight};
 use tokio::sync::watch;
 
+use crate::client_timeouts::Underway;
 use crate::clock::Clock;
 use crate::gate::Gate;
 use crate::limits::{SMALL_REPLY_BYTES_MAX, Timeouts};
-use crate::pace::Underway;
 use elsewhere::{Outcome, Unfinished};
 pub use stream::ReplyBody;
 

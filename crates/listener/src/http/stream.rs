@@ -20,9 +20,9 @@ use kallisto_core::{Next, Source, Waiting};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
+use crate::client_timeouts::Underway;
 use crate::clock::Clock;
 use crate::limits::{COALESCE_PAUSE, HEARTBEAT_INTERVAL, UNREAD_TIMEOUT};
-use crate::pace::Underway;
 
 /// The body of a reply.
 #[derive(Debug)]

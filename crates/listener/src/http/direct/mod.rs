@@ -54,7 +54,7 @@ use self::plain::{Found, HEADERS_MAX, Room, find};
 use self::reply::{write_found, write_head};
 use super::{Reply, Service, error, response};
 use crate::buffer_pool;
-use crate::pace::Activity;
+use crate::client_timeouts::Activity;
 use crate::pending_replies::replace;
 use crate::stop;
 use crate::write_backpressure::WriteBackpressure;
@@ -87,7 +87,7 @@ pub(crate) struct Handed<S> {
 }
 
 /// Serves plain requests until the connection ends (`None`) or one comes that is not. How long a client may
-/// take is the stream's to say (`pace`).
+/// take is the stream's to say (`client_timeouts`).
 pub(crate) async fn serve<S>(
     stream: S,
     client: &Client,
