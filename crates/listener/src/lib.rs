@@ -12,7 +12,6 @@
 //! - Every core error has its wire form in one exhaustive `match`, `http::error`.
 #![forbid(unsafe_code)]
 
-mod bell;
 mod buffer_pool;
 mod client_key;
 mod client_timeouts;
@@ -28,6 +27,7 @@ mod server;
 mod socket;
 mod stop;
 mod tls;
+mod wake_queue;
 mod write_backpressure;
 
 pub use clock::{Clock, SystemClock};

@@ -22,7 +22,6 @@ use kallisto_core::metrics::Metrics;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, watch};
 
-use crate::bell::{Bell, Ring};
 use crate::client_timeouts::{Activity, Paced};
 use crate::gate::Gate;
 use crate::http::Heads;
@@ -34,6 +33,7 @@ use crate::limits::{
 use crate::prefixed_stream::PrefixedStream;
 use crate::socket::{self, Accepted, Address, Bound, Stream};
 use crate::tls::{self, Shaker, Tls};
+use crate::wake_queue::{Ring, WakeQueue};
 use crate::{http, resp};
 
 /// How to listen.
@@ -212,7 +212,7 @@ impl Worker {
         };
         let turning = Arc::clone(&self.gate);
         tokio::spawn(async move { turning.turn().await });
-        let bell = Bell::here();
+        let bell = WakeQueue::here();
         let answering = Arc::clone(&bell);
         tokio::spawn(async move { answering.answer().await });
         // Nothing is sent: it closes when the last connection has dropped its end.
@@ -251,7 +251,7 @@ impl Worker {
         &self,
         stream: impl Stream,
         remote: SocketAddr,
-        bell: &Arc<Bell>,
+        bell: &Arc<WakeQueue>,
         alive: mpsc::Sender<()>,
     ) {
         let admission = self.frontend.admission();

@@ -22,13 +22,13 @@ use std::thread::ThreadId;
 use tokio::sync::Notify;
 
 /// The bell of one worker.
-pub(crate) struct Bell {
+pub(crate) struct WakeQueue {
     home: ThreadId,
     queue: Mutex<Vec<Arc<Line>>>,
     rings: Notify,
 }
 
-impl Bell {
+impl WakeQueue {
     /// The bell of the worker that runs on this thread.
     pub(crate) fn here() -> Arc<Self> {
         let home = std::thread::current().id();
@@ -62,7 +62,7 @@ impl Bell {
     }
 }
 
-impl kallisto_wake::Ring for Bell {
+impl kallisto_wake::Ring for WakeQueue {
     fn ring(&self) {
         self.rings.notify_one();
     }
@@ -70,7 +70,7 @@ impl kallisto_wake::Ring for Bell {
 
 /// A task of the worker, as others wake it.
 struct Line {
-    bell: Arc<Bell>,
+    bell: Arc<WakeQueue>,
     task: Waker,
     queued: AtomicBool,
 }
@@ -94,13 +94,13 @@ impl Wake for Line {
 
 /// What a task of the worker polls its work through.
 pub(crate) struct Ring {
-    bell: Arc<Bell>,
+    bell: Arc<WakeQueue>,
     line: Option<(Waker, Arc<Line>)>,
 }
 
 impl Ring {
     /// A way to wake a task of this bell's worker.
-    pub(crate) const fn new(bell: Arc<Bell>) -> Self {
+    pub(crate) const fn new(bell: Arc<WakeQueue>) -> Self {
         Self { bell, line: None }
     }
 
@@ -141,14 +141,14 @@ mod tests {
         }
     }
 
-    fn line(bell: &Arc<Bell>, count: &Arc<Count>) -> Arc<Line> {
+    fn line(bell: &Arc<WakeQueue>, count: &Arc<Count>) -> Arc<Line> {
         let (bell, task) = (Arc::clone(bell), Waker::from(Arc::clone(count)));
         Arc::new(Line { bell, task, queued: AtomicBool::new(false) })
     }
 
     #[test]
     fn wakes_from_here_go_straight_and_those_from_elsewhere_queue_once() {
-        let (bell, count) = (Bell::here(), Arc::<Count>::default());
+        let (bell, count) = (WakeQueue::here(), Arc::<Count>::default());
         let waker = Waker::from(line(&bell, &count));
         waker.wake_by_ref();
         assert_eq!((count.0.load(Ordering::SeqCst), bell.lock().len()), (1, 0));
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn wakes_that_belong_together_are_rung_for_when_all_are_queued() {
-        let (bell, count) = (Bell::here(), Arc::<Count>::default());
+        let (bell, count) = (WakeQueue::here(), Arc::<Count>::default());
         let lines = [line(&bell, &count), line(&bell, &count)].map(Waker::from);
         let mut answering = pin!(bell.answer());
         let mut answer = || {
@@ -195,7 +195,7 @@ mod tests {
         const ROUNDS: usize = 200;
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let bell = Bell::here();
+            let bell = WakeQueue::here();
             let answering = Arc::clone(&bell);
             tokio::spawn(async move { answering.answer().await });
             let (ask, asked) = std::sync::mpsc::channel::<oneshot::Sender<usize>>();
