@@ -99,14 +99,14 @@ pub(crate) struct Members {
 
 /// Where a proposal went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spot {
+pub(crate) struct LogPosition {
     pub(crate) index: u64,
     pub(crate) term: u64,
 }
 
 /// Where a node stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct RaftStatus {
     pub(crate) term: u64,
     pub(crate) leader_id: u64,
     pub(crate) last_index: u64,
@@ -232,7 +232,7 @@ impl Node {
     }
 
     /// Proposes entries, which follow each other from the spot returned; `None` when there is no leader here to take them.
-    pub(crate) fn propose(&mut self, data: Vec<Vec<u8>>) -> Option<Spot> {
+    pub(crate) fn propose(&mut self, data: Vec<Vec<u8>>) -> Option<LogPosition> {
         if self.raw.raft.state != StateRole::Leader {
             return None;
         }
@@ -246,11 +246,11 @@ impl Node {
         message.set_entries(entries.into());
         let index = self.raw.raft.raft_log.last_index() + 1;
         self.raw.raft.step(message).ok()?;
-        Some(Spot { index, term: self.raw.raft.term })
+        Some(LogPosition { index, term: self.raw.raft.term })
     }
 
     /// Proposes a change of the members; `None` when no leader is here or another change is under way.
-    pub(crate) fn propose_change(&mut self, change: ConfChangeV2) -> Option<Spot> {
+    pub(crate) fn propose_change(&mut self, change: ConfChangeV2) -> Option<LogPosition> {
         let raft = &self.raw.raft;
         let joint = !self.raw.store().membership().voters_outgoing.is_empty();
         if raft.state != StateRole::Leader
@@ -260,7 +260,7 @@ impl Node {
             return None;
         }
         self.raw.propose_conf_change(Vec::new(), change).ok()?;
-        Some(Spot { index: self.raw.raft.raft_log.last_index(), term: self.raw.raft.term })
+        Some(LogPosition { index: self.raw.raft.raft_log.last_index(), term: self.raw.raft.term })
     }
 
     /// Asks for a read by its number, at the leader if that is another; false while nobody leads or this leader has not
@@ -411,7 +411,7 @@ impl Node {
     }
 
     /// What the output `number` wanted written is as durable as it has to be; `appended` says what was written where.
-    pub(crate) fn persisted(&mut self, number: u64, appended: &[(Spot, Place)]) {
+    pub(crate) fn persisted(&mut self, number: u64, appended: &[(LogPosition, Place)]) {
         let store = self.raw.mut_store();
         for (spot, place) in appended {
             store.place(spot.index, spot.term, *place);
@@ -444,9 +444,9 @@ impl Node {
     }
 
     /// Where the node stands.
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> RaftStatus {
         let raft = &self.raw.raft;
-        Standing {
+        RaftStatus {
             term: raft.term,
             leader_id: raft.leader_id,
             last_index: raft.raft_log.last_index(),

@@ -19,7 +19,7 @@ use super::log::RaftLog;
 use super::log::index::Fault;
 use super::log::mark::{Followed, Mark};
 use super::machine::{Home, Machine};
-use super::node::{Progress, Standing, is_alone};
+use super::node::{Progress, RaftStatus, is_alone};
 use super::options::OnFatal;
 use super::requests::{Requests, Room};
 use super::snapshot::Held;
@@ -58,7 +58,7 @@ pub(crate) struct Shared {
     /// How peers are reached.
     pub(crate) transport: Arc<dyn Transport>,
     /// Where the node stood after the last turn.
-    pub(crate) standing: Mutex<Standing>,
+    pub(crate) standing: Mutex<RaftStatus>,
     /// The members as the driver knows them.
     pub(crate) members: Mutex<Known>,
     /// The leader as of the last turn, and this server: read before every write.

@@ -32,7 +32,7 @@ use crate::commit::Promise;
 use crate::raft::limits::{FRAME_OVERHEAD_BYTES, GATHER_MAX, GROUP_BYTES_MAX, LOG_KEPT_BYTES};
 use crate::raft::lock;
 use crate::raft::log::record::ENTRY_HEADER_BYTES;
-use crate::raft::node::{Committed, Node, Output, Spot, Vote, contains};
+use crate::raft::node::{Committed, LogPosition, Node, Output, Vote, contains};
 use crate::raft::requests::{Gather, Request, Room};
 use crate::raft::shared::Shared;
 use crate::raft::tasks::Task;
@@ -55,7 +55,7 @@ pub(crate) struct Driver {
     node: Node,
     mode: Durability,
     /// Who waits for an entry that was proposed here, by index.
-    proposed: VecDeque<(Spot, Promise)>,
+    proposed: VecDeque<(LogPosition, Promise)>,
     /// What the applier is to do once everything up to an index is.
     barriers: VecDeque<(u64, Task)>,
     next_tick: Duration,
@@ -299,7 +299,7 @@ impl Driver {
         }
         match self.node.propose(data) {
             Some(first) => {
-                let spots = (first.index..).map(|index| Spot { index, ..first });
+                let spots = (first.index..).map(|index| LogPosition { index, ..first });
                 self.proposed.extend(spots.zip(promises));
             }
             None => promises.into_iter().for_each(|promise| promise.keep(Err(Error::NotLeader))),
@@ -350,7 +350,7 @@ impl Driver {
     fn write(
         &mut self,
         output: &Output,
-    ) -> Result<Vec<(Spot, kallisto_lsm::segment_log::Place)>, Error> {
+    ) -> Result<Vec<(LogPosition, kallisto_lsm::segment_log::Place)>, Error> {
         if output.append.is_empty() && output.vote == Vote::Same {
             return Ok(Vec::new());
         }
@@ -370,7 +370,7 @@ impl Driver {
         if segment != 0 && log.segment() != segment {
             self.shared.chores.want();
         }
-        let spots = output.append.iter().map(|e| Spot { index: e.index, term: e.term });
+        let spots = output.append.iter().map(|e| LogPosition { index: e.index, term: e.term });
         Ok(spots.zip(places).collect())
     }
 
@@ -393,12 +393,12 @@ impl Driver {
 
     /// The promise that waits for an entry, if it was proposed here.
     fn claim(&mut self, entry: &Committed) -> Option<Promise> {
-        let lost = |spot: &Spot| spot.index < entry.index || spot.term < entry.term;
+        let lost = |spot: &LogPosition| spot.index < entry.index || spot.term < entry.term;
         while let Some((_, promise)) = self.proposed.pop_front_if(|(spot, _)| lost(spot)) {
             // Behind an entry of a later term nothing of an earlier one is ever committed.
             promise.keep(Err(Error::NotLeader));
         }
-        let here = |spot: &Spot| (spot.index, spot.term) == (entry.index, entry.term);
+        let here = |spot: &LogPosition| (spot.index, spot.term) == (entry.index, entry.term);
         self.proposed.pop_front_if(|(spot, _)| here(spot)).map(|(_, promise)| promise)
     }
 

@@ -23,7 +23,7 @@ fn settle(node: &mut Node) -> Vec<(u64, Vec<u8>)> {
         let placed: Vec<_> = output
             .append
             .iter()
-            .map(|entry| (Spot { index: entry.index, term: entry.term }, place))
+            .map(|entry| (LogPosition { index: entry.index, term: entry.term }, place))
             .collect();
         node.persisted(output.number, &placed);
     }
@@ -38,7 +38,7 @@ fn a_lone_voter_leads_at_once_and_commits_what_was_written() {
     assert_eq!(settle(&mut node), [(2, vec![])]);
     assert!(node.leads_alone());
     let spot = node.propose(vec![b"batch".to_vec()]).unwrap();
-    assert_eq!(spot, Spot { index: 3, term: 2 });
+    assert_eq!(spot, LogPosition { index: 3, term: 2 });
     let output = node.poll().unwrap().unwrap();
     assert_eq!((output.append.len(), output.committed.len()), (1, 0), "not before it is written");
     node.persisted(output.number, &[(spot, Place { segment: 1, offset: 9 })]);
@@ -104,8 +104,9 @@ impl Cluster {
                 while let Some(output) = node.poll().unwrap() {
                     let place = Place { segment: 1, offset: 0 };
                     let spots = output.append.iter();
-                    let placed: Vec<_> =
-                        spots.map(|e| (Spot { index: e.index, term: e.term }, place)).collect();
+                    let placed: Vec<_> = spots
+                        .map(|e| (LogPosition { index: e.index, term: e.term }, place))
+                        .collect();
                     wire.extend(output.messages);
                     node.persisted(output.number, &placed);
                     wire.extend(output.messages_after);
