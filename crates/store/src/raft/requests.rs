@@ -85,7 +85,7 @@ pub(crate) struct Gather {
 
 /// Since when something is to be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Came {
+pub(crate) enum WaitOutcome {
     /// It came while others were served.
     Meanwhile,
     /// It was waited for, or time passed.
@@ -94,7 +94,7 @@ pub(crate) enum Came {
 
 /// What there was to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum DrainState {
     /// Requests, or time, or a nudge.
     Something,
     /// Nothing, and nothing will come.
@@ -132,14 +132,14 @@ impl Requests {
     /// Threads that want this core go first: the workers have requests to take in, and the applier answers those who will
     /// ask again. If that brought more, nothing else has to be waited for. If it did not, there are cores to spare, and
     /// those who are still on their way come while this thread sleeps, until as many wait as came together before.
-    pub(crate) fn gather(&self, gather: Gather, came: Came) {
+    pub(crate) fn gather(&self, gather: Gather, came: WaitOutcome) {
         let before = lock(&self.state).gathering();
         if before.is_none() || gather.patience.is_zero() {
             return;
         }
         std::thread::yield_now();
         let state = lock(&self.state);
-        if came == Came::Awaited || state.gathering() != before {
+        if came == WaitOutcome::Awaited || state.gathering() != before {
             // Who was awaited is served at once: it may be the only one.
             return;
         }
@@ -156,10 +156,10 @@ impl Requests {
     }
 
     /// Waits until there is something to take, for at most `patience` if there is one.
-    pub(crate) fn wait(&self, patience: Option<Duration>, room: Room) -> Came {
+    pub(crate) fn wait(&self, patience: Option<Duration>, room: Room) -> WaitOutcome {
         let mut state = lock(&self.state);
         if !state.is_idle(room) {
-            return Came::Meanwhile;
+            return WaitOutcome::Meanwhile;
         }
         let waits = |state: &mut State| {
             state.idle = state.is_idle(room);
@@ -175,11 +175,11 @@ impl Requests {
                 state.idle = false;
             }
         }
-        Came::Awaited
+        WaitOutcome::Awaited
     }
 
     /// Moves what is to be served next to `taken`.
-    pub(crate) fn take(&self, taken: &mut Vec<Request>, room: Room) -> Taken {
+    pub(crate) fn take(&self, taken: &mut Vec<Request>, room: Room) -> DrainState {
         let mut state = lock(&self.state);
         let ended = state.waiting.is_empty() && state.urgent.is_empty() && state.refusal.is_some();
         taken.extend(state.urgent.drain(..));
@@ -188,7 +188,7 @@ impl Requests {
         if room == Room::Yes {
             state.move_group(taken);
         }
-        if ended { Taken::Ended } else { Taken::Something }
+        if ended { DrainState::Ended } else { DrainState::Something }
     }
 
     /// Makes the driver look around.
@@ -337,7 +337,7 @@ mod tests {
         let (save, _saved) = Commit::promised();
         requests.push(Request::Save(save));
         let mut taken = Vec::new();
-        assert_eq!(requests.take(&mut taken, Room::Yes), Taken::Something);
+        assert_eq!(requests.take(&mut taken, Room::Yes), DrainState::Something);
         assert_eq!((taken.len(), requests.len()), (1, 1), "a large one is a group of its own");
         requests.push(commit(1).0);
         assert_eq!(requests.len(), 2);
@@ -346,16 +346,24 @@ mod tests {
     #[test]
     fn what_came_meanwhile_is_told_from_what_was_awaited() {
         let requests = Requests::default();
-        assert_eq!(requests.wait(Some(Duration::ZERO), Room::Yes), Came::Awaited, "time passed");
+        assert_eq!(
+            requests.wait(Some(Duration::ZERO), Room::Yes),
+            WaitOutcome::Awaited,
+            "time passed"
+        );
         requests.push(commit(1).0);
-        assert_eq!(requests.wait(None, Room::Yes), Came::Meanwhile);
-        assert_eq!(requests.wait(Some(Duration::ZERO), Room::No), Came::Awaited, "no room");
+        assert_eq!(requests.wait(None, Room::Yes), WaitOutcome::Meanwhile);
+        assert_eq!(requests.wait(Some(Duration::ZERO), Room::No), WaitOutcome::Awaited, "no room");
         requests.nudge();
-        assert_eq!(requests.wait(None, Room::No), Came::Meanwhile, "a nudge is something");
+        assert_eq!(requests.wait(None, Room::No), WaitOutcome::Meanwhile, "a nudge is something");
         let mut taken = Vec::new();
-        assert_eq!(requests.take(&mut taken, Room::No), Taken::Something);
+        assert_eq!(requests.take(&mut taken, Room::No), DrainState::Something);
         assert!(taken.is_empty());
-        assert_eq!(requests.wait(Some(Duration::ZERO), Room::No), Came::Awaited, "it was heard");
+        assert_eq!(
+            requests.wait(Some(Duration::ZERO), Room::No),
+            WaitOutcome::Awaited,
+            "it was heard"
+        );
     }
 
     #[test]
@@ -364,9 +372,9 @@ mod tests {
         requests.push(commit(1).0);
         // A wait for a second commit would not end: none comes.
         let gather = Gather { wanted: 2, patience: Duration::MAX };
-        requests.gather(gather, Came::Awaited);
+        requests.gather(gather, WaitOutcome::Awaited);
         requests.push(commit(1).0);
-        requests.gather(gather, Came::Meanwhile);
+        requests.gather(gather, WaitOutcome::Meanwhile);
         assert_eq!(requests.len(), 2);
     }
 
@@ -379,10 +387,10 @@ mod tests {
         requests.push(late.0);
         assert_eq!(late.1.wait(), Err(Error::Unavailable("closed".into())));
         let mut taken = Vec::new();
-        assert_eq!(requests.take(&mut taken, Room::No), Taken::Something);
+        assert_eq!(requests.take(&mut taken, Room::No), DrainState::Something);
         assert!(taken.is_empty(), "no room");
-        assert_eq!(requests.take(&mut taken, Room::Yes), Taken::Something);
+        assert_eq!(requests.take(&mut taken, Room::Yes), DrainState::Something);
         assert_eq!(taken.len(), 1);
-        assert_eq!(requests.take(&mut taken, Room::Yes), Taken::Ended);
+        assert_eq!(requests.take(&mut taken, Room::Yes), DrainState::Ended);
     }
 }

@@ -12,7 +12,7 @@ use super::applier::{Applier, Turn};
 use super::driver::Driver;
 use super::limits::{FULL_RETRY, LOOK_PAUSE};
 use super::log::mark::MARK_PAUSE;
-use super::requests::Taken;
+use super::requests::DrainState;
 use super::shared::{Due, Rest, Shared};
 use crate::Error;
 
@@ -63,7 +63,7 @@ fn drive(shared: &Shared, driver: &mut Driver) -> Result<(), Error> {
         let room = shared.room();
         let came = shared.requests.wait(driver.patience(), room);
         shared.requests.gather(driver.gather(), came);
-        if shared.requests.take(&mut taken, room) == Taken::Ended {
+        if shared.requests.take(&mut taken, room) == DrainState::Ended {
             return driver.finish();
         }
         driver.turn(&mut taken)?;
