@@ -228,9 +228,12 @@ fn who_never_takes_a_reply_holds_no_more_than_its_part() {
         assert_eq!(victim.ask("GET", "secret/data/large", "").status, 200);
     });
     assert!(grown < 320 << 20, "{grown}");
-    // Nobody was refused what there was room for.
-    let mut first = [0; 12];
-    silent[0].set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    silent[0].read_exact(&mut first).unwrap();
-    assert_eq!(&first, b"HTTP/1.1 200");
+    // There was room for some of them; whose answers came first is not said, as they are made beside the worker.
+    let is_served = |stream: &mut TcpStream| {
+        let mut first = [0; 12];
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.read_exact(&mut first).unwrap();
+        &first == b"HTTP/1.1 200"
+    };
+    assert!(silent.iter_mut().any(is_served));
 }
