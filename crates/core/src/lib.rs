@@ -15,7 +15,6 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
-mod api;
 mod audit;
 mod auth_methods;
 mod backup;
@@ -34,6 +33,8 @@ mod storage;
 mod tokens;
 mod view;
 
+use kallisto_api as api;
+
 pub use api::json;
 
 pub use api::duration::Span;
@@ -45,10 +46,9 @@ pub use api::request::{
     BodyKind, HeaderSource, Headers, QUERY_PAIRS_MAX, Request, TokenText, parse_query,
 };
 pub use api::request_id::RequestId;
-pub use api::response::{Answered, Logical, Response, Touched};
+pub use api::response::{Answered, Logical, Response, Touched, Upload};
 pub use api::stream::{Bell, Next, Source, Stream, Waiting};
 pub use audit::{AuditBatch, AuditSettings, DeclaredDevice};
-pub use backup::Upload;
 pub use cluster::{AuthorityKeys, ClusterPort, JoinOrigin, JoinTarget, Membership, Seen};
 pub use engines::mount::{Class, EngineKind, MountConfig, MountEntry, Moved, Multiplicity};
 pub use pipeline::address::AddressRange;

@@ -18,7 +18,7 @@ pub(super) struct Room {
 }
 
 /// Every crate of the workspace, bottom up.
-pub(super) const ROOMS: [Room; 23] = [
+pub(super) const ROOMS: [Room; 24] = [
     Room {
         folder: "crates/cuckoo",
         package: "kallisto-cuckoo",
@@ -122,9 +122,17 @@ pub(super) const ROOMS: [Room; 23] = [
         for_tests: &["pollster"],
     },
     Room {
+        folder: "crates/api",
+        package: "kallisto-api",
+        below: &["kallisto-auth", "kallisto-barrier", "kallisto-store"],
+        external: &["fastrand", "jiff", "memchr", "serde_json", "tracing"],
+        for_tests: &[],
+    },
+    Room {
         folder: "crates/core",
         package: "kallisto-core",
         below: &[
+            "kallisto-api",
             "kallisto-audit",
             "kallisto-auth",
             "kallisto-index",

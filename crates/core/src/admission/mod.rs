@@ -13,15 +13,15 @@
 //! - What operators need to see and stop a server is taken from a part that nobody else can take.
 
 mod fair;
-mod flow;
 mod limits;
 mod shares;
 
+pub use crate::api::crowd::Crowd;
+pub use crate::api::flow::Flow;
+pub(crate) use crate::api::flow::network;
 pub use fair::{Cost, FairQueue};
-pub use flow::Flow;
-pub(crate) use flow::network;
 pub use limits::AdmissionLimits;
-pub use shares::{Crowd, Held, Shares};
+pub use shares::{Held, Shares};
 
 use std::sync::Arc;
 

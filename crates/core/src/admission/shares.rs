@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::Flow;
+use super::{Crowd, Flow};
 use crate::counts::Counts;
 
 /// How many times what is free a flow may hold: four fifths of everything when it is alone.
@@ -27,15 +27,6 @@ pub struct Shares {
     held: AtomicUsize,
     of_flows: Box<[AtomicUsize]>,
     refused: Counts<1>,
-}
-
-/// Why there is nothing to be had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Crowd {
-    /// The flow holds its part already.
-    Own,
-    /// Everything is held.
-    All,
 }
 
 /// What one taker holds; given back when this is dropped.

@@ -23,7 +23,6 @@ mod tar;
 
 use aws_lc_rs::digest;
 
-pub use restore::Upload;
 pub(crate) use restore::{Check, begin};
 pub(crate) use save::save;
 

@@ -9,9 +9,10 @@ use kallisto_barrier::RootKey;
 use kallisto_store::{BackupReader, Commit, Error as StoreError, Position, Replicated, Store};
 
 use super::{META, SEALED, SUMS, TAG, chunk_name, gzip, sum_line, tar};
+use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::api::json;
-use crate::api::response::Response;
+use crate::api::response::{Response, Upload};
 use crate::pipeline::state::{Core, Unsealed};
 
 /// Stagings that are under way at once.
@@ -27,7 +28,7 @@ pub(crate) enum Check {
 }
 
 /// A backup on its way in. Dropped before [`Upload::finish`], it changes nothing.
-pub struct Upload {
+pub(crate) struct Restore {
     store: Arc<dyn Store>,
     root: Arc<RootKey>,
     check: Check,
@@ -62,7 +63,7 @@ pub(crate) async fn begin(
 ) -> Result<Response, Error> {
     let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;
     let generation = cluster.begin_restore().await?;
-    Ok(Response::Upload(Box::new(Upload {
+    Ok(Response::Upload(Box::new(Restore {
         store: Arc::clone(&core.store),
         root: Arc::clone(&unsealed.root),
         check,
@@ -82,16 +83,12 @@ fn refuse(why: &str) -> Error {
     Error::invalid(format!("the snapshot is not restored: {why}"))
 }
 
-impl Upload {
+impl Restore {
     fn cluster(&self) -> Result<&dyn Replicated, Error> {
         self.store.replicated().ok_or(Error::UnsupportedPath)
     }
 
-    /// Takes the next bytes of the file.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] saying what is wrong with it; what the store says.
-    pub async fn take(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    async fn take_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let mut plain = Vec::with_capacity(bytes.len());
         self.gzip.take(bytes, &mut plain).map_err(refuse)?;
         for member in self.tar.take(&plain).map_err(refuse)? {
@@ -167,11 +164,8 @@ impl Upload {
         Ok(())
     }
 
-    /// The file has ended: verifies the whole, and has it take the place of everything.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] if something is missing; what the store says.
-    pub async fn finish(mut self: Box<Self>) -> Result<Response, Error> {
+    /// Verifies the whole, and has it take the place of everything.
+    async fn replace_all(mut self) -> Result<Response, Error> {
         let records = self
             .chunks
             .records()
@@ -188,6 +182,16 @@ impl Upload {
     }
 }
 
+impl Upload for Restore {
+    fn take<'a>(&'a mut self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.take_bytes(bytes))
+    }
+
+    fn finish(self: Box<Self>) -> BoxFuture<'static, Result<Response, Error>> {
+        Box::pin(self.replace_all())
+    }
+}
+
 fn other_began(error: StoreError) -> Error {
     match error {
         StoreError::Conflict => refuse("another restore began"),
@@ -199,7 +203,7 @@ fn other_began(error: StoreError) -> Error {
     }
 }
 
-impl Drop for Upload {
+impl Drop for Restore {
     fn drop(&mut self) {
         if let (false, Some(cluster)) = (self.finished, self.store.replicated()) {
             // Staged records are in nobody's way; the next restore would give them up as well.
@@ -208,8 +212,8 @@ impl Drop for Upload {
     }
 }
 
-impl fmt::Debug for Upload {
+impl fmt::Debug for Restore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upload").field("generation", &self.generation).finish_non_exhaustive()
+        f.debug_struct("Restore").field("generation", &self.generation).finish_non_exhaustive()
     }
 }

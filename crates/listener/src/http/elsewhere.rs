@@ -32,7 +32,7 @@ pub(super) enum Unfinished {
     /// Its body is made as it comes.
     Stream(Stream),
     /// It takes a file first.
-    Upload(Box<Upload>),
+    Upload(Box<dyn Upload>),
     /// Only the leader can answer.
     NotLeader,
 }

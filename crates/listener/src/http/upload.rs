@@ -83,7 +83,7 @@ impl Service {
     async fn receive(
         &self,
         flow: Flow,
-        mut upload: Box<Upload>,
+        mut upload: Box<dyn Upload>,
         body: &mut Incoming,
     ) -> Result<Answer, Error> {
         let cut = |_| Error::invalid("the snapshot did not arrive in time");

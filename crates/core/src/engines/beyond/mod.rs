@@ -28,7 +28,7 @@ mod watch;
 mod write;
 
 pub(crate) use bearer::Bearer;
-pub(crate) use poll::{Follower, asks_to_wait, wait};
+pub(crate) use poll::{asks_to_wait, wait};
 
 use kallisto_auth::Operation;
 

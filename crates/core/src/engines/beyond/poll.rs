@@ -15,7 +15,7 @@ use super::bearer::{Bearer, Slot};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::{Logical, Response};
-use crate::api::stream::{Bell, Waiting};
+use crate::api::stream::{Awaited, Bell, Waiting};
 use crate::engines::kv;
 use crate::engines::mount::EngineKind;
 use crate::limits::WAIT_SECS_MAX;
@@ -115,7 +115,7 @@ pub(crate) fn wait(
     if follower.has_news() {
         return with_index(kv::read(unsealed, call, mount, inside), latest);
     }
-    Ok(Response::Waiting(Waiting { longest, follower }))
+    Ok(Response::Waiting(Waiting { longest, awaited: Box::new(follower) }))
 }
 
 /// A place for a stream or a waiting request.
@@ -156,9 +156,8 @@ pub(crate) struct Follower {
     _permit: Permit,
 }
 
-impl Follower {
-    /// True when the answer may be another now, or it cannot be told.
-    pub(crate) fn has_news(&mut self) -> bool {
+impl Awaited for Follower {
+    fn has_news(&mut self) -> bool {
         // First the bell: what comes while this looks rings again.
         self.bell.borrow_and_update();
         let unsealed = self.slot.load();
@@ -184,8 +183,7 @@ impl Follower {
         }
     }
 
-    /// Resolves at the next ring.
-    pub(crate) fn bell(&mut self) -> Bell<'_> {
+    fn bell(&mut self) -> Bell<'_> {
         // The sender lives as long as the feed, which is held here.
         Box::pin(async move { self.bell.changed().await.unwrap_or_default() })
     }

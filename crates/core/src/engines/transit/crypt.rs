@@ -1,5 +1,6 @@
 //! `encrypt`, `decrypt`, `rewrap` and `datakey`.
 
+use super::refusal;
 use std::sync::Arc;
 
 use data_encoding::BASE64;
@@ -89,12 +90,14 @@ fn encrypt_one(key: &Key, item: &Map) -> Outcome {
     let plaintext = base64(item, "plaintext")?;
     let context = base64(item, "context")?;
     let associated = base64(item, "associated_data")?;
-    let encrypted = key.encrypt(&Encrypt {
-        plaintext: &plaintext,
-        context: &context,
-        associated: &associated,
-        version: version_of(item)?,
-    })?;
+    let encrypted = key
+        .encrypt(&Encrypt {
+            plaintext: &plaintext,
+            context: &context,
+            associated: &associated,
+            version: version_of(item)?,
+        })
+        .map_err(refusal)?;
     Ok(told(encrypted))
 }
 
@@ -144,7 +147,7 @@ fn with_decrypt<T>(
 ) -> Result<T, Error> {
     let ciphertext = ciphertext_of(item)?;
     let (context, associated) = (base64(item, "context")?, base64(item, "associated_data")?);
-    Ok(run(&Decrypt { ciphertext, context: &context, associated: &associated })?)
+    run(&Decrypt { ciphertext, context: &context, associated: &associated }).map_err(refusal)
 }
 
 fn decrypt_one(key: &Key, item: &Map) -> Outcome {
@@ -186,14 +189,16 @@ pub(super) fn datakey(
         _ => return Err(Error::invalid("invalid bit length")),
     };
     let mut data_key = Zeroizing::new(vec![0; bytes]);
-    kallisto_transit::fill_random(&mut data_key)?;
+    kallisto_transit::fill_random(&mut data_key).map_err(refusal)?;
     let associated = base64(&body, "associated_data")?;
-    let encrypted = key.encrypt(&Encrypt {
-        plaintext: &data_key,
-        context: &context,
-        associated: &associated,
-        version: version_of(&body)?,
-    })?;
+    let encrypted = key
+        .encrypt(&Encrypt {
+            plaintext: &data_key,
+            context: &context,
+            associated: &associated,
+            version: version_of(&body)?,
+        })
+        .map_err(refusal)?;
     let mut data = told(encrypted);
     if form == "plaintext" {
         data.insert("plaintext".into(), BASE64.encode(&data_key).into());

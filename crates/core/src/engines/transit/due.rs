@@ -4,6 +4,7 @@
 //! looked at, and those whose period is over get a version. A key that cannot be rotated is reported
 //! and does not keep the others waiting; the next look tries it again.
 
+use super::refusal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -92,14 +93,14 @@ async fn rotate_if_due(at: &At<'_>, name: &str, now: Timestamp) -> Result<(), Er
     }
     let _latch = unsealed.latches.hold(&keys::storage(mount.entry.id, &name)).await;
     let Some(record) = storage.get(&name)? else { return Ok(()) };
-    let key = Arc::new(Key::decode(&record.value)?);
+    let key = Arc::new(Key::decode(&record.value).map_err(refusal)?);
     if !is_due(&key) {
         return Ok(());
     }
     let rotated = make_key(makers, Flow::OWN, key.kind(), move || key.rotated(now_ns)).await?;
     let mut batch = Batch::new();
     storage.expect_in(&mut batch, &name, record.seqno);
-    storage.put_in(&mut batch, &name, rotated.encode()?.to_vec())?;
+    storage.put_in(&mut batch, &name, rotated.encode().map_err(refusal)?.to_vec())?;
     unsealed.store.commit(batch).await?;
     tracing::info!(mount = mount.entry.id.0, version = rotated.latest_version(), "key rotated");
     Ok(())

@@ -3,6 +3,7 @@
 //! A batch is answered item by item: what is wrong with one is told in its place, and the others
 //! are worked off. Whole requests fail only for what no item is to blame for.
 
+use super::refusal;
 use crate::api::error::Error;
 use crate::api::fields::{Fields, kind_mismatch};
 use crate::api::json::{Json, Map};
@@ -188,10 +189,12 @@ pub(super) fn effort(key: &Key, bytes: &'static str) -> impl Fn(&Map) -> usize {
 /// A field of an input that is base64; empty when it is absent.
 pub(super) fn base64(item: &Map, field: &str) -> Result<zeroize::Zeroizing<Vec<u8>>, Error> {
     match item.get(field) {
-        Some(Json::String(text)) => Ok(kallisto_transit::decode_base64(text)?.into()),
+        Some(Json::String(text)) => {
+            Ok(kallisto_transit::decode_base64(text).map_err(refusal)?.into())
+        }
         _ => {
             let text = Fields::new(item).string(field)?.unwrap_or_default();
-            Ok(kallisto_transit::decode_base64(&text)?.into())
+            Ok(kallisto_transit::decode_base64(&text).map_err(refusal)?.into())
         }
     }
 }

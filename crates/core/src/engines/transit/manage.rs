@@ -1,5 +1,6 @@
 //! `keys/…`: making, showing, listing, changing and deleting named keys.
 
+use super::refusal;
 use kallisto_transit::{Change, Derivation, Key, Kind, Listed, Origin, Spec, Stamp};
 
 use super::Transit;
@@ -83,7 +84,7 @@ pub(super) async fn configure(
     let mut warning = None;
     let key = transit
         .change(name, missing, |key| {
-            let (changed, said) = key.configured(&change)?;
+            let (changed, said) = key.configured(&change).map_err(refusal)?;
             warning = said;
             Ok(changed.map_or(Becomes::Same, Becomes::Other))
         })
@@ -97,7 +98,7 @@ pub(super) async fn trim(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Re
     let key = transit
         .change(name, Error::invalid("invalid key name"), |key| {
             let asked = asked.ok_or_else(|| Error::invalid("missing min_available_version"))?;
-            Ok(Becomes::Other(key.trimmed(asked)?))
+            Ok(Becomes::Other(key.trimmed(asked).map_err(refusal)?))
         })
         .await?;
     shown(name, &key, b"")
@@ -171,7 +172,7 @@ fn describe(name: &str, key: &Key, context: &[u8]) -> Result<Map, Error> {
     if kind == Kind::Hmac {
         map.insert("key_size".into(), (key.hmac_key_bytes() as u64).into());
     } else {
-        map.insert("keys".into(), versions(&key.list(context)?).into());
+        map.insert("keys".into(), versions(&key.list(context).map_err(refusal)?).into());
     }
     if settings.origin != Origin::Made {
         let rotates = settings.origin == Origin::ImportedRotatable;

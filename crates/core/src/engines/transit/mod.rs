@@ -251,13 +251,12 @@ fn missing_key() -> Error {
     Error::invalid("encryption key not found")
 }
 
-impl From<kallisto_transit::Error> for Error {
-    fn from(error: kallisto_transit::Error) -> Self {
-        match error {
-            kallisto_transit::Error::Invalid(message) => Self::Invalid(message),
-            kallisto_transit::Error::Damaged(_) => Self::internal(&error),
-            kallisto_transit::Error::Machine(what) => Self::Unavailable(what.to_owned()),
-        }
+/// What a client hears of an error of the cryptography.
+fn refusal(error: kallisto_transit::Error) -> Error {
+    match error {
+        kallisto_transit::Error::Invalid(message) => Error::Invalid(message),
+        kallisto_transit::Error::Damaged(_) => Error::internal(&error),
+        kallisto_transit::Error::Machine(what) => Error::Unavailable(what.to_owned()),
     }
 }
 

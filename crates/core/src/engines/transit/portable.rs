@@ -1,5 +1,6 @@
 //! What leaves and comes in: `export`, `backup`, `restore`, `wrapping_key` and imports.
 
+use super::refusal;
 use kallisto_store::{Batch, Seqno};
 use kallisto_transit::{
     Derivation, Error as TransitError, ExportFormat, ExportKind, ImportHash, Key, Kind, Origin,
@@ -33,7 +34,8 @@ pub(super) fn export(
         .ok_or_else(|| Error::invalid(format!("invalid format: {format}")))?;
     let key = transit.find(name)?.ok_or(Error::NotFound)?;
     let keys: Map = key
-        .export(kind, format, version)?
+        .export(kind, format, version)
+        .map_err(refusal)?
         .into_iter()
         .map(|(number, text)| (number.to_string(), text.as_str().into()))
         .collect();
@@ -52,7 +54,7 @@ pub(super) async fn backup(transit: &Transit<'_, '_, '_>, name: &str) -> Result<
         .change(name, missing, |key| {
             let (noted, backup) = key.backup(name, now_ns).map_err(|error| match error {
                 kallisto_transit::Error::Invalid(why) => Error::Expected(Expected::NoBackup(why)),
-                other => other.into(),
+                other => refusal(other),
             })?;
             text = backup;
             Ok(Becomes::Other(noted))
@@ -71,7 +73,8 @@ pub(super) async fn restore(
     if backup.is_empty() {
         return Err(Error::invalid("'backup' must be supplied"));
     }
-    let Restored { name: own, key } = Key::restore(&backup, transit.call.now_ns())?;
+    let Restored { name: own, key } =
+        Key::restore(&backup, transit.call.now_ns()).map_err(refusal)?;
     let name = name.unwrap_or(&own);
     if !is_key_name(name) {
         return Err(Error::invalid("the backup's key has a name that no key here can have"));
@@ -88,13 +91,13 @@ pub(super) async fn restore(
 
 pub(super) async fn wrapping_key(transit: &Transit<'_, '_, '_>) -> Result<Response, Error> {
     let key = find_wrapping_key(transit).await?;
-    Ok(Response::data(&Json::object([("public_key", key.public_pem()?.into())])))
+    Ok(Response::data(&Json::object([("public_key", key.public_pem().map_err(refusal)?.into())])))
 }
 
 /// The mount's wrapping key, made when it is first asked for.
 async fn find_wrapping_key(transit: &Transit<'_, '_, '_>) -> Result<WrappingKey, Error> {
     if let Some(record) = transit.storage.get(WRAPPING_KEY)? {
-        return Ok(WrappingKey::decode(&record.value)?);
+        return WrappingKey::decode(&record.value).map_err(refusal);
     }
     let key = transit.make_elsewhere(WrappingKey::make).await?;
     let mut batch = Batch::new();
@@ -105,7 +108,7 @@ async fn find_wrapping_key(transit: &Transit<'_, '_, '_>) -> Result<WrappingKey,
         // Somebody else made one meanwhile, and may have shown it already.
         Err(kallisto_store::Error::Conflict) => {
             let record = transit.storage.get(WRAPPING_KEY)?.ok_or(Error::Conflict)?;
-            Ok(WrappingKey::decode(&record.value)?)
+            Ok(WrappingKey::decode(&record.value).map_err(refusal)?)
         }
         Err(error) => Err(error.into()),
     }
@@ -191,7 +194,7 @@ pub(super) async fn import_version(
                 (Brought::Private(material), Some(version)) => key.completed(version, material),
                 (Brought::Public(_), Some(version)) => Err(key.refuse_public_of(version)),
             };
-            Ok(Becomes::Other(next?))
+            Ok(Becomes::Other(next.map_err(refusal)?))
         })
         .await?;
     Ok(Response::Empty)
@@ -220,6 +223,6 @@ async fn brought(
     let named = fields.string("hash_function")?.unwrap_or_else(|| "SHA256".to_owned());
     let hash = ImportHash::named(&named)
         .ok_or_else(|| Error::invalid(format!("unknown hash function: {named}")))?;
-    let wrapped = decode_base64(&ciphertext)?;
-    Ok(Brought::Private(find_wrapping_key(transit).await?.unwrap(&wrapped, hash)?))
+    let wrapped = decode_base64(&ciphertext).map_err(refusal)?;
+    Ok(Brought::Private(find_wrapping_key(transit).await?.unwrap(&wrapped, hash).map_err(refusal)?))
 }

@@ -1,5 +1,6 @@
 //! `sign`, `verify` and `hmac`.
 
+use super::refusal;
 use data_encoding::BASE64;
 use kallisto_transit::{
     Hash, Input, Key, Mac, Marshaling, RsaPadding, Salt, Sign, SignOptions, decode_base64,
@@ -49,7 +50,7 @@ fn sign_one(key: &Key, item: &Map, asked: &Asked, version: i64, missing: Missing
     let input = input_of(item, missing)?;
     let context = context_of(item)?;
     let request = Sign { input: asked.input(&input), context: &context, version };
-    let signed = key.sign(&request, asked.options)?;
+    let signed = key.sign(&request, asked.options).map_err(refusal)?;
     let mut told = Map::from([
         ("signature".to_owned(), signed.text.into()),
         ("key_version".to_owned(), u64::from(signed.version).into()),
@@ -95,7 +96,7 @@ async fn verify_signature(
         let context = context_of(item)?;
         let request = Sign { input: asked.input(&input), context: &context, version: 0 };
         let signature = Fields::new(item).string("signature")?.unwrap_or_default();
-        Ok(valid(key.verify(&request, asked.options, &signature)?))
+        Ok(valid(key.verify(&request, asked.options, &signature).map_err(refusal)?))
     };
     let outcomes = inputs.work_off(effort(&key, "input"), verify_one).await;
     inputs.answer(outcomes, &[("valid", false.into())], &OnFailure::Told)
@@ -113,7 +114,7 @@ async fn verify_hmac(
     let verify_one = |item: &Map| {
         let input = input_of(item, missing_in(inputs))?;
         let hmac = Fields::new(item).string("hmac")?.unwrap_or_default();
-        Ok(valid(key.verify_mac(hash, &input, &hmac)?))
+        Ok(valid(key.verify_mac(hash, &input, &hmac).map_err(refusal)?))
     };
     let outcomes = inputs.work_off(effort(&key, "input"), verify_one).await;
     inputs.answer(outcomes, &[("valid", false.into())], &OnFailure::Told)
@@ -158,7 +159,7 @@ pub(super) async fn hmac(
     };
     let hash = Hash::named(&named)
         .ok_or_else(|| Error::invalid(format!("unsupported algorithm {named:?}")))?;
-    let mac: Mac = key.mac(fields.int("key_version")?.unwrap_or(0), hash)?;
+    let mac: Mac = key.mac(fields.int("key_version")?.unwrap_or(0), hash).map_err(refusal)?;
     let inputs = Inputs::of(&body)?;
     let make_one = |item: &Map| {
         if !item.contains_key("input") {

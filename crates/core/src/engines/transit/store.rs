@@ -4,6 +4,7 @@
 //! when it is not, it decides again. Making an RSA key takes up to seconds of work, so that happens
 //! on threads that do nothing else ([`crate::pipeline::compute`]).
 
+use super::refusal;
 use std::sync::Arc;
 
 use kallisto_store::{Batch, Seqno};
@@ -59,7 +60,7 @@ impl Transit<'_, '_, '_> {
 
     fn read(&self, shelf_name: &str) -> Result<Option<Found>, Error> {
         let Some(record) = self.storage.get(shelf_name)? else { return Ok(None) };
-        let key = Arc::new(Key::decode(&record.value)?);
+        let key = Arc::new(Key::decode(&record.value).map_err(refusal)?);
         Ok(Some(Found { key, seqno: record.seqno }))
     }
 
@@ -127,7 +128,11 @@ impl Transit<'_, '_, '_> {
     /// Puts a key in place, whatever was there.
     pub(super) async fn overwrite(&self, name: &str, key: &Key) -> Result<(), Error> {
         let mut batch = Batch::new();
-        self.storage.put_in(&mut batch, &shelf_name(name), key.encode()?.to_vec())?;
+        self.storage.put_in(
+            &mut batch,
+            &shelf_name(name),
+            key.encode().map_err(refusal)?.to_vec(),
+        )?;
         self.unsealed.store.commit(batch).await?;
         Ok(())
     }
@@ -141,7 +146,7 @@ impl Transit<'_, '_, '_> {
     ) -> Result<(), Error> {
         let mut batch = Batch::new();
         self.storage.expect_in(&mut batch, shelf_name, seqno);
-        self.storage.put_in(&mut batch, shelf_name, key.encode()?.to_vec())?;
+        self.storage.put_in(&mut batch, shelf_name, key.encode().map_err(refusal)?.to_vec())?;
         self.unsealed.store.commit(batch).await?;
         Ok(())
     }
@@ -184,7 +189,7 @@ impl Transit<'_, '_, '_> {
         &self,
         make: impl FnOnce() -> Result<T, kallisto_transit::Error> + Send + 'static,
     ) -> Result<T, Error> {
-        Ok(self.core.compute.makers.run(self.call.client(), make).await??)
+        self.core.compute.makers.run(self.call.client(), make).await?.map_err(refusal)
     }
 
     async fn latch(&self, shelf_name: &str) -> tokio::sync::MutexGuard<'_, ()> {
@@ -199,5 +204,9 @@ pub(super) async fn make_key(
     kind: Kind,
     make: impl FnOnce() -> Result<Key, kallisto_transit::Error> + Send + 'static,
 ) -> Result<Key, Error> {
-    if kind.is_rsa() { Ok(makers.run(flow, make).await??) } else { Ok(make()?) }
+    if kind.is_rsa() {
+        Ok(makers.run(flow, make).await?.map_err(refusal)?)
+    } else {
+        Ok(make().map_err(refusal)?)
+    }
 }

@@ -1,5 +1,6 @@
 //! `random` and `hash`, which need no key.
 
+use super::refusal;
 use data_encoding::{BASE64, HEXLOWER};
 use kallisto_transit::{Hash, fill_random};
 use zeroize::Zeroizing;
@@ -70,7 +71,7 @@ pub(super) fn random(
         )));
     }
     let mut bytes = Zeroizing::new(vec![0; count]);
-    fill_random(&mut bytes)?;
+    fill_random(&mut bytes).map_err(refusal)?;
     let data = Json::object([("random_bytes", form.write(&bytes).into())]).to_text();
     let warning = "no seal/entropy augmentation available, using platform entropy source";
     let warnings = if source == "seal" { vec![warning.to_owned()] } else { Vec::new() };

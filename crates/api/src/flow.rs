@@ -46,7 +46,7 @@ fn number(what: &impl std::hash::Hash) -> u64 {
 
 /// What is counted as one address: of IPv6 a network of 64 bits, since a client has as many of its
 /// addresses as it likes.
-pub(crate) fn network(remote: IpAddr) -> IpAddr {
+pub fn network(remote: IpAddr) -> IpAddr {
     match remote.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => {

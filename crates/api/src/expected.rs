@@ -59,7 +59,7 @@ mod tests {
     /// Every row of the table in docs/api.md, and no other.
     #[test]
     fn the_document_lists_every_one_with_its_status() {
-        let documented = include_str!("../../../../docs/api.md");
+        let documented = include_str!("../../../docs/api.md");
         for (mistake, row) in [
             (Expected::NoRole(String::new()), "a secret id, role id or part of a missing role"),
             (Expected::NoRoleOfSecretId(String::new()), "a secret id of a missing role"),

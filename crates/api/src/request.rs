@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use jiff::Timestamp;
 use kallisto_auth::{Operation, Path};
 
-use crate::admission::Flow;
-use crate::api::error::Error;
-use crate::api::etag::Etag;
-use crate::api::fields::parse_bool;
-use crate::api::json::{self, Json, Map};
-use crate::api::request_id::RequestId;
+use crate::error::Error;
+use crate::etag::Etag;
+use crate::fields::parse_bool;
+use crate::flow::Flow;
+use crate::json::{self, Json, Map};
+use crate::request_id::RequestId;
 
 /// What the body is said to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,12 +110,12 @@ pub struct Request<'a> {
 
 impl Request<'_> {
     /// Whether the client says that it has the answer with this tag.
-    pub(crate) fn knows(&self, etag: Etag) -> bool {
+    pub fn knows(&self, etag: Etag) -> bool {
         self.headers.values("if-none-match").iter().any(|named| etag.is_named_in(named))
     }
 
     /// The arrival in nanoseconds since 1970. The range of `i64` ends in the year 2262.
-    pub(crate) fn now_ns(&self) -> i64 {
+    pub fn now_ns(&self) -> i64 {
         i64::try_from(self.now.as_nanosecond()).unwrap_or(i64::MAX)
     }
 
@@ -125,12 +125,12 @@ impl Request<'_> {
     }
 
     /// Who it is counted with once its token is known to be live: that token, at its address.
-    pub(crate) fn client(&self) -> Flow {
+    pub fn client(&self) -> Flow {
         self.token.map_or_else(|| self.flow(), |token| self.flow().with_token(token.expose()))
     }
 
     /// Whether it asks what its path is for.
-    pub(crate) fn asks_help(&self) -> bool {
+    pub fn asks_help(&self) -> bool {
         let given = self.query.iter().find(|(name, _)| name == "help");
         let asks = given.is_some_and(|(_, value)| parse_bool(value) == Some(true));
         asks && self.operation == Operation::Read
@@ -140,7 +140,7 @@ impl Request<'_> {
     ///
     /// # Errors
     /// [`Error::Invalid`] naming what is wrong and where.
-    pub(crate) fn object(&self) -> Result<Map, Error> {
+    pub fn object(&self) -> Result<Map, Error> {
         if self.body_kind == BodyKind::Form && !looks_like_json(self.body) {
             return parse_form(self.body);
         }
@@ -153,7 +153,7 @@ impl Request<'_> {
     /// # Errors
     /// [`Error::UnsupportedMedia`] unless the content type is that of a merge patch; what
     /// [`Request::object`] says otherwise.
-    pub(crate) fn merge_patch(&self) -> Result<Map, Error> {
+    pub fn merge_patch(&self) -> Result<Map, Error> {
         let given = match self.body_kind {
             BodyKind::MergePatch => return self.object(),
             BodyKind::Json => "application/json",
@@ -167,7 +167,7 @@ impl Request<'_> {
     }
 
     /// The query parameters as fields.
-    pub(crate) fn query_fields(&self) -> Map {
+    pub fn query_fields(&self) -> Map {
         self.query.iter().map(|(name, value)| (name.clone(), Json::from(value.as_str()))).collect()
     }
 }

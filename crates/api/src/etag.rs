@@ -8,13 +8,13 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Etag {
     /// The version; for a secret without versions the place of its last write.
-    pub(crate) version: u64,
+    pub version: u64,
     /// When the version was written: a path that was removed and written anew counts from 1 again.
-    pub(crate) created_ns: i64,
+    pub created_ns: i64,
     /// When it will be deleted, which the answer shows.
-    pub(crate) deletion_ns: Option<i64>,
+    pub deletion_ns: Option<i64>,
     /// Counts changes of the custom metadata, which the answer shows.
-    pub(crate) metadata_version: u32,
+    pub metadata_version: u32,
 }
 
 /// Bytes of a tag, quotes included, at the most.
@@ -37,7 +37,7 @@ impl Etag {
     }
 
     /// Whether the value of an `If-None-Match` names this tag; `*` names any.
-    pub(crate) fn is_named_in(self, header: &str) -> bool {
+    pub fn is_named_in(self, header: &str) -> bool {
         let mut own = Vec::with_capacity(ETAG_BYTES_MAX);
         self.write(&mut own);
         header.split(',').map(str::trim).any(|named| {

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 pub use members::{Members, member, members};
 pub use parse::{DEPTH_MAX, ParseError, VALUES_MAX, parse, parse_object};
-pub(crate) use patch::merge_patch;
+pub use patch::merge_patch;
 pub use write::{write_string, write_u64};
 
 /// Bytes set aside for the text of a value: what a small secret takes.

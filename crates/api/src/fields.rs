@@ -4,22 +4,22 @@
 //! what cannot be taken is refused in the words clients match on. Handlers read their body and
 //! query parameters through [`Fields`] and nothing else.
 
-use crate::Error;
-use crate::api::duration::Span;
-use crate::api::json::{Json, Map};
+use crate::duration::Span;
+use crate::error::Error;
+use crate::json::{Json, Map};
 
 /// The fields of a request body or query.
 #[derive(Clone, Copy)]
-pub(crate) struct Fields<'a>(&'a Map);
+pub struct Fields<'a>(&'a Map);
 
 impl<'a> Fields<'a> {
     /// The fields of an object.
-    pub(crate) const fn new(map: &'a Map) -> Self {
+    pub const fn new(map: &'a Map) -> Self {
         Self(map)
     }
 
     /// The field as it came; an absent one is `None`, a `null` is `Some(Json::Null)`.
-    pub(crate) fn raw(self, name: &str) -> Option<&'a Json> {
+    pub fn raw(self, name: &str) -> Option<&'a Json> {
         self.0.get(name)
     }
 
@@ -27,7 +27,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for an array or an object.
-    pub(crate) fn string(self, name: &str) -> Result<Option<String>, Error> {
+    pub fn string(self, name: &str) -> Result<Option<String>, Error> {
         match self.raw(name) {
             None | Some(Json::Null) => Ok(None),
             Some(value) => match scalar_text(value) {
@@ -41,7 +41,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for anything else.
-    pub(crate) fn int(self, name: &str) -> Result<Option<i64>, Error> {
+    pub fn int(self, name: &str) -> Result<Option<i64>, Error> {
         match self.raw(name) {
             None | Some(Json::Null) => Ok(None),
             Some(value) => match int_of(value) {
@@ -58,7 +58,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for anything else.
-    pub(crate) fn boolean(self, name: &str) -> Result<Option<bool>, Error> {
+    pub fn boolean(self, name: &str) -> Result<Option<bool>, Error> {
         let parsed = match self.raw(name) {
             None | Some(Json::Null) => return Ok(None),
             Some(Json::Bool(value)) => Some(*value),
@@ -79,7 +79,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for anything else.
-    pub(crate) fn span(self, name: &str) -> Result<Option<Span>, Error> {
+    pub fn span(self, name: &str) -> Result<Option<Span>, Error> {
         let text = match self.raw(name) {
             None | Some(Json::Null) => return Ok(None),
             Some(Json::String(text)) if text.is_empty() => return Ok(Some(Span::ZERO)),
@@ -98,7 +98,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for anything else.
-    pub(crate) fn map(self, name: &str) -> Result<Option<&'a Map>, Error> {
+    pub fn map(self, name: &str) -> Result<Option<&'a Map>, Error> {
         match self.raw(name) {
             None | Some(Json::Null) => Ok(None),
             Some(Json::Object(map)) => Ok(Some(map)),
@@ -110,7 +110,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for anything else.
-    pub(crate) fn pairs(self, name: &str) -> Result<Option<Map>, Error> {
+    pub fn pairs(self, name: &str) -> Result<Option<Map>, Error> {
         let one = [match self.raw(name) {
             None | Some(Json::Null) => return Ok(None),
             Some(value) => value,
@@ -142,7 +142,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for anything else.
-    pub(crate) fn strings(self, name: &str) -> Result<Option<Vec<String>>, Error> {
+    pub fn strings(self, name: &str) -> Result<Option<Vec<String>>, Error> {
         match self.raw(name) {
             None | Some(Json::Null) => Ok(None),
             Some(Json::String(text)) => Ok(Some(split_list(text))),
@@ -159,7 +159,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// [`Error::Invalid`] naming the first item that is none.
-    pub(crate) fn ints(self, name: &str) -> Result<Option<Vec<i64>>, Error> {
+    pub fn ints(self, name: &str) -> Result<Option<Vec<i64>>, Error> {
         let items: Vec<Json> = match self.raw(name) {
             None | Some(Json::Null) => return Ok(None),
             Some(Json::String(text)) => split_list(text).into_iter().map(Json::String).collect(),
@@ -180,7 +180,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Names that are compared in lower case, in their one spelling: trimmed, sorted, each once.
-pub(crate) fn sorted_in_lower_case(given: &[String]) -> Vec<String> {
+pub fn sorted_in_lower_case(given: &[String]) -> Vec<String> {
     let mut names: Vec<String> = given.iter().map(|name| name.trim().to_lowercase()).collect();
     names.retain(|name| !name.is_empty());
     names.sort();
@@ -198,7 +198,7 @@ pub fn parse_bool(text: &str) -> Option<bool> {
 }
 
 /// The text of a string, number or boolean.
-pub(crate) fn scalar_text(value: &Json) -> Option<String> {
+pub fn scalar_text(value: &Json) -> Option<String> {
     match value {
         Json::String(text) => Some(text.clone()),
         Json::Number(text) => Some(text.to_string()),
@@ -209,7 +209,7 @@ pub(crate) fn scalar_text(value: &Json) -> Option<String> {
 }
 
 /// The refusal of a value of the wrong kind, in the wire contract's words.
-pub(crate) fn unconvertible(name: &str, value: &Json, expected: &str) -> Error {
+pub fn unconvertible(name: &str, value: &Json, expected: &str) -> Error {
     Error::invalid(format!(
         "error converting input for field \"{name}\": {}",
         kind_mismatch(value, expected)
@@ -217,7 +217,7 @@ pub(crate) fn unconvertible(name: &str, value: &Json, expected: &str) -> Error {
 }
 
 /// What was expected and what came, without the value.
-pub(crate) fn kind_mismatch(value: &Json, expected: &str) -> String {
+pub fn kind_mismatch(value: &Json, expected: &str) -> String {
     let (place, found) = match value {
         Json::Array(items) => ("[0]", items.first().map_or("[]interface {}", go_kind)),
         other => ("", go_kind(other)),
@@ -253,7 +253,7 @@ fn split_list(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::json::parse_object;
+    use crate::json::parse_object;
 
     fn with<T>(body: &str, read: impl Fn(Fields<'_>) -> T) -> T {
         read(Fields::new(&parse_object(body.as_bytes()).unwrap()))

@@ -4,7 +4,7 @@ use super::{Json, Map};
 
 /// Merges `patch` into `target`: `null` removes, objects merge, all else replaces. Recursion is
 /// bounded by the depth of a parsed document.
-pub(crate) fn merge_patch(target: &mut Map, patch: Map) {
+pub fn merge_patch(target: &mut Map, patch: Map) {
     for (key, change) in patch {
         match change {
             Json::Null => {

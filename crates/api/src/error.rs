@@ -8,8 +8,8 @@ use std::fmt;
 
 use kallisto_store as store;
 
-use crate::admission::Crowd;
-use crate::api::expected::Expected;
+use crate::crowd::Crowd;
+use crate::expected::Expected;
 
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]

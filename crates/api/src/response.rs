@@ -1,12 +1,14 @@
 //! What the core answers; a listener gives it its form on the wire.
 
+use std::fmt;
+
 use kallisto_auth::Operation;
 
-use crate::api::error::Error;
-use crate::api::etag::Etag;
-use crate::api::json::Json;
-use crate::api::stream::{Stream, Waiting};
-use crate::backup::Upload;
+use crate::BoxFuture;
+use crate::error::Error;
+use crate::etag::Etag;
+use crate::json::Json;
+use crate::stream::{Stream, Waiting};
 
 /// The success of a request.
 #[derive(Debug)]
@@ -38,7 +40,7 @@ pub enum Response {
     /// An answer that is made while it is sent.
     Stream(Stream),
     /// Takes a file that is sent after the request.
-    Upload(Box<Upload>),
+    Upload(Box<dyn Upload>),
     /// To be asked again when something has changed, or after a while.
     Waiting(Waiting),
     /// Gone, with nothing to say (404 and an empty body).
@@ -61,6 +63,27 @@ pub enum Response {
         /// The text.
         body: Vec<u8>,
     },
+}
+
+/// Takes a file that is sent after its request.
+pub trait Upload: Send + Sync {
+    /// Takes the next bytes of the file.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] saying what is wrong with it; what the store says.
+    fn take<'a>(&'a mut self, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// The file has ended.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if something is missing; what the store says.
+    fn finish(self: Box<Self>) -> BoxFuture<'static, Result<Response, Error>>;
+}
+
+impl fmt::Debug for dyn Upload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Upload")
+    }
 }
 
 /// The payload of an enveloped reply.
@@ -106,12 +129,12 @@ pub struct Touched {
 
 impl Response {
     /// An enveloped reply with this data.
-    pub(crate) fn data(data: &Json) -> Self {
+    pub fn data(data: &Json) -> Self {
         Self::Logical(Logical { data: data.to_text(), ..Logical::default() })
     }
 
     /// The same with an envelope around what has none.
-    pub(crate) fn enveloped(self) -> Self {
+    pub fn enveloped(self) -> Self {
         match self {
             Self::Bare { body, .. } => Self::data(&body),
             other => other,
@@ -119,7 +142,7 @@ impl Response {
     }
 
     /// A merged reply with this data.
-    pub(crate) fn merged(data: &Json) -> Self {
+    pub fn merged(data: &Json) -> Self {
         Self::Merged(Logical { data: data.to_text(), ..Logical::default() })
     }
 }

@@ -5,13 +5,11 @@
 //! buffered here: a source that is not asked does nothing.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::engines::beyond::Follower;
+use crate::BoxFuture;
 
 /// An answer without an end of its own.
 pub struct Stream {
@@ -22,7 +20,7 @@ pub struct Stream {
 }
 
 /// A wait for a bell.
-pub type Bell<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+pub type Bell<'a> = BoxFuture<'a, ()>;
 
 /// What a stream's bytes come from.
 pub trait Source: Send + Sync {
@@ -52,22 +50,32 @@ pub enum Next {
     Cut,
 }
 
+/// What a waiting request waits for.
+pub trait Awaited: Send + Sync {
+    /// True when the answer may be another now, or it cannot be told.
+    fn has_news(&mut self) -> bool;
+
+    /// Resolves when [`Awaited::has_news`] is worth asking again. May ring for nothing.
+    fn bell(&mut self) -> Bell<'_>;
+}
+
 /// A request whose answer is wanted when something has changed, or after a while.
 pub struct Waiting {
     /// For how long at the most.
     pub longest: Duration,
-    pub(crate) follower: Follower,
+    /// What it waits for.
+    pub awaited: Box<dyn Awaited>,
 }
 
 impl Waiting {
     /// True when it is time to answer.
     pub fn has_news(&mut self) -> bool {
-        self.follower.has_news()
+        self.awaited.has_news()
     }
 
     /// Resolves when [`Waiting::has_news`] is worth asking again. May ring for nothing.
     pub fn bell(&mut self) -> Bell<'_> {
-        self.follower.bell()
+        self.awaited.bell()
     }
 }
 
