@@ -4,7 +4,7 @@
 //! what cannot be taken is refused in the words clients match on. Handlers read their body and
 //! query parameters through [`Fields`] and nothing else.
 
-use crate::duration::Span;
+use crate::Span;
 use crate::error::Error;
 use crate::json::{Json, Map};
 

@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 pub mod crowd;
-pub mod duration;
 pub mod error;
 pub mod etag;
 pub mod expected;
@@ -18,13 +17,13 @@ pub mod response;
 pub mod stream;
 
 pub use crowd::Crowd;
-pub use duration::Span;
 pub use error::{Denial, Error, OverQuota, Stale};
 pub use etag::{ETAG_BYTES_MAX, Etag};
 pub use expected::Expected;
 pub use fields::{Fields, parse_bool};
 pub use flow::Flow;
 pub use json::{Json, Map};
+pub use kallisto_duration::Span;
 pub use request::{
     BodyKind, HeaderSource, Headers, QUERY_PAIRS_MAX, Request, TokenText, parse_query,
 };

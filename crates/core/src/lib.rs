@@ -37,7 +37,7 @@ use kallisto_api as api;
 
 pub use api::json;
 
-pub use api::duration::Span;
+pub use api::Span;
 pub use api::error::{Denial, Error, OverQuota, Stale};
 pub use api::etag::{ETAG_BYTES_MAX, Etag};
 pub use api::expected::Expected;

@@ -15,7 +15,6 @@
 #![forbid(unsafe_code)]
 
 mod cursor;
-mod duration;
 mod error;
 mod hcl;
 mod json;

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::{Error, Position, duration};
+use crate::{Error, Position};
 
 /// The inside of a file or of a block: what stands in it, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -197,7 +197,7 @@ impl Value {
     /// The span of time, if this is a whole number of seconds or text such as `1h30m`.
     pub fn as_duration(&self) -> Option<Duration> {
         match &self.kind {
-            Kind::Number(text) | Kind::Text(text) => duration::parse(text),
+            Kind::Number(text) | Kind::Text(text) => kallisto_duration::parse_unsigned(text.trim()),
             Kind::Null | Kind::Bool(_) | Kind::List(_) | Kind::Object(_) => None,
         }
     }

@@ -18,7 +18,7 @@ pub(super) struct Room {
 }
 
 /// Every crate of the workspace, bottom up.
-pub(super) const ROOMS: [Room; 24] = [
+pub(super) const ROOMS: [Room; 25] = [
     Room {
         folder: "crates/cuckoo",
         package: "kallisto-cuckoo",
@@ -29,6 +29,13 @@ pub(super) const ROOMS: [Room; 24] = [
     Room {
         folder: "crates/index",
         package: "kallisto-index",
+        below: &[],
+        external: &[],
+        for_tests: &[],
+    },
+    Room {
+        folder: "crates/duration",
+        package: "kallisto-duration",
         below: &[],
         external: &[],
         for_tests: &[],
@@ -78,7 +85,7 @@ pub(super) const ROOMS: [Room; 24] = [
     Room {
         folder: "crates/hcl",
         package: "kallisto-hcl",
-        below: &[],
+        below: &["kallisto-duration"],
         external: &[],
         for_tests: &[],
     },
@@ -124,7 +131,7 @@ pub(super) const ROOMS: [Room; 24] = [
     Room {
         folder: "crates/api",
         package: "kallisto-api",
-        below: &["kallisto-auth", "kallisto-barrier", "kallisto-store"],
+        below: &["kallisto-auth", "kallisto-barrier", "kallisto-duration", "kallisto-store"],
         external: &["fastrand", "jiff", "memchr", "serde_json", "tracing"],
         for_tests: &[],
     },
@@ -192,7 +199,7 @@ pub(super) const ROOMS: [Room; 24] = [
     Room {
         folder: "crates/command",
         package: "kallisto-command",
-        below: &["kallisto-auth", "kallisto-core"],
+        below: &["kallisto-auth", "kallisto-core", "kallisto-duration"],
         external: &[
             "clap",
             "fastrand",

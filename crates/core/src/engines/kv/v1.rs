@@ -8,7 +8,7 @@ use super::record::encode_one;
 use super::staged::Staged;
 use super::upgrade::refuse_if_begun;
 use super::{Kv, check_entry_path, check_entry_size};
-use crate::api::duration::Span;
+use crate::api::Span;
 use crate::api::error::Error;
 use crate::api::etag::Etag;
 use crate::api::fields::scalar_text;

@@ -8,7 +8,7 @@
 use kallisto_store::{Change, Member, Replicated, Role};
 
 use super::raft::name;
-use crate::api::duration::Span;
+use crate::api::Span;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};

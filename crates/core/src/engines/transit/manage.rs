@@ -5,7 +5,7 @@ use kallisto_transit::{Change, Derivation, Key, Kind, Listed, Origin, Spec, Stam
 
 use super::Transit;
 use super::store::{Becomes, Created, KEY_FOLDER};
-use crate::api::duration::Span;
+use crate::api::Span;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::store::{Becomes, Created, shelf_name};
 use super::{Transit, is_key_name};
-use crate::api::duration::Span;
+use crate::api::Span;
 use crate::api::error::Error;
 use crate::api::expected::Expected;
 use crate::api::fields::Fields;

@@ -3,7 +3,7 @@
 use kallisto_store::Batch;
 
 use super::metadata::max_versions;
-use crate::api::duration::Span;
+use crate::api::Span;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;

@@ -3,7 +3,7 @@
 use super::commit::{Plan, load, run};
 use super::custom;
 use super::decide::{Decision, new_metadata};
-use crate::api::duration::Span;
+use crate::api::Span;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map, write_string};
