@@ -329,6 +329,24 @@ mod tests {
     }
 
     #[test]
+    fn a_record_is_these_bytes() {
+        let mut key = Key::make(Kind::Aes128Gcm96, &Spec::default(), 5).unwrap();
+        let material = Material::from_bytes(Kind::Aes128Gcm96, &[7; 16]).unwrap();
+        let version = Version::from_parts(5, material, Zeroizing::new(vec![9; 32]));
+        key.versions = BTreeMap::from([(1, Arc::new(version))]);
+        key.settings.restore = Some(Stamp { at_ns: -2, version: 1 });
+        let bytes = key.encode().unwrap();
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let wanted = concat!(
+            "0108008000000100000000000000000000000000000000000000000000000000000000000000feffffffffffffff0100",
+            "000001000000010000000500000000000000100000000707070707070707070707070707070720000909090909090909",
+            "090909090909090909090909090909090909090909090909",
+        );
+        assert_eq!(hex, wanted);
+        assert_eq!(Key::decode(&bytes).unwrap().encode().unwrap(), bytes);
+    }
+
+    #[test]
     fn a_cut_or_lengthened_record_is_damaged() {
         let bytes = full().encode().unwrap();
         for length in 0..bytes.len() {

@@ -120,6 +120,28 @@ mod tests {
     }
 
     #[test]
+    fn a_keyring_is_these_bytes() {
+        let key = |byte: u8| {
+            let bytes: Vec<u8> = (0..32).map(|at| at ^ byte).collect();
+            SecretKey::from_bytes(&bytes).unwrap()
+        };
+        let data_key = |version, byte| DataKey::new(version, -2, 300, key(byte)).unwrap();
+        let data_keys = vec![data_key(4, 2).into(), data_key(5, 3).into()];
+        let bytes = encode(&Keyring { base: Base::new([7; 16], key(1)).unwrap(), data_keys });
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let wanted = concat!(
+            "07070707070707070707070707070707010003020504070609080b0a0d0c0f0e111013121514171619181b1a1d1c1f1e",
+            "43ea7bf34903221fd113844e9a0e350cf58c889aaf150a151178d7f6029cd9e00200000004000000feffffffffffffff",
+            "2c0100000000000002030001060704050a0b08090e0f0c0d12131011161714151a1b18191e1f1c1d65d7ea05fa72db98",
+            "b36602a51da82c359a32741048b59ce1c2e3ad21c65423f805000000feffffffffffffff2c0100000000000003020100",
+            "070605040b0a09080f0e0d0c13121110171615141b1a19181f1e1d1c7f0f2d8c3387fa37e065b6c63bbe46c7557cfc1c",
+            "28e78e7710817951b35f2411",
+        );
+        assert_eq!(hex, wanted);
+        assert_eq!(*encode(&decode(&bytes).unwrap()), *bytes);
+    }
+
+    #[test]
     fn every_cut_and_every_flip_in_a_key_or_commitment_is_refused() {
         let bytes = encode(&keyring());
         for length in 0..bytes.len() {

@@ -144,6 +144,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_step_is_these_bytes() {
+        let record = (Bytes::from_static(b"key"), Bytes::from_static(&[b'v'; 130]));
+        let stage = [&b"\x02\x01\x07\0\0\0\0\0\0\0\x03key\x82\x01"[..], &[b'v'; 130]].concat();
+        assert_eq!(Step::Stage(7, vec![record]).encode(), stage);
+        let switch = b"\x02\x02\x07\0\0\0\0\0\0\0\x02\x01\0\0\0\0\0\0";
+        assert_eq!(Step::Switch(7, 258).encode(), switch);
+    }
+
+    #[test]
     fn steps_come_back_and_cut_ones_do_not() {
         let records = vec![
             (Bytes::from_static(b"key"), Bytes::from_static(b"value")),

@@ -207,6 +207,19 @@ mod tests {
     }
 
     #[test]
+    fn a_message_is_these_bytes() {
+        let bytes = encode(&sample()).unwrap();
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let wanted = concat!(
+            "010000020000000000000001000000000000000400000000000000030000000000000009000000000000000800000000",
+            "000000000000000000000000000000000000000000000000000000ffffffffffffffff00000000000000000000000000",
+            "0000000002000000000a000000000000000400000000000000030000006f6e65000b0000000000000004000000000000",
+            "0000000000",
+        );
+        assert_eq!(hex, wanted);
+    }
+
+    #[test]
     fn messages_come_back() {
         let mut snapshot = Message { msg_type: MessageType::MsgSnapshot, from: 1, ..sample() };
         snapshot.set_entries(Vec::new().into());

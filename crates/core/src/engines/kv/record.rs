@@ -346,6 +346,19 @@ mod tests {
     }
 
     #[test]
+    fn metadata_is_these_bytes() {
+        let bytes = sample().encode();
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let wanted = concat!(
+            "0105fbffffffffffffffffffffffffffff7f090000000000000007000000000000000300000001000000000000000400",
+            "000000000000090000007b2261223a2262227d0300000007000000000000000a00000000000000000000000000008000",
+            "08000000000000000a0000000000000000000000000000000109000000000000000a00000000000000ffffffffffffff",
+            "ff02",
+        );
+        assert_eq!(hex, wanted);
+    }
+
+    #[test]
     fn every_cut_and_every_flip_is_an_error_or_a_record() {
         let bytes = sample().encode();
         for end in 0..bytes.len() {
