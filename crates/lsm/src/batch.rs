@@ -8,7 +8,8 @@
 //!
 //! Operations apply in order; the last one on a key wins. [`Operations`] reads the form back and trusts nothing.
 
-use crate::codec::{Reader, put_varint};
+use kallisto_codec::{ByteReader, put_varint};
+
 use crate::error::{Error, Result};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_OPS_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
@@ -129,7 +130,7 @@ impl Batch {
         if key.len() > KEY_BYTES_MAX {
             return Err(Error::Invalid("key is longer than 64 KiB"));
         }
-        const OVERHEAD_MAX: usize = 1 + 2 * crate::codec::VARINT_BYTES_MAX;
+        const OVERHEAD_MAX: usize = 1 + 2 * kallisto_codec::VARINT_BYTES_MAX;
         if self.bytes.len() + OVERHEAD_MAX + key.len() + value_len > BATCH_BYTES_MAX {
             return Err(Error::Invalid("batch is longer than 96 MiB"));
         }
@@ -154,13 +155,13 @@ pub(crate) struct Operation<'a> {
 /// Reads encoded operations; `Some(None)` is damage.
 #[derive(Clone, Debug)]
 pub(crate) struct Operations<'a> {
-    reader: Reader<'a>,
+    reader: ByteReader<'a>,
 }
 
 impl<'a> Operations<'a> {
     /// The operations in `bytes`.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { reader: Reader::new(bytes) }
+        Self { reader: ByteReader::new(bytes) }
     }
 
     fn decode(&mut self) -> Option<Operation<'a>> {
@@ -180,7 +181,7 @@ impl<'a> Iterator for Operations<'a> {
     type Item = Option<Operation<'a>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.reader.len() == 0 { None } else { Some(self.decode()) }
+        if self.reader.is_empty() { None } else { Some(self.decode()) }
     }
 }
 

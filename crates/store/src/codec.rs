@@ -12,7 +12,10 @@
 //! bits a byte, low bits first.
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
+use std::ops::{Deref, DerefMut};
+
 use bytes::Bytes;
+use kallisto_codec::{ByteReader, put_bytes, put_varint};
 
 use crate::batch::{BATCH_OPS_MAX, Batch, Expectation, KEY_BYTES_MAX, Op, Seqno};
 use crate::batch::{NOTE_BYTES_MAX, VALUE_BYTES_MAX};
@@ -21,8 +24,6 @@ use crate::batch::{NOTE_BYTES_MAX, VALUE_BYTES_MAX};
 const BATCH_FORMAT: u8 = 1;
 const DELETE: u8 = 0;
 const PUT: u8 = 1;
-/// The longest varint, in bytes.
-const VARINT_BYTES_MAX: u32 = 10;
 /// Fewest bytes of an expectation and of an operation.
 const EXPECTATION_BYTES_MIN: usize = 2;
 const OPERATION_BYTES_MIN: usize = 3;
@@ -51,28 +52,28 @@ pub fn encode_batch(batch: &Batch) -> Vec<u8> {
 
 /// The batch in `bytes`; `None` if they are not one, or one over a limit.
 pub fn decode_batch(bytes: &Bytes) -> Option<Batch> {
-    let mut reader = Reader { bytes, at: 0 };
+    let mut reader = SharedReader::new(bytes);
     if reader.u8()? != BATCH_FORMAT {
         return None;
     }
-    let expectations = reader.count(EXPECTATION_BYTES_MIN)?;
-    let ops = reader.count(OPERATION_BYTES_MIN)?;
+    let expectations = read_count(&mut reader, EXPECTATION_BYTES_MIN)?;
+    let ops = read_count(&mut reader, OPERATION_BYTES_MIN)?;
     let mut batch = Batch::with_capacity(expectations, ops);
     for _ in 0..expectations {
-        let key = reader.key()?;
+        let key = read_key(&mut reader)?;
         let seqno = Seqno(reader.varint()?);
         batch.push_expectation(Expectation { key, seqno });
     }
     for _ in 0..ops {
         let kind = reader.u8()?;
-        let key = reader.key()?;
+        let key = read_key(&mut reader)?;
         batch.push(match kind {
-            PUT => Op::Put { key, value: reader.shared(VALUE_BYTES_MAX)? },
-            DELETE => Op::Delete { key, note: reader.shared(NOTE_BYTES_MAX)? },
+            PUT => Op::Put { key, value: reader.bytes_shared(VALUE_BYTES_MAX)? },
+            DELETE => Op::Delete { key, note: reader.bytes_shared(NOTE_BYTES_MAX)? },
             _ => return None,
         });
     }
-    let whole = reader.at == bytes.len() && batch.check_limits().is_ok();
+    let whole = reader.is_empty() && batch.check_limits().is_ok();
     whole.then_some(batch)
 }
 
@@ -86,111 +87,57 @@ fn encoded_bytes_max(batch: &Batch) -> usize {
     ops.chain(expectations).sum::<usize>() + counted * OVERHEAD
 }
 
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value.to_le_bytes()[0] | 0x80);
-        value >>= 7;
-    }
-    out.push(value.to_le_bytes()[0]);
-}
-
-fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    put_varint(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-}
-
-/// A cursor over bytes that may be anything.
-pub(crate) struct Reader<'a> {
+/// A cursor over bytes that may be anything, which can share their memory.
+pub(crate) struct SharedReader<'a> {
     bytes: &'a Bytes,
-    at: usize,
+    reader: ByteReader<'a>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SharedReader<'a> {
     /// A cursor at the start of `bytes`.
     pub(crate) fn new(bytes: &'a Bytes) -> Self {
-        Self { bytes, at: 0 }
+        Self { bytes, reader: ByteReader::new(bytes) }
     }
 
     /// How far it has come, in bytes.
     pub(crate) fn at(&self) -> usize {
-        self.at
-    }
-
-    /// Whether nothing is left.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.at == self.bytes.len()
-    }
-
-    pub(crate) fn u8(&mut self) -> Option<u8> {
-        let byte = *self.bytes.get(self.at)?;
-        self.at += 1;
-        Some(byte)
-    }
-
-    pub(crate) fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    pub(crate) fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let array = *self.bytes.get(self.at..)?.first_chunk()?;
-        self.at += N;
-        Some(array)
-    }
-
-    pub(crate) fn varint(&mut self) -> Option<u64> {
-        let mut value = 0_u64;
-        for place in 0..VARINT_BYTES_MAX {
-            let byte = self.u8()?;
-            let bits = u64::from(byte & 0x7f);
-            let shifted = bits << (7 * place);
-            if shifted >> (7 * place) != bits {
-                return None;
-            }
-            value |= shifted;
-            if byte < 0x80 {
-                return Some(value);
-            }
-        }
-        None
+        self.bytes.len() - self.reader.len()
     }
 
     /// The next `len` bytes, sharing memory.
-    pub(crate) fn take(&mut self, len: usize) -> Option<Bytes> {
-        let end = self.at.checked_add(len)?;
-        if end > self.bytes.len() {
-            return None;
-        }
-        let taken = self.bytes.slice(self.at..end);
-        self.at = end;
-        Some(taken)
+    pub(crate) fn take_shared(&mut self, len: usize) -> Option<Bytes> {
+        self.reader.take(len).map(|taken| self.bytes.slice_ref(taken))
     }
 
-    /// A count of things that take at least `bytes_min` bytes each.
-    fn count(&mut self, bytes_min: usize) -> Option<usize> {
-        let count = usize::try_from(self.varint()?).ok()?;
-        let possible = (self.bytes.len() - self.at) / bytes_min;
-        (count <= BATCH_OPS_MAX && count <= possible).then_some(count)
+    /// The next byte string, of at most `bytes_max` bytes, sharing memory.
+    pub(crate) fn bytes_shared(&mut self, bytes_max: usize) -> Option<Bytes> {
+        self.reader.bytes(bytes_max).map(|taken| self.bytes.slice_ref(taken))
     }
+}
 
-    fn len(&mut self, bytes_max: usize) -> Option<usize> {
-        usize::try_from(self.varint()?).ok().filter(|&len| len <= bytes_max)
-    }
+impl<'a> Deref for SharedReader<'a> {
+    type Target = ByteReader<'a>;
 
-    fn key(&mut self) -> Option<Vec<u8>> {
-        let len = self.len(KEY_BYTES_MAX)?;
-        let key = self.bytes.get(self.at..self.at.checked_add(len)?)?.to_vec();
-        self.at += len;
-        Some(key)
+    fn deref(&self) -> &ByteReader<'a> {
+        &self.reader
     }
+}
 
-    fn shared(&mut self, bytes_max: usize) -> Option<Bytes> {
-        let len = self.len(bytes_max)?;
-        self.take(len)
+impl DerefMut for SharedReader<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.reader
     }
+}
+
+/// A count of things that take at least `bytes_min` bytes each.
+fn read_count(reader: &mut ByteReader<'_>, bytes_min: usize) -> Option<usize> {
+    let count = reader.varint_len()?;
+    let possible = reader.len() / bytes_min;
+    (count <= BATCH_OPS_MAX && count <= possible).then_some(count)
+}
+
+fn read_key(reader: &mut ByteReader<'_>) -> Option<Vec<u8>> {
+    reader.bytes(KEY_BYTES_MAX).map(<[u8]>::to_vec)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kallisto_codec::ByteReader;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
@@ -104,9 +105,9 @@ impl Key {
     /// # Errors
     /// [`Error::Damaged`] if these bytes are no record of this format.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut reader = Reader(bytes);
+        let mut reader = ByteReader::new(bytes);
         let key = read_key(&mut reader).ok_or(Error::Damaged("cut short or malformed"))?;
-        if !reader.0.is_empty() {
+        if !reader.is_empty() {
             return Err(Error::Damaged("bytes behind its end"));
         }
         check_record(&key)?;
@@ -140,33 +141,11 @@ fn put_length<const N: usize>(out: &mut Vec<u8>, length: usize) {
     out.extend_from_slice(&bytes[..N]);
 }
 
-/// What is left of a record.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (head, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*head)
-    }
-
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (head, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(head)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn stamp(&mut self) -> Option<Stamp> {
-        let at_ns = i64::from_le_bytes(self.array()?);
-        Some(Stamp { at_ns, version: self.u32()? })
-    }
+fn read_stamp(reader: &mut ByteReader<'_>) -> Option<Stamp> {
+    Some(Stamp { at_ns: reader.i64()?, version: reader.u32()? })
 }
 
-fn read_key(reader: &mut Reader<'_>) -> Option<Key> {
+fn read_key(reader: &mut ByteReader<'_>) -> Option<Key> {
     let [format, kind, derivation, flags] = reader.array()?;
     if !matches!(format, FORMAT | FORMAT_WITH_PUBLIC_HALVES) {
         return None;
@@ -178,17 +157,17 @@ fn read_key(reader: &mut Reader<'_>) -> Option<Key> {
         2 => Derivation::Convergent,
         _ => return None,
     };
-    let hmac_key_bytes = usize::from(u16::from_le_bytes(reader.array()?));
+    let hmac_key_bytes = usize::from(reader.u16()?);
     let settings = read_settings(reader, flags)?;
     let versions = read_versions(reader, format, kind)?;
     Some(Key { kind, derivation, hmac_key_bytes, settings, versions })
 }
 
-fn read_settings(reader: &mut Reader<'_>, flags: u8) -> Option<Settings> {
+fn read_settings(reader: &mut ByteReader<'_>, flags: u8) -> Option<Settings> {
     let [min_decryption_version, min_encryption_version, min_available_version] =
         [reader.u32()?, reader.u32()?, reader.u32()?];
-    let auto_rotate_secs = u64::from_le_bytes(reader.array()?);
-    let (backup, restore) = (reader.stamp()?, reader.stamp()?);
+    let auto_rotate_secs = reader.u64()?;
+    let (backup, restore) = (read_stamp(reader)?, read_stamp(reader)?);
     let has = |flag: u8| flags & flag != 0;
     let origin = match (has(IMPORTED), has(IMPORTED_ROTATABLE)) {
         (false, false) => Origin::Made,
@@ -219,7 +198,7 @@ fn flagged(flags: u8, flag: u8, stamp: Stamp) -> Option<Option<Stamp>> {
 }
 
 fn read_versions(
-    reader: &mut Reader<'_>,
+    reader: &mut ByteReader<'_>,
     format: u8,
     kind: Kind,
 ) -> Option<BTreeMap<u32, Arc<Version>>> {
@@ -229,10 +208,10 @@ fn read_versions(
     }
     let mut versions = BTreeMap::new();
     for number in first..first.checked_add(count)? {
-        let made_ns = i64::from_le_bytes(reader.array()?);
+        let made_ns = reader.i64()?;
         let length = usize::try_from(reader.u32()?).ok()?;
         let material = read_material(format, kind, reader.take(length)?)?;
-        let length = usize::from(u16::from_le_bytes(reader.array()?));
+        let length = usize::from(reader.u16()?);
         let hmac_key = Zeroizing::new(reader.take(length)?.to_vec());
         versions.insert(number, Arc::new(Version::from_parts(made_ns, material, hmac_key)));
     }

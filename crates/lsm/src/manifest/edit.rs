@@ -13,7 +13,8 @@
 //! Numbers are varints, keys are length-prefixed. A later field replaces an earlier one of its kind.
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-use crate::codec::{Reader, put_bytes, put_varint};
+use kallisto_codec::{ByteReader, put_bytes, put_varint};
+
 use crate::levels::FileDesc;
 use crate::limits::{KEY_BYTES_MAX, LEVELS, SEQNO_MAX};
 
@@ -78,9 +79,9 @@ impl Edit {
 
     /// Reads an edit back; `None` is damage.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = ByteReader::new(bytes);
         let mut edit = Self::default();
-        while reader.len() > 0 {
+        while !reader.is_empty() {
             match reader.varint()? {
                 ADDED => edit.added.push(read_file(&mut reader)?),
                 REMOVED => edit.removed.push(reader.varint()?),
@@ -105,7 +106,7 @@ impl Edit {
     }
 }
 
-fn read_file(reader: &mut Reader<'_>) -> Option<(usize, FileDesc)> {
+fn read_file(reader: &mut ByteReader<'_>) -> Option<(usize, FileDesc)> {
     let level = reader.varint_len().filter(|&level| level < LEVELS)?;
     let file = FileDesc {
         number: reader.varint()?,

@@ -20,7 +20,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) use self::edit::Edit;
-use crate::codec::{Reader, checksum};
+use kallisto_codec::ByteReader;
+
+use crate::codec::checksum;
 use crate::disk::{Disk, DiskFile, read_all, write_all_at};
 use crate::error::{Error, Result};
 use crate::limits::{EDIT_BYTES_MAX, MANIFEST_BYTES_MAX, MANIFEST_BYTES_ROTATE};
@@ -181,7 +183,7 @@ fn check_header(bytes: &[u8], number: u64, path: &Path) -> Result<()> {
     if bytes.get(..HEADER_BYTES) == Some(header(number).as_slice()) {
         return Ok(());
     }
-    let mut reader = Reader::new(bytes);
+    let mut reader = ByteReader::new(bytes);
     let magic = reader.take(MAGIC.len());
     let (format, sum) = (reader.u32(), reader.u32());
     let covered = bytes.get(..MAGIC.len() + 4).unwrap_or_default();
@@ -209,7 +211,7 @@ fn append_record(bytes: &mut Vec<u8>, number: u64, end: u64, edit: &Edit) {
 /// The edit of the record at `at` and where the next record starts, if a sound one is there.
 fn record(bytes: &[u8], number: u64, at: usize) -> Option<(&[u8], usize)> {
     let rest = bytes.get(at..)?;
-    let mut reader = Reader::new(rest);
+    let mut reader = ByteReader::new(rest);
     let sum = reader.u32()?;
     let len = reader.u32()? as usize;
     if len == 0 || len > EDIT_BYTES_MAX {

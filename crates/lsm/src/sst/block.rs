@@ -13,8 +13,10 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use kallisto_codec::{ByteReader, put_varint};
+
 use crate::batch::Kind;
-use crate::codec::{Reader, common_prefix, put_varint};
+use crate::codec::common_prefix;
 use crate::limits::{KEY_BYTES_MAX, SEQNO_MAX, VALUE_BYTES_MAX};
 
 /// Entries between two restart points. Four, because with values of a hundred bytes every entry that is looked at lies in
@@ -153,7 +155,7 @@ impl Block {
     #[inline]
     fn decode(&self, at: usize) -> Option<(RawEntry, usize)> {
         let body = self.bytes.get(at..self.restarts_start)?;
-        let mut reader = Reader::new(body);
+        let mut reader = ByteReader::new(body);
         let shared = reader.varint_len()?;
         let unshared = reader.varint_len()?;
         let tag = reader.varint()?;

@@ -10,9 +10,11 @@
 //! The parts follow each other without gaps, so the footer's offsets can be checked and not only believed.
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
+use kallisto_codec::{ByteReader, put_bytes, put_varint};
+
 use super::CHECKSUM_BYTES;
 use super::block::Damaged;
-use crate::codec::{Reader, checksum, put_bytes, put_varint};
+use crate::codec::checksum;
 use crate::limits::{KEY_BYTES_MAX, SECTION_BYTES_MAX};
 
 /// The length of the footer, in bytes.
@@ -64,12 +66,12 @@ impl Properties {
 
     /// Reads them back.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = ByteReader::new(bytes);
         let this = Self::read(&mut reader).ok_or(Damaged)?;
-        if reader.len() == 0 && this.smallest <= this.largest { Ok(this) } else { Err(Damaged) }
+        if reader.is_empty() && this.smallest <= this.largest { Ok(this) } else { Err(Damaged) }
     }
 
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(reader: &mut ByteReader<'_>) -> Option<Self> {
         Some(Self {
             entries: reader.varint()?,
             deletes: reader.varint()?,
@@ -137,7 +139,7 @@ impl Footer {
     /// Reads the footer found at `offset` of file `number`.
     pub(crate) fn decode(bytes: &[u8], number: u64, offset: u64) -> Result<Self, FooterError> {
         let covered = bytes.get(..COVERED_BYTES).ok_or(FooterError::Damaged)?;
-        let mut reader = Reader::new(bytes);
+        let mut reader = ByteReader::new(bytes);
         let (this, format, sum) = Self::read(&mut reader).ok_or(FooterError::Damaged)?;
         if reader.take(MAGIC.len()) != Some(&MAGIC) || sum != checksum([number, offset], covered) {
             return Err(FooterError::Damaged);
@@ -154,7 +156,7 @@ impl Footer {
         if gapless && bounded { Ok(this) } else { Err(FooterError::Damaged) }
     }
 
-    fn read(reader: &mut Reader<'_>) -> Option<(Self, u32, u32)> {
+    fn read(reader: &mut ByteReader<'_>) -> Option<(Self, u32, u32)> {
         let mut section = || Some(Section { offset: reader.u64()?, len: reader.u64()? });
         let this = Self { filter: section()?, index: section()?, properties: section()? };
         Some((this, reader.u32()?, reader.u32()?))

@@ -11,9 +11,11 @@
 //! so a search compares integers and touches a full separator only on ties.
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
+use kallisto_codec::{ByteReader, put_varint};
+
 use super::CHECKSUM_BYTES;
 use super::block::Damaged;
-use crate::codec::{Reader, common_prefix, put_varint};
+use crate::codec::common_prefix;
 use crate::limits::{BLOCK_BYTES_MAX, KEY_BYTES_MAX};
 
 /// Where a block's content lies in its file, in bytes. Its checksum follows.
@@ -106,7 +108,7 @@ impl Index {
     }
 
     fn read(&mut self, bytes: &[u8], data_bytes: u64) -> Option<()> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = ByteReader::new(bytes);
         let count = reader.varint_len()?;
         if count == 0 {
             return None;
@@ -131,7 +133,7 @@ impl Index {
             self.places.push(BlockPlace { offset, len });
             offset = offset.checked_add(u64::from(len) + CHECKSUM_BYTES as u64)?;
         }
-        (offset == data_bytes && reader.len() == 0).then_some(())
+        (offset == data_bytes && reader.is_empty()).then_some(())
     }
 
     fn set_heads(&mut self) {

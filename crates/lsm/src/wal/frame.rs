@@ -18,7 +18,9 @@
 //!   place was synced. Unsynced frames may reach the disk in any order, and that is not damage.
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-use crate::codec::{Reader, mask};
+use kallisto_codec::ByteReader;
+
+use crate::codec::mask;
 use crate::limits::{BATCH_OPS_MAX, FRAME_BYTES_MAX, SEQNO_MAX};
 
 /// Bytes before the payload.
@@ -88,7 +90,7 @@ pub(crate) fn finish(buffer: &mut Vec<u8>, header: FrameHeader) {
 
 /// The frame at the start of `bytes`, if a whole and sound one of `segment` is there.
 pub(crate) fn decode(bytes: &[u8], segment: u64) -> Option<Frame<'_>> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = ByteReader::new(bytes);
     let sum = reader.u32()?;
     let payload_len = reader.u32()? as usize;
     if payload_len == 0 || payload_len > FRAME_BYTES_MAX || reader.u64()? != segment {
@@ -115,7 +117,7 @@ pub(crate) fn decode(bytes: &[u8], segment: u64) -> Option<Frame<'_>> {
 
 /// What the frame of `segment` that may start here takes, as its header has it; `None` if none can.
 pub(crate) fn claimed_bytes(bytes: &[u8], segment: u64) -> Option<usize> {
-    let mut reader = Reader::new(bytes.get(CHECKSUM_BYTES..)?);
+    let mut reader = ByteReader::new(bytes.get(CHECKSUM_BYTES..)?);
     let payload_len = reader.u32()? as usize;
     let named = reader.u64()? == segment;
     (named && (1..=FRAME_BYTES_MAX).contains(&payload_len)).then_some(HEADER_BYTES + payload_len)

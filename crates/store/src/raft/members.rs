@@ -10,11 +10,12 @@
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use bytes::Bytes;
+use kallisto_codec::{ByteReader, put_bytes};
 use raft::eraftpb::{ConfChangeSingle, ConfChangeTransition, ConfChangeType, ConfChangeV2};
 
 use super::limits::MEMBERS_MAX;
 use crate::cluster::{Change, PEER_TEXT_BYTES_MAX, Peer, Role};
-use crate::codec::{Reader, put_varint};
+use crate::codec::SharedReader;
 
 /// A change that is committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +60,7 @@ pub(crate) fn read_change(bytes: &Bytes) -> Option<(ConfChangeV2, Changed)> {
     const CONTEXT: u8 = 0x1a;
     let mut change = ConfChangeV2::default();
     let mut changed = Changed { put: Vec::new(), removed: Vec::new() };
-    let mut reader = Reader::new(bytes);
+    let mut reader = SharedReader::new(bytes);
     while !reader.is_empty() {
         match reader.u8()? {
             TRANSITION => change.set_transition(match reader.varint()? {
@@ -69,17 +70,17 @@ pub(crate) fn read_change(bytes: &Bytes) -> Option<(ConfChangeV2, Changed)> {
                 _ => return None,
             }),
             SINGLE if change.get_changes().len() < MEMBERS_MAX => {
-                let len = usize::try_from(reader.varint()?).ok()?;
-                let single = read_single(&reader.take(len)?)?;
+                let len = reader.varint_len()?;
+                let single = read_single(reader.take(len)?)?;
                 if single.change_type == ConfChangeType::RemoveNode {
                     changed.removed.push(single.node_id);
                 }
                 change.mut_changes().push(single);
             }
             CONTEXT => {
-                let len = usize::try_from(reader.varint()?).ok()?;
-                let context = reader.take(len)?;
-                changed.put = read_directory(&mut Reader::new(&context))?;
+                let len = reader.varint_len()?;
+                let context = reader.take_shared(len)?;
+                changed.put = read_directory(&mut ByteReader::new(&context))?;
                 change.set_context(context);
             }
             _ => return None,
@@ -88,11 +89,11 @@ pub(crate) fn read_change(bytes: &Bytes) -> Option<(ConfChangeV2, Changed)> {
     Some((change, changed))
 }
 
-fn read_single(bytes: &Bytes) -> Option<ConfChangeSingle> {
+fn read_single(bytes: &[u8]) -> Option<ConfChangeSingle> {
     const TYPE: u8 = 0x08;
     const ID: u8 = 0x10;
     let mut single = ConfChangeSingle::default();
-    let mut reader = Reader::new(bytes);
+    let mut reader = ByteReader::new(bytes);
     while !reader.is_empty() {
         match reader.u8()? {
             TYPE => {
@@ -122,14 +123,13 @@ pub(crate) fn put_directory(out: &mut Vec<u8>, peers: &[Peer]) {
         });
         for text in [&peer.name, &peer.cluster_address, &peer.api_address] {
             let text = text.get(..PEER_TEXT_BYTES_MAX).unwrap_or(text);
-            put_varint(out, text.len() as u64);
-            out.extend_from_slice(text.as_bytes());
+            put_bytes(out, text.as_bytes());
         }
     }
 }
 
 /// Reads a directory; `None` if there is none.
-pub(crate) fn read_directory(reader: &mut Reader<'_>) -> Option<Vec<Peer>> {
+pub(crate) fn read_directory(reader: &mut ByteReader<'_>) -> Option<Vec<Peer>> {
     let count = usize::from(reader.u8()?);
     if count > MEMBERS_MAX {
         return None;
@@ -151,9 +151,8 @@ pub(crate) fn read_directory(reader: &mut Reader<'_>) -> Option<Vec<Peer>> {
         .collect()
 }
 
-fn read_text(reader: &mut Reader<'_>) -> Option<String> {
-    let len = usize::try_from(reader.varint()?).ok().filter(|&len| len <= PEER_TEXT_BYTES_MAX)?;
-    String::from_utf8(reader.take(len)?.to_vec()).ok()
+fn read_text(reader: &mut ByteReader<'_>) -> Option<String> {
+    String::from_utf8(reader.bytes(PEER_TEXT_BYTES_MAX)?.to_vec()).ok()
 }
 
 /// The directory after a change.

@@ -19,9 +19,10 @@
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use bytes::Bytes;
+use kallisto_codec::{ByteReader, put_bytes};
 
 use crate::batch::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use crate::codec::{Reader, put_varint};
+use crate::codec::SharedReader;
 
 /// The number of this layout; a batch's is another.
 const STEP_FORMAT: u8 = 2;
@@ -29,8 +30,6 @@ const BEGIN: u8 = 0;
 const STAGE: u8 = 1;
 const SWITCH: u8 = 2;
 const ABANDON: u8 = 3;
-/// Bytes of [`Generations`].
-const GENERATIONS_BYTES: usize = 24;
 
 /// One step of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,8 +70,7 @@ impl Step {
                 out.push(STAGE);
                 out.extend_from_slice(&generation.to_le_bytes());
                 for part in records.iter().flat_map(|(key, value)| [key, value]) {
-                    put_varint(&mut out, part.len() as u64);
-                    out.extend_from_slice(part);
+                    put_bytes(&mut out, part);
                 }
             }
             Self::Switch(generation, records) => {
@@ -90,7 +88,7 @@ impl Step {
 
     /// The step in `bytes`; `None` if they are none.
     pub(crate) fn decode(bytes: &Bytes) -> Option<Self> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = SharedReader::new(bytes);
         if reader.u8()? != STEP_FORMAT {
             return None;
         }
@@ -100,8 +98,8 @@ impl Step {
                 let generation = reader.u64()?;
                 let mut records = Vec::new();
                 while !reader.is_empty() {
-                    let key = read_part(&mut reader, KEY_BYTES_MAX)?;
-                    records.push((key, read_part(&mut reader, VALUE_BYTES_MAX)?));
+                    let key = reader.bytes_shared(KEY_BYTES_MAX)?;
+                    records.push((key, reader.bytes_shared(VALUE_BYTES_MAX)?));
                 }
                 Self::Stage(generation, records)
             }
@@ -113,11 +111,6 @@ impl Step {
     }
 }
 
-fn read_part(reader: &mut Reader<'_>, bytes_max: usize) -> Option<Bytes> {
-    let len = usize::try_from(reader.varint()?).ok().filter(|&len| len <= bytes_max)?;
-    reader.take(len)
-}
-
 impl Generations {
     /// As the engine keeps them.
     pub(crate) fn encode(self) -> Vec<u8> {
@@ -126,15 +119,9 @@ impl Generations {
 
     /// What [`Generations::encode`] wrote.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let numbers = <&[u8; GENERATIONS_BYTES]>::try_from(bytes).ok()?;
-        let (active, rest) = numbers.split_first_chunk::<8>()?;
-        let (staged, records) = rest.split_first_chunk::<8>()?;
-        let records = <[u8; 8]>::try_from(records).ok()?;
-        Some(Self {
-            active: u64::from_le_bytes(*active),
-            staged: u64::from_le_bytes(*staged),
-            records: u64::from_le_bytes(records),
-        })
+        let mut reader = ByteReader::new(bytes);
+        let (active, staged, records) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        reader.is_empty().then_some(Self { active, staged, records })
     }
 }
 

@@ -18,7 +18,7 @@ use raft::eraftpb::{Entry, EntryType, Message, MessageType, Snapshot};
 use super::limits::ENTRY_BYTES_MAX;
 use super::log::record::{entry_type, type_code};
 use super::node::READ_NUMBER_BYTES;
-use crate::codec::Reader;
+use crate::codec::SharedReader;
 
 /// The number of this layout.
 const WIRE_FORMAT: u8 = 1;
@@ -97,7 +97,7 @@ pub(crate) fn encode(message: &Message) -> Option<Vec<u8>> {
 
 /// The message in `bytes`; `None` if they are none.
 pub(crate) fn decode(bytes: &Bytes) -> Option<Message> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = SharedReader::new(bytes);
     if reader.u8()? != WIRE_FORMAT {
         return None;
     }
@@ -131,7 +131,7 @@ pub(crate) fn decode(bytes: &Bytes) -> Option<Message> {
     if context > CONTEXT_BYTES_MAX {
         return None;
     }
-    message.context = reader.take(context)?;
+    message.context = reader.take_shared(context)?;
     let count = usize::try_from(reader.u32()?).ok()?;
     if count > (bytes.len() - reader.at()) / ENTRY_BYTES_MIN {
         return None;
@@ -157,11 +157,11 @@ pub(crate) fn decode(bytes: &Bytes) -> Option<Message> {
     (contiguous && sorted && belongs && reader.is_empty()).then_some(message)
 }
 
-fn read_entry(reader: &mut Reader<'_>) -> Option<Entry> {
+fn read_entry(reader: &mut SharedReader<'_>) -> Option<Entry> {
     let entry_type = entry_type(reader.u8()?)?;
     let (index, term) = (reader.u64()?, reader.u64()?);
     let len = usize::try_from(reader.u32()?).ok().filter(|&len| len <= ENTRY_BYTES_MAX)?;
-    let data = reader.take(len)?;
+    let data = reader.take_shared(len)?;
     let known = match entry_type {
         EntryType::EntryNormal => true,
         EntryType::EntryConfChange => false,

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use kallisto_codec::ByteReader;
+
 const FORMAT: u8 = 1;
 const CAS_REQUIRED: u8 = 1;
 const METADATA_CAS_REQUIRED: u8 = 2;
@@ -118,7 +120,7 @@ impl Metadata {
     /// # Errors
     /// [`Malformed`] when the bytes are no such record.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut reader = Reader::open(bytes)?;
+        let mut reader = RecordReader::open(bytes)?;
         let flags = reader.byte()?;
         let mut metadata = Self {
             cas_required: flags & CAS_REQUIRED != 0,
@@ -185,10 +187,10 @@ pub(crate) fn encode_one(lease_secs: Option<u32>, data: &[u8]) -> Vec<u8> {
 /// # Errors
 /// [`Malformed`] when the bytes are no such record.
 pub(crate) fn decode_one(bytes: &[u8]) -> Result<(Option<u32>, &[u8]), Malformed> {
-    let mut reader = Reader::open(bytes)?;
+    let mut reader = RecordReader::open(bytes)?;
     let given = reader.byte()? != 0;
     let lease = reader.u32()?;
-    Ok((given.then_some(lease), reader.0))
+    Ok((given.then_some(lease), reader.0.rest()))
 }
 
 /// The settings of a KV v2 mount.
@@ -219,7 +221,7 @@ impl Config {
     /// # Errors
     /// [`Malformed`] when the bytes are no such record.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut reader = Reader::open(bytes)?;
+        let mut reader = RecordReader::open(bytes)?;
         let config = Self {
             cas_required: reader.byte()? != 0,
             metadata_cas_required: reader.byte()? != 0,
@@ -235,36 +237,30 @@ fn length(count: usize) -> [u8; 4] {
 }
 
 /// Reads fields off the front of a record.
-struct Reader<'a>(&'a [u8]);
+struct RecordReader<'a>(ByteReader<'a>);
 
-impl<'a> Reader<'a> {
+impl<'a> RecordReader<'a> {
     fn open(bytes: &'a [u8]) -> Result<Self, Malformed> {
         match bytes.split_first() {
-            Some((&FORMAT, rest)) => Ok(Self(rest)),
+            Some((&FORMAT, rest)) => Ok(Self(ByteReader::new(rest))),
             _ => Err(Malformed),
         }
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (head, rest) = self.0.split_first_chunk::<N>().ok_or(Malformed)?;
-        self.0 = rest;
-        Ok(*head)
-    }
-
     fn byte(&mut self) -> Result<u8, Malformed> {
-        self.take::<1>().map(|[byte]| byte)
+        self.0.u8().ok_or(Malformed)
     }
 
     fn u32(&mut self) -> Result<u32, Malformed> {
-        self.take().map(u32::from_le_bytes)
+        self.0.u32().ok_or(Malformed)
     }
 
     fn u64(&mut self) -> Result<u64, Malformed> {
-        self.take().map(u64::from_le_bytes)
+        self.0.u64().ok_or(Malformed)
     }
 
     fn i64(&mut self) -> Result<i64, Malformed> {
-        self.take().map(i64::from_le_bytes)
+        self.0.i64().ok_or(Malformed)
     }
 
     fn count(&mut self, item_bytes: usize) -> Result<usize, Malformed> {
@@ -274,8 +270,7 @@ impl<'a> Reader<'a> {
 
     fn text(&mut self) -> Result<&'a str, Malformed> {
         let bytes = self.u32()? as usize;
-        let (text, rest) = self.0.split_at_checked(bytes).ok_or(Malformed)?;
-        self.0 = rest;
+        let text = self.0.take(bytes).ok_or(Malformed)?;
         std::str::from_utf8(text).map_err(|_| Malformed)
     }
 

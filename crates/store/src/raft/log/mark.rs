@@ -21,11 +21,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use kallisto_codec::ByteReader;
 use kallisto_lsm::disk::{Access, Disk, DiskFile, read_full_at, write_all_at};
 use kallisto_lsm::segment_log::End;
 
 use crate::Error;
-use crate::codec::Reader;
 
 /// How old the oldest sync may get that no mark speaks of, and the time of one write more.
 pub(crate) const MARK_PAUSE: Duration = Duration::from_millis(100);
@@ -224,7 +224,7 @@ fn slot_bytes(turn: u64, reach: Reach) -> Vec<u8> {
 
 fn read_slot(file: &Bytes, at: usize) -> Option<(u64, Reach)> {
     let slot = (at + SLOT_BYTES <= file.len()).then(|| file.slice(at..at + SLOT_BYTES))?;
-    let mut reader = Reader::new(&slot);
+    let mut reader = ByteReader::new(&slot);
     let checksum = reader.u32()?;
     if checksum != crc32c::crc32c(slot.get(4..)?) || reader.u32()? != MARK_FORMAT {
         return None;

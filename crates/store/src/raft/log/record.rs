@@ -19,10 +19,11 @@
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use bytes::Bytes;
+use kallisto_codec::ByteReader;
 use raft::eraftpb::{ConfState, Entry, EntryType, HardState};
 
 use super::super::limits::{ENTRY_BYTES_MAX, MEMBERS_MAX};
-use crate::codec::Reader;
+use crate::codec::SharedReader;
 
 /// The number of this layout.
 const LOG_FORMAT: u32 = 2;
@@ -165,14 +166,14 @@ pub(crate) fn entry_type(code: u8) -> Option<EntryType> {
 
 /// The records of a payload; `None` is damage, and the end.
 pub(crate) struct Records<'a> {
-    reader: Reader<'a>,
+    reader: SharedReader<'a>,
     damaged: bool,
 }
 
 impl<'a> Records<'a> {
     /// The records in `payload`.
     pub(crate) fn new(payload: &'a Bytes) -> Self {
-        Self { reader: Reader::new(payload), damaged: false }
+        Self { reader: SharedReader::new(payload), damaged: false }
     }
 
     fn read(&mut self) -> Option<Record> {
@@ -217,7 +218,7 @@ impl<'a> Records<'a> {
             return None;
         }
         let at = self.reader.at();
-        let data = self.reader.take(len)?;
+        let data = self.reader.take_shared(len)?;
         Some(Record::Entry(Entry { entry_type, index, term, data, ..Entry::default() }, at))
     }
 }
@@ -242,7 +243,7 @@ pub(crate) fn read_hostile(bytes: &[u8]) -> usize {
 }
 
 /// The membership at the reader; `None` if there is none.
-pub(crate) fn read_membership(reader: &mut Reader<'_>) -> Option<ConfState> {
+pub(crate) fn read_membership(reader: &mut ByteReader<'_>) -> Option<ConfState> {
     Some(ConfState {
         voters: read_members(reader)?,
         learners: read_members(reader)?,
@@ -257,7 +258,7 @@ pub(crate) fn read_membership(reader: &mut Reader<'_>) -> Option<ConfState> {
     })
 }
 
-fn read_members(reader: &mut Reader<'_>) -> Option<Vec<u64>> {
+fn read_members(reader: &mut ByteReader<'_>) -> Option<Vec<u64>> {
     let count = usize::from(reader.u8()?);
     if count > MEMBERS_MAX {
         return None;

@@ -1,12 +1,11 @@
 //! What an engine keeps about itself beside the records: which store it belongs to, its members, its generations.
 
-use bytes::Bytes;
+use kallisto_codec::ByteReader;
 use kallisto_lsm::Engine;
 use raft::eraftpb::ConfState;
 
 use crate::Error;
 use crate::cluster::Peer;
-use crate::codec::Reader;
 use crate::raft::log::record::{put_membership, read_membership};
 use crate::raft::members::{put_directory, read_directory};
 use crate::raft::restore::Generations;
@@ -49,15 +48,13 @@ pub(super) fn put_members(
 
 pub(super) fn stored_membership(engine: &Engine) -> Result<Option<ConfState>, Error> {
     let Some(value) = engine.get(&MEMBERSHIP_KEY)? else { return Ok(None) };
-    let bytes = Bytes::copy_from_slice(&value);
-    let members = read_membership(&mut Reader::new(&bytes));
+    let members = read_membership(&mut ByteReader::new(&value));
     members.map(Some).ok_or_else(|| Error::Damaged("the engine's members cannot be read".into()))
 }
 
 pub(super) fn stored_directory(engine: &Engine) -> Result<Option<Vec<Peer>>, Error> {
     let Some(value) = engine.get(&DIRECTORY_KEY)? else { return Ok(None) };
-    let bytes = Bytes::copy_from_slice(&value);
-    let peers = read_directory(&mut Reader::new(&bytes));
+    let peers = read_directory(&mut ByteReader::new(&value));
     peers.map(Some).ok_or_else(|| Error::Damaged("the engine's directory cannot be read".into()))
 }
 

@@ -33,7 +33,7 @@ use super::log::record::read_membership;
 use super::machine::ENGINE_KEY_OVERHEAD;
 use super::members::read_directory;
 use crate::batch::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use crate::codec::Reader;
+use crate::codec::SharedReader;
 use crate::{CHUNK_BYTES_MAX, Error};
 
 /// The number of this layout.
@@ -70,7 +70,7 @@ pub(crate) enum Chunk {
 
 /// Reads a chunk behind one with `checksum`; `None` if it is none.
 pub(crate) fn read_chunk(bytes: &Bytes, checksum: u32) -> Option<Chunk> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = SharedReader::new(bytes);
     let chunk = match reader.u8()? {
         HEAD => {
             if reader.u32()? != SNAPSHOT_FORMAT {
@@ -106,9 +106,9 @@ pub(crate) fn read_chunk(bytes: &Bytes, checksum: u32) -> Option<Chunk> {
     reader.is_empty().then_some(chunk)
 }
 
-fn read_part(reader: &mut Reader<'_>, bytes_max: usize) -> Option<Bytes> {
+fn read_part(reader: &mut SharedReader<'_>, bytes_max: usize) -> Option<Bytes> {
     let len = usize::try_from(reader.u32()?).ok().filter(|&len| len <= bytes_max)?;
-    reader.take(len)
+    reader.take_shared(len)
 }
 
 /// Reads a backup's chunks, in order, and finds out whether they are all there. Nothing is believed of one that does not

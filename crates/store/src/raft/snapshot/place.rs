@@ -9,8 +9,9 @@
 //! but the head came.
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
+use kallisto_codec::ByteReader;
+
 use crate::batch::KEY_BYTES_MAX;
-use crate::codec::Reader;
 use crate::raft::machine::ENGINE_KEY_OVERHEAD;
 
 /// The number of this layout.
@@ -39,14 +40,13 @@ impl Place {
 
     /// The place in `bytes`; `None` if they are none.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let bytes = bytes::Bytes::copy_from_slice(bytes);
-        let mut reader = Reader::new(&bytes);
+        let mut reader = ByteReader::new(bytes);
         if reader.u8()? != PLACE_FORMAT {
             return None;
         }
         let (index, term) = (reader.u64()?, reader.u64()?);
         let (checksum, records) = (reader.u32()?, reader.u64()?);
-        let last_key = bytes.get(reader.at()..)?.to_vec();
+        let last_key = reader.rest().to_vec();
         let fits = last_key.len() <= KEY_BYTES_MAX + ENGINE_KEY_OVERHEAD
             && last_key.is_empty() == (records == 0);
         fits.then_some(Self { index, term, checksum, records, last_key })
