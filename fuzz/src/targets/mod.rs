@@ -50,8 +50,20 @@ const TRANSIT_WORDS: &[&[u8]] = &[
     b"\"latest_version\":1,\"min_decryption_version\":1}}",
 ];
 
+/// What records and ids of leases are made of.
+const LEASE_WORDS: &[&[u8]] = &[
+    b"\x01\x01\x14\x00\x00\x00",
+    b"\x01\x03\x14\x00\x00\x00",
+    b"\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00",
+    b"\x03\x04\x00down",
+    b"database/creds/r/unJMmnBWSUfWch79qSsTpiu9",
+    b"/unJMmnBWSUfWch79qSsTpiu9",
+    b".aB3dE",
+    b"\x0f\x00\x00\x00",
+];
+
 /// Every target.
-pub(crate) const TARGETS: [Target; 24] = [
+pub(crate) const TARGETS: [Target; 25] = [
     Target {
         name: "http_head",
         about: "requests of a connection: within their bytes, whole or a part, and read as hyper would",
@@ -177,6 +189,12 @@ pub(crate) const TARGETS: [Target; 24] = [
         about: "records and backups of named keys: an error, or a key that can be stored",
         run: kallisto_transit::fuzz::record,
         words: TRANSIT_WORDS,
+    },
+    Target {
+        name: "lease_record",
+        about: "records and ids of leases: refused, or written as they were read",
+        run: kallisto_leases::fuzz::record,
+        words: LEASE_WORDS,
     },
     Target {
         name: "raft_message",

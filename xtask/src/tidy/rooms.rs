@@ -18,7 +18,7 @@ pub(super) struct Room {
 }
 
 /// Every crate of the workspace, bottom up.
-pub(super) const ROOMS: [Room; 26] = [
+pub(super) const ROOMS: [Room; 27] = [
     Room {
         folder: "crates/cuckoo",
         package: "kallisto-cuckoo",
@@ -110,6 +110,13 @@ pub(super) const ROOMS: [Room; 26] = [
             "zeroize",
         ],
         for_tests: &[],
+    },
+    Room {
+        folder: "crates/leases",
+        package: "kallisto-leases",
+        below: &["kallisto-codec", "kallisto-cuckoo", "kallisto-duration"],
+        external: &["hashbrown"],
+        for_tests: &["fastrand"],
     },
     Room {
         folder: "crates/auth",
@@ -355,6 +362,7 @@ pub(super) const ROOMS: [Room; 26] = [
             "kallisto-barrier",
             "kallisto-store",
             "kallisto-transit",
+            "kallisto-leases",
             "kallisto-auth",
             "kallisto-core",
             "kallisto-hcl",
