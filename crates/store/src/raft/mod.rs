@@ -261,14 +261,16 @@ impl RaftStore {
                 return Ok(());
             }
             applier.turn()?;
-            let _ = shared.requests.take(&mut taken, shared.room());
+            let _ = shared.requests.take(&mut taken, shared.backpressure());
             driver.turn(&mut taken)?;
             shared.tasks.take(applier.backlog(), Some(std::time::Duration::ZERO));
             applier.turn()?;
             shared.follow_mark()?;
             if shared.chores.take() {
                 shared.do_chores()?;
-            } else if shared.requests.len() == 0 || shared.room() == requests::Room::No {
+            } else if shared.requests.len() == 0
+                || shared.backpressure() == requests::Backpressure::On
+            {
                 return Ok(());
             }
         }

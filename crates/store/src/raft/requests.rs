@@ -66,12 +66,13 @@ struct State {
     nudged: bool,
 }
 
-/// Whether the driver may take commits now.
+/// Whether the driver leaves commits in the queue, because what it hands out is not worked off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
-    Yes,
+pub(crate) enum Backpressure {
+    /// It may take commits.
+    Off,
     /// The applier is behind.
-    No,
+    On,
 }
 
 /// How a group is gathered.
@@ -156,13 +157,17 @@ impl Requests {
     }
 
     /// Waits until there is something to take, for at most `patience` if there is one.
-    pub(crate) fn wait(&self, patience: Option<Duration>, room: Room) -> WaitOutcome {
+    pub(crate) fn wait(
+        &self,
+        patience: Option<Duration>,
+        backpressure: Backpressure,
+    ) -> WaitOutcome {
         let mut state = lock(&self.state);
-        if !state.is_idle(room) {
+        if !state.is_idle(backpressure) {
             return WaitOutcome::Meanwhile;
         }
         let waits = |state: &mut State| {
-            state.idle = state.is_idle(room);
+            state.idle = state.is_idle(backpressure);
             state.idle
         };
         match patience {
@@ -179,13 +184,13 @@ impl Requests {
     }
 
     /// Moves what is to be served next to `taken`.
-    pub(crate) fn take(&self, taken: &mut Vec<Request>, room: Room) -> DrainState {
+    pub(crate) fn take(&self, taken: &mut Vec<Request>, backpressure: Backpressure) -> DrainState {
         let mut state = lock(&self.state);
         let ended = state.waiting.is_empty() && state.urgent.is_empty() && state.refusal.is_some();
         taken.extend(state.urgent.drain(..));
         state.message_bytes = 0;
         state.nudged = false;
-        if room == Room::Yes {
+        if backpressure == Backpressure::Off {
             state.move_group(taken);
         }
         if ended { DrainState::Ended } else { DrainState::Something }
@@ -236,8 +241,8 @@ impl State {
     }
 
     /// Whether there is nothing for the driver to do.
-    fn is_idle(&self, room: Room) -> bool {
-        let group = room == Room::Yes && !self.waiting.is_empty();
+    fn is_idle(&self, backpressure: Backpressure) -> bool {
+        let group = backpressure == Backpressure::Off && !self.waiting.is_empty();
         let ended = self.waiting.is_empty() && self.refusal.is_some();
         !group && !ended && !self.nudged && self.urgent.is_empty()
     }
@@ -291,7 +296,7 @@ impl Request {
         }
     }
 
-    /// Whether a message brings entries, which may be lost when there is no room for more.
+    /// Whether a message brings entries, which may be lost while the applier is behind.
     pub(crate) fn brings_entries(&self) -> bool {
         matches!(self, Self::Message(message)
             if message.msg_type == MessageType::MsgAppend && !message.entries.is_empty())
@@ -337,7 +342,7 @@ mod tests {
         let (save, _saved) = Commit::promised();
         requests.push(Request::Save(save));
         let mut taken = Vec::new();
-        assert_eq!(requests.take(&mut taken, Room::Yes), DrainState::Something);
+        assert_eq!(requests.take(&mut taken, Backpressure::Off), DrainState::Something);
         assert_eq!((taken.len(), requests.len()), (1, 1), "a large one is a group of its own");
         requests.push(commit(1).0);
         assert_eq!(requests.len(), 2);
@@ -347,20 +352,28 @@ mod tests {
     fn what_came_meanwhile_is_told_from_what_was_awaited() {
         let requests = Requests::default();
         assert_eq!(
-            requests.wait(Some(Duration::ZERO), Room::Yes),
+            requests.wait(Some(Duration::ZERO), Backpressure::Off),
             WaitOutcome::Awaited,
             "time passed"
         );
         requests.push(commit(1).0);
-        assert_eq!(requests.wait(None, Room::Yes), WaitOutcome::Meanwhile);
-        assert_eq!(requests.wait(Some(Duration::ZERO), Room::No), WaitOutcome::Awaited, "no room");
+        assert_eq!(requests.wait(None, Backpressure::Off), WaitOutcome::Meanwhile);
+        assert_eq!(
+            requests.wait(Some(Duration::ZERO), Backpressure::On),
+            WaitOutcome::Awaited,
+            "back-pressure"
+        );
         requests.nudge();
-        assert_eq!(requests.wait(None, Room::No), WaitOutcome::Meanwhile, "a nudge is something");
+        assert_eq!(
+            requests.wait(None, Backpressure::On),
+            WaitOutcome::Meanwhile,
+            "a nudge is something"
+        );
         let mut taken = Vec::new();
-        assert_eq!(requests.take(&mut taken, Room::No), DrainState::Something);
+        assert_eq!(requests.take(&mut taken, Backpressure::On), DrainState::Something);
         assert!(taken.is_empty());
         assert_eq!(
-            requests.wait(Some(Duration::ZERO), Room::No),
+            requests.wait(Some(Duration::ZERO), Backpressure::On),
             WaitOutcome::Awaited,
             "it was heard"
         );
@@ -387,10 +400,10 @@ mod tests {
         requests.push(late.0);
         assert_eq!(late.1.wait(), Err(Error::Unavailable("closed".into())));
         let mut taken = Vec::new();
-        assert_eq!(requests.take(&mut taken, Room::No), DrainState::Something);
-        assert!(taken.is_empty(), "no room");
-        assert_eq!(requests.take(&mut taken, Room::Yes), DrainState::Something);
+        assert_eq!(requests.take(&mut taken, Backpressure::On), DrainState::Something);
+        assert!(taken.is_empty(), "back-pressure");
+        assert_eq!(requests.take(&mut taken, Backpressure::Off), DrainState::Something);
         assert_eq!(taken.len(), 1);
-        assert_eq!(requests.take(&mut taken, Room::Yes), DrainState::Ended);
+        assert_eq!(requests.take(&mut taken, Backpressure::Off), DrainState::Ended);
     }
 }

@@ -21,7 +21,7 @@ use super::log::mark::{Followed, Mark};
 use super::machine::{Home, Machine};
 use super::node::{Progress, RaftStatus, is_alone};
 use super::options::OnFatal;
-use super::requests::{Requests, Room};
+use super::requests::{Backpressure, Requests};
 use super::snapshot::Held;
 use super::tasks::Tasks;
 use raft::eraftpb::ConfState;
@@ -152,10 +152,10 @@ impl Shared {
         }
     }
 
-    /// Whether commits may be taken: while the applier has room, and while a full disk stalls it, since then they are
+    /// Whether commits have to wait: while the applier is behind, but not while a full disk stalls it, since then they are
     /// refused at once.
-    pub(crate) fn room(&self) -> Room {
-        if self.stalled().is_some() { Room::Yes } else { self.tasks.room() }
+    pub(crate) fn backpressure(&self) -> Backpressure {
+        if self.stalled().is_some() { Backpressure::Off } else { self.tasks.backpressure() }
     }
 
     /// Why nothing is applied for now.

@@ -1,6 +1,6 @@
 //! What the driver hands to the applier, in order.
 //!
-//! Bounded through the driver: it hands nothing more out while there is no room, so an entry that is here is never
+//! Bounded through the driver: it hands nothing more out under back-pressure, so an entry that is here is never
 //! dropped for want of space. One that is in work still counts.
 
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::limits::{APPLY_WAITING_BYTES_MAX, APPLY_WAITING_MAX};
 use super::lock;
 use super::node::Committed;
-use super::requests::Room;
+use super::requests::Backpressure;
 use crate::Error;
 use crate::commit::Promise;
 
@@ -71,18 +71,18 @@ impl Tasks {
         !ended
     }
 
-    /// Says that tasks with so many bytes are done; returns whether that made room.
+    /// Says that tasks with so many bytes are done; returns whether that ended the back-pressure.
     pub(crate) fn done(&self, count: usize, bytes: usize) -> bool {
         let mut state = lock(&self.state);
-        let before = state.room();
+        let before = state.backpressure();
         state.count -= count;
         state.bytes -= bytes;
-        before == Room::No && state.room() == Room::Yes
+        before == Backpressure::On && state.backpressure() == Backpressure::Off
     }
 
     /// Whether more may be handed over.
-    pub(crate) fn room(&self) -> Room {
-        lock(&self.state).room()
+    pub(crate) fn backpressure(&self) -> Backpressure {
+        lock(&self.state).backpressure()
     }
 
     /// Nothing more will come.
@@ -103,9 +103,9 @@ impl Tasks {
 }
 
 impl State {
-    fn room(&self) -> Room {
+    fn backpressure(&self) -> Backpressure {
         let full = self.count >= APPLY_WAITING_MAX || self.bytes >= APPLY_WAITING_BYTES_MAX;
-        if full { Room::No } else { Room::Yes }
+        if full { Backpressure::On } else { Backpressure::Off }
     }
 }
 

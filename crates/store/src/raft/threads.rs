@@ -60,10 +60,10 @@ impl Drop for Panicked<'_> {
 fn drive(shared: &Shared, driver: &mut Driver) -> Result<(), Error> {
     let mut taken = Vec::new();
     while shared.fatal.get().is_none() {
-        let room = shared.room();
-        let came = shared.requests.wait(driver.patience(), room);
+        let backpressure = shared.backpressure();
+        let came = shared.requests.wait(driver.patience(), backpressure);
         shared.requests.gather(driver.gather(), came);
-        if shared.requests.take(&mut taken, room) == DrainState::Ended {
+        if shared.requests.take(&mut taken, backpressure) == DrainState::Ended {
             return driver.finish();
         }
         driver.turn(&mut taken)?;

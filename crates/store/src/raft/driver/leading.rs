@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::Driver;
 use crate::commit::Promise;
 use crate::raft::limits::{PROMOTED_WITHIN, TRANSFER_TICKS_MAX};
-use crate::raft::requests::Room;
 use crate::raft::{lock, members};
 use crate::{Candidacy, Change, Error, Peer, Role};
 
@@ -126,7 +125,7 @@ impl Driver {
         let term = self.node.standing().term;
         let own = Peer { id: self.node.id(), ..self.shared.own.clone() };
         let known = self.shared.machine.directory();
-        let full = !matches!(self.has_room(0), Ok(Room::Yes));
+        let full = !self.has_room(0).unwrap_or(false);
         if self.described == term || known.contains(&own) || full {
             return;
         }

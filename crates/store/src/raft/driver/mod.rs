@@ -33,7 +33,7 @@ use crate::raft::limits::{FRAME_OVERHEAD_BYTES, GATHER_MAX, GROUP_BYTES_MAX, LOG
 use crate::raft::lock;
 use crate::raft::log::record::ENTRY_HEADER_BYTES;
 use crate::raft::node::{Committed, LogPosition, Node, Output, Vote, contains};
-use crate::raft::requests::{Gather, Request, Room};
+use crate::raft::requests::{Backpressure, Gather, Request};
 use crate::raft::shared::Shared;
 use crate::raft::tasks::Task;
 use crate::raft::wire;
@@ -151,7 +151,7 @@ impl Driver {
         let began = self.shared.clock.now();
         self.node.applied(self.shared.machine.position().0);
         self.compact();
-        if self.has_room(0)? == Room::Yes {
+        if self.has_room(0)? {
             self.node.lead_alone()?;
             self.tick()?;
         } else {
@@ -177,11 +177,11 @@ impl Driver {
     /// Takes the messages of peers first: what they bring may change who leads. Returns the other requests.
     fn hear(&mut self, requests: &mut Vec<Request>) -> Result<Vec<Request>, Error> {
         let mut rest = Vec::with_capacity(requests.len());
-        let room = self.shared.tasks.room();
+        let backpressure = self.shared.tasks.backpressure();
         let mut bytes = 0;
         for request in requests.drain(..) {
-            if room == Room::No && request.brings_entries() {
-                // Lost, as messages may be: the leader sends it again when there is room.
+            if backpressure == Backpressure::On && request.brings_entries() {
+                // Lost, as messages may be: the leader sends it again once the applier has caught up.
                 continue;
             }
             let Request::Message(message) = request else {
@@ -189,7 +189,7 @@ impl Driver {
                 continue;
             };
             bytes += log_bytes(&message);
-            if self.has_room(bytes)? == Room::No {
+            if !self.has_room(bytes)? {
                 // Lost for the same reason: whoever cannot write can neither vote nor follow, and lives on.
                 bytes -= log_bytes(&message);
                 continue;
@@ -321,7 +321,7 @@ impl Driver {
 
     /// Does what the node wants until it wants nothing or the applier is behind.
     fn pump(&mut self) -> Result<(), Error> {
-        while self.shared.tasks.room() == Room::Yes || self.node.has_messages() {
+        while self.shared.tasks.backpressure() == Backpressure::Off || self.node.has_messages() {
             let Some(mut output) = self.node.poll()? else { break };
             self.send(std::mem::take(&mut output.messages));
             if let Some(restart) = &output.restart {

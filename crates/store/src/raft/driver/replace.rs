@@ -12,7 +12,6 @@ use crate::raft::lock;
 use crate::raft::log::record::{Identity, State};
 use crate::raft::machine::Replacement;
 use crate::raft::node::{Node, Restart, Restored};
-use crate::raft::requests::Room;
 use crate::raft::snapshot::{Fetched, Incoming, Part};
 use crate::{Error, Invitation};
 
@@ -135,7 +134,7 @@ impl Driver {
         if !matches!(self.fetch, Fetch::Here(_)) {
             return Ok(());
         }
-        if self.has_room(STATE_BYTES_MAX)? == Room::No {
+        if !self.has_room(STATE_BYTES_MAX)? {
             return Ok(());
         }
         // What was said before must not be said after.

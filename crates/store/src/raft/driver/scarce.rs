@@ -18,7 +18,7 @@ use super::{Driver, TURN_FRAMES};
 use crate::raft::limits::{FRAME_OVERHEAD_BYTES, HEARD_TICKS, SHORT_LOOK_TICKS};
 use crate::raft::lock;
 use crate::raft::log::record::ENTRY_HEADER_BYTES;
-use crate::raft::requests::{Request, Room};
+use crate::raft::requests::Request;
 use crate::{Error, Need};
 
 /// What an answer of a short member says in a field that answers have no other use for.
@@ -57,12 +57,9 @@ impl Refusal {
 
 impl Driver {
     /// Whether the log has room for so many bytes and for what Raft may want to remember besides, the reserve included.
-    pub(super) fn has_room(&self, bytes: usize) -> Result<Room, Error> {
+    pub(super) fn has_room(&self, bytes: usize) -> Result<bool, Error> {
         let bytes = bytes + TURN_FRAMES * FRAME_OVERHEAD_BYTES;
-        Ok(match full(lock(&self.shared.log).make_room(bytes, Need::Essential))? {
-            None => Room::Yes,
-            Some(_) => Room::No,
-        })
+        Ok(full(lock(&self.shared.log).make_room(bytes, Need::Essential))?.is_none())
     }
 
     /// Makes room for the commits among the requests, or says why some of them cannot be taken.
