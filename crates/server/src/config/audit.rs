@@ -17,15 +17,15 @@ pub(crate) const DIRECTORIES_DEFAULT: [&str; 1] = ["/var/log"];
 
 /// The directories that devices of the API may write in, if the configuration says which.
 pub(super) fn directories(top: &mut Section<'_>) -> Result<Option<Vec<PathBuf>>, Error> {
-    let given = top.list("audit_directories")?;
-    if given.is_empty() {
+    let raw = top.list("audit_directories")?;
+    if raw.is_empty() {
         return Ok(None);
     }
-    let absolute = |given: super::given::Given| match given.path()? {
+    let absolute = |raw: super::raw_value::RawValue| match raw.path()? {
         path if path.is_absolute() => Ok(path),
-        _ => Err(given.refuse("expected absolute paths of directories")),
+        _ => Err(raw.refuse("expected absolute paths of directories")),
     };
-    given.into_iter().map(absolute).collect::<Result<_, _>>().map(Some)
+    raw.into_iter().map(absolute).collect::<Result<_, _>>().map(Some)
 }
 
 /// Every declared device of every file.
@@ -39,12 +39,12 @@ pub(super) fn read(
         if path.is_empty() || devices.iter().any(|device| device.path == path) {
             return Err(stanza.refuse("every audit device needs a path of its own"));
         }
-        let description = stanza.given("description")?.map(|given| given.text()).transpose()?;
+        let description = stanza.raw_value("description")?.map(|raw| raw.text()).transpose()?;
         stanza.switch("local")?;
         let mut options = Options::new();
         for inner in stanza.stanzas("options")? {
             let every = inner.every()?.into_iter();
-            options.extend(every.map(|(name, given)| (name, given.as_written().to_owned())));
+            options.extend(every.map(|(name, raw)| (name, raw.as_written().to_owned())));
         }
         if let Err(why) = Spec::parse(kind, &options) {
             return Err(stanza.refuse(&why));

@@ -8,8 +8,8 @@ use tracing_subscriber::filter::LevelFilter;
 use ureq::http::Uri;
 
 use super::error::Error;
-use super::given::Given;
 use super::model::{LeaseTtls, LogConfig, LogFormat, TelemetryConfig};
+use super::raw_value::RawValue;
 use super::section::Unused::{Ignored, Refused, Silent};
 use super::section::{Section, UnusedKeys};
 use kallisto_command::config::Environment;
@@ -95,13 +95,13 @@ pub(super) fn url(
     key: &'static str,
     variable: &str,
 ) -> Result<Option<String>, Error> {
-    let given = environment_first(environment, variable, top.given(key)?);
-    given.map(|given| checked_url(&given)).transpose()
+    let raw = environment_first(environment, variable, top.raw_value(key)?);
+    raw.map(|raw| checked_url(&raw)).transpose()
 }
 
 /// The URL of a server without a slash at its end.
-pub(super) fn checked_url(given: &Given) -> Result<String, Error> {
-    let text = given.expose()?.trim_end_matches('/');
+pub(super) fn checked_url(raw: &RawValue) -> Result<String, Error> {
+    let text = raw.expose()?.trim_end_matches('/');
     let url = text.parse::<Uri>().ok();
     let known = url.filter(|url| {
         matches!(url.scheme_str(), Some("http" | "https"))
@@ -111,7 +111,7 @@ pub(super) fn checked_url(given: &Given) -> Result<String, Error> {
     });
     match known {
         Some(_) => Ok(text.to_owned()),
-        None => Err(given.refuse("expected a URL such as https://kallisto.example:8200")),
+        None => Err(raw.refuse("expected a URL such as https://kallisto.example:8200")),
     }
 }
 
@@ -119,9 +119,9 @@ pub(super) fn checked_url(given: &Given) -> Result<String, Error> {
 pub(super) fn environment_first(
     environment: &Environment<'_>,
     variable: &str,
-    given: Option<Given>,
-) -> Option<Given> {
-    Given::of_environment(environment, variable).or(given)
+    raw: Option<RawValue>,
+) -> Option<RawValue> {
+    RawValue::of_environment(environment, variable).or(raw)
 }
 
 /// A key that is true or false, off unless given; the environment wins.
@@ -131,44 +131,47 @@ pub(super) fn switch(
     key: &'static str,
     variable: &str,
 ) -> Result<bool, Error> {
-    let given = environment_first(environment, variable, top.given(key)?);
-    given.map_or(Ok(false), |given| given.switch())
+    let raw = environment_first(environment, variable, top.raw_value(key)?);
+    raw.map_or(Ok(false), |raw| raw.switch())
 }
 
 pub(super) fn cache_size(top: &mut Section<'_>) -> Result<Option<u64>, Error> {
-    let given = top.given("cache_size")?;
-    given.map(|given| given.bytes(CACHE_BYTES_MIN..=CACHE_BYTES_MAX)).transpose()
+    let raw = top.raw_value("cache_size")?;
+    raw.map(|raw| raw.bytes(CACHE_BYTES_MIN..=CACHE_BYTES_MAX)).transpose()
 }
 
 /// How far in the past the view of a server may be that answers from it.
 pub(super) fn max_staleness(top: &mut Section<'_>) -> Result<Option<Duration>, Error> {
-    let Some(given) = top.given("max_staleness")? else { return Ok(None) };
-    let span = given.span()?;
+    let Some(raw) = top.raw_value("max_staleness")? else { return Ok(None) };
+    let span = raw.span()?;
     match STALENESS.contains(&span) {
         true => Ok(Some(span)),
-        false => Err(given.refuse("expected 1s to 1h")),
+        false => Err(raw.refuse("expected 1s to 1h")),
     }
 }
 
 pub(super) fn lease_ttls(top: &mut Section<'_>) -> Result<LeaseTtls, Error> {
     let default = lease_ttl(top, "default_lease_ttl")?;
     let max = lease_ttl(top, "max_lease_ttl")?;
-    if let (Some((given, default)), Some((_, max))) = (&default, &max)
+    if let (Some((raw, default)), Some((_, max))) = (&default, &max)
         && default > max
     {
-        return Err(given.refuse("is longer than max_lease_ttl"));
+        return Err(raw.refuse("is longer than max_lease_ttl"));
     }
     Ok(LeaseTtls { default: default.map(|(_, ttl)| ttl), max: max.map(|(_, ttl)| ttl) })
 }
 
 /// A bound on leases; zero stands for the built-in one.
-fn lease_ttl(top: &mut Section<'_>, key: &'static str) -> Result<Option<(Given, Duration)>, Error> {
-    let Some(given) = top.given(key)? else { return Ok(None) };
-    let ttl = given.span()?;
+fn lease_ttl(
+    top: &mut Section<'_>,
+    key: &'static str,
+) -> Result<Option<(RawValue, Duration)>, Error> {
+    let Some(raw) = top.raw_value(key)? else { return Ok(None) };
+    let ttl = raw.span()?;
     match ttl {
         Duration::ZERO => Ok(None),
-        _ if ttl > LEASE_MAX => Err(given.refuse("is longer than 100 years")),
-        _ => Ok(Some((given, ttl))),
+        _ if ttl > LEASE_MAX => Err(raw.refuse("is longer than 100 years")),
+        _ => Ok(Some((raw, ttl))),
     }
 }
 
@@ -181,23 +184,23 @@ pub(super) fn durability(
         unreachable!("the batch durability is a batch durability")
     };
     let is_batch = top
-        .given("durability")?
-        .map_or(Ok(false), |given| given.choice(&[("strict", false), ("batch", true)]))?;
-    let ops = top.given("durability_ops")?;
-    let interval = top.given("durability_interval")?;
+        .raw_value("durability")?
+        .map_or(Ok(false), |raw| raw.choice(&[("strict", false), ("batch", true)]))?;
+    let ops = top.raw_value("durability_ops")?;
+    let interval = top.raw_value("durability_interval")?;
     if !is_batch {
-        for given in [&ops, &interval].into_iter().flatten() {
-            warnings.push(format!("{} has no effect: durability is strict", given.origin));
+        for raw in [&ops, &interval].into_iter().flatten() {
+            warnings.push(format!("{} has no effect: durability is strict", raw.origin));
         }
         return Ok(Durability::Strict);
     }
-    let ops = ops.map_or(Ok(ops_default), |given| given.whole(1..=DURABILITY_OPS_MAX))?;
+    let ops = ops.map_or(Ok(ops_default), |raw| raw.whole(1..=DURABILITY_OPS_MAX))?;
     let interval = match interval {
         None => interval_default,
-        Some(given) => {
-            let interval = given.span()?;
+        Some(raw) => {
+            let interval = raw.span()?;
             if interval.is_zero() || interval > DURABILITY_INTERVAL_MAX {
-                return Err(given.refuse("expected more than nothing and at most 1h"));
+                return Err(raw.refuse("expected more than nothing and at most 1h"));
             }
             interval
         }
@@ -209,8 +212,8 @@ pub(super) fn log(
     top: &mut Section<'_>,
     environment: &Environment<'_>,
 ) -> Result<LogConfig, Error> {
-    let level = environment_first(environment, "LOG_LEVEL", top.given("log_level")?);
-    let format = environment_first(environment, "LOG_FORMAT", top.given("log_format")?);
+    let level = environment_first(environment, "LOG_LEVEL", top.raw_value("log_level")?);
+    let format = environment_first(environment, "LOG_FORMAT", top.raw_value("log_format")?);
     let levels = [
         ("trace", LevelFilter::TRACE),
         ("debug", LevelFilter::DEBUG),
@@ -225,9 +228,9 @@ pub(super) fn log(
     ];
     let formats = [("standard", LogFormat::Standard), ("json", LogFormat::Json)];
     Ok(LogConfig {
-        level: level.map(|given| given.choice(&levels)).transpose()?,
-        format: format.map(|given| given.choice(&formats)).transpose()?,
-        file: top.given("log_file")?.map(|given| given.path()).transpose()?,
+        level: level.map(|raw| raw.choice(&levels)).transpose()?,
+        format: format.map(|raw| raw.choice(&formats)).transpose()?,
+        file: top.raw_value("log_file")?.map(|raw| raw.path()).transpose()?,
     })
 }
 
@@ -239,8 +242,8 @@ pub(super) fn telemetry(
     let mut config =
         TelemetryConfig { prometheus_retention: RETENTION_DEFAULT, disable_hostname: true };
     let Some(mut stanza) = top.stanzas("telemetry")?.pop() else { return Ok(config) };
-    if let Some(given) = stanza.given("prometheus_retention_time")? {
-        config.prometheus_retention = given.span()?;
+    if let Some(raw) = stanza.raw_value("prometheus_retention_time")? {
+        config.prometheus_retention = raw.span()?;
     }
     config.disable_hostname = stanza.switch("disable_hostname")?.unwrap_or(true);
     stanza.finish(&UNUSED_TELEMETRY, warnings)?;

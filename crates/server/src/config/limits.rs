@@ -34,16 +34,16 @@ pub(super) fn read(
             ("max_long_lists", 2, COUNT_MAX, &mut limits.lists_max),
             ("max_computations", 16, COUNT_MAX, &mut limits.computations_max),
         ] {
-            if let Some(given) = stanza.given(key)? {
-                *limit = usize::try_from(given.whole(least..=most)?).unwrap_or(usize::MAX);
+            if let Some(raw) = stanza.raw_value(key)? {
+                *limit = usize::try_from(raw.whole(least..=most)?).unwrap_or(usize::MAX);
             }
         }
         for (key, limit) in [
             ("max_body_memory", &mut limits.body_bytes_max),
             ("max_reply_memory", &mut limits.reply_bytes_max),
         ] {
-            if let Some(given) = stanza.given(key)? {
-                let bytes = given.bytes(BYTES_MIN..=BYTES_MAX)?;
+            if let Some(raw) = stanza.raw_value(key)? {
+                let bytes = raw.bytes(BYTES_MIN..=BYTES_MAX)?;
                 *limit = usize::try_from(bytes).unwrap_or(usize::MAX);
             }
         }

@@ -11,10 +11,10 @@ use kallisto_listener::http::ForwardedFor;
 use super::Of;
 use super::address::HostPort;
 use super::error::Error;
-use super::given::Given;
 use super::model::{
     ClientCertificates, ListenerConfig, RespConfig, RespPlace, TlsConfig, TlsVersion,
 };
+use super::raw_value::RawValue;
 use super::section::Section;
 use super::section::Unused::{self, Ignored, Refused, Silent};
 
@@ -84,20 +84,20 @@ pub(super) fn read(
 }
 
 fn one_resp(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<RespConfig, Error> {
-    let (place, tls) = match stanza.given("path")? {
+    let (place, tls) = match stanza.raw_value("path")? {
         Some(path) => (resp_path(&mut stanza, &path)?, None),
         None => resp_address(&mut stanza, warnings)?,
     };
     let mut mounts = Vec::new();
-    for given in stanza.list("mounts")? {
-        mounts.push(given.expose()?.to_owned());
+    for raw in stanza.list("mounts")? {
+        mounts.push(raw.expose()?.to_owned());
     }
     if mounts.is_empty() {
         mounts.push(RESP_MOUNT_DEFAULT.to_owned());
     }
-    let userpass = stanza.given("userpass_path")?;
+    let userpass = stanza.raw_value("userpass_path")?;
     let userpass = match &userpass {
-        Some(given) => given.expose()?.to_owned(),
+        Some(raw) => raw.expose()?.to_owned(),
         None => RESP_USERPASS_DEFAULT.to_owned(),
     };
     stanza.finish(&[], warnings)?;
@@ -105,18 +105,18 @@ fn one_resp(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<RespC
 }
 
 /// A socket's file; who may open it is what protects it, so TLS and an address have no place beside.
-fn resp_path(stanza: &mut Section<'_>, path: &Given) -> Result<RespPlace, Error> {
+fn resp_path(stanza: &mut Section<'_>, path: &RawValue) -> Result<RespPlace, Error> {
     for key in ["address", "tls_disable", "tls_cert_file", "tls_key_file"] {
-        if let Some(given) = stanza.given(key)? {
-            return Err(given.refuse("has no meaning beside path"));
+        if let Some(raw) = stanza.raw_value(key)? {
+            return Err(raw.refuse("has no meaning beside path"));
         }
     }
-    let mode = match stanza.given("socket_mode")? {
+    let mode = match stanza.raw_value("socket_mode")? {
         None => SOCKET_MODE_DEFAULT,
-        Some(given) => {
-            let mode = u32::from_str_radix(given.expose()?, 8).ok();
+        Some(raw) => {
+            let mode = u32::from_str_radix(raw.expose()?, 8).ok();
             let mode = mode.filter(|mode| mode & !0o777 == 0);
-            mode.ok_or_else(|| given.refuse("expected permissions such as \"660\""))?
+            mode.ok_or_else(|| raw.refuse("expected permissions such as \"660\""))?
         }
     };
     Ok(RespPlace::Unix { path: path.path()?, mode })
@@ -149,8 +149,8 @@ fn one(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<ListenerCo
         address,
         tls: tls(&mut stanza, warnings)?,
         max_request_bytes: stanza
-            .given("max_request_size")?
-            .map(|given| given.bytes(1..=BODY_BYTES_MAX as u64))
+            .raw_value("max_request_size")?
+            .map(|raw| raw.bytes(1..=BODY_BYTES_MAX as u64))
             .transpose()?,
         header_timeout: timeout(&mut stanza, "http_read_header_timeout")?,
         idle_timeout: timeout(&mut stanza, "http_idle_timeout")?,
@@ -167,9 +167,9 @@ fn address(
     key: &'static str,
     port_default: u16,
 ) -> Result<Option<HostPort>, Error> {
-    let Some(given) = stanza.given(key)? else { return Ok(None) };
-    let parsed = HostPort::parse(given.expose()?, port_default);
-    parsed.map(Some).map_err(|what| given.refuse(what))
+    let Some(raw) = stanza.raw_value(key)? else { return Ok(None) };
+    let parsed = HostPort::parse(raw.expose()?, port_default);
+    parsed.map(Some).map_err(|what| raw.refuse(what))
 }
 
 fn cluster_address(
@@ -177,18 +177,18 @@ fn cluster_address(
     address: &HostPort,
     port: u16,
 ) -> Result<HostPort, Error> {
-    let given = self::address(stanza, "cluster_address", port)?;
-    Ok(given.unwrap_or_else(|| HostPort { host: address.host.clone(), port }))
+    let raw = self::address(stanza, "cluster_address", port)?;
+    Ok(raw.unwrap_or_else(|| HostPort { host: address.host.clone(), port }))
 }
 
 fn timeout(
     stanza: &mut Section<'_>,
     key: &'static str,
 ) -> Result<Option<std::time::Duration>, Error> {
-    let Some(given) = stanza.given(key)? else { return Ok(None) };
-    let timeout = given.span()?;
+    let Some(raw) = stanza.raw_value(key)? else { return Ok(None) };
+    let timeout = raw.span()?;
     match timeout.is_zero() || timeout.as_secs() > TIMEOUT_MAX_SECS {
-        true => Err(given.refuse("expected more than nothing and at most 1h")),
+        true => Err(raw.refuse("expected more than nothing and at most 1h")),
         false => Ok(Some(timeout)),
     }
 }
@@ -196,8 +196,8 @@ fn timeout(
 /// Certificate, key and what is asked of clients; `None` is plain HTTP.
 fn tls(stanza: &mut Section<'_>, warnings: &mut Vec<String>) -> Result<Option<TlsConfig>, Error> {
     let disabled = stanza.switch("tls_disable")?.unwrap_or(false);
-    let cert_file = stanza.given("tls_cert_file")?.map(|given| given.path()).transpose()?;
-    let key_file = stanza.given("tls_key_file")?.map(|given| given.path()).transpose()?;
+    let cert_file = stanza.raw_value("tls_cert_file")?.map(|raw| raw.path()).transpose()?;
+    let key_file = stanza.raw_value("tls_key_file")?.map(|raw| raw.path()).transpose()?;
     let (min_version, max_version) = versions(stanza)?;
     let client_certificates = client_certificates(stanza, warnings)?;
     if disabled {
@@ -217,12 +217,12 @@ fn tls(stanza: &mut Section<'_>, warnings: &mut Vec<String>) -> Result<Option<Tl
 
 fn versions(stanza: &mut Section<'_>) -> Result<(TlsVersion, TlsVersion), Error> {
     let words = [("tls12", TlsVersion::Tls12), ("tls13", TlsVersion::Tls13)];
-    let min = stanza.given("tls_min_version")?;
-    let max = stanza.given("tls_max_version")?;
-    let least = min.as_ref().map_or(Ok(TlsVersion::Tls12), |given| given.choice(&words))?;
-    let most = max.map_or(Ok(TlsVersion::Tls13), |given| given.choice(&words))?;
+    let min = stanza.raw_value("tls_min_version")?;
+    let max = stanza.raw_value("tls_max_version")?;
+    let least = min.as_ref().map_or(Ok(TlsVersion::Tls12), |raw| raw.choice(&words))?;
+    let most = max.map_or(Ok(TlsVersion::Tls13), |raw| raw.choice(&words))?;
     match min {
-        Some(given) if least > most => Err(given.refuse("is newer than tls_max_version")),
+        Some(raw) if least > most => Err(raw.refuse("is newer than tls_max_version")),
         _ => Ok((least, most)),
     }
 }
@@ -231,8 +231,8 @@ fn client_certificates(
     stanza: &mut Section<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<ClientCertificates, Error> {
-    let given = stanza.given("tls_client_ca_file")?;
-    let authority = given.as_ref().map(Given::path).transpose()?;
+    let raw = stanza.raw_value("tls_client_ca_file")?;
+    let authority = raw.as_ref().map(RawValue::path).transpose()?;
     let required = stanza.switch("tls_require_and_verify_client_cert")?.unwrap_or(false);
     let never = stanza.switch("tls_disable_client_certs")?.unwrap_or(false);
     match (authority, required, never) {
@@ -244,9 +244,9 @@ fn client_certificates(
             Err(stanza.refuse("tls_require_and_verify_client_cert needs tls_client_ca_file"))
         }
         (_, false, never) => {
-            if let Some(given) = given {
+            if let Some(raw) = raw {
                 let without = "tls_require_and_verify_client_cert is not set";
-                warnings.push(format!("{} has no effect: {without}", given.origin));
+                warnings.push(format!("{} has no effect: {without}", raw.origin));
             }
             Ok(if never { ClientCertificates::NotAsked } else { ClientCertificates::Any })
         }
@@ -274,24 +274,23 @@ fn forwarded_for(
     warnings: &mut Vec<String>,
 ) -> Result<ForwardedFor, Error> {
     let mut authorized = Vec::new();
-    for given in stanza.list("x_forwarded_for_authorized_addrs")? {
-        let range = AddressRange::parse(given.expose()?);
-        authorized
-            .push(range.ok_or_else(|| given.refuse("expected addresses such as 10.0.0.0/8"))?);
+    for raw in stanza.list("x_forwarded_for_authorized_addrs")? {
+        let range = AddressRange::parse(raw.expose()?);
+        authorized.push(range.ok_or_else(|| raw.refuse("expected addresses such as 10.0.0.0/8"))?);
     }
     for key in [
         "x_forwarded_for_hop_skips",
         "x_forwarded_for_reject_not_present",
         "x_forwarded_for_reject_not_authorized",
     ] {
-        if let (Some(given), true) = (stanza.given(key)?, authorized.is_empty()) {
+        if let (Some(raw), true) = (stanza.raw_value(key)?, authorized.is_empty()) {
             let without = "x_forwarded_for_authorized_addrs names nobody";
-            warnings.push(format!("{} has no effect: {without}", given.origin));
+            warnings.push(format!("{} has no effect: {without}", raw.origin));
         }
     }
     let hop_skips = stanza
-        .given("x_forwarded_for_hop_skips")?
-        .map_or(Ok(0), |given| given.whole(0..=HOP_SKIPS_MAX))?;
+        .raw_value("x_forwarded_for_hop_skips")?
+        .map_or(Ok(0), |raw| raw.whole(0..=HOP_SKIPS_MAX))?;
     let reject_not_present = stanza.switch("x_forwarded_for_reject_not_present")?.unwrap_or(true);
     let reject_not_authorized =
         stanza.switch("x_forwarded_for_reject_not_authorized")?.unwrap_or(true);

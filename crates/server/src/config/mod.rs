@@ -3,7 +3,7 @@
 //! The `server` command calls [`load`] once; every room of the server then gets its own small part
 //! by value. Keys and stanzas are those of Vault, in HCL or JSON, so that a file made for it starts
 //! this server; what is ours alone is `durability`. [`sources`] finds and parses, [`section`] and
-//! [`given`] give values their types, the other files read one stanza each.
+//! [`raw_value`] give values their types, the other files read one stanza each.
 //!
 //! Invariants:
 //! - A key nobody knows is a warning; a known one with a wrong value is an error. Both name the
@@ -17,10 +17,10 @@ mod address;
 mod audit;
 mod error;
 mod general;
-mod given;
 mod limits;
 mod listener;
 mod model;
+mod raw_value;
 mod seal;
 mod section;
 mod sources;
@@ -108,7 +108,7 @@ fn read_all(
     let (api_addr, cluster_addr) =
         (url("api_addr", "API_ADDR"), url("cluster_addr", "CLUSTER_ADDR"));
     let cluster_name =
-        reading.part(|top, _| top.given("cluster_name")?.map(|given| given.text()).transpose());
+        reading.part(|top, _| top.raw_value("cluster_name")?.map(|raw| raw.text()).transpose());
     let cache_size_bytes = reading.part(|top, _| general::cache_size(top));
     let mut switch = |key, variable: &str| {
         reading.part(|top, _| general::switch(top, environment, key, variable))
@@ -119,7 +119,7 @@ fn read_all(
     let audit_devices = reading.part(audit::read);
     let audit_directories = reading.part(|top, _| audit::directories(top));
     let pid_file =
-        reading.part(|top, _| top.given("pid_file")?.map(|given| given.path()).transpose());
+        reading.part(|top, _| top.raw_value("pid_file")?.map(|raw| raw.path()).transpose());
     if !reading.is_cut {
         reading.part(|top, warnings| general::finish(top.clone(), warnings));
     }

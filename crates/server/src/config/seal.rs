@@ -13,8 +13,8 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::error::Error;
 use super::general::{checked_url, environment_first};
-use super::given::Given;
 use super::model::{SealConfig, StaticKey, StaticSeal, TransitSeal, TransitTls};
+use super::raw_value::RawValue;
 use super::section::Section;
 use super::section::Unused::{self, Silent};
 use super::storage::{last, pair};
@@ -49,8 +49,8 @@ pub(super) fn read(
     environment: &Environment<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<SealConfig, Error> {
-    let wanted = Given::of_environment(environment, "SEAL_TYPE");
-    let wanted = wanted.map(|given| given.choice(&KINDS)).transpose()?;
+    let wanted = RawValue::of_environment(environment, "SEAL_TYPE");
+    let wanted = wanted.map(|raw| raw.choice(&KINDS)).transpose()?;
     let (kind, stanza) = match last(top.labelled("seal")?)? {
         None => (wanted.unwrap_or(Kind::Shamir), None),
         Some((label, stanza)) => {
@@ -90,8 +90,8 @@ struct Source<'a, 'e> {
 }
 
 impl Source<'_, '_> {
-    fn file(&mut self, key: &'static str) -> Result<Option<Given>, Error> {
-        self.stanza.as_mut().map_or(Ok(None), |stanza| stanza.given(key))
+    fn file(&mut self, key: &'static str) -> Result<Option<RawValue>, Error> {
+        self.stanza.as_mut().map_or(Ok(None), |stanza| stanza.raw_value(key))
     }
 
     /// The environment, else the file.
@@ -99,15 +99,15 @@ impl Source<'_, '_> {
         &mut self,
         key: &'static str,
         variable: &str,
-    ) -> Result<Option<Given>, Error> {
+    ) -> Result<Option<RawValue>, Error> {
         let file = self.file(key)?;
         Ok(environment_first(self.environment, variable, file))
     }
 
     /// The file, else the environment.
-    fn file_first(&mut self, key: &'static str, variable: &str) -> Result<Option<Given>, Error> {
+    fn file_first(&mut self, key: &'static str, variable: &str) -> Result<Option<RawValue>, Error> {
         let file = self.file(key)?;
-        Ok(file.or_else(|| Given::of_environment(self.environment, variable)))
+        Ok(file.or_else(|| RawValue::of_environment(self.environment, variable)))
     }
 
     fn refuse(&self, what: &str) -> Error {
@@ -131,7 +131,7 @@ fn static_seal(source: &mut Source<'_, '_>) -> Result<StaticSeal, Error> {
     let previous = source.environment_first("previous_key", "STATIC_SEAL_PREVIOUS_KEY")?;
     let previous_id = source.environment_first("previous_key_id", "STATIC_SEAL_PREVIOUS_KEY_ID")?;
     let previous = match (previous, previous_id) {
-        (Some(given), Some(id)) => Some(static_key(id.text()?, &given, source)?),
+        (Some(raw), Some(id)) => Some(static_key(id.text()?, &raw, source)?),
         (None, None) => None,
         _ => return Err(source.refuse("previous_key and previous_key_id go together")),
     };
@@ -141,43 +141,47 @@ fn static_seal(source: &mut Source<'_, '_>) -> Result<StaticSeal, Error> {
     Ok(StaticSeal { current, previous })
 }
 
-fn static_key(id: String, given: &Given, source: &Source<'_, '_>) -> Result<StaticKey, Error> {
-    let file = given.expose()?.strip_prefix(FILE).map(PathBuf::from);
-    Ok(StaticKey { id, file, key: key_of(given, source.environment)? })
+fn static_key(id: String, raw: &RawValue, source: &Source<'_, '_>) -> Result<StaticKey, Error> {
+    let file = raw.expose()?.strip_prefix(FILE).map(PathBuf::from);
+    Ok(StaticKey { id, file, key: key_of(raw, source.environment)? })
 }
 
 /// The path in a key such as `key_file`, as the reference that `current_key` would hold.
-fn as_file(given: Given) -> Given {
-    let path = given.expose().map(|path| format!("{FILE}{path}"));
-    path.map_or_else(|_| given.with_text(FILE), |text| given.with_text(&text))
+fn as_file(raw: RawValue) -> RawValue {
+    let path = raw.expose().map(|path| format!("{FILE}{path}"));
+    path.map_or_else(|_| raw.with_text(FILE), |text| raw.with_text(&text))
 }
 
-fn only(source: &Source<'_, '_>, given: [Option<Given>; 3], missing: &str) -> Result<Given, Error> {
-    let mut given = given.into_iter().flatten();
-    let first = given.next().ok_or_else(|| source.refuse(missing))?;
-    match given.next() {
+fn only(
+    source: &Source<'_, '_>,
+    raw: [Option<RawValue>; 3],
+    missing: &str,
+) -> Result<RawValue, Error> {
+    let mut raw = raw.into_iter().flatten();
+    let first = raw.next().ok_or_else(|| source.refuse(missing))?;
+    match raw.next() {
         Some(second) => Err(second.refuse("the key is given twice")),
         None => Ok(first),
     }
 }
 
 /// The key that a value is or refers to.
-fn key_of(given: &Given, environment: &Environment<'_>) -> Result<SecretBox<[u8; 32]>, Error> {
-    let text = given.expose()?;
+fn key_of(raw: &RawValue, environment: &Environment<'_>) -> Result<SecretBox<[u8; 32]>, Error> {
+    let text = raw.expose()?;
     let mut bytes = if let Some(path) = text.strip_prefix(FILE) {
         let read = files::read(path.as_ref());
-        let bytes = read.map_err(|error| given.refuse(format!("reading the key: {error}")))?;
+        let bytes = read.map_err(|error| raw.refuse(format!("reading the key: {error}")))?;
         decode_file(Zeroizing::new(bytes))
     } else if let Some(name) = text.strip_prefix("env://") {
         let value = environment.plain(name).map(Zeroizing::new);
-        let value = value.ok_or_else(|| given.refuse(format!("{name} is not set")))?;
+        let value = value.ok_or_else(|| raw.refuse(format!("{name} is not set")))?;
         decode(value.as_bytes())
     } else {
         decode(text.as_bytes())
     };
     let Some(found) = bytes.as_deref_mut().and_then(|bytes| bytes.as_mut_array::<KEY_BYTES>())
     else {
-        return Err(given.refuse("expected a key of 32 bytes, as 64 hexadecimal digits or base64"));
+        return Err(raw.refuse("expected a key of 32 bytes, as 64 hexadecimal digits or base64"));
     };
     let key = SecretBox::init_with_mut(|key: &mut [u8; KEY_BYTES]| key.copy_from_slice(found));
     found.zeroize();
@@ -218,61 +222,61 @@ fn transit(source: &mut Source<'_, '_>) -> Result<TransitSeal, Error> {
         token: checked_token(&token)?,
         key_name: path_part(&key_name)?,
         mount_path: match mount_path {
-            Some(given) => path_part(&given)?,
+            Some(raw) => path_part(&raw)?,
             None => TRANSIT_MOUNT_DEFAULT.to_owned(),
         },
-        namespace: namespace.map(|given| path_part(&given)).transpose()?.map(|path| path + "/"),
-        disable_renewal: renewal.map_or(Ok(false), |given| given.switch())?,
+        namespace: namespace.map(|raw| path_part(&raw)).transpose()?.map(|path| path + "/"),
+        disable_renewal: renewal.map_or(Ok(false), |raw| raw.switch())?,
         tls: transit_tls(source)?,
     })
 }
 
 /// A token goes into a header.
-fn checked_token(given: &Given) -> Result<SecretString, Error> {
-    match given.expose()?.bytes().all(|byte| byte.is_ascii_graphic()) {
-        true => given.secret(),
-        false => Err(given.refuse("holds characters that no token has")),
+fn checked_token(raw: &RawValue) -> Result<SecretString, Error> {
+    match raw.expose()?.bytes().all(|byte| byte.is_ascii_graphic()) {
+        true => raw.secret(),
+        false => Err(raw.refuse("holds characters that no token has")),
     }
 }
 
 /// A path that goes into a URL, without slashes around it.
-fn path_part(given: &Given) -> Result<String, Error> {
-    let path = given.expose()?.trim_matches('/');
+fn path_part(raw: &RawValue) -> Result<String, Error> {
+    let path = raw.expose()?.trim_matches('/');
     let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_' | '.');
     match path.is_empty() || !path.chars().all(known) || path.contains("..") {
-        true => Err(given.refuse("expected a name of letters, digits, '-', '_', '.' and '/'")),
+        true => Err(raw.refuse("expected a name of letters, digits, '-', '_', '.' and '/'")),
         false => Ok(path.to_owned()),
     }
 }
 
 /// All of it from the file, or all of it from the environment.
 fn transit_tls(source: &mut Source<'_, '_>) -> Result<TransitTls, Error> {
-    let mut given = [
+    let mut raw = [
         source.file("tls_ca_cert")?,
         source.file("tls_client_cert")?,
         source.file("tls_client_key")?,
         source.file("tls_server_name")?,
         source.file("tls_skip_verify")?,
     ];
-    if given.iter().all(Option::is_none) {
-        given = ["CACERT", "CLIENT_CERT", "CLIENT_KEY", "TLS_SERVER_NAME", "SKIP_VERIFY"]
-            .map(|variable| Given::of_environment(source.environment, variable));
+    if raw.iter().all(Option::is_none) {
+        raw = ["CACERT", "CLIENT_CERT", "CLIENT_KEY", "TLS_SERVER_NAME", "SKIP_VERIFY"]
+            .map(|variable| RawValue::of_environment(source.environment, variable));
     }
-    let [ca_cert, cert, key, server_name, skip_verify] = given;
-    let path = |given: Option<Given>| given.map(|given| given.path()).transpose();
+    let [ca_cert, cert, key, server_name, skip_verify] = raw;
+    let path = |raw: Option<RawValue>| raw.map(|raw| raw.path()).transpose();
     let (cert, key) = (path(cert)?, path(key)?);
     let client_identity = match &source.stanza {
         Some(stanza) => pair(stanza, cert, key)?,
         None => cert.zip(key),
     };
-    let trust = match skip_verify.map_or(Ok(false), |given| given.switch())? {
+    let trust = match skip_verify.map_or(Ok(false), |raw| raw.switch())? {
         true => Trust::Anyone,
         false => Trust::Verify,
     };
     Ok(TransitTls {
         ca_cert: path(ca_cert)?,
         client_identity,
-        server_name: server_name.map(|given| given.text()).transpose()?,
+        server_name: server_name.map(|raw| raw.text()).transpose()?,
         trust,
     })
 }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use kallisto_hcl::{Body, Item, Kind};
 
 use super::error::{Error, Origin, Place};
-use super::given::Given;
+use super::raw_value::RawValue;
 use super::sources::Source;
 
 /// A stanza: its title for messages, where it starts, and its parts. Only the top has several.
@@ -123,23 +123,23 @@ impl<'a> Section<'a> {
     }
 
     /// The value of a key, the last one where it is repeated.
-    pub(super) fn given(&mut self, name: &'static str) -> Result<Option<Given>, Error> {
+    pub(super) fn raw_value(&mut self, name: &'static str) -> Result<Option<RawValue>, Error> {
         match self.last(name) {
-            Some((file, item)) => Given::of(origin(&file, item), &item.value),
+            Some((file, item)) => RawValue::of(origin(&file, item), &item.value),
             None => Ok(None),
         }
     }
 
     /// A key that is true or false.
     pub(super) fn switch(&mut self, name: &'static str) -> Result<Option<bool>, Error> {
-        self.given(name)?.map(|given| given.switch()).transpose()
+        self.raw_value(name)?.map(|raw| raw.switch()).transpose()
     }
 
     /// A key that is a list of texts, or one text with commas between.
-    pub(super) fn list(&mut self, name: &'static str) -> Result<Vec<Given>, Error> {
+    pub(super) fn list(&mut self, name: &'static str) -> Result<Vec<RawValue>, Error> {
         let Some((file, item)) = self.last(name) else { return Ok(Vec::new()) };
         let Kind::List(values) = &item.value.kind else {
-            return self.given(name)?.map_or(Ok(Vec::new()), |given| split(&given));
+            return self.raw_value(name)?.map_or(Ok(Vec::new()), |raw| split(&raw));
         };
         let mut list = Vec::new();
         for value in values {
@@ -147,7 +147,7 @@ impl<'a> Section<'a> {
                 continue;
             }
             let place = Place { file: Rc::clone(&file), line: value.at.line };
-            list.extend(Given::of(Origin::File(place, name.to_owned()), value)?);
+            list.extend(RawValue::of(Origin::File(place, name.to_owned()), value)?);
         }
         Ok(list)
     }
@@ -200,12 +200,12 @@ impl<'a> Section<'a> {
     }
 
     /// Every key with its value, where any key may stand; the last one where it is repeated.
-    pub(super) fn every(self) -> Result<Vec<(String, Given)>, Error> {
+    pub(super) fn every(self) -> Result<Vec<(String, RawValue)>, Error> {
         let mut all = Vec::new();
         for (file, body) in &self.parts {
             for item in &body.items {
-                let given = Given::of(origin(file, item), &item.value)?;
-                all.extend(given.map(|given| (item.key.text.clone(), given)));
+                let raw = RawValue::of(origin(file, item), &item.value)?;
+                all.extend(raw.map(|raw| (item.key.text.clone(), raw)));
             }
         }
         Ok(all)
@@ -290,9 +290,9 @@ impl<'a> Section<'a> {
     }
 }
 
-fn split(given: &Given) -> Result<Vec<Given>, Error> {
-    let texts = given.expose()?.split(',').map(str::trim).filter(|text| !text.is_empty());
-    Ok(texts.map(|text| given.with_text(text)).collect())
+fn split(raw: &RawValue) -> Result<Vec<RawValue>, Error> {
+    let texts = raw.expose()?.split(',').map(str::trim).filter(|text| !text.is_empty());
+    Ok(texts.map(|text| raw.with_text(text)).collect())
 }
 
 fn fate(unused: &UnusedKeys, key: &str) -> Option<Unused> {

@@ -5,8 +5,8 @@
 use super::Of;
 use super::error::Error;
 use super::general::{checked_url, environment_first};
-use super::given::Given;
 use super::model::{JoinToken, RetryJoin, StorageConfig};
+use super::raw_value::RawValue;
 use super::section::Section;
 use super::section::Unused::{self, Ignored, Silent};
 use kallisto_command::config::Environment;
@@ -72,13 +72,13 @@ fn raft(
     environment: &Environment<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<StorageConfig, Error> {
-    let path = environment_first(environment, "RAFT_PATH", stanza.given("path")?);
+    let path = environment_first(environment, "RAFT_PATH", stanza.raw_value("path")?);
     let path = path.ok_or_else(|| stanza.refuse("a path is missing"))?.path()?;
-    let node_id = environment_first(environment, "RAFT_NODE_ID", stanza.given("node_id")?);
+    let node_id = environment_first(environment, "RAFT_NODE_ID", stanza.raw_value("node_id")?);
     let node_id = node_id
-        .map(|given| match given.text()? {
+        .map(|raw| match raw.text()? {
             id if id.len() > NODE_ID_BYTES_MAX => {
-                Err(given.refuse(format!("is longer than {NODE_ID_BYTES_MAX} bytes")))
+                Err(raw.refuse(format!("is longer than {NODE_ID_BYTES_MAX} bytes")))
             }
             id => Ok(id),
         })
@@ -88,12 +88,12 @@ fn raft(
         retry_join.push(self::retry_join(join, environment, warnings)?);
     }
     let performance_multiplier = stanza
-        .given("performance_multiplier")?
-        .map(|given| given.whole(0..=PERFORMANCE_MULTIPLIER_MAX))
+        .raw_value("performance_multiplier")?
+        .map(|raw| raw.whole(0..=PERFORMANCE_MULTIPLIER_MAX))
         .transpose()?
         .filter(|multiplier| *multiplier != 0);
     let max_entry_bytes =
-        stanza.given("max_entry_size")?.map(|given| given.bytes(ENTRY_BYTES)).transpose()?;
+        stanza.raw_value("max_entry_size")?.map(|raw| raw.bytes(ENTRY_BYTES)).transpose()?;
     let join_as_non_voter = stanza.switch("retry_join_as_non_voter")?.unwrap_or(false);
     stanza.finish(&UNUSED_RAFT, warnings)?;
     Ok(StorageConfig::Raft {
@@ -111,31 +111,31 @@ fn retry_join(
     environment: &Environment<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<RetryJoin, Error> {
-    if stanza.given("auto_join")?.is_some() {
+    if stanza.raw_value("auto_join")?.is_some() {
         return Err(stanza.refuse("auto_join is not supported: name a leader_api_addr"));
     }
-    let address = stanza.given("leader_api_addr")?;
+    let address = stanza.raw_value("leader_api_addr")?;
     let address = address.ok_or_else(|| stanza.refuse("a leader_api_addr is missing"))?;
     let leader_api_addr = checked_url(&address)?;
-    let mut path = |key| stanza.given(key)?.map(|given| given.path()).transpose();
+    let mut path = |key| stanza.raw_value(key)?.map(|raw| raw.path()).transpose();
     let ca_cert_file = path("leader_ca_cert_file")?;
     let cert = path("leader_client_cert_file")?;
     let key = path("leader_client_key_file")?;
     let join_token = match path("join_token_file")? {
         Some(path) => Some(JoinToken::File(path)),
-        None => Given::of_environment(environment, "JOIN_TOKEN")
-            .map(|given| given.secret().map(JoinToken::Text))
+        None => RawValue::of_environment(environment, "JOIN_TOKEN")
+            .map(|raw| raw.secret().map(JoinToken::Text))
             .transpose()?,
     };
     let tls_server_name =
-        stanza.given("leader_tls_servername")?.map(|given| given.text()).transpose()?;
+        stanza.raw_value("leader_tls_servername")?.map(|raw| raw.text()).transpose()?;
     for inline in ["leader_ca_cert", "leader_client_cert", "leader_client_key"] {
-        if stanza.given(inline)?.is_some() {
+        if stanza.raw_value(inline)?.is_some() {
             let text = "certificates and keys are read from files: use the leader_.._file keys";
             return Err(stanza.refuse(text));
         }
     }
-    if stanza.given("join_token")?.is_some() {
+    if stanza.raw_value("join_token")?.is_some() {
         let text = "a join token is read from a file or the environment: use join_token_file";
         return Err(stanza.refuse(text));
     }
@@ -158,7 +158,8 @@ pub(super) fn pair<T>(
 }
 
 fn file(mut stanza: Section<'_>, warnings: &mut Vec<String>) -> Result<StorageConfig, Error> {
-    let path = stanza.given("path")?.ok_or_else(|| stanza.refuse("a path is missing"))?.path()?;
+    let path =
+        stanza.raw_value("path")?.ok_or_else(|| stanza.refuse("a path is missing"))?.path()?;
     stanza.finish(&[], warnings)?;
     Ok(StorageConfig::File { path })
 }

@@ -43,19 +43,19 @@ enum Form {
 }
 
 /// A scalar and where it came from. `Debug` shows only the latter.
-pub(super) struct Given {
+pub(super) struct RawValue {
     pub(super) origin: Origin,
     form: Form,
     text: Zeroizing<String>,
 }
 
-impl std::fmt::Debug for Given {
+impl std::fmt::Debug for RawValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Given({})", self.origin)
+        write!(f, "RawValue({})", self.origin)
     }
 }
 
-impl Given {
+impl RawValue {
     /// A scalar of a file; `None` when it says nothing, as `null` and `""` do.
     pub(super) fn of(origin: Origin, value: &Value) -> Result<Option<Self>, Error> {
         let (form, text) = match &value.kind {
@@ -152,8 +152,8 @@ impl Given {
 
     /// The meaning of one of a few words.
     pub(super) fn choice<T: Copy>(&self, words: &[(&str, T)]) -> Result<T, Error> {
-        let given = self.text.to_ascii_lowercase();
-        let found = words.iter().find(|(word, _)| *word == given).map(|(_, meaning)| *meaning);
+        let raw = self.text.to_ascii_lowercase();
+        let found = words.iter().find(|(word, _)| *word == raw).map(|(_, meaning)| *meaning);
         found.ok_or_else(|| {
             let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
             self.refuse(format!("expected one of: {}", words.join(", ")))
@@ -174,9 +174,9 @@ fn parse_bytes(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn given(text: &str) -> Given {
+    fn raw(text: &str) -> RawValue {
         let environment = Environment::of(|name| (name == "VAULT_UI").then(|| text.to_owned()));
-        Given::of_environment(&environment, "UI").unwrap()
+        RawValue::of_environment(&environment, "UI").unwrap()
     }
 
     #[test]
@@ -201,18 +201,18 @@ mod tests {
 
     #[test]
     fn a_value_is_what_the_asker_takes_it_for() {
-        assert!(given("T").switch().unwrap());
-        assert!(!given("0").switch().unwrap());
-        assert_eq!(given("90").span().unwrap(), Duration::from_secs(90));
-        assert_eq!(given("7").whole(7..=7).unwrap(), 7);
-        assert_eq!(given("Json").choice(&[("json", 1), ("standard", 2)]).unwrap(), 1);
+        assert!(raw("T").switch().unwrap());
+        assert!(!raw("0").switch().unwrap());
+        assert_eq!(raw("90").span().unwrap(), Duration::from_secs(90));
+        assert_eq!(raw("7").whole(7..=7).unwrap(), 7);
+        assert_eq!(raw("Json").choice(&[("json", 1), ("standard", 2)]).unwrap(), 1);
         for error in [
-            given("hunter2").switch().map(|_| ()),
-            given("hunter2").whole(1..=5).map(|_| ()),
-            given("6").whole(1..=5).map(|_| ()),
-            given("hunter2").span().map(|_| ()),
-            given("hunter2").bytes(0..=9).map(|_| ()),
-            given("hunter2").choice(&[("json", ())]),
+            raw("hunter2").switch().map(|_| ()),
+            raw("hunter2").whole(1..=5).map(|_| ()),
+            raw("6").whole(1..=5).map(|_| ()),
+            raw("hunter2").span().map(|_| ()),
+            raw("hunter2").bytes(0..=9).map(|_| ()),
+            raw("hunter2").choice(&[("json", ())]),
         ] {
             let error = error.unwrap_err().to_string();
             assert!(error.starts_with("VAULT_UI: expected "), "{error}");
