@@ -107,7 +107,7 @@ impl ServerArgs {
         let dev = self.dev || self.dev_tls;
         match (dev, self.config.is_empty()) {
             (true, _) => self.into_dev(&Environment::process()),
-            (false, false) => self.into_configured(&Environment::process()),
+            (false, false) => self.build_settings(&Environment::process()),
             (false, true) => Err(Error::usage(
                 "which server? Give -config=FILE for a durable one, -dev for one in memory",
             )),

@@ -10,9 +10,9 @@
 
 mod announce;
 mod arguments;
+mod build_settings;
 mod cluster;
 mod config;
-mod configured;
 mod dev;
 mod dev_tls;
 mod diagnose;

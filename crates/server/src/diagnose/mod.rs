@@ -17,8 +17,8 @@ use clap::{Args, ValueEnum};
 use kallisto_listener::{Clock, SystemClock};
 
 use super::arguments::ServerArgs;
+use super::build_settings::without_effect;
 use super::config;
-use super::configured::without_effect;
 use checks::Skipped;
 use kallisto_command::config::Environment;
 use kallisto_command::error::Error;
@@ -94,7 +94,7 @@ impl Diagnose {
         }
         let now = SystemClock.now();
         let parse = "Parse Configuration";
-        let settings = ServerArgs::of_config(config).into_configured(&Environment::process());
+        let settings = ServerArgs::of_config(config).build_settings(&Environment::process());
         let settings = match settings {
             Ok(settings) => settings,
             Err(error) => {

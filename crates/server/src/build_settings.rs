@@ -25,7 +25,7 @@ use kallisto_command::flags::CommonFlags;
 
 impl ServerArgs {
     /// Reads the configuration and turns it into settings.
-    pub(super) fn into_configured(self, environment: &Environment<'_>) -> Result<Settings, Error> {
+    pub(super) fn build_settings(self, environment: &Environment<'_>) -> Result<Settings, Error> {
         let loaded = config::load(&self.config, environment, Of::Server)
             .map_err(|error| Error::usage(error.to_string()))?;
         self.settings(loaded)
