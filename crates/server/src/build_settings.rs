@@ -18,7 +18,7 @@ use super::config::{
 use super::exposed::PrivateFile;
 use super::seals::{NamedKey, StaticKey, Transit, TransitSettings};
 use super::settings::{ListenerSettings, Settings, Spoken, Storage, resolve};
-use super::{hygiene, joins};
+use super::{hygiene, retry_join};
 use kallisto_command::config::{Audience, Config, Environment, TlsSettings};
 use kallisto_command::error::Error;
 use kallisto_command::flags::CommonFlags;
@@ -241,7 +241,7 @@ fn cluster(config: &ServerConfig) -> Result<ClusterSettings, Error> {
         wants: Role::Voter,
     };
     let retry_join =
-        retry_join.iter().map(|join| joins::target(join, wants)).collect::<Result<_, _>>()?;
+        retry_join.iter().map(|join| retry_join::target(join, wants)).collect::<Result<_, _>>()?;
     let patience = performance_multiplier.and_then(|times| u32::try_from(times).ok()).unwrap_or(1);
     Ok(ClusterSettings { address, own, retry_join, patience })
 }

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use zeroize::Zeroizing;
 
 use super::directory::ownership;
-use super::joins;
+use super::retry_join;
 use kallisto_command::client::{Client, Request};
 use kallisto_command::config::{Audience, Config, Environment, Redirects, TlsSettings};
 use kallisto_command::error::Error;
@@ -191,7 +191,7 @@ impl Cluster {
         Ok(match target.origin {
             JoinOrigin::Configuration => client,
             JoinOrigin::Request => Config {
-                reach: joins::reach(target, self.port.own())?,
+                reach: retry_join::reach(target, self.port.own())?,
                 redirects: Redirects::Never,
                 timeout: REQUESTED_JOIN_TIMEOUT,
                 ..client

@@ -20,11 +20,11 @@ mod directory;
 mod exposed;
 mod host;
 mod hygiene;
-mod joins;
 mod log_line;
 mod log_taps;
 mod outbound;
 mod recovery;
+mod retry_join;
 mod seals;
 mod settings;
 mod signals;
@@ -104,7 +104,7 @@ impl ServerArgs {
         };
         let pending = started.as_ref().map_or(AutoUnseal::Done, |seal| *seal);
         let on_down = exits.then(|| signals.core_hook());
-        let ticking = Ticking::start(&core, pending, settings.storage.joins(), on_down);
+        let ticking = Ticking::start(&core, pending, settings.storage.join_targets(), on_down);
         let telling = Telling::start(&store);
         let ended = started.map(|_| {
             signals.wait(|| {

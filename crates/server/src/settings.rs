@@ -111,7 +111,7 @@ pub(super) enum Storage {
 
 impl Storage {
     /// Clusters to join at the first start.
-    pub(super) fn joins(&self) -> Vec<JoinTarget> {
+    pub(super) fn join_targets(&self) -> Vec<JoinTarget> {
         match self {
             Self::Durable { cluster: Some(cluster), .. } => cluster.retry_join.clone(),
             Self::Durable { cluster: None, .. } | Self::Memory => Vec::new(),
