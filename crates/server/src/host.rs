@@ -13,7 +13,7 @@ use tracing_subscriber::Registry;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::reload;
 
-use super::log_taps::LogTaps;
+use super::log_subscribers::LogSubscribers;
 
 /// The loggers: names on the wire and the crates behind them.
 const LOGGERS: [(&str, &str); 6] = [
@@ -32,18 +32,18 @@ pub(super) struct LinuxHost {
     configured: LevelFilter,
     levels: Mutex<BTreeMap<&'static str, LevelFilter>>,
     filter: Option<reload::Handle<Targets, Registry>>,
-    taps: LogTaps,
+    subscribers: LogSubscribers,
 }
 
 impl LinuxHost {
-    /// A host whose log began at `configured`, is changed through `filter` and followed through `taps`.
+    /// A host whose log began at `configured`, is changed through `filter` and followed through `subscribers`.
     pub(super) fn new(
         configured: LevelFilter,
         filter: Option<reload::Handle<Targets, Registry>>,
-        taps: LogTaps,
+        subscribers: LogSubscribers,
     ) -> Self {
         let levels = LOGGERS.iter().map(|(name, _)| (*name, configured)).collect();
-        Self { configured, levels: Mutex::new(levels), filter, taps }
+        Self { configured, levels: Mutex::new(levels), filter, subscribers }
     }
 
     fn levels(&self) -> MutexGuard<'_, BTreeMap<&'static str, LevelFilter>> {
@@ -91,7 +91,7 @@ impl Host for LinuxHost {
     }
 
     fn follow_log(&self, level: LogLevel, form: LogForm) -> Option<Box<dyn Source>> {
-        self.taps.open(level, form)
+        self.subscribers.open(level, form)
     }
 
     fn log_levels(&self) -> Vec<(String, LogLevel)> {
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn this_machine_and_process_are_told() {
-        let host = LinuxHost::new(LevelFilter::INFO, None, LogTaps::default());
+        let host = LinuxHost::new(LevelFilter::INFO, None, LogSubscribers::default());
         let machine = host.machine().unwrap();
         assert!(machine.memory.total > machine.memory.free && !machine.cpus.is_empty());
         let process = host.process().unwrap();
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn loggers_are_set_by_name_or_together() {
-        let host = LinuxHost::new(LevelFilter::WARN, None, LogTaps::default());
+        let host = LinuxHost::new(LevelFilter::WARN, None, LogSubscribers::default());
         let level =
             |name: &str| host.log_levels().into_iter().find(|(own, _)| own == name).unwrap().1;
         assert!(host.set_log_level(Some("core"), Some(LogLevel::Debug)));

@@ -21,7 +21,7 @@ mod exposed;
 mod host;
 mod hygiene;
 mod log_line;
-mod log_taps;
+mod log_subscribers;
 mod outbound;
 mod recovery;
 mod retry_join;
@@ -57,7 +57,7 @@ use kallisto_command::error::Error;
 use kallisto_command::files;
 use kallisto_command::outcome::Outcome;
 use log_line::JsonLines;
-use log_taps::LogTaps;
+use log_subscribers::LogSubscribers;
 use outbound::Calls;
 use settings::{DevSettings, LogSettings, Settings, Spoken, Storage};
 use signals::{End, Signals};
@@ -374,10 +374,10 @@ fn start_logging(log: &LogSettings) -> LinuxHost {
         LogFormat::Standard => fmt::layer().with_writer(io::stderr).with_ansi(log.colour).boxed(),
         LogFormat::Json => JsonLines.boxed(),
     };
-    let taps = LogTaps::default();
-    // Each with a filter of its own: a tap may be louder than the log.
-    let layers = vec![lines.with_filter(filter).boxed(), taps.layer().boxed()];
+    let subscribers = LogSubscribers::default();
+    // Each with a filter of its own: a subscriber may be louder than the log.
+    let layers = vec![lines.with_filter(filter).boxed(), subscribers.layer().boxed()];
     // A second subscriber in one process is refused; the first one stays.
     let started = tracing_subscriber::registry().with(layers).try_init();
-    LinuxHost::new(log.level, started.ok().map(|()| handle), taps)
+    LinuxHost::new(log.level, started.ok().map(|()| handle), subscribers)
 }
