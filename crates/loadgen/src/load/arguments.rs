@@ -14,7 +14,7 @@ use super::keys::Draw;
 use super::plan::{Pace, Plan, Reuse};
 use super::prepare::{Operator, TokenKind};
 use super::progress::{Progress, Watched};
-use super::speech::{Speech, Words};
+use super::protocol::{RequestTemplates, TemplateParts};
 use super::target::{Protocol, Sessions, Target};
 use super::{plot, report, run};
 use kallisto_command::config::Environment;
@@ -272,8 +272,13 @@ impl ServerArgs {
         if by_a_person { Watched::ByAPerson } else { Watched::ByNobody }
     }
 
-    fn speech(&self, target: &Target, pattern: &str, token: Option<&SecretString>) -> Speech {
-        Speech::new(&Words {
+    fn templates(
+        &self,
+        target: &Target,
+        pattern: &str,
+        token: Option<&SecretString>,
+    ) -> RequestTemplates {
+        RequestTemplates::new(&TemplateParts {
             protocol: target.protocol,
             authority: &target.authority,
             pattern,
@@ -283,7 +288,7 @@ impl ServerArgs {
     }
 
     /// Writes every key once.
-    fn write_keys(&self, target: &Target, speech: &Speech) -> Result<(), Error> {
+    fn write_keys(&self, target: &Target, templates: &RequestTemplates) -> Result<(), Error> {
         let (connections, depth) = PREPARING;
         let plan = Plan {
             pace: Pace::EachOnce,
@@ -299,7 +304,7 @@ impl ServerArgs {
             seed: 0,
         };
         let progress = Progress::new(self.watched(), "writing", Progress::length(&plan));
-        let figures = run::run(&plan, target, speech, None, &progress)?;
+        let figures = run::run(&plan, target, templates, None, &progress)?;
         match figures.errors.iter().next() {
             None => Ok(()),
             Some((why, count)) => {
@@ -357,15 +362,15 @@ fn load(
     raise_open_files(plan.connections.get())?;
     let mut token = server.token();
     if server.prepare {
-        server.write_keys(&target, &server.speech(&target, pattern, token.as_ref()))?;
+        server.write_keys(&target, &server.templates(&target, pattern, token.as_ref()))?;
         if let (Protocol::Http, Some(operator)) = (target.protocol, &token) {
             let operator = Operator { target: &target, token: operator };
             token = Some(operator.make_token(pattern)?);
         }
     }
-    let speech = server.speech(&target, pattern, token.as_ref());
+    let templates = server.templates(&target, pattern, token.as_ref());
     let progress = Progress::new(server.watched(), "load", Progress::length(&plan));
-    let figures = run::run(&plan, &target, &speech, server.pid, &progress)?;
+    let figures = run::run(&plan, &target, &templates, server.pid, &progress)?;
     let title = title(kind, &target, &plan, server);
     let curves = [("reads", &figures.reads), ("writes", &figures.writes)];
     let curves: Vec<_> = curves.into_iter().filter(|(_, curve)| !curve.is_empty()).collect();
@@ -388,7 +393,7 @@ fn stampede(args: &HerdArgs) -> Result<Outcome, Error> {
     raise_open_files(args.clients)?;
     let token = server.token();
     if server.prepare {
-        server.write_keys(&target, &server.speech(&target, &args.path, token.as_ref()))?;
+        server.write_keys(&target, &server.templates(&target, &args.path, token.as_ref()))?;
     }
     let operator = token.as_ref().map(|token| Operator { target: &target, token });
     let entry = match (&operator, args.approle) {

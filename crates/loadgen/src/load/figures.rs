@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 
 use super::plan::Kind;
 use super::process::Usage;
-use super::speech::Verdict;
+use super::protocol::Verdict;
 
 /// Longest latency told apart, in nanoseconds: ten minutes, longer than any run.
 const LATENCY_MAX_NS: u64 = 600_000_000_000;

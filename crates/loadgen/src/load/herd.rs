@@ -16,7 +16,7 @@ use super::plan::Kind;
 use super::poll::Poll;
 use super::process::Observer;
 use super::progress::Progress;
-use super::speech::{Reply, Verdict, http_reply};
+use super::protocol::{Reply, Verdict, http_reply};
 use super::target::Target;
 use kallisto_command::error::Error;
 

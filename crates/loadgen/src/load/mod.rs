@@ -23,9 +23,9 @@ mod poll;
 mod prepare;
 mod process;
 mod progress;
+mod protocol;
 mod report;
 mod run;
-mod speech;
 mod target;
 
 use std::time::Instant;

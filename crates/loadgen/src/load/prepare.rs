@@ -12,7 +12,7 @@ use super::Watch;
 use super::connection::{Connection, READ_BYTES, Received};
 use super::herd::{Entry, token_of};
 use super::poll::Poll;
-use super::speech::{Reply, Verdict, http_reply};
+use super::protocol::{Reply, Verdict, http_reply};
 use super::target::Target;
 use kallisto_command::error::Error;
 

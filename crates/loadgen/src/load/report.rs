@@ -179,7 +179,7 @@ pub(super) fn spoken(nanos: u64) -> String {
 mod tests {
     use super::*;
     use crate::load::plan::Kind;
-    use crate::load::speech::Verdict;
+    use crate::load::protocol::Verdict;
 
     #[test]
     fn figures_are_told_with_their_errors() {

@@ -16,7 +16,7 @@ use super::plan::{Kind, Pace, Plan, Reuse};
 use super::poll::Poll;
 use super::process::Observer;
 use super::progress::Progress;
-use super::speech::{Speech, Verdict};
+use super::protocol::{RequestTemplates, Verdict};
 use super::target::Target;
 use kallisto_command::error::Error;
 
@@ -55,7 +55,7 @@ struct Lane {
 struct Shared<'a> {
     plan: &'a Plan,
     target: &'a Target,
-    speech: &'a Speech,
+    templates: &'a RequestTemplates,
     watch: Watch,
     /// The next key of [`Pace::EachOnce`].
     next_key: AtomicU64,
@@ -66,13 +66,13 @@ struct Shared<'a> {
 pub(super) fn run(
     plan: &Plan,
     target: &Target,
-    speech: &Speech,
+    templates: &RequestTemplates,
     pid: Option<u32>,
     progress: &Progress,
 ) -> Result<Figures, Error> {
     let watch = Watch::start();
     let (next_key, answered) = (AtomicU64::new(0), AtomicU64::new(0));
-    let shared = Shared { plan, target, speech, watch, next_key, answered };
+    let shared = Shared { plan, target, templates, watch, next_key, answered };
     let mut figures = Figures::new();
     let mut observer = None;
     let outcome: io::Result<()> = std::thread::scope(|scope| {
@@ -225,7 +225,7 @@ impl<'a> Worker<'a> {
 
     fn connect(&mut self, id: usize) -> io::Result<()> {
         let mut connection = Connection::open(self.shared.target, &self.poll, id)?;
-        let greeting = self.shared.speech.greeting();
+        let greeting = self.shared.templates.greeting();
         connection.output.extend_from_slice(greeting);
         let lane = &mut self.lanes[id];
         lane.greets = !greeting.is_empty();
@@ -266,7 +266,7 @@ impl<'a> Worker<'a> {
         }
         let lane = &mut self.lanes[id];
         if let Some(connection) = &mut lane.connection {
-            self.shared.speech.ask(sent.kind, key, &mut connection.output);
+            self.shared.templates.ask(sent.kind, key, &mut connection.output);
             lane.in_flight.push_back(sent);
         }
         Ok(())
@@ -337,7 +337,7 @@ impl<'a> Worker<'a> {
         let Some(connection) = &mut lane.connection else { return Ok(0) };
         let (mut used, mut count) = (0, 0);
         while used < connection.input.len() {
-            let reply = self.shared.speech.reply(&connection.input[used..]);
+            let reply = self.shared.templates.reply(&connection.input[used..]);
             let reply = reply.map_err(|_| io::Error::other("a reply cannot be read"))?;
             let Some(reply) = reply else { break };
             used += reply.bytes;

@@ -42,7 +42,7 @@ pub(super) enum Verdict {
 pub(super) struct Broken;
 
 /// How to ask.
-pub(super) struct Speech {
+pub(super) struct RequestTemplates {
     protocol: Protocol,
     before_read: Vec<u8>,
     after_read: Vec<u8>,
@@ -52,7 +52,7 @@ pub(super) struct Speech {
 }
 
 /// What the requests of a run are made of.
-pub(super) struct Words<'a> {
+pub(super) struct TemplateParts<'a> {
     pub(super) protocol: Protocol,
     pub(super) authority: &'a str,
     /// Path (HTTP) or key (RESP), with `{}` where the number of the key goes.
@@ -61,17 +61,17 @@ pub(super) struct Words<'a> {
     pub(super) value_bytes: usize,
 }
 
-impl Speech {
-    /// `words.pattern` holds `{}`, as the arguments have made sure.
-    pub(super) fn new(words: &Words<'_>) -> Self {
-        let (before, after) = words.pattern.split_once("{}").unwrap_or((words.pattern, ""));
-        let value = "v".repeat(words.value_bytes);
-        let token = words.token.map(|token| token.expose_secret());
-        match words.protocol {
+impl RequestTemplates {
+    /// `parts.pattern` holds `{}`, as the arguments have made sure.
+    pub(super) fn new(parts: &TemplateParts<'_>) -> Self {
+        let (before, after) = parts.pattern.split_once("{}").unwrap_or((parts.pattern, ""));
+        let value = "v".repeat(parts.value_bytes);
+        let token = parts.token.map(|token| token.expose_secret());
+        match parts.protocol {
             Protocol::Http => {
                 let token =
                     token.map_or(String::new(), |token| format!("X-Vault-Token: {token}\r\n"));
-                let host = format!(" HTTP/1.1\r\nHost: {}\r\n{token}", words.authority);
+                let host = format!(" HTTP/1.1\r\nHost: {}\r\n{token}", parts.authority);
                 let body = format!("{{\"data\":{{\"value\":\"{value}\"}}}}");
                 let typed = format!(
                     "Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
@@ -255,22 +255,27 @@ fn number(digits: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn speech(protocol: Protocol, pattern: &str) -> Speech {
+    fn templates(protocol: Protocol, pattern: &str) -> RequestTemplates {
         let token = SecretString::from("t");
-        let words =
-            Words { protocol, authority: "h:1", pattern, token: Some(&token), value_bytes: 3 };
-        Speech::new(&words)
+        let parts = TemplateParts {
+            protocol,
+            authority: "h:1",
+            pattern,
+            token: Some(&token),
+            value_bytes: 3,
+        };
+        RequestTemplates::new(&parts)
     }
 
-    fn asked(speech: &Speech, kind: Kind, key: u64) -> String {
+    fn asked(templates: &RequestTemplates, kind: Kind, key: u64) -> String {
         let mut out = Vec::new();
-        speech.ask(kind, key, &mut out);
+        templates.ask(kind, key, &mut out);
         String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn requests_are_what_servers_read() {
-        let http = speech(Protocol::Http, "/v1/secret/data/k{}");
+        let http = templates(Protocol::Http, "/v1/secret/data/k{}");
         assert_eq!(
             asked(&http, Kind::Read, 70),
             "GET /v1/secret/data/k70 HTTP/1.1\r\nHost: h:1\r\nX-Vault-Token: t\r\n\r\n"
@@ -279,7 +284,7 @@ mod tests {
         assert!(write.starts_with("POST /v1/secret/data/k0 HTTP/1.1\r\n"), "{write}");
         let (head, body) = write.split_once("\r\n\r\n").unwrap();
         assert!(head.ends_with(&format!("Content-Length: {}", body.len())), "{head}");
-        let resp = speech(Protocol::Resp, "b/{}/x");
+        let resp = templates(Protocol::Resp, "b/{}/x");
         assert_eq!(asked(&resp, Kind::Read, 10), "*2\r\n$3\r\nGET\r\n$6\r\nb/10/x\r\n");
         assert_eq!(asked(&resp, Kind::Write, 0), "*3\r\n$3\r\nSET\r\n$5\r\nb/0/x\r\n$3\r\nvvv\r\n");
         assert_eq!(resp.greeting(), b"*2\r\n$4\r\nAUTH\r\n$1\r\nt\r\n");
@@ -306,12 +311,12 @@ mod tests {
             (Protocol::Resp, b"+OK\r\n", Verdict::Good),
         ];
         for (protocol, bytes, verdict) in replies {
-            let speech = speech(protocol, "{}");
+            let templates = templates(protocol, "{}");
             for cut in 0..bytes.len() {
-                assert_eq!(speech.reply(&bytes[..cut]), Ok(None), "{cut}");
+                assert_eq!(templates.reply(&bytes[..cut]), Ok(None), "{cut}");
             }
             let twice = [bytes, bytes].concat();
-            let reply = speech.reply(&twice).unwrap().unwrap();
+            let reply = templates.reply(&twice).unwrap().unwrap();
             assert_eq!((reply.bytes, reply.verdict), (bytes.len(), verdict));
         }
         assert_eq!(http_reply(b"HTTP/1.0 200 OK\r\n\r\n"), Err(Broken));
