@@ -376,7 +376,7 @@ where
         service_fn(move |request| {
             let (service, chain) = (service.clone(), Arc::clone(&client_chain));
             let underway = activity.begin();
-            async move { service.call(request, remote, &chain, underway).await }
+            async move { service.serve(request, remote, &chain, underway).await }
         }),
     );
     // What ends a connection early is the client's affair: resets, timeouts, bad framing.

@@ -329,7 +329,7 @@ impl Upper for Above {
 
     fn answer(&self, _from: u64, request: Bytes) -> Pin<Box<dyn Future<Output = Bytes> + Send>> {
         let service = self.service.clone();
-        Box::pin(async move { service.answer_relayed(request).await })
+        Box::pin(async move { service.serve_relayed(request).await })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The core's answer to a request, made where it is best made.
+//! Executes a request where that is best done.
 //!
 //! A light request is answered on the worker it came to. A heavy one ([`Core::weigh`]) is answered beside the workers,
 //! as a whole: it is moved there with everything it borrows, read again from its head, and comes back as a reply.
@@ -12,8 +12,8 @@ use bytes::Bytes;
 use hyper::http::request::Parts;
 use jiff::Timestamp;
 use kallisto_core::{
-    Access, Allowance, Core, Error, Operation, Request as Asked, RequestId, Response as Answer,
-    Served, Stream, Upload, Waiting, Weight,
+    Access, Allowance, Core, Error, Operation, Request as CoreRequest, RequestId,
+    Response as CoreResponse, Served, Stream, Upload, Waiting, Weight,
 };
 
 use super::{Reply, Service, admit, consistency, error, request, response, target};
@@ -62,9 +62,14 @@ struct Moved {
 }
 
 impl Service {
-    /// Has the core answer; `body` is the request's.
-    pub(super) async fn ask(&self, head: &Parts, request: &Asked<'_>, body: &Bytes) -> Outcome {
-        self.have(Wanted::Answer(self.metrics), head, request, body).await
+    /// Executes a request; `body` is its own.
+    pub(super) async fn execute(
+        &self,
+        head: &Parts,
+        request: &CoreRequest<'_>,
+        body: &Bytes,
+    ) -> Outcome {
+        self.execute_as(Wanted::Execution(self.metrics), head, request, body).await
     }
 
     /// Has the core refuse what nobody serves.
@@ -72,18 +77,18 @@ impl Service {
         &self,
         refusal: Error,
         head: &Parts,
-        request: &Asked<'_>,
+        request: &CoreRequest<'_>,
         body: &Bytes,
     ) -> Reply {
-        let outcome = self.have(Wanted::Refusal(refusal), head, request, body).await;
+        let outcome = self.execute_as(Wanted::Refusal(refusal), head, request, body).await;
         outcome.answer.unwrap_or_else(Unfinished::into_refusal)
     }
 
-    async fn have(
+    async fn execute_as(
         &self,
         wanted: Wanted,
         head: &Parts,
-        request: &Asked<'_>,
+        request: &CoreRequest<'_>,
         body: &Bytes,
     ) -> Outcome {
         match self.core.weigh(request) {
@@ -91,31 +96,31 @@ impl Service {
                 let core = Arc::clone(&self.core);
                 let flow = admit::known_flow(&self.core, request);
                 // Boxed, so that the future of a light request stays small.
-                let answering = self.core.offload(flow, cost, moved.answer(core, wanted));
-                Box::pin(answering).await.unwrap_or_else(|refusal| Outcome::refused(&refusal))
+                let executing = self.core.offload(flow, cost, moved.execute(core, wanted));
+                Box::pin(executing).await.unwrap_or_else(|refusal| Outcome::refused(&refusal))
             }
-            _ => wanted.of(&self.core, request).await,
+            _ => wanted.run(&self.core, request).await,
         }
     }
 }
 
 /// What the core is to do about a request.
 enum Wanted {
-    /// Answer it, at a listener with metrics for these.
-    Answer(Access),
+    /// Execute it, at a listener with metrics for these.
+    Execution(Access),
     /// Refuse it, and write that down.
     Refusal(Error),
 }
 
 impl Wanted {
     /// Has the core do it here and now.
-    async fn of(self, core: &Core, request: &Asked<'_>) -> Outcome {
+    async fn run(self, core: &Core, request: &CoreRequest<'_>) -> Outcome {
         match self {
-            Self::Answer(Access::Open) if Core::is_for_open_metrics(request) => {
+            Self::Execution(Access::Open) if Core::is_for_open_metrics(request) => {
                 let served = Served { answer: core.open_metrics(request), allowance: None };
                 Outcome::of(core, served, request)
             }
-            Self::Answer(_) => Outcome::of(core, core.serve(request).await, request),
+            Self::Execution(_) => Outcome::of(core, core.serve(request).await, request),
             Self::Refusal(refusal) => {
                 Outcome::refused(&core.refuse_unserved(request, refusal).await)
             }
@@ -124,11 +129,11 @@ impl Wanted {
 }
 
 impl Outcome {
-    fn of(core: &Core, served: Served, request: &Asked<'_>) -> Self {
+    fn of(core: &Core, served: Served, request: &CoreRequest<'_>) -> Self {
         let answer = match served.answer {
-            Ok(Answer::Waiting(waiting)) => Err(Unfinished::Waiting(waiting)),
-            Ok(Answer::Stream(stream)) => Err(Unfinished::Stream(stream)),
-            Ok(Answer::Upload(upload)) => Err(Unfinished::Upload(upload)),
+            Ok(CoreResponse::Waiting(waiting)) => Err(Unfinished::Waiting(waiting)),
+            Ok(CoreResponse::Stream(stream)) => Err(Unfinished::Stream(stream)),
+            Ok(CoreResponse::Upload(upload)) => Err(Unfinished::Upload(upload)),
             Ok(answer) => Ok(render(core, answer, request)),
             Err(Error::NotLeader) => Err(Unfinished::NotLeader),
             Err(refusal) => Ok(error::render(&refusal)),
@@ -142,14 +147,14 @@ impl Outcome {
 }
 
 /// An answer's form; one to a write says where the order of writes goes with it.
-fn render(core: &Core, answer: Answer, request: &Asked<'_>) -> Reply {
+fn render(core: &Core, answer: CoreResponse, request: &CoreRequest<'_>) -> Reply {
     let reply = response::render(answer, request.id);
     if request.operation.writes() { consistency::stamp(core, reply) } else { reply }
 }
 
 impl Moved {
     /// `None` for a request that came over no wire.
-    fn new(head: &Parts, request: &Asked<'_>, body: &Bytes) -> Option<Self> {
+    fn new(head: &Parts, request: &CoreRequest<'_>, body: &Bytes) -> Option<Self> {
         Some(Self {
             id: request.id,
             head: head.clone(),
@@ -162,7 +167,7 @@ impl Moved {
         })
     }
 
-    async fn answer(self, core: Arc<Core>, wanted: Wanted) -> Outcome {
+    async fn execute(self, core: Arc<Core>, wanted: Wanted) -> Outcome {
         let headers = request::InHead(&self.head.headers);
         let arrival = request::Arrival {
             now: self.now,
@@ -176,8 +181,8 @@ impl Moved {
         match request::parse(&self.head, path, method, &self.body, arrival) {
             Ok(parsed) => {
                 let Self { id, operation, query, .. } = self;
-                let request = Asked { id, operation, query, ..parsed };
-                wanted.of(&core, &request).await
+                let request = CoreRequest { id, operation, query, ..parsed };
+                wanted.run(&core, &request).await
             }
             Err(refusal) => Outcome::refused(&refusal),
         }

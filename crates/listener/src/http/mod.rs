@@ -1,5 +1,11 @@
 //! HTTP/1.1 and HTTP/2: one request to the core and its answer back.
 //!
+//! The stages of a request, each a method of [`Service`] that calls the next:
+//!
+//! ```text
+//! serve > resolve_client > check_origin > read_request > admit > dispatch > execute, or relay_to_leader
+//! ```
+//!
 //! `request` turns head and body into a core request, `elsewhere` has it answered on this worker or beside it, `response`
 //! and `error` give answers their wire form. Plain requests are read off the wire by `direct`. For all others hyper frames the bytes; what
 //! it refuses (a bad length, an over-long head) it answers itself with a 4xx and an empty body.
@@ -127,13 +133,13 @@ impl Service {
         self.timeouts
     }
 
-    /// Answers one request that came from `remote`, over a connection whose client presented these
+    /// Serves one request that came from `remote`, over a connection whose client presented these
     /// certificates; the request is under way until its reply is sent. Refusals are answers too, so
     /// there is no error.
     ///
     /// # Errors
     /// None: the type says so.
-    pub(crate) async fn call(
+    pub(crate) async fn serve(
         &self,
         request: Request<Incoming>,
         remote: SocketAddr,
@@ -144,7 +150,7 @@ impl Service {
         let is_head = head.method == Method::HEAD;
         let has_body = !body.is_end_stream();
         let sent = Sent::Coming(body);
-        let (reply, remote) = self.find_client(&mut head, sent, remote, client_chain).await;
+        let (reply, remote) = self.resolve_client(&mut head, sent, remote, client_chain).await;
         if has_body && !reply.status().is_success() {
             underway.refuse();
         }
@@ -153,7 +159,7 @@ impl Service {
     }
 
     /// The same for a request whose body is there, and small.
-    async fn call_whole(
+    async fn serve_whole(
         &self,
         head: &mut Parts,
         body: Bytes,
@@ -161,7 +167,8 @@ impl Service {
         client_chain: &[Vec<u8>],
         underway: Underway,
     ) -> Reply {
-        let (reply, remote) = self.find_client(head, Sent::Here(body), remote, client_chain).await;
+        let (reply, remote) =
+            self.resolve_client(head, Sent::Here(body), remote, client_chain).await;
         self.charge(reply, remote).map(|body| body.under(underway))
     }
 
@@ -177,8 +184,8 @@ impl Service {
         }
     }
 
-    /// Answers the client that a peer speaks for, itself or another; says who that is.
-    async fn find_client(
+    /// Settles which client a peer speaks for, itself or another, and goes on for that one; says who it is.
+    async fn resolve_client(
         &self,
         head: &mut Parts,
         body: Sent,
@@ -189,7 +196,7 @@ impl Service {
             Some(reply) => reply,
             None => match self.forwarded.client(peer, &mut head.headers) {
                 Ok(client) => {
-                    let reply = self.judge_and_reply(head, body, client, client_chain).await;
+                    let reply = self.check_origin(head, body, client, client_chain).await;
                     return (reply, client);
                 }
                 Err(refusal) => error::render(&refusal),
@@ -199,7 +206,8 @@ impl Service {
         (refused, peer)
     }
 
-    async fn judge_and_reply(
+    /// Refuses pages of foreign origins; what may ask is told so in the reply.
+    async fn check_origin(
         &self,
         head: &Parts,
         body: Sent,
@@ -209,7 +217,7 @@ impl Service {
         let reply = match web::judge(&self.core, head) {
             Crossing::Answered(reply) => reply,
             Crossing::Passes(origin) => {
-                let mut reply = self.reply(head, body, remote, client_chain).await;
+                let mut reply = self.read_request(head, body, remote, client_chain).await;
                 if let Some(origin) = origin {
                     web::allow(&mut reply, origin);
                 }
@@ -229,8 +237,8 @@ impl Service {
         self.counters().http.durations.record(self.clock.instant().duration_since(begin));
     }
 
-    /// Answers a request from wherever requests may come.
-    async fn reply(
+    /// Reads the body and makes a request of both; what is not for the API is answered here.
+    async fn read_request(
         &self,
         head: &Parts,
         body: Sent,
@@ -248,7 +256,8 @@ impl Service {
             target::Resolved::Api { path, method } => {
                 let body = match body {
                     Sent::Coming(file) if upload::is_upload(path, method) => {
-                        return Box::pin(self.take_upload(head, path, method, file, arrival)).await;
+                        return Box::pin(self.serve_upload(head, path, method, file, arrival))
+                            .await;
                     }
                     body => body,
                 };
@@ -266,9 +275,7 @@ impl Service {
                     Ok(held) => {
                         let parsed = request::parse(head, path, method, held.bytes(), arrival);
                         match parsed {
-                            Ok(request) => {
-                                self.admit_and_answer(head, &request, held.bytes()).await
-                            }
+                            Ok(request) => self.admit(head, &request, held.bytes()).await,
                             Err(error) => error::render(&error),
                         }
                     }
@@ -278,15 +285,15 @@ impl Service {
         }
     }
 
-    /// Answers a request when it is its turn.
-    async fn admit_and_answer(
+    /// Lets a request in when it is its turn.
+    async fn admit(
         &self,
         head: &Parts,
         request: &kallisto_core::Request<'_>,
         body: &Bytes,
     ) -> Reply {
         match admit::admit(&self.core, self.gate.as_deref(), request).await {
-            Ok(_place) => self.answer(head, request, body).await,
+            Ok(_place) => self.dispatch(head, request, body).await,
             Err(crowd) => error::render(&Error::Busy(crowd)),
         }
     }
@@ -304,7 +311,8 @@ impl Service {
         }
     }
 
-    async fn answer(
+    /// Has a request executed here once the state is recent enough, or by the leader where only that may.
+    async fn dispatch(
         &self,
         head: &Parts,
         request: &kallisto_core::Request<'_>,
@@ -312,7 +320,7 @@ impl Service {
     ) -> Reply {
         let begin = self.clock.instant();
         let outcome = match consistency::hold(&self.core, &head.headers, request).await {
-            Ok(()) => self.ask(head, request, body).await,
+            Ok(()) => self.execute(head, request, body).await,
             Err(None) => Outcome { answer: Err(Unfinished::NotLeader), allowance: None },
             Err(Some(refusal)) => return refusal,
         };
@@ -320,12 +328,12 @@ impl Service {
         let mut reply = match outcome.answer {
             Ok(reply) => reply,
             Err(Unfinished::Waiting(waiting)) => {
-                return Box::pin(self.wait_and_answer(waiting, head, request, body)).await;
+                return Box::pin(self.dispatch_after(waiting, head, request, body)).await;
             }
             Err(Unfinished::Stream(answer)) => return self.stream(answer),
             Err(other @ Unfinished::Upload(_)) => other.into_refusal(),
             Err(Unfinished::NotLeader) => match &self.relay {
-                Some(relay) => Box::pin(self.answer_there(&**relay, head, request, body)).await,
+                Some(relay) => Box::pin(self.relay_to_leader(&**relay, head, request, body)).await,
                 None => error::render(&Error::NotLeader),
             },
         };
@@ -337,7 +345,7 @@ impl Service {
     }
 
     /// Has the leader answer, whoever that is by then; it may be this server.
-    async fn answer_there(
+    async fn relay_to_leader(
         &self,
         relay: &dyn Relay,
         head: &Parts,
@@ -357,7 +365,7 @@ impl Service {
         while self.clock.instant().duration_since(began) < relay::WAIT_MAX {
             news.mark_unchanged();
             let answered = match relay.leader() {
-                Leader::Here => match self.ask(head, request, body).await.answer {
+                Leader::Here => match self.execute(head, request, body).await.answer {
                     Ok(reply) => return reply,
                     Err(Unfinished::NotLeader) => Some(relay::Answer::NotLeader),
                     Err(other) => return other.into_refusal(),
@@ -410,8 +418,8 @@ impl Service {
         }
     }
 
-    /// Answers a request that another server relays; the answer travels back the same way.
-    pub async fn answer_relayed(&self, bytes: Bytes) -> Bytes {
+    /// Serves a request that another server relays; the answer travels back the same way.
+    pub async fn serve_relayed(&self, bytes: Bytes) -> Bytes {
         let now = self.clock.now();
         let Some(relay::Relayed { head, chain, body, remote }) = relay::decode(&bytes) else {
             let refusal = error::render(&Error::invalid("a relayed request cannot be read"));
@@ -429,7 +437,7 @@ impl Service {
                             Err(None) => return relay::not_leader(),
                             Err(Some(refusal)) => return relay::encode_reply(refusal).await,
                         }
-                        let outcome = self.ask(&head, &request, &body).await;
+                        let outcome = self.execute(&head, &request, &body).await;
                         let mut reply = match outcome.answer {
                             Ok(reply) => reply,
                             Err(Unfinished::NotLeader) => return relay::not_leader(),
@@ -448,7 +456,7 @@ impl Service {
     }
 
     /// Sends a request again when it is time to answer it, as one that arrives then.
-    async fn wait_and_answer(
+    async fn dispatch_after(
         &self,
         waiting: Waiting,
         head: &Parts,
@@ -462,7 +470,7 @@ impl Service {
                 "0".clone_into(value);
             }
         }
-        self.ask(head, &request, body).await.answer.unwrap_or_else(Unfinished::into_refusal)
+        self.execute(head, &request, body).await.answer.unwrap_or_else(Unfinished::into_refusal)
     }
 
     fn stream(&self, answer: kallisto_core::Stream) -> Reply {

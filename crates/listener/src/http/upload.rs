@@ -35,7 +35,7 @@ pub(super) fn is_upload(path: &str, verb: Verb) -> bool {
 
 impl Service {
     /// Answers a request whose body is a file.
-    pub(super) async fn take_upload(
+    pub(super) async fn serve_upload(
         &self,
         head: &Parts,
         path: &str,
@@ -47,7 +47,7 @@ impl Service {
             Ok(request) => request,
             Err(refusal) => return error::render(&refusal),
         };
-        let reply = match self.ask(head, &request, &Bytes::new()).await.answer {
+        let reply = match self.execute(head, &request, &Bytes::new()).await.answer {
             Err(Unfinished::Upload(upload)) => {
                 let flow = admit::known_flow(&self.core, &request);
                 match self.receive(flow, upload, &mut body).await {

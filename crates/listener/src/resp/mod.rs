@@ -194,7 +194,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
             return Err(Gone);
         }
         let mut input = self.wire.take_input();
-        let next = self.answer(&mut input).await;
+        let next = self.serve_commands(&mut input).await;
         self.wire.return_input(input, self.shares.0.nothing(self.shares.1));
         let sent = self.wire.flush().await;
         if self.session.is_over {
@@ -223,7 +223,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
 
     /// Answers the whole commands that `input` starts with and takes them off it. Returns how much the
     /// next one takes at least.
-    async fn answer(&mut self, input: &mut bytes::BytesMut) -> Result<usize, Gone> {
+    async fn serve_commands(&mut self, input: &mut bytes::BytesMut) -> Result<usize, Gone> {
         self.session.now = self.session.shared.clock.now();
         self.session.forget_if_sealed();
         let mut ranges = Ranges::new();

@@ -42,7 +42,7 @@ impl Relay for To {
     ) -> Pin<Box<dyn Future<Output = Result<Bytes, Unrelayed>> + Send>> {
         let service = self.0.clone();
         self.1.fetch_add(1, Ordering::SeqCst);
-        Box::pin(async move { Ok(service.answer_relayed(request).await) })
+        Box::pin(async move { Ok(service.serve_relayed(request).await) })
     }
 }
 

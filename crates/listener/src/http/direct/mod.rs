@@ -9,7 +9,7 @@
 //! used, and stays there. So bad framing is judged in one place, which is not this one.
 //!
 //! A read of a secret that memory answers is served without making the types of an HTTP library first;
-//! every other plain request goes the way that all others go, through [`Service::call_whole`].
+//! every other plain request goes the way that all others go, through [`Service::serve_whole`].
 //!
 //! Invariants:
 //! - A request is answered here or none of its bytes was used: nothing is done twice.
@@ -43,8 +43,8 @@ use hyper::http::request::Parts;
 use jiff::Timestamp;
 use kallisto_core::admission::Flow;
 use kallisto_core::{
-    AuditBatch, BodyKind, Error, Headers, Operation, Path, Request as Asked, RequestId, Response,
-    TokenText,
+    AuditBatch, BodyKind, Error, Headers, Operation, Path, Request as CoreRequest, RequestId,
+    Response, TokenText,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
@@ -125,7 +125,7 @@ where
         let mut input = std::mem::take(&mut wire.input);
         wire.replies = buffer_pool::borrow();
         let mut turn = Turn { service, client, now: service.clock.now() };
-        let (used, next) = turn.answer(&input, &mut wire).await.ok()?;
+        let (used, next) = turn.serve(&input, &mut wire).await.ok()?;
         if used < input.len() {
             input.advance(used);
             // Behind it comes what was read while an answer was waited for.
@@ -265,10 +265,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<'_, S> {
     /// one that sends no more has gone, as for hyper.
     async fn unless_gone<T>(
         &mut self,
-        mut answering: Pin<&mut impl Future<Output = T>>,
+        mut serving: Pin<&mut impl Future<Output = T>>,
     ) -> io::Result<T> {
         poll_fn(|cx| {
-            if let Poll::Ready(answer) = answering.as_mut().poll(cx) {
+            if let Poll::Ready(answer) = serving.as_mut().poll(cx) {
                 return Poll::Ready(Ok(answer));
             }
             while self.input.len() < READ_BYTES {
@@ -323,7 +323,7 @@ struct Turn<'a> {
 
 impl Turn<'_> {
     /// Answers the whole plain requests that `input` starts with; how many bytes they were.
-    async fn answer<S>(&mut self, input: &[u8], wire: &mut Wire<'_, S>) -> io::Result<(usize, Next)>
+    async fn serve<S>(&mut self, input: &[u8], wire: &mut Wire<'_, S>) -> io::Result<(usize, Next)>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -339,7 +339,7 @@ impl Turn<'_> {
                     // What was read before it is written down before it.
                     wire.settle().await;
                     // Boxed, so that the future of a connection that only reads stays small.
-                    Box::pin(self.ask(&mut parts, body, wire)).await?;
+                    Box::pin(self.serve_one(&mut parts, body, wire)).await?;
                     self.now = self.service.clock.now();
                 }
                 Taken::Part => return Ok((used, Next::Read)),
@@ -395,20 +395,25 @@ impl Turn<'_> {
     }
 
     /// Has the service answer. Replies that are there already do not wait for it.
-    async fn ask<S>(&self, parts: &mut Parts, body: Bytes, wire: &mut Wire<'_, S>) -> io::Result<()>
+    async fn serve_one<S>(
+        &self,
+        parts: &mut Parts,
+        body: Bytes,
+        wire: &mut Wire<'_, S>,
+    ) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let Client { remote, client_chain, activity } = self.client;
         let underway = activity.begin();
         // Pinned where it is made: a future that is moved takes its room twice.
-        let mut answering =
-            pin!(self.service.call_whole(parts, body, *remote, client_chain, underway));
-        let reply = match poll_fn(|cx| Poll::Ready(answering.as_mut().poll(cx))).await {
+        let mut serving =
+            pin!(self.service.serve_whole(parts, body, *remote, client_chain, underway));
+        let reply = match poll_fn(|cx| Poll::Ready(serving.as_mut().poll(cx))).await {
             Poll::Ready(reply) => reply,
             Poll::Pending => {
                 wire.flush().await?;
-                wire.unless_gone(answering).await?
+                wire.unless_gone(serving).await?
             }
         };
         self.send_reply(reply, wire).await
@@ -418,7 +423,7 @@ impl Turn<'_> {
     fn read<S>(&self, path: &str, token: &str, wire: &mut Wire<'_, S>) -> bool {
         let Ok(path) = Path::decode(path) else { return false };
         let begin = self.service.clock.instant();
-        let request = Asked {
+        let request = CoreRequest {
             id: RequestId::make(),
             operation: Operation::Read,
             path,
