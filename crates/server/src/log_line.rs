@@ -1,6 +1,6 @@
 //! A line of the log: an event in the form of people, or as an object with the keys of OpenBao's lines.
 //!
-//! Who follows the log ([`super::log_taps`]) gets both forms; standard error gets the second one from here, with
+//! Who follows the log ([`super::log_subscribers`]) gets both forms; standard error gets the second one from here, with
 //! `log_format = "json"`.
 
 use std::fmt::{Debug, Write};
