@@ -2,7 +2,7 @@
 //!
 //! The core describes a request ([`Subject`], [`Response`]) and gives its records to every device;
 //! a device masks values under its own salt, links its records into a chain, and writes them in
-//! groups on a thread of its own. What is in a record is API.md A17 and `docs/format.md`.
+//! groups on a thread of its own. `docs/format.md` says what is in a record.
 //!
 //! ```text
 //! core --Subject--> Device::common --bodies--> Device::submit --group--> Sink: file, socket, syslog

@@ -1,4 +1,4 @@
-//! What a record says, as an allow-list: a field that is not here is in no record (API.md A17).
+//! What a record says, as an allow-list: a field that is not here is in no record.
 //!
 //! The core describes a request once ([`Subject`]); every device writes it under its own salt. What
 //! a request's two records have in common is written once per device ([`Common`]) and used for both.

@@ -12,7 +12,7 @@
 //!
 //! Invariants:
 //! - A path is decoded and checked once, by [`Path::decode`]; the value that was authorised is the
-//!   value that is stored and audited (lessons 1, 5 and 6 of the design).
+//!   value that is stored and audited. Two readings of one path are how `..`, `%2e` or another case get around a policy.
 //! - Nothing here reads a clock, a disk or a socket: time is an argument.
 //! - Deny is the default; root is a *kind* of token, never a policy name that could be attached.
 #![forbid(unsafe_code)]

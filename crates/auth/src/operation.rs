@@ -1,7 +1,7 @@
 //! What a request asks to do, in the words of the wire contract.
 //!
 //! The listener derives an [`Operation`] from the method and the `list`/`scan` query parameters;
-//! internal operations do not exist in this type, so the wire cannot name one (lesson 11).
+//! internal operations do not exist in this type, so the wire cannot name one.
 
 use crate::Capability;
 

@@ -61,7 +61,7 @@ pub enum Variable {
 }
 
 /// Who a caller is, as templates ask. An alias is found by the accessor of its auth mount, never by
-/// its order (lesson 15); a group counts only if the entity is in it.
+/// its order, which would let the alias of another method answer; a group counts only if the entity is in it.
 pub trait Identity {
     /// The value of `variable`, or `None` when the caller has none.
     fn value(&self, variable: &Variable) -> Option<Cow<'_, str>>;

@@ -2,7 +2,7 @@
 //!
 //! `core` keeps one decoded [`Token`] per live token in its view, keyed by a keyed hash of the
 //! token text; the text itself is nowhere in this type. Invariant: [`Kind::Root`] is set when the
-//! token is made and is not a policy: no list of names can attach it (lesson 6).
+//! token is made and is not a policy: no list of names can attach it.
 
 use jiff::Timestamp;
 

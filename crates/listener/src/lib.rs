@@ -5,7 +5,7 @@
 //! may take, translates, and decides nothing about secrets.
 //!
 //! Invariants:
-//! - The accept loop ends only at shutdown, never on an error (lesson 46).
+//! - The accept loop ends only at shutdown, never on an error: running out of descriptors must not stop a server.
 //! - What a client makes us hold is bounded, by itself and over all, before any work is done for it
 //!   ([`kallisto_core::admission`]), and so is the time it may take ([`limits`], `client_timeouts`).
 //! - On a worker that cannot keep up clients take turns (`gate`).

@@ -7,7 +7,7 @@
 //! magic key for a number (see `docs/decisions/0005-json.md`).
 //!
 //! Invariants: nesting is at most [`DEPTH_MAX`], values at most [`VALUES_MAX`]; errors carry a
-//! position and never the input (lesson 60); output is compact and escapes only what it must.
+//! position and never the input, which may hold secrets and would reach a log; output is compact and escapes only what it must.
 
 mod members;
 mod parse;

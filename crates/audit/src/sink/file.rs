@@ -3,10 +3,11 @@
 //! Invariants:
 //! - The file is ours alone: locked while it is open, and never one whose last line is not a record
 //!   of ours. So a path that was mistaken, or chosen by somebody who may enable devices, harms no
-//!   other file (lesson 74).
+//!   other file: in Vault, a chosen path led to the execution of code (CVE-2025-6000).
 //! - A symbolic link in the last place of the path is not followed.
 //! - A group is there whole or not at all: when a write fails, what it left is cut off again.
-//! - A file that was removed is noticed before the next group, and made anew (lesson 79).
+//! - A file that was removed is noticed before the next group, and made anew: records in an unlinked file are lost
+//!   without anybody noticing.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};

@@ -5,7 +5,7 @@
 //! policies by pattern and ranks them, `table` finds the highest that matches a path, this file
 //! judges a request by it, and `explain` says afterwards why.
 //!
-//! Which rule speaks, in this order (the contract's rules, and lessons 2 and 3 on top):
+//! Which rule speaks, in this order (Vault's rules, and two stricter ones for denials):
 //! 1. An exact pattern, else the one with the later first wildcard, else the one without a final
 //!    `*`, else the one with fewer `+`, else the longer one.
 //! 2. Of rules that are equal so far a denial speaks first, then the greater text.

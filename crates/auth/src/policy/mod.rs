@@ -8,7 +8,7 @@
 //! Invariants:
 //! - A rule that this server cannot hold to (multi-factor methods, control groups, filters of
 //!   listings) is refused when the policy is written, not ignored when it is used.
-//! - Nothing can be called `root` and attached to a token: root is a kind of token (lesson 6).
+//! - Nothing can be called `root` and attached to a token: root is a kind of token.
 
 mod builtin;
 mod constraints;

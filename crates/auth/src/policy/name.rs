@@ -1,9 +1,9 @@
 //! What a policy may be called.
 //!
 //! Names are lower-cased when they are read, here and nowhere later, so that one policy has one
-//! name (lesson 3). A name is text that is one thing wherever it stands: it is never joined with others into a key, and in
+//! name. A name is text that is one thing wherever it stands: it is never joined with others into a key, and in
 //! a list it is an item of an array. What it may not hold is what a request's path cannot, and what would make two
-//! names look alike (lessons 4 and 6): marks and signs outside ASCII, so that a letter with an accent has one form; space at an
+//! names look alike: marks and signs outside ASCII, so that a letter with an accent has one form; space at an
 //! end; and whatever reads as `root`.
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The wire form of a core response: the envelope of API.md A0.
+//! The wire form of a core response: Vault's envelope (`docs/api.md`, Conventions).
 
 use bytes::Bytes;
 use hyper::header::{
