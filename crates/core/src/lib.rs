@@ -27,6 +27,7 @@ mod namespaces;
 mod pipeline;
 mod platform;
 mod quotas;
+mod registry;
 mod routes;
 mod seal;
 mod storage;

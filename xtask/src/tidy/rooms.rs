@@ -18,7 +18,7 @@ pub(super) struct Room {
 }
 
 /// Every crate of the workspace, bottom up.
-pub(super) const ROOMS: [Room; 27] = [
+pub(super) const ROOMS: &[Room] = &[
     Room {
         folder: "crates/cuckoo",
         package: "kallisto-cuckoo",
@@ -150,10 +150,18 @@ pub(super) const ROOMS: [Room; 27] = [
         for_tests: &[],
     },
     Room {
+        folder: "crates/engine",
+        package: "kallisto-engine",
+        below: &["kallisto-api", "kallisto-auth"],
+        external: &["bytes", "jiff"],
+        for_tests: &[],
+    },
+    Room {
         folder: "crates/core",
         package: "kallisto-core",
         below: &[
             "kallisto-api",
+            "kallisto-engine",
             "kallisto-audit",
             "kallisto-auth",
             "kallisto-codec",

@@ -10,11 +10,10 @@ use kallisto_auth::{AclSet, Capability, Kind, Operation, Subject as _};
 use super::Audit;
 use crate::api::json::Json;
 use crate::api::request::{Request, TokenText};
-use crate::engines::mount::{Class, EngineKind, MountEntry};
+use crate::engines::mount::{Class, MountEntry};
 use crate::engines::sys;
 use crate::namespaces::Home;
 use crate::pipeline::authz_request::AuthzRequest;
-use crate::pipeline::engines;
 use crate::pipeline::freshness;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Core, Unsealed};
@@ -56,7 +55,7 @@ pub(super) fn with_described<T>(
     let path = request.path.as_str();
     let route = view.mounts.route(path);
     let is_login =
-        route.as_ref().is_some_and(|(mount, inside)| engines::is_login(mount.entry.kind, inside));
+        route.as_ref().is_some_and(|(mount, inside)| mount.entry.kind.engine().is_open(inside));
     let mount = route.map(|(mount, _)| mount);
     let home = unsealed.home_of(request.token).ok();
     let token_view = match &home {
@@ -201,8 +200,7 @@ fn is_open(core: &Core, request: &Request<'_>) -> bool {
 
 /// Only what is known to change nothing is said to: reads of KV by a token with no count of uses.
 fn effect_of(request: &Request<'_>, mount: Option<&Mount>, live: Option<&CachedToken>) -> Effect {
-    let is_kv =
-        mount.is_some_and(|mount| matches!(mount.entry.kind, EngineKind::KvV1 | EngineKind::KvV2));
+    let is_kv = mount.is_some_and(|mount| mount.entry.kind.kv().is_some());
     let counts = live.is_none_or(CachedToken::is_limited);
     if request.operation.writes() || request.wrap_ttl_secs > 0 || !is_kv || counts {
         Effect::Possible

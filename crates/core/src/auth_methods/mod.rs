@@ -1,8 +1,7 @@
 //! Login methods: a proof of who somebody is goes in, a token comes out (API.md A6, A13, A14, A24).
 //!
 //! Each method is a module and keeps its roles or users in its mount's engine storage. A login route runs
-//! without a token: the door asks [`crate::pipeline::engines::is_login`] for paths below `auth/` alone, then calls
-//! [`crate::pipeline::engines::log_in`]. Whatever the proof was, it ends in a [`Login`], and [`grant`] makes the token of it.
+//! without a token (`ServerEngine::is_open`). Whatever the proof was, it ends in a [`Login`], and [`grant`] makes the token of it.
 //!
 //! Invariants:
 //! - No login makes a root token, whatever its role says (lesson 6).
@@ -19,6 +18,7 @@ pub(crate) mod lockout;
 mod params;
 mod password;
 mod records;
+mod routes;
 pub(crate) mod userpass;
 
 use std::sync::Arc;
@@ -34,15 +34,15 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
-use crate::engines::mount::EngineKind;
+use crate::engines::server_engine::{OpenRun, Renewal};
 use crate::pipeline::address::{self, AddressRange};
 use crate::pipeline::compute::{Claim, Pool};
-use crate::pipeline::page::Page;
 use crate::pipeline::state::{Call, Leases, Unsealed};
 use crate::platform::outbound::{Outbound, OutboundAnswer, OutboundCall};
 use crate::storage::engine_storage::EngineStorage;
-use crate::tokens::{self, Times, TokenEntry, TokenSpec, TokenType};
+use crate::tokens::{self, Times, TokenSpec, TokenType};
 use crate::view::Mount;
+use kallisto_engine::storage::Page;
 
 pub(crate) use identity::Alias;
 pub(crate) use params::{TokenParams, seconds};
@@ -91,7 +91,8 @@ pub(crate) async fn grant(
     let policies = policies(params)?;
     let of_mount = TokenType::parse(mount.entry.config.token_type())?;
     let kind = TokenType::of_login(of_mount, params.token_type);
-    let (times, max_secs) = times(params, leases(unsealed.leases, mount), &mut warnings);
+    let (times, max_secs) =
+        times(params, mount.entry.config.leases(unsealed.leases), &mut warnings);
     let alias =
         Alias { mount, name: &login.alias, metadata: &login.metadata, groups: &login.groups };
     let entity_id = identity::identify(unsealed, &alias, request.now).await?;
@@ -146,15 +147,6 @@ fn policies(params: &TokenParams) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// How long tokens of a mount live: its own word before the server's.
-pub(crate) fn leases(server: Leases, mount: &Mount) -> Leases {
-    let config = &mount.entry.config;
-    let own = |own: u64, server: u64| if own > 0 { own } else { server };
-    let max_secs = own(config.max_lease_ttl_secs, server.max_secs);
-    let default_secs = own(config.default_lease_ttl_secs, server.default_secs);
-    Leases { default_secs: default_secs.min(max_secs), max_secs }
-}
-
 /// How long the token lives, and with all its renewals.
 fn times(params: &TokenParams, leases: Leases, warnings: &mut Vec<String>) -> (Times, u64) {
     let bound = |secs: u64, limit: u64| if limit > 0 { secs.min(limit) } else { secs };
@@ -181,49 +173,21 @@ fn display_name(mount: &Mount, name: &str) -> String {
     if name.is_empty() { path } else { format!("{path}-{name}") }
 }
 
-/// A renewal that is asked for.
-pub(crate) struct Renewal<'a, 'r> {
-    pub(crate) unsealed: &'a Unsealed,
-    pub(crate) request: &'a Request<'r>,
-    /// The method that made the token.
-    pub(crate) mount: &'a Mount,
-    /// The path of its login, inside the mount.
-    pub(crate) path: &'a str,
-    /// The token.
-    pub(crate) entry: &'a TokenEntry,
-}
-
-impl Renewal<'_, '_> {
-    /// Refuses when the policies of a role or user are not those of the token any more.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] saying so.
-    pub(crate) fn check_policies(&self, params: &TokenParams) -> Result<(), Error> {
-        if policies(params)? == self.entry.auth.policies {
-            return Ok(());
-        }
-        Err(Error::invalid("policies have changed, not renewing"))
+/// Refuses a renewal when the policies of a role or user are not those of the token any more.
+///
+/// # Errors
+/// [`Error::Invalid`] saying so.
+fn check_policies(renewal: &Renewal<'_, '_>, params: &TokenParams) -> Result<(), Error> {
+    if policies(params)? == renewal.entry.auth.policies {
+        return Ok(());
     }
-}
-
-/// Whether a login by this method names a role that a rate limit can be for.
-pub(crate) const fn has_roles(kind: EngineKind) -> bool {
-    use EngineKind::{AppRole, Cert, Jwt, Kubernetes};
-    matches!(kind, AppRole | Cert | Jwt | Kubernetes)
+    Err(Error::invalid("policies have changed, not renewing"))
 }
 
 /// The role by which a request would log in; `None` when it names none. Nothing is proven by it.
-pub(crate) fn role_of(unsealed: &Unsealed, request: &Request<'_>, mount: &Mount) -> Option<String> {
-    let body = request.object().ok()?;
-    let fields = Fields::new(&body);
-    let named = |field: &str| fields.string(field).ok()?.filter(|name| !name.is_empty());
-    match mount.entry.kind {
-        EngineKind::AppRole => approle::role_of(unsealed, mount, &named("role_id")?),
-        EngineKind::Cert => cert::role_of(unsealed, request, mount, named("name")),
-        EngineKind::Jwt => jwt::role_of(unsealed, mount, named("role")),
-        EngineKind::Kubernetes => named("role").map(|name| name.to_ascii_lowercase()),
-        _ => None,
-    }
+pub(crate) fn role_of(login: &OpenRun<'_>) -> Option<String> {
+    let body = login.request.object().ok()?;
+    login.mount.entry.kind.engine().role_of(login, Fields::new(&body))
 }
 
 /// The names in a folder of a method's engine storage, as a listing.
@@ -235,7 +199,7 @@ pub(crate) fn list(
     call: &Call<'_, '_>,
     folder: &str,
 ) -> Result<Response, Error> {
-    let names = storage.list_in_pages(folder, &Page::asked(call)?)?;
+    let names = storage.list_in_pages(folder, &Page::asked(call, call.page_entries_max())?)?;
     if names.is_empty() {
         return Err(Error::NotFound);
     }

@@ -2,106 +2,21 @@
 //!
 //! Stored as JSON (mounts are few and written rarely). The shape shown on the wire is API.md A5's.
 
+use crate::pipeline::state::Leases;
+use std::fmt;
+
+pub use kallisto_engine::{Class, Multiplicity};
+
+use super::kv::{KvEngine, KvState};
+use super::server_engine::ServerEngine;
 use crate::api::json::{self, Json, Map};
 use crate::auth_methods::lockout::LockoutRules;
+use crate::registry;
 use crate::storage::keys::MountId;
 
 /// The engine behind a mount.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EngineKind {
-    /// The server's own endpoints, at `sys/`.
-    System,
-    /// Who bearers of tokens are, at `identity/`.
-    Identity,
-    /// What a token keeps for itself, at `cubbyhole/`.
-    Cubbyhole,
-    /// Key-value secrets without versions.
-    KvV1,
-    /// Key-value secrets with versions.
-    KvV2,
-    /// Key-value secrets on their way from the one to the other.
-    KvUpgrading,
-    /// Named keys that encrypt and sign for clients.
-    Transit,
-    /// Tokens, at `auth/token/`.
-    Token,
-    /// Roles with secret ids.
-    AppRole,
-    /// Client certificates.
-    Cert,
-    /// Signed JWTs.
-    Jwt,
-    /// Service accounts of a Kubernetes cluster.
-    Kubernetes,
-    /// Users with passwords.
-    Userpass,
-}
-
-/// What an engine is for, which decides where it is mounted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// It keeps or makes secrets; mounted at its own path.
-    Secret,
-    /// It lets clients log in; mounted below `auth/`.
-    Auth,
-}
-
-/// How often an engine may be mounted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Multiplicity {
-    /// Once, by the server itself.
-    Builtin,
-    /// As often as operators like.
-    Any,
-}
-
-/// What there is to say of an engine besides how it works.
-struct Traits {
-    kind: EngineKind,
-    /// In the record of a mount.
-    stored: &'static str,
-    /// On the wire.
-    name: &'static str,
-    class: Class,
-    multiplicity: Multiplicity,
-}
-
-const fn engine(
-    kind: EngineKind,
-    stored: &'static str,
-    name: &'static str,
-    class: Class,
-    multiplicity: Multiplicity,
-) -> Traits {
-    Traits { kind, stored, name, class, multiplicity }
-}
-
-/// The engines there are.
-const ENGINES: [Traits; 13] = [
-    engine(EngineKind::System, "system", "system", Class::Secret, Multiplicity::Builtin),
-    engine(EngineKind::Identity, "identity", "identity", Class::Secret, Multiplicity::Builtin),
-    engine(EngineKind::Cubbyhole, "cubbyhole", "cubbyhole", Class::Secret, Multiplicity::Builtin),
-    engine(EngineKind::KvV1, "kv-v1", "kv", Class::Secret, Multiplicity::Any),
-    engine(EngineKind::KvV2, "kv-v2", "kv", Class::Secret, Multiplicity::Any),
-    engine(EngineKind::KvUpgrading, "kv-upgrading", "kv", Class::Secret, Multiplicity::Any),
-    engine(EngineKind::Transit, "transit", "transit", Class::Secret, Multiplicity::Any),
-    engine(EngineKind::Token, "token", "token", Class::Auth, Multiplicity::Builtin),
-    engine(EngineKind::AppRole, "approle", "approle", Class::Auth, Multiplicity::Any),
-    engine(EngineKind::Cert, "cert", "cert", Class::Auth, Multiplicity::Any),
-    engine(EngineKind::Jwt, "jwt", "jwt", Class::Auth, Multiplicity::Any),
-    engine(EngineKind::Kubernetes, "kubernetes", "kubernetes", Class::Auth, Multiplicity::Any),
-    engine(EngineKind::Userpass, "userpass", "userpass", Class::Auth, Multiplicity::Any),
-];
-
-impl Class {
-    /// What stands before the path of a mount of this class.
-    pub const fn prefix(self) -> &'static str {
-        match self {
-            Self::Secret => "",
-            Self::Auth => "auth/",
-        }
-    }
-}
+#[derive(Clone, Copy)]
+pub struct EngineKind(&'static dyn ServerEngine);
 
 /// How a mount behaves. TTLs are in seconds; 0 leaves them to the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -172,29 +87,42 @@ pub struct Moved {
 }
 
 impl EngineKind {
-    fn traits(self) -> &'static Traits {
-        let found = ENGINES.iter().find(|engine| engine.kind == self);
-        found.unwrap_or_else(|| unreachable!("the table has a row for every engine"))
+    /// Key-value secrets without versions.
+    pub const KV_V1: Self = Self(&KvEngine(KvState::V1));
+    /// Key-value secrets with versions.
+    pub const KV_V2: Self = Self(&KvEngine(KvState::V2));
+    /// Key-value secrets on their way from the one to the other.
+    pub(crate) const KV_UPGRADING: Self = Self(&KvEngine(KvState::Upgrading));
+
+    /// What drives it.
+    pub(crate) const fn of(engine: &'static dyn ServerEngine) -> Self {
+        Self(engine)
+    }
+
+    /// What drives it.
+    pub(crate) const fn engine(self) -> &'static dyn ServerEngine {
+        self.0
     }
 
     /// The engine that may be mounted under this name in this class, if there is one. The versions
     /// of `kv` are told apart elsewhere.
     pub fn mountable(name: &str, class: Class) -> Option<Self> {
-        let fits = |engine: &&Traits| {
-            engine.name == name && engine.class == class && engine.multiplicity == Multiplicity::Any
+        let fits = |engine: &Self| {
+            let facts = engine.0.facts();
+            facts.name == name && facts.class == class && facts.multiplicity == Multiplicity::Any
         };
-        ENGINES.iter().find(fits).map(|engine| engine.kind)
+        registry::engines().map(Self).find(fits)
     }
 
     /// Every engine, once per name on the wire, with its class.
     pub fn catalog() -> impl Iterator<Item = (&'static str, Class)> {
-        let listed = |engine: &&Traits| !matches!(engine.kind, Self::KvV1 | Self::KvUpgrading);
-        ENGINES.iter().filter(listed).map(|engine| (engine.name, engine.class))
+        let listed = |engine: &Self| !matches!(engine.kv(), Some(KvState::V1 | KvState::Upgrading));
+        registry::engines().map(Self).filter(listed).map(|engine| (engine.name(), engine.class()))
     }
 
     /// The engine's type on the wire.
     pub fn name(self) -> &'static str {
-        self.traits().name
+        self.0.facts().name
     }
 
     /// The public handle of a mount of it.
@@ -208,20 +136,44 @@ impl EngineKind {
 
     /// What the engine is for.
     pub fn class(self) -> Class {
-        self.traits().class
+        self.0.facts().class
     }
 
     /// Whether the server itself mounts it.
     pub fn multiplicity(self) -> Multiplicity {
-        self.traits().multiplicity
+        self.0.facts().multiplicity
     }
 
-    fn stored(self) -> &'static str {
-        self.traits().stored
+    /// Whether it keeps versions of secrets.
+    pub fn has_versions(self) -> bool {
+        self.kv() == Some(KvState::V2)
+    }
+
+    /// How the secrets of a key-value engine are kept; `None` for all others.
+    pub(crate) fn kv(self) -> Option<KvState> {
+        self.0.kv()
+    }
+
+    pub(crate) fn stored(self) -> &'static str {
+        self.0.facts().stored
     }
 
     fn from_stored(stored: &str) -> Option<Self> {
-        ENGINES.iter().find(|engine| engine.stored == stored).map(|engine| engine.kind)
+        registry::engines().map(Self).find(|engine| engine.stored() == stored)
+    }
+}
+
+impl PartialEq for EngineKind {
+    fn eq(&self, other: &Self) -> bool {
+        self.stored() == other.stored()
+    }
+}
+
+impl Eq for EngineKind {}
+
+impl fmt::Debug for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.stored())
     }
 }
 
@@ -229,6 +181,14 @@ impl MountConfig {
     /// What kind of tokens a login method makes, on the wire.
     pub fn token_type(&self) -> &str {
         if self.token_type.is_empty() { "default-service" } else { &self.token_type }
+    }
+
+    /// How long what the mount hands out lives: its own word before the server's.
+    pub(crate) fn leases(&self, server: Leases) -> Leases {
+        let own = |own: u64, server: u64| if own > 0 { own } else { server };
+        let max_secs = own(self.max_lease_ttl_secs, server.max_secs);
+        let default_secs = own(self.default_lease_ttl_secs, server.default_secs);
+        Leases { default_secs: default_secs.min(max_secs), max_secs }
     }
 
     fn to_json(&self) -> Map {
@@ -363,10 +323,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_engine_has_a_row_of_its_own() {
-        for (at, engine) in ENGINES.iter().enumerate() {
-            assert_eq!(EngineKind::from_stored(engine.stored), Some(engine.kind));
-            assert!(ENGINES.iter().skip(at + 1).all(|other| other.kind != engine.kind));
+    fn every_engine_has_a_name_of_its_own() {
+        let all: Vec<EngineKind> = registry::engines().map(EngineKind::of).collect();
+        for (at, engine) in all.iter().enumerate() {
+            assert_eq!(EngineKind::from_stored(engine.stored()), Some(*engine));
+            assert!(all.iter().skip(at + 1).all(|other| other != engine));
         }
         assert_eq!(EngineKind::mountable("token", Class::Auth), None);
         assert_eq!(EngineKind::mountable("kv", Class::Auth), None);
@@ -377,7 +338,7 @@ mod tests {
         let entry = MountEntry {
             id: MountId(3),
             path: "a/b/".into(),
-            kind: EngineKind::KvV2,
+            kind: EngineKind::KV_V2,
             uuid: "u".into(),
             accessor: "kv_1".into(),
             description: "d\"".into(),

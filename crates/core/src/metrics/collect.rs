@@ -220,7 +220,7 @@ fn view(view: &View, figures: &mut Vec<Figure>) {
         let fits = mounts.iter().filter(|mount| mount.entry.kind == kind);
         Value::Gauge(fits.map(|mount| mount.index.len()).sum::<u64>() as f64)
     };
-    let kinds = [("1", EngineKind::KvV1), ("2", EngineKind::KvV2)];
+    let kinds = [("1", EngineKind::KV_V1), ("2", EngineKind::KV_V2)];
     let points = kinds.map(|(version, kind)| Point {
         labels: vec![("version", version.to_owned())],
         value: paths_of(kind),

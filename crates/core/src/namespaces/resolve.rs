@@ -6,6 +6,7 @@
 //!
 //! The path gets its one [`spelling`] here as well, with and without namespaces.
 
+use kallisto_engine::Routes as _;
 use std::sync::Arc;
 
 use kallisto_auth::Path;

@@ -7,8 +7,6 @@ use kallisto_auth::{Capability, Literal, Operation, Path, Subject};
 
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
-use crate::engines::mount::EngineKind;
-use crate::engines::transit;
 use crate::pipeline::spelling;
 use crate::view::View;
 
@@ -60,24 +58,7 @@ pub(crate) fn capability(operation: Operation, path: &str, view: &View) -> Capab
 /// Whether nothing is stored yet where `path` writes (API.md A7.1, 7).
 fn creates(path: &str, view: &View) -> bool {
     let Some((mount, inside)) = view.mounts.route(path) else { return false };
-    match mount.entry.kind {
-        EngineKind::KvV1 => !mount.index.contains(inside),
-        EngineKind::KvV2 => match inside.split_once('/') {
-            Some(("data" | "metadata", secret)) => !mount.index.contains(secret),
-            _ => false,
-        },
-        EngineKind::Transit => transit::creates(&mount, inside),
-        EngineKind::System
-        | EngineKind::Identity
-        | EngineKind::Cubbyhole
-        | EngineKind::KvUpgrading
-        | EngineKind::Token
-        | EngineKind::AppRole
-        | EngineKind::Cert
-        | EngineKind::Jwt
-        | EngineKind::Kubernetes
-        | EngineKind::Userpass => false,
-    }
+    mount.entry.kind.engine().creates(&mount, inside)
 }
 
 impl Subject for AuthzRequest<'_, '_> {

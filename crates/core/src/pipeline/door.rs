@@ -16,12 +16,11 @@ use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
 use crate::auth_methods;
 use crate::cluster::leading;
-use crate::engines::mount::Class;
+use crate::engines::server_engine::{OpenRun, Run};
 use crate::engines::sys;
 use crate::namespaces::{self, Home};
 use crate::pipeline::address;
 use crate::pipeline::authz_request::AuthzRequest;
-use crate::pipeline::engines;
 use crate::pipeline::freshness;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::spelling;
@@ -99,10 +98,8 @@ impl Core {
         {
             return Box::pin(route.answer(self, request)).await;
         }
-        if request.path.as_str().starts_with(LOGINS)
-            && let Some(login) = self.find_login(request)
-        {
-            return Box::pin(login.answer(self, request)).await;
+        if let Some(open) = self.find_open(request) {
+            return Box::pin(open.answer(self, request)).await;
         }
         let inside;
         let (unsealed, admitted) = {
@@ -175,8 +172,11 @@ impl Core {
             let site = self.site_of(request.namespace).ok()?;
             let (mount, inside) = site.view.mounts.route(request.path.as_str())?;
             let is_there = path.strip_prefix(request.namespace) == Some(&mount.entry.path);
-            let logs_in = is_there && engines::is_login(mount.entry.kind, inside);
-            if logs_in { auth_methods::role_of(&site, request, &mount) } else { None }
+            let engine = mount.entry.kind.engine();
+            let logs_in = is_there && engine.has_roles() && engine.is_open(inside);
+            let login =
+                OpenRun { core: self, unsealed: &site, request, mount: &mount, path: inside };
+            if logs_in { auth_methods::role_of(&login) } else { None }
         })
     }
 
@@ -223,15 +223,11 @@ impl Core {
         tokens::find(&unsealed.view, Some(token), &guard).is_ok()
     }
 
-    /// The login that a request is, if it is one.
-    fn find_login<'r>(&self, request: &'r Request<'_>) -> Option<LoginRoute<'r>> {
+    /// What takes no token of the paths below mounts: a login, or what anyone may ask.
+    fn find_open<'r>(&self, request: &'r Request<'_>) -> Option<OpenPath<'r>> {
         let unsealed = self.site_of(request.namespace).ok()?;
         let (mount, inside) = unsealed.view.mounts.route(request.path.as_str())?;
-        engines::is_login(mount.entry.kind, inside).then_some(LoginRoute {
-            unsealed,
-            mount,
-            inside,
-        })
+        mount.entry.kind.engine().is_open(inside).then_some(OpenPath { unsealed, mount, inside })
     }
 
     /// Runs what may have to wait.
@@ -241,7 +237,9 @@ impl Core {
             Some((mount, inside)) => {
                 let kind = mount.entry.kind;
                 // Handed on, not shared: a request that seals lets go of the keys, and must not wait for itself.
-                let answer = engines::handle(self, unsealed, &call, &mount, inside);
+                let path = spelling::inside(call.operation, kind, inside)?;
+                let run = Run { core: self, unsealed, call: &call, mount: &mount, path };
+                let answer = kind.engine().handle(run);
                 let refused = |error| routes::sort_refusal(kind, inside, call.operation, error);
                 answer.await.map_err(refused)
             }
@@ -296,20 +294,19 @@ impl Core {
     }
 }
 
-/// Where login methods are mounted.
-const LOGINS: &str = Class::Auth.prefix();
-
-/// A request that proves who asks instead of showing a token; one that it shows is not looked at.
-struct LoginRoute<'r> {
+/// A path that takes no token; one that is shown is not looked at.
+struct OpenPath<'r> {
     unsealed: Arc<Unsealed>,
     mount: Arc<Mount>,
     /// The path inside the mount.
     inside: &'r str,
 }
 
-impl LoginRoute<'_> {
+impl OpenPath<'_> {
     async fn answer(self, core: &Core, request: &Request<'_>) -> Result<Response, Error> {
-        engines::log_in(core, &self.unsealed, request, &self.mount, self.inside).await
+        let OpenPath { unsealed, mount, inside } = self;
+        let run = OpenRun { core, unsealed: &unsealed, request, mount: &mount, path: inside };
+        mount.entry.kind.engine().handle_open(run).await
     }
 }
 
@@ -423,7 +420,9 @@ pub(crate) fn read(unsealed: &Unsealed, call: &Call<'_, '_>) -> Option<Result<Re
         return None;
     }
     match unsealed.view.mounts.route(call.path.as_str()) {
-        Some((mount, inside)) => engines::read(usize::MAX, unsealed, call, &mount, inside),
+        Some((mount, inside)) => {
+            mount.entry.kind.engine().read_fast(usize::MAX, unsealed, call, &mount, inside)
+        }
         None => Some(Err(no_route(unsealed, call))),
     }
 }

@@ -31,7 +31,6 @@ use crate::engines::mount::{Class, EngineKind};
 use crate::pipeline::authz_request::{AuthzRequest, Shape};
 use crate::pipeline::compute::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX, is_heavy_to_judge};
 use crate::pipeline::door::{find_bearer, no_route};
-use crate::pipeline::engines;
 use crate::pipeline::policies::Compiled;
 use crate::pipeline::state::{Call, Core, Unsealed};
 use crate::view::{CachedToken, Mount};
@@ -170,7 +169,7 @@ impl Bearer<'_> {
     /// The fields alone of an answer that was written down whole.
     fn fields_of(&self, request: &Request<'_>, answer: Response) -> Response {
         let mount = self.unsealed.view.mounts.route(request.path.as_str());
-        let has_versions = mount.is_some_and(|(mount, _)| mount.entry.kind == EngineKind::KvV2);
+        let has_versions = mount.is_some_and(|(mount, _)| mount.entry.kind.has_versions());
         match answer {
             Response::Logical(mut logical) if has_versions => {
                 logical.data = member(&logical.data, "data").unwrap_or_default().to_vec();
@@ -204,12 +203,19 @@ impl Bearer<'_> {
             .get()
             .and_then(|mount| Some((mount, path.strip_prefix(&*mount.entry.path)?)));
         if let Some((mount, inside)) = known {
-            return engines::read(bytes_max, self.unsealed, call, mount, inside);
+            return mount.entry.kind.engine().read_fast(
+                bytes_max,
+                self.unsealed,
+                call,
+                mount,
+                inside,
+            );
         }
         let Some((mount, inside)) = self.unsealed.view.mounts.route(path) else {
             return Some(Err(no_route(self.unsealed, call)));
         };
-        let answer = engines::read(bytes_max, self.unsealed, call, &mount, inside);
+        let answer =
+            mount.entry.kind.engine().read_fast(bytes_max, self.unsealed, call, &mount, inside);
         let _ = self.mount.set(mount);
         answer
     }

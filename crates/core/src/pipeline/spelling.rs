@@ -48,41 +48,12 @@ pub(crate) fn caseless(path: &str, view: &View) -> Option<Box<str>> {
         return None;
     }
     let (mount, inside) = view.mounts.route(path)?;
-    let folder = caseless_folder(mount.entry.kind, inside)?;
+    let facts = mount.entry.kind.engine().facts();
+    let is_below = |folder: &&&str| inside.len() > folder.len() && inside.starts_with(**folder);
+    let folder = facts.caseless_folders.iter().find(is_below)?;
     let name = &inside[folder.len()..];
-    let name = match mount.entry.kind {
-        // Space around the names of entities and groups is none of them.
-        EngineKind::Identity => name.trim(),
-        _ => name,
-    };
+    let name = if facts.trims_names { name.trim() } else { name };
     Some(format!("{}{folder}{name}", &path[..path.len() - inside.len()]).into())
-}
-
-/// The folder of names without case that a path inside a mount is below.
-fn caseless_folder(kind: EngineKind, inside: &str) -> Option<&'static str> {
-    let folders: &[&'static str] = match kind {
-        EngineKind::System => &[
-            "policies/acl/",
-            "policy/",
-            "config/ui/headers/",
-            "config/auditing/request-headers/",
-            "locked-users/",
-        ],
-        EngineKind::Identity => &["entity/name/", "group/name/"],
-        EngineKind::Userpass => &["login/", "users/"],
-        EngineKind::AppRole | EngineKind::Jwt | EngineKind::Kubernetes => &["role/"],
-        EngineKind::Cert => &["certs/", "crls/"],
-        EngineKind::Cubbyhole
-        | EngineKind::KvV1
-        | EngineKind::KvV2
-        | EngineKind::KvUpgrading
-        | EngineKind::Token
-        | EngineKind::Transit => &[],
-    };
-    folders
-        .iter()
-        .find(|folder| inside.len() > folder.len() && inside.starts_with(**folder))
-        .copied()
 }
 
 /// What a write to a folder is told.
@@ -114,28 +85,17 @@ pub(crate) fn canonical(operation: Operation, path: &str) -> Result<Cow<'_, str>
 /// is no entry.
 pub(crate) fn inside(operation: Operation, kind: EngineKind, path: &str) -> Result<&str, Error> {
     let Some(bare) = path.strip_suffix('/') else { return Ok(path) };
-    match kind {
-        EngineKind::Cubbyhole | EngineKind::KvV1 | EngineKind::KvV2 | EngineKind::KvUpgrading => {
-            Ok(path)
-        }
-        EngineKind::System
-        | EngineKind::Identity
-        | EngineKind::Transit
-        | EngineKind::Token
-        | EngineKind::AppRole
-        | EngineKind::Cert
-        | EngineKind::Jwt
-        | EngineKind::Kubernetes
-        | EngineKind::Userpass => match operation {
-            Operation::List | Operation::Scan => Ok(bare),
-            _ => Err(Error::UnsupportedPath),
-        },
+    match operation {
+        _ if kind.engine().facts().has_folders => Ok(path),
+        Operation::List | Operation::Scan => Ok(bare),
+        _ => Err(Error::UnsupportedPath),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engines::mount::Class;
 
     #[test]
     fn each_operation_has_one_form_of_a_path() {
@@ -171,12 +131,24 @@ mod tests {
     #[test]
     fn a_folder_is_listed_and_nothing_else() {
         use Operation::{Delete, List, Read};
-        assert_eq!(inside(List, EngineKind::Transit, "keys/"), Ok("keys"));
-        assert_eq!(inside(Read, EngineKind::Transit, "keys/k"), Ok("keys/k"));
-        assert_eq!(inside(Read, EngineKind::Transit, "keys/k/"), Err(Error::UnsupportedPath));
-        assert_eq!(inside(Delete, EngineKind::Userpass, "users/bob/"), Err(Error::UnsupportedPath));
-        assert_eq!(inside(Delete, EngineKind::KvV2, "metadata/a/"), Ok("metadata/a/"));
-        assert_eq!(inside(List, EngineKind::KvV1, ""), Ok(""));
+        assert_eq!(
+            inside(List, EngineKind::mountable("transit", Class::Secret).unwrap(), "keys/"),
+            Ok("keys")
+        );
+        assert_eq!(
+            inside(Read, EngineKind::mountable("transit", Class::Secret).unwrap(), "keys/k"),
+            Ok("keys/k")
+        );
+        assert_eq!(
+            inside(Read, EngineKind::mountable("transit", Class::Secret).unwrap(), "keys/k/"),
+            Err(Error::UnsupportedPath)
+        );
+        assert_eq!(
+            inside(Delete, EngineKind::mountable("userpass", Class::Auth).unwrap(), "users/bob/"),
+            Err(Error::UnsupportedPath)
+        );
+        assert_eq!(inside(Delete, EngineKind::KV_V2, "metadata/a/"), Ok("metadata/a/"));
+        assert_eq!(inside(List, EngineKind::KV_V1, ""), Ok(""));
     }
 
     #[test]

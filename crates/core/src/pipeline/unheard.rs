@@ -22,9 +22,7 @@ use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
 use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
-use crate::auth_methods::approle;
 use crate::cluster;
-use crate::engines::mount::EngineKind;
 use crate::pipeline::state::{Core, Unsealed};
 use crate::pipeline::wrapping;
 use crate::tokens;
@@ -105,12 +103,12 @@ async fn end_plain(
     if path == cluster::JOIN_TOKEN {
         return cluster::forget_join_token(unsealed, text(&data(), "token")).await;
     }
-    if let Some((mount, inside)) = unsealed.view.mounts.route(path)
-        && mount.entry.kind == EngineKind::AppRole
-    {
-        return approle::forget_secret_id(unsealed, &mount, inside, &data()).await;
+    match unsealed.view.mounts.route(path) {
+        Some((mount, inside)) => {
+            mount.entry.kind.engine().end_unheard(unsealed, &mount, inside, &data()).await
+        }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The token whose accessor an object tells.

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::{Admits, Family, Rights, Route, SYSTEM, of_engine, openapi};
+use super::{Admits, Rights, Route, Routes, SYSTEM, openapi};
 use crate::api::error::{Denial, Error};
 use crate::api::json::Json;
 use crate::api::request::Request;
@@ -48,7 +48,7 @@ fn family_of<'p>(
     unsealed: &Unsealed,
     path: &'p str,
     caller: &Caller,
-) -> Result<(&'static Family, &'p str), Error> {
+) -> Result<(&'static dyn Routes, &'p str), Error> {
     let found = unsealed.view.mounts.route(path);
     // Those of the server itself are everywhere, and no secret.
     let found = found.filter(|(mount, _)| {
@@ -56,13 +56,17 @@ fn family_of<'p>(
             || caller.reaches(&mount.entry.path)
     });
     match found {
-        Some((mount, inside)) => Ok((of_engine(mount.entry.kind), inside)),
+        Some((mount, inside)) => Ok((mount.entry.kind.engine().routes(), inside)),
         None if caller.is_root() => Err(Error::NoRoute(path.to_owned())),
         None => Err(Error::Denied(Denial::Policy)),
     }
 }
 
-fn document(family: &'static Family, inside: &str, info: &ServerInfo) -> Result<Response, Error> {
+fn document(
+    family: &'static dyn Routes,
+    inside: &str,
+    info: &ServerInfo,
+) -> Result<Response, Error> {
     let (text, routes): (String, Vec<&'static Route>) = if inside.is_empty() {
         (of_family(family), family.routes().collect())
     } else {
@@ -123,8 +127,8 @@ fn needs(route: &Route) -> &'static str {
     }
 }
 
-fn of_family(family: &Family) -> String {
-    let mut text = format!("## DESCRIPTION\n\n{}\n\n## PATHS\n\n{BELOW}\n", family.about);
+fn of_family(family: &dyn Routes) -> String {
+    let mut text = format!("## DESCRIPTION\n\n{}\n\n## PATHS\n\n{BELOW}\n", family.about());
     let mut routes: Vec<&Route> = family.routes().collect();
     routes.sort_by_key(|route| route.pattern);
     for route in routes {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use kallisto_auth::Operation;
 
-use super::{Admits, Family, Field, Kind, Place, Rights, Route, of_engine, pattern};
+use super::{Admits, Field, Kind, Place, Rights, Route, Routes, pattern};
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
@@ -35,10 +35,10 @@ pub(crate) fn answer(
             if !is_builtin && !caller.reaches(&entry.path) {
                 continue;
             }
-            let family = of_engine(entry.kind);
+            let family = entry.kind.engine().routes();
             // One engine mounted twice is described once when its path is a parameter.
             let base = if generic && !is_builtin {
-                format!("/{{{}_mount_path}}/", family.name.replace('-', "_"))
+                format!("/{{{}_mount_path}}/", family.name().replace('-', "_"))
             } else {
                 format!("/{}", entry.path)
             };
@@ -68,7 +68,7 @@ impl Paths {
     /// Adds a family's routes below `base`, which begins and ends with a slash.
     pub(super) fn add(
         &mut self,
-        family: &Family,
+        family: &dyn Routes,
         base: &str,
         routes: impl Iterator<Item = &'static Route>,
     ) {
@@ -115,7 +115,7 @@ impl Paths {
 fn components() -> Json {
     let errors = Json::object([
         ("type", "object".into()),
-        ("properties", Json::object([("errors", Kind::Texts.schema())])),
+        ("properties", Json::object([("errors", schema_of(Kind::Texts))])),
     ]);
     let of_errors =
         Json::object([("schema", Json::object([("$ref", "#/components/schemas/Errors".into())]))]);
@@ -179,7 +179,7 @@ fn item(route: &Route, base: &str) -> Map {
 }
 
 fn described(
-    family: &Family,
+    family: &dyn Routes,
     base: &str,
     route: &Route,
     operation: Operation,
@@ -187,7 +187,7 @@ fn described(
 ) -> Json {
     let mut described = Map::new();
     described.insert("summary".into(), about.into());
-    described.insert("tags".into(), Json::strings([family.tag]));
+    described.insert("tags".into(), Json::strings([family.tag()]));
     described.insert("operationId".into(), identifier(family, base, route, operation).into());
     let parameters = query_parameters(route, operation);
     if !parameters.is_empty() {
@@ -216,14 +216,14 @@ fn described(
 /// Unique in a document: the base, the verb and the words of the pattern. Of two routes with the same words, as
 /// `a-b/c` and `a/b-c` have, the second one's ends in a 2.
 pub(super) fn identifier(
-    family: &Family,
+    family: &dyn Routes,
     base: &str,
     route: &Route,
     operation: Operation,
 ) -> String {
     // Lists differ from reads of the same pattern by their verb.
     let verb = verb(operation).to_ascii_lowercase();
-    let mut identifier = family.name.to_owned();
+    let mut identifier = family.name().to_owned();
     for word in [base, verb.as_str(), route.pattern].into_iter().flat_map(words) {
         identifier.push('-');
         identifier.push_str(word);
@@ -273,7 +273,7 @@ fn request_body(route: &Route, operation: Operation) -> Option<Json> {
     let properties: Map = beside_the_path(route, Place::Body)
         .map(|field| {
             let mut schema = Map::from([("description".to_owned(), field.about.into())]);
-            if let Json::Object(kind) = field.kind.schema() {
+            if let Json::Object(kind) = schema_of(field.kind) {
                 schema.extend(kind);
             }
             (field.name.to_owned(), schema.into())
@@ -320,21 +320,20 @@ fn parameter_object(place: &str, name: &str, about: &str, kind: Kind) -> Map {
         ("in".to_owned(), place.into()),
         ("name".to_owned(), name.into()),
         ("description".to_owned(), about.into()),
-        ("schema".to_owned(), kind.schema()),
+        ("schema".to_owned(), schema_of(kind)),
     ])
 }
 
-impl Kind {
-    fn schema(self) -> Json {
-        let of = |kind: &str| Json::object([("type", kind.into())]);
-        match self {
-            Self::Text | Self::Span => of("string"),
-            Self::Whole => of("integer"),
-            Self::Number => of("number"),
-            Self::Flag => of("boolean"),
-            Self::Texts => Json::object([("type", "array".into()), ("items", of("string"))]),
-            Self::Wholes => Json::object([("type", "array".into()), ("items", of("integer"))]),
-            Self::Map => of("object"),
-        }
+/// What a field of this kind holds.
+fn schema_of(kind: Kind) -> Json {
+    let of = |kind: &str| Json::object([("type", kind.into())]);
+    match kind {
+        Kind::Text | Kind::Span => of("string"),
+        Kind::Whole => of("integer"),
+        Kind::Number => of("number"),
+        Kind::Flag => of("boolean"),
+        Kind::Texts => Json::object([("type", "array".into()), ("items", of("string"))]),
+        Kind::Wholes => Json::object([("type", "array".into()), ("items", of("integer"))]),
+        Kind::Map => of("object"),
     }
 }

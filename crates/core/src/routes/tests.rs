@@ -7,13 +7,17 @@ use jiff::Timestamp;
 use kallisto_auth::{Capability, Operation, Path, needs_sudo};
 use kallisto_store::MemoryStore;
 
-use super::sys::raft;
-use super::{Admits, Family, Route, SYSTEM, identity, kv, login, openapi, pattern, token, transit};
+use super::{Admits, Route, Routes, SYSTEM, openapi, pattern};
 use crate::api::error::{Denial, Error};
 use crate::api::request::{BodyKind, Headers, Request, TokenText};
 use crate::api::request_id::RequestId;
 use crate::api::response::Response;
+use crate::engines::kv::KvState;
+use crate::engines::mount::{Class, Multiplicity};
+use crate::engines::server_engine::{EngineFacts, ServerEngine};
+use crate::engines::sys::routes::raft;
 use crate::pipeline::state::{Access, Core, ServerInfo};
+use crate::registry;
 
 pub(crate) const ROOT: &str = "root";
 pub(crate) const OPERATIONS: [Operation; 6] = [
@@ -36,22 +40,21 @@ const GRANTED: [Capability; 8] = [
     Capability::Sudo,
 ];
 
-/// The families with the base each is asked at: KV version 2 at `secret/`, version 1 at `one/`.
-pub(crate) fn families() -> [(&'static Family, &'static str); 12] {
-    [
-        (&identity::IDENTITY, "identity/"),
-        (&SYSTEM, "sys/"),
-        (&token::TOKEN, "auth/token/"),
-        (&login::APPROLE, "auth/approle/"),
-        (&login::CERT, "auth/cert/"),
-        (&login::JWT, "auth/jwt/"),
-        (&login::KUBERNETES, "auth/kubernetes/"),
-        (&login::USERPASS, "auth/userpass/"),
-        (&kv::CUBBYHOLE, "cubbyhole/"),
-        (&kv::VERSION_1, "one/"),
-        (&kv::VERSION_2, "secret/"),
-        (&transit::TRANSIT, "transit/"),
-    ]
+/// The routes of every engine, with the base they are asked at: KV version 2 at `secret/`, version 1 at `one/`, all others where their
+/// name says.
+pub(crate) fn families() -> Vec<(&'static dyn Routes, &'static str)> {
+    let asked = registry::engines().filter(|engine| engine.kv() != Some(KvState::Upgrading));
+    let base_of = |engine: &'static dyn ServerEngine| {
+        let facts = engine.facts();
+        let base = match engine.kv() {
+            Some(KvState::V1) => "one/".to_owned(),
+            Some(_) => "secret/".to_owned(),
+            None if facts.name == "system" => "sys/".to_owned(),
+            None => format!("{}{}/", facts.class.prefix(), facts.name),
+        };
+        (engine.routes(), &*base.leak())
+    };
+    asked.map(base_of).collect()
 }
 
 pub(crate) fn rows() -> impl Iterator<Item = (&'static str, &'static Route)> {
@@ -85,12 +88,17 @@ pub(crate) fn open_core(rekey: Access) -> Core {
 
 /// The same core with all that [`families`] are asked at.
 pub(crate) fn mounted(core: Core) -> Core {
-    let logins = ["approle", "cert", "jwt", "kubernetes", "userpass"]
-        .map(|kind| (format!("auth/{kind}"), kind));
-    let secrets = [("one", "kv"), ("transit", "transit")]
-        .map(|(path, kind)| (format!("mounts/{path}"), kind));
-    for (path, kind) in logins.into_iter().chain(secrets) {
-        let body = format!(r#"{{"type":"{kind}"}}"#);
+    for engine in registry::engines() {
+        let EngineFacts { name, class, multiplicity, .. } = engine.facts();
+        let path = match (engine.kv(), class) {
+            _ if multiplicity == Multiplicity::Builtin => continue,
+            (Some(KvState::V1), _) => "mounts/one".to_owned(),
+            // Version 2 is there from the start.
+            (Some(KvState::V2 | KvState::Upgrading), _) => continue,
+            (None, Class::Secret) => format!("mounts/{name}"),
+            (None, Class::Auth) => format!("auth/{name}"),
+        };
+        let body = format!(r#"{{"type":"{name}"}}"#);
         ask(&core, Some(ROOT), Operation::Update, &format!("sys/{path}"), &body).unwrap();
     }
     core
@@ -257,13 +265,9 @@ fn token_with(core: &Core, granted: &[Capability]) -> String {
 }
 
 /// What a set of capabilities comes to at a row, by the documentation.
-fn documented(route: &Route, path: &str, operation: Operation, granted: &[Capability]) -> bool {
+fn documented(route: &Route, operation: Operation, granted: &[Capability]) -> bool {
     // Nothing is at a sample path: where an engine can tell, a write there creates.
-    let creates = operation == Operation::Update
-        && (path.starts_with("one/")
-            || path.starts_with("transit/encrypt/")
-            || path.starts_with("secret/data/")
-            || path.starts_with("secret/metadata/"));
+    let creates = operation == Operation::Update && route.creates;
     let needed = if creates { Capability::Create } else { operation.capability() };
     let has_sudo = !route.rights.need_sudo(operation) || granted.contains(&Capability::Sudo);
     granted.contains(&needed) && has_sudo
@@ -283,7 +287,7 @@ fn every_row_with_every_set_of_capabilities_is_decided_as_documented() {
                 let request = request(Some(&token), operation, &path, "{}");
                 let allowed = core.would_admit(&request).unwrap();
                 let any = matches!(route.admits, Admits::AnyToken | Admits::AnyTokenOrNone);
-                let expected = any || documented(route, &path, operation, &granted);
+                let expected = any || documented(route, operation, &granted);
                 assert_eq!(allowed, expected, "{operation:?} {path} with {granted:?}");
                 decisions.entry((path.clone(), subset)).or_default().push(allowed);
             }

@@ -1,6 +1,9 @@
 //! Initialisation: an empty store gets keys, a cluster, a root token and its first mounts, all in
 //! one batch.
 
+use crate::engines::kv::KvState;
+use crate::engines::server_engine::BuiltinMount;
+use crate::registry;
 use data_encoding::{BASE64, HEXLOWER};
 use jiff::Timestamp;
 use kallisto_barrier::{Keyring, RootKey, UnsealKey};
@@ -219,8 +222,8 @@ impl Core {
             last = MountId(last.0 + 1);
             let about = "key/value secret storage";
             let kind = match version {
-                KvVersion::V1 => EngineKind::KvV1,
-                KvVersion::V2 => EngineKind::KvV2,
+                KvVersion::V1 => EngineKind::KV_V1,
+                KvVersion::V2 => EngineKind::KV_V2,
             };
             let entry = builtin_mount(last, "secret/", kind, about)?;
             batch.put(keys::mount(last), entry.encode());
@@ -232,19 +235,6 @@ impl Core {
     }
 }
 
-/// What every server has mounted.
-const BUILTIN_MOUNTS: [(MountId, &str, EngineKind, &str); 4] = [
-    (
-        MountId::SYSTEM,
-        "sys/",
-        EngineKind::System,
-        "system endpoints used for control, policy and debugging",
-    ),
-    (MountId::IDENTITY, "identity/", EngineKind::Identity, "identity store"),
-    (MountId::CUBBYHOLE, "cubbyhole/", EngineKind::Cubbyhole, "per-token private secret storage"),
-    (MountId::TOKEN, "auth/token/", EngineKind::Token, "token based credentials"),
-];
-
 /// Puts what every namespace starts with: the server's own mounts and policies, under the keys that
 /// `key_of` makes of theirs.
 ///
@@ -254,7 +244,9 @@ pub(crate) fn put_builtin(
     batch: &mut Batch,
     key_of: impl Fn(Vec<u8>) -> Vec<u8>,
 ) -> Result<(), Error> {
-    for (id, path, kind, description) in BUILTIN_MOUNTS {
+    for kind in registry::engines().map(EngineKind::of) {
+        let Some(mount) = kind.engine().facts().builtin else { continue };
+        let BuiltinMount { id, path, description } = mount;
         let entry = builtin_mount(id, path, kind, description)?;
         batch.put(key_of(keys::mount(id)), entry.encode());
     }
@@ -271,10 +263,10 @@ fn builtin_mount(
     description: &str,
 ) -> Result<MountEntry, Error> {
     let uuid = random::make_uuid()?;
-    let version = match kind {
-        EngineKind::KvV1 => Some("1"),
-        EngineKind::KvV2 => Some("2"),
-        _ => None,
+    let version = match kind.kv() {
+        Some(KvState::V1) => Some("1"),
+        Some(KvState::V2) => Some("2"),
+        Some(KvState::Upgrading) | None => None,
     };
     Ok(MountEntry {
         id,
@@ -283,8 +275,8 @@ fn builtin_mount(
         accessor: kind.accessor(&uuid),
         uuid,
         description: description.to_owned(),
-        local: kind == EngineKind::Cubbyhole,
-        seal_wrap: kind == EngineKind::System,
+        local: id == MountId::CUBBYHOLE,
+        seal_wrap: id == MountId::SYSTEM,
         external_entropy_access: false,
         options: version.map(|version| Map::from([("version".to_owned(), version.into())])),
         config: MountConfig::default(),

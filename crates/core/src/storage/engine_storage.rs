@@ -10,19 +10,24 @@
 
 use std::sync::Arc;
 
+use kallisto_engine::storage::{Latch, Page};
+use kallisto_engine::{Backend, Outcome, Stored, Version, Writes};
 use kallisto_index::PathIndex;
 use kallisto_store::{Batch, Record, Seqno};
 
+use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::limits::{CONFLICT_RETRIES_MAX, ENTRY_BYTES_MAX, LIST_ENTRIES_MAX};
-use crate::pipeline::page::Page;
 use crate::pipeline::state::Unsealed;
+use crate::storage::barrier_store::BarrierStore;
 use crate::storage::keys::{self, MountId};
+use crate::storage::latches::Latches;
 use crate::view::Mount;
 
 /// The records of one mount.
 pub(crate) struct EngineStorage<'u> {
-    unsealed: &'u Unsealed,
+    store: &'u BarrierStore,
+    latches: &'u Latches,
     id: MountId,
     index: Arc<PathIndex>,
 }
@@ -41,7 +46,8 @@ pub(crate) enum Change<T> {
 impl<'u> EngineStorage<'u> {
     /// The engine storage of a mount.
     pub(crate) fn of(unsealed: &'u Unsealed, mount: &Mount) -> Self {
-        Self { unsealed, id: mount.entry.id, index: Arc::clone(&mount.index) }
+        let index = Arc::clone(&mount.index);
+        Self { store: &unsealed.store, latches: &unsealed.latches, id: mount.entry.id, index }
     }
 
     /// The engine storage of a mount of the server itself.
@@ -62,7 +68,7 @@ impl<'u> EngineStorage<'u> {
         if !self.index.may_contain(name) {
             return Ok(None);
         }
-        Ok(self.unsealed.store.get(&keys::storage(self.id, name))?)
+        Ok(self.store.get(&keys::storage(self.id, name))?)
     }
 
     /// Adds a put to a batch.
@@ -103,7 +109,7 @@ impl<'u> EngineStorage<'u> {
     pub(crate) async fn put(&self, name: &str, value: Vec<u8>) -> Result<(), Error> {
         let mut batch = Batch::new();
         self.put_in(&mut batch, name, value)?;
-        self.unsealed.store.commit(batch).await?;
+        self.store.commit(batch).await?;
         Ok(())
     }
 
@@ -118,7 +124,7 @@ impl<'u> EngineStorage<'u> {
         let mut batch = Batch::new();
         batch.set_essential();
         self.delete_in(&mut batch, name);
-        self.unsealed.store.commit(batch).await?;
+        self.store.commit(batch).await?;
         Ok(())
     }
 
@@ -132,9 +138,9 @@ impl<'u> EngineStorage<'u> {
         mut decide: impl FnMut(Option<&[u8]>) -> Result<Change<T>, Error>,
     ) -> Result<T, Error> {
         let key = keys::storage(self.id, name);
-        let _latch = self.unsealed.latches.hold(&key).await;
+        let _latch = self.latches.hold(&key).await;
         for _ in 0..CONFLICT_RETRIES_MAX {
-            let record = self.unsealed.store.get(&key)?;
+            let record = self.store.get(&key)?;
             let seqno = record.as_ref().map_or(Seqno::ABSENT, |record| record.seqno);
             let mut batch = Batch::new();
             self.expect_in(&mut batch, name, seqno);
@@ -150,7 +156,7 @@ impl<'u> EngineStorage<'u> {
                     told
                 }
             };
-            match self.unsealed.store.commit(batch).await {
+            match self.store.commit(batch).await {
                 Ok(_) => return Ok(told),
                 Err(kallisto_store::Error::Conflict) => {}
                 Err(error) => return Err(error.into()),
@@ -198,6 +204,47 @@ impl<'u> EngineStorage<'u> {
     /// [`Error::Invalid`] when there are more than a list may return.
     pub(crate) fn scan(&self, folder: &str) -> Result<Vec<String>, Error> {
         bounded(self.index.scan(folder, None, LIST_ENTRIES_MAX + 1))
+    }
+}
+
+impl Backend for EngineStorage<'_> {
+    fn get(&self, name: &str) -> Result<Option<Stored>, Error> {
+        let record = EngineStorage::get(self, name)?;
+        Ok(record.map(|record| Stored { value: record.value, version: Version(record.seqno.0) }))
+    }
+
+    fn list(&self, folder: &str, after: Option<&str>, limit: usize) -> Vec<String> {
+        self.list_page(folder, after, limit)
+    }
+
+    fn commit(&self, writes: Writes) -> BoxFuture<'_, Result<Outcome, Error>> {
+        Box::pin(async move {
+            let mut batch = Batch::new();
+            if writes.puts.is_empty() {
+                batch.set_essential();
+            }
+            for (name, version) in &writes.reads {
+                self.expect_in(&mut batch, name, Seqno(version.0));
+            }
+            for (name, value) in writes.puts {
+                self.put_in(&mut batch, &name, value)?;
+            }
+            for name in &writes.deletes {
+                self.delete_in(&mut batch, name);
+            }
+            match self.store.commit(batch).await {
+                Ok(_) => Ok(Outcome::Committed),
+                Err(kallisto_store::Error::Conflict) => Ok(Outcome::Conflict),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+
+    fn latch<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Latch<'a>> {
+        Box::pin(async move {
+            let latch = self.latches.hold(&keys::storage(self.id, name)).await;
+            Box::new(latch) as Latch<'a>
+        })
     }
 }
 

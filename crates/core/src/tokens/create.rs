@@ -243,7 +243,7 @@ fn plan_meta(fields: Fields<'_>) -> Result<Option<Map>, Error> {
 /// How long tokens that are made here live: what `auth/token/` is tuned to, before the server's own.
 pub(super) fn leases(unsealed: &Unsealed) -> Leases {
     let mount = unsealed.view.mounts.with_id(MountId::TOKEN);
-    mount.map_or(unsealed.leases, |mount| auth_methods::leases(unsealed.leases, &mount))
+    mount.map_or(unsealed.leases, |mount| mount.entry.config.leases(unsealed.leases))
 }
 
 fn plan_times(

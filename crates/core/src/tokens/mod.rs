@@ -24,7 +24,12 @@ mod revoke;
 mod roles;
 mod routes;
 mod spend;
+mod table;
 
+use crate::engines::server_engine::{
+    Answer, BuiltinMount, EngineFacts, Run, ServerEngine, Weighed,
+};
+use crate::storage::keys::MountId;
 pub(crate) use batch::open as open_batch;
 pub(crate) use create::{Times, TokenSpec, capped, clean_names, issue};
 pub use entry::TOKEN_BYTES_MAX;
@@ -32,10 +37,40 @@ pub(crate) use entry::{
     Hash, ROOT_PATH, TEXT_CHARS, TokenEntry, find, make_accessor, make_root, make_text,
     make_text_in,
 };
+use kallisto_engine::{Class, Routes};
 pub(crate) use kind::TokenType;
 pub(crate) use leases::handle as handle_leases;
 pub(crate) use lookup::auth_object;
 pub(crate) use marks::TimeMarks;
 pub(crate) use revoke::{revoke_made_below, revoke_tree};
-pub(crate) use routes::handle;
+use routes::handle;
 pub(crate) use spend::{Left, spend};
+
+/// Tokens, at `auth/token/`.
+pub(crate) struct TokenEngine;
+
+/// Where it is.
+const MOUNT: BuiltinMount = BuiltinMount {
+    id: MountId::TOKEN,
+    path: "auth/token/",
+    description: "token based credentials",
+};
+
+impl ServerEngine for TokenEngine {
+    fn facts(&self) -> EngineFacts {
+        EngineFacts::builtin("token", Class::Auth, MOUNT)
+    }
+
+    fn routes(&self) -> &'static dyn Routes {
+        &table::TOKEN
+    }
+
+    fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
+        Box::pin(async move { handle(&run.unsealed, run.call, run.path).await })
+    }
+
+    /// What tidies looks at every record there is.
+    fn is_light(&self, weighed: &Weighed<'_>) -> bool {
+        !weighed.lists && !weighed.path.starts_with("tidy")
+    }
+}

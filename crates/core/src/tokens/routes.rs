@@ -1,5 +1,7 @@
 //! `auth/token/*` (API.md A12).
 
+use crate::api::request::Request;
+use crate::engines::server_engine::Renewal;
 use std::sync::Arc;
 
 use kallisto_auth::{Kind, Operation};
@@ -17,7 +19,6 @@ use crate::api::json::{Json, Map};
 use crate::api::request::TokenText;
 use crate::api::response::{Logical, Response};
 use crate::namespaces::Home;
-use crate::pipeline::engines;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Unsealed};
 
@@ -143,6 +144,17 @@ enum Shown {
     Nothing,
 }
 
+/// Refuses to renew a token whose login would not be good any more.
+fn check_renewal(
+    unsealed: &Unsealed,
+    request: &Request<'_>,
+    entry: &TokenEntry,
+) -> Result<(), Error> {
+    let Some((mount, path)) = unsealed.view.mounts.route(&entry.auth.path) else { return Ok(()) };
+    let renewal = Renewal { unsealed, request, mount: &mount, path, entry };
+    mount.entry.kind.engine().check_renewal(&renewal)
+}
+
 async fn answer_renewal(
     unsealed: &Unsealed,
     call: &Call<'_, '_>,
@@ -152,7 +164,7 @@ async fn answer_renewal(
     let body = call.object()?;
     let increment = seconds(Fields::new(&body), "increment")?;
     if let Some(entry) = unsealed.view.tokens.entry(hash) {
-        engines::check_renewal(unsealed, call, &entry)?;
+        check_renewal(unsealed, call, &entry)?;
     }
     let (entry, warning) = renew(unsealed, hash, increment, call.now).await?;
     let given = given_token(call)?;

@@ -22,7 +22,7 @@ use crate::audit::{self, Audit, Unusable};
 use crate::cluster::watch::Rebuild;
 use crate::engines::identity::Effect;
 use crate::engines::kv::record::{Config, Metadata, decode_one, decode_version};
-use crate::engines::mount::{EngineKind, MountEntry};
+use crate::engines::mount::MountEntry;
 use crate::engines::transit;
 use crate::namespaces::Namespace;
 use crate::storage::barrier_store::{BarrierRecords, Keys, open_batch};
@@ -357,7 +357,7 @@ impl View {
 
     /// Whether a mount's secrets have versions, all of them.
     pub(super) fn is_versioned(&self, mount: MountId) -> bool {
-        self.mounts.with_id(mount).is_some_and(|mount| mount.entry.kind == EngineKind::KvV2)
+        self.mounts.with_id(mount).is_some_and(|mount| mount.entry.kind.has_versions())
     }
 
     /// Lets go of what was decoded of a record on a engine storage.

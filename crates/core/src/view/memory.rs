@@ -6,7 +6,6 @@
 
 use super::fold::Damaged;
 use crate::engines::identity::{Directory, Effect};
-use crate::engines::mount::EngineKind;
 
 /// The decoded state of a mount.
 pub(crate) enum Memory {
@@ -14,22 +13,19 @@ pub(crate) enum Memory {
     None,
     /// Entities and groups.
     Identity(Box<Directory>),
+    /// What an engine that is a crate of its own keeps.
+    #[cfg_attr(not(test), allow(dead_code, reason = "the first engine of the contract comes next"))]
+    Engine(Box<dyn kallisto_engine::Memory>),
 }
 
 impl Memory {
-    /// The empty state of an engine.
-    pub(super) fn of(kind: EngineKind) -> Self {
-        match kind {
-            EngineKind::Identity => Self::Identity(Box::default()),
-            _ => Self::None,
-        }
-    }
-
     /// Takes a record of the mount's engine storage in.
     pub(super) fn put(&self, name: &str, value: &[u8]) -> Result<Effect, Damaged> {
         match self {
             Self::None => Ok(Effect::Told),
             Self::Identity(directory) => directory.put(name, value).ok_or(Damaged("identity")),
+            Self::Engine(memory) if memory.put(name, value) => Ok(Effect::Told),
+            Self::Engine(_) => Err(Damaged("record of an engine")),
         }
     }
 
@@ -38,6 +34,10 @@ impl Memory {
         match self {
             Self::None => Effect::Told,
             Self::Identity(directory) => directory.remove(name),
+            Self::Engine(memory) => {
+                memory.remove(name);
+                Effect::Told
+            }
         }
     }
 
@@ -45,7 +45,16 @@ impl Memory {
     pub(crate) fn directory(&self) -> Option<&Directory> {
         match self {
             Self::Identity(directory) => Some(directory),
-            Self::None => None,
+            Self::None | Self::Engine(_) => None,
+        }
+    }
+
+    /// What an engine that is a crate of its own keeps.
+    #[cfg_attr(not(test), allow(dead_code, reason = "the first engine of the contract comes next"))]
+    pub(crate) fn of_engine(&self) -> Option<&dyn kallisto_engine::Memory> {
+        match self {
+            Self::Engine(memory) => Some(&**memory),
+            Self::None | Self::Identity(_) => None,
         }
     }
 }

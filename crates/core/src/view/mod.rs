@@ -33,6 +33,7 @@ pub(crate) use cached_token::{CachedToken, Readiness};
 pub(crate) use feed::{Change, Feed, Permit, Place, What};
 pub(crate) use fold::Follower;
 pub(crate) use hot::{Hot, HotHeader, HotSlot, hot_key};
+pub(crate) use memory::Memory;
 pub use mounts::{Mount, Mounts};
 pub(crate) use names::Names;
 pub(crate) use tokens::Tokens;

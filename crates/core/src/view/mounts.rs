@@ -94,7 +94,7 @@ impl Mounts {
     pub(crate) fn put(&self, entry: MountEntry) {
         let known = self.with_id(entry.id);
         let (index, kv_config, memory) = known.as_ref().map_or_else(
-            || (Arc::new(PathIndex::new()), Arc::default(), Arc::new(Memory::of(entry.kind))),
+            || (Arc::new(PathIndex::new()), Arc::default(), Arc::new(entry.kind.engine().memory())),
             |mount| {
                 let memory = Arc::clone(&mount.memory);
                 (Arc::clone(&mount.index), Arc::clone(&mount.kv_config), memory)

@@ -87,8 +87,8 @@ fn a_bearer_reads_from_every_mount_whichever_came_first() {
     for first in ["secret/", "old/", "none/"] {
         let bearer = reads.bearer(token, remote, now).unwrap().unwrap();
         let kind = match first {
-            "secret/" => Some(EngineKind::KvV2),
-            "old/" => Some(EngineKind::KvV1),
+            "secret/" => Some(EngineKind::KV_V2),
+            "old/" => Some(EngineKind::KV_V1),
             _ => None,
         };
         assert_eq!(bearer.engine_at(first), kind);

@@ -5,7 +5,7 @@
 //! current version is deleted are left out, as far as the caller may see that.
 
 use kallisto_core::json::{self, Json};
-use kallisto_core::{Denial, EngineKind, Error, Operation, Response};
+use kallisto_core::{Denial, Error, Operation, Response};
 
 use super::glob;
 use super::reply::Replies;
@@ -160,7 +160,7 @@ impl Session {
             let inside = after.strip_prefix(folder).unwrap_or_default();
             query.push(("after", inside.to_owned()));
         }
-        if self.engine != EngineKind::KvV2 {
+        if !self.engine.has_versions() {
             query.clear();
         }
         let names = match self.ask(Operation::Scan, &self.list_path(folder), &query, &[]).await {
@@ -172,7 +172,7 @@ impl Session {
             }
             Err(error) => return Err(error.into()),
         };
-        let is_full = self.engine == EngineKind::KvV2 && names.len() >= limit;
+        let is_full = self.engine.has_versions() && names.len() >= limit;
         Ok(Page { last: if is_full { names.last().cloned() } else { None }, names })
     }
 
@@ -212,7 +212,7 @@ impl Session {
     }
 
     fn list_path(&self, folder: &str) -> String {
-        let noun = if self.engine == EngineKind::KvV2 { "metadata/" } else { "" };
+        let noun = if self.engine.has_versions() { "metadata/" } else { "" };
         [self.mount(), noun, folder].concat()
     }
 }

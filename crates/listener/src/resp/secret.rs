@@ -63,10 +63,10 @@ pub(super) enum Change {
 impl Secret {
     /// The fields, as the text of a JSON object.
     pub(super) fn fields(&self) -> &[u8] {
-        match self.engine {
-            EngineKind::KvV2 => member(&self.text, "data").unwrap_or_default(),
-            _ => &self.text,
+        if self.engine.has_versions() {
+            return member(&self.text, "data").unwrap_or_default();
         }
+        &self.text
     }
 
     /// The raw text of one field.
@@ -170,7 +170,7 @@ impl Session {
 
     /// What stands before a key in the path of its data.
     fn data_folder(&self) -> [&str; 2] {
-        [self.mount(), if self.engine == EngineKind::KvV2 { "data/" } else { "" }]
+        [self.mount(), if self.engine.has_versions() { "data/" } else { "" }]
     }
 
     /// Reads what is under a key.
@@ -184,7 +184,7 @@ impl Session {
         let token = TokenText::new(self.token.as_ref()?.expose_secret());
         // What a token that is none is told, the long way tells.
         let bearer = reads.bearer(Some(token), Some(self.remote), self.now)?.ok()?;
-        self.engine = bearer.engine_at(self.mount()).unwrap_or(EngineKind::KvV2);
+        self.engine = bearer.engine_at(self.mount()).unwrap_or(EngineKind::KV_V2);
         Some(bearer)
     }
 
@@ -238,13 +238,13 @@ impl Session {
         expected: Expected,
     ) -> Result<bool, Error> {
         let fields = Json::Object(fields.clone());
-        let body = match (self.engine, expected) {
-            (EngineKind::KvV2, Expected::Any) => Json::object([("data", fields)]),
-            (EngineKind::KvV2, Expected::Version(version)) => {
+        let body = match expected {
+            _ if !self.engine.has_versions() => fields,
+            Expected::Any => Json::object([("data", fields)]),
+            Expected::Version(version) => {
                 let options = Json::object([("cas", version.into())]);
                 Json::object([("data", fields), ("options", options)])
             }
-            _ => fields,
         };
         match self.ask(Operation::Update, &self.data_path(key), &[], &body.to_text()).await {
             Ok(_) => Ok(true),

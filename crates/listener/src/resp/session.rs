@@ -137,7 +137,7 @@ impl Session {
     pub(super) fn new(shared: Arc<Shared>, remote: SocketAddr) -> Self {
         let id = shared.next_client_id();
         let (token, name) = (None, Vec::new());
-        let engine = EngineKind::KvV2;
+        let engine = EngineKind::KV_V2;
         let now = shared.clock.now();
         let (sealings, path) = (shared.core.sealings(), String::new());
         Self {
@@ -163,7 +163,7 @@ impl Session {
 
     /// Looks up what is mounted now. An engine that is not there is found missing by the core, after its decision.
     pub(super) fn find_engine(&mut self) {
-        self.engine = self.shared.core.engine_at(self.mount()).unwrap_or(EngineKind::KvV2);
+        self.engine = self.shared.core.engine_at(self.mount()).unwrap_or(EngineKind::KV_V2);
     }
 
     /// Runs one command and writes its reply.

@@ -17,13 +17,19 @@
 //! - Every wrong role id and secret id is told the same.
 
 mod role;
+mod routes;
 mod secret_id;
 mod sweep;
 
+use crate::api::BoxFuture;
+use crate::engines::server_engine::{
+    Answer, EngineFacts, OpenRun, Renewal, Run, ServerEngine, Weighed,
+};
 use kallisto_auth::Operation;
+use kallisto_engine::{Class, Routes};
 use kallisto_store::{Batch, Seqno};
 
-use super::{Login, Renewal, grant};
+use super::{Login, grant};
 use crate::api::error::Error;
 use crate::api::expected::Expected;
 use crate::api::fields::Fields;
@@ -120,12 +126,12 @@ fn no_role(name: &str) -> Error {
 }
 
 /// Whether a path logs in.
-pub(crate) fn is_login(path: &str) -> bool {
+fn is_login(path: &str) -> bool {
     path == "login"
 }
 
 /// Runs what takes a token; `path` is inside the mount.
-pub(crate) async fn handle(
+async fn handle(
     unsealed: &Unsealed,
     call: &Call<'_, '_>,
     mount: &Mount,
@@ -193,7 +199,7 @@ pub(crate) async fn handle(
 ///
 /// # Errors
 /// What the store says.
-pub(crate) async fn forget_secret_id(
+async fn forget_secret_id(
     unsealed: &Unsealed,
     mount: &Mount,
     path: &str,
@@ -215,13 +221,13 @@ pub(crate) async fn forget_secret_id(
 }
 
 /// The name of the role with this role id.
-pub(crate) fn role_of(unsealed: &Unsealed, mount: &Mount, role_id: &str) -> Option<String> {
+fn role_of(unsealed: &Unsealed, mount: &Mount, role_id: &str) -> Option<String> {
     let id = Some(role_id).filter(|id| id.len() <= ID_BYTES_MAX)?;
     Approle::of(unsealed, mount).role_of_id(id).ok()?.map(|(name, ..)| name)
 }
 
 /// Logs in.
-pub(crate) async fn log_in(
+async fn log_in(
     unsealed: &Unsealed,
     request: &Request<'_>,
     mount: &Mount,
@@ -282,10 +288,64 @@ fn source(request: &Request<'_>) -> String {
 ///
 /// # Errors
 /// [`Error::Invalid`] saying so.
-pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
+fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
     let name = renewal.entry.kept.get("role").and_then(Json::as_str).unwrap_or_default();
     match Approle::of(renewal.unsealed, renewal.mount).role(name)? {
         Some(_) => Ok(()),
         None => Err(Error::invalid("role does not exist during renewal")),
+    }
+}
+
+/// Roles with secret ids.
+pub(crate) struct AppRole;
+
+impl ServerEngine for AppRole {
+    fn facts(&self) -> EngineFacts {
+        let caseless_folders = &["role/"];
+        EngineFacts { caseless_folders, ..EngineFacts::mountable("approle", Class::Auth) }
+    }
+
+    fn routes(&self) -> &'static dyn Routes {
+        &routes::APPROLE
+    }
+
+    fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
+        Box::pin(async move { handle(&run.unsealed, run.call, run.mount, run.path).await })
+    }
+
+    fn is_open(&self, path: &str) -> bool {
+        is_login(path)
+    }
+
+    fn handle_open<'a>(&self, run: OpenRun<'a>) -> Answer<'a> {
+        Box::pin(log_in(run.unsealed, run.request, run.mount))
+    }
+
+    fn check_renewal(&self, renewal: &Renewal<'_, '_>) -> Result<(), Error> {
+        check_renewal(renewal)
+    }
+
+    fn has_roles(&self) -> bool {
+        true
+    }
+
+    fn role_of(&self, login: &OpenRun<'_>, fields: Fields<'_>) -> Option<String> {
+        let role_id = fields.string("role_id").ok()?.filter(|name| !name.is_empty())?;
+        role_of(login.unsealed, login.mount, &role_id)
+    }
+
+    fn end_unheard<'a>(
+        &self,
+        unsealed: &'a Unsealed,
+        mount: &'a Mount,
+        path: &'a str,
+        data: &'a Map,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(forget_secret_id(unsealed, mount, path, data))
+    }
+
+    /// What tidies looks at every record there is.
+    fn is_light(&self, weighed: &Weighed<'_>) -> bool {
+        !weighed.lists && !weighed.path.starts_with("tidy")
     }
 }

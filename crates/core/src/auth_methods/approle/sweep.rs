@@ -1,5 +1,6 @@
 //! What time and crashes leave behind: secret ids that expired, and those whose role is gone.
 
+use super::AppRole;
 use std::collections::HashSet;
 
 use jiff::Timestamp;
@@ -20,7 +21,7 @@ use crate::pipeline::state::Unsealed;
 pub(crate) async fn sweep(unsealed: &Unsealed, now: Timestamp) -> Result<(), Error> {
     let mut left = SWEEP_RECORDS_MAX;
     for mount in unsealed.view.mounts.all() {
-        if mount.entry.kind == EngineKind::AppRole && left > 0 {
+        if mount.entry.kind == EngineKind::of(&AppRole) && left > 0 {
             left -= Approle::of(unsealed, &mount).sweep(now, left).await?;
         }
     }

@@ -10,13 +10,18 @@ mod extensions;
 mod names;
 mod revoked;
 mod role;
+mod routes;
 
+use crate::engines::server_engine::{
+    Answer, EngineFacts, OpenRun, Renewal, Run, ServerEngine, Weighed,
+};
 use aws_lc_rs::digest;
 use data_encoding::HEXLOWER;
 use kallisto_auth::Operation;
+use kallisto_engine::{Class, Routes};
 
 use super::records::{self, Record, Roles};
-use super::{Login, Renewal, grant, role_name};
+use super::{Login, check_policies, grant, role_name};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
@@ -38,12 +43,12 @@ const ROLES: Roles = Roles { route: "certs", folder: "cert/" };
 const TRIED_MAX: usize = 64;
 
 /// Whether a path logs in.
-pub(crate) fn is_login(path: &str) -> bool {
+fn is_login(path: &str) -> bool {
     path == "login"
 }
 
 /// Runs what takes a token; `path` is inside the mount.
-pub(crate) async fn handle(
+async fn handle(
     unsealed: &Unsealed,
     call: &Call<'_, '_>,
     mount: &Mount,
@@ -65,7 +70,7 @@ pub(crate) async fn handle(
 
 /// The role of a login: the one that is named, or the first by name whose names the certificate has.
 /// Whether it trusts the certificate costs signatures, and is not asked.
-pub(crate) fn role_of(
+fn role_of(
     unsealed: &Unsealed,
     request: &Request<'_>,
     mount: &Mount,
@@ -82,7 +87,7 @@ pub(crate) fn role_of(
 }
 
 /// Logs in.
-pub(crate) async fn log_in(
+async fn log_in(
     core: &Core,
     unsealed: &Unsealed,
     request: &Request<'_>,
@@ -168,13 +173,13 @@ fn fingerprint(certificate: &[u8]) -> String {
 ///
 /// # Errors
 /// [`Error::Invalid`] saying what is not so.
-pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
+fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
     let kept = |name: &str| renewal.entry.kept.get(name).and_then(Json::as_str).unwrap_or_default();
     let storage = EngineStorage::of(renewal.unsealed, renewal.mount);
     let config = records::config::<Config>(&storage)?.unwrap_or_default();
     if config.binding == Binding::None {
         return match ROLES.load::<Role>(&storage, kept("cert"))? {
-            Some(role) => renewal.check_policies(&role.params),
+            Some(role) => check_policies(renewal, &role.params),
             None => Err(Error::invalid("the certificate role does not exist any more")),
         };
     }
@@ -193,5 +198,49 @@ pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
     if revoked::any(&storage, chain)? || !is_good {
         return Err(Error::invalid("the certificate is not trusted any more"));
     }
-    renewal.check_policies(&role.params)
+    check_policies(renewal, &role.params)
+}
+
+/// Client certificates.
+pub(crate) struct Cert;
+
+impl ServerEngine for Cert {
+    fn facts(&self) -> EngineFacts {
+        let caseless_folders = &["certs/", "crls/"];
+        EngineFacts { caseless_folders, ..EngineFacts::mountable("cert", Class::Auth) }
+    }
+
+    fn routes(&self) -> &'static dyn Routes {
+        &routes::CERT
+    }
+
+    fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
+        Box::pin(async move { handle(&run.unsealed, run.call, run.mount, run.path).await })
+    }
+
+    fn is_open(&self, path: &str) -> bool {
+        is_login(path)
+    }
+
+    fn handle_open<'a>(&self, run: OpenRun<'a>) -> Answer<'a> {
+        Box::pin(log_in(run.core, run.unsealed, run.request, run.mount))
+    }
+
+    fn check_renewal(&self, renewal: &Renewal<'_, '_>) -> Result<(), Error> {
+        check_renewal(renewal)
+    }
+
+    fn has_roles(&self) -> bool {
+        true
+    }
+
+    fn role_of(&self, login: &OpenRun<'_>, fields: Fields<'_>) -> Option<String> {
+        let named = fields.string("name").ok().flatten().filter(|name| !name.is_empty());
+        role_of(login.unsealed, login.request, login.mount, named)
+    }
+
+    /// Chains of certificates take long.
+    fn is_light(&self, _weighed: &Weighed<'_>) -> bool {
+        false
+    }
 }

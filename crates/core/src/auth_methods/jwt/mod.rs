@@ -7,12 +7,17 @@ mod claims;
 mod config;
 mod keys;
 mod role;
+mod routes;
 pub(super) mod token;
 
+use crate::engines::server_engine::{
+    Answer, EngineFacts, OpenRun, Renewal, Run, ServerEngine, Weighed,
+};
 use kallisto_auth::Operation;
+use kallisto_engine::{Class, Routes};
 
 use super::records::{self, Roles};
-use super::{Login, Renewal, grant};
+use super::{Login, grant};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
@@ -34,12 +39,12 @@ pub(crate) use keys::KeySets;
 const ROLES: Roles = Roles { route: "role", folder: "role/" };
 
 /// Whether a path logs in.
-pub(crate) fn is_login(path: &str) -> bool {
+fn is_login(path: &str) -> bool {
     path == "login"
 }
 
 /// Runs what takes a token; `path` is inside the mount.
-pub(crate) async fn handle(
+async fn handle(
     unsealed: &Unsealed,
     call: &Call<'_, '_>,
     mount: &Mount,
@@ -53,14 +58,14 @@ pub(crate) async fn handle(
 }
 
 /// The role of a login that names it, or does not.
-pub(crate) fn role_of(unsealed: &Unsealed, mount: &Mount, named: Option<String>) -> Option<String> {
+fn role_of(unsealed: &Unsealed, mount: &Mount, named: Option<String>) -> Option<String> {
     let config = || records::config::<Config>(&EngineStorage::of(unsealed, mount)).ok().flatten();
     let name = named.or_else(|| config().map(|config| config.default_role))?;
     Some(name.to_ascii_lowercase()).filter(|name| !name.is_empty())
 }
 
 /// Logs in.
-pub(crate) async fn log_in(
+async fn log_in(
     core: &Core,
     unsealed: &Unsealed,
     request: &Request<'_>,
@@ -139,11 +144,55 @@ fn login(name: &str, role: Role, claims: &Map) -> Result<Login, String> {
 ///
 /// # Errors
 /// [`Error::Invalid`] saying so.
-pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
+fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
     let name = renewal.entry.kept.get("role").and_then(Json::as_str).unwrap_or_default();
     match ROLES.load::<Role>(&EngineStorage::of(renewal.unsealed, renewal.mount), name)? {
         Some(_) => Ok(()),
         None => Err(Error::invalid("role does not exist during renewal")),
+    }
+}
+
+/// Signed JWTs.
+pub(crate) struct JwtEngine;
+
+impl ServerEngine for JwtEngine {
+    fn facts(&self) -> EngineFacts {
+        let caseless_folders = &["role/"];
+        EngineFacts { caseless_folders, ..EngineFacts::mountable("jwt", Class::Auth) }
+    }
+
+    fn routes(&self) -> &'static dyn Routes {
+        &routes::JWT
+    }
+
+    fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
+        Box::pin(async move { handle(&run.unsealed, run.call, run.mount, run.path).await })
+    }
+
+    fn is_open(&self, path: &str) -> bool {
+        is_login(path)
+    }
+
+    fn handle_open<'a>(&self, run: OpenRun<'a>) -> Answer<'a> {
+        Box::pin(log_in(run.core, run.unsealed, run.request, run.mount))
+    }
+
+    fn check_renewal(&self, renewal: &Renewal<'_, '_>) -> Result<(), Error> {
+        check_renewal(renewal)
+    }
+
+    fn has_roles(&self) -> bool {
+        true
+    }
+
+    fn role_of(&self, login: &OpenRun<'_>, fields: Fields<'_>) -> Option<String> {
+        let named = fields.string("role").ok().flatten().filter(|name| !name.is_empty());
+        role_of(login.unsealed, login.mount, named)
+    }
+
+    /// Sets of keys take long.
+    fn is_light(&self, _weighed: &Weighed<'_>) -> bool {
+        false
     }
 }
 

@@ -5,15 +5,20 @@
 //! configuration has public keys, the signature is checked here first, so that made-up tokens do not
 //! reach the API server.
 
+mod routes;
 mod selector;
 
+use crate::engines::server_engine::{
+    Answer, EngineFacts, OpenRun, Renewal, Run, ServerEngine, Weighed,
+};
 use kallisto_auth::Operation;
+use kallisto_engine::{Class, Routes};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::jwt::token::{Jwt, Key};
 use super::jwt::{check_keys, check_url};
 use super::records::{self, Record, RoleFields, Roles};
-use super::{Login, Renewal, TokenParams, grant};
+use super::{Login, TokenParams, grant};
 use crate::admission::Flow;
 use crate::api::error::{Denial, Error};
 use crate::api::fields::Fields;
@@ -280,12 +285,12 @@ impl Account {
 }
 
 /// Whether a path logs in.
-pub(crate) fn is_login(path: &str) -> bool {
+fn is_login(path: &str) -> bool {
     path == "login"
 }
 
 /// Runs what takes a token; `path` is inside the mount.
-pub(crate) async fn handle(
+async fn handle(
     unsealed: &Unsealed,
     call: &Call<'_, '_>,
     mount: &Mount,
@@ -299,7 +304,7 @@ pub(crate) async fn handle(
 }
 
 /// Logs in.
-pub(crate) async fn log_in(
+async fn log_in(
     core: &Core,
     unsealed: &Unsealed,
     request: &Request<'_>,
@@ -452,11 +457,55 @@ async fn has_labels(
 ///
 /// # Errors
 /// [`Error::Invalid`] saying so.
-pub(crate) fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
+fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
     let name = renewal.entry.kept.get("role").and_then(Json::as_str).unwrap_or_default();
     match ROLES.load::<Role>(&EngineStorage::of(renewal.unsealed, renewal.mount), name)? {
         Some(_) => Ok(()),
         None => Err(Error::invalid("role does not exist during renewal")),
+    }
+}
+
+/// Service accounts of a Kubernetes cluster.
+pub(crate) struct Kubernetes;
+
+impl ServerEngine for Kubernetes {
+    fn facts(&self) -> EngineFacts {
+        let caseless_folders = &["role/"];
+        EngineFacts { caseless_folders, ..EngineFacts::mountable("kubernetes", Class::Auth) }
+    }
+
+    fn routes(&self) -> &'static dyn Routes {
+        &routes::KUBERNETES
+    }
+
+    fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
+        Box::pin(async move { handle(&run.unsealed, run.call, run.mount, run.path).await })
+    }
+
+    fn is_open(&self, path: &str) -> bool {
+        is_login(path)
+    }
+
+    fn handle_open<'a>(&self, run: OpenRun<'a>) -> Answer<'a> {
+        Box::pin(log_in(run.core, run.unsealed, run.request, run.mount))
+    }
+
+    fn check_renewal(&self, renewal: &Renewal<'_, '_>) -> Result<(), Error> {
+        check_renewal(renewal)
+    }
+
+    fn has_roles(&self) -> bool {
+        true
+    }
+
+    fn role_of(&self, _login: &OpenRun<'_>, fields: Fields<'_>) -> Option<String> {
+        let named = fields.string("role").ok()?.filter(|name| !name.is_empty());
+        named.map(|name| name.to_ascii_lowercase())
+    }
+
+    /// Sets of keys take long.
+    fn is_light(&self, _weighed: &Weighed<'_>) -> bool {
+        false
     }
 }
 

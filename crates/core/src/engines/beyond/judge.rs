@@ -9,7 +9,6 @@ use kallisto_auth::{Capability, Operation, Path, Subject, authorize_by};
 
 use super::place::Secret;
 use crate::api::error::{Denial, Error};
-use crate::engines::mount::EngineKind;
 use crate::pipeline::authz_request;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Unsealed};
@@ -87,7 +86,7 @@ impl<'u> Judge<'u> {
     }
 
     fn may_read_metadata(&self, mount: &Mount, path: &str) -> bool {
-        mount.entry.kind == EngineKind::KvV2
+        mount.entry.kind.has_versions()
             && self.may(Operation::Read, &Secret::api_path(mount, "metadata", path))
     }
 

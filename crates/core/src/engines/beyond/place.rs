@@ -1,12 +1,12 @@
 //! Secrets and folders as people name them: mount and path, without the engine's nouns.
 
+use crate::engines::kv::KvState;
 use std::sync::Arc;
 
 use kallisto_auth::Path;
 
 use crate::api::error::{Denial, Error};
 use crate::api::fields::Fields;
-use crate::engines::mount::EngineKind;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Unsealed};
 use crate::view::Mount;
@@ -28,7 +28,7 @@ impl Secret {
     /// The path at which a request of its own finds a secret: version 2 wants a noun, version 1 none.
     pub(super) fn api_path(mount: &Mount, noun: &str, path: &str) -> String {
         let at = &mount.entry.path;
-        if mount.entry.kind == EngineKind::KvV2 {
+        if mount.entry.kind.has_versions() {
             format!("{at}{noun}/{path}")
         } else {
             format!("{at}{path}")
@@ -58,7 +58,7 @@ impl Place {
         let path =
             Path::literal(&text).map_err(|error| Error::invalid(format!("'{name}': {error}")))?;
         if let Some((mount, inside)) = unsealed.view.mounts.route(path.as_str())
-            && matches!(mount.entry.kind, EngineKind::KvV1 | EngineKind::KvV2)
+            && matches!(mount.entry.kind.kv(), Some(KvState::V1 | KvState::V2))
         {
             return Ok(Self { mount, path: inside.to_owned(), has_slash });
         }

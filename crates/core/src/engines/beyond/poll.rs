@@ -4,6 +4,7 @@
 //! A request that waits is answered as one that arrives at that moment: the listener sends it through
 //! the door again, so it is judged by what holds then.
 
+use crate::engines::kv::KvState;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,11 +54,11 @@ impl Interest {
 
     /// What the answer to a read or list depends on.
     fn of(kind: EngineKind, operation: Operation, inside: &str) -> Option<Self> {
-        let rest = match (kind, inside.split_once('/')) {
-            (EngineKind::KvV1, _) => inside,
-            (EngineKind::KvV2, None) if inside == "metadata" => "",
+        let rest = match (kind.kv(), inside.split_once('/')) {
+            (Some(KvState::V1), _) => inside,
+            (Some(KvState::V2), None) if inside == "metadata" => "",
             (
-                EngineKind::KvV2,
+                Some(KvState::V2),
                 Some(("data" | "metadata" | "subkeys" | "detailed-metadata", rest)),
             ) => rest,
             _ => return None,

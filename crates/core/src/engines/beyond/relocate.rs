@@ -21,7 +21,6 @@ use crate::engines::kv::check_entry_path;
 use crate::engines::kv::record::Metadata;
 use crate::engines::kv::staged::Staged;
 use crate::engines::kv::v2;
-use crate::engines::mount::EngineKind;
 use crate::pipeline::state::{Call, Unsealed};
 use crate::platform::cooperative_yield::{ITEMS_PER_BREATH, cooperative_yield};
 use crate::storage::keys;
@@ -134,7 +133,7 @@ impl Job<'_> {
     /// Asks for every right that can be asked for without looking at the secret.
     fn judge_pair(&self, pair: &Pair, touched: &mut Vec<Touched>) -> Result<(), Error> {
         use Operation::{Delete, Read, Update};
-        let is_v2 = self.from.mount.entry.kind == EngineKind::KvV2;
+        let is_v2 = self.from.mount.entry.kind.has_versions();
         let mut asked = vec![(Read, &self.from, "data", &pair.from)];
         if is_v2 {
             asked.push((Read, &self.from, "metadata", &pair.from));
@@ -176,7 +175,7 @@ impl Job<'_> {
             )));
         }
         staged.expect(to_key.clone(), Seqno::ABSENT);
-        if self.from.mount.entry.kind != EngineKind::KvV2 {
+        if !self.from.mount.entry.kind.has_versions() {
             return self.stage_whole(pair, to_key, staged);
         }
         let (from, path) = (&*self.from.mount, pair.from.as_str());

@@ -3,6 +3,7 @@
 //! Without `purge` the latest versions are deleted softly and can come back; with it the secrets go
 //! with all their versions.
 
+use crate::engines::kv::KvState;
 use kallisto_auth::Operation;
 
 use super::judge::Judge;
@@ -15,7 +16,6 @@ use crate::api::json::Json;
 use crate::api::response::{Logical, Response, Touched};
 use crate::engines::kv::staged::Staged;
 use crate::engines::kv::v2;
-use crate::engines::mount::EngineKind;
 use crate::limits::TOGETHER_SECRETS_MAX;
 use crate::pipeline::state::{Call, Unsealed};
 use crate::platform::cooperative_yield::{ITEMS_PER_BREATH, cooperative_yield};
@@ -128,11 +128,11 @@ fn stage(
 ) -> Result<(), Error> {
     let mount = &place.mount;
     staged.set_essential();
-    match (mount.entry.kind, extent) {
-        (EngineKind::KvV2, Extent::Latest) => {
+    match (mount.entry.kind.kv(), extent) {
+        (Some(KvState::V2), Extent::Latest) => {
             v2::stage::delete_latest(unsealed, mount, path, now_ns, staged).map(drop)
         }
-        (EngineKind::KvV2, Extent::All) => {
+        (Some(KvState::V2), Extent::All) => {
             v2::stage::remove(unsealed, mount, path, staged).map(drop)
         }
         _ if mount.index.contains(path) => staged.delete(keys::kv_one(mount.entry.id, path)),

@@ -16,7 +16,6 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 use crate::engines::kv::v2;
-use crate::engines::mount::EngineKind;
 use crate::limits::{CUSTOM_KEYS_MAX, SEARCH_PATTERN_BYTES_MAX};
 use crate::pipeline::state::{Call, Unsealed};
 use crate::view::{Hot, HotSlot, Mount, hot_key};
@@ -155,7 +154,7 @@ fn glob(pattern: &str, text: &str) -> bool {
 
 /// The custom metadata of a secret: from memory if it is there.
 fn custom_metadata(unsealed: &Unsealed, mount: &Mount, path: &str) -> Result<Option<Map>, Error> {
-    if mount.entry.kind != EngineKind::KvV2 {
+    if !mount.entry.kind.has_versions() {
         return Ok(None);
     }
     let text = match hot_custom(unsealed, &unsealed.view.hot, mount, path)? {

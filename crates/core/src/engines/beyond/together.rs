@@ -1,11 +1,11 @@
 //! Committing many writes as one: decide, commit on the condition that nothing decided from has
 //! changed, and decide again when something has.
 
+use crate::engines::kv::KvState;
 use kallisto_store::Error as StoreError;
 
 use crate::api::error::Error;
 use crate::engines::kv::staged::Staged;
-use crate::engines::mount::EngineKind;
 use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::state::Unsealed;
 use crate::platform::cooperative_yield::{ITEMS_PER_BREATH, cooperative_yield};
@@ -14,8 +14,8 @@ use crate::view::Mount;
 
 /// The key that stands for a secret: that of its metadata, or of itself where there is none.
 pub(super) fn record_key(mount: &Mount, path: &str) -> Vec<u8> {
-    match mount.entry.kind {
-        EngineKind::KvV2 => keys::kv_meta(mount.entry.id, path),
+    match mount.entry.kind.kv() {
+        Some(KvState::V2) => keys::kv_meta(mount.entry.id, path),
         _ => keys::kv_one(mount.entry.id, path),
     }
 }

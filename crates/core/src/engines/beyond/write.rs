@@ -1,5 +1,6 @@
 //! `kv/write`: many secrets written as one, with check-and-set: all of them, or none.
 
+use crate::engines::kv::KvState;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -111,9 +112,10 @@ fn admit(
         return Err(wrong("'path' must be a text"));
     };
     let path = Path::literal(api_path.as_str()).map_err(|error| wrong(&error.to_string()))?;
-    let kind = unsealed.view.mounts.route(path.as_str()).map(|(mount, _)| mount.entry.kind);
+    let kind =
+        unsealed.view.mounts.route(path.as_str()).and_then(|(mount, _)| mount.entry.kind.kv());
     let own = match (kind, item) {
-        (Some(EngineKind::KvV1), mut item) => match item.remove("data") {
+        (Some(KvState::V1), mut item) => match item.remove("data") {
             Some(Json::Object(data)) => data,
             _ => return Err(wrong("'data' must be an object")),
         },
@@ -140,9 +142,9 @@ fn admit(
     let call = door::authorise(unsealed, caller, &request).map_err(refused)?;
     let routed = unsealed.view.mounts.route(call.path.as_str());
     let (mount, inside) = routed.ok_or_else(|| door::no_route(unsealed, &call))?;
-    let path = match (mount.entry.kind, inside.split_once('/')) {
-        (EngineKind::KvV1, _) => inside,
-        (EngineKind::KvV2, Some(("data", path))) => path,
+    let path = match (mount.entry.kind.kv(), inside.split_once('/')) {
+        (Some(KvState::V1), _) => inside,
+        (Some(KvState::V2), Some(("data", path))) => path,
         _ => return Err(wrong("'path' is none at which a secret is written")),
     };
     check_entry_path(path).map_err(|error| named(error, &api_path))?;
@@ -153,7 +155,7 @@ fn admit(
 }
 
 fn content(kind: EngineKind, mut body: Map) -> Result<Content, Error> {
-    if kind == EngineKind::KvV1 {
+    if kind == EngineKind::KV_V1 {
         return Ok(Content::Whole(body));
     }
     let cas = v2::asked_cas(&body)?;

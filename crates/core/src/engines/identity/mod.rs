@@ -26,9 +26,16 @@ mod lookup;
 mod merge;
 mod names;
 mod record;
+mod routes;
 mod wire;
 
+use crate::engines::server_engine::{
+    Answer, BuiltinMount, EngineFacts, Run, ServerEngine, Weighed,
+};
+use crate::storage::keys::MountId;
+use crate::view::Memory;
 use kallisto_auth::Operation;
+use kallisto_engine::{Class, Routes};
 
 use crate::api::error::Error;
 use crate::api::json::{Json, Map};
@@ -152,4 +159,39 @@ fn list_reply(entries: impl Iterator<Item = (String, Json)>) -> Result<Response,
     let info: Map = entries.collect();
     let keys = not_empty(info.keys().cloned().collect())?;
     Ok(Response::data(&Json::object([("keys", Json::strings(keys)), ("key_info", info.into())])))
+}
+
+/// Who bearers of tokens are, at `identity/`.
+pub(crate) struct Identity;
+
+/// Where it is.
+const MOUNT: BuiltinMount =
+    BuiltinMount { id: MountId::IDENTITY, path: "identity/", description: "identity store" };
+
+impl ServerEngine for Identity {
+    fn facts(&self) -> EngineFacts {
+        let caseless_folders = &["entity/name/", "group/name/"];
+        EngineFacts {
+            caseless_folders,
+            trims_names: true,
+            ..EngineFacts::builtin("identity", Class::Secret, MOUNT)
+        }
+    }
+
+    fn routes(&self) -> &'static dyn Routes {
+        &routes::IDENTITY
+    }
+
+    fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
+        Box::pin(async move { handle(&run.unsealed, run.call, run.mount, run.path).await })
+    }
+
+    fn memory(&self) -> Memory {
+        Memory::Identity(Box::default())
+    }
+
+    /// Trees of groups take long.
+    fn is_light(&self, _weighed: &Weighed<'_>) -> bool {
+        false
+    }
 }

@@ -6,6 +6,7 @@
 //! a time ([`crate::admission`]). Names that come or go meanwhile may or may not be seen, as between two
 //! pages of a list.
 
+use crate::engines::kv::KvState;
 use kallisto_auth::Operation;
 
 use super::list::{Depth, Page, ignored_page, too_many};
@@ -46,9 +47,9 @@ impl<'p> Asked<'p> {
             Operation::Scan => Depth::All,
             _ => return None,
         };
-        match kind {
-            EngineKind::KvV1 => return Some(Self { folder: path, depth, is_detailed: false }),
-            EngineKind::KvV2 => {}
+        match kind.kv() {
+            Some(KvState::V1) => return Some(Self { folder: path, depth, is_detailed: false }),
+            Some(KvState::V2) => {}
             _ => return None,
         }
         let (noun, folder) = v2::split(path);
@@ -66,7 +67,7 @@ pub(crate) fn is_long(request: &Request<'_>, mount: &Mount, path: &str) -> bool 
     let Some(asked) = Asked::new(request.operation, mount.entry.kind, path) else { return false };
     let short_max = if asked.is_detailed { DETAILED_SHORT_MAX } else { SHORT_MAX };
     // Version 1 knows no pages.
-    let is_page = mount.entry.kind != EngineKind::KvV1 && asks_for_few(request, short_max);
+    let is_page = mount.entry.kind != EngineKind::KV_V1 && asks_for_few(request, short_max);
     mount.index.count(asked.folder) > short_max && !is_page
 }
 
@@ -98,8 +99,8 @@ pub(crate) async fn list(
     let kind = mount.entry.kind;
     let asked = Asked::new(call.operation, kind, path).ok_or(Error::UnsupportedOperation)?;
     let _place = core.admission.lists.take(call.client(), 1)?;
-    let (page, warnings) = match kind {
-        EngineKind::KvV1 => (Page::default(), ignored_page(&kv)),
+    let (page, warnings) = match kind.kv() {
+        Some(KvState::V1) => (Page::default(), ignored_page(&kv)),
         _ => (Page::from_query(&kv)?, Vec::new()),
     };
     let data = write(&kv, &asked, page).await?;

@@ -8,6 +8,7 @@
 mod list;
 pub(crate) mod long;
 pub(crate) mod record;
+mod routes;
 pub(crate) mod staged;
 pub(crate) mod time;
 pub(crate) mod upgrade;
@@ -17,10 +18,13 @@ pub(crate) mod weight;
 
 use crate::api::error::Error;
 use crate::api::response::Response;
-use crate::engines::mount::EngineKind;
+use crate::engines::beyond;
+use crate::engines::server_engine::{Answer, EngineFacts, Run, ServerEngine, Weighed};
 use crate::limits::ENTRY_BYTES_MAX;
+use crate::pipeline::compute::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX};
 use crate::pipeline::state::{Call, Unsealed};
 use crate::view::Mount;
+use kallisto_engine::{Class, Routes};
 
 /// What a KV handler works with.
 pub(crate) struct Kv<'a, 'c, 'r> {
@@ -51,10 +55,10 @@ pub(crate) fn read_up_to(
     path: &str,
 ) -> Option<Result<Response, Error>> {
     let kv = Kv { unsealed, call, mount, secret_bytes_max };
-    match mount.entry.kind {
-        EngineKind::KvV1 => v1::read(&kv, path),
-        EngineKind::KvV2 => v2::read(&kv, path),
-        EngineKind::KvUpgrading => Some(Err(upgrade::refusal())),
+    match mount.entry.kind.kv() {
+        Some(KvState::V1) => v1::read(&kv, path),
+        Some(KvState::V2) => v2::read(&kv, path),
+        Some(KvState::Upgrading) => Some(Err(upgrade::refusal())),
         _ => Some(Err(Error::UnsupportedPath)),
     }
 }
@@ -67,10 +71,10 @@ pub(crate) async fn write(
     path: &str,
 ) -> Result<Response, Error> {
     let kv = Kv { unsealed, call, mount, secret_bytes_max: usize::MAX };
-    match mount.entry.kind {
-        EngineKind::KvV1 => v1::write(&kv, path).await,
-        EngineKind::KvV2 => v2::write(&kv, path).await,
-        EngineKind::KvUpgrading => Err(upgrade::refusal()),
+    match mount.entry.kind.kv() {
+        Some(KvState::V1) => v1::write(&kv, path).await,
+        Some(KvState::V2) => v2::write(&kv, path).await,
+        Some(KvState::Upgrading) => Err(upgrade::refusal()),
         _ => Err(Error::UnsupportedPath),
     }
 }
@@ -105,4 +109,92 @@ pub(crate) fn check_entry_size(text: &[u8]) -> Result<(), Error> {
 /// The failure of a record that was stored by us and cannot be read back.
 fn damaged(error: record::Malformed) -> Error {
     Error::internal(&error)
+}
+
+/// How the secrets of a key-value engine are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KvState {
+    /// Without versions.
+    V1,
+    /// With versions.
+    V2,
+    /// On their way from the one to the other.
+    Upgrading,
+}
+
+/// Key-value secrets.
+pub(crate) struct KvEngine(pub(crate) KvState);
+
+impl ServerEngine for KvEngine {
+    fn facts(&self) -> EngineFacts {
+        let stored = match self.0 {
+            KvState::V1 => "kv-v1",
+            KvState::V2 => "kv-v2",
+            KvState::Upgrading => "kv-upgrading",
+        };
+        EngineFacts { stored, has_folders: true, ..EngineFacts::mountable("kv", Class::Secret) }
+    }
+
+    fn routes(&self) -> &'static dyn Routes {
+        match self.0 {
+            KvState::V1 => &routes::VERSION_1,
+            KvState::V2 | KvState::Upgrading => &routes::VERSION_2,
+        }
+    }
+
+    fn read_fast(
+        &self,
+        secret_bytes_max: usize,
+        unsealed: &Unsealed,
+        call: &Call<'_, '_>,
+        mount: &Mount,
+        path: &str,
+    ) -> Option<Result<Response, Error>> {
+        if call.operation.writes() || beyond::asks_to_wait(call) || long::is_long(call, mount, path)
+        {
+            return None;
+        }
+        read_up_to(secret_bytes_max, unsealed, call, mount, path)
+    }
+
+    fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
+        let state = self.0;
+        Box::pin(async move {
+            let Run { core, unsealed, call, mount, path } = run;
+            if state == KvState::Upgrading || call.operation.writes() {
+                return write(&unsealed, call, mount, path).await;
+            }
+            let is_long = long::is_long(call, mount, path);
+            if !beyond::asks_to_wait(call) {
+                return Box::pin(long::list(core, &unsealed, call, mount, path)).await;
+            }
+            if is_long {
+                return Err(Error::invalid(
+                    "a list this long has to be waited for in pages: limit",
+                ));
+            }
+            beyond::wait(core, &unsealed, call, mount, path)
+        })
+    }
+
+    fn creates(&self, mount: &Mount, path: &str) -> bool {
+        match self.0 {
+            KvState::V1 => !mount.index.contains(path),
+            KvState::V2 => match path.split_once('/') {
+                Some(("data" | "metadata", secret)) => !mount.index.contains(secret),
+                _ => false,
+            },
+            KvState::Upgrading => false,
+        }
+    }
+
+    fn is_light(&self, weighed: &Weighed<'_>) -> bool {
+        let is_audited = (weighed.is_audited)();
+        let most = if is_audited { LIGHT_BODY_BYTES_MAX } else { LIGHT_SECRET_BYTES_MAX };
+        weight::is_light(weighed.unsealed, weighed.request, weighed.mount, weighed.path, most)
+    }
+
+    fn kv(&self) -> Option<KvState> {
+        Some(self.0)
+    }
 }

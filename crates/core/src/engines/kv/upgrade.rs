@@ -38,7 +38,7 @@ pub(crate) fn refusal() -> Error {
 
 /// The entry of a mount whose upgrade begins, to be committed by the caller before [`start`].
 pub(crate) fn begun(mut entry: MountEntry) -> MountEntry {
-    entry.kind = EngineKind::KvUpgrading;
+    entry.kind = EngineKind::KV_UPGRADING;
     let options = entry.options.get_or_insert_with(Map::new);
     options.insert("version".into(), "2".into());
     entry
@@ -51,7 +51,7 @@ pub(crate) fn begun(mut entry: MountEntry) -> MountEntry {
 /// [`refusal`].
 pub(super) fn refuse_if_begun(unsealed: &Unsealed, mount: &Mount) -> Result<(), Error> {
     let now = unsealed.view.mounts.with_id(mount.entry.id);
-    if now.is_some_and(|now| now.entry.kind != EngineKind::KvV1) { Err(refusal()) } else { Ok(()) }
+    if now.is_some_and(|now| now.entry.kind != EngineKind::KV_V1) { Err(refusal()) } else { Ok(()) }
 }
 
 /// Upgrades the mount on a thread of its own; secrets get `now` as the time of their first version.
@@ -74,7 +74,7 @@ pub(crate) fn start(unsealed: &Arc<Unsealed>, id: MountId, now: Timestamp) -> Re
 /// As [`start`].
 pub(crate) fn take_up(unsealed: &Arc<Unsealed>, now: Timestamp) -> Result<(), Error> {
     let mounts = unsealed.view.mounts.all();
-    let cut_short = mounts.iter().filter(|mount| mount.entry.kind == EngineKind::KvUpgrading);
+    let cut_short = mounts.iter().filter(|mount| mount.entry.kind == EngineKind::KV_UPGRADING);
     cut_short.map(|mount| mount.entry.id).try_for_each(|id| start(unsealed, id, now))
 }
 
@@ -151,11 +151,11 @@ fn first_version(now_ns: i64) -> Metadata {
 async fn end(unsealed: &Unsealed, id: MountId) -> Result<(), Error> {
     let _latch = unsealed.latches.hold(&keys::mount_counter()).await;
     let mount = unsealed.view.mounts.with_id(id);
-    let Some(mount) = mount.filter(|mount| mount.entry.kind == EngineKind::KvUpgrading) else {
+    let Some(mount) = mount.filter(|mount| mount.entry.kind == EngineKind::KV_UPGRADING) else {
         return Ok(());
     };
     let mut entry = mount.entry.clone();
-    entry.kind = EngineKind::KvV2;
+    entry.kind = EngineKind::KV_V2;
     let mut batch = Batch::new();
     batch.put(keys::mount(id), entry.encode());
     unsealed.store.commit(batch).await?;

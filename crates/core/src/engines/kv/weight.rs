@@ -5,13 +5,13 @@
 //! measured by its record, which is not opened; that is looked up twice then, from a block that the first look left in the
 //! cache.
 
+use crate::engines::kv::KvState;
 use kallisto_auth::Operation;
 
 use super::record::VERSION_BYTES;
 use super::{long, v2};
 use crate::api::error::Error;
 use crate::api::request::Request;
-use crate::engines::mount::EngineKind;
 use crate::pipeline::compute::LIGHT_BODY_BYTES_MAX;
 use crate::pipeline::state::Unsealed;
 use crate::storage::keys;
@@ -47,9 +47,9 @@ pub(crate) fn is_light(
         return !long::is_detailed(request, mount, path) && !long::is_long(request, mount, path);
     }
     // What cannot be read is not measured either: the handler says so.
-    let measured = match mount.entry.kind {
-        EngineKind::KvV1 if request.operation == Operation::Read => weighing.one(path),
-        EngineKind::KvV2 => match v2::split(path) {
+    let measured = match mount.entry.kind.kv() {
+        Some(KvState::V1) if request.operation == Operation::Read => weighing.one(path),
+        Some(KvState::V2) => match v2::split(path) {
             (noun, Some(secret)) => weighing.versioned(noun, secret),
             (_, None) => Ok(true),
         },

@@ -22,12 +22,18 @@ mod remount;
 mod root;
 mod rotate;
 mod rotation;
+pub(crate) mod routes;
 mod status;
 mod tools;
 mod tune;
 pub(crate) mod ui;
 mod web;
 
+use crate::engines::server_engine::{
+    Answer, BuiltinMount, EngineFacts, Run, ServerEngine, Weighed,
+};
+use crate::storage::keys::MountId;
+use kallisto_engine::{Class, Routes};
 use std::sync::Arc;
 
 pub(crate) use autopilot::clean_up;
@@ -41,7 +47,6 @@ use crate::api::fields::Fields;
 use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
 use crate::engines::beyond;
-use crate::engines::mount::Class;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::spelling::below;
 use crate::pipeline::state::{Access, Call, Core, Unsealed};
@@ -463,3 +468,42 @@ fn explain_policies(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response
     let caller = caller_with_accessor(unsealed, call, &accessor)?;
     explain::answer(&unsealed.view, &body, &caller)
 }
+
+/// The server's own endpoints, at `sys/`.
+pub(crate) struct System;
+
+/// Where it is.
+const MOUNT: BuiltinMount = BuiltinMount {
+    id: MountId::SYSTEM,
+    path: "sys/",
+    description: "system endpoints used for control, policy and debugging",
+};
+
+impl ServerEngine for System {
+    fn facts(&self) -> EngineFacts {
+        let caseless_folders = &[
+            "policies/acl/",
+            "policy/",
+            "config/ui/headers/",
+            "config/auditing/request-headers/",
+            "locked-users/",
+        ];
+        EngineFacts { caseless_folders, ..EngineFacts::builtin("system", Class::Secret, MOUNT) }
+    }
+
+    fn routes(&self) -> &'static dyn Routes {
+        &routes::SYSTEM
+    }
+
+    fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
+        Box::pin(handle(run.core, run.unsealed, run.call, run.path))
+    }
+
+    fn is_light(&self, weighed: &Weighed<'_>) -> bool {
+        LIGHT.contains(&weighed.path.trim_end_matches('/'))
+    }
+}
+
+/// Routes by which operators see how a server is, open and close it. They do next to nothing, and have to
+/// answer whatever else is under way.
+const LIGHT: [&str; 7] = ["health", "init", "leader", "seal", "seal-status", "step-down", "unseal"];

@@ -188,9 +188,9 @@ fn choose_engine(
 ) -> Result<(EngineKind, Option<Map>), Error> {
     let kind = match (class, name, version) {
         (Class::Secret, "kv-v2", None | Some("2")) | (Class::Secret, "kv", Some("2")) => {
-            EngineKind::KvV2
+            EngineKind::KV_V2
         }
-        (Class::Secret, "kv" | "kv-v1" | "generic", None | Some("1")) => EngineKind::KvV1,
+        (Class::Secret, "kv" | "kv-v1" | "generic", None | Some("1")) => EngineKind::KV_V1,
         (Class::Secret, "kv" | "kv-v1" | "kv-v2" | "generic", Some(_)) => {
             return Err(Error::invalid("the version of a kv engine must be 1 or 2"));
         }
@@ -201,7 +201,7 @@ fn choose_engine(
             |value: &Json| Json::from(crate::api::fields::scalar_text(value).unwrap_or_default());
         map.iter().map(|(key, value)| (key.clone(), text(value))).collect()
     });
-    if kind == EngineKind::KvV2 {
+    if kind == EngineKind::KV_V2 {
         options.get_or_insert_default().insert("version".into(), "2".into());
     }
     Ok((kind, options))
@@ -307,10 +307,10 @@ mod tests {
         let kind = |name, version| {
             choose_engine(Class::Secret, name, version, None).map(|chosen| chosen.0)
         };
-        assert_eq!(kind("kv", None), Ok(EngineKind::KvV1));
-        assert_eq!(kind("kv", Some("2")), Ok(EngineKind::KvV2));
-        assert_eq!(kind("kv-v2", None), Ok(EngineKind::KvV2));
-        assert_eq!(kind("generic", None), Ok(EngineKind::KvV1));
+        assert_eq!(kind("kv", None), Ok(EngineKind::KV_V1));
+        assert_eq!(kind("kv", Some("2")), Ok(EngineKind::KV_V2));
+        assert_eq!(kind("kv-v2", None), Ok(EngineKind::KV_V2));
+        assert_eq!(kind("generic", None), Ok(EngineKind::KV_V1));
         assert!(kind("kv", Some("3")).is_err());
         let message = kind("bogus", None).unwrap_err().to_string();
         assert_eq!(message, "plugin not found in the catalog: bogus");

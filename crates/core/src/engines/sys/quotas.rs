@@ -8,7 +8,6 @@ use crate::api::error::Error;
 use crate::api::fields::{Fields, scalar_text};
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::auth_methods;
 use crate::engines::mount::Class;
 use crate::pipeline::state::{Call, Unsealed};
 use crate::quotas::{Audited, RULES, RULES_MAX, Reach, SETTINGS, Spec, Told};
@@ -208,7 +207,7 @@ fn check_role(place: &Place, role: &str) -> Result<(), Error> {
     if mount.entry.kind.class() != Class::Auth {
         return refuse(path, NO_METHOD);
     }
-    if !auth_methods::has_roles(mount.entry.kind) {
+    if !mount.entry.kind.engine().has_roles() {
         return refuse(path, "does not support use with role-based quotas");
     }
     if role.len() > ROLE_BYTES_MAX {

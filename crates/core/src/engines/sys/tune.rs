@@ -1,5 +1,6 @@
 //! `sys/mounts/:path/tune` and `sys/auth/:path/tune`: how a mount behaves.
 
+use crate::engines::kv::KvState;
 use std::sync::Arc;
 
 use kallisto_store::Batch;
@@ -14,7 +15,7 @@ use crate::engines::mount::{
 };
 use crate::limits::DESCRIPTION_BYTES_MAX;
 use crate::pipeline::state::{Call, Unsealed};
-use crate::storage::keys;
+use crate::storage::keys::{self, MountId};
 
 /// Shows how the mount at `path` behaves; a login method's path is taken with its `auth/`.
 pub(super) fn read(unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
@@ -67,7 +68,7 @@ pub(super) async fn write(
     let mut entry = mount.entry.clone();
     check_tunable(&entry, &body)?;
     let upgrade = asked_version(entry.kind, fields)?;
-    if entry.kind == EngineKind::Token && fields.raw("token_type").is_some() {
+    if entry.id == MountId::TOKEN && fields.raw("token_type").is_some() {
         return Err(Error::invalid(
             "'token_type' cannot be set for 'token' or 'ns_token' auth mounts",
         ));
@@ -152,14 +153,14 @@ fn asked_version(kind: EngineKind, fields: Fields<'_>) -> Result<Asked, Error> {
     let options = fields.pairs("options")?;
     let options = options.as_ref().map(Fields::new);
     let asked = options.map_or(Ok(None), |options| options.string("version"))?;
-    match (kind, asked.as_deref()) {
+    match (kind.kv(), asked.as_deref()) {
         (_, None)
-        | (EngineKind::KvV1, Some("1"))
-        | (EngineKind::KvV2 | EngineKind::KvUpgrading, Some("2")) => Ok(Asked::Same),
-        (EngineKind::KvV2 | EngineKind::KvUpgrading, Some("1")) => {
+        | (Some(KvState::V1), Some("1"))
+        | (Some(KvState::V2 | KvState::Upgrading), Some("2")) => Ok(Asked::Same),
+        (Some(KvState::V2 | KvState::Upgrading), Some("1")) => {
             Err(Error::invalid("cannot downgrade mount from version 2"))
         }
-        (EngineKind::KvV1, Some("2")) => Ok(Asked::Upgrade),
+        (Some(KvState::V1), Some("2")) => Ok(Asked::Upgrade),
         (_, Some(version)) => Err(Error::invalid(format!("invalid version provided: {version}"))),
     }
 }

@@ -4,6 +4,7 @@
 //! looked at, and those whose period is over get a version. A key that cannot be rotated is reported
 //! and does not keep the others waiting; the next look tries it again.
 
+use super::TransitEngine;
 use super::refusal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -50,7 +51,7 @@ pub(crate) async fn rotate_due(makers: &Pool, unsealed: &Unsealed, now: Timestam
         return;
     }
     let mounts = unsealed.view.mounts.all();
-    for mount in mounts.iter().filter(|mount| mount.entry.kind == EngineKind::Transit) {
+    for mount in mounts.iter().filter(|mount| mount.entry.kind == EngineKind::of(&TransitEngine)) {
         rotate_due_of(makers, unsealed, mount, now).await;
     }
 }

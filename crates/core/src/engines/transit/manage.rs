@@ -12,7 +12,7 @@ use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
 use crate::engines::kv::time;
 use crate::limits::LIST_ENTRIES_MAX;
-use crate::pipeline::page::Page;
+use kallisto_engine::storage::Page;
 
 pub(super) async fn create(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.object()?;
@@ -52,7 +52,7 @@ pub(super) fn read(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response
 }
 
 pub(super) fn list(transit: &Transit<'_, '_, '_>) -> Result<Response, Error> {
-    let Page { after, limit } = Page::asked(transit.call)?;
+    let Page { after, limit } = Page::asked(transit.call, transit.call.page_entries_max())?;
     let limit = limit.unwrap_or(LIST_ENTRIES_MAX);
     let names = transit.mount.index.list(KEY_FOLDER, after.as_deref(), limit);
     if names.is_empty() {

@@ -19,13 +19,16 @@ mod due;
 mod inputs;
 mod manage;
 mod portable;
+mod routes;
 mod sign;
 mod store;
 mod tools;
 
+use crate::engines::server_engine::{Answer, EngineFacts, Run, ServerEngine, Weighed};
 pub(crate) use cache::KeyCache;
 pub(crate) use due::rotate_due;
 use kallisto_auth::Operation;
+use kallisto_engine::{Class, Routes};
 
 use crate::api::error::Error;
 use crate::api::response::Response;
@@ -43,7 +46,7 @@ struct Transit<'a, 'c, 'r> {
 }
 
 /// Answers a request; `path` is inside the mount.
-pub(crate) async fn handle(
+async fn handle(
     core: &Core,
     unsealed: &Unsealed,
     call: &Call<'_, '_>,
@@ -83,7 +86,7 @@ pub(crate) async fn handle(
 const SEGMENTS_MAX: usize = 4;
 
 /// Whether a mount's path is written by encrypting with a key that is not there yet.
-pub(crate) fn creates(mount: &Mount, path: &str) -> bool {
+fn creates(mount: &Mount, path: &str) -> bool {
     match path.strip_prefix("encrypt/") {
         Some(name) => !mount.index.contains(&store::shelf_name(name)),
         None => false,
@@ -92,7 +95,7 @@ pub(crate) fn creates(mount: &Mount, path: &str) -> bool {
 
 /// Whether a request with a small body takes a moment only: it uses a key that is here already, and does no private
 /// operation of RSA.
-pub(crate) fn is_light(unsealed: &Unsealed, mount: &Mount, path: &str) -> bool {
+fn is_light(unsealed: &Unsealed, mount: &Mount, path: &str) -> bool {
     let Some((verb, rest)) = path.split_once('/') else { return matches!(path, "hash" | "random") };
     let name = rest.trim_end_matches('/').split('/');
     let (name, is_private) = match verb {
@@ -257,6 +260,33 @@ fn refusal(error: kallisto_transit::Error) -> Error {
         kallisto_transit::Error::Invalid(message) => Error::Invalid(message),
         kallisto_transit::Error::Damaged(_) => Error::internal(&error),
         kallisto_transit::Error::Machine(what) => Error::Unavailable(what.to_owned()),
+    }
+}
+
+/// Named keys that encrypt and sign for clients.
+pub(crate) struct TransitEngine;
+
+impl ServerEngine for TransitEngine {
+    fn facts(&self) -> EngineFacts {
+        EngineFacts::mountable("transit", Class::Secret)
+    }
+
+    fn routes(&self) -> &'static dyn Routes {
+        &routes::TRANSIT
+    }
+
+    fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
+        Box::pin(
+            async move { handle(run.core, &run.unsealed, run.call, run.mount, run.path).await },
+        )
+    }
+
+    fn creates(&self, mount: &Mount, path: &str) -> bool {
+        creates(mount, path)
+    }
+
+    fn is_light(&self, weighed: &Weighed<'_>) -> bool {
+        is_light(weighed.unsealed, weighed.mount, weighed.path)
     }
 }
 

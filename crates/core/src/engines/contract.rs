@@ -1,0 +1,159 @@
+//! Engines that are crates of their own, driven with what the contract gives them.
+
+use std::future::ready;
+
+use kallisto_auth::{Capability, Subject as _};
+use kallisto_engine::call::{Made, Work};
+use kallisto_engine::{
+    Admits, Call as EngineCall, Caller as EngineCaller, Dispatch, EngineSpec, Handler, Heavy,
+    MountInfo, Random, Routes, Storage,
+};
+
+use super::server_engine::{Answer, EngineFacts, OpenRun, Run, ServerEngine, Weighed};
+use crate::admission::Flow;
+use crate::api::BoxFuture;
+use crate::api::error::Error;
+use crate::pipeline::compute::Pool;
+use crate::pipeline::policies::Caller;
+use crate::pipeline::state::Unsealed;
+use crate::platform::random;
+use crate::storage::engine_storage::EngineStorage;
+use crate::view::{Memory, Mount};
+
+/// An engine that is a crate of its own.
+pub(crate) struct Contract(pub(crate) &'static EngineSpec);
+
+/// The randomness of the operating system.
+struct SystemRandom;
+
+impl Random for SystemRandom {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), Error> {
+        random::fill(bytes)
+    }
+}
+
+/// The threads that make keys, in the turns of whoever asks.
+struct Makers<'a> {
+    pool: &'a Pool,
+    flow: Flow,
+}
+
+impl Heavy for Makers<'_> {
+    fn run(&self, work: Work) -> BoxFuture<'_, Result<Made, Error>> {
+        Box::pin(self.pool.run(self.flow, work))
+    }
+}
+
+/// What the contract says of a mount.
+fn mount_info<'a>(unsealed: &Unsealed, mount: &'a Mount) -> MountInfo<'a> {
+    let lives = mount.entry.config.leases(unsealed.leases);
+    MountInfo {
+        path: &mount.entry.path,
+        accessor: &mount.entry.accessor,
+        default_lease_secs: lives.default_secs,
+        max_lease_secs: lives.max_secs,
+        options: mount.entry.options.as_ref(),
+    }
+}
+
+impl Contract {
+    /// What answers an open path, if it is one.
+    fn open<'p>(&self, run: &OpenRun<'p>) -> Result<Dispatch<'p, Handler>, Error> {
+        let found = self.0.routes.dispatch(run.request.operation, run.path)?;
+        if found.route.admits == Admits::Anyone { Ok(found) } else { Err(Error::UnsupportedPath) }
+    }
+}
+
+impl ServerEngine for Contract {
+    fn facts(&self) -> EngineFacts {
+        EngineFacts {
+            stored: self.0.name,
+            name: self.0.name,
+            class: self.0.class,
+            multiplicity: self.0.multiplicity,
+            caseless_folders: self.0.caseless_folders,
+            trims_names: false,
+            builtin: None,
+            has_folders: false,
+        }
+    }
+
+    fn routes(&self) -> &'static dyn Routes {
+        self.0.routes
+    }
+
+    fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
+        let found = match self.0.routes.dispatch(run.call.operation, run.path) {
+            Ok(found) => found,
+            Err(refusal) => return Box::pin(ready(Err(refusal))),
+        };
+        Box::pin(async move {
+            let Run { core, unsealed, call, mount, .. } = run;
+            let caller = Caller::of(&unsealed, call)?;
+            let caller = EngineCaller {
+                display_name: caller.entry().auth.display_name.clone(),
+                entity_id: caller.entry().entity_id.map(|id| id.to_string()).unwrap_or_default(),
+            };
+            let storage = EngineStorage::of(&unsealed, mount);
+            let makers = Makers { pool: &core.compute.makers, flow: call.client() };
+            let answering = (found.handler)(EngineCall {
+                request: call,
+                params: found.params,
+                creates: call.capability() == Capability::Create,
+                page_entries_max: call.page_entries_max(),
+                caller: Some(&caller),
+                mount: mount_info(&unsealed, mount),
+                storage: Storage::new(&storage),
+                memory: mount.memory.of_engine(),
+                random: &SystemRandom,
+                heavy: &makers,
+            });
+            answering.await
+        })
+    }
+
+    fn is_open(&self, path: &str) -> bool {
+        self.0.routes.find(path).is_some_and(|route| route.admits == Admits::Anyone)
+    }
+
+    fn handle_open<'a>(&self, run: OpenRun<'a>) -> Answer<'a> {
+        let found = match self.open(&run) {
+            Ok(found) => found,
+            Err(refusal) => return Box::pin(ready(Err(refusal))),
+        };
+        Box::pin(async move {
+            let OpenRun { core, unsealed, request, mount, .. } = run;
+            let storage = EngineStorage::of(unsealed, mount);
+            let makers = Makers { pool: &core.compute.makers, flow: request.flow() };
+            let answering = (found.handler)(EngineCall {
+                request,
+                params: found.params,
+                creates: false,
+                page_entries_max: None,
+                caller: None,
+                mount: mount_info(unsealed, mount),
+                storage: Storage::new(&storage),
+                memory: mount.memory.of_engine(),
+                random: &SystemRandom,
+                heavy: &makers,
+            });
+            answering.await
+        })
+    }
+
+    fn creates(&self, mount: &Mount, path: &str) -> bool {
+        let creates = self.0.creates.filter(|_| {
+            let route = self.0.routes.find(path);
+            route.is_some_and(|route| route.creates)
+        });
+        creates.is_some_and(|creates| creates(&|name| mount.index.contains(name), path))
+    }
+
+    fn memory(&self) -> Memory {
+        self.0.memory.map_or(Memory::None, |make| Memory::Engine(make()))
+    }
+
+    fn is_light(&self, weighed: &Weighed<'_>) -> bool {
+        !weighed.lists && self.0.routes.find(weighed.path).is_some_and(|route| route.is_light)
+    }
+}

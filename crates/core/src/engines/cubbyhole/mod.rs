@@ -1,0 +1,217 @@
+//! The cubbyhole: what a token keeps for itself (API.md A15).
+//!
+//! A store like KV v1 in which every token sees its own entries and nobody else's: names are kept
+//! under the token's hash. A write depends on its token being there, and the token's end deletes its
+//! entries ([`forget`]), so nothing is left behind by a race of the two.
+
+mod routes;
+
+use crate::engines::server_engine::{
+    Answer, BuiltinMount, EngineFacts, Run, ServerEngine, Weighed,
+};
+use data_encoding::HEXLOWER;
+use kallisto_auth::{Kind, Operation};
+use kallisto_engine::{Class, Routes};
+use kallisto_store::Batch;
+
+use crate::api::error::{Denial, Error};
+use crate::api::json::Json;
+use crate::api::response::{Logical, Response};
+use crate::limits::CONFLICT_RETRIES_MAX;
+use crate::pipeline::policies::Caller;
+use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::wrapping;
+use crate::storage::engine_storage::EngineStorage;
+use crate::storage::keys::{self, MountId};
+use crate::tokens::Hash;
+
+/// Cubbyholes looked at in one step of [`forget_gone`].
+const FOLDERS_MAX: usize = 1024;
+
+/// Answers a request; `path` is inside the cubbyhole.
+pub(crate) async fn handle(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    path: &str,
+) -> Result<Response, Error> {
+    let caller = Caller::of(unsealed, call)?;
+    if caller.token().kind == Kind::Batch {
+        return Err(Error::invalid(
+            "cubbyhole operations are only supported by 'service' type tokens",
+        ));
+    }
+    if caller.above().is_some() {
+        return Err(Error::invalid("a token has its cubbyhole in its own namespace only"));
+    }
+    let hash = caller.hash;
+    match call.operation {
+        Operation::Read if path == wrapping::RESPONSE && wrapping::is_wrapping(caller.entry()) => {
+            read_wrapped(unsealed, &hash)
+        }
+        Operation::Read => read(unsealed, &hash, path),
+        Operation::Update => write(unsealed, call, &hash, path).await,
+        Operation::Delete => {
+            EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?
+                .delete(&name(&hash, path))
+                .await?;
+            Ok(Response::Empty)
+        }
+        Operation::List => list(unsealed, &hash, path),
+        Operation::Patch | Operation::Scan => Err(Error::UnsupportedOperation),
+    }
+}
+
+fn folder(hash: &[u8]) -> String {
+    format!("{}/", HEXLOWER.encode(hash))
+}
+
+/// The name of a token's entry in the engine storage.
+pub(crate) fn name(hash: &[u8], path: &str) -> String {
+    format!("{}{path}", folder(hash))
+}
+
+fn read(unsealed: &Unsealed, hash: &Hash, path: &str) -> Result<Response, Error> {
+    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let record = storage.get(&name(hash, path))?.ok_or(Error::NotFound)?;
+    Ok(Response::Logical(Logical { data: record.value.to_vec(), ..Logical::default() }))
+}
+
+/// What a wrapping token holds, as it was taken out before there was a route for it.
+fn read_wrapped(unsealed: &Unsealed, hash: &Hash) -> Result<Response, Error> {
+    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let record = storage.get(&name(hash, wrapping::RESPONSE))?.ok_or(Error::NotFound)?;
+    let envelope = wrapping::envelope(&record.value);
+    let envelope = envelope.ok_or_else(|| Error::internal(&"a wrapped answer is damaged"))?;
+    let data = Json::object([("response", envelope.into())]).to_text();
+    let warnings = vec![
+        "Reading 'cubbyhole/response' is deprecated: sys/wrapping/unwrap does the same and checks \
+         more."
+            .to_owned(),
+    ];
+    Ok(Response::Logical(Logical { data, warnings, ..Logical::default() }))
+}
+
+fn list(unsealed: &Unsealed, hash: &Hash, path: &str) -> Result<Response, Error> {
+    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let names = storage.list(&name(hash, path))?;
+    if names.is_empty() {
+        return Err(Error::NotFound);
+    }
+    Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
+}
+
+async fn write(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    hash: &Hash,
+    path: &str,
+) -> Result<Response, Error> {
+    if path.is_empty() || path.ends_with('/') {
+        return Err(Error::invalid("cannot write to a path ending in '/'"));
+    }
+    let body = call.object()?;
+    if body.is_empty() {
+        return Err(Error::invalid("missing data fields"));
+    }
+    put(unsealed, hash, path, Json::Object(body).to_text()).await?;
+    Ok(Response::Empty)
+}
+
+/// Keeps JSON text for a token, as long as that token lives.
+///
+/// # Errors
+/// [`Denial::BadToken`] when it has ended; what [`EngineStorage::put_in`] says of the entry.
+pub(crate) async fn put(
+    unsealed: &Unsealed,
+    hash: &Hash,
+    path: &str,
+    text: Vec<u8>,
+) -> Result<(), Error> {
+    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let owner = keys::token(hash);
+    for _ in 0..CONFLICT_RETRIES_MAX {
+        let record = unsealed.store.get(&owner)?;
+        let record = record.ok_or(Error::Denied(Denial::BadToken))?;
+        let mut batch = Batch::new();
+        batch.expect(owner.clone(), record.seqno);
+        storage.put_in(&mut batch, &name(hash, path), text.clone())?;
+        match unsealed.store.commit(batch).await {
+            Ok(_) => return Ok(()),
+            // Its token was renewed or used meanwhile, or is gone: look again.
+            Err(kallisto_store::Error::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Conflict)
+}
+
+/// Deletes what a token kept, after its end was folded: from then on nothing is added.
+///
+/// # Errors
+/// The store's refusal.
+pub(crate) async fn forget(unsealed: &Unsealed, hash: &Hash) -> Result<(), Error> {
+    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let folder = folder(hash);
+    let kept = storage.scan(&folder)?;
+    for names in kept.chunks(crate::limits::SWEEP_RECORDS_MAX) {
+        let mut batch = Batch::new();
+        batch.set_essential();
+        for name in names {
+            storage.delete_in(&mut batch, &format!("{folder}{name}"));
+        }
+        unsealed.store.commit(batch).await?;
+    }
+    Ok(())
+}
+
+/// Deletes what was kept by tokens that are gone: a crash came between their end and [`forget`].
+///
+/// # Errors
+/// The store's refusal.
+pub(crate) async fn forget_gone(unsealed: &Unsealed) -> Result<(), Error> {
+    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
+    let mut after: Option<String> = None;
+    loop {
+        let folders = storage.list_page("", after.as_deref(), FOLDERS_MAX);
+        for folder in &folders {
+            let hash = HEXLOWER.decode(folder.trim_end_matches('/').as_bytes()).ok();
+            let Some(hash) = hash.and_then(|hash| Hash::try_from(hash).ok()) else { continue };
+            if !unsealed.view.tokens.lives(&hash) {
+                forget(unsealed, &hash).await?;
+            }
+        }
+        match folders.last() {
+            Some(last) if folders.len() == FOLDERS_MAX => after = Some(last.clone()),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// What a token keeps for itself, at `cubbyhole/`.
+pub(crate) struct Cubbyhole;
+
+/// Where it is.
+const MOUNT: BuiltinMount = BuiltinMount {
+    id: MountId::CUBBYHOLE,
+    path: "cubbyhole/",
+    description: "per-token private secret storage",
+};
+
+impl ServerEngine for Cubbyhole {
+    fn facts(&self) -> EngineFacts {
+        EngineFacts { has_folders: true, ..EngineFacts::builtin("cubbyhole", Class::Secret, MOUNT) }
+    }
+
+    fn routes(&self) -> &'static dyn Routes {
+        &routes::CUBBYHOLE
+    }
+
+    fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
+        Box::pin(async move { handle(&run.unsealed, run.call, run.path).await })
+    }
+
+    /// Its secrets are in the engine storage, and as long as anywhere.
+    fn is_light(&self, weighed: &Weighed<'_>) -> bool {
+        !weighed.lists && weighed.request.operation != Operation::Read
+    }
+}

@@ -1,0 +1,61 @@
+//! The lives of tokens as leases.
+
+use kallisto_auth::Operation::{List, Read, Update};
+
+use kallisto_engine::Kind::{Flag, Span, Text};
+use kallisto_engine::route::{Field, Route, field, query};
+
+const ID: Field = field("lease_id", Text, "The lease, as `LIST sys/leases/lookup` shows it.");
+const PREFIX: Field = field("prefix", Text, "Whole segments that lease ids start with.");
+const SYNC: Field = field("sync", Flag, "Taken and not needed: the answer comes when all is done.");
+const TYPE: Field = query("type", Text, "`irrevocable`, the only one there is.");
+
+pub(super) const LEASES: &[Route] = &[
+    Route::new("leases", &[(Read, "List the leases that could not be revoked: none.")], &[TYPE])
+        .with_sudo(),
+    Route::new("leases/count", &[(Read, "Count the leases that could not be revoked.")], &[TYPE]),
+    Route::new(
+        "leases/lookup",
+        &[(Update, "Describe a lease."), (List, "List the first segments of lease ids.")],
+        &[ID],
+    )
+    .with_sudo_to_list(),
+    Route::new(
+        "leases/lookup/{prefix..}",
+        &[(List, "List the lease ids below a prefix.")],
+        &[PREFIX],
+    )
+    .with_sudo(),
+    Route::new(
+        "leases/renew",
+        &[(Update, "Renew a lease; that of a token is renewed as a token.")],
+        &[ID, field("increment", Span, "How much time is asked for.")],
+    ),
+    Route::new(
+        "leases/renew/{lease_id..}",
+        &[(Update, "Renew a lease; that of a token is renewed as a token.")],
+        &[ID, field("increment", Span, "How much time is asked for.")],
+    )
+    .alias_of("leases/renew"),
+    Route::new("leases/revoke", &[(Update, "End a lease and what hangs on it.")], &[ID, SYNC]),
+    Route::new(
+        "leases/revoke/{lease_id..}",
+        &[(Update, "End a lease and what hangs on it.")],
+        &[ID, SYNC],
+    )
+    .alias_of("leases/revoke"),
+    Route::new(
+        "leases/revoke-prefix/{prefix..}",
+        &[(Update, "End every lease below a prefix.")],
+        &[PREFIX, SYNC],
+    )
+    .with_sudo(),
+    Route::new(
+        "leases/revoke-force/{prefix..}",
+        &[(Update, "End every lease below a prefix, whatever the engine says.")],
+        &[PREFIX],
+    )
+    .with_sudo(),
+    Route::new("leases/tidy", &[(Update, "Clear what a crash left of ended leases.")], &[])
+        .with_sudo(),
+];

@@ -1,0 +1,52 @@
+//! The routes of the system, at `sys/`, a file for each subject.
+
+mod audit;
+mod beyond;
+mod leases;
+mod mounts;
+mod namespaces;
+mod observe;
+mod policies;
+pub(crate) mod raft;
+mod seal;
+mod settings;
+mod wrapping;
+
+use kallisto_engine::Family;
+
+/// `sys/`.
+pub(crate) static SYSTEM: Family = Family {
+    name: "system",
+    tag: "system",
+    about: "The server itself: its seal and keys, mounts, policies, and what it says of itself.",
+    groups: &[
+        seal::STATUS,
+        seal::KEYS,
+        seal::REKEY,
+        seal::REKEY_RECOVERY,
+        seal::RECOVERY_BACKUP,
+        seal::ROTATE_ROOT,
+        seal::ROTATE_RECOVERY,
+        seal::GENERATE_ROOT,
+        mounts::MOUNTS,
+        mounts::LOGINS,
+        mounts::MOVES,
+        namespaces::NAMESPACES,
+        policies::POLICIES,
+        policies::CAPABILITIES,
+        wrapping::WRAPPING,
+        leases::LEASES,
+        audit::DEVICES,
+        audit::HEADERS,
+        settings::QUOTAS,
+        settings::WEB,
+        settings::PASSWORDS,
+        settings::TOOLS,
+        observe::STATE,
+        observe::INTERNAL,
+        raft::MEMBERS,
+        raft::AUTOPILOT,
+        raft::SNAPSHOTS,
+        beyond::SECRETS,
+    ],
+};

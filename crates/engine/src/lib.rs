@@ -1,0 +1,33 @@
+//! The contract of engines: what an engine is, and what it may ask of the server.
+//!
+//! An engine is one constant, an [`EngineSpec`]: its name, its routes with a handler each, how its names are spelled, what it keeps
+//! decoded, what it does by the clock. The server has a list of them and knows nothing else of any.
+//!
+//! A handler takes a [`Call`], which has what an engine may use and nothing else: the request, the [`Storage`] of its mount, who asks, the
+//! time, randomness, and threads for work that takes long. An engine cannot name the rest of the server: this crate stands below it.
+//!
+//! Invariants:
+//! - A handler of a route that policies admit to runs only after they did.
+//! - What an engine keeps is in its mount's storage, and nowhere else: a [`Memory`] is made of it again at any time.
+//! - Time and randomness are arguments.
+#![forbid(unsafe_code)]
+
+pub mod call;
+pub mod class;
+pub mod limits;
+pub mod memory;
+pub mod pattern;
+pub mod route;
+pub mod spec;
+pub mod storage;
+pub mod table;
+
+pub use call::{Call, Caller, Handler, Heavy, MountInfo, Random};
+pub use class::{Class, Multiplicity};
+pub use kallisto_api::BoxFuture;
+pub use memory::Memory;
+pub use pattern::Params;
+pub use route::{Admits, Field, Kind, Place, Rights, Route};
+pub use spec::{EngineJob, EngineSpec, JobCall};
+pub use storage::{Backend, Outcome, Storage, Stored, Transaction, Version, Writes};
+pub use table::{Dispatch, Family, Group, Routes, Row, Table};

@@ -1,0 +1,10 @@
+//! The named limits of what engines keep.
+
+/// Largest stored entry, in bytes.
+pub const ENTRY_BYTES_MAX: usize = 1 << 20;
+/// Most names one unpaged list returns; past it the client is told to page.
+pub const LIST_ENTRIES_MAX: usize = 1 << 20;
+/// How often a write that lost a race decides again before the client hears of it.
+pub const CONFLICT_RETRIES_MAX: usize = 64;
+/// Most records that one transaction reads or writes.
+pub const TRANSACTION_RECORDS_MAX: usize = 4096;

@@ -1,0 +1,89 @@
+//! What an engine is.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use kallisto_api::{BoxFuture, Error};
+
+use crate::call::{Handler, Heavy, MountInfo, Random};
+use crate::class::{Class, Multiplicity};
+use crate::memory::Memory;
+use crate::storage::Storage;
+use crate::table::Table;
+
+/// An engine, whole.
+#[derive(Clone, Copy)]
+pub struct EngineSpec {
+    /// Its type on the wire, and in the record of a mount.
+    pub name: &'static str,
+    /// What it is for.
+    pub class: Class,
+    /// How often it may be mounted.
+    pub multiplicity: Multiplicity,
+    /// What it answers.
+    pub routes: &'static Table<Handler>,
+    /// The folders whose names are compared without case, such as `role/`.
+    pub caseless_folders: &'static [&'static str],
+    /// Whether an update at a path inside the mount makes something new, which takes the capability `create` instead of `update`. `None`
+    /// for an engine that does not tell; asked before the caller is known to have any right, so it only looks at which names there are.
+    pub creates: Option<fn(Names<'_>, &str) -> bool>,
+    /// The empty state of what it keeps decoded; `None` for an engine that keeps nothing.
+    pub memory: Option<fn() -> Box<dyn Memory>>,
+    /// What it does by the clock.
+    pub jobs: &'static [EngineJob],
+}
+
+/// Which names a mount has: a look into memory.
+pub type Names<'a> = &'a dyn Fn(&str) -> bool;
+
+/// What an engine does by the clock, for each of its mounts, on the server that leads.
+#[derive(Clone, Copy)]
+pub struct EngineJob {
+    /// Its name among those of the engine: lower case and underscores.
+    pub name: &'static str,
+    /// A sentence.
+    pub about: &'static str,
+    /// Seconds between the starts of two runs.
+    pub period_secs: u64,
+    /// Does it. What is left over waits for the next run.
+    pub run: for<'a> fn(JobCall<'a>) -> BoxFuture<'a, Result<(), Error>>,
+}
+
+/// What a job takes.
+#[derive(Clone, Copy)]
+pub struct JobCall<'a> {
+    /// The time.
+    pub now: Timestamp,
+    /// How the engine was mounted.
+    pub mount: MountInfo<'a>,
+    /// The records of the mount.
+    pub storage: Storage<'a>,
+    /// What the engine keeps decoded of them.
+    pub memory: Option<&'a dyn Memory>,
+    /// Randomness.
+    pub random: &'a dyn Random,
+    /// Threads for work that takes long.
+    pub heavy: &'a dyn Heavy,
+}
+
+impl EngineSpec {
+    /// An engine for secrets with these routes, that has nothing else to say.
+    pub const fn secret(name: &'static str, routes: &'static Table<Handler>) -> Self {
+        Self {
+            name,
+            class: Class::Secret,
+            multiplicity: Multiplicity::Any,
+            routes,
+            caseless_folders: &[],
+            creates: None,
+            memory: None,
+            jobs: &[],
+        }
+    }
+}
+
+impl fmt::Debug for EngineSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineSpec").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,348 @@
+//! The storage of a mount: what an engine keeps, by name.
+//!
+//! A name is a path inside the mount, such as `role/web`; below the barrier it is hidden. Which names there are is in memory, so that
+//! listing asks no disk.
+//!
+//! What is changed by what it says is changed by [`Storage::transact`]: read, decide, commit on the condition that all that was read is
+//! still the same, decide again when it is not. So there are no lost updates and no locks that a crash leaves behind.
+
+use kallisto_api::{BoxFuture, Error, Fields, Request};
+
+use crate::limits::{
+    CONFLICT_RETRIES_MAX, ENTRY_BYTES_MAX, LIST_ENTRIES_MAX, TRANSACTION_RECORDS_MAX,
+};
+
+/// When a record was last written, in the order of all writes; 0 for one that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version(pub u64);
+
+/// A record.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// Its bytes.
+    pub value: bytes::Bytes,
+    /// When it was last written.
+    pub version: Version,
+}
+
+/// What one transaction comes to.
+#[derive(Debug, Default)]
+pub struct Writes {
+    /// What it depends on: the records that were read, and as of when.
+    pub reads: Vec<(String, Version)>,
+    /// The records that it makes or replaces.
+    pub puts: Vec<(String, Vec<u8>)>,
+    /// The records that it deletes.
+    pub deletes: Vec<String>,
+}
+
+/// What came of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It happened, and whoever reads from now on reads it.
+    Committed,
+    /// Nothing happened: a record was not what was read.
+    Conflict,
+}
+
+/// Held while the records of a name are decided on; see [`Backend::latch`].
+pub type Latch<'a> = Box<dyn Send + 'a>;
+
+/// Where the records are. The server gives it to engines; tests have their own.
+pub trait Backend: Sync {
+    /// The record under a name.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn get(&self, name: &str) -> Result<Option<Stored>, Error>;
+
+    /// At most `limit` of the names directly in `folder` (which ends in a slash, or is empty) that come after `after`, sorted, folders
+    /// with a slash.
+    fn list(&self, folder: &str, after: Option<&str>, limit: usize) -> Vec<String>;
+
+    /// Commits all of it or nothing. Dropping the future does not undo it.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    fn commit(&self, writes: Writes) -> BoxFuture<'_, Result<Outcome, Error>>;
+
+    /// Waits until nobody else decides on this name on this server. It saves deciding again under contention; what keeps a transaction
+    /// whole is the condition of its commit.
+    fn latch<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Latch<'a>>;
+}
+
+/// The records of one mount.
+#[derive(Clone, Copy)]
+pub struct Storage<'a>(&'a dyn Backend);
+
+impl<'a> Storage<'a> {
+    /// The records that `backend` has.
+    pub const fn new(backend: &'a dyn Backend) -> Self {
+        Self(backend)
+    }
+
+    /// The record under a name.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn get(&self, name: &str) -> Result<Option<Stored>, Error> {
+        self.0.get(name)
+    }
+
+    /// Puts one record, whatever was there.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] for a record over its limit; the store's refusal.
+    pub async fn put(&self, name: &str, value: Vec<u8>) -> Result<(), Error> {
+        check(name, &value)?;
+        let puts = vec![(name.to_owned(), value)];
+        self.0.commit(Writes { puts, ..Writes::default() }).await.map(drop)
+    }
+
+    /// Deletes one record, if it is there.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn delete(&self, name: &str) -> Result<(), Error> {
+        let deletes = vec![name.to_owned()];
+        self.0.commit(Writes { deletes, ..Writes::default() }).await.map(drop)
+    }
+
+    /// Changes records by what they say, together or not at all. `decide` may run more than once; `name` is the one that others change
+    /// most likely.
+    ///
+    /// # Errors
+    /// What `decide` says, the store's refusal, or [`Error::Conflict`] when others kept changing what was read.
+    pub async fn transact<T: Send>(
+        &self,
+        name: &str,
+        mut decide: impl FnMut(&mut Transaction<'_>) -> Result<T, Error> + Send,
+    ) -> Result<T, Error> {
+        let _latch = self.0.latch(name).await;
+        for _ in 0..CONFLICT_RETRIES_MAX {
+            let mut transaction = Transaction { backend: self.0, writes: Writes::default() };
+            let decided = decide(&mut transaction)?;
+            let writes = transaction.writes;
+            if writes.puts.is_empty() && writes.deletes.is_empty() {
+                return Ok(decided);
+            }
+            if self.0.commit(writes).await? == Outcome::Committed {
+                return Ok(decided);
+            }
+        }
+        Err(Error::Conflict)
+    }
+
+    /// The names directly in `folder` (which ends in a slash, or is empty), sorted, folders with a slash.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there are more than a list may return.
+    pub fn list(&self, folder: &str) -> Result<Vec<String>, Error> {
+        bounded(self.0.list(folder, None, LIST_ENTRIES_MAX + 1))
+    }
+
+    /// A page of the names directly in `folder`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when all are asked for and there are more than a list may return.
+    pub fn list_page(&self, folder: &str, page: &Page) -> Result<Vec<String>, Error> {
+        let limit = page.limit.unwrap_or(LIST_ENTRIES_MAX + 1);
+        bounded(self.0.list(folder, page.after.as_deref(), limit))
+    }
+}
+
+fn bounded(names: Vec<String>) -> Result<Vec<String>, Error> {
+    if names.len() > LIST_ENTRIES_MAX {
+        return Err(Error::invalid(format!("more than {LIST_ENTRIES_MAX} entries")));
+    }
+    Ok(names)
+}
+
+fn check(name: &str, value: &[u8]) -> Result<(), Error> {
+    if value.len() <= ENTRY_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::TooLarge(format!(
+        "entry of {} bytes at {name:?} is over the limit of {ENTRY_BYTES_MAX}",
+        value.len()
+    )))
+}
+
+/// What is decided together.
+pub struct Transaction<'a> {
+    backend: &'a dyn Backend,
+    writes: Writes,
+}
+
+impl Transaction<'_> {
+    /// The record under a name, as it is stored. What the transaction comes to depends on it.
+    ///
+    /// # Errors
+    /// When it cannot be read, or too many are.
+    pub fn get(&mut self, name: &str) -> Result<Option<Stored>, Error> {
+        let found = self.backend.get(name)?;
+        let version = found.as_ref().map_or(Version(0), |found| found.version);
+        self.admit(self.writes.reads.len())?;
+        self.writes.reads.push((name.to_owned(), version));
+        Ok(found)
+    }
+
+    /// Makes or replaces a record.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] for a record over its limit, or when too many are written.
+    pub fn put(&mut self, name: &str, value: Vec<u8>) -> Result<(), Error> {
+        check(name, &value)?;
+        self.admit(self.writes.puts.len())?;
+        self.writes.puts.push((name.to_owned(), value));
+        Ok(())
+    }
+
+    /// Deletes a record, if it is there.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] when too many are.
+    pub fn delete(&mut self, name: &str) -> Result<(), Error> {
+        self.admit(self.writes.deletes.len())?;
+        self.writes.deletes.push(name.to_owned());
+        Ok(())
+    }
+
+    fn admit(&self, count: usize) -> Result<(), Error> {
+        if count < TRANSACTION_RECORDS_MAX {
+            return Ok(());
+        }
+        Err(Error::TooLarge(format!(
+            "a transaction of more than {TRANSACTION_RECORDS_MAX} records"
+        )))
+    }
+}
+
+/// Which of the names of a list are asked for. A limit of zero or less, and none at all, mean all that the caller's policies let it see.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The name after which it goes on; it need not exist.
+    pub after: Option<String>,
+    /// `None` for as many as a list may have.
+    pub limit: Option<usize>,
+}
+
+impl Page {
+    /// The page that a request asks for, whose caller may see at most `entries_max` names at a time.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the limit is no number.
+    pub fn asked(request: &Request<'_>, entries_max: Option<u64>) -> Result<Self, Error> {
+        let allowed = entries_max.and_then(|most| usize::try_from(most).ok());
+        let query = request.query_fields();
+        let fields = Fields::new(&query);
+        let after = fields.string("after")?.filter(|after| !after.is_empty());
+        let limit = fields.int("limit")?.and_then(|limit| usize::try_from(limit).ok());
+        let limit = limit.filter(|&limit| limit > 0).or(allowed);
+        Ok(Self { after, limit: limit.filter(|&limit| limit <= LIST_ENTRIES_MAX) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    /// Records with their versions; after each read somebody else changes one, as often as it is told to.
+    #[derive(Default)]
+    struct Contended {
+        records: Mutex<BTreeMap<String, (u64, Vec<u8>)>>,
+        meddle: Mutex<usize>,
+    }
+
+    impl Backend for Contended {
+        fn get(&self, name: &str) -> Result<Option<Stored>, Error> {
+            let mut records = self.records.lock().unwrap();
+            let found = records.get(name).map(|(version, value)| Stored {
+                value: value.clone().into(),
+                version: Version(*version),
+            });
+            let mut left = self.meddle.lock().unwrap();
+            if *left > 0 {
+                *left -= 1;
+                let entry = records.entry(name.to_owned()).or_default();
+                *entry =
+                    (entry.0 + 1, vec![entry.1.first().copied().unwrap_or(0).wrapping_add(10)]);
+            }
+            Ok(found)
+        }
+
+        fn list(&self, _: &str, _: Option<&str>, limit: usize) -> Vec<String> {
+            self.records.lock().unwrap().keys().take(limit).cloned().collect()
+        }
+
+        fn commit(&self, writes: Writes) -> BoxFuture<'_, Result<Outcome, Error>> {
+            let mut records = self.records.lock().unwrap();
+            let is_same = |(name, version): &(String, Version)| {
+                records.get(name).map_or(0, |(version, _)| *version) == version.0
+            };
+            if !writes.reads.iter().all(is_same) {
+                return Box::pin(std::future::ready(Ok(Outcome::Conflict)));
+            }
+            for (name, value) in writes.puts {
+                let entry = records.entry(name).or_default();
+                *entry = (entry.0 + 1, value);
+            }
+            for name in writes.deletes {
+                records.remove(&name);
+            }
+            Box::pin(std::future::ready(Ok(Outcome::Committed)))
+        }
+
+        fn latch<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Latch<'a>> {
+            Box::pin(std::future::ready(Box::new(()) as Latch<'a>))
+        }
+    }
+
+    fn now<T>(future: impl Future<Output = T>) -> T {
+        match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => value,
+            Poll::Pending => panic!("nothing here waits"),
+        }
+    }
+
+    fn add_one(transaction: &mut Transaction<'_>) -> Result<u8, Error> {
+        let found = transaction.get("n")?.map_or(0, |found| found.value[0]);
+        transaction.put("n", vec![found + 1])?;
+        Ok(found + 1)
+    }
+
+    #[test]
+    fn a_transaction_decides_again_until_nobody_was_faster() {
+        let backend = Contended::default();
+        let storage = Storage::new(&backend);
+        assert_eq!(now(storage.transact("n", add_one)), Ok(1));
+        *backend.meddle.lock().unwrap() = 3;
+        assert_eq!(now(storage.transact("n", add_one)), Ok(32), "no update of the others is lost");
+        *backend.meddle.lock().unwrap() = usize::MAX;
+        *backend.records.lock().unwrap() = BTreeMap::new();
+        let given_up = now(storage.transact("n", |transaction| {
+            transaction.get("n")?;
+            transaction.put("n", Vec::new())
+        }));
+        assert_eq!(given_up, Err(Error::Conflict));
+    }
+
+    #[test]
+    fn a_transaction_that_writes_nothing_or_fails_commits_nothing() {
+        let backend = Contended::default();
+        let storage = Storage::new(&backend);
+        *backend.meddle.lock().unwrap() = 1;
+        assert!(now(storage.transact("n", |transaction| transaction.get("n"))).unwrap().is_none());
+        let refused = now(storage.transact("m", |transaction| {
+            transaction.put("m", vec![1])?;
+            Err::<(), _>(Error::NotFound)
+        }));
+        assert_eq!((refused, storage.get("m").unwrap().is_none()), (Err(Error::NotFound), true));
+        let long = now(storage.put("m", vec![0; ENTRY_BYTES_MAX + 1]));
+        assert!(matches!(long, Err(Error::TooLarge(_))));
+    }
+}

@@ -1,0 +1,198 @@
+//! Tables of routes, with and without their handlers.
+//!
+//! A [`Table`] is what an engine answers by: a request is matched against its rows, and the row has the handler. So no path or operation is
+//! answered that the table does not list, and what is not listed is refused in one place. A [`Family`] is a table without handlers, of
+//! an engine that finds them itself.
+//!
+//! No two rows of a table match the same path with equally many fixed bytes; tests hold that.
+
+use kallisto_api::Error;
+use kallisto_auth::Operation;
+
+use crate::pattern::{self, Params};
+use crate::route::Route;
+
+/// One route, and what runs for each of its operations.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<H: 'static> {
+    /// What there is to say of it.
+    pub route: Route,
+    /// What runs, one for each operation of [`Route::does`].
+    pub handlers: &'static [(Operation, H)],
+}
+
+/// Rows by subject.
+pub type Group<H> = &'static [Row<H>];
+
+/// The routes below one base, and what answers them.
+#[derive(Clone, Copy, Debug)]
+pub struct Table<H: 'static> {
+    /// Leads the identifiers of its operations.
+    pub name: &'static str,
+    /// How OpenAPI groups it.
+    pub tag: &'static str,
+    /// What it is for.
+    pub about: &'static str,
+    /// Its rows.
+    pub groups: &'static [Group<H>],
+}
+
+/// The routes below one base, of an engine that finds what answers them itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    /// Leads the identifiers of its operations.
+    pub name: &'static str,
+    /// How OpenAPI groups it.
+    pub tag: &'static str,
+    /// What it is for.
+    pub about: &'static str,
+    /// Its rows, by subject.
+    pub groups: &'static [&'static [Route]],
+}
+
+/// What there is to say of the routes below one base.
+pub trait Routes: Sync {
+    /// Leads the identifiers of its operations.
+    fn name(&self) -> &'static str;
+
+    /// How OpenAPI groups it.
+    fn tag(&self) -> &'static str;
+
+    /// What it is for.
+    fn about(&self) -> &'static str;
+
+    /// Every row.
+    fn routes(&self) -> Box<dyn Iterator<Item = &'static Route>>;
+
+    /// The row that serves `path`: of those that match the one with the most fixed bytes.
+    fn find(&self, path: &str) -> Option<&'static Route>;
+
+    /// Why a request is refused that no handler took: a path that does not exist, or an operation that it does not take. A list is of
+    /// the folder at its path: it is an operation of routes that list and of paths of open length, and no other path has a folder.
+    fn refusal(&self, path: &str, operation: Operation) -> Error {
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let Some(route) = self.find(path) else { return Error::UnsupportedPath };
+        let lists = matches!(operation, Operation::List | Operation::Scan);
+        let has_folder = route.takes(Operation::List) || self.find(&format!("{path}/")).is_some();
+        if lists && !has_folder { Error::UnsupportedPath } else { Error::UnsupportedOperation }
+    }
+}
+
+/// What answers a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Dispatch<'p, H> {
+    /// What runs.
+    pub handler: H,
+    /// What the path has in the places of the pattern's parameters.
+    pub params: Params<'p>,
+    /// What there is to say of the route.
+    pub route: &'static Route,
+}
+
+impl<H: Copy> Table<H> {
+    fn row(&self, path: &str) -> Option<&'static Row<H>> {
+        let rows = self.groups.iter().flat_map(|group| group.iter());
+        let matching = rows.filter(|row| pattern::matches(row.route.pattern, path));
+        matching.max_by_key(|row| pattern::fixed_bytes(row.route.pattern))
+    }
+
+    /// Finds what answers an operation at a path inside the mount.
+    ///
+    /// # Errors
+    /// [`Error::UnsupportedPath`] and [`Error::UnsupportedOperation`] for what the table does not list.
+    pub fn dispatch<'p>(
+        &self,
+        operation: Operation,
+        path: &'p str,
+    ) -> Result<Dispatch<'p, H>, Error>
+    where
+        H: Sync,
+    {
+        let row = self.row(path);
+        let found = row.and_then(|row| {
+            let (_, handler) = row.handlers.iter().find(|(takes, _)| *takes == operation)?;
+            let params = Params::new(row.route.pattern, path);
+            Some(Dispatch { handler: *handler, params, route: &row.route })
+        });
+        found.ok_or_else(|| self.refusal(path, operation))
+    }
+}
+
+impl<H: Copy + Sync> Routes for Table<H> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn tag(&self) -> &'static str {
+        self.tag
+    }
+
+    fn about(&self) -> &'static str {
+        self.about
+    }
+
+    fn routes(&self) -> Box<dyn Iterator<Item = &'static Route>> {
+        let groups = self.groups;
+        Box::new(groups.iter().flat_map(|group| group.iter().map(|row| &row.route)))
+    }
+
+    fn find(&self, path: &str) -> Option<&'static Route> {
+        self.row(path).map(|row| &row.route)
+    }
+}
+
+impl Routes for Family {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn tag(&self) -> &'static str {
+        self.tag
+    }
+
+    fn about(&self) -> &'static str {
+        self.about
+    }
+
+    fn routes(&self) -> Box<dyn Iterator<Item = &'static Route>> {
+        let groups = self.groups;
+        Box::new(groups.iter().flat_map(|group| group.iter()))
+    }
+
+    fn find(&self, path: &str) -> Option<&'static Route> {
+        let rows = self.groups.iter().flat_map(|group| group.iter());
+        let matching = rows.filter(|route| pattern::matches(route.pattern, path));
+        matching.max_by_key(|route| pattern::fixed_bytes(route.pattern))
+    }
+}
+
+/// One row of a table: a [`Route`] and what runs for each of its operations.
+///
+/// ```ignore
+/// row!("keys/{name}", &[NAME], {
+///     Read => "Reads a key, without its secret.", handler!(read);
+///     Delete => "Deletes a key.", handler!(delete);
+/// } .with_sudo())
+/// ```
+/// What follows the operations are methods of [`Route`].
+#[macro_export]
+macro_rules! row {
+    ($pattern:expr, $fields:expr, { $($operation:ident => $about:expr, $handler:expr);+ $(;)? } $($facts:tt)*) => {
+        $crate::Row {
+            route: $crate::Route::new(
+                $pattern,
+                &[$(($crate::route::Operation::$operation, $about)),+],
+                $fields,
+            )$($facts)*,
+            handlers: &[$(($crate::route::Operation::$operation, $handler)),+],
+        }
+    };
+}
+
+/// The [`Handler`](crate::Handler) that an `async fn(Call<'_>) -> Result<Response, Error>` is.
+#[macro_export]
+macro_rules! handler {
+    ($function:path) => {
+        |call| ::std::boxed::Box::pin($function(call))
+    };
+}
