@@ -50,7 +50,7 @@ impl SipHash24 {
     /// The 64-bit hash of `bytes` under `key`.
     #[inline]
     pub fn hash(key: &Key, bytes: &[u8]) -> u64 {
-        let mut state = State::new(key);
+        let mut state = SipState::new(key);
         let (words, tail) = bytes.as_chunks::<8>();
         for word in words {
             state.absorb(u64::from_le_bytes(*word));
@@ -72,14 +72,14 @@ fn last_word(bytes: &[u8], tail: &[u8]) -> u64 {
     tail.iter().enumerate().fold(len, |word, (place, byte)| word | u64::from(*byte) << (8 * place))
 }
 
-struct State {
+struct SipState {
     v0: u64,
     v1: u64,
     v2: u64,
     v3: u64,
 }
 
-impl State {
+impl SipState {
     #[inline]
     fn new(key: &Key) -> Self {
         // "somepseudorandomlygeneratedbytes", the constants of the paper.

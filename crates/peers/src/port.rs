@@ -67,11 +67,11 @@ pub(crate) struct Shared {
     /// This server as it wants to be known; the number comes with the identity.
     pub(crate) own: Peer,
     pub(crate) upper: OnceLock<Arc<dyn Upper>>,
-    state: Mutex<State>,
+    state: Mutex<PortState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PortState {
     peers: BTreeMap<u64, Peer>,
     /// Where messages go, by peer.
     links: BTreeMap<u64, mpsc::Sender<Vec<u8>>>,
@@ -80,7 +80,7 @@ struct State {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PortState> {
         // What it guards is whole between any two statements.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -222,7 +222,7 @@ impl Transport for Port {
     fn know(&self, peers: &[Peer]) {
         let mut state = self.shared.state();
         state.peers = peers.iter().map(|peer| (peer.id, peer.clone())).collect();
-        let State { peers, links, lanes } = &mut *state;
+        let PortState { peers, links, lanes } = &mut *state;
         links.retain(|id, _| peers.contains_key(id));
         lanes.retain(|id, _| peers.contains_key(id));
     }

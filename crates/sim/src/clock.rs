@@ -14,10 +14,10 @@ pub(crate) const RATE_MIN: u64 = RIGHT_RATE / 3;
 
 /// What one server believes the time to be.
 #[derive(Debug)]
-pub(crate) struct SimClock(Mutex<State>);
+pub(crate) struct SimClock(Mutex<ClockState>);
 
 #[derive(Clone, Copy, Debug)]
-struct State {
+struct ClockState {
     own: Duration,
     /// The simulation's time when `own` was last set.
     world: Duration,
@@ -27,7 +27,7 @@ struct State {
 impl SimClock {
     /// A clock that starts at `own` when the world's is at `world`.
     pub(crate) fn new(own: Duration, world: Duration) -> Self {
-        Self(Mutex::new(State { own, world, rate: RIGHT_RATE }))
+        Self(Mutex::new(ClockState { own, world, rate: RIGHT_RATE }))
     }
 
     /// The world's time went on.
@@ -44,7 +44,7 @@ impl SimClock {
         self.change(|state| state.rate = rate);
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) -> Duration {
+    fn change(&self, change: impl FnOnce(&mut ClockState)) -> Duration {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut state);
         state.own

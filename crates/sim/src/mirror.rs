@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use kallisto_store::{Batch, Error, Fold, Op, Position, Records, Replaced, Visit};
 
 /// Every key with its value and the position that wrote it.
-pub(crate) type State = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
+pub(crate) type StoredState = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
 /// What a batch leaves under each of its keys.
 pub(crate) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
@@ -14,7 +14,7 @@ pub(crate) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     /// Everything, as of a position.
-    Loaded(u64, State),
+    Loaded(u64, StoredState),
     /// The next batch.
     Folded(u64, Changes),
     /// A snapshot took the place of everything: the fold is to be attached anew.
@@ -37,8 +37,8 @@ impl Mirror {
 }
 
 /// Everything that a store holds.
-pub(crate) fn state_of(records: &dyn Records) -> Result<State, Error> {
-    let mut state = State::new();
+pub(crate) fn state_of(records: &dyn Records) -> Result<StoredState, Error> {
+    let mut state = StoredState::new();
     records.scan(&[], &mut |key, record| {
         state.insert(key.to_vec(), (record.value.to_vec(), record.seqno.0));
         Visit::Continue

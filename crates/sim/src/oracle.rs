@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::mirror::{Changes, State};
+use crate::mirror::{Changes, StoredState};
 
 /// What is known of the log.
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ impl Oracle {
     }
 
     /// A server holds `state` at `position`.
-    pub(crate) fn loaded(&mut self, position: u64, state: &State) -> Result<(), String> {
+    pub(crate) fn loaded(&mut self, position: u64, state: &StoredState) -> Result<(), String> {
         for (key, (value, seqno)) in state {
             let known = self.keys.get(key).is_some_and(|known| known.contains_key(seqno));
             if *seqno > position || (!known && *seqno <= self.horizon && !self.is_unseen(*seqno)) {
@@ -85,7 +85,7 @@ impl Oracle {
     }
 
     /// Whether a server that is at `position` may hold `state`.
-    pub(crate) fn compare(&self, position: u64, state: &State) -> Result<(), String> {
+    pub(crate) fn compare(&self, position: u64, state: &StoredState) -> Result<(), String> {
         if !self.is_exact(position) {
             return Ok(());
         }
@@ -93,7 +93,7 @@ impl Oracle {
         let differs =
             expected.keys().chain(state.keys()).find(|key| expected.get(*key) != state.get(*key));
         let Some(key) = differs else { return Ok(()) };
-        let place = |state: &State| state.get(key).map_or(0, |(_, seqno)| *seqno);
+        let place = |state: &StoredState| state.get(key).map_or(0, |(_, seqno)| *seqno);
         Err(format!(
             "at {position}, {} is of {} and should be of {} (0: absent)",
             text(key),
@@ -117,7 +117,7 @@ impl Oracle {
         value.clone().map(|value| (value, seqno))
     }
 
-    fn state_at(&self, position: u64) -> State {
+    fn state_at(&self, position: u64) -> StoredState {
         let here = |key: &Vec<u8>| Some((key.clone(), self.last(key, position)?));
         self.keys.keys().filter_map(here).collect()
     }
@@ -165,7 +165,7 @@ mod tests {
         Changes::from([(key.into(), Some(value.into()))])
     }
 
-    fn state(records: &[(&str, &str, u64)]) -> State {
+    fn state(records: &[(&str, &str, u64)]) -> StoredState {
         records.iter().map(|(k, v, at)| ((*k).into(), ((*v).into(), *at))).collect()
     }
 

@@ -20,9 +20,9 @@ pub(crate) type Outcome = Result<Position, Error>;
 
 /// A commit under way; resolves to the batch's position.
 #[must_use = "a commit that is not awaited is not acknowledged"]
-pub struct Commit(State);
+pub struct Commit(CommitState);
 
-enum State {
+enum CommitState {
     Decided(Option<Outcome>),
     Waiting(Arc<Shared>),
 }
@@ -44,13 +44,13 @@ pub(crate) struct Promise(Option<Arc<Shared>>);
 impl Commit {
     /// A commit that is already decided.
     pub fn decided(outcome: Result<Position, Error>) -> Self {
-        Self(State::Decided(Some(outcome)))
+        Self(CommitState::Decided(Some(outcome)))
     }
 
     /// A commit and the promise that decides it.
     pub(crate) fn promised() -> (Promise, Self) {
         let shared = Arc::<Shared>::default();
-        (Promise(Some(Arc::clone(&shared))), Self(State::Waiting(shared)))
+        (Promise(Some(Arc::clone(&shared))), Self(CommitState::Waiting(shared)))
     }
 
     /// Blocks this thread until the commit is decided. Not for the threads of an async runtime.
@@ -75,8 +75,8 @@ impl Future for Commit {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let outcome = match &mut self.0 {
-            State::Decided(outcome) => outcome.take(),
-            State::Waiting(shared) => {
+            CommitState::Decided(outcome) => outcome.take(),
+            CommitState::Waiting(shared) => {
                 let mut slot = shared.lock();
                 if slot.outcome.is_none() {
                     let waker = context.waker();
@@ -88,7 +88,7 @@ impl Future for Commit {
                 slot.outcome.take()
             }
         };
-        self.0 = State::Decided(None);
+        self.0 = CommitState::Decided(None);
         let polled_again = || Err(Error::Unavailable("commit polled after it resolved".into()));
         Poll::Ready(outcome.unwrap_or_else(polled_again))
     }

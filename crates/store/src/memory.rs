@@ -13,13 +13,13 @@ use crate::{Commit, Durability, Error, Fold, Records, Stats, Store, Visit};
 
 /// An ordered map behind a lock, feeding a fold.
 pub struct MemoryStore {
-    state: RwLock<State>,
+    state: RwLock<MemoryState>,
     /// Asked for and remembered; nothing here outlives the process whatever it says.
     durability: Mutex<Durability>,
 }
 
 #[derive(Default)]
-struct State {
+struct MemoryState {
     records: BTreeMap<Vec<u8>, Record>,
     position: Position,
     fold: Option<Arc<dyn Fold>>,
@@ -51,11 +51,11 @@ impl MemoryStore {
         Ok(state.position)
     }
 
-    fn read(&self) -> Result<RwLockReadGuard<'_, State>, Error> {
+    fn read(&self) -> Result<RwLockReadGuard<'_, MemoryState>, Error> {
         self.state.read().map_err(poisoned)
     }
 
-    fn write(&self) -> Result<RwLockWriteGuard<'_, State>, Error> {
+    fn write(&self) -> Result<RwLockWriteGuard<'_, MemoryState>, Error> {
         self.state.write().map_err(poisoned)
     }
 
@@ -79,7 +79,7 @@ fn closed() -> Error {
     Error::Unavailable("the store is closed".into())
 }
 
-impl State {
+impl MemoryState {
     fn apply(&mut self, batch: &Batch) {
         self.position.0 += 1;
         let seqno = Seqno(self.position.0);
@@ -97,7 +97,7 @@ impl State {
     }
 }
 
-impl Records for State {
+impl Records for MemoryState {
     fn get(&self, key: &[u8]) -> Result<Option<Record>, Error> {
         Ok(self.records.get(key).cloned())
     }

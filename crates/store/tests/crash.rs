@@ -17,7 +17,7 @@ use kallisto_store::{Durability, RaftOptions, Store};
 
 mod common;
 
-use common::{ManualClock, State, inline, open, put, random_batch, state_of};
+use common::{ManualClock, StoredState, inline, open, put, random_batch, state_of};
 
 /// The bounds of the batch mode under test.
 const OPS: u64 = 8;
@@ -45,7 +45,7 @@ struct Run {
     /// After so many events, the batch of this number was handed in.
     begun: Vec<usize>,
     /// What the store holds after each number of batches.
-    states: Vec<State>,
+    states: Vec<StoredState>,
     /// Images with a mark of how far the log was synced, which must not take a crash for a loss.
     marked: AtomicUsize,
 }
@@ -58,7 +58,7 @@ impl Run {
         options.clock = clock.clone();
         let mut dice = fastrand::Rng::with_seed(seed);
         let mut store = open(disk.clone(), &options).unwrap();
-        let mut states = vec![State::new()];
+        let mut states = vec![StoredState::new()];
         let mut begun = Vec::new();
         let nothing = Acknowledged { events: 0, batches: 0, durable: 0 };
         let mut acknowledged = vec![nothing];

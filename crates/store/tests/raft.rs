@@ -90,7 +90,7 @@ fn it_is_a_memory_store_that_lasts() {
             }
         }
         assert!(conflicts > 100, "{conflicts} conflicts");
-        let values = |state: common::State| -> Vec<_> {
+        let values = |state: common::StoredState| -> Vec<_> {
             let translate = |seqno: Seqno| positions[usize::try_from(seqno.0).unwrap()];
             state.into_iter().map(|(key, (value, seqno))| (key, value, translate(seqno))).collect()
         };
@@ -156,7 +156,7 @@ fn a_fold_attached_while_others_write_misses_nothing() {
 fn a_restart_replays_exactly_once_and_the_first_entry_survives_every_restart() {
     let disk = MemDisk::shared();
     let options = inline(STRICT);
-    let mut expected = common::State::new();
+    let mut expected = common::StoredState::new();
     for round in 0..40_u64 {
         let store = open(disk.clone(), &options).unwrap();
         assert_eq!(state_of(&*store), expected, "round {round}");
@@ -193,7 +193,7 @@ fn a_restart_replays_exactly_once_and_the_first_entry_survives_every_restart() {
 fn a_server_that_moves_and_dies_opens_with_everything() {
     for mut options in [inline(STRICT), threaded(STRICT), threaded(Durability::BATCH)] {
         let mut disk = MemDisk::shared();
-        let mut expected = common::State::new();
+        let mut expected = common::StoredState::new();
         for round in 0..12_u64 {
             options.peer.cluster_address = format!("127.0.0.1:{}", 8200 + round);
             let store = open(disk.clone(), &options).unwrap();

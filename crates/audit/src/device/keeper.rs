@@ -5,7 +5,7 @@
 use std::io;
 use std::sync::{Arc, PoisonError};
 
-use super::queue::{Mode, Shared, State};
+use super::queue::{Mode, QueueState, Shared};
 use crate::anchor::{Anchors, Sealed};
 use crate::chain::Head;
 use crate::limits::ANCHOR_INTERVAL;
@@ -63,6 +63,6 @@ pub(super) fn keep(anchor: &Anchor, shared: &Shared) {
 }
 
 /// Whether the head moves no more. A writer that hangs may never end.
-fn is_over(state: &State) -> bool {
+fn is_over(state: &QueueState) -> bool {
     state.closing && (state.has_ended || state.mode == Mode::Hanging)
 }

@@ -29,7 +29,7 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 
 use self::keeper::Anchor;
-use self::queue::{Job, Mode, Shared, State};
+use self::queue::{Job, Mode, QueueState, Shared};
 use self::writer::{Unsigned, WriterThread, watch};
 use crate::anchor::{Anchors, Sealed, Verdict};
 use crate::chain::Head;
@@ -178,7 +178,7 @@ impl Device {
     ) -> std::io::Result<Self> {
         let signer = Signer::new(salt, around.node, name).ok_or(ErrorKind::Unsupported)?;
         let shared = Arc::new(Shared {
-            state: Mutex::new(State {
+            state: Mutex::new(QueueState {
                 queue: VecDeque::new(),
                 queued_bytes: 0,
                 in_flight: Vec::new(),

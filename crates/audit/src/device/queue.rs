@@ -11,14 +11,14 @@ use crate::anchor::Verdict;
 use crate::chain::Head;
 
 pub(super) struct Shared {
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<QueueState>,
     /// The writer waits here for work.
     pub(super) work: Condvar,
     /// The watchdog waits here for the end.
     pub(super) ended: Condvar,
 }
 
-pub(super) struct State {
+pub(super) struct QueueState {
     pub(super) queue: VecDeque<Job>,
     pub(super) queued_bytes: usize,
     /// Who waits for the group that is being written.
@@ -50,12 +50,12 @@ pub(super) struct Job {
 }
 
 impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl QueueState {
     /// Fails everybody who waits.
     pub(super) fn refuse_all(&mut self) {
         let waiting = self.queue.drain(..).map(|job| job.done);

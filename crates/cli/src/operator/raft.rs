@@ -43,7 +43,7 @@ pub(crate) enum Raft {
 #[derive(Subcommand, Debug)]
 pub(crate) enum Autopilot {
     /// Print how the servers are
-    State(State),
+    State(AutopilotState),
 }
 
 impl Raft {
@@ -184,12 +184,12 @@ fn change(
 /// Prints how the servers are, as the leader sees them.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  kallisto operator raft autopilot state")]
-pub(crate) struct State {
+pub(crate) struct AutopilotState {
     #[command(flatten)]
     common: CommonFlags,
 }
 
-impl State {
+impl AutopilotState {
     fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let request = Request::get("sys/storage/raft/autopilot/state");

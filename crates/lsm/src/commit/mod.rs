@@ -65,13 +65,13 @@ enum Mail {
 /// Where writers meet.
 #[derive(Debug)]
 pub(crate) struct CommitQueue {
-    state: Mutex<State>,
+    state: Mutex<GroupState>,
     /// A full group was taken: there is room in the next one.
     room: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct GroupState {
     forming: Group,
     leading: bool,
     /// Someone waits for room.
@@ -99,7 +99,7 @@ impl CommitQueue {
     /// A queue without writers.
     pub(crate) fn new() -> Self {
         let forming = Group::new(Vec::new());
-        let state = State { forming, leading: false, crowded: false, spare: Vec::new() };
+        let state = GroupState { forming, leading: false, crowded: false, spare: Vec::new() };
         Self { state: Mutex::new(state), room: Condvar::new() }
     }
 

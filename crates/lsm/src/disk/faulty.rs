@@ -98,11 +98,11 @@ pub enum DiskEvent {
 #[derive(Debug, Default)]
 pub struct FaultyDisk {
     inner: MemDisk,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FaultyState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FaultyState {
     operations: u64,
     fault: Option<Fault>,
     crashed: bool,
@@ -177,7 +177,7 @@ impl FaultyDisk {
     }
 }
 
-impl State {
+impl FaultyState {
     fn admit(&mut self, operation: Operation) -> io::Result<Verdict> {
         let number = self.operations;
         self.operations += 1;
@@ -294,7 +294,7 @@ impl Disk for FaultyDisk {
 struct FaultyFile {
     inner: Arc<dyn DiskFile>,
     inode: u64,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FaultyState>>,
 }
 
 impl DiskFile for FaultyFile {

@@ -42,11 +42,11 @@ pub(crate) struct SegmentPool {
     dir: PathBuf,
     segment_bytes: u64,
     numbers: Arc<Numbers>,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PoolState {
     ready: Option<ReadySegment>,
     /// Numbers of segments of the usual size whose frames nobody needs.
     flushed: Vec<u64>,

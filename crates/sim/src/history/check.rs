@@ -55,7 +55,7 @@ fn tell(key: &str, deeds: &[(&Operation, Deed)], texts: &Texts<'_>, stuck: &Stuc
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::State;
+    use super::super::model::KeyState;
     use super::super::read;
     use super::*;
 
@@ -246,7 +246,7 @@ mod tests {
     }
 
     /// Every order there is, without any cleverness.
-    fn brute(deeds: &[(&Operation, Deed)], placed: &mut Vec<usize>, state: State) -> bool {
+    fn brute(deeds: &[(&Operation, Deed)], placed: &mut Vec<usize>, state: KeyState) -> bool {
         let open = |at: &usize| !placed.contains(at);
         let rest: Vec<usize> = (0..deeds.len()).filter(open).collect();
         if !rest.iter().any(|&at| deeds[at].1.is_certain()) {
@@ -284,7 +284,7 @@ mod tests {
                 .iter()
                 .filter_map(|operation| Some((operation, Deed::of(operation, &mut texts)?)))
                 .collect();
-            let expected = brute(&deeds, &mut Vec::new(), State::default());
+            let expected = brute(&deeds, &mut Vec::new(), KeyState::default());
             let verdict = check(&operations);
             assert_eq!(matches!(verdict, Verdict::Linearizable(_)), expected, "{lines:?}");
             *(if expected { &mut good } else { &mut bad }) += 1;

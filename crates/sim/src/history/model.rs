@@ -9,7 +9,7 @@ use super::{Action, End, Expect, Operation};
 
 /// What a key is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct State {
+pub(super) struct KeyState {
     /// How many values were written.
     pub(super) version: u64,
     /// The number of the text that is there.
@@ -57,7 +57,7 @@ impl<'a> Texts<'a> {
     }
 
     /// A state for a person.
-    pub(super) fn describe(&self, state: State) -> String {
+    pub(super) fn describe(&self, state: KeyState) -> String {
         let value = state.value.and_then(|value| self.texts.get(value as usize));
         match value {
             Some(value) => format!("{value:?} at version {}", state.version),
@@ -117,14 +117,14 @@ impl Deed {
 
     /// The state after it, or `None` if a register in `state` would not have answered so. What is not known to have happened
     /// and would change nothing is not worth a place either.
-    pub(super) fn follow(&self, state: State) -> Option<State> {
-        let written = |value| State { version: state.version + 1, value: Some(value) };
+    pub(super) fn follow(&self, state: KeyState) -> Option<KeyState> {
+        let written = |value| KeyState { version: state.version + 1, value: Some(value) };
         let (holds, next) = match self.act {
             Act::Read => (true, state),
             Act::Write(value) => (true, written(value)),
             Act::SwapValue(expect, value) => (state.value == expect, written(value)),
             Act::SwapVersion(expect, value) => (state.version == expect, written(value)),
-            Act::Delete => (true, State { value: None, ..state }),
+            Act::Delete => (true, KeyState { value: None, ..state }),
         };
         match self.known {
             Known::Refused => (!holds).then_some(state),

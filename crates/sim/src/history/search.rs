@@ -17,7 +17,7 @@
 use std::collections::HashSet;
 
 use super::Operation;
-use super::model::{Deed, State};
+use super::model::{Deed, KeyState};
 use super::places::{Bits, Places};
 use super::timeline::{Event, Timeline};
 
@@ -42,7 +42,7 @@ pub(super) struct Stuck {
     /// Certain operations without a place.
     pub(super) left: usize,
     /// What the key was then.
-    pub(super) state: State,
+    pub(super) state: KeyState,
     /// Those that would have had to come next.
     pub(super) open: Vec<usize>,
 }
@@ -54,10 +54,10 @@ pub(super) struct Search<'a> {
     placed: Bits,
     /// Certain operations without a place.
     left: usize,
-    state: State,
+    state: KeyState,
     /// What was given a place: where its call is, and the state before.
-    order: Vec<(usize, State)>,
-    seen: HashSet<(Places, State, bool)>,
+    order: Vec<(usize, KeyState)>,
+    seen: HashSet<(Places, KeyState, bool)>,
     /// Whether any operation speaks of a version.
     counts: bool,
     states_max: usize,
@@ -72,7 +72,7 @@ impl<'a> Search<'a> {
             placed: Bits::none(deeds.len()),
             left: deeds.iter().filter(|(_, deed)| deed.is_certain()).count(),
             deeds,
-            state: State::default(),
+            state: KeyState::default(),
             order: Vec::new(),
             seen: HashSet::new(),
             counts: deeds.iter().any(|(_, deed)| deed.counts()),
@@ -145,7 +145,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn give_place(&mut self, at: usize, next: State) {
+    fn give_place(&mut self, at: usize, next: KeyState) {
         let deed = self.timeline.event(at).deed;
         self.placed.flip(deed);
         self.order.push((at, self.state));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{Violation, violated};
-use crate::mirror::{Changes, State};
+use crate::mirror::{Changes, StoredState};
 
 const NAME: &str = "acknowledged is durable";
 
@@ -24,7 +24,12 @@ impl Acknowledged {
     }
 
     /// A server that has caught up is at `position` and holds `state`.
-    pub(crate) fn held(&self, server: u64, position: u64, state: &State) -> Result<(), Violation> {
+    pub(crate) fn held(
+        &self,
+        server: u64,
+        position: u64,
+        state: &StoredState,
+    ) -> Result<(), Violation> {
         let lost = |what: String| violated(NAME)(format!("server {server}, at {position}: {what}"));
         if let Some((&last, _)) = self.0.last_key_value().filter(|(last, _)| **last > position) {
             return Err(lost(format!("the cluster has forgotten position {last}")));
@@ -59,7 +64,7 @@ mod tests {
         let mut acknowledged = Acknowledged::default();
         let changes = Changes::from([(b"a".to_vec(), Some(b"1".to_vec()))]);
         acknowledged.told(5, changes.clone()).unwrap();
-        let state = |value: &str, at: u64| State::from([(b"a".to_vec(), (value.into(), at))]);
+        let state = |value: &str, at: u64| StoredState::from([(b"a".to_vec(), (value.into(), at))]);
         assert_eq!(acknowledged.held(1, 5, &state("1", 5)), Ok(()));
         assert_eq!(acknowledged.held(1, 9, &state("2", 8)), Ok(()));
         assert!(acknowledged.held(1, 4, &state("0", 3)).is_err());

@@ -2,7 +2,7 @@
 //! a server holds at a position is what that log makes of it. The oracle keeps the log.
 
 use super::{Violation, violated};
-use crate::mirror::{Changes, State};
+use crate::mirror::{Changes, StoredState};
 use crate::oracle::Oracle;
 
 const NAME: &str = "replicas are equal";
@@ -28,7 +28,7 @@ impl Replicas {
         &mut self,
         server: u64,
         position: u64,
-        state: &State,
+        state: &StoredState,
     ) -> Result<(), Violation> {
         self.0.loaded(position, state).map_err(|what| Self::differs(server, &what))
     }
@@ -40,7 +40,12 @@ impl Replicas {
     }
 
     /// A server holds this.
-    pub(crate) fn holds(&self, server: u64, position: u64, state: &State) -> Result<(), Violation> {
+    pub(crate) fn holds(
+        &self,
+        server: u64,
+        position: u64,
+        state: &StoredState,
+    ) -> Result<(), Violation> {
         self.0.compare(position, state).map_err(|what| Self::differs(server, &what))
     }
 

@@ -48,7 +48,7 @@ use self::lease::Lease;
 use self::limits::ESSENTIAL_BYTES_MAX;
 pub use self::log::Losses;
 use self::log::mark::Mark;
-use self::log::record::{Identity, State};
+use self::log::record::{Identity, SegmentState};
 use self::log::{LogSync, Opened, RaftLog};
 use self::machine::{Home, Machine, Replacement};
 use self::node::Node;
@@ -385,13 +385,13 @@ fn failed(what: &str, path: &Path, error: &std::io::Error) -> Error {
 }
 
 /// How the log of a new store begins.
-fn first_state(options: &RaftOptions) -> State {
+fn first_state(options: &RaftOptions) -> SegmentState {
     let mut dice = fastrand::Rng::with_seed(options.seed);
     let mut store_id = [0; 16];
     dice.fill(&mut store_id);
     let hard_state = HardState { term: FIRST_TERM, commit: FIRST_INDEX, ..HardState::default() };
     let membership = ConfState { voters: vec![options.node_id], ..ConfState::default() };
-    State {
+    SegmentState {
         identity: Identity { store_id, node_id: options.node_id },
         engine: 0,
         last_index: FIRST_INDEX,

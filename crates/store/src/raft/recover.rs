@@ -13,7 +13,7 @@ use raft::{GetEntriesContext, Storage};
 use super::lock;
 use super::log::RaftLog;
 use super::log::index::LogIndex;
-use super::log::record::State;
+use super::log::record::SegmentState;
 use super::machine::Machine;
 use super::node::Committed;
 use crate::{Error, Peer};
@@ -39,7 +39,7 @@ pub(super) fn become_only_member(
     let hard_state = HardState { term, vote: 0, commit: last, ..HardState::default() };
     let mut log = lock(log);
     let (identity, engine) = log.belongs_to();
-    log.restart(&State {
+    log.restart(&SegmentState {
         identity,
         engine,
         last_index: last,

@@ -44,12 +44,12 @@ pub(crate) enum Request {
 /// Where callers and the driver meet.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
-    state: Mutex<State>,
+    state: Mutex<RequestsState>,
     came: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RequestsState {
     waiting: VecDeque<Request>,
     /// What is taken whether the applier is behind or not.
     urgent: VecDeque<Request>,
@@ -144,7 +144,7 @@ impl Requests {
             // Who was awaited is served at once: it may be the only one.
             return;
         }
-        let waits = |state: &mut State| {
+        let waits = |state: &mut RequestsState| {
             let short = state.waiting.len() < gather.wanted
                 && state.refusal.is_none()
                 && state.urgent.is_empty();
@@ -166,7 +166,7 @@ impl Requests {
         if !state.is_idle(backpressure) {
             return WaitOutcome::Meanwhile;
         }
-        let waits = |state: &mut State| {
+        let waits = |state: &mut RequestsState| {
             state.idle = state.is_idle(backpressure);
             state.idle
         };
@@ -234,7 +234,7 @@ impl Requests {
     }
 }
 
-impl State {
+impl RequestsState {
     /// How many wait, if it is they who are to be served next.
     fn gathering(&self) -> Option<usize> {
         (!self.waiting.is_empty() && self.urgent.is_empty()).then_some(self.waiting.len())

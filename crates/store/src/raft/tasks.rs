@@ -28,12 +28,12 @@ pub(crate) enum Task {
 /// Where driver and applier meet.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
-    state: Mutex<State>,
+    state: Mutex<TasksState>,
     came: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TasksState {
     waiting: VecDeque<Task>,
     /// Not done yet, whether they wait or are in work.
     count: usize,
@@ -102,7 +102,7 @@ impl Tasks {
     }
 }
 
-impl State {
+impl TasksState {
     fn backpressure(&self) -> Backpressure {
         let full = self.count >= APPLY_WAITING_MAX || self.bytes >= APPLY_WAITING_BYTES_MAX;
         if full { Backpressure::On } else { Backpressure::Off }

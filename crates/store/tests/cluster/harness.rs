@@ -20,10 +20,10 @@ const APPEND: u8 = 0;
 
 /// What is on the wires.
 #[derive(Default)]
-struct Wires(Mutex<State>);
+struct Wires(Mutex<WiresState>);
 
 #[derive(Default)]
-struct State {
+struct WiresState {
     messages: VecDeque<(u64, u64, Bytes)>,
     fetches: Vec<(u64, u64, Box<dyn ChunkSink>)>,
 }

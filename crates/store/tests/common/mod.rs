@@ -16,7 +16,7 @@ use kallisto_store::{
 };
 
 /// Every key with its value and seqno.
-pub(crate) type State = BTreeMap<Vec<u8>, (Vec<u8>, Seqno)>;
+pub(crate) type StoredState = BTreeMap<Vec<u8>, (Vec<u8>, Seqno)>;
 
 /// A store whose work is done by its callers, so that a run can be repeated.
 pub(crate) fn inline(durability: Durability) -> RaftOptions {
@@ -76,14 +76,14 @@ pub(crate) struct Mirror(Mutex<Mirrored>);
 
 #[derive(Default)]
 struct Mirrored {
-    state: State,
+    state: StoredState,
     position: Position,
     folded: u64,
     notes: Vec<Vec<u8>>,
 }
 
 impl Mirror {
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> StoredState {
         self.0.lock().unwrap().state.clone()
     }
 
@@ -133,8 +133,8 @@ impl Fold for Mirror {
 }
 
 /// Everything a store holds.
-pub(crate) fn state_of(records: &dyn Records) -> State {
-    let mut state = State::new();
+pub(crate) fn state_of(records: &dyn Records) -> StoredState {
+    let mut state = StoredState::new();
     records
         .scan(&[], &mut |key, record| {
             state.insert(key.to_vec(), (record.value.to_vec(), record.seqno));
@@ -145,7 +145,7 @@ pub(crate) fn state_of(records: &dyn Records) -> State {
 }
 
 /// A batch of a few operations on few keys, now and then with an expectation of a key in `known`, right or wrong.
-pub(crate) fn random_batch(dice: &mut fastrand::Rng, known: &State, n: usize) -> Batch {
+pub(crate) fn random_batch(dice: &mut fastrand::Rng, known: &StoredState, n: usize) -> Batch {
     let mut batch = Batch::new();
     for _ in 0..dice.usize(1..4) {
         let key = format!("key-{}", dice.u32(..60)).into_bytes();

@@ -9,7 +9,7 @@ use super::Driver;
 use crate::commit::Promise;
 use crate::raft::limits::STATE_BYTES_MAX;
 use crate::raft::lock;
-use crate::raft::log::record::{Identity, State};
+use crate::raft::log::record::{Identity, SegmentState};
 use crate::raft::machine::Replacement;
 use crate::raft::node::{Node, Restart, Restored};
 use crate::raft::snapshot::{Fetched, Incoming, Part};
@@ -100,7 +100,7 @@ impl Driver {
         with: &Replacement,
         hard_state: HardState,
     ) -> Result<(), Error> {
-        let state = State {
+        let state = SegmentState {
             identity,
             engine: with.engine,
             last_index: with.index,

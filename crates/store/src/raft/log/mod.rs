@@ -28,7 +28,7 @@ use raft::eraftpb::{ConfState, Entry, HardState};
 
 use self::index::{ColdEntries, LogIndex};
 use self::mark::{Loss, Mark, Reach};
-use self::record::{Identity, Record, Records, State};
+use self::record::{Identity, Record, Records, SegmentState};
 use super::limits::RESERVE_PART;
 use super::lock;
 use crate::{Durability, Error, Need};
@@ -101,7 +101,7 @@ impl RaftLog {
         dir: &Path,
         segment_bytes: u64,
         (mark, losses): (&Mark, Losses),
-        first: impl FnOnce() -> Result<State, Error>,
+        first: impl FnOnce() -> Result<SegmentState, Error>,
     ) -> Result<Opened, Error> {
         let mut recovery = Recovery::default();
         let mut log = Log::open(disk, dir, segment_bytes, &mut recovery)?;
@@ -188,7 +188,7 @@ impl RaftLog {
         let place = self.log.append(|out| {
             base = out.len();
             if starts_segment {
-                let state = State {
+                let state = SegmentState {
                     identity: self.identity,
                     engine: self.engine,
                     last_index,
@@ -214,7 +214,7 @@ impl RaftLog {
     }
 
     /// Begins anew behind `state`'s entry, durably: nothing that was written before counts any more.
-    pub(crate) fn restart(&mut self, state: &State) -> Result<(), Error> {
+    pub(crate) fn restart(&mut self, state: &SegmentState) -> Result<(), Error> {
         let segment = self.log.make_room(record::state_bytes(&state.membership))?;
         self.log.append(|out| record::put_restart(out, state))?;
         for (_, highest) in &mut self.segments {
@@ -241,7 +241,7 @@ impl RaftLog {
         lost: &LogIndex,
     ) -> Result<LogIndex, Error> {
         let hard_state = HardState { commit: applied, ..lost.hard_state().clone() };
-        self.restart(&State {
+        self.restart(&SegmentState {
             identity: self.identity,
             engine: self.engine,
             last_index: applied,
@@ -415,7 +415,7 @@ impl ColdEntries for Cold {
 /// Reads the log back.
 #[derive(Default)]
 struct Recovery {
-    state: Option<State>,
+    state: Option<SegmentState>,
     index: Option<LogIndex>,
     segments: VecDeque<(u64, u64)>,
     /// The last entry, while that is one below the log's start: entries were replaced whose first ones lay in segments that
@@ -448,7 +448,7 @@ impl Recovery {
         }
     }
 
-    fn begin(&mut self, state: State) -> Result<(), &'static str> {
+    fn begin(&mut self, state: SegmentState) -> Result<(), &'static str> {
         let floor = (state.last_index, state.last_term);
         let (hard_state, membership) = (state.hard_state.clone(), state.membership.clone());
         self.index = Some(LogIndex::new(floor, hard_state, membership));
@@ -526,7 +526,7 @@ mod tests {
     /// A log whose first segment that is left starts behind entry 5 of term 2.
     fn after_five() -> Recovery {
         let mut recovery = Recovery::default();
-        let state = State {
+        let state = SegmentState {
             identity: Identity { store_id: [7; 16], node_id: 1 },
             engine: 0,
             last_index: 5,

@@ -49,7 +49,7 @@ pub(crate) struct Identity {
 
 /// What a log knows at the start of a segment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct State {
+pub(crate) struct SegmentState {
     pub(crate) identity: Identity,
     /// The engine that goes with the log.
     pub(crate) engine: u64,
@@ -64,30 +64,30 @@ pub(crate) struct State {
 /// A record that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Record {
-    State(State),
+    State(SegmentState),
     /// A state behind which everything begins anew.
-    Restart(State),
+    Restart(SegmentState),
     HardState(HardState),
     /// With the offset of its data in the payload.
     Entry(Entry, usize),
 }
 
 /// Appends a state.
-pub(crate) fn put_state(out: &mut Vec<u8>, state: &State) {
+pub(crate) fn put_state(out: &mut Vec<u8>, state: &SegmentState) {
     out.push(STATE);
     put_state_fields(out, state);
 }
 
 /// Appends a restart.
-pub(crate) fn put_restart(out: &mut Vec<u8>, state: &State) {
+pub(crate) fn put_restart(out: &mut Vec<u8>, state: &SegmentState) {
     out.push(RESTART);
     put_state_fields(out, state);
 }
 
-fn put_state_fields(out: &mut Vec<u8>, state: &State) {
+fn put_state_fields(out: &mut Vec<u8>, state: &SegmentState) {
     out.extend_from_slice(&LOG_FORMAT.to_le_bytes());
     out.extend_from_slice(&state.identity.store_id);
-    let State { identity, engine, last_index, last_term, .. } = state;
+    let SegmentState { identity, engine, last_index, last_term, .. } = state;
     for number in [identity.node_id, *engine, *last_index, *last_term] {
         out.extend_from_slice(&number.to_le_bytes());
     }
@@ -186,7 +186,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    fn state(&mut self) -> Option<State> {
+    fn state(&mut self) -> Option<SegmentState> {
         let format = self.reader.u32()?;
         if !matches!(format, LOG_FORMAT | LOG_FORMAT_ONE) {
             return None;
@@ -198,7 +198,7 @@ impl<'a> Records<'a> {
         let hard_state = self.hard()?;
         let membership = read_membership(&mut self.reader)?;
         let identity = Identity { store_id, node_id };
-        Some(State { identity, engine, last_index, last_term, hard_state, membership })
+        Some(SegmentState { identity, engine, last_index, last_term, hard_state, membership })
     }
 
     fn hard(&mut self) -> Option<HardState> {
@@ -276,7 +276,7 @@ mod tests {
         let (voters, learners) = (vec![1, 2, 3], vec![7]);
         let membership = ConfState { voters, learners, ..ConfState::default() };
         let identity = Identity { store_id: [5; 16], node_id: 2 };
-        let state = State {
+        let state = SegmentState {
             identity,
             engine: 6,
             last_index: 9,
