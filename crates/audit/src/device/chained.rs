@@ -10,12 +10,12 @@ use crate::verify::{Failure, Fault, Verifier};
 use crate::{AnchorFiles, Head, Verdict};
 
 /// A directory with an audit file and anchors.
-struct Place {
+struct AnchoredDirectory {
     directory: PathBuf,
     anchors: Arc<dyn Anchors>,
 }
 
-impl Place {
+impl AnchoredDirectory {
     fn new(name: &str) -> Self {
         let directory =
             std::env::temp_dir().join(format!("kallisto-chained-{name}-{}", std::process::id()));
@@ -73,7 +73,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for AnchoredDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);
     }
@@ -123,7 +123,7 @@ fn rewritten(lines: &[Vec<u8>], keeps_checkpoints: bool) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_chain_goes_on_over_starts_and_is_signed_at_every_end() {
-    let place = Place::new("starts");
+    let place = AnchoredDirectory::new("starts");
     let (head, verdict) = place.run(Origin::New, 3);
     assert_eq!((head.seq, verdict), (4, Verdict::New));
     let (head, verdict) = place.run(Origin::Known, 2);
@@ -137,7 +137,7 @@ fn a_chain_goes_on_over_starts_and_is_signed_at_every_end() {
 
 #[test]
 fn a_chain_is_signed_before_too_many_records_are_not() {
-    let place = Place::new("many");
+    let place = AnchoredDirectory::new("many");
     let device = place.start(Origin::New);
     let count = usize::try_from(crate::limits::CHECKPOINT_RECORDS_MAX).unwrap();
     let tickets: Vec<Ticket> =
@@ -166,7 +166,7 @@ fn a_chain_is_signed_before_too_many_records_are_not() {
 
 #[test]
 fn lines_that_were_cut_off_are_missed_at_the_next_start_and_for_ever() {
-    let place = Place::new("cut");
+    let place = AnchoredDirectory::new("cut");
     let (head, _) = place.run(Origin::New, 5);
     let all = place.lines();
     for cut in 1..all.len() {
@@ -187,7 +187,7 @@ fn lines_that_were_cut_off_are_missed_at_the_next_start_and_for_ever() {
 
 #[test]
 fn a_file_that_was_removed_is_missed_and_one_that_was_moved_away_verifies_with_its_successor() {
-    let place = Place::new("moved");
+    let place = AnchoredDirectory::new("moved");
     place.run(Origin::New, 4);
     let first = content(&place.file());
     fs::remove_file(place.file()).unwrap();
@@ -204,7 +204,7 @@ fn a_file_that_was_removed_is_missed_and_one_that_was_moved_away_verifies_with_i
 
 #[test]
 fn a_chain_that_somebody_else_wrote_is_found_by_the_server_and_by_the_key() {
-    let place = Place::new("rewritten");
+    let place = AnchoredDirectory::new("rewritten");
     place.run(Origin::New, 6);
     let all = place.lines();
     for keeps_checkpoints in [false, true] {
@@ -233,7 +233,7 @@ fn a_chain_that_somebody_else_wrote_is_found_by_the_server_and_by_the_key() {
 
 #[test]
 fn an_anchor_that_is_missing_or_not_its_own_is_told() {
-    let place = Place::new("unanchored");
+    let place = AnchoredDirectory::new("unanchored");
     place.run(Origin::New, 2);
     for bytes in [&b""[..], b"1 1 00 00\n"] {
         place.anchors.write("file", bytes).unwrap();
@@ -246,7 +246,7 @@ fn an_anchor_that_is_missing_or_not_its_own_is_told() {
 
 #[test]
 fn files_that_are_moved_away_under_a_device_are_signed_to_their_end() {
-    let place = Place::new("rotated");
+    let place = AnchoredDirectory::new("rotated");
     let device = place.start(Origin::New);
     let mut files = Vec::new();
     for at in 0..3 {
@@ -271,7 +271,7 @@ fn files_that_are_moved_away_under_a_device_are_signed_to_their_end() {
 
 #[test]
 fn a_server_that_was_put_back_meets_the_records_of_its_future() {
-    let place = Place::new("ahead");
+    let place = AnchoredDirectory::new("ahead");
     let (head, _) = place.run(Origin::New, 2);
     let anchored = place.lines();
     let hours = |hours: i64| crate::clock::now() + jiff::SignedDuration::from_hours(hours);

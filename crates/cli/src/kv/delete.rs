@@ -4,7 +4,7 @@
 
 use clap::Args;
 
-use super::place::{Engine, MountFlag, Place};
+use super::place::{Engine, KvPath, MountFlag};
 use super::versions::version_list;
 use kallisto_command::client::{Client, Method, Request};
 use kallisto_command::config::Config;
@@ -46,7 +46,7 @@ impl Delete {
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
-        let place = Place::find(&client, &self.mount, &self.path)?;
+        let place = KvPath::find(&client, &self.mount, &self.path)?;
         if self.recursive || self.dry_run || self.purge {
             return self.send_whole(&client, &config, &place);
         }
@@ -73,7 +73,7 @@ impl Delete {
         &self,
         client: &Client<'_>,
         config: &Config,
-        place: &Place,
+        place: &KvPath,
     ) -> Result<Outcome, Error> {
         if !self.versions.is_empty() {
             return Err(Error::usage("-versions goes without -recursive, -dry-run and -purge"));

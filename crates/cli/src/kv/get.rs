@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::many;
-use super::place::{Engine, MountFlag, Place};
+use super::place::{Engine, KvPath, MountFlag};
 use super::written::secret_path;
 use kallisto_command::client::{Client, Request};
 use kallisto_command::config::Config;
@@ -45,7 +45,7 @@ impl Get {
             }
             return many::get(&client, &config, &self.mount, &self.paths);
         };
-        let place = Place::find(&client, &self.mount, path)?;
+        let place = KvPath::find(&client, &self.mount, path)?;
         let path = place.path("data");
         let mut request = Request::get(&path);
         if let (Engine::V2, Some(version @ 1..)) = (place.engine, self.version) {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::place::{MountFlag, Place};
+use super::place::{KvPath, MountFlag};
 use kallisto_command::client::{Client, Request};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
@@ -44,7 +44,7 @@ impl List {
     fn ask(&self, doing: &str, request: impl Fn(&str) -> Request) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
-        let place = Place::find(&client, &self.mount, self.path.as_deref().unwrap_or_default())?;
+        let place = KvPath::find(&client, &self.mount, self.path.as_deref().unwrap_or_default())?;
         let path = place.path("metadata");
         let doing = format!("Error {doing} {path}");
         match client.send(&request(&path)).map_err(Error::doing(doing))? {

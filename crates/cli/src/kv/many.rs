@@ -3,7 +3,7 @@
 //! Kallisto's alone; `kv get` of one path asks as Vault's command line does.
 
 use super::get::versioned;
-use super::place::{Engine, MountFlag, Place};
+use super::place::{Engine, KvPath, MountFlag};
 use super::written::secret_path;
 use kallisto_command::client::{Client, Request};
 use kallisto_command::config::Config;
@@ -55,13 +55,13 @@ pub(super) fn get(
 }
 
 /// Where each path is; the server is asked about a mount once.
-fn places(client: &Client<'_>, mount: &MountFlag, paths: &[String]) -> Result<Vec<Place>, Error> {
-    let mut found: Vec<Place> = Vec::with_capacity(paths.len());
+fn places(client: &Client<'_>, mount: &MountFlag, paths: &[String]) -> Result<Vec<KvPath>, Error> {
+    let mut found: Vec<KvPath> = Vec::with_capacity(paths.len());
     for path in paths {
         let near = found.iter().find_map(|known| known.sibling(mount, path));
         found.push(match near {
             Some(place) => place,
-            None => Place::find(client, mount, path)?,
+            None => KvPath::find(client, mount, path)?,
         });
     }
     Ok(found)
@@ -83,7 +83,7 @@ fn why(result: &Json) -> String {
     }
 }
 
-fn shown(place: &Place, result: &Json) -> Outcome {
+fn shown(place: &KvPath, result: &Json) -> Outcome {
     let data = result.as_object().and_then(|map| map.get("data")).and_then(Json::as_object);
     let data = data.cloned().unwrap_or_default();
     let path = place.path("data");

@@ -10,7 +10,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::place::{MountFlag, Place};
+use super::place::{KvPath, MountFlag};
 use super::put::{cas_options, versioned};
 use super::written::written;
 use crate::pairs::{self, Inputs};
@@ -69,7 +69,7 @@ impl Patch {
         }
         let data = pairs::parse(&self.data, &mut Inputs::process())?;
         let client = Client::new(&config)?;
-        let place = Place::find(&client, &self.mount, &self.path)?;
+        let place = KvPath::find(&client, &self.mount, &self.path)?;
         place.require_v2(|| {
             Error::Settings("K/V engine mount must be version 2 for patch support".to_owned())
         })?;

@@ -30,13 +30,13 @@ pub(crate) enum Engine {
 
 /// A path, cut where its mount ends.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct KvPath {
     pub(crate) engine: Engine,
     mount: String,
     rest: String,
 }
 
-impl Place {
+impl KvPath {
     /// Asks the server where `path` is.
     pub(crate) fn find(client: &Client<'_>, mount: &MountFlag, path: &str) -> Result<Self, Error> {
         let path = url::clean(path)?;
@@ -134,8 +134,8 @@ fn below(path: &str, mount: &str) -> String {
 mod tests {
     use super::*;
 
-    fn place(engine: Engine, mount: &str, rest: &str) -> Place {
-        Place { engine, mount: mount.to_owned(), rest: rest.to_owned() }
+    fn place(engine: Engine, mount: &str, rest: &str) -> KvPath {
+        KvPath { engine, mount: mount.to_owned(), rest: rest.to_owned() }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::place::{Engine, MountFlag, Place};
+use super::place::{Engine, KvPath, MountFlag};
 use super::written::written;
 use crate::pairs::{self, Inputs};
 use kallisto_command::client::{Client, Request};
@@ -43,7 +43,7 @@ impl Put {
         }
         let data = pairs::parse(&self.data, &mut Inputs::process())?;
         let client = Client::new(&config)?;
-        let place = Place::find(&client, &self.mount, &self.path)?;
+        let place = KvPath::find(&client, &self.mount, &self.path)?;
         let path = place.path("data");
         let body = match place.engine {
             Engine::V1 => data,

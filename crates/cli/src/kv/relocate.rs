@@ -4,7 +4,7 @@
 
 use clap::Args;
 
-use super::place::{MountFlag, Place};
+use super::place::{KvPath, MountFlag};
 use kallisto_command::client::{Client, Request};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
@@ -72,7 +72,7 @@ impl Route {
         let client = Client::new(&config)?;
         let is_folder = self.from.ends_with('/') || self.to.ends_with('/');
         let full = |path: &str| {
-            let place = Place::find(&client, &self.mount, path)?;
+            let place = KvPath::find(&client, &self.mount, path)?;
             Ok::<_, Error>(if is_folder { place.folder() } else { place.full() })
         };
         let (from, to) = (full(&self.from)?, full(&self.to)?);

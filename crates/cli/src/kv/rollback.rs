@@ -5,7 +5,7 @@
 
 use clap::Args;
 
-use super::place::{MountFlag, Place};
+use super::place::{KvPath, MountFlag};
 use super::put::{cas_options, versioned};
 use kallisto_command::client::{Client, Request};
 use kallisto_command::config::Config;
@@ -43,7 +43,7 @@ impl Rollback {
             Some(version) => version,
         };
         let client = Client::new(&config)?;
-        let place = Place::find(&client, &self.mount, &self.path)?;
+        let place = KvPath::find(&client, &self.mount, &self.path)?;
         place.require_v2(|| {
             Error::Settings("K/V engine mount must be version 2 for rollback support".to_owned())
         })?;

@@ -4,7 +4,7 @@
 
 use clap::Args;
 
-use super::place::{MountFlag, Place};
+use super::place::{KvPath, MountFlag};
 use kallisto_command::client::{Client, Request};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
@@ -39,7 +39,7 @@ impl Search {
         let config = Config::load(&self.common)?;
         let wanted = self.wanted()?;
         let client = Client::new(&config)?;
-        let place = Place::find(&client, &self.mount, &self.path)?;
+        let place = KvPath::find(&client, &self.mount, &self.path)?;
         let mut body = Map::from([("path".to_owned(), Json::from(place.folder()))]);
         if let Some(name) = &self.name {
             body.insert("name".into(), name.as_str().into());

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::place::{MountFlag, Place};
+use super::place::{KvPath, MountFlag};
 use kallisto_command::client::{Client, Request};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
@@ -65,7 +65,7 @@ impl Versions {
             )));
         }
         let client = Client::new(&config)?;
-        let place = Place::find(&client, &self.mount, &self.path)?;
+        let place = KvPath::find(&client, &self.mount, &self.path)?;
         place.require_v2(|| Error::usage(format!("{title} not supported on KV Version 1")))?;
         let path = place.path(verb);
         let result = client.send(&Request::put(&path, version_list(&self.versions)));

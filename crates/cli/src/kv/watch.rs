@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::place::{MountFlag, Place};
+use super::place::{KvPath, MountFlag};
 use kallisto_command::client::{Client, Request};
 use kallisto_command::config::Config;
 use kallisto_command::error::Error;
@@ -71,7 +71,7 @@ impl Watch {
     pub(crate) fn run(self) -> Result<Outcome, Error> {
         let config = Config::load(&self.common)?;
         let client = Client::new(&config)?;
-        let place = Place::find(&client, &self.mount, &self.path)?;
+        let place = KvPath::find(&client, &self.mount, &self.path)?;
         // A mount alone, or a final slash: what is below it.
         let path = if self.path.ends_with('/') || place.is_mount() {
             place.folder()

@@ -24,7 +24,7 @@ const WORDS: [&str; 11] = ["y", "n", "yes", "no", "on", "off", "true", "false", 
 /// The document, with a line break at its end.
 pub fn block(document: &Document<'_>) -> String {
     let mut out = String::new();
-    write_node(&mut out, &node(document), 0, Place::Line);
+    write_node(&mut out, &node(document), 0, NodeStart::Line);
     out
 }
 
@@ -38,7 +38,7 @@ enum Node<'a> {
 
 /// Where a node begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum NodeStart {
     /// On a line of its own (or after `- `), already indented.
     Line,
     /// After `key:`.
@@ -79,8 +79,8 @@ fn sorted<'a>(members: impl Iterator<Item = (&'a str, Node<'a>)>) -> Vec<(&'a st
     members
 }
 
-fn write_node(out: &mut String, node: &Node<'_>, depth: usize, place: Place) {
-    let after_key = place == Place::AfterKey;
+fn write_node(out: &mut String, node: &Node<'_>, depth: usize, place: NodeStart) {
+    let after_key = place == NodeStart::AfterKey;
     match node {
         Node::List(items) if items.is_empty() => write_inline(out, "[]", after_key),
         Node::Map(members) if members.is_empty() => write_inline(out, "{}", after_key),
@@ -91,13 +91,13 @@ fn write_node(out: &mut String, node: &Node<'_>, depth: usize, place: Place) {
             let depth = if after_key { depth - 1 } else { depth };
             write_members(out, items, depth, after_key, |out, item| {
                 out.push_str("- ");
-                write_node(out, item, depth + 1, Place::Line);
+                write_node(out, item, depth + 1, NodeStart::Line);
             });
         }
         Node::Map(members) => {
             write_members(out, members, depth, after_key, |out, (key, member)| {
                 let _ = write!(out, "{}:", scalar(key));
-                write_node(out, member, depth + 1, Place::AfterKey);
+                write_node(out, member, depth + 1, NodeStart::AfterKey);
             })
         }
     }

@@ -27,14 +27,14 @@ const KEPT_BYTES_MAX: usize = 2 * HEAD_BYTES_MAX;
 /// A stream of which every head is looked at.
 pub(crate) struct Heads<S> {
     stream: S,
-    place: Place,
+    place: HeadsPhase,
     /// What came of the head that is read, from its first line on.
     head: Zeroizing<Vec<u8>>,
 }
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum HeadsPhase {
     /// The rest of a head, or empty lines before it.
     Head,
     /// So much of a body.
@@ -64,7 +64,7 @@ enum Chunk {
 
 impl<S> Heads<S> {
     pub(crate) fn new(stream: S) -> Self {
-        Self { stream, place: Place::Head, head: Zeroizing::default() }
+        Self { stream, place: HeadsPhase::Head, head: Zeroizing::default() }
     }
 
     /// Follows what came; how much of it is to be passed on.
@@ -73,22 +73,22 @@ impl<S> Heads<S> {
         while at < bytes.len() {
             let rest = &bytes[at..];
             at += match self.place {
-                Place::Head => match self.head(rest) {
+                HeadsPhase::Head => match self.head(rest) {
                     Ok(taken) => taken,
                     Err(passed) => {
                         self.head = Zeroizing::default();
-                        self.place = Place::NoHead(0);
+                        self.place = HeadsPhase::NoHead(0);
                         return at + passed;
                     }
                 },
-                Place::Body(left) => {
+                HeadsPhase::Body(left) => {
                     let taken = least(left, rest);
                     let left = left - taken as u64;
-                    self.place = if left == 0 { Place::Head } else { Place::Body(left) };
+                    self.place = if left == 0 { HeadsPhase::Head } else { HeadsPhase::Body(left) };
                     taken
                 }
-                Place::Chunk(chunk) => self.chunk(chunk, rest),
-                Place::Rest | Place::NoHead(_) => rest.len(),
+                HeadsPhase::Chunk(chunk) => self.chunk(chunk, rest),
+                HeadsPhase::Rest | HeadsPhase::NoHead(_) => rest.len(),
             };
         }
         bytes.len()
@@ -103,7 +103,7 @@ impl<S> Heads<S> {
         let taken = end.map_or(bytes.len(), |end| end + 1);
         if self.head.len() + taken > KEPT_BYTES_MAX {
             self.head = Zeroizing::default();
-            self.place = Place::Rest;
+            self.place = HeadsPhase::Rest;
             return Ok(taken);
         }
         self.head.extend_from_slice(&bytes[..taken]);
@@ -130,32 +130,34 @@ impl<S> Heads<S> {
         let (place, taken) = match chunk {
             Chunk::Size(size) => match (char::from(first).to_digit(16), size.checked_mul(16)) {
                 (Some(digit), Some(size)) => {
-                    (Place::Chunk(Chunk::Size(size + u64::from(digit))), 1)
+                    (HeadsPhase::Chunk(Chunk::Size(size + u64::from(digit))), 1)
                 }
-                (Some(_), None) => (Place::Rest, 1),
-                (None, _) => (Place::Chunk(Chunk::Extension(size)), 0),
+                (Some(_), None) => (HeadsPhase::Rest, 1),
+                (None, _) => (HeadsPhase::Chunk(Chunk::Extension(size)), 0),
             },
             Chunk::Extension(size) => match memchr(b'\n', bytes) {
-                None => (Place::Chunk(chunk), bytes.len()),
-                Some(end) if size == 0 => (Place::Chunk(Chunk::Trailer(0)), end + 1),
-                Some(end) => (Place::Chunk(Chunk::Data(size)), end + 1),
+                None => (HeadsPhase::Chunk(chunk), bytes.len()),
+                Some(end) if size == 0 => (HeadsPhase::Chunk(Chunk::Trailer(0)), end + 1),
+                Some(end) => (HeadsPhase::Chunk(Chunk::Data(size)), end + 1),
             },
             Chunk::Data(left) => {
                 let taken = least(left, bytes);
                 let left = left - taken as u64;
                 let next = if left == 0 { Chunk::End } else { Chunk::Data(left) };
-                (Place::Chunk(next), taken)
+                (HeadsPhase::Chunk(next), taken)
             }
             Chunk::End => match first {
-                b'\r' => (Place::Chunk(chunk), 1),
-                b'\n' => (Place::Chunk(Chunk::Size(0)), 1),
-                _ => (Place::Rest, 1),
+                b'\r' => (HeadsPhase::Chunk(chunk), 1),
+                b'\n' => (HeadsPhase::Chunk(Chunk::Size(0)), 1),
+                _ => (HeadsPhase::Rest, 1),
             },
             Chunk::Trailer(length) => match memchr(b'\n', bytes) {
-                None => (Place::Chunk(Chunk::Trailer(length + bytes.len() as u64)), bytes.len()),
+                None => {
+                    (HeadsPhase::Chunk(Chunk::Trailer(length + bytes.len() as u64)), bytes.len())
+                }
                 // A carriage return and this.
-                Some(end) if length + end as u64 <= 1 => (Place::Head, end + 1),
-                Some(end) => (Place::Chunk(Chunk::Trailer(0)), end + 1),
+                Some(end) if length + end as u64 <= 1 => (HeadsPhase::Head, end + 1),
+                Some(end) => (HeadsPhase::Chunk(Chunk::Trailer(0)), end + 1),
             },
         };
         self.place = place;
@@ -169,23 +171,23 @@ fn least(left: u64, bytes: &[u8]) -> usize {
 }
 
 /// What follows a whole head.
-fn body_of(bytes: &[u8]) -> Place {
+fn body_of(bytes: &[u8]) -> HeadsPhase {
     let mut room = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut room);
-    let Ok(httparse::Status::Complete(_)) = request.parse(bytes) else { return Place::Rest };
+    let Ok(httparse::Status::Complete(_)) = request.parse(bytes) else { return HeadsPhase::Rest };
     let value = |name: &str| {
         let mut headers = request.headers.iter();
         headers.find(|header| header.name.eq_ignore_ascii_case(name)).map(|header| header.value)
     };
     if value("transfer-encoding").is_some() {
-        return Place::Chunk(Chunk::Size(0));
+        return HeadsPhase::Chunk(Chunk::Size(0));
     }
-    let Some(length) = value("content-length") else { return Place::Head };
+    let Some(length) = value("content-length") else { return HeadsPhase::Head };
     let length = std::str::from_utf8(length).ok().and_then(|text| text.trim().parse().ok());
     match length {
-        Some(0) => Place::Head,
-        Some(length) => Place::Body(length),
-        None => Place::Rest,
+        Some(0) => HeadsPhase::Head,
+        Some(length) => HeadsPhase::Body(length),
+        None => HeadsPhase::Rest,
     }
 }
 
@@ -195,21 +197,21 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heads<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if !matches!(self.place, Place::NoHead(_)) {
+        if !matches!(self.place, HeadsPhase::NoHead(_)) {
             let before = buffer.filled().len();
             ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
             let passed = self.follow(&buffer.filled()[before..]);
             buffer.set_filled(before + passed);
             // Nothing passed on is an end to who reads.
-            if !matches!(self.place, Place::NoHead(_)) || passed > 0 {
+            if !matches!(self.place, HeadsPhase::NoHead(_)) || passed > 0 {
                 return Poll::Ready(Ok(()));
             }
         }
-        if let Place::NoHead(said) = self.place {
+        if let HeadsPhase::NoHead(said) = self.place {
             let rest = &head::NO_HEAD[said..];
             let count = rest.len().min(buffer.remaining());
             buffer.put_slice(&rest[..count]);
-            self.place = Place::NoHead(said + count);
+            self.place = HeadsPhase::NoHead(said + count);
         }
         Poll::Ready(Ok(()))
     }
@@ -251,7 +253,7 @@ pub(super) fn check(bytes: &[u8]) {
         let (mut heads, mut count) = (Heads::new(()), 0);
         for part in bytes.chunks(part_bytes) {
             count += heads.follow(part);
-            if matches!(heads.place, Place::NoHead(_)) {
+            if matches!(heads.place, HeadsPhase::NoHead(_)) {
                 return (count, true);
             }
         }

@@ -109,7 +109,7 @@ impl ScaleArgs {
             children: self.children,
             mounts: self.mounts,
         };
-        let place = Place::make(self.directory)?;
+        let place = WorkDirectory::make(self.directory)?;
         let watched = std::io::stderr().is_terminal() && !self.json;
         let figures = measure(plan, &place, watched)
             .map_err(|what| Error::usage(format!("the measurement failed: {what}")))?;
@@ -117,7 +117,7 @@ impl ScaleArgs {
     }
 }
 
-fn measure(plan: Plan, place: &Place, watched: bool) -> Result<Figures, String> {
+fn measure(plan: Plan, place: &WorkDirectory, watched: bool) -> Result<Figures, String> {
     let keys = fill::create(place.path())?;
     let (mut server, ready) = Served::start(place.path(), &keys)?;
     let mut points = vec![Point { stage: None, filled_per_second: 0.0, ready }];
@@ -136,7 +136,7 @@ fn measure(plan: Plan, place: &Place, watched: bool) -> Result<Figures, String> 
 }
 
 /// Where a run works: a directory that is made for it, and removed if nobody named it.
-struct Place {
+struct WorkDirectory {
     path: PathBuf,
     kept: Kept,
 }
@@ -148,7 +148,7 @@ enum Kept {
     No,
 }
 
-impl Place {
+impl WorkDirectory {
     fn make(named: Option<PathBuf>) -> Result<Self, Error> {
         let kept = if named.is_some() { Kept::Yes } else { Kept::No };
         let own = || std::env::temp_dir().join(format!("kallisto-scale-{}", std::process::id()));
@@ -163,7 +163,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for WorkDirectory {
     fn drop(&mut self) {
         if self.kept == Kept::No {
             // What is left of a temporary directory harms nobody.

@@ -91,20 +91,20 @@ impl Link {
 pub(crate) struct Inserter {
     allocator: Allocator,
     /// Where the last node went in: the nodes before and after it on each level.
-    splice: [Place; HEIGHT_MAX],
+    splice: [Neighbours; HEIGHT_MAX],
     height: usize,
     dice: u64,
 }
 
 /// Between two neighbours on one level.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Neighbours {
     /// The head if it leads nowhere.
     before: Link,
     after: Link,
 }
 
-impl Place {
+impl Neighbours {
     /// Between the head and nothing.
     const EMPTY: Self = Self { before: Link::NONE, after: Link::NONE };
 }
@@ -245,7 +245,7 @@ impl SkipList {
         assert_eq!(head, Some(NONE), "the head is the first object");
         let inserter = Inserter {
             allocator,
-            splice: [Place::EMPTY; HEIGHT_MAX],
+            splice: [Neighbours::EMPTY; HEIGHT_MAX],
             height: 1,
             dice: 0x2545_f491_4f6c_dd1d,
         };
@@ -321,7 +321,7 @@ impl SkipList {
     }
 
     fn seek_words(&self, key: &KeyWords, seqno: u64) -> Address {
-        let mut place = Place::EMPTY;
+        let mut place = Neighbours::EMPTY;
         for level in (0..HEIGHT_MAX).rev() {
             place = self.walk(key, seqno, place, level);
         }
@@ -330,13 +330,13 @@ impl SkipList {
 
     /// Walks right on one level to the place of the key, from its place on a level above.
     #[inline]
-    fn walk(&self, key: &KeyWords, seqno: u64, from: Place, level: usize) -> Place {
+    fn walk(&self, key: &KeyWords, seqno: u64, from: Neighbours, level: usize) -> Neighbours {
         let mut before = from.before;
         loop {
             let after = self.link(before.address(), level);
             // The node behind the place above was judged there.
             if after.address() == from.after.address() || !self.is_before(after, key, seqno) {
-                return Place { before, after };
+                return Neighbours { before, after };
             }
             before = after;
         }
@@ -395,13 +395,13 @@ impl Inserter {
     /// Finds the place of a key on every level, from that of the last one: up to the first level whose place encloses the
     /// key, then down again. What lies above encloses it too.
     fn find_splice(&mut self, list: &SkipList, key: &KeyWords, seqno: u64) {
-        let encloses = |place: &Place| {
+        let encloses = |place: &Neighbours| {
             (place.before.is_none() || list.is_before(place.before, key, seqno))
                 && !list.is_before(place.after, key, seqno)
         };
         let levels = &mut self.splice[..self.height];
         let from = levels.iter().position(encloses).unwrap_or(levels.len());
-        let mut place = levels.get(from).copied().unwrap_or(Place::EMPTY);
+        let mut place = levels.get(from).copied().unwrap_or(Neighbours::EMPTY);
         for level in (0..from).rev() {
             place = list.walk(key, seqno, place, level);
             levels[level] = place;
@@ -417,7 +417,7 @@ impl Inserter {
         let height = (1 + roll.trailing_zeros() as usize).min(HEIGHT_MAX);
         if height > self.height {
             // Levels above the old height were empty: their place is from the head to nowhere.
-            self.splice[self.height..height].fill(Place::EMPTY);
+            self.splice[self.height..height].fill(Neighbours::EMPTY);
             self.height = height;
         }
         height

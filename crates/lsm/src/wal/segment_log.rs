@@ -30,7 +30,7 @@ pub const PAYLOAD_BYTES_MAX: usize = FRAME_BYTES_MAX;
 
 /// Where bytes of a payload are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SegmentOffset {
     /// The number of the segment; later ones have higher numbers.
     pub segment: u64,
     /// Where in it, in bytes.
@@ -54,7 +54,7 @@ pub trait Reader {
     ///
     /// # Errors
     /// Whatever makes it impossible; [`Log::open`] returns it.
-    fn payload(&mut self, place: Place, payload: &[u8]) -> Result<()>;
+    fn payload(&mut self, place: SegmentOffset, payload: &[u8]) -> Result<()>;
 
     /// Forgets what was read so far: it does not lead to what comes next, so it is left over from a purge, or what
     /// follows it is lost. Also called before the first payload.
@@ -144,7 +144,7 @@ impl Log {
     ///
     /// # Errors
     /// [`Error::Poisoned`] if the write fails.
-    pub fn append(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Result<Place> {
+    pub fn append(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Result<SegmentOffset> {
         frame::start(&mut self.buffer);
         fill(&mut self.buffer);
         let (at, segment) = self.writer.append_at(&mut self.buffer, self.frame_next, 1)?;
@@ -153,7 +153,7 @@ impl Log {
         if self.buffer.capacity() > crate::limits::POOLED_BUFFER_BYTES_MAX {
             self.buffer = Vec::new();
         }
-        Ok(Place { segment, offset: at + frame::HEADER_BYTES as u64 })
+        Ok(SegmentOffset { segment, offset: at + frame::HEADER_BYTES as u64 })
     }
 
     /// Where it ends: what was read, and what was written since, whether synced or not.
@@ -229,7 +229,7 @@ impl Keeper {
     ///
     /// # Errors
     /// [`Error::Io`] when they cannot be read; [`Error::Corrupt`] when they are not there.
-    pub fn read(&self, place: Place, buf: &mut [u8]) -> Result<()> {
+    pub fn read(&self, place: SegmentOffset, buf: &mut [u8]) -> Result<()> {
         let path = names::wal(&self.dir, place.segment);
         let file = self.open(place.segment)?;
         let read = read_full_at(&*file, buf, place.offset);
@@ -272,7 +272,7 @@ impl Visitor for Payloads<'_> {
             return Err(Error::corrupt(path, at, "a frame that is not one payload"));
         }
         self.frame_next = frame.header.seqno_first + 1;
-        let place = Place { segment: number, offset: at + frame::HEADER_BYTES as u64 };
+        let place = SegmentOffset { segment: number, offset: at + frame::HEADER_BYTES as u64 };
         self.reader.payload(place, frame.payload)
     }
 
@@ -294,12 +294,12 @@ mod tests {
 
     #[derive(Default)]
     struct Found {
-        payloads: Vec<(Place, Vec<u8>)>,
+        payloads: Vec<(SegmentOffset, Vec<u8>)>,
         restarts: u32,
     }
 
     impl Reader for Found {
-        fn payload(&mut self, place: Place, payload: &[u8]) -> Result<()> {
+        fn payload(&mut self, place: SegmentOffset, payload: &[u8]) -> Result<()> {
             self.payloads.push((place, payload.to_vec()));
             Ok(())
         }
@@ -316,7 +316,7 @@ mod tests {
         Ok((log, found))
     }
 
-    fn append(log: &mut Log, n: u64) -> Place {
+    fn append(log: &mut Log, n: u64) -> SegmentOffset {
         let payload = vec![n as u8; 100];
         log.make_room(payload.len()).unwrap();
         log.append(|buffer| buffer.extend_from_slice(&payload)).unwrap()
@@ -374,7 +374,7 @@ mod tests {
                 place
             })
             .collect();
-        let flip = |disk: &MemDisk, place: Place| {
+        let flip = |disk: &MemDisk, place: SegmentOffset| {
             let path = names::wal(Path::new("d"), place.segment);
             let file = disk.open(&path, Access::ReadWrite).unwrap();
             file.write_at(&[99], place.offset).unwrap();

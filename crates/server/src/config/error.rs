@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 /// Where something stands in a file. The file may also be `VAULT_LOCAL_CONFIG`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FilePosition {
     /// The file.
     pub(crate) file: Rc<str>,
     /// The line, counted from one.
@@ -17,7 +17,7 @@ pub(crate) struct Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A key of a file: its place and its name.
-    File(Place, String),
+    File(FilePosition, String),
     /// A variable of the environment, as it was spelled.
     Environment(String),
 }
@@ -28,14 +28,14 @@ pub(crate) enum Error {
     /// A file or directory could not be read.
     Unreadable(PathBuf, std::io::Error),
     /// A file is neither HCL nor JSON, or a stanza does not have the form it must have.
-    Form(Place, &'static str),
+    Form(FilePosition, &'static str),
     /// A value is not what it must be, or does not go with another.
     Value(Origin, String),
     /// A stanza lacks something, or may not be there.
-    Stanza(Place, String),
+    Stanza(FilePosition, String),
     /// What comes of something that was refused in the same stanza, and is said no more once that is mended; and what was
     /// found mistyped there.
-    Follows(Place, Vec<String>),
+    Follows(FilePosition, Vec<String>),
     /// Something is missing altogether.
     Missing(String),
 }
@@ -70,7 +70,7 @@ fn place(line: &str) -> Option<(&str, u32)> {
     Some((file, number.parse().ok()?))
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FilePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }

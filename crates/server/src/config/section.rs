@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use kallisto_hcl::{Body, Item, Kind};
 
-use super::error::{Error, Origin, Place};
+use super::error::{Error, FilePosition, Origin};
 use super::raw_value::RawValue;
 use super::sources::Source;
 
@@ -18,7 +18,7 @@ use super::sources::Source;
 pub(super) struct Section<'a> {
     aside: Aside,
     title: String,
-    place: Place,
+    place: FilePosition,
     parts: Vec<(Rc<str>, &'a Body)>,
     asked: BTreeSet<&'static str>,
 }
@@ -51,13 +51,13 @@ impl<'a> Section<'a> {
         let parts: Vec<_> =
             sources.iter().map(|source| (Rc::clone(&source.name), &source.body)).collect();
         let file = parts.first().map_or_else(|| Rc::from(""), |(file, _)| Rc::clone(file));
-        let place = Place { file, line: 1 };
+        let place = FilePosition { file, line: 1 };
         let aside = Aside::default();
         Self { aside, title: String::new(), place, parts, asked: BTreeSet::new() }
     }
 
     /// Where it starts.
-    pub(super) fn place(&self) -> &Place {
+    pub(super) fn place(&self) -> &FilePosition {
         &self.place
     }
 
@@ -146,7 +146,7 @@ impl<'a> Section<'a> {
             if self.is_aside_at(&file, value.at.line, name) {
                 continue;
             }
-            let place = Place { file: Rc::clone(&file), line: value.at.line };
+            let place = FilePosition { file: Rc::clone(&file), line: value.at.line };
             list.extend(RawValue::of(Origin::File(place, name.to_owned()), value)?);
         }
         Ok(list)
@@ -159,7 +159,7 @@ impl<'a> Section<'a> {
         for (file, body) in &self.parts {
             let blocks = body.unlabelled(name).map_err(|error| form(file, error))?;
             found.extend(blocks.into_iter().filter_map(|(key, body)| {
-                let place = Place { file: Rc::clone(file), line: key.at.line };
+                let place = FilePosition { file: Rc::clone(file), line: key.at.line };
                 self.one(name.to_owned(), place, body)
             }));
         }
@@ -173,7 +173,7 @@ impl<'a> Section<'a> {
         for (file, body) in &self.parts {
             let blocks = body.labelled(name).map_err(|error| form(file, error))?;
             found.extend(blocks.into_iter().filter_map(|(label, body)| {
-                let place = Place { file: Rc::clone(file), line: label.at.line };
+                let place = FilePosition { file: Rc::clone(file), line: label.at.line };
                 let stanza = self.one(format!("{name} {:?}", label.text), place, body)?;
                 Some((label.text.as_str(), stanza))
             }));
@@ -191,7 +191,7 @@ impl<'a> Section<'a> {
         for (file, body) in &self.parts {
             let blocks = body.twice_labelled(name).map_err(|error| form(file, error))?;
             found.extend(blocks.into_iter().filter_map(|(one, other, body)| {
-                let place = Place { file: Rc::clone(file), line: one.at.line };
+                let place = FilePosition { file: Rc::clone(file), line: one.at.line };
                 let title = format!("{name} {:?} {:?}", one.text, other.text);
                 Some((one.text.as_str(), other.text.as_str(), self.one(title, place, body)?))
             }));
@@ -266,7 +266,7 @@ impl<'a> Section<'a> {
         best.filter(|(alike, _)| *alike >= ALIKE_MIN).map(|(_, name)| name)
     }
 
-    fn one(&self, title: String, place: Place, body: &'a Body) -> Option<Self> {
+    fn one(&self, title: String, place: FilePosition, body: &'a Body) -> Option<Self> {
         if self.is_aside_at(&place.file, place.line, "") {
             return None;
         }
@@ -307,10 +307,10 @@ fn origin(file: &Rc<str>, item: &Item) -> Origin {
     Origin::File(place_of(file, item), item.key.text.clone())
 }
 
-fn place_of(file: &Rc<str>, item: &Item) -> Place {
-    Place { file: Rc::clone(file), line: item.key.at.line }
+fn place_of(file: &Rc<str>, item: &Item) -> FilePosition {
+    FilePosition { file: Rc::clone(file), line: item.key.at.line }
 }
 
 fn form(file: &Rc<str>, error: kallisto_hcl::Error) -> Error {
-    Error::Form(Place { file: Rc::clone(file), line: error.at.line }, error.what)
+    Error::Form(FilePosition { file: Rc::clone(file), line: error.at.line }, error.what)
 }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use kallisto_hcl::{Body, Kind, Value};
 use zeroize::{Zeroize, Zeroizing};
 
-use super::error::{Error, Place};
+use super::error::{Error, FilePosition};
 use kallisto_command::config::Environment;
 use kallisto_command::files;
 
@@ -86,6 +86,8 @@ fn parse(name: &str, bytes: &[u8]) -> Result<Source, Error> {
     let name: Rc<str> = Rc::from(name);
     match kallisto_hcl::parse(bytes) {
         Ok(body) => Ok(Source { name, body }),
-        Err(error) => Err(Error::Form(Place { file: name, line: error.at.line }, error.what)),
+        Err(error) => {
+            Err(Error::Form(FilePosition { file: name, line: error.at.line }, error.what))
+        }
     }
 }

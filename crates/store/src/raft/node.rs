@@ -8,7 +8,7 @@
 //! - pre-vote and check-quorum are on;
 //! - what is handed out to be applied is contiguous, checked here.
 
-use kallisto_lsm::segment_log::Place;
+use kallisto_lsm::segment_log::SegmentOffset;
 use raft::eraftpb::{
     ConfChangeV2, ConfState, Entry, EntryType, HardState, Message, MessageType, Snapshot,
 };
@@ -411,7 +411,7 @@ impl Node {
     }
 
     /// What the output `number` wanted written is as durable as it has to be; `appended` says what was written where.
-    pub(crate) fn persisted(&mut self, number: u64, appended: &[(LogPosition, Place)]) {
+    pub(crate) fn persisted(&mut self, number: u64, appended: &[(LogPosition, SegmentOffset)]) {
         let store = self.raw.mut_store();
         for (spot, place) in appended {
             store.place(spot.index, spot.term, *place);

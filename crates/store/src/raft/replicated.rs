@@ -10,7 +10,7 @@ use super::limits::SILENCES;
 use super::node::contains;
 use super::requests::Request;
 use super::restore::Step;
-use super::snapshot::{Outgoing, Place};
+use super::snapshot::{Outgoing, ResumePoint};
 use super::{RaftStore, lock, wire};
 use crate::{
     AsOf, Candidacy, Change, Chunks, Commit, Error, Invitation, Leadership, Member, Peer, Position,
@@ -142,7 +142,7 @@ impl Replicated for RaftStore {
 
     fn snapshot_behind(&self, place: &[u8]) -> Result<Option<Box<dyn Chunks>>, Error> {
         let shared = &self.shared;
-        let Some(place) = Place::decode(place) else { return Ok(None) };
+        let Some(place) = ResumePoint::decode(place) else { return Ok(None) };
         // Acquire: see `Driver::compact`. Who takes a snapshot in that the log does not reach needs another.
         let reached = shared.compacted.load(Ordering::Acquire) <= place.index;
         let held = shared.held.find(&place, shared.clock.now()).filter(|_| reached);

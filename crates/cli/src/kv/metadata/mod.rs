@@ -6,7 +6,7 @@ mod set;
 
 use clap::Subcommand;
 
-use super::place::{MountFlag, Place};
+use super::place::{KvPath, MountFlag};
 use kallisto_command::client::Client;
 use kallisto_command::error::Error;
 use kallisto_command::outcome::Outcome;
@@ -38,7 +38,7 @@ impl Metadata {
 
 /// The real path of a secret's metadata.
 fn metadata_path(client: &Client<'_>, mount: &MountFlag, path: &str) -> Result<String, Error> {
-    let place = Place::find(client, mount, path)?;
+    let place = KvPath::find(client, mount, path)?;
     place.require_v2(|| Error::usage("Metadata not supported on KV Version 1"))?;
     Ok(place.path("metadata"))
 }

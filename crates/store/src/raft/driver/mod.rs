@@ -350,7 +350,7 @@ impl Driver {
     fn write(
         &mut self,
         output: &Output,
-    ) -> Result<Vec<(LogPosition, kallisto_lsm::segment_log::Place)>, Error> {
+    ) -> Result<Vec<(LogPosition, kallisto_lsm::segment_log::SegmentOffset)>, Error> {
         if output.append.is_empty() && output.vote == Vote::Same {
             return Ok(Vec::new());
         }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use kallisto_lsm::segment_log::Place;
+use kallisto_lsm::segment_log::SegmentOffset;
 use raft::eraftpb::{ConfState, Entry, HardState, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 
@@ -26,7 +26,7 @@ const PLACES_KEPT: usize = 1 << 10;
 /// Reads entries that are no longer in memory.
 pub(crate) trait ColdEntries: Send {
     /// Fills `buf` from `place`.
-    fn read(&self, place: Place, buf: &mut [u8]) -> Result<(), Error>;
+    fn read(&self, place: SegmentOffset, buf: &mut [u8]) -> Result<(), Error>;
 }
 
 /// The log as Raft sees it.
@@ -50,7 +50,7 @@ pub(crate) type Fault = Arc<OnceLock<Error>>;
 #[derive(Clone, Debug)]
 struct Slot {
     term: u64,
-    place: Option<Place>,
+    place: Option<SegmentOffset>,
     bytes: u32,
     checksum: u32,
     entry_type: raft::eraftpb::EntryType,
@@ -80,7 +80,7 @@ impl LogIndex {
     pub(crate) fn append(
         &mut self,
         entry: Entry,
-        place: Option<Place>,
+        place: Option<SegmentOffset>,
     ) -> Result<(), &'static str> {
         if entry.index <= self.floor.0 {
             return Err("an entry that was purged comes again");
@@ -117,7 +117,7 @@ impl LogIndex {
     }
 
     /// Says where an entry was written.
-    pub(crate) fn place(&mut self, index: u64, term: u64, place: Place) {
+    pub(crate) fn place(&mut self, index: u64, term: u64, place: SegmentOffset) {
         if let Some(slot) = self.slot_mut(index)
             && slot.term == term
         {
@@ -364,7 +364,7 @@ mod tests {
     struct Disk(u8);
 
     impl ColdEntries for Disk {
-        fn read(&self, place: Place, buf: &mut [u8]) -> Result<(), Error> {
+        fn read(&self, place: SegmentOffset, buf: &mut [u8]) -> Result<(), Error> {
             buf.fill(place.offset as u8 + self.0);
             Ok(())
         }
@@ -410,7 +410,7 @@ mod tests {
             }
             assert_eq!(index.cache.len(), 4, "an entry without a place stays");
             for n in 1..=4 {
-                index.place(n, 1, Place { segment: 1, offset: n });
+                index.place(n, 1, SegmentOffset { segment: 1, offset: n });
             }
             index.evict();
             assert!(index.cache.len() < 3);

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kallisto_lsm::disk::Disk;
-use kallisto_lsm::segment_log::{Keeper, Log, Place, Reader};
+use kallisto_lsm::segment_log::{Keeper, Log, Reader, SegmentOffset};
 use raft::eraftpb::{ConfState, Entry, HardState};
 
 use self::index::{ColdEntries, LogIndex};
@@ -173,7 +173,7 @@ impl RaftLog {
         entries: &[Entry],
         hard_state: &HardState,
         now: Duration,
-    ) -> Result<Vec<Place>, Error> {
+    ) -> Result<Vec<SegmentOffset>, Error> {
         let bytes: usize =
             entries.iter().map(|entry| entry.data.len() + record::ENTRY_HEADER_BYTES).sum();
         let segment = self.log.make_room(bytes + record::state_bytes(&self.membership))?;
@@ -209,7 +209,7 @@ impl RaftLog {
         }
         self.hard_state = hard_state.clone();
         self.note_written(entries, now);
-        let at = |offset: usize| Place { offset: place.offset + offset as u64, ..place };
+        let at = |offset: usize| SegmentOffset { offset: place.offset + offset as u64, ..place };
         Ok(offsets.into_iter().map(at).collect())
     }
 
@@ -407,7 +407,7 @@ impl kallisto_lsm::OuterLog for LogSync {
 struct Cold(Keeper);
 
 impl ColdEntries for Cold {
-    fn read(&self, place: Place, buf: &mut [u8]) -> Result<(), Error> {
+    fn read(&self, place: SegmentOffset, buf: &mut [u8]) -> Result<(), Error> {
         Ok(self.0.read(place, buf)?)
     }
 }
@@ -457,7 +457,7 @@ impl Recovery {
         Ok(())
     }
 
-    fn record(&mut self, record: Record, place: Place) -> Result<(), &'static str> {
+    fn record(&mut self, record: Record, place: SegmentOffset) -> Result<(), &'static str> {
         match (record, &mut self.index) {
             (Record::State(state) | Record::Restart(state), None) => self.begin(state),
             (Record::Restart(state), Some(_)) => {
@@ -489,7 +489,7 @@ impl Recovery {
                 if self.below.is_some() {
                     return Err("entries are missing");
                 }
-                let place = Place { offset: place.offset + offset as u64, ..place };
+                let place = SegmentOffset { offset: place.offset + offset as u64, ..place };
                 index.append(entry, Some(place))
             }
             (Record::HardState(_) | Record::Entry(..), None) => {
@@ -500,7 +500,7 @@ impl Recovery {
 }
 
 impl Reader for Recovery {
-    fn payload(&mut self, place: Place, payload: &[u8]) -> kallisto_lsm::Result<()> {
+    fn payload(&mut self, place: SegmentOffset, payload: &[u8]) -> kallisto_lsm::Result<()> {
         if self.segments.back().is_none_or(|(segment, _)| *segment != place.segment) {
             self.segments.push_back((place.segment, 0));
         }
@@ -534,13 +534,13 @@ mod tests {
             hard_state: HardState::default(),
             membership: ConfState { voters: vec![1, 2, 3], ..ConfState::default() },
         };
-        recovery.record(Record::State(state), Place { segment: 7, offset: 40 }).unwrap();
+        recovery.record(Record::State(state), SegmentOffset { segment: 7, offset: 40 }).unwrap();
         recovery
     }
 
     fn read(recovery: &mut Recovery, index: u64, term: u64) -> Result<(), &'static str> {
         let entry = Entry { index, term, ..Entry::default() };
-        recovery.record(Record::Entry(entry, 0), Place { segment: 7, offset: 80 })
+        recovery.record(Record::Entry(entry, 0), SegmentOffset { segment: 7, offset: 80 })
     }
 
     /// Found by the simulator (seed 1): a server whose unconfirmed entries were replaced did not start again once the segment

@@ -19,7 +19,7 @@ fn settle(node: &mut Node) -> Vec<(u64, Vec<u8>)> {
     let mut committed = Vec::new();
     while let Some(output) = node.poll().unwrap() {
         committed.extend(output.committed.iter().map(|c| (c.index, c.data.to_vec())));
-        let place = Place { segment: 1, offset: 0 };
+        let place = SegmentOffset { segment: 1, offset: 0 };
         let placed: Vec<_> = output
             .append
             .iter()
@@ -41,7 +41,7 @@ fn a_lone_voter_leads_at_once_and_commits_what_was_written() {
     assert_eq!(spot, LogPosition { index: 3, term: 2 });
     let output = node.poll().unwrap().unwrap();
     assert_eq!((output.append.len(), output.committed.len()), (1, 0), "not before it is written");
-    node.persisted(output.number, &[(spot, Place { segment: 1, offset: 9 })]);
+    node.persisted(output.number, &[(spot, SegmentOffset { segment: 1, offset: 9 })]);
     assert_eq!(settle(&mut node), [(3, b"batch".to_vec())]);
 }
 
@@ -102,7 +102,7 @@ impl Cluster {
             let mut wire = Vec::new();
             for (node, committed) in self.nodes.iter_mut().zip(&mut self.committed) {
                 while let Some(output) = node.poll().unwrap() {
-                    let place = Place { segment: 1, offset: 0 };
+                    let place = SegmentOffset { segment: 1, offset: 0 };
                     let spots = output.append.iter();
                     let placed: Vec<_> = spots
                         .map(|e| (LogPosition { index: e.index, term: e.term }, place))

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::Place;
+use super::ResumePoint;
 use crate::raft::limits::{SNAPSHOT_HELD, SNAPSHOTS_HELD_MAX};
 use crate::raft::lock;
 use crate::raft::machine::Moment;
@@ -44,7 +44,7 @@ impl Held {
     }
 
     /// The moment that a place is in, if it is still held.
-    pub(crate) fn find(&self, place: &Place, now: Duration) -> Option<Arc<Moment>> {
+    pub(crate) fn find(&self, place: &ResumePoint, now: Duration) -> Option<Arc<Moment>> {
         self.sweep(now);
         let moments = lock(&self.moments);
         let mut moments = moments.iter().map(|held| &held.moment);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kallisto_lsm::{Engine, Sync};
 
-use super::{Chunk, Head, Place, read_chunk};
+use super::{Chunk, Head, ResumePoint, read_chunk};
 use crate::cluster::ChunkSink;
 use crate::raft::limits::SNAPSHOT_HELD;
 use crate::raft::machine::{Replacement, put_meta};
@@ -106,11 +106,11 @@ impl Part {
         self.until <= now
     }
 
-    fn place(&self) -> Option<Place> {
+    fn place(&self) -> Option<ResumePoint> {
         let head = self.head.as_ref()?;
         let (index, term) = (head.index, head.term);
         let last_key = self.last_key.to_vec();
-        Some(Place { index, term, checksum: self.checksum, records: self.records, last_key })
+        Some(ResumePoint { index, term, checksum: self.checksum, records: self.records, last_key })
     }
 
     fn take(&mut self, chunk: &Bytes) -> Result<(), Error> {

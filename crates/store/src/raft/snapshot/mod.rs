@@ -13,21 +13,21 @@
 //! only the end, with its count and the chain of checksums, makes it one that can take the other's place.
 //!
 //! A fetch that breaks off goes on where it was: what came is kept ([`Part`]), and the sender still holds that moment
-//! ([`Held`]) and says what lies behind a [`Place`] in it. Both for [`SNAPSHOT_HELD`](super::limits::SNAPSHOT_HELD); then,
+//! ([`Held`]) and says what lies behind a [`ResumePoint`] in it. Both for [`SNAPSHOT_HELD`](super::limits::SNAPSHOT_HELD); then,
 //! and after a crash of either, it begins anew. Files of what is given up are removed at once, or at the next start.
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 mod held;
 mod incoming;
 mod outgoing;
-mod place;
+mod resume_point;
 
 use bytes::Bytes;
 
 pub(crate) use self::held::Held;
 pub(crate) use self::incoming::{Fetched, Incoming, Part};
 pub(crate) use self::outgoing::Outgoing;
-pub(crate) use self::place::Place;
+pub(crate) use self::resume_point::ResumePoint;
 use super::limits::SNAPSHOT_RECORDS_MAX;
 use super::log::record::read_membership;
 use super::machine::ENGINE_KEY_OVERHEAD;
@@ -173,7 +173,7 @@ impl BackupReader {
 /// Reads whatever it is given as a chunk, and as a place in a snapshot: a target of the fuzzers.
 pub(crate) fn read_hostile(bytes: &[u8]) -> usize {
     let Some((seed, rest)) = bytes.split_first_chunk::<4>() else { return 0 };
-    if let Some(place) = Place::decode(rest) {
+    if let Some(place) = ResumePoint::decode(rest) {
         assert_eq!(place.encode(), rest, "one encoding of a place");
     }
     match read_chunk(&Bytes::copy_from_slice(rest), u32::from_le_bytes(*seed)) {

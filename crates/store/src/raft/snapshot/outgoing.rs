@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{END, HEAD, Place, RECORDS, SNAPSHOT_FORMAT};
+use super::{END, HEAD, RECORDS, ResumePoint, SNAPSHOT_FORMAT};
 use crate::Error;
 use crate::cluster::Chunks;
 use crate::raft::limits::SNAPSHOT_CHUNK_BYTES;
@@ -48,7 +48,7 @@ impl Outgoing {
     }
 
     /// The chunks behind a place in a moment, for the member that has those before it.
-    pub(crate) fn behind(moment: Arc<Moment>, place: &Place) -> Result<Self, Error> {
+    pub(crate) fn behind(moment: Arc<Moment>, place: &ResumePoint) -> Result<Self, Error> {
         assert_eq!((moment.index, moment.term), (place.index, place.term), "the place's moment");
         let scan = moment.records.raw_scan_behind(&moment.point, &place.last_key)?;
         let (checksum, records) = (place.checksum, place.records);

@@ -19,7 +19,7 @@ const PLACE_FORMAT: u8 = 1;
 
 /// A place between two chunks of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ResumePoint {
     pub(crate) index: u64,
     pub(crate) term: u64,
     pub(crate) checksum: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Place {
     pub(crate) last_key: Vec<u8>,
 }
 
-impl Place {
+impl ResumePoint {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![PLACE_FORMAT];
         out.extend_from_slice(&self.index.to_le_bytes());
@@ -60,17 +60,18 @@ mod tests {
 
     #[test]
     fn a_place_comes_back_and_one_that_makes_no_sense_does_not() {
-        let place = Place { index: 7, term: 3, checksum: 9, records: 2, last_key: vec![1, 5, 5] };
+        let place =
+            ResumePoint { index: 7, term: 3, checksum: 9, records: 2, last_key: vec![1, 5, 5] };
         let bytes = place.encode();
-        assert_eq!(Place::decode(&bytes), Some(place.clone()));
+        assert_eq!(ResumePoint::decode(&bytes), Some(place.clone()));
         for cut in 0..bytes.len() - 3 {
-            assert_eq!(Place::decode(&bytes[..cut]), None);
+            assert_eq!(ResumePoint::decode(&bytes[..cut]), None);
         }
-        let no_key = Place { last_key: Vec::new(), ..place.clone() };
-        let too_long = Place { last_key: vec![1; KEY_BYTES_MAX + 10], ..place };
+        let no_key = ResumePoint { last_key: Vec::new(), ..place.clone() };
+        let too_long = ResumePoint { last_key: vec![1; KEY_BYTES_MAX + 10], ..place };
         for wrong in [no_key, too_long] {
-            assert_eq!(Place::decode(&wrong.encode()), None);
+            assert_eq!(ResumePoint::decode(&wrong.encode()), None);
         }
-        assert_eq!(Place::decode(&[&[2], &bytes[1..]].concat()), None, "another format");
+        assert_eq!(ResumePoint::decode(&[&[2], &bytes[1..]].concat()), None, "another format");
     }
 }
