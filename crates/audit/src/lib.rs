@@ -36,9 +36,9 @@ pub use checkpoint::PublicKey;
 pub use device::{Device, Health, Origin, Records, Surroundings, Ticket};
 pub use devices::Devices;
 pub use mask::{MASK_PREFIX, SALT_BYTES, Secrecy};
-pub use options::{Destination, Form, Options, Spec, Transport};
+pub use options::{Destination, Options, RecordForm, Spec, Transport};
 pub use record::{
     Auth, Common, Decision, Header, Issued, Mount, Request, Response, Subject, Touched, Wrapped,
 };
 pub use sink::{Destinations, Group, Real, Sink, check_path, file_of};
-pub use verify::{Failure, Fault, Verified, Verifier};
+pub use verify::{ChainFault, Failure, Verified, Verifier};

@@ -21,7 +21,7 @@ pub struct Spec {
     /// Where its records go.
     pub destination: Destination,
     /// How they look.
-    pub form: Form,
+    pub form: RecordForm,
     /// Whether values are masked.
     pub secrecy: Secrecy,
     /// How long it may take over one group.
@@ -30,7 +30,7 @@ pub struct Spec {
 
 /// How the records of a device look.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Form {
+pub struct RecordForm {
     /// Stands before every record.
     pub prefix: String,
     /// Whether accessors are masked as tokens are.
@@ -106,7 +106,7 @@ impl Spec {
         if let Some((name, _)) = options.iter().find(|(_, text)| text.len() > OPTION_BYTES_MAX) {
             return Err(format!("option {name:?} is longer than {OPTION_BYTES_MAX} bytes"));
         }
-        let given = Given(options);
+        let given = NamedOptions(options);
         let destination = match kind {
             "file" => file(given)?,
             "socket" => socket(given)?,
@@ -130,7 +130,7 @@ impl Spec {
         let raw = given.switch("log_raw")?.unwrap_or(false);
         Ok(Self {
             destination,
-            form: Form {
+            form: RecordForm {
                 prefix: prefix.to_owned(),
                 masks_accessors: given.switch("hmac_accessor")?.unwrap_or(true),
                 elides_listings: given.switch("elide_list_responses")?.unwrap_or(false),
@@ -143,9 +143,9 @@ impl Spec {
 
 /// Options under the names they are known by.
 #[derive(Clone, Copy)]
-struct Given<'a>(&'a Options);
+struct NamedOptions<'a>(&'a Options);
 
-impl<'a> Given<'a> {
+impl<'a> NamedOptions<'a> {
     fn text(self, name: &str) -> Option<&'a str> {
         self.0.get(name).map(String::as_str)
     }
@@ -160,7 +160,7 @@ impl<'a> Given<'a> {
     }
 }
 
-fn file(given: Given<'_>) -> Result<Destination, String> {
+fn file(given: NamedOptions<'_>) -> Result<Destination, String> {
     let path = given.text("file_path").or(given.text("path")).unwrap_or_default();
     Ok(match path {
         "" => return Err("file_path is required".to_owned()),
@@ -171,7 +171,7 @@ fn file(given: Given<'_>) -> Result<Destination, String> {
 }
 
 /// Octal permissions; all zeros leave those of the file as they are.
-fn mode(given: Given<'_>) -> Result<Option<u32>, String> {
+fn mode(given: NamedOptions<'_>) -> Result<Option<u32>, String> {
     let Some(text) = given.text("mode").filter(|text| !text.is_empty()) else {
         return Ok(Some(0o600));
     };
@@ -184,7 +184,7 @@ fn mode(given: Given<'_>) -> Result<Option<u32>, String> {
     }
 }
 
-fn socket(given: Given<'_>) -> Result<Destination, String> {
+fn socket(given: NamedOptions<'_>) -> Result<Destination, String> {
     let address = given.text("address").unwrap_or_default();
     if address.is_empty() {
         return Err("address is required".to_owned());
@@ -198,7 +198,7 @@ fn socket(given: Given<'_>) -> Result<Destination, String> {
     Ok(Destination::Socket { transport, address: address.to_owned() })
 }
 
-fn syslog(given: Given<'_>) -> Result<Destination, String> {
+fn syslog(given: NamedOptions<'_>) -> Result<Destination, String> {
     let facility = given.text("facility").unwrap_or("AUTH").to_ascii_uppercase();
     let Some(number) = FACILITIES.iter().position(|name| *name == facility) else {
         return Err(format!("invalid syslog facility: {facility}"));
@@ -217,7 +217,7 @@ fn syslog(given: Given<'_>) -> Result<Destination, String> {
 }
 
 /// Seconds, or a number with `s` or `ms` behind it.
-fn deadline(given: Given<'_>) -> Result<Duration, String> {
+fn deadline(given: NamedOptions<'_>) -> Result<Duration, String> {
     let Some(text) = given.text("write_timeout").filter(|text| !text.is_empty()) else {
         return Ok(DEADLINE_DEFAULT);
     };

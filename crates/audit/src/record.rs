@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use jiff::Timestamp;
 
 use crate::mask::{Listing, Malformed, Masker};
-use crate::options::Form;
+use crate::options::RecordForm;
 use crate::text::{Members, push_number, push_string};
 
 /// Who asked for what: what both records of a request say.
@@ -198,7 +198,7 @@ pub struct Wrapped<'a> {
 
 /// The kinds of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RecordKind {
     Request,
     Response,
 }
@@ -218,7 +218,7 @@ const RECORD_BYTES_USUAL: usize = 2048;
 /// Writes records for one device.
 pub(crate) struct Writer<'d> {
     pub(crate) masker: &'d Masker,
-    pub(crate) form: &'d Form,
+    pub(crate) form: &'d RecordForm,
 }
 
 impl Writer<'_> {
@@ -239,7 +239,7 @@ impl Writer<'_> {
     /// Appends the body of a record (see `chain`): everything but its links and its end. What fails leaves a part.
     pub(crate) fn body(
         &self,
-        kind: Kind,
+        kind: RecordKind,
         now: Timestamp,
         common: &Common,
         response: Option<&Response<'_>>,
@@ -252,8 +252,8 @@ impl Writer<'_> {
         out.extend_from_slice(b"{\"time\":\"");
         out.extend_from_slice(now.to_string().as_bytes());
         out.extend_from_slice(match kind {
-            Kind::Request => b"\",\"type\":\"request\"",
-            Kind::Response => b"\",\"type\":\"response\"",
+            RecordKind::Request => b"\",\"type\":\"request\"",
+            RecordKind::Response => b"\",\"type\":\"response\"",
         });
         out.extend_from_slice(&common.0);
         if let Some(response) = response {
@@ -492,8 +492,8 @@ mod tests {
     use super::*;
     use crate::mask::{SALT_BYTES, Secrecy};
 
-    fn form() -> Form {
-        Form { prefix: String::new(), masks_accessors: true, elides_listings: false }
+    fn form() -> RecordForm {
+        RecordForm { prefix: String::new(), masks_accessors: true, elides_listings: false }
     }
 
     fn subject() -> Subject<'static> {
@@ -511,13 +511,13 @@ mod tests {
         }
     }
 
-    fn text(form: &Form, response: &Response<'_>, error: &str) -> String {
+    fn text(form: &RecordForm, response: &Response<'_>, error: &str) -> String {
         let masker = Masker::new(&[1; SALT_BYTES], Secrecy::Masked);
         let writer = Writer { masker: &masker, form };
         let common = writer.common(&subject()).unwrap();
         let at = Timestamp::UNIX_EPOCH;
         let mut body = Vec::new();
-        writer.body(Kind::Response, at, &common, Some(response), error, &mut body).unwrap();
+        writer.body(RecordKind::Response, at, &common, Some(response), error, &mut body).unwrap();
         let mut text = String::from_utf8(body).unwrap() + "}";
         for value in ["tok", "acc", "x", "y", "k"] {
             text = text.replace(&masker.hash(value), &format!("#{value}"));
@@ -551,8 +551,11 @@ mod tests {
             exempt: &["z"],
             ..Response::default()
         };
-        let form =
-            Form { prefix: "@cee: ".to_owned(), masks_accessors: false, elides_listings: true };
+        let form = RecordForm {
+            prefix: "@cee: ".to_owned(),
+            masks_accessors: false,
+            elides_listings: true,
+        };
         let text = text(&form, &response, "");
         assert!(text.starts_with("@cee: {\"time\""), "{text}");
         assert!(text.contains(r#""data":{"keys":1,"accessor":"k"}"#), "{text}");

@@ -30,7 +30,7 @@ pub struct Verifier {
 
 /// What is wrong with a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ChainFault {
     /// It is no audit record, or was cut short.
     NoRecord,
     /// It is not what its hash was made of.
@@ -81,7 +81,7 @@ pub enum Failure {
         /// Its number in the file, from 1.
         line: u64,
         /// What is wrong with it.
-        fault: Fault,
+        fault: ChainFault,
     },
     /// The file cannot be read.
     Unreadable(io::Error),
@@ -102,11 +102,11 @@ impl Verifier {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn take(&mut self, line: &[u8]) -> Result<(), Fault> {
-        let links = chain::read(line).ok_or(Fault::NoRecord)?;
+    pub fn take(&mut self, line: &[u8]) -> Result<(), ChainFault> {
+        let links = chain::read(line).ok_or(ChainFault::NoRecord)?;
         let seq = links.head.seq;
         if !links.sound {
-            return Err(Fault::Edited { seq });
+            return Err(ChainFault::Edited { seq });
         }
         // A first record follows nothing; later ones follow what may be in another file.
         let before = match self.head {
@@ -115,14 +115,14 @@ impl Verifier {
             None => Head { seq: seq - 1, hash: links.prev },
         };
         if before.seq.checked_add(1) != Some(seq) {
-            return Err(Fault::Gap { expected: before.seq.saturating_add(1), found: seq });
+            return Err(ChainFault::Gap { expected: before.seq.saturating_add(1), found: seq });
         }
         if links.prev != before.hash {
-            return Err(Fault::OtherChain { seq });
+            return Err(ChainFault::OtherChain { seq });
         }
         if let Some(wanted) = self.wanted.filter(|wanted| wanted.seq == seq) {
             if wanted != links.head {
-                return Err(Fault::OtherHead { seq });
+                return Err(ChainFault::OtherHead { seq });
             }
             self.is_found = true;
         }
@@ -131,7 +131,7 @@ impl Verifier {
             && checkpoint::is_one(line)
         {
             if !key.vouches_for(line, &links) {
-                return Err(Fault::Unsigned { seq });
+                return Err(ChainFault::Unsigned { seq });
             }
             (self.signed, self.unsigned) = (Some(seq), 0);
         }
@@ -156,7 +156,7 @@ impl Verifier {
             }
             count += 1;
             // A line without an end was cut short, or is longer than any of ours.
-            let whole = line.strip_suffix(b"\n").ok_or(Fault::NoRecord);
+            let whole = line.strip_suffix(b"\n").ok_or(ChainFault::NoRecord);
             let taken = whole.and_then(|line| self.take(line));
             taken.map_err(|fault| Failure::Line { line: count, fault })?;
         }
@@ -180,7 +180,7 @@ impl Verifier {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ChainFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoRecord => f.write_str("it is no audit record, or was cut short"),
@@ -337,7 +337,7 @@ mod tests {
             .collect();
         assert!(verify(&forged).is_ok(), "a whole new chain is sound by itself");
         let failure = check(&forged).unwrap_err();
-        let fault = Fault::OtherHead { seq: COUNT as u64 };
+        let fault = ChainFault::OtherHead { seq: COUNT as u64 };
         assert!(matches!(failure, Failure::Line { fault: found, .. } if found == fault));
     }
 

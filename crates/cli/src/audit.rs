@@ -186,7 +186,7 @@ pub(crate) struct Verify {
 
 /// What the files have to agree with.
 #[derive(Default)]
-struct Wanted {
+struct ExpectedChain {
     head: Option<Head>,
     key: Option<PublicKey>,
 }
@@ -220,10 +220,10 @@ impl Verify {
         sound(&config, lines, &verified)
     }
 
-    fn wanted(&self, config: &Config) -> Result<Wanted, Error> {
+    fn wanted(&self, config: &Config) -> Result<ExpectedChain, Error> {
         let mut wanted = match &self.device {
             Some(device) => told(config, device)?,
-            None => Wanted::default(),
+            None => ExpectedChain::default(),
         };
         if let Some(text) = &self.head {
             let head = Head::parse(text);
@@ -246,11 +246,14 @@ impl Verify {
 }
 
 /// What the server tells of a device.
-fn told(config: &Config, device: &str) -> Result<Wanted, Error> {
+fn told(config: &Config, device: &str) -> Result<ExpectedChain, Error> {
     let path = format!("sys/audit-head/{}", device.trim_matches('/'));
     let data = mounted::read_all(config, &path, "Error asking for the audit device's head")?;
     let head = format!("{}:{}", cell(&data, "seq"), cell(&data, "hash"));
-    Ok(Wanted { head: Head::parse(&head), key: PublicKey::parse(&cell(&data, "public_key")) })
+    Ok(ExpectedChain {
+        head: Head::parse(&head),
+        key: PublicKey::parse(&cell(&data, "public_key")),
+    })
 }
 
 fn sound(config: &Config, lines: u64, verified: &Verified) -> Result<Outcome, Error> {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::array::{self, Array};
 use crate::bucket::Word;
 use crate::primitive::Ordering;
-use crate::writer::{Arrays, Found, Retired, Shared, Writer};
+use crate::writer::{Arrays, Found, Retired, TableShared, Writer};
 use crate::{Error, limits};
 
 /// The old array of a growing table.
@@ -41,7 +41,7 @@ impl<H> Writer<H> {
     /// A free slot of the current array for `key`, which is not in the table, and its tag there.
     pub(crate) fn make_room(
         &mut self,
-        shared: &Shared<H>,
+        shared: &TableShared<H>,
         key: &[u8],
     ) -> Result<(Found<H>, u16), Error> {
         // Relaxed: written under this lock.
@@ -65,17 +65,17 @@ impl<H> Writer<H> {
     }
 
     /// Moves a bounded number of buckets, if the table is growing.
-    pub(crate) fn move_some(&mut self, shared: &Shared<H>) -> Result<(), Error> {
+    pub(crate) fn move_some(&mut self, shared: &TableShared<H>) -> Result<(), Error> {
         self.move_buckets(shared, limits::MIGRATE_BUCKETS)
     }
 
     /// Moves all that is left to move.
-    pub(crate) fn finish_growth(&mut self, shared: &Shared<H>) -> Result<(), Error> {
+    pub(crate) fn finish_growth(&mut self, shared: &TableShared<H>) -> Result<(), Error> {
         self.move_buckets(shared, usize::MAX)
     }
 
     /// Grows to `buckets` buckets, unless there are as many.
-    pub(crate) fn grow_to(&mut self, shared: &Shared<H>, buckets: usize) -> Result<(), Error> {
+    pub(crate) fn grow_to(&mut self, shared: &TableShared<H>, buckets: usize) -> Result<(), Error> {
         if buckets <= self.current.buckets().len() {
             return Ok(());
         }
@@ -83,11 +83,11 @@ impl<H> Writer<H> {
         self.begin_growth_to(shared, buckets)
     }
 
-    fn begin_growth(&mut self, shared: &Shared<H>, len: usize) -> Result<(), Error> {
+    fn begin_growth(&mut self, shared: &TableShared<H>, len: usize) -> Result<(), Error> {
         self.begin_growth_to(shared, self.next_size(len))
     }
 
-    fn begin_growth_to(&mut self, shared: &Shared<H>, buckets: usize) -> Result<(), Error> {
+    fn begin_growth_to(&mut self, shared: &TableShared<H>, buckets: usize) -> Result<(), Error> {
         assert!(self.growth.is_none(), "one growth at a time");
         let array = Arc::new(Array::new(buckets, (self.draw)()?)?);
         let old = std::mem::replace(&mut self.current, array);
@@ -107,7 +107,7 @@ impl<H> Writer<H> {
         }
     }
 
-    fn move_buckets(&mut self, shared: &Shared<H>, count: usize) -> Result<(), Error> {
+    fn move_buckets(&mut self, shared: &TableShared<H>, count: usize) -> Result<(), Error> {
         for _ in 0..count {
             let Some(growth) = &self.growth else { return Ok(()) };
             if growth.buckets_to_move() == 0 {
@@ -128,7 +128,7 @@ impl<H> Writer<H> {
     }
 
     /// Moves one bucket's entries. False when one found no place; the others are moved.
-    fn move_bucket(&mut self, shared: &Shared<H>, old: &Array<H>, bucket: usize) -> bool {
+    fn move_bucket(&mut self, shared: &TableShared<H>, old: &Array<H>, bucket: usize) -> bool {
         let array = Arc::clone(&self.current);
         for cell in old.bucket(bucket).cells() {
             let Some(entry) = cell.load().entry() else { continue };
@@ -142,7 +142,7 @@ impl<H> Writer<H> {
     }
 
     /// Puts every entry into one new array and publishes that instead of the old ones.
-    fn rebuild(&mut self, shared: &Shared<H>, len: usize) -> Result<(), Error> {
+    fn rebuild(&mut self, shared: &TableShared<H>, len: usize) -> Result<(), Error> {
         let mut buckets = self.next_size(len).max(array::buckets_for(len + 1)?);
         for _ in 0..limits::REBUILD_TRIES_MAX {
             let array = Arc::new(Array::new(buckets, (self.draw)()?)?);
@@ -160,7 +160,7 @@ impl<H> Writer<H> {
     }
 
     /// Puts every entry into an array no reader knows of yet.
-    fn fill(&mut self, shared: &Shared<H>, array: &Array<H>) -> bool {
+    fn fill(&mut self, shared: &TableShared<H>, array: &Array<H>) -> bool {
         let entries: Vec<_> = self.cells().filter_map(|(_, word)| word.entry()).collect();
         entries.into_iter().all(|entry| {
             let spot = array.spot(self.key_of(entry));
@@ -170,7 +170,7 @@ impl<H> Writer<H> {
     }
 
     /// Shows readers the arrays as they are now.
-    fn publish(&mut self, shared: &Shared<H>) {
+    fn publish(&mut self, shared: &TableShared<H>) {
         let old = self.growth.as_ref().map(|growth| Arc::clone(&growth.old));
         let arrays = Box::new(Arrays { current: Arc::clone(&self.current), old });
         let before = shared.swap_arrays(arrays);

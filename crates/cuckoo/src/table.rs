@@ -28,7 +28,7 @@ use crate::primitive::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ord
 use crate::reclaim::{Domain, Guard};
 use crate::siphash::Key;
 use crate::stats::{Memory, Stats};
-use crate::writer::{Arrays, Line, Shared, Writer};
+use crate::writer::{Arrays, Line, TableShared, Writer};
 use crate::{Error, limits, prefetch};
 
 /// A concurrent map from byte keys to immutable entries: header, key and value.
@@ -100,7 +100,7 @@ pub enum Upserted {
 
 /// All of a table. Dropped only when no pin can see its entries.
 struct Inner<H> {
-    shared: Shared<H>,
+    shared: TableShared<H>,
     writer: Mutex<Writer<H>>,
 }
 
@@ -118,7 +118,7 @@ impl<H: Send + Sync + 'static> Table<H> {
     ) -> Result<Self, Error> {
         let current = Arc::new(Array::new(array::buckets_for(entries)?, draw()?)?);
         let arrays = Box::new(Arrays { current: Arc::clone(&current), old: None });
-        let shared = Shared {
+        let shared = TableShared {
             arrays: Line(AtomicPtr::new(Box::into_raw(arrays))),
             moves: Line(AtomicU64::new(0)),
             len: AtomicUsize::new(0),
@@ -314,14 +314,14 @@ impl<H: Send + Sync + 'static> Table<H> {
     }
 
     /// What readers see, and the writer's half under its lock.
-    pub(crate) fn write(&self) -> (&Shared<H>, MutexGuard<'_, Writer<H>>) {
+    pub(crate) fn write(&self) -> (&TableShared<H>, MutexGuard<'_, Writer<H>>) {
         // A panic under the lock can only come from a header's destructor, which runs last.
         let writer = self.inner.writer.lock().unwrap_or_else(|poison| poison.into_inner());
         (&self.inner.shared, writer)
     }
 }
 
-impl<H> Shared<H> {
+impl<H> TableShared<H> {
     #[inline]
     fn arrays<'g>(&self, _guard: &'g Guard) -> &'g Arrays<H> {
         // Acquire: pairs with `swap_arrays`.

@@ -35,7 +35,7 @@ pub(crate) struct Arrays<H> {
 
 /// What readers see without the lock. The two words are on lines of their own: `moves` changes
 /// often and `arrays` hardly ever.
-pub(crate) struct Shared<H> {
+pub(crate) struct TableShared<H> {
     pub(crate) arrays: Line<AtomicPtr<Arrays<H>>>,
     pub(crate) moves: Line<AtomicU64>,
     pub(crate) len: AtomicUsize,
@@ -103,7 +103,7 @@ impl<H> Writer<H> {
     /// Puts an entry of a key that is not in the table.
     pub(crate) fn add(
         &mut self,
-        shared: &Shared<H>,
+        shared: &TableShared<H>,
         key: &[u8],
         header: H,
         value: &[u8],
@@ -120,7 +120,7 @@ impl<H> Writer<H> {
     /// A free slot for `spot`, after pushing entries on if both buckets are full.
     pub(crate) fn free_cell<'a>(
         &mut self,
-        shared: &Shared<H>,
+        shared: &TableShared<H>,
         array: &'a Array<H>,
         spot: Spot,
     ) -> Option<&'a Cell<H>> {
@@ -238,7 +238,7 @@ impl<H> Found<H> {
     }
 }
 
-impl<H> Shared<H> {
+impl<H> TableShared<H> {
     /// Tells readers that an entry is about to leave a slot it was copied from.
     pub(crate) fn step_moves(&self) {
         // Relaxed load: only the writer, under its lock, stores here.

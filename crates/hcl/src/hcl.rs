@@ -15,7 +15,7 @@ use crate::cursor::Cursor;
 use crate::json::is_number;
 use crate::limits::LABELS_MAX;
 use crate::text::{Dialect, quoted};
-use crate::{Body, Error, Form, Item, Key, Kind, Value};
+use crate::{Body, Error, Item, ItemForm, Key, Value, ValueKind};
 
 /// A whole file.
 pub(crate) fn document(cursor: &mut Cursor<'_>) -> Result<Body, Error> {
@@ -78,11 +78,11 @@ fn item(cursor: &mut Cursor<'_>) -> Result<Item, Error> {
             Some('=') if labels.is_empty() => {
                 cursor.take();
                 let value = value(cursor)?;
-                return Ok(Item { key: name, labels, form: Form::Assignment, value });
+                return Ok(Item { key: name, labels, form: ItemForm::Assignment, value });
             }
             Some('{') => {
                 let value = value(cursor)?;
-                return Ok(Item { key: name, labels, form: Form::Block, value });
+                return Ok(Item { key: name, labels, form: ItemForm::Block, value });
             }
             Some(next) if next == '"' || starts_identifier(next) => {
                 if labels.len() == LABELS_MAX {
@@ -118,14 +118,14 @@ fn value(cursor: &mut Cursor<'_>) -> Result<Value, Error> {
     cursor.count()?;
     let at = cursor.at();
     let kind = match cursor.peek() {
-        Some('"') => Kind::Text(quoted(cursor, Dialect::Hcl)?),
-        Some('<') => Kind::Text(heredoc(cursor)?),
-        Some('[') => Kind::List(list(cursor)?),
-        Some('{') => Kind::Object(object(cursor)?),
-        Some('-' | '.' | '0'..='9') => Kind::Number(number(cursor)?),
+        Some('"') => ValueKind::Text(quoted(cursor, Dialect::Hcl)?),
+        Some('<') => ValueKind::Text(heredoc(cursor)?),
+        Some('[') => ValueKind::List(list(cursor)?),
+        Some('{') => ValueKind::Object(object(cursor)?),
+        Some('-' | '.' | '0'..='9') => ValueKind::Number(number(cursor)?),
         _ => match identifier(cursor) {
-            "true" => Kind::Bool(true),
-            "false" => Kind::Bool(false),
+            "true" => ValueKind::Bool(true),
+            "false" => ValueKind::Bool(false),
             _ => return Err(Error { at, what: "expected a value" }),
         },
     };

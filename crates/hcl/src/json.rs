@@ -2,7 +2,7 @@
 
 use crate::cursor::Cursor;
 use crate::text::{Dialect, quoted};
-use crate::{Body, Error, Form, Item, Key, Kind, Value};
+use crate::{Body, Error, Item, ItemForm, Key, Value, ValueKind};
 
 /// A whole file: one object.
 pub(crate) fn document(cursor: &mut Cursor<'_>) -> Result<Body, Error> {
@@ -34,7 +34,7 @@ fn object(cursor: &mut Cursor<'_>) -> Result<Body, Error> {
                 return Err(cursor.error("expected ':'"));
             }
             let value = value(cursor)?;
-            body.items.push(Item { key, labels: Vec::new(), form: Form::Assignment, value });
+            body.items.push(Item { key, labels: Vec::new(), form: ItemForm::Assignment, value });
             blank(cursor);
             match cursor.take_if(',') {
                 true => {}
@@ -72,14 +72,14 @@ fn value(cursor: &mut Cursor<'_>) -> Result<Value, Error> {
     cursor.count()?;
     let at = cursor.at();
     let kind = match cursor.peek() {
-        Some('{') => Kind::Object(object(cursor)?),
-        Some('[') => Kind::List(list(cursor)?),
-        Some('"') => Kind::Text(quoted(cursor, Dialect::Json)?),
-        Some('-' | '0'..='9') => Kind::Number(number(cursor)?),
+        Some('{') => ValueKind::Object(object(cursor)?),
+        Some('[') => ValueKind::List(list(cursor)?),
+        Some('"') => ValueKind::Text(quoted(cursor, Dialect::Json)?),
+        Some('-' | '0'..='9') => ValueKind::Number(number(cursor)?),
         _ => match cursor.take_while(|next| next.is_ascii_alphabetic()) {
-            "null" => Kind::Null,
-            "true" => Kind::Bool(true),
-            "false" => Kind::Bool(false),
+            "null" => ValueKind::Null,
+            "true" => ValueKind::Bool(true),
+            "false" => ValueKind::Bool(false),
             _ => return Err(Error { at, what: "expected a value" }),
         },
     };

@@ -23,7 +23,7 @@ mod text;
 mod tree;
 
 pub use error::{Error, Position};
-pub use tree::{Body, Form, Item, Key, Kind, Value};
+pub use tree::{Body, Item, ItemForm, Key, Value, ValueKind};
 
 use cursor::Cursor;
 

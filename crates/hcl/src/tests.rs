@@ -25,14 +25,14 @@ fn print(body: &Body) -> String {
 
 fn print_value(value: &Value) -> String {
     match &value.kind {
-        Kind::Null => "null".to_owned(),
-        Kind::Bool(value) => value.to_string(),
-        Kind::Number(text) => text.clone(),
-        Kind::Text(text) => format!("{text:?}"),
-        Kind::List(values) => {
+        ValueKind::Null => "null".to_owned(),
+        ValueKind::Bool(value) => value.to_string(),
+        ValueKind::Number(text) => text.clone(),
+        ValueKind::Text(text) => format!("{text:?}"),
+        ValueKind::List(values) => {
             format!("[{}]", values.iter().map(print_value).collect::<Vec<_>>().join(","))
         }
-        Kind::Object(body) => format!("{{{}}}", print(body)),
+        ValueKind::Object(body) => format!("{{{}}}", print(body)),
     }
 }
 

@@ -24,14 +24,14 @@ pub struct Item {
     /// What stands between the name and the brace: `"a"` in `path "a" { .. }`.
     pub labels: Vec<Key>,
     /// How it was written.
-    pub form: Form,
+    pub form: ItemForm,
     /// What it holds.
     pub value: Value,
 }
 
 /// How an item was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ItemForm {
     /// `name = value`, or a member of a JSON object.
     Assignment,
     /// `name { .. }`.
@@ -53,12 +53,12 @@ pub struct Value {
     /// Where it starts.
     pub at: Position,
     /// What it is.
-    pub kind: Kind,
+    pub kind: ValueKind,
 }
 
 /// What a value is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
+pub enum ValueKind {
     /// `null`, in JSON only.
     Null,
     /// `true` or `false`.
@@ -162,16 +162,18 @@ fn twice_labelled<'a>(
 fn objects<'a>(value: &'a Value, visit: &mut dyn FnMut(&'a Body)) -> Result<(), Error> {
     let refuse = |at| Err(Error { at, what: "expected a block" });
     match &value.kind {
-        Kind::Object(body) => visit(body),
-        Kind::List(values) => {
+        ValueKind::Object(body) => visit(body),
+        ValueKind::List(values) => {
             for value in values {
                 match &value.kind {
-                    Kind::Object(body) => visit(body),
+                    ValueKind::Object(body) => visit(body),
                     _ => return refuse(value.at),
                 }
             }
         }
-        Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) => return refuse(value.at),
+        ValueKind::Null | ValueKind::Bool(_) | ValueKind::Number(_) | ValueKind::Text(_) => {
+            return refuse(value.at);
+        }
     }
     Ok(())
 }
@@ -180,14 +182,18 @@ impl Value {
     /// The text, if this is a string.
     pub fn as_text(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Text(text) => Some(text),
-            Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::List(_) | Kind::Object(_) => None,
+            ValueKind::Text(text) => Some(text),
+            ValueKind::Null
+            | ValueKind::Bool(_)
+            | ValueKind::Number(_)
+            | ValueKind::List(_)
+            | ValueKind::Object(_) => None,
         }
     }
 
     /// The number, if this is a whole one that is not negative and fits.
     pub fn as_u64(&self) -> Option<u64> {
-        let Kind::Number(text) = &self.kind else { return None };
+        let ValueKind::Number(text) = &self.kind else { return None };
         match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
             Some(digits) => u64::from_str_radix(digits, 16).ok(),
             None => text.parse().ok(),
@@ -197,8 +203,12 @@ impl Value {
     /// The span of time, if this is a whole number of seconds or text such as `1h30m`.
     pub fn as_duration(&self) -> Option<Duration> {
         match &self.kind {
-            Kind::Number(text) | Kind::Text(text) => kallisto_duration::parse_unsigned(text.trim()),
-            Kind::Null | Kind::Bool(_) | Kind::List(_) | Kind::Object(_) => None,
+            ValueKind::Number(text) | ValueKind::Text(text) => {
+                kallisto_duration::parse_unsigned(text.trim())
+            }
+            ValueKind::Null | ValueKind::Bool(_) | ValueKind::List(_) | ValueKind::Object(_) => {
+                None
+            }
         }
     }
 }

@@ -7,7 +7,7 @@
 /// What a page is, and how much is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    pub(crate) kind: Kind,
+    pub(crate) kind: PageKind,
     /// Paths a leaf was written with, children of an inner page.
     pub(crate) entries: usize,
     /// Paths that may be put behind a leaf's entries in place.
@@ -18,7 +18,7 @@ pub(crate) struct Header {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PageKind {
     Leaf,
     Inner,
 }
@@ -30,7 +30,7 @@ impl Header {
     #[inline(always)]
     pub(crate) fn unpack(word: u64) -> Self {
         Self {
-            kind: if word & 0xFF == 0 { Kind::Leaf } else { Kind::Inner },
+            kind: if word & 0xFF == 0 { PageKind::Leaf } else { PageKind::Inner },
             entries: (word >> 8) as usize & 0xFFFF,
             prefix_bytes: (word >> 24) as usize & 0xFFFF,
             room: (word >> 40) as usize & 0xFF,
@@ -40,8 +40,8 @@ impl Header {
 
     pub(crate) fn pack(self) -> u64 {
         let kind = match self.kind {
-            Kind::Leaf => 0,
-            Kind::Inner => 1,
+            PageKind::Leaf => 0,
+            PageKind::Inner => 1,
         };
         kind | (self.entries as u64) << 8
             | (self.prefix_bytes as u64) << 24

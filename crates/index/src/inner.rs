@@ -15,7 +15,7 @@
 
 use std::cmp::Ordering;
 
-use crate::header::{HEADER_WORDS, Header, Kind};
+use crate::header::{HEADER_WORDS, Header, PageKind};
 use crate::packed::{
     Cell, LANES, add_to_lanes, be_word, common_bytes, compare, compare_prefix, lane, part,
     push_lanes, push_lanes_with, push_packed, push_unpacked, word_at,
@@ -265,7 +265,7 @@ impl Kids {
             push_packed(words, &first[..prefix]);
         }
         words.append(&mut rests);
-        let (kind, entries) = (Kind::Inner, self.count());
+        let (kind, entries) = (PageKind::Inner, self.count());
         words[1] =
             Header { kind, entries, room: 0, prefix_bytes: prefix, words: words.len() }.pack();
     }

@@ -27,7 +27,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::fingerprint::Key;
-use crate::header::{HEADER_WORDS, Header, Kind};
+use crate::header::{HEADER_WORDS, Header, PageKind};
 use crate::limits::{LEAF_PATHS_MAX, LEAF_WORDS_MAX};
 use crate::packed::{
     Cell, LANES, be_word, common_bytes, common_bytes_packed, compare, compare_packed,
@@ -363,7 +363,7 @@ impl<'a, C: Cell> Leaf<'a, C> {
                 Room::For(path) => likely.max((path.len() - prefix).div_ceil(8)),
             };
         let header = Header {
-            kind: Kind::Leaf,
+            kind: PageKind::Leaf,
             entries: count,
             room: spare,
             prefix_bytes: prefix,

@@ -328,7 +328,7 @@ impl Space {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::header::Kind;
+    use crate::header::PageKind;
 
     #[test]
     fn classes_waste_at_most_a_quarter() {
@@ -344,7 +344,8 @@ mod tests {
         let (pages, mut space) = (Pages::new(), Space::default());
         let id = pages.new_id(&mut space);
         assert!(pages.snapshot(id).is_none());
-        let header = Header { kind: Kind::Leaf, entries: 0, room: 0, prefix_bytes: 0, words: 3 };
+        let header =
+            Header { kind: PageKind::Leaf, entries: 0, room: 0, prefix_bytes: 0, words: 3 };
         let page = |word| [0, header.pack(), word];
         pages.publish(&mut space, id, &page(2));
         let old = pages.snapshot(id).expect("just published");

@@ -7,7 +7,7 @@
 //! Invariant: paths ascend strictly, and fingerprint `i` is that of path `i`.
 
 use crate::fingerprint::Key;
-use crate::header::{Header, Kind};
+use crate::header::{Header, PageKind};
 use crate::leaf::{LEAF_HEADER_WORDS, Leaf};
 use crate::packed::{Cell, LANES, common_bytes, push_lanes, push_packed};
 
@@ -93,7 +93,7 @@ impl Paths {
             push_packed(words, &self.path(from)[..prefix]);
         }
         words.append(&mut suffixes);
-        let kind = Kind::Leaf;
+        let kind = PageKind::Leaf;
         let (entries, words_used) = (to - from, words.len());
         let header = Header { kind, entries, room: 0, prefix_bytes: prefix, words: words_used };
         words[1] = header.pack();

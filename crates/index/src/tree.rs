@@ -25,7 +25,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::Error;
 use crate::fingerprint::Key;
-use crate::header::{Header, Kind};
+use crate::header::{Header, PageKind};
 use crate::inner::{Inner, Kids};
 use crate::leaf::{Leaf, Room};
 use crate::limits::{
@@ -92,8 +92,8 @@ pub(crate) enum Page<'a> {
 pub(crate) fn open<'a>(snapshot: &Snapshot<'a>) -> Page<'a> {
     let header = Header::unpack(word_at(snapshot.words, 1));
     match header.kind {
-        Kind::Leaf => Page::Leaf(Leaf::new(header, snapshot.words)),
-        Kind::Inner => Page::Inner(Inner::new(header, snapshot.words)),
+        PageKind::Leaf => Page::Leaf(Leaf::new(header, snapshot.words)),
+        PageKind::Inner => Page::Inner(Inner::new(header, snapshot.words)),
     }
 }
 

@@ -15,14 +15,14 @@ use crate::limits::{BATCH_BYTES_MAX, BATCH_OPS_MAX, KEY_BYTES_MAX, VALUE_BYTES_M
 
 /// Whether an entry holds a value or says that there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EntryKind {
     /// The key was deleted.
     Delete,
     /// The key has a value.
     Put,
 }
 
-impl Kind {
+impl EntryKind {
     /// Its byte on the disk.
     pub(crate) fn code(self) -> u8 {
         match self {
@@ -65,7 +65,7 @@ impl Batch {
             return Err(Error::Invalid("value is longer than 64 MiB"));
         }
         self.check_room(key, value.len())?;
-        self.bytes.push(Kind::Put.code());
+        self.bytes.push(EntryKind::Put.code());
         put_varint(&mut self.bytes, key.len() as u64);
         put_varint(&mut self.bytes, value.len() as u64);
         self.bytes.extend_from_slice(key);
@@ -80,7 +80,7 @@ impl Batch {
     /// [`Error::Invalid`] if the key or the batch grows too long; the batch stays as it was.
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         self.check_room(key, 0)?;
-        self.bytes.push(Kind::Delete.code());
+        self.bytes.push(EntryKind::Delete.code());
         put_varint(&mut self.bytes, key.len() as u64);
         self.bytes.extend_from_slice(key);
         self.ops += 1;
@@ -145,7 +145,7 @@ impl Batch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operation<'a> {
     /// What it does.
-    pub(crate) kind: Kind,
+    pub(crate) kind: EntryKind,
     /// To which key.
     pub(crate) key: &'a [u8],
     /// With which value.
@@ -165,11 +165,11 @@ impl<'a> Operations<'a> {
     }
 
     fn decode(&mut self) -> Option<Operation<'a>> {
-        let kind = Kind::from_code(self.reader.u8()?)?;
+        let kind = EntryKind::from_code(self.reader.u8()?)?;
         let key_len = self.reader.varint_len().filter(|&len| len <= KEY_BYTES_MAX)?;
         let value_len = match kind {
-            Kind::Put => self.reader.varint_len().filter(|&len| len <= VALUE_BYTES_MAX)?,
-            Kind::Delete => 0,
+            EntryKind::Put => self.reader.varint_len().filter(|&len| len <= VALUE_BYTES_MAX)?,
+            EntryKind::Delete => 0,
         };
         let key = self.reader.take(key_len)?;
         let value = self.reader.take(value_len)?;
@@ -197,9 +197,9 @@ mod tests {
         batch.put(b"", &[7; 300]).unwrap();
         let read: Vec<_> = Operations::new(batch.bytes()).map(Option::unwrap).collect();
         assert_eq!(read.len(), batch.len());
-        assert_eq!(read[0], Operation { kind: Kind::Put, key: b"a", value: b"1" });
-        assert_eq!(read[1], Operation { kind: Kind::Delete, key: b"b", value: b"" });
-        assert_eq!(read[2], Operation { kind: Kind::Put, key: b"", value: &[7; 300] });
+        assert_eq!(read[0], Operation { kind: EntryKind::Put, key: b"a", value: b"1" });
+        assert_eq!(read[1], Operation { kind: EntryKind::Delete, key: b"b", value: b"" });
+        assert_eq!(read[2], Operation { kind: EntryKind::Put, key: b"", value: &[7; 300] });
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl BenchMemtable {
     /// Inserts an entry.
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
         self.seqno += 1;
-        let kind = crate::batch::Kind::Put;
+        let kind = crate::batch::EntryKind::Put;
         self.writer.insert(self.seqno, crate::batch::Operation { kind, key, value });
     }
 

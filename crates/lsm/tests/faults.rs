@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kallisto_lsm::disk::{CrashReplay, Disk, Fault, FaultKind, FaultyDisk, MemDisk, Tail};
+use kallisto_lsm::disk::{CrashReplay, Disk, DiskFault, FaultKind, FaultyDisk, MemDisk, Tail};
 use kallisto_lsm::{Background, Engine, Error, NetworkDisks, Options};
 
 mod common;
 
 use common::small;
 
-fn fault(kind: FaultKind, from: u64, until: u64) -> Option<Fault> {
-    Some(Fault { kind, from, until })
+fn fault(kind: FaultKind, from: u64, until: u64) -> Option<DiskFault> {
+    Some(DiskFault { kind, from, until })
 }
 
 fn open(disk: Arc<dyn Disk>, options: &Options) -> Result<Engine, Error> {

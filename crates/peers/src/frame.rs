@@ -23,7 +23,7 @@ const LENGTH_BYTES: usize = 4;
 
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     Hello = 1,
     Message = 2,
     Chunk = 3,
@@ -59,7 +59,7 @@ pub(crate) struct Hello {
 }
 
 /// Appends a frame.
-pub(crate) fn put(out: &mut BytesMut, kind: Kind, parts: &[&[u8]]) {
+pub(crate) fn put(out: &mut BytesMut, kind: FrameKind, parts: &[&[u8]]) {
     let bytes: usize = 1 + parts.iter().map(|part| part.len()).sum::<usize>();
     out.reserve(LENGTH_BYTES + bytes);
     out.put_u32_le(u32::try_from(bytes).unwrap_or(u32::MAX));
@@ -71,7 +71,7 @@ pub(crate) fn put(out: &mut BytesMut, kind: Kind, parts: &[&[u8]]) {
 ///
 /// # Errors
 /// What is wrong with it; the connection is worth nothing then.
-pub(crate) fn split(bytes: &mut BytesMut) -> Result<Option<(Kind, Bytes)>, &'static str> {
+pub(crate) fn split(bytes: &mut BytesMut) -> Result<Option<(FrameKind, Bytes)>, &'static str> {
     let Some(length) = bytes.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
     let length = u32::from_le_bytes(*length) as usize;
     if length == 0 || length > FRAME_BYTES_MAX {
@@ -85,15 +85,15 @@ pub(crate) fn split(bytes: &mut BytesMut) -> Result<Option<(Kind, Bytes)>, &'sta
     bytes.advance(LENGTH_BYTES);
     let mut frame = bytes.split_to(length);
     let kind = match frame.get_u8() {
-        1 => Kind::Hello,
-        2 => Kind::Message,
-        3 => Kind::Chunk,
-        4 => Kind::End,
-        5 => Kind::Request,
-        6 => Kind::Answer,
-        7 => Kind::Place,
-        8 => Kind::Gone,
-        9 => Kind::Removed,
+        1 => FrameKind::Hello,
+        2 => FrameKind::Message,
+        3 => FrameKind::Chunk,
+        4 => FrameKind::End,
+        5 => FrameKind::Request,
+        6 => FrameKind::Answer,
+        7 => FrameKind::Place,
+        8 => FrameKind::Gone,
+        9 => FrameKind::Removed,
         _ => return Err("a frame of an unknown kind"),
     };
     Ok(Some((kind, frame.freeze())))
@@ -103,7 +103,7 @@ pub(crate) fn split(bytes: &mut BytesMut) -> Result<Option<(Kind, Bytes)>, &'sta
 pub(crate) async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     buffer: &mut BytesMut,
-) -> std::io::Result<Option<(Kind, Bytes)>> {
+) -> std::io::Result<Option<(FrameKind, Bytes)>> {
     loop {
         if let Some(frame) = split(buffer).map_err(std::io::Error::other)? {
             return Ok(Some(frame));
@@ -195,8 +195,8 @@ mod tests {
     #[test]
     fn frames_and_hellos_come_back_however_they_are_cut() {
         let mut out = BytesMut::new();
-        put(&mut out, Kind::Hello, &[&hello().encode()]);
-        put(&mut out, Kind::Request, &[&7_u64.to_le_bytes(), b"bytes"]);
+        put(&mut out, FrameKind::Hello, &[&hello().encode()]);
+        put(&mut out, FrameKind::Request, &[&7_u64.to_le_bytes(), b"bytes"]);
         parse_hostile(&out);
         for cut in 0..out.len() {
             let mut rest = BytesMut::from(&out[..cut]);

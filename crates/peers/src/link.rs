@@ -12,15 +12,19 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::frame::{self, Hello, Kind, Lane};
+use crate::frame::{self, FrameKind, Hello, Lane};
 use crate::limits::{
     CHUNK_TIMEOUT, CHUNKS_MAX, DIAL_PAUSE, DIAL_TIMEOUT, MESSAGES_MAX, UNREAD_TIMEOUT, WRITE_BYTES,
 };
-use crate::port::Shared;
+use crate::port::PortShared;
 use crate::reach::Reach;
 
 /// Connects to a peer and says hello.
-pub(crate) async fn dial(shared: &Shared, to: u64, lane: Lane) -> io::Result<TlsStream<TcpStream>> {
+pub(crate) async fn dial(
+    shared: &PortShared,
+    to: u64,
+    lane: Lane,
+) -> io::Result<TlsStream<TcpStream>> {
     let tls = shared.tls.load_full();
     let tls = tls.ok_or_else(|| io::Error::other("this server has no certificate yet"))?;
     let address = shared.address_of(to).ok_or_else(|| io::Error::other("no member"))?;
@@ -32,7 +36,7 @@ pub(crate) async fn dial(shared: &Shared, to: u64, lane: Lane) -> io::Result<Tls
         let from = Peer { id: tls.node_id, ..shared.own.clone() };
         let hello = Hello { lane, store_id: tls.store_id, to, from };
         let mut out = BytesMut::new();
-        frame::put(&mut out, Kind::Hello, &[&hello.encode()]);
+        frame::put(&mut out, FrameKind::Hello, &[&hello.encode()]);
         stream.write_all(&out).await?;
         stream.flush().await?;
         Ok(stream)
@@ -41,7 +45,7 @@ pub(crate) async fn dial(shared: &Shared, to: u64, lane: Lane) -> io::Result<Tls
 }
 
 /// Starts the lane of messages to a peer; it ends when the sender is dropped.
-pub(crate) fn start(shared: &Arc<Shared>, to: u64) -> mpsc::Sender<Vec<u8>> {
+pub(crate) fn start(shared: &Arc<PortShared>, to: u64) -> mpsc::Sender<Vec<u8>> {
     let (sender, mut messages) = mpsc::channel(MESSAGES_MAX);
     let shared_task = Arc::clone(shared);
     shared.handle.spawn(async move {
@@ -88,11 +92,11 @@ async fn pour(
     let mut out = BytesMut::new();
     let mut next = Some(first);
     while let Some(message) = next {
-        frame::put(&mut out, Kind::Message, &[&message]);
+        frame::put(&mut out, FrameKind::Message, &[&message]);
         while out.len() < WRITE_BYTES
             && let Ok(message) = messages.try_recv()
         {
-            frame::put(&mut out, Kind::Message, &[&message]);
+            frame::put(&mut out, FrameKind::Message, &[&message]);
         }
         write(stream, &mut out).await?;
         next = messages.recv().await;
@@ -102,9 +106,9 @@ async fn pour(
 
 /// Hears what a peer has to say on the lane of messages: that this server was removed, and nothing else. Its certificate says
 /// that it belongs to the same cluster.
-async fn hear(mut reader: ReadHalf<TlsStream<TcpStream>>, shared: &Shared) -> io::Result<()> {
+async fn hear(mut reader: ReadHalf<TlsStream<TcpStream>>, shared: &PortShared) -> io::Result<()> {
     let mut buffer = BytesMut::new();
-    if let Some((Kind::Removed, _)) = frame::read(&mut reader, &mut buffer).await?
+    if let Some((FrameKind::Removed, _)) = frame::read(&mut reader, &mut buffer).await?
         && let Some(upper) = shared.upper.get()
     {
         upper.removed();
@@ -142,7 +146,7 @@ enum Came {
 }
 
 /// Fetches a snapshot, or the rest of one: chunks are taken on a thread of their own, since that writes to the disk.
-pub(crate) fn fetch(shared: &Arc<Shared>, from: u64, mut sink: Box<dyn ChunkSink>) {
+pub(crate) fn fetch(shared: &Arc<PortShared>, from: u64, mut sink: Box<dyn ChunkSink>) {
     let place = sink.place();
     let (sender, mut chunks) = mpsc::channel::<Came>(CHUNKS_MAX);
     let peer = shared.name_of(from);
@@ -186,7 +190,7 @@ pub(crate) fn fetch(shared: &Arc<Shared>, from: u64, mut sink: Box<dyn ChunkSink
 }
 
 async fn copy(
-    shared: &Shared,
+    shared: &PortShared,
     from: u64,
     place: Option<Vec<u8>>,
     chunks: &mpsc::Sender<Came>,
@@ -195,7 +199,7 @@ async fn copy(
     let mut stream = dial(shared, from, lane).await?;
     let mut buffer = BytesMut::new();
     if let Some(place) = place {
-        frame::put(&mut buffer, Kind::Place, &[&place]);
+        frame::put(&mut buffer, FrameKind::Place, &[&place]);
         write(&mut stream, &mut buffer).await?;
         tracing::info!(peer = from, "the rest of a snapshot is fetched");
     }
@@ -203,9 +207,9 @@ async fn copy(
         let read = timeout(CHUNK_TIMEOUT, frame::read(&mut stream, &mut buffer)).await;
         let frame = read.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
         let (came, last) = match frame {
-            Some((Kind::Chunk, chunk)) => (Came::Chunk(chunk), false),
-            Some((Kind::End, _)) => (Came::End, true),
-            Some((Kind::Gone, _)) => (Came::Gone, true),
+            Some((FrameKind::Chunk, chunk)) => (Came::Chunk(chunk), false),
+            Some((FrameKind::End, _)) => (Came::End, true),
+            Some((FrameKind::Gone, _)) => (Came::Gone, true),
             Some(_) | None => return Err(io::ErrorKind::UnexpectedEof.into()),
         };
         if chunks.send(came).await.is_err() || last {

@@ -16,7 +16,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, watch};
 
 use crate::identity::{Identity, PortError, Tls};
-use crate::relay::{Answering, Asked, Unanswered};
+use crate::relay::{Answering, RelayedRequest, Unanswered};
 use crate::{link, relay, serve};
 
 /// What stands above the port: it hears messages and answers requests.
@@ -52,14 +52,14 @@ pub trait Upper: Send + Sync {
 
 /// The cluster port of a server. Dropping it ends its connections.
 pub struct Port {
-    shared: Arc<Shared>,
+    shared: Arc<PortShared>,
     address: SocketAddr,
     stop: watch::Sender<bool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// What the port's tasks share.
-pub(crate) struct Shared {
+pub(crate) struct PortShared {
     pub(crate) handle: Handle,
     /// Where requests of peers are answered.
     pub(crate) answering: Handle,
@@ -76,10 +76,10 @@ struct PortState {
     /// Where messages go, by peer.
     links: BTreeMap<u64, mpsc::Sender<Vec<u8>>>,
     /// Where requests go, by peer.
-    lanes: BTreeMap<u64, mpsc::Sender<Asked>>,
+    lanes: BTreeMap<u64, mpsc::Sender<RelayedRequest>>,
 }
 
-impl Shared {
+impl PortShared {
     fn state(&self) -> MutexGuard<'_, PortState> {
         // What it guards is whole between any two statements.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -117,7 +117,7 @@ impl Port {
             false => own,
         };
         let (connections, answers) = (runtime()?, runtime()?);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PortShared {
             handle: connections.handle().clone(),
             answering: answers.handle().clone(),
             tls: ArcSwapOption::empty(),

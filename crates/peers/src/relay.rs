@@ -16,10 +16,10 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio_rustls::client::TlsStream;
 
-use crate::frame::{self, Kind, Lane};
+use crate::frame::{self, FrameKind, Lane};
 use crate::limits::{REQUESTS_MAX, WRITE_BYTES};
 use crate::link::{dial, write};
-use crate::port::Shared;
+use crate::port::PortShared;
 
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum Unanswered {
 }
 
 /// A request on its way, and where its answer goes.
-pub(crate) struct Asked {
+pub(crate) struct RelayedRequest {
     request: Bytes,
     answer: oneshot::Sender<Result<Bytes, Unanswered>>,
 }
@@ -45,9 +45,9 @@ impl Answering {
         Self(Err(why))
     }
 
-    pub(crate) fn sent(lane: &mpsc::Sender<Asked>, request: Bytes) -> Self {
+    pub(crate) fn sent(lane: &mpsc::Sender<RelayedRequest>, request: Bytes) -> Self {
         let (answer, answered) = oneshot::channel();
-        match lane.try_send(Asked { request, answer }) {
+        match lane.try_send(RelayedRequest { request, answer }) {
             Ok(()) => Self(Ok(answered)),
             Err(_) => Self(Err(Unanswered::NotSent)),
         }
@@ -68,7 +68,7 @@ impl Future for Answering {
 }
 
 /// Starts the lane of requests to a peer; it ends with its connection, and a new one is started for the next request.
-pub(crate) fn start(shared: &Arc<Shared>, to: u64) -> mpsc::Sender<Asked> {
+pub(crate) fn start(shared: &Arc<PortShared>, to: u64) -> mpsc::Sender<RelayedRequest> {
     let (sender, asked) = mpsc::channel(REQUESTS_MAX);
     let shared_task = Arc::clone(shared);
     shared.handle.spawn(async move {
@@ -86,9 +86,9 @@ pub(crate) fn start(shared: &Arc<Shared>, to: u64) -> mpsc::Sender<Asked> {
     sender
 }
 
-fn refuse_all(mut asked: mpsc::Receiver<Asked>) {
+fn refuse_all(mut asked: mpsc::Receiver<RelayedRequest>) {
     asked.close();
-    while let Ok(Asked { answer, .. }) = asked.try_recv() {
+    while let Ok(RelayedRequest { answer, .. }) = asked.try_recv() {
         // Whoever asked may have gone.
         let _ = answer.send(Err(Unanswered::NotSent));
     }
@@ -97,14 +97,16 @@ fn refuse_all(mut asked: mpsc::Receiver<Asked>) {
 async fn converse(
     mut reader: ReadHalf<TlsStream<TcpStream>>,
     mut writer: WriteHalf<TlsStream<TcpStream>>,
-    mut asked: mpsc::Receiver<Asked>,
+    mut asked: mpsc::Receiver<RelayedRequest>,
 ) {
     let mut open: HashMap<u64, oneshot::Sender<Result<Bytes, Unanswered>>> = HashMap::new();
     let (answers, mut answered) = mpsc::channel(REQUESTS_MAX);
     let reading = tokio::spawn(async move {
         let mut buffer = BytesMut::new();
         // An error is an end as well.
-        while let Ok(Some((Kind::Answer, payload))) = frame::read(&mut reader, &mut buffer).await {
+        while let Ok(Some((FrameKind::Answer, payload))) =
+            frame::read(&mut reader, &mut buffer).await
+        {
             if answers.send(payload).await.is_err() {
                 return;
             }
@@ -126,7 +128,7 @@ async fn converse(
                 let Some(mut next) = next else { break Ok(()) };
                 loop {
                     number += 1;
-                    frame::put(&mut out, Kind::Request, &[&number.to_le_bytes(), &next.request]);
+                    frame::put(&mut out, FrameKind::Request, &[&number.to_le_bytes(), &next.request]);
                     open.insert(number, next.answer);
                     if out.len() >= WRITE_BYTES {
                         break;

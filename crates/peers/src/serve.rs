@@ -14,18 +14,18 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::frame::{self, Hello, Kind, Lane};
+use crate::frame::{self, FrameKind, Hello, Lane};
 use crate::limits::{
     ANSWERING_MAX, CHUNKS_MAX, CONNECTIONS_MAX, OPENING_TIMEOUT, REQUESTS_MAX, WRITE_BYTES,
 };
 use crate::link::write;
-use crate::port::{Shared, Upper};
+use crate::port::{PortShared, Upper};
 
 /// How long the accept loop rests after an error, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts peers; ends with the port.
-pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+pub(crate) async fn accept(listener: TcpListener, shared: Arc<PortShared>) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => {
@@ -55,7 +55,7 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
+async fn serve(stream: TcpStream, shared: &PortShared) -> io::Result<()> {
     let (Some(tls), Some(upper)) = (shared.tls.load_full(), shared.upper.get()) else {
         return Err(io::Error::other("this server is no member yet"));
     };
@@ -69,7 +69,7 @@ async fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     let opened = timeout(OPENING_TIMEOUT, opening).await;
     let (stream, first) = opened.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     let hello = match first {
-        Some((Kind::Hello, payload)) => Hello::decode(&payload),
+        Some((FrameKind::Hello, payload)) => Hello::decode(&payload),
         Some(_) | None => None,
     };
     let hello = hello.ok_or_else(|| io::Error::other("no hello"))?;
@@ -97,7 +97,7 @@ async fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
         Lane::Rest => {
             let place = timeout(OPENING_TIMEOUT, frame::read(&mut reader, &mut buffer)).await;
             match place.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? {
-                Some((Kind::Place, place)) => {
+                Some((FrameKind::Place, place)) => {
                     snapshot(writer, upper, Some(place), shared.name_of(from)).await
                 }
                 Some(_) | None => Err(io::Error::other("no place in a snapshot")),
@@ -111,11 +111,11 @@ async fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
 async fn messages(
     mut reader: ReadHalf<TlsStream<TcpStream>>,
     mut buffer: BytesMut,
-    shared: &Shared,
+    shared: &PortShared,
     from: u64,
     upper: &Arc<dyn Upper>,
 ) -> io::Result<()> {
-    while let Some((Kind::Message, message)) = frame::read(&mut reader, &mut buffer).await? {
+    while let Some((FrameKind::Message, message)) = frame::read(&mut reader, &mut buffer).await? {
         if !shared.is_member(from) {
             return Ok(());
         }
@@ -136,7 +136,7 @@ async fn tell_removed(
     }
     tracing::debug!(peer = from, "told a server that it was removed");
     let mut out = BytesMut::new();
-    frame::put(&mut out, Kind::Removed, &[]);
+    frame::put(&mut out, FrameKind::Removed, &[]);
     write(writer, &mut out).await?;
     writer.shutdown().await
 }
@@ -148,7 +148,7 @@ async fn snapshot(
     behind: Option<Bytes>,
     peer: String,
 ) -> io::Result<()> {
-    let (sender, mut chunks) = mpsc::channel::<(Kind, Vec<u8>)>(CHUNKS_MAX);
+    let (sender, mut chunks) = mpsc::channel::<(FrameKind, Vec<u8>)>(CHUNKS_MAX);
     let upper = Arc::clone(upper);
     let read = move || -> Result<(), kallisto_store::Error> {
         let source = match behind {
@@ -158,13 +158,13 @@ async fn snapshot(
         let last = match source {
             Some(mut source) => {
                 while let Some(chunk) = source.next_chunk()? {
-                    if sender.blocking_send((Kind::Chunk, chunk)).is_err() {
+                    if sender.blocking_send((FrameKind::Chunk, chunk)).is_err() {
                         return Ok(());
                     }
                 }
-                Kind::End
+                FrameKind::End
             }
-            None => Kind::Gone,
+            None => FrameKind::Gone,
         };
         // Whoever waited for it may have gone.
         let _ = sender.blocking_send((last, Vec::new()));
@@ -180,7 +180,7 @@ async fn snapshot(
         bytes += chunk.len();
         frame::put(&mut out, kind, &[&chunk]);
         write(&mut writer, &mut out).await?;
-        if kind == Kind::End {
+        if kind == FrameKind::End {
             tracing::info!(peer, bytes, "a snapshot was sent");
         }
     }
@@ -192,17 +192,17 @@ async fn requests(
     mut writer: WriteHalf<TlsStream<TcpStream>>,
     mut buffer: BytesMut,
     from: u64,
-    shared: &Shared,
+    shared: &PortShared,
 ) -> io::Result<()> {
     let (sender, mut answers) = mpsc::channel::<(u64, Bytes)>(REQUESTS_MAX);
     let writing = tokio::spawn(async move {
         let mut out = BytesMut::new();
         while let Some((number, answer)) = answers.recv().await {
-            frame::put(&mut out, Kind::Answer, &[&number.to_le_bytes(), &answer]);
+            frame::put(&mut out, FrameKind::Answer, &[&number.to_le_bytes(), &answer]);
             while out.len() < WRITE_BYTES
                 && let Ok((number, answer)) = answers.try_recv()
             {
-                frame::put(&mut out, Kind::Answer, &[&number.to_le_bytes(), &answer]);
+                frame::put(&mut out, FrameKind::Answer, &[&number.to_le_bytes(), &answer]);
             }
             if write(&mut writer, &mut out).await.is_err() {
                 return;
@@ -210,7 +210,9 @@ async fn requests(
         }
     });
     let places = Arc::new(Semaphore::new(ANSWERING_MAX));
-    while let Some((Kind::Request, mut request)) = frame::read(&mut reader, &mut buffer).await? {
+    while let Some((FrameKind::Request, mut request)) =
+        frame::read(&mut reader, &mut buffer).await?
+    {
         let number = request.try_get_u64_le().map_err(|_| io::Error::other("a short request"))?;
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { break };
         let Some(upper) = shared.upper.get() else { break };

@@ -23,12 +23,12 @@ struct Sending {
     fails_at: Mutex<Option<u8>>,
 }
 
-struct Source {
+struct TestChunks {
     next: u8,
     fails_at: Option<u8>,
 }
 
-impl Chunks for Source {
+impl Chunks for TestChunks {
     fn next_chunk(&mut self) -> Result<Option<Vec<u8>>, Error> {
         if self.fails_at == Some(self.next) {
             return Err(Error::Unavailable("a disk failed".into()));
@@ -45,12 +45,12 @@ impl Upper for Sending {
 
     fn snapshot(&self) -> Result<Box<dyn Chunks>, Error> {
         let fails_at = self.fails_at.lock().unwrap().take();
-        Ok(Box::new(Source { next: 0, fails_at }))
+        Ok(Box::new(TestChunks { next: 0, fails_at }))
     }
 
     fn snapshot_behind(&self, place: &[u8]) -> Result<Option<Box<dyn Chunks>>, Error> {
         let held = place.first().filter(|&&next| next < CHUNKS);
-        Ok(held.map(|&next| Box::new(Source { next, fails_at: None }) as _))
+        Ok(held.map(|&next| Box::new(TestChunks { next, fails_at: None }) as _))
     }
 
     fn has_left(&self, _peer: u64) -> Pin<Box<dyn Future<Output = bool> + Send>> {

@@ -342,7 +342,7 @@ fn a_disk_that_fails_is_an_error_and_the_index_keeps_step() {
     db.insert("there", b"value").unwrap();
     let from = disk.operations();
     let kind = kallisto_lsm::disk::FaultKind::SyncFails;
-    disk.plan(Some(kallisto_lsm::disk::Fault { kind, from, until: u64::MAX }));
+    disk.plan(Some(kallisto_lsm::disk::DiskFault { kind, from, until: u64::MAX }));
     assert!(matches!(db.insert("new", b"value"), Err(Error::Store(_))));
     assert!(!db.contains("new"));
     let mut batch = WriteBatch::new();

@@ -238,7 +238,7 @@ fn open_store(
     let failed = signals.failure_hook();
     let usual = RaftOptions::default();
     let asked = match cluster {
-        Some(cluster) => recovery::Asked::read(directory, cluster.port.own())?,
+        Some(cluster) => recovery::PeersFile::read(directory, cluster.port.own())?,
         None => None,
     };
     let options = RaftOptions {

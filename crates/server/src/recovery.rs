@@ -14,9 +14,9 @@ use kallisto_command::files;
 use kallisto_command::json::Json;
 
 /// The file that is still to be taken.
-pub(super) struct Asked(PathBuf);
+pub(super) struct PeersFile(PathBuf);
 
-impl Asked {
+impl PeersFile {
     /// What the operator of the storage in `directory` asks for, if anything.
     pub(super) fn read(directory: &Path, own: &Peer) -> Result<Option<Self>, Error> {
         let path = directory.join("raft").join("peers.json");

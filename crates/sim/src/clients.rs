@@ -8,7 +8,7 @@ use kallisto_store::{Batch, Commit, Error, Position, Record, Seqno};
 
 use crate::history::{Action, End, Expect, Operation};
 use crate::mirror::{Changes, changes_of};
-use crate::site::asks::Answer;
+use crate::site::asks::CoreAnswer;
 
 /// Keys that clients write.
 const KEYS: u64 = 6;
@@ -144,12 +144,14 @@ pub(crate) fn end_of(error: &Error, at: u64) -> End {
 }
 
 /// What a core's answer to a write of a secret says about it.
-pub(crate) fn end_of_answer(answer: &Answer, at: u64) -> End {
+pub(crate) fn end_of_answer(answer: &CoreAnswer, at: u64) -> End {
     match answer {
-        Answer::Done(told) => End::Done { at, found: None, version: told.data["version"].as_u64() },
-        Answer::Refused(_) => End::Refused { at },
-        Answer::Denied | Answer::NotLeader | Answer::Sealed => End::Failed,
-        Answer::Unclear(_) | Answer::Internal => End::Unknown,
+        CoreAnswer::Done(told) => {
+            End::Done { at, found: None, version: told.data["version"].as_u64() }
+        }
+        CoreAnswer::Refused(_) => End::Refused { at },
+        CoreAnswer::Denied | CoreAnswer::NotLeader | CoreAnswer::Sealed => End::Failed,
+        CoreAnswer::Unclear(_) | CoreAnswer::Internal => End::Unknown,
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// What a fold was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum FoldEvent {
     /// Everything, as of a position.
     Loaded(u64, StoredState),
     /// The next batch.
@@ -23,15 +23,15 @@ pub(crate) enum Told {
 
 /// A fold that remembers.
 #[derive(Debug, Default)]
-pub(crate) struct Mirror(Mutex<Vec<Told>>);
+pub(crate) struct Mirror(Mutex<Vec<FoldEvent>>);
 
 impl Mirror {
     /// What it was told since it was last asked.
-    pub(crate) fn take(&self) -> Vec<Told> {
+    pub(crate) fn take(&self) -> Vec<FoldEvent> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn note(&self, told: Told) {
+    fn note(&self, told: FoldEvent) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(told);
     }
 }
@@ -57,15 +57,15 @@ pub(crate) fn changes_of(batch: &Batch) -> Changes {
 
 impl Fold for Mirror {
     fn load(&self, position: Position, records: &dyn Records) -> Result<(), Error> {
-        self.note(Told::Loaded(position.0, state_of(records)?));
+        self.note(FoldEvent::Loaded(position.0, state_of(records)?));
         Ok(())
     }
 
     fn fold(&self, position: Position, batch: &Batch, _records: &dyn Records) {
-        self.note(Told::Folded(position.0, changes_of(batch)));
+        self.note(FoldEvent::Folded(position.0, changes_of(batch)));
     }
 
     fn replaced(&self, _why: Replaced) {
-        self.note(Told::Replaced);
+        self.note(FoldEvent::Replaced);
     }
 }

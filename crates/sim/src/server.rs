@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kallisto_lsm::Background;
-use kallisto_lsm::disk::{Disk, Fault, FaultKind, FaultyDisk, Tail};
+use kallisto_lsm::disk::{Disk, DiskFault, FaultKind, FaultyDisk, Tail};
 use kallisto_store::{
     Durability, Error, Losses, OnFatal, Peer, RaftOptions, RaftStore, Replicated, Store, Threads,
 };
@@ -183,14 +183,14 @@ impl Server {
     /// Has the disk fail: from so many changes on, or for good.
     pub(crate) fn fail_disk(&mut self, kind: FaultKind, after: u64, count: u64) {
         let from = self.disk.operations() + after;
-        self.disk.plan(Some(Fault { kind, from, until: from.saturating_add(count) }));
+        self.disk.plan(Some(DiskFault { kind, from, until: from.saturating_add(count) }));
         // A full disk is no reason to end.
         self.excused |= kind != FaultKind::NoSpace;
     }
 
     /// The power goes. What was not synced is as `tail` says.
     pub(crate) fn power_off(&mut self, tail: Tail, seed: u64) -> std::io::Result<()> {
-        self.disk.plan(Some(Fault { kind: FaultKind::Crash, from: 0, until: u64::MAX }));
+        self.disk.plan(Some(DiskFault { kind: FaultKind::Crash, from: 0, until: u64::MAX }));
         // What core and store say and write on their way out reaches nobody.
         self.switch_off();
         self.end = Arc::default();

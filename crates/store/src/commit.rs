@@ -24,11 +24,11 @@ pub struct Commit(CommitState);
 
 enum CommitState {
     Decided(Option<Outcome>),
-    Waiting(Arc<Shared>),
+    Waiting(Arc<PromiseSlot>),
 }
 
 #[derive(Default)]
-struct Shared {
+struct PromiseSlot {
     slot: Mutex<Slot>,
 }
 
@@ -39,7 +39,7 @@ struct Slot {
 }
 
 /// The duty to say how a commit ended.
-pub(crate) struct Promise(Option<Arc<Shared>>);
+pub(crate) struct Promise(Option<Arc<PromiseSlot>>);
 
 impl Commit {
     /// A commit that is already decided.
@@ -49,7 +49,7 @@ impl Commit {
 
     /// A commit and the promise that decides it.
     pub(crate) fn promised() -> (Promise, Self) {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<PromiseSlot>::default();
         (Promise(Some(Arc::clone(&shared))), Self(CommitState::Waiting(shared)))
     }
 
@@ -131,7 +131,7 @@ impl fmt::Debug for Promise {
     }
 }
 
-impl Shared {
+impl PromiseSlot {
     /// A panic under this lock cannot leave the slot half-written, so its poison says nothing.
     fn lock(&self) -> MutexGuard<'_, Slot> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kallisto_lsm::disk::{Access, Disk, DiskFile, DiskLock, Fault, FaultKind, FaultyDisk, MemDisk};
+use kallisto_lsm::disk::{
+    Access, Disk, DiskFault, DiskFile, DiskLock, FaultKind, FaultyDisk, MemDisk,
+};
 use kallisto_store::{
     Batch, Durability, Error, MemoryStore, OnFatal, Position, Records, Seqno, Store,
 };
@@ -17,8 +19,8 @@ use common::{ManualClock, Mirror, inline, open, put, random_batch, state_of, thr
 
 const STRICT: Durability = Durability::Strict;
 
-fn fault(kind: FaultKind, from: u64) -> Option<Fault> {
-    Some(Fault { kind, from, until: u64::MAX })
+fn fault(kind: FaultKind, from: u64) -> Option<DiskFault> {
+    Some(DiskFault { kind, from, until: u64::MAX })
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use kallisto_core::Json;
 use kallisto_core::json::ParseError;
 use kallisto_hcl::limits::{BYTES_MAX, DEPTH_MAX, LABELS_MAX, VALUES_MAX};
-use kallisto_hcl::{Body, Error, Form, Item, Kind, Value, parse};
+use kallisto_hcl::{Body, Error, Item, ItemForm, Value, ValueKind, parse};
 
 /// What both languages are made of, and what breaks readers of them.
 pub(crate) const WORDS: &[&[u8]] = &[
@@ -83,12 +83,12 @@ fn measure_value(value: &Value, depth: usize, values: &mut usize) {
     *values += 1;
     assert!(*values <= VALUES_MAX);
     match &value.kind {
-        Kind::List(items) => {
+        ValueKind::List(items) => {
             assert!(depth < DEPTH_MAX);
             items.iter().for_each(|value| measure_value(value, depth + 1, values));
         }
-        Kind::Object(body) => measure(body, depth + 1, values),
-        Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) => {}
+        ValueKind::Object(body) => measure(body, depth + 1, values),
+        ValueKind::Null | ValueKind::Bool(_) | ValueKind::Number(_) | ValueKind::Text(_) => {}
     }
 }
 
@@ -100,7 +100,7 @@ fn write_body(body: &Body, text: &mut String) {
             text.push(' ');
             write_text(&label.text, text);
         }
-        if item.form == Form::Assignment {
+        if item.form == ItemForm::Assignment {
             text.push_str(" = ");
         }
         write_value(&item.value, text);
@@ -110,11 +110,11 @@ fn write_body(body: &Body, text: &mut String) {
 
 fn write_value(value: &Value, text: &mut String) {
     match &value.kind {
-        Kind::Null => text.push_str("\"null\""),
-        Kind::Bool(value) => text.push_str(if *value { "true" } else { "false" }),
-        Kind::Number(number) => text.push_str(number),
-        Kind::Text(value) => write_text(value, text),
-        Kind::List(values) => {
+        ValueKind::Null => text.push_str("\"null\""),
+        ValueKind::Bool(value) => text.push_str(if *value { "true" } else { "false" }),
+        ValueKind::Number(number) => text.push_str(number),
+        ValueKind::Text(value) => write_text(value, text),
+        ValueKind::List(values) => {
             text.push('[');
             for value in values {
                 write_value(value, text);
@@ -122,7 +122,7 @@ fn write_value(value: &Value, text: &mut String) {
             }
             text.push(']');
         }
-        Kind::Object(body) => {
+        ValueKind::Object(body) => {
             text.push_str("{\n");
             write_body(body, text);
             text.push('}');
@@ -155,10 +155,10 @@ fn forget_places(body: &mut Body) {
 fn forget_value(value: &mut Value) {
     value.at = kallisto_hcl::Position { line: 0, column: 0 };
     match &mut value.kind {
-        Kind::Null => value.kind = Kind::Text("null".to_owned()),
-        Kind::List(values) => values.iter_mut().for_each(forget_value),
-        Kind::Object(body) => forget_places(body),
-        Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) => {}
+        ValueKind::Null => value.kind = ValueKind::Text("null".to_owned()),
+        ValueKind::List(values) => values.iter_mut().for_each(forget_value),
+        ValueKind::Object(body) => forget_places(body),
+        ValueKind::Bool(_) | ValueKind::Number(_) | ValueKind::Text(_) => {}
     }
 }
 

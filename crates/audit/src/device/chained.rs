@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::options::Options;
 use crate::sink::Real;
-use crate::verify::{Failure, Fault, Verifier};
+use crate::verify::{ChainFault, Failure, Verifier};
 use crate::{AnchorFiles, Head, Verdict};
 
 /// A directory with an audit file and anchors.
@@ -102,7 +102,7 @@ fn verify(files: &[Vec<u8>], key: Option<PublicKey>) -> Result<crate::Verified, 
         verifier.take_file(&mut &file[..])?;
     }
     match verifier.too_many_unsigned() {
-        Some(_) => Err(Failure::Line { line: 0, fault: Fault::NoRecord }),
+        Some(_) => Err(Failure::Line { line: 0, fault: ChainFault::NoRecord }),
         None => Ok(verifier.verified().unwrap()),
     }
 }
@@ -132,7 +132,7 @@ fn a_chain_goes_on_over_starts_and_is_signed_at_every_end() {
     assert_eq!((verified.first, verified.signed), (1, Some(7)));
     let other = Signer::new(&[6; SALT_BYTES], "n1", "file").unwrap().public_key();
     let failure = place.verify(Some(other)).unwrap_err();
-    assert!(matches!(failure, Failure::Line { fault: Fault::Unsigned { seq: 4 }, .. }));
+    assert!(matches!(failure, Failure::Line { fault: ChainFault::Unsigned { seq: 4 }, .. }));
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn lines_that_were_cut_off_are_missed_at_the_next_start_and_for_ever() {
         drop(device);
         place.wait_for_end();
         let failure = place.verify(None).unwrap_err();
-        let gap = Fault::Gap { expected: cut as u64 + 1, found: head.seq + 1 };
+        let gap = ChainFault::Gap { expected: cut as u64 + 1, found: head.seq + 1 };
         assert!(matches!(failure, Failure::Line { fault, .. } if fault == gap), "{cut}");
         place.anchors.write("file", &kept).unwrap();
     }

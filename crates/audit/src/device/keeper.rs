@@ -5,7 +5,7 @@
 use std::io;
 use std::sync::{Arc, PoisonError};
 
-use super::queue::{Mode, QueueState, Shared};
+use super::queue::{DeviceShared, Mode, QueueState};
 use crate::anchor::{Anchors, Sealed};
 use crate::chain::Head;
 use crate::limits::ANCHOR_INTERVAL;
@@ -30,7 +30,7 @@ impl Anchor {
 }
 
 /// Keeps a device's head until it ends.
-pub(super) fn keep(anchor: &Anchor, shared: &Shared) {
+pub(super) fn keep(anchor: &Anchor, shared: &DeviceShared) {
     let mut kept = None;
     let mut is_failing = false;
     let mut state = shared.lock();

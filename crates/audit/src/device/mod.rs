@@ -29,7 +29,7 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 
 use self::keeper::Anchor;
-use self::queue::{Job, Mode, QueueState, Shared};
+use self::queue::{DeviceShared, Job, Mode, QueueState};
 use self::writer::{Unsigned, WriterThread, watch};
 use crate::anchor::{Anchors, Sealed, Verdict};
 use crate::chain::Head;
@@ -38,7 +38,7 @@ use crate::clock;
 use crate::limits::{QUEUE_BYTES_MAX, QUEUE_JOBS_MAX, RETRY_MIN};
 use crate::mask::{Malformed, Masker, SALT_BYTES};
 use crate::options::Spec;
-use crate::record::{Common, Kind, Response, Subject, Writer};
+use crate::record::{Common, RecordKind, Response, Subject, Writer};
 use crate::sink::Destinations;
 
 /// A device at work. Dropping it lets the writer finish what waits, and ends it.
@@ -47,7 +47,7 @@ pub struct Device {
     spec: Spec,
     masker: Masker,
     public_key: PublicKey,
-    shared: Arc<Shared>,
+    shared: Arc<DeviceShared>,
 }
 
 /// What a device finds around it.
@@ -61,7 +61,7 @@ pub struct Surroundings<'a> {
 }
 
 /// The end of a device, to be waited for by who let go of it.
-pub(crate) struct Ending(Arc<Shared>);
+pub(crate) struct Ending(Arc<DeviceShared>);
 
 impl Ending {
     /// Waits until everything is written, signed and kept, or `until` has come.
@@ -177,7 +177,7 @@ impl Device {
         around: &Surroundings<'_>,
     ) -> std::io::Result<Self> {
         let signer = Signer::new(salt, around.node, name).ok_or(ErrorKind::Unsupported)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(DeviceShared {
             state: Mutex::new(QueueState {
                 queue: VecDeque::new(),
                 queued_bytes: 0,
@@ -282,8 +282,9 @@ impl Device {
     /// Adds the record that a request begins.
     pub fn add_request(&self, common: &Common, error: &str, records: &mut Records) {
         // A request has been through `common`; without a response nothing is left to fail.
-        records
-            .add(|out| self.records().body(Kind::Request, clock::now(), common, None, error, out));
+        records.add(|out| {
+            self.records().body(RecordKind::Request, clock::now(), common, None, error, out)
+        });
     }
 
     /// Adds the record that a request ends. False when the response's data is no JSON.
@@ -296,7 +297,7 @@ impl Device {
     ) -> bool {
         records.add(|out| {
             let now = clock::now();
-            self.records().body(Kind::Response, now, common, Some(response), error, out)
+            self.records().body(RecordKind::Response, now, common, Some(response), error, out)
         })
     }
 

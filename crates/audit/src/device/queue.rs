@@ -10,7 +10,7 @@ use super::Records;
 use crate::anchor::Verdict;
 use crate::chain::Head;
 
-pub(super) struct Shared {
+pub(super) struct DeviceShared {
     pub(super) state: Mutex<QueueState>,
     /// The writer waits here for work.
     pub(super) work: Condvar,
@@ -49,7 +49,7 @@ pub(super) struct Job {
     pub(super) done: oneshot::Sender<bool>,
 }
 
-impl Shared {
+impl DeviceShared {
     pub(super) fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

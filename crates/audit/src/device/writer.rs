@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::keeper::Anchor;
-use super::queue::{Mode, Shared};
+use super::queue::{DeviceShared, Mode};
 use super::{Origin, Records};
 use crate::anchor::{Verdict, judge};
 use crate::chain::{Head, LINKS_BYTES_MAX};
@@ -19,7 +19,7 @@ const LOOKS_PER_DEADLINE: u32 = 8;
 /// The thread that calls the sink.
 pub(super) struct WriterThread {
     pub(super) name: String,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<DeviceShared>,
     pub(super) sink: Box<dyn Sink>,
     /// The last record written; `None` until the destination was first opened.
     pub(super) chain: Option<Head>,
@@ -273,7 +273,7 @@ impl WriterThread {
 }
 
 /// Fails everybody who waits for a sink that does not come back.
-pub(super) fn watch(name: &str, shared: &Shared, deadline: Duration) {
+pub(super) fn watch(name: &str, shared: &DeviceShared, deadline: Duration) {
     let mut state = shared.lock();
     while !state.closing {
         let late = state.busy_since.is_some_and(|since| clock::monotonic() - since >= deadline);

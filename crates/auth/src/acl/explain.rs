@@ -51,12 +51,12 @@ pub struct RuleReport {
     /// True when it asks for more than a capability.
     pub is_constrained: bool,
     /// Where it comes from.
-    pub sources: Vec<Source>,
+    pub sources: Vec<PolicyRule>,
 }
 
 /// A rule as a policy has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct PolicyRule {
     /// The policy.
     pub policy: String,
     /// The line of the policy's text on which the rule's pattern stands.
@@ -80,7 +80,7 @@ pub struct Lost {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {
     /// The rule.
-    pub source: Source,
+    pub source: PolicyRule,
     /// Why.
     pub why: Why,
 }
@@ -173,12 +173,12 @@ impl RuleReport {
             is_exact: !rule.pattern.is_prefix && !rule.pattern.has_any(),
             capabilities: rule.capabilities,
             is_constrained: rule.constraints.is_some(),
-            sources: rule.parts.iter().map(Source::of).collect(),
+            sources: rule.parts.iter().map(PolicyRule::of).collect(),
         }
     }
 }
 
-impl Source {
+impl PolicyRule {
     fn of(part: &Part) -> Self {
         let rule = &part.policy.rules()[part.rule];
         Self {
@@ -192,6 +192,6 @@ impl Source {
 
 impl Dropped {
     fn of(skipped: &Skipped) -> Self {
-        Self { source: Source::of(&skipped.part), why: skipped.why }
+        Self { source: PolicyRule::of(&skipped.part), why: skipped.why }
     }
 }

@@ -32,7 +32,7 @@ use crate::decision::{Denied, Subject};
 use crate::pattern::{Resolved, Unresolved, fold_case};
 use crate::policy::{Constraints, Policy, PolicyName, Refusal};
 use crate::{Capabilities, Capability};
-pub use explain::{Dropped, Explanation, Lost, Reason, RuleReport, Source};
+pub use explain::{Dropped, Explanation, Lost, PolicyRule, Reason, RuleReport};
 use table::{Rank, Table};
 
 /// The compiled policies of a caller. Immutable; share it by `Arc`.

@@ -51,12 +51,12 @@ pub struct PasswordPolicyError {
     /// Where.
     pub at: Position,
     /// What.
-    pub fault: Fault,
+    pub fault: PasswordPolicyFault,
 }
 
 /// What can be wrong with a password policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum PasswordPolicyFault {
     /// Neither HCL nor JSON.
     Syntax(&'static str),
     /// A key that no password policy has.
@@ -155,14 +155,14 @@ impl<E> Draws<'_, E> {
 
 impl From<Syntax> for PasswordPolicyError {
     fn from(error: Syntax) -> Self {
-        Self { at: error.at, fault: Fault::Syntax(error.what) }
+        Self { at: error.at, fault: PasswordPolicyFault::Syntax(error.what) }
     }
 }
 
 impl fmt::Display for PasswordPolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.fault {
-            Fault::LengthOutOfBounds => {
+            PasswordPolicyFault::LengthOutOfBounds => {
                 write!(f, "passwords must be between {LENGTH_MIN} and {LENGTH_MAX} characters")
             }
             fault => write!(f, "invalid password policy: {} at {}", fault.what(), self.at),
@@ -170,7 +170,7 @@ impl fmt::Display for PasswordPolicyError {
     }
 }
 
-impl Fault {
+impl PasswordPolicyFault {
     const fn what(self) -> &'static str {
         match self {
             Self::Syntax(what) => what,

@@ -3,8 +3,8 @@
 use kallisto_hcl::{Body, Key, Position, Value, parse};
 
 use super::{
-    CHARSET_CHARS_MAX, Charset, Fault, LENGTH_MAX, LENGTH_MIN, PasswordPolicy, PasswordPolicyError,
-    RULES_MAX,
+    CHARSET_CHARS_MAX, Charset, LENGTH_MAX, LENGTH_MIN, PasswordPolicy, PasswordPolicyError,
+    PasswordPolicyFault, RULES_MAX,
 };
 
 type Read<T> = Result<T, PasswordPolicyError>;
@@ -14,60 +14,72 @@ pub(super) fn policy(text: &str) -> Read<PasswordPolicy> {
     let start = Position { line: 1, column: 1 };
     let known = |key: &Key| matches!(key.text.as_str(), "length" | "rule");
     if let Some(item) = body.items.iter().find(|item| !known(&item.key)) {
-        return wrong(item.key.at, Fault::UnknownKey);
+        return wrong(item.key.at, PasswordPolicyFault::UnknownKey);
     }
     let length = length(&body, start)?;
     let blocks = body.labelled("rule")?;
     if let Some((key, _)) = blocks.get(RULES_MAX) {
-        return wrong(key.at, Fault::TooMany);
+        return wrong(key.at, PasswordPolicyFault::TooMany);
     }
     let rules: Vec<Charset> =
         blocks.into_iter().map(|(kind, body)| rule(kind, body)).collect::<Read<_>>()?;
     if rules.is_empty() {
-        return wrong(start, Fault::NoCharset);
+        return wrong(start, PasswordPolicyFault::NoCharset);
     }
     if rules.iter().map(|rule| rule.least).sum::<usize>() > length {
-        return wrong(start, Fault::LeastsPastLength);
+        return wrong(start, PasswordPolicyFault::LeastsPastLength);
     }
     let union = distinct(rules.iter().flat_map(|rule| rule.chars.iter().copied()));
     Ok(PasswordPolicy { length, rules, union })
 }
 
-const fn wrong<T>(at: Position, fault: Fault) -> Read<T> {
+const fn wrong<T>(at: Position, fault: PasswordPolicyFault) -> Read<T> {
     Err(PasswordPolicyError { at, fault })
 }
 
 fn length(body: &Body, start: Position) -> Read<usize> {
-    let Some(item) = body.first("length") else { return wrong(start, Fault::NoLength) };
-    let Some(length) = item.value.as_u64() else { return wrong(item.value.at, Fault::NoLength) };
+    let Some(item) = body.first("length") else {
+        return wrong(start, PasswordPolicyFault::NoLength);
+    };
+    let Some(length) = item.value.as_u64() else {
+        return wrong(item.value.at, PasswordPolicyFault::NoLength);
+    };
     match usize::try_from(length) {
         Ok(length @ LENGTH_MIN..=LENGTH_MAX) => Ok(length),
-        _ => wrong(item.value.at, Fault::LengthOutOfBounds),
+        _ => wrong(item.value.at, PasswordPolicyFault::LengthOutOfBounds),
     }
 }
 
 fn rule(kind: &Key, body: &Body) -> Read<Charset> {
     if kind.text != "charset" {
-        return wrong(kind.at, Fault::UnknownRule);
+        return wrong(kind.at, PasswordPolicyFault::UnknownRule);
     }
     let mut charset = Charset { chars: Vec::new(), least: 0 };
     for item in &body.items {
         match item.key.text.as_str() {
             "charset" => charset.chars = chars(&item.value)?,
             "min-chars" | "min_chars" => charset.least = least(&item.value)?,
-            _ => return wrong(item.key.at, Fault::UnknownKey),
+            _ => return wrong(item.key.at, PasswordPolicyFault::UnknownKey),
         }
     }
-    if charset.chars.is_empty() { wrong(kind.at, Fault::NoCharset) } else { Ok(charset) }
+    if charset.chars.is_empty() {
+        wrong(kind.at, PasswordPolicyFault::NoCharset)
+    } else {
+        Ok(charset)
+    }
 }
 
 fn chars(value: &Value) -> Read<Vec<char>> {
     let text = value.as_text().unwrap_or_default();
     if text.chars().any(|next| next.is_control() || (next.is_whitespace() && next != ' ')) {
-        return wrong(value.at, Fault::NotPrintable);
+        return wrong(value.at, PasswordPolicyFault::NotPrintable);
     }
     let chars = distinct(text.chars());
-    if chars.len() > CHARSET_CHARS_MAX { wrong(value.at, Fault::TooMany) } else { Ok(chars) }
+    if chars.len() > CHARSET_CHARS_MAX {
+        wrong(value.at, PasswordPolicyFault::TooMany)
+    } else {
+        Ok(chars)
+    }
 }
 
 fn least(value: &Value) -> Read<usize> {
@@ -75,7 +87,7 @@ fn least(value: &Value) -> Read<usize> {
     // Any sum of these fits, however many rules there are.
     match least {
         Some(least) => Ok(least.min(LENGTH_MAX + 1)),
-        None => wrong(value.at, Fault::BadLeast),
+        None => wrong(value.at, PasswordPolicyFault::BadLeast),
     }
 }
 

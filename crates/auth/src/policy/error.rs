@@ -18,12 +18,12 @@ pub struct PolicyError {
     /// Where it is.
     pub at: Position,
     /// What it is.
-    pub fault: Fault,
+    pub fault: PolicyFault,
 }
 
 /// What can be wrong with a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum PolicyFault {
     /// Neither HCL nor JSON, or not the blocks that a policy is made of.
     Syntax(&'static str),
     /// More than [`RULES_MAX`] rules.
@@ -59,7 +59,7 @@ pub enum Fault {
 
 impl From<Syntax> for PolicyError {
     fn from(error: Syntax) -> Self {
-        Self { path: None, at: error.at, fault: Fault::Syntax(error.what) }
+        Self { path: None, at: error.at, fault: PolicyFault::Syntax(error.what) }
     }
 }
 
@@ -71,37 +71,41 @@ impl fmt::Display for PolicyError {
         }
         let Position { line, column } = self.at;
         match &self.fault {
-            Fault::Syntax(what) => write!(f, "At {}: {what}", self.at),
-            Fault::TooManyRules => write!(f, "more than {RULES_MAX} paths"),
-            Fault::UnknownKey(key) => {
+            PolicyFault::Syntax(what) => write!(f, "At {}: {what}", self.at),
+            PolicyFault::TooManyRules => write!(f, "more than {RULES_MAX} paths"),
+            PolicyFault::UnknownKey(key) => {
                 write!(f, "invalid key \"{key}\" on line {line}, column {column}")
             }
-            Fault::UnsupportedKey(key) => {
+            PolicyFault::UnsupportedKey(key) => {
                 write!(f, "key \"{key}\" on line {line} is not supported by this server")
             }
             // Clients know these with the path twice.
-            Fault::BadCapability(word) => {
+            PolicyFault::BadCapability(word) => {
                 write!(f, "path \"{path}\": invalid capability \"{word}\"")
             }
-            Fault::BadOldPolicy(word) => write!(f, "path \"{path}\": invalid policy \"{word}\""),
-            Fault::BadType { key, expected } => {
+            PolicyFault::BadOldPolicy(word) => {
+                write!(f, "path \"{path}\": invalid policy \"{word}\"")
+            }
+            PolicyFault::BadType { key, expected } => {
                 if self.path.is_some() {
                     write!(f, "path \"{path}\": ")?;
                 }
                 write!(f, "At {}: {key} is not {expected}", self.at)
             }
-            Fault::BadDuration(key) => write!(f, "error parsing {key}: time: invalid duration"),
-            Fault::BadExpiration => write!(f, "path \"{path}\": invalid expiration time"),
-            Fault::WrapTtlOrder => {
+            PolicyFault::BadDuration(key) => {
+                write!(f, "error parsing {key}: time: invalid duration")
+            }
+            PolicyFault::BadExpiration => write!(f, "path \"{path}\": invalid expiration time"),
+            PolicyFault::WrapTtlOrder => {
                 f.write_str("max_wrapping_ttl cannot be less than min_wrapping_ttl")
             }
-            Fault::MixedWildcards => {
+            PolicyFault::MixedWildcards => {
                 write!(f, "path \"{path}\": invalid use of wildcards ('+*' is forbidden)")
             }
-            Fault::UnbalancedTemplate => f.write_str(
+            PolicyFault::UnbalancedTemplate => f.write_str(
                 "failed to validate policy templating: unbalanced templating characters",
             ),
-            Fault::PatternTooLong => write!(
+            PolicyFault::PatternTooLong => write!(
                 f,
                 "the path is longer than {PATTERN_BYTES_MAX} bytes or {PATTERN_SEGMENTS_MAX} \
                  segments"

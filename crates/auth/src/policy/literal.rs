@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kallisto_hcl::{Kind, Value};
+use kallisto_hcl::{Value, ValueKind};
 
 /// A value of a parameter.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,12 +33,12 @@ pub(crate) enum Numbers {
 impl Literal {
     pub(crate) fn from_hcl(value: &Value) -> Self {
         match &value.kind {
-            Kind::Null => Self::Null,
-            Kind::Bool(value) => Self::Bool(*value),
-            Kind::Number(text) => Self::Number(text.clone()),
-            Kind::Text(text) => Self::Text(text.clone()),
-            Kind::List(values) => Self::List(values.iter().map(Self::from_hcl).collect()),
-            Kind::Object(body) => {
+            ValueKind::Null => Self::Null,
+            ValueKind::Bool(value) => Self::Bool(*value),
+            ValueKind::Number(text) => Self::Number(text.clone()),
+            ValueKind::Text(text) => Self::Text(text.clone()),
+            ValueKind::List(values) => Self::List(values.iter().map(Self::from_hcl).collect()),
+            ValueKind::Object(body) => {
                 let item = |item: &kallisto_hcl::Item| {
                     (item.key.text.clone(), Self::from_hcl(&item.value))
                 };

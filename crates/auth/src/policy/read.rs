@@ -19,10 +19,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kallisto_hcl::{Body, Item, Key, Kind, Position, Value, parse};
+use kallisto_hcl::{Body, Item, Key, Position, Value, ValueKind, parse};
 
 use super::constraints::Parameters;
-use super::error::{Fault, PolicyError};
+use super::error::{PolicyError, PolicyFault};
 use super::limits::RULES_MAX;
 use super::{Constraints, Literal, Rule, StaleReads};
 use crate::pattern::{Pattern, PatternError};
@@ -54,14 +54,14 @@ pub(super) fn read(text: &str) -> Result<(Vec<Rule>, StaleReads), PolicyError> {
                 })?;
             }
             other => {
-                let fault = Fault::UnknownKey(other.to_owned());
+                let fault = PolicyFault::UnknownKey(other.to_owned());
                 return Err(PolicyError { path: None, at: item.key.at, fault });
             }
         }
     }
     let blocks = body.labelled("path")?;
     if let Some((key, _)) = blocks.get(RULES_MAX) {
-        return Err(PolicyError { path: None, at: key.at, fault: Fault::TooManyRules });
+        return Err(PolicyError { path: None, at: key.at, fault: PolicyFault::TooManyRules });
     }
     let rules: Result<_, _> = blocks.into_iter().map(|(path, body)| rule(path, body)).collect();
     Ok((rules?, stale_reads))
@@ -69,10 +69,11 @@ pub(super) fn read(text: &str) -> Result<(Vec<Rule>, StaleReads), PolicyError> {
 
 fn read_stale_reads(value: &Value) -> Result<StaleReads, Wrong> {
     match &value.kind {
-        Kind::Text(text) if text == "deny" => Ok(StaleReads::Denied),
-        Kind::Text(text) if text == "allow" => Ok(StaleReads::Allowed),
+        ValueKind::Text(text) if text == "deny" => Ok(StaleReads::Denied),
+        ValueKind::Text(text) if text == "allow" => Ok(StaleReads::Allowed),
         _ => {
-            let fault = Fault::BadType { key: STALE_READS, expected: "\"deny\" or \"allow\"" };
+            let fault =
+                PolicyFault::BadType { key: STALE_READS, expected: "\"deny\" or \"allow\"" };
             Err((value.at, fault))
         }
     }
@@ -87,14 +88,14 @@ fn rule(path: &Key, body: &Body) -> Result<Rule, PolicyError> {
 }
 
 /// What is wrong inside a rule, and where.
-type Wrong = (Position, Fault);
+type Wrong = (Position, PolicyFault);
 
 fn read_rule(path: &Key, body: &Body) -> Result<Rule, Wrong> {
     let pattern = Pattern::parse(&path.text).map_err(|error| {
         let fault = match error {
-            PatternError::TooLong => Fault::PatternTooLong,
-            PatternError::MixedWildcards => Fault::MixedWildcards,
-            PatternError::Unbalanced => Fault::UnbalancedTemplate,
+            PatternError::TooLong => PolicyFault::PatternTooLong,
+            PatternError::MixedWildcards => PolicyFault::MixedWildcards,
+            PatternError::Unbalanced => PolicyFault::UnbalancedTemplate,
         };
         (path.at, fault)
     })?;
@@ -108,7 +109,7 @@ fn read_rule(path: &Key, body: &Body) -> Result<Rule, Wrong> {
     let mut old_policy = Capabilities::NONE;
     for item in &body.items {
         if let Some(label) = item.labels.first() {
-            return Err((label.at, Fault::Syntax("a rule holds no blocks with labels")));
+            return Err((label.at, PolicyFault::Syntax("a rule holds no blocks with labels")));
         }
         match item.key.text.as_str() {
             "policy" => old_policy = read_old_policy(&item.value)?,
@@ -120,7 +121,7 @@ fn read_rule(path: &Key, body: &Body) -> Result<Rule, Wrong> {
     if let (Some(least), Some(most)) = (least, most)
         && most < least
     {
-        return Err((path.at, Fault::WrapTtlOrder));
+        return Err((path.at, PolicyFault::WrapTtlOrder));
     }
     Ok(rule)
 }
@@ -132,7 +133,7 @@ fn read_item(item: &Item, rule: &mut Rule) -> Result<(), Wrong> {
         "capabilities" => {
             for (at, word) in words(value, "capabilities")? {
                 let capability =
-                    Capability::named(&word).ok_or((at, Fault::BadCapability(word)))?;
+                    Capability::named(&word).ok_or((at, PolicyFault::BadCapability(word)))?;
                 rule.capabilities = rule.capabilities.with(capability);
             }
         }
@@ -156,22 +157,22 @@ fn read_item(item: &Item, rule: &mut Rule) -> Result<(), Wrong> {
         "expiration" => rule.expires_at = Some(read_time(value)?),
         "comment" => {}
         key if UNSUPPORTED.contains(&key) => {
-            return Err((item.key.at, Fault::UnsupportedKey(key.to_owned())));
+            return Err((item.key.at, PolicyFault::UnsupportedKey(key.to_owned())));
         }
-        key => return Err((item.key.at, Fault::UnknownKey(key.to_owned()))),
+        key => return Err((item.key.at, PolicyFault::UnknownKey(key.to_owned()))),
     }
     Ok(())
 }
 
 /// The words of a list. A number among them is a word too, as it is elsewhere.
 fn words(value: &Value, key: &'static str) -> Result<Vec<(Position, String)>, Wrong> {
-    let Kind::List(values) = &value.kind else {
-        return Err((value.at, Fault::BadType { key, expected: "a list" }));
+    let ValueKind::List(values) = &value.kind else {
+        return Err((value.at, PolicyFault::BadType { key, expected: "a list" }));
     };
     let word = |value: &Value| match &value.kind {
-        Kind::Text(text) | Kind::Number(text) => Ok((value.at, text.clone())),
-        Kind::Null | Kind::Bool(_) | Kind::List(_) | Kind::Object(_) => {
-            Err((value.at, Fault::BadType { key, expected: "a list of strings" }))
+        ValueKind::Text(text) | ValueKind::Number(text) => Ok((value.at, text.clone())),
+        ValueKind::Null | ValueKind::Bool(_) | ValueKind::List(_) | ValueKind::Object(_) => {
+            Err((value.at, PolicyFault::BadType { key, expected: "a list of strings" }))
         }
     };
     values.iter().map(word).collect()
@@ -179,13 +180,13 @@ fn words(value: &Value, key: &'static str) -> Result<Vec<(Position, String)>, Wr
 
 fn read_old_policy(value: &Value) -> Result<Capabilities, Wrong> {
     use Capability::{Create, Delete, Deny, List, Read, Sudo, Update};
-    let expected = Fault::BadType { key: "policy", expected: "a string" };
+    let expected = PolicyFault::BadType { key: "policy", expected: "a string" };
     let held: &[Capability] = match value.as_text().ok_or((value.at, expected))? {
         "deny" => &[Deny],
         "read" => &[Read, List],
         "write" => &[Create, Read, Update, Delete, List],
         "sudo" => &[Create, Read, Update, Delete, List, Sudo],
-        other => return Err((value.at, Fault::BadOldPolicy(other.to_owned()))),
+        other => return Err((value.at, PolicyFault::BadOldPolicy(other.to_owned()))),
     };
     Ok(held.iter().copied().collect())
 }
@@ -197,18 +198,20 @@ fn read_parameters(
     parameters: &mut Parameters,
 ) -> Result<(), Wrong> {
     match &value.kind {
-        Kind::Object(body) => add_parameters(body, key, parameters),
-        Kind::List(values) if values.iter().all(|v| matches!(v.kind, Kind::Object(_))) => {
+        ValueKind::Object(body) => add_parameters(body, key, parameters),
+        ValueKind::List(values)
+            if values.iter().all(|v| matches!(v.kind, ValueKind::Object(_))) =>
+        {
             values.iter().try_for_each(|value| read_parameters(value, key, parameters))
         }
-        _ => Err((value.at, Fault::BadType { key, expected: "a map" })),
+        _ => Err((value.at, PolicyFault::BadType { key, expected: "a map" })),
     }
 }
 
 fn add_parameters(body: &Body, key: &'static str, into: &mut Parameters) -> Result<(), Wrong> {
     for item in &body.items {
-        let Kind::List(values) = &item.value.kind else {
-            return Err((item.value.at, Fault::BadType { key, expected: "a map of lists" }));
+        let ValueKind::List(values) = &item.value.kind else {
+            return Err((item.value.at, PolicyFault::BadType { key, expected: "a map of lists" }));
         };
         let values = values.iter().map(Literal::from_hcl);
         into.entry(item.key.text.to_lowercase()).or_default().extend(values);
@@ -218,12 +221,12 @@ fn add_parameters(body: &Body, key: &'static str, into: &mut Parameters) -> Resu
 
 /// A span of time; zero is none.
 fn read_duration(value: &Value, key: &'static str) -> Result<Option<Duration>, Wrong> {
-    let span = value.as_duration().ok_or((value.at, Fault::BadDuration(key)))?;
+    let span = value.as_duration().ok_or((value.at, PolicyFault::BadDuration(key)))?;
     Ok(Some(span).filter(|span| !span.is_zero()))
 }
 
 fn read_count(value: &Value) -> Result<Option<u64>, Wrong> {
-    let expected = Fault::BadType { key: "pagination_limit", expected: "a whole number" };
+    let expected = PolicyFault::BadType { key: "pagination_limit", expected: "a whole number" };
     let given = value.as_u64().or_else(|| value.as_text()?.parse().ok());
     let count = given.ok_or((value.at, expected))?;
     Ok(Some(count).filter(|count| *count > 0))
@@ -232,9 +235,11 @@ fn read_count(value: &Value) -> Result<Option<u64>, Wrong> {
 /// A time: RFC 3339, or seconds since 1970.
 fn read_time(value: &Value) -> Result<Timestamp, Wrong> {
     let parsed = match &value.kind {
-        Kind::Text(text) => text.parse().ok(),
-        Kind::Number(text) => text.parse().ok().and_then(|secs| Timestamp::from_second(secs).ok()),
-        Kind::Null | Kind::Bool(_) | Kind::List(_) | Kind::Object(_) => None,
+        ValueKind::Text(text) => text.parse().ok(),
+        ValueKind::Number(text) => {
+            text.parse().ok().and_then(|secs| Timestamp::from_second(secs).ok())
+        }
+        ValueKind::Null | ValueKind::Bool(_) | ValueKind::List(_) | ValueKind::Object(_) => None,
     };
-    parsed.ok_or((value.at, Fault::BadExpiration))
+    parsed.ok_or((value.at, PolicyFault::BadExpiration))
 }

@@ -45,18 +45,18 @@ pub(super) struct DataKey {
     run: ArcSwapOption<Run>,
     /// Held while a run is replaced.
     replacing: Mutex<()>,
-    readers: Box<[ArcSwapOption<Reader>]>,
+    readers: Box<[ArcSwapOption<PrefixCipher>]>,
     records_per_run: u64,
 }
 
 /// A nonce prefix in use.
 struct Run {
-    reader: Reader,
+    reader: PrefixCipher,
     taken: AtomicU64,
 }
 
 /// A nonce prefix and its cipher.
-struct Reader {
+struct PrefixCipher {
     prefix: [u8; PREFIX_BYTES],
     cipher: Cipher,
 }
@@ -145,14 +145,14 @@ impl DataKey {
                 return open(&reader.cipher);
             }
         }
-        let reader = Arc::new(Reader::new(&self.record_key, *prefix));
+        let reader = Arc::new(PrefixCipher::new(&self.record_key, *prefix));
         let opened = open(&reader.cipher);
         self.keep(reader);
         opened
     }
 
     /// Keeps a cipher in one of its two places: in a free one, else in the one its second byte says.
-    fn keep(&self, reader: Arc<Reader>) {
+    fn keep(&self, reader: Arc<PrefixCipher>) {
         let first = usize::from(reader.prefix[0]);
         let chosen =
             match [first, first ^ 1].into_iter().find(|&at| self.readers[at].load().is_none()) {
@@ -186,9 +186,10 @@ impl DataKey {
         }
         let mut prefix = [0; PREFIX_BYTES];
         random::fill(&mut prefix)?;
-        let run = Run { reader: Reader::new(&self.record_key, prefix), taken: AtomicU64::new(0) };
+        let run =
+            Run { reader: PrefixCipher::new(&self.record_key, prefix), taken: AtomicU64::new(0) };
         // Readers find the cipher of this run where they find all others.
-        self.keep(Arc::new(Reader::new(&self.record_key, prefix)));
+        self.keep(Arc::new(PrefixCipher::new(&self.record_key, prefix)));
         // A thread that holds a run which is replaced before it is used up may still take from it: the count misses those few.
         let sealed = current.as_ref().map_or(0, |run| run.sealed(self.records_per_run));
         self.sealed_before.fetch_add(sealed, Ordering::Relaxed);
@@ -216,7 +217,7 @@ impl Run {
     }
 }
 
-impl Reader {
+impl PrefixCipher {
     fn new(record_key: &SecretKey, prefix: [u8; PREFIX_BYTES]) -> Self {
         Self { prefix, cipher: Cipher::new(record_key.expose(), &prefix) }
     }

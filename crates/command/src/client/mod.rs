@@ -156,7 +156,7 @@ impl Request {
 }
 
 /// An answer of the server, whatever its status.
-pub struct Answer {
+pub struct HttpAnswer {
     /// The HTTP status.
     pub status: u16,
     /// The bytes that came.
@@ -294,18 +294,22 @@ impl<'a> Client<'a> {
         self.refuse_errors(request, answer).map(drop)
     }
 
-    fn refuse_errors(&self, request: &Request, answer: Answer) -> Result<Answer, ClientError> {
+    fn refuse_errors(
+        &self,
+        request: &Request,
+        answer: HttpAnswer,
+    ) -> Result<HttpAnswer, ClientError> {
         if (200..400).contains(&answer.status) {
             return Ok(answer);
         }
         let namespace = self.config.namespace.clone();
         let method = request.method.name();
-        let Answer { status, url, body, .. } = answer;
+        let HttpAnswer { status, url, body, .. } = answer;
         Err(ClientError::Api(Box::new(ApiError::new(method, url, namespace, status, &body))))
     }
 
     /// The request, again if [`retry`] says so, and on to where one redirect points.
-    fn exchange(&self, request: &Request) -> Result<Answer, ClientError> {
+    fn exchange(&self, request: &Request) -> Result<HttpAnswer, ClientError> {
         let url = self.url_of(request);
         let answer = self.exchange_with_retries(request, &url)?;
         let redirected = matches!(answer.status, 301 | 302 | 307 | 308);
@@ -318,7 +322,11 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn exchange_with_retries(&self, request: &Request, url: &str) -> Result<Answer, ClientError> {
+    fn exchange_with_retries(
+        &self,
+        request: &Request,
+        url: &str,
+    ) -> Result<HttpAnswer, ClientError> {
         let mut attempt = 0;
         loop {
             let result = self.exchange_once(request, url);
@@ -339,7 +347,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn exchange_once(&self, request: &Request, url: &str) -> Result<Answer, ClientError> {
+    fn exchange_once(&self, request: &Request, url: &str) -> Result<HttpAnswer, ClientError> {
         let failed = |error: ureq::Error| transport_error(request.method, url, &error);
         let builder = self.head(request, url);
         // A write without a body has one of no bytes: a missing one would go out in chunks.
@@ -435,7 +443,7 @@ fn proxy(config: &Config) -> Result<Option<Proxy>, ClientError> {
     Proxy::new(text).map(Some).map_err(bad)
 }
 
-fn read_answer(response: Response<Body>, url: &str) -> Result<Answer, ureq::Error> {
+fn read_answer(response: Response<Body>, url: &str) -> Result<HttpAnswer, ureq::Error> {
     let header = |name: &str| {
         let value = response.headers().get(name)?;
         value.to_str().ok().map(str::to_owned)
@@ -445,7 +453,7 @@ fn read_answer(response: Response<Body>, url: &str) -> Result<Answer, ureq::Erro
         header("retry-after").and_then(|text| text.parse().ok()).map(Duration::from_secs);
     let status = response.status().as_u16();
     let body = response.into_body().into_with_config().limit(ANSWER_BYTES_MAX).read_to_vec()?;
-    Ok(Answer { status, body, url: url.to_owned(), location, retry_after })
+    Ok(HttpAnswer { status, body, url: url.to_owned(), location, retry_after })
 }
 
 /// Where a redirect points, if we may go there.

@@ -44,7 +44,7 @@ impl Answer {
 
 /// One request that came.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct RecordedRequest {
     /// The method.
     pub(crate) method: String,
     /// Path and query.
@@ -59,7 +59,7 @@ pub(crate) struct Asked {
 pub(crate) struct Stub {
     /// `http://127.0.0.1:<port>`
     pub(crate) address: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<RecordedRequest>>>,
 }
 
 impl Stub {
@@ -84,12 +84,12 @@ impl Stub {
     }
 
     /// What was asked so far.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<RecordedRequest> {
         self.asked.lock().unwrap().clone()
     }
 }
 
-fn read_request(stream: &TcpStream) -> Option<Asked> {
+fn read_request(stream: &TcpStream) -> Option<RecordedRequest> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
@@ -107,7 +107,7 @@ fn read_request(stream: &TcpStream) -> Option<Asked> {
     let length = headers.get("content-length").map_or(0, |text| text.parse().unwrap());
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some(Asked { method, path, headers, body: String::from_utf8(body).unwrap() })
+    Some(RecordedRequest { method, path, headers, body: String::from_utf8(body).unwrap() })
 }
 
 fn give(mut stream: TcpStream, answer: &Answer) {

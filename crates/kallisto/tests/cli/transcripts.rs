@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use crate::support::{Answer, Asked, Ran, Stub, directory, kallisto};
+use crate::support::{Answer, Ran, RecordedRequest, Stub, directory, kallisto};
 use kallisto_core::json::{Json, Map, parse};
 
 #[test]
@@ -101,7 +101,7 @@ struct Request {
 }
 
 impl Request {
-    fn of_asked(asked: &Asked) -> Self {
+    fn of_asked(asked: &RecordedRequest) -> Self {
         assert_eq!(asked.headers.get("x-vault-request").map(String::as_str), Some("true"));
         let told = |name: &str| {
             (name.starts_with("x-") && name != "x-vault-request") || name == "content-type"

@@ -42,7 +42,7 @@ const OPERATORS: [&str; 10] = [
 
 /// What a request asks for, as far as it matters who goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum AdmissionKind {
     Operators,
     /// It ends before anything else runs.
     Brief,
@@ -62,15 +62,15 @@ pub(super) async fn admit(
     let Some(gate) = gate else { return Ok(None) };
     let (kind, cost) = judge(request);
     match kind {
-        Kind::Brief if gate.try_pass(cost) => Ok(None),
-        Kind::Operators if gate.try_pass_operator() => {
+        AdmissionKind::Brief if gate.try_pass(cost) => Ok(None),
+        AdmissionKind::Operators if gate.try_pass_operator() => {
             // Even these are bounded, and by a bound that others cannot reach.
             core.admission().requests.take_reserved(request.flow(), 1).map(Some)
         }
-        Kind::Operators | Kind::Brief | Kind::Lasting => {
+        AdmissionKind::Operators | AdmissionKind::Brief | AdmissionKind::Lasting => {
             let flow = known_flow(core, request);
             let place = core.admission().requests.take(flow, 1)?;
-            if kind != Kind::Lasting || !gate.try_pass(cost) {
+            if kind != AdmissionKind::Lasting || !gate.try_pass(cost) {
                 gate.wait(flow, cost).await;
             }
             Ok(Some(place))
@@ -128,19 +128,19 @@ pub(super) fn known_flow(core: &Core, request: &Request<'_>) -> Flow {
     }
 }
 
-fn judge(request: &Request<'_>) -> (Kind, Cost) {
+fn judge(request: &Request<'_>) -> (AdmissionKind, Cost) {
     let path = request.path.as_str();
     if path.starts_with("sys/") && OPERATORS.iter().any(|route| is_of(route, path)) {
-        return (Kind::Operators, READ);
+        return (AdmissionKind::Operators, READ);
     }
     match request.operation {
         Operation::Read => {
             let waits = !request.query.is_empty() || request.wrap_ttl_secs > 0;
-            (if waits { Kind::Lasting } else { Kind::Brief }, READ)
+            (if waits { AdmissionKind::Lasting } else { AdmissionKind::Brief }, READ)
         }
-        Operation::List | Operation::Scan => (Kind::Lasting, LIST),
-        Operation::Update if path.starts_with("auth/") => (Kind::Lasting, LOGIN),
-        Operation::Update | Operation::Patch | Operation::Delete => (Kind::Lasting, WRITE),
+        Operation::List | Operation::Scan => (AdmissionKind::Lasting, LIST),
+        Operation::Update if path.starts_with("auth/") => (AdmissionKind::Lasting, LOGIN),
+        Operation::Update | Operation::Patch | Operation::Delete => (AdmissionKind::Lasting, WRITE),
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    fn judged(operation: Operation, path: &str) -> (Kind, Cost) {
+    fn judged(operation: Operation, path: &str) -> (AdmissionKind, Cost) {
         judge(&Request {
             id: RequestId::make(),
             operation,
@@ -176,18 +176,21 @@ mod tests {
     #[test]
     fn operators_routes_are_named_and_nothing_near_them_is_one() {
         for path in ["sys/health", "sys/seal", "sys/metrics", "sys/generate-root/attempt"] {
-            assert_eq!(judged(Operation::Read, path).0, Kind::Operators, "{path}");
+            assert_eq!(judged(Operation::Read, path).0, AdmissionKind::Operators, "{path}");
         }
         for path in ["sys/healthy", "sys/mounts", "secret/data/sys/health", "sys/seal-statuses"] {
-            assert_ne!(judged(Operation::Read, path).0, Kind::Operators, "{path}");
+            assert_ne!(judged(Operation::Read, path).0, AdmissionKind::Operators, "{path}");
         }
     }
 
     #[test]
     fn what_may_wait_holds_a_place_and_dear_things_cost_more() {
-        assert_eq!(judged(Operation::Read, "secret/data/a"), (Kind::Brief, READ));
-        assert_eq!(judged(Operation::Update, "secret/data/a"), (Kind::Lasting, WRITE));
-        assert_eq!(judged(Operation::Update, "auth/approle/login"), (Kind::Lasting, LOGIN));
-        assert_eq!(judged(Operation::List, "secret/metadata/"), (Kind::Lasting, LIST));
+        assert_eq!(judged(Operation::Read, "secret/data/a"), (AdmissionKind::Brief, READ));
+        assert_eq!(judged(Operation::Update, "secret/data/a"), (AdmissionKind::Lasting, WRITE));
+        assert_eq!(
+            judged(Operation::Update, "auth/approle/login"),
+            (AdmissionKind::Lasting, LOGIN)
+        );
+        assert_eq!(judged(Operation::List, "secret/metadata/"), (AdmissionKind::Lasting, LIST));
     }
 }

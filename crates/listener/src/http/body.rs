@@ -16,7 +16,7 @@ use kallisto_core::limits::BODY_BYTES_MAX;
 use super::{Reply, error, refuse};
 
 /// A body in memory, and its share of the budget.
-pub(super) struct Held {
+pub(super) struct BudgetedBody {
     bytes: Bytes,
     _share: admission::Held,
 }
@@ -31,7 +31,7 @@ pub(super) enum Refusal {
     Encoded,
 }
 
-impl Held {
+impl BudgetedBody {
     /// A body that is there already.
     pub(super) fn here(
         bytes: Bytes,
@@ -80,10 +80,10 @@ pub(super) async fn read(
     body: Incoming,
     (shares, flow): (&Arc<Shares>, Flow),
     timeout: Duration,
-) -> Result<Held, Refusal> {
+) -> Result<BudgetedBody, Refusal> {
     let mut share = shares.nothing(flow);
     if body.is_end_stream() {
-        return Ok(Held { bytes: Bytes::new(), _share: share });
+        return Ok(BudgetedBody { bytes: Bytes::new(), _share: share });
     }
     if head.headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
         return Err(Refusal::Encoded);
@@ -93,7 +93,7 @@ pub(super) async fn read(
         return Err(Refusal::TooLarge);
     }
     match tokio::time::timeout(timeout, collect(body, &mut share)).await {
-        Ok(Ok(bytes)) => Ok(Held { bytes, _share: share }),
+        Ok(Ok(bytes)) => Ok(BudgetedBody { bytes, _share: share }),
         Ok(Err(refusal)) => Err(refusal),
         Err(_) => Err(Refusal::TooSlow),
     }

@@ -34,7 +34,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
 /// What a request asks of the view that answers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Wanted {
+enum ViewDemand {
     /// It shows this.
     Seen(Seen, Behind),
     /// It shows everything.
@@ -86,10 +86,10 @@ fn refused(error: Error) -> Option<Reply> {
     Some(error::render(&error))
 }
 
-async fn wait(core: &Core, wanted: Wanted, request: &Request<'_>) -> Result<(), Option<Reply>> {
+async fn wait(core: &Core, wanted: ViewDemand, request: &Request<'_>) -> Result<(), Option<Reply>> {
     let (seen, behind) = match wanted {
-        Wanted::Seen(seen, behind) => (seen, behind),
-        Wanted::Everything => {
+        ViewDemand::Seen(seen, behind) => (seen, behind),
+        ViewDemand::Everything => {
             return match place_of(core, request).map_err(refused)? {
                 Some(_place) => everything(core, request).await,
                 None => Ok(()),
@@ -135,7 +135,7 @@ async fn everything(core: &Core, request: &Request<'_>) -> Result<(), Option<Rep
     caught_up.unwrap_or_else(|_| Err(core.leaderless(request))).map_err(refused)
 }
 
-impl Wanted {
+impl ViewDemand {
     /// What a request can have of it: an answer that takes time, such as a stream, is not relayed, so it waits here.
     fn for_request(self, request: &Request<'_>) -> Self {
         match self {
@@ -147,10 +147,10 @@ impl Wanted {
     }
 }
 
-fn wanted(headers: &HeaderMap) -> Result<Option<Wanted>, Error> {
+fn wanted(headers: &HeaderMap) -> Result<Option<ViewDemand>, Error> {
     if let Some(value) = headers.get(&CONSISTENCY) {
         return match value.as_bytes() {
-            text if text == STRONG.as_bytes() => Ok(Some(Wanted::Everything)),
+            text if text == STRONG.as_bytes() => Ok(Some(ViewDemand::Everything)),
             // Nothing to wait for; the core decides who may.
             text if text == STALE.as_bytes() => Ok(None),
             _ => Err(Error::invalid(format!("X-Kallisto-Consistency is {STRONG} or {STALE}"))),
@@ -168,7 +168,7 @@ fn wanted(headers: &HeaderMap) -> Result<Option<Wanted>, Error> {
             return Err(Error::invalid(text));
         }
     };
-    Ok(Some(Wanted::Seen(seen, behind)))
+    Ok(Some(ViewDemand::Seen(seen, behind)))
 }
 
 fn absent() -> Reply {
@@ -207,13 +207,13 @@ mod tests {
         let text = seen.encode();
         let index = ("x-vault-index", text.as_str());
         assert_eq!(wanted(&headers(&[])), Ok(None));
-        let waits = Ok(Some(Wanted::Seen(seen.clone(), Behind::Wait)));
+        let waits = Ok(Some(ViewDemand::Seen(seen.clone(), Behind::Wait)));
         assert_eq!(wanted(&headers(&[index])), waits);
         assert_eq!(wanted(&headers(&[index, ("x-vault-inconsistent", "fail")])), waits);
         let forward = headers(&[index, ("x-vault-inconsistent", "forward-active-node")]);
-        assert_eq!(wanted(&forward), Ok(Some(Wanted::Seen(seen, Behind::Forward))));
+        assert_eq!(wanted(&forward), Ok(Some(ViewDemand::Seen(seen, Behind::Forward))));
         let strong = headers(&[("x-kallisto-consistency", "strong")]);
-        assert_eq!(wanted(&strong), Ok(Some(Wanted::Everything)));
+        assert_eq!(wanted(&strong), Ok(Some(ViewDemand::Everything)));
         for bad in [
             headers(&[("x-vault-index", "12")]),
             headers(&[index, ("x-vault-inconsistent", "maybe")]),

@@ -69,7 +69,7 @@ impl Service {
         request: &CoreRequest<'_>,
         body: &Bytes,
     ) -> Outcome {
-        self.execute_as(Wanted::Execution(self.metrics), head, request, body).await
+        self.execute_as(CoreTask::Execution(self.metrics), head, request, body).await
     }
 
     /// Has the core refuse what nobody serves.
@@ -80,13 +80,13 @@ impl Service {
         request: &CoreRequest<'_>,
         body: &Bytes,
     ) -> Reply {
-        let outcome = self.execute_as(Wanted::Refusal(refusal), head, request, body).await;
+        let outcome = self.execute_as(CoreTask::Refusal(refusal), head, request, body).await;
         outcome.answer.unwrap_or_else(Unfinished::into_refusal)
     }
 
     async fn execute_as(
         &self,
-        wanted: Wanted,
+        wanted: CoreTask,
         head: &Parts,
         request: &CoreRequest<'_>,
         body: &Bytes,
@@ -105,14 +105,14 @@ impl Service {
 }
 
 /// What the core is to do about a request.
-enum Wanted {
+enum CoreTask {
     /// Execute it, at a listener with metrics for these.
     Execution(Access),
     /// Refuse it, and write that down.
     Refusal(Error),
 }
 
-impl Wanted {
+impl CoreTask {
     /// Has the core do it here and now.
     async fn run(self, core: &Core, request: &CoreRequest<'_>) -> Outcome {
         match self {
@@ -167,7 +167,7 @@ impl Moved {
         })
     }
 
-    async fn execute(self, core: Arc<Core>, wanted: Wanted) -> Outcome {
+    async fn execute(self, core: Arc<Core>, wanted: CoreTask) -> Outcome {
         let headers = request::InHead(&self.head.headers);
         let arrival = request::Arrival {
             now: self.now,

@@ -268,7 +268,7 @@ impl Service {
                         read.map_err(|refusal| refusal.into_last_reply(head.version))
                     }
                     Sent::Here(bytes) => {
-                        body::Held::here(bytes, shares).map_err(body::Refusal::into_reply)
+                        body::BudgetedBody::here(bytes, shares).map_err(body::Refusal::into_reply)
                     }
                 };
                 match held {
@@ -367,7 +367,7 @@ impl Service {
             let answered = match relay.leader() {
                 Leader::Here => match self.execute(head, request, body).await.answer {
                     Ok(reply) => return reply,
-                    Err(Unfinished::NotLeader) => Some(relay::Answer::NotLeader),
+                    Err(Unfinished::NotLeader) => Some(relay::RelayedReply::NotLeader),
                     Err(other) => return other.into_refusal(),
                 },
                 Leader::There(id) if stays => return redirect(&relay.api_address(id), head),
@@ -384,8 +384,8 @@ impl Service {
                 Leader::Nobody => None,
             };
             let patience = match answered {
-                Some(relay::Answer::Reply(reply)) => return reply,
-                Some(relay::Answer::NotLeader) => relay::AGAIN_PAUSE,
+                Some(relay::RelayedReply::Reply(reply)) => return reply,
+                Some(relay::RelayedReply::NotLeader) => relay::AGAIN_PAUSE,
                 None => relay::NEWS_MAX,
             };
             relay::wait(&mut news, patience).await;

@@ -106,7 +106,7 @@ pub(super) async fn wait(news: &mut watch::Receiver<()>, patience: Duration) {
 }
 
 /// What an answer says.
-pub(super) enum Answer {
+pub(super) enum RelayedReply {
     NotLeader,
     Reply(Reply),
 }
@@ -178,20 +178,20 @@ pub(super) fn not_leader() -> Bytes {
 }
 
 /// The answer in `bytes`; `None` if they are none.
-pub(super) fn decode_reply(bytes: &Bytes) -> Option<Answer> {
+pub(super) fn decode_reply(bytes: &Bytes) -> Option<RelayedReply> {
     let mut rest = bytes.clone();
     if rest.try_get_u8().ok()? != FORMAT {
         return None;
     }
     let status = rest.try_get_u16_le().ok()?;
     if status == NOT_LEADER {
-        return Some(Answer::NotLeader);
+        return Some(RelayedReply::NotLeader);
     }
     let mut reply = Response::new(ReplyBody::empty());
     *reply.status_mut() = StatusCode::from_u16(status).ok()?;
     read_headers(&mut rest, reply.headers_mut())?;
     *reply.body_mut() = ReplyBody::from(rest);
-    Some(Answer::Reply(reply))
+    Some(RelayedReply::Reply(reply))
 }
 
 fn put_headers(out: &mut Vec<u8>, headers: &hyper::HeaderMap) -> Option<()> {
@@ -289,11 +289,11 @@ mod tests {
         *reply.status_mut() = StatusCode::NOT_FOUND;
         reply.headers_mut().insert("x-a", HeaderValue::from_static("b"));
         let bytes = pollster::block_on(encode_reply(reply));
-        let Some(Answer::Reply(reply)) = decode_reply(&bytes) else { panic!("no reply") };
+        let Some(RelayedReply::Reply(reply)) = decode_reply(&bytes) else { panic!("no reply") };
         assert_eq!(
             (reply.status(), reply.headers()["x-a"].as_bytes()),
             (StatusCode::NOT_FOUND, &b"b"[..])
         );
-        assert!(matches!(decode_reply(&not_leader()), Some(Answer::NotLeader)));
+        assert!(matches!(decode_reply(&not_leader()), Some(RelayedReply::NotLeader)));
     }
 }

@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use kallisto_core::admission::{Cost, Flow};
-use kallisto_core::{Error, Response as Answer, Upload};
+use kallisto_core::{Error, Response as CoreResponse, Upload};
 
 use super::elsewhere::Unfinished;
 use super::target::Verb;
@@ -85,7 +85,7 @@ impl Service {
         flow: Flow,
         mut upload: Box<dyn Upload>,
         body: &mut Incoming,
-    ) -> Result<Answer, Error> {
+    ) -> Result<CoreResponse, Error> {
         let cut = |_| Error::invalid("the snapshot did not arrive in time");
         while let Some(frame) =
             tokio::time::timeout(self.timeouts.body, body.frame()).await.map_err(cut)?

@@ -62,9 +62,9 @@ const COMMANDS_PER_PASS: usize = 16;
 
 /// What every connection of a listener shares.
 #[derive(Clone)]
-pub struct Service(Arc<Shared>);
+pub struct Service(Arc<RespShared>);
 
-struct Shared {
+struct RespShared {
     core: Arc<Core>,
     clock: Arc<dyn Clock>,
     /// Paths of the mounts behind the databases, each with its ending slash.
@@ -92,7 +92,7 @@ impl Service {
     /// `AUTH user password` logs in at `auth/<userpass>/`.
     pub fn new(core: Arc<Core>, clock: Arc<dyn Clock>, mounts: &[String], userpass: &str) -> Self {
         let with_slash = |mount: &String| format!("{}/", mount.trim_matches('/'));
-        Self(Arc::new(Shared {
+        Self(Arc::new(RespShared {
             core,
             clock,
             mounts: mounts.iter().map(with_slash).collect(),
@@ -347,7 +347,7 @@ enum Next {
     Forget(Sealings),
 }
 
-impl Shared {
+impl RespShared {
     /// Says that somebody speaks HTTP here; not more often than once in a while.
     fn warn_of_http(&self, remote: SocketAddr) {
         let now = self.clock.now().as_second();

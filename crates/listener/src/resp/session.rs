@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use zeroize::Zeroize;
 
-use super::Shared;
+use super::RespShared;
 use super::commands::{self, Verb};
 use super::reply::Replies;
 use super::wire::{Gone, Wire};
@@ -24,7 +24,7 @@ const OF_HTTP: [&[u8]; 2] = [b"POST", b"Host:"];
 
 /// One connection.
 pub(super) struct Session {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<RespShared>,
     pub(super) remote: SocketAddr,
     pub(super) token: Option<SecretString>,
     /// Which of the configured mounts.
@@ -134,7 +134,7 @@ impl From<Error> for Failure {
 }
 
 impl Session {
-    pub(super) fn new(shared: Arc<Shared>, remote: SocketAddr) -> Self {
+    pub(super) fn new(shared: Arc<RespShared>, remote: SocketAddr) -> Self {
         let id = shared.next_client_id();
         let (token, name) = (None, Vec::new());
         let engine = EngineKind::KV_V2;

@@ -27,7 +27,7 @@ enum Condition {
 
 /// What `SET` answers with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
+enum SetReply {
     Ok,
     /// `GET`: the value that was there.
     Old,
@@ -127,7 +127,7 @@ impl Session {
         let key = arguments.text(1)?;
         let fields = value_field(arguments.text(2)?);
         let (condition, answer) = options(arguments)?;
-        if (condition, answer) == (Condition::Always, Answer::Ok) {
+        if (condition, answer) == (Condition::Always, SetReply::Ok) {
             self.write(key, &fields, Expected::Any).await?;
             replies.ok();
             return Ok(());
@@ -148,9 +148,9 @@ impl Session {
                 continue;
             }
             match (answer, writes) {
-                (Answer::Old, _) => write_value(replies, old.as_deref()),
-                (Answer::Ok, true) => replies.ok(),
-                (Answer::Ok, false) => replies.null(),
+                (SetReply::Old, _) => write_value(replies, old.as_deref()),
+                (SetReply::Ok, true) => replies.ok(),
+                (SetReply::Ok, false) => replies.null(),
             }
             return Ok(());
         }
@@ -186,13 +186,13 @@ pub(super) fn write_value(replies: &mut Replies, value: Option<&[u8]>) {
     }
 }
 
-fn options(arguments: Arguments<'_>) -> Result<(Condition, Answer), Failure> {
-    let (mut condition, mut answer) = (Condition::Always, Answer::Ok);
+fn options(arguments: Arguments<'_>) -> Result<(Condition, SetReply), Failure> {
+    let (mut condition, mut answer) = (Condition::Always, SetReply::Ok);
     for at in 3..arguments.len() {
         match (arguments.word(at).as_str(), condition) {
             ("NX", Condition::Always) => condition = Condition::Absent,
             ("XX", Condition::Always) => condition = Condition::Present,
-            ("GET", _) => answer = Answer::Old,
+            ("GET", _) => answer = SetReply::Old,
             // A secret's lifetime is its metadata's; writing never changes it.
             ("KEEPTTL", _) => {}
             ("EX" | "PX" | "EXAT" | "PXAT", _) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::plan::Kind;
+use super::plan::LoadKind;
 use super::process::Usage;
 use super::protocol::Verdict;
 
@@ -39,7 +39,7 @@ impl Figures {
     }
 
     /// Counts one that was answered.
-    pub(super) fn answered(&mut self, kind: Kind, took_ns: u64, verdict: Verdict) {
+    pub(super) fn answered(&mut self, kind: LoadKind, took_ns: u64, verdict: Verdict) {
         self.latencies(kind).saturating_record(took_ns.max(1));
         match verdict {
             Verdict::Good => {}
@@ -50,7 +50,7 @@ impl Figures {
     }
 
     /// Counts one that never was: its age is the least it took.
-    pub(super) fn unanswered(&mut self, kind: Kind, age_ns: u64, why: &str) {
+    pub(super) fn unanswered(&mut self, kind: LoadKind, age_ns: u64, why: &str) {
         self.latencies(kind).saturating_record(age_ns.max(1));
         self.failed(why, 1);
     }
@@ -61,10 +61,10 @@ impl Figures {
         }
     }
 
-    const fn latencies(&mut self, kind: Kind) -> &mut Histogram<u64> {
+    const fn latencies(&mut self, kind: LoadKind) -> &mut Histogram<u64> {
         match kind {
-            Kind::Read => &mut self.reads,
-            Kind::Write => &mut self.writes,
+            LoadKind::Read => &mut self.reads,
+            LoadKind::Write => &mut self.writes,
         }
     }
 

@@ -12,7 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::Watch;
 use super::connection::{Connection, READ_BYTES, Received};
 use super::figures::Figures;
-use super::plan::Kind;
+use super::plan::LoadKind;
 use super::poll::Poll;
 use super::process::Observer;
 use super::progress::Progress;
@@ -208,7 +208,7 @@ impl Herd<'_> {
     fn answered(&mut self, id: usize, reply: Reply) {
         let now = self.watch.nanos();
         let stage = self.clients[id].stage;
-        let kind = if stage == Stage::LoggingIn { Kind::Write } else { Kind::Read };
+        let kind = if stage == Stage::LoggingIn { LoadKind::Write } else { LoadKind::Read };
         self.figures.answered(kind, now, reply.verdict);
         let Some(connection) = &mut self.clients[id].connection else { return };
         let token = (stage == Stage::LoggingIn)
@@ -251,7 +251,7 @@ impl Herd<'_> {
         if stage == Stage::Over {
             return;
         }
-        let kind = if stage == Stage::LoggingIn { Kind::Write } else { Kind::Read };
+        let kind = if stage == Stage::LoggingIn { LoadKind::Write } else { LoadKind::Read };
         self.figures.unanswered(kind, self.watch.nanos(), why);
         self.clients[id].connection = None;
         self.end(id);

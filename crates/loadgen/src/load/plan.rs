@@ -7,7 +7,7 @@ use super::keys::Draw;
 
 /// A request that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LoadKind {
     Read,
     Write,
 }

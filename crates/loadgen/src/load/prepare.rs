@@ -39,7 +39,7 @@ pub(super) struct Operator<'a> {
 }
 
 /// An answer: its verdict and body.
-struct Answer {
+struct PreparedReply {
     verdict: Verdict,
     body: Vec<u8>,
 }
@@ -108,7 +108,7 @@ impl Operator<'_> {
         }
     }
 
-    fn call(&self, method: &str, path: &str, body: Option<&Json>) -> Result<Answer, Error> {
+    fn call(&self, method: &str, path: &str, body: Option<&Json>) -> Result<PreparedReply, Error> {
         let body = body.map(Json::to_text).unwrap_or_default();
         let mut request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nX-Vault-Token: {}\r\n\
@@ -123,7 +123,7 @@ impl Operator<'_> {
         let (reply, bytes) =
             answered.map_err(|error| Error::usage(format!("preparing: {path}: {error}")))?;
         let body = bytes[reply.body..reply.bytes].to_vec();
-        Ok(Answer { verdict: reply.verdict, body })
+        Ok(PreparedReply { verdict: reply.verdict, body })
     }
 }
 

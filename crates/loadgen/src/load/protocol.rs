@@ -7,7 +7,7 @@ use kallisto_core::json::write_u64;
 use memchr::{memchr, memmem};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::plan::Kind;
+use super::plan::LoadKind;
 use super::target::Protocol;
 
 /// Longest head of a reply, in bytes.
@@ -107,10 +107,10 @@ impl RequestTemplates {
     }
 
     /// Appends a request for the key with this number.
-    pub(super) fn ask(&self, kind: Kind, key: u64, out: &mut Vec<u8>) {
+    pub(super) fn ask(&self, kind: LoadKind, key: u64, out: &mut Vec<u8>) {
         let (before, after) = match kind {
-            Kind::Read => (&self.before_read, &self.after_read),
-            Kind::Write => (&self.before_write, &self.after_write),
+            LoadKind::Read => (&self.before_read, &self.after_read),
+            LoadKind::Write => (&self.before_write, &self.after_write),
         };
         if self.protocol == Protocol::Resp {
             self.command(kind, key, out);
@@ -118,16 +118,16 @@ impl RequestTemplates {
         out.extend_from_slice(before);
         write_u64(key, out);
         out.extend_from_slice(after);
-        if self.protocol == Protocol::Resp && kind == Kind::Read {
+        if self.protocol == Protocol::Resp && kind == LoadKind::Read {
             out.extend_from_slice(b"\r\n");
         }
     }
 
     /// The command up to its key's first byte.
-    fn command(&self, kind: Kind, key: u64, out: &mut Vec<u8>) {
+    fn command(&self, kind: LoadKind, key: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(match kind {
-            Kind::Read => b"*2\r\n$3\r\nGET\r\n$".as_slice(),
-            Kind::Write => b"*3\r\n$3\r\nSET\r\n$".as_slice(),
+            LoadKind::Read => b"*2\r\n$3\r\nGET\r\n$".as_slice(),
+            LoadKind::Write => b"*3\r\n$3\r\nSET\r\n$".as_slice(),
         });
         let digits = key.checked_ilog10().map_or(1, |log| u64::from(log) + 1);
         write_u64((self.before_read.len() + self.after_read.len()) as u64 + digits, out);
@@ -267,7 +267,7 @@ mod tests {
         RequestTemplates::new(&parts)
     }
 
-    fn asked(templates: &RequestTemplates, kind: Kind, key: u64) -> String {
+    fn asked(templates: &RequestTemplates, kind: LoadKind, key: u64) -> String {
         let mut out = Vec::new();
         templates.ask(kind, key, &mut out);
         String::from_utf8(out).unwrap()
@@ -277,16 +277,19 @@ mod tests {
     fn requests_are_what_servers_read() {
         let http = templates(Protocol::Http, "/v1/secret/data/k{}");
         assert_eq!(
-            asked(&http, Kind::Read, 70),
+            asked(&http, LoadKind::Read, 70),
             "GET /v1/secret/data/k70 HTTP/1.1\r\nHost: h:1\r\nX-Vault-Token: t\r\n\r\n"
         );
-        let write = asked(&http, Kind::Write, 0);
+        let write = asked(&http, LoadKind::Write, 0);
         assert!(write.starts_with("POST /v1/secret/data/k0 HTTP/1.1\r\n"), "{write}");
         let (head, body) = write.split_once("\r\n\r\n").unwrap();
         assert!(head.ends_with(&format!("Content-Length: {}", body.len())), "{head}");
         let resp = templates(Protocol::Resp, "b/{}/x");
-        assert_eq!(asked(&resp, Kind::Read, 10), "*2\r\n$3\r\nGET\r\n$6\r\nb/10/x\r\n");
-        assert_eq!(asked(&resp, Kind::Write, 0), "*3\r\n$3\r\nSET\r\n$5\r\nb/0/x\r\n$3\r\nvvv\r\n");
+        assert_eq!(asked(&resp, LoadKind::Read, 10), "*2\r\n$3\r\nGET\r\n$6\r\nb/10/x\r\n");
+        assert_eq!(
+            asked(&resp, LoadKind::Write, 0),
+            "*3\r\n$3\r\nSET\r\n$5\r\nb/0/x\r\n$3\r\nvvv\r\n"
+        );
         assert_eq!(resp.greeting(), b"*2\r\n$4\r\nAUTH\r\n$1\r\nt\r\n");
     }
 

@@ -178,16 +178,16 @@ pub(super) fn spoken(nanos: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::plan::Kind;
+    use crate::load::plan::LoadKind;
     use crate::load::protocol::Verdict;
 
     #[test]
     fn figures_are_told_with_their_errors() {
         let mut figures = Figures::new();
         for micros in 1..=100 {
-            figures.answered(Kind::Read, micros * 1_000, Verdict::Good);
+            figures.answered(LoadKind::Read, micros * 1_000, Verdict::Good);
         }
-        figures.answered(Kind::Write, 5_000_000, Verdict::Status(503));
+        figures.answered(LoadKind::Write, 5_000_000, Verdict::Status(503));
         figures.elapsed = Duration::from_secs(2);
         let text = table("a title", &figures);
         assert!(text.contains("a title") && text.contains("1 status 503"), "{text}");

@@ -12,7 +12,7 @@ use super::Watch;
 use super::connection::{Connection, READ_BYTES, Received};
 use super::figures::Figures;
 use super::keys::Keys;
-use super::plan::{Kind, Pace, Plan, Reuse};
+use super::plan::{LoadKind, Pace, Plan, Reuse};
 use super::poll::Poll;
 use super::process::Observer;
 use super::progress::Progress;
@@ -37,7 +37,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy)]
 struct Sent {
     due_ns: u64,
-    kind: Kind,
+    kind: LoadKind,
 }
 
 /// A connection and what is on its way over it.
@@ -52,7 +52,7 @@ struct Lane {
 }
 
 /// What all threads of a run share.
-struct Shared<'a> {
+struct RunShared<'a> {
     plan: &'a Plan,
     target: &'a Target,
     templates: &'a RequestTemplates,
@@ -72,7 +72,7 @@ pub(super) fn run(
 ) -> Result<Figures, Error> {
     let watch = Watch::start();
     let (next_key, answered) = (AtomicU64::new(0), AtomicU64::new(0));
-    let shared = Shared { plan, target, templates, watch, next_key, answered };
+    let shared = RunShared { plan, target, templates, watch, next_key, answered };
     let mut figures = Figures::new();
     let mut observer = None;
     let outcome: io::Result<()> = std::thread::scope(|scope| {
@@ -106,7 +106,7 @@ pub(super) fn run(
 
 /// One thread of a run.
 struct Worker<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a RunShared<'a>,
     poll: Poll,
     lanes: Vec<Lane>,
     keys: Keys,
@@ -125,7 +125,7 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(shared: &'a Shared<'a>, number: u32) -> io::Result<Self> {
+    fn new(shared: &'a RunShared<'a>, number: u32) -> io::Result<Self> {
         let plan = shared.plan;
         let all = plan.connections.get();
         let lanes = all / plan.threads + u32::from(number < all % plan.threads);
@@ -246,7 +246,7 @@ impl<'a> Worker<'a> {
                     if key >= self.shared.plan.keys {
                         return Ok(());
                     }
-                    (Kind::Write, key)
+                    (LoadKind::Write, key)
                 }
                 _ => self.draw(),
             };
@@ -255,9 +255,9 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn draw(&mut self) -> (Kind, u64) {
+    fn draw(&mut self) -> (LoadKind, u64) {
         let writes = self.keys.chance(self.shared.plan.write_percent);
-        (if writes { Kind::Write } else { Kind::Read }, self.keys.next())
+        (if writes { LoadKind::Write } else { LoadKind::Read }, self.keys.next())
     }
 
     fn ask(&mut self, id: usize, sent: Sent, key: u64) -> io::Result<()> {
@@ -388,7 +388,7 @@ impl<'a> Worker<'a> {
         if self.interval_ns > 0.0 {
             while (self.due_ns as u64) < self.ends_ns {
                 let age_ns = self.ends_ns - self.due_ns as u64;
-                self.figures.unanswered(Kind::Read, age_ns, "not sent in time");
+                self.figures.unanswered(LoadKind::Read, age_ns, "not sent in time");
                 self.due_ns += self.interval_ns;
             }
         }

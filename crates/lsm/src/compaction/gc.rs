@@ -4,7 +4,7 @@
 //! than `p`. The newest version is always needed. A delete is not needed where nothing lies below it, if no read point
 //! is older than it: then every older version is gone too.
 
-use crate::batch::Kind;
+use crate::batch::EntryKind;
 
 /// Judges versions as they come: by rising key and falling sequence number.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl VersionFilter {
         &mut self,
         key: &[u8],
         seqno: u64,
-        kind: Kind,
+        kind: EntryKind,
         bottom: impl FnOnce() -> bool,
     ) -> bool {
         let newer = if self.newer.is_some() && self.key == key { self.newer } else { None };
@@ -45,7 +45,7 @@ impl VersionFilter {
             }
         };
         let oldest_point = self.points.first().copied().unwrap_or(u64::MAX);
-        needed && !(kind == Kind::Delete && seqno <= oldest_point && bottom())
+        needed && !(kind == EntryKind::Delete && seqno <= oldest_point && bottom())
     }
 }
 
@@ -54,10 +54,10 @@ mod tests {
     use super::*;
 
     /// What readers at `points` and at the newest version see in these versions (newest first).
-    fn seen(versions: &[(u64, Kind)], points: &[u64]) -> Vec<Option<u64>> {
+    fn seen(versions: &[(u64, EntryKind)], points: &[u64]) -> Vec<Option<u64>> {
         let at = |point: u64| {
             let newest = versions.iter().find(|(seqno, _)| *seqno <= point);
-            newest.filter(|(_, kind)| *kind == Kind::Put).map(|(seqno, _)| *seqno)
+            newest.filter(|(_, kind)| *kind == EntryKind::Put).map(|(seqno, _)| *seqno)
         };
         points.iter().copied().chain([u64::MAX]).map(at).collect()
     }
@@ -69,7 +69,7 @@ mod tests {
             let mut seqnos: Vec<u64> = (0..dice.usize(1..8)).map(|_| dice.u64(1..30)).collect();
             seqnos.sort_unstable_by(|a, b| b.cmp(a));
             seqnos.dedup();
-            let kind = |put| if put { Kind::Put } else { Kind::Delete };
+            let kind = |put| if put { EntryKind::Put } else { EntryKind::Delete };
             let versions: Vec<_> = seqnos.iter().map(|&s| (s, kind(dice.bool()))).collect();
             let mut points: Vec<u64> = (0..dice.usize(..4)).map(|_| dice.u64(..30)).collect();
             points.push(30);
@@ -86,7 +86,7 @@ mod tests {
                 if !bottom {
                     assert_eq!(kept.first(), versions.first());
                 }
-                if bottom && points.len() == 1 && versions[0].1 == Kind::Delete {
+                if bottom && points.len() == 1 && versions[0].1 == EntryKind::Delete {
                     assert!(kept.is_empty());
                 }
             }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::Cursor;
-use crate::batch::Kind;
+use crate::batch::EntryKind;
 use crate::error::Result;
 
 /// Entries of several cursors in one order.
@@ -88,7 +88,7 @@ impl Cursor for MergeCursor {
         self.front().seqno()
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> EntryKind {
         self.front().kind()
     }
 }

@@ -9,7 +9,7 @@ mod run;
 pub(crate) use merge::MergeCursor;
 pub(crate) use run::RunCursor;
 
-use crate::batch::Kind;
+use crate::batch::EntryKind;
 use crate::error::Result;
 
 /// A place in a sorted run of entries.
@@ -29,5 +29,5 @@ pub(crate) trait Cursor: Send {
     /// The entry's sequence number.
     fn seqno(&self) -> u64;
     /// What the entry says.
-    fn kind(&self) -> Kind;
+    fn kind(&self) -> EntryKind;
 }

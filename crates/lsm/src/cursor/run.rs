@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Cursor;
-use crate::batch::Kind;
+use crate::batch::EntryKind;
 use crate::error::Result;
 use crate::levels::SstFile;
 use crate::sst::{ReadMode, SstCursor};
@@ -76,7 +76,7 @@ impl Cursor for RunCursor {
         self.cursor().seqno()
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> EntryKind {
         self.cursor().kind()
     }
 }

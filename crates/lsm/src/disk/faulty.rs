@@ -1,7 +1,7 @@
 //! A disk that fails on order and remembers what it was told.
 //!
 //! It wraps a [`MemDisk`]. Every operation that changes the disk is counted and, when it succeeds, recorded as a
-//! [`DiskEvent`]; [`super::CrashReplay`] turns a record into what a power cut would have left. A [`Fault`] makes the
+//! [`DiskEvent`]; [`super::CrashReplay`] turns a record into what a power cut would have left. A [`DiskFault`] makes the
 //! n-th changing operation (or every one from the n-th on) fail in a chosen way.
 
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub enum FaultKind {
 
 /// A plan for one failure.
 #[derive(Clone, Copy, Debug)]
-pub struct Fault {
+pub struct DiskFault {
     /// How it fails.
     pub kind: FaultKind,
     /// The first changing operation that may fail, counted from 0.
@@ -104,7 +104,7 @@ pub struct FaultyDisk {
 #[derive(Debug, Default)]
 struct FaultyState {
     operations: u64,
-    fault: Option<Fault>,
+    fault: Option<DiskFault>,
     crashed: bool,
     remote: bool,
     events: Vec<DiskEvent>,
@@ -142,7 +142,7 @@ impl FaultyDisk {
     }
 
     /// Plans a failure, or none; replaces the last plan.
-    pub fn plan(&self, fault: Option<Fault>) {
+    pub fn plan(&self, fault: Option<DiskFault>) {
         lock(&self.state).fault = fault;
     }
 
@@ -336,8 +336,8 @@ mod tests {
     use super::super::write_all_at;
     use super::*;
 
-    fn fault(kind: FaultKind, from: u64, until: u64) -> Option<Fault> {
-        Some(Fault { kind, from, until })
+    fn fault(kind: FaultKind, from: u64, until: u64) -> Option<DiskFault> {
+        Some(DiskFault { kind, from, until })
     }
 
     #[test]

@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use crash::{CrashReplay, Tail};
-pub use faulty::{DiskEvent, Fault, FaultKind, FaultyDisk};
+pub use faulty::{DiskEvent, DiskFault, FaultKind, FaultyDisk};
 pub use mem::MemDisk;
 pub use real::RealDisk;
 

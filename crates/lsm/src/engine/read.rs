@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Engine, Inner, ReadPoints, View};
-use crate::batch::Kind;
+use crate::batch::EntryKind;
 use crate::cursor::{Cursor, MergeCursor, RunCursor};
 use crate::error::{Error, Result};
 use crate::hash::key_hash;
@@ -265,7 +265,7 @@ impl Scan {
             self.key.clear();
             self.key.extend_from_slice(self.cursor.key());
             self.judged = true;
-            let put = self.cursor.kind() == Kind::Put;
+            let put = self.cursor.kind() == EntryKind::Put;
             if put {
                 self.value.clear();
                 self.value.extend_from_slice(self.cursor.value());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Engine, Inner};
-use crate::batch::Kind;
+use crate::batch::EntryKind;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::hash::key_hash;
@@ -264,7 +264,7 @@ impl Inner {
                 return Err(wrong("the filter denies a key"));
             }
             entries += 1;
-            deletes += u64::from(cursor.kind() == Kind::Delete);
+            deletes += u64::from(cursor.kind() == EntryKind::Delete);
             last = Some((key.to_vec(), seqno));
             cursor.next()?;
         }

@@ -21,7 +21,7 @@ use self::arena::Address;
 use self::filter::MemtableFilter;
 pub(crate) use self::prefix_codes::SharedPrefixes;
 use self::skiplist::{Inserter, SkipList};
-use crate::batch::{Kind, Operation};
+use crate::batch::{EntryKind, Operation};
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::hash::key_hash;
@@ -104,8 +104,8 @@ impl Memtable {
             },
         };
         match record.kind() {
-            Kind::Delete => Found::Deleted,
-            Kind::Put => {
+            EntryKind::Delete => Found::Deleted,
+            EntryKind::Put => {
                 let mut value = Vec::new();
                 record.copy_value(&mut value);
                 Found::Value(Value::owned(value))
@@ -150,13 +150,13 @@ pub(crate) struct MemtableCursor {
     key: Vec<u8>,
     value: Vec<u8>,
     seqno: u64,
-    kind: Kind,
+    kind: EntryKind,
 }
 
 impl MemtableCursor {
     /// A cursor that stands nowhere yet.
     pub(crate) fn new(table: Arc<Memtable>) -> Self {
-        Self { table, place: None, key: vec![], value: vec![], seqno: 0, kind: Kind::Delete }
+        Self { table, place: None, key: vec![], value: vec![], seqno: 0, kind: EntryKind::Delete }
     }
 
     fn stand_at(&mut self, place: Option<Address>) {
@@ -204,7 +204,7 @@ impl Cursor for MemtableCursor {
         self.seqno
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> EntryKind {
         self.kind
     }
 }
@@ -219,13 +219,13 @@ mod tests {
     use super::*;
 
     /// Entries in the memtable's order.
-    type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
+    type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (EntryKind, Vec<u8>)>;
 
     fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
-        Operation { kind: Kind::Put, key, value }
+        Operation { kind: EntryKind::Put, key, value }
     }
 
-    fn entries(table: &Arc<Memtable>) -> Vec<(Vec<u8>, u64, Kind, Vec<u8>)> {
+    fn entries(table: &Arc<Memtable>) -> Vec<(Vec<u8>, u64, EntryKind, Vec<u8>)> {
         let mut cursor = MemtableCursor::new(table.clone());
         let mut all = Vec::new();
         cursor.seek_first().unwrap();
@@ -255,8 +255,8 @@ mod tests {
         for seqno in 1..4000 {
             let key = random_key(&mut dice);
             let value = vec![seqno as u8; dice.usize(..40)];
-            let kind = if dice.u8(..) < 50 { Kind::Delete } else { Kind::Put };
-            let value = if kind == Kind::Put { value } else { vec![] };
+            let kind = if dice.u8(..) < 50 { EntryKind::Delete } else { EntryKind::Put };
+            let value = if kind == EntryKind::Put { value } else { vec![] };
             writer.insert(seqno, Operation { kind, key: &key, value: &value });
             model.insert((key, Reverse(seqno)), (kind, value));
         }
@@ -271,8 +271,10 @@ mod tests {
             let want = newest.filter(|((k, _), _)| *k == key);
             match (table.get(&key, key_hash(&key), seqno), want) {
                 (Found::Nothing, None) => {}
-                (Found::Deleted, Some((_, (Kind::Delete, _)))) => {}
-                (Found::Value(got), Some((_, (Kind::Put, value)))) => assert_eq!(*got, **value),
+                (Found::Deleted, Some((_, (EntryKind::Delete, _)))) => {}
+                (Found::Value(got), Some((_, (EntryKind::Put, value)))) => {
+                    assert_eq!(*got, **value)
+                }
                 (got, want) => panic!("{got:?} against {want:?}"),
             }
         }
@@ -348,7 +350,7 @@ mod loom_tests {
     use super::*;
 
     fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
-        Operation { kind: Kind::Put, key, value }
+        Operation { kind: EntryKind::Put, key, value }
     }
 
     /// What a reader reaches is whole and in order, and what was there before it began is found.

@@ -31,7 +31,7 @@ use std::cmp::Ordering as Compare;
 
 use super::arena::{Address, Allocator, Arena, Region};
 use super::prefix_codes::SharedPrefixes;
-use crate::batch::{Kind, Operation};
+use crate::batch::{EntryKind, Operation};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Levels of the list; with one node in two rising, enough for 2^20 entries. One in two, because a level costs a look at a
@@ -162,8 +162,8 @@ impl<'a> Record<'a> {
     }
 
     /// What the entry says.
-    pub(crate) fn kind(self) -> Kind {
-        if self.header & 0xff == 0 { Kind::Delete } else { Kind::Put }
+    pub(crate) fn kind(self) -> EntryKind {
+        if self.header & 0xff == 0 { EntryKind::Delete } else { EntryKind::Put }
     }
 
     /// The entry's place in the order of writes.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use kallisto_codec::{ByteReader, put_varint};
 
-use crate::batch::Kind;
+use crate::batch::EntryKind;
 use crate::codec::common_prefix;
 use crate::limits::{KEY_BYTES_MAX, SEQNO_MAX, VALUE_BYTES_MAX};
 
@@ -40,7 +40,7 @@ pub(crate) struct BlockBuilder {
 
 impl BlockBuilder {
     /// Appends an entry; keys come in order.
-    pub(crate) fn add(&mut self, key: &[u8], seqno: u64, kind: Kind, value: &[u8]) {
+    pub(crate) fn add(&mut self, key: &[u8], seqno: u64, kind: EntryKind, value: &[u8]) {
         let shared = if self.entries.is_multiple_of(RESTART_INTERVAL) {
             let offset = u32::try_from(self.bytes.len()).expect("a block is far below 4 GiB");
             self.restarts.push(offset);
@@ -52,7 +52,7 @@ impl BlockBuilder {
         put_varint(&mut self.bytes, shared as u64);
         put_varint(&mut self.bytes, suffix.len() as u64);
         put_varint(&mut self.bytes, seqno << 1 | u64::from(kind.code()));
-        if kind == Kind::Put {
+        if kind == EntryKind::Put {
             put_varint(&mut self.bytes, value.len() as u64);
         }
         self.bytes.extend_from_slice(suffix);
@@ -107,7 +107,7 @@ struct RawEntry {
     suffix: (usize, usize),
     value: (usize, usize),
     seqno: u64,
-    kind: Kind,
+    kind: EntryKind,
 }
 
 impl Block {
@@ -159,8 +159,8 @@ impl Block {
         let shared = reader.varint_len()?;
         let unshared = reader.varint_len()?;
         let tag = reader.varint()?;
-        let kind = if tag & 1 == 1 { Kind::Put } else { Kind::Delete };
-        let value_len = if kind == Kind::Put { reader.varint_len()? } else { 0 };
+        let kind = if tag & 1 == 1 { EntryKind::Put } else { EntryKind::Delete };
+        let value_len = if kind == EntryKind::Put { reader.varint_len()? } else { 0 };
         if shared > KEY_BYTES_MAX || unshared > KEY_BYTES_MAX || value_len > VALUE_BYTES_MAX {
             return None;
         }
@@ -233,7 +233,7 @@ impl Block {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Search {
     /// The entry, and where its value lies in the block's buffer.
-    Found(Kind, (usize, usize)),
+    Found(EntryKind, (usize, usize)),
     /// The block proves that the key is not there.
     Absent,
     /// The block ended first; older versions may be in the next one.
@@ -249,7 +249,7 @@ pub(crate) struct BlockCursor {
     key: Vec<u8>,
     value: (usize, usize),
     seqno: u64,
-    kind: Kind,
+    kind: EntryKind,
     valid: bool,
 }
 
@@ -263,7 +263,7 @@ impl BlockCursor {
             key: key_buffer,
             value: (0, 0),
             seqno: 0,
-            kind: Kind::Delete,
+            kind: EntryKind::Delete,
             valid: false,
         };
         this.key.clear();
@@ -327,7 +327,7 @@ impl BlockCursor {
     }
 
     /// What the entry says.
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> EntryKind {
         self.kind
     }
 
@@ -346,7 +346,7 @@ mod tests {
     )]
     use super::*;
 
-    type Entry = (Vec<u8>, u64, Kind, Vec<u8>);
+    type Entry = (Vec<u8>, u64, EntryKind, Vec<u8>);
 
     fn build(entries: &[Entry]) -> Block {
         let mut builder = BlockBuilder::default();
@@ -365,7 +365,7 @@ mod tests {
                 let key = (0..dice.usize(..12)).map(|_| *dice.choice(b"aab").unwrap()).collect();
                 let put = dice.u8(..) > 40;
                 let value = if put { vec![n as u8; dice.usize(..20)] } else { vec![] };
-                (key, n as u64 + 1, if put { Kind::Put } else { Kind::Delete }, value)
+                (key, n as u64 + 1, if put { EntryKind::Put } else { EntryKind::Delete }, value)
             })
             .collect();
         entries.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));

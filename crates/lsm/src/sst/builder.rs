@@ -11,7 +11,7 @@ use super::block::BlockBuilder;
 use super::filter::Filter;
 use super::footer::{Footer, Properties, Section};
 use super::index::{IndexBuilder, separator};
-use crate::batch::Kind;
+use crate::batch::EntryKind;
 use crate::codec::checksum;
 use crate::disk::{Disk, DiskFile, write_all_at};
 use crate::error::{Error, Result};
@@ -79,7 +79,13 @@ impl SstBuilder {
     }
 
     /// Appends an entry: a larger key than the last, or the same with a lower sequence number.
-    pub(crate) fn add(&mut self, key: &[u8], seqno: u64, kind: Kind, value: &[u8]) -> Result<()> {
+    pub(crate) fn add(
+        &mut self,
+        key: &[u8],
+        seqno: u64,
+        kind: EntryKind,
+        value: &[u8],
+    ) -> Result<()> {
         let new_key = self.properties.entries == 0 || self.properties.largest != key;
         if new_key {
             assert!(
@@ -101,10 +107,10 @@ impl SstBuilder {
         if self.block.bytes_len() >= self.block_bytes { self.end_block() } else { Ok(()) }
     }
 
-    fn count(&mut self, seqno: u64, kind: Kind, key: &[u8], value: &[u8]) {
+    fn count(&mut self, seqno: u64, kind: EntryKind, key: &[u8], value: &[u8]) {
         let properties = &mut self.properties;
         properties.entries += 1;
-        properties.deletes += u64::from(kind == Kind::Delete);
+        properties.deletes += u64::from(kind == EntryKind::Delete);
         properties.seqno_min = properties.seqno_min.min(seqno);
         properties.seqno_max = properties.seqno_max.max(seqno);
         properties.key_bytes += key.len() as u64;

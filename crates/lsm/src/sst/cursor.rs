@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::block::BlockCursor;
 use super::reader::{Sst, Stretch};
-use crate::batch::Kind;
+use crate::batch::EntryKind;
 use crate::cursor::Cursor;
 use crate::error::Result;
 
@@ -107,7 +107,7 @@ impl Cursor for SstCursor {
         self.here().seqno()
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> EntryKind {
         self.here().kind()
     }
 }
@@ -124,7 +124,7 @@ mod tests {
     use crate::hash::key_hash;
     use crate::value::Found;
 
-    type Entry = (Vec<u8>, u64, Kind, Vec<u8>);
+    type Entry = (Vec<u8>, u64, EntryKind, Vec<u8>);
 
     fn entries(count: u64, dice: &mut fastrand::Rng) -> Vec<Entry> {
         let mut all = Vec::new();
@@ -132,7 +132,7 @@ mod tests {
             for version in 0..dice.u64(1..5) {
                 let put = dice.u8(..) > 30;
                 let value = if put { vec![n as u8; dice.usize(..60)] } else { vec![] };
-                let kind = if put { Kind::Put } else { Kind::Delete };
+                let kind = if put { EntryKind::Put } else { EntryKind::Delete };
                 all.push((n.wrapping_mul(7).to_be_bytes().to_vec(), 100 - version, kind, value));
             }
         }
@@ -181,8 +181,10 @@ mod tests {
             let want = all.iter().find(|entry| entry.0 == key && entry.1 <= seqno);
             match (sst.get(&key, seqno).unwrap(), want) {
                 (Found::Nothing, None) => {}
-                (Found::Deleted, Some((_, _, Kind::Delete, _))) => {}
-                (Found::Value(got), Some((_, _, Kind::Put, value))) => assert_eq!(*got, **value),
+                (Found::Deleted, Some((_, _, EntryKind::Delete, _))) => {}
+                (Found::Value(got), Some((_, _, EntryKind::Put, value))) => {
+                    assert_eq!(*got, **value)
+                }
                 (got, want) => panic!("{got:?} against {want:?}"),
             }
             assert!(want.is_none() || sst.may_contain(key_hash(&key)));

@@ -11,7 +11,7 @@ use super::filter::Filter;
 use super::footer::{FOOTER_BYTES, Footer, FooterError, Properties, Section};
 use super::index::Index;
 use super::{CHECKSUM_BYTES, ReadMode};
-use crate::batch::Kind;
+use crate::batch::EntryKind;
 use crate::cache::{BlockCache, FileCache};
 use crate::codec::checksum;
 use crate::disk::read_full_at;
@@ -98,8 +98,8 @@ impl Sst {
         loop {
             let block = self.block(n)?;
             match block.find(key, seqno).map_err(|Damaged| self.damaged_block(n))? {
-                Search::Found(Kind::Delete, _) => return Ok(Found::Deleted),
-                Search::Found(Kind::Put, (start, end)) => {
+                Search::Found(EntryKind::Delete, _) => return Ok(Found::Deleted),
+                Search::Found(EntryKind::Put, (start, end)) => {
                     return Ok(Found::Value(Value::shared(block.buffer().clone(), start, end)));
                 }
                 Search::Absent => return Ok(Found::Nothing),

@@ -20,7 +20,7 @@ const STANDARD: &str = "-";
 const STORE_FILES: [&str; 4] = ["CURRENT", ".wal", ".sst", ".manifest"];
 
 /// Where commands come from.
-pub(crate) struct Source {
+pub(crate) struct CommandInput {
     /// The bytes.
     pub(crate) from: Box<dyn Read>,
     /// What messages call it.
@@ -30,10 +30,10 @@ pub(crate) struct Source {
 }
 
 /// Opens the file of commands.
-pub(super) fn open_source(path: &Path) -> Result<Source, Failure> {
+pub(super) fn open_source(path: &Path) -> Result<CommandInput, Failure> {
     if path == Path::new(STANDARD) {
         let from = Box::new(io::stdin());
-        return Ok(Source { from, name: "standard input".to_owned(), bytes: None });
+        return Ok(CommandInput { from, name: "standard input".to_owned(), bytes: None });
     }
     let name = path.display().to_string();
     let refuse = |error| Failure::mistake(format!("cannot read {name}: {error}"));
@@ -44,7 +44,7 @@ pub(super) fn open_source(path: &Path) -> Result<Source, Failure> {
         return Err(Failure::mistake(format!("cannot read {name}: it is a directory")));
     }
     let bytes = metadata.is_file().then_some(metadata.len());
-    Ok(Source { from: Box::new(file), name, bytes })
+    Ok(CommandInput { from: Box::new(file), name, bytes })
 }
 
 /// Opens the file of answers and empties it.

@@ -128,7 +128,7 @@ impl DumpArgs {
         let mut out = io::stdout().lock();
         let mut scan = engine.scan(..)?;
         let mut lines = Vec::new();
-        let mut reader = Reader::Listens;
+        let mut reader = OutputReader::Listens;
         while let Some((key, value)) = scan.next_entry()? {
             if let Err(wrong) = self.keys.escape(key, &mut lines) {
                 // What came before is right and is shown.
@@ -139,7 +139,7 @@ impl DumpArgs {
             if lines.len() >= LINES_BYTES {
                 reader = write_out(&mut out, &mut lines)?;
             }
-            if reader == Reader::Left {
+            if reader == OutputReader::Left {
                 break;
             }
         }
@@ -150,18 +150,18 @@ impl DumpArgs {
 
 /// Whether somebody still reads what is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reader {
+enum OutputReader {
     Listens,
     /// It closed the pipe (`| head`): it has what it wanted.
     Left,
 }
 
-fn write_out(out: &mut impl Write, lines: &mut Vec<u8>) -> Result<Reader, Failure> {
+fn write_out(out: &mut impl Write, lines: &mut Vec<u8>) -> Result<OutputReader, Failure> {
     let written = out.write_all(lines).and_then(|()| out.flush());
     lines.clear();
     match written {
-        Ok(()) => Ok(Reader::Listens),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Left),
+        Ok(()) => Ok(OutputReader::Listens),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(OutputReader::Left),
         Err(error) => Err(Failure::mistake(format!("cannot write to standard output: {error}"))),
     }
 }

@@ -58,6 +58,6 @@ impl EngineCommand {
 }
 
 /// The file of commands at `path`, for whoever else reads one; an error is a line of text.
-pub(crate) fn commands_at(path: &Path) -> Result<files::Source, String> {
+pub(crate) fn commands_at(path: &Path) -> Result<files::CommandInput, String> {
     files::open_source(path).map_err(|failure| failure.to_string())
 }

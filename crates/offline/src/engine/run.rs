@@ -15,12 +15,12 @@ use kallisto_lsm::disk::RealDisk;
 use kallisto_lsm::{Durability, Engine, Options, SyncMode};
 
 use super::failure::Failure;
-use super::files::{self, Source};
+use super::files::{self, CommandInput};
 use super::input::{Lines, Refill};
 use super::keys::KeyFormat;
 use super::line::{self, LineError};
 use super::report::{Pace, Style, clock};
-use super::session::{Answer, Manner, Session};
+use super::session::{Manner, ReadOutput, Session};
 use kallisto_command::outcome::Outcome;
 
 /// A file of commands at least this long gets a progress bar, in bytes.
@@ -115,7 +115,7 @@ impl RunArgs {
     }
 
     fn manner(&self) -> Manner {
-        let answer = if self.with_keys { Answer::KeyAndValue } else { Answer::Value };
+        let answer = if self.with_keys { ReadOutput::KeyAndValue } else { ReadOutput::Value };
         Manner { keys: self.keys, answer, sync_every: self.sync.0 }
     }
 
@@ -142,7 +142,7 @@ fn open(dir: PathBuf) -> Result<Engine, Failure> {
 
 /// Carries out every line of the input.
 fn drive(
-    source: Source,
+    source: CommandInput,
     session: &mut Session<'_>,
     keys: KeyFormat,
     mut pace: Option<Pace>,

@@ -27,7 +27,7 @@ const EMPTY: &[u8] = b"EMPTY";
 
 /// What a read prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum ReadOutput {
     /// The value.
     Value,
     /// The key, a space and the value.
@@ -40,7 +40,7 @@ pub(super) struct Manner {
     /// What keys are in the text.
     pub(super) keys: KeyFormat,
     /// What a read prints.
-    pub(super) answer: Answer,
+    pub(super) answer: ReadOutput,
     /// Most writes that may be undurable; `None` leaves it to the end of the run.
     pub(super) sync_every: Option<NonZeroU64>,
 }
@@ -161,7 +161,7 @@ impl<'a> Session<'a> {
     }
 
     fn answer(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
-        if self.manner.answer == Answer::KeyAndValue {
+        if self.manner.answer == ReadOutput::KeyAndValue {
             self.manner.keys.decode(key, &mut self.answers)?;
             self.answers.push(b' ');
         }

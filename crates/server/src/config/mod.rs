@@ -161,7 +161,7 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn of(sources: &'a [sources::Source]) -> Self {
+    fn of(sources: &'a [sources::ConfigFile]) -> Self {
         Self {
             top: Section::whole(sources),
             errors: Vec::new(),

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kallisto_hcl::{Kind, Value};
+use kallisto_hcl::{Value, ValueKind};
 use secrecy::SecretString;
 use zeroize::Zeroizing;
 
@@ -36,7 +36,7 @@ const BYTE_UNITS: [(&str, u64); 15] = [
 
 /// How a scalar was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum ScalarForm {
     Text,
     Number,
     Truth,
@@ -45,7 +45,7 @@ enum Form {
 /// A scalar and where it came from. `Debug` shows only the latter.
 pub(super) struct RawValue {
     pub(super) origin: Origin,
-    form: Form,
+    form: ScalarForm,
     text: Zeroizing<String>,
 }
 
@@ -59,11 +59,11 @@ impl RawValue {
     /// A scalar of a file; `None` when it says nothing, as `null` and `""` do.
     pub(super) fn of(origin: Origin, value: &Value) -> Result<Option<Self>, Error> {
         let (form, text) = match &value.kind {
-            Kind::Null => return Ok(None),
-            Kind::Bool(truth) => (Form::Truth, truth.to_string()),
-            Kind::Number(text) => (Form::Number, text.clone()),
-            Kind::Text(text) => (Form::Text, text.clone()),
-            Kind::List(_) | Kind::Object(_) => {
+            ValueKind::Null => return Ok(None),
+            ValueKind::Bool(truth) => (ScalarForm::Truth, truth.to_string()),
+            ValueKind::Number(text) => (ScalarForm::Number, text.clone()),
+            ValueKind::Text(text) => (ScalarForm::Text, text.clone()),
+            ValueKind::List(_) | ValueKind::Object(_) => {
                 return Err(Error::Value(origin, "expected one value".to_owned()));
             }
         };
@@ -75,7 +75,7 @@ impl RawValue {
     pub(super) fn of_environment(environment: &Environment<'_>, name: &str) -> Option<Self> {
         let (spelling, text) = environment.setting(name)?;
         let text = Zeroizing::new(text);
-        Some(Self { origin: Origin::Environment(spelling), form: Form::Text, text })
+        Some(Self { origin: Origin::Environment(spelling), form: ScalarForm::Text, text })
     }
 
     /// Another value from the same place.
@@ -97,8 +97,8 @@ impl RawValue {
     /// The text, where the caller parses it or keeps it secret.
     pub(super) fn expose(&self) -> Result<&str, Error> {
         match self.form {
-            Form::Text | Form::Number => Ok(&self.text),
-            Form::Truth => Err(self.refuse("expected text")),
+            ScalarForm::Text | ScalarForm::Number => Ok(&self.text),
+            ScalarForm::Truth => Err(self.refuse("expected text")),
         }
     }
 
@@ -128,7 +128,7 @@ impl RawValue {
 
     /// A whole number within `range`.
     pub(super) fn whole(&self, range: RangeInclusive<u64>) -> Result<u64, Error> {
-        let number = self.text.parse().ok().filter(|_| self.form != Form::Truth);
+        let number = self.text.parse().ok().filter(|_| self.form != ScalarForm::Truth);
         number.filter(|number| range.contains(number)).ok_or_else(|| {
             let (least, most) = (range.start(), range.end());
             self.refuse(format!("expected a whole number from {least} to {most}"))
@@ -137,7 +137,7 @@ impl RawValue {
 
     /// A number of bytes, such as `1048576` or `512MiB`, within `range`.
     pub(super) fn bytes(&self, range: RangeInclusive<u64>) -> Result<u64, Error> {
-        let bytes = parse_bytes(&self.text).filter(|_| self.form != Form::Truth);
+        let bytes = parse_bytes(&self.text).filter(|_| self.form != ScalarForm::Truth);
         bytes.filter(|bytes| range.contains(bytes)).ok_or_else(|| {
             let (least, most) = (range.start(), range.end());
             self.refuse(format!("expected {least} to {most} bytes, such as 33554432 or 32MiB"))
@@ -146,7 +146,8 @@ impl RawValue {
 
     /// A span of time: seconds, or text such as `1h30m`.
     pub(super) fn span(&self) -> Result<Duration, Error> {
-        let span = duration::parse(self.text.trim()).ok().filter(|_| self.form != Form::Truth);
+        let span =
+            duration::parse(self.text.trim()).ok().filter(|_| self.form != ScalarForm::Truth);
         span.ok_or_else(|| self.refuse("expected seconds or a span of time, such as 90 or 1h30m"))
     }
 

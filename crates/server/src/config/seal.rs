@@ -34,14 +34,14 @@ const UNUSED: [(&str, Unused); 4] =
 
 /// The kinds of seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum SealKind {
     Shamir,
     Static,
     Transit,
 }
 
-const KINDS: [(&str, Kind); 3] =
-    [("shamir", Kind::Shamir), ("static", Kind::Static), ("transit", Kind::Transit)];
+const KINDS: [(&str, SealKind); 3] =
+    [("shamir", SealKind::Shamir), ("static", SealKind::Static), ("transit", SealKind::Transit)];
 
 /// The seal that counts.
 pub(super) fn read(
@@ -52,7 +52,7 @@ pub(super) fn read(
     let wanted = RawValue::of_environment(environment, "SEAL_TYPE");
     let wanted = wanted.map(|raw| raw.choice(&KINDS)).transpose()?;
     let (kind, stanza) = match last(top.labelled("seal")?)? {
-        None => (wanted.unwrap_or(Kind::Shamir), None),
+        None => (wanted.unwrap_or(SealKind::Shamir), None),
         Some((label, stanza)) => {
             let kind = KINDS.iter().find(|(name, _)| *name == label.to_ascii_lowercase());
             let Some((_, kind)) = kind else {
@@ -68,14 +68,14 @@ pub(super) fn read(
             }
         }
     };
-    let mut source = Source { stanza, environment };
+    let mut source = SealStanza { stanza, environment };
     if source.stanza.as_mut().map_or(Ok(None), |stanza| stanza.switch("disabled"))? == Some(true) {
         return Err(source.refuse("moving from one seal to another is not supported"));
     }
     let seal = match kind {
-        Kind::Shamir => SealConfig::Shamir,
-        Kind::Static => SealConfig::Static(static_seal(&mut source)?),
-        Kind::Transit => SealConfig::Transit(Box::new(transit(&mut source)?)),
+        SealKind::Shamir => SealConfig::Shamir,
+        SealKind::Static => SealConfig::Static(static_seal(&mut source)?),
+        SealKind::Transit => SealConfig::Transit(Box::new(transit(&mut source)?)),
     };
     if let Some(stanza) = source.stanza {
         stanza.finish(&UNUSED, warnings)?;
@@ -84,12 +84,12 @@ pub(super) fn read(
 }
 
 /// A stanza, which the environment may replace altogether.
-struct Source<'a, 'e> {
+struct SealStanza<'a, 'e> {
     stanza: Option<Section<'a>>,
     environment: &'e Environment<'e>,
 }
 
-impl Source<'_, '_> {
+impl SealStanza<'_, '_> {
     fn file(&mut self, key: &'static str) -> Result<Option<RawValue>, Error> {
         self.stanza.as_mut().map_or(Ok(None), |stanza| stanza.raw_value(key))
     }
@@ -118,7 +118,7 @@ impl Source<'_, '_> {
     }
 }
 
-fn static_seal(source: &mut Source<'_, '_>) -> Result<StaticSeal, Error> {
+fn static_seal(source: &mut SealStanza<'_, '_>) -> Result<StaticSeal, Error> {
     let current = [
         source.environment_first("current_key", "STATIC_SEAL_CURRENT_KEY")?,
         source.file("current_key_file")?.map(as_file),
@@ -141,7 +141,7 @@ fn static_seal(source: &mut Source<'_, '_>) -> Result<StaticSeal, Error> {
     Ok(StaticSeal { current, previous })
 }
 
-fn static_key(id: String, raw: &RawValue, source: &Source<'_, '_>) -> Result<StaticKey, Error> {
+fn static_key(id: String, raw: &RawValue, source: &SealStanza<'_, '_>) -> Result<StaticKey, Error> {
     let file = raw.expose()?.strip_prefix(FILE).map(PathBuf::from);
     Ok(StaticKey { id, file, key: key_of(raw, source.environment)? })
 }
@@ -153,7 +153,7 @@ fn as_file(raw: RawValue) -> RawValue {
 }
 
 fn only(
-    source: &Source<'_, '_>,
+    source: &SealStanza<'_, '_>,
     raw: [Option<RawValue>; 3],
     missing: &str,
 ) -> Result<RawValue, Error> {
@@ -207,7 +207,7 @@ fn decode(text: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     decoded.ok().map(Zeroizing::new)
 }
 
-fn transit(source: &mut Source<'_, '_>) -> Result<TransitSeal, Error> {
+fn transit(source: &mut SealStanza<'_, '_>) -> Result<TransitSeal, Error> {
     let address = source.file_first("address", "ADDR")?;
     let address = address.ok_or_else(|| source.refuse("an address is missing"))?;
     let token = source.file_first("token", "TOKEN")?;
@@ -250,7 +250,7 @@ fn path_part(raw: &RawValue) -> Result<String, Error> {
 }
 
 /// All of it from the file, or all of it from the environment.
-fn transit_tls(source: &mut Source<'_, '_>) -> Result<TransitTls, Error> {
+fn transit_tls(source: &mut SealStanza<'_, '_>) -> Result<TransitTls, Error> {
     let mut raw = [
         source.file("tls_ca_cert")?,
         source.file("tls_client_cert")?,

@@ -7,11 +7,11 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use kallisto_hcl::{Body, Item, Kind};
+use kallisto_hcl::{Body, Item, ValueKind};
 
 use super::error::{Error, FilePosition, Origin};
 use super::raw_value::RawValue;
-use super::sources::Source;
+use super::sources::ConfigFile;
 
 /// A stanza: its title for messages, where it starts, and its parts. Only the top has several.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ pub(super) type UnusedKeys = [(&'static str, Unused)];
 
 impl<'a> Section<'a> {
     /// Everything that stands outside of stanzas, in all files.
-    pub(super) fn whole(sources: &'a [Source]) -> Self {
+    pub(super) fn whole(sources: &'a [ConfigFile]) -> Self {
         let parts: Vec<_> =
             sources.iter().map(|source| (Rc::clone(&source.name), &source.body)).collect();
         let file = parts.first().map_or_else(|| Rc::from(""), |(file, _)| Rc::clone(file));
@@ -138,7 +138,7 @@ impl<'a> Section<'a> {
     /// A key that is a list of texts, or one text with commas between.
     pub(super) fn list(&mut self, name: &'static str) -> Result<Vec<RawValue>, Error> {
         let Some((file, item)) = self.last(name) else { return Ok(Vec::new()) };
-        let Kind::List(values) = &item.value.kind else {
+        let ValueKind::List(values) = &item.value.kind else {
             return self.raw_value(name)?.map_or(Ok(Vec::new()), |raw| split(&raw));
         };
         let mut list = Vec::new();
@@ -229,7 +229,8 @@ impl<'a> Section<'a> {
                     continue;
                 }
                 if self.asked.contains(key.as_str()) {
-                    let scalar = !matches!(item.value.kind, Kind::Object(_) | Kind::List(_));
+                    let scalar =
+                        !matches!(item.value.kind, ValueKind::Object(_) | ValueKind::List(_));
                     if scalar && !seen.insert(key) {
                         warnings.push(format!(
                             "{place}: {key} is given again{within}; this one counts"

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use kallisto_hcl::{Body, Kind, Value};
+use kallisto_hcl::{Body, Value, ValueKind};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::error::{Error, FilePosition};
@@ -15,14 +15,14 @@ use kallisto_command::config::Environment;
 use kallisto_command::files;
 
 /// One file. What it says may be secret, so it is wiped on drop.
-pub(super) struct Source {
+pub(super) struct ConfigFile {
     /// What messages call it.
     pub(super) name: Rc<str>,
     /// What it says.
     pub(super) body: Body,
 }
 
-impl Drop for Source {
+impl Drop for ConfigFile {
     fn drop(&mut self) {
         wipe(&mut self.body);
     }
@@ -35,15 +35,18 @@ fn wipe(body: &mut Body) {
 
 fn wipe_value(value: &mut Value) {
     match &mut value.kind {
-        Kind::Text(text) | Kind::Number(text) => text.zeroize(),
-        Kind::List(values) => values.iter_mut().for_each(wipe_value),
-        Kind::Object(body) => wipe(body),
-        Kind::Null | Kind::Bool(_) => {}
+        ValueKind::Text(text) | ValueKind::Number(text) => text.zeroize(),
+        ValueKind::List(values) => values.iter_mut().for_each(wipe_value),
+        ValueKind::Object(body) => wipe(body),
+        ValueKind::Null | ValueKind::Bool(_) => {}
     }
 }
 
 /// Reads everything that `paths` and the environment name.
-pub(super) fn read(paths: &[PathBuf], environment: &Environment<'_>) -> Result<Vec<Source>, Error> {
+pub(super) fn read(
+    paths: &[PathBuf],
+    environment: &Environment<'_>,
+) -> Result<Vec<ConfigFile>, Error> {
     let mut sources = Vec::new();
     for path in paths {
         if path.is_dir() {
@@ -77,15 +80,15 @@ fn is_configuration(path: &Path) -> bool {
     known && !hidden
 }
 
-fn read_file(path: &Path) -> Result<Source, Error> {
+fn read_file(path: &Path) -> Result<ConfigFile, Error> {
     let bytes = files::read(path).map_err(|error| Error::Unreadable(path.to_owned(), error))?;
     parse(&path.display().to_string(), &Zeroizing::new(bytes))
 }
 
-fn parse(name: &str, bytes: &[u8]) -> Result<Source, Error> {
+fn parse(name: &str, bytes: &[u8]) -> Result<ConfigFile, Error> {
     let name: Rc<str> = Rc::from(name);
     match kallisto_hcl::parse(bytes) {
-        Ok(body) => Ok(Source { name, body }),
+        Ok(body) => Ok(ConfigFile { name, body }),
         Err(error) => {
             Err(Error::Form(FilePosition { file: name, line: error.at.line }, error.what))
         }

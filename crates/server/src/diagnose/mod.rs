@@ -23,7 +23,7 @@ use checks::Skipped;
 use kallisto_command::config::Environment;
 use kallisto_command::error::Error;
 use kallisto_command::outcome::Outcome;
-use report::{Check, Form};
+use report::{Check, ReportForm};
 
 /// Exit code when no configuration is named.
 const EXIT_NO_CONFIG: u8 = 3;
@@ -32,13 +32,13 @@ const EXIT_BAD_CONFIG: u8 = 4;
 
 /// Which configuration, and how to tell of it.
 #[derive(Args, Debug)]
-struct Asked {
+struct DiagnoseArgs {
     /// Configuration file, or directory of .hcl and .json files; may be repeated
     #[arg(long, value_name = "PATH")]
     config: Vec<PathBuf>,
     /// How to print what was found
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Table)]
-    format: Form,
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = ReportForm::Table)]
+    format: ReportForm,
 }
 
 /// Find out what would keep a server from starting
@@ -54,7 +54,7 @@ struct Asked {
     3 no configuration is named, 4 the configuration cannot be read")]
 pub struct Diagnose {
     #[command(flatten)]
-    asked: Asked,
+    asked: DiagnoseArgs,
     /// What not to try; may be repeated
     #[arg(long, value_name = "CHECK", value_enum)]
     skip: Vec<Skip>,
@@ -79,7 +79,7 @@ enum Skip {
     3 no configuration is named")]
 pub struct ValidateConfig {
     #[command(flatten)]
-    asked: Asked,
+    asked: DiagnoseArgs,
 }
 
 impl Diagnose {
@@ -88,7 +88,7 @@ impl Diagnose {
     /// # Errors
     /// What was wrong with the call.
     pub fn run(self) -> Result<Outcome, Error> {
-        let Asked { config, format } = self.asked;
+        let DiagnoseArgs { config, format } = self.asked;
         if config.is_empty() {
             return Ok(no_config());
         }
@@ -126,7 +126,7 @@ impl ValidateConfig {
     /// # Errors
     /// What was wrong with the call.
     pub fn run(self) -> Result<Outcome, Error> {
-        let Asked { config, format } = self.asked;
+        let DiagnoseArgs { config, format } = self.asked;
         if config.is_empty() {
             return Ok(no_config());
         }

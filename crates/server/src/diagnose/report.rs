@@ -12,7 +12,7 @@ use kallisto_command::outcome::Outcome;
 
 /// How a report is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Form {
+pub(super) enum ReportForm {
     /// Indented lines.
     Table,
     Json,
@@ -144,7 +144,7 @@ impl Check {
     }
 }
 
-impl Form {
+impl ReportForm {
     /// A report on standard output.
     pub(super) fn print(self, all: &Check, now: Timestamp) -> Outcome {
         match self {
@@ -184,11 +184,11 @@ mod tests {
     #[test]
     fn a_report_is_lines_or_json() {
         let now = Timestamp::UNIX_EPOCH;
-        let lines = Form::Table.print(&tree(), now);
+        let lines = ReportForm::Table.print(&tree(), now);
         let expected = "[ warning ] All\n  [ skipped ] Left: not asked\n  [ warning ] Inner\n    \
                         [ success ] Good: fine\n    [ warning ] Odd: one\n        two\n";
         assert_eq!(String::from_utf8_lossy(&lines.stdout), expected);
-        let json = Form::Json.print(&tree(), now);
+        let json = ReportForm::Json.print(&tree(), now);
         let map = kallisto_command::json::parse_object(&json.stdout).unwrap();
         assert_eq!(map["status"].as_str(), Some("warn"));
         let Json::Array(children) = &map["children"] else { panic!("no children") };

@@ -64,9 +64,9 @@ impl Ask {
 
 /// What a core said.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Answer {
+pub(crate) enum CoreAnswer {
     /// Done, with what it told.
-    Done(Box<Told>),
+    Done(Box<AnswerParts>),
     /// The token is none, or may not.
     Denied,
     /// The request is refused for what it asks.
@@ -83,7 +83,7 @@ pub(crate) enum Answer {
 
 /// The parts of an answer.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct AnswerParts {
     pub(crate) data: Value,
     pub(crate) auth: Value,
     pub(crate) wrap_info: Value,
@@ -91,10 +91,10 @@ pub(crate) struct Told {
     pub(crate) missing: bool,
 }
 
-impl Answer {
+impl CoreAnswer {
     fn of(answer: Result<Response, Error>) -> Self {
         match answer {
-            Ok(response) => Self::Done(Box::new(Told::of(response))),
+            Ok(response) => Self::Done(Box::new(AnswerParts::of(response))),
             Err(Error::NotLeader) => Self::NotLeader,
             Err(Error::Sealed) => Self::Sealed,
             Err(Error::Denied(_)) => Self::Denied,
@@ -110,7 +110,7 @@ impl Answer {
     }
 
     /// What it told, if it is done.
-    pub(crate) fn told(&self) -> Option<&Told> {
+    pub(crate) fn told(&self) -> Option<&AnswerParts> {
         match self {
             Self::Done(told) => Some(told),
             _ => None,
@@ -118,7 +118,7 @@ impl Answer {
     }
 }
 
-impl Told {
+impl AnswerParts {
     fn of(response: Response) -> Self {
         let (logical, missing) = match response {
             Response::Logical(logical)
@@ -150,7 +150,7 @@ async fn shows_now(core: &Core) {
 }
 
 /// Work of a core that is under way.
-pub(crate) struct Flight(Pin<Box<dyn Future<Output = Answer>>>);
+pub(crate) struct Flight(Pin<Box<dyn Future<Output = CoreAnswer>>>);
 
 impl Flight {
     /// Asks a core, at `now` by its clock.
@@ -158,12 +158,12 @@ impl Flight {
         Self(Box::pin(async move {
             if ask.recency == Recency::Everything {
                 if let Err(error) = core.catch_up().await {
-                    return Answer::of(Err(error));
+                    return CoreAnswer::of(Err(error));
                 }
                 shows_now(&core).await;
             }
             let Ok(path) = Path::decode(&ask.path) else {
-                return Answer::Refused("no path".into());
+                return CoreAnswer::Refused("no path".into());
             };
             let request = Request {
                 id: RequestId::make(),
@@ -180,7 +180,7 @@ impl Flight {
                 client_chain: &[],
                 headers: Headers::default(),
             };
-            Answer::of(core.handle(&request).await)
+            CoreAnswer::of(core.handle(&request).await)
         }))
     }
 
@@ -188,14 +188,14 @@ impl Flight {
     pub(crate) fn tick(core: Arc<Core>, now: Timestamp) -> Self {
         Self(Box::pin(async move {
             match core.tick(now).await {
-                Ok(()) => Answer::Done(Box::default()),
-                Err(error) => Answer::of(Err(error)),
+                Ok(()) => CoreAnswer::Done(Box::default()),
+                Err(error) => CoreAnswer::of(Err(error)),
             }
         }))
     }
 
     /// What came of it, if anything did yet.
-    pub(crate) fn poll(&mut self) -> Option<Answer> {
+    pub(crate) fn poll(&mut self) -> Option<CoreAnswer> {
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(Arc::clone(&woken));
         for _ in 0..WAKES_MAX {

@@ -20,7 +20,7 @@ const OFF_MS_MAX: i64 = 20_000;
 
 /// What can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FaultEvent {
     /// A server reaches nobody, and nobody it.
     Isolate,
     /// A server hears and is not heard, or the other way round.
@@ -65,19 +65,19 @@ pub(super) enum Kind {
 
 /// Something that goes wrong with a server, or with everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
-    kind: Kind,
+pub(super) struct WorldFault {
+    kind: FaultEvent,
     server: u64,
 }
 
-impl Fault {
+impl WorldFault {
     /// `kind` of `server`.
-    pub(super) const fn new(kind: Kind, server: u64) -> Self {
+    pub(super) const fn new(kind: FaultEvent, server: u64) -> Self {
         Self { kind, server }
     }
 }
 
-impl Kind {
+impl FaultEvent {
     /// All that are drawn.
     const ALL: [Self; 17] = [
         Self::Isolate,
@@ -160,135 +160,135 @@ impl World {
         }
         let server = running[self.dice.usize(..running.len())];
         self.compare(server)?;
-        if kind != Kind::Members {
+        if kind != FaultEvent::Members {
             self.figures.fault(kind.name());
         }
         self.note(40 + kind as u64, server, || format!("fault: {}, server {server}", kind.name()));
         self.inflict(kind, server)
     }
 
-    fn inflict(&mut self, kind: Kind, server: u64) -> Result<(), Violation> {
-        let fault = Fault::new(kind, server);
+    fn inflict(&mut self, kind: FaultEvent, server: u64) -> Result<(), Violation> {
+        let fault = WorldFault::new(kind, server);
         match kind {
-            Kind::Isolate | Kind::OneWay | Kind::Split => {
+            FaultEvent::Isolate | FaultEvent::OneWay | FaultEvent::Split => {
                 self.cut_wires(kind, server);
                 self.mend_after(fault, 500, 9000);
             }
-            Kind::Loss | Kind::Double | Kind::Delay => {
+            FaultEvent::Loss | FaultEvent::Double | FaultEvent::Delay => {
                 match kind {
-                    Kind::Loss => self.network.lost = self.dice.u64(10..400),
-                    Kind::Double => self.network.doubled = self.dice.u64(10..400),
+                    FaultEvent::Loss => self.network.lost = self.dice.u64(10..400),
+                    FaultEvent::Double => self.network.doubled = self.dice.u64(10..400),
                     _ => self.network.held_up = self.between(5, 1500),
                 }
                 self.mend_after(fault, 500, 9000);
             }
-            Kind::Crash => {
+            FaultEvent::Crash => {
                 self.cut_power(server)?;
                 self.mend_after(fault, 50, 8000);
             }
-            Kind::CrashAll => {
+            FaultEvent::CrashAll => {
                 let ids: Vec<u64> = self.servers.keys().copied().collect();
                 for id in ids {
                     if self.servers.get(&id).is_some_and(|s| s.store.is_some()) {
                         self.cut_power(id)?;
-                        self.mend_after(Fault::new(Kind::Crash, id), 50, 4000);
+                        self.mend_after(WorldFault::new(FaultEvent::Crash, id), 50, 4000);
                     }
                 }
             }
-            Kind::CrashMidway => self.fail_disk(server, FaultKind::Crash, u64::MAX),
-            Kind::SyncFails => self.fail_disk(server, FaultKind::SyncFails, 1),
-            Kind::DiskFull => {
+            FaultEvent::CrashMidway => self.fail_disk(server, FaultKind::Crash, u64::MAX),
+            FaultEvent::SyncFails => self.fail_disk(server, FaultKind::SyncFails, 1),
+            FaultEvent::DiskFull => {
                 self.fail_disk(server, FaultKind::NoSpace, u64::MAX);
                 self.mend_after(fault, 500, 6000);
             }
-            Kind::Restart => {
+            FaultEvent::Restart => {
                 self.stop(server)?;
                 self.mend_after(fault, 50, 5000);
             }
-            Kind::Pause => {
+            FaultEvent::Pause => {
                 let until = self.now + self.between(100, 6000);
                 if let Some(server) = self.servers.get_mut(&server) {
                     server.paused_until = until;
                 }
             }
-            Kind::Skew => {
+            FaultEvent::Skew => {
                 let rate = self.dice.u64(RATE_MIN..RIGHT_RATE * 3);
                 self.set_rate(server, rate);
                 self.mend_after(fault, 1000, 15_000);
             }
-            Kind::Transfer => self.transfer()?,
-            Kind::Reluctant => {
+            FaultEvent::Transfer => self.transfer()?,
+            FaultEvent::Reluctant => {
                 self.stand(server, Candidacy::Reluctant)?;
                 self.mend_after(fault, 500, 8000);
             }
-            Kind::Members => self.want_other_members(),
-            Kind::Seal => self.seal(server)?,
-            Kind::WallClock => {
+            FaultEvent::Members => self.want_other_members(),
+            FaultEvent::Seal => self.seal(server)?,
+            FaultEvent::WallClock => {
                 let off_ms = self.dice.i64(-OFF_MS_MAX..OFF_MS_MAX);
                 if let Some(server) = self.servers.get_mut(&server) {
                     server.wall.set_off(off_ms);
                 }
             }
-            Kind::SwitchOff => {}
+            FaultEvent::SwitchOff => {}
         }
         Ok(())
     }
 
     /// Mends a fault.
-    pub(super) fn mend(&mut self, fault: Fault) -> Result<(), Violation> {
+    pub(super) fn mend(&mut self, fault: WorldFault) -> Result<(), Violation> {
         let id = fault.server;
         match fault.kind {
-            Kind::Isolate
-            | Kind::OneWay
-            | Kind::Split
-            | Kind::Loss
-            | Kind::Double
-            | Kind::Delay => {
+            FaultEvent::Isolate
+            | FaultEvent::OneWay
+            | FaultEvent::Split
+            | FaultEvent::Loss
+            | FaultEvent::Double
+            | FaultEvent::Delay => {
                 if self.plan.sabotage != Some(Sabotage::NeverHealed) || !self.calm {
                     self.network.mend();
                 }
             }
-            Kind::Crash | Kind::Restart => self.start(id)?,
-            Kind::Skew => self.set_rate(id, RIGHT_RATE),
-            Kind::DiskFull => {
+            FaultEvent::Crash | FaultEvent::Restart => self.start(id)?,
+            FaultEvent::Skew => self.set_rate(id, RIGHT_RATE),
+            FaultEvent::DiskFull => {
                 if let Some(server) = self.servers.get_mut(&id) {
                     server.disk.plan(None);
                 }
             }
-            Kind::Reluctant => self.stand(id, Candidacy::Willing)?,
-            Kind::SwitchOff => {
+            FaultEvent::Reluctant => self.stand(id, Candidacy::Willing)?,
+            FaultEvent::SwitchOff => {
                 if let Some(server) = self.servers.get_mut(&id) {
                     server.switch_off();
                 }
                 self.poll_clients(id)?;
                 self.poll_calls(id)?;
             }
-            Kind::CrashMidway
-            | Kind::CrashAll
-            | Kind::Pause
-            | Kind::SyncFails
-            | Kind::Seal
-            | Kind::WallClock
-            | Kind::Transfer
-            | Kind::Members => {}
+            FaultEvent::CrashMidway
+            | FaultEvent::CrashAll
+            | FaultEvent::Pause
+            | FaultEvent::SyncFails
+            | FaultEvent::Seal
+            | FaultEvent::WallClock
+            | FaultEvent::Transfer
+            | FaultEvent::Members => {}
         }
         Ok(())
     }
 
-    fn mend_after(&mut self, fault: Fault, from_ms: u64, to_ms: u64) {
+    fn mend_after(&mut self, fault: WorldFault, from_ms: u64, to_ms: u64) {
         let after = self.between(from_ms, to_ms);
         self.schedule(after, Event::Mend(fault));
     }
 
-    fn cut_wires(&mut self, kind: Kind, server: u64) {
+    fn cut_wires(&mut self, kind: FaultEvent, server: u64) {
         let ids: Vec<u64> = self.servers.keys().copied().collect();
         let hears = self.dice.bool();
         let part: Vec<bool> = ids.iter().map(|_| self.dice.bool()).collect();
         for (a, &from) in ids.iter().enumerate() {
             for (b, &to) in ids.iter().enumerate() {
                 let cut = match kind {
-                    Kind::Isolate => from == server || to == server,
-                    Kind::OneWay => server == if hears { from } else { to },
+                    FaultEvent::Isolate => from == server || to == server,
+                    FaultEvent::OneWay => server == if hears { from } else { to },
                     _ => part[a] != part[b],
                 };
                 if cut && from != to {

@@ -11,7 +11,7 @@ use crate::invariants::single_use::Thing;
 use crate::invariants::versions::Look;
 use crate::invariants::{Violation, kept, own, revoked, violated};
 use crate::site::LEASE_SECS;
-use crate::site::asks::{Answer, Recency, Told};
+use crate::site::asks::{AnswerParts, CoreAnswer, Recency};
 
 impl World {
     /// A door takes a request up: from now on it may have happened.
@@ -35,14 +35,15 @@ impl World {
         &mut self,
         number: u64,
         door: &Door,
-        answer: &Answer,
+        answer: &CoreAnswer,
         held: u64,
     ) -> Result<(), Violation> {
         let Some(call) = self.calls.get(&number) else { return Ok(()) };
         let why = call.why.clone();
         // One that asks for everything waits for it first: there is an order for those.
         let is_default = matches!(call.ask.recency, Recency::Seen(_));
-        let says = matches!(answer, Answer::Done(_) | Answer::Denied | Answer::Refused(_));
+        let says =
+            matches!(answer, CoreAnswer::Done(_) | CoreAnswer::Denied | CoreAnswer::Refused(_));
         if let (true, Some(shown)) = (is_default && says, door.shown) {
             self.invariants.fresh.answered(door.server, door.taken, shown)?;
         }
@@ -101,15 +102,15 @@ impl World {
         door: &Door,
         key: &str,
         asked: Option<u64>,
-        answer: &Answer,
+        answer: &CoreAnswer,
     ) -> Result<(), Violation> {
         let (version, value) = match answer {
-            Answer::Done(told) => {
+            CoreAnswer::Done(told) => {
                 let version = told.data["metadata"]["version"].as_u64().unwrap_or_default();
                 (version, told.data["data"]["v"].as_str())
             }
             // There is nothing.
-            Answer::Refused(_) => (0, None),
+            CoreAnswer::Refused(_) => (0, None),
             _ => return Ok(()),
         };
         self.figures.local_reads += 1;
@@ -126,31 +127,31 @@ impl World {
         &mut self,
         token: usize,
         door: &Door,
-        answer: &Answer,
+        answer: &CoreAnswer,
     ) -> Result<(), Violation> {
         match answer {
-            Answer::Done(_) => {
+            CoreAnswer::Done(_) => {
                 self.figures.borne += 1;
                 self.invariants.lifetimes.used(token, door.server, door.at)?;
                 revoked::used(&self.estate, token, door.server, door.held)?;
                 self.invariants.single_use.granted(Thing::Token(token), door.server)
             }
-            Answer::Denied => {
+            CoreAnswer::Denied => {
                 self.figures.turned_away += 1;
                 kept::refused(&self.estate, token, door.server, door.held, door.at)
             }
-            Answer::Refused(_)
-            | Answer::NotLeader
-            | Answer::Sealed
-            | Answer::Unclear(_)
-            | Answer::Internal => Ok(()),
+            CoreAnswer::Refused(_)
+            | CoreAnswer::NotLeader
+            | CoreAnswer::Sealed
+            | CoreAnswer::Unclear(_)
+            | CoreAnswer::Internal => Ok(()),
         }
     }
 
     fn token_made(
         &mut self,
         door: &Door,
-        told: &Told,
+        told: &AnswerParts,
         held: u64,
         (parent, secs, secs_max, uses): (Option<usize>, u64, u64, u64),
     ) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kallisto_store::{Change, Commit, Invitation, Replicated, Role};
 
-use super::faults::{Fault, Kind};
+use super::faults::{FaultEvent, WorldFault};
 use super::{Event, SERVERS, World};
 use crate::invariants::{Violation, violated};
 use crate::server::Server;
@@ -111,7 +111,7 @@ impl World {
             && let Some(server) = self.servers.get_mut(id)
         {
             server.removed = true;
-            self.schedule(LINGERS, Event::Mend(Fault::new(Kind::SwitchOff, *id)));
+            self.schedule(LINGERS, Event::Mend(WorldFault::new(FaultEvent::SwitchOff, *id)));
         }
     }
 

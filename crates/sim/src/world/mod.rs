@@ -21,7 +21,7 @@ use bytes::Bytes;
 use kallisto_lsm::disk::Tail;
 use kallisto_store::{ChunkSink, Chunks, Durability, RaftStore, Replicated, Store};
 
-use self::faults::{Fault, Kind};
+use self::faults::{FaultEvent, WorldFault};
 use self::members::Admin;
 use self::serving::{Call, Way};
 use self::tenants::Tenant;
@@ -29,7 +29,7 @@ use crate::clients::Client;
 use crate::estate::Estate;
 use crate::figures::Figures;
 use crate::invariants::{Invariants, Violation, violated};
-use crate::mirror::Told;
+use crate::mirror::FoldEvent;
 use crate::network::Network;
 use crate::sabotage::Sabotage;
 use crate::server::{Server, Setup, Subject};
@@ -90,7 +90,7 @@ enum Event {
     /// Something goes wrong.
     Fault,
     /// Something is mended.
-    Mend(Fault),
+    Mend(WorldFault),
     /// Somebody looks after who the members are.
     Admin,
 }
@@ -177,7 +177,7 @@ pub(crate) struct World {
     transfers: BTreeMap<u64, Transfer>,
     transfer_next: u64,
     /// What may go wrong in this run.
-    allowed: Vec<Kind>,
+    allowed: Vec<FaultEvent>,
     /// Whether anything still goes wrong, and clients still ask.
     calm: bool,
     admin: Admin,
@@ -214,7 +214,7 @@ impl World {
         let mut dice = fastrand::Rng::with_seed(plan.seed);
         let batch = plan.sabotage.is_none() && dice.u8(..5) == 0;
         let durability = if batch { Durability::BATCH } else { Durability::Strict };
-        let allowed = Kind::draw_some(&mut dice, plan.sabotage, plan.subject);
+        let allowed = FaultEvent::draw_some(&mut dice, plan.sabotage, plan.subject);
         let mut world = Self {
             plan,
             setup: Setup { durability, tick: TICK, sabotage: plan.sabotage, subject: plan.subject },
@@ -379,7 +379,7 @@ impl World {
         self.figures.fault("ended by its disk");
         self.cut_power(id)?;
         let after = self.between(200, 5000);
-        self.schedule(after, Event::Mend(Fault::new(Kind::Crash, id)));
+        self.schedule(after, Event::Mend(WorldFault::new(FaultEvent::Crash, id)));
         Ok(())
     }
 
@@ -517,18 +517,18 @@ impl World {
             let mut replaced = false;
             for told in told {
                 match told {
-                    Told::Loaded(position, state) => {
+                    FoldEvent::Loaded(position, state) => {
                         self.invariants.replicas.loaded(id, position, &state)?;
                         self.figures.compared += 1;
                         self.note(20, position, || format!("server {id} is at {position}"));
                         folded = position;
                     }
-                    Told::Folded(position, changes) => {
+                    FoldEvent::Folded(position, changes) => {
                         self.invariants.replicas.folded(id, folded, position, &changes)?;
                         self.note(21, position, || format!("server {id} folds {position}"));
                         folded = position;
                     }
-                    Told::Replaced => replaced = true,
+                    FoldEvent::Replaced => replaced = true,
                 }
             }
             if let Some(server) = self.servers.get_mut(&id) {

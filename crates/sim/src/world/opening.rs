@@ -13,7 +13,7 @@ use super::World;
 use super::tenants::{POLICY, SECRET_ID_USES};
 use crate::estate::{ROOT, Token};
 use crate::invariants::{Violation, violated};
-use crate::site::asks::{Answer, Ask, Flight};
+use crate::site::asks::{Ask, CoreAnswer, Flight};
 use crate::site::jobs::Running;
 
 /// Most turns of a server for something that it does alone.
@@ -77,14 +77,14 @@ impl World {
     ) -> Result<(), Violation> {
         let ask = Ask::new(Operation::Update, path, token).with(body);
         match self.answer_first(id, ask)? {
-            Answer::Done(_) => Ok(()),
+            CoreAnswer::Done(_) => Ok(()),
             other => Err(violated("a core begins")(format!("{path}: {other:?}"))),
         }
     }
 
-    fn answer_first(&mut self, id: u64, ask: Ask) -> Result<Answer, Violation> {
-        let Some(server) = self.servers.get(&id) else { return Ok(Answer::Sealed) };
-        let Some(site) = &server.site else { return Ok(Answer::Sealed) };
+    fn answer_first(&mut self, id: u64, ask: Ask) -> Result<CoreAnswer, Violation> {
+        let Some(server) = self.servers.get(&id) else { return Ok(CoreAnswer::Sealed) };
+        let Some(site) = &server.site else { return Ok(CoreAnswer::Sealed) };
         let mut flight = Flight::ask(site.core.clone(), ask, server.wall.now(self.now));
         self.settle(
             id,

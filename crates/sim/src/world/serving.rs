@@ -19,7 +19,7 @@ use super::tenants::Why;
 use super::{Event, World};
 use crate::invariants::{Violation, violated};
 use crate::sabotage::Sabotage;
-use crate::site::asks::{Answer, Ask, Flight, Recency};
+use crate::site::asks::{Ask, CoreAnswer, Flight, Recency};
 use crate::site::jobs::{Running, Step};
 
 /// How long a request waits for somebody to lead, and for its answer.
@@ -64,7 +64,7 @@ enum Stage {
     /// A core works on it.
     Flies { door: Door, flight: Flight },
     /// Its answer is on the wire, with a position that the answering server held.
-    Answered(Box<Answer>, u64),
+    Answered(Box<CoreAnswer>, u64),
 }
 
 /// Where and when a request was taken up.
@@ -146,11 +146,11 @@ impl World {
         let ((entry, life), relays) = (call.entry, call.relays);
         if self.now.saturating_sub(call.began) > PATIENCE {
             // It was put to nobody since it was refused as not to be done there.
-            return self.hear(number, Answer::NotLeader, 0);
+            return self.hear(number, CoreAnswer::NotLeader, 0);
         }
         let Some(server) = self.servers.get(&entry).filter(|s| s.life == life && s.site.is_some())
         else {
-            return self.hear(number, Answer::NotLeader, 0);
+            return self.hear(number, CoreAnswer::NotLeader, 0);
         };
         if server.paused_until > self.now {
             let after = server.paused_until - self.now;
@@ -188,7 +188,7 @@ impl World {
         };
         if index > 0 && !site.core.is_sealed() && shown.is_none_or(|shown| shown < index) {
             if now.saturating_sub(call.began) > BEHIND_MAX {
-                return self.hear(number, Answer::NotLeader, 0);
+                return self.hear(number, CoreAnswer::NotLeader, 0);
             }
             self.send_on(number, Way::Door(id, life), LOOK_PAUSE);
             return Ok(());
@@ -273,14 +273,14 @@ impl World {
     }
 
     /// A door has answered.
-    fn landed(&mut self, number: u64, door: Door, answer: Answer) -> Result<(), Violation> {
+    fn landed(&mut self, number: u64, door: Door, answer: CoreAnswer) -> Result<(), Violation> {
         let Door { server: id, .. } = door;
         let held =
             self.servers.get(&id).and_then(|s| s.store.as_ref()).map_or(0, |s| s.position().0);
         self.note(82, number << 8 | id, || format!("call {number}: {id} answers {answer:?}"));
         // A server whose disk has failed ends, and says that it is at fault.
         let excused = self.servers.get(&id).is_some_and(|server| server.excused);
-        if answer == Answer::Internal && !excused {
+        if answer == CoreAnswer::Internal && !excused {
             let what = format!(
                 "server {id} to call {number}: {:?}",
                 self.calls.get(&number).map(|call| &call.why)
@@ -291,7 +291,7 @@ impl World {
         let Some(call) = self.calls.get_mut(&number) else { return Ok(()) };
         let entry = call.entry.0;
         if entry == id {
-            if answer == Answer::NotLeader {
+            if answer == CoreAnswer::NotLeader {
                 let again = std::mem::replace(&mut call.relays, Relays::Wanted) == Relays::Wanted;
                 let after = if again { LOOK_PAUSE } else { Duration::ZERO };
                 self.send_on(number, Way::Step, after);
@@ -319,7 +319,7 @@ impl World {
             self.send_on(number, Way::Step, LOOK_PAUSE);
             return Ok(());
         }
-        self.hear(number, Answer::Unclear("the connection is gone".into()), 0)
+        self.hear(number, CoreAnswer::Unclear("the connection is gone".into()), 0)
     }
 
     /// An answer has come back to the server that was asked.
@@ -330,16 +330,16 @@ impl World {
             return Ok(());
         };
         if self.servers.get(&entry).is_none_or(|s| s.life != life || s.site.is_none()) {
-            return self.hear(number, Answer::Unclear("the connection is gone".into()), 0);
+            return self.hear(number, CoreAnswer::Unclear("the connection is gone".into()), 0);
         }
-        if *answer == Answer::NotLeader {
+        if *answer == CoreAnswer::NotLeader {
             self.send_on(number, Way::Step, LOOK_PAUSE);
             return Ok(());
         }
         self.hear(number, *answer, held)
     }
 
-    fn hear(&mut self, number: u64, answer: Answer, held: u64) -> Result<(), Violation> {
+    fn hear(&mut self, number: u64, answer: CoreAnswer, held: u64) -> Result<(), Violation> {
         match self.calls.remove(&number) {
             Some(call) => self.heard(call, &answer, held),
             None => Ok(()),
@@ -382,7 +382,7 @@ impl World {
         for (what, flight) in [("its tick", &mut site.ticking), ("its seal", &mut site.opening)] {
             let Some(answer) = flight.as_mut().and_then(Flight::poll) else { continue };
             *flight = None;
-            if answer == Answer::Internal && !excused {
+            if answer == CoreAnswer::Internal && !excused {
                 let what = format!("server {id} to {what}");
                 return Err(violated("no answer is an internal error")(what));
             }

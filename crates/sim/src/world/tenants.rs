@@ -13,7 +13,7 @@ use crate::estate::{Limited, ROOT};
 use crate::history::{Action, End, Expect, Operation as Done};
 use crate::invariants::Violation;
 use crate::sabotage::Sabotage;
-use crate::site::asks::{Answer, Ask, Recency};
+use crate::site::asks::{Ask, CoreAnswer, Recency};
 
 /// Secrets that tenants write.
 const SECRETS: u64 = 4;
@@ -328,28 +328,28 @@ impl World {
     pub(super) fn heard(
         &mut self,
         call: Call,
-        answer: &Answer,
+        answer: &CoreAnswer,
         held: u64,
     ) -> Result<(), Violation> {
         let Call { tenant, why, began, .. } = call;
         self.note(83, held, || format!("{tenant} hears {answer:?} of {why:?}"));
         let told = answer.told();
         match answer {
-            Answer::Done(_) => {
+            CoreAnswer::Done(_) => {
                 self.tenants[tenant].index = self.tenants[tenant].index.max(held);
                 self.figures.acknowledged += 1;
             }
-            Answer::Unclear(_) => self.figures.unknown += 1,
+            CoreAnswer::Unclear(_) => self.figures.unknown += 1,
             _ => self.figures.refused += 1,
         }
         match (why, told) {
             (Why::Write { key, action }, _) => {
                 let at = micros(self.now);
-                if matches!(answer, Answer::Unclear(_)) {
+                if matches!(answer, CoreAnswer::Unclear(_)) {
                     self.tenants[tenant].doubts = Some(key.clone());
                 }
                 let end = match (answer, self.plan.sabotage) {
-                    (Answer::Unclear(_), Some(Sabotage::EarlyAck)) => {
+                    (CoreAnswer::Unclear(_), Some(Sabotage::EarlyAck)) => {
                         End::Done { at, found: None, version: None }
                     }
                     _ => end_of_answer(answer, at),
@@ -370,7 +370,7 @@ impl World {
                         let found = told.data["data"]["v"].as_str().map(str::to_owned);
                         End::Done { at: micros(self.now), found, version: None }
                     }
-                    None if matches!(answer, Answer::Refused(_)) => {
+                    None if matches!(answer, CoreAnswer::Refused(_)) => {
                         End::Done { at: micros(self.now), found: None, version: None }
                     }
                     None => End::Failed,

@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use super::limits::RESOLVE_MAX;
 use super::lock;
-use super::shared::Shared;
+use super::shared::StoreShared;
 use super::tasks::Task;
 use crate::Error;
 use crate::commit::{Outcome, Promise};
 
 /// The applier's own.
 pub(crate) struct Applier {
-    shared: Arc<Shared>,
+    shared: Arc<StoreShared>,
     backlog: VecDeque<Task>,
     /// What is applied and not yet said to be.
     unsaid: Vec<(Promise, Outcome)>,
@@ -33,7 +33,7 @@ pub(crate) enum Turn {
 
 impl Applier {
     /// An applier without a backlog.
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<StoreShared>) -> Self {
         Self { shared, backlog: VecDeque::new(), unsaid: Vec::new() }
     }
 

@@ -55,9 +55,9 @@ use self::node::Node;
 pub use self::options::{OnFatal, RaftOptions, Threads};
 use self::requests::{Request, Requests};
 use self::restore::Step;
-use self::shared::{Chores, REMOVED_FILE, Shared};
+use self::shared::{Chores, REMOVED_FILE, StoreShared};
 pub use self::snapshot::BackupReader;
-use self::snapshot::Held;
+use self::snapshot::HeldMoments;
 use self::tasks::Tasks;
 use crate::codec::encode_batch;
 use crate::{
@@ -78,7 +78,7 @@ const REPLACED_MAX: u64 = 4;
 ///
 /// Dropping it finishes what was begun, as [`Store::close`] does, without the flush that makes the next open fast.
 pub struct RaftStore {
-    shared: Arc<Shared>,
+    shared: Arc<StoreShared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// What its log lost, where that was accepted.
     lost: Option<String>,
@@ -173,7 +173,7 @@ impl RaftStore {
         let fault = index.fault();
         let node = Node::new(identity.node_id, index, applied, options.seed)?;
         options.transport.know(&machine.directory());
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(StoreShared {
             clock: Arc::clone(&options.clock),
             tick: options.tick,
             confirm_every: options.confirm_every,
@@ -195,7 +195,7 @@ impl RaftStore {
             leader_id: AtomicU64::new(0),
             node_id: AtomicU64::new(identity.node_id),
             on_leadership: Mutex::new(None),
-            held: Held::default(),
+            held: HeldMoments::default(),
             full: Mutex::new(None),
             flushed: AtomicU64::new(0),
             compacted: AtomicU64::new(0),

@@ -22,7 +22,7 @@ use super::machine::{Home, Machine};
 use super::node::{Progress, RaftStatus, is_alone};
 use super::options::OnFatal;
 use super::requests::{Backpressure, Requests};
-use super::snapshot::Held;
+use super::snapshot::HeldMoments;
 use super::tasks::Tasks;
 use raft::eraftpb::ConfState;
 
@@ -32,7 +32,7 @@ use crate::{Candidacy, Durability, Error, Peer, Position, Transport};
 pub(crate) const REMOVED_FILE: &str = "REMOVED";
 
 /// What the store's threads share.
-pub(crate) struct Shared {
+pub(crate) struct StoreShared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tick: Duration,
     /// How often the lease is to be renewed.
@@ -67,7 +67,7 @@ pub(crate) struct Shared {
     /// Who hears that somebody else leads.
     pub(crate) on_leadership: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
     /// Snapshots that members were sent a moment ago.
-    pub(crate) held: Held,
+    pub(crate) held: HeldMoments,
     /// The full disk that stalls the applier.
     pub(crate) full: Mutex<Option<Error>>,
     /// Up to where the engine has everything in files.
@@ -95,7 +95,7 @@ pub(crate) struct Known {
 /// Wakes the thread that keeps the segments.
 #[derive(Debug, Default)]
 pub(crate) struct Chores {
-    state: Mutex<Wanted>,
+    state: Mutex<MarkDemand>,
     came: Condvar,
 }
 
@@ -113,7 +113,7 @@ pub(crate) enum Due {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Wanted {
+enum MarkDemand {
     #[default]
     Nothing,
     Mark,
@@ -121,7 +121,7 @@ enum Wanted {
     End,
 }
 
-impl Shared {
+impl StoreShared {
     /// Ends the store: nothing more is written, everyone hears why.
     pub(crate) fn poison(&self, error: &Error) {
         if self.fatal.set(error.clone()).is_ok() {
@@ -208,7 +208,7 @@ impl Shared {
     }
 }
 
-impl Shared {
+impl StoreShared {
     /// Gives back the segments of the log that hold nothing above `index`.
     fn release_log(&self, index: u64) -> Result<(), Error> {
         let floor = lock(&self.log).purge(index)?;
@@ -242,7 +242,7 @@ pub(crate) struct Rest {
 impl Rest {
     /// Looks; at rest, what is in memory goes to files when it takes much. A server that is not written to has no
     /// use for it there, and starts the sooner.
-    pub(crate) fn look(&mut self, shared: &Shared) -> Result<(), Error> {
+    pub(crate) fn look(&mut self, shared: &StoreShared) -> Result<(), Error> {
         shared.held.sweep(shared.clock.now());
         let position = shared.machine.position();
         if std::mem::replace(&mut self.seen, position) != position {
@@ -265,8 +265,8 @@ impl Chores {
     /// There may be something to do.
     pub(crate) fn want(&self) {
         let mut state = lock(&self.state);
-        if matches!(*state, Wanted::Nothing | Wanted::Mark) {
-            *state = Wanted::Chores;
+        if matches!(*state, MarkDemand::Nothing | MarkDemand::Mark) {
+            *state = MarkDemand::Chores;
             self.came.notify_all();
         }
     }
@@ -274,15 +274,15 @@ impl Chores {
     /// The log was synced further than the mark says.
     pub(crate) fn want_mark(&self) {
         let mut state = lock(&self.state);
-        if *state == Wanted::Nothing {
-            *state = Wanted::Mark;
+        if *state == MarkDemand::Nothing {
+            *state = MarkDemand::Mark;
             self.came.notify_all();
         }
     }
 
     /// There will be nothing more to do.
     pub(crate) fn end(&self) {
-        *lock(&self.state) = Wanted::End;
+        *lock(&self.state) = MarkDemand::End;
         self.came.notify_all();
     }
 
@@ -290,17 +290,17 @@ impl Chores {
     pub(crate) fn wait(&self, patience: Duration) -> Due {
         let state = lock(&self.state);
         let waited =
-            self.came.wait_timeout_while(state, patience, |state| *state == Wanted::Nothing);
+            self.came.wait_timeout_while(state, patience, |state| *state == MarkDemand::Nothing);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match *state {
-            Wanted::Nothing => Due::Look,
-            Wanted::End => Due::End,
-            Wanted::Mark => {
-                *state = Wanted::Nothing;
+            MarkDemand::Nothing => Due::Look,
+            MarkDemand::End => Due::End,
+            MarkDemand::Mark => {
+                *state = MarkDemand::Nothing;
                 Due::Mark
             }
-            Wanted::Chores => {
-                *state = Wanted::Nothing;
+            MarkDemand::Chores => {
+                *state = MarkDemand::Nothing;
                 Due::Chores
             }
         }
@@ -309,17 +309,17 @@ impl Chores {
     /// Whether there may be something to do; asked by a store without threads.
     pub(crate) fn take(&self) -> bool {
         let mut state = lock(&self.state);
-        let wanted = *state == Wanted::Chores;
+        let wanted = *state == MarkDemand::Chores;
         if wanted {
-            *state = Wanted::Nothing;
+            *state = MarkDemand::Nothing;
         }
         wanted
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for StoreShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Shared")
+        f.write_str("StoreShared")
     }
 }
 

@@ -13,12 +13,12 @@ use super::driver::Driver;
 use super::limits::{FULL_RETRY, LOOK_PAUSE};
 use super::log::mark::MARK_PAUSE;
 use super::requests::DrainState;
-use super::shared::{Due, Rest, Shared};
+use super::shared::{Due, Rest, StoreShared};
 use crate::Error;
 
 /// Starts the threads.
 pub(crate) fn start(
-    shared: &Arc<Shared>,
+    shared: &Arc<StoreShared>,
     mut driver: Driver,
     mut applier: Applier,
 ) -> Result<Vec<JoinHandle<()>>, Error> {
@@ -30,8 +30,8 @@ pub(crate) fn start(
 
 fn spawn(
     name: &str,
-    shared: &Arc<Shared>,
-    mut body: impl FnMut(&Shared) -> Result<(), Error> + Send + 'static,
+    shared: &Arc<StoreShared>,
+    mut body: impl FnMut(&StoreShared) -> Result<(), Error> + Send + 'static,
 ) -> Result<JoinHandle<()>, Error> {
     let shared = Arc::clone(shared);
     let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
@@ -45,7 +45,7 @@ fn spawn(
 }
 
 /// Poisons the store when its thread panics.
-struct Panicked<'a>(&'a Shared);
+struct Panicked<'a>(&'a StoreShared);
 
 impl Drop for Panicked<'_> {
     fn drop(&mut self) {
@@ -57,7 +57,7 @@ impl Drop for Panicked<'_> {
     }
 }
 
-fn drive(shared: &Shared, driver: &mut Driver) -> Result<(), Error> {
+fn drive(shared: &StoreShared, driver: &mut Driver) -> Result<(), Error> {
     let mut taken = Vec::new();
     while shared.fatal.get().is_none() {
         let backpressure = shared.backpressure();
@@ -71,7 +71,7 @@ fn drive(shared: &Shared, driver: &mut Driver) -> Result<(), Error> {
     Ok(())
 }
 
-fn apply(shared: &Shared, applier: &mut Applier) -> Result<(), Error> {
+fn apply(shared: &StoreShared, applier: &mut Applier) -> Result<(), Error> {
     while shared.tasks.take(applier.backlog(), None) {
         while applier.turn()? == Turn::Stalled {
             if shared.closing.load(Ordering::Acquire) || shared.fatal.get().is_some() {
@@ -88,7 +88,7 @@ fn apply(shared: &Shared, applier: &mut Applier) -> Result<(), Error> {
     Ok(())
 }
 
-fn keep(shared: &Shared) -> Result<(), Error> {
+fn keep(shared: &StoreShared) -> Result<(), Error> {
     let mut rest = Rest::default();
     // What a start leaves to do waits for the first look, since the start has the disk and a processor busy: the next
     // segment, say, is megabytes of zeros.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use kallisto_lsm::disk::{Disk, Fault, FaultKind, FaultyDisk, MemDisk};
+use kallisto_lsm::disk::{Disk, DiskFault, FaultKind, FaultyDisk, MemDisk};
 use kallisto_store::{
     Change, ChunkSink, Chunks, Commit, Durability, Error, Invitation, Peer, RaftOptions, RaftStore,
     Replicated, Role, Store, Transport,
@@ -314,7 +314,7 @@ impl Cluster {
     /// The disks of these servers hold what they hold, and no more.
     pub(crate) fn fill_disks(&self, ids: &[u64]) {
         for node in self.nodes.iter().filter(|node| ids.contains(&node.id)) {
-            node.disk.plan(Some(Fault { kind: FaultKind::NoSpace, from: 0, until: u64::MAX }));
+            node.disk.plan(Some(DiskFault { kind: FaultKind::NoSpace, from: 0, until: u64::MAX }));
         }
     }
 

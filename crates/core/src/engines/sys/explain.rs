@@ -4,7 +4,7 @@
 //! request that carries nothing but a path and a capability; a rule that looks at parameters or
 //! wrapping is said to refuse it for want of them.
 
-use kallisto_auth::acl::{Dropped, Explanation, Lost, Reason, RuleReport, Source, Why};
+use kallisto_auth::acl::{Dropped, Explanation, Lost, PolicyRule, Reason, RuleReport, Why};
 use kallisto_auth::policy::Refusal;
 use kallisto_auth::{Capability, Operation, Path, Precedence, Subject, Unresolved};
 
@@ -125,7 +125,7 @@ fn rule_json(rule: &RuleReport) -> Map {
     map
 }
 
-fn source_json(source: &Source) -> Json {
+fn source_json(source: &PolicyRule) -> Json {
     Json::object([
         ("policy", source.policy.as_str().into()),
         ("line", u64::from(source.line).into()),

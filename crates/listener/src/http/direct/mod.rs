@@ -166,7 +166,7 @@ enum Filled {
 }
 
 /// A reply that waits until its read was written down.
-struct Held {
+struct PendingReply {
     /// Where it is among the replies.
     range: Range<usize>,
     /// What it is counted as.
@@ -186,7 +186,7 @@ struct Wire<'s, S> {
     /// Reads that have to be written down before their replies may leave.
     gathered: AuditBatch,
     /// Those replies, in their order.
-    held: Vec<Held>,
+    held: Vec<PendingReply>,
     unsent: WriteBackpressure,
 }
 
@@ -451,7 +451,7 @@ impl Turn<'_> {
             Err(refusal) => write_whole(error::render(&refusal), now, replies),
         };
         if wire.gathered.len() > gathered {
-            wire.held.push(Held { range: start..wire.replies.len(), status, begin });
+            wire.held.push(PendingReply { range: start..wire.replies.len(), status, begin });
         } else {
             self.service.count_reply(status);
             self.service.count_duration(begin);

@@ -34,7 +34,7 @@ use crate::raft::lock;
 use crate::raft::log::record::ENTRY_HEADER_BYTES;
 use crate::raft::node::{Committed, LogPosition, Node, Output, Vote, contains};
 use crate::raft::requests::{Backpressure, Gather, Request};
-use crate::raft::shared::Shared;
+use crate::raft::shared::StoreShared;
 use crate::raft::tasks::Task;
 use crate::raft::wire;
 use crate::{Candidacy, Durability, Error};
@@ -51,7 +51,7 @@ fn log_bytes(message: &Message) -> usize {
 
 /// The driver's own.
 pub(crate) struct Driver {
-    shared: Arc<Shared>,
+    shared: Arc<StoreShared>,
     node: Node,
     mode: Durability,
     /// Who waits for an entry that was proposed here, by index.
@@ -84,7 +84,7 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// A driver for a node.
-    pub(crate) fn new(shared: Arc<Shared>, node: Node, mode: Durability, seed: u64) -> Self {
+    pub(crate) fn new(shared: Arc<StoreShared>, node: Node, mode: Durability, seed: u64) -> Self {
         let next_tick = shared.clock.now() + shared.tick;
         Self {
             shared,

@@ -18,14 +18,14 @@ pub(super) struct Reads {
     /// Not asked yet.
     pub(super) waiting: Vec<Promise>,
     /// Asked under a number, of a leader, and since when.
-    asked: VecDeque<Asked>,
+    asked: VecDeque<ReadRound>,
     next: u64,
     /// When the store asks by itself again.
     confirm_at: Duration,
 }
 
 /// Reads that were asked for together.
-struct Asked {
+struct ReadRound {
     number: u64,
     leader_id: u64,
     since: Duration,
@@ -50,7 +50,7 @@ impl Driver {
             return;
         }
         if self.node.read_index(self.reads.next) {
-            self.reads.asked.push_back(Asked {
+            self.reads.asked.push_back(ReadRound {
                 number: self.reads.next,
                 leader_id: self.node.standing().leader_id,
                 since,
@@ -69,7 +69,8 @@ impl Driver {
         let Some(oldest) = self.reads.asked.front() else { return };
         let (now, leader_id) = (self.shared.clock.now(), self.node.standing().leader_id);
         let patience = self.shared.tick * READ_TICKS_MAX;
-        let is_lost = |asked: &Asked| asked.leader_id != leader_id || asked.since + patience <= now;
+        let is_lost =
+            |asked: &ReadRound| asked.leader_id != leader_id || asked.since + patience <= now;
         if !is_lost(oldest) {
             return;
         }
@@ -84,7 +85,7 @@ impl Driver {
     /// A read may be answered once everything up to its entry is applied.
     pub(super) fn admit_reads(&mut self, reads: Vec<(u64, u64)>) {
         for (number, index) in reads {
-            while let Some(Asked { promises, since, .. }) =
+            while let Some(ReadRound { promises, since, .. }) =
                 self.reads.asked.pop_front_if(|asked| asked.number <= number)
             {
                 self.barriers.push_back((index, Task::Confirmed(since)));

@@ -236,7 +236,7 @@ fn read_slot(file: &Bytes, at: usize) -> Option<(u64, Reach)> {
 
 #[cfg(test)]
 mod tests {
-    use kallisto_lsm::disk::{Fault, FaultKind, FaultyDisk};
+    use kallisto_lsm::disk::{DiskFault, FaultKind, FaultyDisk};
 
     use super::*;
 
@@ -251,7 +251,7 @@ mod tests {
         let open = || Mark::open(disk.clone(), Path::new("store")).unwrap();
         let mut mark = open();
         mark.catch_up(reach(1)).unwrap();
-        disk.plan(Some(Fault { kind: FaultKind::SyncFails, from: 0, until: u64::MAX }));
+        disk.plan(Some(DiskFault { kind: FaultKind::SyncFails, from: 0, until: u64::MAX }));
         let failed = mark.catch_up(reach(2));
         assert!(matches!(failed, Err(Error::Poisoned(_))), "{failed:?}");
         disk.plan(None);

@@ -16,7 +16,7 @@ use crate::cluster::ChunkSink;
 use crate::raft::limits::SNAPSHOT_HELD;
 use crate::raft::machine::{Replacement, put_meta};
 use crate::raft::requests::Request;
-use crate::raft::shared::Shared;
+use crate::raft::shared::StoreShared;
 use crate::{CHUNK_BYTES_MAX, Error};
 
 /// What became of a fetch.
@@ -34,12 +34,12 @@ pub(crate) enum Fetched {
 pub(crate) struct Incoming {
     /// What came; gone once it is handed over or worth nothing.
     part: Option<Box<Part>>,
-    shared: Weak<Shared>,
+    shared: Weak<StoreShared>,
 }
 
 /// What came of a snapshot: an engine that is not whole, and where it ends. Dropped, its files go too.
 pub(crate) struct Part {
-    shared: Weak<Shared>,
+    shared: Weak<StoreShared>,
     from: u64,
     number: u64,
     engine: Option<Engine>,
@@ -55,7 +55,11 @@ pub(crate) struct Part {
 
 impl Incoming {
     /// Makes an engine to be filled for the store `store_id` by the server `from`.
-    pub(crate) fn new(shared: &Arc<Shared>, store_id: [u8; 16], from: u64) -> Result<Self, Error> {
+    pub(crate) fn new(
+        shared: &Arc<StoreShared>,
+        store_id: [u8; 16],
+        from: u64,
+    ) -> Result<Self, Error> {
         let number = shared.machine.next_engine();
         // What a failed try before left.
         shared.machine.home().remove(number);
@@ -82,7 +86,7 @@ impl Incoming {
     }
 
     /// Makes an engine without records.
-    pub(crate) fn fill_empty(shared: &Shared, with: &Replacement) -> Result<(), Error> {
+    pub(crate) fn fill_empty(shared: &StoreShared, with: &Replacement) -> Result<(), Error> {
         let home = shared.machine.home();
         home.remove(with.engine);
         let engine = home.open_apart(with.engine)?;

@@ -13,18 +13,18 @@
 //! only the end, with its count and the chain of checksums, makes it one that can take the other's place.
 //!
 //! A fetch that breaks off goes on where it was: what came is kept ([`Part`]), and the sender still holds that moment
-//! ([`Held`]) and says what lies behind a [`ResumePoint`] in it. Both for [`SNAPSHOT_HELD`](super::limits::SNAPSHOT_HELD); then,
+//! ([`HeldMoments`]) and says what lies behind a [`ResumePoint`] in it. Both for [`SNAPSHOT_HELD`](super::limits::SNAPSHOT_HELD); then,
 //! and after a crash of either, it begins anew. Files of what is given up are removed at once, or at the next start.
 #![warn(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod held;
+mod held_moments;
 mod incoming;
 mod outgoing;
 mod resume_point;
 
 use bytes::Bytes;
 
-pub(crate) use self::held::Held;
+pub(crate) use self::held_moments::HeldMoments;
 pub(crate) use self::incoming::{Fetched, Incoming, Part};
 pub(crate) use self::outgoing::Outgoing;
 pub(crate) use self::resume_point::ResumePoint;

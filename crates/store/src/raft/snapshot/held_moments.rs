@@ -14,7 +14,7 @@ use crate::raft::lock;
 use crate::raft::machine::Moment;
 
 /// Moments that are held.
-pub(crate) struct Held {
+pub(crate) struct HeldMoments {
     moments: Mutex<Vec<Entry>>,
     /// The index of the first of them; `u64::MAX` of none. The driver reads it every turn.
     floor: AtomicU64,
@@ -25,13 +25,13 @@ struct Entry {
     until: Duration,
 }
 
-impl Default for Held {
+impl Default for HeldMoments {
     fn default() -> Self {
         Self { moments: Mutex::default(), floor: AtomicU64::new(u64::MAX) }
     }
 }
 
-impl Held {
+impl HeldMoments {
     /// Holds a moment that a member is sent from the start.
     pub(crate) fn keep(&self, moment: Arc<Moment>, now: Duration) {
         self.sweep(now);
