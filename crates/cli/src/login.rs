@@ -14,7 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::pairs::{self, Inputs};
 use kallisto_command::client::{Client, Request, url};
-use kallisto_command::config::{Asking, Config, TokenSource, checked_token};
+use kallisto_command::config::{Config, TokenSource, checked_token};
 use kallisto_command::error::Error;
 use kallisto_command::files;
 use kallisto_command::flags::{CommonFlags, FieldFlag};
@@ -283,7 +283,7 @@ fn ask(what: &str, config: &Config) -> Result<SecretString, Error> {
             "{AUTHENTICATING}: no {lower} given and {why}; pass it as {lower}=- to read it from stdin"
         )))
     };
-    if config.asking == Asking::Forbidden {
+    if !config.may_ask {
         return refused("-non-interactive forbids to ask");
     }
     if !std::io::stdin().is_terminal() {

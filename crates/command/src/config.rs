@@ -140,15 +140,6 @@ pub enum Audience {
     Program,
 }
 
-/// Whether we may ask questions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asking {
-    /// On the terminal.
-    Allowed,
-    /// `-non-interactive`.
-    Forbidden,
-}
-
 /// Whether to send requests or to show them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sending {
@@ -158,15 +149,6 @@ pub enum Sending {
     Curl,
     /// `-output-policy`: show the rule that it needs.
     Policy,
-}
-
-/// Whether a redirect is followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Redirects {
-    /// Once, with method and body kept.
-    Once,
-    /// Never.
-    Never,
 }
 
 /// How to know the server and be known to it.
@@ -180,18 +162,8 @@ pub struct TlsSettings {
     pub client_identity: Option<(PathBuf, PathBuf)>,
     /// Name to ask for and check instead of the address's host.
     pub server_name: Option<String>,
-    /// Whether the server's certificate is checked.
-    pub trust: Trust,
-}
-
-/// Whether the server's certificate is checked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Trust {
-    /// It is.
-    #[default]
-    Verify,
-    /// It is not: whoever answers is believed.
-    Anyone,
+    /// Whether the server's certificate is not checked: whoever answers is believed.
+    pub trusts_anyone: bool,
 }
 
 /// Everything a client command needs to know, checked.
@@ -219,16 +191,16 @@ pub struct Config {
     pub timeout: Duration,
     /// Most retries of one request.
     pub retries_max: u32,
-    /// Whether a redirect is followed.
-    pub redirects: Redirects,
+    /// Whether a redirect is followed, once and with method and body kept.
+    pub follows_redirects: bool,
     /// Where a connection may go to.
     pub reach: Reach,
     /// Proxy to go through.
     pub proxy: Option<String>,
     /// Send or show.
     pub sending: Sending,
-    /// Whether we may ask.
-    pub asking: Asking,
+    /// Whether questions may be asked on the terminal (`-non-interactive` says no).
+    pub may_ask: bool,
     /// Who reads.
     pub audience: Audience,
 }
@@ -284,14 +256,11 @@ impl Config {
             timeout: timeout(environment)?,
             retries_max: retries_max(environment)?,
             reach: Reach::Anywhere,
-            redirects: match flag_or(
+            follows_redirects: !flag_or(
                 connection.disable_redirects,
                 environment,
                 "DISABLE_REDIRECTS",
-            )? {
-                true => Redirects::Never,
-                false => Redirects::Once,
-            },
+            )?,
             proxy: proxy(&address, environment),
             address,
             sending: match (connection.output_curl_string, connection.output_policy) {
@@ -299,7 +268,7 @@ impl Config {
                 (false, true) => Sending::Policy,
                 (false, false) => Sending::Real,
             },
-            asking: if connection.non_interactive { Asking::Forbidden } else { Asking::Allowed },
+            may_ask: !connection.non_interactive,
             audience,
         })
     }
@@ -401,16 +370,13 @@ fn tls_settings(
         (None, None) => None,
         _ => return Err(Error::usage("both a client certificate and a client key must be given")),
     };
-    let trust = match flag_or(flags.tls_skip_verify, environment, "SKIP_VERIFY")? {
-        true => Trust::Anyone,
-        false => Trust::Verify,
-    };
+    let trusts_anyone = flag_or(flags.tls_skip_verify, environment, "SKIP_VERIFY")?;
     Ok(TlsSettings {
         ca_cert: pick(&flags.ca_cert, "CACERT").map(PathBuf::from),
         ca_path: pick(&flags.ca_path, "CAPATH").map(PathBuf::from),
         client_identity,
         server_name: pick(&flags.tls_server_name, "TLS_SERVER_NAME"),
-        trust,
+        trusts_anyone,
     })
 }
 

@@ -39,5 +39,5 @@ pub use batch::Batch;
 pub use commit::Sync;
 pub use engine::{CheckReport, Engine, LevelStats, ReadPoint, Scan, Stats};
 pub use error::{Error, Result, is_full};
-pub use options::{Background, Durability, NetworkDisks, Options, OuterLog, SyncMode};
+pub use options::{Background, Durability, Options, OuterLog, SyncMode};
 pub use value::Value;

@@ -53,16 +53,6 @@ pub enum Background {
     Inline,
 }
 
-/// Whether a store may lie on a file system that is another machine's. Locks and syncs mean less there: two machines may
-/// open one store, and a sync may return before a disk has the bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NetworkDisks {
-    /// [`crate::Engine::open`] fails there.
-    Refuse,
-    /// The caller knows that this one keeps its promises.
-    Allow,
-}
-
 /// How an engine behaves. Start from [`Options::default`].
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -89,8 +79,10 @@ pub struct Options {
     pub cache_bytes: u64,
     /// SSTs that may be open at a time.
     pub open_files_max: usize,
-    /// Whether it opens on a network file system.
-    pub network_disks: NetworkDisks,
+    /// Whether it opens on a file system that is another machine's. Locks and syncs mean less there: two machines may open
+    /// one store, and a sync may return before a disk has the bytes. Only for a caller who knows that this one keeps its
+    /// promises.
+    pub allows_network_disks: bool,
     /// Where time comes from.
     pub clock: Arc<dyn Clock>,
 }
@@ -109,7 +101,7 @@ impl Default for Options {
             level_base_bytes: 256 << 20,
             cache_bytes: 64 << 20,
             open_files_max: 512,
-            network_disks: NetworkDisks::Refuse,
+            allows_network_disks: false,
             clock: Arc::new(RealClock::new()),
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kallisto_lsm::disk::{CrashReplay, Disk, DiskFault, FaultKind, FaultyDisk, MemDisk, Tail};
-use kallisto_lsm::{Background, Engine, Error, NetworkDisks, Options};
+use kallisto_lsm::{Background, Engine, Error, Options};
 
 mod common;
 
@@ -90,7 +90,7 @@ fn a_network_file_system_is_refused_unless_allowed() {
     let mut options = small(Background::Inline);
     assert!(matches!(open(disk.clone(), &options), Err(Error::Invalid(_))));
     assert!(disk.events().is_empty(), "nothing was touched");
-    options.network_disks = NetworkDisks::Allow;
+    options.allows_network_disks = true;
     open(disk, &options).unwrap().put(b"a", b"1").unwrap();
 }
 

@@ -278,7 +278,7 @@ fn settings_of(transit: TransitSeal) -> Result<TransitSettings, Error> {
             ca_path: None,
             client_identity: transit.tls.client_identity,
             server_name: transit.tls.server_name,
-            trust: transit.tls.trust,
+            trusts_anyone: transit.tls.trusts_anyone,
         },
         ..client
     };

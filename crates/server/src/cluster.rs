@@ -23,7 +23,7 @@ use zeroize::Zeroizing;
 use super::directory::ownership;
 use super::retry_join;
 use kallisto_command::client::{Client, Request};
-use kallisto_command::config::{Audience, Config, Environment, Redirects, TlsSettings};
+use kallisto_command::config::{Audience, Config, Environment, TlsSettings};
 use kallisto_command::error::Error;
 use kallisto_command::files;
 use kallisto_command::flags::CommonFlags;
@@ -192,7 +192,7 @@ impl Cluster {
             JoinOrigin::Configuration => client,
             JoinOrigin::Request => Config {
                 reach: retry_join::reach(target, self.port.own())?,
-                redirects: Redirects::Never,
+                follows_redirects: false,
                 timeout: REQUESTED_JOIN_TIMEOUT,
                 ..client
             },

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kallisto_sim::Sabotage;
-use kallisto_sim::campaign::{Campaign, Subject, Verbosity};
+use kallisto_sim::campaign::{Campaign, Subject};
 
 pub(crate) const USAGE: &str = "usage: kallisto-sim [--seed N] [--seeds COUNT] [--secs S] [--core] [--sabotage NAME] [--ledger FILE] [-v]\n       kallisto-sim check FILE";
 
@@ -40,7 +40,7 @@ impl Arguments {
             return Ok(Self { task: Task::Check(file.clone()), ledger: None });
         }
         let (mut seed, mut seeds, mut secs) = (None, None, SECS);
-        let (mut sabotage, mut ledger, mut verbosity) = (None, None, Verbosity::Quiet);
+        let (mut sabotage, mut ledger, mut is_verbose) = (None, None, false);
         let mut subject = Subject::Store;
         let mut words = args.iter();
         while let Some(word) = words.next() {
@@ -57,7 +57,7 @@ impl Arguments {
                     sabotage = Some(Sabotage::named(name).ok_or_else(unknown)?);
                 }
                 "--core" => subject = Subject::Core,
-                "-v" => verbosity = Verbosity::Events,
+                "-v" => is_verbose = true,
                 other => return Err(format!("{other:?} is no argument")),
             }
         }
@@ -68,7 +68,7 @@ impl Arguments {
             lasts: Duration::from_secs(secs),
             subject,
             sabotage,
-            verbosity,
+            is_verbose,
         };
         Ok(Self { task: Task::Simulate(campaign), ledger })
     }

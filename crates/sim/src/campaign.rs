@@ -6,7 +6,6 @@ use std::time::Duration;
 use crate::Figures;
 use crate::sabotage::Sabotage;
 pub use crate::server::Subject;
-pub use crate::world::Verbosity;
 use crate::world::{self, Plan};
 
 /// What to run.
@@ -22,8 +21,8 @@ pub struct Campaign {
     pub subject: Subject,
     /// What is broken on purpose.
     pub sabotage: Option<Sabotage>,
-    /// Whether events are told.
-    pub verbosity: Verbosity,
+    /// Whether each event is told, on standard error.
+    pub is_verbose: bool,
 }
 
 /// A seed that failed.
@@ -54,8 +53,8 @@ pub fn run(campaign: &Campaign, mut beat: impl FnMut(u64, &Figures)) -> Result<F
 /// # Errors
 /// What did not hold.
 pub fn run_one(campaign: &Campaign, seed: u64) -> Result<(Figures, u64), String> {
-    let Campaign { lasts, subject, sabotage, verbosity, .. } = *campaign;
-    let plan = Plan { seed, lasts, subject, sabotage, verbosity };
+    let Campaign { lasts, subject, sabotage, is_verbose, .. } = *campaign;
+    let plan = Plan { seed, lasts, subject, sabotage, is_verbose };
     // A panic of the code under test is a finding as well; its own message has been printed by then.
     match catch_unwind(AssertUnwindSafe(|| world::run(plan))) {
         Ok(ran) => ran.map_err(|violation| violation.to_string()),
@@ -69,7 +68,7 @@ mod tests {
 
     fn of(subject: Subject, first: u64, seeds: u64) -> Campaign {
         let lasts = Duration::from_secs(40);
-        Campaign { first, seeds, lasts, subject, sabotage: None, verbosity: Verbosity::Quiet }
+        Campaign { first, seeds, lasts, subject, sabotage: None, is_verbose: false }
     }
 
     #[test]

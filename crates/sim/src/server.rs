@@ -6,7 +6,7 @@ use std::time::Duration;
 use kallisto_lsm::Background;
 use kallisto_lsm::disk::{Disk, DiskFault, FaultKind, FaultyDisk, Tail};
 use kallisto_store::{
-    Durability, Error, Losses, OnFatal, Peer, RaftOptions, RaftStore, Replicated, Store, Threads,
+    Durability, Error, Losses, OnFatal, Peer, RaftOptions, RaftStore, Replicated, Store,
 };
 
 use crate::clock::SimClock;
@@ -132,7 +132,7 @@ impl Server {
             tick: setup.tick,
             confirm_every: CONFIRM_EVERY,
             seed: self.seed.wrapping_add(self.life),
-            threads: Threads::None,
+            has_threads: false,
             clock: Arc::clone(&self.clock) as _,
             only_member: false,
             losses: Losses::Refused,

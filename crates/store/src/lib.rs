@@ -42,7 +42,7 @@ pub use codec::{decode_batch, encode_batch};
 pub use commit::Commit;
 pub use error::Error;
 pub use memory::MemoryStore;
-pub use raft::{BackupReader, Losses, OnFatal, RaftOptions, RaftStore, Threads};
+pub use raft::{BackupReader, Losses, OnFatal, RaftOptions, RaftStore};
 pub use stats::{EngineLevelStats, EngineStats, RaftStats, Stats};
 
 /// The bytes of a record's value, shared and immutable.

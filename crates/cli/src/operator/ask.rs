@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
 use crate::pairs::Inputs;
-use kallisto_command::config::{Asking, Config};
+use kallisto_command::config::Config;
 use kallisto_command::error::Error;
 
 /// The share in `argument`, on standard input for `-`, or asked for after `question`.
@@ -47,7 +47,7 @@ fn from_terminal(question: &str, config: &Config) -> Result<SecretString, Error>
         let text = format!("no key given and {why}; pass - to read it from stdin");
         Err(Error::usage(text))
     };
-    if config.asking == Asking::Forbidden {
+    if !config.may_ask {
         return refused("-non-interactive forbids to ask");
     }
     if !std::io::stdin().is_terminal() {

@@ -26,7 +26,7 @@ use ureq::{Agent, Body, Proxy, SendBody};
 
 use self::error::{ApiError, ClientError, TransportKind};
 use self::retry::Try;
-use super::config::{Config, Redirects, Sending};
+use super::config::{Config, Sending};
 use super::error::Error;
 use super::json::{Json, Map};
 use super::secret::Secret;
@@ -84,26 +84,14 @@ pub struct Request {
     query: Vec<(String, String)>,
     /// The bytes it sends, if any.
     pub body: Option<Vec<u8>>,
-    wrapping: Wrapping,
-}
-
-/// Whether the answer may come wrapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wrapping {
-    AsConfigured,
-    Never,
+    /// Whether the answer may come wrapped, if the settings ask for it.
+    may_be_wrapped: bool,
 }
 
 impl Request {
     /// A request without query or body.
     pub fn new(method: Method, path: &str) -> Self {
-        Self {
-            method,
-            path: path.to_owned(),
-            query: Vec::new(),
-            body: None,
-            wrapping: Wrapping::AsConfigured,
-        }
+        Self { method, path: path.to_owned(), query: Vec::new(), body: None, may_be_wrapped: true }
     }
 
     /// A read.
@@ -150,7 +138,7 @@ impl Request {
 
     /// The same request, whose answer we need ourselves.
     pub const fn unwrapped(mut self) -> Self {
-        self.wrapping = Wrapping::Never;
+        self.may_be_wrapped = false;
         self
     }
 }
@@ -314,7 +302,7 @@ impl<'a> Client<'a> {
         let answer = self.exchange_with_retries(request, &url)?;
         let redirected = matches!(answer.status, 301 | 302 | 307 | 308);
         match &answer.location {
-            Some(location) if redirected && self.config.redirects == Redirects::Once => {
+            Some(location) if redirected && self.config.follows_redirects => {
                 let target = redirect_target(&url, location)?;
                 self.exchange_with_retries(request, &target)
             }
@@ -382,7 +370,7 @@ impl<'a> Client<'a> {
         if let Some(namespace) = &self.config.namespace {
             headers.push(("X-Vault-Namespace".to_owned(), namespace.clone()));
         }
-        if let (Some(ttl), Wrapping::AsConfigured) = (&self.config.wrap_ttl, request.wrapping) {
+        if let (Some(ttl), true) = (&self.config.wrap_ttl, request.may_be_wrapped) {
             headers.push(("X-Vault-Wrap-TTL".to_owned(), ttl.clone()));
         }
         if request.method == Method::Patch {

@@ -11,7 +11,7 @@ use ureq::tls::{
 };
 
 use super::error::ClientError;
-use crate::config::{TlsSettings, Trust};
+use crate::config::TlsSettings;
 use crate::files;
 
 /// Reads certificates and keys.
@@ -24,7 +24,7 @@ pub(crate) fn tls_config(settings: &TlsSettings) -> Result<TlsConfig, ClientErro
         .unversioned_rustls_crypto_provider(provider)
         .root_certs(RootCerts::Specific(Arc::new(roots(settings)?)))
         .client_cert(identity)
-        .disable_verification(settings.trust == Trust::Anyone)
+        .disable_verification(settings.trusts_anyone)
         .build())
 }
 

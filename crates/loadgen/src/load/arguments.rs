@@ -11,7 +11,7 @@ use secrecy::SecretString;
 
 use super::herd::{self, Entry, HerdPlan};
 use super::keys::Draw;
-use super::plan::{Pace, Plan, Reuse};
+use super::plan::{Pace, Plan};
 use super::prepare::{Operator, TokenKind};
 use super::progress::{Progress, Watched};
 use super::protocol::{RequestTemplates, TemplateParts};
@@ -292,7 +292,7 @@ impl ServerArgs {
         let (connections, depth) = PREPARING;
         let plan = Plan {
             pace: Pace::EachOnce,
-            reuse: Reuse::Kept,
+            reconnects: false,
             threads: 1,
             connections,
             depth,
@@ -335,7 +335,7 @@ impl LoadArgs {
         };
         Ok(Plan {
             pace,
-            reuse: if self.reconnect { Reuse::New } else { Reuse::Kept },
+            reconnects: self.reconnect,
             threads: self.threads.min(self.connections.get()),
             connections: self.connections,
             depth: self.pipeline,
@@ -431,10 +431,7 @@ fn title(kind: &str, target: &Target, plan: &Plan, server: &ServerArgs) -> Strin
         Pace::Open { per_second } => format!("{per_second} requests/s"),
         Pace::Closed | Pace::EachOnce => "closed loop".to_owned(),
     };
-    let reuse = match plan.reuse {
-        Reuse::Kept => "",
-        Reuse::New => ", a connection a request",
-    };
+    let reuse = if plan.reconnects { ", a connection a request" } else { "" };
     format!(
         "{kind} at {}: {pace}, {} connections, {} deep{reuse}; {} keys, {} bytes, {} % writes",
         target.authority,

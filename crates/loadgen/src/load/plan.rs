@@ -12,15 +12,6 @@ pub(super) enum LoadKind {
     Write,
 }
 
-/// How long a connection is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reuse {
-    /// For all requests.
-    Kept,
-    /// For one.
-    New,
-}
-
 /// Where the next request comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Pace {
@@ -36,7 +27,8 @@ pub(super) enum Pace {
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) pace: Pace,
-    pub(super) reuse: Reuse,
+    /// Whether each request has a connection of its own.
+    pub(super) reconnects: bool,
     pub(super) threads: u32,
     /// Connections of all threads together.
     pub(super) connections: NonZeroU32,

@@ -12,7 +12,7 @@ use super::Watch;
 use super::connection::{Connection, READ_BYTES, Received};
 use super::figures::Figures;
 use super::keys::Keys;
-use super::plan::{LoadKind, Pace, Plan, Reuse};
+use super::plan::{LoadKind, Pace, Plan};
 use super::poll::Poll;
 use super::process::Observer;
 use super::progress::Progress;
@@ -211,7 +211,7 @@ impl<'a> Worker<'a> {
     /// Gives a lane its connection and, in a closed loop, its first requests.
     fn start(&mut self, id: usize) -> io::Result<()> {
         let now = self.shared.watch.nanos();
-        if self.shared.plan.reuse == Reuse::Kept {
+        if !self.shared.plan.reconnects {
             self.connect(id)?;
         }
         self.refill(id, now)?;
@@ -316,7 +316,7 @@ impl<'a> Worker<'a> {
         let now = self.shared.watch.nanos();
         let count = self.take_replies(id, now)?;
         let lane = &mut self.lanes[id];
-        let is_used_up = self.shared.plan.reuse == Reuse::New && count > 0;
+        let is_used_up = self.shared.plan.reconnects && count > 0;
         if received == Received::End || is_used_up {
             lane.connection = None;
             if !lane.in_flight.is_empty() {

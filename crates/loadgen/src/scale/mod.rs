@@ -138,24 +138,18 @@ fn measure(plan: Plan, place: &WorkDirectory, watched: bool) -> Result<Figures, 
 /// Where a run works: a directory that is made for it, and removed if nobody named it.
 struct WorkDirectory {
     path: PathBuf,
-    kept: Kept,
-}
-
-/// Whether the directory of a run outlives it.
-#[derive(PartialEq, Eq)]
-enum Kept {
-    Yes,
-    No,
+    /// Whether it outlives the run.
+    is_kept: bool,
 }
 
 impl WorkDirectory {
     fn make(named: Option<PathBuf>) -> Result<Self, Error> {
-        let kept = if named.is_some() { Kept::Yes } else { Kept::No };
+        let is_kept = named.is_some();
         let own = || std::env::temp_dir().join(format!("kallisto-scale-{}", std::process::id()));
         let path = named.unwrap_or_else(own);
         std::fs::create_dir(&path)
             .map_err(|error| Error::usage(format!("cannot make {}: {error}", path.display())))?;
-        Ok(Self { path, kept })
+        Ok(Self { path, is_kept })
     }
 
     fn path(&self) -> &Path {
@@ -165,7 +159,7 @@ impl WorkDirectory {
 
 impl Drop for WorkDirectory {
     fn drop(&mut self) {
-        if self.kept == Kept::No {
+        if !self.is_kept {
             // What is left of a temporary directory harms nobody.
             let _ = std::fs::remove_dir_all(&self.path);
         }

@@ -24,7 +24,7 @@ use crate::manifest::{self, Edit, Manifest};
 use crate::memtable::{Memtable, MemtableWriter, SharedPrefixes, room_for};
 use crate::names::{self, FileName, LOCK};
 use crate::numbers::Numbers;
-use crate::options::{Background, NetworkDisks, Options};
+use crate::options::{Background, Options};
 use crate::sst::SstShared;
 use crate::sync::lock;
 use crate::wal::recovery::{self, Recovered};
@@ -34,7 +34,7 @@ impl Engine {
     /// Opens the store in `dir`, making it if the directory holds none.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a network file system, unless [`Options::network_disks`] allows it; [`Error::Locked`] if
+    /// [`Error::Invalid`] for a network file system, unless [`Options::allows_network_disks`] says so; [`Error::Locked`] if
     /// someone has it open; [`Error::Corrupt`] if something on the disk is damaged, with nothing
     /// changed; [`Error::Unsupported`] if a newer release wrote it.
     pub fn open(disk: Arc<dyn Disk>, dir: impl Into<PathBuf>, options: Options) -> Result<Self> {
@@ -162,7 +162,7 @@ impl Replay {
 impl Inner {
     fn recover(disk: Arc<dyn Disk>, dir: PathBuf, options: Options) -> Result<Self> {
         disk.create_dir(&dir).map_err(|e| Error::io("create", &dir, &e))?;
-        if options.network_disks == NetworkDisks::Refuse
+        if !options.allows_network_disks
             && disk.is_remote(&dir).map_err(|e| Error::io("look at", &dir, &e))?
         {
             return Err(Error::Invalid("the directory is on a network file system"));

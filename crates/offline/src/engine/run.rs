@@ -20,7 +20,7 @@ use super::input::{Lines, Refill};
 use super::keys::KeyFormat;
 use super::line::{self, LineError};
 use super::report::{Pace, Style, clock};
-use super::session::{Manner, ReadOutput, Session};
+use super::session::{Manner, Session};
 use kallisto_command::outcome::Outcome;
 
 /// A file of commands at least this long gets a progress bar, in bytes.
@@ -115,8 +115,7 @@ impl RunArgs {
     }
 
     fn manner(&self) -> Manner {
-        let answer = if self.with_keys { ReadOutput::KeyAndValue } else { ReadOutput::Value };
-        Manner { keys: self.keys, answer, sync_every: self.sync.0 }
+        Manner { keys: self.keys, with_keys: self.with_keys, sync_every: self.sync.0 }
     }
 
     fn progress(&self, bytes: Option<u64>) -> ProgressBar {

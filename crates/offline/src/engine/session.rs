@@ -25,22 +25,13 @@ const ANSWERS_BYTES: usize = 1 << 20;
 /// What a read prints when there is nothing.
 const EMPTY: &[u8] = b"EMPTY";
 
-/// What a read prints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReadOutput {
-    /// The value.
-    Value,
-    /// The key, a space and the value.
-    KeyAndValue,
-}
-
 /// How a session behaves.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
     /// What keys are in the text.
     pub(super) keys: KeyFormat,
-    /// What a read prints.
-    pub(super) answer: ReadOutput,
+    /// Whether a read prints the key and a space before the value.
+    pub(super) with_keys: bool,
     /// Most writes that may be undurable; `None` leaves it to the end of the run.
     pub(super) sync_every: Option<NonZeroU64>,
 }
@@ -161,7 +152,7 @@ impl<'a> Session<'a> {
     }
 
     fn answer(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
-        if self.manner.answer == ReadOutput::KeyAndValue {
+        if self.manner.with_keys {
             self.manner.keys.decode(key, &mut self.answers)?;
             self.answers.push(b' ');
         }

@@ -12,7 +12,6 @@ use secrecy::{SecretBox, SecretString};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::address::HostPort;
-use kallisto_command::config::Trust;
 
 /// Everything a server is told when it starts.
 #[derive(Debug)]
@@ -264,8 +263,8 @@ pub(crate) struct TransitTls {
     pub(crate) client_identity: Option<(PathBuf, PathBuf)>,
     /// Name the certificate must carry.
     pub(crate) server_name: Option<String>,
-    /// Whether the certificate is checked.
-    pub(crate) trust: Trust,
+    /// Whether the certificate is not checked.
+    pub(crate) trusts_anyone: bool,
 }
 
 /// `telemetry`.

@@ -18,7 +18,7 @@ use super::raw_value::RawValue;
 use super::section::Section;
 use super::section::Unused::{self, Silent};
 use super::storage::{last, pair};
-use kallisto_command::config::{Environment, Trust};
+use kallisto_command::config::Environment;
 use kallisto_command::files;
 
 /// Bytes of a static key.
@@ -269,14 +269,11 @@ fn transit_tls(source: &mut SealStanza<'_, '_>) -> Result<TransitTls, Error> {
         Some(stanza) => pair(stanza, cert, key)?,
         None => cert.zip(key),
     };
-    let trust = match skip_verify.map_or(Ok(false), |raw| raw.switch())? {
-        true => Trust::Anyone,
-        false => Trust::Verify,
-    };
+    let trusts_anyone = skip_verify.map_or(Ok(false), |raw| raw.switch())?;
     Ok(TransitTls {
         ca_cert: path(ca_cert)?,
         client_identity,
         server_name: server_name.map(|raw| raw.text()).transpose()?,
-        trust,
+        trusts_anyone,
     })
 }

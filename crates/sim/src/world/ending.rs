@@ -7,7 +7,7 @@ use std::time::Duration;
 use kallisto_barrier::envelope_key_version;
 use kallisto_store::{Records, Replicated, Store, Visit};
 
-use super::{Verbosity, World};
+use super::World;
 use crate::invariants::progress::{HEALED_WITHIN, stuck};
 use crate::invariants::{Violation, violated};
 use crate::server::Subject;
@@ -34,7 +34,7 @@ impl World {
         self.come_together()?;
         self.compare_all()?;
         self.look_at_cores()?;
-        if self.plan.verbosity == Verbosity::Events {
+        if self.plan.is_verbose {
             eprintln!("{}", self.figures.tell());
         }
         self.invariants.order.judge()

@@ -47,17 +47,8 @@ pub(crate) struct Plan {
     pub(crate) subject: Subject,
     /// What is broken on purpose.
     pub(crate) sabotage: Option<Sabotage>,
-    /// Whether events are told.
-    pub(crate) verbosity: Verbosity,
-}
-
-/// Whether events are told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verbosity {
-    /// They are not.
-    Quiet,
-    /// Each is, on standard error.
-    Events,
+    /// Whether each event is told, on standard error.
+    pub(crate) is_verbose: bool,
 }
 
 /// Clients of a run.
@@ -300,7 +291,7 @@ impl World {
         for word in [crate::clients::micros(self.now), kind, of] {
             self.digest = (self.digest ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(5);
         }
-        if self.plan.verbosity == Verbosity::Events {
+        if self.plan.is_verbose {
             eprintln!("{:>12.6} {}", self.now.as_secs_f64(), tell());
         }
     }

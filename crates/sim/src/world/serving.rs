@@ -45,17 +45,9 @@ pub(super) struct Call {
     pub(super) began: Duration,
     /// Counts where it went, so that it takes the last way only.
     ways: u64,
-    relays: Relays,
+    /// Whether it is for the leader: the server that was asked does not lead.
+    is_relayed: bool,
     stage: Stage,
-}
-
-/// Whether a request is for another server's door.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Relays {
-    /// It has not been asked yet.
-    Unasked,
-    /// The server that was asked does not lead.
-    Wanted,
 }
 
 enum Stage {
@@ -114,7 +106,7 @@ impl World {
             entry: (entry, life),
             began: self.now,
             ways: 0,
-            relays: Relays::Unasked,
+            is_relayed: false,
             stage: Stage::Waits,
         };
         self.calls.insert(number, call);
@@ -143,7 +135,7 @@ impl World {
     /// Looks after a request at the server that was asked.
     fn step_call(&mut self, number: u64) -> Result<(), Violation> {
         let Some(call) = self.calls.get(&number) else { return Ok(()) };
-        let ((entry, life), relays) = (call.entry, call.relays);
+        let ((entry, life), is_relayed) = (call.entry, call.is_relayed);
         if self.now.saturating_sub(call.began) > PATIENCE {
             // It was put to nobody since it was refused as not to be done there.
             return self.hear(number, CoreAnswer::NotLeader, 0);
@@ -157,10 +149,7 @@ impl World {
             self.send_on(number, Way::Step, after);
             return Ok(());
         }
-        match relays {
-            Relays::Unasked => self.come_to(number, entry, life),
-            Relays::Wanted => self.relay(number, entry),
-        }
+        if is_relayed { self.relay(number, entry) } else { self.come_to(number, entry, life) }
     }
 
     /// A request is at the door of a server.
@@ -292,7 +281,7 @@ impl World {
         let entry = call.entry.0;
         if entry == id {
             if answer == CoreAnswer::NotLeader {
-                let again = std::mem::replace(&mut call.relays, Relays::Wanted) == Relays::Wanted;
+                let again = std::mem::replace(&mut call.is_relayed, true);
                 let after = if again { LOOK_PAUSE } else { Duration::ZERO };
                 self.send_on(number, Way::Step, after);
                 return Ok(());

@@ -52,7 +52,7 @@ use self::log::record::{Identity, SegmentState};
 use self::log::{LogSync, Opened, RaftLog};
 use self::machine::{Home, Machine, Replacement};
 use self::node::Node;
-pub use self::options::{OnFatal, RaftOptions, Threads};
+pub use self::options::{OnFatal, RaftOptions};
 use self::requests::{Request, Requests};
 use self::restore::Step;
 use self::shared::{Chores, REMOVED_FILE, StoreShared};
@@ -207,9 +207,10 @@ impl RaftStore {
         });
         let driver = Driver::new(Arc::clone(&shared), node, options.durability, options.seed);
         let applier = Applier::new(Arc::clone(&shared));
-        let (threads, inline) = match options.threads {
-            Threads::Own => (threads::start(&shared, driver, applier)?, None),
-            Threads::None => (Vec::new(), Some(Mutex::new((driver, applier)))),
+        let (threads, inline) = if options.has_threads {
+            (threads::start(&shared, driver, applier)?, None)
+        } else {
+            (Vec::new(), Some(Mutex::new((driver, applier))))
         };
         let (threads, closed) = (Mutex::new(threads), Mutex::new(false));
         let lost = loss.map(|loss| loss.to_string()).or(short);

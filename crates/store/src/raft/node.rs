@@ -53,8 +53,8 @@ pub(crate) struct Output {
     /// To be written, with the hard state.
     pub(crate) append: Vec<Entry>,
     pub(crate) hard_state: HardState,
-    /// Whether the hard state says something that must be on the disk before anything else happens.
-    pub(crate) vote: Vote,
+    /// Whether the hard state has a new term or vote, which must be on the disk before anything else happens.
+    pub(crate) has_new_vote: bool,
     /// To be sent once the above is on the disk.
     pub(crate) messages_after: Vec<Message>,
     /// To be applied, in order.
@@ -69,14 +69,6 @@ pub(crate) struct Restart {
     pub(crate) index: u64,
     pub(crate) term: u64,
     pub(crate) membership: ConfState,
-}
-
-/// Whether a hard state has a new term or vote.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Vote {
-    #[default]
-    Same,
-    New,
 }
 
 /// An entry that is committed.
@@ -373,7 +365,7 @@ impl Node {
         }
         let hard_state = store.hard_state().clone();
         let voted = (hard_state.term, hard_state.vote);
-        let vote = if voted == self.voted { Vote::Same } else { Vote::New };
+        let has_new_vote = voted != self.voted;
         self.voted = voted;
         let number = ready.number();
         self.raw.advance_append_async(ready);
@@ -391,7 +383,7 @@ impl Node {
             restart,
             append,
             hard_state,
-            vote,
+            has_new_vote,
             messages_after,
             committed,
             reads,

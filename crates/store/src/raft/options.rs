@@ -10,16 +10,6 @@ use super::limits::{BLOCK_CACHE_BYTES, CONFIRM_EVERY, MEMTABLE_BYTES};
 use super::log::Losses;
 use crate::{Durability, Error, NoPeers, Peer, Transport};
 
-/// Who does the work of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Threads {
-    /// Threads of its own: one drives Raft and the log, one applies, one keeps the log's segments.
-    Own,
-    /// The caller that made the work necessary; for tests that must be repeatable. Give the engine
-    /// [`kallisto_lsm::Background::Inline`] as well.
-    None,
-}
-
 /// Called once, from a thread of the store, when a failure has ended it: the server should exit
 /// with an error.
 #[derive(Clone, Default)]
@@ -68,8 +58,10 @@ pub struct RaftOptions {
     /// Seeds election timeouts and, in a new directory, the store's id: draw it from the operating
     /// system's randomness.
     pub seed: u64,
-    /// Who does the work.
-    pub threads: Threads,
+    /// Whether threads of the store do the work: one drives Raft and the log, one applies, one keeps the log's segments.
+    /// Without, the caller does what it made necessary, for tests that must be repeatable; give the engine
+    /// [`kallisto_lsm::Background::Inline`] as well.
+    pub has_threads: bool,
     /// Where time comes from.
     pub clock: Arc<dyn Clock>,
     /// Whether this server is to be the only member from now on: its cluster lost its majority for good.
@@ -96,7 +88,7 @@ impl Default for RaftOptions {
             tick: Duration::from_millis(10),
             confirm_every: CONFIRM_EVERY,
             seed: 0,
-            threads: Threads::Own,
+            has_threads: true,
             clock: Arc::new(RealClock::new()),
             only_member: false,
             losses: Losses::Refused,

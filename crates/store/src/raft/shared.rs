@@ -329,7 +329,7 @@ mod tests {
     use kallisto_lsm::disk::MemDisk;
 
     use super::*;
-    use crate::{Batch, Losses, RaftOptions, RaftStore, Records, Store, Threads};
+    use crate::{Batch, Losses, RaftOptions, RaftStore, Records, Store};
 
     const VALUE_BYTES: usize = 1 << 20;
     const VALUES: usize = 2 + RESTING_BYTES_MAX / VALUE_BYTES;
@@ -342,7 +342,7 @@ mod tests {
         let options = RaftOptions {
             engine,
             log_segment_bytes: 2 << 20,
-            threads: Threads::None,
+            has_threads: false,
             ..RaftOptions::default()
         };
         RaftStore::open(Arc::clone(disk) as Arc<dyn kallisto_lsm::disk::Disk>, "s", options)

@@ -11,8 +11,7 @@ use kallisto_lsm::Background;
 use kallisto_lsm::clock::Clock;
 use kallisto_lsm::disk::Disk;
 use kallisto_store::{
-    Batch, Durability, Error, Fold, Op, Position, RaftOptions, RaftStore, Records, Seqno, Threads,
-    Visit,
+    Batch, Durability, Error, Fold, Op, Position, RaftOptions, RaftStore, Records, Seqno, Visit,
 };
 
 /// Every key with its value and seqno.
@@ -33,7 +32,7 @@ pub(crate) fn inline(durability: Durability) -> RaftOptions {
             ..kallisto_lsm::Options::default()
         },
         log_segment_bytes: 2 << 10,
-        threads: Threads::None,
+        has_threads: false,
         ..RaftOptions::default()
     }
 }
@@ -42,7 +41,7 @@ pub(crate) fn inline(durability: Durability) -> RaftOptions {
 pub(crate) fn threaded(durability: Durability) -> RaftOptions {
     let mut options = inline(durability);
     options.engine.background = Background::Threads(1);
-    options.threads = Threads::Own;
+    options.has_threads = true;
     options
 }
 

@@ -12,7 +12,6 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::model::{LogConfig, TransitTls};
 use super::*;
-use kallisto_command::config::Trust;
 use kallisto_command::files;
 
 mod seal;
@@ -167,7 +166,7 @@ fn a_whole_configuration_says_the_same_in_both_forms() {
     let SealConfig::Transit(seal) = hcl.seal else { panic!("no transit seal") };
     assert_eq!(seal.token.expose_secret(), "hvs.canary-token");
     assert_eq!((seal.mount_path.as_str(), seal.namespace.as_deref()), ("transit", Some("ops/")));
-    assert_eq!((seal.disable_renewal, seal.tls.trust), (false, Trust::Verify));
+    assert_eq!((seal.disable_renewal, seal.tls.trusts_anyone), (false, false));
     let StorageConfig::Raft { path, node_id, retry_join, performance_multiplier, .. } = hcl.storage
     else {
         panic!("no raft storage")

@@ -130,8 +130,8 @@ fn transit_takes_from_the_environment_what_vault_does() {
     assert_eq!((seal.mount_path.as_str(), seal.namespace.as_deref()), ("env-mount", Some("env/")));
     assert!(seal.disable_renewal);
     assert_eq!(
-        (seal.tls.ca_cert.as_deref(), seal.tls.trust),
-        (Some(Path::new("/env/ca.pem")), Trust::Anyone)
+        (seal.tls.ca_cert.as_deref(), seal.tls.trusts_anyone),
+        (Some(Path::new("/env/ca.pem")), true)
     );
     let file = "seal \"transit\" {\naddress = \"https://file\"\ntoken = \"file-token\"\nkey_name = \"file-key\"\ntls_server_name = \"file\"\n}";
     let Ok(SealConfig::Transit(seal)) = seal_of(file, &variables) else {

@@ -32,7 +32,7 @@ use crate::commit::Promise;
 use crate::raft::limits::{FRAME_OVERHEAD_BYTES, GATHER_MAX, GROUP_BYTES_MAX, LOG_KEPT_BYTES};
 use crate::raft::lock;
 use crate::raft::log::record::ENTRY_HEADER_BYTES;
-use crate::raft::node::{Committed, LogPosition, Node, Output, Vote, contains};
+use crate::raft::node::{Committed, LogPosition, Node, Output, contains};
 use crate::raft::requests::{Backpressure, Gather, Request};
 use crate::raft::shared::StoreShared;
 use crate::raft::tasks::Task;
@@ -351,7 +351,7 @@ impl Driver {
         &mut self,
         output: &Output,
     ) -> Result<Vec<(LogPosition, kallisto_lsm::segment_log::SegmentOffset)>, Error> {
-        if output.append.is_empty() && output.vote == Vote::Same {
+        if output.append.is_empty() && !output.has_new_vote {
             return Ok(Vec::new());
         }
         let now = self.shared.clock.now();
@@ -359,7 +359,7 @@ impl Driver {
         let segment = log.segment();
         let places = log.append(&output.append, &output.hard_state, now)?;
         let due = log.sync_due(self.mode).is_some_and(|due| due <= now);
-        if due || output.vote == Vote::New {
+        if due || output.has_new_vote {
             let began = self.shared.clock.now();
             log.sync()?;
             self.shared.want_mark();
