@@ -25,11 +25,11 @@ mod log_subscribers;
 mod outbound;
 mod recovery;
 mod retry_join;
+mod scheduler;
 mod seals;
 mod settings;
 mod signals;
 mod standing;
-mod ticking;
 
 use std::io;
 use std::path::Path;
@@ -59,10 +59,10 @@ use kallisto_command::outcome::Outcome;
 use log_line::JsonLines;
 use log_subscribers::LogSubscribers;
 use outbound::Calls;
+use scheduler::{AutoUnseal, Scheduler, try_seal};
 use settings::{DevSettings, LogSettings, Settings, Spoken, Storage};
 use signals::{End, Signals};
 use standing::Telling;
-use ticking::{AutoUnseal, Ticking, try_seal};
 
 /// What to do about a log that lost what was on the disk.
 const LOST_ADVICE: &str = ". Look at the disk first. A server with others: empty its directory and let it join \
@@ -104,7 +104,7 @@ impl ServerArgs {
         };
         let pending = started.as_ref().map_or(AutoUnseal::Done, |seal| *seal);
         let on_down = exits.then(|| signals.core_hook());
-        let ticking = Ticking::start(&core, pending, settings.storage.join_targets(), on_down);
+        let scheduler = Scheduler::start(&core, pending, settings.storage.join_targets(), on_down);
         let telling = Telling::start(&store);
         let ended = started.map(|_| {
             signals.wait(|| {
@@ -115,7 +115,7 @@ impl ServerArgs {
         });
         tracing::info!("shutting down");
         listening.shut_down();
-        ticking.stop();
+        scheduler.stop();
         core.end_audit();
         telling.stop();
         if let Some(cluster) = &cluster {
@@ -301,10 +301,12 @@ fn open_core(
         ..AuditSettings::default()
     };
     let limits = settings.limits.clone().within_files(hygiene::open_files_max());
+    let start = SystemClock.instant();
     let core = Core::new(store, info)
         .with_limits(&limits)
         .with_audit(audit)
         .with_host(Arc::new(host))
+        .with_stopwatch(move || SystemClock.instant().saturating_duration_since(start))
         .with_outbound(Arc::new(Calls));
     let core = match cluster {
         Some(cluster) => core.with_port(cluster),

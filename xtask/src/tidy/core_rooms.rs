@@ -14,7 +14,7 @@ const ROOT: &str = "crates/core/src/";
 const TESTS: &str = "#[cfg(test)]\nmod tests {";
 
 /// The rooms, bottom up.
-const ROOMS: [&str; 16] = [
+const ROOMS: [&str; 17] = [
     "admission",
     "quotas",
     "storage",
@@ -31,6 +31,7 @@ const ROOMS: [&str; 16] = [
     "cluster",
     "tokens",
     "auth_methods",
+    "jobs",
 ];
 
 /// Arrows that point up: from, to, how many.

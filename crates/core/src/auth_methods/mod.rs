@@ -22,7 +22,6 @@ mod routes;
 pub(crate) mod userpass;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
 use kallisto_auth::policy::DEFAULT_NAME;
@@ -55,8 +54,6 @@ pub(crate) struct Logins {
     /// Sends what login methods ask of other servers; `None` where nothing does.
     pub(crate) outbound: Option<Arc<dyn Outbound>>,
     key_sets: jwt::KeySets,
-    /// When expired records are looked for next, in seconds since 1970.
-    next_sweep: AtomicI64,
 }
 
 /// A proof that was good: who it is, and what their token is to be.
@@ -230,9 +227,6 @@ fn canonical(name: &str, bytes_max: usize) -> Option<String> {
 /// Threads for calls to other servers; they wait, and cost no core.
 const CALLERS: usize = 8;
 
-/// Seconds between two sweeps of what has expired.
-const SWEEP_SECS: i64 = 30;
-
 /// Calls to other servers that wait for a thread, or for their answer.
 const CALLS_MAX: usize = 256;
 
@@ -247,7 +241,6 @@ impl Logins {
             callers: Pool::new("outbound", CALLERS, Claim::Equal, calls),
             outbound: None,
             key_sets: jwt::KeySets::default(),
-            next_sweep: AtomicI64::default(),
         }
     }
 
@@ -265,24 +258,6 @@ impl Logins {
             tracing::warn!(why, "a server that logins depend on was not reached");
             Error::Unavailable("a server that this login depends on was not reached".into())
         })
-    }
-
-    /// Does what time brings for the login methods of these namespaces.
-    ///
-    /// # Errors
-    /// The store's refusal; the next sweep tries again.
-    pub(crate) async fn tick(&self, sites: &[Arc<Unsealed>], now: Timestamp) -> Result<(), Error> {
-        // Relaxed: one thread ticks.
-        let next = self.next_sweep.load(Ordering::Relaxed);
-        // One that is further away than it was ever set is of before the clock was set back.
-        if now.as_second() < next && next <= now.as_second().saturating_add(SWEEP_SECS) {
-            return Ok(());
-        }
-        self.next_sweep.store(now.as_second().saturating_add(SWEEP_SECS), Ordering::Relaxed);
-        for site in sites {
-            approle::sweep(site, now).await?;
-        }
-        Ok(())
     }
 }
 

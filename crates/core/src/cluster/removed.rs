@@ -29,9 +29,15 @@ pub(crate) fn check(core: &Core) -> Result<(), Error> {
     ))
 }
 
-/// Seals a server that the cluster has let go, and says so once. Asked at every tick.
-pub(crate) async fn retire(core: &Core) -> Result<(), Error> {
-    // Relaxed: only the tick looks.
+/// Seals a server that the cluster has let go, and says so once. A job of every server.
+///
+/// # Errors
+/// Those of sealing.
+pub(crate) async fn retire_if_removed(core: &Core) -> Result<(), Error> {
+    if !core.is_removed() {
+        return Ok(());
+    }
+    // Relaxed: only this job looks.
     if !core.told.is_removed.swap(true, Ordering::Relaxed) {
         tracing::error!(
             "this server was removed from its cluster: it is sealed and stays so; to use the machine again, \

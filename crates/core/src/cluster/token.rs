@@ -2,7 +2,7 @@
 //!
 //! Whoever holds the shares may join a cluster, which is what Vault asks for too. Where that is not enough, an operator sets
 //! `require_token`; from then on each server that joins shows a token that somebody with `sudo` made, and that is gone
-//! with it. Only hashes of tokens are kept, each with its end; those that ended go with the tick, so that no clock that is set back makes them good again.
+//! with it. Only hashes of tokens are kept, each with its end; those that ended go with a job, so that no clock that is set back makes them good again.
 
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use jiff::Timestamp;
@@ -53,7 +53,7 @@ pub(crate) async fn forget_join_token(unsealed: &Unsealed, token: &str) -> Resul
 /// Deletes tokens that have ended.
 ///
 /// # Errors
-/// What the store says; the next tick tries again.
+/// What the store says; the next run tries again.
 pub(crate) async fn end_join_tokens(unsealed: &Unsealed, now: Timestamp) -> Result<(), Error> {
     let storage = storage(unsealed)?;
     let mut batch = Batch::new();
@@ -198,7 +198,7 @@ mod tests {
     use crate::pipeline::state::{Core, ServerInfo};
 
     #[test]
-    fn a_token_that_has_ended_is_deleted_by_the_tick() {
+    fn a_token_that_has_ended_is_deleted_by_the_job() {
         let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
         pollster::block_on(core.initialize_dev(None, Timestamp::UNIX_EPOCH)).unwrap();
         let unsealed = core.unsealed.load_full().unwrap();
@@ -208,9 +208,9 @@ mod tests {
         };
         put(&join_token_record(token), br#"{"end":60}"#);
         put(ADMISSION, br#"{"require_token":true}"#);
-        pollster::block_on(core.tick(at(59))).unwrap();
+        pollster::block_on(core.run_due_jobs(at(59))).unwrap();
         assert!(check(&unsealed, token, at(59)).is_ok());
-        pollster::block_on(core.tick(at(60))).unwrap();
+        pollster::block_on(core.run_due_jobs(at(60))).unwrap();
         assert!(check(&unsealed, token, at(1)).is_err(), "a clock that was set back");
     }
 }

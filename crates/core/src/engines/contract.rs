@@ -6,9 +6,10 @@ use kallisto_auth::{Capability, Subject as _};
 use kallisto_engine::call::{Made, Work};
 use kallisto_engine::{
     Admits, Call as EngineCall, Caller as EngineCaller, Dispatch, EngineSpec, Handler, Heavy,
-    MountInfo, Random, Routes, Storage,
+    JobCall, MountInfo, Random, Routes, Storage,
 };
 
+use super::jobs::{MountJob, MountJobCall};
 use super::server_engine::{Answer, EngineFacts, OpenRun, Run, ServerEngine, Weighed};
 use crate::admission::Flow;
 use crate::api::BoxFuture;
@@ -62,6 +63,28 @@ impl Contract {
         let found = self.0.routes.dispatch(run.request.operation, run.path)?;
         if found.route.admits == Admits::Anyone { Ok(found) } else { Err(Error::UnsupportedPath) }
     }
+}
+
+/// Runs a job of an engine at a mount.
+///
+/// # Errors
+/// Those of the job.
+pub(super) async fn run_job(
+    run: for<'a> fn(JobCall<'a>) -> BoxFuture<'a, Result<(), Error>>,
+    call: MountJobCall<'_>,
+) -> Result<(), Error> {
+    let MountJobCall { core, unsealed, mount, now } = call;
+    let storage = EngineStorage::of(unsealed, mount);
+    let makers = Makers { pool: &core.compute.makers, flow: Flow::OWN };
+    let running = run(JobCall {
+        now,
+        mount: mount_info(unsealed, mount),
+        storage: Storage::new(&storage),
+        memory: mount.memory.of_engine(),
+        random: &SystemRandom,
+        heavy: &makers,
+    });
+    running.await
 }
 
 impl ServerEngine for Contract {
@@ -147,6 +170,10 @@ impl ServerEngine for Contract {
             route.is_some_and(|route| route.creates)
         });
         creates.is_some_and(|creates| creates(&|name| mount.index.contains(name), path))
+    }
+
+    fn jobs(&self) -> Vec<MountJob> {
+        self.0.jobs.iter().map(MountJob::of_contract).collect()
     }
 
     fn memory(&self) -> Memory {

@@ -5,6 +5,7 @@ pub(crate) mod beyond;
 pub(crate) mod contract;
 pub(crate) mod cubbyhole;
 pub(crate) mod identity;
+pub(crate) mod jobs;
 pub(crate) mod kv;
 pub(crate) mod mount;
 pub(crate) mod server_engine;

@@ -17,6 +17,7 @@ use crate::api::fields::Fields;
 use crate::api::json::Map;
 use crate::api::request::Request;
 use crate::api::response::Response;
+use crate::engines::jobs::MountJob;
 use crate::engines::kv::KvState;
 use crate::pipeline::state::{Call, Core, Unsealed};
 use crate::view::{Memory, Mount};
@@ -160,6 +161,11 @@ pub(crate) trait ServerEngine: Sync {
     /// Whether nothing is there yet where an update writes, which takes the capability `create`.
     fn creates(&self, _mount: &Mount, _path: &str) -> bool {
         false
+    }
+
+    /// What it does by the clock at each of its mounts, on the server that leads.
+    fn jobs(&self) -> Vec<MountJob> {
+        Vec::new()
     }
 
     /// The empty state of what it keeps decoded.

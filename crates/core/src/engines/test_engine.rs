@@ -164,6 +164,7 @@ mod tests {
     use crate::api::json;
     use crate::pipeline::state::{Access, Core};
     use crate::routes::tests::{ROOT, ask, open_core};
+    use crate::storage::engine_storage::EngineStorage;
 
     fn core() -> Core {
         open_core(Access::Token)
@@ -291,6 +292,26 @@ mod tests {
         ask(&core, Some(ROOT), Operation::Delete, "test/raw/c", "").unwrap();
         let decoded = ask(&core, Some(ROOT), Operation::Read, "test/decoded", "");
         assert_eq!(told(decoded), r#"{"names":["raw/a","raw/b"]}"#);
+    }
+
+    #[test]
+    fn a_job_runs_at_each_mount_once_a_period() {
+        let core = core();
+        ask(&core, Some(ROOT), Operation::Update, "sys/mounts/other", r#"{"type":"test"}"#)
+            .unwrap();
+        for secs in [1000, 1059] {
+            let now = jiff::Timestamp::from_second(secs).unwrap();
+            pollster::block_on(core.run_due_jobs(now)).unwrap();
+        }
+        let unsealed = core.unsealed.load_full().unwrap();
+        for path in ["test/", "other/"] {
+            let mount = unsealed.view.mounts.at(path).unwrap();
+            let touched = EngineStorage::of(&unsealed, &mount).get("touched").unwrap().unwrap();
+            assert_eq!(&*touched.value, b"1970-01-01T00:16:40Z", "{path}");
+        }
+        let jobs = core.metrics.jobs.all();
+        let job = jobs.iter().find(|job| job.facts.name == "test_touch").unwrap();
+        assert_eq!((job.runs, job.failures), (1, 0));
     }
 
     #[test]

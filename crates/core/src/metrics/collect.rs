@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kallisto_store::{EngineStats, RaftStats};
 
-use super::{Figure, Point, Value};
+use super::{Figure, JobRecord, Point, Value};
 use crate::admission::Shares;
 use crate::engines::mount::{Class, EngineKind};
 use crate::pipeline::state::{Core, Unsealed};
@@ -39,6 +39,7 @@ pub(crate) fn collect(core: &Core) -> Vec<Figure> {
         "Audit devices whose records were not as they had been left when the server started.",
         gauge(core.audit.broken_chains()),
     ));
+    jobs(core, &mut figures);
     http(core, &mut figures);
     admission(core, &mut figures);
     let stats = core.store.stats();
@@ -110,6 +111,34 @@ fn requests(core: &Core, figures: &mut Vec<Figure>) {
         about: "Requests, by operation and what came of them.",
         points: points.collect(),
     });
+}
+
+fn jobs(core: &Core, figures: &mut Vec<Figure>) {
+    type Of = fn(&JobRecord) -> Option<Value>;
+    let rows: [(&'static str, &'static str, Of); 4] = [
+        (
+            "kallisto.jobs.last_start_time_seconds",
+            "When a job last began, in seconds since 1970, by job.",
+            |job| job.last_start.map(|start| Value::Gauge(start.as_second() as f64)),
+        ),
+        ("kallisto.jobs.last_duration_seconds", "How long its last run took, by job.", |job| {
+            job.last_duration.map(|took| Value::Gauge(took.as_secs_f64()))
+        }),
+        ("kallisto.jobs.runs_total", "How often a job ran on this server, by job.", |job| {
+            Some(Value::Counter(job.runs))
+        }),
+        ("kallisto.jobs.failures_total", "How often it failed, by job.", |job| {
+            Some(Value::Counter(job.failures))
+        }),
+    ];
+    let jobs = core.metrics.jobs.all();
+    figures.extend(rows.map(|(name, about, of)| {
+        let points = jobs.iter().filter_map(|job| {
+            let labels = vec![("job", job.facts.name.clone())];
+            of(job).map(|value| Point { labels, value })
+        });
+        Figure { name, about, points: points.collect() }
+    }));
 }
 
 fn http(core: &Core, figures: &mut Vec<Figure>) {
@@ -457,6 +486,7 @@ mod tests {
         let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
         let core = core.with_host(Arc::new(AnyHost));
         pollster::block_on(core.initialize_dev(None, Timestamp::UNIX_EPOCH)).unwrap();
+        pollster::block_on(core.run_due_jobs(Timestamp::UNIX_EPOCH)).unwrap();
         let mut figures = collect(&core);
         let stats = RaftStats {
             node_id: 1,

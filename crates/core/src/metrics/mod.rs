@@ -10,12 +10,15 @@
 
 mod collect;
 mod in_flight;
+mod jobs;
 pub(crate) mod json;
 pub(crate) mod prometheus;
 
 pub use crate::counts::{Counts, Durations};
 pub(crate) use collect::collect;
 use in_flight::Registry;
+use jobs::JobRecords;
+pub(crate) use jobs::{JobFacts, JobPlace, JobRecord};
 
 use kallisto_auth::Operation;
 
@@ -55,6 +58,8 @@ pub struct Metrics {
     pub(crate) over_quota: Counts<1>,
     /// Requests that wait for something.
     pub(crate) in_flight: Registry,
+    /// The runs of jobs.
+    pub(crate) jobs: JobRecords,
 }
 
 /// What listeners count, whatever is spoken.

@@ -2,7 +2,7 @@
 //!
 //! Everything inside a namespace lies under one prefix, so the sweep is a scan that deletes, a bounded
 //! batch at a time; nothing can be added meanwhile, since the namespace's life record went first. The
-//! namespace's own record goes last: as long as it is there and tainted, every tick goes on with it, also after
+//! namespace's own record goes last: as long as it is there and tainted, every run of the job goes on with it, also after
 //! a restart.
 
 use kallisto_store::{Batch, Visit};
@@ -13,13 +13,13 @@ use crate::limits::SWEEP_RECORDS_MAX;
 use crate::pipeline::state::Unsealed;
 use crate::storage::keys;
 
-/// Batches in one tick; the rest waits for the next.
-const TICK_BATCHES_MAX: usize = 16;
+/// Batches of a namespace in one run; the rest waits for the next.
+const RUN_BATCHES_MAX: usize = 16;
 
 /// Goes on clearing the namespaces that were deleted; `root` is the root namespace.
 ///
 /// # Errors
-/// The store's refusal; the next tick goes on.
+/// The store's refusal; the next run goes on.
 pub(crate) async fn sweep(root: &Unsealed) -> Result<(), Error> {
     if root.view.namespaces.is_empty() {
         return Ok(());
@@ -29,7 +29,7 @@ pub(crate) async fn sweep(root: &Unsealed) -> Result<(), Error> {
             continue;
         }
         let number = space.namespace.number;
-        for _ in 0..TICK_BATCHES_MAX {
+        for _ in 0..RUN_BATCHES_MAX {
             let mut batch = Batch::new();
             root.store.scan(&keys::inside(number, &[]), &mut |key, _| {
                 batch.delete(key.to_vec());

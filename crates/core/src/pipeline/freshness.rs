@@ -147,7 +147,7 @@ impl Core {
 pub(crate) fn tell(core: &Core) {
     let unsealed = core.unsealed.load();
     let is_stale = unsealed.as_ref().is_some_and(|unsealed| !unsealed.is_fresh());
-    // Relaxed: only the tick looks.
+    // Relaxed: only the job looks.
     if core.told.is_stale.swap(is_stale, Ordering::Relaxed) == is_stale {
         return;
     }

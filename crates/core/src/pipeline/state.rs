@@ -139,7 +139,12 @@ pub struct Core {
     pub(crate) sealings: watch::Sender<u64>,
     /// What was said of how old the view is.
     pub(crate) told: Told,
+    /// Time since some fixed point, to measure how long jobs take.
+    pub(crate) stopwatch: Stopwatch,
 }
+
+/// A clock that is never set: time since some fixed point.
+pub(crate) type Stopwatch = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// What a server has while it is unsealed, as one namespace sees it.
 pub(crate) struct Unsealed {
@@ -190,12 +195,18 @@ impl Core {
             saves: Arc::new(Semaphore::new(SAVES_MAX)),
             sealings: watch::Sender::new(0),
             told: Told::default(),
+            stopwatch: Arc::new(|| Duration::ZERO),
         }
     }
 
     /// The same, with a machine to ask about.
     pub fn with_host(self, host: Arc<dyn Host>) -> Self {
         Self { host: Some(host), ..self }
+    }
+
+    /// The same, with a clock that is never set, by which jobs are measured; without one they take no time.
+    pub fn with_stopwatch(self, stopwatch: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        Self { stopwatch: Arc::new(stopwatch), ..self }
     }
 
     /// The same, with others to run what takes long.

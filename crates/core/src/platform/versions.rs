@@ -1,6 +1,6 @@
 //! The versions that served this storage, and since when: a record for each, made when it first leads.
 //!
-//! The records are in the engine storage of `sys/`, JSON, by version. The tick makes the running one's when there
+//! The records are in the engine storage of `sys/`, JSON, by version. A job makes the running one's when there
 //! is none, and an initialised store begins with it; nobody ever changes one.
 
 use jiff::Timestamp;
@@ -63,7 +63,7 @@ impl Installed {
 /// Makes the record of the running version, unless there is one.
 ///
 /// # Errors
-/// The store's refusal; the next tick tries again.
+/// The store's refusal; the next run tries again.
 pub(crate) async fn note(unsealed: &Unsealed, now: Timestamp) -> Result<(), Error> {
     let running = Installed::running(&unsealed.info, now);
     let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;

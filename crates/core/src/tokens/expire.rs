@@ -1,68 +1,27 @@
 //! Ending tokens whose time has come, and those whose parent is gone.
 //!
-//! A token that has expired is refused wherever it is shown; the tick only clears it away, and ends
-//! what hangs on it. What is due the view keeps by time, so a tick looks at nothing else.
+//! A token that has expired is refused wherever it is shown; the job only clears it away, and ends
+//! what hangs on it. What is due the view keeps by time, so a run looks at nothing else.
 
 use std::sync::atomic::Ordering;
 
 use jiff::Timestamp;
 
 use super::entry::Hash;
-use super::marks;
 use super::revoke::{Begun, revoke_all};
 use crate::api::error::Error;
-use crate::cluster::removed;
 use crate::engines::cubbyhole;
-use crate::engines::kv::upgrade;
-use crate::engines::transit;
-use crate::namespaces;
-use crate::pipeline::state::{Core, Unsealed};
-use crate::platform::versions;
+use crate::pipeline::state::Unsealed;
 
-/// Most tokens ended in one tick; the rest waits for the next.
-const TICK_TOKENS_MAX: usize = 1 << 16;
+/// Most tokens of a namespace that are ended in one run; the rest waits for the next.
+const DUE_TOKENS_MAX: usize = 1 << 16;
 
-impl Core {
-    /// Does what time brings: to be called about once a second with the time.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`] when the store refuses; the next tick tries again.
-    pub async fn tick(&self, now: Timestamp) -> Result<(), Error> {
-        crate::pipeline::freshness::tell(self);
-        if self.is_removed() {
-            return removed::retire(self).await;
-        }
-        let Some(unsealed) = self.unsealed.load_full() else { return Ok(()) };
-        if !self.store.leads() {
-            return Ok(());
-        }
-        crate::cluster::ensure_identity(self, &unsealed).await?;
-        versions::note(&unsealed, now).await?;
-        namespaces::sweep(&unsealed).await?;
-        let mut sites = unsealed.sites_below();
-        sites.insert(0, unsealed);
-        for site in &sites {
-            take_up_if_cut_short(site).await?;
-            if site.upgraded.load(Ordering::Acquire) != site.store.term() {
-                upgrade::take_up(site, now)?;
-                site.upgraded.store(site.store.term(), Ordering::Release);
-            }
-            transit::rotate_due(&self.compute.makers, site, now).await;
-            revoke_all(site, site.view.tokens.due(now, TICK_TOKENS_MAX)).await?;
-        }
-        if let Some(root) = sites.first() {
-            crate::engines::sys::rotate_due(self, root, now).await?;
-            crate::seal::reencryption_due(root)?;
-            crate::engines::sys::clean_up(self, root).await?;
-        }
-        let swept = self.logins.tick(&sites, now).await;
-        // Last: nothing waits for it, and a store that takes no usual write still takes what ends tokens.
-        if let Some(root) = sites.first() {
-            marks::keep(root, now).await?;
-            crate::cluster::end_join_tokens(root, now).await?;
-        }
-        swept
-    }
+/// Ends the tokens of a namespace whose time has come; a bounded number, the rest waits for the next call.
+///
+/// # Errors
+/// [`Error::Unavailable`] when the store refuses; the next call tries again.
+pub(crate) async fn end_due(unsealed: &Unsealed, now: Timestamp) -> Result<(), Error> {
+    revoke_all(unsealed, unsealed.view.tokens.due(now, DUE_TOKENS_MAX)).await
 }
 
 /// Takes up revocations that were cut short, once a term: whoever led before may have been at one. In the same term one asks
@@ -70,7 +29,7 @@ impl Core {
 ///
 /// # Errors
 /// As [`take_up_revocations`]; the next call tries again.
-pub(super) async fn take_up_if_cut_short(unsealed: &Unsealed) -> Result<(), Error> {
+pub(crate) async fn take_up_if_cut_short(unsealed: &Unsealed) -> Result<(), Error> {
     let term = unsealed.store.term();
     // Before the work: what is cut short during it asks for more.
     if unsealed.swept.swap(term, Ordering::AcqRel) == term {
@@ -106,7 +65,7 @@ mod tests {
     use super::*;
     use crate::api::request::{BodyKind, Headers, Request, TokenText};
     use crate::api::response::Response;
-    use crate::pipeline::state::ServerInfo;
+    use crate::pipeline::state::{Core, ServerInfo};
     use crate::storage::keys;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -144,7 +103,7 @@ mod tests {
         let root = pollster::block_on(core.initialize_dev(None, NOW)).unwrap().root_token;
         let parent = make_token(&core, root.expose_secret());
         let child = make_token(&core, &make_token(&core, &parent));
-        pollster::block_on(core.tick(NOW)).unwrap();
+        pollster::block_on(core.run_due_jobs(NOW)).unwrap();
         let unsealed = core.unsealed.load_full().unwrap();
         let tag = unsealed.view.cluster().unwrap().token_key.hash(&parent);
         let mut batch = Batch::new();
@@ -160,20 +119,20 @@ mod tests {
     #[test]
     fn who_leads_next_ends_what_was_left_even_if_it_led_before() {
         let (core, _, child) = cut_short();
-        pollster::block_on(core.tick(NOW)).unwrap();
+        pollster::block_on(core.run_due_jobs(NOW)).unwrap();
         assert!(lives(&core, &child), "the same term: nobody looks");
         // It has led, and leads again: what another leader left is looked for once more.
         let unsealed = core.unsealed.load_full().unwrap();
         unsealed.swept.store(unsealed.store.term() + 6, Ordering::Release);
-        pollster::block_on(core.tick(NOW)).unwrap();
+        pollster::block_on(core.run_due_jobs(NOW)).unwrap();
         assert!(!lives(&core, &child));
     }
 
     #[test]
-    fn a_sweep_that_ends_early_is_taken_up_by_the_next_tick() {
+    fn a_sweep_that_ends_early_is_taken_up_by_the_next_run() {
         let (core, _, child) = cut_short();
         drop(Begun::mark(&core.unsealed.load_full().unwrap()));
-        pollster::block_on(core.tick(NOW)).unwrap();
+        pollster::block_on(core.run_due_jobs(NOW)).unwrap();
         assert!(!lives(&core, &child));
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A batch token is stored nowhere, so nothing but the clock says that it has ended, and a clock can be set back. So the
 //! leader writes down how far its clock has come: the *mark*, one record in the engine storage of `sys/` (see `docs/format.md`),
-//! written by the tick at most every [`EVERY_SECS`], and only while a batch token may live. What has ended by the mark has
+//! written by a job at most every [`EVERY_SECS`], and only while a batch token may live. What has ended by the mark has
 //! ended on every server, whatever its clock says.
 //!
 //! A clock can also be wrong ahead. When the leader finds its clock behind the mark, it begins a new *generation* with a mark of its own, and
@@ -167,7 +167,7 @@ impl TimeMarks {
 
     /// Takes note of a token that ends at `end`.
     pub(crate) fn meet(&self, end: Timestamp) {
-        // Relaxed: the next tick may see it.
+        // Relaxed: the next run may see it.
         self.latest_end.fetch_max(end.as_second(), Ordering::Relaxed);
     }
 
@@ -194,8 +194,8 @@ impl TimeMarks {
 /// Writes down how far the clock has come, where that is due. For the leader, and the root namespace.
 ///
 /// # Errors
-/// The store's refusal; the next tick tries again.
-pub(super) async fn keep(root: &Unsealed, now: Timestamp) -> Result<(), Error> {
+/// The store's refusal; the next call tries again.
+pub(crate) async fn keep(root: &Unsealed, now: Timestamp) -> Result<(), Error> {
     let known = &root.view.marks;
     let before = known.marks.load_full();
     let latest_end = known.latest_end.load(Ordering::Relaxed);

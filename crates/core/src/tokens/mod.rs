@@ -37,11 +37,12 @@ pub(crate) use entry::{
     Hash, ROOT_PATH, TEXT_CHARS, TokenEntry, find, make_accessor, make_root, make_text,
     make_text_in,
 };
+pub(crate) use expire::{end_due, take_up_if_cut_short};
 use kallisto_engine::{Class, Routes};
 pub(crate) use kind::TokenType;
 pub(crate) use leases::handle as handle_leases;
 pub(crate) use lookup::auth_object;
-pub(crate) use marks::TimeMarks;
+pub(crate) use marks::{TimeMarks, keep as keep_marks};
 pub(crate) use revoke::{revoke_made_below, revoke_tree};
 use routes::handle;
 pub(crate) use spend::{Left, spend};

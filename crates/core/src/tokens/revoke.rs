@@ -2,7 +2,7 @@
 //!
 //! The token itself goes first, so that it stops at once; those below follow in bounded batches. A
 //! sweep that is cut short (the server lost the lead, the client hung up, the store refused) is taken up
-//! by the next tick of whoever leads, or by the next to revoke the same token: a child whose parent is
+//! by the next run of a job of whoever leads, or by the next to revoke the same token: a child whose parent is
 //! gone is found among the ties, what a gone token kept in its cubbyhole by its name there.
 
 use std::sync::atomic::Ordering;

@@ -194,7 +194,7 @@ fn nothing_of_a_secret_id_is_left_after_its_end() {
     assert!(enter(&site, 59, "web-id", text(&secrets[0], "secret_id")).is_ok());
     assert_eq!(enter(&site, 60, "web-id", text(&secrets[0], "secret_id")).err(), wrong());
     let at = |secs: i64| jiff::Timestamp::from_second(secs).unwrap();
-    pollster::block_on(site.core.tick(at(120))).unwrap();
+    pollster::block_on(site.core.run_due_jobs(at(120))).unwrap();
     let listed = site.ask(List, "auth/approle/role/web/secret-id", "");
     assert_eq!(listed.err(), Some(Error::NotFound));
     // The second login's token.

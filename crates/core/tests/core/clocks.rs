@@ -46,7 +46,7 @@ fn what_deletes_itself_does_so_by_the_clock_of_who_is_asked() {
 }
 
 fn tick(site: &Site, secs: i64) {
-    pollster::block_on(site.core.tick(Timestamp::from_second(secs).unwrap())).unwrap();
+    pollster::block_on(site.core.run_due_jobs(Timestamp::from_second(secs).unwrap())).unwrap();
 }
 
 /// A batch token of root's, made at a time, that lives for a minute; in a namespace if one is named.

@@ -184,7 +184,7 @@ fn health_says_so_with_a_code_of_its_own() {
 fn a_removed_server_seals_itself_and_stays_sealed() {
     let (store, core) = site();
     store.told_removed();
-    let tick = pollster::block_on(core.tick(Timestamp::UNIX_EPOCH));
+    let tick = pollster::block_on(core.run_due_jobs(Timestamp::UNIX_EPOCH));
     assert!(tick.is_ok() && core.is_sealed());
     let body = format!(r#"{{"key":"{}"}}"#, "01".repeat(33));
     let share = request_of(TOKEN, 0, Operation::Update, "sys/unseal", &body);

@@ -88,7 +88,7 @@ fn an_upgrade_that_was_cut_short_is_taken_up_at_the_next_unseal() {
     tune(&site, "2").unwrap();
     pollster::block_on(site.core.seal()).unwrap();
     site.unseal();
-    pollster::block_on(site.core.tick(Timestamp::UNIX_EPOCH)).unwrap();
+    pollster::block_on(site.core.run_due_jobs(Timestamp::UNIX_EPOCH)).unwrap();
     wait(&site);
     assert_upgraded(&site);
 }

@@ -144,7 +144,7 @@ fn what_a_token_kept_goes_although_a_crash_came_between() {
     end_without_sweep(&site.store, &before);
     let left = site.store.approximate_len();
     site.unseal();
-    pollster::block_on(site.core.tick(Timestamp::UNIX_EPOCH)).unwrap();
+    pollster::block_on(site.core.run_due_jobs(Timestamp::UNIX_EPOCH)).unwrap();
     assert_eq!(site.store.approximate_len(), left - 1);
     assert!(ask_as(&site.core, "stays", 0, Read, "cubbyhole/a/b", "").is_ok());
 }

@@ -14,6 +14,7 @@ mod fast_path;
 mod freshness;
 mod full;
 mod identity;
+mod jobs;
 mod key_server;
 mod kv_upgrade;
 mod leases;

@@ -161,13 +161,13 @@ fn who_leads_goes_on_with_a_reencryption_that_was_cut_short() {
     };
     assert!(old() > 300);
     let now = jiff::Timestamp::from_second(2_000_000_000).unwrap();
-    assert!(pollster::block_on(site.core.tick(now)).is_err());
+    assert!(pollster::block_on(site.core.run_due_jobs(now)).is_err());
     threads.refuses.store(false, Ordering::Relaxed);
-    pollster::block_on(site.core.tick(now)).unwrap();
+    pollster::block_on(site.core.run_due_jobs(now)).unwrap();
     assert_eq!(old(), 0);
     // It has seen the end: there is nothing to start any more.
     threads.refuses.store(true, Ordering::Relaxed);
-    pollster::block_on(site.core.tick(now)).unwrap();
+    pollster::block_on(site.core.run_due_jobs(now)).unwrap();
     site.assert_holds("r/7", "value 7");
 }
 

@@ -131,7 +131,7 @@ fn a_token_ends_at_its_time_and_what_hangs_on_it_with_the_next_tick() {
     let child = create(&site, &parent, r#"{"ttl":"1h"}"#).unwrap();
     assert!(can_read(&site, &parent, "secret/data/app/one", 59));
     assert!(!can_read(&site, &parent, "secret/data/app/one", 60));
-    pollster::block_on(site.core.tick(jiff::Timestamp::from_second(62).unwrap())).unwrap();
+    pollster::block_on(site.core.run_due_jobs(jiff::Timestamp::from_second(62).unwrap())).unwrap();
     assert!(!can_read(&site, &child, "secret/data/app/one", 62));
 }
 

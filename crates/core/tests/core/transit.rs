@@ -238,7 +238,7 @@ fn a_key_with_a_period_gets_a_version_when_its_time_has_come_and_no_other_does()
     site.ask(Update, "transit/keys/still", "{}").unwrap();
     let tick = |secs| {
         let now = jiff::Timestamp::from_second(secs).unwrap();
-        pollster::block_on(site.core.tick(now)).unwrap();
+        pollster::block_on(site.core.run_due_jobs(now)).unwrap();
     };
     let latest = |name: &str| {
         text(&data(site.ask(Read, &format!("transit/keys/{name}"), "")), "latest_version")

@@ -28,7 +28,7 @@ fn each_version_is_written_down_when_it_first_serves() {
     ask(&core, Operation::Update, "sys/unseal", &body).unwrap();
     for secs in [60, 120] {
         let now = Timestamp::from_second(secs).unwrap();
-        pollster::block_on(core.tick(now)).unwrap();
+        pollster::block_on(core.run_due_jobs(now)).unwrap();
     }
     let both = history(&core);
     assert!(both.contains(first) && both.ends_with(r#""keys":["1.18.0","1.19.0"]}"#), "{both}");

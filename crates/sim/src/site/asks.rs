@@ -184,12 +184,16 @@ impl Flight {
         }))
     }
 
-    /// Tells a core the time.
-    pub(crate) fn tick(core: Arc<Core>, now: Timestamp) -> Self {
+    /// Has a core run the jobs that are due.
+    pub(crate) fn run_jobs(core: Arc<Core>, now: Timestamp) -> Self {
         Self(Box::pin(async move {
-            match core.tick(now).await {
+            let is_internal = |error: &Error| matches!(error, Error::Internal(_));
+            match core.run_due_jobs(now).await {
                 Ok(()) => CoreAnswer::Done(Box::default()),
-                Err(error) => CoreAnswer::of(Err(error)),
+                Err(failed) if failed.iter().any(|job| is_internal(&job.error)) => {
+                    CoreAnswer::Internal
+                }
+                Err(failed) => CoreAnswer::Unclear(failed.to_string()),
             }
         }))
     }

@@ -35,8 +35,8 @@ pub(crate) struct Site {
     pub(crate) jobs: Arc<Jobs>,
     /// Jobs that have paused, by number.
     pub(crate) running: Vec<(u64, Running)>,
-    /// The tick that is under way.
-    pub(crate) ticking: Option<Flight>,
+    /// The pass over the jobs by the clock that is under way.
+    pub(crate) due_jobs: Option<Flight>,
     /// The share of the unseal key that is being given.
     pub(crate) opening: Option<Flight>,
 }
@@ -62,7 +62,7 @@ impl Site {
         };
         let jobs = Arc::<Jobs>::default();
         let core = Core::new(Arc::new(watched), info).with_threads(Arc::clone(&jobs) as _);
-        Self { core: Arc::new(core), jobs, running: Vec::new(), ticking: None, opening: None }
+        Self { core: Arc::new(core), jobs, running: Vec::new(), due_jobs: None, opening: None }
     }
 
     /// The machine is gone: what still runs comes to its end, which reaches nobody.

@@ -335,7 +335,7 @@ impl World {
         }
     }
 
-    /// Tells a server's core the time, and opens its seal.
+    /// Has a server's core run the jobs that are due, and opens its seal.
     pub(super) fn tick_core(&mut self, id: u64, life: u64) -> Result<(), Violation> {
         let now = self.now;
         let Some(server) = self.servers.get_mut(&id).filter(|server| server.life == life) else {
@@ -354,8 +354,8 @@ impl World {
             let body = serde_json::json!({ "key": self.estate.keys.first() });
             let ask = Ask::new(Operation::Update, "sys/unseal", "").with(&body);
             site.opening = Some(Flight::ask(core, ask, at));
-        } else if !sealed && site.ticking.is_none() {
-            site.ticking = Some(Flight::tick(core, at));
+        } else if !sealed && site.due_jobs.is_none() {
+            site.due_jobs = Some(Flight::run_jobs(core, at));
             self.estate.latest = self.estate.latest.max(at);
         }
         self.schedule(TICK, Event::Tick { server: id, life });
@@ -368,7 +368,7 @@ impl World {
         let Some(server) = self.servers.get_mut(&id) else { return Ok(()) };
         let excused = server.excused;
         let Some(site) = &mut server.site else { return Ok(()) };
-        for (what, flight) in [("its tick", &mut site.ticking), ("its seal", &mut site.opening)] {
+        for (what, flight) in [("its jobs", &mut site.due_jobs), ("its seal", &mut site.opening)] {
             let Some(answer) = flight.as_mut().and_then(Flight::poll) else { continue };
             *flight = None;
             if answer == CoreAnswer::Internal && !excused {

@@ -22,6 +22,7 @@ mod secret_id;
 mod sweep;
 
 use crate::api::BoxFuture;
+use crate::engines::jobs::MountJob;
 use crate::engines::server_engine::{
     Answer, EngineFacts, OpenRun, Renewal, Run, ServerEngine, Weighed,
 };
@@ -45,8 +46,6 @@ use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
 
 use role::{Part, Role};
-
-pub(super) use sweep::sweep;
 
 /// Longest role id or secret id, in bytes.
 const ID_BYTES_MAX: usize = 1024;
@@ -307,6 +306,10 @@ impl ServerEngine for AppRole {
 
     fn routes(&self) -> &'static dyn Routes {
         &routes::APPROLE
+    }
+
+    fn jobs(&self) -> Vec<MountJob> {
+        vec![sweep::SECRET_ID_EXPIRY]
     }
 
     fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {

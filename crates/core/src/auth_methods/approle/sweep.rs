@@ -1,6 +1,5 @@
 //! What time and crashes leave behind: secret ids that expired, and those whose role is gone.
 
-use super::AppRole;
 use std::collections::HashSet;
 
 use jiff::Timestamp;
@@ -10,22 +9,24 @@ use super::role::Role;
 use super::secret_id::SecretId;
 use crate::api::error::Error;
 use crate::api::response::{Logical, Response};
-use crate::engines::mount::EngineKind;
+use crate::engines::jobs::{MountJob, MountJobCall, MountWork};
 use crate::limits::SWEEP_RECORDS_MAX;
-use crate::pipeline::state::Unsealed;
 
-/// Deletes secret ids that have expired, at every mount; a bounded number, the rest waits.
-///
-/// # Errors
-/// The store's refusal.
-pub(crate) async fn sweep(unsealed: &Unsealed, now: Timestamp) -> Result<(), Error> {
-    let mut left = SWEEP_RECORDS_MAX;
-    for mount in unsealed.view.mounts.all() {
-        if mount.entry.kind == EngineKind::of(&AppRole) && left > 0 {
-            left -= Approle::of(unsealed, &mount).sweep(now, left).await?;
-        }
-    }
-    Ok(())
+/// Seconds between two sweeps.
+const SWEEP_SECS: u64 = 30;
+
+/// Deletes secret ids by the clock.
+pub(super) const SECRET_ID_EXPIRY: MountJob = MountJob {
+    name: "secret_id_expiry",
+    about: "Deletes secret ids that have expired.",
+    period_secs: SWEEP_SECS,
+    work: MountWork::Server(|call| Box::pin(sweep(call))),
+};
+
+/// Deletes secret ids of a mount that have expired; a bounded number, the rest waits.
+async fn sweep(call: MountJobCall<'_>) -> Result<(), Error> {
+    let MountJobCall { unsealed, mount, now, .. } = call;
+    Approle::of(unsealed, mount).sweep(now, SWEEP_RECORDS_MAX).await.map(|_| ())
 }
 
 impl Approle<'_> {

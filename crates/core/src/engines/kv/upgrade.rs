@@ -11,6 +11,7 @@
 //! the others if it comes before the end, and seen by nobody if it comes after. So it is answered with a
 //! refusal ([`refuse_if_begun`]).
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use jiff::Timestamp;
@@ -57,7 +58,7 @@ pub(super) fn refuse_if_begun(unsealed: &Unsealed, mount: &Mount) -> Result<(), 
 /// Upgrades the mount on a thread of its own; secrets get `now` as the time of their first version.
 ///
 /// # Errors
-/// [`Error::Unavailable`] when there is no thread; the next leader's first tick begins again.
+/// [`Error::Unavailable`] when there is no thread; the next leader begins again.
 pub(crate) fn start(unsealed: &Arc<Unsealed>, id: MountId, now: Timestamp) -> Result<(), Error> {
     let weak = Arc::downgrade(unsealed);
     let run = move || match pollster::block_on(upgrade(&weak, id, now)) {
@@ -68,11 +69,21 @@ pub(crate) fn start(unsealed: &Arc<Unsealed>, id: MountId, now: Timestamp) -> Re
     spawned.map(|_| ()).map_err(|error| Error::Unavailable(format!("no thread: {error}")))
 }
 
-/// Takes up upgrades that a restart cut short.
+/// Takes up upgrades that a restart cut short, once a term.
 ///
 /// # Errors
-/// As [`start`].
-pub(crate) fn take_up(unsealed: &Arc<Unsealed>, now: Timestamp) -> Result<(), Error> {
+/// As [`start`]; the next call tries again.
+pub(crate) fn take_up_if_cut_short(unsealed: &Arc<Unsealed>, now: Timestamp) -> Result<(), Error> {
+    let term = unsealed.store.term();
+    if unsealed.upgraded.load(Ordering::Acquire) == term {
+        return Ok(());
+    }
+    take_up(unsealed, now)?;
+    unsealed.upgraded.store(term, Ordering::Release);
+    Ok(())
+}
+
+fn take_up(unsealed: &Arc<Unsealed>, now: Timestamp) -> Result<(), Error> {
     let mounts = unsealed.view.mounts.all();
     let cut_short = mounts.iter().filter(|mount| mount.entry.kind == EngineKind::KV_UPGRADING);
     cut_short.map(|mount| mount.entry.id).try_for_each(|id| start(unsealed, id, now))

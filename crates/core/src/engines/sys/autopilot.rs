@@ -197,7 +197,7 @@ pub(super) fn state(
     ])))
 }
 
-/// Removes a member that is gone, if the settings say so; called on the leader from time to time.
+/// Removes a member that is gone, if the settings say so; a job of the leader.
 ///
 /// # Errors
 /// What the store says.

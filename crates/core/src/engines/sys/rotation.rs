@@ -128,7 +128,7 @@ pub(super) async fn write(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Re
 /// Replaces the data key if its time has come.
 ///
 /// # Errors
-/// What rotating says; the next tick tries again.
+/// What rotating says; the next run tries again.
 pub(crate) async fn rotate_due(
     core: &Core,
     unsealed: &Arc<Unsealed>,
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tick_replaces_a_key_whose_time_has_come_once() {
+    fn the_job_replaces_a_key_whose_time_has_come_once() {
         let core = Core::new(Arc::new(MemoryStore::new()), ServerInfo::default());
         let made = core.initialize_dev(Some("root".to_owned().into()), Timestamp::UNIX_EPOCH);
         pollster::block_on(made).unwrap();
@@ -201,7 +201,8 @@ mod tests {
         };
         let version = || Core::active_key(&core.unsealed.load_full().unwrap()).unwrap().version;
         let tick = |hours: i64| {
-            pollster::block_on(core.tick(Timestamp::from_second(hours * 3600).unwrap())).unwrap();
+            pollster::block_on(core.run_due_jobs(Timestamp::from_second(hours * 3600).unwrap()))
+                .unwrap();
             version()
         };
         let first = version();

@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kallisto_cuckoo::Table;
 use kallisto_transit::Key;
 
-use super::due::LastLook;
 use crate::storage::keys::MountId;
 use crate::view::hot_key;
 
@@ -24,7 +23,6 @@ const KEYS_AT_START: usize = 16;
 pub(crate) struct KeyCache {
     table: Table<Arc<Key>>,
     changes: AtomicU64,
-    last_look: LastLook,
     /// The turn of who writes to the table.
     turn: Mutex<()>,
 }
@@ -40,13 +38,7 @@ impl KeyCache {
     /// When the operating system gives no randomness for the table's hash key.
     pub(crate) fn new() -> Result<Self, kallisto_cuckoo::Error> {
         let table = Table::with_capacity(KEYS_AT_START)?;
-        let (changes, last_look) = (AtomicU64::new(0), LastLook::default());
-        Ok(Self { table, changes, last_look, turn: Mutex::default() })
-    }
-
-    /// When the keys were last looked at for those that rotate by themselves.
-    pub(super) const fn last_look(&self) -> &LastLook {
-        &self.last_look
+        Ok(Self { table, changes: AtomicU64::new(0), turn: Mutex::default() })
     }
 
     /// The key under a name of a mount's engine storage, if it is here.

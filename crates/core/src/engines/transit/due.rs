@@ -1,13 +1,11 @@
 //! Keys that rotate by themselves: what time brings to transit.
 //!
-//! Called by the core's tick on the server that leads. Once in a while every key of every mount is
-//! looked at, and those whose period is over get a version. A key that cannot be rotated is reported
-//! and does not keep the others waiting; the next look tries it again.
+//! A job on the server that leads ([`KEY_ROTATION`]): once in a while every key of every mount is looked at, and those whose period is
+//! over get a version. A key that cannot be rotated is reported and does not keep the others waiting; the next look tries it
+//! again.
 
-use super::TransitEngine;
 use super::refusal;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
 use kallisto_store::Batch;
@@ -16,59 +14,41 @@ use kallisto_transit::Key;
 use super::store::{KEY_FOLDER, make_key, shelf_name};
 use crate::admission::Flow;
 use crate::api::error::Error;
-use crate::engines::mount::EngineKind;
+use crate::engines::jobs::{MountJob, MountJobCall, MountWork};
 use crate::pipeline::compute::Pool;
 use crate::pipeline::state::Unsealed;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys;
 use crate::view::Mount;
 
-/// Time between two looks, in seconds. Periods are an hour at least.
-const LOOK_SECS: i64 = 60;
+/// Seconds between two looks. Periods are an hour at least.
+const LOOK_SECS: u64 = 60;
 /// Names taken from a mount's index at a time.
 const NAMES_MAX: usize = 1 << 10;
 
-/// When keys were last looked at, in seconds since 1970.
-#[derive(Default)]
-pub(crate) struct LastLook(AtomicI64);
+/// Rotates keys by the clock.
+pub(super) const KEY_ROTATION: MountJob = MountJob {
+    name: "key_rotation",
+    about: "Rotates the keys whose period is over.",
+    period_secs: LOOK_SECS,
+    work: MountWork::Server(|call| Box::pin(rotate_due(call))),
+};
 
-impl LastLook {
-    /// Whether it is time for another look; says so once.
-    fn is_over(&self, now: Timestamp) -> bool {
-        let now = now.as_second();
-        // Relaxed: one thread ticks, and a look too many would only find nothing to do.
-        let over = now.saturating_sub(self.0.load(Ordering::Relaxed)) >= LOOK_SECS;
-        if over {
-            self.0.store(now, Ordering::Relaxed);
-        }
-        over
-    }
-}
-
-/// Rotates the keys whose time has come.
-pub(crate) async fn rotate_due(makers: &Pool, unsealed: &Unsealed, now: Timestamp) {
-    if !unsealed.view.transit.last_look().is_over(now) {
-        return;
-    }
-    let mounts = unsealed.view.mounts.all();
-    for mount in mounts.iter().filter(|mount| mount.entry.kind == EngineKind::of(&TransitEngine)) {
-        rotate_due_of(makers, unsealed, mount, now).await;
-    }
-}
-
-async fn rotate_due_of(makers: &Pool, unsealed: &Unsealed, mount: &Mount, now: Timestamp) {
+/// Rotates the keys of a mount whose time has come; fails with what the first key failed of, after all were looked at.
+async fn rotate_due(call: MountJobCall<'_>) -> Result<(), Error> {
+    let MountJobCall { core, unsealed, mount, now } = call;
+    let makers = &core.compute.makers;
     let at = At { makers, unsealed, mount, storage: EngineStorage::of(unsealed, mount) };
     let mut after: Option<String> = None;
+    let mut outcome = Ok(());
     loop {
         let names = at.storage.list_page(KEY_FOLDER, after.as_deref(), NAMES_MAX);
-        let Some(last) = names.last() else { return };
+        let Some(last) = names.last() else { return outcome };
         for name in &names {
             match rotate_if_due(&at, name, now).await {
                 // Somebody changed it meanwhile: the next look sees to it.
                 Ok(()) | Err(Error::Conflict) => {}
-                Err(error) => {
-                    tracing::warn!(mount = mount.entry.id.0, %error, "a key was not rotated");
-                }
+                Err(error) => outcome = outcome.and(Err(error)),
             }
         }
         after = Some(last.clone());

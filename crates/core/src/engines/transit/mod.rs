@@ -24,9 +24,9 @@ mod sign;
 mod store;
 mod tools;
 
+use crate::engines::jobs::MountJob;
 use crate::engines::server_engine::{Answer, EngineFacts, Run, ServerEngine, Weighed};
 pub(crate) use cache::KeyCache;
-pub(crate) use due::rotate_due;
 use kallisto_auth::Operation;
 use kallisto_engine::{Class, Routes};
 
@@ -273,6 +273,10 @@ impl ServerEngine for TransitEngine {
 
     fn routes(&self) -> &'static dyn Routes {
         &routes::TRANSIT
+    }
+
+    fn jobs(&self) -> Vec<MountJob> {
+        vec![due::KEY_ROTATION]
     }
 
     fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {

@@ -15,7 +15,7 @@ use crate::pipeline::state::{Core, ServerInfo};
 use crate::storage::keys::{self, MountId, NamespaceNumber, kind};
 
 fn tick(core: &Core) {
-    pollster::block_on(core.tick(Timestamp::UNIX_EPOCH)).unwrap();
+    pollster::block_on(core.run_due_jobs(Timestamp::UNIX_EPOCH)).unwrap();
 }
 
 /// Another core over the same store: a restart.

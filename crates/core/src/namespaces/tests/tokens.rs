@@ -134,7 +134,7 @@ fn a_token_ends_with_the_one_above_that_made_it() {
         };
         assert!(looks(&child));
         // A tick, as after a restart, finds the parent where it is.
-        pollster::block_on(core.tick(jiff::Timestamp::UNIX_EPOCH)).unwrap();
+        pollster::block_on(core.run_due_jobs(jiff::Timestamp::UNIX_EPOCH)).unwrap();
         assert!(looks(&child));
         let verb = if orphans { "revoke-orphan" } else { "revoke" };
         let path = format!("auth/token/{verb}");

@@ -2,6 +2,7 @@
 
 mod counters;
 mod host;
+mod jobs;
 mod loggers;
 mod metrics;
 mod monitor;
@@ -46,6 +47,7 @@ pub(super) fn answer(
         ("replication/status", Read) => Ok(counters::replication()),
         ("internal/counters/tokens", Read) => Ok(counters::tokens(unsealed)),
         ("internal/counters/entities", Read) => Ok(counters::entities(unsealed)),
+        ("internal/jobs", Read) => Ok(jobs::read(core, call.now)),
         ("config/state/sanitized", Read) => Ok(counters::configuration(core)),
         (
             "plugins/reload/backend"
@@ -58,6 +60,7 @@ pub(super) fn answer(
             | "replication/status"
             | "internal/counters/tokens"
             | "internal/counters/entities"
+            | "internal/jobs"
             | "config/state/sanitized",
             _,
         ) => Err(Error::UnsupportedOperation),

@@ -112,6 +112,11 @@ pub(super) const INTERNAL: &[Route] = &[
     Route::new("internal/counters/tokens", &[(Read, "Count the tokens.")], &[]),
     Route::new("internal/counters/entities", &[(Read, "Count the entities.")], &[]),
     Route::new(
+        "internal/jobs",
+        &[(Read, "List what this server does by the clock, and what came of it last.")],
+        &[],
+    ),
+    Route::new(
         "internal/specs/openapi",
         &[(Read, "Describe the routes the token reaches as an OpenAPI document.")],
         &[query("generic_mount_paths", Flag, "Name engines by a parameter, not by their path.")],

@@ -1,4 +1,5 @@
-//! The passing of time, for what the core does without being asked.
+//! The thread that has the core run its jobs, and that goes on with what a start left undone: a seal that did not open yet, a
+//! cluster that was not joined yet.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
@@ -8,12 +9,12 @@ use std::time::Duration;
 use kallisto_core::{Core, JoinTarget};
 use kallisto_listener::{Clock, SystemClock};
 
-/// How often the core hears the time.
-const TICK: Duration = Duration::from_secs(1);
-/// Ticks between two tries of a seal that did not open.
-const SEAL_TICKS: u64 = 5;
-/// Ticks between two tries to join a cluster.
-const JOIN_TICKS: u64 = 2;
+/// How often the core is asked to run what is due.
+const PASS: Duration = Duration::from_secs(1);
+/// Passes between two tries of a seal that did not open.
+const SEAL_PASSES: u64 = 5;
+/// Passes between two tries to join a cluster.
+const JOIN_PASSES: u64 = 2;
 
 /// Whether a seal that opens by itself has done so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,14 +57,14 @@ fn try_joining(core: &Core, joins: &mut Vec<JoinTarget>) -> bool {
     false
 }
 
-/// A thread that tells the core the time.
-pub(super) struct Ticking {
+/// The thread.
+pub(super) struct Scheduler {
     stop: SyncSender<()>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Ticking {
-    /// Starts to tell `core` the time, to try its seal again while that is pending, and to join one of `joins`.
+impl Scheduler {
+    /// Starts to run the jobs of `core`, to try its seal again while that is pending, and to join one of `joins`.
     /// `on_down` hears, once, that the core is sealed for good.
     pub(super) fn start(
         core: &Arc<Core>,
@@ -74,17 +75,19 @@ impl Ticking {
         let core = Arc::clone(core);
         let (stop, stopped) = sync_channel(1);
         let run = move || {
-            let mut ticks = 0_u64;
-            while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                ticks += 1;
-                if ticks.is_multiple_of(JOIN_TICKS) && try_joining(&core, &mut joins) {
+            let mut passes = 0_u64;
+            while stopped.recv_timeout(PASS) == Err(RecvTimeoutError::Timeout) {
+                passes += 1;
+                if passes.is_multiple_of(JOIN_PASSES) && try_joining(&core, &mut joins) {
                     seal = try_seal(&core);
                 }
-                if seal == AutoUnseal::Pending && ticks.is_multiple_of(SEAL_TICKS) {
+                if seal == AutoUnseal::Pending && passes.is_multiple_of(SEAL_PASSES) {
                     seal = try_seal(&core);
                 }
-                if let Err(error) = pollster::block_on(core.tick(SystemClock.now())) {
-                    tracing::warn!(%error, "a tick failed");
+                if let Err(failed) = pollster::block_on(core.run_due_jobs(SystemClock.now())) {
+                    for job in failed.iter() {
+                        tracing::warn!(job = job.name, why = job.why(), "a job failed");
+                    }
                 }
                 if core.is_removed()
                     && core.is_sealed()
@@ -94,9 +97,9 @@ impl Ticking {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("tick".into()).spawn(run);
+        let thread = std::thread::Builder::new().name("scheduler".into()).spawn(run);
         if let Err(error) = &thread {
-            tracing::error!(%error, "no thread for the time: expired tokens stay until a restart");
+            tracing::error!(%error, "no thread for jobs: expired tokens stay until a restart");
         }
         Self { stop, thread: thread.ok() }
     }
@@ -108,7 +111,7 @@ impl Ticking {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the thread of the time panicked");
+            tracing::error!("the scheduler panicked");
         }
     }
 }

@@ -1,0 +1,137 @@
+//! Every job there is, in the order in which they run.
+
+use std::future::ready;
+
+use super::{EVERY_PASS, JobRow, JobScope, JobSpec};
+use crate::cluster::{self, removed};
+use crate::engines::kv::upgrade;
+use crate::engines::mount::EngineKind;
+use crate::engines::sys;
+use crate::pipeline::freshness;
+use crate::platform::versions;
+use crate::{namespaces, registry, seal, tokens};
+
+/// The rows, in order.
+pub(super) fn rows() -> impl Iterator<Item = JobRow> {
+    let of_engines = registry::engines().flat_map(|engine| {
+        let kind = EngineKind::of(engine);
+        engine.jobs().into_iter().map(move |job| JobRow::Mounts(kind, job))
+    });
+    let first = SERVER_JOBS.iter().map(JobRow::Server);
+    first.chain(of_engines).chain(LAST_JOBS.iter().map(JobRow::Server))
+}
+
+const SERVER_JOBS: &[JobSpec] = &[
+    JobSpec {
+        name: "view_freshness",
+        about: "Says when the view becomes too old to answer from, and when it is up to date again.",
+        period_secs: EVERY_PASS,
+        scope: JobScope::Server(|core| {
+            freshness::tell(core);
+            Box::pin(ready(Ok(())))
+        }),
+    },
+    JobSpec {
+        name: "cluster_removal",
+        about: "Seals a server that its cluster has let go.",
+        period_secs: EVERY_PASS,
+        scope: JobScope::Server(|core| Box::pin(removed::retire_if_removed(core))),
+    },
+    JobSpec {
+        name: "cluster_certificate",
+        about: "Gives the leader its certificate for the cluster port if it has none.",
+        period_secs: EVERY_PASS,
+        scope: JobScope::Leader(|core, root, _| Box::pin(cluster::ensure_identity(core, root))),
+    },
+    JobSpec {
+        name: "version_history",
+        about: "Writes down which version serves the storage, and since when.",
+        period_secs: EVERY_PASS,
+        scope: JobScope::Leader(|_, root, now| Box::pin(versions::note(root, now))),
+    },
+    JobSpec {
+        name: "namespace_sweep",
+        about: "Clears what deleted namespaces have left.",
+        period_secs: EVERY_PASS,
+        scope: JobScope::Leader(|_, root, _| Box::pin(namespaces::sweep(root))),
+    },
+    JobSpec {
+        name: "interrupted_revocations",
+        about: "Goes on with revocations of tokens that were cut short, once a term.",
+        period_secs: EVERY_PASS,
+        scope: JobScope::Namespaces(|space, _| Box::pin(tokens::take_up_if_cut_short(space))),
+    },
+    JobSpec {
+        name: "kv_upgrades",
+        about: "Goes on with upgrades of mounts to KV version 2 that were cut short, once a term.",
+        period_secs: EVERY_PASS,
+        scope: JobScope::Namespaces(|space, now| {
+            Box::pin(ready(upgrade::take_up_if_cut_short(space, now)))
+        }),
+    },
+    JobSpec {
+        name: "token_expiry",
+        about: "Ends tokens whose time has come.",
+        period_secs: EVERY_PASS,
+        scope: JobScope::Namespaces(|space, now| Box::pin(tokens::end_due(space, now))),
+    },
+    JobSpec {
+        name: "barrier_rotation",
+        about: "Replaces the data key when its age or its use asks for that.",
+        period_secs: EVERY_PASS,
+        scope: JobScope::Leader(|core, root, now| Box::pin(sys::rotate_due(core, root, now))),
+    },
+    JobSpec {
+        name: "reencryption",
+        about: "Goes on with the re-encryption of records under older data keys.",
+        period_secs: EVERY_PASS,
+        scope: JobScope::Leader(|_, root, _| Box::pin(ready(seal::reencryption_due(root)))),
+    },
+    JobSpec {
+        name: "dead_server_cleanup",
+        about: "Removes a member that is silent for too long, if autopilot's settings say so.",
+        period_secs: EVERY_PASS,
+        scope: JobScope::Leader(|core, root, _| Box::pin(sys::clean_up(core, root))),
+    },
+];
+
+/// Nothing waits for these, and a store that takes no usual write still takes what ends tokens: so they come last.
+const LAST_JOBS: &[JobSpec] = &[
+    JobSpec {
+        name: "time_marks",
+        about: "Writes down how far the clock has come, for batch tokens.",
+        period_secs: EVERY_PASS,
+        scope: JobScope::Leader(|_, root, now| Box::pin(tokens::keep_marks(root, now))),
+    },
+    JobSpec {
+        name: "join_token_expiry",
+        about: "Deletes tokens for joining the cluster that have ended.",
+        period_secs: EVERY_PASS,
+        scope: JobScope::Leader(|_, root, now| Box::pin(cluster::end_join_tokens(root, now))),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_words_and_each_is_there_once() {
+        let names: Vec<String> = rows().map(JobRow::name).collect();
+        let once: BTreeSet<&String> = names.iter().collect();
+        assert_eq!(once.len(), names.len(), "{names:?}");
+        let is_word =
+            |name: &String| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        assert!(names.iter().all(is_word), "{names:?}");
+        assert!(rows().all(|row| row.facts().about.ends_with('.')));
+    }
+
+    #[test]
+    fn what_ends_tokens_comes_before_the_marks() {
+        let at = |name: &str| rows().position(|row| row.name() == name).unwrap();
+        assert!(at("token_expiry") < at("time_marks"));
+        assert!(at("interrupted_revocations") < at("token_expiry"));
+    }
+}
