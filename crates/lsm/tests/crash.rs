@@ -9,10 +9,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kallisto_lsm::disk::{CrashReplay, DiskEvent, FaultyDisk, Tail};
+use kallisto_lsm::disk::cuts::{self, Cut, Promises, RecordedRun};
+use kallisto_lsm::disk::{DiskEvent, FaultyDisk, MemDisk};
 use kallisto_lsm::{Background, Batch, Durability, Engine, Error, Options, Sync, SyncMode};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -59,11 +59,10 @@ fn digest_of(engine: &Engine) -> u64 {
 /// A recorded run.
 struct Run {
     mode: SyncMode,
+    seed: u64,
     events: Vec<DiskEvent>,
-    /// After so many events, so many batches were acknowledged as durable.
-    durable: Vec<(usize, usize)>,
-    /// After so many events, the batch of this number was handed in.
-    begun: Vec<usize>,
+    /// The batches that were handed in, and those that were acknowledged as durable.
+    promises: Promises,
     /// What the store holds after each number of batches.
     digests: Vec<u64>,
     /// The batches and events at which a checkpoint was complete.
@@ -78,24 +77,22 @@ impl Run {
         let mut model = Model::new();
         let mut run = Self {
             mode,
+            seed,
             events: Vec::new(),
-            durable: vec![(0, 0)],
-            begun: Vec::new(),
+            promises: Promises::default(),
             digests: vec![digest(std::iter::empty())],
             checkpoint: None,
         };
         let mut sizes = Vec::new();
         for n in 0..batches {
-            run.begun.push(disk.events_len());
+            run.promises.begin(disk.events_len());
             let (batch, sync) = random_batch(&mut dice, &mut model, n);
             engine.write(&batch, sync).unwrap();
             let entries = model.iter().map(|(key, value)| (&key[..], &value[..]));
             run.digests.push(digest(entries));
             sizes.push(batch.len() as u64);
             let vouched = if sync == Sync::Now { n + 1 } else { vouched_for(mode, &sizes) };
-            if vouched > run.durable.last().unwrap().1 {
-                run.durable.push((disk.events_len(), vouched));
-            }
+            run.promises.keep(disk.events_len(), vouched);
             let durable_all = match dice.u32(..1000) {
                 0..12 => engine.flush().is_ok(),
                 12..16 => engine.compact().is_ok(),
@@ -120,7 +117,7 @@ impl Run {
                 run.checkpoint = Some((n + 1, disk.events_len()));
             }
             if durable_all {
-                run.durable.push((disk.events_len(), n + 1));
+                run.promises.keep(disk.events_len(), n + 1);
             }
         }
         let stats = engine.stats();
@@ -130,30 +127,8 @@ impl Run {
         run
     }
 
-    /// Opens what a cut after `at` events leaves and judges it.
-    fn judge(&self, replay: &CrashReplay<'_>, at: usize, tail: Tail, seed: u64) {
-        let image = Arc::new(replay.image(tail, seed));
-        let place = || format!("{:?} after event {at}, tail {tail:?}, seed {seed}", self.mode);
-        let engine = Engine::open(image.clone(), "store", options(self.mode))
-            .unwrap_or_else(|error| panic!("{error}: {}", place()));
-        let durable = self.durable.partition_point(|(events, _)| *events <= at) - 1;
-        let least = self.durable[durable].1;
-        let most = self.begun.partition_point(|events| *events <= at);
-        let got = digest_of(&engine);
-        let whole = self.digests[least..=most].contains(&got);
-        assert!(whole, "not the state after {least} to {most} batches: {}", place());
-        engine.check().unwrap_or_else(|error| panic!("{error}: {}", place()));
-        drop(engine);
-        self.judge_checkpoint(&image, at, &place);
-    }
-
     /// A checkpoint is there when its call returned; before that it is there whole or refuses to open.
-    fn judge_checkpoint(
-        &self,
-        image: &Arc<kallisto_lsm::disk::MemDisk>,
-        at: usize,
-        place: &dyn Fn() -> String,
-    ) {
+    fn judge_checkpoint(&self, image: &Arc<MemDisk>, at: usize, place: &dyn Fn() -> String) {
         let Some((batches, complete)) = self.checkpoint else { return };
         if image.files().keys().all(|path| !path.starts_with("copy")) {
             assert!(at < complete, "the checkpoint is gone: {}", place());
@@ -169,6 +144,27 @@ impl Run {
             Err(Error::Corrupt { .. }) if at < complete => {}
             Err(error) => panic!("{error}: {}", place()),
         }
+    }
+}
+
+impl RecordedRun for Run {
+    fn events(&self) -> &[DiskEvent] {
+        &self.events
+    }
+
+    fn judge(&self, Cut { at, tail, disk, .. }: Cut) {
+        let image = Arc::new(disk);
+        let place =
+            || format!("{:?}, seed {}, after event {at}, tail {tail:?}", self.mode, self.seed);
+        let engine = Engine::open(image.clone(), "store", options(self.mode))
+            .unwrap_or_else(|error| panic!("{error}: {}", place()));
+        let possible = self.promises.at(at);
+        let got = digest_of(&engine);
+        let whole = self.digests[possible.clone()].contains(&got);
+        assert!(whole, "not the state after {possible:?} batches: {}", place());
+        engine.check().unwrap_or_else(|error| panic!("{error}: {}", place()));
+        drop(engine);
+        self.judge_checkpoint(&image, at, &place);
     }
 }
 
@@ -204,40 +200,8 @@ fn random_batch(dice: &mut fastrand::Rng, model: &mut Model, n: usize) -> (Batch
     (batch, if dice.u8(..) < 20 { Sync::Now } else { Sync::Mode })
 }
 
-/// Judges every `stride`-th event in every tail; returns the number of images.
-fn judge_all(run: &Run, dice: u64, stride: usize, phase: usize) -> usize {
-    let mut replay = CrashReplay::new(&run.events);
-    let mut images = 0;
-    let mut at = 0;
-    loop {
-        if at % stride == phase {
-            for tail in Tail::ALL {
-                run.judge(&replay, at, tail, dice ^ at as u64);
-                images += 1;
-            }
-        }
-        if !replay.advance() {
-            return images;
-        }
-        at += 1;
-    }
-}
-
-/// Runs in two halves on two threads.
 fn crash_everywhere(mode: SyncMode, seeds: std::ops::Range<u64>, batches: usize) -> usize {
-    let images = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for phase in 0..2 {
-            let (images, seeds) = (&images, seeds.clone());
-            scope.spawn(move || {
-                for seed in seeds {
-                    let run = Run::record(mode, seed, batches);
-                    images.fetch_add(judge_all(&run, seed, 2, phase), Ordering::Relaxed);
-                }
-            });
-        }
-    });
-    images.into_inner()
+    cuts::crash_everywhere(seeds, |seed| Run::record(mode, seed, batches))
 }
 
 #[test]

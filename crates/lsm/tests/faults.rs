@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kallisto_lsm::disk::{CrashReplay, Disk, DiskFault, FaultKind, FaultyDisk, MemDisk, Tail};
+use kallisto_lsm::disk::cuts::left_at_the_end;
+use kallisto_lsm::disk::{Disk, DiskFault, FaultKind, FaultyDisk, MemDisk, Tail};
 use kallisto_lsm::{Background, Engine, Error, Options};
 
 mod common;
@@ -137,10 +138,8 @@ fn survive(kind: FaultKind, from: u64, until: u64) -> bool {
     }
     let met = disk.operations() > from;
     let events = disk.events();
-    let mut replay = CrashReplay::new(&events);
-    while replay.advance() {}
     for tail in [Tail::Kept, Tail::Lost, Tail::Reordered] {
-        let image: Arc<MemDisk> = Arc::new(replay.image(tail, from));
+        let image: Arc<MemDisk> = Arc::new(left_at_the_end(&events, tail, from));
         let engine = open(image, &options)
             .unwrap_or_else(|error| panic!("{error}: {kind:?} at {from}, tail {tail:?}"));
         engine.check().unwrap();

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kallisto_lsm::clock::Clock;
-use kallisto_lsm::disk::{CrashReplay, FaultyDisk, Tail};
+use kallisto_lsm::disk::cuts::left_at_the_end;
+use kallisto_lsm::disk::{FaultyDisk, Tail};
 use kallisto_lsm::{Background, Batch, Durability, Engine, Options, Sync, SyncMode};
 
 mod common;
@@ -58,10 +59,7 @@ fn open(ops: u64, interval: Duration, background: Background) -> Fixture {
 impl Fixture {
     /// How many of the keys 0, 1, 2... are there after a power cut right now that takes all it may.
     fn left_by_a_cut(&self) -> u32 {
-        let events = self.disk.events();
-        let mut replay = CrashReplay::new(&events);
-        while replay.advance() {}
-        let image = Arc::new(replay.image(Tail::Lost, 0));
+        let image = Arc::new(left_at_the_end(&self.disk.events(), Tail::Lost, 0));
         let engine = Engine::open(image, "store", self.options.clone()).unwrap();
         let keys = engine.scan(..).unwrap().map(|entry| entry.unwrap().0);
         let mut next = 0u32;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use kallisto_lsm::disk::{CrashReplay, FaultyDisk, MemDisk, Tail};
+use kallisto_lsm::disk::cuts::{Cut, Promises, every_cut, left_at_the_end};
+use kallisto_lsm::disk::{FaultyDisk, MemDisk, Tail};
 use kallisto_lsm::{Background, Error as StoreError, Options as EngineOptions};
 use kallisto_securedb::{Durability, Error, Options, SecureDb, WriteBatch};
 
@@ -237,13 +238,11 @@ fn the_files_show_no_name_and_no_value() {
 fn a_cut_after_every_disk_operation_loses_nothing_acknowledged() {
     let disk = FaultyDisk::shared();
     let mut model = Model::new();
-    // After so many events the store holds at least this, and at most what comes next.
-    let mut states = vec![(0, model.clone())];
-    let mut begun = Vec::new();
+    let (mut states, mut promises) = (vec![model.clone()], Promises::default());
     let db = SecureDb::open_with("store", &key(1), &options(disk.clone())).unwrap();
     let mut dice = fastrand::Rng::with_seed(11);
     for n in 0..120u8 {
-        begun.push(disk.events_len());
+        promises.begin(disk.events_len());
         let name = format!("n{}", dice.u8(..20));
         match n % 20 {
             13 => {
@@ -261,25 +260,17 @@ fn a_cut_after_every_disk_operation_loses_nothing_acknowledged() {
                 model.insert(name, vec![n; 100]);
             }
         }
-        states.push((disk.events_len(), model.clone()));
+        states.push(model.clone());
+        promises.keep(disk.events_len(), usize::from(n) + 1);
     }
-    let events = disk.events();
-    let mut replay = CrashReplay::new(&events);
-    let mut images = 0;
-    for at in 0..=events.len() {
-        let least = states.partition_point(|(events, _)| *events <= at) - 1;
-        let most = begun.partition_point(|events| *events <= at);
-        for tail in [Tail::Lost, Tail::NamesLost, Tail::Torn, Tail::Reordered] {
-            let image = Arc::new(replay.image(tail, at as u64));
-            let db = SecureDb::open_with("store", &key(1), &options(image))
-                .unwrap_or_else(|error| panic!("{error}: after event {at}, {tail:?}"));
-            let found = contents(&db);
-            let whole = states[least..=most].iter().any(|(_, state)| *state == found);
-            assert!(whole, "not the state after {least} to {most}: event {at}, {tail:?}");
-            images += 1;
-        }
-        replay.advance();
-    }
+    let tails = [Tail::Lost, Tail::NamesLost, Tail::Torn, Tail::Reordered];
+    let images = every_cut(&disk.events(), &tails, 0, |Cut { at, tail, disk, .. }| {
+        let db = SecureDb::open_with("store", &key(1), &options(Arc::new(disk)))
+            .unwrap_or_else(|error| panic!("{error}: after event {at}, {tail:?}"));
+        let possible = promises.at(at);
+        let whole = states[possible.clone()].contains(&contents(&db));
+        assert!(whole, "not the state after {possible:?}: event {at}, {tail:?}");
+    });
     assert!(images > 1_000, "{images} images");
 }
 
@@ -294,9 +285,7 @@ fn a_change_to_strict_and_a_flush_drain_what_batch_acknowledged() {
             db.insert(name, b"value").unwrap();
         }
         let survivors = |events: &[kallisto_lsm::disk::DiskEvent]| {
-            let mut replay = CrashReplay::new(events);
-            while replay.advance() {}
-            let image = Arc::new(replay.image(Tail::Lost, 0));
+            let image = Arc::new(left_at_the_end(events, Tail::Lost, 0));
             let db = SecureDb::open_with("store", &key(1), &options(image)).unwrap();
             contents(&db).into_keys().collect::<Vec<_>>()
         };
@@ -324,15 +313,11 @@ fn a_power_cut_in_batch_takes_at_most_the_stated_number() {
         db.insert(&format!("n{n}"), &[1; 50]).unwrap();
         acknowledged.push(disk.events_len());
     }
-    let events = disk.events();
-    let mut replay = CrashReplay::new(&events);
-    for at in 0..=events.len() {
+    every_cut(&disk.events(), &[Tail::Lost], 0, |Cut { at, disk, .. }| {
         let count = acknowledged.partition_point(|&events| events <= at).saturating_sub(1);
-        let image = Arc::new(replay.image(Tail::Lost, 0));
-        let db = SecureDb::open_with("store", &key(1), &options(image)).unwrap();
+        let db = SecureDb::open_with("store", &key(1), &options(Arc::new(disk))).unwrap();
         assert!(db.len() + OPS > count as u64, "{} of {count} after event {at}", db.len());
-        replay.advance();
-    }
+    });
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A server's disk: one that records what it is told, and what a power cut leaves of it.
 //!
-//! The recording disk and the model of a crash are the engine's own ([`FaultyDisk`], [`CrashReplay`]). [`Lying`] stands before it when a run is
+//! The recording disk and the model of a crash are the engine's own ([`FaultyDisk`], [`left_at_the_end`]). [`Lying`] stands before it when a run is
 //! sabotaged: it says that bytes are safe which are not.
 
 use std::io;
@@ -8,9 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kallisto_lsm::disk::{
-    Access, CrashReplay, Disk, DiskFile, DiskLock, FaultyDisk, Tail, write_all_at,
-};
+use kallisto_lsm::disk::cuts::left_at_the_end;
+use kallisto_lsm::disk::{Access, Disk, DiskFile, DiskLock, FaultyDisk, Tail, write_all_at};
 
 /// What a power cut leaves, on a disk that records from then on.
 pub(crate) fn after_power_cut(
@@ -18,11 +17,8 @@ pub(crate) fn after_power_cut(
     tail: Tail,
     seed: u64,
 ) -> io::Result<Arc<FaultyDisk>> {
-    let events = disk.events();
-    let mut replay = CrashReplay::new(&events);
-    while replay.advance() {}
     let fresh = FaultyDisk::shared();
-    for (path, bytes) in replay.image(tail, seed).files() {
+    for (path, bytes) in left_at_the_end(&disk.events(), tail, seed).files() {
         let file = fresh.create(&path)?;
         write_all_at(&*file, &bytes, 0)?;
         file.sync_data()?;

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kallisto_lsm::disk::{CrashReplay, DiskEvent, FaultyDisk, Tail};
+use kallisto_lsm::disk::cuts::{self, Cut, Promises, RecordedRun};
+use kallisto_lsm::disk::{DiskEvent, FaultyDisk, Tail};
 use kallisto_store::{Durability, RaftOptions, Store};
 
 mod common;
@@ -26,24 +27,15 @@ const BATCH: Durability = Durability::Batch { ops: OPS, interval: INTERVAL };
 /// Every so many images are written to and opened again.
 const REOPEN_STRIDE: usize = 11;
 
-/// What was acknowledged by a point of the record.
-#[derive(Clone, Copy, Debug)]
-struct Acknowledged {
-    /// Events recorded by then.
-    events: usize,
-    /// Batches acknowledged.
-    batches: usize,
-    /// Of these, promised to survive a power cut.
-    durable: usize,
-}
-
 /// A recorded run.
 struct Run {
     options: RaftOptions,
+    seed: u64,
     events: Vec<DiskEvent>,
-    acknowledged: Vec<Acknowledged>,
-    /// After so many events, the batch of this number was handed in.
-    begun: Vec<usize>,
+    /// What survives the process: the batches that were acknowledged.
+    acknowledged: Promises,
+    /// What survives a power cut.
+    durable: Promises,
     /// What the store holds after each number of batches.
     states: Vec<StoredState>,
     /// Images with a mark of how far the log was synced, which must not take a crash for a loss.
@@ -59,12 +51,11 @@ impl Run {
         let mut dice = fastrand::Rng::with_seed(seed);
         let mut store = open(disk.clone(), &options).unwrap();
         let mut states = vec![StoredState::new()];
-        let mut begun = Vec::new();
-        let nothing = Acknowledged { events: 0, batches: 0, durable: 0 };
-        let mut acknowledged = vec![nothing];
+        let (mut acknowledged, mut durable) = (Promises::default(), Promises::default());
         let mut times = Vec::new();
         for n in 0..batches {
-            begun.push(disk.events_len());
+            acknowledged.begin(disk.events_len());
+            durable.begin(disk.events_len());
             let batch = random_batch(&mut dice, &states[n], n);
             clock.advance(Duration::from_millis(dice.u64(..12)));
             // A conflict is an answer like another: nothing changed.
@@ -93,13 +84,12 @@ impl Run {
                 }
                 _ => strict,
             };
-            let before = acknowledged.last().unwrap().durable;
             let by_count = (n + 2).saturating_sub(usize::try_from(OPS).unwrap());
             let by_time = times.partition_point(|time| *time + INTERVAL <= times[n]);
-            let bounded = before.max(by_count).max(by_time);
-            let durable = if all_durable { n + 1 } else { bounded };
+            let bounded = by_count.max(by_time);
             let events = disk.events_len();
-            acknowledged.push(Acknowledged { events, batches: n + 1, durable });
+            acknowledged.keep(events, n + 1);
+            durable.keep(events, if all_durable { n + 1 } else { bounded });
         }
         let raft = store.stats().raft.unwrap();
         assert!(
@@ -110,34 +100,38 @@ impl Run {
         assert_eq!(state_of(&*store), states[batches], "the run itself is right");
         Self {
             options,
+            seed,
             events: disk.events(),
             acknowledged,
-            begun,
+            durable,
             states,
             marked: AtomicUsize::new(0),
         }
     }
+}
 
-    /// Opens what a cut after `at` events leaves and judges it.
-    fn judge(&self, replay: &CrashReplay<'_>, at: usize, tail: Tail, seed: u64, image: usize) {
-        let disk = Arc::new(replay.image(tail, seed));
+impl RecordedRun for Run {
+    fn events(&self) -> &[DiskEvent] {
+        &self.events
+    }
+
+    fn judge(&self, Cut { at, tail, nth, disk }: Cut) {
+        let disk = Arc::new(disk);
         let marked = disk.files().contains_key(Path::new("store/SYNCED"));
         self.marked.fetch_add(usize::from(marked), Ordering::Relaxed);
-        let place =
-            || format!("{:?} after event {at}, {tail:?}, seed {seed}", self.options.durability);
+        let (mode, seed) = (self.options.durability, self.seed);
+        let place = || format!("{mode:?}, seed {seed}, after event {at}, {tail:?}");
         let store = open(disk.clone(), &self.options)
             .unwrap_or_else(|error| panic!("{error}: {}", place()));
-        let promised = self.acknowledged.partition_point(|known| known.events <= at) - 1;
-        let promised = self.acknowledged[promised];
-        let least = if tail == Tail::Kept { promised.batches } else { promised.durable };
-        let most = self.begun.partition_point(|events| *events <= at);
+        let promises = if tail == Tail::Kept { &self.acknowledged } else { &self.durable };
+        let possible = promises.at(at);
         let found = state_of(&*store);
-        let whole = self.states[least..=most].contains(&found);
-        assert!(whole, "not the state after {least} to {most} batches: {}", place());
+        let whole = self.states[possible.clone()].contains(&found);
+        assert!(whole, "not the state after {possible:?} batches: {}", place());
         let newest = found.values().map(|(_, seqno)| seqno.0).max().unwrap_or(0);
         let position = store.position();
         assert!(position.0 >= newest, "a record of the future: {}", place());
-        if image.is_multiple_of(REOPEN_STRIDE) {
+        if nth.is_multiple_of(REOPEN_STRIDE) {
             let later = store.commit(put("after the cut", "1")).wait().unwrap();
             assert!(later > position, "positions go back: {}", place());
             let found = state_of(&*store);
@@ -148,44 +142,16 @@ impl Run {
             assert_eq!(state_of(&*again), found, "second open: {}", place());
         }
     }
-}
 
-/// Judges every `stride`-th event in every tail; returns the number of images.
-fn judge_all(run: &Run, dice: u64, stride: usize, phase: usize) -> usize {
-    let mut replay = CrashReplay::new(&run.events);
-    let (mut images, mut at) = (0, 0);
-    loop {
-        if at % stride == phase {
-            for tail in Tail::ALL {
-                run.judge(&replay, at, tail, dice ^ at as u64, images);
-                images += 1;
-            }
-        }
-        if !replay.advance() {
-            return images;
-        }
-        at += 1;
+    fn judged(&self, cuts: usize) {
+        // Two threads share a run's seed and not the run.
+        let marked = self.marked.load(Ordering::Relaxed);
+        assert!(marked * 10 > cuts * 9, "{marked} of {cuts} images have a mark");
     }
 }
 
-/// Runs in two halves on two threads.
 fn crash_everywhere(mode: Durability, seeds: std::ops::Range<u64>, batches: usize) -> usize {
-    let images = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for phase in 0..2 {
-            let (images, seeds) = (&images, seeds.clone());
-            scope.spawn(move || {
-                for seed in seeds {
-                    let run = Run::record(mode, seed, batches);
-                    let judged = judge_all(&run, seed, 2, phase);
-                    let marked = run.marked.load(Ordering::Relaxed);
-                    assert!(marked * 10 > judged * 9, "{marked} of {judged} images have a mark");
-                    images.fetch_add(judged, Ordering::Relaxed);
-                }
-            });
-        }
-    });
-    images.into_inner()
+    cuts::crash_everywhere(seeds, |seed| Run::record(mode, seed, batches))
 }
 
 #[test]

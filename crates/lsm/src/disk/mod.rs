@@ -13,6 +13,7 @@
 //! Short reads and short writes are allowed; callers use [`read_full_at`] and [`write_all_at`].
 
 mod crash;
+pub mod cuts;
 mod faulty;
 mod mem;
 mod real;
