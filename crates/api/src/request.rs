@@ -108,6 +108,29 @@ pub struct Request<'a> {
     pub headers: Headers<'a>,
 }
 
+impl<'a> Request<'a> {
+    /// A request with an id of its own, of nobody, in the root namespace: without query, body, certificates and headers.
+    /// What it has besides, callers say field by field.
+    #[inline]
+    pub fn new(operation: Operation, path: Path<'a>, now: Timestamp) -> Self {
+        Self {
+            id: RequestId::make(),
+            operation,
+            path,
+            namespace: "",
+            token: None,
+            query: Vec::new(),
+            body: &[],
+            body_kind: BodyKind::Json,
+            wrap_ttl_secs: 0,
+            now,
+            remote: None,
+            client_chain: &[],
+            headers: Headers::default(),
+        }
+    }
+}
+
 impl Request<'_> {
     /// Whether the client says that it has the answer with this tag.
     pub fn knows(&self, etag: Etag) -> bool {

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressStyle};
 use kallisto_core::{
-    Access, BodyKind, Core, Error, Headers, Operation, Path, Request, RequestId, Response,
-    ServerInfo, TokenText,
+    Access, Core, Error, Operation, Path, Request, Response, ServerInfo, TokenText,
 };
 use kallisto_listener::{Clock, SystemClock};
 use kallisto_store::MemoryStore;
@@ -116,19 +115,13 @@ fn request<'a>(
     body: &'a [u8],
 ) -> Result<Request<'a>, Error> {
     Ok(Request {
-        id: RequestId::make(),
-        operation,
-        path: Path::decode(path).map_err(|error| Error::invalid(error.to_string()))?,
-        namespace: "",
         token: Some(TokenText::new(token.expose_secret())),
-        query: Vec::new(),
         body,
-        body_kind: BodyKind::Json,
-        wrap_ttl_secs: 0,
-        now: SystemClock.now(),
-        remote: None,
-        client_chain: &[],
-        headers: Headers::default(),
+        ..Request::new(
+            operation,
+            Path::decode(path).map_err(|error| Error::invalid(error.to_string()))?,
+            SystemClock.now(),
+        )
     })
 }
 

@@ -9,8 +9,7 @@ use kallisto_store::MemoryStore;
 
 use super::{Admits, Route, Routes, SYSTEM, openapi, pattern};
 use crate::api::error::{Denial, Error};
-use crate::api::request::{BodyKind, Headers, Request, TokenText};
-use crate::api::request_id::RequestId;
+use crate::api::request::{BodyKind, Request, TokenText};
 use crate::api::response::Response;
 use crate::engines::kv::KvState;
 use crate::engines::mount::{Class, Multiplicity};
@@ -111,19 +110,10 @@ pub(crate) fn request<'a>(
     body: &'a str,
 ) -> Request<'a> {
     Request {
-        id: RequestId::make(),
-        operation,
-        path: Path::decode(path).unwrap(),
-        namespace: "",
         token: token.map(TokenText::new),
-        query: Vec::new(),
         body: body.as_bytes(),
         body_kind: BodyKind::MergePatch,
-        wrap_ttl_secs: 0,
-        now: Timestamp::UNIX_EPOCH,
-        remote: None,
-        client_chain: &[],
-        headers: Headers::default(),
+        ..Request::new(operation, Path::decode(path).unwrap(), Timestamp::UNIX_EPOCH)
     }
 }
 

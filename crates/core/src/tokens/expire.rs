@@ -63,7 +63,7 @@ mod tests {
     use secrecy::ExposeSecret;
 
     use super::*;
-    use crate::api::request::{BodyKind, Headers, Request, TokenText};
+    use crate::api::request::{Request, TokenText};
     use crate::api::response::Response;
     use crate::pipeline::state::{Core, ServerInfo};
     use crate::storage::keys;
@@ -72,19 +72,9 @@ mod tests {
 
     fn ask(core: &Core, token: &str, path: &str, body: &str) -> Result<Response, Error> {
         let request = Request {
-            operation: Operation::Update,
-            path: Path::decode(path).unwrap(),
-            namespace: "",
             token: Some(TokenText::new(token)),
-            query: Vec::new(),
             body: body.as_bytes(),
-            body_kind: BodyKind::Json,
-            wrap_ttl_secs: 0,
-            now: NOW,
-            remote: None,
-            client_chain: &[],
-            headers: Headers::default(),
-            id: crate::api::request_id::RequestId::make(),
+            ..Request::new(Operation::Update, Path::decode(path).unwrap(), NOW)
         };
         pollster::block_on(core.handle(&request))
     }

@@ -1,9 +1,7 @@
 //! Logins by TLS certificates through the door: trusted, taken back, trusted again.
 
 use jiff::Timestamp;
-use kallisto_core::{
-    BodyKind, Error, Headers, Json, Operation, Path, Request, RequestId, Response, TokenText,
-};
+use kallisto_core::{Error, Json, Operation, Path, Request, Response, TokenText};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
@@ -68,19 +66,14 @@ fn ask(
 ) -> Result<Response, Error> {
     let chain = [certificate.to_vec()];
     let request = Request {
-        id: RequestId::make(),
-        operation: Operation::Update,
-        path: Path::decode(path).unwrap(),
-        namespace: "",
         token: token.map(TokenText::new),
-        query: Vec::new(),
         body: b"{}",
-        body_kind: BodyKind::Json,
-        wrap_ttl_secs: 0,
-        now: Timestamp::from_second(NOW_SECS).unwrap(),
-        remote: None,
         client_chain: &chain,
-        headers: Headers::default(),
+        ..Request::new(
+            Operation::Update,
+            Path::decode(path).unwrap(),
+            Timestamp::from_second(NOW_SECS).unwrap(),
+        )
     };
     pollster::block_on(site.core.handle(&request))
 }

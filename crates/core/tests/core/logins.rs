@@ -2,9 +2,7 @@
 
 use jiff::Timestamp;
 use kallisto_core::json::{self, Json, Map};
-use kallisto_core::{
-    BodyKind, Denial, Error, Headers, Operation, Path, Request, RequestId, Response, TokenText,
-};
+use kallisto_core::{Denial, Error, Operation, Path, Request, Response, TokenText};
 
 use crate::support::{Site, ask_as};
 
@@ -20,19 +18,9 @@ pub(crate) fn site(kind: &str) -> Site {
 /// A request without a token, from an address.
 fn knock(site: &Site, from: &str, secs: i64, path: &str, body: &str) -> Result<Response, Error> {
     let request = Request {
-        operation: Update,
-        path: Path::decode(path).unwrap(),
-        namespace: "",
-        token: None,
-        query: Vec::new(),
         body: body.as_bytes(),
-        body_kind: BodyKind::Json,
-        wrap_ttl_secs: 0,
-        now: Timestamp::from_second(secs).unwrap(),
         remote: Some(from.parse().unwrap()),
-        client_chain: &[],
-        headers: Headers::default(),
-        id: RequestId::make(),
+        ..Request::new(Update, Path::decode(path).unwrap(), Timestamp::from_second(secs).unwrap())
     };
     pollster::block_on(site.core.handle(&request))
 }
@@ -185,19 +173,13 @@ fn a_bound_token_works_from_its_addresses_alone() {
     let auth = json::parse_object(&reply.auth).unwrap();
     let look = |from: Option<&str>| {
         let request = Request {
-            operation: Read,
-            path: Path::decode("auth/token/lookup-self").unwrap(),
-            namespace: "",
             token: Some(TokenText::new(text(&auth, "client_token"))),
-            query: Vec::new(),
-            body: b"",
-            body_kind: BodyKind::Json,
-            wrap_ttl_secs: 0,
-            now: Timestamp::UNIX_EPOCH,
             remote: from.map(|from| from.parse().unwrap()),
-            client_chain: &[],
-            headers: Headers::default(),
-            id: RequestId::make(),
+            ..Request::new(
+                Read,
+                Path::decode("auth/token/lookup-self").unwrap(),
+                Timestamp::UNIX_EPOCH,
+            )
         };
         pollster::block_on(site.core.handle(&request))
     };

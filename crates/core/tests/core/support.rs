@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kallisto_core::{
-    Access, BodyKind, Core, Error, Headers, InitSpec, KvVersion, Operation, Path, Request,
-    RequestId, Response, ServerInfo, TokenText,
+    Access, Core, Error, InitSpec, KvVersion, Operation, Path, Request, Response, ServerInfo,
+    TokenText,
 };
 use kallisto_store::MemoryStore;
 use secrecy::ExposeSecret;
@@ -114,18 +114,12 @@ pub(crate) fn request_of<'a>(
     body: &'a str,
 ) -> Request<'a> {
     Request {
-        id: RequestId::make(),
-        operation,
-        path: Path::decode(path).unwrap(),
-        namespace: "",
         token: Some(TokenText::new(token)),
-        query: Vec::new(),
         body: body.as_bytes(),
-        body_kind: BodyKind::Json,
-        wrap_ttl_secs: 0,
-        now: Timestamp::from_second(secs).unwrap(),
-        remote: None,
-        client_chain: &[],
-        headers: Headers::default(),
+        ..Request::new(
+            operation,
+            Path::decode(path).unwrap(),
+            Timestamp::from_second(secs).unwrap(),
+        )
     }
 }

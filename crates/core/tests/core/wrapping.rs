@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use jiff::Timestamp;
 use kallisto_core::json::{self, Json, Map};
 use kallisto_core::{
-    BodyKind, Core, Denial, Error, HeaderSource, Headers, Logical, Operation, Path, Request,
-    RequestId, Response, TokenText,
+    Core, Denial, Error, HeaderSource, Headers, Logical, Operation, Path, Request, Response,
+    TokenText,
 };
 use kallisto_store::Records;
 
@@ -34,19 +34,10 @@ fn request<'a>(
     wrap_ttl_secs: u64,
 ) -> Request<'a> {
     Request {
-        id: RequestId::make(),
-        operation,
-        path: Path::decode(path).unwrap(),
-        namespace: "",
         token: token.map(TokenText::new),
-        query: Vec::new(),
         body: body.as_bytes(),
-        body_kind: BodyKind::Json,
         wrap_ttl_secs,
-        now: Timestamp::UNIX_EPOCH,
-        remote: None,
-        client_chain: &[],
-        headers: Headers::default(),
+        ..Request::new(operation, Path::decode(path).unwrap(), Timestamp::UNIX_EPOCH)
     }
 }
 

@@ -151,26 +151,12 @@ fn is_of(route: &str, path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use kallisto_core::{BodyKind, Headers, Path, RequestId};
+    use kallisto_core::Path;
 
     use super::*;
 
     fn judged(operation: Operation, path: &str) -> (AdmissionKind, Cost) {
-        judge(&Request {
-            id: RequestId::make(),
-            operation,
-            path: Path::decode(path).unwrap(),
-            namespace: "",
-            token: None,
-            query: Vec::new(),
-            body: b"",
-            body_kind: BodyKind::Json,
-            wrap_ttl_secs: 0,
-            now: jiff::Timestamp::UNIX_EPOCH,
-            remote: None,
-            client_chain: &[],
-            headers: Headers::default(),
-        })
+        judge(&Request::new(operation, Path::decode(path).unwrap(), jiff::Timestamp::UNIX_EPOCH))
     }
 
     #[test]

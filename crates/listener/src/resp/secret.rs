@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use kallisto_core::admission::{Cost, Flow};
 use kallisto_core::json::{self, Json, Map, member};
 use kallisto_core::{
-    AuditBatch, Bearer, BodyKind, EngineKind, Error, FastReads, Headers, Operation, Path, Request,
-    RequestId, Response, TokenText, Weight,
+    AuditBatch, Bearer, EngineKind, Error, FastReads, Operation, Path, Request, Response,
+    TokenText, Weight,
 };
 use memchr::memchr;
 use secrecy::ExposeSecret;
@@ -299,21 +299,7 @@ fn plain<'a>(
     token: Option<TokenText<'a>>,
     remote: SocketAddr,
 ) -> Request<'a> {
-    Request {
-        id: RequestId::make(),
-        headers: Headers::default(),
-        operation,
-        path,
-        namespace: "",
-        token,
-        query: Vec::new(),
-        body: &[],
-        body_kind: BodyKind::Json,
-        wrap_ttl_secs: 0,
-        now: Timestamp::UNIX_EPOCH,
-        remote: Some(remote),
-        client_chain: &[],
-    }
+    Request { token, remote: Some(remote), ..Request::new(operation, path, Timestamp::UNIX_EPOCH) }
 }
 
 /// Writes a field as [`field_bytes`] reads it.

@@ -8,10 +8,7 @@ use std::time::Duration;
 
 use kallisto_core::admission::AdmissionLimits;
 use kallisto_core::json::Json;
-use kallisto_core::{
-    BodyKind, Core, Headers, Initialized, Operation, Path, Request, RequestId, Response,
-    ServerInfo, TokenText,
-};
+use kallisto_core::{Core, Initialized, Operation, Path, Request, Response, ServerInfo, TokenText};
 use kallisto_listener::{Clock, Frontend, Server, ServerConfig, SystemClock, resp};
 use kallisto_store::{MemoryStore, Store};
 
@@ -74,19 +71,9 @@ impl Site {
     /// A write as root, past the listener.
     pub(crate) fn ask(&self, path: &str, body: &str) -> Option<Response> {
         let request = Request {
-            id: RequestId::make(),
-            headers: Headers::default(),
-            operation: Operation::Update,
-            path: Path::literal(path).unwrap(),
-            namespace: "",
             token: Some(TokenText::new("root")),
-            query: Vec::new(),
             body: body.as_bytes(),
-            body_kind: BodyKind::Json,
-            wrap_ttl_secs: 0,
-            now: SystemClock.now(),
-            remote: None,
-            client_chain: &[],
+            ..Request::new(Operation::Update, Path::literal(path).unwrap(), SystemClock.now())
         };
         pollster::block_on(self.core.handle(&request)).ok()
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kallisto_core::{
-    BodyKind, Core, Headers, InitSpec, Initialized, KvVersion, Operation, Path as RequestPath,
-    Request, RequestId, ServerInfo, TokenText,
+    Core, InitSpec, Initialized, KvVersion, Operation, Path as RequestPath, Request, ServerInfo,
+    TokenText,
 };
 use kallisto_listener::{Clock, SystemClock};
 use kallisto_lsm::disk::RealDisk;
@@ -213,19 +213,13 @@ async fn pump(
 
 async fn send(core: &Core, job: Job) -> Result<(), String> {
     let request = Request {
-        id: RequestId::make(),
-        operation: Operation::Update,
-        path: RequestPath::decode(&job.path).map_err(|error| error.to_string())?,
-        namespace: "",
         token: (!job.token.is_empty()).then(|| TokenText::new(job.token)),
-        query: Vec::new(),
         body: job.body.as_bytes(),
-        body_kind: BodyKind::Json,
-        wrap_ttl_secs: 0,
-        now: SystemClock.now(),
-        remote: None,
-        client_chain: &[],
-        headers: Headers::default(),
+        ..Request::new(
+            Operation::Update,
+            RequestPath::decode(&job.path).map_err(|error| error.to_string())?,
+            SystemClock.now(),
+        )
     };
     let sent = core.handle(&request).await;
     sent.map(|_| ()).map_err(|error| format!("{}: {error}", job.path))

@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use jiff::Timestamp;
-use kallisto_core::{
-    BodyKind, Core, Error, Headers, Operation, Path, Request, RequestId, Response, TokenText,
-};
+use kallisto_core::{Core, Error, Operation, Path, Request, Response, TokenText};
 use serde_json::Value;
 
 /// Most times that a future wakes itself before it is left alone until the next turn.
@@ -166,19 +164,11 @@ impl Flight {
                 return CoreAnswer::Refused("no path".into());
             };
             let request = Request {
-                id: RequestId::make(),
-                operation: ask.operation,
-                path,
-                namespace: "",
                 token: (!ask.token.is_empty()).then(|| TokenText::new(&ask.token)),
                 query: ask.query.clone(),
                 body: ask.body.as_bytes(),
-                body_kind: BodyKind::Json,
                 wrap_ttl_secs: ask.wrap_ttl_secs,
-                now,
-                remote: None,
-                client_chain: &[],
-                headers: Headers::default(),
+                ..Request::new(ask.operation, path, now)
             };
             CoreAnswer::of(core.handle(&request).await)
         }))

@@ -120,8 +120,7 @@ mod tests {
 
     use super::*;
     use crate::api::json::Map;
-    use crate::api::request::{BodyKind, Headers, Request, TokenText};
-    use crate::api::request_id::RequestId;
+    use crate::api::request::{Request, TokenText};
     use crate::pipeline::state::{Core, ServerInfo};
 
     fn core() -> Core {
@@ -136,19 +135,9 @@ mod tests {
 
     fn write(core: &Core, path: &str, body: &str) {
         let request = Request {
-            operation: Operation::Update,
-            path: Path::decode(path).unwrap(),
-            namespace: "",
             token: Some(TokenText::new("root")),
-            query: Vec::new(),
             body: body.as_bytes(),
-            body_kind: BodyKind::Json,
-            wrap_ttl_secs: 0,
-            now: Timestamp::UNIX_EPOCH,
-            remote: None,
-            client_chain: &[],
-            headers: Headers::default(),
-            id: RequestId::make(),
+            ..Request::new(Operation::Update, Path::decode(path).unwrap(), Timestamp::UNIX_EPOCH)
         };
         pollster::block_on(core.handle(&request)).unwrap();
     }

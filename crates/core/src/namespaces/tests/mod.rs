@@ -13,8 +13,7 @@ use kallisto_store::{MemoryStore, Visit};
 
 use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
-use crate::api::request::{BodyKind, Headers, Request, TokenText};
-use crate::api::request_id::RequestId;
+use crate::api::request::{BodyKind, Request, TokenText};
 use crate::api::response::{Logical, Response};
 use crate::pipeline::state::{Core, ServerInfo};
 use crate::storage::keys::{self, NamespaceNumber};
@@ -53,19 +52,13 @@ impl Ask<'_> {
     ) -> Result<Response, Error> {
         let path = Path::decode(path).map_err(|error| Error::invalid(error.to_string()))?;
         let request = Request {
-            id: RequestId::make(),
-            operation,
-            path,
             namespace: self.namespace,
             token: self.token.map(TokenText::new),
-            query: Vec::new(),
             body: body.as_bytes(),
             body_kind: BodyKind::MergePatch,
             wrap_ttl_secs: self.wrap_ttl_secs,
-            now: Timestamp::from_second(self.secs).unwrap(),
             remote: Some(([127, 0, 0, 1], 1).into()),
-            client_chain: &[],
-            headers: Headers::default(),
+            ..Request::new(operation, path, Timestamp::from_second(self.secs).unwrap())
         };
         pollster::block_on(core.handle(&request))
     }

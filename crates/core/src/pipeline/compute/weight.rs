@@ -132,8 +132,7 @@ mod tests {
     use kallisto_auth::Path;
 
     use super::*;
-    use crate::api::request::{BodyKind, Headers, TokenText};
-    use crate::api::request_id::RequestId;
+    use crate::api::request::TokenText;
     use crate::pipeline::state::Access;
     use crate::routes::tests::{OPERATIONS, open_core, rows};
 
@@ -213,19 +212,9 @@ mod tests {
 
     fn request<'r>(operation: Operation, path: &'r str, body: &'r [u8]) -> Request<'r> {
         Request {
-            id: RequestId::make(),
-            operation,
-            path: Path::literal(path).unwrap(),
-            namespace: "",
             token: Some(TokenText::new("root")),
-            query: Vec::new(),
             body,
-            body_kind: BodyKind::Json,
-            wrap_ttl_secs: 0,
-            now: Timestamp::UNIX_EPOCH,
-            remote: None,
-            client_chain: &[],
-            headers: Headers::default(),
+            ..Request::new(operation, Path::literal(path).unwrap(), Timestamp::UNIX_EPOCH)
         }
     }
 

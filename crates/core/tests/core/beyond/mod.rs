@@ -7,9 +7,7 @@ mod remount;
 mod seen;
 
 use kallisto_core::json::{self, Json, Map};
-use kallisto_core::{
-    BodyKind, Error, Headers, Operation, Path, Request, RequestId, Response, TokenText,
-};
+use kallisto_core::{Error, Operation, Path, Request, Response, TokenText};
 
 use crate::support::{Site, TOKEN, ask_as};
 
@@ -27,19 +25,9 @@ fn query_for(
 ) -> Result<Response, Error> {
     let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     let request = Request {
-        operation,
-        path: Path::decode(path).unwrap(),
-        namespace: "",
         token: Some(TokenText::new(token)),
         query: pairs.iter().map(own).collect(),
-        body: &[],
-        body_kind: BodyKind::Json,
-        wrap_ttl_secs: 0,
-        now: jiff::Timestamp::UNIX_EPOCH,
-        remote: None,
-        client_chain: &[],
-        id: RequestId::make(),
-        headers: Headers::default(),
+        ..Request::new(operation, Path::decode(path).unwrap(), jiff::Timestamp::UNIX_EPOCH)
     };
     pollster::block_on(site.core.handle(&request))
 }

@@ -43,8 +43,7 @@ use hyper::http::request::Parts;
 use jiff::Timestamp;
 use kallisto_core::admission::Flow;
 use kallisto_core::{
-    AuditBatch, BodyKind, Error, Headers, Operation, Path, Request as CoreRequest, RequestId,
-    Response, TokenText,
+    AuditBatch, Error, Operation, Path, Request as CoreRequest, Response, TokenText,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
@@ -424,19 +423,10 @@ impl Turn<'_> {
         let Ok(path) = Path::decode(path) else { return false };
         let begin = self.service.clock.instant();
         let request = CoreRequest {
-            id: RequestId::make(),
-            operation: Operation::Read,
-            path,
-            namespace: "",
             token: Some(TokenText::new(token)),
-            query: Vec::new(),
-            body: b"",
-            body_kind: BodyKind::Json,
-            wrap_ttl_secs: 0,
-            now: self.now,
             remote: Some(self.client.remote),
             client_chain: &self.client.client_chain,
-            headers: Headers::default(),
+            ..CoreRequest::new(Operation::Read, path, self.now)
         };
         let (gathered, start) = (wire.gathered.len(), wire.replies.len());
         let answer = self.service.core.read_fast(&request, &mut wire.gathered);
