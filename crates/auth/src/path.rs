@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn lesson_01_dot_segments() {
+    fn dot_segments_are_refused() {
         for raw in ["..", "a/../b", "a/.", "%2e%2e/a", "a/%2E./b", "./a", "a%2f..%2fb", "a/../"] {
             assert!(matches!(decoded(raw), Err(PathError::DotSegment(_))), "{raw}");
         }
@@ -234,7 +234,7 @@ mod tests {
     /// No spelling of a path decodes to anything but that path: decoding is idempotent on results
     /// without `%`, so what is authorised is what is stored.
     #[test]
-    fn lesson_01_every_spelling_is_one_path_or_refused() {
+    fn every_spelling_is_one_path_or_refused() {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let alphabet = ["a", "b", "/", ".", "%2e", "%2F", "%61", "\\", "%00", "é", "%c3%a9", " "];
         for _ in 0..20_000 {

@@ -100,7 +100,7 @@ fn live(keys: &mut Vec<Masked>, while_unsealed: impl FnOnce(&[Masked])) {
 }
 
 #[test]
-fn lesson_68_no_key_is_left_in_memory_after_a_seal() {
+fn no_key_is_left_in_memory_after_a_seal() {
     let mut keys = Vec::new();
     live(&mut keys, |keys| {
         let found = count(keys);

@@ -26,7 +26,7 @@ fn random_bytes_never_panic() {
 }
 
 #[test]
-fn lesson_58_damaged_golden_files_never_panic() {
+fn damaged_golden_files_never_panic() {
     let mut dice = fastrand::Rng::with_seed(2);
     for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/format-1"))
         .into_iter()

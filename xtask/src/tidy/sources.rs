@@ -2,7 +2,7 @@
 //!
 //! Held for the Rust files of the workspace and of `bench/`: a header that says what the room is,
 //! a bounded size, no notes to self, no file that no module names, no unsafe code where it has no
-//! business. Held for every text file: no path of somebody's machine.
+//! business. Held for every text file: no path of somebody's machine, no reference to a page that is not here.
 
 use super::Finding;
 use super::files::File;
@@ -13,6 +13,9 @@ const LINES_MAX: usize = 800;
 const NOTES: [(&str, &str); 3] = [("TO", "DO"), ("FIX", "ME"), ("XX", "X")];
 /// Folders of machines on which this was written; an example may live in anybody's home.
 const MACHINE_PATHS: [(&str, &str); 2] = [("/ro", "ot/"), ("/wo", "rk/")];
+/// Pages that are not in the repository, which are named with a number: what they say belongs where they are named.
+const FOREIGN_PAGES: [(&str, &str); 4] =
+    [("les", "son "), ("les", "sons "), ("les", "son_"), ("API", ".md A")];
 /// The one crate whose unsafe code is argued, in the header of its root.
 const UNSAFE_CRATE: &str = "crates/cuckoo/";
 
@@ -24,6 +27,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in files {
         findings.extend(machine_path(file));
+        findings.extend(foreign_page(file));
         if file.path.ends_with(".rs") {
             let held = [header(file), size(file), unsafe_code(file), orphan(file, files)];
             findings.extend(held.into_iter().flatten());
@@ -65,6 +69,20 @@ fn machine_path(file: &File) -> Option<Finding> {
         MACHINE_PATHS.iter().any(|(a, b)| begins_there(line, &format!("{a}{b}")))
     })?;
     Some(Finding::new(format!("{}:{}", file.path, at + 1), "a path of one machine"))
+}
+
+fn foreign_page(file: &File) -> Option<Finding> {
+    let names = |line: &str, page: &str| {
+        line.match_indices(page)
+            .any(|(at, _)| line[at + page.len()..].starts_with(|next: char| next.is_ascii_digit()))
+    };
+    let (at, _) = file
+        .text
+        .lines()
+        .enumerate()
+        .find(|(_, line)| FOREIGN_PAGES.iter().any(|(a, b)| names(line, &format!("{a}{b}"))))?;
+    let what = "a reference to a page that is not here: say what it says";
+    Some(Finding::new(format!("{}:{}", file.path, at + 1), what))
 }
 
 /// A library forbids unsafe code at its root, and nobody lifts what the workspace denies; cuckoo
@@ -148,6 +166,8 @@ mod tests {
             (GOOD.replace("//! A room.\n", ""), "begin with"),
             (GOOD.replace("#![forbid(unsafe_code)]\n", ""), "forbid"),
             (format!("{GOOD}// {}{}: later\n", "TO", "DO"), "note to self"),
+            (format!("{GOOD}// As {}{}7 has it.\n", "API", ".md A"), "not here"),
+            (format!("{GOOD}// Denials ({}{}3).\n", "les", "son "), "not here"),
             (format!("{GOOD}// see {}{}x\n", "/ro", "ot/"), "one machine"),
             (format!("{GOOD}#[{}{}, reason = \"\")]\n", "allow(", "unsafe_code"), "nowhere else"),
             (long, "limit"),

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn lesson_04_no_dot_segments_and_nothing_that_no_path_can_hold() {
+    fn no_dot_segments_and_nothing_that_no_path_can_hold() {
         for text in ["..", "a/../b", "./a", "a//b", "/a", "a/"] {
             assert_eq!(PolicyName::parse(text), Err(NameError::BadSegment), "{text}");
         }
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn lesson_06_nothing_that_looks_like_root_is_a_policy() {
+    fn nothing_that_looks_like_root_is_a_policy() {
         for text in ["root", "ROOT", "Root", "rOOT"] {
             assert_eq!(PolicyName::parse(text), Err(NameError::Root));
         }

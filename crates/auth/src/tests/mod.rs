@@ -1,7 +1,7 @@
-//! The decision against an oracle, against the lessons, and in the cases of the contract.
+//! The decision against an oracle, against what broke elsewhere, and in the cases of the contract.
 
+mod attacks;
 mod contract;
-mod lessons;
 mod naive;
 mod oracle;
 

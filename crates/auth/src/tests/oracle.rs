@@ -129,7 +129,7 @@ fn check_capabilities(acl: &AclSet, rules: &[Rule], path: &str) {
 }
 
 #[test]
-fn lesson_02_a_million_decisions_are_those_of_the_naive_evaluator() {
+fn a_million_decisions_are_those_of_the_naive_evaluator() {
     let mut dice = Dice(SEED);
     let names = [None, Some("a"), Some("A"), Some("a/b"), Some("b")];
     let (mut triples, mut granted, mut sets) = (0_u64, 0_u64, 0_u64);

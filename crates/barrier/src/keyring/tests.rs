@@ -153,7 +153,7 @@ fn what_is_too_long_is_refused_and_nothing_is_written() {
 /// A process dies at any point and a new one opens the keyring it had stored: whatever was sealed meanwhile, no nonce
 /// comes again. Nothing is stored between the cycles, which is the worst a crash can do.
 #[test]
-fn lesson_69_no_nonce_twice_over_a_thousand_crashes() {
+fn no_nonce_twice_over_a_thousand_crashes() {
     const CYCLES: usize = 1_000;
     const RECORDS: usize = 20;
     let root_key = RootKey::generate().unwrap();

@@ -178,7 +178,7 @@ fn the_field_and_the_interpolation_agree_with_those_by_tables() {
 /// RUSTSEC-2024-0398 was a leading coefficient that is never zero. The statistic has 255 degrees of freedom: mean 255,
 /// deviation 22.6; a sound generator passes 430 once in more than 10^10 runs.
 #[test]
-fn lesson_72_coefficients_are_uniform_the_leading_ones_included() {
+fn coefficients_are_uniform_the_leading_ones_included() {
     const CHI_SQUARE_MAX: f64 = 430.0;
     let (mut all, mut leading) = ([0u32; 256], [0u32; 256]);
     for _ in 0..1_250 {
@@ -204,7 +204,7 @@ fn lesson_72_coefficients_are_uniform_the_leading_ones_included() {
 /// With a threshold of two, one share: for every secret byte and every point, each value of the share belongs to exactly
 /// one coefficient. So a share alone is as likely under one secret as under another.
 #[test]
-fn lesson_72_a_share_too_few_says_nothing() {
+fn a_share_too_few_says_nothing() {
     for point in [1, 2, 0x53, 0xff] {
         for byte in 0..=255u8 {
             let mut seen = [false; 256];

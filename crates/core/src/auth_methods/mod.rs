@@ -1,12 +1,12 @@
-//! Login methods: a proof of who somebody is goes in, a token comes out (API.md A6, A13, A14, A24).
+//! Login methods: a proof of who somebody is goes in, a token comes out.
 //!
 //! Each method is a module and keeps its roles or users in its mount's engine storage. A login route runs
 //! without a token (`ServerEngine::is_open`). Whatever the proof was, it ends in a [`Login`], and [`grant`] makes the token of it.
 //!
 //! Invariants:
-//! - No login makes a root token, whatever its role says (lesson 6).
+//! - No login makes a root token, whatever its role says.
 //! - A token's times are bounded by role, mount and server, in that order.
-//! - All refusals of a wrong proof read the same (lesson 17).
+//! - All refusals of a wrong proof read the same: none says which users there are.
 
 pub(crate) mod approle;
 pub(crate) mod cert;

@@ -1,6 +1,6 @@
 //! What is mounted: the entry that is stored, shown and tuned.
 //!
-//! Stored as JSON (mounts are few and written rarely). The shape shown on the wire is API.md A5's.
+//! Stored as JSON (mounts are few and written rarely). `docs/api.md` has the shape shown on the wire.
 
 use crate::pipeline::state::Leases;
 use std::fmt;

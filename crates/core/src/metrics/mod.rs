@@ -5,8 +5,7 @@
 //! tokens there are, is asked for only when somebody looks (`collect`). `prometheus` and `json`
 //! write what was collected.
 //!
-//! Invariant: labels come from fixed sets of words. A path, a name or an address is never one
-//! (lesson 67), so the number of series is known.
+//! Invariant: labels come from fixed sets of words. A path, a name or an address is never one, so the number of series is known.
 
 mod collect;
 mod in_flight;

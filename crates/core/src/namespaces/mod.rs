@@ -1,4 +1,4 @@
-//! Namespaces: worlds of their own behind one door (API.md A22, `docs/decisions/0072-namespaces.md`).
+//! Namespaces: worlds of their own behind one door (`docs/decisions/0072-namespaces.md`).
 //!
 //! A namespace has a view of its own (mounts, tokens, policies, identity) over a store that puts the
 //! namespace's number in front of every key ([`crate::storage::barrier_store`]). A handler that runs for one gets an

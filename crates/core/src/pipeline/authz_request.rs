@@ -55,7 +55,7 @@ pub(crate) fn capability(operation: Operation, path: &str, view: &View) -> Capab
     }
 }
 
-/// Whether nothing is stored yet where `path` writes (API.md A7.1, 7).
+/// Whether nothing is stored yet where `path` writes: such a write takes `create` and no `update`.
 fn creates(path: &str, view: &View) -> bool {
     let Some((mount, inside)) = view.mounts.route(path) else { return false };
     mount.entry.kind.engine().creates(&mount, inside)

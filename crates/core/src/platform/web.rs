@@ -1,5 +1,5 @@
 //! What browsers are told: which pages of other origins may ask, and the headers of the server's own
-//! pages (API.md A20).
+//! pages.
 //!
 //! Both are records in the engine storage of `sys/`, brought here by the fold and read by the listener for
 //! every request that names an origin. Nobody may ask from elsewhere until somebody says so; tokens

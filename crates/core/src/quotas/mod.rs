@@ -1,4 +1,4 @@
-//! Rate limits: how many requests an address may make (API.md A21).
+//! Rate limits: how many requests an address may make.
 //!
 //! A rule holds for everything, for a namespace, for a mount, for a path, which may end in `*`, or for
 //! the logins by a role of a login method. Of those that match a request one counts: the role's before

@@ -1,4 +1,4 @@
-//! `?help=1`: what a path is for, as text for people and as OpenAPI for programs (API.md A0).
+//! `?help=1`: what a path is for, as text for people and as OpenAPI for programs.
 //!
 //! Every valid token may ask: help tells what the documentation does, and only for mounts that the
 //! token reaches.

@@ -9,7 +9,7 @@
 //! handler answers it, and for every operation a row lacks whether it is refused.
 //!
 //! Invariants:
-//! - An alias takes what its canonical route takes and asks for the same rights (lesson 9).
+//! - An alias takes what its canonical route takes and asks for the same rights.
 //! - `sudo` stands here and in `kallisto_auth::needs_sudo`: the decision reads the second, and a
 //!   test compares the two, so that neither loses a line unnoticed.
 //! - No two rows of a family match the same path with equally many fixed bytes.

@@ -1,4 +1,4 @@
-//! Every row of the table, asked by every spelling of its path (lesson 1): none lifts `sudo`, passes a narrower rule by, or
+//! Every row of the table, asked by every spelling of its path: none lifts `sudo`, passes a narrower rule by, or
 //! dodges a rate limit.
 
 use kallisto_auth::Operation;
@@ -63,7 +63,7 @@ fn is_secrets(base: &str) -> bool {
 }
 
 #[test]
-fn lesson_01_a_slash_at_the_end_lifts_no_rule() {
+fn a_slash_at_the_end_lifts_no_rule() {
     use Operation::{Delete, List, Patch, Read, Scan, Update};
     let core = open_core(Access::Token);
     let tokens = tokens(&core);
@@ -104,7 +104,7 @@ fn lesson_01_a_slash_at_the_end_lifts_no_rule() {
 }
 
 #[test]
-fn lesson_01_a_rule_for_a_path_holds_for_each_spelling_of_it() {
+fn a_rule_for_a_path_holds_for_each_spelling_of_it() {
     let core = open_core(Access::Token);
     let [sudo_less, narrow, _] = tokens(&core);
     let denied = |answer: &Answer| matches!(answer, Err(Error::Denied(Denial::Policy)));
@@ -207,7 +207,7 @@ fn what_is_kept_under_a_name_is_not_reached_by_the_folder_of_it() {
 
 /// A path without one of its slashes is another path, not another spelling.
 #[test]
-fn lesson_01_a_slash_left_out_leads_nowhere() {
+fn a_slash_left_out_leads_nowhere() {
     let core = open_core(Access::Token);
     for (base, route) in rows().filter(|(base, _)| !is_secrets(base)) {
         let inside = sample("", route);
@@ -230,7 +230,7 @@ fn lesson_01_a_slash_left_out_leads_nowhere() {
 }
 
 #[test]
-fn lesson_01_a_slash_at_the_end_lifts_no_rule_in_a_namespace() {
+fn a_slash_at_the_end_lifts_no_rule_in_a_namespace() {
     use Operation::{Delete, List, Read, Update};
     let core = open_core(Access::Token);
     let tokens = tokens(&core);
@@ -286,7 +286,7 @@ fn caseless_rows(core: &Core) -> Vec<(&'static str, &'static super::Route, [Stri
 }
 
 #[test]
-fn lesson_03_a_rule_for_a_name_without_case_holds_in_every_case() {
+fn a_rule_for_a_name_without_case_holds_in_every_case() {
     let core = open_core(Access::Token);
     let rows = caseless_rows(&core);
     let mut bases: Vec<_> = rows.iter().map(|(base, ..)| *base).collect();
@@ -323,7 +323,7 @@ fn lesson_03_a_rule_for_a_name_without_case_holds_in_every_case() {
 }
 
 #[test]
-fn lesson_03_a_rate_limit_for_a_name_without_case_holds_in_every_case() {
+fn a_rate_limit_for_a_name_without_case_holds_in_every_case() {
     let core = open_core(Access::Token);
     let remote = Some("10.0.0.1:1".parse().unwrap());
     for (_, route, paths) in caseless_rows(&core) {
@@ -376,7 +376,7 @@ fn a_rule_for_one_case_grants_it_as_it_is_written() {
 
 /// Policies and limits that know a user and an entity by one spelling, asked for by others, in a namespace and in none.
 #[test]
-fn lesson_03_case_and_blanks_lift_no_rule_in_a_namespace_either() {
+fn case_and_blanks_lift_no_rule_in_a_namespace_either() {
     let core = open_core(Access::Token);
     let remote = Some("10.0.0.1:1".parse().unwrap());
     ask(&core, Some(ROOT), Operation::Update, "sys/namespaces/team", "{}").unwrap();

@@ -1,4 +1,4 @@
-//! The seal: how the keys come into memory and leave it (API.md A1, A2, A20).
+//! The seal: how the keys come into memory and leave it.
 //!
 //! ```text
 //! shares --combine--> unseal key --unwraps--> root key --opens--> keyring

@@ -393,7 +393,7 @@ pub(crate) fn clean_names(asked: Vec<String>) -> Result<Vec<String>, Error> {
     let mut names = Vec::with_capacity(asked.len());
     for name in asked.iter().filter(|name| !name.trim().is_empty()) {
         // The exact word makes a root token, where its maker may; anything that looks like it is
-        // no name at all (lesson 6).
+        // no name at all.
         if name == "root" {
             names.push(name.to_owned());
             continue;

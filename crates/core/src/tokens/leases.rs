@@ -1,4 +1,4 @@
-//! Leases (API.md A16): the lives of tokens, under the ids that operators know them by.
+//! Leases: the lives of tokens, under the ids that operators know them by.
 //!
 //! A token is the only thing here that has a lease: key-value secrets have none, and no engine makes
 //! credentials elsewhere yet. The id of a lease is the path its token was made at and `h` with the

@@ -1,15 +1,14 @@
-//! Tokens: who asks, for how long, and what ends with whom (API.md A12).
+//! Tokens: who asks, for how long, and what ends with whom.
 //!
 //! The text of a token exists in the request that carries it and in the reply that first hands it
 //! out, nowhere else: records and view are addressed by HMAC-SHA-256 of the text under the cluster's
-//! token key (LESSONS, Tokens).
+//! token key.
 //!
 //! Invariants:
 //! - An expiry is an absolute instant, bounded at every write by the token's own maximum and the
-//!   server's (lesson 31).
+//!   server's.
 //! - A token that is not an orphan ends with its parent, and so do all below it.
-//! - `root` is a kind of token; no list of policies can make one except by a root token's own hand
-//!   (lesson 6).
+//! - `root` is a kind of token; no list of policies can make one except by a root token's own hand.
 
 mod batch;
 mod create;

@@ -44,7 +44,7 @@ pub(super) async fn renew(
     Err(Error::Conflict)
 }
 
-/// Moves the end of a token. The end is an instant, never past the token's maximum (lesson 31).
+/// Moves the end of a token. The end is an instant, never past the token's maximum.
 /// Returns a warning when that is sooner than what was asked, in whole seconds.
 fn extend(entry: &mut TokenEntry, increment: u64, max_secs: u64, now: Timestamp) -> Option<String> {
     let wanted = match (entry.period_secs, increment) {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn lesson_31_a_renewal_near_the_maximum_never_passes_it() {
+    fn a_renewal_near_the_maximum_never_passes_it() {
         for millis in 998_000..1_002_000 {
             let now = Timestamp::from_millisecond(millis).unwrap();
             let mut entry = entry(1000, 0);

@@ -1,4 +1,4 @@
-//! `auth/token/*` (API.md A12).
+//! `auth/token/*`.
 
 use crate::api::request::Request;
 use crate::engines::server_engine::Renewal;

@@ -89,7 +89,7 @@ fn a_name_is_one_entitys_in_every_spelling() {
 }
 
 #[test]
-fn lesson_6_no_spelling_of_root_is_attached() {
+fn no_spelling_of_root_is_attached() {
     let site = site();
     let gang = group(&site, "gang", "{}");
     for name in ["root", "ROOT", " root", "root\\t", "Root "] {
@@ -198,7 +198,7 @@ fn an_external_group_is_filled_by_no_operator() {
 }
 
 #[test]
-fn lesson_15_a_merge_takes_aliases_and_groups_but_no_rights() {
+fn a_merge_takes_aliases_and_groups_but_no_rights() {
     let site = site();
     let [one, two] = accessors(&site);
     let (bob, ann) = (entity(&site, "bob"), entity(&site, "ann"));
@@ -415,7 +415,7 @@ fn a_merged_entitys_tokens_are_the_others() {
 }
 
 #[test]
-fn lesson_15_a_template_asks_one_login_methods_alias() {
+fn a_template_asks_one_login_methods_alias() {
     let site = site_with_users();
     let (up, other) = (accessor(&site, "up/"), accessor(&site, "other/"));
     for name in ["bob", "ann", "c-d"] {

@@ -46,7 +46,7 @@ fn creating_and_updating_are_two_rights() {
 }
 
 #[test]
-fn lesson_03_no_case_of_a_denied_path_gets_in() {
+fn no_case_of_a_denied_path_gets_in() {
     let site = Site::open(1 << 20);
     for path in ["Admin", "admin", "ADMIN", "open"] {
         site.put(path, "v");
@@ -63,7 +63,7 @@ fn lesson_03_no_case_of_a_denied_path_gets_in() {
 }
 
 #[test]
-fn lesson_04_a_name_is_one_thing_wherever_it_stands() {
+fn a_name_is_one_thing_wherever_it_stands() {
     let site = Site::open(1 << 20);
     let root =
         |operation, path: &str, body: &str| ask_as(&site.core, "root", 0, operation, path, body);

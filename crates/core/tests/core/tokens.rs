@@ -77,7 +77,7 @@ fn a_policy_counts_from_when_it_is_written_and_no_longer_than_it_is_there() {
 }
 
 #[test]
-fn lesson_06_nothing_attaches_root_but_root_itself() {
+fn nothing_attaches_root_but_root_itself() {
     let site = site();
     let token = create(&site, "root", r#"{"policies":["app"]}"#).unwrap();
     for name in ["root", "ROOT", " root", "root\\t", "Root", "r\\u043eot", "root\\u200b"] {

@@ -108,7 +108,7 @@ fn encrypting_makes_a_key_only_for_who_may_create_it() {
 }
 
 #[test]
-fn lesson_70_a_nonce_of_the_callers_is_not_used() {
+fn a_nonce_of_the_callers_is_not_used() {
     let site = site();
     site.ask(Update, "transit/keys/k", "{}").unwrap();
     let ask = || {

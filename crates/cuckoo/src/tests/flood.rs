@@ -46,7 +46,7 @@ fn colliding(count: usize, buckets: usize) -> Vec<[u8; 8]> {
 }
 
 #[test]
-fn lesson_56_8_000_keys_that_all_collide_under_a_known_key_go_in() {
+fn colliding_keys_under_a_known_key_go_in_8_000_of_them() {
     let (count, buckets) = if cfg!(miri) { (40, 4) } else { (8_000, 64) };
     let keys = colliding(count, buckets);
     let table = Table::with_draw(buckets * 8 * 9 / 10, known_first).unwrap();
@@ -65,7 +65,7 @@ fn lesson_56_8_000_keys_that_all_collide_under_a_known_key_go_in() {
 }
 
 #[test]
-fn lesson_56_a_flood_of_a_sparse_table_redraws_the_key_and_takes_no_memory() {
+fn a_flood_of_a_sparse_table_redraws_the_key_and_takes_no_memory() {
     let buckets = if cfg!(miri) { 8 } else { 64 };
     let keys = colliding(17, buckets);
     let table = Table::with_draw(buckets * 8 * 9 / 10, known_first).unwrap();
@@ -79,7 +79,7 @@ fn lesson_56_a_flood_of_a_sparse_table_redraws_the_key_and_takes_no_memory() {
 /// Not under Miri: minutes of rebuilding there, and no unsafe step the others do not take.
 #[cfg(not(miri))]
 #[test]
-fn lesson_56_when_every_key_drawn_is_known_inserts_are_refused_and_memory_stays() {
+fn when_every_key_drawn_is_known_inserts_are_refused_and_memory_stays() {
     let buckets = 64;
     let keys = colliding(40, buckets);
     let table = Table::with_draw(buckets * 8 * 9 / 10, known_always).unwrap();

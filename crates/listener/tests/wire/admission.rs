@@ -52,7 +52,7 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn lesson_57_one_address_never_takes_every_connection() {
+fn one_address_never_takes_every_connection() {
     let server = small();
     let mut held: Vec<Connection> = Vec::new();
     // Of the ninety that are not reserved one address gets four fifths.
@@ -80,7 +80,7 @@ fn lesson_57_one_address_never_takes_every_connection() {
 }
 
 #[test]
-fn lesson_57_waiting_requests_of_one_client_leave_room_for_others_and_operators() {
+fn waiting_requests_of_one_client_leave_room_for_others_and_operators() {
     let server = small();
     let mut same = server.connect();
     let now = same.ask("GET", "secret/data/honest?wait=0s", "");
@@ -109,7 +109,7 @@ fn lesson_57_waiting_requests_of_one_client_leave_room_for_others_and_operators(
 }
 
 #[test]
-fn lesson_41_bodies_of_one_client_leave_room_for_those_of_others() {
+fn bodies_of_one_client_leave_room_for_those_of_others() {
     let limits = AdmissionLimits { body_bytes_max: 64 << 20, ..AdmissionLimits::default() };
     let server = Running::start_limited(Timeouts::default(), &limits);
     let part = vec![b'a'; 1 << 20];
@@ -178,7 +178,7 @@ fn narrow(to: SocketAddr) -> TcpStream {
 }
 
 #[test]
-fn lesson_49_replies_that_nobody_reads_are_held_for_all_not_for_each() {
+fn replies_that_nobody_reads_are_held_for_all_not_for_each() {
     const BUDGET: u64 = 128 << 10;
     /// More than the budget has room for when each leaves one reply untaken.
     const CLIENTS: usize = 24;

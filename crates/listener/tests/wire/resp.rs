@@ -465,7 +465,7 @@ fn an_address_that_is_served_is_not_served_twice() {
 }
 
 #[test]
-fn lesson_49_replies_that_nobody_reads_are_held_for_all_not_for_each() {
+fn replies_that_nobody_reads_are_held_for_all_not_for_each() {
     const BUDGET: usize = 1 << 20;
     /// More than the budget has room for, of those that leave tens of KiB untaken.
     const CLIENTS: usize = 40;

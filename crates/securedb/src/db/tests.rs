@@ -37,7 +37,7 @@ fn envelope(db: &SecureDb, name: &str) -> Vec<u8> {
 
 /// The process dies without a flush, a new one writes over the same names: no nonce comes again.
 #[test]
-fn lesson_69_no_nonce_twice_over_a_thousand_crashes() {
+fn no_nonce_twice_over_a_thousand_crashes() {
     const CYCLES: usize = 1_000;
     const NAMES: [&str; 3] = ["a", "b/c", "d"];
     let disk = MemDisk::shared();

@@ -1,4 +1,4 @@
-//! AppRole: machines log in with a role's id and a secret id (API.md A13).
+//! AppRole: machines log in with a role's id and a secret id.
 //!
 //! ```text
 //! role/NAME                     the role; `uid` is drawn when it is made, and never again
@@ -10,7 +10,7 @@
 //! Hashes are HMACs under a key of the cluster, so neither a secret id nor a role id is in the store.
 //!
 //! Invariants:
-//! - What belongs to a role is found below its uid and nowhere else (lesson 14): a secret id of
+//! - What belongs to a role is found below its uid and nowhere else: a secret id of
 //!   another role, or of an earlier role of the same name, does not exist.
 //! - A secret id with a number of uses is spent under a condition, so that of any number of logins
 //!   at once exactly that many are let in; its last use deletes it.

@@ -1,9 +1,9 @@
-//! Login by the client certificate of the connection (API.md A24).
+//! Login by the client certificate of the connection.
 //!
 //! The listener asks clients for a certificate and makes them prove that its key is theirs; whether
-//! anybody trusts it is decided here, by the roles at `certs/NAME` alone (lesson 25), and never when an
+//! anybody trusts it is decided here, by the roles at `certs/NAME` alone, and never when an
 //! authority took it back (`crls/NAME`). A token remembers
-//! which certificate it was for, and is renewed over a connection with that one only (lesson 23).
+//! which certificate it was for, and is renewed over a connection with that one only.
 
 mod config;
 mod extensions;

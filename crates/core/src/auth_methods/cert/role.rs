@@ -52,8 +52,8 @@ impl Role {
 
     /// Whether a chain, whose first certificate the client proved to own, is good for this role.
     ///
-    /// Either its first certificate is one of the role's byte for byte (lesson 22: no comparison by
-    /// key, name or serial), or it leads to one of the role's authorities.
+    /// Either its first certificate is one of the role's byte for byte (key, name
+    /// and serial may be another's as well), or it leads to one of the role's authorities.
     pub(super) fn trusts(&self, chain: &[Vec<u8>], now_secs: i64) -> bool {
         let (Some((leaf, between)), Some(trusted)) = (chain.split_first(), self.trusted()) else {
             return false;

@@ -1,4 +1,4 @@
-//! What a JWT claims, judged by what a role wants (RFC 7519, section 4; API.md A24).
+//! What a JWT claims, judged by what a role wants (RFC 7519, section 4).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Login by a signed JWT (API.md A24).
+//! Login by a signed JWT.
 //!
 //! In the engine storage are `config` and `role/NAME`. A login names a role and shows a JWT; its signature is
 //! found good under a key of the configuration before any claim is looked at but the key's id.

@@ -1,7 +1,7 @@
-//! Login by the token of a Kubernetes service account (API.md A24).
+//! Login by the token of a Kubernetes service account.
 //!
 //! The token is a JWT. What it claims is read to choose nothing but words for a refusal: who it
-//! belongs to is what the cluster's API server says when it is asked to review it (lesson 26). Where the
+//! belongs to is what the cluster's API server says when it is asked to review it. Where the
 //! configuration has public keys, the signature is checked here first, so that made-up tokens do not
 //! reach the API server.
 

@@ -1,8 +1,7 @@
-//! Login by user name and password (API.md A14).
+//! Login by user name and password.
 //!
 //! Users are in the engine storage as `user/NAME`. A name has one spelling: ASCII letters in lower case,
-//! digits, `_`, and `-`, `.`, `@` within; nothing else is a name, so no two spellings are one user
-//! (lessons 18 and 20).
+//! digits, `_`, and `-`, `.`, `@` within; nothing else is a name, so no two spellings are one user.
 
 mod routes;
 

@@ -1,4 +1,4 @@
-//! The cubbyhole: what a token keeps for itself (API.md A15).
+//! The cubbyhole: what a token keeps for itself.
 //!
 //! A store like KV v1 in which every token sees its own entries and nobody else's: names are kept
 //! under the token's hash. A write depends on its token being there, and the token's end deletes its

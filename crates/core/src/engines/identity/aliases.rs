@@ -1,7 +1,7 @@
 //! `identity/entity-alias*`: what login methods call entities.
 //!
 //! An alias belongs to one entity, and an entity has at most one with each login method: so a
-//! template that asks for an alias by its login method has one answer (lesson 15).
+//! template that asks for an alias by its login method has one answer.
 
 use jiff::Timestamp;
 

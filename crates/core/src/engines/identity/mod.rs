@@ -1,5 +1,4 @@
-//! Who the bearers of tokens are: entities, their aliases with login methods, and groups
-//! (API.md A24, identity).
+//! Who the bearers of tokens are: entities, their aliases with login methods, and groups.
 //!
 //! A login names its user by an alias; the alias belongs to an entity; the entity is in groups, and
 //! groups are in groups. A token's policies are its own, its entity's and those of all these groups,
@@ -11,7 +10,7 @@
 //!
 //! Invariants:
 //! - A name, and an alias, belongs to one entity; an entity has at most one alias with each login
-//!   method (lessons 15 and 20).
+//!   method.
 //! - No group is inside itself, and at most a named number of groups lie inside each other.
 //! - An entity that is disabled or gone leaves its tokens with nothing they may do.
 

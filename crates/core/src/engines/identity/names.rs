@@ -2,7 +2,7 @@
 //!
 //! Names are kept as they were given and compared without their letters' case and the blanks around
 //! them, as Vault compares them. Characters that cannot be seen are refused: two names must never
-//! look alike and be two (lesson 20).
+//! look alike and be two.
 
 use aws_lc_rs::digest;
 use data_encoding::BASE64URL_NOPAD;
@@ -98,7 +98,7 @@ pub(super) fn make(kind: &str) -> Result<String, Error> {
 /// The policies a body names, checked; `None` when it names none.
 ///
 /// # Errors
-/// [`Error::Invalid`] for `root` in any spelling (lesson 6), and for what names no policy.
+/// [`Error::Invalid`] for `root` in any spelling, and for what names no policy.
 pub(super) fn policies(fields: Fields<'_>) -> Result<Option<Vec<String>>, Error> {
     let Some(names) = fields.strings("policies")? else { return Ok(None) };
     if names.iter().any(|name| name.trim().eq_ignore_ascii_case("root")) {
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lesson_20_spellings_of_a_name_are_one_name_or_none() {
+    fn spellings_of_a_name_are_one_name_or_none() {
         let bob = Folded::new("bob");
         for same in ["Bob", "BOB ", "  bob"] {
             assert!(check("name", same).is_ok());

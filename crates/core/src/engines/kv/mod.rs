@@ -1,4 +1,4 @@
-//! The key-value engines, versions 1 and 2 (API.md A10, A11).
+//! The key-value engines, versions 1 and 2.
 //!
 //! Called by the door with an authorised request, its mount and the path inside the mount. They
 //! read the view (index first: it is the gate, and asks for no more than "may be there", since

@@ -1,4 +1,4 @@
-//! KV version 1: one value per path, replaced whole (API.md A10).
+//! KV version 1: one value per path, replaced whole.
 
 use kallisto_auth::Operation;
 use kallisto_store::Batch;

@@ -1,4 +1,4 @@
-//! `sys/audit`, `sys/audit-hash`, `sys/audit-head` and the audited request headers (API.md A17).
+//! `sys/audit`, `sys/audit-hash`, `sys/audit-head` and the audited request headers.
 //!
 //! A device is tried before it is enabled: its destination is opened and a test record written, by
 //! the device that then stays. The record in the engine storage comes back through the fold, which puts the

@@ -1,4 +1,4 @@
-//! `sys/storage/raft/autopilot`: how the members are, and what is done about those that are gone (API.md A19).
+//! `sys/storage/raft/autopilot`: how the members are, and what is done about those that are gone.
 //!
 //! The settings are a record of the cluster's. What they do here: say when a member counts as healthy, and, if
 //! `cleanup_dead_servers` is on, remove a member that was silent for too long, one at a time, as long as `min_quorum` voters

@@ -1,4 +1,4 @@
-//! `sys/health`: the state of this server, for load balancers (API.md A3).
+//! `sys/health`: the state of this server, for load balancers.
 
 use crate::api::error::Error;
 use crate::api::fields::Fields;

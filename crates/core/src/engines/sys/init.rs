@@ -1,4 +1,4 @@
-//! `sys/init`: whether there are keys yet, and making them (API.md A1).
+//! `sys/init`: whether there are keys yet, and making them.
 
 use crate::api::error::Error;
 use crate::api::fields::Fields;

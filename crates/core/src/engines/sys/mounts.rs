@@ -1,4 +1,4 @@
-//! `sys/mounts` and `sys/auth`: what is mounted, mounting and unmounting (API.md A5, A6).
+//! `sys/mounts` and `sys/auth`: what is mounted, mounting and unmounting.
 //!
 //! Both show the one mount table, each its [`Class`]; a login method lies below `auth/`.
 

@@ -1,4 +1,4 @@
-//! `sys/namespaces`: making, showing, changing, locking and deleting namespaces (API.md A22).
+//! `sys/namespaces`: making, showing, changing, locking and deleting namespaces.
 //!
 //! Each namespace has these routes for those directly below it. A namespace's record, its life and what
 //! it starts with are one batch; so are its taint and the end of its life. What is left inside after

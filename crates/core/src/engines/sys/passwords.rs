@@ -1,4 +1,4 @@
-//! `sys/policies/password/*`: what generated passwords are made of (API.md A7).
+//! `sys/policies/password/*`: what generated passwords are made of.
 
 use kallisto_auth::{Operation, PasswordPolicy};
 

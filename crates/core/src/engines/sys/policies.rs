@@ -1,4 +1,4 @@
-//! `sys/policies/acl`, `sys/policy`: policies as they were written (API.md A7).
+//! `sys/policies/acl`, `sys/policy`: policies as they were written.
 
 use data_encoding::BASE64;
 use kallisto_auth::policy::{DEFAULT_NAME, RESPONSE_WRAPPING_NAME};
@@ -119,7 +119,7 @@ fn decoded(text: String) -> String {
     bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or(text)
 }
 
-/// `sys/capabilities*`: what a token may do at paths (API.md A8).
+/// `sys/capabilities*`: what a token may do at paths.
 pub(super) fn capabilities(
     body: &Map,
     ask: impl Fn(&str) -> Vec<&'static str>,

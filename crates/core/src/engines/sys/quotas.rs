@@ -1,4 +1,4 @@
-//! `sys/quotas/*`: the rules of rate limits (API.md A21).
+//! `sys/quotas/*`: the rules of rate limits.
 
 use std::sync::Arc;
 

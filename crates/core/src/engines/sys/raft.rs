@@ -1,4 +1,4 @@
-//! `sys/storage/raft`: the members, and how a server joins them (API.md A19).
+//! `sys/storage/raft`: the members, and how a server joins them.
 
 use kallisto_store::{Candidacy, Change, Member, Peer, Replicated, Role};
 

@@ -1,5 +1,4 @@
-//! `sys/rekey/*`, `sys/rekey-recovery-key/*` and their twins under `sys/rotate/`: new shares
-//! (API.md A20).
+//! `sys/rekey/*`, `sys/rekey-recovery-key/*` and their twins under `sys/rotate/`: new shares.
 
 use kallisto_auth::Operation;
 use zeroize::Zeroizing;

@@ -1,4 +1,4 @@
-//! `sys/remount`: a mount under another path (API.md A5).
+//! `sys/remount`: a mount under another path.
 //!
 //! Storage keys go by mount id, so a move is one record: nothing is copied, and it takes as long for
 //! a million secrets as for none. It has happened when the reply goes out; the status is there for

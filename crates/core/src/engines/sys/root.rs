@@ -1,5 +1,4 @@
-//! `sys/generate-root/*`, `sys/decode-token`: a root token by consent of the share holders
-//! (API.md A20).
+//! `sys/generate-root/*`, `sys/decode-token`: a root token by consent of the share holders.
 
 use kallisto_auth::Operation;
 use secrecy::{ExposeSecret, SecretString};

@@ -1,4 +1,4 @@
-//! `sys/key-status`, `sys/rotate`: the data key and its replacement (API.md A20).
+//! `sys/key-status`, `sys/rotate`: the data key and its replacement.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

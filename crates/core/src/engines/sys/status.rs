@@ -1,4 +1,4 @@
-//! Seal status, unsealing and leadership (API.md A2, A4).
+//! Seal status, unsealing and leadership.
 
 use crate::api::error::Error;
 use crate::api::fields::Fields;

@@ -1,5 +1,5 @@
 //! What every token may ask: `sys/internal/ui/mounts`, which the `kv` commands and the web page ask
-//! first (API.md A9), and help.
+//! first, and help.
 
 use std::sync::Arc;
 

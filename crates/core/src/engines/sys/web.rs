@@ -1,4 +1,4 @@
-//! `sys/config/cors` and `sys/config/ui/headers`: what browsers are told (API.md A20).
+//! `sys/config/cors` and `sys/config/ui/headers`: what browsers are told.
 //!
 //! What is stored here goes into headers of answers, so nothing that could end a header gets in.
 

@@ -124,7 +124,7 @@ fn namespaces_come_back_with_a_restart() {
 }
 
 #[test]
-fn lesson_33_what_is_deleted_is_gone_at_once_and_cleared_in_steps() {
+fn what_is_deleted_is_gone_at_once_and_cleared_in_steps() {
     let (store, core, key) = open();
     make(&core, "", "team");
     make(&core, "team", "kid");

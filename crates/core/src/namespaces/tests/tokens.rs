@@ -66,7 +66,7 @@ fn a_token_says_whose_it_is_and_is_of_use_there_and_below() {
 }
 
 #[test]
-fn lesson_12_a_policy_reaches_below_by_spelling_the_way() {
+fn a_policy_reaches_below_by_spelling_the_way() {
     let core = family();
     let spelled =
         "path \"kid/kv/*\" { capabilities = [\"read\", \"list\", \"update\", \"create\"] }
@@ -144,7 +144,7 @@ fn a_token_ends_with_the_one_above_that_made_it() {
 }
 
 #[test]
-fn lesson_10_tokens_and_accessors_are_found_from_above_and_from_nowhere_else() {
+fn tokens_and_accessors_are_found_from_above_and_from_nowhere_else() {
     let core = family();
     let made = root("team").get(&core, Update, "auth/token/create", r#"{"policies":["default"]}"#);
     let (victim, accessor) = (text(&made, "client_token"), text(&made, "accessor"));

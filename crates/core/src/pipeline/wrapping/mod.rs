@@ -1,4 +1,4 @@
-//! Response wrapping (API.md A15): an answer handed over inside a token that opens once.
+//! Response wrapping: an answer handed over inside a token that opens once.
 //!
 //! With a wrapping lifetime the answer of a request is kept in the cubbyhole of a fresh token, and
 //! the client hears of that token alone. [`answer`] does that at the door, for whatever answered;

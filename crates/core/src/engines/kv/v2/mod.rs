@@ -1,4 +1,4 @@
-//! KV version 2: versions, check-and-set, soft delete, metadata (API.md A11).
+//! KV version 2: versions, check-and-set, soft delete, metadata.
 //!
 //! Each file is one noun of the API. What a write means is decided in `decide`, a pure function of
 //! (metadata, settings, request, now); `commit` runs a decision against the store and decides again

@@ -1,4 +1,4 @@
-//! What the server says of itself, its process and its machine (API.md A9, A18).
+//! What the server says of itself, its process and its machine.
 
 mod counters;
 mod host;

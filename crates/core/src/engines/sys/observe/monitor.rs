@@ -1,4 +1,4 @@
-//! `sys/monitor`: the lines of the server's log as they are written (API.md A18).
+//! `sys/monitor`: the lines of the server's log as they are written.
 //!
 //! Whoever runs the core subscribes to the log ([`crate::Host::follow_log`]); here the stream is bound to the token
 //! that asked for it: when that ends, loses the right, or the server is sealed, so does the stream.
