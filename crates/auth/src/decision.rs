@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::policy::Literal;
-use crate::{AclSet, Capability, Kind, Operation, Path, Standing, sudo};
+use crate::{AclSet, Capability, Operation, Path, Standing, TokenKind, sudo};
 
 /// A request as the decision sees it.
 pub trait Subject {
@@ -83,9 +83,11 @@ pub fn authorize_by<R: Subject>(
         return Err(Denied);
     }
     match token.kind {
-        Kind::Root => Ok(Authorized { request, page_entries_max: None }),
-        Kind::Service | Kind::Batch if acl.stale_at().is_some_and(|end| end <= now) => Err(Denied),
-        Kind::Service | Kind::Batch => {
+        TokenKind::Root => Ok(Authorized { request, page_entries_max: None }),
+        TokenKind::Service | TokenKind::Batch if acl.stale_at().is_some_and(|end| end <= now) => {
+            Err(Denied)
+        }
+        TokenKind::Service | TokenKind::Batch => {
             let page_entries_max = acl.decide(&request)?.page_entries_max();
             Ok(Authorized { request, page_entries_max })
         }
@@ -126,7 +128,7 @@ mod tests {
         }
     }
 
-    fn token(kind: Kind, expires_at: Option<Timestamp>) -> Token {
+    fn token(kind: TokenKind, expires_at: Option<Timestamp>) -> Token {
         Token {
             accessor: "a".into(),
             kind,
@@ -147,14 +149,14 @@ mod tests {
     #[test]
     fn root_is_a_kind_and_not_a_policy_name() {
         let now = Timestamp::from_second(10).unwrap();
-        assert!(allow(&token(Kind::Root, None), now).is_ok());
-        assert_eq!(allow(&token(Kind::Service, None), now).unwrap_err(), Denied);
+        assert!(allow(&token(TokenKind::Root, None), now).is_ok());
+        assert_eq!(allow(&token(TokenKind::Service, None), now).unwrap_err(), Denied);
     }
 
     #[test]
     fn expiry_ends_a_token_at_its_instant() {
         let end = Timestamp::from_second(10).unwrap();
-        let root = token(Kind::Root, Some(end));
+        let root = token(TokenKind::Root, Some(end));
         assert!(allow(&root, Timestamp::from_second(9).unwrap()).is_ok());
         assert!(allow(&root, end).is_err());
     }

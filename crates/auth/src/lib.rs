@@ -41,7 +41,7 @@ pub use pattern::{PATTERN_BYTES_MAX, PATTERN_SEGMENTS_MAX, Precedence, Unresolve
 pub use policy::{Literal, Policy, PolicyError, PolicyName};
 pub use sudo::needs_sudo;
 pub use template::{Identity, NoIdentity, Variable};
-pub use token::{Kind, Standing, Token};
+pub use token::{Standing, Token, TokenKind};
 
 /// A moment, as tokens and rules have them.
 pub use jiff::Timestamp;

@@ -1,14 +1,14 @@
 //! The decoded token: what a bearer is, without the bearer's secret.
 //!
 //! `core` keeps one decoded [`Token`] per live token in its view, keyed by a keyed hash of the
-//! token text; the text itself is nowhere in this type. Invariant: [`Kind::Root`] is set when the
+//! token text; the text itself is nowhere in this type. Invariant: [`TokenKind::Root`] is set when the
 //! token is made and is not a policy: no list of names can attach it.
 
 use jiff::Timestamp;
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TokenKind {
     /// Passes every check.
     Root,
     /// Judged by its policies.
@@ -23,7 +23,7 @@ pub struct Token {
     /// The public handle of the token; it authorises nothing.
     pub accessor: String,
     /// What the token is.
-    pub kind: Kind,
+    pub kind: TokenKind,
     /// Names of the policies attached, sorted.
     pub policies: Vec<String>,
     /// Name shown to people and auditors.
@@ -42,7 +42,7 @@ pub struct Token {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// What the token is.
-    pub kind: Kind,
+    pub kind: TokenKind,
     /// When it stops working; `None` means never.
     pub expires_at: Option<Timestamp>,
 }

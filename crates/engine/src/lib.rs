@@ -27,7 +27,7 @@ pub use class::{Class, Multiplicity};
 pub use kallisto_api::BoxFuture;
 pub use memory::Memory;
 pub use pattern::Params;
-pub use route::{Admits, Field, Kind, Place, Rights, Route};
+pub use route::{Admits, Field, FieldKind, FieldPlace, Rights, Route};
 pub use spec::{EngineJob, EngineSpec, JobCall};
 pub use storage::{Backend, Outcome, Storage, Stored, Transaction, Version, Writes};
 pub use table::{Dispatch, Family, Group, Routes, Row, Table};

@@ -77,16 +77,16 @@ pub struct Field {
     /// Its name.
     pub name: &'static str,
     /// What it holds.
-    pub kind: Kind,
+    pub kind: FieldKind,
     /// A sentence.
     pub about: &'static str,
     /// Where it stands.
-    pub place: Place,
+    pub place: FieldPlace,
 }
 
 /// Where a field stands. One that a pattern names stands in the path, whatever it says here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FieldPlace {
     /// In the body of a write.
     Body,
     /// In the query of a read or list.
@@ -95,7 +95,7 @@ pub enum Place {
 
 /// What a field holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldKind {
     /// Text.
     Text,
     /// A whole number.
@@ -194,21 +194,21 @@ impl Route {
 }
 
 /// A field of the body, or a parameter of the path.
-pub const fn field(name: &'static str, kind: Kind, about: &'static str) -> Field {
-    Field { name, kind, about, place: Place::Body }
+pub const fn field(name: &'static str, kind: FieldKind, about: &'static str) -> Field {
+    Field { name, kind, about, place: FieldPlace::Body }
 }
 
 /// A parameter of the query.
-pub const fn query(name: &'static str, kind: Kind, about: &'static str) -> Field {
-    Field { name, kind, about, place: Place::Query }
+pub const fn query(name: &'static str, kind: FieldKind, about: &'static str) -> Field {
+    Field { name, kind, about, place: FieldPlace::Query }
 }
 
 /// The name after which a list that comes in pages goes on.
-pub const AFTER: Field = query("after", Kind::Text, "The name after which a list goes on.");
+pub const AFTER: Field = query("after", FieldKind::Text, "The name after which a list goes on.");
 /// How long a list that comes in pages is.
-pub const LIMIT: Field = query("limit", Kind::Whole, "Most names in a list.");
+pub const LIMIT: Field = query("limit", FieldKind::Whole, "Most names in a list.");
 
-impl Kind {
+impl FieldKind {
     /// Its name in help texts.
     pub const fn name(self) -> &'static str {
         match self {

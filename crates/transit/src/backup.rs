@@ -20,7 +20,7 @@ use crate::ecdsa::{Curve, Ecdsa};
 use crate::ed25519::Ed25519;
 use crate::error::{Error, Result};
 use crate::key::Key;
-use crate::kind::{Family, Kind};
+use crate::kind::{Family, KeyKind};
 use crate::limits::{BACKUP_BYTES_MAX, VERSIONS_MAX};
 use crate::material::{Material, Version};
 use crate::public::{PublicHalf, PublicKey};
@@ -325,7 +325,7 @@ fn write_time(at_ns: i64) -> String {
 
 fn read_backup(backup: Backup) -> Result<Key> {
     let Backup { policy, archived_keys } = backup;
-    let kind = Kind::numbered(policy.kind)
+    let kind = KeyKind::numbered(policy.kind)
         .ok_or_else(|| Error::invalid(format!("unsupported key type {}", policy.kind)))?;
     let derivation = read_derivation(&policy)?;
     if !matches!(policy.version_template.as_str(), "" | "vault:v{{version}}:") {
@@ -373,8 +373,8 @@ fn read_derivation(policy: &Policy) -> Result<Derivation> {
     }
 }
 
-fn read_key_size(kind: Kind, policy: &Policy, versions: &BTreeMap<u32, Arc<Version>>) -> usize {
-    if kind != Kind::Hmac {
+fn read_key_size(kind: KeyKind, policy: &Policy, versions: &BTreeMap<u32, Arc<Version>>) -> usize {
+    if kind != KeyKind::Hmac {
         return 0;
     }
     let latest = versions.last_key_value().map_or(0, |(_, version)| version.hmac_key(kind).len());
@@ -409,7 +409,7 @@ fn read_time(text: &str) -> i64 {
     time.ok().and_then(|at_ns| at_ns.ok()).unwrap_or_default()
 }
 
-fn read_entry(kind: Kind, derivation: Derivation, entry: &Entry) -> Result<Version> {
+fn read_entry(kind: KeyKind, derivation: Derivation, entry: &Entry) -> Result<Version> {
     if derivation == Derivation::Convergent && entry.convergent_version != CONVERGENT_VERSION {
         return Err(Error::invalid("an old convergent encryption key is not taken"));
     }
@@ -425,7 +425,7 @@ fn read_entry(kind: Kind, derivation: Derivation, entry: &Entry) -> Result<Versi
         Family::Rsa => Material::Rsa(Box::new(read_rsa(kind, entry)?)),
     };
     let hmac_key = match &entry.hmac_key {
-        Some(text) if kind != Kind::Hmac => Zeroizing::new(base64::decode(text)?),
+        Some(text) if kind != KeyKind::Hmac => Zeroizing::new(base64::decode(text)?),
         _ => Zeroizing::new(Vec::new()),
     };
     if hmac_key.len() > usize::from(u16::MAX) {
@@ -440,7 +440,7 @@ fn secret(text: &Option<String>) -> Result<Zeroizing<Vec<u8>>> {
 }
 
 /// The public half of a version that has no private one.
-fn read_public(kind: Kind, entry: &Entry) -> Result<Option<PublicHalf>> {
+fn read_public(kind: KeyKind, entry: &Entry) -> Result<Option<PublicHalf>> {
     let half = match kind.family() {
         Family::Ed25519 if entry.key.is_none() && !entry.public_key.is_empty() => {
             PublicHalf::from_edwards(&base64::decode(&entry.public_key)?)?
@@ -462,22 +462,22 @@ fn read_public(kind: Kind, entry: &Entry) -> Result<Option<PublicHalf>> {
 }
 
 /// The coordinates of the public point.
-fn read_point(kind: Kind, entry: &Entry) -> Result<(Coordinate, Coordinate)> {
+fn read_point(kind: KeyKind, entry: &Entry) -> Result<(Coordinate, Coordinate)> {
     Ok((read_coordinate(kind, &entry.ec_x)?, read_coordinate(kind, &entry.ec_y)?))
 }
 
-fn read_coordinate(kind: Kind, value: &Option<Box<RawValue>>) -> Result<Coordinate> {
+fn read_coordinate(kind: KeyKind, value: &Option<Box<RawValue>>) -> Result<Coordinate> {
     let digits = value.as_ref().ok_or_else(no_private_key)?;
     let number = decimal::parse(digits.get()).ok_or_else(no_number)?;
     decimal::pad(&number, Curve::of(kind)?.coordinate_bytes).ok_or_else(no_number)
 }
 
-fn read_ecdsa(kind: Kind, entry: &Entry) -> Result<Ecdsa> {
+fn read_ecdsa(kind: KeyKind, entry: &Entry) -> Result<Ecdsa> {
     let (x, y) = read_point(kind, entry)?;
     Ecdsa::from_parts(kind, &read_coordinate(kind, &entry.ec_d)?, &x, &y)
 }
 
-fn read_rsa(kind: Kind, entry: &Entry) -> Result<Rsa> {
+fn read_rsa(kind: KeyKind, entry: &Entry) -> Result<Rsa> {
     let key = entry.rsa_key.as_ref().ok_or_else(no_private_key)?;
     let [p, q] = &key.primes[..] else {
         return Err(Error::invalid("an RSA key has two primes"));
@@ -509,7 +509,7 @@ mod tests {
     use super::*;
     use crate::key::{Change, Spec};
 
-    fn portable(kind: Kind, derivation: Derivation) -> Key {
+    fn portable(kind: KeyKind, derivation: Derivation) -> Key {
         let spec =
             Spec { derivation, exportable: true, allow_plaintext_backup: true, ..Spec::default() };
         Key::make(kind, &spec, 1_500_000_000_123_456_789).unwrap()
@@ -518,14 +518,14 @@ mod tests {
     #[test]
     fn every_type_comes_back_whole() {
         for (kind, derivation) in [
-            (Kind::Aes128Gcm96, Derivation::None),
-            (Kind::Aes256Gcm96, Derivation::ByContext),
-            (Kind::XChaCha20Poly1305, Derivation::Convergent),
-            (Kind::Ed25519, Derivation::ByContext),
-            (Kind::EcdsaP256, Derivation::None),
-            (Kind::EcdsaP521, Derivation::None),
-            (Kind::Rsa2048, Derivation::None),
-            (Kind::Hmac, Derivation::None),
+            (KeyKind::Aes128Gcm96, Derivation::None),
+            (KeyKind::Aes256Gcm96, Derivation::ByContext),
+            (KeyKind::XChaCha20Poly1305, Derivation::Convergent),
+            (KeyKind::Ed25519, Derivation::ByContext),
+            (KeyKind::EcdsaP256, Derivation::None),
+            (KeyKind::EcdsaP521, Derivation::None),
+            (KeyKind::Rsa2048, Derivation::None),
+            (KeyKind::Hmac, Derivation::None),
         ] {
             let key = portable(kind, derivation).rotated(7).unwrap();
             let (noted, text) = key.backup("name", 9).unwrap();
@@ -539,7 +539,7 @@ mod tests {
 
     #[test]
     fn archived_and_trimmed_versions_come_back_as_they_were() {
-        let key = portable(Kind::Aes256Gcm96, Derivation::None);
+        let key = portable(KeyKind::Aes256Gcm96, Derivation::None);
         let key = key.rotated(0).unwrap().rotated(0).unwrap().rotated(0).unwrap();
         let change = |decryption, encryption| Change {
             min_decryption_version: Some(decryption),
@@ -556,17 +556,17 @@ mod tests {
 
     #[test]
     fn a_backup_is_made_only_of_what_its_owner_lets_go() {
-        let key = Key::make(Kind::Hmac, &Spec::default(), 0).unwrap();
+        let key = Key::make(KeyKind::Hmac, &Spec::default(), 0).unwrap();
         let refusal = |key: &Key| key.backup("k", 0).err().unwrap().to_string();
         assert_eq!(refusal(&key), "exporting is disallowed on the policy");
         let spec = Spec { exportable: true, ..Spec::default() };
-        let key = Key::make(Kind::Hmac, &spec, 0).unwrap();
+        let key = Key::make(KeyKind::Hmac, &spec, 0).unwrap();
         assert_eq!(refusal(&key), "plaintext backup is disallowed on the policy");
     }
 
     #[test]
     fn what_is_no_backup_is_refused_without_being_repeated() {
-        let (_, good) = portable(Kind::Aes256Gcm96, Derivation::None).backup("k", 0).unwrap();
+        let (_, good) = portable(KeyKind::Aes256Gcm96, Derivation::None).backup("k", 0).unwrap();
         let good = String::from_utf8(base64::decode(&good).unwrap()).unwrap();
         assert!(Key::restore(&base64::encode(good.as_bytes()), 0).is_ok());
         for (from, to, why) in [

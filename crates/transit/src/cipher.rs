@@ -10,7 +10,7 @@ use kallisto_barrier::xchacha;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
-use crate::kind::Kind;
+use crate::kind::KeyKind;
 use crate::random;
 
 /// Length of the tag of every cipher here, in bytes.
@@ -26,13 +26,13 @@ pub(crate) enum Cipher {
 
 impl Cipher {
     /// The cipher of `kind` under `key`.
-    pub(crate) fn new(kind: Kind, key: &[u8]) -> Result<Self> {
+    pub(crate) fn new(kind: KeyKind, key: &[u8]) -> Result<Self> {
         const WRONG: Error = Error::Damaged("a key of another length than its type's");
         let algorithm = match kind {
-            Kind::Aes128Gcm96 => &AES_128_GCM,
-            Kind::Aes256Gcm96 => &AES_256_GCM,
-            Kind::ChaCha20Poly1305 => &CHACHA20_POLY1305,
-            Kind::XChaCha20Poly1305 => {
+            KeyKind::Aes128Gcm96 => &AES_128_GCM,
+            KeyKind::Aes256Gcm96 => &AES_256_GCM,
+            KeyKind::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+            KeyKind::XChaCha20Poly1305 => {
                 let key = key.as_array().ok_or(WRONG)?;
                 return Ok(Self::Extended(Zeroizing::new(*key)));
             }
@@ -129,11 +129,11 @@ fn not_authentic() -> Error {
 mod tests {
     use super::*;
 
-    const KINDS: [(Kind, usize); 4] = [
-        (Kind::Aes128Gcm96, 16),
-        (Kind::Aes256Gcm96, 32),
-        (Kind::ChaCha20Poly1305, 32),
-        (Kind::XChaCha20Poly1305, 32),
+    const KINDS: [(KeyKind, usize); 4] = [
+        (KeyKind::Aes128Gcm96, 16),
+        (KeyKind::Aes256Gcm96, 32),
+        (KeyKind::ChaCha20Poly1305, 32),
+        (KeyKind::XChaCha20Poly1305, 32),
     ];
 
     #[test]
@@ -162,6 +162,6 @@ mod tests {
             assert_ne!(cipher.seal(b"", b"x").unwrap(), cipher.seal(b"", b"x").unwrap());
             assert!(Cipher::new(kind, &vec![7; key_bytes + 1]).is_err());
         }
-        assert!(Cipher::new(Kind::Hmac, &[7; 32]).is_err());
+        assert!(Cipher::new(KeyKind::Hmac, &[7; 32]).is_err());
     }
 }

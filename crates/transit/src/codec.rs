@@ -21,7 +21,7 @@ use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
 use crate::key::{Key, check_minimums};
-use crate::kind::Kind;
+use crate::kind::KeyKind;
 use crate::limits::{RECORD_BYTES_MAX, VERSIONS_MAX};
 use crate::material::{Material, Version};
 use crate::public::PublicHalf;
@@ -150,7 +150,7 @@ fn read_key(reader: &mut ByteReader<'_>) -> Option<Key> {
     if !matches!(format, FORMAT | FORMAT_WITH_PUBLIC_HALVES) {
         return None;
     }
-    let kind = Kind::numbered(kind)?;
+    let kind = KeyKind::numbered(kind)?;
     let derivation = match derivation {
         0 => Derivation::None,
         1 => Derivation::ByContext,
@@ -200,7 +200,7 @@ fn flagged(flags: u8, flag: u8, stamp: Stamp) -> Option<Option<Stamp>> {
 fn read_versions(
     reader: &mut ByteReader<'_>,
     format: u8,
-    kind: Kind,
+    kind: KeyKind,
 ) -> Option<BTreeMap<u32, Arc<Version>>> {
     let (first, count) = (reader.u32()?, reader.u32()?);
     if usize::try_from(count).ok()? > VERSIONS_MAX {
@@ -218,7 +218,7 @@ fn read_versions(
     Some(versions)
 }
 
-fn read_material(format: u8, kind: Kind, bytes: &[u8]) -> Option<Material> {
+fn read_material(format: u8, kind: KeyKind, bytes: &[u8]) -> Option<Material> {
     // A private half is a seed, or begins with its version: neither is a public one.
     if format == FORMAT_WITH_PUBLIC_HALVES
         && let Ok(half) = PublicHalf::from_spki(kind, bytes)
@@ -249,7 +249,7 @@ pub(crate) fn check_record(key: &Key) -> Result<()> {
     if !derives || !converges {
         return Err(Error::Damaged("a derivation that its type has not"));
     }
-    if (key.kind == Kind::Hmac) != (key.hmac_key_bytes > 0) {
+    if (key.kind == KeyKind::Hmac) != (key.hmac_key_bytes > 0) {
         return Err(Error::Damaged("a key size that its type has not"));
     }
     Ok(())
@@ -267,7 +267,7 @@ mod tests {
             auto_rotate_secs: 7200,
             ..Spec::default()
         };
-        let key = Key::make(Kind::XChaCha20Poly1305, &spec, -3).unwrap();
+        let key = Key::make(KeyKind::XChaCha20Poly1305, &spec, -3).unwrap();
         let key = key.rotated(1).unwrap().rotated(2).unwrap();
         let change = Change {
             min_decryption_version: Some(2),
@@ -286,14 +286,14 @@ mod tests {
     #[test]
     fn every_type_reads_back() {
         for kind in [
-            Kind::Aes128Gcm96,
-            Kind::ChaCha20Poly1305,
-            Kind::Ed25519,
-            Kind::EcdsaP256,
-            Kind::EcdsaP384,
-            Kind::EcdsaP521,
-            Kind::Rsa2048,
-            Kind::Hmac,
+            KeyKind::Aes128Gcm96,
+            KeyKind::ChaCha20Poly1305,
+            KeyKind::Ed25519,
+            KeyKind::EcdsaP256,
+            KeyKind::EcdsaP384,
+            KeyKind::EcdsaP521,
+            KeyKind::Rsa2048,
+            KeyKind::Hmac,
         ] {
             let key = Key::make(kind, &Spec::default(), 1).unwrap().rotated(2).unwrap();
             let bytes = key.encode().unwrap();
@@ -309,8 +309,8 @@ mod tests {
 
     #[test]
     fn a_record_is_these_bytes() {
-        let mut key = Key::make(Kind::Aes128Gcm96, &Spec::default(), 5).unwrap();
-        let material = Material::from_bytes(Kind::Aes128Gcm96, &[7; 16]).unwrap();
+        let mut key = Key::make(KeyKind::Aes128Gcm96, &Spec::default(), 5).unwrap();
+        let material = Material::from_bytes(KeyKind::Aes128Gcm96, &[7; 16]).unwrap();
         let version = Version::from_parts(5, material, Zeroizing::new(vec![9; 32]));
         key.versions = BTreeMap::from([(1, Arc::new(version))]);
         key.settings.restore = Some(Stamp { at_ns: -2, version: 1 });
@@ -349,6 +349,6 @@ mod tests {
         assert!(damage(|key| key.settings.min_decryption_version = 9));
         assert!(damage(|key| key.settings.min_encryption_version = 1));
         assert!(damage(|key| key.hmac_key_bytes = 32));
-        assert!(damage(|key| key.kind = Kind::Hmac));
+        assert!(damage(|key| key.kind = KeyKind::Hmac));
     }
 }

@@ -20,7 +20,7 @@ use aws_lc_rs::signature::{
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
-use crate::kind::Kind;
+use crate::kind::KeyKind;
 use crate::sign::Marshaling;
 
 /// A curve, with what the library has for it.
@@ -66,11 +66,11 @@ static P521: Curve = Curve {
 
 impl Curve {
     /// The curve of a type of key.
-    pub(crate) fn of(kind: Kind) -> Result<&'static Self> {
+    pub(crate) fn of(kind: KeyKind) -> Result<&'static Self> {
         match kind {
-            Kind::EcdsaP256 => Ok(&P256),
-            Kind::EcdsaP384 => Ok(&P384),
-            Kind::EcdsaP521 => Ok(&P521),
+            KeyKind::EcdsaP256 => Ok(&P256),
+            KeyKind::EcdsaP384 => Ok(&P384),
+            KeyKind::EcdsaP521 => Ok(&P521),
             _ => Err(Error::Damaged("a curve of a key that has none")),
         }
     }
@@ -119,7 +119,7 @@ pub(crate) struct Ecdsa {
 }
 
 impl Ecdsa {
-    pub(crate) fn make(kind: Kind) -> Result<Self> {
+    pub(crate) fn make(kind: KeyKind) -> Result<Self> {
         let curve = Curve::of(kind)?;
         let pair = EcdsaKeyPair::generate(curve.asn1)
             .map_err(|_| Error::Machine("an elliptic-curve key could not be made"))?;
@@ -127,7 +127,7 @@ impl Ecdsa {
     }
 
     /// The pair of a PKCS#8 document.
-    pub(crate) fn from_pkcs8(kind: Kind, pkcs8: &[u8]) -> Result<Self> {
+    pub(crate) fn from_pkcs8(kind: KeyKind, pkcs8: &[u8]) -> Result<Self> {
         let curve = Curve::of(kind)?;
         let pair = EcdsaKeyPair::from_pkcs8(curve.asn1, pkcs8).map_err(|_| {
             let name = curve.name;
@@ -137,7 +137,7 @@ impl Ecdsa {
     }
 
     /// The pair of a private scalar and a public point, each coordinate big-endian and padded.
-    pub(crate) fn from_parts(kind: Kind, scalar: &[u8], x: &[u8], y: &[u8]) -> Result<Self> {
+    pub(crate) fn from_parts(kind: KeyKind, scalar: &[u8], x: &[u8], y: &[u8]) -> Result<Self> {
         let curve = Curve::of(kind)?;
         let point = [&[4], x, y].concat();
         let pair = EcdsaKeyPair::from_private_key_and_public_key(curve.asn1, scalar, &point)

@@ -9,7 +9,7 @@ use crate::convergent::{self, NonceKeys};
 use crate::derive::derive_bytes;
 use crate::error::{Error, Result};
 use crate::key::Key;
-use crate::kind::{Family, Kind};
+use crate::kind::{Family, KeyKind};
 use crate::material::{Material, Version};
 use crate::public::PublicKey;
 use crate::rsa;
@@ -180,7 +180,7 @@ impl Key {
     }
 }
 
-fn refuse_associated(kind: Kind, associated: &[u8]) -> Result<()> {
+fn refuse_associated(kind: KeyKind, associated: &[u8]) -> Result<()> {
     if associated.is_empty() {
         return Ok(());
     }
@@ -199,7 +199,7 @@ mod tests {
     const OLD_TEXT: &str = "vault:v1:4seSWc+Izjdgb9hthfFTq8aPK6LTAXd+T20YQ2olAoDP";
     const OLD_TEXT_WITH_DATA: &str = "vault:v1:4seSWc+Izjdgb9hthfFTq8bmePYkf7E65RnfEuRBq5v8";
 
-    fn derived(kind: Kind, derivation: Derivation) -> Key {
+    fn derived(kind: KeyKind, derivation: Derivation) -> Key {
         Key::make(kind, &Spec { derivation, ..Spec::default() }, 0).unwrap()
     }
 
@@ -216,12 +216,16 @@ mod tests {
         result.err().expect("it is refused").to_string()
     }
 
-    const AEADS: [Kind; 4] =
-        [Kind::Aes128Gcm96, Kind::Aes256Gcm96, Kind::ChaCha20Poly1305, Kind::XChaCha20Poly1305];
+    const AEADS: [KeyKind; 4] = [
+        KeyKind::Aes128Gcm96,
+        KeyKind::Aes256Gcm96,
+        KeyKind::ChaCha20Poly1305,
+        KeyKind::XChaCha20Poly1305,
+    ];
 
     #[test]
     fn every_cipher_takes_back_what_it_gave_over_a_rotation() {
-        for kind in AEADS.into_iter().chain([Kind::Rsa2048]) {
+        for kind in AEADS.into_iter().chain([KeyKind::Rsa2048]) {
             let first = Key::make(kind, &Spec::default(), 0).unwrap();
             let text = encrypt(&first, b"plain", b"").unwrap();
             assert!(text.starts_with("vault:v1:"), "{text}");
@@ -282,12 +286,12 @@ mod tests {
         }
     }
 
-    fn nonce_of(kind: Kind, text: &str) -> Vec<u8> {
+    fn nonce_of(kind: KeyKind, text: &str) -> Vec<u8> {
         let sealed = base64::decode(text.rsplit(':').next().unwrap()).unwrap();
         sealed[..Cipher::new(kind, &vec![0; key_bytes(kind)]).unwrap().nonce_bytes()].to_vec()
     }
 
-    fn key_bytes(kind: Kind) -> usize {
+    fn key_bytes(kind: KeyKind) -> usize {
         let Family::Aead(bytes) = kind.family() else { panic!("{} is no cipher", kind.name()) };
         bytes
     }
@@ -313,21 +317,21 @@ mod tests {
 
     #[test]
     fn associated_data_belongs_to_the_ciphertext() {
-        let key = Key::make(Kind::Aes256Gcm96, &Spec::default(), 0).unwrap();
+        let key = Key::make(KeyKind::Aes256Gcm96, &Spec::default(), 0).unwrap();
         let request = Encrypt { plaintext: b"x", context: b"", associated: b"aad", version: 0 };
         let text = key.encrypt(&request).unwrap().text;
         let open =
             |associated| key.decrypt(&Decrypt { ciphertext: &text, context: b"", associated });
         assert_eq!(*open(b"aad").unwrap(), b"x");
         assert!(open(b"").is_err());
-        let rsa = Key::make(Kind::Rsa2048, &Spec::default(), 0).unwrap();
+        let rsa = Key::make(KeyKind::Rsa2048, &Spec::default(), 0).unwrap();
         assert!(refusal(rsa.encrypt(&request)).contains("non-AEAD cipher suite rsa-2048"));
         assert!(refusal(encrypt(&rsa, &[0; 256], b"")).contains("message too long"));
     }
 
     #[test]
     fn versions_serve_as_they_are_allowed_to() {
-        let key = Key::make(Kind::Aes256Gcm96, &Spec::default(), 0).unwrap();
+        let key = Key::make(KeyKind::Aes256Gcm96, &Spec::default(), 0).unwrap();
         let old = encrypt(&key, b"x", b"").unwrap();
         let key = key.rotated(0).unwrap().rotated(0).unwrap();
         let change = Change {
@@ -353,7 +357,7 @@ mod tests {
 
     #[test]
     fn keys_that_do_not_encrypt_say_so() {
-        for kind in [Kind::Ed25519, Kind::EcdsaP256, Kind::Hmac] {
+        for kind in [KeyKind::Ed25519, KeyKind::EcdsaP256, KeyKind::Hmac] {
             let key = Key::make(kind, &Spec::default(), 0).unwrap();
             assert!(refusal(encrypt(&key, b"x", b"")).contains("encryption not supported"));
             assert!(refusal(decrypt(&key, "vault:v1:", b"")).contains("decryption not supported"));

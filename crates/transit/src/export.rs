@@ -254,9 +254,9 @@ fn trimmed(mut text: Zeroizing<String>) -> Zeroizing<String> {
 mod tests {
     use super::*;
     use crate::key::{Change, Spec};
-    use crate::kind::Kind;
+    use crate::kind::KeyKind;
 
-    fn exportable(kind: Kind) -> Key {
+    fn exportable(kind: KeyKind) -> Key {
         Key::make(kind, &Spec { exportable: true, ..Spec::default() }, 0).unwrap()
     }
 
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn nothing_private_leaves_a_key_that_may_not() {
-        let key = Key::make(Kind::EcdsaP256, &Spec::default(), 0).unwrap();
+        let key = Key::make(KeyKind::EcdsaP256, &Spec::default(), 0).unwrap();
         for kind in [ExportKind::Signing, ExportKind::Hmac, ExportKind::Encryption] {
             let refused = key.export(kind, ExportFormat::Default, None).unwrap_err();
             assert_eq!(refused.to_string(), "private key material is not exportable");
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn what_leaves_can_be_brought_back() {
-        for kind in [Kind::EcdsaP256, Kind::EcdsaP521, Kind::Rsa2048] {
+        for kind in [KeyKind::EcdsaP256, KeyKind::EcdsaP521, KeyKind::Rsa2048] {
             let key = exportable(kind);
             let der = one(&key, ExportKind::Signing, ExportFormat::Der).unwrap();
             let bytes = base64::decode(&der).unwrap();
@@ -286,7 +286,7 @@ mod tests {
                 key.version(1).unwrap().material.to_bytes().unwrap()
             );
         }
-        let key = exportable(Kind::Ed25519);
+        let key = exportable(KeyKind::Ed25519);
         let der = base64::decode(&one(&key, ExportKind::Signing, ExportFormat::Der).unwrap());
         let again = Ed25519::from_pkcs8(&der.unwrap()).unwrap();
         let raw = one(&key, ExportKind::Signing, ExportFormat::Default).unwrap();
@@ -296,19 +296,19 @@ mod tests {
     #[test]
     fn forms_have_their_labels() {
         for (kind, export, format, label) in [
-            (Kind::EcdsaP384, ExportKind::Signing, ExportFormat::Default, "EC PRIVATE KEY"),
-            (Kind::EcdsaP384, ExportKind::Signing, ExportFormat::Pem, "PRIVATE KEY"),
-            (Kind::EcdsaP384, ExportKind::Public, ExportFormat::Default, "PUBLIC KEY"),
-            (Kind::Ed25519, ExportKind::Signing, ExportFormat::Pem, "PRIVATE KEY"),
-            (Kind::Rsa2048, ExportKind::Encryption, ExportFormat::Default, "RSA PRIVATE KEY"),
-            (Kind::Rsa2048, ExportKind::Public, ExportFormat::Pem, "PUBLIC KEY"),
+            (KeyKind::EcdsaP384, ExportKind::Signing, ExportFormat::Default, "EC PRIVATE KEY"),
+            (KeyKind::EcdsaP384, ExportKind::Signing, ExportFormat::Pem, "PRIVATE KEY"),
+            (KeyKind::EcdsaP384, ExportKind::Public, ExportFormat::Default, "PUBLIC KEY"),
+            (KeyKind::Ed25519, ExportKind::Signing, ExportFormat::Pem, "PRIVATE KEY"),
+            (KeyKind::Rsa2048, ExportKind::Encryption, ExportFormat::Default, "RSA PRIVATE KEY"),
+            (KeyKind::Rsa2048, ExportKind::Public, ExportFormat::Pem, "PUBLIC KEY"),
         ] {
             let text = one(&exportable(kind), export, format).unwrap();
             assert!(text.starts_with(&format!("-----BEGIN {label}-----\n")), "{label}");
         }
-        let refused = one(&exportable(Kind::EcdsaP256), ExportKind::Public, ExportFormat::Raw);
+        let refused = one(&exportable(KeyKind::EcdsaP256), ExportKind::Public, ExportFormat::Raw);
         assert!(refused.unwrap_err().to_string().contains("for ec key"));
-        let aes = exportable(Kind::Aes256Gcm96);
+        let aes = exportable(KeyKind::Aes256Gcm96);
         assert!(one(&aes, ExportKind::Encryption, ExportFormat::Pem).is_err());
         assert!(one(&aes, ExportKind::Public, ExportFormat::Default).is_err());
         assert!(one(&aes, ExportKind::Signing, ExportFormat::Default).is_err());
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn versions_are_named_by_number_or_latest() {
-        let key = exportable(Kind::Hmac).rotated(0).unwrap().rotated(0).unwrap();
+        let key = exportable(KeyKind::Hmac).rotated(0).unwrap().rotated(0).unwrap();
         let change = Change { min_decryption_version: Some(2), ..Change::default() };
         let key = key.configured(&change).unwrap().0.unwrap();
         let export = |version| {

@@ -8,17 +8,23 @@ use crate::encrypt::{Decrypt, Encrypt};
 use crate::error::Error;
 use crate::hash::Hash;
 use crate::key::{Key, Spec};
-use crate::kind::Kind;
+use crate::kind::KeyKind;
 use crate::sign::{Input, Marshaling, RsaPadding, Salt, Sign, SignOptions};
 use crate::tagged::{self, Subject};
 
 /// One key of each kind of ciphertext and signature. Which keys they are does not matter to what
 /// the targets promise.
 static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-    [Kind::Aes256Gcm96, Kind::XChaCha20Poly1305, Kind::Ed25519, Kind::EcdsaP256, Kind::Hmac]
-        .into_iter()
-        .map(|kind| Key::make(kind, &Spec::default(), 0).expect("there is randomness"))
-        .collect()
+    [
+        KeyKind::Aes256Gcm96,
+        KeyKind::XChaCha20Poly1305,
+        KeyKind::Ed25519,
+        KeyKind::EcdsaP256,
+        KeyKind::Hmac,
+    ]
+    .into_iter()
+    .map(|kind| Key::make(kind, &Spec::default(), 0).expect("there is randomness"))
+    .collect()
 });
 
 /// Any text as a ciphertext, signature and HMAC is refused or, once in 2^128, opened; the parts it
@@ -84,7 +90,7 @@ mod tests {
             ciphertext(text.as_bytes());
         }
         let spec = Spec { exportable: true, allow_plaintext_backup: true, ..Spec::default() };
-        let key = Key::make(Kind::Aes256Gcm96, &spec, 0).unwrap();
+        let key = Key::make(KeyKind::Aes256Gcm96, &spec, 0).unwrap();
         record(&key.encode().unwrap());
         let backup = crate::base64::decode(&key.backup("k", 0).unwrap().1).unwrap();
         record(&backup);

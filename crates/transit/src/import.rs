@@ -18,7 +18,7 @@ use crate::der;
 use crate::ed25519::Ed25519;
 use crate::error::{Error, Result};
 use crate::key::{Key, Spec};
-use crate::kind::{Family, Kind};
+use crate::kind::{Family, KeyKind};
 use crate::limits::IMPORT_BYTES_MAX;
 use crate::material::{Material, Version};
 use crate::public::PublicHalf;
@@ -74,7 +74,7 @@ impl WrappingKey {
     /// # Errors
     /// [`Error::Machine`] if none could be made.
     pub fn make() -> Result<Self> {
-        Rsa::make(Kind::Rsa4096).map(Self)
+        Rsa::make(KeyKind::Rsa4096).map(Self)
     }
 
     /// One that was stored.
@@ -82,7 +82,7 @@ impl WrappingKey {
     /// # Errors
     /// [`Error::Damaged`] if these are not its bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let pair = Rsa::from_pkcs8(Kind::Rsa4096, bytes);
+        let pair = Rsa::from_pkcs8(KeyKind::Rsa4096, bytes);
         pair.map(Self).map_err(|_| Error::Damaged("the wrapping key"))
     }
 
@@ -144,14 +144,14 @@ impl Key {
     /// # Errors
     /// [`Error::Invalid`] if it is none of this type.
     pub fn import(
-        kind: Kind,
+        kind: KeyKind,
         spec: &Spec,
         origin: Origin,
         material: &[u8],
         now_ns: i64,
     ) -> Result<Self> {
         let mut key = Self::empty(kind, spec)?;
-        if kind == Kind::Hmac {
+        if kind == KeyKind::Hmac {
             key.hmac_key_bytes = material.len();
         }
         key.settings.origin = origin;
@@ -163,7 +163,7 @@ impl Key {
     /// # Errors
     /// [`Error::Invalid`] if it is none of this type.
     pub fn import_public(
-        kind: Kind,
+        kind: KeyKind,
         spec: &Spec,
         origin: Origin,
         pem: &str,
@@ -257,12 +257,12 @@ impl Key {
     }
 }
 
-fn imported(kind: Kind, material: &[u8], now_ns: i64) -> Result<Version> {
+fn imported(kind: KeyKind, material: &[u8], now_ns: i64) -> Result<Version> {
     Version::with_material(kind, material_of(kind, material)?, now_ns)
 }
 
 /// Raw bytes, or PKCS#8 for key pairs.
-fn material_of(kind: Kind, bytes: &[u8]) -> Result<Material> {
+fn material_of(kind: KeyKind, bytes: &[u8]) -> Result<Material> {
     match kind.family() {
         Family::Ed25519 => Ok(Material::Ed25519(Ed25519::from_pkcs8(bytes)?)),
         _ => Material::from_bytes(kind, bytes),
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn imported_keys_work_and_rotate_only_if_they_may() {
         let spec = Spec::default();
-        let key = Key::import(Kind::Aes256Gcm96, &spec, Origin::Imported, &[4; 32], 0).unwrap();
+        let key = Key::import(KeyKind::Aes256Gcm96, &spec, Origin::Imported, &[4; 32], 0).unwrap();
         let request = Encrypt { plaintext: b"x", context: b"", associated: b"", version: 0 };
         let text = key.encrypt(&request).unwrap().text;
         let request = Decrypt { ciphertext: &text, context: b"", associated: b"" };
@@ -317,10 +317,10 @@ mod tests {
         assert!(key.rotated(0).is_err());
         assert_eq!(key.imported_version(&[5; 32], 0).unwrap().latest_version(), 2);
         let origin = Origin::ImportedRotatable;
-        let key = Key::import(Kind::Aes256Gcm96, &spec, origin, &[4; 32], 0).unwrap();
+        let key = Key::import(KeyKind::Aes256Gcm96, &spec, origin, &[4; 32], 0).unwrap();
         let key = key.rotated(0).unwrap();
         assert!(key.imported_version(&[5; 32], 0).is_err());
-        assert!(Key::import(Kind::Aes256Gcm96, &spec, origin, &[4; 31], 0).is_err());
-        assert!(Key::import(Kind::EcdsaP256, &spec, origin, &[4; 32], 0).is_err());
+        assert!(Key::import(KeyKind::Aes256Gcm96, &spec, origin, &[4; 31], 0).is_err());
+        assert!(Key::import(KeyKind::EcdsaP256, &spec, origin, &[4; 32], 0).is_err());
     }
 }

@@ -14,7 +14,7 @@ use crate::der;
 use crate::derive::derive_bytes;
 use crate::ed25519::Ed25519;
 use crate::error::{Error, Result};
-use crate::kind::{Family, Kind};
+use crate::kind::{Family, KeyKind};
 use crate::limits::{AUTO_ROTATE_SECS_MIN, HMAC_KEY_BYTES_MAX, HMAC_KEY_BYTES_MIN, VERSIONS_MAX};
 use crate::material::{Material, Version};
 use crate::public::PublicKey;
@@ -23,7 +23,7 @@ use crate::settings::{Derivation, Origin, Settings};
 /// A named key. It holds no name: whoever keeps it knows.
 #[derive(Clone)]
 pub struct Key {
-    pub(crate) kind: Kind,
+    pub(crate) kind: KeyKind,
     pub(crate) derivation: Derivation,
     /// Length of an HMAC key; 0 for other types.
     pub(crate) hmac_key_bytes: usize,
@@ -88,13 +88,13 @@ impl Key {
     ///
     /// # Errors
     /// [`Error::Invalid`] for what does not go together, [`Error::Machine`] without randomness.
-    pub fn make(kind: Kind, spec: &Spec, now_ns: i64) -> Result<Self> {
+    pub fn make(kind: KeyKind, spec: &Spec, now_ns: i64) -> Result<Self> {
         let key = Self::empty(kind, spec)?;
         key.with_version(Version::make(kind, key.hmac_key_bytes, now_ns)?)
     }
 
     /// A key of these properties that has no version yet.
-    pub(crate) fn empty(kind: Kind, spec: &Spec) -> Result<Self> {
+    pub(crate) fn empty(kind: KeyKind, spec: &Spec) -> Result<Self> {
         check_derivation(kind, spec.derivation)?;
         Ok(Self {
             kind,
@@ -112,7 +112,7 @@ impl Key {
 
     /// The type.
     #[must_use]
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> KeyKind {
         self.kind
     }
 
@@ -379,7 +379,7 @@ pub(crate) fn derived_pair(pair: &Ed25519, context: &[u8]) -> Result<Ed25519> {
     Ed25519::from_seed(&derive_bytes(&private, context, 32)?)
 }
 
-fn check_derivation(kind: Kind, derivation: Derivation) -> Result<()> {
+fn check_derivation(kind: KeyKind, derivation: Derivation) -> Result<()> {
     let name = kind.name();
     match (kind.family(), derivation) {
         (_, Derivation::None) | (Family::Aead(_), _) | (Family::Ed25519, Derivation::ByContext) => {
@@ -394,8 +394,8 @@ fn check_derivation(kind: Kind, derivation: Derivation) -> Result<()> {
     }
 }
 
-fn hmac_key_bytes(kind: Kind, asked: i64) -> Result<usize> {
-    if kind != Kind::Hmac {
+fn hmac_key_bytes(kind: KeyKind, asked: i64) -> Result<usize> {
+    if kind != KeyKind::Hmac {
         return match asked {
             0 => Ok(0),
             _ => {
@@ -451,7 +451,7 @@ fn check_available(settings: &Settings) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn key(kind: Kind) -> Key {
+    fn key(kind: KeyKind) -> Key {
         Key::make(kind, &Spec::default(), 5).unwrap()
     }
 
@@ -469,7 +469,7 @@ mod tests {
 
     #[test]
     fn a_key_starts_with_one_version_and_grows_by_rotation() {
-        let first = key(Kind::Aes256Gcm96);
+        let first = key(KeyKind::Aes256Gcm96);
         let second = first.rotated(9).unwrap();
         assert_eq!((first.latest_version(), second.latest_version()), (1, 2));
         let listed = second.list(b"").unwrap();
@@ -482,7 +482,7 @@ mod tests {
 
     #[test]
     fn minimums_move_within_the_versions_there_are() {
-        let three = key(Kind::Ed25519).rotated(0).unwrap().rotated(0).unwrap();
+        let three = key(KeyKind::Ed25519).rotated(0).unwrap().rotated(0).unwrap();
         let change = |decryption, encryption| three.configured(&minimums(decryption, encryption));
         let (changed, warning) = change(Some(2), Some(3)).unwrap();
         let changed = changed.unwrap();
@@ -506,7 +506,7 @@ mod tests {
 
     #[test]
     fn only_versions_nobody_may_ask_for_are_trimmed() {
-        let three = key(Kind::Hmac).rotated(0).unwrap().rotated(0).unwrap();
+        let three = key(KeyKind::Hmac).rotated(0).unwrap().rotated(0).unwrap();
         assert!(refusal(three.trimmed(1)).contains("minimum encryption version is not set"));
         let ready = three.configured(&minimums(Some(2), Some(3))).unwrap().0.unwrap();
         assert!(refusal(ready.trimmed(0)).contains("should be positive"));
@@ -526,27 +526,27 @@ mod tests {
             let spec = Spec { derivation, hmac_key_bytes: bytes, ..Spec::default() };
             Key::make(kind, &spec, 0)
         };
-        assert!(make(Kind::EcdsaP256, Derivation::ByContext, 0).is_err());
-        assert!(make(Kind::Hmac, Derivation::ByContext, 0).is_err());
-        assert!(make(Kind::Ed25519, Derivation::Convergent, 0).is_err());
-        assert!(make(Kind::Ed25519, Derivation::ByContext, 0).is_ok());
-        assert!(make(Kind::Aes128Gcm96, Derivation::Convergent, 0).is_ok());
+        assert!(make(KeyKind::EcdsaP256, Derivation::ByContext, 0).is_err());
+        assert!(make(KeyKind::Hmac, Derivation::ByContext, 0).is_err());
+        assert!(make(KeyKind::Ed25519, Derivation::Convergent, 0).is_err());
+        assert!(make(KeyKind::Ed25519, Derivation::ByContext, 0).is_ok());
+        assert!(make(KeyKind::Aes128Gcm96, Derivation::Convergent, 0).is_ok());
         assert_eq!(
-            refusal(make(Kind::Aes128Gcm96, Derivation::None, 32)),
+            refusal(make(KeyKind::Aes128Gcm96, Derivation::None, 32)),
             "key_size is not valid for algorithm aes128-gcm96"
         );
         for bytes in [-1, 31, 513] {
             assert_eq!(
-                refusal(make(Kind::Hmac, Derivation::None, bytes)),
+                refusal(make(KeyKind::Hmac, Derivation::None, bytes)),
                 format!("invalid key_size {bytes}")
             );
         }
-        assert_eq!(make(Kind::Hmac, Derivation::None, 512).unwrap().hmac_key_bytes(), 512);
+        assert_eq!(make(KeyKind::Hmac, Derivation::None, 512).unwrap().hmac_key_bytes(), 512);
     }
 
     #[test]
     fn a_key_set_aside_serves_nobody_and_comes_back() {
-        let aside = key(Kind::Hmac).set_aside();
+        let aside = key(KeyKind::Hmac).set_aside();
         assert_eq!(refusal(aside.rotated(0)), "refusing to use soft-deleted key");
         assert!(aside.taken_up().rotated(0).is_ok());
     }
@@ -554,11 +554,11 @@ mod tests {
     #[test]
     fn rotation_is_due_a_period_after_the_latest_version() {
         let spec = Spec { auto_rotate_secs: 3600, ..Spec::default() };
-        let made = Key::make(Kind::Hmac, &spec, 7).unwrap();
+        let made = Key::make(KeyKind::Hmac, &spec, 7).unwrap();
         assert_eq!(made.rotation_due_ns(), Some(7 + 3_600_000_000_000));
         assert_eq!(made.set_aside().rotation_due_ns(), None);
-        assert_eq!(key(Kind::Hmac).rotation_due_ns(), None);
+        assert_eq!(key(KeyKind::Hmac).rotation_due_ns(), None);
         let short = Spec { auto_rotate_secs: 3599, ..Spec::default() };
-        assert!(Key::make(Kind::Hmac, &short, 0).is_err());
+        assert!(Key::make(KeyKind::Hmac, &short, 0).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 /// A type of key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum KeyKind {
     /// AES-128 in GCM with nonces of 96 bits.
     Aes128Gcm96,
     /// AES-256 in GCM with nonces of 96 bits.
@@ -31,19 +31,19 @@ pub enum Kind {
 
 /// Name on the wire, number in records and backups (the number is the contract's too, so that
 /// backups go both ways). Never reuse a number.
-const KINDS: [(Kind, &str, u8); 12] = [
-    (Kind::Aes256Gcm96, "aes256-gcm96", 0),
-    (Kind::EcdsaP256, "ecdsa-p256", 1),
-    (Kind::Ed25519, "ed25519", 2),
-    (Kind::Rsa2048, "rsa-2048", 3),
-    (Kind::Rsa4096, "rsa-4096", 4),
-    (Kind::ChaCha20Poly1305, "chacha20-poly1305", 5),
-    (Kind::EcdsaP384, "ecdsa-p384", 6),
-    (Kind::EcdsaP521, "ecdsa-p521", 7),
-    (Kind::Aes128Gcm96, "aes128-gcm96", 8),
-    (Kind::Rsa3072, "rsa-3072", 9),
-    (Kind::Hmac, "hmac", 10),
-    (Kind::XChaCha20Poly1305, "xchacha20-poly1305", 11),
+const KINDS: [(KeyKind, &str, u8); 12] = [
+    (KeyKind::Aes256Gcm96, "aes256-gcm96", 0),
+    (KeyKind::EcdsaP256, "ecdsa-p256", 1),
+    (KeyKind::Ed25519, "ed25519", 2),
+    (KeyKind::Rsa2048, "rsa-2048", 3),
+    (KeyKind::Rsa4096, "rsa-4096", 4),
+    (KeyKind::ChaCha20Poly1305, "chacha20-poly1305", 5),
+    (KeyKind::EcdsaP384, "ecdsa-p384", 6),
+    (KeyKind::EcdsaP521, "ecdsa-p521", 7),
+    (KeyKind::Aes128Gcm96, "aes128-gcm96", 8),
+    (KeyKind::Rsa3072, "rsa-3072", 9),
+    (KeyKind::Hmac, "hmac", 10),
+    (KeyKind::XChaCha20Poly1305, "xchacha20-poly1305", 11),
 ];
 
 /// What keys of a type are made of.
@@ -57,7 +57,7 @@ pub(crate) enum Family {
     Hmac,
 }
 
-impl Kind {
+impl KeyKind {
     /// The type with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -141,11 +141,11 @@ mod tests {
     #[test]
     fn names_and_numbers_lead_back() {
         for (kind, name, number) in KINDS {
-            assert_eq!(Kind::named(name), Some(kind));
-            assert_eq!(Kind::numbered(number), Some(kind));
+            assert_eq!(KeyKind::named(name), Some(kind));
+            assert_eq!(KeyKind::numbered(number), Some(kind));
             assert_eq!((kind.name(), kind.number()), (name, number));
         }
-        assert_eq!(Kind::named("managed_key"), None);
-        assert_eq!(Kind::numbered(200), None);
+        assert_eq!(KeyKind::named("managed_key"), None);
+        assert_eq!(KeyKind::numbered(200), None);
     }
 }

@@ -64,7 +64,7 @@ pub use export::{ExportFormat, ExportKind};
 pub use hash::Hash;
 pub use import::{ImportHash, WrappingKey};
 pub use key::{Change, Key, Listed, Public, Spec};
-pub use kind::Kind;
+pub use kind::KeyKind;
 pub use mac::Mac;
 pub use random::fill as fill_random;
 pub use settings::{Derivation, Origin, Settings, Stamp};

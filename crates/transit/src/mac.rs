@@ -91,7 +91,7 @@ impl Mac {
 mod tests {
     use super::*;
     use crate::key::{Change, Spec};
-    use crate::kind::Kind;
+    use crate::kind::KeyKind;
 
     fn refusal<T>(result: Result<T>) -> String {
         result.err().expect("it is refused").to_string()
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn every_type_makes_hmacs_that_verify() {
-        for kind in [Kind::Hmac, Kind::Aes256Gcm96, Kind::EcdsaP256, Kind::Ed25519] {
+        for kind in [KeyKind::Hmac, KeyKind::Aes256Gcm96, KeyKind::EcdsaP256, KeyKind::Ed25519] {
             let key = Key::make(kind, &Spec::default(), 0).unwrap();
             for name in ["sha1", "sha2-224", "sha2-256", "sha2-384", "sha2-512"] {
                 let hash = Hash::named(name).unwrap();
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn versions_out_of_use_make_and_verify_none() {
-        let key = Key::make(Kind::Hmac, &Spec::default(), 0).unwrap();
+        let key = Key::make(KeyKind::Hmac, &Spec::default(), 0).unwrap();
         let old = key.mac(0, Hash::Sha2_256).unwrap().make(b"x");
         let change = Change {
             min_decryption_version: Some(2),

@@ -11,7 +11,7 @@ use crate::cipher::Cipher;
 use crate::ecdsa::Ecdsa;
 use crate::ed25519::Ed25519;
 use crate::error::{Error, Result};
-use crate::kind::{Family, Kind};
+use crate::kind::{Family, KeyKind};
 use crate::limits::{HMAC_KEY_BYTES_MAX, HMAC_KEY_BYTES_MIN};
 use crate::public::PublicHalf;
 use crate::random;
@@ -43,7 +43,7 @@ pub(crate) struct Version {
 
 impl Material {
     /// New material of a type; `hmac_bytes` is how long an HMAC key is.
-    pub(crate) fn make(kind: Kind, hmac_bytes: usize) -> Result<Self> {
+    pub(crate) fn make(kind: KeyKind, hmac_bytes: usize) -> Result<Self> {
         Ok(match kind.family() {
             Family::Aead(count) => Self::Bytes(random::make_bytes(count)?),
             Family::Hmac => Self::Bytes(random::make_bytes(hmac_bytes)?),
@@ -54,7 +54,7 @@ impl Material {
     }
 
     /// Material of its bytes in a record or an import: a raw key, a seed, or a PKCS#8 document.
-    pub(crate) fn from_bytes(kind: Kind, bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn from_bytes(kind: KeyKind, bytes: &[u8]) -> Result<Self> {
         Ok(match kind.family() {
             Family::Aead(count) if bytes.len() != count => {
                 return Err(Error::invalid(format!(
@@ -114,13 +114,13 @@ impl Material {
 
 impl Version {
     /// A new version of a type.
-    pub(crate) fn make(kind: Kind, hmac_bytes: usize, made_ns: i64) -> Result<Self> {
+    pub(crate) fn make(kind: KeyKind, hmac_bytes: usize, made_ns: i64) -> Result<Self> {
         Self::with_material(kind, Material::make(kind, hmac_bytes)?, made_ns)
     }
 
     /// A new version of material brought from elsewhere.
-    pub(crate) fn with_material(kind: Kind, material: Material, made_ns: i64) -> Result<Self> {
-        let side_bytes = if kind == Kind::Hmac { 0 } else { SIDE_HMAC_KEY_BYTES };
+    pub(crate) fn with_material(kind: KeyKind, material: Material, made_ns: i64) -> Result<Self> {
+        let side_bytes = if kind == KeyKind::Hmac { 0 } else { SIDE_HMAC_KEY_BYTES };
         Ok(Self::from_parts(made_ns, material, random::make_bytes(side_bytes)?))
     }
 
@@ -134,7 +134,7 @@ impl Version {
     }
 
     /// The cipher under this version's own key.
-    pub(crate) fn cipher(&self, kind: Kind) -> Result<&Cipher> {
+    pub(crate) fn cipher(&self, kind: KeyKind) -> Result<&Cipher> {
         if let Some(cipher) = self.cipher.get() {
             return Ok(cipher);
         }
@@ -146,9 +146,9 @@ impl Version {
     }
 
     /// The key that HMACs are made with; empty if there is none.
-    pub(crate) fn hmac_key(&self, kind: Kind) -> &[u8] {
+    pub(crate) fn hmac_key(&self, kind: KeyKind) -> &[u8] {
         match &self.material {
-            Material::Bytes(key) if kind == Kind::Hmac => key,
+            Material::Bytes(key) if kind == KeyKind::Hmac => key,
             _ => &self.hmac_key,
         }
     }

@@ -11,7 +11,7 @@ use aws_lc_rs::signature::{ED25519, ParsedPublicKey};
 use crate::der;
 use crate::ecdsa::Curve;
 use crate::error::{Error, Result};
-use crate::kind::{Family, Kind};
+use crate::kind::{Family, KeyKind};
 use crate::rsa::modulus_bits;
 
 /// What the algorithm of an RSA key is (RFC 3279, 2.3.1).
@@ -21,10 +21,10 @@ const EDWARDS: &[u8] = b"\x06\x03\x2b\x65\x70";
 /// How the algorithm of an elliptic curve begins (RFC 5480, 2.1.1); the curve follows.
 const ELLIPTIC: &[u8] = b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01";
 /// The curves, by type.
-const CURVES: [(Kind, &[u8]); 3] = [
-    (Kind::EcdsaP256, b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07"),
-    (Kind::EcdsaP384, b"\x06\x05\x2b\x81\x04\x00\x22"),
-    (Kind::EcdsaP521, b"\x06\x05\x2b\x81\x04\x00\x23"),
+const CURVES: [(KeyKind, &[u8]); 3] = [
+    (KeyKind::EcdsaP256, b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07"),
+    (KeyKind::EcdsaP384, b"\x06\x05\x2b\x81\x04\x00\x22"),
+    (KeyKind::EcdsaP521, b"\x06\x05\x2b\x81\x04\x00\x23"),
 ];
 /// Bytes of a public key of Ed25519.
 const EDWARDS_BYTES: usize = 32;
@@ -52,7 +52,7 @@ impl PublicHalf {
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is none of this type.
-    pub(crate) fn from_pem(kind: Kind, text: &str) -> Result<Self> {
+    pub(crate) fn from_pem(kind: KeyKind, text: &str) -> Result<Self> {
         if !matches!(kind.family(), Family::Ed25519 | Family::Ecdsa | Family::Rsa) {
             return Err(Error::invalid("provided type does not support public_key import"));
         }
@@ -66,7 +66,7 @@ impl PublicHalf {
     ///
     /// # Errors
     /// [`Error::Invalid`] if it is none of this type.
-    pub(crate) fn from_spki(kind: Kind, spki: &[u8]) -> Result<Self> {
+    pub(crate) fn from_spki(kind: KeyKind, spki: &[u8]) -> Result<Self> {
         let (algorithm, key) = der::public_key_info(spki).ok_or_else(malformed)?;
         let key = match kind.family() {
             Family::Ed25519 if algorithm == EDWARDS => edwards(key)?,
@@ -100,12 +100,12 @@ impl PublicHalf {
     }
 
     /// The public half of an RSA key of these numbers.
-    pub(crate) fn from_rsa_numbers(kind: Kind, n: &[u8], e: &[u8]) -> Result<Self> {
+    pub(crate) fn from_rsa_numbers(kind: KeyKind, n: &[u8], e: &[u8]) -> Result<Self> {
         Self::from_spki(kind, &der::make_public_key_info(RSA, &der::make_integers(&[n, e])))
     }
 
     /// The public half of an elliptic-curve key with this point.
-    pub(crate) fn from_point(kind: Kind, point: &[u8]) -> Result<Self> {
+    pub(crate) fn from_point(kind: KeyKind, point: &[u8]) -> Result<Self> {
         let curve = CURVES.iter().find(|(known, _)| *known == kind);
         let (_, curve) = curve.ok_or_else(malformed)?;
         Self::from_spki(kind, &der::make_public_key_info(&[ELLIPTIC, curve].concat(), point))
@@ -113,7 +113,7 @@ impl PublicHalf {
 
     /// The public half of Ed25519 of these bytes.
     pub(crate) fn from_edwards(bytes: &[u8]) -> Result<Self> {
-        Self::from_spki(Kind::Ed25519, &der::make_public_key_info(EDWARDS, bytes))
+        Self::from_spki(KeyKind::Ed25519, &der::make_public_key_info(EDWARDS, bytes))
     }
 }
 
@@ -123,7 +123,7 @@ fn edwards(key: &[u8]) -> Result<PublicKey> {
     Ok(PublicKey::Ed25519(bytes))
 }
 
-fn elliptic(kind: Kind, named: &[u8], point: &[u8]) -> Result<PublicKey> {
+fn elliptic(kind: KeyKind, named: &[u8], point: &[u8]) -> Result<PublicKey> {
     let curve = Curve::of(kind)?;
     let found = CURVES.iter().find(|(_, known)| *known == named).map(|(kind, _)| *kind);
     if found != Some(kind) {
@@ -137,7 +137,7 @@ fn elliptic(kind: Kind, named: &[u8], point: &[u8]) -> Result<PublicKey> {
     Ok(PublicKey::Ecdsa(curve, point.to_vec()))
 }
 
-fn rsa_key(kind: Kind, spki: &[u8], pkcs1: &[u8]) -> Result<PublicKey> {
+fn rsa_key(kind: KeyKind, spki: &[u8], pkcs1: &[u8]) -> Result<PublicKey> {
     let wanted = modulus_bits(kind)? / 8;
     let numbers = der::integers(pkcs1).ok_or_else(malformed)?;
     let [n, _] = numbers[..] else { return Err(malformed()) };
@@ -174,8 +174,13 @@ mod tests {
         padding: RsaPadding::Pss(Salt::Auto),
     };
     const MESSAGE: Sign<'_> = Sign { input: Input::Message(b"m"), context: b"", version: 0 };
-    const KINDS: [Kind; 5] =
-        [Kind::Ed25519, Kind::EcdsaP256, Kind::EcdsaP384, Kind::EcdsaP521, Kind::Rsa2048];
+    const KINDS: [KeyKind; 5] = [
+        KeyKind::Ed25519,
+        KeyKind::EcdsaP256,
+        KeyKind::EcdsaP384,
+        KeyKind::EcdsaP521,
+        KeyKind::Rsa2048,
+    ];
 
     fn refusal<T>(result: Result<T>) -> String {
         result.err().expect("it is refused").to_string()
@@ -186,7 +191,7 @@ mod tests {
     }
 
     /// A whole key, its private half in PKCS#8 and its public one as a text.
-    fn whole(kind: Kind) -> (Key, Vec<u8>, String) {
+    fn whole(kind: KeyKind) -> (Key, Vec<u8>, String) {
         let key = Key::make(kind, &portable(), 0).unwrap();
         let private = match &key.version(1).unwrap().material {
             Material::Ed25519(pair) => pair.pkcs8().unwrap(),
@@ -196,7 +201,7 @@ mod tests {
         (key, private.to_vec(), public[0].1.to_string())
     }
 
-    fn import(kind: Kind, text: &str) -> Result<Key> {
+    fn import(kind: KeyKind, text: &str) -> Result<Key> {
         Key::import_public(kind, &portable(), Origin::Imported, text, 5)
     }
 
@@ -250,8 +255,8 @@ mod tests {
 
     #[test]
     fn a_public_half_of_rsa_encrypts_and_does_not_decrypt() {
-        let (whole, _, text) = whole(Kind::Rsa2048);
-        let half = import(Kind::Rsa2048, &text).unwrap();
+        let (whole, _, text) = whole(KeyKind::Rsa2048);
+        let half = import(KeyKind::Rsa2048, &text).unwrap();
         let request = Encrypt { plaintext: b"x", context: b"", associated: b"", version: 0 };
         let text = half.encrypt(&request).unwrap().text;
         let request = Decrypt { ciphertext: &text, context: b"", associated: b"" };
@@ -279,24 +284,24 @@ mod tests {
             }
             assert!(PublicHalf::from_spki(*kind, &[&spki[..], &[0]].concat()).is_err());
         }
-        let refused = refusal(import(Kind::EcdsaP256, &texts[2]));
+        let refused = refusal(import(KeyKind::EcdsaP256, &texts[2]));
         assert_eq!(refused, "invalid curve: expected P-256, got P-384");
-        let refused = refusal(import(Kind::Rsa3072, &texts[4]));
+        let refused = refusal(import(KeyKind::Rsa3072, &texts[4]));
         assert_eq!(refused, "invalid key size: expected 384 bytes, got 256 bytes");
         for text in ["", "abc", "-----BEGIN PUBLIC KEY-----\n!\n-----END PUBLIC KEY-----\n"] {
-            let refused = refusal(import(Kind::Rsa2048, text));
+            let refused = refusal(import(KeyKind::Rsa2048, text));
             assert_eq!(refused, "error parsing public key: not in PEM format");
         }
-        for kind in [Kind::Aes256Gcm96, Kind::Hmac] {
+        for kind in [KeyKind::Aes256Gcm96, KeyKind::Hmac] {
             let refused = refusal(import(kind, &texts[4]));
             assert_eq!(refused, "provided type does not support public_key import");
         }
         // A point that is not on the curve.
         let mut spki = der::from_pem(&texts[1]).unwrap();
         *spki.last_mut().unwrap() ^= 1;
-        assert!(PublicHalf::from_spki(Kind::EcdsaP256, &spki).is_err());
+        assert!(PublicHalf::from_spki(KeyKind::EcdsaP256, &spki).is_err());
         let spec = Spec { derivation: Derivation::ByContext, ..Spec::default() };
-        let derived = Key::import_public(Kind::Ed25519, &spec, Origin::Imported, &texts[0], 0);
+        let derived = Key::import_public(KeyKind::Ed25519, &spec, Origin::Imported, &texts[0], 0);
         assert!(refusal(derived).contains("derived Ed25519 key"));
     }
 }

@@ -21,7 +21,7 @@ use zeroize::Zeroizing;
 use crate::der;
 use crate::error::{Error, Result};
 use crate::hash::Hash;
-use crate::kind::Kind;
+use crate::kind::KeyKind;
 use crate::sign::{RsaPadding, Salt};
 
 /// A key pair, in the forms the library wants for each of its uses.
@@ -51,20 +51,20 @@ struct Scheme {
 }
 
 /// The bits of a modulus.
-pub(crate) const fn modulus_bits(kind: Kind) -> Result<usize> {
+pub(crate) const fn modulus_bits(kind: KeyKind) -> Result<usize> {
     match kind {
-        Kind::Rsa2048 => Ok(2048),
-        Kind::Rsa3072 => Ok(3072),
-        Kind::Rsa4096 => Ok(4096),
+        KeyKind::Rsa2048 => Ok(2048),
+        KeyKind::Rsa3072 => Ok(3072),
+        KeyKind::Rsa4096 => Ok(4096),
         _ => Err(Error::Damaged("a modulus of a key that has none")),
     }
 }
 
 impl Rsa {
-    pub(crate) fn make(kind: Kind) -> Result<Self> {
+    pub(crate) fn make(kind: KeyKind) -> Result<Self> {
         let size = match kind {
-            Kind::Rsa2048 => KeySize::Rsa2048,
-            Kind::Rsa3072 => KeySize::Rsa3072,
+            KeyKind::Rsa2048 => KeySize::Rsa2048,
+            KeyKind::Rsa3072 => KeySize::Rsa3072,
             _ => KeySize::Rsa4096,
         };
         let pair =
@@ -73,13 +73,13 @@ impl Rsa {
     }
 
     /// The pair of a PKCS#8 document.
-    pub(crate) fn from_pkcs8(kind: Kind, pkcs8: &[u8]) -> Result<Self> {
+    pub(crate) fn from_pkcs8(kind: KeyKind, pkcs8: &[u8]) -> Result<Self> {
         let pair = KeyPair::from_pkcs8(pkcs8)
             .map_err(|_| Error::invalid("error parsing asymmetric key: no RSA key in PKCS#8"))?;
         Self::from_pair(kind, pair)
     }
 
-    pub(crate) fn from_numbers(kind: Kind, numbers: &Numbers) -> Result<Self> {
+    pub(crate) fn from_numbers(kind: KeyKind, numbers: &Numbers) -> Result<Self> {
         let components = KeyPairComponents {
             public_key: PublicKeyComponents { n: &*numbers.n, e: &*numbers.e },
             d: &*numbers.d,
@@ -94,7 +94,7 @@ impl Rsa {
         Self::from_pair(kind, pair)
     }
 
-    fn from_pair(kind: Kind, signing: KeyPair) -> Result<Self> {
+    fn from_pair(kind: KeyKind, signing: KeyPair) -> Result<Self> {
         let wanted = modulus_bits(kind)? / 8;
         let found = signing.public_modulus_len();
         if found != wanted {

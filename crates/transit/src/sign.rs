@@ -198,7 +198,7 @@ impl Key {
 mod tests {
     use super::*;
     use crate::key::Spec;
-    use crate::kind::Kind;
+    use crate::kind::KeyKind;
 
     const OPTIONS: SignOptions = SignOptions {
         hash: Hash::Sha2_256,
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn curves_sign_digests_of_any_hash_in_both_forms() {
-        for kind in [Kind::EcdsaP256, Kind::EcdsaP384, Kind::EcdsaP521] {
+        for kind in [KeyKind::EcdsaP256, KeyKind::EcdsaP384, KeyKind::EcdsaP521] {
             let key = Key::make(kind, &Spec::default(), 0).unwrap();
             for name in ["sha1", "sha2-224", "sha2-256", "sha2-384", "sha2-512", "sha3-256"] {
                 for marshaling in [Marshaling::Asn1, Marshaling::Jws] {
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn rsa_signs_with_either_padding() {
-        let key = Key::make(Kind::Rsa2048, &Spec::default(), 0).unwrap();
+        let key = Key::make(KeyKind::Rsa2048, &Spec::default(), 0).unwrap();
         for name in ["sha2-256", "sha2-384", "sha2-512"] {
             let hash = Hash::named(name).unwrap();
             for padding in
@@ -269,11 +269,11 @@ mod tests {
 
     #[test]
     fn ed25519_signs_messages_and_derives() {
-        let key = Key::make(Kind::Ed25519, &Spec::default(), 0).unwrap();
+        let key = Key::make(KeyKind::Ed25519, &Spec::default(), 0).unwrap();
         round_trip(&key, OPTIONS);
         assert_eq!(key.sign(&message(b"m"), OPTIONS).unwrap().public, None);
         let spec = Spec { derivation: Derivation::ByContext, ..Spec::default() };
-        let key = Key::make(Kind::Ed25519, &spec, 0).unwrap();
+        let key = Key::make(KeyKind::Ed25519, &spec, 0).unwrap();
         let by = |context| Sign { context, ..message(b"m") };
         let signed = key.sign(&by(b"a"), OPTIONS).unwrap();
         assert!(key.verify(&by(b"a"), OPTIONS, &signed.text).unwrap());
@@ -287,10 +287,10 @@ mod tests {
 
     #[test]
     fn keys_that_do_not_sign_say_so_and_texts_that_are_no_signature_are_refused() {
-        let key = Key::make(Kind::Aes256Gcm96, &Spec::default(), 0).unwrap();
+        let key = Key::make(KeyKind::Aes256Gcm96, &Spec::default(), 0).unwrap();
         let refused = key.sign(&message(b"m"), OPTIONS).unwrap_err().to_string();
         assert_eq!(refused, "key type aes256-gcm96 does not support signing");
-        let key = Key::make(Kind::EcdsaP256, &Spec::default(), 0).unwrap();
+        let key = Key::make(KeyKind::EcdsaP256, &Spec::default(), 0).unwrap();
         for (text, refusal) in [
             ("x", "invalid signature: no prefix"),
             ("vault:v2:aaaa", "invalid signature: version is too new"),

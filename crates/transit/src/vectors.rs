@@ -9,7 +9,7 @@ use crate::derive::derive_bytes;
 use crate::ecdsa::Ecdsa;
 use crate::ed25519::Ed25519;
 use crate::hash::Hash;
-use crate::kind::Kind;
+use crate::kind::KeyKind;
 use crate::sign::Marshaling;
 
 /// The bytes of a string of hexadecimal digits.
@@ -17,7 +17,7 @@ fn hex(text: &str) -> Vec<u8> {
     data_encoding::HEXLOWER.decode(text.as_bytes()).expect("hexadecimal digits")
 }
 
-fn opens(kind: Kind, key: &str, nonce: &str, associated: &str, plain: &str, sealed: &str) {
+fn opens(kind: KeyKind, key: &str, nonce: &str, associated: &str, plain: &str, sealed: &str) {
     let cipher = Cipher::new(kind, &hex(key)).unwrap();
     let whole = [hex(nonce), hex(sealed)].concat();
     assert_eq!(*cipher.open(&hex(associated), &whole).unwrap(), hex(plain));
@@ -32,7 +32,7 @@ fn aes_gcm_of_its_authors() {
     const ASSOCIATED: &str = "feedfacedeadbeeffeedfacedeadbeefabaddad2";
     const NONCE: &str = "cafebabefacedbaddecaf888";
     opens(
-        Kind::Aes128Gcm96,
+        KeyKind::Aes128Gcm96,
         "feffe9928665731c6d6a8f9467308308",
         NONCE,
         ASSOCIATED,
@@ -41,7 +41,7 @@ fn aes_gcm_of_its_authors() {
          84aa051ba30b396a0aac973d58e0915bc94fbc3221a5db94fae95ae7121a47",
     );
     opens(
-        Kind::Aes256Gcm96,
+        KeyKind::Aes256Gcm96,
         "feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308",
         NONCE,
         ASSOCIATED,
@@ -59,7 +59,7 @@ fn chacha20_poly1305_of_its_rfc() {
           future, sunscreen would be it.",
     );
     opens(
-        Kind::ChaCha20Poly1305,
+        KeyKind::ChaCha20Poly1305,
         "808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e9f",
         "070000004041424344454647",
         "50515253c0c1c2c3c4c5c6c7",
@@ -110,7 +110,7 @@ fn p256_verifies_signatures_over_digests_of_every_length() {
     let scalar = hex("c9afa9d845ba75166b5c215767b1d6934e50c3db36e89b127b8a622b120f6721");
     let x = hex("60fed4ba255a9d31c961eb74c6356d68c049b8923b61fa6ce669622e60f29fb6");
     let y = hex("7903fe1008b8bc99a41ae9e95628bc64f2f1b20c2d7e9f5177a3c294d4462299");
-    let pair = Ecdsa::from_parts(Kind::EcdsaP256, &scalar, &x, &y).unwrap();
+    let pair = Ecdsa::from_parts(KeyKind::EcdsaP256, &scalar, &x, &y).unwrap();
     assert_eq!(pair.scalar().unwrap(), Zeroizing::new(scalar));
     assert_eq!(pair.coordinates(), (&x[..], &y[..]));
     for (name, r, s) in [

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::{Ask, Dice, policies, set, set_for};
 use crate::{
-    AclSet, Capability, Denied, Identity, Kind, NoIdentity, Operation, Path, Precedence, Subject,
-    Token, Variable, authorize_by,
+    AclSet, Capability, Denied, Identity, NoIdentity, Operation, Path, Precedence, Subject, Token,
+    TokenKind, Variable, authorize_by,
 };
 
 struct Request<'a>(Operation, Path<'a>);
@@ -172,7 +172,7 @@ fn no_case_of_a_denied_path_gets_in() {
     assert!(exact.decide(&Ask::new(Capability::Read, "s/aB")).is_err());
 }
 
-fn token(kind: Kind) -> Token {
+fn token(kind: TokenKind) -> Token {
     Token {
         accessor: "a".into(),
         kind,
@@ -192,9 +192,9 @@ fn a_stale_set_decides_nothing() {
                      path \"s/b\" { capabilities = [\"read\"] expiration = 60 }"]);
     let ask = || Request(Operation::Read, Path::decode("s/a").unwrap());
     let at = |second| Timestamp::from_second(second).unwrap();
-    assert!(authorize_by(&token(Kind::Service), &acl, ask(), at(59)).is_ok());
-    assert!(authorize_by(&token(Kind::Service), &acl, ask(), at(60)).is_err());
-    assert!(authorize_by(&token(Kind::Root), &acl, ask(), at(60)).is_ok());
+    assert!(authorize_by(&token(TokenKind::Service), &acl, ask(), at(59)).is_ok());
+    assert!(authorize_by(&token(TokenKind::Service), &acl, ask(), at(60)).is_err());
+    assert!(authorize_by(&token(TokenKind::Root), &acl, ask(), at(60)).is_ok());
 }
 
 #[test]
@@ -204,13 +204,13 @@ fn root_is_a_kind_of_token_and_no_policy() {
     let all = set(&[
         "path \"*\" { capabilities = [\"create\", \"read\", \"update\", \"delete\", \"list\"] }",
     ]);
-    assert!(authorize_by(&token(Kind::Root), &AclSet::default(), ask(), now).is_ok());
+    assert!(authorize_by(&token(TokenKind::Root), &AclSet::default(), ask(), now).is_ok());
     for acl in [AclSet::default(), all] {
-        let refused = authorize_by(&token(Kind::Service), &acl, ask(), now);
+        let refused = authorize_by(&token(TokenKind::Service), &acl, ask(), now);
         assert_eq!(refused.map(|_| ()).unwrap_err(), Denied);
     }
     let sudo = set(&["path \"sys/seal\" { capabilities = [\"update\", \"sudo\"] }"]);
-    assert!(authorize_by(&token(Kind::Service), &sudo, ask(), now).is_ok());
+    assert!(authorize_by(&token(TokenKind::Service), &sudo, ask(), now).is_ok());
 }
 
 /// A caller that chose its own names.

@@ -5,7 +5,7 @@
 //! record says what became of the request.
 
 use kallisto_audit as audit;
-use kallisto_auth::{AclSet, Capability, Kind, Operation, Subject as _};
+use kallisto_auth::{AclSet, Capability, Operation, Subject as _, TokenKind};
 
 use super::Audit;
 use crate::api::json::Json;
@@ -164,7 +164,7 @@ fn decide(
     ask: impl FnOnce(Grants<'_>) -> Option<Vec<String>>,
     asked: &AuthzRequest<'_, '_>,
 ) -> audit::Decision {
-    if live.standing().kind == Kind::Root {
+    if live.standing().kind == TokenKind::Root {
         return audit::Decision { allowed: true, granted_by: vec!["root".to_owned()] };
     }
     let granted = ask(&|acl| {
@@ -284,8 +284,8 @@ fn auth_of<'a>(
         metadata,
         entity_id: &bearer.entity_id,
         token_type: match entry.auth.kind {
-            Kind::Root | Kind::Service => "service",
-            Kind::Batch => "batch",
+            TokenKind::Root | TokenKind::Service => "service",
+            TokenKind::Batch => "batch",
         },
         token_ttl_secs: i64::try_from(entry.ttl_secs).unwrap_or(i64::MAX),
         issued_at: Some(live.created_at()),

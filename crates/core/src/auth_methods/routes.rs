@@ -1,6 +1,6 @@
 //! What the routes of login methods have in common.
 
-use kallisto_engine::Kind::Text;
+use kallisto_engine::FieldKind::Text;
 use kallisto_engine::route::{Field, field};
 
 /// The role that a path names.

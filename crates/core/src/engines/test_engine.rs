@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use kallisto_auth::Operation;
-use kallisto_engine::Kind::Text;
+use kallisto_engine::FieldKind::Text;
 use kallisto_engine::route::{AFTER, Field, LIMIT, field};
 use kallisto_engine::{
     Admits, Call, EngineJob, EngineSpec, Handler, JobCall, Memory, Table, handler, row,

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use kallisto_auth::policy::{
     DEFAULT_NAME, DEFAULT_TEXT, RESPONSE_WRAPPING_NAME, RESPONSE_WRAPPING_TEXT,
 };
-use kallisto_auth::{AclSet, Capability, Kind, NoIdentity, Policy, PolicyName};
+use kallisto_auth::{AclSet, Capability, NoIdentity, Policy, PolicyName, TokenKind};
 
 use crate::api::error::{Denial, Error};
 use crate::api::request::TokenText;
@@ -356,7 +356,7 @@ impl Caller {
     }
 
     pub(crate) fn is_root(&self) -> bool {
-        self.entry.auth.kind == Kind::Root
+        self.entry.auth.kind == TokenKind::Root
     }
 
     /// Whether its token has only so many uses.
@@ -417,7 +417,7 @@ mod tests {
     fn stands(core: &Core, policies: &[&str]) -> bool {
         let unsealed = core.unsealed.load_full().unwrap();
         let spec = TokenSpec {
-            kind: Kind::Service,
+            kind: TokenKind::Service,
             policies: policies.iter().map(|&name| name.to_owned()).collect(),
             display_name: "token".to_owned(),
             path: "auth/token/create".to_owned(),

@@ -22,7 +22,9 @@ mod spelled;
 pub(crate) mod tests;
 
 use kallisto_auth::Operation;
-pub(crate) use kallisto_engine::{Admits, Field, Kind, Place, Rights, Route, Routes, pattern};
+pub(crate) use kallisto_engine::{
+    Admits, Field, FieldKind, FieldPlace, Rights, Route, Routes, pattern,
+};
 
 use crate::api::error::Error;
 use crate::engines::mount::EngineKind;

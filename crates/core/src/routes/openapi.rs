@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use kallisto_auth::Operation;
 
-use super::{Admits, Field, Kind, Place, Rights, Route, Routes, pattern};
+use super::{Admits, Field, FieldKind, FieldPlace, Rights, Route, Routes, pattern};
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
@@ -115,7 +115,7 @@ impl Paths {
 fn components() -> Json {
     let errors = Json::object([
         ("type", "object".into()),
-        ("properties", Json::object([("errors", schema_of(Kind::Texts))])),
+        ("properties", Json::object([("errors", schema_of(FieldKind::Texts))])),
     ]);
     let of_errors =
         Json::object([("schema", Json::object([("$ref", "#/components/schemas/Errors".into())]))]);
@@ -150,10 +150,10 @@ fn item(route: &Route, base: &str) -> Map {
     let mut item = Map::new();
     item.insert("description".into(), route.summary().into());
     let mount = base.strip_prefix("/{").and_then(|rest| rest.strip_suffix("}/"));
-    let mount = mount.map(|name| parameter("path", name, "Path of the mount.", Kind::Text));
+    let mount = mount.map(|name| parameter("path", name, "Path of the mount.", FieldKind::Text));
     let own = pattern::parameters(route.pattern).map(|name| {
         let field = route.fields.iter().find(|field| field.name == name);
-        parameter("path", name, field.map_or("", |field| field.about), Kind::Text)
+        parameter("path", name, field.map_or("", |field| field.about), FieldKind::Text)
     });
     let parameters: Vec<Json> = mount.into_iter().chain(own).collect();
     if !parameters.is_empty() {
@@ -243,18 +243,18 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 fn query_parameters(route: &Route, operation: Operation) -> Vec<Json> {
     let mut parameters = Vec::new();
     if operation == Operation::List {
-        let mut list = parameter_object("query", "list", "Always `true`.", Kind::Text);
+        let mut list = parameter_object("query", "list", "Always `true`.", FieldKind::Text);
         list.insert("required".into(), true.into());
         let values = [("type", "string".into()), ("enum", Json::strings(["true"]))];
         list.insert("schema".into(), Json::object(values));
         parameters.push(list.into());
         if route.takes(Operation::Scan) {
             let about = "`true`, without `list`, for everything below.";
-            parameters.push(parameter_object("query", "scan", about, Kind::Flag).into());
+            parameters.push(parameter_object("query", "scan", about, FieldKind::Flag).into());
         }
     }
     if matches!(operation, Operation::Read | Operation::List) {
-        for field in beside_the_path(route, Place::Query) {
+        for field in beside_the_path(route, FieldPlace::Query) {
             parameters.push(parameter_object("query", field.name, field.about, field.kind).into());
         }
     }
@@ -262,7 +262,7 @@ fn query_parameters(route: &Route, operation: Operation) -> Vec<Json> {
 }
 
 /// The fields that stand in `place` and not in the path.
-fn beside_the_path(route: &Route, place: Place) -> impl Iterator<Item = &'static Field> {
+fn beside_the_path(route: &Route, place: FieldPlace) -> impl Iterator<Item = &'static Field> {
     let Route { fields, pattern, .. } = *route;
     fields.iter().filter(move |field| {
         field.place == place && pattern::parameters(pattern).all(|name| name != field.name)
@@ -270,7 +270,7 @@ fn beside_the_path(route: &Route, place: Place) -> impl Iterator<Item = &'static
 }
 
 fn request_body(route: &Route, operation: Operation) -> Option<Json> {
-    let properties: Map = beside_the_path(route, Place::Body)
+    let properties: Map = beside_the_path(route, FieldPlace::Body)
         .map(|field| {
             let mut schema = Map::from([("description".to_owned(), field.about.into())]);
             if let Json::Object(kind) = schema_of(field.kind) {
@@ -309,13 +309,13 @@ fn responses(operation: Operation) -> Json {
     responses.into()
 }
 
-fn parameter(place: &str, name: &str, about: &str, kind: Kind) -> Json {
+fn parameter(place: &str, name: &str, about: &str, kind: FieldKind) -> Json {
     let mut parameter = parameter_object(place, name, about, kind);
     parameter.insert("required".into(), true.into());
     parameter.into()
 }
 
-fn parameter_object(place: &str, name: &str, about: &str, kind: Kind) -> Map {
+fn parameter_object(place: &str, name: &str, about: &str, kind: FieldKind) -> Map {
     Map::from([
         ("in".to_owned(), place.into()),
         ("name".to_owned(), name.into()),
@@ -325,15 +325,15 @@ fn parameter_object(place: &str, name: &str, about: &str, kind: Kind) -> Map {
 }
 
 /// What a field of this kind holds.
-fn schema_of(kind: Kind) -> Json {
+fn schema_of(kind: FieldKind) -> Json {
     let of = |kind: &str| Json::object([("type", kind.into())]);
     match kind {
-        Kind::Text | Kind::Span => of("string"),
-        Kind::Whole => of("integer"),
-        Kind::Number => of("number"),
-        Kind::Flag => of("boolean"),
-        Kind::Texts => Json::object([("type", "array".into()), ("items", of("string"))]),
-        Kind::Wholes => Json::object([("type", "array".into()), ("items", of("integer"))]),
-        Kind::Map => of("object"),
+        FieldKind::Text | FieldKind::Span => of("string"),
+        FieldKind::Whole => of("integer"),
+        FieldKind::Number => of("number"),
+        FieldKind::Flag => of("boolean"),
+        FieldKind::Texts => Json::object([("type", "array".into()), ("items", of("string"))]),
+        FieldKind::Wholes => Json::object([("type", "array".into()), ("items", of("integer"))]),
+        FieldKind::Map => of("object"),
     }
 }

@@ -15,7 +15,7 @@
 
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use jiff::{SignedDuration, Timestamp};
-use kallisto_auth::{Kind, Token};
+use kallisto_auth::{Token, TokenKind};
 use kallisto_barrier::{ENVELOPE_OVERHEAD, Keyring};
 use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
@@ -73,7 +73,7 @@ pub(super) fn issue(
     let entry = TokenEntry {
         auth: Token {
             accessor: String::new(),
-            kind: Kind::Batch,
+            kind: TokenKind::Batch,
             policies: spec.policies,
             display_name: spec.display_name,
             path: spec.path,
@@ -206,7 +206,7 @@ fn decode(plain: &[u8]) -> Option<(TokenEntry, u64)> {
     let entry = TokenEntry {
         auth: Token {
             accessor: String::new(),
-            kind: Kind::Batch,
+            kind: TokenKind::Batch,
             policies: policies.collect::<Option<_>>()?,
             display_name: text("n")?,
             path: text("a")?,
@@ -244,7 +244,7 @@ mod tests {
     fn entry() -> TokenEntry {
         let mut entry = crate::tokens::make_root(Timestamp::from_second(1_700_000_000).unwrap());
         let entry = entry.as_mut().unwrap();
-        entry.auth.kind = Kind::Batch;
+        entry.auth.kind = TokenKind::Batch;
         entry.auth.policies = vec!["default".into(), "web".into()];
         entry.parent = Some([9; 32]);
         entry.meta = Some(Map::from([("a".to_owned(), "b".into())]));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use kallisto_auth::policy::{DEFAULT_NAME, RESPONSE_WRAPPING_NAME};
-use kallisto_auth::{Kind, PolicyName, Token};
+use kallisto_auth::{PolicyName, Token, TokenKind};
 use kallisto_store::{Batch, Seqno};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -27,7 +27,7 @@ use crate::storage::keys::{self, MountId};
 
 /// What a token is asked to be, checked.
 pub(crate) struct TokenSpec {
-    pub(crate) kind: Kind,
+    pub(crate) kind: TokenKind,
     pub(crate) policies: Vec<String>,
     pub(crate) display_name: String,
     pub(crate) path: String,
@@ -101,7 +101,7 @@ fn plan(
     role: Option<&Role>,
     warnings: &mut Vec<String>,
 ) -> Result<TokenSpec, Error> {
-    if caller.token().kind == Kind::Batch {
+    if caller.token().kind == TokenKind::Batch {
         return Err(Error::invalid("batch tokens cannot create more tokens"));
     }
     let asked_kind = plan_kind(fields, role)?;
@@ -123,10 +123,10 @@ fn plan(
     let orphan = plan_orphan(fields, parent, privileged, role)?;
     Ok(TokenSpec {
         kind: match asked_kind {
-            Kind::Batch if is_root => {
+            TokenKind::Batch if is_root => {
                 return Err(Error::invalid("batch tokens cannot be root tokens"));
             }
-            _ if is_root => Kind::Root,
+            _ if is_root => TokenKind::Root,
             kind => kind,
         },
         policies,
@@ -176,11 +176,11 @@ async fn entity_named(unsealed: &Unsealed, name: &str, now: Timestamp) -> Result
 }
 
 /// What kind the body asks for, and the role lets it be.
-fn plan_kind(fields: Fields<'_>, role: Option<&Role>) -> Result<Kind, Error> {
+fn plan_kind(fields: Fields<'_>, role: Option<&Role>) -> Result<TokenKind, Error> {
     let asked = match fields.string("type")?.as_deref() {
         None | Some("") => None,
-        Some("service") => Some(Kind::Service),
-        Some("batch") => Some(Kind::Batch),
+        Some("service") => Some(TokenKind::Service),
+        Some("batch") => Some(TokenKind::Batch),
         Some(_) => return Err(Error::invalid("invalid 'token_type' value")),
     };
     let of_role = role.map_or(TokenType::DefaultService, |role| role.token_type);
@@ -417,7 +417,7 @@ pub(crate) async fn issue(
     spec: TokenSpec,
     now: Timestamp,
 ) -> Result<(TokenEntry, SecretString), Error> {
-    if spec.kind == Kind::Batch {
+    if spec.kind == TokenKind::Batch {
         return batch::issue(unsealed, spec, now);
     }
     let text = match spec.text {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use data_encoding::HEXLOWER;
 use jiff::Timestamp;
-use kallisto_auth::{Kind, Token};
+use kallisto_auth::{Token, TokenKind};
 use kallisto_cuckoo::Guard;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
@@ -84,7 +84,7 @@ pub(crate) fn make_root(now: Timestamp) -> Result<TokenEntry, Error> {
     Ok(TokenEntry {
         auth: Token {
             accessor: random::make_base62(ACCESSOR_CHARS)?,
-            kind: Kind::Root,
+            kind: TokenKind::Root,
             policies: vec!["root".into()],
             display_name: "root".into(),
             path: ROOT_PATH.into(),
@@ -148,9 +148,9 @@ impl TokenEntry {
         put(
             "kind",
             match self.auth.kind {
-                Kind::Root => "root".into(),
-                Kind::Service => "service".into(),
-                Kind::Batch => unreachable!("batch tokens are not stored"),
+                TokenKind::Root => "root".into(),
+                TokenKind::Service => "service".into(),
+                TokenKind::Batch => unreachable!("batch tokens are not stored"),
             },
         );
         put("policies", Json::strings(self.auth.policies.iter().cloned()));
@@ -187,8 +187,8 @@ impl TokenEntry {
             auth: Token {
                 accessor: stored.accessor.into_owned(),
                 kind: match &*stored.kind {
-                    "root" => Kind::Root,
-                    "service" => Kind::Service,
+                    "root" => TokenKind::Root,
+                    "service" => TokenKind::Service,
                     _ => return None,
                 },
                 policies: stored.policies,
@@ -300,7 +300,10 @@ mod tests {
         token.bound_cidrs = vec![AddressRange::parse("10.0.0.0/8").unwrap()];
         token.kept.insert("role".into(), "web".into());
         let again = TokenEntry::decode(&token.encode()).unwrap();
-        assert_eq!((&again.auth.accessor, again.auth.kind), (&token.auth.accessor, Kind::Root));
+        assert_eq!(
+            (&again.auth.accessor, again.auth.kind),
+            (&token.auth.accessor, TokenKind::Root)
+        );
         assert_eq!((again.auth.created_at, again.auth.expires_at), (now, Some(now)));
         assert_eq!((again.parent, again.uses_left), (token.parent, -1));
         assert_eq!(again.role.as_deref(), Some("r"));

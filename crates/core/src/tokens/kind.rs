@@ -1,6 +1,6 @@
 //! What kind of tokens a role or a mount makes: its own word, or what the request asks for.
 
-use kallisto_auth::Kind;
+use kallisto_auth::TokenKind;
 
 use crate::api::error::Error;
 
@@ -50,22 +50,22 @@ impl TokenType {
     }
 
     /// The kind of a token, when `asked` was asked for.
-    pub(crate) fn choose(self, asked: Option<Kind>) -> Kind {
+    pub(crate) fn choose(self, asked: Option<TokenKind>) -> TokenKind {
         match self {
-            Self::Service => Kind::Service,
-            Self::Batch => Kind::Batch,
-            Self::Default | Self::DefaultService => asked.unwrap_or(Kind::Service),
-            Self::DefaultBatch => asked.unwrap_or(Kind::Batch),
+            Self::Service => TokenKind::Service,
+            Self::Batch => TokenKind::Batch,
+            Self::Default | Self::DefaultService => asked.unwrap_or(TokenKind::Service),
+            Self::DefaultBatch => asked.unwrap_or(TokenKind::Batch),
         }
     }
 
     /// The kind of token that a login makes: the mount's word, then the role's, then the mount's
     /// default.
-    pub(crate) fn of_login(mount: Self, role: Self) -> Kind {
+    pub(crate) fn of_login(mount: Self, role: Self) -> TokenKind {
         let asked = match role {
             Self::Default => None,
-            Self::DefaultBatch | Self::Batch => Some(Kind::Batch),
-            Self::DefaultService | Self::Service => Some(Kind::Service),
+            Self::DefaultBatch | Self::Batch => Some(TokenKind::Batch),
+            Self::DefaultService | Self::Service => Some(TokenKind::Service),
         };
         mount.choose(asked)
     }
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_forced_type_wins_over_what_is_asked_and_a_default_yields() {
-        use Kind::{Batch, Service};
+        use TokenKind::{Batch, Service};
         for (name, none, service, batch) in [
             ("default", Service, Service, Batch),
             ("default-service", Service, Service, Batch),

@@ -1,7 +1,7 @@
 //! What the bearer of a token, or of its accessor, may hear of it.
 
 use jiff::Timestamp;
-use kallisto_auth::Kind;
+use kallisto_auth::TokenKind;
 
 use super::entry::{ROOT_PATH, TokenEntry};
 use crate::api::json::{Json, Map};
@@ -32,10 +32,10 @@ pub(super) fn describe(view: &View, entry: &TokenEntry, id: &str, now: Timestamp
     put("type", type_name(auth.kind).into());
     match auth.kind {
         // The server's own root token was issued by nobody and is renewed by nobody.
-        Kind::Root if auth.path == ROOT_PATH => {
+        TokenKind::Root if auth.path == ROOT_PATH => {
             map.remove("issue_time");
         }
-        Kind::Root | Kind::Service | Kind::Batch => {
+        TokenKind::Root | TokenKind::Service | TokenKind::Batch => {
             map.insert("renewable".into(), entry.renewable.into());
         }
     }
@@ -67,10 +67,10 @@ pub(super) fn describe(view: &View, entry: &TokenEntry, id: &str, now: Timestamp
 }
 
 /// What kind of token it is, on the wire.
-const fn type_name(kind: Kind) -> &'static str {
+const fn type_name(kind: TokenKind) -> &'static str {
     match kind {
-        Kind::Root | Kind::Service => "service",
-        Kind::Batch => "batch",
+        TokenKind::Root | TokenKind::Service => "service",
+        TokenKind::Batch => "batch",
     }
 }
 

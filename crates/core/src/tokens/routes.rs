@@ -4,7 +4,7 @@ use crate::api::request::Request;
 use crate::engines::server_engine::Renewal;
 use std::sync::Arc;
 
-use kallisto_auth::{Kind, Operation};
+use kallisto_auth::{Operation, TokenKind};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::create::{Parent, create, seconds};
@@ -243,10 +243,10 @@ fn stored_hash(
 }
 
 /// Batch tokens are stored nowhere, so there is nothing to change about them.
-fn refuse_batch(kind: Kind, deed: &str) -> Result<(), Error> {
+fn refuse_batch(kind: TokenKind, deed: &str) -> Result<(), Error> {
     match kind {
-        Kind::Batch => Err(Error::invalid(format!("batch tokens cannot be {deed}"))),
-        Kind::Root | Kind::Service => Ok(()),
+        TokenKind::Batch => Err(Error::invalid(format!("batch tokens cannot be {deed}"))),
+        TokenKind::Root | TokenKind::Service => Ok(()),
     }
 }
 

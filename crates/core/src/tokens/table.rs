@@ -3,7 +3,7 @@
 use kallisto_auth::Operation::{Delete, List, Read, Update};
 
 use kallisto_engine::Family;
-use kallisto_engine::Kind::{Flag, Map, Span, Text, Texts, Whole};
+use kallisto_engine::FieldKind::{Flag, Map, Span, Text, Texts, Whole};
 use kallisto_engine::route::{Field, Route, field};
 
 /// `auth/token/`.

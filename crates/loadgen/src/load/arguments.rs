@@ -12,7 +12,7 @@ use secrecy::SecretString;
 use super::herd::{self, Entry, HerdPlan};
 use super::keys::Draw;
 use super::plan::{Pace, Plan};
-use super::prepare::{Operator, TokenKind};
+use super::prepare::{LoginToken, Operator};
 use super::progress::{Progress, Watched};
 use super::protocol::{RequestTemplates, TemplateParts};
 use super::target::{Protocol, Sessions, Target};
@@ -135,8 +135,8 @@ pub(crate) struct HerdArgs {
     #[arg(long)]
     approle: bool,
     /// What kind of token the login gives
-    #[arg(long, value_name = "KIND", value_enum, default_value_t = TokenKind::Service)]
-    token_type: TokenKind,
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = LoginToken::Service)]
+    token_type: LoginToken,
     /// Path of the secrets; {} is the number of the key
     #[arg(long, value_name = "PATTERN", default_value = PATH_DEFAULT)]
     path: String,

@@ -25,7 +25,7 @@ const TTL: &str = "2h";
 
 /// What kind of token a login gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum TokenKind {
+pub(super) enum LoginToken {
     /// Written down, can be renewed and revoked
     Service,
     /// Carried by its holder alone: the login writes nothing
@@ -58,14 +58,14 @@ impl Operator<'_> {
     }
 
     /// Makes an AppRole that anyone with its ids may log in with as often as they like.
-    pub(super) fn make_login(&self, pattern: &str, kind: TokenKind) -> Result<Entry, Error> {
+    pub(super) fn make_login(&self, pattern: &str, kind: LoginToken) -> Result<Entry, Error> {
         self.put_policy(pattern)?;
         let mount = Json::object([("type", "approle".into())]);
         // Mounted before is as good.
         self.call("POST", "/v1/sys/auth/approle", Some(&mount))?;
         let kind = match kind {
-            TokenKind::Service => "service",
-            TokenKind::Batch => "batch",
+            LoginToken::Service => "service",
+            LoginToken::Batch => "batch",
         };
         let role = Json::object([
             ("token_policies", NAME.into()),

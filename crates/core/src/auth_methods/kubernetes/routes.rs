@@ -2,7 +2,7 @@
 
 use kallisto_auth::Operation::{Delete, List, Read, Update};
 use kallisto_engine::Family;
-use kallisto_engine::Kind::{Flag, Span, Text, Texts, Whole};
+use kallisto_engine::FieldKind::{Flag, Span, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Admits, LIMIT, Route, field};
 
 use crate::auth_methods::routes::with_token_fields;

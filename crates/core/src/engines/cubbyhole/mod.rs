@@ -10,7 +10,7 @@ use crate::engines::server_engine::{
     Answer, BuiltinMount, EngineFacts, Run, ServerEngine, Weighed,
 };
 use data_encoding::HEXLOWER;
-use kallisto_auth::{Kind, Operation};
+use kallisto_auth::{Operation, TokenKind};
 use kallisto_engine::{Class, Routes};
 use kallisto_store::Batch;
 
@@ -35,7 +35,7 @@ pub(crate) async fn handle(
     path: &str,
 ) -> Result<Response, Error> {
     let caller = Caller::of(unsealed, call)?;
-    if caller.token().kind == Kind::Batch {
+    if caller.token().kind == TokenKind::Batch {
         return Err(Error::invalid(
             "cubbyhole operations are only supported by 'service' type tokens",
         ));

@@ -2,7 +2,7 @@
 
 use kallisto_auth::Operation::{Delete, List, Read, Update};
 use kallisto_engine::Family;
-use kallisto_engine::Kind::Text;
+use kallisto_engine::FieldKind::Text;
 use kallisto_engine::route::{Field, Route, field};
 
 /// What a token keeps for itself.

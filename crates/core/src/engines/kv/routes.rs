@@ -3,7 +3,7 @@
 use kallisto_auth::Operation::{Delete, List, Patch, Read, Scan, Update};
 
 use kallisto_engine::Family;
-use kallisto_engine::Kind::{Flag, Map, Span, Text, Whole, Wholes};
+use kallisto_engine::FieldKind::{Flag, Map, Span, Text, Whole, Wholes};
 use kallisto_engine::route::{AFTER, Field, LIMIT, Route, field, query};
 
 /// KV version 1.

@@ -83,14 +83,14 @@ impl KeyCache {
 
 #[cfg(test)]
 mod tests {
-    use kallisto_transit::{Kind, Spec};
+    use kallisto_transit::{KeyKind, Spec};
 
     use super::*;
 
     #[test]
     fn a_key_is_kept_until_it_changes_and_not_if_it_changed_meanwhile() {
         let cache = KeyCache::new().unwrap();
-        let key = Arc::new(Key::make(Kind::Hmac, &Spec::default(), 0).unwrap());
+        let key = Arc::new(Key::make(KeyKind::Hmac, &Spec::default(), 0).unwrap());
         let (id, other) = (MountId(1), MountId(2));
         let before = cache.changes();
         cache.offer(before, id, "key/a", &key);

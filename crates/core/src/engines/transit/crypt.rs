@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use data_encoding::BASE64;
 use kallisto_auth::{Capability, Subject};
-use kallisto_transit::{Decrypt, Derivation, Encrypt, Encrypted, Key, Kind, Spec};
+use kallisto_transit::{Decrypt, Derivation, Encrypt, Encrypted, Key, KeyKind, Spec};
 use zeroize::Zeroizing;
 
 use super::inputs::{Inputs, OnFailure, Outcome, base64, effort};
@@ -60,8 +60,8 @@ async fn make_for_encryption(
             "convergent encryption requires derivation to be enabled, so context is required",
         ));
     }
-    let named = fields.string("type")?.unwrap_or_else(|| Kind::Aes256Gcm96.name().to_owned());
-    let kind = match Kind::named(&named) {
+    let named = fields.string("type")?.unwrap_or_else(|| KeyKind::Aes256Gcm96.name().to_owned());
+    let kind = match KeyKind::named(&named) {
         Some(kind) if kind.takes_associated_data() => kind,
         Some(_) => {
             return Err(Error::invalid(format!(

@@ -1,7 +1,7 @@
 //! `keys/…`: making, showing, listing, changing and deleting named keys.
 
 use super::refusal;
-use kallisto_transit::{Change, Derivation, Key, Kind, Listed, Origin, Spec, Stamp};
+use kallisto_transit::{Change, Derivation, Key, KeyKind, Listed, Origin, Spec, Stamp};
 
 use super::Transit;
 use super::store::{Becomes, Created, KEY_FOLDER};
@@ -17,7 +17,7 @@ use kallisto_engine::storage::Page;
 pub(super) async fn create(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.object()?;
     let fields = Fields::new(&body);
-    let named = fields.string("type")?.unwrap_or_else(|| Kind::Aes256Gcm96.name().to_owned());
+    let named = fields.string("type")?.unwrap_or_else(|| KeyKind::Aes256Gcm96.name().to_owned());
     let flag = |name| Ok::<_, Error>(fields.boolean(name)?.unwrap_or(false));
     let derivation = match (flag("derived")?, flag("convergent_encryption")?) {
         (false, false) => Derivation::None,
@@ -34,8 +34,8 @@ pub(super) async fn create(transit: &Transit<'_, '_, '_>, name: &str) -> Result<
         allow_plaintext_backup: flag("allow_plaintext_backup")?,
         auto_rotate_secs: fields.span("auto_rotate_period")?.map_or(0, Span::secs),
     };
-    let kind =
-        Kind::named(&named).ok_or_else(|| Error::invalid(format!("unknown key type {named}")))?;
+    let kind = KeyKind::named(&named)
+        .ok_or_else(|| Error::invalid(format!("unknown key type {named}")))?;
     let now_ns = transit.call.now_ns();
     let created = transit.create(name, kind, move || Key::make(kind, &spec, now_ns)).await?;
     let (Created::New(key) | Created::Existing(key)) = created;
@@ -169,7 +169,7 @@ fn describe(name: &str, key: &Key, context: &[u8]) -> Result<Map, Error> {
     ]) else {
         unreachable!("an object was made of pairs");
     };
-    if kind == Kind::Hmac {
+    if kind == KeyKind::Hmac {
         map.insert("key_size".into(), (key.hmac_key_bytes() as u64).into());
     } else {
         map.insert("keys".into(), versions(&key.list(context).map_err(refusal)?).into());

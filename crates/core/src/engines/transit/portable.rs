@@ -3,7 +3,7 @@
 use super::refusal;
 use kallisto_store::{Batch, Seqno};
 use kallisto_transit::{
-    Derivation, Error as TransitError, ExportFormat, ExportKind, ImportHash, Key, Kind, Origin,
+    Derivation, Error as TransitError, ExportFormat, ExportKind, ImportHash, Key, KeyKind, Origin,
     Restored, Spec, WrappingKey, decode_base64,
 };
 use zeroize::Zeroizing;
@@ -130,8 +130,8 @@ pub(super) async fn import(transit: &Transit<'_, '_, '_>, name: &str) -> Result<
             "allow_rotation must be set to true if auto-rotation is enabled",
         ));
     }
-    let named = fields.string("type")?.unwrap_or_else(|| Kind::Aes256Gcm96.name().to_owned());
-    let kind = Kind::named(&named.to_ascii_lowercase())
+    let named = fields.string("type")?.unwrap_or_else(|| KeyKind::Aes256Gcm96.name().to_owned());
+    let kind = KeyKind::named(&named.to_ascii_lowercase())
         .ok_or_else(|| Error::invalid(format!("unknown key type: {named}")))?;
     let spec = Spec {
         derivation: if flag("derived")? { Derivation::ByContext } else { Derivation::None },
@@ -212,7 +212,7 @@ enum Brought {
 async fn brought(
     transit: &Transit<'_, '_, '_>,
     fields: Fields<'_>,
-    kind: Kind,
+    kind: KeyKind,
 ) -> Result<Brought, Error> {
     let Some(ciphertext) = fields.string("ciphertext")? else {
         if !kind.signs() {

@@ -3,7 +3,7 @@
 use kallisto_auth::Operation::{Delete, List, Read, Update};
 
 use kallisto_engine::Family;
-use kallisto_engine::Kind::{Flag, Span, Text, Texts, Whole};
+use kallisto_engine::FieldKind::{Flag, Span, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Field, LIMIT, Route, field, query};
 
 /// Named keys.

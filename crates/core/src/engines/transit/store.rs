@@ -8,7 +8,7 @@ use super::refusal;
 use std::sync::Arc;
 
 use kallisto_store::{Batch, Seqno};
-use kallisto_transit::{Key, Kind};
+use kallisto_transit::{Key, KeyKind};
 
 use super::Transit;
 use crate::admission::Flow;
@@ -68,7 +68,7 @@ impl Transit<'_, '_, '_> {
     pub(super) async fn create(
         &self,
         name: &str,
-        kind: Kind,
+        kind: KeyKind,
         make: impl FnOnce() -> Result<Key, kallisto_transit::Error> + Send + 'static,
     ) -> Result<Created, Error> {
         if let Some(key) = self.find(name)? {
@@ -178,7 +178,7 @@ impl Transit<'_, '_, '_> {
 
     async fn make(
         &self,
-        kind: Kind,
+        kind: KeyKind,
         make: impl FnOnce() -> Result<Key, kallisto_transit::Error> + Send + 'static,
     ) -> Result<Key, Error> {
         make_key(&self.core.compute.makers, self.call.client(), kind, make).await
@@ -201,7 +201,7 @@ impl Transit<'_, '_, '_> {
 pub(super) async fn make_key(
     makers: &Pool,
     flow: Flow,
-    kind: Kind,
+    kind: KeyKind,
     make: impl FnOnce() -> Result<Key, kallisto_transit::Error> + Send + 'static,
 ) -> Result<Key, Error> {
     if kind.is_rsa() {

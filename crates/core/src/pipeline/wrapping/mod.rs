@@ -16,7 +16,7 @@ mod jwt;
 
 use jiff::{SignedDuration, Timestamp};
 use kallisto_auth::policy::RESPONSE_WRAPPING_NAME;
-use kallisto_auth::{Kind, Token};
+use kallisto_auth::{Token, TokenKind};
 use kallisto_store::{Batch, Seqno};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -225,7 +225,7 @@ fn put_in(
     let entry = TokenEntry {
         auth: Token {
             accessor: unsealed.view.marked(tokens::make_accessor()?),
-            kind: Kind::Service,
+            kind: TokenKind::Service,
             policies: vec![RESPONSE_WRAPPING_NAME.into()],
             display_name: "token".into(),
             path: path.into(),

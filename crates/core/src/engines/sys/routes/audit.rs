@@ -2,7 +2,7 @@
 
 use kallisto_auth::Operation::{Delete, Read, Update};
 
-use kallisto_engine::Kind::{Flag, Map, Text};
+use kallisto_engine::FieldKind::{Flag, Map, Text};
 use kallisto_engine::route::{Field, Route, field};
 
 const PATH: Field = field("path", Text, "The path of the device.");

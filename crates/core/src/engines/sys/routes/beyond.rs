@@ -2,7 +2,7 @@
 
 use kallisto_auth::Operation::{Read, Update};
 
-use kallisto_engine::Kind::{Flag, Map, Text, Texts, Whole};
+use kallisto_engine::FieldKind::{Flag, Map, Text, Texts, Whole};
 use kallisto_engine::route::{Field, Route, field, query};
 
 const DRY_RUN: Field = field("dry_run", Flag, "Check and tell everything, and change nothing.");

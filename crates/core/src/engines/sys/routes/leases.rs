@@ -2,7 +2,7 @@
 
 use kallisto_auth::Operation::{List, Read, Update};
 
-use kallisto_engine::Kind::{Flag, Span, Text};
+use kallisto_engine::FieldKind::{Flag, Span, Text};
 use kallisto_engine::route::{Field, Route, field, query};
 
 const ID: Field = field("lease_id", Text, "The lease, as `LIST sys/leases/lookup` shows it.");

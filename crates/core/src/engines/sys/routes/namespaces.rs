@@ -2,7 +2,7 @@
 
 use kallisto_auth::Operation::{Delete, List, Patch, Read, Scan, Update};
 
-use kallisto_engine::Kind::{Map, Text};
+use kallisto_engine::FieldKind::{Map, Text};
 use kallisto_engine::route::{Field, Route, field};
 
 const NAME: Field = field("name", Text, "Name of the namespace, directly below this one.");

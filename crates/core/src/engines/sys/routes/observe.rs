@@ -2,7 +2,7 @@
 
 use kallisto_auth::Operation::{Delete, List, Read, Update};
 
-use kallisto_engine::Kind::{Flag, Text, Texts};
+use kallisto_engine::FieldKind::{Flag, Text, Texts};
 use kallisto_engine::route::{Admits, Route, field, query};
 
 pub(super) const STATE: &[Route] = &[

@@ -2,7 +2,7 @@
 
 use kallisto_auth::Operation::{Delete, List, Read, Update};
 
-use kallisto_engine::Kind::{Text, Texts};
+use kallisto_engine::FieldKind::{Text, Texts};
 use kallisto_engine::route::{Admits, Field, Route, field};
 
 const NAME: Field = field("name", Text, "Name of the policy.");

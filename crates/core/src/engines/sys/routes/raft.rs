@@ -3,7 +3,7 @@
 
 use kallisto_auth::Operation::{Read, Update};
 
-use kallisto_engine::Kind::{Flag, Span, Text, Whole};
+use kallisto_engine::FieldKind::{Flag, Span, Text, Whole};
 use kallisto_engine::route::{Admits, Field, Route, field};
 
 /// What stands before each of their paths.

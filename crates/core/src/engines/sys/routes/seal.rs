@@ -2,7 +2,7 @@
 
 use kallisto_auth::Operation::{Delete, Read, Update};
 
-use kallisto_engine::Kind::{Flag, Span, Text, Whole};
+use kallisto_engine::FieldKind::{Flag, Span, Text, Whole};
 use kallisto_engine::route::{Admits, Field, Route, field, query};
 
 const NONCE: Field = field("nonce", Text, "The attempt's nonce.");

@@ -2,7 +2,7 @@
 
 use kallisto_auth::Operation::{Delete, List, Read, Update};
 
-use kallisto_engine::Kind::{Flag, Number, Span, Text, Texts, Whole};
+use kallisto_engine::FieldKind::{Flag, Number, Span, Text, Texts, Whole};
 use kallisto_engine::route::{Field, Route, field, query};
 
 const QUOTA: Field = field("name", Text, "Name of the rule.");

@@ -2,7 +2,7 @@
 
 use kallisto_auth::Operation::{Read, Update};
 
-use kallisto_engine::Kind::Text;
+use kallisto_engine::FieldKind::Text;
 use kallisto_engine::route::{Admits, Field, Route, field};
 
 const TOKEN: Field = field("token", Text, "The wrapping token; without it, the one that asks.");
