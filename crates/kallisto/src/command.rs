@@ -71,7 +71,7 @@ enum Command {
 enum Operator {
     #[command(flatten)]
     Client(kallisto_cli::OperatorCommand),
-    Diagnose(kallisto_server::Diagnose),
+    Diagnose(Box<kallisto_server::Diagnose>),
     ValidateConfig(kallisto_server::ValidateConfig),
 }
 

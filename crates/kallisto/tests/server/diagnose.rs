@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use data_encoding::HEXLOWER;
 use kallisto_core::json::{self, Json, Map};
 
-use crate::support::{Directory, Server, run};
+use crate::support::{Directory, Server, run, until};
 
 /// What a command exited with, and its report.
 fn ask(directory: &Directory, config: &str, arguments: &[&str]) -> (i32, Map) {
@@ -240,4 +240,41 @@ fn a_configuration_is_judged_without_touching_anything_else() {
     assert_eq!((code, status(&report, "Parse Configuration")), (4, "fail".to_owned()));
     let exit = run(&directory.join(""), &[], &["operator", "diagnose"]);
     assert_eq!(exit.code, Some(3));
+}
+
+#[test]
+fn a_server_that_runs_is_asked_what_it_says_of_itself() {
+    let directory = private("diagnose-running");
+    let server = Server::start(&directory, &directory.config(""));
+    let address = format!("-address=http://{}", server.address);
+    let diagnose = |token: &str, more: &[&str]| {
+        let all = [&["operator", "diagnose", address.as_str(), "-format=json"], more].concat();
+        let exit = run(&directory.join(""), &[("VAULT_TOKEN", token)], &all);
+        (exit.code.unwrap(), json::parse_object(exit.stdout.as_bytes()).unwrap_or_default())
+    };
+    let (code, report) = diagnose("", &[]);
+    assert_eq!((code, status(&report, "Check Health")), (1, "fail".to_owned()));
+    assert_eq!(status(&report, "Check Jobs"), "skipped");
+    let keys = server.initialize(1, 1);
+    server.unseal(&keys);
+    until("a job to have run", || {
+        let (_, report) = diagnose(&keys.root, &[]);
+        find(&report, "join_token_expiry").is_some_and(|(status, _)| status == "ok")
+    });
+    let (code, report) = diagnose(&keys.root, &[]);
+    assert_eq!(code, 0, "{report:?}");
+    for name in ["Check Health", "Check Clock", "Check Seal", "Check Leader", "Check HA Status"] {
+        assert_eq!(status(&report, name), "ok", "{name}");
+    }
+    let (_, said) = find(&report, "token_expiry").unwrap();
+    assert!(said.contains("last run 2") && said.contains(" ms; runs "), "{said}");
+    // What the token may not read is left out, and no reason for alarm.
+    let (code, report) = diagnose("", &[]);
+    assert_eq!((code, status(&report, "Check Jobs")), (0, "skipped".to_owned()));
+    // One or the other.
+    assert_eq!(diagnose("", &["-config=server.hcl"]).0, 1);
+    assert_eq!(diagnose("", &["-skip=storage"]).0, 1);
+    server.stop();
+    let (code, report) = diagnose(&keys.root, &[]);
+    assert_eq!((code, status(&report, "Check Health")), (1, "fail".to_owned()));
 }

@@ -4,12 +4,15 @@
 //! start needs is tried by itself and let go of again, so that all that is wrong is told at once and
 //! not one thing at a time. [`mod@checks`] tries, [`report`] holds what came of it and prints it.
 //!
+//! With `-address`, `diagnose` asks a server that runs instead ([`running`]).
+//!
 //! Exit codes, as OpenBao's: 0 all is well, 1 something would keep the server from starting or
-//! serving, 2 something is doubtful, 3 no configuration is named, 4 the configuration cannot be read.
+//! serving, 2 something is doubtful, 3 neither a configuration nor an address is named, 4 the configuration cannot be read.
 
 mod certificate;
 mod checks;
 mod report;
+mod running;
 
 use std::path::PathBuf;
 
@@ -22,6 +25,7 @@ use super::config;
 use checks::Skipped;
 use kallisto_command::config::Environment;
 use kallisto_command::error::Error;
+use kallisto_command::flags::ConnectionFlags;
 use kallisto_command::outcome::Outcome;
 use report::{Check, ReportForm};
 
@@ -41,23 +45,29 @@ struct DiagnoseArgs {
     format: ReportForm,
 }
 
-/// Find out what would keep a server from starting
+/// Find out what would keep a server from starting, or what is wrong with one that runs
 ///
-/// Reads the configuration as `server` does, and tries files, sockets, certificates, storage and
-/// seal one by one. Run it as the user and with the environment of the server.
+/// With -config: reads the configuration as `server` does, and tries files, sockets, certificates,
+/// storage and seal one by one. Run it as the user and with the environment of the server.
+///
+/// With -address: asks the server there for its health, seal, leader, members, autopilot and jobs.
+/// What the token may not read is left out.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     kallisto operator diagnose -config=/etc/kallisto/server.hcl\n  \
-    kallisto operator diagnose -config=/etc/kallisto/server.hcl -skip=listener -skip=storage\n\n\
+    kallisto operator diagnose -config=/etc/kallisto/server.hcl -skip=listener -skip=storage\n  \
+    kallisto operator diagnose -address=https://127.0.0.1:8200\n\n\
     While the server runs its addresses and its storage are taken: skip them.\n\n\
-    Exit codes: 0 all is well, 1 it would not start or serve, 2 something is doubtful, \
-    3 no configuration is named, 4 the configuration cannot be read")]
+    Exit codes: 0 all is well, 1 it would not start or does not serve, 2 something is doubtful, \
+    3 neither a configuration nor an address is named, 4 the configuration cannot be read")]
 pub struct Diagnose {
     #[command(flatten)]
     asked: DiagnoseArgs,
-    /// What not to try; may be repeated
-    #[arg(long, value_name = "CHECK", value_enum)]
+    /// What not to try of a configuration; may be repeated
+    #[arg(long, value_name = "CHECK", value_enum, conflicts_with = "address")]
     skip: Vec<Skip>,
+    #[command(flatten)]
+    connection: ConnectionFlags,
 }
 
 /// What can be left out.
@@ -89,10 +99,16 @@ impl Diagnose {
     /// What was wrong with the call.
     pub fn run(self) -> Result<Outcome, Error> {
         let DiagnoseArgs { config, format } = self.asked;
-        if config.is_empty() {
-            return Ok(no_config());
-        }
         let now = SystemClock.now();
+        match (self.connection.address.is_some(), config.is_empty()) {
+            (true, true) => {
+                let all = running::diagnose(self.connection, now)?;
+                return Ok(format.print(&all, now).with_code(all.status().exit_code()));
+            }
+            (true, false) => return Err(Error::usage("say -config or -address, not both")),
+            (false, true) => return Ok(no_config("-config, or a server using -address")),
+            (false, false) => {}
+        }
         let parse = "Parse Configuration";
         let settings = ServerArgs::of_config(config).build_settings(&Environment::process());
         let settings = match settings {
@@ -128,7 +144,7 @@ impl ValidateConfig {
     pub fn run(self) -> Result<Outcome, Error> {
         let DiagnoseArgs { config, format } = self.asked;
         if config.is_empty() {
-            return Ok(no_config());
+            return Ok(no_config("-config"));
         }
         let name = "Validate Config";
         let check = match config::load(&config, &Environment::process(), config::Of::Server) {
@@ -143,7 +159,7 @@ impl ValidateConfig {
     }
 }
 
-fn no_config() -> Outcome {
-    let text = "Must specify a configuration file using -config.\n";
-    Outcome::default().with_notice(text).with_code(EXIT_NO_CONFIG)
+fn no_config(using: &str) -> Outcome {
+    let text = format!("Must specify a configuration file using {using}.\n");
+    Outcome::default().with_notice(&text).with_code(EXIT_NO_CONFIG)
 }

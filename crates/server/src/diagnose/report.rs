@@ -2,6 +2,7 @@
 //!
 //! The JSON has the members of OpenBao's, so that what reads the one reads the other.
 
+use std::borrow::Cow;
 use std::fmt::{Display, Write};
 
 use clap::ValueEnum;
@@ -30,7 +31,7 @@ pub(super) enum Status {
 /// One thing that was tried, or several under one heading.
 #[derive(Debug)]
 pub(super) struct Check {
-    name: &'static str,
+    name: Cow<'static, str>,
     status: Status,
     message: String,
     warnings: Vec<String>,
@@ -67,24 +68,24 @@ impl Status {
 }
 
 impl Check {
-    fn new(name: &'static str, status: Status, message: impl Display) -> Self {
+    fn new(name: impl Into<Cow<'static, str>>, status: Status, message: impl Display) -> Self {
         let (warnings, children) = (Vec::new(), Vec::new());
-        Self { name, status, message: message.to_string(), warnings, children }
+        Self { name: name.into(), status, message: message.to_string(), warnings, children }
     }
 
-    pub(super) fn ok(name: &'static str, message: impl Display) -> Self {
+    pub(super) fn ok(name: impl Into<Cow<'static, str>>, message: impl Display) -> Self {
         Self::new(name, Status::Ok, message)
     }
 
-    pub(super) fn skipped(name: &'static str, why: impl Display) -> Self {
+    pub(super) fn skipped(name: impl Into<Cow<'static, str>>, why: impl Display) -> Self {
         Self::new(name, Status::Skipped, why)
     }
 
-    pub(super) fn warn(name: &'static str, message: impl Display) -> Self {
+    pub(super) fn warn(name: impl Into<Cow<'static, str>>, message: impl Display) -> Self {
         Self::new(name, Status::Warn, message)
     }
 
-    pub(super) fn fail(name: &'static str, message: impl Display) -> Self {
+    pub(super) fn fail(name: impl Into<Cow<'static, str>>, message: impl Display) -> Self {
         Self::new(name, Status::Fail, message)
     }
 
@@ -99,6 +100,12 @@ impl Check {
         let mut lines = reasons.lines().map(str::to_owned);
         let first = lines.next().unwrap_or_default();
         Self { warnings: lines.collect(), ..Self::fail(name, first) }
+    }
+
+    /// The same with one more sentence.
+    pub(super) fn and_said(mut self, sentence: String) -> Self {
+        self.warnings.push(sentence);
+        self
     }
 
     /// A heading, which is as good as the worst below it.
@@ -127,7 +134,7 @@ impl Check {
     fn to_json(&self, now: Timestamp) -> Json {
         let mut map = Map::from([
             ("time".to_owned(), now.to_string().into()),
-            ("name".to_owned(), self.name.into()),
+            ("name".to_owned(), self.name.as_ref().into()),
             ("status".to_owned(), self.status.json_word().into()),
         ]);
         if !self.message.is_empty() {
