@@ -91,6 +91,18 @@ impl RevocationQueue {
         taken
     }
 
+    /// Takes the next lease of a mount that is due at `now_ns`, for who has just finished one; `None` when there is none, or
+    /// no more may be taken.
+    pub fn take_of(&mut self, table: &LeaseTable, mount: u32, now_ns: i64) -> Option<Located> {
+        if self.is_held || self.allowance < NANOS_PER_SEC || self.at_work() >= AT_WORK_MAX {
+            return None;
+        }
+        let next = self.next_of(table, mount, now_ns)?;
+        self.at_work.entry(mount).or_default().push((next.namespace, next.id.clone()));
+        self.allowance -= NANOS_PER_SEC;
+        Some(next)
+    }
+
     /// Says that a lease is about to be revoked outside of the queue, for a caller who waits. Returns whether it
     /// was not at work already. It counts for its mount until [`Self::finish`], beyond its limit if need be.
     pub fn begin(&mut self, lease: &Located) -> bool {
@@ -222,6 +234,23 @@ mod tests {
             }
         }
         assert_eq!(revoked, 4 * TAKEN_PER_SECOND_MAX);
+    }
+
+    #[test]
+    fn who_finished_one_takes_the_next_of_the_same_mount_at_the_same_rate() {
+        let (mut table, mut queue) = set_up(&[(20, 2000), (21, 1)]);
+        let mut revoked = 0;
+        let mut next = queue.take(&table, SEC, 1).pop();
+        while let Some(lease) = next {
+            queue.finish(&lease);
+            assert!(lease.mount == 20 && table.remove(lease.namespace, &lease.id));
+            revoked += 1;
+            next = queue.take_of(&table, 20, SEC);
+        }
+        assert_eq!((revoked, queue.at_work()), (TAKEN_PER_SECOND_MAX, 0));
+        queue.hold();
+        queue.refill(2 * SEC);
+        assert_eq!(queue.take_of(&table, 20, SEC), None);
     }
 
     #[test]

@@ -229,15 +229,23 @@ impl LeaseTable {
         self.ids.find(hash, is_it).and_then(|&slot| self.located(slot))
     }
 
-    /// Leases that end with the token of this hash, at most `limit`, in no order that means something.
-    pub fn owned_by(&self, hash: &[u8; 32], limit: usize) -> Vec<Located> {
+    /// Whether any lease ends with the token of this hash, or one whose hash begins as this one does.
+    pub fn may_own(&self, hash: &[u8; 32]) -> bool {
+        let head = head(hash);
+        self.owned.range((head, 0)..=(head, Slot::MAX)).next().is_some()
+    }
+
+    /// Leases in these phases that end with the token of this hash, at most `limit`, in no order that means something.
+    pub fn owned_by(&self, hash: &[u8; 32], phases: &[Phase], limit: usize) -> Vec<Located> {
         let head = head(hash);
         let same_head = self.owned.range((head, 0)..=(head, Slot::MAX)).map(|&(_, slot)| slot);
-        let is_theirs = |slot: &Slot| {
-            let owner = self.slots.get(*slot).and_then(|entry| entry.owner);
-            owner.is_some_and(|owner| owner.hash == *hash)
+        let is_wanted = |slot: &Slot| {
+            self.slots.get(*slot).is_some_and(|entry| {
+                let is_theirs = entry.owner.is_some_and(|owner| owner.hash == *hash);
+                is_theirs && phases.contains(&entry.phase)
+            })
         };
-        same_head.filter(is_theirs).filter_map(|slot| self.located(slot)).take(limit).collect()
+        same_head.filter(is_wanted).filter_map(|slot| self.located(slot)).take(limit).collect()
     }
 
     /// Owners of leases, each once, behind `after` in the order of their hashes' first bytes: at most `limit` leases are

@@ -9,6 +9,8 @@ use crate::record::tests::record;
 const NAMESPACES: u32 = 3;
 const MOUNTS: u32 = 4;
 
+const ALL: [Phase; 4] = [Phase::Pending, Phase::Live, Phase::Revoking, Phase::Irrevocable];
+
 type Model = BTreeMap<(u32, LeaseId), LeaseRecord>;
 
 const PATHS: [&str; 9] =
@@ -111,11 +113,16 @@ fn check_owners(table: &LeaseTable, model: &Model, random: &mut fastrand::Rng) {
     owners.sort_unstable();
     owners.dedup();
     for owner in &owners {
-        let expected = of_model(model, |_, lease| lease.owner_hash() == Some(&owner.hash));
-        assert_eq!(sorted(table.owned_by(&owner.hash, usize::MAX)), expected);
-        assert_eq!(table.owned_by(&owner.hash, 1).len(), 1);
+        assert!(table.may_own(&owner.hash));
+        for phases in [&ALL[..], &ALL[..2], &ALL[3..]] {
+            let expected = of_model(model, |_, lease| {
+                lease.owner_hash() == Some(&owner.hash) && phases.contains(&lease.state.phase())
+            });
+            assert_eq!(sorted(table.owned_by(&owner.hash, phases, usize::MAX)), expected);
+        }
+        assert_eq!(table.owned_by(&owner.hash, &ALL, 1).len(), 1);
     }
-    assert_eq!(table.owned_by(&[99; 32], 1), []);
+    assert!(table.owned_by(&[99; 32], &ALL, 1).is_empty() && !table.may_own(&[99; 32]));
     let (mut met, mut after) = (Vec::new(), None);
     while let Some((owners, last)) = table.owners(after, random.usize(1..9)) {
         met.extend(owners);
