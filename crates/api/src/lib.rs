@@ -28,7 +28,7 @@ pub use request::{
     BodyKind, HeaderSource, Headers, QUERY_PAIRS_MAX, Request, TokenText, parse_query,
 };
 pub use request_id::RequestId;
-pub use response::{Answered, Logical, Response, Touched, Upload};
+pub use response::{Answered, LeaseHandle, Logical, Response, Touched, Upload};
 pub use stream::{Awaited, Bell, Next, Source, Stream, Waiting};
 
 use std::future::Future;

@@ -7,7 +7,7 @@ use kallisto_auth::Operation;
 use crate::BoxFuture;
 use crate::error::Error;
 use crate::etag::Etag;
-use crate::json::Json;
+use crate::json::{Json, write_string, write_u64};
 use crate::stream::{Stream, Waiting};
 
 /// The success of a request.
@@ -93,6 +93,8 @@ pub struct Logical {
     pub data: Vec<u8>,
     /// For how long the data may be relied on, in seconds.
     pub lease_secs: u64,
+    /// The lease of a credential that the data is, or that was renewed.
+    pub lease: Option<LeaseHandle>,
     /// The `auth` object as JSON text, of a reply that hands out a token; empty for none.
     pub auth: Vec<u8>,
     /// The `wrap_info` object as JSON text, of a reply that hands out a wrapping token; empty for none.
@@ -105,6 +107,34 @@ pub struct Logical {
     pub index: Option<u64>,
     /// What was done beside what the request's own path says, for the audit.
     pub touched: Vec<Touched>,
+}
+
+/// How a client names a lease that it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseHandle {
+    /// Its id.
+    pub id: String,
+    /// Whether it may be renewed.
+    pub renewable: bool,
+}
+
+impl Logical {
+    /// Appends what an envelope says of the lease: `"lease_id":"","renewable":false,"lease_duration":0`.
+    pub fn write_lease(&self, out: &mut Vec<u8>) {
+        match &self.lease {
+            None => out.extend_from_slice(b"\"lease_id\":\"\",\"renewable\":false"),
+            Some(lease) => {
+                out.extend_from_slice(b"\"lease_id\":");
+                write_string(&lease.id, out);
+                out.extend_from_slice(match lease.renewable {
+                    true => b",\"renewable\":true",
+                    false => b",\"renewable\":false",
+                });
+            }
+        }
+        out.extend_from_slice(b",\"lease_duration\":");
+        write_u64(self.lease_secs, out);
+    }
 }
 
 /// The answer to one of many requests in one.

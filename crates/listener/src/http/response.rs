@@ -85,8 +85,8 @@ pub(super) fn write_envelope(logical: &Logical, id: RequestId, members: &[u8], o
     if logical.wrap_info.is_empty() {
         id.write(out);
     }
-    out.extend_from_slice(b"\",\"lease_id\":\"\",\"renewable\":false,\"lease_duration\":");
-    write_u64(logical.lease_secs, out);
+    out.extend_from_slice(b"\",");
+    logical.write_lease(out);
     out.extend_from_slice(b",\"data\":");
     out.extend_from_slice(or_null(&logical.data));
     out.extend_from_slice(b",\"wrap_info\":");

@@ -23,10 +23,10 @@ use secrecy::{ExposeSecret, SecretString};
 use self::jwt::Signer;
 use crate::api::error::{Denial, Error};
 use crate::api::fields::Fields;
-use crate::api::json::{self, Json, Map, write_string, write_u64};
+use crate::api::json::{self, Json, Map, write_string};
 use crate::api::request::{Request, TokenText};
 use crate::api::request_id::RequestId;
-use crate::api::response::{Logical, Response};
+use crate::api::response::{LeaseHandle, Logical, Response};
 use crate::engines::cubbyhole;
 use crate::engines::sys::{self, OpenRoute};
 use crate::limits::{CONFLICT_RETRIES_MAX, WRAPPED_BYTES_MAX};
@@ -105,14 +105,14 @@ impl<'a> Content<'a> {
 
     /// The record: one byte, then the envelope as the client would have had it.
     fn encode(&self) -> Result<Vec<u8>, Error> {
-        let Logical { data, lease_secs, auth, warnings, .. } = self.logical;
+        let Logical { data, auth, warnings, .. } = self.logical;
         let or_null = |text: &'a [u8]| if text.is_empty() { &b"null"[..] } else { text };
         let mut out = Vec::with_capacity(data.len() + auth.len() + 256);
         out.push(self.found);
         out.extend_from_slice(b"{\"request_id\":");
         write_string(&self.id.text(), &mut out);
-        out.extend_from_slice(b",\"lease_id\":\"\",\"renewable\":false,\"lease_duration\":");
-        write_u64(*lease_secs, &mut out);
+        out.push(b',');
+        self.logical.write_lease(&mut out);
         out.extend_from_slice(b",\"data\":");
         out.extend_from_slice(or_null(data));
         out.extend_from_slice(b",\"wrap_info\":null,\"warnings\":");
@@ -148,8 +148,11 @@ fn decode(record: &[u8]) -> Option<Response> {
         Some(Json::Number(secs)) => secs.parse().ok()?,
         _ => return None,
     };
+    let id = map.get("lease_id").and_then(Json::as_str).filter(|id| !id.is_empty());
+    let renewable = map.get("renewable") == Some(&Json::Bool(true));
+    let lease = id.map(|id| LeaseHandle { id: id.to_owned(), renewable });
     let (data, auth) = (text("data"), text("auth"));
-    let logical = Logical { data, lease_secs, auth, warnings, ..Logical::default() };
+    let logical = Logical { data, lease_secs, lease, auth, warnings, ..Logical::default() };
     match found {
         FOUND => Some(Response::Logical(logical)),
         MISSING => Some(Response::Missing(logical)),
@@ -475,6 +478,10 @@ mod tests {
             Response::Logical(logical(r#"{"a":1.50,"b":[null]}"#, "")),
             Response::Logical(logical("", r#"{"accessor":"x"}"#)),
             Response::Missing(logical(r#"{"data":null}"#, "")),
+            Response::Logical(Logical {
+                lease: Some(LeaseHandle { id: "db/creds/\"r\"/x".into(), renewable: true }),
+                ..logical("{}", "")
+            }),
         ] {
             let record = Content::of(&answer, RequestId::make()).unwrap().encode().unwrap();
             let again = decode(&record).unwrap();
