@@ -22,6 +22,7 @@ mod cluster;
 mod counts;
 mod engines;
 mod jobs;
+mod leases;
 pub mod limits;
 pub mod metrics;
 mod namespaces;

@@ -34,6 +34,8 @@ const ENGINES: &[&'static dyn ServerEngine] = &[
     &Userpass,
     #[cfg(test)]
     &Contract(&crate::engines::test_engine::ENGINE),
+    #[cfg(test)]
+    &Contract(&crate::leases::tests::engine::ENGINE),
 ];
 
 /// Every engine there is.

@@ -4,8 +4,9 @@ use std::any::Any;
 use std::fmt;
 
 use jiff::Timestamp;
-use kallisto_api::{BoxFuture, Error, Map, Request, Response};
+use kallisto_api::{BoxFuture, Error, Json, Map, Request, Response};
 
+use crate::lease::{Leases, NewLease};
 use crate::memory::Memory;
 use crate::pattern::Params;
 use crate::storage::{Page, Storage};
@@ -36,6 +37,8 @@ pub struct Call<'a> {
     pub random: &'a dyn Random,
     /// Threads for work that takes long.
     pub heavy: &'a dyn Heavy,
+    /// Credentials with leases; `None` where a route admits anyone.
+    pub leases: Option<&'a dyn Leases>,
 }
 
 /// Who asks.
@@ -85,7 +88,20 @@ pub trait Heavy: Sync {
     fn run(&self, work: Work) -> BoxFuture<'_, Result<Made, Error>>;
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// Makes a credential by `make`, which is told when it ends, and hands it out with a lease: [`Leases::issue`].
+    ///
+    /// # Errors
+    /// What `make` says; [`Error::Internal`] at a route that admits anyone.
+    pub async fn issue(
+        &self,
+        lease: NewLease,
+        make: impl FnOnce(Timestamp) -> BoxFuture<'a, Result<Json, Error>> + Send + 'a,
+    ) -> Result<Response, Error> {
+        let leases = self.leases.ok_or_else(|| Error::internal(&"a lease without an owner"))?;
+        leases.issue(lease, Box::new(make)).await
+    }
+
     /// When the request arrived.
     pub const fn now(&self) -> Timestamp {
         self.request.now

@@ -14,6 +14,7 @@
 
 pub mod call;
 pub mod class;
+pub mod lease;
 pub mod limits;
 pub mod memory;
 pub mod pattern;
@@ -25,6 +26,7 @@ pub mod table;
 pub use call::{Call, Caller, Handler, Heavy, MountInfo, Random};
 pub use class::{Class, Multiplicity};
 pub use kallisto_api::BoxFuture;
+pub use lease::{EngineLeases, LeaseCall, Leases, NewLease};
 pub use memory::Memory;
 pub use pattern::Params;
 pub use route::{Admits, Field, FieldKind, FieldPlace, Rights, Route};

@@ -7,6 +7,7 @@ use kallisto_api::{BoxFuture, Error};
 
 use crate::call::{Handler, Heavy, MountInfo, Random};
 use crate::class::{Class, Multiplicity};
+use crate::lease::EngineLeases;
 use crate::memory::Memory;
 use crate::storage::Storage;
 use crate::table::Table;
@@ -31,6 +32,8 @@ pub struct EngineSpec {
     pub memory: Option<fn() -> Box<dyn Memory>>,
     /// What it does by the clock.
     pub jobs: &'static [EngineJob],
+    /// How its leases end; `None` for an engine that hands out none.
+    pub leases: Option<EngineLeases>,
 }
 
 /// Which names a mount has: a look into memory.
@@ -78,6 +81,7 @@ impl EngineSpec {
             creates: None,
             memory: None,
             jobs: &[],
+            leases: None,
         }
     }
 }

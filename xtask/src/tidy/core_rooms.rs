@@ -14,7 +14,7 @@ const ROOT: &str = "crates/core/src/";
 const TESTS: &str = "#[cfg(test)]\nmod tests {";
 
 /// The rooms, bottom up.
-const ROOMS: [&str; 17] = [
+const ROOMS: [&str; 18] = [
     "admission",
     "quotas",
     "storage",
@@ -26,6 +26,7 @@ const ROOMS: [&str; 17] = [
     "routes",
     "namespaces",
     "backup",
+    "leases",
     "engines",
     "audit",
     "cluster",

@@ -170,6 +170,7 @@ pub(super) const ROOMS: &[Room] = &[
             "kallisto-barrier",
             "kallisto-store",
             "kallisto-transit",
+            "kallisto-leases",
         ],
         external: &[
             "arc-swap",

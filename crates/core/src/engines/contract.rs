@@ -2,21 +2,27 @@
 
 use std::future::ready;
 
-use kallisto_auth::{Capability, Subject as _};
+use jiff::Timestamp;
+use kallisto_auth::{Capability, Subject as _, TokenKind};
 use kallisto_engine::call::{Made, Work};
+use kallisto_engine::lease::Make;
 use kallisto_engine::{
     Admits, Call as EngineCall, Caller as EngineCaller, Dispatch, EngineSpec, Handler, Heavy,
-    JobCall, MountInfo, Random, Routes, Storage,
+    JobCall, LeaseCall, Leases, MountInfo, NewLease, Random, Routes, Storage,
 };
+use kallisto_leases::{Owner, TtlLimits, TtlRequest};
 
 use super::jobs::{MountJob, MountJobCall};
-use super::server_engine::{Answer, EngineFacts, OpenRun, Run, ServerEngine, Weighed};
+use super::server_engine::{Answer, EngineFacts, OpenRun, Run, ServerEngine, Weighed, no_leases};
 use crate::admission::Flow;
 use crate::api::BoxFuture;
 use crate::api::error::Error;
+use crate::api::response::{LeaseHandle, Logical, Response};
+use crate::leases::create::{LeaseRequest, create, nanos};
+use crate::leases::far_end::LeaseRun;
 use crate::pipeline::compute::Pool;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::{Call, Unsealed};
 use crate::platform::random;
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::{Memory, Mount};
@@ -54,6 +60,84 @@ fn mount_info<'a>(unsealed: &Unsealed, mount: &'a Mount) -> MountInfo<'a> {
         default_lease_secs: lives.default_secs,
         max_lease_secs: lives.max_secs,
         options: mount.entry.options.as_ref(),
+    }
+}
+
+/// The leases that a request may ask for.
+struct Issuer<'a> {
+    unsealed: &'a Unsealed,
+    mount: &'a Mount,
+    caller: &'a Caller,
+    call: &'a Call<'a, 'a>,
+}
+
+impl Issuer<'_> {
+    /// The token that the lease ends with, and when one that is not stored ends.
+    fn owner(&self) -> (Option<Owner>, Option<Timestamp>) {
+        let entry = self.caller.entry();
+        let home = self.caller.home(self.unsealed);
+        let owner = |hash| Owner { namespace: home.view.namespace_number().0, hash };
+        match entry.auth.kind {
+            // Nothing that is stored can hang on it: its parent ends the lease, or its own time.
+            TokenKind::Batch => (entry.parent.map(owner), entry.auth.expires_at),
+            TokenKind::Root | TokenKind::Service => (Some(owner(self.caller.hash)), None),
+        }
+    }
+
+    async fn create(&self, lease: NewLease, make: Make<'_>) -> Result<Response, Error> {
+        let (owner, owner_ends) = self.owner();
+        let (mounted, system) = (&self.mount.entry.config, self.unsealed.leases);
+        let request = LeaseRequest {
+            mount: self.mount.entry.id,
+            path: self.call.path.as_str(),
+            owner,
+            ttl: TtlRequest {
+                ttl_secs: lease.ttl_secs,
+                limits: TtlLimits {
+                    role_default_secs: lease.role_default_secs,
+                    role_max_secs: lease.role_max_secs,
+                    mount_default_secs: mounted.default_lease_ttl_secs,
+                    mount_max_secs: mounted.max_lease_ttl_secs,
+                    system_default_secs: system.default_secs,
+                    system_max_secs: system.max_secs,
+                },
+                owner_ends_ns: owner_ends.map(nanos),
+            },
+            renewable: lease.renewable,
+            revocation: lease.revocation,
+        };
+        let granted = create(self.unsealed, request, self.call.now, make);
+        let (granted, data) = granted.await?;
+        Ok(Response::Logical(Logical {
+            data: data.to_text(),
+            lease: Some(LeaseHandle { id: granted.lease_id, renewable: granted.renewable }),
+            lease_secs: granted.lease_secs,
+            warnings: granted.warning.into_iter().collect(),
+            ..Logical::default()
+        }))
+    }
+}
+
+impl Leases for Issuer<'_> {
+    fn issue<'a>(
+        &'a self,
+        lease: NewLease,
+        make: Make<'a>,
+    ) -> BoxFuture<'a, Result<Response, Error>> {
+        Box::pin(self.create(lease, make))
+    }
+}
+
+/// What an engine is told of a lease.
+fn lease_call<'a>(run: LeaseRun<'a>, storage: Storage<'a>) -> LeaseCall<'a> {
+    LeaseCall {
+        now: run.now,
+        path: run.record.id.path(),
+        revocation: &run.record.revocation,
+        mount: mount_info(run.unsealed, run.mount),
+        storage,
+        memory: run.mount.memory.of_engine(),
+        random: &SystemRandom,
     }
 }
 
@@ -113,6 +197,7 @@ impl ServerEngine for Contract {
         Box::pin(async move {
             let Run { core, unsealed, call, mount, .. } = run;
             let caller = Caller::of(&unsealed, call)?;
+            let issuer = Issuer { unsealed: &unsealed, mount, caller: &caller, call };
             let caller = EngineCaller {
                 display_name: caller.entry().auth.display_name.clone(),
                 entity_id: caller.entry().entity_id.map(|id| id.to_string()).unwrap_or_default(),
@@ -130,6 +215,7 @@ impl ServerEngine for Contract {
                 memory: mount.memory.of_engine(),
                 random: &SystemRandom,
                 heavy: &makers,
+                leases: Some(&issuer),
             });
             answering.await
         })
@@ -159,6 +245,7 @@ impl ServerEngine for Contract {
                 memory: mount.memory.of_engine(),
                 random: &SystemRandom,
                 heavy: &makers,
+                leases: None,
             });
             answering.await
         })
@@ -178,6 +265,26 @@ impl ServerEngine for Contract {
 
     fn memory(&self) -> Memory {
         self.0.memory.map_or(Memory::None, |make| Memory::Engine(make()))
+    }
+
+    fn revoke_lease<'a>(&self, run: LeaseRun<'a>) -> BoxFuture<'a, Result<(), Error>> {
+        let Some(leases) = self.0.leases else { return Box::pin(ready(Err(no_leases()))) };
+        Box::pin(async move {
+            let storage = EngineStorage::of(run.unsealed, run.mount);
+            (leases.revoke)(lease_call(run, Storage::new(&storage))).await
+        })
+    }
+
+    fn renew_lease<'a>(
+        &self,
+        run: LeaseRun<'a>,
+        end: Timestamp,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        let Some(leases) = self.0.leases else { return Box::pin(ready(Err(no_leases()))) };
+        Box::pin(async move {
+            let storage = EngineStorage::of(run.unsealed, run.mount);
+            (leases.renew)(lease_call(run, Storage::new(&storage)), end).await
+        })
     }
 
     fn is_light(&self, weighed: &Weighed<'_>) -> bool {

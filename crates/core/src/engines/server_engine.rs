@@ -9,6 +9,7 @@ use crate::tokens::TokenEntry;
 use std::future::ready;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kallisto_engine::{Class, Multiplicity, Routes};
 
 use crate::api::BoxFuture;
@@ -19,6 +20,7 @@ use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::engines::jobs::MountJob;
 use crate::engines::kv::KvState;
+use crate::leases::far_end::LeaseRun;
 use crate::pipeline::state::{Call, Core, Unsealed};
 use crate::view::{Memory, Mount};
 
@@ -187,10 +189,29 @@ pub(crate) trait ServerEngine: Sync {
         Box::pin(ready(Ok(())))
     }
 
+    /// Takes back a credential that it handed out with a lease; one that is not there is a success.
+    fn revoke_lease<'a>(&self, _run: LeaseRun<'a>) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(ready(Err(no_leases())))
+    }
+
+    /// Lets a credential that it handed out with a lease live until `end`.
+    fn renew_lease<'a>(
+        &self,
+        _run: LeaseRun<'a>,
+        _end: Timestamp,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(ready(Err(no_leases())))
+    }
+
     /// How the secrets of a key-value engine are kept; `None` for all others.
     fn kv(&self) -> Option<KvState> {
         None
     }
+}
+
+/// What an engine says that hands nothing out, of a lease that names it.
+pub(super) fn no_leases() -> Error {
+    Error::invalid("the engine of the mount hands out no leases")
 }
 
 /// A request whose weight is asked.

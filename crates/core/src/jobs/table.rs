@@ -9,7 +9,7 @@ use crate::engines::mount::EngineKind;
 use crate::engines::sys;
 use crate::pipeline::freshness;
 use crate::platform::versions;
-use crate::{namespaces, registry, seal, tokens};
+use crate::{leases, namespaces, registry, seal, tokens};
 
 /// The rows, in order.
 pub(super) fn rows() -> impl Iterator<Item = JobRow> {
@@ -75,6 +75,13 @@ const SERVER_JOBS: &[JobSpec] = &[
         period_secs: EVERY_PASS,
         scope: JobScope::Namespaces(|space, now| Box::pin(tokens::end_due(space, now))),
     },
+    // After the tokens: what ended now takes its leases along.
+    JobSpec {
+        name: "lease_revocation",
+        about: "Takes credentials back whose leases have ended.",
+        period_secs: EVERY_PASS,
+        scope: JobScope::Leader(|_, root, now| Box::pin(leases::work_queue(root, now))),
+    },
     JobSpec {
         name: "barrier_rotation",
         about: "Replaces the data key when its age or its use asks for that.",
@@ -133,5 +140,6 @@ mod tests {
         let at = |name: &str| rows().position(|row| row.name() == name).unwrap();
         assert!(at("token_expiry") < at("time_marks"));
         assert!(at("interrupted_revocations") < at("token_expiry"));
+        assert!(at("token_expiry") < at("lease_revocation"));
     }
 }

@@ -14,6 +14,7 @@
 use std::cell::RefCell;
 
 use kallisto_barrier::{Keyring, NAME_HASH_BYTES};
+use kallisto_leases::LeaseId;
 
 /// Identifies a mount in keys; given once, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,6 +72,8 @@ pub(crate) mod kind {
     pub(crate) const NAMESPACE_COUNTER: u8 = 0x0a;
     /// That a namespace lives: whatever is written inside depends on it.
     pub(crate) const NAMESPACE_LIFE: u8 = 0x0b;
+    /// The lease of a dynamic secret, by its id.
+    pub(crate) const LEASE: u8 = 0x0c;
     /// The settings of a KV v2 mount.
     pub(crate) const KV_CONFIG: u8 = 0x10;
     /// The metadata of a KV v2 secret, by path.
@@ -97,6 +100,8 @@ pub(crate) enum Parsed<'a> {
     Policy(&'a str),
     /// [`kind::TOKEN_ROLE`]
     TokenRole(&'a str),
+    /// [`kind::LEASE`]
+    Lease(&'a str),
     /// [`kind::KV_CONFIG`]
     KvConfig(MountId),
     /// [`kind::KV_META`]
@@ -184,6 +189,7 @@ impl<'k> StorageKeys<'k> {
             Parsed::EngineStorage(mount, name) => hide(kind::SHELF, mount, name, None),
             Parsed::Policy(name) => hide(kind::POLICY, MountId(0), name, None),
             Parsed::TokenRole(name) => hide(kind::TOKEN_ROLE, MountId(0), name, None),
+            Parsed::Lease(id) => hide(kind::LEASE, MountId(0), id, None),
             // Ids, and hashes under a key already.
             Parsed::Mount(_)
             | Parsed::Token(_)
@@ -291,6 +297,11 @@ pub(crate) fn token_role(name: &str) -> Vec<u8> {
     with_path(kind::TOKEN_ROLE, MountId(0), name, 0)
 }
 
+/// The key of a lease.
+pub(crate) fn lease(id: &LeaseId) -> Vec<u8> {
+    with_path(kind::LEASE, MountId(0), id.as_str(), 0)
+}
+
 /// The key of a KV v2 mount's settings.
 pub(crate) fn kv_config(id: MountId) -> Vec<u8> {
     with_mount(kind::KV_CONFIG, id, 0)
@@ -345,6 +356,7 @@ fn parse_known(key: &[u8]) -> Option<Parsed<'_>> {
         kind::MOUNT => Parsed::Mount(id),
         kind::POLICY => Parsed::Policy(std::str::from_utf8(rest).ok()?),
         kind::TOKEN_ROLE => Parsed::TokenRole(std::str::from_utf8(rest).ok()?),
+        kind::LEASE => Parsed::Lease(std::str::from_utf8(rest).ok()?),
         kind::KV_CONFIG => Parsed::KvConfig(id),
         kind::KV_META => Parsed::KvMeta(id, std::str::from_utf8(rest).ok()?),
         kind::KV_ONE => Parsed::KvOne(id, std::str::from_utf8(rest).ok()?),
@@ -387,6 +399,8 @@ mod tests {
         assert_eq!(parse(&kv_one(id, "a")), Parsed::KvOne(id, "a"));
         assert_eq!(parse(&storage(id, "role/a")), Parsed::EngineStorage(id, "role/a"));
         assert_eq!(parse(&kv_version(id, "a/b", 300)), Parsed::KvVersion(id, "a/b", 300));
+        let id = LeaseId::new("db/creds/r", "unJMmnBWSUfWch79qSsTpiu9").unwrap();
+        assert_eq!(parse(&lease(&id)), Parsed::Lease(id.as_str()));
         assert_eq!(parse(&token(b"0123")), Parsed::Token(b"0123"));
         let number = NamespaceNumber(9);
         assert_eq!(parse(&namespace(number)), Parsed::Namespace(number));

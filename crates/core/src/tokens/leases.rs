@@ -1,9 +1,8 @@
-//! Leases: the lives of tokens, under the ids that operators know them by.
+//! The routes of leases: those of tokens, and those of dynamic secrets ([`crate::leases`]).
 //!
-//! A token is the only thing here that has a lease: key-value secrets have none, and no engine makes
-//! credentials elsewhere yet. The id of a lease is the path its token was made at and `h` with the
+//! The id of a token's lease is the path its token was made at and `h` with the
 //! hash it is stored under, which names the token and opens nothing. Ending a token needs nobody else's
-//! help, so no lease is ever irrevocable.
+//! help, so no lease of one is ever irrevocable. Ids of the two kinds differ in their last segment.
 //!
 //! A root token that initialisation or `generate-root` made has no lease, as in Vault; one that
 //! `auth/token/create` made has, so that revoking that prefix ends it.
@@ -19,6 +18,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::{Logical, Response};
+use crate::leases::{revoke as dynamic_revoke, wire as dynamic};
 use crate::limits::LIST_ENTRIES_MAX;
 use crate::pipeline::state::{Call, Unsealed};
 
@@ -36,18 +36,27 @@ pub(crate) async fn handle(
     match (verb, call.operation) {
         ("lookup", Update) if rest.is_empty() => look_up(unsealed, call),
         ("lookup", List) => list(unsealed, rest),
-        ("renew", Update) => renew(unsealed, call, rest),
+        ("renew", Update) => renew(unsealed, call, rest).await,
         ("revoke", Update) => revoke(unsealed, call, rest).await,
-        ("revoke-prefix" | "revoke-force", Update) if !rest.is_empty() => {
+        ("revoke-prefix", Update) if !rest.is_empty() => revoke_prefix(unsealed, call, rest).await,
+        ("revoke-force", Update) if !rest.is_empty() => {
             Fields::new(&call.object()?).boolean("sync")?;
-            revoke_prefix(unsealed, rest).await
+            revoke_tokens(unsealed, rest).await?;
+            dynamic_revoke::forget_below(unsealed, rest, call.now).await?;
+            Ok(Response::Empty)
         }
-        ("tidy", Update) if rest.is_empty() => {
-            call.object()?;
-            tidy(unsealed).await
+        ("tidy", Update) if rest.is_empty() => tidy(unsealed, call).await,
+        ("", Read) => {
+            check_type(call)?;
+            let (count, _) = dynamic::count_irrevocable(unsealed);
+            let leases = dynamic::list_irrevocable(unsealed, limit(call)?)?;
+            Ok(irrevocable(count, "leases", leases))
         }
-        ("", Read) => irrevocable(call, "leases", Json::Array(Vec::new())),
-        ("count", Read) if rest.is_empty() => irrevocable(call, "counts", Json::object([])),
+        ("count", Read) if rest.is_empty() => {
+            check_type(call)?;
+            let (count, counts) = dynamic::count_irrevocable(unsealed);
+            Ok(irrevocable(count, "counts", counts.into()))
+        }
         ("lookup" | "renew" | "revoke", _) => Err(Error::UnsupportedOperation),
         ("revoke-prefix" | "revoke-force", _) if !rest.is_empty() => {
             Err(Error::UnsupportedOperation)
@@ -87,7 +96,11 @@ fn given_id(call: &Call<'_, '_>, in_path: &str) -> Result<String, Error> {
 }
 
 fn look_up(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
-    let found = find(unsealed, call, &given_id(call, "")?);
+    let id = given_id(call, "")?;
+    if let Some(id) = dynamic::find(unsealed, &id) {
+        return dynamic::look_up(unsealed, &id, call.now);
+    }
+    let found = find(unsealed, call, &id);
     let (hash, entry) = found.ok_or_else(|| Error::invalid("invalid lease"))?;
     let time = |at: Option<jiff::Timestamp>| at.map_or(Json::Null, |at| at.to_string().into());
     Ok(Response::data(&Json::object([
@@ -107,6 +120,7 @@ fn list(unsealed: &Unsealed, folder: &str) -> Result<Response, Error> {
     let inside = if folder.is_empty() { String::new() } else { format!("{folder}/") };
     let mut names = tokens.folders(&inside, LIST_ENTRIES_MAX + 1);
     names.extend(tokens.made_at(folder, LIST_ENTRIES_MAX + 1).iter().map(name_of));
+    names.extend(dynamic::names(unsealed, folder, LIST_ENTRIES_MAX + 1));
     if names.is_empty() {
         return Err(Error::NotFound);
     }
@@ -114,12 +128,19 @@ fn list(unsealed: &Unsealed, folder: &str) -> Result<Response, Error> {
         return Err(Error::invalid(format!("more than {LIST_ENTRIES_MAX} entries")));
     }
     names.sort();
+    names.dedup();
     Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
 }
 
-/// Refuses: tokens are renewed as tokens.
-fn renew(unsealed: &Unsealed, call: &Call<'_, '_>, in_path: &str) -> Result<Response, Error> {
-    let found = find(unsealed, call, &given_id(call, in_path)?);
+/// Renews a lease of a dynamic secret. Tokens are renewed as tokens.
+async fn renew(unsealed: &Unsealed, call: &Call<'_, '_>, in_path: &str) -> Result<Response, Error> {
+    let id = given_id(call, in_path)?;
+    let body = call.object()?;
+    let increment_secs = super::create::seconds(Fields::new(&body), "increment")?;
+    if let Some(id) = dynamic::find(unsealed, &id) {
+        return dynamic::renew(unsealed, &id, increment_secs, call.now).await;
+    }
+    let found = find(unsealed, call, &id);
     let (_, entry) = found.ok_or_else(|| Error::invalid("lease not found"))?;
     Err(Error::invalid(match entry.renewable {
         true => "tokens cannot be renewed through this endpoint",
@@ -132,23 +153,43 @@ async fn revoke(
     call: &Call<'_, '_>,
     in_path: &str,
 ) -> Result<Response, Error> {
-    Fields::new(&call.object()?).boolean("sync")?;
-    // A lease that is not there is as revoked as can be.
-    if let Some((hash, _)) = find(unsealed, call, &given_id(call, in_path)?) {
+    let wait = Fields::new(&call.object()?).boolean("sync")?.unwrap_or(false);
+    let id = given_id(call, in_path)?;
+    if let Some(id) = dynamic::find(unsealed, &id) {
+        dynamic::revoke(unsealed, &id, wait, call.now).await?;
+    } else if let Some((hash, _)) = find(unsealed, call, &id) {
         revoke_tree(unsealed, hash).await?;
+    }
+    // A lease that is not there is as revoked as can be.
+    Ok(Response::Empty)
+}
+
+/// Ends every lease whose id starts with the whole segments of `prefix`.
+async fn revoke_prefix(
+    unsealed: &Unsealed,
+    call: &Call<'_, '_>,
+    prefix: &str,
+) -> Result<Response, Error> {
+    let wait = Fields::new(&call.object()?).boolean("sync")?.unwrap_or(false);
+    revoke_tokens(unsealed, prefix).await?;
+    match wait {
+        true => dynamic_revoke::revoke_below(unsealed, prefix, call.now).await?,
+        false => dynamic_revoke::mark_below(unsealed, prefix, call.now).await?,
     }
     Ok(Response::Empty)
 }
 
 /// Ends every token whose lease id starts with the whole segments of `prefix`.
-async fn revoke_prefix(unsealed: &Unsealed, prefix: &str) -> Result<Response, Error> {
+async fn revoke_tokens(unsealed: &Unsealed, prefix: &str) -> Result<(), Error> {
     super::revoke::revoke_made_at(unsealed, prefix).await?;
-    revoke_made_below(unsealed, &format!("{prefix}/")).await?;
-    Ok(Response::Empty)
+    revoke_made_below(unsealed, &format!("{prefix}/")).await
 }
 
-async fn tidy(unsealed: &Unsealed) -> Result<Response, Error> {
+async fn tidy(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+    let body = call.object()?;
+    let after_restore = Fields::new(&body).boolean("after_restore")?.unwrap_or(false);
     take_up_revocations(unsealed).await?;
+    dynamic::tidy(unsealed, after_restore, call.now).await?;
     let warnings = vec![
         "Leases end by themselves and by revocation; what a crash left behind was cleared."
             .to_owned(),
@@ -156,11 +197,22 @@ async fn tidy(unsealed: &Unsealed) -> Result<Response, Error> {
     Ok(Response::Accepted(Logical { warnings, ..Logical::default() }))
 }
 
-/// Answers how many leases could not be revoked, and which: none ever is.
-fn irrevocable(call: &Call<'_, '_>, name: &'static str, none: Json) -> Result<Response, Error> {
+/// Whether the query asks for the leases that could not be revoked: for others nobody counts.
+fn check_type(call: &Call<'_, '_>) -> Result<(), Error> {
     let kind = call.query.iter().find(|(name, _)| name == "type");
-    if kind.is_none_or(|(_, kind)| kind != "irrevocable") {
-        return Err(Error::NotFound);
+    match kind {
+        Some((_, kind)) if kind == "irrevocable" => Ok(()),
+        _ => Err(Error::NotFound),
     }
-    Ok(Response::data(&Json::object([("lease_count", 0_u64.into()), (name, none)])))
+}
+
+/// Most leases that an answer shall have.
+fn limit(call: &Call<'_, '_>) -> Result<Option<usize>, Error> {
+    let given = call.query.iter().find(|(name, _)| name == "limit");
+    let Some((_, limit)) = given.filter(|(_, limit)| limit != "none") else { return Ok(None) };
+    limit.parse().map(Some).map_err(|_| Error::invalid("limit must be a whole number or none"))
+}
+
+fn irrevocable(count: usize, name: &'static str, what: Json) -> Response {
+    Response::data(&Json::object([("lease_count", (count as u64).into()), (name, what)]))
 }

@@ -269,6 +269,11 @@ impl View {
                 self.feed.ring_bell();
             }
             Parsed::TokenRole(name) => self.token_roles.put(name),
+            Parsed::Lease(id) => {
+                if !self.leases.put(self.namespace_number().0, id, value) {
+                    return Err(Damaged("lease"));
+                }
+            }
             Parsed::KvConfig(mount) => {
                 let config = Config::decode(value).map_err(|_| Damaged("kv config"))?;
                 if let Some(mount) = self.mounts.with_id(mount) {
@@ -318,6 +323,7 @@ impl View {
             }
             Parsed::Token(hash) => {
                 self.tokens.remove(hash);
+                self.leases.owner_is_gone(hash);
                 self.feed.ring_bell();
             }
             Parsed::Policy(name) => {
@@ -325,6 +331,7 @@ impl View {
                 self.feed.ring_bell();
             }
             Parsed::TokenRole(name) => self.token_roles.remove(name),
+            Parsed::Lease(id) => self.leases.remove(self.namespace_number().0, id),
             Parsed::KvConfig(mount) => {
                 if let Some(mount) = self.mounts.with_id(mount) {
                     mount.kv_config.store(Arc::default());

@@ -17,6 +17,7 @@ mod cached_token;
 mod feed;
 mod fold;
 mod hot;
+mod leases;
 mod load;
 mod memory;
 mod mounts;
@@ -33,6 +34,7 @@ pub(crate) use cached_token::{CachedToken, Readiness};
 pub(crate) use feed::{Change, Feed, Permit, Place, What};
 pub(crate) use fold::Follower;
 pub(crate) use hot::{Hot, HotHeader, HotSlot, hot_key};
+pub(crate) use leases::LeaseView;
 pub(crate) use memory::Memory;
 pub use mounts::{Mount, Mounts};
 pub(crate) use names::Names;
@@ -74,6 +76,8 @@ pub struct View {
     pub(crate) batch_tokens: BatchTokens,
     /// How far time has come; one of the cluster, in every view of it.
     pub(crate) marks: Arc<TimeMarks>,
+    /// Leases of dynamic secrets; one of the cluster, in every view of it.
+    pub(crate) leases: Arc<LeaseView>,
     /// Policies.
     pub(crate) policies: Policies,
     /// Rate limits.
@@ -101,7 +105,8 @@ impl View {
     /// # Errors
     /// [`Error::Unavailable`] when the operating system gives no randomness for the tables' keys.
     pub(crate) fn new(hot_bytes_max: usize, keys: Keys) -> Result<Self, Error> {
-        Self::with(Pool::new(hot_bytes_max), keys, Arc::default(), None)
+        let leases = Arc::new(LeaseView::new()?);
+        Self::with(Pool::new(hot_bytes_max), keys, (Arc::default(), leases), None)
     }
 
     /// An empty view of a namespace, which shares this one's memory budget and cluster.
@@ -109,8 +114,8 @@ impl View {
     /// # Errors
     /// The same.
     pub(crate) fn inside(&self, inside: Inside) -> Result<Self, Error> {
-        let (keys, marks) = (Arc::clone(&self.keys), Arc::clone(&self.marks));
-        let view = Self::with(self.budget.pool(), keys, marks, Some(inside))?;
+        let shared = (Arc::clone(&self.marks), Arc::clone(&self.leases));
+        let view = Self::with(self.budget.pool(), Arc::clone(&self.keys), shared, Some(inside))?;
         if let Some(cluster) = self.cluster.get() {
             // Empty until here.
             let _ = view.cluster.set(Arc::clone(cluster));
@@ -121,7 +126,7 @@ impl View {
     fn with(
         pool: Arc<Pool>,
         keys: Keys,
-        marks: Arc<TimeMarks>,
+        (marks, leases): (Arc<TimeMarks>, Arc<LeaseView>),
         inside: Option<Inside>,
     ) -> Result<Self, Error> {
         let unavailable = |error: kallisto_cuckoo::Error| Error::Unavailable(error.to_string());
@@ -135,6 +140,7 @@ impl View {
             batch_tokens: BatchTokens::new(Arc::clone(&keys), Arc::clone(&marks))
                 .map_err(unavailable)?,
             marks,
+            leases,
             policies: Policies::default(),
             quotas: Quotas::default(),
             web: Web::default(),

@@ -389,7 +389,7 @@ async fn mount_routes(
         ("", _) => Err(Error::UnsupportedOperation),
         (mount, Read) => mounts::read(unsealed, class, mount),
         (mount, Update) => mounts::mount(unsealed, call, class, mount).await,
-        (mount, Delete) => mounts::unmount(unsealed, class, mount).await,
+        (mount, Delete) => mounts::unmount(unsealed, class, mount, call).await,
         _ => Err(Error::UnsupportedOperation),
     })
 }

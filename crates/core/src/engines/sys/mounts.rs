@@ -9,10 +9,11 @@ use kallisto_store::{Batch, Seqno, Visit};
 
 use super::tune;
 use crate::api::error::Error;
-use crate::api::fields::Fields;
+use crate::api::fields::{Fields, parse_bool};
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 use crate::engines::mount::{Class, EngineKind, MountEntry};
+use crate::leases::revoke::{Closing, Unmount, revoke_mount};
 use crate::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX, SWEEP_RECORDS_MAX};
 use crate::pipeline::state::{Call, Leases, Unsealed};
 use crate::platform::random;
@@ -222,6 +223,7 @@ pub(super) async fn unmount(
     unsealed: &Unsealed,
     class: Class,
     path: &str,
+    call: &Call<'_, '_>,
 ) -> Result<Response, Error> {
     if class == Class::Auth && path == "token" {
         return Err(Error::invalid("token credential backend cannot be disabled"));
@@ -230,6 +232,10 @@ pub(super) async fn unmount(
     let Some(mount) = find(unsealed, class, path) else {
         return Ok(Response::Empty);
     };
+    // Its credentials before it: what takes them back may need its settings.
+    let number = mount.entry.id.0;
+    let _closing = Closing::begin(unsealed, number);
+    revoke_mount(unsealed, number, how_to_unmount(call)?, call.now).await?;
     // The mount goes first, so that nobody reads or writes what is being swept.
     let mut batch = Batch::new();
     batch.delete(keys::mount(mount.entry.id)).set_essential();
@@ -242,6 +248,16 @@ pub(super) async fn unmount(
         sweep(unsealed, &prefix).await?;
     }
     Ok(Response::Empty)
+}
+
+/// Whether the query asks for the mount to go although credentials of it may stay.
+fn how_to_unmount(call: &Call<'_, '_>) -> Result<Unmount, Error> {
+    let given = call.query.iter().find(|(name, _)| name == "force");
+    match given.map(|(_, text)| parse_bool(text)) {
+        None | Some(Some(false)) => Ok(Unmount::WhenRevoked),
+        Some(Some(true)) => Ok(Unmount::Forced),
+        Some(None) => Err(Error::invalid("force must be true or false")),
+    }
 }
 
 /// Deletes every record under `prefix`, a bounded batch at a time. Of a full disk's reserve a small engine takes a little, and

@@ -230,6 +230,10 @@ impl Routes<'_> {
         }
         let Stored { mut namespace, seqno } = self.stored(&space)?;
         let number = namespace.number;
+        // Their credentials would stay where they are: nothing inside is there to take them back.
+        if !self.root.view.leases.table().below(number.0, "", None, 1).0.is_empty() {
+            return Err(Error::invalid("unable to delete namespace containing leases"));
+        }
         namespace.state = State::Tainted;
         let mut batch = Batch::new();
         let counted = counted.map_or(Seqno::ABSENT, |record| record.seqno);

@@ -81,6 +81,7 @@ struct Load<V> {
     hand: Hand,
     paths: Paths,
     ties: Gathered,
+    leases: kallisto_leases::Gathered,
     /// The mount asked for last: a mount's secrets come together.
     mount: Option<Arc<Mount>>,
 }
@@ -337,6 +338,7 @@ impl<V: Deref<Target = View>> Load<V> {
             hand: Hand::default(),
             paths: Paths::default(),
             ties: Gathered::default(),
+            leases: kallisto_leases::Gathered::default(),
             mount: None,
         }
     }
@@ -345,6 +347,9 @@ impl<V: Deref<Target = View>> Load<V> {
         self.view.keep_to_budget(&mut self.hand);
         self.index_paths()?;
         self.view.tokens.settle(self.ties);
+        if self.view.inside.is_none() {
+            self.view.leases.settle(self.leases);
+        }
         self.view.feed.start(position);
         Ok(())
     }
@@ -392,6 +397,11 @@ impl<V: Deref<Target = View>> Load<V> {
         if let Parsed::EngineStorage(mount, name) = keys::parse(key) {
             self.view.put_shelf(mount, name, &record.value)?;
             return self.take_path(mount, name);
+        }
+        // Those of namespaces go into the same table one by one: sorting it again for each would take longer.
+        if let (Parsed::Lease(id), None) = (keys::parse(key), &self.view.inside) {
+            let gathered = self.view.leases.gather(id, &record.value, &mut self.leases);
+            return gathered.then_some(()).ok_or(Damaged("lease"));
         }
         let batch = Batch::new();
         let mut at = Folding { seqno: record.seqno, batch: &batch, records, changes: Vec::new() };

@@ -1,18 +1,23 @@
-//! The lives of tokens as leases.
+//! Leases: those of tokens and those of dynamic secrets.
 
 use kallisto_auth::Operation::{List, Read, Update};
 
-use kallisto_engine::FieldKind::{Flag, Span, Text};
+use kallisto_engine::FieldKind::{Flag, Span, Text, Whole};
 use kallisto_engine::route::{Field, Route, field, query};
 
 const ID: Field = field("lease_id", Text, "The lease, as `LIST sys/leases/lookup` shows it.");
 const PREFIX: Field = field("prefix", Text, "Whole segments that lease ids start with.");
-const SYNC: Field = field("sync", Flag, "Taken and not needed: the answer comes when all is done.");
+const SYNC: Field =
+    field("sync", Flag, "Whether to wait, and to hear of failures; tokens end at once.");
 const TYPE: Field = query("type", Text, "`irrevocable`, the only one there is.");
 
 pub(super) const LEASES: &[Route] = &[
-    Route::new("leases", &[(Read, "List the leases that could not be revoked: none.")], &[TYPE])
-        .with_sudo(),
+    Route::new(
+        "leases",
+        &[(Read, "List the leases that could not be revoked.")],
+        &[TYPE, query("limit", Whole, "Most leases in the answer.")],
+    )
+    .with_sudo(),
     Route::new("leases/count", &[(Read, "Count the leases that could not be revoked.")], &[TYPE]),
     Route::new(
         "leases/lookup",
@@ -28,12 +33,12 @@ pub(super) const LEASES: &[Route] = &[
     .with_sudo(),
     Route::new(
         "leases/renew",
-        &[(Update, "Renew a lease; that of a token is renewed as a token.")],
+        &[(Update, "Renew a lease of a dynamic secret; tokens are renewed as tokens.")],
         &[ID, field("increment", Span, "How much time is asked for.")],
     ),
     Route::new(
         "leases/renew/{lease_id..}",
-        &[(Update, "Renew a lease; that of a token is renewed as a token.")],
+        &[(Update, "Renew a lease of a dynamic secret; tokens are renewed as tokens.")],
         &[ID, field("increment", Span, "How much time is asked for.")],
     )
     .alias_of("leases/renew"),
@@ -52,10 +57,18 @@ pub(super) const LEASES: &[Route] = &[
     .with_sudo(),
     Route::new(
         "leases/revoke-force/{prefix..}",
-        &[(Update, "End every lease below a prefix, whatever the engine says.")],
+        &[(Update, "Forget every lease below a prefix, whatever the engine says.")],
         &[PREFIX],
     )
     .with_sudo(),
-    Route::new("leases/tidy", &[(Update, "Clear what a crash left of ended leases.")], &[])
-        .with_sudo(),
+    Route::new(
+        "leases/tidy",
+        &[(Update, "Clear what a crash left of ended leases, and try irrevocable ones again.")],
+        &[field(
+            "after_restore",
+            Flag,
+            "Says besides that leases end by themselves again after a restore.",
+        )],
+    )
+    .with_sudo(),
 ];

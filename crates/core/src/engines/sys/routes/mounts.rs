@@ -3,7 +3,7 @@
 use kallisto_auth::Operation::{Delete, Read, Update};
 
 use kallisto_engine::FieldKind::{Flag, Map, Span, Text, Texts};
-use kallisto_engine::route::{Field, Route, field};
+use kallisto_engine::route::{Field, Route, field, query};
 
 const PATH: Field = field("path", Text, "The mount's path.");
 
@@ -21,6 +21,7 @@ macro_rules! mounted {
                 ],
                 &[
                     PATH,
+                    query("force", Flag, "Whether it goes although credentials of it stay."),
                     field("type", Text, "The engine."),
                     field("description", Text, "For people."),
                     field("config", Map, "The fields that tuning takes."),

@@ -1,0 +1,195 @@
+//! Making a credential with a lease, in two steps.
+//!
+//! ```text
+//! 1. commit the lease as pending, with what takes the credential back
+//! 2. the far end makes the credential
+//! 3. commit the lease as live, if it is still pending, and its owner still there
+//! ```
+//!
+//! What fails behind step 1 is rolled back at once, and left to the queue if that fails too. Behind a crash, or when who asked
+//! has gone, the lease is pending, and the queue rolls it back after a while ([`kallisto_leases::limits::PENDING_SECS_MAX`]).
+
+use jiff::Timestamp;
+use kallisto_leases::limits::RANDOM_CHARS;
+use kallisto_leases::{LeaseId, LeaseRecord, Located, Owner, State, TtlRequest, decide_ttl};
+use kallisto_store::{Batch, Error as StoreError, Seqno};
+
+use super::far_end;
+use super::record::{StoredLease, locate, number_of, read, replace_in};
+use super::work::settle_attempt;
+use crate::api::error::{Denial, Error};
+use crate::limits::CONFLICT_RETRIES_MAX;
+use crate::pipeline::state::Unsealed;
+use crate::platform::random;
+use crate::storage::barrier_store::Condition;
+use crate::storage::keys::{self, MountId, NamespaceNumber};
+
+/// A lease that is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct LeaseRequest<'a> {
+    /// The mount whose engine makes the credential.
+    pub(crate) mount: MountId,
+    /// The path of the request, with that of its mount.
+    pub(crate) path: &'a str,
+    /// The token it ends with; `None` for one that ends by itself only.
+    pub(crate) owner: Option<Owner>,
+    /// How long it shall live.
+    pub(crate) ttl: TtlRequest,
+    /// Whether it may be renewed.
+    pub(crate) renewable: bool,
+    /// What takes the credential back.
+    pub(crate) revocation: Vec<u8>,
+}
+
+/// A lease that was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Granted {
+    /// Its id on the wire.
+    pub(crate) lease_id: String,
+    /// How long it lives, in seconds.
+    pub(crate) lease_secs: u64,
+    /// Whether it may be renewed.
+    pub(crate) renewable: bool,
+    /// That it is shorter than what was asked for.
+    pub(crate) warning: Option<String>,
+}
+
+/// Says that a far end is at it, for as long as it is held.
+struct Creating<'u> {
+    site: &'u Unsealed,
+    lease: Located,
+}
+
+impl<'u> Creating<'u> {
+    fn begin(site: &'u Unsealed, record: &LeaseRecord) -> Self {
+        let lease = locate(site, record);
+        let mut work = site.view.leases.work();
+        work.creating.insert((lease.namespace, lease.id.clone()));
+        Self { site, lease }
+    }
+}
+
+impl Drop for Creating<'_> {
+    fn drop(&mut self) {
+        let mut work = self.site.view.leases.work();
+        work.creating.remove(&(self.lease.namespace, self.lease.id.clone()));
+    }
+}
+
+/// Has the far end make a credential by `make`, which is told when it ends, with a lease. What it made is given back with
+/// the lease.
+///
+/// # Errors
+/// What the far end says; [`Denial::BadToken`] when the owner is gone; [`Error::Unavailable`] when the store refuses or
+/// the mount is about to go.
+pub(crate) async fn create<T, F: Future<Output = Result<T, Error>>>(
+    site: &Unsealed,
+    request: LeaseRequest<'_>,
+    now: Timestamp,
+    make: impl FnOnce(Timestamp) -> F,
+) -> Result<(Granted, T), Error> {
+    let now_ns = nanos(now);
+    let ttl = decide_ttl(&request.ttl, request.renewable, now_ns);
+    let random = random::make_base62(RANDOM_CHARS)?;
+    let id = LeaseId::new(request.path.trim_end_matches('/'), &random);
+    let record = LeaseRecord {
+        id: id.map_err(|_| Error::invalid("no lease can have an id with this path"))?,
+        mount: request.mount.0,
+        owner: request.owner,
+        term: ttl.term,
+        state: State::Pending,
+        revocation: request.revocation,
+    };
+    if !record.is_within_limits() {
+        return Err(Error::TooLarge("what revokes the credential is over its limit".into()));
+    }
+    // Before the record: whoever finds it pending finds out that somebody is at it.
+    let creating = Creating::begin(site, &record);
+    let pending = put_pending(site, record).await?;
+    if site.view.leases.work().closing.contains(&request.mount.0) {
+        super::record::delete(site, &pending.record.id).await?;
+        return Err(Error::Unavailable("the mount is being removed".into()));
+    }
+    let end = Timestamp::from_nanosecond(ttl.term.expires_ns.into()).unwrap_or(Timestamp::MAX);
+    let made = match make(end).await {
+        Ok(made) => put_live(site, &pending).await.map(|()| made),
+        Err(error) => Err(error),
+    };
+    match made {
+        Ok(made) => Ok((
+            Granted {
+                lease_id: site.view.marked(pending.record.id.to_string()),
+                lease_secs: ttl.ttl_secs,
+                renewable: request.renewable,
+                warning: ttl.capped.map(|capped| capped.to_string()),
+            },
+            made,
+        )),
+        Err(error) => {
+            roll_back(site, &pending, now).await;
+            drop(creating);
+            Err(error)
+        }
+    }
+}
+
+/// Step 1.
+async fn put_pending(site: &Unsealed, record: LeaseRecord) -> Result<StoredLease, Error> {
+    let mount = keys::mount(MountId(record.mount));
+    for _ in 0..CONFLICT_RETRIES_MAX {
+        let Some(mounted) = site.store.get(&mount)? else {
+            return Err(Error::Unavailable("the mount was removed".into()));
+        };
+        let mut batch = Batch::new();
+        batch.expect(mount.clone(), mounted.seqno);
+        batch.put(keys::lease(&record.id), record.encode());
+        match site.store.commit_if(batch, owner_lives(site, &record)?).await {
+            Ok(position) => return Ok(StoredLease { record, seqno: Seqno(position.0) }),
+            Err(StoreError::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Conflict)
+}
+
+/// Step 3.
+async fn put_live(site: &Unsealed, pending: &StoredLease) -> Result<(), Error> {
+    let live = LeaseRecord { state: State::Live, ..pending.record.clone() };
+    for _ in 0..CONFLICT_RETRIES_MAX {
+        let mut batch = Batch::new();
+        replace_in(&mut batch, pending, &live);
+        match site.store.commit_if(batch, owner_lives(site, &live)?).await {
+            Ok(_) => return Ok(()),
+            Err(StoreError::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let now = read(site, &live.id)?;
+        if now.is_none_or(|now| now.seqno != pending.seqno) {
+            return Err(Error::Unavailable("the lease was ended while it was made".into()));
+        }
+    }
+    Err(Error::Conflict)
+}
+
+/// That the owner is there, and as it is now.
+fn owner_lives(site: &Unsealed, record: &LeaseRecord) -> Result<Option<Condition>, Error> {
+    let Some(owner) = &record.owner else { return Ok(None) };
+    let bad = || Error::Denied(Denial::BadToken);
+    let home = site.site_with(NamespaceNumber(owner.namespace)).ok_or_else(bad)?;
+    let key = keys::token(&owner.hash);
+    let token = home.store.get(&key)?.ok_or_else(bad)?;
+    Ok(Some(home.store.condition(&key, token.seqno)))
+}
+
+/// Takes back what the far end may have made. What fails is the queue's.
+async fn roll_back(site: &Unsealed, pending: &StoredLease, now: Timestamp) {
+    let outcome = far_end::revoke(site, &pending.record, now).await;
+    if let Err(error) = settle_attempt(site, pending, outcome, nanos(now)).await {
+        tracing::warn!(%error, namespace = number_of(site), "a lease stays pending for now");
+    }
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn nanos(at: Timestamp) -> i64 {
+    i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,56 @@
+//! Letting a credential live longer: the far end first, which may refuse, then the record.
+//!
+//! A crash in between leaves a credential that the far end keeps longer than its lease, which ends it all the same.
+
+use jiff::Timestamp;
+use kallisto_leases::{LeaseId, LeaseRecord, Renewal, decide_renewal};
+use kallisto_store::{Batch, Error as StoreError};
+
+use super::create::nanos;
+use super::far_end;
+use super::record::{check_leads, read, replace_in};
+use crate::api::error::Error;
+use crate::limits::CONFLICT_RETRIES_MAX;
+use crate::pipeline::state::Unsealed;
+use crate::storage::keys::NamespaceNumber;
+
+/// Renews a lease by `increment_secs`, or by what it was first given when that is 0.
+///
+/// # Errors
+/// [`Error::Invalid`] in the words of the contract: for a lease that is not there or not renewable, and when the far end
+/// refuses.
+pub(super) async fn renew(
+    site: &Unsealed,
+    id: &LeaseId,
+    increment_secs: u64,
+    now: Timestamp,
+) -> Result<Renewal, Error> {
+    check_leads(site)?;
+    for _ in 0..CONFLICT_RETRIES_MAX {
+        let stored = read(site, id)?.filter(|stored| has_owner(site, &stored.record));
+        let stored = stored.ok_or_else(|| Error::invalid("invalid lease"))?;
+        let renewal = decide_renewal(&stored.record, increment_secs, nanos(now));
+        let renewal = renewal.map_err(|refusal| Error::invalid(refusal.to_string()))?;
+        let end = Timestamp::from_nanosecond(renewal.term.expires_ns.into());
+        let end = end.unwrap_or(Timestamp::MAX);
+        let answer = far_end::renew(site, &stored.record, end, now).await;
+        answer.map_err(|error| Error::invalid(format!("failed to renew entry: {error}")))?;
+        let mut batch = Batch::new();
+        let renewed = LeaseRecord { term: renewal.term, ..stored.record.clone() };
+        replace_in(&mut batch, &stored, &renewed);
+        match site.store.commit(batch).await {
+            Ok(_) => return Ok(renewal),
+            Err(StoreError::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Conflict)
+}
+
+/// Whether the token that a lease ends with is there, if it ends with one.
+pub(super) fn has_owner(site: &Unsealed, record: &LeaseRecord) -> bool {
+    record.owner.is_none_or(|owner| {
+        let home = site.site_with(NamespaceNumber(owner.namespace));
+        home.is_some_and(|home| home.view.tokens.lives(&owner.hash))
+    })
+}

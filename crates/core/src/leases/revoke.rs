@@ -1,0 +1,283 @@
+//! Taking credentials back because somebody asks: of a lease, of a path and what is below it, of a mount.
+//!
+//! Who does not wait has the leases marked, in batches, and the queue does the rest. Who waits hears of failures; a lease
+//! whose credential could not be taken back stays as it was.
+
+use jiff::Timestamp;
+use kallisto_leases::{LeaseId, LeaseRecord, Located, Phase, State};
+use kallisto_store::{Batch, Error as StoreError};
+
+use super::create::nanos;
+use super::far_end;
+use super::record::{StoredLease, check_leads, delete, number_of, read, replace_in};
+use crate::api::error::Error;
+use crate::limits::CONFLICT_RETRIES_MAX;
+use crate::pipeline::state::Unsealed;
+use crate::platform::cooperative_yield::cooperative_yield;
+
+/// Leases between two others' turns, and in one batch.
+pub(super) const STEP: usize = 32;
+/// What came of taking credentials back one by one.
+#[derive(Debug, Default)]
+struct Tally {
+    tried: usize,
+    failed: usize,
+    /// The first that failed, and why.
+    first: Option<(String, String)>,
+}
+
+impl Tally {
+    fn note(&mut self, site: &Unsealed, id: &LeaseId, outcome: Result<(), String>) {
+        self.tried += 1;
+        if let Err(error) = outcome {
+            self.failed += 1;
+            self.first.get_or_insert_with(|| (site.view.marked(id.to_string()), error));
+        }
+    }
+
+    /// # Errors
+    /// The first failure, and how many there were.
+    fn finish(self) -> Result<(), Error> {
+        let Self { tried, failed, first } = self;
+        let Some((id, error)) = first else { return Ok(()) };
+        Err(Error::invalid(format!(
+            "failed to revoke \"{id}\" ({failed} / {tried}): failed to revoke entry: {error}"
+        )))
+    }
+}
+
+/// Takes the credential of a lease back now. Says in the far end's words why it could not be; the lease stays then.
+///
+/// # Errors
+/// When its record cannot be read or deleted.
+pub(super) async fn revoke_now(
+    site: &Unsealed,
+    id: &LeaseId,
+    now: Timestamp,
+) -> Result<Result<(), String>, Error> {
+    check_leads(site)?;
+    let Some(stored) = read(site, id)? else { return Ok(Ok(())) };
+    let outcome = far_end::revoke(site, &stored.record, now).await;
+    if outcome.is_ok() {
+        delete(site, id).await?;
+    }
+    Ok(outcome)
+}
+
+/// Marks leases to be taken back, a bounded batch at a time. Those that are being made, or marked already, are passed by.
+///
+/// # Errors
+/// When a record cannot be read, or the store refuses.
+pub(super) async fn mark(site: &Unsealed, leases: &[Located], now_ns: i64) -> Result<(), Error> {
+    for leases in leases.chunks(STEP) {
+        let mut batch = Batch::new();
+        batch.set_essential();
+        let mut marked = Vec::new();
+        for lease in leases {
+            if let Some(stored) = to_mark(site, lease)? {
+                replace_in(&mut batch, &stored, &stored.record.to_revoking(now_ns));
+                marked.push(stored);
+            }
+        }
+        if marked.is_empty() {
+            continue;
+        }
+        match site.store.commit(batch).await {
+            Ok(_) => {}
+            Err(StoreError::Conflict) => {
+                // One of them was renewed or went meanwhile: each by itself.
+                for stored in marked {
+                    mark_one(site, stored, now_ns).await?;
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        cooperative_yield().await;
+    }
+    Ok(())
+}
+
+fn to_mark(site: &Unsealed, lease: &Located) -> Result<Option<StoredLease>, Error> {
+    if site.view.leases.is_creating(lease) {
+        return Ok(None);
+    }
+    let stored = read(site, &lease.id)?;
+    Ok(stored.filter(|stored| stored.record.state.phase() != Phase::Revoking))
+}
+
+async fn mark_one(site: &Unsealed, stored: StoredLease, now_ns: i64) -> Result<(), Error> {
+    let mut stored = Some(stored);
+    // Ends with the writers that change it again and again.
+    for _ in 0..CONFLICT_RETRIES_MAX {
+        let Some(found) = stored else { return Ok(()) };
+        let mut batch = Batch::new();
+        batch.set_essential();
+        replace_in(&mut batch, &found, &found.record.to_revoking(now_ns));
+        match site.store.commit(batch).await {
+            Ok(_) => return Ok(()),
+            Err(StoreError::Conflict) => stored = read(site, &found.record.id)?,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Conflict)
+}
+
+/// What is done to each lease of a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// It is marked.
+    Mark,
+    /// Its credential is taken back.
+    Wait,
+    /// The same, and it goes whatever the far end says.
+    Forget,
+}
+
+/// Marks the leases at `prefix` and below to be taken back.
+///
+/// # Errors
+/// As [`mark`].
+pub(crate) async fn mark_below(site: &Unsealed, prefix: &str, now: Timestamp) -> Result<(), Error> {
+    walk(site, prefix, now, Way::Mark).await
+}
+
+/// Takes back the credentials of the leases at `prefix` and below. One that fails stops no other.
+///
+/// # Errors
+/// The first failure, and how many there were.
+pub(crate) async fn revoke_below(
+    site: &Unsealed,
+    prefix: &str,
+    now: Timestamp,
+) -> Result<(), Error> {
+    walk(site, prefix, now, Way::Wait).await
+}
+
+/// Forgets the leases at `prefix` and below, after a try to take their credentials back.
+///
+/// # Errors
+/// When a record cannot be read or deleted.
+pub(crate) async fn forget_below(
+    site: &Unsealed,
+    prefix: &str,
+    now: Timestamp,
+) -> Result<(), Error> {
+    walk(site, prefix, now, Way::Forget).await
+}
+
+async fn walk(site: &Unsealed, prefix: &str, now: Timestamp, way: Way) -> Result<(), Error> {
+    let mut tally = Tally::default();
+    let mut cursor = None;
+    loop {
+        let (found, next) =
+            site.view.leases.table().below(number_of(site), prefix, cursor.as_ref(), STEP);
+        match way {
+            Way::Mark => mark(site, &found, nanos(now)).await?,
+            Way::Wait | Way::Forget => {
+                for lease in found.iter().filter(|lease| !site.view.leases.is_creating(lease)) {
+                    let outcome = revoke_now(site, &lease.id, now).await?;
+                    match (way, outcome) {
+                        (Way::Forget, Err(error)) => {
+                            tracing::warn!(id = %lease.id, error, "forgot a lease, not its credential");
+                            delete(site, &lease.id).await?;
+                        }
+                        (_, outcome) => tally.note(site, &lease.id, outcome),
+                    }
+                }
+                cooperative_yield().await;
+            }
+        }
+        cursor = next;
+        if cursor.is_none() {
+            return tally.finish();
+        }
+    }
+}
+
+/// Says that a mount is being unmounted, for as long as it is held: nothing is created there.
+pub(crate) struct Closing<'u> {
+    site: &'u Unsealed,
+    mount: u32,
+}
+
+impl<'u> Closing<'u> {
+    /// From now on nothing is created at a mount.
+    pub(crate) fn begin(site: &'u Unsealed, mount: u32) -> Self {
+        site.view.leases.work().closing.insert(mount);
+        Self { site, mount }
+    }
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.site.view.leases.work().closing.remove(&self.mount);
+    }
+}
+
+/// Whether a mount goes although credentials of it stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unmount {
+    /// It does not.
+    WhenRevoked,
+    /// It does; their leases are irrevocable from then on.
+    Forced,
+}
+
+/// Takes back all credentials of a mount that is being unmounted ([`Closing`]).
+///
+/// # Errors
+/// [`Error::Invalid`] for the first that cannot be taken back, unless it is forced; [`Error::Unavailable`] while some are
+/// being made.
+pub(crate) async fn revoke_mount(
+    site: &Unsealed,
+    mount: u32,
+    unmount: Unmount,
+    now: Timestamp,
+) -> Result<(), Error> {
+    loop {
+        let leases = {
+            let table = site.view.leases.table();
+            let mut leases = table.of_mount(mount, STEP);
+            if leases.is_empty() && unmount == Unmount::WhenRevoked {
+                leases = table.irrevocable_of(mount, STEP);
+            }
+            leases
+        };
+        if leases.is_empty() {
+            return Ok(());
+        }
+        if leases.iter().any(|lease| site.view.leases.is_creating(lease)) {
+            return Err(Error::Unavailable("credentials are being made at this mount".into()));
+        }
+        for lease in &leases {
+            let outcome = revoke_now(site, &lease.id, now).await?;
+            match (outcome, unmount) {
+                (Ok(()), _) => {}
+                (Err(error), Unmount::Forced) => give_up(site, &lease.id, &error).await?,
+                (outcome @ Err(_), Unmount::WhenRevoked) => {
+                    let mut tally = Tally::default();
+                    tally.note(site, &lease.id, outcome);
+                    return tally.finish();
+                }
+            }
+        }
+        cooperative_yield().await;
+    }
+}
+
+/// Makes a lease irrevocable.
+async fn give_up(site: &Unsealed, id: &LeaseId, error: &str) -> Result<(), Error> {
+    for _ in 0..CONFLICT_RETRIES_MAX {
+        let Some(stored) = read(site, id)? else { return Ok(()) };
+        let given_up = LeaseRecord { state: State::irrevocable(error), ..stored.record.clone() };
+        let mut batch = Batch::new();
+        batch.set_essential();
+        replace_in(&mut batch, &stored, &given_up);
+        match site.store.commit(batch).await {
+            Ok(_) => return Ok(()),
+            Err(StoreError::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Conflict)
+}

@@ -1,0 +1,138 @@
+//! An engine that exists only in tests: it makes users at a far end that fails, hangs and lies.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use jiff::Timestamp;
+use kallisto_engine::FieldKind::{Span, Text};
+use kallisto_engine::route::{Field, field};
+use kallisto_engine::{
+    Call, EngineLeases, EngineSpec, Handler, LeaseCall, NewLease, Table, handler, row,
+};
+
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::json::Json;
+use crate::api::response::Response;
+
+const NAME: Field = field("name", Text, "A role.");
+const TTL: Field = field("ttl", Span, "How long it shall live.");
+
+static ROUTES: Table<Handler> = Table {
+    name: "far",
+    tag: "secrets",
+    about: "Users at a far end, in tests.",
+    groups: &[&[row!("creds/{name}", &[NAME, TTL], {
+        Read => "Make a user.", handler!(make);
+        Update => "Make a user.", handler!(make);
+    })]],
+};
+
+/// The engine.
+pub(crate) static ENGINE: EngineSpec = EngineSpec {
+    leases: Some(EngineLeases {
+        revoke: |call| Box::pin(revoke(call)),
+        renew: |call, end| Box::pin(renew(call, end)),
+    }),
+    ..EngineSpec::secret("far", &ROUTES)
+};
+
+/// How a far end behaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Mood {
+    /// It does what it is asked.
+    #[default]
+    Healthy,
+    /// It does nothing and says so.
+    Fails,
+    /// It does what it is asked, and says that it failed.
+    Lies,
+    /// It does what it is asked, and never answers.
+    Hangs,
+}
+
+/// A server with users.
+#[derive(Default)]
+pub(super) struct FarEnd {
+    users: Mutex<BTreeSet<String>>,
+    mood: Mutex<Mood>,
+    made: AtomicU64,
+    /// How often it was asked to revoke.
+    pub(super) revocations: AtomicU64,
+}
+
+/// The far ends, by the accessor of their mount, which no two mounts share.
+static FAR_ENDS: Mutex<BTreeMap<String, Arc<FarEnd>>> = Mutex::new(BTreeMap::new());
+
+impl FarEnd {
+    /// The far end of a mount.
+    pub(super) fn of(accessor: &str) -> Arc<Self> {
+        Arc::clone(FAR_ENDS.lock().unwrap().entry(accessor.to_owned()).or_default())
+    }
+
+    pub(super) fn set(&self, mood: Mood) {
+        *self.mood.lock().unwrap() = mood;
+    }
+
+    /// Who is there.
+    pub(super) fn users(&self) -> BTreeSet<String> {
+        self.users.lock().unwrap().clone()
+    }
+
+    /// Does something, or not, and answers, or not.
+    async fn act(&self, deed: impl FnOnce(&mut BTreeSet<String>)) -> Result<(), Error> {
+        let mood = *self.mood.lock().unwrap();
+        if mood != Mood::Fails {
+            deed(&mut self.users.lock().unwrap());
+        }
+        match mood {
+            Mood::Healthy => Ok(()),
+            Mood::Fails => Err(Error::invalid("ERROR: the far end is down")),
+            Mood::Lies => Err(Error::invalid("ERROR: the far end hung up")),
+            Mood::Hangs => pending().await,
+        }
+    }
+}
+
+async fn make(call: Call<'_>) -> Result<Response, Error> {
+    let far_end = FarEnd::of(call.mount.accessor);
+    let user = format!("v-{}", far_end.made.fetch_add(1, Ordering::Relaxed));
+    let body = call.request.object().unwrap_or_default();
+    let ttl_secs = Fields::new(&body).span("ttl")?.map_or(0, |span| span.secs().unsigned_abs());
+    let role = call.params.get("name");
+    let lease = NewLease {
+        ttl_secs,
+        role_default_secs: 1800,
+        role_max_secs: if role == "short" { 8 } else { 86_400 },
+        renewable: role != "fixed",
+        revocation: user.clone().into_bytes(),
+    };
+    call.issue(lease, move |_| {
+        Box::pin(async move {
+            far_end
+                .act(|users| {
+                    users.insert(user.clone());
+                })
+                .await?;
+            Ok(Json::object([("username", user.into())]))
+        })
+    })
+    .await
+}
+
+async fn revoke(call: LeaseCall<'_>) -> Result<(), Error> {
+    let far_end = FarEnd::of(call.mount.accessor);
+    far_end.revocations.fetch_add(1, Ordering::Relaxed);
+    let user = String::from_utf8(call.revocation.to_vec()).unwrap();
+    far_end
+        .act(|users| {
+            users.remove(&user);
+        })
+        .await
+}
+
+async fn renew(call: LeaseCall<'_>, _: Timestamp) -> Result<(), Error> {
+    FarEnd::of(call.mount.accessor).act(|_| ()).await
+}

@@ -1,0 +1,467 @@
+//! Leases against a far end that fails, hangs and lies, on a store that loses its power.
+
+pub(crate) mod engine;
+mod random;
+mod site;
+
+use std::sync::atomic::Ordering;
+
+use kallisto_auth::Operation::{Delete, List, Read, Update};
+use kallisto_leases::Phase;
+
+use crate::api::error::Error;
+use crate::api::json::Json;
+use crate::api::response::Response;
+use engine::{FarEnd, Mood};
+use site::{ROOT, Site, data, logical};
+
+fn body(id: &str, more: &str) -> String {
+    format!(r#"{{"lease_id":"{id}"{more}}}"#)
+}
+
+fn revoke(site: &Site, secs: i64, id: &str, sync: bool) -> Result<Response, Error> {
+    site.ask(secs, Update, "sys/leases/revoke", &body(id, &format!(r#","sync":{sync}"#)))
+}
+
+fn is_gone(site: &Site, id: &str) -> bool {
+    match site.ask(0, Update, "sys/leases/lookup", &body(id, "")) {
+        Ok(_) => false,
+        Err(error) => {
+            assert_eq!(error, Error::invalid("invalid lease"));
+            true
+        }
+    }
+}
+
+fn error_of(answer: Result<Response, Error>) -> String {
+    answer.unwrap_err().to_string()
+}
+
+#[test]
+fn a_credential_comes_with_a_lease_that_is_known_by_its_id() {
+    let site = Site::open();
+    let answer = logical(site.ask(100, Read, "far/creds/r", "").unwrap());
+    let lease = answer.lease.unwrap();
+    assert!(lease.renewable && answer.lease_secs == 1800);
+    let (path, random) = lease.id.rsplit_once('/').unwrap();
+    assert!(path == "far/creds/r" && random.len() == 24);
+    let known = site.ask(160, Update, "sys/leases/lookup", &body(&lease.id, "")).unwrap();
+    let text = String::from_utf8(logical(known).data).unwrap();
+    let expected = format!(
+        r#"{{"expire_time":"1970-01-01T00:31:40Z","id":"{}","issue_time":"1970-01-01T00:01:40Z","last_renewal":null,"path":"far/creds/r","renewable":true,"ttl":1740}}"#,
+        lease.id
+    );
+    assert_eq!(text, expected);
+    let names = |path: &str| data(site.ask(0, List, path, "").unwrap(), "keys");
+    assert_eq!(names("sys/leases/lookup/"), Json::strings(["far/"]));
+    assert_eq!(names("sys/leases/lookup/far/creds"), Json::strings(["r/"]));
+    assert_eq!(names("sys/leases/lookup/far/creds/r"), Json::strings([random]));
+    site.check();
+    assert_eq!(site.phases(), [Phase::Live]);
+}
+
+#[test]
+fn a_renewal_counts_from_now_within_the_maximum_and_says_when_it_was_cut() {
+    let site = Site::open();
+    let (id, _) = site.make(ROOT, 0, "r").unwrap();
+    let renew = |secs, id: &str, increment: &str| {
+        let more = format!(r#","increment":"{increment}""#);
+        site.ask(secs, Update, "sys/leases/renew", &body(id, &more)).map(logical)
+    };
+    let renewed = renew(60, &id, "45m").unwrap();
+    assert_eq!((renewed.lease_secs, renewed.warnings.len()), (2700, 0));
+    assert_eq!(renewed.lease.unwrap().id, id);
+    let capped = renew(0, &id, "100h").unwrap();
+    assert_eq!(capped.lease_secs, 86_400);
+    assert_eq!(
+        capped.warnings,
+        [
+            "TTL of \"100h\" exceeded the effective max_ttl of \"24h\"; TTL value is capped accordingly"
+        ]
+    );
+    let (short, _) = site.make(ROOT, 0, "short").unwrap();
+    assert_eq!(renew(0, &short, "60s").unwrap().lease_secs, 8);
+    assert_eq!(renew(8, &short, "60s").unwrap_err(), Error::invalid("invalid lease"));
+    let (fixed, _) = site.make(ROOT, 0, "fixed").unwrap();
+    let refused = renew(0, &fixed, "60s").unwrap_err();
+    assert_eq!(refused, Error::invalid("lease is not renewable"));
+    site.far_end.set(Mood::Fails);
+    let refused = renew(0, &id, "60s").unwrap_err();
+    assert_eq!(refused, Error::invalid("failed to renew entry: ERROR: the far end is down"));
+    assert!(renew(0, "far/creds/r/none", "60s").is_err());
+}
+
+#[test]
+fn who_waits_for_a_revocation_hears_how_it_went() {
+    let site = Site::open();
+    let (id, user) = site.make(ROOT, 0, "r").unwrap();
+    site.far_end.set(Mood::Fails);
+    let failed = error_of(revoke(&site, 0, &id, true));
+    assert_eq!(failed, "failed to revoke entry: ERROR: the far end is down");
+    assert_eq!(site.phases(), [Phase::Live], "the lease stays as it was");
+    site.far_end.set(Mood::Healthy);
+    revoke(&site, 0, &id, true).unwrap();
+    assert!(is_gone(&site, &id) && !site.far_end.users().contains(&user));
+    revoke(&site, 0, &id, true).unwrap();
+}
+
+#[test]
+fn who_does_not_wait_is_answered_before_the_far_end() {
+    let site = Site::open();
+    let (id, user) = site.make(ROOT, 0, "r").unwrap();
+    site.far_end.set(Mood::Hangs);
+    revoke(&site, 1, &id, false).unwrap();
+    assert_eq!(site.phases(), [Phase::Revoking]);
+    assert!(site.far_end.users().contains(&user));
+    site.settle(2);
+    assert!(is_gone(&site, &id) && site.far_end.users().is_empty());
+}
+
+#[test]
+fn a_lease_that_expires_is_revoked() {
+    let site = Site::open();
+    let (id, _) = site.make(ROOT, 0, "short").unwrap();
+    let (longer, user) = site.make(ROOT, 0, "r").unwrap();
+    site.tick(7);
+    assert!(!is_gone(&site, &id));
+    site.tick(8);
+    assert!(is_gone(&site, &id) && !is_gone(&site, &longer));
+    assert_eq!(site.far_end.users().into_iter().collect::<Vec<_>>(), [user]);
+}
+
+#[test]
+fn after_six_attempts_a_lease_is_irrevocable_until_an_operator_says_otherwise() {
+    let site = Site::open();
+    let (id, _) = site.make(ROOT, 0, "short").unwrap();
+    site.far_end.set(Mood::Fails);
+    for second in 0..1000 {
+        site.tick(second);
+    }
+    assert_eq!(site.far_end.revocations.load(Ordering::Relaxed), 6);
+    let answer = site.ask(0, Read, "sys/leases?type=irrevocable", "").unwrap();
+    let listed = String::from_utf8(logical(answer).data).unwrap();
+    let expected = format!(
+        r#"{{"lease_count":1,"leases":[{{"error":"ERROR: the far end is down","lease_id":"{id}"}}]}}"#
+    );
+    assert_eq!(listed, expected);
+    let counted = site.ask(0, Read, "sys/leases/count?type=irrevocable", "").unwrap();
+    let text = String::from_utf8(logical(counted).data).unwrap();
+    assert!(text.contains(r#""far_"#) && text.ends_with(r#"":1},"lease_count":1}"#), "{text}");
+    let none = site.ask(0, Read, "sys/leases?type=irrevocable&limit=0", "").unwrap();
+    assert_eq!(data(none, "leases"), Json::Array(Vec::new()));
+    site.far_end.set(Mood::Healthy);
+    site.tick(2000);
+    assert_eq!(site.phases(), [Phase::Irrevocable], "time does not help");
+    site.ask(2000, Update, "sys/leases/tidy", "").unwrap();
+    site.tick(2001);
+    assert!(is_gone(&site, &id) && site.far_end.users().is_empty());
+    let counted = site.ask(0, Read, "sys/leases/count?type=irrevocable", "").unwrap();
+    assert_eq!(data(counted, "lease_count"), 0_u64.into());
+}
+
+#[test]
+fn a_prefix_is_revoked_whole_and_failures_are_counted() {
+    let site = Site::open();
+    let (first, _) = site.make(ROOT, 0, "r").unwrap();
+    let (other, _) = site.make(ROOT, 0, "r2").unwrap();
+    for _ in 0..80 {
+        site.make(ROOT, 0, "r").unwrap();
+    }
+    site.far_end.set(Mood::Fails);
+    let failed =
+        error_of(site.ask(0, Update, "sys/leases/revoke-prefix/far/creds/r", r#"{"sync":true}"#));
+    assert!(failed.starts_with("failed to revoke \"far/creds/r/"), "{failed}");
+    assert!(
+        failed.ends_with(" (81 / 81): failed to revoke entry: ERROR: the far end is down"),
+        "{failed}"
+    );
+    site.far_end.set(Mood::Healthy);
+    site.ask(0, Update, "sys/leases/revoke-prefix/far/creds/r", r#"{"sync":true}"#).unwrap();
+    assert!(is_gone(&site, &first) && !is_gone(&site, &other));
+    site.ask(0, Update, "sys/leases/revoke-prefix/far", "").unwrap();
+    assert!(!is_gone(&site, &other));
+    site.tick(1);
+    assert!(is_gone(&site, &other) && site.far_end.users().is_empty());
+}
+
+#[test]
+fn force_forgets_leases_whatever_the_far_end_says() {
+    let site = Site::open();
+    let (id, user) = site.make(ROOT, 0, "r").unwrap();
+    site.far_end.set(Mood::Fails);
+    site.ask(0, Update, "sys/leases/revoke-force/far/creds", "").unwrap();
+    assert!(is_gone(&site, &id) && site.far_end.users().contains(&user));
+}
+
+#[test]
+fn a_lease_ends_with_its_token_and_with_the_token_above_it() {
+    for (ended, by_restart) in [("child", false), ("parent", false), ("parent", true)] {
+        let mut site = Site::open();
+        let parent = site.token(ROOT, r#"{"policies":["root"]}"#).unwrap();
+        let child = site.token(&parent, r#"{"policies":["root"]}"#).unwrap();
+        let (id, _) = site.make(&child, 0, "r").unwrap();
+        let (kept, _) = site.make(ROOT, 0, "r").unwrap();
+        let token = if ended == "child" { &child } else { &parent };
+        site.ask(0, Update, "auth/token/revoke", &format!(r#"{{"token":"{token}"}}"#)).unwrap();
+        assert!(site.make(&child, 0, "r").is_err());
+        let renewed = site.ask(0, Update, "sys/leases/renew", &body(&id, ""));
+        assert_eq!(renewed.unwrap_err(), Error::invalid("invalid lease"));
+        if by_restart {
+            // Nobody noted who had ended.
+            site.restart();
+        }
+        site.tick(1);
+        assert!(is_gone(&site, &id) && !is_gone(&site, &kept));
+        site.check();
+    }
+}
+
+#[test]
+fn a_lease_of_a_batch_token_ends_with_it_or_with_its_parent() {
+    let site = Site::open();
+    let parent = site.token(ROOT, r#"{"policies":["root"]}"#).unwrap();
+    let batch = |parent: &str, orphan: bool| {
+        let body = format!(
+            r#"{{"type":"batch","policies":["default","far"],"ttl":"60s","no_parent":{orphan}}}"#
+        );
+        site.token(parent, &body).unwrap()
+    };
+    let policy = r#"{"policy":"path \"far/*\" { capabilities = [\"read\"] }"}"#;
+    site.ask(0, Update, "sys/policies/acl/far", policy).unwrap();
+    let (of_child, _) = site.make(&batch(&parent, false), 0, "r").unwrap();
+    let (of_orphan, _) = site.make(&batch(&parent, true), 0, "r").unwrap();
+    let renewed = site.ask(30, Update, "sys/leases/renew", &body(&of_child, "")).unwrap();
+    assert_eq!(logical(renewed).lease_secs, 30);
+    site.ask(0, Update, "auth/token/revoke", &format!(r#"{{"token":"{parent}"}}"#)).unwrap();
+    site.tick(31);
+    assert!(is_gone(&site, &of_child) && !is_gone(&site, &of_orphan));
+    site.tick(60);
+    assert!(is_gone(&site, &of_orphan) && site.far_end.users().is_empty());
+}
+
+#[test]
+fn a_mount_goes_when_its_credentials_are_gone_unless_it_is_forced() {
+    let site = Site::open();
+    let (id, user) = site.make(ROOT, 0, "r").unwrap();
+    site.far_end.set(Mood::Fails);
+    let refused = error_of(site.ask(0, Delete, "sys/mounts/far", ""));
+    assert!(refused.starts_with(&format!("failed to revoke \"{id}\"")), "{refused}");
+    assert!(site.core.engine_at("far/").is_some(), "it stays");
+    site.far_end.set(Mood::Healthy);
+    let (second, _) = site.make(ROOT, 0, "r").unwrap();
+    site.ask(0, Delete, "sys/mounts/far", "").unwrap();
+    assert!(
+        site.core.engine_at("far/").is_none() && is_gone(&site, &id) && is_gone(&site, &second)
+    );
+    assert!(!site.far_end.users().contains(&user) && site.far_end.users().is_empty());
+
+    let site = Site::open();
+    let (id, _) = site.make(ROOT, 0, "r").unwrap();
+    site.far_end.set(Mood::Fails);
+    site.ask(0, Delete, "sys/mounts/far?force=true", "").unwrap();
+    assert!(site.core.engine_at("far/").is_none());
+    assert_eq!(site.phases(), [Phase::Irrevocable]);
+    let counted = site.ask(0, Read, "sys/leases/count?type=irrevocable", "").unwrap();
+    assert_eq!(data(counted, "lease_count"), 1_u64.into());
+    site.ask(0, Update, "sys/leases/revoke-force/far", "").unwrap();
+    assert!(is_gone(&site, &id));
+    let wrong = site.ask(0, Delete, "sys/mounts/far?force=perhaps", "");
+    assert!(wrong.is_ok(), "there is nothing there any more");
+}
+
+#[test]
+fn wherever_the_power_goes_in_a_creation_no_user_is_without_a_record() {
+    for mood in [Mood::Healthy, Mood::Fails, Mood::Lies, Mood::Hangs] {
+        let mut commits = 0;
+        loop {
+            let mut site = Site::open();
+            site.far_end.set(mood);
+            site.cut_power_after(commits);
+            let answer = site.make(ROOT, 0, "r");
+            site.check();
+            let was_cut = site.store_is_dead();
+            site.restart();
+            site.check();
+            site.tick(59);
+            if let Ok((id, user)) = &answer {
+                assert!(!is_gone(&site, id) && site.far_end.users().contains(user));
+            }
+            site.settle(60);
+            site.check();
+            // A pending lease is rolled back; one that was told to a client, and no other, is there.
+            let expected = usize::from(answer.is_ok());
+            assert_eq!((site.records().len(), site.far_end.users().len()), (expected, expected));
+            if !was_cut {
+                assert!(commits > 0, "a creation commits");
+                break;
+            }
+            commits += 1;
+        }
+    }
+}
+
+#[test]
+fn a_client_that_leaves_while_the_far_end_hangs_leaves_a_pending_lease() {
+    let site = Site::open();
+    site.far_end.set(Mood::Hangs);
+    assert!(site.make(ROOT, 0, "r").is_err());
+    assert_eq!(site.phases(), [Phase::Pending]);
+    let id = site.records()[0].id.to_string();
+    assert!(is_gone(&site, &id), "a client knows nothing of it");
+    site.far_end.set(Mood::Healthy);
+    site.tick(59);
+    assert_eq!(site.phases(), [Phase::Pending]);
+    site.tick(60);
+    assert!(site.phases().is_empty() && site.far_end.users().is_empty());
+}
+
+#[test]
+fn what_fails_is_rolled_back_at_once_or_by_the_queue() {
+    let site = Site::open();
+    site.far_end.set(Mood::Lies);
+    let refused = site.make(ROOT, 0, "r").unwrap_err();
+    assert_eq!(refused, Error::invalid("ERROR: the far end hung up"));
+    assert_eq!(site.phases(), [Phase::Revoking]);
+    site.settle(10);
+    assert!(site.phases().is_empty() && site.far_end.users().is_empty());
+}
+
+#[test]
+fn wherever_the_power_goes_in_a_revocation_the_next_server_ends_it() {
+    for sync in [true, false] {
+        for commits in 0..4 {
+            let mut site = Site::open();
+            let (id, _) = site.make(ROOT, 0, "short").unwrap();
+            site.cut_power_after(commits);
+            let _ = revoke(&site, 1, &id, sync);
+            site.tick(1);
+            site.check();
+            site.restart();
+            site.settle(100);
+            assert!(is_gone(&site, &id) && site.far_end.users().is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_far_end_that_hangs_keeps_no_other_waiting() {
+    let site = Site::open();
+    site.ask(0, Update, "sys/mounts/other", r#"{"type":"far"}"#).unwrap();
+    let accessor = site.core.view().unwrap().mounts.at("other/").unwrap().entry.accessor.clone();
+    let other = FarEnd::of(&accessor);
+    for _ in 0..40 {
+        site.ask(0, Read, "far/creds/short", "").unwrap();
+        site.ask(0, Read, "other/creds/short", "").unwrap();
+    }
+    site.far_end.set(Mood::Hangs);
+    site.tick(10);
+    assert!(other.users().is_empty(), "all of them in one second");
+}
+
+#[test]
+fn leases_outlive_a_restart_and_a_seal() {
+    let mut site = Site::open();
+    let made: Vec<_> = (0..50).map(|_| site.make(ROOT, 0, "r").unwrap()).collect();
+    site.restart();
+    site.check();
+    assert!(made.iter().all(|(id, _)| !is_gone(&site, id)));
+    site.ask(0, Update, "sys/seal", "").unwrap();
+    site.tick(5000);
+    assert_eq!(site.far_end.users().len(), 50, "a sealed server ends nothing");
+    site.unseal();
+    site.settle(5000);
+    site.check();
+    assert!(site.far_end.users().is_empty());
+}
+
+#[test]
+fn a_standby_asks_no_far_end() {
+    let site = Site::open();
+    let (id, _) = site.make(ROOT, 0, "short").unwrap();
+    site.store.leads.store(false, Ordering::SeqCst);
+    site.tick(100);
+    for path in ["sys/leases/renew", "sys/leases/revoke"] {
+        let refused = site.ask(0, Update, path, &body(&id, r#","sync":true"#));
+        assert_eq!(refused.unwrap_err(), Error::NotLeader);
+    }
+    assert_eq!(site.make(ROOT, 0, "r").unwrap_err(), Error::NotLeader);
+    assert_eq!(site.far_end.revocations.load(Ordering::Relaxed), 0);
+    assert_eq!(site.far_end.users().len(), 1);
+    site.store.leads.store(true, Ordering::SeqCst);
+    site.tick(100);
+    assert!(is_gone(&site, &id));
+}
+
+#[test]
+fn after_a_restore_nothing_is_revoked_before_an_operator_says_so() {
+    let mut site = Site::open();
+    let (id, _) = site.make(ROOT, 0, "short").unwrap();
+    let (other, _) = site.make(ROOT, 0, "r").unwrap();
+    site.store.generation.store(7, Ordering::SeqCst);
+    site.restart();
+    site.settle(100);
+    assert!(!is_gone(&site, &id));
+    // Who asks for one lease gets what they ask for.
+    revoke(&site, 0, &other, true).unwrap();
+    assert!(is_gone(&site, &other));
+    site.ask(0, Update, "sys/leases/tidy", "").unwrap();
+    site.restart();
+    site.settle(200);
+    assert!(!is_gone(&site, &id), "the usual tidy is not meant");
+    site.ask(0, Update, "sys/leases/tidy", r#"{"after_restore":true}"#).unwrap();
+    site.restart();
+    site.settle(300);
+    assert!(is_gone(&site, &id));
+}
+
+#[test]
+fn a_namespace_knows_its_own_leases_only() {
+    let mut site = Site::open();
+    for name in ["a", "b"] {
+        site.ask(0, Update, &format!("sys/namespaces/{name}"), "").unwrap();
+        let mount = ("sys/mounts/far", r#"{"type":"far"}"#);
+        site.ask_as(ROOT, &format!("{name}/"), 0, Update, mount.0, mount.1).unwrap();
+    }
+    let make = |site: &Site, namespace: &str| {
+        let answer = site.ask_as(ROOT, namespace, 0, Read, "far/creds/short", "").unwrap();
+        logical(answer).lease.unwrap().id
+    };
+    let [here, of_a, of_b] = ["", "a/", "b/"].map(|namespace| make(&site, namespace));
+    site.restart();
+    let view = site.core.view().unwrap();
+    assert_eq!(view.leases.table().len(), 3);
+    for (namespace, own) in [("", &here), ("a/", &of_a), ("b/", &of_b)] {
+        for id in [&here, &of_a, &of_b] {
+            let known = site.ask_as(ROOT, namespace, 0, Update, "sys/leases/lookup", &body(id, ""));
+            assert_eq!(known.is_ok(), id == own, "{namespace} {id}");
+            if id != own {
+                for verb in ["renew", "revoke"] {
+                    let path = format!("sys/leases/{verb}");
+                    let _ = site.ask_as(ROOT, namespace, 0, Update, &path, &body(id, ""));
+                }
+            }
+        }
+    }
+    let all = |site: &Site| site.core.view().unwrap().leases.table().len();
+    site.ask_as(ROOT, "a/", 0, Update, "sys/leases/revoke-prefix/far", r#"{"sync":true}"#).unwrap();
+    assert_eq!(all(&site), 2);
+    let refused = error_of(site.ask(0, Delete, "sys/namespaces/b", ""));
+    assert_eq!(refused, "unable to delete namespace containing leases");
+    site.settle(100);
+    assert_eq!(all(&site), 0);
+    site.ask(0, Delete, "sys/namespaces/b", "").unwrap();
+}
+
+#[test]
+fn a_token_of_a_namespace_above_ends_its_leases_below() {
+    let site = Site::open();
+    site.ask(0, Update, "sys/namespaces/a", "").unwrap();
+    site.ask_as(ROOT, "a/", 0, Update, "sys/mounts/far", r#"{"type":"far"}"#).unwrap();
+    let token = site.token(ROOT, r#"{"policies":["root"]}"#).unwrap();
+    site.ask_as(&token, "a/", 0, Read, "far/creds/r", "").unwrap();
+    let all = |site: &Site| site.core.view().unwrap().leases.table().len();
+    assert_eq!(all(&site), 1);
+    site.ask(0, Update, "auth/token/revoke", &format!(r#"{{"token":"{token}"}}"#)).unwrap();
+    site.tick(1);
+    assert_eq!(all(&site), 0);
+}

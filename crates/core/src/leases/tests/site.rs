@@ -1,0 +1,364 @@
+//! A core over a store that fails on demand, with a far end at `far/`.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use std::{io, thread};
+
+use jiff::Timestamp;
+use kallisto_auth::{Operation, Path};
+use kallisto_leases::{LeaseRecord, Phase};
+use kallisto_store::{
+    Batch, Commit, Durability, Error as StoreError, Fold, GENERATION_KEY, MemoryStore, Op,
+    Position, Record, Records, Seqno, Stats, Store, Visit,
+};
+
+use super::engine::{FarEnd, Mood};
+use crate::api::error::Error;
+use crate::api::json::{self, Json};
+use crate::api::request::{BodyKind, Headers, Request, TokenText};
+use crate::api::request_id::RequestId;
+use crate::api::response::{Logical, Response};
+use crate::pipeline::state::{Core, ServerInfo};
+use crate::platform::threads::{Job, OwnThreads, Threads};
+use crate::seal::{InitSpec, Initialized};
+use crate::storage::keys::{self, NamespaceNumber, Parsed};
+
+pub(super) const ROOT: &str = "root";
+/// How often what waits is asked before it counts as hanging.
+const POLLS_MAX: usize = 10_000;
+
+/// A store in memory, under a power switch.
+pub(super) struct FaultyStore {
+    inner: Arc<MemoryStore>,
+    /// Commits until the power goes.
+    commits_left: AtomicU64,
+    pub(super) leads: AtomicBool,
+    pub(super) generation: AtomicU64,
+}
+
+impl Records for FaultyStore {
+    fn get(&self, key: &[u8]) -> Result<Option<Record>, StoreError> {
+        self.inner.get(key)
+    }
+
+    fn scan(
+        &self,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(&[u8], &Record) -> Visit,
+    ) -> Result<(), StoreError> {
+        self.inner.scan(prefix, visit)
+    }
+
+    fn approximate_len(&self) -> u64 {
+        self.inner.approximate_len()
+    }
+}
+
+/// The batch without what it expects of the generation, which the store in memory knows nothing of.
+fn without_generation(batch: Batch) -> Batch {
+    let mut rest = Batch::new();
+    for expectation in batch.expectations().iter().filter(|one| one.key != GENERATION_KEY) {
+        rest.expect(expectation.key.clone(), expectation.seqno);
+    }
+    for op in batch.ops() {
+        match op {
+            Op::Put { key, value } => rest.put(key.clone(), value.clone()),
+            Op::Delete { key, note } => rest.delete_noted(key.clone(), note.clone()),
+        };
+    }
+    rest
+}
+
+impl Store for FaultyStore {
+    fn commit(&self, batch: Batch) -> Commit {
+        if !self.leads.load(Ordering::SeqCst) {
+            return Commit::decided(Err(StoreError::NotLeader));
+        }
+        let has_power = |left: u64| left.checked_sub(1);
+        match self.commits_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, has_power) {
+            Ok(_) => self.inner.commit(without_generation(batch)),
+            Err(_) => Commit::decided(Err(StoreError::Unavailable("no power".into()))),
+        }
+    }
+
+    fn position(&self) -> Position {
+        self.inner.position()
+    }
+
+    fn attach(&self, fold: Arc<dyn Fold>) -> Result<Position, StoreError> {
+        self.inner.attach(fold)
+    }
+
+    fn detach(&self) {
+        self.inner.detach();
+    }
+
+    fn durability(&self) -> Durability {
+        self.inner.durability()
+    }
+
+    fn set_durability(&self, durability: Durability) -> Commit {
+        self.inner.set_durability(durability)
+    }
+
+    fn save(&self) -> Commit {
+        self.inner.save()
+    }
+
+    fn generation(&self) -> Seqno {
+        Seqno(self.generation.load(Ordering::SeqCst))
+    }
+
+    fn leads(&self) -> bool {
+        self.leads.load(Ordering::SeqCst)
+    }
+
+    fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.inner.close()
+    }
+}
+
+/// Runs the revocations when they are asked for, and all else at once.
+#[derive(Default)]
+struct HeldThreads(Mutex<VecDeque<Job>>);
+
+impl Threads for HeldThreads {
+    fn start(&self, name: &'static str, job: Job) -> io::Result<()> {
+        if name != "lease-revoke" {
+            return OwnThreads.start(name, job);
+        }
+        self.0.lock().unwrap().push_back(job);
+        Ok(())
+    }
+
+    fn pause(&self, duration: Duration) {
+        OwnThreads.pause(duration);
+    }
+
+    fn wait(&self, mut future: Pin<&mut dyn Future<Output = ()>>) {
+        poll_some(&mut future);
+    }
+}
+
+/// The outcome of what does not hang.
+pub(super) fn poll_some<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..POLLS_MAX {
+        match Pin::new(&mut *future).poll(&mut context) {
+            Poll::Ready(outcome) => return Some(outcome),
+            Poll::Pending => thread::yield_now(),
+        }
+    }
+    None
+}
+
+/// A server with an engine that makes users.
+pub(super) struct Site {
+    pub(super) store: Arc<FaultyStore>,
+    pub(super) core: Core,
+    pub(super) far_end: Arc<FarEnd>,
+    threads: Arc<HeldThreads>,
+    unseal_key: String,
+}
+
+impl Site {
+    pub(super) fn open() -> Self {
+        let inner = Arc::new(MemoryStore::new());
+        let (store, threads, core) = sealed(&inner);
+        let root_token = Some(ROOT.to_owned().into());
+        let spec = InitSpec { shares: 1, threshold: 1, root_token, mount_kv: None };
+        let made = pollster::block_on(core.initialize(&spec, Timestamp::UNIX_EPOCH)).unwrap();
+        let unseal_key = Initialized::hex(&made.keys).remove(0);
+        let far_end = Arc::default();
+        let mut site = Self { store, core, far_end, threads, unseal_key };
+        site.unseal();
+        site.ask(0, Operation::Update, "sys/mounts/far", r#"{"type":"far"}"#).unwrap();
+        let accessor = site.core.view().unwrap().mounts.at("far/").unwrap().entry.accessor.clone();
+        site.far_end = FarEnd::of(&accessor);
+        site
+    }
+
+    pub(super) fn unseal(&self) {
+        let body = format!(r#"{{"key":"{}"}}"#, self.unseal_key);
+        self.ask(0, Operation::Update, "sys/unseal", &body).unwrap();
+        assert!(!self.core.is_sealed());
+        // What may be revoked in a second is counted from here.
+        self.tick(0);
+    }
+
+    /// The power goes and comes back: what ran is gone, what was committed is there.
+    pub(super) fn restart(&mut self) {
+        let inner = Arc::clone(&self.store.inner);
+        inner.detach();
+        let generation = self.store.generation.load(Ordering::SeqCst);
+        (self.store, self.threads, self.core) = sealed(&inner);
+        self.store.generation.store(generation, Ordering::SeqCst);
+        self.unseal();
+    }
+
+    /// The power goes after so many more commits.
+    pub(super) fn cut_power_after(&self, commits: u64) {
+        self.store.commits_left.store(commits, Ordering::SeqCst);
+    }
+
+    /// Whether the power is gone.
+    pub(super) fn store_is_dead(&self) -> bool {
+        self.store.commits_left.load(Ordering::SeqCst) == 0
+    }
+
+    pub(super) fn ask(
+        &self,
+        secs: i64,
+        operation: Operation,
+        path: &str,
+        body: &str,
+    ) -> Result<Response, Error> {
+        self.ask_as(ROOT, "", secs, operation, path, body)
+    }
+
+    /// Asks with a token in a namespace; a request that hangs is given up by its client.
+    pub(super) fn ask_as(
+        &self,
+        token: &str,
+        namespace: &str,
+        secs: i64,
+        operation: Operation,
+        path: &str,
+        body: &str,
+    ) -> Result<Response, Error> {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let request = Request {
+            id: RequestId::make(),
+            operation,
+            path: Path::decode(path).unwrap(),
+            namespace,
+            token: Some(TokenText::new(token)),
+            query: crate::api::request::parse_query(query).unwrap(),
+            body: body.as_bytes(),
+            body_kind: BodyKind::Json,
+            wrap_ttl_secs: 0,
+            now: Timestamp::from_second(secs).unwrap(),
+            remote: None,
+            client_chain: &[],
+            headers: Headers::default(),
+        };
+        let mut answer = Box::pin(self.core.handle(&request));
+        if path == "sys/unseal" || path == "sys/seal" {
+            return pollster::block_on(answer);
+        }
+        poll_some(&mut answer).unwrap_or_else(|| Err(Error::Unavailable("the client left".into())))
+    }
+
+    /// A credential: its lease's id and its user.
+    pub(super) fn make(
+        &self,
+        token: &str,
+        secs: i64,
+        role: &str,
+    ) -> Result<(String, String), Error> {
+        let path = format!("far/creds/{role}");
+        let logical = logical(self.ask_as(token, "", secs, Operation::Read, &path, "")?);
+        let data = json::parse_object(&logical.data).unwrap();
+        Ok((logical.lease.unwrap().id, data["username"].as_str().unwrap().to_owned()))
+    }
+
+    /// A token below another.
+    pub(super) fn token(&self, parent: &str, body: &str) -> Result<String, Error> {
+        let made = self.ask_as(parent, "", 0, Operation::Update, "auth/token/create", body)?;
+        let auth = json::parse_object(&logical(made).auth).unwrap();
+        Ok(auth["client_token"].as_str().unwrap().to_owned())
+    }
+
+    /// What time brings at `secs`, and the revocations that it starts.
+    pub(super) fn tick(&self, secs: i64) {
+        let now = Timestamp::from_second(secs).unwrap();
+        let mut tick = Box::pin(self.core.run_due_jobs(now));
+        let _ = poll_some(&mut tick).expect("the clock waits for no far end");
+        self.run_jobs();
+    }
+
+    /// Runs the revocations that were started.
+    pub(super) fn run_jobs(&self) {
+        // A job holds no lock of the queue while it runs.
+        loop {
+            let Some(job) = self.threads.0.lock().unwrap().pop_front() else { return };
+            job();
+        }
+    }
+
+    /// The leases of the root namespace as they are stored.
+    pub(super) fn records(&self) -> Vec<LeaseRecord> {
+        let unsealed = self.core.unsealed.load_full().unwrap();
+        let mut records = Vec::new();
+        let scanned = unsealed.store.scan(&[keys::kind::LEASE], &mut |key, record| {
+            assert!(matches!(keys::parse(key), Parsed::Lease(_)));
+            records.push(LeaseRecord::decode(&record.value).unwrap());
+            Visit::Continue
+        });
+        scanned.unwrap();
+        records
+    }
+
+    pub(super) fn phases(&self) -> Vec<Phase> {
+        self.records().iter().map(|record| record.state.phase()).collect()
+    }
+
+    /// What holds at every moment: no user without a record, and the table is that of the records.
+    pub(super) fn check(&self) {
+        let records = self.records();
+        let known: BTreeSet<String> = records
+            .iter()
+            .map(|record| String::from_utf8(record.revocation.clone()).unwrap())
+            .collect();
+        let lost: Vec<_> = self.far_end.users().difference(&known).cloned().collect();
+        assert!(lost.is_empty(), "users without a record: {lost:?}");
+        let view = self.core.view().unwrap();
+        let table = view.leases.table();
+        assert_eq!(table.len(), records.len());
+        for record in &records {
+            let found = table.find(NamespaceNumber::ROOT.0, record.id.as_str()).unwrap();
+            assert_eq!((found.mount, found.phase), (record.mount, record.state.phase()));
+        }
+    }
+
+    /// Lets a healthy far end and enough time end whatever is ending.
+    pub(super) fn settle(&self, from_secs: i64) {
+        self.far_end.set(Mood::Healthy);
+        for step in 0..8 {
+            self.tick(from_secs + 100 * step);
+        }
+    }
+}
+
+fn sealed(inner: &Arc<MemoryStore>) -> (Arc<FaultyStore>, Arc<HeldThreads>, Core) {
+    let store = Arc::new(FaultyStore {
+        inner: Arc::clone(inner),
+        commits_left: AtomicU64::new(u64::MAX),
+        leads: AtomicBool::new(true),
+        generation: AtomicU64::new(0),
+    });
+    let threads = Arc::<HeldThreads>::default();
+    let core = Core::new(Arc::clone(&store) as Arc<dyn Store>, ServerInfo::default());
+    let core = core.with_threads(Arc::clone(&threads) as Arc<dyn Threads>);
+    (store, threads, core)
+}
+
+pub(super) fn logical(response: Response) -> Logical {
+    match response {
+        Response::Logical(logical) => logical,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A field of an answer's data.
+pub(super) fn data(response: Response, name: &str) -> Json {
+    json::parse_object(&logical(response).data).unwrap()[name].clone()
+}

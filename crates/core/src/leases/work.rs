@@ -1,0 +1,240 @@
+//! What the leader does about leases by the clock: it looks for owners that are gone, and works the queue.
+//!
+//! A worker is a job of its own ([`Threads`](crate::platform::threads::Threads)) that takes back one credential after another
+//! of one mount, so a far end that hangs keeps nobody waiting but its own. How many there are, and how fast they go,
+//! the queue says. Sealing waits for a worker as it does for a request: for a bounded time.
+//!
+//! After a backup was restored nothing is taken back by the clock: the credentials may be in use by the cluster that the
+//! backup was made of. An operator's `sys/leases/tidy` with `after_restore` ends that, which is a record, so that it
+//! holds for every server and after a restart.
+
+use std::sync::{Arc, Weak};
+
+use jiff::Timestamp;
+use kallisto_leases::{
+    LeaseRecord, Located, Owner, Phase, Revocation, RevocationQueue, State, decide_revocation,
+};
+use kallisto_store::{Batch, Error as StoreError, Seqno};
+
+use super::create::nanos;
+use super::far_end;
+use super::record::{StoredLease, delete, read, replace_in};
+use super::revoke::{STEP, mark};
+use crate::api::error::Error;
+use crate::pipeline::state::Unsealed;
+use crate::platform::random;
+use crate::platform::threads::outcome_of;
+use crate::storage::engine_storage::EngineStorage;
+use crate::storage::keys::{MountId, NamespaceNumber};
+use crate::view::LeaseView;
+
+/// The record of the last restore after which an operator said that leases end again: its generation, u64 big-endian.
+const RELEASED: &str = "lease-release";
+
+/// Does what is due at `now`; `root` is the root namespace, and this server leads.
+///
+/// # Errors
+/// The store's refusal; the next call goes on.
+pub(crate) async fn work_queue(root: &Arc<Unsealed>, now: Timestamp) -> Result<(), Error> {
+    let now_ns = nanos(now);
+    begin_term(root, now_ns);
+    let ended = end_leases_of_gone(root, now_ns).await;
+    if ended.is_err() {
+        // Who was noted and not dealt with is met again by looking at all.
+        root.view.leases.look_at_all_owners();
+    }
+    let held = is_held(root)?;
+    for lease in take(&root.view.leases, held, now_ns) {
+        start_worker(root, lease, now);
+    }
+    ended
+}
+
+/// Begins anew in a new term: another server may have been at it.
+fn begin_term(root: &Unsealed, now_ns: i64) {
+    let term = root.store.term();
+    let mut work = root.view.leases.work();
+    if work.term == term {
+        return;
+    }
+    work.term = term;
+    work.queue = RevocationQueue::new(now_ns);
+    drop(work);
+    root.view.leases.look_at_all_owners();
+}
+
+/// Whether nothing is taken back by the clock, since a restore.
+fn is_held(root: &Unsealed) -> Result<bool, Error> {
+    let generation = root.store.below().generation();
+    if generation == Seqno::ABSENT {
+        return Ok(false);
+    }
+    let released = EngineStorage::builtin(root, MountId::SYSTEM)?.get(RELEASED)?;
+    Ok(released.is_none_or(|record| *record.value != generation.0.to_be_bytes()))
+}
+
+/// Says that leases end by the clock again, after the last restore.
+///
+/// # Errors
+/// The store's refusal.
+pub(super) async fn release(root: &Unsealed) -> Result<(), Error> {
+    let generation = root.store.below().generation().0.to_be_bytes().to_vec();
+    EngineStorage::builtin(root, MountId::SYSTEM)?.put(RELEASED, generation).await
+}
+
+fn take(leases: &LeaseView, held: bool, now_ns: i64) -> Vec<Located> {
+    let mut work = leases.work();
+    match held {
+        true => work.queue.hold(),
+        false => work.queue.release(),
+    }
+    work.queue.take(&leases.table(), now_ns, usize::MAX)
+}
+
+/// Marks the leases of owners that are gone.
+async fn end_leases_of_gone(root: &Unsealed, now_ns: i64) -> Result<(), Error> {
+    let (noted, all) = root.view.leases.owners_to_look_at();
+    let is_gone = |owner: &Owner| {
+        let home = root.site_with(NamespaceNumber(owner.namespace));
+        home.is_none_or(|home| !home.view.tokens.lives(&owner.hash))
+    };
+    let found = all.into_iter().filter(is_gone).map(|owner| owner.hash);
+    for hash in noted.into_iter().chain(found) {
+        end_leases_of(root, &hash, now_ns).await?;
+    }
+    Ok(())
+}
+
+async fn end_leases_of(root: &Unsealed, hash: &[u8; 32], now_ns: i64) -> Result<(), Error> {
+    loop {
+        let leases = &root.view.leases;
+        // Those that are being made end by themselves: their owner is gone. They must not hide others.
+        let limit = STEP + leases.work().creating.len();
+        let mut ending = leases.table().owned_by(hash, &[Phase::Pending, Phase::Live], limit);
+        ending.retain(|lease| !leases.is_creating(lease));
+        ending.sort_unstable_by_key(|lease| lease.namespace);
+        if ending.is_empty() {
+            return Ok(());
+        }
+        for of_one in ending.chunk_by(|a, b| a.namespace == b.namespace) {
+            let site = of_one.first().and_then(|lease| site_of(root, lease));
+            let Some(site) = site else { return Ok(()) };
+            mark(&site, of_one, now_ns).await?;
+        }
+    }
+}
+
+/// The namespace of a lease; `None` when it is deleted.
+fn site_of(root: &Unsealed, lease: &Located) -> Option<Arc<Unsealed>> {
+    root.site_with(NamespaceNumber(lease.namespace))
+}
+
+/// What a worker has while it waits.
+struct Worker {
+    root: Weak<Unsealed>,
+    leases: Arc<LeaseView>,
+    now: Timestamp,
+}
+
+/// Whether a worker goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Lease,
+    Nothing,
+}
+
+/// Frees the place of a lease in the queue, however its revocation went.
+struct AtWork<'w>(&'w LeaseView, &'w Located);
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.0.work().queue.finish(self.1);
+    }
+}
+
+fn start_worker(root: &Arc<Unsealed>, lease: Located, now: Timestamp) {
+    let worker = Worker { root: Arc::downgrade(root), leases: Arc::clone(&root.view.leases), now };
+    let (threads, first) = (Arc::clone(&root.threads), lease.clone());
+    let run = Box::new(move || {
+        // Without an outcome the server is going down.
+        let _ = outcome_of(&*threads, worker.run(first));
+    });
+    if let Err(error) = root.threads.start("lease-revoke", run) {
+        tracing::warn!(%error, "no thread to revoke a lease on");
+        root.view.leases.work().queue.finish(&lease);
+    }
+}
+
+impl Worker {
+    async fn run(&self, first: Located) {
+        let mut lease = first;
+        // Ends with what is due, or with the queue's rate.
+        loop {
+            let next = {
+                let _at_work = AtWork(&self.leases, &lease);
+                self.revoke(&lease).await.unwrap_or_else(|error| {
+                    tracing::warn!(%error, "a lease is revoked later");
+                    Next::Nothing
+                })
+            };
+            if next == Next::Nothing {
+                return;
+            }
+            let mut work = self.leases.work();
+            let taken = work.queue.take_of(&self.leases.table(), lease.mount, nanos(self.now));
+            drop(work);
+            match taken {
+                Some(taken) => lease = taken,
+                None => return,
+            }
+        }
+    }
+
+    async fn revoke(&self, lease: &Located) -> Result<Next, Error> {
+        let Some(site) = self.site(lease) else { return Ok(Next::Nothing) };
+        if self.leases.is_creating(lease) {
+            return Ok(Next::Nothing);
+        }
+        let (stored, now_ns) = (read(&site, &lease.id)?, nanos(self.now));
+        let is_due = |stored: &StoredLease| stored.record.due_ns().is_some_and(|due| due <= now_ns);
+        let Some(stored) = stored.filter(is_due) else { return Ok(Next::Nothing) };
+        let outcome = far_end::revoke(&site, &stored.record, self.now).await;
+        settle_attempt(&site, &stored, outcome, now_ns).await?;
+        Ok(Next::Lease)
+    }
+
+    /// The namespace of a lease, while the server is unsealed and leads.
+    fn site(&self, lease: &Located) -> Option<Arc<Unsealed>> {
+        let root = self.root.upgrade().filter(|root| root.store.below().leads())?;
+        site_of(&root, lease)
+    }
+}
+
+/// Writes down what came of an attempt to take a credential back.
+///
+/// # Errors
+/// The store's refusal.
+pub(super) async fn settle_attempt(
+    site: &Unsealed,
+    stored: &StoredLease,
+    outcome: Result<(), String>,
+    now_ns: i64,
+) -> Result<(), Error> {
+    let random = u32::from_le_bytes(random::make_bytes()?);
+    let outcome = outcome.as_ref().copied().map_err(String::as_str);
+    let state = match decide_revocation(&stored.record.state, outcome, now_ns, random) {
+        Revocation::Forget => return delete(site, &stored.record.id).await,
+        Revocation::Keep(state) => state,
+    };
+    if let State::Irrevocable { error } = &state {
+        tracing::error!(id = %stored.record.id, %error, "a lease cannot be revoked");
+    }
+    let mut batch = Batch::new();
+    batch.set_essential();
+    replace_in(&mut batch, stored, &LeaseRecord { state, ..stored.record.clone() });
+    match site.store.commit(batch).await {
+        // Somebody else was faster: their word counts.
+        Ok(_) | Err(StoreError::Conflict) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

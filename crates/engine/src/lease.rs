@@ -1,0 +1,92 @@
+//! Leases: how credentials that a far end made are handed out, and how they end.
+//!
+//! An engine names what it would take to revoke a credential *before* the credential is made: names are drawn first. The server
+//! stores that, lets the engine make the credential, and stores that it was made. Whatever fails or crashes in between
+//! is rolled back by [`EngineLeases::revoke`], which is called again until it succeeds or an operator is needed.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use kallisto_api::{BoxFuture, Error, Json, Response};
+
+use crate::call::{MountInfo, Random};
+use crate::memory::Memory;
+use crate::storage::Storage;
+
+/// A lease that a handler asks for. Times are in seconds; 0 leaves them to the mount and the server.
+#[derive(Clone, Default)]
+pub struct NewLease {
+    /// What the request asks for.
+    pub ttl_secs: u64,
+    /// What the role says when the request asks for nothing.
+    pub role_default_secs: u64,
+    /// The most that the role gives, from the issue time.
+    pub role_max_secs: u64,
+    /// Whether it may be renewed.
+    pub renewable: bool,
+    /// What [`EngineLeases::revoke`] needs, whatever becomes of the role and the configuration.
+    pub revocation: Vec<u8>,
+}
+
+/// Makes a credential that lives until the given time: the data of the answer.
+pub type Make<'a> = Box<dyn FnOnce(Timestamp) -> BoxFuture<'a, Result<Json, Error>> + Send + 'a>;
+
+/// Hands out credentials with leases, which belong to the caller's token.
+pub trait Leases: Sync {
+    /// Makes a credential with a lease, and the answer with both. What `make` calls ends in less than a minute.
+    ///
+    /// # Errors
+    /// What `make` says; the credential is taken back then, should there be one.
+    fn issue<'a>(
+        &'a self,
+        lease: NewLease,
+        make: Make<'a>,
+    ) -> BoxFuture<'a, Result<Response, Error>>;
+}
+
+/// How the leases of an engine end, and are renewed.
+#[derive(Clone, Copy)]
+pub struct EngineLeases {
+    /// Takes a credential back. One that is not there (any more) is a success: it is called for credentials that were never made,
+    /// and again after a crash.
+    pub revoke: for<'a> fn(LeaseCall<'a>) -> BoxFuture<'a, Result<(), Error>>,
+    /// Lets a credential live until the given time, or refuses.
+    pub renew: for<'a> fn(LeaseCall<'a>, Timestamp) -> BoxFuture<'a, Result<(), Error>>,
+}
+
+/// A lease, and what the engine may use.
+#[derive(Clone, Copy)]
+pub struct LeaseCall<'a> {
+    /// The time.
+    pub now: Timestamp,
+    /// The path that the lease was asked for at, with that of its mount then.
+    pub path: &'a str,
+    /// As in [`NewLease::revocation`].
+    pub revocation: &'a [u8],
+    /// How the engine is mounted.
+    pub mount: MountInfo<'a>,
+    /// The records of the mount.
+    pub storage: Storage<'a>,
+    /// What the engine keeps decoded of them.
+    pub memory: Option<&'a dyn Memory>,
+    /// Randomness.
+    pub random: &'a dyn Random,
+}
+
+impl fmt::Debug for NewLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewLease").field("ttl_secs", &self.ttl_secs).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for EngineLeases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EngineLeases")
+    }
+}
+
+impl fmt::Debug for LeaseCall<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseCall").field("path", &self.path).finish_non_exhaustive()
+    }
+}
