@@ -19,8 +19,7 @@ use kallisto_store::{
 use super::engine::{FarEnd, Mood};
 use crate::api::error::Error;
 use crate::api::json::{self, Json};
-use crate::api::request::{BodyKind, Headers, Request, TokenText};
-use crate::api::request_id::RequestId;
+use crate::api::request::{Request, TokenText};
 use crate::api::response::{Logical, Response};
 use crate::pipeline::state::{Core, ServerInfo};
 use crate::platform::threads::{Job, OwnThreads, Threads};
@@ -235,20 +234,13 @@ impl Site {
         body: &str,
     ) -> Result<Response, Error> {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let now = Timestamp::from_second(secs).unwrap();
         let request = Request {
-            id: RequestId::make(),
-            operation,
-            path: Path::decode(path).unwrap(),
             namespace,
             token: Some(TokenText::new(token)),
             query: crate::api::request::parse_query(query).unwrap(),
             body: body.as_bytes(),
-            body_kind: BodyKind::Json,
-            wrap_ttl_secs: 0,
-            now: Timestamp::from_second(secs).unwrap(),
-            remote: None,
-            client_chain: &[],
-            headers: Headers::default(),
+            ..Request::new(operation, Path::decode(path).unwrap(), now)
         };
         let mut answer = Box::pin(self.core.handle(&request));
         if path == "sys/unseal" || path == "sys/seal" {
