@@ -13,14 +13,14 @@ use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
 use crate::api::request::Request;
 use crate::api::response::{Answered, Logical, Response};
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::view::Mount;
 
 /// What the door answers.
 pub(super) type Answer = Result<Response, Error>;
 
 /// What is mounted where a request asks.
-pub(super) fn mount_at(unsealed: &Unsealed, request: &Request<'_>) -> Option<Arc<Mount>> {
+pub(super) fn mount_at(unsealed: &NamespaceContext, request: &Request<'_>) -> Option<Arc<Mount>> {
     unsealed.view.mounts.route(request.path.as_str()).map(|(mount, _)| mount)
 }
 

@@ -20,7 +20,7 @@ use super::gate::any_written;
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::limits::GATHERED_BYTES;
-use crate::pipeline::state::{Core, Unsealed};
+use crate::pipeline::state::{Core, NamespaceContext};
 
 /// Records of reads that were answered and wait to be written down.
 #[derive(Default)]
@@ -87,7 +87,7 @@ impl Core {
     /// done for it.
     pub(crate) fn gather(
         &self,
-        unsealed: &Unsealed,
+        unsealed: &NamespaceContext,
         request: &Request<'_>,
         gathered: &mut AuditBatch,
         read: impl FnOnce() -> Option<Answer>,

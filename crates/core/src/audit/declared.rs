@@ -12,7 +12,7 @@ use kallisto_store::{self as store, Batch, Op};
 use super::{Audit, DEVICE_FOLDER, DeviceRecord, Unusable};
 use crate::api::error::Error;
 use crate::api::request_id::RequestId;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::{self, MountId, Parsed};
 
@@ -21,7 +21,7 @@ use crate::storage::keys::{self, MountId, Parsed};
 /// # Errors
 /// [`Error::Invalid`] when a declared device is none or stands where another was enabled, and the
 /// store's refusal.
-pub(crate) async fn declare(audit: &Audit, unsealed: &Unsealed) -> Result<(), Error> {
+pub(crate) async fn declare(audit: &Audit, unsealed: &NamespaceContext) -> Result<(), Error> {
     let records = audit.records();
     let declared = &audit.settings.declared;
     let mut batch = Batch::new();

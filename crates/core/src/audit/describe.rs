@@ -16,7 +16,7 @@ use crate::namespaces::Home;
 use crate::pipeline::authz_request::AuthzRequest;
 use crate::pipeline::freshness;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Core, Unsealed};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::tokens;
 use crate::view::{CachedToken, Mount, View};
 
@@ -47,7 +47,7 @@ pub(super) struct Described<'a> {
 /// Describes a request to `tell`, which gets all that is borrowed meanwhile.
 pub(super) fn with_described<T>(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     request: &Request<'_>,
     tell: impl FnOnce(&Described<'_>) -> T,
 ) -> T {
@@ -59,7 +59,7 @@ pub(super) fn with_described<T>(
     let mount = route.map(|(mount, _)| mount);
     let home = unsealed.home_of(request.token).ok();
     let token_view = match &home {
-        Some(Home::Above { site, .. }) => &site.view,
+        Some(Home::Above { context, .. }) => &context.view,
         Some(Home::Here) | None => view,
     };
     let guard = token_view.tokens.pin();
@@ -72,8 +72,8 @@ pub(super) fn with_described<T>(
         false => name_of(request.operation, asked.capability()),
     };
     let decision = match (&home, found) {
-        (Some(Home::Above { site, below }), Some((hash, live))) => {
-            let caller = Caller::from_above(site, below, hash, live, request.now).ok();
+        (Some(Home::Above { context, below }), Some((hash, live))) => {
+            let caller = Caller::from_above(context, below, hash, live, request.now).ok();
             let acl = caller.as_ref().map(Caller::acl);
             Some(decide(live, |grants| acl.and_then(grants), &asked))
         }

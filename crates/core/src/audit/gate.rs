@@ -19,7 +19,7 @@ use super::describe::{self, Effect};
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::engines::sys;
-use crate::pipeline::state::{Core, Unsealed};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::pipeline::unheard;
 use crate::view::Mount;
 
@@ -49,7 +49,7 @@ impl Core {
     /// What the client may hear; [`Error::Unaudited`] when no device took a record.
     pub(crate) async fn handle_audited(&self, request: &Request<'_>) -> Answer {
         // Where there is nothing to audit by, nothing is answered either.
-        let unsealed = self.site_of(request.namespace)?;
+        let unsealed = self.namespace_context(request.namespace)?;
         if is_seal(request) {
             return self.seal_audited(unsealed, request).await;
         }
@@ -83,7 +83,7 @@ impl Core {
 
     /// Answers a request to seal. That works whatever the devices do, and ends them: both records are written if
     /// they can be, and the server does not wait for the first of them.
-    async fn seal_audited(&self, unsealed: Arc<Unsealed>, request: &Request<'_>) -> Answer {
+    async fn seal_audited(&self, unsealed: Arc<NamespaceContext>, request: &Request<'_>) -> Answer {
         let (desks, error, _) = self.open_desks(&unsealed, request);
         let mount = answer::mount_at(&unsealed, request);
         // Sealing waits until nobody holds the keys.
@@ -116,7 +116,7 @@ impl Core {
     /// # Errors
     /// The refusal; [`Error::Unaudited`] when no device took the records.
     pub(crate) async fn audit_refusal(&self, request: &Request<'_>, refusal: Error) -> Answer {
-        let Ok(unsealed) = self.site_of(request.namespace) else { return Err(refusal) };
+        let Ok(unsealed) = self.namespace_context(request.namespace) else { return Err(refusal) };
         // What is refused enables no device.
         if !self.audit.is_on() {
             return Err(refusal);
@@ -130,7 +130,7 @@ impl Core {
 
     fn open_desks(
         &self,
-        unsealed: &Unsealed,
+        unsealed: &NamespaceContext,
         request: &Request<'_>,
     ) -> (Vec<DeviceContext>, &'static str, Effect) {
         let devices = self.audit.devices.list();
@@ -146,7 +146,7 @@ impl Core {
     /// Adds the devices that were enabled since the request began, perhaps by it.
     fn add_new_desks(
         &self,
-        unsealed: &Unsealed,
+        unsealed: &NamespaceContext,
         request: &Request<'_>,
         desks: &mut Vec<DeviceContext>,
     ) {

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::api::error::Error;
 use crate::api::json::Map;
 use crate::engines::identity::{self, Id};
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::view::Mount;
 
 /// Somebody as a login method knows them.
@@ -25,7 +25,7 @@ pub(crate) struct Alias<'l> {
 /// # Errors
 /// What refuses the login, such as an entity that is disabled.
 pub(super) async fn identify(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     alias: &Alias<'_>,
     now: Timestamp,
 ) -> Result<Option<Id>, Error> {

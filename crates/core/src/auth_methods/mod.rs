@@ -36,7 +36,7 @@ use crate::api::response::{Logical, Response};
 use crate::engines::server_engine::{OpenRun, Renewal};
 use crate::pipeline::address::{self, AddressRange};
 use crate::pipeline::compute::{Claim, Pool};
-use crate::pipeline::state::{Call, Leases, Unsealed};
+use crate::pipeline::state::{Call, Leases, NamespaceContext};
 use crate::platform::outbound::{Outbound, OutboundAnswer, OutboundCall};
 use crate::storage::engine_storage::EngineStorage;
 use crate::tokens::{self, Times, TokenSpec, TokenType};
@@ -77,7 +77,7 @@ pub(crate) struct Login {
 /// # Errors
 /// [`Error::Invalid`] when the role asks for what no login may have; the store's refusal.
 pub(crate) async fn grant(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     request: &Request<'_>,
     mount: &Mount,
     login: Login,

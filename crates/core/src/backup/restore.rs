@@ -13,7 +13,7 @@ use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::api::json;
 use crate::api::response::{Response, Upload};
-use crate::pipeline::state::{Core, Unsealed};
+use crate::pipeline::state::{Core, NamespaceContext};
 
 /// Stagings that are under way at once.
 const STAGINGS_MAX: usize = 8;
@@ -58,7 +58,7 @@ enum Stage {
 /// [`Error::NotLeader`], or what the store says.
 pub(crate) async fn begin(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     check: Check,
 ) -> Result<Response, Error> {
     let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;

@@ -12,7 +12,7 @@ use crate::api::error::Error;
 use crate::api::json::Json;
 use crate::api::response::Response;
 use crate::api::stream::{Bell, Next, Source, Stream};
-use crate::pipeline::state::{Core, Unsealed};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::platform::threads::give_way;
 
 /// Pieces that wait to be sent.
@@ -22,7 +22,7 @@ const PIECES_MAX: usize = 32;
 ///
 /// # Errors
 /// [`Error::NotLeader`] while nobody leads, [`Error::Unavailable`] when too many are read at once.
-pub(crate) async fn save(core: &Core, unsealed: &Unsealed) -> Result<Response, Error> {
+pub(crate) async fn save(core: &Core, unsealed: &NamespaceContext) -> Result<Response, Error> {
     let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;
     let permit = std::sync::Arc::clone(&core.saves).try_acquire_owned();
     let permit = permit.map_err(|_| Error::Unavailable("other backups are being read".into()))?;

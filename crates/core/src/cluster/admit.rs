@@ -13,7 +13,7 @@ use crate::api::fields::Fields;
 use crate::api::json::{self, Json};
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::pipeline::state::{Core, Unsealed};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::storage::keys;
 
 /// How long a challenge may be answered, in seconds.
@@ -133,7 +133,7 @@ impl Asked {
     }
 
     /// Whether the challenge is ours and fresh, and whether who answers holds the unseal key.
-    fn check(&self, unsealed: &Unsealed, now_secs: i64) -> Result<(), Error> {
+    fn check(&self, unsealed: &NamespaceContext, now_secs: i64) -> Result<(), Error> {
         let refuse = || Error::invalid("the answer does not prove the unseal key");
         let limit = kallisto_store::PEER_TEXT_BYTES_MAX;
         let texts = [&self.peer.name, &self.peer.cluster_address, &self.peer.api_address];
@@ -176,12 +176,12 @@ pub(super) fn answer_bytes(challenge: &[u8], peer: &Peer, public_key: &[u8]) -> 
     ])
 }
 
-fn sign(unsealed: &Unsealed, label: &[u8], parts: &[&[u8]]) -> Result<[u8; 32], Error> {
+fn sign(unsealed: &NamespaceContext, label: &[u8], parts: &[&[u8]]) -> Result<[u8; 32], Error> {
     let key = unsealed.root.tag_key(label).map_err(|error| Error::internal(&error))?;
     Ok(key.sign(&covered(parts)))
 }
 
-fn leading(core: &Core) -> Result<std::sync::Arc<Unsealed>, Error> {
+fn leading(core: &Core) -> Result<std::sync::Arc<NamespaceContext>, Error> {
     if core.store.replicated().is_none() {
         return Err(Error::UnsupportedPath);
     }
@@ -209,7 +209,7 @@ pub(crate) async fn change(core: &Core, changes: Vec<Change>) -> Result<(), Erro
 ///
 /// # Errors
 /// What the store or the port say.
-pub(crate) async fn ensure_identity(core: &Core, unsealed: &Unsealed) -> Result<(), Error> {
+pub(crate) async fn ensure_identity(core: &Core, unsealed: &NamespaceContext) -> Result<(), Error> {
     let (Some(port), Some(cluster)) = (core.port.as_deref(), core.store.replicated()) else {
         return Ok(());
     };
@@ -241,7 +241,10 @@ pub(crate) async fn ensure_identity(core: &Core, unsealed: &Unsealed) -> Result<
 ///
 /// # Errors
 /// [`Error::Invalid`] on a server that has no certificate yet.
-pub(crate) fn rotate_certificate(core: &Core, unsealed: &Unsealed) -> Result<Response, Error> {
+pub(crate) fn rotate_certificate(
+    core: &Core,
+    unsealed: &NamespaceContext,
+) -> Result<Response, Error> {
     let port = core.port.as_deref().filter(|port| port.has_identity());
     let none = || Error::invalid("this server has no certificate: it has no peers");
     let authority = known_authority(unsealed)?.ok_or_else(none)?;
@@ -262,14 +265,14 @@ fn renew(core: &Core, port: &dyn ClusterPort, authority: &AuthorityKeys) -> Resu
 }
 
 /// The cluster's authority, if one was made.
-fn known_authority(unsealed: &Unsealed) -> Result<Option<AuthorityKeys>, Error> {
+fn known_authority(unsealed: &NamespaceContext) -> Result<Option<AuthorityKeys>, Error> {
     let Some(record) = unsealed.store.get(&keys::authority())? else { return Ok(None) };
     decode(&record.value).map(Some).ok_or_else(|| Error::internal(&"the authority is damaged"))
 }
 
 /// The cluster's authority, made if there is none.
 async fn ensure_authority(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     port: &dyn ClusterPort,
 ) -> Result<AuthorityKeys, Error> {
     if let Some(known) = known_authority(unsealed)? {

@@ -12,7 +12,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json};
 use crate::api::response::Response;
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 
@@ -28,7 +28,7 @@ const TOKENS_MAX: usize = 64;
 const TTL_SECS: i64 = 60 * 60;
 const TTL_SECS_MAX: i64 = 7 * 24 * 60 * 60;
 
-fn storage(unsealed: &Unsealed) -> Result<EngineStorage<'_>, Error> {
+fn storage(unsealed: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
     EngineStorage::builtin(unsealed, MountId::SYSTEM)
 }
 
@@ -45,7 +45,10 @@ pub(crate) const JOIN_TOKEN: &str = "sys/storage/raft/bootstrap/token";
 ///
 /// # Errors
 /// What the store says.
-pub(crate) async fn forget_join_token(unsealed: &Unsealed, token: &str) -> Result<(), Error> {
+pub(crate) async fn forget_join_token(
+    unsealed: &NamespaceContext,
+    token: &str,
+) -> Result<(), Error> {
     storage(unsealed)?.delete(&join_token_record(token)).await?;
     Ok(())
 }
@@ -54,7 +57,10 @@ pub(crate) async fn forget_join_token(unsealed: &Unsealed, token: &str) -> Resul
 ///
 /// # Errors
 /// What the store says; the next run tries again.
-pub(crate) async fn end_join_tokens(unsealed: &Unsealed, now: Timestamp) -> Result<(), Error> {
+pub(crate) async fn end_join_tokens(
+    unsealed: &NamespaceContext,
+    now: Timestamp,
+) -> Result<(), Error> {
     let storage = storage(unsealed)?;
     let mut batch = Batch::new();
     for hash in storage.list_some(TOKENS, TOKENS_MAX) {
@@ -74,7 +80,7 @@ pub(crate) async fn end_join_tokens(unsealed: &Unsealed, now: Timestamp) -> Resu
 /// # Errors
 /// [`Error::Invalid`] for a lifetime out of its bounds or one token too many.
 pub(crate) async fn make_join_token(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
@@ -118,7 +124,7 @@ fn end_of(storage: &EngineStorage<'_>, name: &str) -> Result<Option<(i64, Seqno)
     Ok(end.map(|end| (end, record.seqno)))
 }
 
-fn is_required(unsealed: &Unsealed) -> Result<bool, Error> {
+fn is_required(unsealed: &NamespaceContext) -> Result<bool, Error> {
     let Some(record) = storage(unsealed)?.get(ADMISSION)? else { return Ok(false) };
     let map = json::parse_object(&record.value);
     let map = map.map_err(|_| Error::internal(&"the rule of admission is damaged"))?;
@@ -129,7 +135,7 @@ fn is_required(unsealed: &Unsealed) -> Result<bool, Error> {
 ///
 /// # Errors
 /// When the record cannot be read.
-pub(crate) fn read_admission(unsealed: &Unsealed) -> Result<Response, Error> {
+pub(crate) fn read_admission(unsealed: &NamespaceContext) -> Result<Response, Error> {
     let required = is_required(unsealed)?;
     Ok(Response::data(&Json::object([("require_token", required.into())])))
 }
@@ -139,7 +145,7 @@ pub(crate) fn read_admission(unsealed: &Unsealed) -> Result<Response, Error> {
 /// # Errors
 /// [`Error::Invalid`] without `require_token`.
 pub(crate) async fn write_admission(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
@@ -154,7 +160,7 @@ pub(crate) async fn write_admission(
 ///
 /// # Errors
 /// [`Error::Invalid`], which says nothing about which tokens there are.
-pub(super) fn check(unsealed: &Unsealed, token: &str, now: Timestamp) -> Result<(), Error> {
+pub(super) fn check(unsealed: &NamespaceContext, token: &str, now: Timestamp) -> Result<(), Error> {
     if token.is_empty() && !is_required(unsealed)? {
         return Ok(());
     }
@@ -168,7 +174,7 @@ pub(super) fn check(unsealed: &Unsealed, token: &str, now: Timestamp) -> Result<
 ///
 /// # Errors
 /// [`Error::Invalid`] if it is gone; what the store says.
-pub(super) async fn take(unsealed: &Unsealed, token: &str) -> Result<(), Error> {
+pub(super) async fn take(unsealed: &NamespaceContext, token: &str) -> Result<(), Error> {
     if token.is_empty() {
         return Ok(());
     }

@@ -15,7 +15,7 @@ use kallisto_store::{Candidacy, Replaced, Store};
 
 use crate::audit::Audit;
 use crate::pipeline::freshness::Outdated;
-use crate::pipeline::state::{ServerInfo, Unsealed};
+use crate::pipeline::state::{NamespaceContext, ServerInfo};
 use crate::platform::threads::Threads;
 use crate::seal::{Opener, Opening};
 
@@ -26,9 +26,9 @@ pub(crate) struct Rebuild {
     pub(crate) info: Arc<ServerInfo>,
     pub(crate) audit: Arc<Audit>,
     pub(crate) threads: Arc<dyn Threads>,
-    pub(crate) slot: Weak<ArcSwapOption<Unsealed>>,
+    pub(crate) slot: Weak<ArcSwapOption<NamespaceContext>>,
     /// The unsealed state whose view it is: only this one is replaced, never a newer one.
-    pub(crate) of: OnceLock<Weak<Unsealed>>,
+    pub(crate) of: OnceLock<Weak<NamespaceContext>>,
     /// Something took the state's place, and the view is of the past since.
     pub(crate) outdated: Arc<Outdated>,
     /// It was a backup.
@@ -37,7 +37,7 @@ pub(crate) struct Rebuild {
 
 impl Rebuild {
     /// Says whose view it is. A snapshot may have come before: then it is built again at once.
-    pub(crate) fn belongs_to(self: &Arc<Self>, unsealed: &Arc<Unsealed>) {
+    pub(crate) fn belongs_to(self: &Arc<Self>, unsealed: &Arc<NamespaceContext>) {
         // Set once, here.
         let _ = self.of.set(Arc::downgrade(unsealed));
         if self.outdated.is_set() {
@@ -74,7 +74,7 @@ impl Rebuild {
     fn run(&self) {
         let (Some(store), Some(slot)) = (self.store.upgrade(), self.slot.upgrade()) else { return };
         let Some(of) = self.of.get().and_then(Weak::upgrade) else { return };
-        let is_current = |slot: &ArcSwapOption<Unsealed>| {
+        let is_current = |slot: &ArcSwapOption<NamespaceContext>| {
             slot.load().as_ref().is_some_and(|now| Arc::ptr_eq(now, &of))
         };
         if !is_current(&slot) {

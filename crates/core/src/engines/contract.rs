@@ -22,7 +22,7 @@ use crate::leases::create::{LeaseRequest, create, nanos};
 use crate::leases::far_end::LeaseRun;
 use crate::pipeline::compute::Pool;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::platform::random;
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::{Memory, Mount};
@@ -52,7 +52,7 @@ impl Heavy for Makers<'_> {
 }
 
 /// What the contract says of a mount.
-fn mount_info<'a>(unsealed: &Unsealed, mount: &'a Mount) -> MountInfo<'a> {
+fn mount_info<'a>(unsealed: &NamespaceContext, mount: &'a Mount) -> MountInfo<'a> {
     let lives = mount.entry.config.leases(unsealed.leases);
     MountInfo {
         path: &mount.entry.path,
@@ -65,7 +65,7 @@ fn mount_info<'a>(unsealed: &Unsealed, mount: &'a Mount) -> MountInfo<'a> {
 
 /// The leases that a request may ask for.
 struct Issuer<'a> {
-    unsealed: &'a Unsealed,
+    unsealed: &'a NamespaceContext,
     mount: &'a Mount,
     caller: &'a Caller,
     call: &'a Call<'a, 'a>,

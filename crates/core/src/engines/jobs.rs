@@ -6,7 +6,7 @@ use kallisto_engine::{EngineJob, JobCall};
 use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::engines::contract;
-use crate::pipeline::state::{Core, Unsealed};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::view::Mount;
 
 /// What an engine does by the clock at each of its mounts, on the server that leads.
@@ -35,7 +35,7 @@ pub(crate) enum MountWork {
 #[derive(Clone, Copy)]
 pub(crate) struct MountJobCall<'a> {
     pub(crate) core: &'a Core,
-    pub(crate) unsealed: &'a Unsealed,
+    pub(crate) unsealed: &'a NamespaceContext,
     pub(crate) mount: &'a Mount,
     pub(crate) now: Timestamp,
 }

@@ -21,7 +21,7 @@ use crate::api::response::Response;
 use crate::engines::jobs::MountJob;
 use crate::engines::kv::KvState;
 use crate::leases::far_end::LeaseRun;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::view::{Memory, Mount};
 
 /// What every engine says of itself.
@@ -79,7 +79,7 @@ pub(crate) struct BuiltinMount {
 pub(crate) struct Run<'a> {
     pub(crate) core: &'a Core,
     /// Handed on, not shared: a request that seals lets go of the keys, and must not wait for itself.
-    pub(crate) unsealed: Arc<Unsealed>,
+    pub(crate) unsealed: Arc<NamespaceContext>,
     pub(crate) call: &'a Call<'a, 'a>,
     pub(crate) mount: &'a Mount,
     /// The path inside the mount.
@@ -90,7 +90,7 @@ pub(crate) struct Run<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct OpenRun<'a> {
     pub(crate) core: &'a Core,
-    pub(crate) unsealed: &'a Unsealed,
+    pub(crate) unsealed: &'a NamespaceContext,
     pub(crate) request: &'a Request<'a>,
     pub(crate) mount: &'a Mount,
     /// The path inside the mount.
@@ -99,7 +99,7 @@ pub(crate) struct OpenRun<'a> {
 
 /// A renewal that is asked for.
 pub(crate) struct Renewal<'a, 'r> {
-    pub(crate) unsealed: &'a Unsealed,
+    pub(crate) unsealed: &'a NamespaceContext,
     pub(crate) request: &'a Request<'r>,
     /// The method that made the token.
     pub(crate) mount: &'a Mount,
@@ -124,7 +124,7 @@ pub(crate) trait ServerEngine: Sync {
     fn read_fast(
         &self,
         _secret_bytes_max: usize,
-        _unsealed: &Unsealed,
+        _unsealed: &NamespaceContext,
         _call: &Call<'_, '_>,
         _mount: &Mount,
         _path: &str,
@@ -181,7 +181,7 @@ pub(crate) trait ServerEngine: Sync {
     /// Ends what an answer handed out that was never heard.
     fn end_unheard<'a>(
         &self,
-        _unsealed: &'a Unsealed,
+        _unsealed: &'a NamespaceContext,
         _mount: &'a Mount,
         _path: &'a str,
         _data: &'a Map,
@@ -216,7 +216,7 @@ pub(super) fn no_leases() -> Error {
 
 /// A request whose weight is asked.
 pub(crate) struct Weighed<'a> {
-    pub(crate) unsealed: &'a Unsealed,
+    pub(crate) unsealed: &'a NamespaceContext,
     pub(crate) request: &'a Request<'a>,
     pub(crate) mount: &'a Mount,
     /// The path inside the mount.

@@ -26,7 +26,7 @@ use crate::api::error::Error;
 use crate::engines::jobs::MountJob;
 use crate::engines::mount::EngineKind;
 use crate::metrics::{JobFacts, JobPlace};
-use crate::pipeline::state::{Core, Unsealed};
+use crate::pipeline::state::{Core, NamespaceContext};
 
 /// The period of a job that runs at every pass.
 const EVERY_PASS: u64 = 0;
@@ -52,9 +52,9 @@ enum JobScope {
     /// On every server, sealed or not.
     Server(for<'a> fn(&'a Core) -> Running<'a>),
     /// On the leader, once; it is given what the root namespace has.
-    Leader(for<'a> fn(&'a Core, &'a Arc<Unsealed>, Timestamp) -> Running<'a>),
+    Leader(for<'a> fn(&'a Core, &'a Arc<NamespaceContext>, Timestamp) -> Running<'a>),
     /// On the leader, for each namespace.
-    Namespaces(for<'a> fn(&'a Arc<Unsealed>, Timestamp) -> Running<'a>),
+    Namespaces(for<'a> fn(&'a Arc<NamespaceContext>, Timestamp) -> Running<'a>),
 }
 
 /// A row of the table.

@@ -10,7 +10,7 @@ use crate::api::error::Error;
 use crate::engines::jobs::{MountJob, MountJobCall};
 use crate::engines::mount::EngineKind;
 use crate::metrics::JobPlace;
-use crate::pipeline::state::{Core, Unsealed};
+use crate::pipeline::state::{Core, NamespaceContext};
 
 /// The jobs of one pass that failed.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ struct Pass<'a> {
     core: &'a Core,
     now: Timestamp,
     /// The namespaces of the leader, the root first, once they were asked for.
-    namespaces: Option<Vec<Arc<Unsealed>>>,
+    namespaces: Option<Vec<Arc<NamespaceContext>>>,
 }
 
 impl Core {
@@ -108,7 +108,7 @@ impl Core {
     }
 
     /// The root namespace, on an unsealed server that leads.
-    fn led_root(&self) -> Option<Arc<Unsealed>> {
+    fn led_root(&self) -> Option<Arc<NamespaceContext>> {
         let leads = self.store.leads() && !self.is_removed();
         leads.then(|| self.unsealed.load_full()).flatten()
     }
@@ -116,7 +116,7 @@ impl Core {
 
 impl Pass<'_> {
     /// Runs a row, whatever fails of it.
-    async fn run(&mut self, row: JobRow, root: Option<Arc<Unsealed>>) -> FirstFailure {
+    async fn run(&mut self, row: JobRow, root: Option<Arc<NamespaceContext>>) -> FirstFailure {
         let (core, now) = (self.core, self.now);
         let mut failure = FirstFailure::default();
         match (row, root) {
@@ -142,9 +142,9 @@ impl Pass<'_> {
         failure
     }
 
-    fn namespaces(&mut self, root: &Arc<Unsealed>) -> &[Arc<Unsealed>] {
+    fn namespaces(&mut self, root: &Arc<NamespaceContext>) -> &[Arc<NamespaceContext>] {
         self.namespaces.get_or_insert_with(|| {
-            let mut namespaces = root.sites_below();
+            let mut namespaces = root.contexts_below();
             namespaces.insert(0, Arc::clone(root));
             namespaces
         })
@@ -153,7 +153,7 @@ impl Pass<'_> {
 
 async fn run_at_mounts(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     (kind, job): (EngineKind, MountJob),
     now: Timestamp,
     failure: &mut FirstFailure,
@@ -169,7 +169,7 @@ async fn run_at_mounts(
 }
 
 /// What a namespace is called where no path may stand.
-fn place_of(unsealed: &Unsealed) -> String {
+fn place_of(unsealed: &NamespaceContext) -> String {
     let inside = unsealed.view.inside.as_ref();
     inside.map_or_else(String::new, |inside| format!("namespace {}", inside.id))
 }

@@ -19,7 +19,7 @@ use super::record::{StoredLease, locate, number_of, read, replace_in};
 use super::work::settle_attempt;
 use crate::api::error::{Denial, Error};
 use crate::limits::CONFLICT_RETRIES_MAX;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::platform::random;
 use crate::storage::barrier_store::Condition;
 use crate::storage::keys::{self, MountId, NamespaceNumber};
@@ -56,12 +56,12 @@ pub(crate) struct Granted {
 
 /// Says that a far end is at it, for as long as it is held.
 struct Creating<'u> {
-    site: &'u Unsealed,
+    site: &'u NamespaceContext,
     lease: Located,
 }
 
 impl<'u> Creating<'u> {
-    fn begin(site: &'u Unsealed, record: &LeaseRecord) -> Self {
+    fn begin(site: &'u NamespaceContext, record: &LeaseRecord) -> Self {
         let lease = locate(site, record);
         let mut work = site.view.leases.work();
         work.creating.insert((lease.namespace, lease.id.clone()));
@@ -83,7 +83,7 @@ impl Drop for Creating<'_> {
 /// What the far end says; [`Denial::BadToken`] when the owner is gone; [`Error::Unavailable`] when the store refuses or
 /// the mount is about to go.
 pub(crate) async fn create<T, F: Future<Output = Result<T, Error>>>(
-    site: &Unsealed,
+    site: &NamespaceContext,
     request: LeaseRequest<'_>,
     now: Timestamp,
     make: impl FnOnce(Timestamp) -> F,
@@ -134,7 +134,7 @@ pub(crate) async fn create<T, F: Future<Output = Result<T, Error>>>(
 }
 
 /// Step 1.
-async fn put_pending(site: &Unsealed, record: LeaseRecord) -> Result<StoredLease, Error> {
+async fn put_pending(site: &NamespaceContext, record: LeaseRecord) -> Result<StoredLease, Error> {
     let mount = keys::mount(MountId(record.mount));
     for _ in 0..CONFLICT_RETRIES_MAX {
         let Some(mounted) = site.store.get(&mount)? else {
@@ -153,7 +153,7 @@ async fn put_pending(site: &Unsealed, record: LeaseRecord) -> Result<StoredLease
 }
 
 /// Step 3.
-async fn put_live(site: &Unsealed, pending: &StoredLease) -> Result<(), Error> {
+async fn put_live(site: &NamespaceContext, pending: &StoredLease) -> Result<(), Error> {
     let live = LeaseRecord { state: State::Live, ..pending.record.clone() };
     for _ in 0..CONFLICT_RETRIES_MAX {
         let mut batch = Batch::new();
@@ -172,17 +172,17 @@ async fn put_live(site: &Unsealed, pending: &StoredLease) -> Result<(), Error> {
 }
 
 /// That the owner is there, and as it is now.
-fn owner_lives(site: &Unsealed, record: &LeaseRecord) -> Result<Option<Condition>, Error> {
+fn owner_lives(site: &NamespaceContext, record: &LeaseRecord) -> Result<Option<Condition>, Error> {
     let Some(owner) = &record.owner else { return Ok(None) };
     let bad = || Error::Denied(Denial::BadToken);
-    let home = site.site_with(NamespaceNumber(owner.namespace)).ok_or_else(bad)?;
+    let home = site.context_with(NamespaceNumber(owner.namespace)).ok_or_else(bad)?;
     let key = keys::token(&owner.hash);
     let token = home.store.get(&key)?.ok_or_else(bad)?;
     Ok(Some(home.store.condition(&key, token.seqno)))
 }
 
 /// Takes back what the far end may have made. What fails is the queue's.
-async fn roll_back(site: &Unsealed, pending: &StoredLease, now: Timestamp) {
+async fn roll_back(site: &NamespaceContext, pending: &StoredLease, now: Timestamp) {
     let outcome = far_end::revoke(site, &pending.record, now).await;
     if let Err(error) = settle_attempt(site, pending, outcome, nanos(now)).await {
         tracing::warn!(%error, namespace = number_of(site), "a lease stays pending for now");

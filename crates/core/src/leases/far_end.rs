@@ -3,14 +3,14 @@
 use jiff::Timestamp;
 use kallisto_leases::LeaseRecord;
 
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys::MountId;
 use crate::view::Mount;
 
 /// A lease whose far end is asked, where it is asked.
 #[derive(Clone, Copy)]
 pub(crate) struct LeaseRun<'a> {
-    pub(crate) unsealed: &'a Unsealed,
+    pub(crate) unsealed: &'a NamespaceContext,
     pub(crate) mount: &'a Mount,
     pub(crate) record: &'a LeaseRecord,
     pub(crate) now: Timestamp,
@@ -21,7 +21,7 @@ pub(crate) struct LeaseRun<'a> {
 /// # Errors
 /// What the far end says.
 pub(super) async fn revoke(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     record: &LeaseRecord,
     now: Timestamp,
 ) -> Result<(), String> {
@@ -35,7 +35,7 @@ pub(super) async fn revoke(
 /// # Errors
 /// What the far end says.
 pub(super) async fn renew(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     record: &LeaseRecord,
     end: Timestamp,
     now: Timestamp,
@@ -45,7 +45,10 @@ pub(super) async fn renew(
     mount.entry.kind.engine().renew_lease(run, end).await.map_err(|error| error.to_string())
 }
 
-fn mount_of(unsealed: &Unsealed, record: &LeaseRecord) -> Result<std::sync::Arc<Mount>, String> {
+fn mount_of(
+    unsealed: &NamespaceContext,
+    record: &LeaseRecord,
+) -> Result<std::sync::Arc<Mount>, String> {
     let mount = unsealed.view.mounts.with_id(MountId(record.mount));
     mount.ok_or_else(|| "the mount of the lease is gone".to_owned())
 }

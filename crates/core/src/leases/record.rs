@@ -4,7 +4,7 @@ use kallisto_leases::{LeaseId, LeaseRecord, Located};
 use kallisto_store::{Batch, Seqno};
 
 use crate::api::error::Error;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys;
 
 /// A lease as it is stored, and since when.
@@ -17,7 +17,7 @@ pub(super) struct StoredLease {
 ///
 /// # Errors
 /// When its record cannot be read, or is damaged.
-pub(super) fn read(site: &Unsealed, id: &LeaseId) -> Result<Option<StoredLease>, Error> {
+pub(super) fn read(site: &NamespaceContext, id: &LeaseId) -> Result<Option<StoredLease>, Error> {
     let Some(stored) = site.store.get(&keys::lease(id))? else { return Ok(None) };
     let record = LeaseRecord::decode(&stored.value);
     let record = record.map_err(|_| Error::internal(&"the record of a lease is damaged"))?;
@@ -35,7 +35,7 @@ pub(super) fn replace_in(batch: &mut Batch, stored: &StoredLease, record: &Lease
 ///
 /// # Errors
 /// The store's refusal.
-pub(super) async fn delete(site: &Unsealed, id: &LeaseId) -> Result<(), Error> {
+pub(super) async fn delete(site: &NamespaceContext, id: &LeaseId) -> Result<(), Error> {
     let mut batch = Batch::new();
     batch.delete(keys::lease(id)).set_essential();
     site.store.commit(batch).await?;
@@ -46,17 +46,17 @@ pub(super) async fn delete(site: &Unsealed, id: &LeaseId) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::NotLeader`].
-pub(super) fn check_leads(site: &Unsealed) -> Result<(), Error> {
+pub(super) fn check_leads(site: &NamespaceContext) -> Result<(), Error> {
     if site.store.below().leads() { Ok(()) } else { Err(Error::NotLeader) }
 }
 
 /// The number of the namespace of `site`.
-pub(super) fn number_of(site: &Unsealed) -> u32 {
+pub(super) fn number_of(site: &NamespaceContext) -> u32 {
     site.view.namespace_number().0
 }
 
 /// The lease of a record.
-pub(super) fn locate(site: &Unsealed, record: &LeaseRecord) -> Located {
+pub(super) fn locate(site: &NamespaceContext, record: &LeaseRecord) -> Located {
     Located {
         namespace: number_of(site),
         mount: record.mount,

@@ -11,7 +11,7 @@ use super::far_end;
 use super::record::{check_leads, read, replace_in};
 use crate::api::error::Error;
 use crate::limits::CONFLICT_RETRIES_MAX;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys::NamespaceNumber;
 
 /// Renews a lease by `increment_secs`, or by what it was first given when that is 0.
@@ -20,7 +20,7 @@ use crate::storage::keys::NamespaceNumber;
 /// [`Error::Invalid`] in the words of the contract: for a lease that is not there or not renewable, and when the far end
 /// refuses.
 pub(super) async fn renew(
-    site: &Unsealed,
+    site: &NamespaceContext,
     id: &LeaseId,
     increment_secs: u64,
     now: Timestamp,
@@ -48,9 +48,9 @@ pub(super) async fn renew(
 }
 
 /// Whether the token that a lease ends with is there, if it ends with one.
-pub(super) fn has_owner(site: &Unsealed, record: &LeaseRecord) -> bool {
+pub(super) fn has_owner(site: &NamespaceContext, record: &LeaseRecord) -> bool {
     record.owner.is_none_or(|owner| {
-        let home = site.site_with(NamespaceNumber(owner.namespace));
+        let home = site.context_with(NamespaceNumber(owner.namespace));
         home.is_some_and(|home| home.view.tokens.lives(&owner.hash))
     })
 }

@@ -12,7 +12,7 @@ use super::far_end;
 use super::record::{StoredLease, check_leads, delete, number_of, read, replace_in};
 use crate::api::error::Error;
 use crate::limits::CONFLICT_RETRIES_MAX;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::platform::cooperative_yield::cooperative_yield;
 
 /// Leases between two others' turns, and in one batch.
@@ -27,7 +27,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn note(&mut self, site: &Unsealed, id: &LeaseId, outcome: Result<(), String>) {
+    fn note(&mut self, site: &NamespaceContext, id: &LeaseId, outcome: Result<(), String>) {
         self.tried += 1;
         if let Err(error) = outcome {
             self.failed += 1;
@@ -51,7 +51,7 @@ impl Tally {
 /// # Errors
 /// When its record cannot be read or deleted.
 pub(super) async fn revoke_now(
-    site: &Unsealed,
+    site: &NamespaceContext,
     id: &LeaseId,
     now: Timestamp,
 ) -> Result<Result<(), String>, Error> {
@@ -68,7 +68,11 @@ pub(super) async fn revoke_now(
 ///
 /// # Errors
 /// When a record cannot be read, or the store refuses.
-pub(super) async fn mark(site: &Unsealed, leases: &[Located], now_ns: i64) -> Result<(), Error> {
+pub(super) async fn mark(
+    site: &NamespaceContext,
+    leases: &[Located],
+    now_ns: i64,
+) -> Result<(), Error> {
     for leases in leases.chunks(STEP) {
         let mut batch = Batch::new();
         batch.set_essential();
@@ -97,7 +101,7 @@ pub(super) async fn mark(site: &Unsealed, leases: &[Located], now_ns: i64) -> Re
     Ok(())
 }
 
-fn to_mark(site: &Unsealed, lease: &Located) -> Result<Option<StoredLease>, Error> {
+fn to_mark(site: &NamespaceContext, lease: &Located) -> Result<Option<StoredLease>, Error> {
     if site.view.leases.is_creating(lease) {
         return Ok(None);
     }
@@ -105,7 +109,7 @@ fn to_mark(site: &Unsealed, lease: &Located) -> Result<Option<StoredLease>, Erro
     Ok(stored.filter(|stored| stored.record.state.phase() != Phase::Revoking))
 }
 
-async fn mark_one(site: &Unsealed, stored: StoredLease, now_ns: i64) -> Result<(), Error> {
+async fn mark_one(site: &NamespaceContext, stored: StoredLease, now_ns: i64) -> Result<(), Error> {
     let mut stored = Some(stored);
     // Ends with the writers that change it again and again.
     for _ in 0..CONFLICT_RETRIES_MAX {
@@ -137,7 +141,11 @@ enum Way {
 ///
 /// # Errors
 /// As [`mark`].
-pub(crate) async fn mark_below(site: &Unsealed, prefix: &str, now: Timestamp) -> Result<(), Error> {
+pub(crate) async fn mark_below(
+    site: &NamespaceContext,
+    prefix: &str,
+    now: Timestamp,
+) -> Result<(), Error> {
     walk(site, prefix, now, Way::Mark).await
 }
 
@@ -146,7 +154,7 @@ pub(crate) async fn mark_below(site: &Unsealed, prefix: &str, now: Timestamp) ->
 /// # Errors
 /// The first failure, and how many there were.
 pub(crate) async fn revoke_below(
-    site: &Unsealed,
+    site: &NamespaceContext,
     prefix: &str,
     now: Timestamp,
 ) -> Result<(), Error> {
@@ -158,14 +166,19 @@ pub(crate) async fn revoke_below(
 /// # Errors
 /// When a record cannot be read or deleted.
 pub(crate) async fn forget_below(
-    site: &Unsealed,
+    site: &NamespaceContext,
     prefix: &str,
     now: Timestamp,
 ) -> Result<(), Error> {
     walk(site, prefix, now, Way::Forget).await
 }
 
-async fn walk(site: &Unsealed, prefix: &str, now: Timestamp, way: Way) -> Result<(), Error> {
+async fn walk(
+    site: &NamespaceContext,
+    prefix: &str,
+    now: Timestamp,
+    way: Way,
+) -> Result<(), Error> {
     let mut tally = Tally::default();
     let mut cursor = None;
     loop {
@@ -196,13 +209,13 @@ async fn walk(site: &Unsealed, prefix: &str, now: Timestamp, way: Way) -> Result
 
 /// Says that a mount is being unmounted, for as long as it is held: nothing is created there.
 pub(crate) struct Closing<'u> {
-    site: &'u Unsealed,
+    site: &'u NamespaceContext,
     mount: u32,
 }
 
 impl<'u> Closing<'u> {
     /// From now on nothing is created at a mount.
-    pub(crate) fn begin(site: &'u Unsealed, mount: u32) -> Self {
+    pub(crate) fn begin(site: &'u NamespaceContext, mount: u32) -> Self {
         site.view.leases.work().closing.insert(mount);
         Self { site, mount }
     }
@@ -229,7 +242,7 @@ pub(crate) enum Unmount {
 /// [`Error::Invalid`] for the first that cannot be taken back, unless it is forced; [`Error::Unavailable`] while some are
 /// being made.
 pub(crate) async fn revoke_mount(
-    site: &Unsealed,
+    site: &NamespaceContext,
     mount: u32,
     unmount: Unmount,
     now: Timestamp,
@@ -266,7 +279,7 @@ pub(crate) async fn revoke_mount(
 }
 
 /// Makes a lease irrevocable.
-async fn give_up(site: &Unsealed, id: &LeaseId, error: &str) -> Result<(), Error> {
+async fn give_up(site: &NamespaceContext, id: &LeaseId, error: &str) -> Result<(), Error> {
     for _ in 0..CONFLICT_RETRIES_MAX {
         let Some(stored) = read(site, id)? else { return Ok(()) };
         let given_up = LeaseRecord { state: State::irrevocable(error), ..stored.record.clone() };

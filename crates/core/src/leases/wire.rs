@@ -9,14 +9,14 @@ use super::{renew, revoke, work};
 use crate::api::error::Error;
 use crate::api::json::{Json, Map};
 use crate::api::response::{LeaseHandle, Logical, Response};
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys::MountId;
 
 /// Most irrevocable leases in one answer.
 const IRREVOCABLE_LISTED_MAX: usize = 10_000;
 
 /// The lease with this id, as clients spell it; `None` when there is none that a client could know.
-pub(crate) fn find(site: &Unsealed, text: &str) -> Option<LeaseId> {
+pub(crate) fn find(site: &NamespaceContext, text: &str) -> Option<LeaseId> {
     let id = LeaseId::parse(site.view.unmarked(text)?).ok()?;
     let lease = site.view.leases.table().find(number_of(site), id.as_str())?;
     (lease.phase != Phase::Pending).then_some(id)
@@ -26,7 +26,11 @@ pub(crate) fn find(site: &Unsealed, text: &str) -> Option<LeaseId> {
 ///
 /// # Errors
 /// [`Error::Invalid`] when it is gone.
-pub(crate) fn look_up(site: &Unsealed, id: &LeaseId, now: Timestamp) -> Result<Response, Error> {
+pub(crate) fn look_up(
+    site: &NamespaceContext,
+    id: &LeaseId,
+    now: Timestamp,
+) -> Result<Response, Error> {
     let stored = read(site, id)?.ok_or_else(|| Error::invalid("invalid lease"))?;
     let LeaseRecord { term, .. } = &stored.record;
     let time = |at_ns: i64| {
@@ -45,7 +49,7 @@ pub(crate) fn look_up(site: &Unsealed, id: &LeaseId, now: Timestamp) -> Result<R
 }
 
 /// What a list of the folder `path` shows, at most `limit` names.
-pub(crate) fn names(site: &Unsealed, path: &str, limit: usize) -> Vec<String> {
+pub(crate) fn names(site: &NamespaceContext, path: &str, limit: usize) -> Vec<String> {
     let names = site.view.leases.table().list(number_of(site), path, limit);
     let mark = |name: String| if name.ends_with('/') { name } else { site.view.marked(name) };
     names.into_iter().map(mark).collect()
@@ -56,7 +60,7 @@ pub(crate) fn names(site: &Unsealed, path: &str, limit: usize) -> Vec<String> {
 /// # Errors
 /// [`Error::Invalid`] in the words of the contract.
 pub(crate) async fn renew(
-    site: &Unsealed,
+    site: &NamespaceContext,
     id: &LeaseId,
     increment_secs: u64,
     now: Timestamp,
@@ -76,7 +80,7 @@ pub(crate) async fn renew(
 /// # Errors
 /// [`Error::Invalid`] in the words of the far end, for who waits; the lease stays then.
 pub(crate) async fn revoke(
-    site: &Unsealed,
+    site: &NamespaceContext,
     id: &LeaseId,
     wait: bool,
     now: Timestamp,
@@ -90,7 +94,7 @@ pub(crate) async fn revoke(
 }
 
 /// How many leases of this namespace are irrevocable, by the accessor of their mount.
-pub(crate) fn count_irrevocable(site: &Unsealed) -> (usize, Map) {
+pub(crate) fn count_irrevocable(site: &NamespaceContext) -> (usize, Map) {
     let table = site.view.leases.table();
     let mut all = 0;
     let mut counts = Map::new();
@@ -113,7 +117,10 @@ pub(crate) fn count_irrevocable(site: &Unsealed) -> (usize, Map) {
 ///
 /// # Errors
 /// When a record cannot be read.
-pub(crate) fn list_irrevocable(site: &Unsealed, limit: Option<usize>) -> Result<Json, Error> {
+pub(crate) fn list_irrevocable(
+    site: &NamespaceContext,
+    limit: Option<usize>,
+) -> Result<Json, Error> {
     let mut shown = Vec::new();
     for lease in irrevocable(site, limit.unwrap_or(IRREVOCABLE_LISTED_MAX)) {
         let stored = read(site, &lease.id)?;
@@ -128,7 +135,7 @@ pub(crate) fn list_irrevocable(site: &Unsealed, limit: Option<usize>) -> Result<
     Ok(Json::Array(shown))
 }
 
-fn irrevocable(site: &Unsealed, limit: usize) -> Vec<Located> {
+fn irrevocable(site: &NamespaceContext, limit: usize) -> Vec<Located> {
     let limit = limit.min(IRREVOCABLE_LISTED_MAX);
     let table = site.view.leases.table();
     let mut found = Vec::new();
@@ -146,7 +153,7 @@ fn irrevocable(site: &Unsealed, limit: usize) -> Vec<Located> {
 /// # Errors
 /// The store's refusal; [`Error::Invalid`] for the second in a namespace that is not the root.
 pub(crate) async fn tidy(
-    site: &Unsealed,
+    site: &NamespaceContext,
     after_restore: bool,
     now: Timestamp,
 ) -> Result<(), Error> {

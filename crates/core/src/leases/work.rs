@@ -21,7 +21,7 @@ use super::far_end;
 use super::record::{StoredLease, delete, read, replace_in};
 use super::revoke::{STEP, mark};
 use crate::api::error::Error;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::platform::random;
 use crate::platform::threads::outcome_of;
 use crate::storage::engine_storage::EngineStorage;
@@ -35,7 +35,7 @@ const RELEASED: &str = "lease-release";
 ///
 /// # Errors
 /// The store's refusal; the next call goes on.
-pub(crate) async fn work_queue(root: &Arc<Unsealed>, now: Timestamp) -> Result<(), Error> {
+pub(crate) async fn work_queue(root: &Arc<NamespaceContext>, now: Timestamp) -> Result<(), Error> {
     let now_ns = nanos(now);
     begin_term(root, now_ns);
     let ended = end_leases_of_gone(root, now_ns).await;
@@ -51,7 +51,7 @@ pub(crate) async fn work_queue(root: &Arc<Unsealed>, now: Timestamp) -> Result<(
 }
 
 /// Begins anew in a new term: another server may have been at it.
-fn begin_term(root: &Unsealed, now_ns: i64) {
+fn begin_term(root: &NamespaceContext, now_ns: i64) {
     let term = root.store.term();
     let mut work = root.view.leases.work();
     if work.term == term {
@@ -64,7 +64,7 @@ fn begin_term(root: &Unsealed, now_ns: i64) {
 }
 
 /// Whether nothing is taken back by the clock, since a restore.
-fn is_held(root: &Unsealed) -> Result<bool, Error> {
+fn is_held(root: &NamespaceContext) -> Result<bool, Error> {
     let generation = root.store.below().generation();
     if generation == Seqno::ABSENT {
         return Ok(false);
@@ -77,7 +77,7 @@ fn is_held(root: &Unsealed) -> Result<bool, Error> {
 ///
 /// # Errors
 /// The store's refusal.
-pub(super) async fn release(root: &Unsealed) -> Result<(), Error> {
+pub(super) async fn release(root: &NamespaceContext) -> Result<(), Error> {
     let generation = root.store.below().generation().0.to_be_bytes().to_vec();
     EngineStorage::builtin(root, MountId::SYSTEM)?.put(RELEASED, generation).await
 }
@@ -92,10 +92,10 @@ fn take(leases: &LeaseView, held: bool, now_ns: i64) -> Vec<Located> {
 }
 
 /// Marks the leases of owners that are gone.
-async fn end_leases_of_gone(root: &Unsealed, now_ns: i64) -> Result<(), Error> {
+async fn end_leases_of_gone(root: &NamespaceContext, now_ns: i64) -> Result<(), Error> {
     let (noted, all) = root.view.leases.owners_to_look_at();
     let is_gone = |owner: &Owner| {
-        let home = root.site_with(NamespaceNumber(owner.namespace));
+        let home = root.context_with(NamespaceNumber(owner.namespace));
         home.is_none_or(|home| !home.view.tokens.lives(&owner.hash))
     };
     let found = all.into_iter().filter(is_gone).map(|owner| owner.hash);
@@ -105,7 +105,7 @@ async fn end_leases_of_gone(root: &Unsealed, now_ns: i64) -> Result<(), Error> {
     Ok(())
 }
 
-async fn end_leases_of(root: &Unsealed, hash: &[u8; 32], now_ns: i64) -> Result<(), Error> {
+async fn end_leases_of(root: &NamespaceContext, hash: &[u8; 32], now_ns: i64) -> Result<(), Error> {
     loop {
         let leases = &root.view.leases;
         // Those that are being made end by themselves: their owner is gone. They must not hide others.
@@ -117,7 +117,7 @@ async fn end_leases_of(root: &Unsealed, hash: &[u8; 32], now_ns: i64) -> Result<
             return Ok(());
         }
         for of_one in ending.chunk_by(|a, b| a.namespace == b.namespace) {
-            let site = of_one.first().and_then(|lease| site_of(root, lease));
+            let site = of_one.first().and_then(|lease| namespace_context(root, lease));
             let Some(site) = site else { return Ok(()) };
             mark(&site, of_one, now_ns).await?;
         }
@@ -125,13 +125,13 @@ async fn end_leases_of(root: &Unsealed, hash: &[u8; 32], now_ns: i64) -> Result<
 }
 
 /// The namespace of a lease; `None` when it is deleted.
-fn site_of(root: &Unsealed, lease: &Located) -> Option<Arc<Unsealed>> {
-    root.site_with(NamespaceNumber(lease.namespace))
+fn namespace_context(root: &NamespaceContext, lease: &Located) -> Option<Arc<NamespaceContext>> {
+    root.context_with(NamespaceNumber(lease.namespace))
 }
 
 /// What a worker has while it waits.
 struct Worker {
-    root: Weak<Unsealed>,
+    root: Weak<NamespaceContext>,
     leases: Arc<LeaseView>,
     now: Timestamp,
 }
@@ -152,7 +152,7 @@ impl Drop for AtWork<'_> {
     }
 }
 
-fn start_worker(root: &Arc<Unsealed>, lease: Located, now: Timestamp) {
+fn start_worker(root: &Arc<NamespaceContext>, lease: Located, now: Timestamp) {
     let worker = Worker { root: Arc::downgrade(root), leases: Arc::clone(&root.view.leases), now };
     let (threads, first) = (Arc::clone(&root.threads), lease.clone());
     let run = Box::new(move || {
@@ -204,9 +204,9 @@ impl Worker {
     }
 
     /// The namespace of a lease, while the server is unsealed and leads.
-    fn site(&self, lease: &Located) -> Option<Arc<Unsealed>> {
+    fn site(&self, lease: &Located) -> Option<Arc<NamespaceContext>> {
         let root = self.root.upgrade().filter(|root| root.store.below().leads())?;
-        site_of(&root, lease)
+        namespace_context(&root, lease)
     }
 }
 
@@ -215,7 +215,7 @@ impl Worker {
 /// # Errors
 /// The store's refusal.
 pub(super) async fn settle_attempt(
-    site: &Unsealed,
+    site: &NamespaceContext,
     stored: &StoredLease,
     outcome: Result<(), String>,
     now_ns: i64,

@@ -10,7 +10,7 @@ use kallisto_store::{EngineStats, RaftStats};
 use super::{Figure, JobRecord, Point, Value};
 use crate::admission::Shares;
 use crate::engines::mount::{Class, EngineKind};
-use crate::pipeline::state::{Core, Unsealed};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::view::View;
 
 /// Collects everything; of a sealed server what it has.
@@ -298,7 +298,7 @@ fn view(view: &View, figures: &mut Vec<Figure>) {
     ]);
 }
 
-fn barrier(unsealed: &Unsealed, figures: &mut Vec<Figure>) {
+fn barrier(unsealed: &NamespaceContext, figures: &mut Vec<Figure>) {
     let [gets, puts, deletes, scans] = unsealed.store.counts();
     let count = |name, about, sum| one(name, about, Value::Counter(sum));
     figures.extend([

@@ -2,7 +2,7 @@
 //!
 //! A namespace has a view of its own (mounts, tokens, policies, identity) over a store that puts the
 //! namespace's number in front of every key ([`crate::storage::barrier_store`]). A handler that runs for one gets an
-//! [`crate::pipeline::state::Unsealed`] made of those two, so there is nothing of another it could name, find or list. What
+//! [`crate::pipeline::state::NamespaceContext`] made of those two, so there is nothing of another it could name, find or list. What
 //! crosses the border does so in this module alone:
 //!
 //! - `resolve`: which namespace a request is for, settled once, before it is audited or judged;

@@ -6,7 +6,7 @@ use super::record::Namespace;
 use super::registry::Namespaces;
 use crate::api::error::{Denial, Error};
 use crate::api::request::TokenText;
-use crate::pipeline::state::{Core, Unsealed};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::seal::Reencryption;
 use crate::storage::barrier_store::Life;
 use crate::storage::keys::NamespaceNumber;
@@ -34,7 +34,7 @@ pub(crate) enum Home {
     Here,
     /// That of a namespace above.
     Above {
-        site: Arc<Unsealed>,
+        context: Arc<NamespaceContext>,
         /// The way from there to here: whole segments with an ending slash.
         below: String,
     },
@@ -73,7 +73,7 @@ impl View {
     }
 }
 
-impl Unsealed {
+impl NamespaceContext {
     /// What handlers of a namespace run with, asked of the root namespace.
     pub(super) fn inside(&self, view: Arc<View>, life: Life) -> Arc<Self> {
         Arc::new(Self {
@@ -110,20 +110,20 @@ impl Unsealed {
     }
 
     /// Those below that live.
-    pub(crate) fn sites_below(&self) -> Vec<Arc<Self>> {
+    pub(crate) fn contexts_below(&self) -> Vec<Arc<Self>> {
         let Some(top) = self.top.upgrade().filter(|top| !top.view.namespaces.is_empty()) else {
             return Vec::new();
         };
         let below = top.view.namespaces.below(self.view.namespace_path());
-        below.iter().filter_map(|space| space.site(&top)).collect()
+        below.iter().filter_map(|space| space.context(&top)).collect()
     }
 
     /// The namespace with this number, where a token's parent may be.
-    pub(crate) fn site_with(&self, number: NamespaceNumber) -> Option<Arc<Self>> {
+    pub(crate) fn context_with(&self, number: NamespaceNumber) -> Option<Arc<Self>> {
         let top = self.top.upgrade()?;
         match number {
             NamespaceNumber::ROOT => Some(top),
-            number => top.view.namespaces.with_number(number)?.site(&top),
+            number => top.view.namespaces.with_number(number)?.context(&top),
         }
     }
 
@@ -141,11 +141,11 @@ impl Unsealed {
         let top = self.top.upgrade().ok_or_else(bad)?;
         let mark = text.rsplit_once('.').map_or("", |(_, mark)| mark);
         let Some(space) = top.view.namespaces.with_id(mark) else {
-            return Ok(Home::Above { site: top, below: inside.path.clone() });
+            return Ok(Home::Above { context: top, below: inside.path.clone() });
         };
         let below = inside.path.strip_prefix(&space.namespace.path).ok_or_else(bad)?;
-        let site = space.site(&top).ok_or_else(bad)?;
-        Ok(Home::Above { site, below: below.to_owned() })
+        let context = space.context(&top).ok_or_else(bad)?;
+        Ok(Home::Above { context, below: below.to_owned() })
     }
 
     /// The namespace below that a token's text or accessor belongs to; `None` for all others.
@@ -154,7 +154,7 @@ impl Unsealed {
         let (_, mark) = marked.rsplit_once('.')?;
         let space = top.view.namespaces.with_id(mark)?;
         let below = space.namespace.path.strip_prefix(self.view.namespace_path())?;
-        if below.is_empty() { None } else { space.site(&top) }
+        if below.is_empty() { None } else { space.context(&top) }
     }
 }
 
@@ -163,12 +163,15 @@ impl Core {
     ///
     /// # Errors
     /// [`Error::Sealed`]; [`Error::NoNamespace`] when it is gone.
-    pub(crate) fn site_of(&self, namespace: &str) -> Result<Arc<Unsealed>, Error> {
+    pub(crate) fn namespace_context(
+        &self,
+        namespace: &str,
+    ) -> Result<Arc<NamespaceContext>, Error> {
         let root = self.unsealed.load_full().ok_or(Error::Sealed)?;
         if namespace.is_empty() {
             return Ok(root);
         }
         let space = root.view.namespaces.at(namespace);
-        space.and_then(|space| space.site(&root)).ok_or(Error::NoNamespace)
+        space.and_then(|space| space.context(&root)).ok_or(Error::NoNamespace)
     }
 }

@@ -15,7 +15,7 @@ use kallisto_store::Seqno;
 use super::place::Inside;
 use super::record::{Namespace, State};
 use crate::api::error::Error;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::barrier_store::Life;
 use crate::storage::keys::NamespaceNumber;
 use crate::view::View;
@@ -45,15 +45,15 @@ pub(crate) struct Space {
 struct World {
     view: Arc<View>,
     /// What its handlers run with, made when the first request comes.
-    site: OnceLock<Arc<Unsealed>>,
+    context: OnceLock<Arc<NamespaceContext>>,
 }
 
 impl Space {
     /// What handlers run with inside; `None` when it does not live.
-    pub(crate) fn site(&self, root: &Arc<Unsealed>) -> Option<Arc<Unsealed>> {
+    pub(crate) fn context(&self, root: &Arc<NamespaceContext>) -> Option<Arc<NamespaceContext>> {
         let life = Life { number: self.namespace.number, since: self.since };
         let world = self.world.as_ref().filter(|_| life.since != Seqno::ABSENT)?;
-        Some(Arc::clone(world.site.get_or_init(|| root.inside(Arc::clone(&world.view), life))))
+        Some(Arc::clone(world.context.get_or_init(|| root.inside(Arc::clone(&world.view), life))))
     }
 }
 
@@ -143,7 +143,7 @@ impl Namespaces {
             (State::Alive, Some(known)) => (known.since, known.world.clone()),
             (State::Alive, None) => {
                 let view = Arc::new(root.inside(Inside::of(&namespace))?);
-                (Seqno::ABSENT, Some(Arc::new(World { view, site: OnceLock::new() })))
+                (Seqno::ABSENT, Some(Arc::new(World { view, context: OnceLock::new() })))
             }
         };
         self.insert(Space { namespace, since, world });

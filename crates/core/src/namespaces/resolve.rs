@@ -14,7 +14,7 @@ use kallisto_auth::Path;
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::pipeline::spelling;
-use crate::pipeline::state::{Core, Unsealed};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::routes::SYSTEM;
 
 /// A request's namespace, and its path there.
@@ -23,7 +23,7 @@ pub(crate) struct Placed {
     namespace: String,
     path: Path<'static>,
     /// The keys are in use for as long as a request runs.
-    _root: Option<Arc<Unsealed>>,
+    _root: Option<Arc<NamespaceContext>>,
 }
 
 /// What a lock answers to.
@@ -90,7 +90,7 @@ pub(crate) fn resolve(core: &Core, request: &Request<'_>) -> Result<Option<Place
         return if header.is_empty() { at_root(request, path) } else { Err(Error::NoNamespace) };
     };
     let namespace = &space.namespace.path;
-    if namespace.len() <= header.len() || space.site(&root).is_none() {
+    if namespace.len() <= header.len() || space.context(&root).is_none() {
         return Err(Error::NoNamespace);
     }
     // A path that led in here may begin with `sys/` only now.
@@ -102,7 +102,7 @@ pub(crate) fn resolve(core: &Core, request: &Request<'_>) -> Result<Option<Place
 }
 
 /// The path of the namespace that the token which asks is marked with, without its slash.
-fn own_of(root: &Unsealed, request: &Request<'_>) -> Option<String> {
+fn own_of(root: &NamespaceContext, request: &Request<'_>) -> Option<String> {
     let (_, mark) = request.token?.expose().rsplit_once('.')?;
     let space = root.view.namespaces.with_id(mark)?;
     space.namespace.path.strip_suffix('/').map(str::to_owned)
@@ -138,7 +138,7 @@ fn check_route(path: &str) -> Result<(), Error> {
 }
 
 /// Refuses what is in a locked namespace, but to unlock it.
-fn check_locks(root: &Unsealed, namespace: &str, inner: &str) -> Result<(), Error> {
+fn check_locks(root: &NamespaceContext, namespace: &str, inner: &str) -> Result<(), Error> {
     for (at, _) in namespace.match_indices('/') {
         let above = &namespace[..=at];
         let space = root.view.namespaces.at(above);

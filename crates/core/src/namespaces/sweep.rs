@@ -10,7 +10,7 @@ use kallisto_store::{Batch, Visit};
 use super::record::State;
 use crate::api::error::Error;
 use crate::limits::SWEEP_RECORDS_MAX;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys;
 
 /// Batches of a namespace in one run; the rest waits for the next.
@@ -20,7 +20,7 @@ const RUN_BATCHES_MAX: usize = 16;
 ///
 /// # Errors
 /// The store's refusal; the next run goes on.
-pub(crate) async fn sweep(root: &Unsealed) -> Result<(), Error> {
+pub(crate) async fn sweep(root: &NamespaceContext) -> Result<(), Error> {
     if root.view.namespaces.is_empty() {
         return Ok(());
     }

@@ -24,7 +24,7 @@ use crate::pipeline::authz_request::AuthzRequest;
 use crate::pipeline::freshness;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::spelling;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::pipeline::wrapping;
 use crate::quotas::{Allowance, Counting};
 use crate::routes;
@@ -108,7 +108,7 @@ impl Core {
             let unsealed = if request.namespace.is_empty() {
                 root
             } else {
-                inside = self.site_of(request.namespace)?;
+                inside = self.namespace_context(request.namespace)?;
                 &inside
             };
             let admitted = admit(unsealed, request)?;
@@ -167,15 +167,16 @@ impl Core {
         let unsealed = self.unsealed.load();
         let Some(unsealed) = unsealed.as_ref() else { return Ok(None) };
         let path = request.path.as_str();
-        let caseless = || spelling::caseless(path, &self.site_of(request.namespace).ok()?.view);
+        let caseless =
+            || spelling::caseless(path, &self.namespace_context(request.namespace).ok()?.view);
         unsealed.view.quotas.ask(request, path, counting, caseless, |path| {
-            let site = self.site_of(request.namespace).ok()?;
-            let (mount, inside) = site.view.mounts.route(request.path.as_str())?;
+            let context = self.namespace_context(request.namespace).ok()?;
+            let (mount, inside) = context.view.mounts.route(request.path.as_str())?;
             let is_there = path.strip_prefix(request.namespace) == Some(&mount.entry.path);
             let engine = mount.entry.kind.engine();
             let logs_in = is_there && engine.has_roles() && engine.is_open(inside);
             let login =
-                OpenRun { core: self, unsealed: &site, request, mount: &mount, path: inside };
+                OpenRun { core: self, unsealed: &context, request, mount: &mount, path: inside };
             if logs_in { auth_methods::role_of(&login) } else { None }
         })
     }
@@ -225,13 +226,17 @@ impl Core {
 
     /// What takes no token of the paths below mounts: a login, or what anyone may ask.
     fn find_open<'r>(&self, request: &'r Request<'_>) -> Option<OpenPath<'r>> {
-        let unsealed = self.site_of(request.namespace).ok()?;
+        let unsealed = self.namespace_context(request.namespace).ok()?;
         let (mount, inside) = unsealed.view.mounts.route(request.path.as_str())?;
         mount.entry.kind.engine().is_open(inside).then_some(OpenPath { unsealed, mount, inside })
     }
 
     /// Runs what may have to wait.
-    async fn run(&self, unsealed: Arc<Unsealed>, call: Call<'_, '_>) -> Result<Response, Error> {
+    async fn run(
+        &self,
+        unsealed: Arc<NamespaceContext>,
+        call: Call<'_, '_>,
+    ) -> Result<Response, Error> {
         let found = unsealed.view.mounts.route(call.path.as_str());
         match found {
             Some((mount, inside)) => {
@@ -251,7 +256,7 @@ impl Core {
     /// the token ends with its last one.
     async fn run_limited(
         &self,
-        unsealed: Arc<Unsealed>,
+        unsealed: Arc<NamespaceContext>,
         request: &Request<'_>,
         caller: Caller,
     ) -> Result<Response, Error> {
@@ -281,7 +286,7 @@ impl Core {
     /// it is ends first: behind the seal nothing can be revoked.
     async fn seal_with_last(
         &self,
-        unsealed: Arc<Unsealed>,
+        unsealed: Arc<NamespaceContext>,
         caller: Caller,
         call: Call<'_, '_>,
         left: Left,
@@ -296,7 +301,7 @@ impl Core {
 
 /// A path that takes no token; one that is shown is not looked at.
 struct OpenPath<'r> {
-    unsealed: Arc<Unsealed>,
+    unsealed: Arc<NamespaceContext>,
     mount: Arc<Mount>,
     /// The path inside the mount.
     inside: &'r str,
@@ -322,11 +327,11 @@ pub(crate) enum Admitted<'c, 'r> {
 
 /// Authenticates, and authorises unless a use has to be taken first.
 pub(crate) fn admit<'c, 'r>(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     request: &'c Request<'r>,
 ) -> Result<Admitted<'c, 'r>, Error> {
-    if let Home::Above { site, below } = unsealed.home_of(request.token)? {
-        return admit_from_above(unsealed, request, &site, &below);
+    if let Home::Above { context, below } = unsealed.home_of(request.token)? {
+        return admit_from_above(unsealed, request, &context, &below);
     }
     let guard = unsealed.view.tokens.pin();
     let Request { token, remote, now, .. } = *request;
@@ -352,7 +357,7 @@ pub(crate) fn admit<'c, 'r>(
 
 /// The token of this namespace that is shown, if it may be used now and from there; and its hash.
 pub(crate) fn find_bearer<'g>(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     token: Option<TokenText<'_>>,
     remote: Option<SocketAddr>,
     now: Timestamp,
@@ -366,17 +371,17 @@ pub(crate) fn find_bearer<'g>(
     Ok((hash, live))
 }
 
-/// The same for a token of the namespace `site`, which the request's is `below`.
+/// The same for a token of the namespace `context`, which the request's is `below`.
 fn admit_from_above<'c, 'r>(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     request: &'c Request<'r>,
-    site: &Arc<Unsealed>,
+    context: &Arc<NamespaceContext>,
     below: &str,
 ) -> Result<Admitted<'c, 'r>, Error> {
-    let guard = site.view.tokens.pin();
+    let guard = context.view.tokens.pin();
     let Request { token, remote, now, .. } = *request;
-    let (hash, live) = find_bearer(site, token, remote, now, &guard)?;
-    let caller = Caller::from_above(site, below, hash, live, request.now)?;
+    let (hash, live) = find_bearer(context, token, remote, now, &guard)?;
+    let caller = Caller::from_above(context, below, hash, live, request.now)?;
     if live.is_limited() {
         return Ok(Admitted::Limited(Box::new(caller)));
     }
@@ -388,7 +393,7 @@ fn admit_from_above<'c, 'r>(
 
 /// Answers what any token may ask; `None` for all else.
 fn answer_any_token(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     request: &Request<'_>,
     caller: &Caller,
 ) -> Option<Result<Response, Error>> {
@@ -403,7 +408,7 @@ fn answer_any_token(
 
 /// Authorises a request of a caller that was found earlier.
 pub(crate) fn authorise<'c, 'r>(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     caller: &Caller,
     request: &'c Request<'r>,
 ) -> Result<Call<'c, 'r>, Error> {
@@ -415,7 +420,10 @@ pub(crate) fn authorise<'c, 'r>(
 }
 
 /// Answers what needs no waiting; `None` for the rest.
-pub(crate) fn read(unsealed: &Unsealed, call: &Call<'_, '_>) -> Option<Result<Response, Error>> {
+pub(crate) fn read(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Option<Result<Response, Error>> {
     if call.operation.writes() {
         return None;
     }
@@ -428,7 +436,7 @@ pub(crate) fn read(unsealed: &Unsealed, call: &Call<'_, '_>) -> Option<Result<Re
 }
 
 /// What mounts there are is told to root only.
-pub(crate) fn no_route(unsealed: &Unsealed, call: &Call<'_, '_>) -> Error {
+pub(crate) fn no_route(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Error {
     match Caller::of(unsealed, call) {
         Ok(caller) if caller.is_root() => Error::NoRoute(call.path.as_str().to_owned()),
         Ok(_) => Error::Denied(Denial::Policy),

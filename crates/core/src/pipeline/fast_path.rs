@@ -32,7 +32,7 @@ use crate::pipeline::authz_request::{AuthzRequest, Shape};
 use crate::pipeline::compute::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX, is_heavy_to_judge};
 use crate::pipeline::door::{find_bearer, no_route};
 use crate::pipeline::policies::Compiled;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::view::{CachedToken, Mount};
 
 /// Where the server's own routes are.
@@ -43,14 +43,14 @@ const SYSTEM: &str = "sys/";
 /// While it lives, nothing that readers may see is freed: hold it for a few reads, and never while waiting.
 pub struct FastReads<'c> {
     core: &'c Core,
-    unsealed: arc_swap::Guard<Option<Arc<Unsealed>>>,
+    unsealed: arc_swap::Guard<Option<Arc<NamespaceContext>>>,
     pin: Guard,
 }
 
 /// Who asks for a few reads that came together, found once.
 pub struct Bearer<'a> {
     core: &'a Core,
-    unsealed: &'a Arc<Unsealed>,
+    unsealed: &'a Arc<NamespaceContext>,
     token: &'a CachedToken,
     granted: arc_swap::Guard<Option<Arc<Compiled>>>,
     /// When the reads came.

@@ -20,7 +20,7 @@ use crate::api::error::{Error, Stale};
 use crate::api::request::Request;
 use crate::cluster::{leading, quorum};
 use crate::engines::sys;
-use crate::pipeline::state::{Core, Unsealed};
+use crate::pipeline::state::{Core, NamespaceContext};
 
 /// The header by which a client says how recent its answer has to be, in lower case.
 pub const CONSISTENCY_HEADER: &str = "x-kallisto-consistency";
@@ -67,7 +67,7 @@ pub(crate) struct Told {
     pub(crate) is_removed: AtomicBool,
 }
 
-impl Unsealed {
+impl NamespaceContext {
     /// How far in the past its view may be; `None` if that is not known.
     pub(crate) fn age(&self) -> Option<Duration> {
         let Some(cluster) = self.store.below().replicated() else { return Some(Duration::ZERO) };
@@ -103,7 +103,7 @@ pub(crate) fn check(core: &Core, request: &Request<'_>) -> Result<(), Error> {
 }
 
 #[cold]
-fn refuse(core: &Core, unsealed: &Unsealed, request: &Request<'_>) -> Result<(), Error> {
+fn refuse(core: &Core, unsealed: &NamespaceContext, request: &Request<'_>) -> Result<(), Error> {
     // Whoever brings a cluster back asks who is in it when nobody can confirm anything.
     if sys::needs_no_view(core, request) || leading::asks_members(request) {
         return Ok(());
@@ -127,7 +127,7 @@ fn asks_stale(request: &Request<'_>) -> bool {
 }
 
 /// Whether a request that passed is answered from a view that is too old for others, as its audit record says.
-pub(crate) fn is_stale_read(unsealed: &Unsealed, request: &Request<'_>) -> bool {
+pub(crate) fn is_stale_read(unsealed: &NamespaceContext, request: &Request<'_>) -> bool {
     !unsealed.is_fresh() && asks_stale(request)
 }
 

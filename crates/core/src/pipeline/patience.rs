@@ -10,7 +10,7 @@ use crate::api::request::{Request, TokenText};
 use crate::cluster::leading;
 use crate::namespaces;
 use crate::pipeline::door::find_bearer;
-use crate::pipeline::state::{Core, Unsealed};
+use crate::pipeline::state::{Core, NamespaceContext};
 
 /// Whether a request may wait, and among whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Core {
 /// What a request for a stream ends in, in whatever namespace.
 const WATCH: &str = "sys/kallisto/kv/watch";
 
-fn is_live(root: &Unsealed, request: &Request<'_>, token: TokenText<'_>) -> bool {
+fn is_live(root: &NamespaceContext, request: &Request<'_>, token: TokenText<'_>) -> bool {
     let inside = root.holder_of(token.expose());
     let holder = inside.as_deref().unwrap_or(root);
     let guard = holder.view.tokens.pin();

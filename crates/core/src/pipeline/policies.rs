@@ -20,7 +20,7 @@ use crate::engines::identity::{Id, Person, Watch};
 use crate::limits::TOKEN_RULES_MAX;
 use crate::namespaces::Home;
 use crate::pipeline::spelling;
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::tokens::{self, Hash};
 use crate::view::{CachedToken, View};
 
@@ -226,7 +226,7 @@ pub(crate) struct Caller {
     entry: tokens::TokenEntry,
     compiled: Arc<Compiled>,
     /// The namespace of its token, when that is one above the request's.
-    above: Option<Arc<Unsealed>>,
+    above: Option<Arc<NamespaceContext>>,
 }
 
 impl Caller {
@@ -234,27 +234,27 @@ impl Caller {
     ///
     /// # Errors
     /// [`Denial::BadToken`] when its token ended meanwhile.
-    pub(crate) fn of(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Self, Error> {
+    pub(crate) fn of(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Result<Self, Error> {
         Self::with_token(unsealed, call.token, call.now)
     }
 
     /// The caller with a token, expired or not.
     fn with_token(
-        unsealed: &Unsealed,
+        unsealed: &NamespaceContext,
         text: Option<TokenText<'_>>,
         now: Timestamp,
     ) -> Result<Self, Error> {
-        let (site, below) = match unsealed.home_of(text)? {
+        let (context, below) = match unsealed.home_of(text)? {
             Home::Here => {
                 let guard = unsealed.view.tokens.pin();
                 let (hash, live) = tokens::find(&unsealed.view, text, &guard)?;
                 return Self::bearing(unsealed, hash, live, now);
             }
-            Home::Above { site, below } => (site, below),
+            Home::Above { context, below } => (context, below),
         };
-        let guard = site.view.tokens.pin();
-        let (hash, live) = tokens::find(&site.view, text, &guard)?;
-        Self::from_above(&site, &below, hash, live, now)
+        let guard = context.view.tokens.pin();
+        let (hash, live) = tokens::find(&context.view, text, &guard)?;
+        Self::from_above(&context, &below, hash, live, now)
     }
 
     /// The bearer of a live token of a namespace above, asking in the one that is `below` it. What the
@@ -263,16 +263,16 @@ impl Caller {
     /// # Errors
     /// [`Denial::BadToken`] when it is an entity that is disabled or gone.
     pub(crate) fn from_above(
-        site: &Arc<Unsealed>,
+        context: &Arc<NamespaceContext>,
         below: &str,
         hash: Hash,
         live: &CachedToken,
         now: Timestamp,
     ) -> Result<Self, Error> {
         let entry = live.entry();
-        let compiled = Arc::new(site.view.compile_below(&entry, below, now));
+        let compiled = Arc::new(context.view.compile_below(&entry, below, now));
         let caller = Self::admitted(hash, entry, compiled)?;
-        Ok(Self { above: Some(Arc::clone(site)), ..caller })
+        Ok(Self { above: Some(Arc::clone(context)), ..caller })
     }
 
     /// The bearer of a live token.
@@ -280,7 +280,7 @@ impl Caller {
     /// # Errors
     /// [`Denial::BadToken`] when it is an entity that is disabled or gone.
     pub(crate) fn bearing(
-        unsealed: &Unsealed,
+        unsealed: &NamespaceContext,
         hash: Hash,
         live: &CachedToken,
         now: Timestamp,
@@ -304,7 +304,7 @@ impl Caller {
     /// # Errors
     /// [`Denial::BadToken`] when there is none.
     pub(crate) fn with_text(
-        unsealed: &Unsealed,
+        unsealed: &NamespaceContext,
         text: TokenText<'_>,
         now: Timestamp,
     ) -> Result<Self, Error> {
@@ -320,7 +320,7 @@ impl Caller {
     /// # Errors
     /// [`Denial::BadToken`] when there is none.
     pub(crate) fn with_hash(
-        unsealed: &Unsealed,
+        unsealed: &NamespaceContext,
         hash: Hash,
         now: Timestamp,
     ) -> Result<Self, Error> {
@@ -341,12 +341,12 @@ impl Caller {
     }
 
     /// The namespace of its token, when that is one above the request's.
-    pub(crate) const fn above(&self) -> Option<&Arc<Unsealed>> {
+    pub(crate) const fn above(&self) -> Option<&Arc<NamespaceContext>> {
         self.above.as_ref()
     }
 
     /// What its token is kept in; `here` is what the request runs with.
-    pub(crate) fn home<'u>(&'u self, here: &'u Unsealed) -> &'u Unsealed {
+    pub(crate) fn home<'u>(&'u self, here: &'u NamespaceContext) -> &'u NamespaceContext {
         self.above.as_deref().unwrap_or(here)
     }
 

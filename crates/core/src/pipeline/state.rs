@@ -1,7 +1,7 @@
 //! What a server holds, sealed and unsealed, and what it says of itself.
 //!
 //! A [`Core`] always has its store of ciphertext and its seal; while it is unsealed it has an
-//! [`Unsealed`] besides: keys, view and the clear side of the store. Handlers take an [`Unsealed`]
+//! [`NamespaceContext`] besides: keys, view and the clear side of the store. Handlers take a [`NamespaceContext`]
 //! and a [`Call`], so that none can run against a sealed server; how a request becomes a call is
 //! the `door`'s matter.
 
@@ -127,7 +127,7 @@ pub struct Core {
     /// The cluster port, on a server that has one.
     pub(crate) port: Option<Arc<dyn ClusterPort>>,
     pub(crate) joining: Arc<Joining>,
-    pub(crate) unsealed: Arc<ArcSwapOption<Unsealed>>,
+    pub(crate) unsealed: Arc<ArcSwapOption<NamespaceContext>>,
     pub(crate) audit: Arc<Audit>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) host: Option<Arc<dyn Host>>,
@@ -147,7 +147,7 @@ pub struct Core {
 pub(crate) type Stopwatch = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// What a server has while it is unsealed, as one namespace sees it.
-pub(crate) struct Unsealed {
+pub(crate) struct NamespaceContext {
     pub(crate) view: Arc<View>,
     pub(crate) store: BarrierStore,
     pub(crate) latches: Arc<Latches>,

@@ -23,7 +23,7 @@ use crate::api::json::{self, Json, Map};
 use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
 use crate::cluster;
-use crate::pipeline::state::{Core, Unsealed};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::pipeline::wrapping;
 use crate::tokens;
 use crate::tokens::Hash;
@@ -32,7 +32,7 @@ use crate::tokens::Hash;
 /// logged: nobody is left to be told.
 pub(crate) async fn end(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     request: &Request<'_>,
     answer: &Response,
 ) {
@@ -67,7 +67,7 @@ const fn logical_of(answer: &Response) -> Option<&Logical> {
 }
 
 async fn end_logical(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     path: &str,
     logical: &Logical,
     since: Timestamp,
@@ -87,7 +87,7 @@ async fn end_logical(
 
 /// Ends what an answer that is not wrapped handed out.
 async fn end_plain(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     path: &str,
     logical: &Logical,
     since: Timestamp,
@@ -112,7 +112,7 @@ async fn end_plain(
 }
 
 /// The token whose accessor an object tells.
-fn told_accessor(unsealed: &Unsealed, object: &[u8]) -> Option<Hash> {
+fn told_accessor(unsealed: &NamespaceContext, object: &[u8]) -> Option<Hash> {
     if object.is_empty() {
         return None;
     }

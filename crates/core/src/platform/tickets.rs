@@ -24,7 +24,7 @@ use aws_lc_rs::hmac;
 use kallisto_barrier::SecretKey;
 use zeroize::Zeroizing;
 
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::platform::random;
 
 /// What the cluster's secret is derived as.
@@ -50,7 +50,7 @@ enum Origin {
 /// Seals and opens tickets.
 pub struct Tickets {
     process: SecretKey,
-    unsealed: Arc<ArcSwapOption<Unsealed>>,
+    unsealed: Arc<ArcSwapOption<NamespaceContext>>,
 }
 
 impl std::fmt::Debug for Tickets {
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Tickets {
 impl Tickets {
     /// Tickets of this process, and of its cluster while `unsealed` holds something. `None` when the
     /// system has no randomness or memory.
-    pub(crate) fn new(unsealed: Arc<ArcSwapOption<Unsealed>>) -> Option<Self> {
+    pub(crate) fn new(unsealed: Arc<ArcSwapOption<NamespaceContext>>) -> Option<Self> {
         Some(Self { process: SecretKey::generate().ok()?, unsealed })
     }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::api::error::Error;
 use crate::api::json::{self, Json};
-use crate::pipeline::state::{ServerInfo, Unsealed};
+use crate::pipeline::state::{NamespaceContext, ServerInfo};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 
@@ -64,7 +64,7 @@ impl Installed {
 ///
 /// # Errors
 /// The store's refusal; the next run tries again.
-pub(crate) async fn note(unsealed: &Unsealed, now: Timestamp) -> Result<(), Error> {
+pub(crate) async fn note(unsealed: &NamespaceContext, now: Timestamp) -> Result<(), Error> {
     let running = Installed::running(&unsealed.info, now);
     let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
     if storage.get(&running.record())?.is_none() {
@@ -78,7 +78,7 @@ pub(crate) async fn note(unsealed: &Unsealed, now: Timestamp) -> Result<(), Erro
 ///
 /// # Errors
 /// When one cannot be read.
-pub(crate) fn history(unsealed: &Unsealed) -> Result<Vec<Installed>, Error> {
+pub(crate) fn history(unsealed: &NamespaceContext) -> Result<Vec<Installed>, Error> {
     let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
     let mut found = Vec::new();
     for version in storage.list_some(FOLDER, SHOWN_MAX) {

@@ -12,7 +12,7 @@ use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::engines::mount::Multiplicity;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{ServerInfo, Unsealed};
+use crate::pipeline::state::{NamespaceContext, ServerInfo};
 
 const OK: u16 = 200;
 const INDENT: &str = "    ";
@@ -22,7 +22,7 @@ const BELOW: &str = "The following paths are supported below this one. To read t
 
 /// The help of what `request` names, for the bearer of a valid token.
 pub(crate) fn answer(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     info: &ServerInfo,
     request: &Request<'_>,
     caller: &Caller,
@@ -45,7 +45,7 @@ pub(crate) fn open_answer(path: &str, info: &ServerInfo) -> Result<Response, Err
 /// The family that serves `path`, and what is left of the path. Mounts that the caller does not
 /// reach are as good as absent.
 fn family_of<'p>(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     path: &'p str,
     caller: &Caller,
 ) -> Result<(&'static dyn Routes, &'p str), Error> {

@@ -14,13 +14,13 @@ use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::engines::mount::Multiplicity;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{ServerInfo, Unsealed};
+use crate::pipeline::state::{NamespaceContext, ServerInfo};
 
 const OK: u16 = 200;
 
 /// Answers the bearer of a valid token, or nobody in particular: the document is then empty.
 pub(crate) fn answer(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     info: &ServerInfo,
     request: &Request<'_>,
     caller: Option<&Caller>,

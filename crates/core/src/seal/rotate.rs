@@ -13,7 +13,7 @@ use kallisto_store::{Batch, Error as StoreError, Seqno, Visit};
 
 use super::init::unavailable;
 use crate::api::error::Error;
-use crate::pipeline::state::{Core, Unsealed};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::platform::threads::outcome_of;
 use crate::storage::keys::{self, kind};
 
@@ -35,7 +35,7 @@ pub(crate) struct Reencryption {
 
 impl Core {
     /// The active data key: its version, since when, and how many records it sealed.
-    pub(crate) fn active_key(unsealed: &Unsealed) -> Option<KeyVersion> {
+    pub(crate) fn active_key(unsealed: &NamespaceContext) -> Option<KeyVersion> {
         unsealed.store.keys().load().versions().last().copied()
     }
 
@@ -45,7 +45,7 @@ impl Core {
     /// [`Error::Unavailable`] without randomness or when the store refuses.
     pub(crate) async fn rotate(
         &self,
-        unsealed: &Arc<Unsealed>,
+        unsealed: &Arc<NamespaceContext>,
         now: Timestamp,
     ) -> Result<(), Error> {
         let _turn = self.seal.turn().await;
@@ -66,7 +66,7 @@ impl Core {
 ///
 /// # Errors
 /// As [`start_reencryption`].
-pub(crate) fn reencryption_due(unsealed: &Arc<Unsealed>) -> Result<(), Error> {
+pub(crate) fn reencryption_due(unsealed: &Arc<NamespaceContext>) -> Result<(), Error> {
     let active = u64::from(unsealed.store.keys().load().active_version());
     match unsealed.reencryption.finished.load(Ordering::Acquire) == active {
         true => Ok(()),
@@ -75,7 +75,7 @@ pub(crate) fn reencryption_due(unsealed: &Arc<Unsealed>) -> Result<(), Error> {
 }
 
 /// Starts the re-encryption unless it runs or there is but one key; it ends by itself when the server is sealed.
-pub(crate) fn start_reencryption(unsealed: &Arc<Unsealed>) -> Result<(), Error> {
+pub(crate) fn start_reencryption(unsealed: &Arc<NamespaceContext>) -> Result<(), Error> {
     if unsealed.store.keys().load().versions().len() < 2 {
         return Ok(());
     }
@@ -100,7 +100,7 @@ pub(crate) fn start_reencryption(unsealed: &Arc<Unsealed>) -> Result<(), Error> 
 }
 
 /// Passes over the store until no record is under an older key.
-fn reencrypt(unsealed: &Weak<Unsealed>) -> Result<u64, StoreError> {
+fn reencrypt(unsealed: &Weak<NamespaceContext>) -> Result<u64, StoreError> {
     let mut total = 0;
     loop {
         let Some(live) = unsealed.upgrade() else { return Ok(total) };
@@ -121,7 +121,7 @@ fn reencrypt(unsealed: &Weak<Unsealed>) -> Result<u64, StoreError> {
 }
 
 /// Logical keys of records under an older key.
-fn find_stale(unsealed: &Unsealed, active: u32) -> Result<Vec<Vec<u8>>, StoreError> {
+fn find_stale(unsealed: &NamespaceContext, active: u32) -> Result<Vec<Vec<u8>>, StoreError> {
     let mut storage_keys = Vec::new();
     unsealed.store.below().scan(&[], &mut |key, record| {
         let older = envelope_key_version(&record.value).is_some_and(|version| version < active);
@@ -135,7 +135,7 @@ fn find_stale(unsealed: &Unsealed, active: u32) -> Result<Vec<Vec<u8>>, StoreErr
 
 /// Seals records anew, each on the condition that it is still the one that was read. When one lost
 /// its race the others of its batch are found again by the next pass.
-fn write_back(unsealed: &Unsealed, storage_keys: &[Vec<u8>]) -> Result<u64, StoreError> {
+fn write_back(unsealed: &NamespaceContext, storage_keys: &[Vec<u8>]) -> Result<u64, StoreError> {
     let mut batch = Batch::new();
     let mut written = 0;
     for storage in storage_keys {

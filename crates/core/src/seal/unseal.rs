@@ -27,7 +27,7 @@ use crate::cluster::removed;
 use crate::cluster::watch::Rebuild;
 use crate::cluster::{ClusterPort, Joining};
 use crate::engines::sys;
-use crate::pipeline::state::{Core, ServerInfo, Unsealed};
+use crate::pipeline::state::{Core, NamespaceContext, ServerInfo};
 use crate::platform::threads::Threads;
 use crate::platform::tickets;
 use crate::storage::barrier_store::BarrierStore;
@@ -216,7 +216,7 @@ impl Core {
 }
 
 /// Requests that began before a seal end with the keys they have.
-fn wait_for_last_request(last: &Arc<Unsealed>, threads: &dyn Threads) {
+fn wait_for_last_request(last: &Arc<NamespaceContext>, threads: &dyn Threads) {
     for _ in 0..LAST_REQUEST_CHECKS {
         if Arc::strong_count(last) == 1 {
             return;
@@ -324,7 +324,7 @@ impl Opener {
     /// [`Error::Internal`] when the state does not open under this root key, [`Error::Unavailable`] when it cannot be read.
     pub(crate) fn open(
         self,
-        slot: &Arc<ArcSwapOption<Unsealed>>,
+        slot: &Arc<ArcSwapOption<NamespaceContext>>,
         opening: Opening,
     ) -> Result<(), Error> {
         let Self { store, root, info, audit, threads } = self;
@@ -363,7 +363,7 @@ impl Opener {
         let generation = attach(&*store, Arc::new(follower))?;
         let attached = Arc::clone(&store);
         let store = BarrierStore::new(store, keys, generation);
-        let unsealed = Arc::new_cyclic(|top| Unsealed {
+        let unsealed = Arc::new_cyclic(|top| NamespaceContext {
             ticket_secret: Arc::new(ticket_secret),
             view,
             store,

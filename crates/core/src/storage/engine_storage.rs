@@ -18,7 +18,7 @@ use kallisto_store::{Batch, Record, Seqno};
 use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::limits::{CONFLICT_RETRIES_MAX, ENTRY_BYTES_MAX, LIST_ENTRIES_MAX};
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::barrier_store::BarrierStore;
 use crate::storage::keys::{self, MountId};
 use crate::storage::latches::Latches;
@@ -45,7 +45,7 @@ pub(crate) enum Change<T> {
 
 impl<'u> EngineStorage<'u> {
     /// The engine storage of a mount.
-    pub(crate) fn of(unsealed: &'u Unsealed, mount: &Mount) -> Self {
+    pub(crate) fn of(unsealed: &'u NamespaceContext, mount: &Mount) -> Self {
         let index = Arc::clone(&mount.index);
         Self { store: &unsealed.store, latches: &unsealed.latches, id: mount.entry.id, index }
     }
@@ -54,7 +54,7 @@ impl<'u> EngineStorage<'u> {
     ///
     /// # Errors
     /// When that mount is missing, which is damage.
-    pub(crate) fn builtin(unsealed: &'u Unsealed, id: MountId) -> Result<Self, Error> {
+    pub(crate) fn builtin(unsealed: &'u NamespaceContext, id: MountId) -> Result<Self, Error> {
         let mount = unsealed.view.mounts.with_id(id);
         let mount = mount.ok_or_else(|| Error::internal(&"a built-in mount is missing"))?;
         Ok(Self::of(unsealed, &mount))

@@ -27,7 +27,7 @@ use crate::api::error::{Denial, Error};
 use crate::api::json::{self, Json, Map};
 use crate::engines::identity::Id;
 use crate::pipeline::address;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys::{self, NamespaceNumber};
 
 /// Every batch token starts with this, and no token that was stored does: a chosen one has no dot.
@@ -41,7 +41,7 @@ pub(crate) const TEXT_BYTES_MAX: usize = 8 << 10;
 /// [`Error::Invalid`] when it is asked to be what only a stored token can be, or says too much;
 /// [`Denial::BadToken`] when its parent is gone.
 pub(super) fn issue(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     spec: TokenSpec,
     now: Timestamp,
 ) -> Result<(TokenEntry, SecretString), Error> {

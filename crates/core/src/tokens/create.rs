@@ -22,7 +22,7 @@ use crate::engines::identity::{self, Id};
 use crate::limits::{CONFLICT_RETRIES_MAX, TOKEN_POLICIES_MAX};
 use crate::pipeline::address::AddressRange;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, Leases, Unsealed};
+use crate::pipeline::state::{Call, Leases, NamespaceContext};
 use crate::storage::keys::{self, MountId};
 
 /// What a token is asked to be, checked.
@@ -33,7 +33,7 @@ pub(crate) struct TokenSpec {
     pub(crate) path: String,
     pub(crate) parent: Option<Hash>,
     /// What the parent is kept in, when that is a namespace above.
-    pub(crate) parent_above: Option<Arc<Unsealed>>,
+    pub(crate) parent_above: Option<Arc<NamespaceContext>>,
     pub(crate) meta: Option<Map>,
     pub(crate) uses: i64,
     pub(crate) times: Times,
@@ -73,7 +73,7 @@ pub(super) enum Parent {
 
 /// Answers a create request. `role` is the role it goes through.
 pub(super) async fn create(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     parent: Parent,
     role: Option<&Role>,
@@ -93,7 +93,7 @@ pub(super) async fn create(
 
 /// Decides what the token shall be.
 fn plan(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     caller: &Caller,
     fields: Fields<'_>,
     call: &Call<'_, '_>,
@@ -168,7 +168,11 @@ fn plan_alias(fields: Fields<'_>, role: Option<&Role>) -> Result<Option<String>,
 }
 
 /// The entity with an alias at `auth/token/`, made if need be.
-async fn entity_named(unsealed: &Unsealed, name: &str, now: Timestamp) -> Result<Id, Error> {
+async fn entity_named(
+    unsealed: &NamespaceContext,
+    name: &str,
+    now: Timestamp,
+) -> Result<Id, Error> {
     let mount = unsealed.view.mounts.with_id(MountId::TOKEN);
     let mount = mount.ok_or_else(|| Error::internal(&"a built-in mount is missing"))?;
     let alias = auth_methods::Alias { mount: &mount, name, metadata: &Map::new(), groups: &[] };
@@ -201,7 +205,7 @@ fn plan_orphan(
 }
 
 fn plan_text(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     fields: Fields<'_>,
     privileged: bool,
 ) -> Result<Option<SecretString>, Error> {
@@ -241,7 +245,7 @@ fn plan_meta(fields: Fields<'_>) -> Result<Option<Map>, Error> {
 }
 
 /// How long tokens that are made here live: what `auth/token/` is tuned to, before the server's own.
-pub(super) fn leases(unsealed: &Unsealed) -> Leases {
+pub(super) fn leases(unsealed: &NamespaceContext) -> Leases {
     let mount = unsealed.view.mounts.with_id(MountId::TOKEN);
     mount.map_or(unsealed.leases, |mount| mount.entry.config.leases(unsealed.leases))
 }
@@ -413,7 +417,7 @@ pub(crate) fn clean_names(asked: Vec<String>) -> Result<Vec<String>, Error> {
 /// # Errors
 /// [`Error::Invalid`] when the text is taken or a batch token is asked to be what it cannot be, [`Error::Unavailable`] when the store refuses.
 pub(crate) async fn issue(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     spec: TokenSpec,
     now: Timestamp,
 ) -> Result<(TokenEntry, SecretString), Error> {

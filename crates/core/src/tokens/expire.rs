@@ -11,7 +11,7 @@ use super::entry::Hash;
 use super::revoke::{Begun, revoke_all};
 use crate::api::error::Error;
 use crate::engines::cubbyhole;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 
 /// Most tokens of a namespace that are ended in one run; the rest waits for the next.
 const DUE_TOKENS_MAX: usize = 1 << 16;
@@ -20,7 +20,7 @@ const DUE_TOKENS_MAX: usize = 1 << 16;
 ///
 /// # Errors
 /// [`Error::Unavailable`] when the store refuses; the next call tries again.
-pub(crate) async fn end_due(unsealed: &Unsealed, now: Timestamp) -> Result<(), Error> {
+pub(crate) async fn end_due(unsealed: &NamespaceContext, now: Timestamp) -> Result<(), Error> {
     revoke_all(unsealed, unsealed.view.tokens.due(now, DUE_TOKENS_MAX)).await
 }
 
@@ -29,7 +29,7 @@ pub(crate) async fn end_due(unsealed: &Unsealed, now: Timestamp) -> Result<(), E
 ///
 /// # Errors
 /// As [`take_up_revocations`]; the next call tries again.
-pub(crate) async fn take_up_if_cut_short(unsealed: &Unsealed) -> Result<(), Error> {
+pub(crate) async fn take_up_if_cut_short(unsealed: &NamespaceContext) -> Result<(), Error> {
     let term = unsealed.store.term();
     // Before the work: what is cut short during it asks for more.
     if unsealed.swept.swap(term, Ordering::AcqRel) == term {
@@ -46,9 +46,9 @@ pub(crate) async fn take_up_if_cut_short(unsealed: &Unsealed) -> Result<(), Erro
 ///
 /// # Errors
 /// [`Error::Unavailable`] when the store refuses.
-pub(crate) async fn take_up_revocations(unsealed: &Unsealed) -> Result<(), Error> {
+pub(crate) async fn take_up_revocations(unsealed: &NamespaceContext) -> Result<(), Error> {
     let lives_above = |number, parent: &Hash| {
-        unsealed.site_with(number).is_some_and(|site| site.view.tokens.lives(parent))
+        unsealed.context_with(number).is_some_and(|context| context.view.tokens.lives(parent))
     };
     revoke_all(unsealed, unsealed.view.tokens.without_parent(lives_above)).await?;
     cubbyhole::forget_gone(unsealed).await

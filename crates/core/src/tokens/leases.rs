@@ -20,14 +20,14 @@ use crate::api::json::Json;
 use crate::api::response::{Logical, Response};
 use crate::leases::{revoke as dynamic_revoke, wire as dynamic};
 use crate::limits::LIST_ENTRIES_MAX;
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 
 /// What stands in front of the hash in an id.
 const MARK: char = 'h';
 
 /// Runs a lease route; `path` is what follows `sys/leases`, without its first slash.
 pub(crate) async fn handle(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Result<Response, Error> {
@@ -77,7 +77,7 @@ fn name_of(hash: &Hash) -> String {
 }
 
 /// The live token whose lease has this id.
-fn find(unsealed: &Unsealed, call: &Call<'_, '_>, id: &str) -> Option<(Hash, TokenEntry)> {
+fn find(unsealed: &NamespaceContext, call: &Call<'_, '_>, id: &str) -> Option<(Hash, TokenEntry)> {
     let (path, name) = id.rsplit_once('/')?;
     let hash = HEXLOWER.decode(name.strip_prefix(MARK)?.as_bytes()).ok()?.try_into().ok()?;
     let entry = unsealed.view.tokens.entry(&hash)?;
@@ -95,7 +95,7 @@ fn given_id(call: &Call<'_, '_>, in_path: &str) -> Result<String, Error> {
     given.ok_or_else(|| Error::invalid("lease_id must be specified"))
 }
 
-fn look_up(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+fn look_up(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Result<Response, Error> {
     let id = given_id(call, "")?;
     if let Some(id) = dynamic::find(unsealed, &id) {
         return dynamic::look_up(unsealed, &id, call.now);
@@ -115,7 +115,7 @@ fn look_up(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> 
 }
 
 /// The ids below a folder, as a tree.
-fn list(unsealed: &Unsealed, folder: &str) -> Result<Response, Error> {
+fn list(unsealed: &NamespaceContext, folder: &str) -> Result<Response, Error> {
     let tokens = &unsealed.view.tokens;
     let inside = if folder.is_empty() { String::new() } else { format!("{folder}/") };
     let mut names = tokens.folders(&inside, LIST_ENTRIES_MAX + 1);
@@ -133,7 +133,11 @@ fn list(unsealed: &Unsealed, folder: &str) -> Result<Response, Error> {
 }
 
 /// Renews a lease of a dynamic secret. Tokens are renewed as tokens.
-async fn renew(unsealed: &Unsealed, call: &Call<'_, '_>, in_path: &str) -> Result<Response, Error> {
+async fn renew(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+    in_path: &str,
+) -> Result<Response, Error> {
     let id = given_id(call, in_path)?;
     let body = call.object()?;
     let increment_secs = super::create::seconds(Fields::new(&body), "increment")?;
@@ -149,7 +153,7 @@ async fn renew(unsealed: &Unsealed, call: &Call<'_, '_>, in_path: &str) -> Resul
 }
 
 async fn revoke(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     in_path: &str,
 ) -> Result<Response, Error> {
@@ -166,7 +170,7 @@ async fn revoke(
 
 /// Ends every lease whose id starts with the whole segments of `prefix`.
 async fn revoke_prefix(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     prefix: &str,
 ) -> Result<Response, Error> {
@@ -180,12 +184,12 @@ async fn revoke_prefix(
 }
 
 /// Ends every token whose lease id starts with the whole segments of `prefix`.
-async fn revoke_tokens(unsealed: &Unsealed, prefix: &str) -> Result<(), Error> {
+async fn revoke_tokens(unsealed: &NamespaceContext, prefix: &str) -> Result<(), Error> {
     super::revoke::revoke_made_at(unsealed, prefix).await?;
     revoke_made_below(unsealed, &format!("{prefix}/")).await
 }
 
-async fn tidy(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+async fn tidy(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Result<Response, Error> {
     let body = call.object()?;
     let after_restore = Fields::new(&body).boolean("after_restore")?.unwrap_or(false);
     take_up_revocations(unsealed).await?;

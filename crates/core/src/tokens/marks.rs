@@ -21,7 +21,7 @@ use jiff::Timestamp;
 
 use crate::api::error::Error;
 use crate::api::json::{self, Json};
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 
@@ -195,7 +195,7 @@ impl TimeMarks {
 ///
 /// # Errors
 /// The store's refusal; the next call tries again.
-pub(crate) async fn keep(root: &Unsealed, now: Timestamp) -> Result<(), Error> {
+pub(crate) async fn keep(root: &NamespaceContext, now: Timestamp) -> Result<(), Error> {
     let known = &root.view.marks;
     let before = known.marks.load_full();
     let latest_end = known.latest_end.load(Ordering::Relaxed);

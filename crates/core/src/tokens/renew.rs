@@ -7,7 +7,7 @@ use super::create::{capped, leases};
 use super::entry::{Hash, TokenEntry};
 use crate::api::error::Error;
 use crate::limits::CONFLICT_RETRIES_MAX;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys;
 
 /// Gives a token more time: `increment` seconds from `now`, its period, or the default, within its
@@ -16,7 +16,7 @@ use crate::storage::keys;
 /// # Errors
 /// [`Error::Invalid`] when it is not renewable or gone.
 pub(super) async fn renew(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     hash: &Hash,
     increment: u64,
     now: Timestamp,

@@ -14,7 +14,7 @@ use super::expire::take_up_if_cut_short;
 use crate::api::error::Error;
 use crate::engines::cubbyhole;
 use crate::limits::REVOKE_TOKENS_MAX;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::platform::cooperative_yield::cooperative_yield;
 use crate::storage::keys;
 
@@ -34,16 +34,16 @@ pub(super) enum Children {
 ///
 /// # Errors
 /// [`Error::Unavailable`] when the store refuses.
-pub(crate) async fn revoke_tree(unsealed: &Unsealed, hash: Hash) -> Result<(), Error> {
+pub(crate) async fn revoke_tree(unsealed: &NamespaceContext, hash: Hash) -> Result<(), Error> {
     revoke_all(unsealed, vec![hash]).await
 }
 
 /// A sweep under way. Dropped before it is done, it asks for what is left to be taken up.
-pub(super) struct Begun<'a>(Option<&'a Unsealed>);
+pub(super) struct Begun<'a>(Option<&'a NamespaceContext>);
 
 impl<'a> Begun<'a> {
     /// Marks the beginning of a sweep.
-    pub(super) const fn mark(unsealed: &'a Unsealed) -> Self {
+    pub(super) const fn mark(unsealed: &'a NamespaceContext) -> Self {
         Self(Some(unsealed))
     }
 
@@ -65,7 +65,7 @@ impl Drop for Begun<'_> {
 ///
 /// # Errors
 /// [`Error::Unavailable`] when the store refuses.
-pub(super) async fn finish(unsealed: &Unsealed, gone: &Hash) -> Result<(), Error> {
+pub(super) async fn finish(unsealed: &NamespaceContext, gone: &Hash) -> Result<(), Error> {
     take_up_if_cut_short(unsealed).await?;
     loop {
         let left = unsealed.view.tokens.children_of(gone, REVOKE_TOKENS_MAX);
@@ -81,7 +81,10 @@ pub(super) async fn finish(unsealed: &Unsealed, gone: &Hash) -> Result<(), Error
 /// Whose children there are is asked after its own end was folded: from then on none can be made,
 /// since making one expects its parent. What was ended is a child no more, so asking again gives the
 /// next ones.
-pub(super) async fn revoke_all(unsealed: &Unsealed, mut ending: Vec<Hash>) -> Result<(), Error> {
+pub(super) async fn revoke_all(
+    unsealed: &NamespaceContext,
+    mut ending: Vec<Hash>,
+) -> Result<(), Error> {
     let sweep = Begun::mark(unsealed);
     let mut parents: Vec<Hash> = Vec::new();
     loop {
@@ -117,14 +120,14 @@ pub(super) async fn revoke_all(unsealed: &Unsealed, mut ending: Vec<Hash>) -> Re
 }
 
 /// Ends the tokens that one made in namespaces below, after its own end was folded.
-async fn revoke_below(unsealed: &Unsealed, parent: &Hash) -> Result<(), Error> {
-    for site in unsealed.sites_below() {
-        while site.view.tokens.has_any_from_above() {
-            let made = site.view.tokens.children_of(parent, REVOKE_TOKENS_MAX);
+async fn revoke_below(unsealed: &NamespaceContext, parent: &Hash) -> Result<(), Error> {
+    for context in unsealed.contexts_below() {
+        while context.view.tokens.has_any_from_above() {
+            let made = context.view.tokens.children_of(parent, REVOKE_TOKENS_MAX);
             if made.is_empty() {
                 break;
             }
-            Box::pin(revoke_all(&site, made)).await?;
+            Box::pin(revoke_all(&context, made)).await?;
         }
     }
     Ok(())
@@ -134,7 +137,10 @@ async fn revoke_below(unsealed: &Unsealed, parent: &Hash) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::Unavailable`] when the store refuses.
-pub(crate) async fn revoke_made_below(unsealed: &Unsealed, prefix: &str) -> Result<(), Error> {
+pub(crate) async fn revoke_made_below(
+    unsealed: &NamespaceContext,
+    prefix: &str,
+) -> Result<(), Error> {
     loop {
         let made = unsealed.view.tokens.made_below(prefix, REVOKE_TOKENS_MAX);
         if made.is_empty() {
@@ -148,7 +154,7 @@ pub(crate) async fn revoke_made_below(unsealed: &Unsealed, prefix: &str) -> Resu
 ///
 /// # Errors
 /// [`Error::Unavailable`] when the store refuses.
-pub(super) async fn revoke_made_at(unsealed: &Unsealed, path: &str) -> Result<(), Error> {
+pub(super) async fn revoke_made_at(unsealed: &NamespaceContext, path: &str) -> Result<(), Error> {
     loop {
         let made = unsealed.view.tokens.made_at(path, REVOKE_TOKENS_MAX);
         if made.is_empty() {
@@ -160,7 +166,7 @@ pub(super) async fn revoke_made_at(unsealed: &Unsealed, path: &str) -> Result<()
 
 /// Ends a token; `children` says what becomes of those below.
 pub(super) async fn revoke(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     hash: Hash,
     children: Children,
 ) -> Result<(), Error> {
@@ -172,9 +178,9 @@ pub(super) async fn revoke(
             unsealed.store.commit(batch).await?;
             cubbyhole::forget(unsealed, &hash).await?;
             orphan_children(unsealed, &hash).await?;
-            for site in unsealed.sites_below() {
-                if site.view.tokens.has_any_from_above() {
-                    orphan_children(&site, &hash).await?;
+            for context in unsealed.contexts_below() {
+                if context.view.tokens.has_any_from_above() {
+                    orphan_children(&context, &hash).await?;
                 }
             }
             Ok(())
@@ -183,7 +189,7 @@ pub(super) async fn revoke(
 }
 
 /// Takes the parent off the tokens of a namespace that hang on it.
-async fn orphan_children(unsealed: &Unsealed, parent: &Hash) -> Result<(), Error> {
+async fn orphan_children(unsealed: &NamespaceContext, parent: &Hash) -> Result<(), Error> {
     loop {
         let children = unsealed.view.tokens.children_of(parent, REVOKE_TOKENS_MAX);
         if children.is_empty() {
@@ -195,7 +201,7 @@ async fn orphan_children(unsealed: &Unsealed, parent: &Hash) -> Result<(), Error
 }
 
 /// Takes the parent off tokens.
-async fn orphan(unsealed: &Unsealed, hashes: &[Hash]) -> Result<(), Error> {
+async fn orphan(unsealed: &NamespaceContext, hashes: &[Hash]) -> Result<(), Error> {
     for hash in hashes {
         let key = keys::token(hash);
         let Some(record) = unsealed.store.get(&key)? else { continue };

@@ -10,7 +10,7 @@ use crate::api::fields::{Fields, sorted_in_lower_case};
 use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
 use crate::pipeline::address::{self, AddressRange};
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::storage::keys;
 
 /// Longest name of a role, in bytes.
@@ -279,14 +279,14 @@ fn matches(glob: &str, name: &str) -> bool {
 ///
 /// # Errors
 /// When its record cannot be read.
-pub(super) fn load(unsealed: &Unsealed, name: &str) -> Result<Option<Role>, Error> {
+pub(super) fn load(unsealed: &NamespaceContext, name: &str) -> Result<Option<Role>, Error> {
     let Some(record) = unsealed.store.get(&keys::token_role(name))? else { return Ok(None) };
     let role = Role::decode(&record.value);
     role.map(Some).ok_or_else(|| Error::internal(&"a token role is damaged"))
 }
 
 pub(super) async fn write(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
@@ -327,7 +327,7 @@ fn check_suffix(suffix: &str) -> Result<(), Error> {
     }
 }
 
-pub(super) fn read(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
+pub(super) fn read(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
     let role = load(unsealed, name)?.ok_or(Error::NotFound)?;
     let mut shown = role.to_map();
     if role.allowed_entity_aliases.is_empty() {
@@ -342,14 +342,14 @@ pub(super) fn read(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
     Ok(Response::data(&Json::Object(shown)))
 }
 
-pub(super) async fn delete(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
+pub(super) async fn delete(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
     let mut batch = Batch::new();
     batch.delete(keys::token_role(name)).set_essential();
     unsealed.store.commit(batch).await?;
     Ok(Response::Empty)
 }
 
-pub(super) fn list(unsealed: &Unsealed) -> Result<Response, Error> {
+pub(super) fn list(unsealed: &NamespaceContext) -> Result<Response, Error> {
     let names = unsealed.view.token_roles.names();
     if names.is_empty() {
         return Err(Error::NotFound);

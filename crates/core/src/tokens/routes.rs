@@ -20,11 +20,11 @@ use crate::api::request::TokenText;
 use crate::api::response::{Logical, Response};
 use crate::namespaces::Home;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 
 /// Runs a token route; `path` is what follows `auth/token/`.
 pub(crate) async fn handle(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Result<Response, Error> {
@@ -108,10 +108,10 @@ pub(crate) async fn handle(
 /// The namespace of the token that a request is about, when that is another than the request's: for the
 /// token that asks one above, for one that is named one below.
 fn place_of_subject(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     path: &str,
-) -> Result<Option<Arc<Unsealed>>, Error> {
+) -> Result<Option<Arc<NamespaceContext>>, Error> {
     let is_about_itself = match path {
         "lookup-self" | "renew-self" | "revoke-self" => true,
         "lookup" => given_token(call)?.is_none(),
@@ -120,7 +120,7 @@ fn place_of_subject(
     if is_about_itself {
         return Ok(match unsealed.home_of(call.token)? {
             Home::Here => None,
-            Home::Above { site, .. } => Some(site),
+            Home::Above { context, .. } => Some(context),
         });
     }
     match path {
@@ -146,7 +146,7 @@ enum Shown {
 
 /// Refuses to renew a token whose login would not be good any more.
 fn check_renewal(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     request: &Request<'_>,
     entry: &TokenEntry,
 ) -> Result<(), Error> {
@@ -156,7 +156,7 @@ fn check_renewal(
 }
 
 async fn answer_renewal(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     hash: &Hash,
     shown: Shown,
@@ -179,7 +179,7 @@ async fn answer_renewal(
 }
 
 fn look_up(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     given: Option<&SecretString>,
 ) -> Result<Response, Error> {
@@ -196,7 +196,7 @@ fn look_up(
 }
 
 async fn revoke_given(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     children: Children,
 ) -> Result<Response, Error> {
@@ -216,7 +216,10 @@ async fn revoke_given(
     Ok(Response::Empty)
 }
 
-async fn revoke_accessor(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+async fn revoke_accessor(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
     let body = call.object()?;
     let accessor = accessor_of(&body)?;
     match unsealed.view.tokens.with_accessor(&accessor) {
@@ -230,7 +233,7 @@ async fn revoke_accessor(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Res
 
 /// The storage hash of a live token; what cannot be done to a batch token is refused.
 fn stored_hash(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     text: &SecretString,
     deed: &str,
 ) -> Result<Option<Hash>, Error> {
@@ -256,7 +259,10 @@ fn given_token(call: &Call<'_, '_>) -> Result<Option<SecretString>, Error> {
     Ok(given.map(SecretString::from))
 }
 
-fn by_accessor(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<(Hash, TokenEntry), Error> {
+fn by_accessor(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<(Hash, TokenEntry), Error> {
     let body = call.object()?;
     let accessor = accessor_of(&body)?;
     let invalid = || Error::invalid("1 error occurred:\n\t* invalid accessor\n\n");

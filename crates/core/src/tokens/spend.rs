@@ -5,7 +5,7 @@ use kallisto_store::Batch;
 use super::entry::{Hash, TokenEntry};
 use crate::api::error::{Denial, Error};
 use crate::limits::CONFLICT_RETRIES_MAX;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys;
 
 /// What stands in a token while its last request runs.
@@ -24,7 +24,7 @@ pub(crate) enum Left {
 ///
 /// # Errors
 /// [`Denial::BadToken`] when none is left.
-pub(crate) async fn spend(unsealed: &Unsealed, hash: &Hash) -> Result<Left, Error> {
+pub(crate) async fn spend(unsealed: &NamespaceContext, hash: &Hash) -> Result<Left, Error> {
     let key = keys::token(hash);
     for _ in 0..CONFLICT_RETRIES_MAX {
         let record = unsealed.store.get(&key)?.ok_or(Error::Denied(Denial::BadToken))?;

@@ -118,7 +118,7 @@ fn shares_that_nobody_hears_of_do_not_count() {
 #[test]
 fn a_join_token_that_nobody_hears_of_is_forgotten() {
     let site = Site::open(settings(Access::Token));
-    let unsealed = site.core.site_of("").unwrap();
+    let unsealed = site.core.namespace_context("").unwrap();
     let storage = EngineStorage::builtin(&unsealed, crate::storage::keys::MountId::SYSTEM).unwrap();
     let kept = |name: &str| storage.get(name).unwrap().is_some();
     let name = cluster::join_token_record("kjt.some");

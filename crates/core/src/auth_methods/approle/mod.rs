@@ -40,7 +40,7 @@ use crate::api::response::Response;
 use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::address;
 use crate::pipeline::spelling::below;
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::storage::cluster_identity::Cluster;
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
@@ -55,13 +55,13 @@ const WRONG: &str = "invalid role or secret ID";
 
 /// Where the records of one mount are.
 struct Approle<'u> {
-    unsealed: &'u Unsealed,
+    unsealed: &'u NamespaceContext,
     storage: EngineStorage<'u>,
     mount: &'u Mount,
 }
 
 impl<'u> Approle<'u> {
-    fn of(unsealed: &'u Unsealed, mount: &'u Mount) -> Self {
+    fn of(unsealed: &'u NamespaceContext, mount: &'u Mount) -> Self {
         Self { unsealed, storage: EngineStorage::of(unsealed, mount), mount }
     }
 
@@ -131,7 +131,7 @@ fn is_login(path: &str) -> bool {
 
 /// Runs what takes a token; `path` is inside the mount.
 async fn handle(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     mount: &Mount,
     path: &str,
@@ -199,7 +199,7 @@ async fn handle(
 /// # Errors
 /// What the store says.
 async fn forget_secret_id(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     mount: &Mount,
     path: &str,
     answer: &Map,
@@ -220,14 +220,14 @@ async fn forget_secret_id(
 }
 
 /// The name of the role with this role id.
-fn role_of(unsealed: &Unsealed, mount: &Mount, role_id: &str) -> Option<String> {
+fn role_of(unsealed: &NamespaceContext, mount: &Mount, role_id: &str) -> Option<String> {
     let id = Some(role_id).filter(|id| id.len() <= ID_BYTES_MAX)?;
     Approle::of(unsealed, mount).role_of_id(id).ok()?.map(|(name, ..)| name)
 }
 
 /// Logs in.
 async fn log_in(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     request: &Request<'_>,
     mount: &Mount,
 ) -> Result<Response, Error> {
@@ -339,7 +339,7 @@ impl ServerEngine for AppRole {
 
     fn end_unheard<'a>(
         &self,
-        unsealed: &'a Unsealed,
+        unsealed: &'a NamespaceContext,
         mount: &'a Mount,
         path: &'a str,
         data: &'a Map,

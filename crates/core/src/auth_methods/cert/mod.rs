@@ -29,7 +29,7 @@ use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::pipeline::address;
 use crate::pipeline::spelling::below;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
 
@@ -49,7 +49,7 @@ fn is_login(path: &str) -> bool {
 
 /// Runs what takes a token; `path` is inside the mount.
 async fn handle(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     mount: &Mount,
     path: &str,
@@ -71,7 +71,7 @@ async fn handle(
 /// The role of a login: the one that is named, or the first by name whose names the certificate has.
 /// Whether it trusts the certificate costs signatures, and is not asked.
 fn role_of(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     request: &Request<'_>,
     mount: &Mount,
     named: Option<String>,
@@ -89,7 +89,7 @@ fn role_of(
 /// Logs in.
 async fn log_in(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     request: &Request<'_>,
     mount: &Mount,
 ) -> Result<Response, Error> {

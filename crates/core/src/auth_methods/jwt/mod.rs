@@ -24,7 +24,7 @@ use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::pipeline::address;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
 
@@ -45,7 +45,7 @@ fn is_login(path: &str) -> bool {
 
 /// Runs what takes a token; `path` is inside the mount.
 async fn handle(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     mount: &Mount,
     path: &str,
@@ -58,7 +58,7 @@ async fn handle(
 }
 
 /// The role of a login that names it, or does not.
-fn role_of(unsealed: &Unsealed, mount: &Mount, named: Option<String>) -> Option<String> {
+fn role_of(unsealed: &NamespaceContext, mount: &Mount, named: Option<String>) -> Option<String> {
     let config = || records::config::<Config>(&EngineStorage::of(unsealed, mount)).ok().flatten();
     let name = named.or_else(|| config().map(|config| config.default_role))?;
     Some(name.to_ascii_lowercase()).filter(|name| !name.is_empty())
@@ -67,7 +67,7 @@ fn role_of(unsealed: &Unsealed, mount: &Mount, named: Option<String>) -> Option<
 /// Logs in.
 async fn log_in(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     request: &Request<'_>,
     mount: &Mount,
 ) -> Result<Response, Error> {

@@ -26,7 +26,7 @@ use crate::api::json::{self, Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::pipeline::address;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::platform::outbound::OutboundCall;
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
@@ -291,7 +291,7 @@ fn is_login(path: &str) -> bool {
 
 /// Runs what takes a token; `path` is inside the mount.
 async fn handle(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     mount: &Mount,
     path: &str,
@@ -306,7 +306,7 @@ async fn handle(
 /// Logs in.
 async fn log_in(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     request: &Request<'_>,
     mount: &Mount,
 ) -> Result<Response, Error> {

@@ -25,7 +25,7 @@ use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::pipeline::address;
 use crate::pipeline::spelling::below;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::storage::engine_storage::{Change, EngineStorage};
 use crate::view::Mount;
 
@@ -74,7 +74,7 @@ fn is_login(path: &str) -> bool {
 /// Runs what takes a token; `path` is inside the mount.
 async fn handle(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     mount: &Mount,
     path: &str,
@@ -188,7 +188,7 @@ fn check_length(password: &str) -> Result<(), Error> {
 /// Logs in; `path` is inside the mount.
 async fn log_in(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     request: &Request<'_>,
     mount: &Mount,
     path: &str,

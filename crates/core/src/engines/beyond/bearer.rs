@@ -13,7 +13,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::judge::Judge;
 use crate::api::request::TokenText;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::storage::keys::NamespaceNumber;
 
 /// Who an answer goes to.
@@ -26,13 +26,13 @@ impl Bearer {
     }
 
     /// The caller that the token makes its bearer at `now`; `None` when it has ended.
-    pub(super) fn caller(&self, unsealed: &Unsealed, now: Timestamp) -> Option<Caller> {
+    pub(super) fn caller(&self, unsealed: &NamespaceContext, now: Timestamp) -> Option<Caller> {
         let text = TokenText::new(self.0.as_ref()?.expose_secret());
         Caller::with_text(unsealed, text, now).ok()
     }
 
     /// Whether its bearer may read at `path`, at `now`.
-    pub(crate) fn may_read(&self, unsealed: &Unsealed, path: &str, now: Timestamp) -> bool {
+    pub(crate) fn may_read(&self, unsealed: &NamespaceContext, path: &str, now: Timestamp) -> bool {
         let caller = self.caller(unsealed, now);
         caller.is_some_and(|caller| {
             Judge::for_caller(unsealed, caller, now).may(Operation::Read, path)
@@ -42,16 +42,16 @@ impl Bearer {
 
 /// Where what answers a namespace is found as long as it is unsealed and there.
 pub(super) struct Slot {
-    root: Arc<ArcSwapOption<Unsealed>>,
+    root: Arc<ArcSwapOption<NamespaceContext>>,
     number: NamespaceNumber,
 }
 
 impl Slot {
-    pub(super) fn of(core: &Core, unsealed: &Unsealed) -> Self {
+    pub(super) fn of(core: &Core, unsealed: &NamespaceContext) -> Self {
         Self { root: Arc::clone(&core.unsealed), number: unsealed.view.namespace_number() }
     }
 
-    pub(super) fn load(&self) -> Option<Arc<Unsealed>> {
-        self.root.load_full()?.site_with(self.number)
+    pub(super) fn load(&self) -> Option<Arc<NamespaceContext>> {
+        self.root.load_full()?.context_with(self.number)
     }
 }

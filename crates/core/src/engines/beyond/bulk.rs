@@ -14,7 +14,7 @@ use crate::api::response::{Answered, Response};
 use crate::limits::{BULK_BYTES_MAX, BULK_PATHS_MAX};
 use crate::pipeline::door;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 
 /// One read asked for.
 struct Item {
@@ -24,7 +24,7 @@ struct Item {
 
 pub(super) fn read(
     meter: Meter<'_>,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
@@ -76,7 +76,7 @@ fn items(body: &Map) -> Result<Vec<Item>, Error> {
 
 fn read_one(
     meter: Meter<'_>,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     caller: &Caller,
     item: &Item,

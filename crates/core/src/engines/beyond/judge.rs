@@ -11,7 +11,7 @@ use super::place::Secret;
 use crate::api::error::{Denial, Error};
 use crate::pipeline::authz_request;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::view::{Mount, View};
 
 /// A request that was not made, as the decision sees it.
@@ -44,11 +44,15 @@ pub(super) struct Judge<'u> {
 
 impl<'u> Judge<'u> {
     /// For the caller of a request.
-    pub(super) fn of(unsealed: &'u Unsealed, call: &Call<'_, '_>) -> Result<Self, Error> {
+    pub(super) fn of(unsealed: &'u NamespaceContext, call: &Call<'_, '_>) -> Result<Self, Error> {
         Ok(Self::for_caller(unsealed, Caller::of(unsealed, call)?, call.now))
     }
 
-    pub(super) fn for_caller(unsealed: &'u Unsealed, caller: Caller, now: Timestamp) -> Self {
+    pub(super) fn for_caller(
+        unsealed: &'u NamespaceContext,
+        caller: Caller,
+        now: Timestamp,
+    ) -> Self {
         Self { caller, view: &unsealed.view, now }
     }
 

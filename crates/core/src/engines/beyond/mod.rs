@@ -37,7 +37,7 @@ use meter::Meter;
 use crate::api::error::Error;
 use crate::api::json::Map;
 use crate::api::response::Response;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 
 /// What all routes here begin with, below `sys/`.
 pub(crate) const PREFIX: &str = "kallisto/";
@@ -45,7 +45,7 @@ pub(crate) const PREFIX: &str = "kallisto/";
 /// Runs an authorised request; `path` is what follows [`PREFIX`].
 pub(crate) async fn handle(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Result<Response, Error> {

@@ -8,7 +8,7 @@ use kallisto_auth::Path;
 use crate::api::error::{Denial, Error};
 use crate::api::fields::Fields;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::view::Mount;
 
 /// A secret or a folder of a KV mount.
@@ -43,7 +43,7 @@ impl Place {
     /// [`Error::Invalid`] for no path or none of a KV mount. Which mounts there are is told to root
     /// only: to others, an unknown one is refused as one they may not use.
     pub(super) fn from_field(
-        unsealed: &Unsealed,
+        unsealed: &NamespaceContext,
         call: &Call<'_, '_>,
         fields: Fields<'_>,
         name: &str,

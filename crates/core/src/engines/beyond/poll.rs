@@ -21,7 +21,7 @@ use crate::engines::kv;
 use crate::engines::mount::EngineKind;
 use crate::limits::WAIT_SECS_MAX;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::storage::keys::MountId;
 use crate::view::{Change, Feed, Mount, Permit, Place};
 
@@ -77,7 +77,7 @@ impl Interest {
 /// Answers, or says how to wait.
 pub(crate) fn wait(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     mount: &Mount,
     inside: &str,

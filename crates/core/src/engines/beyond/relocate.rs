@@ -21,7 +21,7 @@ use crate::engines::kv::check_entry_path;
 use crate::engines::kv::record::Metadata;
 use crate::engines::kv::staged::Staged;
 use crate::engines::kv::v2;
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::platform::cooperative_yield::{ITEMS_PER_BREATH, cooperative_yield};
 use crate::storage::keys;
 
@@ -43,7 +43,7 @@ struct Pair {
 /// A relocation that was let in, but for what only a secret's metadata can tell.
 struct Job<'a> {
     meter: Meter<'a>,
-    unsealed: &'a Unsealed,
+    unsealed: &'a NamespaceContext,
     judge: Judge<'a>,
     from: Place,
     to: Place,
@@ -54,7 +54,7 @@ struct Job<'a> {
 
 pub(super) async fn relocate(
     meter: Meter<'_>,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     keep: Keep,
 ) -> Result<Response, Error> {

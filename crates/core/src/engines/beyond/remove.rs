@@ -17,7 +17,7 @@ use crate::api::response::{Logical, Response, Touched};
 use crate::engines::kv::staged::Staged;
 use crate::engines::kv::v2;
 use crate::limits::TOGETHER_SECRETS_MAX;
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::platform::cooperative_yield::{ITEMS_PER_BREATH, cooperative_yield};
 use crate::storage::keys;
 
@@ -32,7 +32,7 @@ enum Extent {
 
 pub(super) async fn remove(
     meter: Meter<'_>,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
 ) -> Result<Response, Error> {
     let body = call.object()?;
@@ -119,7 +119,7 @@ pub(super) fn check_count(fields: Fields<'_>, found: usize) -> Result<(), Error>
 }
 
 fn stage(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     place: &Place,
     path: &str,
     extent: Extent,

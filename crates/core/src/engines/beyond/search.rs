@@ -17,7 +17,7 @@ use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 use crate::engines::kv::v2;
 use crate::limits::{CUSTOM_KEYS_MAX, SEARCH_PATTERN_BYTES_MAX};
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::view::{Hot, HotSlot, Mount, hot_key};
 
 /// What is looked for.
@@ -29,7 +29,7 @@ struct Wanted {
 
 pub(super) async fn search(
     meter: Meter<'_>,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
 ) -> Result<Response, Error> {
     let parameters = parameters(call)?;
@@ -70,7 +70,7 @@ pub(super) async fn search(
 /// What the answer shows of a secret with a fitting name; `None` when it does not fit, or the caller
 /// may not see what it would fit by.
 fn look(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     judge: &Judge<'_>,
     mount: &Mount,
     path: &str,
@@ -153,7 +153,11 @@ fn glob(pattern: &str, text: &str) -> bool {
 }
 
 /// The custom metadata of a secret: from memory if it is there.
-fn custom_metadata(unsealed: &Unsealed, mount: &Mount, path: &str) -> Result<Option<Map>, Error> {
+fn custom_metadata(
+    unsealed: &NamespaceContext,
+    mount: &Mount,
+    path: &str,
+) -> Result<Option<Map>, Error> {
     if !mount.entry.kind.has_versions() {
         return Ok(None);
     }
@@ -175,7 +179,7 @@ fn custom_metadata(unsealed: &Unsealed, mount: &Mount, path: &str) -> Result<Opt
 
 /// The text of it in the hot table; empty for none, `None` when the secret is not in the table.
 fn hot_custom(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     table: &Table<HotSlot>,
     mount: &Mount,
     path: &str,

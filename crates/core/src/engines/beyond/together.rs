@@ -7,7 +7,7 @@ use kallisto_store::Error as StoreError;
 use crate::api::error::Error;
 use crate::engines::kv::staged::Staged;
 use crate::limits::CONFLICT_RETRIES_MAX;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::platform::cooperative_yield::{ITEMS_PER_BREATH, cooperative_yield};
 use crate::storage::keys;
 use crate::view::Mount;
@@ -24,7 +24,7 @@ pub(super) fn record_key(mount: &Mount, path: &str) -> Vec<u8> {
 /// Returns what is to be told of each. `secrets` are the keys of all that are written: those who write
 /// one of them alone wait their turn.
 pub(super) async fn commit<T>(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     secrets: &[Vec<u8>],
     count: usize,
     mut stage: impl FnMut(usize, &mut Staged) -> Result<T, Error>,

@@ -12,7 +12,7 @@ use super::place::Place;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::limits::{EXAMINED_PATHS_MAX, PAGE_NAMES_MAX};
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::platform::cooperative_yield::{ITEMS_PER_BREATH, cooperative_yield};
 use crate::view::hot_key;
 
@@ -41,7 +41,7 @@ impl Page {
     /// # Errors
     /// [`Error::Invalid`] for a `next` that is none of ours.
     pub(super) fn from_fields(
-        unsealed: &Unsealed,
+        unsealed: &NamespaceContext,
         fields: Fields<'_>,
         folder: &Place,
     ) -> Result<Self, Error> {
@@ -114,13 +114,13 @@ fn cursor_key(folder: &Place) -> Vec<u8> {
 }
 
 /// The text that leads back to a place in `folder`.
-pub(super) fn seal_cursor(unsealed: &Unsealed, folder: &Place, at: &str) -> String {
+pub(super) fn seal_cursor(unsealed: &NamespaceContext, folder: &Place, at: &str) -> String {
     let mut sealed = Vec::with_capacity(at.len() + MEMORY_OVERHEAD);
     unsealed.view.cipher.seal(&cursor_key(folder), at.as_bytes(), &mut sealed);
     BASE64URL_NOPAD.encode(&sealed)
 }
 
-fn unseal_cursor(unsealed: &Unsealed, folder: &Place, text: &str) -> Option<String> {
+fn unseal_cursor(unsealed: &NamespaceContext, folder: &Place, text: &str) -> Option<String> {
     let sealed = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
     let mut opened = Vec::with_capacity(sealed.len());
     unsealed.view.cipher.open(&cursor_key(folder), &sealed, &mut opened).ok()?;

@@ -22,7 +22,7 @@ use crate::api::json::Json;
 use crate::api::response::Response;
 use crate::api::stream::{Bell, Next, Source, Stream};
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::storage::keys::MountId;
 use crate::view::{Change, Feed, Mount, Permit, Place, What};
 
@@ -48,7 +48,7 @@ struct Watch {
 /// Opens a stream.
 pub(super) fn open(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
 ) -> Result<Response, Error> {
     let query = call.query_fields();
@@ -124,7 +124,7 @@ impl Source for Watch {
 
 impl Watch {
     /// The judge of this moment; `None` when the token ended or may not watch any more.
-    fn judge<'u>(&self, unsealed: &'u Unsealed, now: Timestamp) -> Option<Judge<'u>> {
+    fn judge<'u>(&self, unsealed: &'u NamespaceContext, now: Timestamp) -> Option<Judge<'u>> {
         let caller = self.bearer.caller(unsealed, now)?;
         let judge = Judge::for_caller(unsealed, caller, now);
         judge.may(Operation::Read, &format!("sys/{PREFIX}kv/watch")).then_some(judge)

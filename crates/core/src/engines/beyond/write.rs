@@ -18,7 +18,7 @@ use crate::engines::mount::EngineKind;
 use crate::limits::TOGETHER_SECRETS_MAX;
 use crate::pipeline::door;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::view::Mount;
 
 /// One write that was let in.
@@ -40,7 +40,7 @@ enum Content {
 
 pub(super) async fn write(
     meter: Meter<'_>,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
 ) -> Result<Response, Error> {
     let mut body = call.object()?;
@@ -80,7 +80,7 @@ pub(super) async fn write(
 }
 
 fn stage(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     item: &Item,
     now_ns: i64,
     staged: &mut Staged,
@@ -100,7 +100,7 @@ fn stage(
 /// Checks one write and judges it as a request of its own, which is made for that.
 fn admit(
     meter: Meter<'_>,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     caller: &Caller,
     at: usize,

@@ -19,7 +19,7 @@ use crate::api::json::Json;
 use crate::api::response::{Logical, Response};
 use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::pipeline::wrapping;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::{self, MountId};
@@ -30,7 +30,7 @@ const FOLDERS_MAX: usize = 1024;
 
 /// Answers a request; `path` is inside the cubbyhole.
 pub(crate) async fn handle(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Result<Response, Error> {
@@ -70,14 +70,14 @@ pub(crate) fn name(hash: &[u8], path: &str) -> String {
     format!("{}{path}", folder(hash))
 }
 
-fn read(unsealed: &Unsealed, hash: &Hash, path: &str) -> Result<Response, Error> {
+fn read(unsealed: &NamespaceContext, hash: &Hash, path: &str) -> Result<Response, Error> {
     let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
     let record = storage.get(&name(hash, path))?.ok_or(Error::NotFound)?;
     Ok(Response::Logical(Logical { data: record.value.to_vec(), ..Logical::default() }))
 }
 
 /// What a wrapping token holds, as it was taken out before there was a route for it.
-fn read_wrapped(unsealed: &Unsealed, hash: &Hash) -> Result<Response, Error> {
+fn read_wrapped(unsealed: &NamespaceContext, hash: &Hash) -> Result<Response, Error> {
     let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
     let record = storage.get(&name(hash, wrapping::RESPONSE))?.ok_or(Error::NotFound)?;
     let envelope = wrapping::envelope(&record.value);
@@ -91,7 +91,7 @@ fn read_wrapped(unsealed: &Unsealed, hash: &Hash) -> Result<Response, Error> {
     Ok(Response::Logical(Logical { data, warnings, ..Logical::default() }))
 }
 
-fn list(unsealed: &Unsealed, hash: &Hash, path: &str) -> Result<Response, Error> {
+fn list(unsealed: &NamespaceContext, hash: &Hash, path: &str) -> Result<Response, Error> {
     let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
     let names = storage.list(&name(hash, path))?;
     if names.is_empty() {
@@ -101,7 +101,7 @@ fn list(unsealed: &Unsealed, hash: &Hash, path: &str) -> Result<Response, Error>
 }
 
 async fn write(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     hash: &Hash,
     path: &str,
@@ -122,7 +122,7 @@ async fn write(
 /// # Errors
 /// [`Denial::BadToken`] when it has ended; what [`EngineStorage::put_in`] says of the entry.
 pub(crate) async fn put(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     hash: &Hash,
     path: &str,
     text: Vec<u8>,
@@ -149,7 +149,7 @@ pub(crate) async fn put(
 ///
 /// # Errors
 /// The store's refusal.
-pub(crate) async fn forget(unsealed: &Unsealed, hash: &Hash) -> Result<(), Error> {
+pub(crate) async fn forget(unsealed: &NamespaceContext, hash: &Hash) -> Result<(), Error> {
     let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
     let folder = folder(hash);
     let kept = storage.scan(&folder)?;
@@ -168,7 +168,7 @@ pub(crate) async fn forget(unsealed: &Unsealed, hash: &Hash) -> Result<(), Error
 ///
 /// # Errors
 /// The store's refusal.
-pub(crate) async fn forget_gone(unsealed: &Unsealed) -> Result<(), Error> {
+pub(crate) async fn forget_gone(unsealed: &NamespaceContext) -> Result<(), Error> {
     let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
     let mut after: Option<String> = None;
     loop {

@@ -18,7 +18,7 @@ use super::names::{Folded, alias_claim, entity_claim};
 use super::record::{Alias, Entity, Group, Id};
 use crate::api::error::Error;
 use crate::limits::CONFLICT_RETRIES_MAX;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys;
 use crate::view::Mount;
@@ -48,7 +48,7 @@ struct Slot {
 /// # Errors
 /// What `decide` says, the store's refusal, or [`Error::Conflict`] when others kept changing it.
 pub(super) async fn change<T>(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     mount: &Mount,
     latch: &str,
     mut decide: impl FnMut(&mut Draft<'_>) -> Result<T, Error>,

@@ -15,7 +15,7 @@ use super::{aliases, directory_of, entities, groups};
 use crate::api::error::{Denial, Error};
 use crate::api::fields::scalar_text;
 use crate::auth_methods::Alias;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 
 /// What a login method says of somebody.
 struct Said<'l> {
@@ -31,7 +31,7 @@ struct Said<'l> {
 /// # Errors
 /// A denial when the entity is disabled; [`Error::Invalid`] for a name that is none.
 pub(crate) async fn log_in(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     alias: &Alias<'_>,
     now: Timestamp,
 ) -> Result<Id, Error> {

@@ -39,7 +39,7 @@ use kallisto_engine::{Class, Routes};
 use crate::api::error::Error;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::view::Mount;
 
 pub(crate) use directory::{Directory, Effect, Person, Watch};
@@ -48,7 +48,7 @@ pub(crate) use record::Id;
 
 /// What a request to the identity engine is about.
 struct Site<'s> {
-    unsealed: &'s Unsealed,
+    unsealed: &'s NamespaceContext,
     mount: &'s Mount,
     directory: &'s Directory,
     call: &'s Call<'s, 's>,
@@ -64,7 +64,7 @@ fn directory_of(mount: &Mount) -> Result<&Directory, Error> {
 
 /// Answers a request; `path` is inside the mount.
 pub(crate) async fn handle(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     mount: &Mount,
     path: &str,

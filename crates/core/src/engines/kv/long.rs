@@ -19,7 +19,7 @@ use crate::api::response::{Logical, Response};
 use crate::engines::mount::EngineKind;
 use crate::limits::LIST_ENTRIES_MAX;
 use crate::pipeline::compute::Pace;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::platform::cooperative_yield::cooperative_yield;
 use crate::view::Mount;
 
@@ -90,7 +90,7 @@ fn asks_for_few(request: &Request<'_>, short_max: u64) -> bool {
 /// [`Error::Busy`] when too many are made already; else what a short list says.
 pub(crate) async fn list(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     mount: &Mount,
     path: &str,

@@ -22,13 +22,13 @@ use crate::engines::beyond;
 use crate::engines::server_engine::{Answer, EngineFacts, Run, ServerEngine, Weighed};
 use crate::limits::ENTRY_BYTES_MAX;
 use crate::pipeline::compute::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX};
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::view::Mount;
 use kallisto_engine::{Class, Routes};
 
 /// What a KV handler works with.
 pub(crate) struct Kv<'a, 'c, 'r> {
-    pub(crate) unsealed: &'a Unsealed,
+    pub(crate) unsealed: &'a NamespaceContext,
     pub(crate) call: &'a Call<'c, 'r>,
     pub(crate) mount: &'a Mount,
     /// The longest secret that is read now: whoever asks has a longer one read beside the workers.
@@ -37,7 +37,7 @@ pub(crate) struct Kv<'a, 'c, 'r> {
 
 /// Answers a read, list or scan; `path` is inside the mount.
 pub(crate) fn read(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     mount: &Mount,
     path: &str,
@@ -49,7 +49,7 @@ pub(crate) fn read(
 /// The same, unless a secret longer than `secret_bytes_max` has to be read for it, or a long record.
 pub(crate) fn read_up_to(
     secret_bytes_max: usize,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     mount: &Mount,
     path: &str,
@@ -65,7 +65,7 @@ pub(crate) fn read_up_to(
 
 /// Runs an operation that changes something; `path` is inside the mount.
 pub(crate) async fn write(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     mount: &Mount,
     path: &str,
@@ -145,7 +145,7 @@ impl ServerEngine for KvEngine {
     fn read_fast(
         &self,
         secret_bytes_max: usize,
-        unsealed: &Unsealed,
+        unsealed: &NamespaceContext,
         call: &Call<'_, '_>,
         mount: &Mount,
         path: &str,

@@ -22,7 +22,7 @@ use super::record::{Metadata, VersionInfo, decode_one, encode_version};
 use crate::api::error::Error;
 use crate::api::json::Map;
 use crate::engines::mount::{EngineKind, MountEntry};
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys::{self, MountId, Parsed, kind};
 use crate::view::Mount;
 
@@ -50,7 +50,7 @@ pub(crate) fn begun(mut entry: MountEntry) -> MountEntry {
 ///
 /// # Errors
 /// [`refusal`].
-pub(super) fn refuse_if_begun(unsealed: &Unsealed, mount: &Mount) -> Result<(), Error> {
+pub(super) fn refuse_if_begun(unsealed: &NamespaceContext, mount: &Mount) -> Result<(), Error> {
     let now = unsealed.view.mounts.with_id(mount.entry.id);
     if now.is_some_and(|now| now.entry.kind != EngineKind::KV_V1) { Err(refusal()) } else { Ok(()) }
 }
@@ -59,7 +59,11 @@ pub(super) fn refuse_if_begun(unsealed: &Unsealed, mount: &Mount) -> Result<(), 
 ///
 /// # Errors
 /// [`Error::Unavailable`] when there is no thread; the next leader begins again.
-pub(crate) fn start(unsealed: &Arc<Unsealed>, id: MountId, now: Timestamp) -> Result<(), Error> {
+pub(crate) fn start(
+    unsealed: &Arc<NamespaceContext>,
+    id: MountId,
+    now: Timestamp,
+) -> Result<(), Error> {
     let weak = Arc::downgrade(unsealed);
     let run = move || match pollster::block_on(upgrade(&weak, id, now)) {
         Ok(secrets) => tracing::info!(mount = id.0, secrets, "upgraded to versioned secrets"),
@@ -73,7 +77,10 @@ pub(crate) fn start(unsealed: &Arc<Unsealed>, id: MountId, now: Timestamp) -> Re
 ///
 /// # Errors
 /// As [`start`]; the next call tries again.
-pub(crate) fn take_up_if_cut_short(unsealed: &Arc<Unsealed>, now: Timestamp) -> Result<(), Error> {
+pub(crate) fn take_up_if_cut_short(
+    unsealed: &Arc<NamespaceContext>,
+    now: Timestamp,
+) -> Result<(), Error> {
     let term = unsealed.store.term();
     if unsealed.upgraded.load(Ordering::Acquire) == term {
         return Ok(());
@@ -83,14 +90,14 @@ pub(crate) fn take_up_if_cut_short(unsealed: &Arc<Unsealed>, now: Timestamp) -> 
     Ok(())
 }
 
-fn take_up(unsealed: &Arc<Unsealed>, now: Timestamp) -> Result<(), Error> {
+fn take_up(unsealed: &Arc<NamespaceContext>, now: Timestamp) -> Result<(), Error> {
     let mounts = unsealed.view.mounts.all();
     let cut_short = mounts.iter().filter(|mount| mount.entry.kind == EngineKind::KV_UPGRADING);
     cut_short.map(|mount| mount.entry.id).try_for_each(|id| start(unsealed, id, now))
 }
 
 /// Moves every secret, then ends the upgrade; how many there were. Ends early when the server is sealed.
-async fn upgrade(weak: &Weak<Unsealed>, id: MountId, now: Timestamp) -> Result<u64, Error> {
+async fn upgrade(weak: &Weak<NamespaceContext>, id: MountId, now: Timestamp) -> Result<u64, Error> {
     let mut moved = 0;
     loop {
         let Some(unsealed) = weak.upgrade() else { return Ok(moved) };
@@ -104,7 +111,7 @@ async fn upgrade(weak: &Weak<Unsealed>, id: MountId, now: Timestamp) -> Result<u
 }
 
 /// The paths of some secrets that are still of version 1.
-fn next_secrets(unsealed: &Unsealed, id: MountId) -> Result<Vec<String>, Error> {
+fn next_secrets(unsealed: &NamespaceContext, id: MountId) -> Result<Vec<String>, Error> {
     let mut paths = Vec::new();
     unsealed.store.scan(&keys::engine_prefix(kind::KV_ONE, id), &mut |key, _| {
         if let Parsed::KvOne(_, path) = keys::parse(key) {
@@ -117,7 +124,7 @@ fn next_secrets(unsealed: &Unsealed, id: MountId) -> Result<Vec<String>, Error> 
 
 /// Moves these secrets in one batch; 0 when one of them was written meanwhile, to be tried again.
 async fn move_secrets(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     id: MountId,
     paths: &[String],
     now: Timestamp,
@@ -159,7 +166,7 @@ fn first_version(now_ns: i64) -> Metadata {
 }
 
 /// Lets requests in again, unless the mount is gone.
-async fn end(unsealed: &Unsealed, id: MountId) -> Result<(), Error> {
+async fn end(unsealed: &NamespaceContext, id: MountId) -> Result<(), Error> {
     let _latch = unsealed.latches.hold(&keys::mount_counter()).await;
     let mount = unsealed.view.mounts.with_id(id);
     let Some(mount) = mount.filter(|mount| mount.entry.kind == EngineKind::KV_UPGRADING) else {

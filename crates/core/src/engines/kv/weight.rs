@@ -13,7 +13,7 @@ use super::{long, v2};
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::pipeline::compute::LIGHT_BODY_BYTES_MAX;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys;
 use crate::view::{Hot, Mount, hot_key};
 
@@ -26,7 +26,7 @@ const _: () = assert!(LIGHT_VERSIONS_MAX * VERSION_BYTES < LIGHT_METADATA_BYTES_
 
 /// A request for something in a mount.
 struct Weighing<'a, 'r> {
-    unsealed: &'a Unsealed,
+    unsealed: &'a NamespaceContext,
     request: &'a Request<'r>,
     mount: &'a Mount,
     /// The longest secret that is light.
@@ -36,7 +36,7 @@ struct Weighing<'a, 'r> {
 /// Whether answering a request takes less than a millisecond, its body being small and secrets up to `secret_bytes_max`
 /// soon read; `path` is inside the mount.
 pub(crate) fn is_light(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     request: &Request<'_>,
     mount: &Mount,
     path: &str,

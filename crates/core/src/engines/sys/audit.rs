@@ -19,7 +19,7 @@ use crate::audit::{Audit, DEVICE_FOLDER, DeviceRecord, HEADER_FOLDER, HeaderReco
 use crate::engines::sys::web::is_header_name;
 use crate::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX};
 use crate::pipeline::spelling::below;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::{self, MountId};
 
@@ -31,7 +31,7 @@ const SECRET_HEADERS: [&str; 3] = ["authorization", "cookie", "x-vault-token"];
 /// The routes of auditing; `None` for all others.
 pub(super) async fn handle(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Option<Result<Response, Error>> {
@@ -61,7 +61,7 @@ fn read_all(audit: &Audit) -> Response {
 
 async fn enable(
     audit: &Audit,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Result<Response, Error> {
@@ -138,7 +138,11 @@ fn check_destination(
     }
 }
 
-async fn disable(audit: &Audit, unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
+async fn disable(
+    audit: &Audit,
+    unsealed: &NamespaceContext,
+    path: &str,
+) -> Result<Response, Error> {
     let _latch = unsealed.latches.hold(&keys::storage(MountId::SYSTEM, DEVICE_FOLDER)).await;
     match audit.records().get(path) {
         None => return Ok(Response::Empty),
@@ -190,7 +194,7 @@ fn head(audit: &Audit, path: &str) -> Result<Response, Error> {
 /// The routes of audited headers; `rest` is what follows their family.
 async fn headers(
     audit: &Audit,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
@@ -217,7 +221,7 @@ async fn headers(
 
 async fn put_header(
     audit: &Audit,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
@@ -238,7 +242,7 @@ async fn put_header(
     Ok(Response::Empty)
 }
 
-async fn delete_header(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
+async fn delete_header(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
     let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
     storage.delete(&format!("{HEADER_FOLDER}{name}")).await?;
     Ok(Response::Empty)

@@ -14,7 +14,7 @@ use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
 use crate::cluster;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 
@@ -62,7 +62,7 @@ impl Default for Settings {
 
 impl Settings {
     /// The settings of the cluster.
-    pub(super) fn of(unsealed: &Unsealed) -> Result<Self, Error> {
+    pub(super) fn of(unsealed: &NamespaceContext) -> Result<Self, Error> {
         let record = EngineStorage::builtin(unsealed, MountId::SYSTEM)?.get(RECORD)?;
         let Some(record) = record else { return Ok(Self::default()) };
         let damaged = |_| Error::internal(&"the autopilot's settings are damaged");
@@ -133,12 +133,15 @@ fn silent_nanos(member: &Member) -> Option<i64> {
 }
 
 /// `configuration`, read.
-pub(super) fn read(unsealed: &Unsealed) -> Result<Response, Error> {
+pub(super) fn read(unsealed: &NamespaceContext) -> Result<Response, Error> {
     Ok(Response::data(&Settings::of(unsealed)?.to_json()))
 }
 
 /// `configuration`, written: what is not named stays.
-pub(super) async fn write(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+pub(super) async fn write(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
     let body = call.object()?;
     let settings = Settings::of(unsealed)?.with(Fields::new(&body))?;
     let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
@@ -149,7 +152,7 @@ pub(super) async fn write(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Re
 /// `state`.
 pub(super) fn state(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     cluster: &dyn Replicated,
 ) -> Result<Response, Error> {
     let settings = Settings::of(unsealed)?;
@@ -201,7 +204,7 @@ pub(super) fn state(
 ///
 /// # Errors
 /// What the store says.
-pub(crate) async fn clean_up(core: &Core, unsealed: &Unsealed) -> Result<(), Error> {
+pub(crate) async fn clean_up(core: &Core, unsealed: &NamespaceContext) -> Result<(), Error> {
     let Some(cluster) = core.store.replicated() else { return Ok(()) };
     let settings = Settings::of(unsealed)?;
     if settings.cleanup == Cleanup::Off {

@@ -4,12 +4,12 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 
 /// Shows who is locked, of the mount with the accessor that is asked for or of all.
 pub(super) fn read(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
 ) -> Result<Response, Error> {
     let query = call.query_fields();
@@ -44,7 +44,11 @@ pub(super) fn read(
 }
 
 /// Lets a name in again; `path` is what follows `locked-users/`.
-pub(super) fn unlock(core: &Core, unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
+pub(super) fn unlock(
+    core: &Core,
+    unsealed: &NamespaceContext,
+    path: &str,
+) -> Result<Response, Error> {
     let (accessor, name) = path.split_once("/unlock/").ok_or(Error::UnsupportedPath)?;
     let all = unsealed.view.mounts.all();
     if let Some(mount) = all.iter().find(|mount| mount.entry.accessor == accessor) {

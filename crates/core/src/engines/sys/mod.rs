@@ -49,7 +49,7 @@ use crate::api::response::Response;
 use crate::engines::beyond;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::spelling::below;
-use crate::pipeline::state::{Access, Call, Core, Unsealed};
+use crate::pipeline::state::{Access, Call, Core, NamespaceContext};
 use crate::pipeline::wrapping;
 use crate::routes::{help, openapi};
 use crate::tokens;
@@ -212,7 +212,9 @@ impl OpenRoute<'_> {
             Self::RaftChallenge => crate::cluster::challenge(core, request),
             Self::RaftAnswer => crate::cluster::admit(core, request).await,
             Self::SealAgain => Ok(Response::Empty),
-            Self::PublicMounts => Ok(ui::public_mounts(&*core.site_of(request.namespace)?)),
+            Self::PublicMounts => {
+                Ok(ui::public_mounts(&*core.namespace_context(request.namespace)?))
+            }
             Self::Rekey(path) => rekey::handle(core, request, path, Unseal, Asker::Anyone).await,
             Self::RekeyRecovery(path) => {
                 rekey::handle(core, request, path, Recovery, Asker::Anyone).await
@@ -220,7 +222,7 @@ impl OpenRoute<'_> {
             Self::GenerateRoot(path) => root::handle(core, request, path, Asker::Anyone).await,
             Self::Help(path) => help::open_answer(path, &core.info),
             Self::PublicOpenapi => {
-                let unsealed = core.site_of(request.namespace)?;
+                let unsealed = core.namespace_context(request.namespace)?;
                 openapi::answer(&unsealed, &core.info, request, None)
             }
             Self::WrappingLookup => wrapping::look_up(core, request),
@@ -247,7 +249,7 @@ pub(crate) fn is_seal(call: &Call<'_, '_>) -> bool {
 /// Runs an authorised request; `path` is what follows `sys/`.
 pub(crate) async fn handle(
     core: &Core,
-    unsealed: Arc<Unsealed>,
+    unsealed: Arc<NamespaceContext>,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Result<Response, Error> {
@@ -367,7 +369,7 @@ pub(crate) async fn handle(
 
 /// The routes of mounts, secret engines and login methods alike; `None` for all others.
 async fn mount_routes(
-    unsealed: &Arc<Unsealed>,
+    unsealed: &Arc<NamespaceContext>,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Option<Result<Response, Error>> {
@@ -396,7 +398,7 @@ async fn mount_routes(
 
 /// The routes of policies and capabilities; `None` for all others.
 async fn policy_routes(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Option<Result<Response, Error>> {
@@ -429,13 +431,16 @@ async fn policy_routes(
     })
 }
 
-fn own_capabilities(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+fn own_capabilities(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Result<Response, Error> {
     let body = call.object()?;
     let caller = Caller::of(unsealed, call)?;
     policies::capabilities(&body, |path| caller.capabilities(&unsealed.view, path))
 }
 
-fn capabilities_of_token(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+fn capabilities_of_token(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
     let body = call.object()?;
     let given = Fields::new(&body).string("token")?.unwrap_or_default();
     let caller = Caller::with_text(unsealed, TokenText::new(&given), call.now);
@@ -444,7 +449,10 @@ fn capabilities_of_token(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Res
     policies::capabilities(&body, |path| caller.capabilities(&unsealed.view, path))
 }
 
-fn capabilities_of_accessor(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+fn capabilities_of_accessor(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
     let body = call.object()?;
     let accessor = Fields::new(&body).string("accessor")?.unwrap_or_default();
     let caller = caller_with_accessor(unsealed, call, &accessor)?;
@@ -452,7 +460,7 @@ fn capabilities_of_accessor(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<
 }
 
 fn caller_with_accessor(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     accessor: &str,
 ) -> Result<Caller, Error> {
@@ -462,7 +470,7 @@ fn caller_with_accessor(
 }
 
 /// Explains for the token of `accessor`: what one asks about itself was answered at the door.
-fn explain_policies(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+fn explain_policies(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Result<Response, Error> {
     let body = call.object()?;
     let accessor = Fields::new(&body).string("accessor")?.unwrap_or_default();
     let caller = caller_with_accessor(unsealed, call, &accessor)?;

@@ -15,7 +15,7 @@ use crate::api::response::Response;
 use crate::engines::mount::{Class, EngineKind, MountEntry};
 use crate::leases::revoke::{Closing, Unmount, revoke_mount};
 use crate::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX, SWEEP_RECORDS_MAX};
-use crate::pipeline::state::{Call, Leases, Unsealed};
+use crate::pipeline::state::{Call, Leases, NamespaceContext};
 use crate::platform::random;
 use crate::storage::keys::{self, MountId};
 use crate::tokens;
@@ -25,17 +25,21 @@ use crate::view::Mount;
 pub(super) const PROTECTED: [&str; 4] = ["auth", "cubbyhole", "identity", "sys"];
 
 /// The mounts of a class as its listing shows them.
-pub(super) fn listing(unsealed: &Unsealed, class: Class) -> Map {
+pub(super) fn listing(unsealed: &NamespaceContext, class: Class) -> Map {
     let all = unsealed.view.mounts.all();
     let shown = all.iter().filter(|mount| mount.entry.kind.class() == class);
     shown.map(|mount| (mount.entry.shown_path().to_owned(), mount.entry.to_wire().into())).collect()
 }
 
-pub(super) fn read_all(unsealed: &Unsealed, class: Class) -> Response {
+pub(super) fn read_all(unsealed: &NamespaceContext, class: Class) -> Response {
     Response::merged(&listing(unsealed, class).into())
 }
 
-pub(super) fn read(unsealed: &Unsealed, class: Class, path: &str) -> Result<Response, Error> {
+pub(super) fn read(
+    unsealed: &NamespaceContext,
+    class: Class,
+    path: &str,
+) -> Result<Response, Error> {
     // Clients ask for login methods by the path that they have beside secrets engines.
     let as_login = || find(unsealed, Class::Auth, path.strip_prefix(Class::Auth.prefix())?);
     let found = match class {
@@ -52,13 +56,13 @@ pub(super) fn read(unsealed: &Unsealed, class: Class, path: &str) -> Result<Resp
 }
 
 /// The mount of a class at the path its listing shows.
-pub(super) fn find(unsealed: &Unsealed, class: Class, path: &str) -> Option<Arc<Mount>> {
+pub(super) fn find(unsealed: &NamespaceContext, class: Class, path: &str) -> Option<Arc<Mount>> {
     let found = unsealed.view.mounts.at(&format!("{}{path}/", class.prefix()));
     found.filter(|mount| mount.entry.kind.class() == class)
 }
 
 pub(super) async fn mount(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     class: Class,
     path: &str,
@@ -101,7 +105,7 @@ pub(super) fn check_path(class: Class, path: &str, verb: &str) -> Result<(), Err
 
 /// Refuses a mount where a namespace is, in which nothing of it could ever be asked for. To be called
 /// under the latch of mounts, under which namespaces are made too.
-pub(super) fn check_namespaces(unsealed: &Unsealed, path: &str) -> Result<(), Error> {
+pub(super) fn check_namespaces(unsealed: &NamespaceContext, path: &str) -> Result<(), Error> {
     let absolute = format!("{}{path}", unsealed.view.namespace_path());
     let found = unsealed.ask_namespaces(|namespaces| namespaces.around(&absolute));
     match found.filter(|space| space.namespace.path.len() > absolute.len() - path.len()) {
@@ -110,7 +114,7 @@ pub(super) fn check_namespaces(unsealed: &Unsealed, path: &str) -> Result<(), Er
     }
 }
 
-fn next_id(unsealed: &Unsealed) -> Result<(MountId, Seqno), Error> {
+fn next_id(unsealed: &NamespaceContext) -> Result<(MountId, Seqno), Error> {
     let record = unsealed.store.get(&keys::mount_counter())?;
     let Some(record) = record else {
         return Err(Error::internal(&"the mount counter is missing"));
@@ -220,7 +224,7 @@ fn not_mountable(name: &str, class: Class) -> Error {
 }
 
 pub(super) async fn unmount(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     class: Class,
     path: &str,
     call: &Call<'_, '_>,
@@ -262,7 +266,7 @@ fn how_to_unmount(call: &Call<'_, '_>) -> Result<Unmount, Error> {
 
 /// Deletes every record under `prefix`, a bounded batch at a time. Of a full disk's reserve a small engine takes a little, and
 /// a large one nothing: its batches are over what is essential.
-async fn sweep(unsealed: &Unsealed, prefix: &[u8]) -> Result<(), Error> {
+async fn sweep(unsealed: &NamespaceContext, prefix: &[u8]) -> Result<(), Error> {
     loop {
         let mut batch = Batch::new();
         batch.set_essential();

@@ -19,7 +19,7 @@ use crate::limits::{
 };
 use crate::namespaces::{Namespace, Space, State};
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::platform::random;
 use crate::seal::put_builtin;
 use crate::storage::keys::{self, NamespaceNumber};
@@ -32,7 +32,7 @@ const UNLOCK_KEY_CHARS: usize = 24;
 /// Runs a request; `path` is what follows `sys/namespaces`, without its first slash.
 pub(super) async fn handle(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Result<Response, Error> {
@@ -60,7 +60,7 @@ pub(super) async fn handle(
 }
 
 /// The namespaces directly below that a caller can reach anything of.
-pub(super) fn reached(unsealed: &Unsealed, caller: &Caller) -> Response {
+pub(super) fn reached(unsealed: &NamespaceContext, caller: &Caller) -> Response {
     let names = below(unsealed, Depth::One).into_iter().map(|(name, _)| name);
     let names: Vec<String> = names.filter(|name| caller.reaches(name)).collect();
     let keys = if names.is_empty() {
@@ -79,7 +79,7 @@ enum Depth {
 }
 
 /// The namespaces below this one, by their path from it.
-fn below(unsealed: &Unsealed, depth: Depth) -> Vec<(String, Arc<Space>)> {
+fn below(unsealed: &NamespaceContext, depth: Depth) -> Vec<(String, Arc<Space>)> {
     let own = unsealed.view.namespace_path();
     let all = unsealed.ask_namespaces(|namespaces| namespaces.below(own));
     let relative =
@@ -90,9 +90,9 @@ fn below(unsealed: &Unsealed, depth: Depth) -> Vec<(String, Arc<Space>)> {
 
 /// What the routes work on.
 struct Routes<'u> {
-    root: Arc<Unsealed>,
+    root: Arc<NamespaceContext>,
     /// The namespace that they are of.
-    here: &'u Unsealed,
+    here: &'u NamespaceContext,
 }
 
 /// A namespace's record as it is stored.

@@ -6,7 +6,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::platform::random;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
@@ -16,7 +16,7 @@ const FOLDER: &str = "password/";
 
 /// Answers the routes of this room; `name` is what follows `policies/password`, without its first slash.
 pub(super) async fn handle(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
@@ -43,7 +43,7 @@ pub(super) async fn handle(
     }
 }
 
-fn storage(unsealed: &Unsealed) -> Result<EngineStorage<'_>, Error> {
+fn storage(unsealed: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
     EngineStorage::builtin(unsealed, MountId::SYSTEM)
 }
 
@@ -51,7 +51,7 @@ fn record(name: &str) -> String {
     format!("{FOLDER}{name}")
 }
 
-fn list(unsealed: &Unsealed) -> Result<Response, Error> {
+fn list(unsealed: &NamespaceContext) -> Result<Response, Error> {
     let names = storage(unsealed)?.list(FOLDER)?;
     if names.is_empty() {
         return Err(Error::NotFound);
@@ -59,21 +59,25 @@ fn list(unsealed: &Unsealed) -> Result<Response, Error> {
     Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
 }
 
-fn text(unsealed: &Unsealed, name: &str) -> Result<String, Error> {
+fn text(unsealed: &NamespaceContext, name: &str) -> Result<String, Error> {
     let record = storage(unsealed)?.get(&record(name))?;
     let record = record.ok_or(Error::NotFound)?;
     String::from_utf8(record.value.to_vec())
         .map_err(|_| Error::internal(&"a password policy is damaged"))
 }
 
-fn generate(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
+fn generate(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
     let text = text(unsealed, name)?;
     let policy = PasswordPolicy::parse(&text).map_err(|error| Error::internal(&error))?;
     let password = policy.make(&mut |bytes| random::fill(bytes))?;
     Ok(Response::data(&Json::object([("password", password.as_str().into())])))
 }
 
-async fn write(unsealed: &Unsealed, call: &Call<'_, '_>, name: &str) -> Result<Response, Error> {
+async fn write(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+    name: &str,
+) -> Result<Response, Error> {
     if name.contains('/') {
         return Err(Error::invalid("the name of a password policy has no '/'"));
     }

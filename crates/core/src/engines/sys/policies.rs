@@ -9,7 +9,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::storage::keys;
 
 /// The two families of routes over the same policies.
@@ -21,7 +21,7 @@ pub(super) enum Family {
     Legacy,
 }
 
-pub(super) fn list(unsealed: &Unsealed, family: Family) -> Response {
+pub(super) fn list(unsealed: &NamespaceContext, family: Family) -> Response {
     let mut names = unsealed.view.policies.names();
     if unsealed.is_top() {
         // No policy, but listed with them.
@@ -37,7 +37,11 @@ pub(super) fn list(unsealed: &Unsealed, family: Family) -> Response {
     }
 }
 
-pub(super) fn read(unsealed: &Unsealed, name: &str, family: Family) -> Result<Response, Error> {
+pub(super) fn read(
+    unsealed: &NamespaceContext,
+    name: &str,
+    family: Family,
+) -> Result<Response, Error> {
     let name = name.to_lowercase();
     let text = match unsealed.view.policies.get(&name) {
         Some(stored) => stored.text,
@@ -56,7 +60,7 @@ pub(super) fn read(unsealed: &Unsealed, name: &str, family: Family) -> Result<Re
 }
 
 pub(super) async fn write(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     name: &str,
     family: Family,
@@ -89,7 +93,7 @@ pub(super) async fn write(
     Ok(Response::Logical(Logical { warnings, ..Logical::default() }))
 }
 
-pub(super) async fn delete(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
+pub(super) async fn delete(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
     let name = parse_name(name, "delete")?;
     if &*name == DEFAULT_NAME {
         return Err(Error::invalid("cannot delete default policy"));

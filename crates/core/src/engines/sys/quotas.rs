@@ -9,7 +9,7 @@ use crate::api::fields::{Fields, scalar_text};
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 use crate::engines::mount::Class;
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::quotas::{Audited, RULES, RULES_MAX, Reach, SETTINGS, Spec, Told};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
@@ -28,7 +28,7 @@ const NO_METHOD: &str =
 
 /// Answers the routes of this room; `path` is what follows `quotas/`.
 pub(super) async fn handle(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Result<Response, Error> {
@@ -53,7 +53,7 @@ pub(super) async fn handle(
     }
 }
 
-fn list(unsealed: &Unsealed) -> Result<Response, Error> {
+fn list(unsealed: &NamespaceContext) -> Result<Response, Error> {
     let names = unsealed.view.quotas.names();
     if names.is_empty() {
         return Err(Error::NotFound);
@@ -61,7 +61,7 @@ fn list(unsealed: &Unsealed) -> Result<Response, Error> {
     Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
 }
 
-fn read(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
+fn read(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
     let spec = unsealed.view.quotas.spec(name).ok_or(Error::NotFound)?;
     Ok(Response::data(&Json::object([
         ("block_interval", spec.block_secs.into()),
@@ -75,7 +75,11 @@ fn read(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
     ])))
 }
 
-async fn write(unsealed: &Unsealed, call: &Call<'_, '_>, name: &str) -> Result<Response, Error> {
+async fn write(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+    name: &str,
+) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
     let place = place(unsealed, &fields.string("path")?.unwrap_or_default())?;
@@ -114,12 +118,12 @@ async fn write(unsealed: &Unsealed, call: &Call<'_, '_>, name: &str) -> Result<R
     Ok(Response::Empty)
 }
 
-async fn delete(unsealed: &Unsealed, name: &str) -> Result<Response, Error> {
+async fn delete(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
     storage(unsealed)?.delete(&format!("{RULES}{name}")).await?;
     Ok(Response::Empty)
 }
 
-async fn configure(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+async fn configure(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
     let mut settings = unsealed.view.quotas.settings();
@@ -141,7 +145,7 @@ async fn configure(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response,
     Ok(Response::Empty)
 }
 
-fn storage(unsealed: &Unsealed) -> Result<EngineStorage<'_>, Error> {
+fn storage(unsealed: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
     EngineStorage::builtin(unsealed, MountId::SYSTEM)
 }
 
@@ -156,7 +160,7 @@ struct Place {
 }
 
 /// Reads the path of a rule, which starts at the root namespace whatever it leads to.
-fn place(root: &Unsealed, given: &str) -> Result<Place, Error> {
+fn place(root: &NamespaceContext, given: &str) -> Result<Place, Error> {
     let given = given.trim_start_matches('/');
     let slashed = format!("{}/", given.trim_end_matches('/'));
     let space = root.view.namespaces.around(&slashed);

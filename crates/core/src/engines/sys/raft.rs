@@ -10,7 +10,7 @@ use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
 use crate::backup::{self, Check};
 use crate::cluster::{self, JoinOrigin, JoinTarget};
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 
 const OK: u16 = 200;
 /// A member that was silent for longer is named where nobody leads, in milliseconds.
@@ -64,7 +64,7 @@ pub(super) async fn join(core: &Core, request: &Request<'_>) -> Result<Response,
 /// The routes that ask for a token; `path` is what follows `storage/raft/`.
 pub(super) async fn handle(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Result<Response, Error> {

@@ -15,13 +15,16 @@ use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::{Logical, Response};
 use crate::engines::mount::{Class, Moved};
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::platform::random;
 use crate::storage::keys;
 use crate::tokens;
 
 /// `POST sys/remount {from, to}`.
-pub(super) async fn remount(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+pub(super) async fn remount(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
     let path = |name| fields.string(name).map(|path| path.unwrap_or_default());
@@ -88,7 +91,7 @@ fn is_builtin(class: Class, path: &str) -> bool {
 }
 
 /// `GET sys/remount/status/:id`.
-pub(super) fn status(unsealed: &Unsealed, id: &str) -> Result<Response, Error> {
+pub(super) fn status(unsealed: &NamespaceContext, id: &str) -> Result<Response, Error> {
     let mounts = unsealed.view.mounts.all();
     let found = mounts.iter().find_map(|mount| {
         let moved = mount.entry.moved.as_ref().filter(|moved| moved.id == id)?;

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use crate::api::error::Error;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 
-pub(super) fn key_status(unsealed: &Unsealed) -> Response {
+pub(super) fn key_status(unsealed: &NamespaceContext) -> Response {
     let Some(key) = Core::active_key(unsealed) else { return Response::merged(&Json::Null) };
     let installed = Timestamp::from_second(key.installed_at_unix).unwrap_or_default();
     Response::merged(&Json::object([
@@ -22,7 +22,7 @@ pub(super) fn key_status(unsealed: &Unsealed) -> Response {
 
 pub(super) async fn rotate(
     core: &Core,
-    unsealed: &Arc<Unsealed>,
+    unsealed: &Arc<NamespaceContext>,
     call: &Call<'_, '_>,
 ) -> Result<Response, Error> {
     call.object()?;
@@ -31,7 +31,7 @@ pub(super) async fn rotate(
 }
 
 /// Beyond Vault: how far old records are under the new key.
-pub(super) fn progress(unsealed: &Unsealed) -> Response {
+pub(super) fn progress(unsealed: &NamespaceContext) -> Response {
     let state = &unsealed.reencryption;
     Response::data(&Json::object([
         ("running", (state.running.load(Ordering::Acquire) == 1).into()),

@@ -14,7 +14,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 
@@ -106,7 +106,7 @@ impl Settings {
 }
 
 /// Answers a read of the settings.
-pub(super) fn read(unsealed: &Unsealed) -> Result<Response, Error> {
+pub(super) fn read(unsealed: &NamespaceContext) -> Result<Response, Error> {
     let settings = Settings::load(&EngineStorage::builtin(unsealed, MountId::SYSTEM)?)?;
     let interval = match settings.interval {
         Span::ZERO => 0_u64.into(),
@@ -116,7 +116,10 @@ pub(super) fn read(unsealed: &Unsealed) -> Result<Response, Error> {
 }
 
 /// Answers a write of them.
-pub(super) async fn write(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+pub(super) async fn write(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
     let body = call.object()?;
     let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
     let settings = Settings::load(&storage)?.written(Fields::new(&body))?;
@@ -131,7 +134,7 @@ pub(super) async fn write(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Re
 /// What rotating says; the next run tries again.
 pub(crate) async fn rotate_due(
     core: &Core,
-    unsealed: &Arc<Unsealed>,
+    unsealed: &Arc<NamespaceContext>,
     now: Timestamp,
 ) -> Result<(), Error> {
     let settings = Settings::load(&EngineStorage::builtin(unsealed, MountId::SYSTEM)?)?;

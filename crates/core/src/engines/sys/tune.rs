@@ -14,11 +14,11 @@ use crate::engines::mount::{
     CONFIG_LISTS, Class, EngineKind, MountConfig, MountEntry, Multiplicity,
 };
 use crate::limits::DESCRIPTION_BYTES_MAX;
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::storage::keys::{self, MountId};
 
 /// Shows how the mount at `path` behaves; a login method's path is taken with its `auth/`.
-pub(super) fn read(unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
+pub(super) fn read(unsealed: &NamespaceContext, path: &str) -> Result<Response, Error> {
     let Some(mount) = unsealed.view.mounts.at(&format!("{path}/")) else {
         return Err(Error::invalid(format!("cannot fetch sysview for path \"{path}/\"")));
     };
@@ -53,7 +53,7 @@ pub(super) fn read(unsealed: &Unsealed, path: &str) -> Result<Response, Error> {
 }
 
 pub(super) async fn write(
-    unsealed: &Arc<Unsealed>,
+    unsealed: &Arc<NamespaceContext>,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Result<Response, Error> {

@@ -12,7 +12,7 @@ use crate::api::response::Response;
 use crate::engines::mount::Class;
 use crate::engines::sys::explain;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::routes::{help, openapi};
 use crate::view::Mount;
 
@@ -32,7 +32,7 @@ pub(crate) fn is_for_any_token(request: &Request<'_>) -> bool {
 
 /// Answers what every token may ask, each within what it may reach. `None` for all other routes.
 pub(crate) fn for_any_token(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     request: &Request<'_>,
     caller: &Caller,
 ) -> Option<Result<Response, Error>> {
@@ -55,7 +55,7 @@ pub(crate) fn for_any_token(
 }
 
 /// The mount that serves `path`, for a command that needs to know its version.
-fn preflight(unsealed: &Unsealed, path: &str, caller: &Caller) -> Result<Response, Error> {
+fn preflight(unsealed: &NamespaceContext, path: &str, caller: &Caller) -> Result<Response, Error> {
     let folder = format!("{path}/");
     let found = unsealed.view.mounts.route(&folder);
     let Some((mount, _)) = found.filter(|(mount, _)| caller.reaches(&mount.entry.path)) else {
@@ -67,7 +67,7 @@ fn preflight(unsealed: &Unsealed, path: &str, caller: &Caller) -> Result<Respons
 }
 
 /// Every mount that the caller can reach anything of.
-fn all_mounts(unsealed: &Unsealed, caller: &Caller) -> Response {
+fn all_mounts(unsealed: &NamespaceContext, caller: &Caller) -> Response {
     let all = unsealed.view.mounts.all();
     let reached = all.iter().filter(|mount| caller.reaches(&mount.entry.path));
     reply(reached.map(|mount| (mount, mount.entry.to_wire())))
@@ -95,7 +95,7 @@ fn resultant_acl(caller: &Caller) -> Response {
 }
 
 /// What a login page may show: mounts listed as `unauth`, reduced to their kind.
-pub(super) fn public_mounts(unsealed: &Unsealed) -> Response {
+pub(super) fn public_mounts(unsealed: &NamespaceContext) -> Response {
     let all = unsealed.view.mounts.all();
     let public = all.iter().filter(|mount| mount.entry.config.listing_visibility == "unauth");
     reply(public.map(|mount| {

@@ -8,7 +8,7 @@ use crate::api::error::Error;
 use crate::api::fields::{Fields, parse_bool, scalar_text};
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::platform::web::{ANY_ORIGIN, CORS, Origins, PAGE_HEADERS, encode_page_header};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
@@ -28,7 +28,7 @@ const CONTENT_SECURITY: &str = "Content-Security-Policy";
 
 /// Answers the routes of this room; `None` for all others.
 pub(super) async fn answer(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Option<Result<Response, Error>> {
@@ -52,16 +52,16 @@ pub(super) async fn answer(
     })
 }
 
-async fn delete(unsealed: &Unsealed, record: &str) -> Result<Response, Error> {
+async fn delete(unsealed: &NamespaceContext, record: &str) -> Result<Response, Error> {
     EngineStorage::builtin(unsealed, MountId::SYSTEM)?.delete(record).await?;
     Ok(Response::Empty)
 }
 
-async fn put(unsealed: &Unsealed, record: &str, value: Vec<u8>) -> Result<(), Error> {
+async fn put(unsealed: &NamespaceContext, record: &str, value: Vec<u8>) -> Result<(), Error> {
     EngineStorage::builtin(unsealed, MountId::SYSTEM)?.put(record, value).await
 }
 
-fn read_origins(unsealed: &Unsealed) -> Response {
+fn read_origins(unsealed: &NamespaceContext) -> Response {
     let Some(origins) = unsealed.view.web.origins() else {
         return Response::merged(&Json::object([("enabled", false.into())]));
     };
@@ -72,7 +72,10 @@ fn read_origins(unsealed: &Unsealed) -> Response {
     ]))
 }
 
-async fn write_origins(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+async fn write_origins(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
     let allowed = fields.strings("allowed_origins")?.unwrap_or_default();
@@ -107,7 +110,7 @@ fn check_names(
     }
 }
 
-fn list_headers(unsealed: &Unsealed) -> Result<Response, Error> {
+fn list_headers(unsealed: &NamespaceContext) -> Result<Response, Error> {
     let headers = unsealed.view.web.page_headers();
     if headers.is_empty() {
         return Err(Error::NotFound);
@@ -115,7 +118,11 @@ fn list_headers(unsealed: &Unsealed) -> Result<Response, Error> {
     Ok(Response::data(&Json::object([("keys", Json::strings(headers.keys().cloned()))])))
 }
 
-fn read_header(unsealed: &Unsealed, call: &Call<'_, '_>, name: &str) -> Result<Response, Error> {
+fn read_header(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+    name: &str,
+) -> Result<Response, Error> {
     let headers = unsealed.view.web.page_headers();
     let values = headers.get(name).ok_or(Error::NotFound)?;
     let asked = call.query.iter().find(|(name, _)| name == "multivalue");
@@ -128,7 +135,7 @@ fn read_header(unsealed: &Unsealed, call: &Call<'_, '_>, name: &str) -> Result<R
 }
 
 async fn write_header(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {

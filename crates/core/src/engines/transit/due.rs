@@ -16,7 +16,7 @@ use crate::admission::Flow;
 use crate::api::error::Error;
 use crate::engines::jobs::{MountJob, MountJobCall, MountWork};
 use crate::pipeline::compute::Pool;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys;
 use crate::view::Mount;
@@ -58,7 +58,7 @@ async fn rotate_due(call: MountJobCall<'_>) -> Result<(), Error> {
 /// A mount that is looked at, and who makes its keys.
 struct At<'a> {
     makers: &'a Pool,
-    unsealed: &'a Unsealed,
+    unsealed: &'a NamespaceContext,
     mount: &'a Mount,
     storage: EngineStorage<'a>,
 }

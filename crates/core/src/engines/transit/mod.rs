@@ -32,14 +32,14 @@ use kallisto_engine::{Class, Routes};
 
 use crate::api::error::Error;
 use crate::api::response::Response;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
 
 /// What a handler works with.
 struct Transit<'a, 'c, 'r> {
     core: &'a Core,
-    unsealed: &'a Unsealed,
+    unsealed: &'a NamespaceContext,
     call: &'a Call<'c, 'r>,
     mount: &'a Mount,
     storage: EngineStorage<'a>,
@@ -48,7 +48,7 @@ struct Transit<'a, 'c, 'r> {
 /// Answers a request; `path` is inside the mount.
 async fn handle(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     mount: &Mount,
     path: &str,
@@ -95,7 +95,7 @@ fn creates(mount: &Mount, path: &str) -> bool {
 
 /// Whether a request with a small body takes a moment only: it uses a key that is here already, and does no private
 /// operation of RSA.
-fn is_light(unsealed: &Unsealed, mount: &Mount, path: &str) -> bool {
+fn is_light(unsealed: &NamespaceContext, mount: &Mount, path: &str) -> bool {
     let Some((verb, rest)) = path.split_once('/') else { return matches!(path, "hash" | "random") };
     let name = rest.trim_end_matches('/').split('/');
     let (name, is_private) = match verb {

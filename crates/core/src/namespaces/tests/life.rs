@@ -116,8 +116,8 @@ fn namespaces_come_back_with_a_restart() {
     // The two mounts have ids of their own.
     let ids: Vec<MountId> = ["team/", "team/kid/"]
         .map(|path| {
-            let site = core.site_of(path).unwrap();
-            site.view.mounts.at("kv/").unwrap().entry.id
+            let context = core.namespace_context(path).unwrap();
+            context.view.mounts.at("kv/").unwrap().entry.id
         })
         .into();
     assert_ne!(ids[0], ids[1]);
@@ -134,14 +134,14 @@ fn what_is_deleted_is_gone_at_once_and_cleared_in_steps() {
     let number = number(&core, "team/kid/");
     root("team/kid").get(&core, Update, "sys/mounts/kv", r#"{"type":"kv"}"#);
     // More than one step has to take.
-    let site = core.site_of("team/kid/").unwrap();
+    let context = core.namespace_context("team/kid/").unwrap();
     let many = crate::limits::SWEEP_RECORDS_MAX + 10;
     for chunk in 0..many.div_ceil(1000) {
         let mut batch = Batch::new();
         for at in 0..1000 {
             batch.put(keys::storage(MountId(900), &format!("{chunk}/{at}")), Vec::new());
         }
-        pollster::block_on(site.store.commit(batch)).unwrap();
+        pollster::block_on(context.store.commit(batch)).unwrap();
     }
     let of_kid = token(&core, "team/kid", r#"{"policies":["default"]}"#);
     let answer = root("team").get(&core, Delete, "sys/namespaces/kid", "");
@@ -153,8 +153,8 @@ fn what_is_deleted_is_gone_at_once_and_cleared_in_steps() {
     // Who had begun before can write nothing any more.
     let mut late = Batch::new();
     late.put(keys::storage(MountId(900), "late"), Vec::new());
-    assert!(pollster::block_on(site.store.commit(late)).is_err());
-    drop(site);
+    assert!(pollster::block_on(context.store.commit(late)).is_err());
+    drop(context);
     let tainted = root("team").get(&core, Read, "sys/namespaces/kid", "");
     assert_eq!(tainted["tainted"], Json::from(true));
     assert!(root("team").ask(&core, Update, "sys/namespaces/kid", "{}").is_err());

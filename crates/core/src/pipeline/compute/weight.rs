@@ -12,7 +12,7 @@ use crate::api::request::Request;
 use crate::engines::server_engine::Weighed;
 use crate::namespaces::{self, Home};
 use crate::pipeline::compute::pool::TURN;
-use crate::pipeline::state::{Core, Unsealed};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::tokens;
 use crate::view::{CachedToken, Mount, Readiness, View};
 
@@ -63,13 +63,13 @@ impl Core {
         let Ok(placed) = namespaces::resolve(self, request) else { return Weight::Light };
         let inner = placed.as_ref().map(|placed| placed.request(request));
         let request = inner.as_ref().unwrap_or(request);
-        match self.site_of(request.namespace) {
-            Ok(site) if !self.is_light(&site, request) => heavy,
+        match self.namespace_context(request.namespace) {
+            Ok(context) if !self.is_light(&context, request) => heavy,
             _ => Weight::Light,
         }
     }
 
-    fn is_light(&self, unsealed: &Unsealed, request: &Request<'_>) -> bool {
+    fn is_light(&self, unsealed: &NamespaceContext, request: &Request<'_>) -> bool {
         let routed = unsealed.view.mounts.route(request.path.as_str());
         let is_light = routed.is_none_or(|(mount, inside)| {
             let is_audited = || self.is_audited(request);
@@ -81,7 +81,7 @@ impl Core {
 
 /// Whether the route is a light one, its body being small; `path` is inside the mount.
 fn is_light_route(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     request: &Request<'_>,
     mount: &Mount,
     path: &str,
@@ -93,7 +93,7 @@ fn is_light_route(
 }
 
 /// Whether policies with many rules have to be compiled to judge a request.
-fn has_heavy_policies(unsealed: &Unsealed, request: &Request<'_>) -> bool {
+fn has_heavy_policies(unsealed: &NamespaceContext, request: &Request<'_>) -> bool {
     let of_token = |view: &View, is_heavy: &dyn Fn(&CachedToken) -> bool| {
         let guard = view.tokens.pin();
         tokens::find(view, request.token, &guard).is_ok_and(|(_, live)| is_heavy(live))
@@ -104,8 +104,8 @@ fn has_heavy_policies(unsealed: &Unsealed, request: &Request<'_>) -> bool {
             of_token(view, &|live| is_heavy_to_judge(view, live, request.now))
         }
         // What a token grants below its own namespace is compiled for each request.
-        Ok(Home::Above { site, .. }) => {
-            of_token(&site.view, &|live| has_many_rules(&site.view, live))
+        Ok(Home::Above { context, .. }) => {
+            of_token(&context.view, &|live| has_many_rules(&context.view, live))
         }
         Err(_) => false,
     }

@@ -23,7 +23,7 @@ use super::invalid;
 use crate::api::error::Error;
 use crate::api::json::{self, Json};
 use crate::api::request::Request;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 use crate::tokens::TokenEntry;
@@ -50,7 +50,7 @@ impl Signer {
     /// # Errors
     /// When there is no key and none can be made.
     pub(super) async fn asked(
-        unsealed: &Unsealed,
+        unsealed: &NamespaceContext,
         request: &Request<'_>,
     ) -> Result<Option<Self>, Error> {
         let formats = request.headers.values("x-vault-wrap-format");
@@ -107,7 +107,10 @@ fn number(secs: i64) -> Json {
 ///
 /// # Errors
 /// [`Error::Invalid`] when the cluster did not sign it.
-pub(super) fn token_in(unsealed: &Unsealed, text: &str) -> Result<Option<SecretString>, Error> {
+pub(super) fn token_in(
+    unsealed: &NamespaceContext,
+    text: &str,
+) -> Result<Option<SecretString>, Error> {
     let Some((signed, signature)) = text.rsplit_once('.') else { return Ok(None) };
     let Some((header, claims)) = signed.split_once('.') else { return Ok(None) };
     if text.len() > TEXT_BYTES_MAX || header != BASE64URL_NOPAD.encode(HEADER) {
@@ -125,14 +128,14 @@ pub(super) fn token_in(unsealed: &Unsealed, text: &str) -> Result<Option<SecretS
 }
 
 /// The key's record, of the root namespace whatever namespace asks: a text says nothing of its own.
-fn stored(unsealed: &Unsealed) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+fn stored(unsealed: &NamespaceContext) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
     let top = unsealed.top.upgrade().ok_or(Error::Sealed)?;
     let record = EngineStorage::builtin(&top, MountId::SYSTEM)?.get(RECORD)?;
     Ok(record.map(|record| Zeroizing::new(record.value.to_vec())))
 }
 
 /// Makes the key; of two who do so at once both take the one that was first.
-async fn make(unsealed: &Unsealed) -> Result<Zeroizing<Vec<u8>>, Error> {
+async fn make(unsealed: &NamespaceContext) -> Result<Zeroizing<Vec<u8>>, Error> {
     let failed = || Error::internal(&"a key for wrapping tokens could not be made");
     let pair = EcdsaKeyPair::generate(&ECDSA_P521_SHA512_FIXED_SIGNING).map_err(|_| failed())?;
     let pkcs8 = pair.to_pkcs8v1().map_err(|_| failed())?;

@@ -30,7 +30,7 @@ use crate::api::response::{LeaseHandle, Logical, Response};
 use crate::engines::cubbyhole;
 use crate::engines::sys::{self, OpenRoute};
 use crate::limits::{CONFLICT_RETRIES_MAX, WRAPPED_BYTES_MAX};
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::pipeline::unheard;
 use crate::storage::keys::{self, MountId};
 use crate::tokens::{self, Hash, TokenEntry};
@@ -52,7 +52,7 @@ pub(crate) async fn answer(core: &Core, request: &Request<'_>) -> Result<Respons
     let Some(content) = Content::of(&answer, request.id).filter(|_| known) else {
         return Ok(answer);
     };
-    let unsealed = core.site_of(request.namespace)?;
+    let unsealed = core.namespace_context(request.namespace)?;
     match wrap(&unsealed, request, &content).await {
         Ok(wrap_info) => {
             let warnings = content.logical.warnings.clone();
@@ -164,7 +164,7 @@ fn decode(record: &[u8]) -> Option<Response> {
 ///
 /// # Errors
 /// When the record cannot be read.
-pub(crate) fn content(unsealed: &Unsealed, hash: &Hash) -> Result<Option<Response>, Error> {
+pub(crate) fn content(unsealed: &NamespaceContext, hash: &Hash) -> Result<Option<Response>, Error> {
     let record = unsealed.store.get(&content_key(hash))?;
     Ok(record.and_then(|record| decode(&record.value)))
 }
@@ -191,7 +191,7 @@ fn wrapped_accessor(logical: &Logical) -> Option<String> {
 
 /// Keeps an answer in a fresh token; the `wrap_info` of the reply.
 async fn wrap(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     request: &Request<'_>,
     content: &Content<'_>,
 ) -> Result<Vec<u8>, Error> {
@@ -214,7 +214,7 @@ struct Made {
 /// Adds a wrapping token and its content to a batch.
 fn put_in(
     batch: &mut Batch,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     path: &str,
     ttl_secs: u64,
     record: Vec<u8>,
@@ -307,7 +307,11 @@ fn is_whole(entry: &TokenEntry, now: Timestamp) -> bool {
 }
 
 /// The wrapping token of a text, and its hash.
-fn find(unsealed: &Unsealed, text: &str, now: Timestamp) -> Result<(Hash, TokenEntry), Error> {
+fn find(
+    unsealed: &NamespaceContext,
+    text: &str,
+    now: Timestamp,
+) -> Result<(Hash, TokenEntry), Error> {
     let inside = jwt::token_in(unsealed, text)?;
     let text = inside.as_ref().map_or(text, |inside| inside.expose_secret());
     let guard = unsealed.view.tokens.pin();
@@ -343,7 +347,7 @@ fn subject(request: &Request<'_>) -> Result<SecretString, Error> {
 /// # Errors
 /// [`Error::Invalid`] when it is no wrapping token, or was opened.
 pub(crate) fn look_up(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
-    let unsealed = core.site_of(request.namespace)?;
+    let unsealed = core.namespace_context(request.namespace)?;
     let (_, entry) = find(&unsealed, subject(request)?.expose_secret(), request.now)?;
     Ok(Response::data(&Json::object([
         ("creation_path", entry.auth.path.as_str().into()),
@@ -355,7 +359,7 @@ pub(crate) fn look_up(core: &Core, request: &Request<'_>) -> Result<Response, Er
 /// Whether a request to unwrap is answered without asking who asks: a wrapping token opens itself,
 /// and what is no wrapping token is refused to everyone.
 pub(crate) fn opens_itself(core: &Core, request: &Request<'_>) -> bool {
-    let Ok(unsealed) = core.site_of(request.namespace) else { return true };
+    let Ok(unsealed) = core.namespace_context(request.namespace) else { return true };
     match given(request) {
         Ok(Some(other)) => find(&unsealed, other.expose_secret(), request.now).is_err(),
         Ok(None) | Err(_) => true,
@@ -367,7 +371,7 @@ pub(crate) fn opens_itself(core: &Core, request: &Request<'_>) -> bool {
 /// # Errors
 /// [`Error::Invalid`] when it is none, or was opened.
 pub(crate) async fn unwrap_itself(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
-    let unsealed = core.site_of(request.namespace)?;
+    let unsealed = core.namespace_context(request.namespace)?;
     if given(request)?.is_some() {
         return Err(invalid());
     }
@@ -379,14 +383,14 @@ pub(crate) async fn unwrap_itself(core: &Core, request: &Request<'_>) -> Result<
 /// # Errors
 /// [`Error::Invalid`] when it is none, or was opened.
 pub(crate) async fn unwrap_given(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
 ) -> Result<Response, Error> {
     unwrap(unsealed, &subject(call)?, call.now).await
 }
 
 async fn unwrap(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     text: &SecretString,
     now: Timestamp,
 ) -> Result<Response, Error> {
@@ -411,7 +415,10 @@ pub(crate) fn echo(call: &Call<'_, '_>) -> Result<Response, Error> {
 ///
 /// # Errors
 /// [`Error::Invalid`] when the token is no wrapping token, or was opened.
-pub(crate) async fn rewrap(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+pub(crate) async fn rewrap(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
     let signer = Signer::asked(unsealed, call).await?;
     let (hash, _) = find(unsealed, subject(call)?.expose_secret(), call.now)?;
     let again = |batch: &mut Batch, old: &TokenEntry, record: &[u8]| {
@@ -428,7 +435,7 @@ pub(crate) async fn rewrap(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<R
 
 /// Ends a wrapping token and gives what was in it, to one caller only; `also` adds to the same batch.
 async fn take<T>(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     hash: &Hash,
     now: Timestamp,
     also: impl Fn(&mut Batch, &TokenEntry, &[u8]) -> Result<T, Error>,

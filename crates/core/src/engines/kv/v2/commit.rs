@@ -16,7 +16,7 @@ use crate::engines::kv::record::{Metadata, encode_version};
 use crate::engines::kv::staged::Staged;
 use crate::engines::kv::{Kv, damaged};
 use crate::limits::CONFLICT_RETRIES_MAX;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys::{self, MountId};
 
 /// What to do about a secret, decided from its metadata.
@@ -38,7 +38,7 @@ pub(super) fn load(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Option<Metadata>, 
 
 /// The version that a secret's record says is its current one.
 pub(in crate::engines::kv) fn current_version(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     id: MountId,
     path: &str,
 ) -> Result<Option<u64>, Error> {
@@ -48,7 +48,7 @@ pub(in crate::engines::kv) fn current_version(
 
 /// The metadata under `key` and its sequence number.
 pub(super) fn load_record(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     key: &[u8],
 ) -> Result<(Option<Metadata>, Seqno), Error> {
     match unsealed.store.get(key)? {
@@ -130,7 +130,7 @@ pub(super) async fn run<'d, T>(
 }
 
 /// Whether what was decided on the record as it was at `seqno` still holds, with all that was committed anywhere before.
-async fn stands(unsealed: &Unsealed, key: &[u8], seqno: Seqno) -> Result<bool, Error> {
+async fn stands(unsealed: &NamespaceContext, key: &[u8], seqno: Seqno) -> Result<bool, Error> {
     let Some(cluster) = unsealed.store.below().replicated() else { return Ok(true) };
     if cluster.is_alone() {
         return Ok(true);

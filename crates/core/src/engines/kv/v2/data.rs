@@ -16,7 +16,7 @@ use crate::api::response::{Logical, Response};
 use crate::engines::kv::record::{Metadata, VersionInfo, decode_version};
 use crate::engines::kv::{Kv, check_entry_path, check_entry_size, damaged, time};
 use crate::pipeline::authz_request::Shape;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys::{self, MountId};
 use crate::view::{Hot, hot_key};
 
@@ -142,7 +142,7 @@ fn load_version(kv: &Kv<'_, '_, '_>, path: &str, version: u64) -> Result<Value, 
 
 /// The same for a secret of any mount.
 pub(super) fn load_data_of(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     id: MountId,
     path: &str,
     version: u64,

@@ -11,13 +11,13 @@ use crate::api::error::Error;
 use crate::api::response::Logical;
 use crate::engines::kv::record::Metadata;
 use crate::engines::kv::staged::Staged;
-use crate::pipeline::state::Unsealed;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys;
 use crate::view::Mount;
 
 /// A secret's metadata and its place in the order of writes; an absent one has a place too.
 pub(crate) fn metadata(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     mount: &Mount,
     path: &str,
 ) -> Result<(Option<Metadata>, Seqno), Error> {
@@ -29,7 +29,7 @@ pub(crate) fn metadata(
 /// # Errors
 /// [`Error::Invalid`] when check-and-set does not match or is missing.
 pub(crate) fn put(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     mount: &Mount,
     path: &str,
     (data, cas): (&[u8], Option<i64>),
@@ -46,7 +46,7 @@ pub(crate) fn put(
 
 /// Soft-deletes the latest version; false when there is none that lives.
 pub(crate) fn delete_latest(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     mount: &Mount,
     path: &str,
     now_ns: i64,
@@ -65,7 +65,7 @@ pub(crate) fn delete_latest(
 
 /// Removes the secret with all its versions; false when there is none.
 pub(crate) fn remove(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     mount: &Mount,
     path: &str,
     staged: &mut Staged,
@@ -92,7 +92,7 @@ pub(crate) fn remove_known(
 /// Writes a copy of the secret at `from` to `to`: every version that has data, with its number and
 /// times, then the metadata as it is.
 pub(crate) fn copy(
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     (from, path): (&Mount, &str),
     (to, target): (&Mount, &str),
     metadata: &Metadata,

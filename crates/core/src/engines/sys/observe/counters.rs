@@ -3,12 +3,12 @@
 use crate::api::error::Error;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::pipeline::state::{Core, Unsealed};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::platform::versions;
 use crate::storage::keys::MountId;
 
 /// `sys/version-history`: the versions that served this storage, each with the one before it.
-pub(super) fn versions(unsealed: &Unsealed) -> Result<Response, Error> {
+pub(super) fn versions(unsealed: &NamespaceContext) -> Result<Response, Error> {
     let history = versions::history(unsealed)?;
     let mut previous = Json::Null;
     let mut info = Map::new();
@@ -33,13 +33,13 @@ pub(super) fn replication() -> Response {
 }
 
 /// `sys/internal/counters/tokens`.
-pub(super) fn tokens(unsealed: &Unsealed) -> Response {
+pub(super) fn tokens(unsealed: &NamespaceContext) -> Response {
     let (tokens, _) = unsealed.view.tokens.counts();
     counted("service_tokens", tokens as u64)
 }
 
 /// `sys/internal/counters/entities`.
-pub(super) fn entities(unsealed: &Unsealed) -> Response {
+pub(super) fn entities(unsealed: &NamespaceContext) -> Response {
     let mount = unsealed.view.mounts.with_id(MountId::IDENTITY);
     let entities = mount.as_ref().and_then(|mount| mount.memory.directory());
     counted("entities", entities.map_or(0, |directory| directory.entity_count() as u64))

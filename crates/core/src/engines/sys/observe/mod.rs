@@ -13,12 +13,12 @@ use kallisto_auth::Operation;
 use crate::api::error::Error;
 use crate::api::response::Response;
 use crate::pipeline::spelling::below;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 
 /// Answers the routes of this room; `None` for all others.
 pub(super) fn answer(
     core: &Core,
-    unsealed: &Unsealed,
+    unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     path: &str,
 ) -> Option<Result<Response, Error>> {

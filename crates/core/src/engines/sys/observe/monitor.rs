@@ -13,7 +13,7 @@ use crate::api::fields::Fields;
 use crate::api::response::Response;
 use crate::api::stream::{Bell, Next, Source, Stream};
 use crate::engines::beyond::Bearer;
-use crate::pipeline::state::{Call, Core, Unsealed};
+use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::platform::host::{LogForm, LogLevel};
 
 const PATH: &str = "sys/monitor";
@@ -22,7 +22,7 @@ const PATH: &str = "sys/monitor";
 struct Monitor {
     lines: Box<dyn Source>,
     bearer: Bearer,
-    slot: Arc<ArcSwapOption<Unsealed>>,
+    slot: Arc<ArcSwapOption<NamespaceContext>>,
 }
 
 /// Opens a stream of lines.
@@ -52,7 +52,7 @@ pub(super) fn open(core: &Core, call: &Call<'_, '_>) -> Result<Response, Error> 
 impl Source for Monitor {
     fn next(&mut self, now: Timestamp) -> Next {
         let unsealed = self.slot.load();
-        let may = |unsealed: &Arc<Unsealed>| self.bearer.may_read(unsealed, PATH, now);
+        let may = |unsealed: &Arc<NamespaceContext>| self.bearer.may_read(unsealed, PATH, now);
         if !unsealed.as_ref().is_some_and(may) {
             return Next::End(Vec::new());
         }

@@ -11,7 +11,7 @@ use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
 use crate::engines::mount::{Class, EngineKind};
-use crate::pipeline::state::{Call, Unsealed};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::platform::random;
 
 const ENGINE_VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"), "+builtin.kallisto");
@@ -79,7 +79,7 @@ fn plugin(name: &str) -> Json {
 }
 
 /// `sys/plugins/reload/backend`: checks what is named, and has nothing to load.
-pub(super) fn reload(unsealed: &Unsealed, call: &Call<'_, '_>) -> Result<Response, Error> {
+pub(super) fn reload(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
     let plugin = fields.string("plugin")?.filter(|name| !name.is_empty());
