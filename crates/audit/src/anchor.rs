@@ -81,7 +81,7 @@ impl Anchors for AnchorFiles {
 
 /// How what a destination holds agrees with the anchor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AnchorVerdict {
     /// It does, or the destination keeps nothing that could be compared.
     Sound,
     /// There is nothing to compare with, and need not be: the device is new, or the server keeps no anchors.
@@ -98,7 +98,7 @@ pub enum Verdict {
     Ahead,
 }
 
-impl Verdict {
+impl AnchorVerdict {
     /// Whether somebody has to look.
     pub const fn is_fault(self) -> bool {
         !matches!(self, Self::Sound | Self::New)
@@ -135,17 +135,18 @@ pub enum Sought {
 }
 
 /// Where the chain goes on, and how the destination agrees with the anchor.
-pub(crate) fn judge(anchor: Head, last: Option<Head>, sought: Sought) -> (Head, Verdict) {
+pub(crate) fn judge(anchor: Head, last: Option<Head>, sought: Sought) -> (Head, AnchorVerdict) {
     match (sought, last) {
         // Nothing was written before.
-        _ if anchor.seq == 0 => (last.unwrap_or_default(), Verdict::Sound),
-        (Sought::Unknown, _) => (anchor, Verdict::Sound),
-        (Sought::Found { head, newest_secs }, Some(last)) if head == anchor => {
-            (last, if newest_secs > AHEAD_SECS_MAX { Verdict::Ahead } else { Verdict::Sound })
-        }
-        (Sought::Absent, None) => (anchor, Verdict::Missing),
-        (Sought::Absent, Some(last)) if last.seq < anchor.seq => (anchor, Verdict::Cut),
-        (Sought::Absent | Sought::Found { .. }, _) => (anchor, Verdict::Rewritten),
+        _ if anchor.seq == 0 => (last.unwrap_or_default(), AnchorVerdict::Sound),
+        (Sought::Unknown, _) => (anchor, AnchorVerdict::Sound),
+        (Sought::Found { head, newest_secs }, Some(last)) if head == anchor => (
+            last,
+            if newest_secs > AHEAD_SECS_MAX { AnchorVerdict::Ahead } else { AnchorVerdict::Sound },
+        ),
+        (Sought::Absent, None) => (anchor, AnchorVerdict::Missing),
+        (Sought::Absent, Some(last)) if last.seq < anchor.seq => (anchor, AnchorVerdict::Cut),
+        (Sought::Absent | Sought::Found { .. }, _) => (anchor, AnchorVerdict::Rewritten),
     }
 }
 
@@ -216,19 +217,24 @@ mod tests {
         let found = |head, newest_secs| Sought::Found { head, newest_secs };
         let anchor = head(10, 1);
         for (last, sought, goes_on, verdict) in [
-            (Some(head(12, 2)), found(anchor, AHEAD_SECS_MAX), head(12, 2), Verdict::Sound),
-            (Some(head(12, 2)), found(anchor, AHEAD_SECS_MAX + 1), head(12, 2), Verdict::Ahead),
-            (Some(anchor), found(anchor, 0), anchor, Verdict::Sound),
-            (None, Unknown, anchor, Verdict::Sound),
-            (None, Absent, anchor, Verdict::Missing),
-            (Some(head(9, 4)), Absent, anchor, Verdict::Cut),
-            (Some(head(12, 4)), found(head(10, 5), 0), anchor, Verdict::Rewritten),
+            (Some(head(12, 2)), found(anchor, AHEAD_SECS_MAX), head(12, 2), AnchorVerdict::Sound),
+            (
+                Some(head(12, 2)),
+                found(anchor, AHEAD_SECS_MAX + 1),
+                head(12, 2),
+                AnchorVerdict::Ahead,
+            ),
+            (Some(anchor), found(anchor, 0), anchor, AnchorVerdict::Sound),
+            (None, Unknown, anchor, AnchorVerdict::Sound),
+            (None, Absent, anchor, AnchorVerdict::Missing),
+            (Some(head(9, 4)), Absent, anchor, AnchorVerdict::Cut),
+            (Some(head(12, 4)), found(head(10, 5), 0), anchor, AnchorVerdict::Rewritten),
             // It begins behind the anchor.
-            (Some(head(12, 4)), Absent, anchor, Verdict::Rewritten),
+            (Some(head(12, 4)), Absent, anchor, AnchorVerdict::Rewritten),
         ] {
             assert_eq!(judge(anchor, last, sought), (goes_on, verdict), "{last:?} {sought:?}");
         }
-        assert_eq!(judge(Head::default(), None, Absent), (Head::default(), Verdict::Sound));
+        assert_eq!(judge(Head::default(), None, Absent), (Head::default(), AnchorVerdict::Sound));
     }
 
     #[test]

@@ -30,7 +30,7 @@ mod sink;
 mod text;
 mod verify;
 
-pub use anchor::{AnchorFiles, Anchors, Sought, Verdict};
+pub use anchor::{AnchorFiles, AnchorVerdict, Anchors, Sought};
 pub use chain::Head;
 pub use checkpoint::PublicKey;
 pub use device::{Device, Health, Origin, Records, Surroundings, Ticket};
@@ -41,4 +41,4 @@ pub use record::{
     Auth, Common, Decision, Header, Issued, Mount, Request, Response, Subject, Touched, Wrapped,
 };
 pub use sink::{Destinations, Group, Real, Sink, check_path, file_of};
-pub use verify::{ChainFault, Failure, Verified, Verifier};
+pub use verify::{ChainFault, Verified, Verifier, VerifyFailure};

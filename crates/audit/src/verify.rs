@@ -75,7 +75,7 @@ pub struct Verified {
 
 /// Why a file is not sound.
 #[derive(Debug)]
-pub enum Failure {
+pub enum VerifyFailure {
     /// A line is wrong.
     Line {
         /// Its number in the file, from 1.
@@ -144,13 +144,13 @@ impl Verifier {
     ///
     /// # Errors
     /// The first line that is wrong, or that the file cannot be read.
-    pub fn take_file(&mut self, reader: &mut dyn BufRead) -> Result<u64, Failure> {
+    pub fn take_file(&mut self, reader: &mut dyn BufRead) -> Result<u64, VerifyFailure> {
         let mut line = Vec::new();
         let mut count = 0;
         loop {
             line.clear();
             let limit = LINE_BYTES_MAX as u64;
-            reader.take(limit).read_until(b'\n', &mut line).map_err(Failure::Unreadable)?;
+            reader.take(limit).read_until(b'\n', &mut line).map_err(VerifyFailure::Unreadable)?;
             if line.is_empty() {
                 return Ok(count);
             }
@@ -158,7 +158,7 @@ impl Verifier {
             // A line without an end was cut short, or is longer than any of ours.
             let whole = line.strip_suffix(b"\n").ok_or(ChainFault::NoRecord);
             let taken = whole.and_then(|line| self.take(line));
-            taken.map_err(|fault| Failure::Line { line: count, fault })?;
+            taken.map_err(|fault| VerifyFailure::Line { line: count, fault })?;
         }
     }
 
@@ -202,7 +202,7 @@ impl fmt::Display for ChainFault {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for VerifyFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line { line, fault } => write!(f, "line {line}: {fault}"),
@@ -229,7 +229,7 @@ mod tests {
             .collect()
     }
 
-    fn verify(lines: &[Vec<u8>]) -> Result<Option<Verified>, Failure> {
+    fn verify(lines: &[Vec<u8>]) -> Result<Option<Verified>, VerifyFailure> {
         let mut verifier = Verifier::default();
         verifier.take_file(&mut &lines.concat()[..])?;
         Ok(verifier.verified())
@@ -338,7 +338,7 @@ mod tests {
         assert!(verify(&forged).is_ok(), "a whole new chain is sound by itself");
         let failure = check(&forged).unwrap_err();
         let fault = ChainFault::OtherHead { seq: COUNT as u64 };
-        assert!(matches!(failure, Failure::Line { fault: found, .. } if found == fault));
+        assert!(matches!(failure, VerifyFailure::Line { fault: found, .. } if found == fault));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::array::{self, Array};
 use crate::bucket::Word;
 use crate::primitive::Ordering;
-use crate::writer::{Arrays, Found, Retired, TableShared, Writer};
+use crate::writer::{Arrays, FoundSlot, Retired, TableShared, Writer};
 use crate::{Error, limits};
 
 /// The old array of a growing table.
@@ -43,7 +43,7 @@ impl<H> Writer<H> {
         &mut self,
         shared: &TableShared<H>,
         key: &[u8],
-    ) -> Result<(Found<H>, u16), Error> {
+    ) -> Result<(FoundSlot<H>, u16), Error> {
         // Relaxed: written under this lock.
         let len = shared.len.load(Ordering::Relaxed);
         if len >= self.current.entries_max() {
@@ -54,7 +54,7 @@ impl<H> Writer<H> {
             let array = Arc::clone(&self.current);
             let spot = array.spot(key);
             if let Some(cell) = self.free_cell(shared, &array, spot) {
-                return Ok((Found::new(&array, cell), spot.tag));
+                return Ok((FoundSlot::new(&array, cell), spot.tag));
             }
             match self.growth {
                 None => self.begin_growth(shared, len)?,

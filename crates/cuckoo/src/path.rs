@@ -14,7 +14,7 @@ use crate::limits::PATH_BUCKETS_MAX;
 
 /// One slot of a path. Its entry moves to the next step's slot; the last step's slot is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct PathStep {
     pub(crate) bucket: usize,
     pub(crate) slot: usize,
 }
@@ -31,12 +31,12 @@ struct Node {
 #[derive(Default)]
 pub(crate) struct Search {
     nodes: Vec<Node>,
-    steps: Vec<Step>,
+    steps: Vec<PathStep>,
 }
 
 impl Search {
     /// A path from one of the key's buckets to a free slot, if one is within the bound.
-    pub(crate) fn run<H>(&mut self, array: &Array<H>, spot: Spot) -> Option<&[Step]> {
+    pub(crate) fn run<H>(&mut self, array: &Array<H>, spot: Spot) -> Option<&[PathStep]> {
         self.nodes.clear();
         self.nodes.push(Node { bucket: spot.first, from: None });
         self.nodes.push(Node { bucket: array.other(spot.first, spot.tag), from: None });
@@ -59,11 +59,11 @@ impl Search {
     }
 
     /// The steps from a bucket of the key to the free slot of node `at`.
-    fn path_to(&mut self, mut at: usize, slot: usize) -> &[Step] {
+    fn path_to(&mut self, mut at: usize, slot: usize) -> &[PathStep] {
         self.steps.clear();
-        self.steps.push(Step { bucket: self.nodes[at].bucket, slot });
+        self.steps.push(PathStep { bucket: self.nodes[at].bucket, slot });
         while let Some((parent, slot)) = self.nodes[at].from {
-            self.steps.push(Step { bucket: self.nodes[parent].bucket, slot });
+            self.steps.push(PathStep { bucket: self.nodes[parent].bucket, slot });
             at = parent;
         }
         self.steps.reverse();

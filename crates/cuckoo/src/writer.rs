@@ -83,12 +83,12 @@ impl<H> Writer<H> {
     }
 
     /// The array that holds `key`, if any does, its slot there and the word in it.
-    pub(crate) fn find(&self, key: &[u8]) -> Option<(Found<H>, Word<H>)> {
+    pub(crate) fn find(&self, key: &[u8]) -> Option<(FoundSlot<H>, Word<H>)> {
         let old = self.growth.as_ref().map(|growth| &growth.old);
         for array in old.into_iter().chain([&self.current]) {
             // SAFETY: entries in slots live until this writer frees them, and it is borrowed.
             if let Some((cell, word, _)) = unsafe { array.find(array.spot(key), key) } {
-                return Some((Found::new(array, cell), word));
+                return Some((FoundSlot::new(array, cell), word));
             }
         }
         None
@@ -221,12 +221,12 @@ impl<H> Writer<H> {
 }
 
 /// A slot of an array that is kept from being dropped meanwhile.
-pub(crate) struct Found<H> {
+pub(crate) struct FoundSlot<H> {
     _array: Arc<Array<H>>,
     cell: NonNull<Cell<H>>,
 }
 
-impl<H> Found<H> {
+impl<H> FoundSlot<H> {
     /// The slot must be inside the array.
     pub(crate) fn new(array: &Arc<Array<H>>, cell: &Cell<H>) -> Self {
         Self { _array: Arc::clone(array), cell: NonNull::from(cell) }

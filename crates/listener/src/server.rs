@@ -26,7 +26,7 @@ use crate::client_timeouts::{Activity, Paced};
 use crate::gate::Gate;
 use crate::http::Heads;
 use crate::http::admit::admit_handshake;
-use crate::http::direct::{self, Client, Handed};
+use crate::http::direct::{self, Handed, WireClient};
 use crate::limits::{
     ACCEPT_PAUSE, HEAD_BYTES_MAX, HEADERS_MAX, PING_INTERVAL, SHUTDOWN_TIMEOUT, STREAMS_MAX,
 };
@@ -356,7 +356,7 @@ async fn serve_http<S>(
     let connections = Arc::clone(&service.core().admission().connections);
     let metrics = Arc::clone(service.core().metrics());
     let paced = Paced::new(stream, Arc::clone(&activity), service.timeouts(), connections, metrics);
-    let client = Client { remote, client_chain, activity };
+    let client = WireClient { remote, client_chain, activity };
     let handed = direct::serve(paced, &client, &service, stopped).await;
     let Some(Handed { stream, read }) = handed else { return };
     // Boxed, so that a connection that never gets here holds no room for it.
@@ -365,11 +365,11 @@ async fn serve_http<S>(
 }
 
 /// Serves the rest of a connection on which something came that is not plain.
-async fn serve_by_hyper<S>(stream: S, client: Client, service: http::Service, watcher: Watcher)
+async fn serve_by_hyper<S>(stream: S, client: WireClient, service: http::Service, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
-    let Client { remote, client_chain, activity } = client;
+    let WireClient { remote, client_chain, activity } = client;
     let builder = connection_builder();
     let connection = builder.serve_connection(
         TokioIo::new(stream),

@@ -83,7 +83,7 @@ impl BenchArgs {
             return Err(Error::usage(format!("-value-bytes must be at most {VALUE_BYTES_MAX}")));
         }
         let watched = std::io::stderr().is_terminal() && !self.json;
-        let plan = workload::Plan {
+        let plan = workload::WorkloadPlan {
             puts: self.count,
             gets: self.gets.unwrap_or(self.count),
             value_bytes: self.value_bytes,

@@ -1,6 +1,6 @@
 //! The figures of a run as text for people and as JSON for scripts.
 
-use super::workload::{Figures, Phase};
+use super::workload::{Phase, WorkloadFigures};
 
 /// Percentiles shown, by name.
 const PERCENTILES: [(&str, f64); 3] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9)];
@@ -10,7 +10,7 @@ fn rate(phase: &Phase) -> f64 {
 }
 
 /// A table for a terminal.
-pub(super) fn table(figures: &Figures) -> String {
+pub(super) fn table(figures: &WorkloadFigures) -> String {
     let plan = figures.plan;
     let mut text = format!(
         "{} puts, {} gets; values of {} bytes; seed {}; one thread, in process\n\n\
@@ -33,7 +33,7 @@ pub(super) fn table(figures: &Figures) -> String {
 }
 
 /// One JSON object on a line. Latencies are in nanoseconds.
-pub(super) fn json(figures: &Figures) -> String {
+pub(super) fn json(figures: &WorkloadFigures) -> String {
     let phase = |phase: &Phase| {
         let mut text = format!("{{\"per_second\":{:.0}", rate(phase));
         for (name, percentile) in PERCENTILES {

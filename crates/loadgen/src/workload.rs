@@ -22,7 +22,7 @@ const LATENCY_MAX_NS: u64 = 10_000_000_000;
 
 /// What a run does.
 #[derive(Clone, Copy)]
-pub(super) struct Plan {
+pub(super) struct WorkloadPlan {
     pub(super) puts: u64,
     pub(super) gets: u64,
     /// Bytes of each secret's value.
@@ -39,8 +39,8 @@ pub(super) struct Phase {
 }
 
 /// The outcome of a run.
-pub(super) struct Figures {
-    pub(super) plan: Plan,
+pub(super) struct WorkloadFigures {
+    pub(super) plan: WorkloadPlan,
     pub(super) writes: Phase,
     pub(super) reads: Phase,
     /// Gets that returned the value that was put.
@@ -49,8 +49,8 @@ pub(super) struct Figures {
 }
 
 /// Runs the puts, then the gets; `watched` draws a progress bar on stderr.
-pub(super) fn run(plan: Plan, watched: bool) -> Result<Figures, Error> {
-    let Plan { puts, gets, value_bytes, seed } = plan;
+pub(super) fn run(plan: WorkloadPlan, watched: bool) -> Result<WorkloadFigures, Error> {
+    let WorkloadPlan { puts, gets, value_bytes, seed } = plan;
     let (core, token) = open()?;
     let mut order = fastrand::Rng::with_seed(seed);
     let body = format!("{{\"data\":{{\"value\":\"{}\"}}}}", "v".repeat(value_bytes));
@@ -77,7 +77,7 @@ pub(super) fn run(plan: Plan, watched: bool) -> Result<Figures, Error> {
     let load_factor = core.view().map_or(0.0, |view| view.hot_stats().1);
     // The process ends after this; freeing every entry by itself would only delay it.
     std::mem::forget(core);
-    Ok(Figures { plan, writes, reads, hits, load_factor })
+    Ok(WorkloadFigures { plan, writes, reads, hits, load_factor })
 }
 
 fn open() -> Result<(Core, SecretString), Error> {
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn every_key_that_was_put_is_read_back() {
-        let plan = Plan { puts: 2_000, gets: 3_000, value_bytes: 32, seed: 7 };
+        let plan = WorkloadPlan { puts: 2_000, gets: 3_000, value_bytes: 32, seed: 7 };
         let figures = run(plan, false).unwrap();
         assert_eq!(figures.hits, 3_000);
         assert_eq!(figures.writes.latency_ns.len(), 2_000);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::Figures;
 use crate::sabotage::Sabotage;
 pub use crate::server::Subject;
-use crate::world::{self, Plan};
+use crate::world::{self, WorldPlan};
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ pub struct Campaign {
 
 /// A seed that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct RunFailure {
     /// Which.
     pub seed: u64,
     /// What did not hold.
@@ -38,10 +38,13 @@ pub struct Failure {
 ///
 /// # Errors
 /// The first seed that failed.
-pub fn run(campaign: &Campaign, mut beat: impl FnMut(u64, &Figures)) -> Result<Figures, Failure> {
+pub fn run(
+    campaign: &Campaign,
+    mut beat: impl FnMut(u64, &Figures),
+) -> Result<Figures, RunFailure> {
     let mut all = Figures::default();
     for seed in campaign.first..campaign.first.saturating_add(campaign.seeds) {
-        let (figures, _) = run_one(campaign, seed).map_err(|what| Failure { seed, what })?;
+        let (figures, _) = run_one(campaign, seed).map_err(|what| RunFailure { seed, what })?;
         all.add(&figures);
         beat(seed, &all);
     }
@@ -54,7 +57,7 @@ pub fn run(campaign: &Campaign, mut beat: impl FnMut(u64, &Figures)) -> Result<F
 /// What did not hold.
 pub fn run_one(campaign: &Campaign, seed: u64) -> Result<(Figures, u64), String> {
     let Campaign { lasts, subject, sabotage, is_verbose, .. } = *campaign;
-    let plan = Plan { seed, lasts, subject, sabotage, is_verbose };
+    let plan = WorldPlan { seed, lasts, subject, sabotage, is_verbose };
     // A panic of the code under test is a finding as well; its own message has been printed by then.
     match catch_unwind(AssertUnwindSafe(|| world::run(plan))) {
         Ok(ran) => ran.map_err(|violation| violation.to_string()),

@@ -18,7 +18,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
 const PADDING_BYTES_MAX: usize = 1500;
 
 /// A client.
-pub(crate) struct Client {
+pub(crate) struct SimClient {
     pub(crate) id: u64,
     made: u64,
     /// Counts what it was scheduled to do, so that it does the last of it only.
@@ -50,7 +50,7 @@ pub(crate) struct Draft {
     pub(crate) what: What,
 }
 
-impl Client {
+impl SimClient {
     /// A client that did nothing yet.
     pub(crate) fn new(id: u64) -> Self {
         Self { id, made: 0, scheduled: 0, pending: None }

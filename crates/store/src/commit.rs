@@ -16,14 +16,14 @@ use std::thread::Thread;
 use crate::{Error, Position};
 
 /// How a commit ended.
-pub(crate) type Outcome = Result<Position, Error>;
+pub(crate) type CommitOutcome = Result<Position, Error>;
 
 /// A commit under way; resolves to the batch's position.
 #[must_use = "a commit that is not awaited is not acknowledged"]
 pub struct Commit(CommitState);
 
 enum CommitState {
-    Decided(Option<Outcome>),
+    Decided(Option<CommitOutcome>),
     Waiting(Arc<PromiseSlot>),
 }
 
@@ -34,7 +34,7 @@ struct PromiseSlot {
 
 #[derive(Default)]
 struct Slot {
-    outcome: Option<Outcome>,
+    outcome: Option<CommitOutcome>,
     waker: Option<Waker>,
 }
 
@@ -102,11 +102,11 @@ impl fmt::Debug for Commit {
 
 impl Promise {
     /// Resolves the commit.
-    pub(crate) fn keep(mut self, outcome: Outcome) {
+    pub(crate) fn keep(mut self, outcome: CommitOutcome) {
         self.resolve(outcome);
     }
 
-    fn resolve(&mut self, outcome: Outcome) {
+    fn resolve(&mut self, outcome: CommitOutcome) {
         let Some(shared) = self.0.take() else { return };
         let waker = {
             let mut slot = shared.lock();

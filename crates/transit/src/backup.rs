@@ -55,7 +55,7 @@ struct Backup {
 
 #[derive(Default, Serialize, Deserialize)]
 struct Archive {
-    keys: Vec<Entry>,
+    keys: Vec<BackupEntry>,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -64,7 +64,7 @@ struct Policy {
     name: String,
     #[serde(skip_serializing_if = "is_zero")]
     key_size: i64,
-    keys: BTreeMap<u32, Entry>,
+    keys: BTreeMap<u32, BackupEntry>,
     derived: bool,
     kdf: i64,
     convergent_encryption: bool,
@@ -100,7 +100,7 @@ struct Info {
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Entry {
+struct BackupEntry {
     key: Option<String>,
     hmac_key: Option<String>,
     time: String,
@@ -209,7 +209,7 @@ fn write_backup(key: &Key, name: &str) -> Result<Backup> {
     let keys = used.map(|(&number, version)| Ok((number, write_entry(key, version)?)));
     let mut archived = Vec::with_capacity(key.versions.len() + 1);
     if settings.min_available_version == 0 {
-        archived.push(Entry { time: NO_TIME.into(), ..Entry::default() });
+        archived.push(BackupEntry { time: NO_TIME.into(), ..BackupEntry::default() });
     }
     for version in key.versions.values() {
         archived.push(write_entry(key, version)?);
@@ -247,14 +247,14 @@ fn write_backup(key: &Key, name: &str) -> Result<Backup> {
     Ok(Backup { policy, archived_keys: Some(Archive { keys: archived }) })
 }
 
-fn write_entry(key: &Key, version: &Version) -> Result<Entry> {
+fn write_entry(key: &Key, version: &Version) -> Result<BackupEntry> {
     let convergent = key.derivation == Derivation::Convergent;
-    let mut entry = Entry {
+    let mut entry = BackupEntry {
         hmac_key: Some(base64::encode(version.hmac_key(key.kind))),
         time: write_time(version.made_ns),
         convergent_version: if convergent { CONVERGENT_VERSION } else { 0 },
         creation_time: version.made_ns.div_euclid(NANOS),
-        ..Entry::default()
+        ..BackupEntry::default()
     };
     match &version.material {
         Material::Bytes(bytes) => entry.key = Some(base64::encode(bytes)),
@@ -276,7 +276,7 @@ fn write_entry(key: &Key, version: &Version) -> Result<Entry> {
     Ok(entry)
 }
 
-fn write_public(half: &PublicHalf, entry: &mut Entry) -> Result<()> {
+fn write_public(half: &PublicHalf, entry: &mut BackupEntry) -> Result<()> {
     match half.key() {
         PublicKey::Ed25519(bytes) => entry.public_key = base64::encode(bytes),
         PublicKey::Ecdsa(curve, point) => {
@@ -409,7 +409,7 @@ fn read_time(text: &str) -> i64 {
     time.ok().and_then(|at_ns| at_ns.ok()).unwrap_or_default()
 }
 
-fn read_entry(kind: KeyKind, derivation: Derivation, entry: &Entry) -> Result<Version> {
+fn read_entry(kind: KeyKind, derivation: Derivation, entry: &BackupEntry) -> Result<Version> {
     if derivation == Derivation::Convergent && entry.convergent_version != CONVERGENT_VERSION {
         return Err(Error::invalid("an old convergent encryption key is not taken"));
     }
@@ -440,7 +440,7 @@ fn secret(text: &Option<String>) -> Result<Zeroizing<Vec<u8>>> {
 }
 
 /// The public half of a version that has no private one.
-fn read_public(kind: KeyKind, entry: &Entry) -> Result<Option<PublicHalf>> {
+fn read_public(kind: KeyKind, entry: &BackupEntry) -> Result<Option<PublicHalf>> {
     let half = match kind.family() {
         Family::Ed25519 if entry.key.is_none() && !entry.public_key.is_empty() => {
             PublicHalf::from_edwards(&base64::decode(&entry.public_key)?)?
@@ -462,7 +462,7 @@ fn read_public(kind: KeyKind, entry: &Entry) -> Result<Option<PublicHalf>> {
 }
 
 /// The coordinates of the public point.
-fn read_point(kind: KeyKind, entry: &Entry) -> Result<(Coordinate, Coordinate)> {
+fn read_point(kind: KeyKind, entry: &BackupEntry) -> Result<(Coordinate, Coordinate)> {
     Ok((read_coordinate(kind, &entry.ec_x)?, read_coordinate(kind, &entry.ec_y)?))
 }
 
@@ -472,12 +472,12 @@ fn read_coordinate(kind: KeyKind, value: &Option<Box<RawValue>>) -> Result<Coord
     decimal::pad(&number, Curve::of(kind)?.coordinate_bytes).ok_or_else(no_number)
 }
 
-fn read_ecdsa(kind: KeyKind, entry: &Entry) -> Result<Ecdsa> {
+fn read_ecdsa(kind: KeyKind, entry: &BackupEntry) -> Result<Ecdsa> {
     let (x, y) = read_point(kind, entry)?;
     Ecdsa::from_parts(kind, &read_coordinate(kind, &entry.ec_d)?, &x, &y)
 }
 
-fn read_rsa(kind: KeyKind, entry: &Entry) -> Result<Rsa> {
+fn read_rsa(kind: KeyKind, entry: &BackupEntry) -> Result<Rsa> {
     let key = entry.rsa_key.as_ref().ok_or_else(no_private_key)?;
     let [p, q] = &key.primes[..] else {
         return Err(Error::invalid("an RSA key has two primes"));

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use super::*;
 use crate::options::Options;
 use crate::sink::Real;
-use crate::verify::{ChainFault, Failure, Verifier};
-use crate::{AnchorFiles, Head, Verdict};
+use crate::verify::{ChainFault, Verifier, VerifyFailure};
+use crate::{AnchorFiles, AnchorVerdict, Head};
 
 /// A directory with an audit file and anchors.
 struct AnchoredDirectory {
@@ -39,7 +39,7 @@ impl AnchoredDirectory {
     }
 
     /// Lets a device write so many records and end.
-    fn run(&self, origin: Origin, records: usize) -> (Head, Verdict) {
+    fn run(&self, origin: Origin, records: usize) -> (Head, AnchorVerdict) {
         let device = self.start(origin);
         write(&device, records);
         let verdict = device.verdict().unwrap();
@@ -68,7 +68,7 @@ impl AnchoredDirectory {
         put(&self.file(), &lines.concat());
     }
 
-    fn verify(&self, key: Option<PublicKey>) -> Result<crate::Verified, Failure> {
+    fn verify(&self, key: Option<PublicKey>) -> Result<crate::Verified, VerifyFailure> {
         verify(&[content(&self.file())], key)
     }
 }
@@ -96,13 +96,13 @@ fn write(device: &Device, records: usize) {
 }
 
 /// Files in their order. Too many records without a signature count as the cut that they show.
-fn verify(files: &[Vec<u8>], key: Option<PublicKey>) -> Result<crate::Verified, Failure> {
+fn verify(files: &[Vec<u8>], key: Option<PublicKey>) -> Result<crate::Verified, VerifyFailure> {
     let mut verifier = Verifier::default().trusting(key);
     for file in files {
         verifier.take_file(&mut &file[..])?;
     }
     match verifier.too_many_unsigned() {
-        Some(_) => Err(Failure::Line { line: 0, fault: ChainFault::NoRecord }),
+        Some(_) => Err(VerifyFailure::Line { line: 0, fault: ChainFault::NoRecord }),
         None => Ok(verifier.verified().unwrap()),
     }
 }
@@ -125,14 +125,14 @@ fn rewritten(lines: &[Vec<u8>], keeps_checkpoints: bool) -> Vec<Vec<u8>> {
 fn a_chain_goes_on_over_starts_and_is_signed_at_every_end() {
     let place = AnchoredDirectory::new("starts");
     let (head, verdict) = place.run(Origin::New, 3);
-    assert_eq!((head.seq, verdict), (4, Verdict::New));
+    assert_eq!((head.seq, verdict), (4, AnchorVerdict::New));
     let (head, verdict) = place.run(Origin::Known, 2);
-    assert_eq!((head.seq, verdict), (7, Verdict::Sound));
+    assert_eq!((head.seq, verdict), (7, AnchorVerdict::Sound));
     let verified = place.verify(Some(place.key())).unwrap();
     assert_eq!((verified.first, verified.signed), (1, Some(7)));
     let other = Signer::new(&[6; SALT_BYTES], "n1", "file").unwrap().public_key();
     let failure = place.verify(Some(other)).unwrap_err();
-    assert!(matches!(failure, Failure::Line { fault: ChainFault::Unsigned { seq: 4 }, .. }));
+    assert!(matches!(failure, VerifyFailure::Line { fault: ChainFault::Unsigned { seq: 4 }, .. }));
 }
 
 #[test]
@@ -175,12 +175,12 @@ fn lines_that_were_cut_off_are_missed_at_the_next_start_and_for_ever() {
         assert!(verify(&[all[..cut].concat()], None).is_ok(), "the file alone does not tell");
         let device = place.start(Origin::Known);
         write(&device, 1);
-        assert_eq!(device.verdict(), Some(Verdict::Cut), "{cut}");
+        assert_eq!(device.verdict(), Some(AnchorVerdict::Cut), "{cut}");
         drop(device);
         place.wait_for_end();
         let failure = place.verify(None).unwrap_err();
         let gap = ChainFault::Gap { expected: cut as u64 + 1, found: head.seq + 1 };
-        assert!(matches!(failure, Failure::Line { fault, .. } if fault == gap), "{cut}");
+        assert!(matches!(failure, VerifyFailure::Line { fault, .. } if fault == gap), "{cut}");
         place.anchors.write("file", &kept).unwrap();
     }
 }
@@ -193,7 +193,7 @@ fn a_file_that_was_removed_is_missed_and_one_that_was_moved_away_verifies_with_i
     fs::remove_file(place.file()).unwrap();
     let device = place.start(Origin::Known);
     write(&device, 2);
-    assert_eq!(device.verdict(), Some(Verdict::Missing));
+    assert_eq!(device.verdict(), Some(AnchorVerdict::Missing));
     drop(device);
     place.wait_for_end();
     let second = content(&place.file());
@@ -223,7 +223,7 @@ fn a_chain_that_somebody_else_wrote_is_found_by_the_server_and_by_the_key() {
         place.put(&longer);
         let device = place.start(Origin::Known);
         write(&device, 1);
-        assert_eq!(device.verdict(), Some(Verdict::Rewritten));
+        assert_eq!(device.verdict(), Some(AnchorVerdict::Rewritten));
         drop(device);
         place.wait_for_end();
         assert!(place.verify(None).is_err(), "the server does not go on behind it");
@@ -238,10 +238,10 @@ fn an_anchor_that_is_missing_or_not_its_own_is_told() {
     for bytes in [&b""[..], b"1 1 00 00\n"] {
         place.anchors.write("file", bytes).unwrap();
         let (_, verdict) = place.run(Origin::Known, 1);
-        assert_eq!(verdict, Verdict::Unanchored);
+        assert_eq!(verdict, AnchorVerdict::Unanchored);
     }
     let (_, verdict) = place.run(Origin::Known, 1);
-    assert_eq!(verdict, Verdict::Sound);
+    assert_eq!(verdict, AnchorVerdict::Sound);
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn files_that_are_moved_away_under_a_device_are_signed_to_their_end() {
     place.wait_for_end();
     files.push(content(&place.file()));
     verify(&files, Some(place.key())).unwrap();
-    assert_eq!(place.run(Origin::Known, 1).1, Verdict::Sound);
+    assert_eq!(place.run(Origin::Known, 1).1, AnchorVerdict::Sound);
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_server_that_was_put_back_meets_the_records_of_its_future() {
     let (head, _) = place.run(Origin::New, 2);
     let anchored = place.lines();
     let hours = |hours: i64| crate::clock::now() + jiff::SignedDuration::from_hours(hours);
-    for (later, verdict) in [(0, Verdict::Sound), (2, Verdict::Ahead)] {
+    for (later, verdict) in [(0, AnchorVerdict::Sound), (2, AnchorVerdict::Ahead)] {
         let mut line = format!("{{\"time\":\"{}\",\"type\":\"request\"", hours(later)).into_bytes();
         let next = head.link(0, &mut line);
         put(&place.file(), &[anchored.concat(), line].concat());

@@ -31,7 +31,7 @@ use tokio::sync::oneshot;
 use self::keeper::Anchor;
 use self::queue::{DeviceShared, Job, Mode, QueueState};
 use self::writer::{Unsigned, WriterThread, watch};
-use crate::anchor::{Anchors, Sealed, Verdict};
+use crate::anchor::{AnchorVerdict, Anchors, Sealed};
 use crate::chain::Head;
 use crate::checkpoint::{PublicKey, Signer};
 use crate::clock;
@@ -255,7 +255,7 @@ impl Device {
     }
 
     /// How its destination was found when it was first opened; `None` before.
-    pub fn verdict(&self) -> Option<Verdict> {
+    pub fn verdict(&self) -> Option<AnchorVerdict> {
         self.shared.lock().verdict
     }
 

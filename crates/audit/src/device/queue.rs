@@ -7,7 +7,7 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 
 use super::Records;
-use crate::anchor::Verdict;
+use crate::anchor::AnchorVerdict;
 use crate::chain::Head;
 
 pub(super) struct DeviceShared {
@@ -30,7 +30,7 @@ pub(super) struct QueueState {
     pub(super) closing: bool,
     pub(super) head: Head,
     /// How the destination was found when it was first opened; `None` before.
-    pub(super) verdict: Option<Verdict>,
+    pub(super) verdict: Option<AnchorVerdict>,
     /// Set when the writer has ended: the head stays what it is.
     pub(super) has_ended: bool,
     /// Set when the head is kept that stays, or where none is kept.

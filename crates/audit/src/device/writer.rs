@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::keeper::Anchor;
 use super::queue::{DeviceShared, Mode};
 use super::{Origin, Records};
-use crate::anchor::{Verdict, judge};
+use crate::anchor::{AnchorVerdict, judge};
 use crate::chain::{Head, LINKS_BYTES_MAX};
 use crate::checkpoint::Signer;
 use crate::clock;
@@ -54,7 +54,7 @@ impl Unsigned {
 }
 
 /// What the writer does next.
-enum Step {
+enum WriterStep {
     Open,
     Sign,
     Write(Vec<Records>),
@@ -65,17 +65,17 @@ impl WriterThread {
     pub(super) fn run(mut self) {
         loop {
             let outcome = match self.next() {
-                Step::End => return self.end(),
-                Step::Open => self.open(),
-                Step::Sign => self.sign(),
-                Step::Write(group) => self.write(&group),
+                WriterStep::End => return self.end(),
+                WriterStep::Open => self.open(),
+                WriterStep::Sign => self.sign(),
+                WriterStep::Write(group) => self.write(&group),
             };
             self.settle(outcome);
         }
     }
 
     /// Waits for something to do, and marks the sink as busy with it.
-    fn next(&self) -> Step {
+    fn next(&self) -> WriterStep {
         let mut state = self.shared.lock();
         let mut has_waited = false;
         loop {
@@ -91,12 +91,12 @@ impl WriterThread {
                 Mode::Working | Mode::Hanging => false,
             };
             if state.closing && state.queue.is_empty() {
-                return Step::End;
+                return WriterStep::End;
             }
             if due || state.reopen || self.chain.is_none() && state.mode == Mode::Working {
                 state.reopen = false;
                 state.busy_since = Some(now);
-                return Step::Open;
+                return WriterStep::Open;
             }
             if !state.queue.is_empty() {
                 state.busy_since = Some(now);
@@ -106,11 +106,11 @@ impl WriterThread {
                     group.push(job.records);
                     state.in_flight.push(job.done);
                 }
-                return Step::Write(group);
+                return WriterStep::Write(group);
             }
             if state.mode == Mode::Working && self.unsigned.is_due(now) {
                 state.busy_since = Some(now);
-                return Step::Sign;
+                return WriterStep::Sign;
             }
             let wait = match &state.mode {
                 Mode::Failed { retry_at, .. } => retry_at.saturating_duration_since(now),
@@ -150,20 +150,20 @@ impl WriterThread {
     }
 
     /// Where the chain goes on in a destination that was opened for the first time.
-    fn begin(&mut self, found: Option<Head>) -> std::io::Result<(Head, Verdict)> {
+    fn begin(&mut self, found: Option<Head>) -> std::io::Result<(Head, AnchorVerdict)> {
         let Some(anchor) = self.anchor.as_ref().filter(|_| self.origin == Origin::Known) else {
-            return Ok((found.unwrap_or_default(), Verdict::New));
+            return Ok((found.unwrap_or_default(), AnchorVerdict::New));
         };
         let Some(anchor) = anchor.read()? else {
             tracing::error!(
                 device = self.name,
                 "there is no anchor of the audit device: what it wrote before is not compared"
             );
-            return Ok((found.unwrap_or_default(), Verdict::Unanchored));
+            return Ok((found.unwrap_or_default(), AnchorVerdict::Unanchored));
         };
         let (head, verdict) = judge(anchor, found, self.sink.seek(anchor.seq)?);
         let (remembered, last) = (anchor.seq, found.map_or(0, |found| found.seq));
-        if verdict == Verdict::Ahead {
+        if verdict == AnchorVerdict::Ahead {
             tracing::error!(
                 device = self.name,
                 remembered,

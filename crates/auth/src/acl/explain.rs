@@ -3,7 +3,7 @@
 //! For people, not for the path of a request: it looks at every rule. The verdict comes from the
 //! same function that decides, so an explanation cannot contradict the decision.
 
-use super::{AclSet, Capability, Merged, Part, Rank, Skipped, Verdict, Why};
+use super::{AclSet, Capability, Merged, Part, Rank, RuleVerdict, Skipped, Why};
 use crate::Capabilities;
 use crate::decision::Subject;
 use crate::pattern::{Precedence, fold_case};
@@ -96,14 +96,14 @@ impl AclSet {
     /// Decides about `request` and says why.
     pub fn explain(&self, request: &(impl Subject + ?Sized)) -> Explanation {
         let (spoke, reason) = match self.judge(request) {
-            Verdict::Granted(rank) => (Some(rank), Reason::Granted),
-            Verdict::NoRule => (None, Reason::NoRule),
-            Verdict::Denied(rank) if self.matches(rank, request, Case::Kept) => {
+            RuleVerdict::Granted(rank) => (Some(rank), Reason::Granted),
+            RuleVerdict::NoRule => (None, Reason::NoRule),
+            RuleVerdict::Denied(rank) if self.matches(rank, request, Case::Kept) => {
                 (Some(rank), Reason::Denied)
             }
-            Verdict::Denied(rank) => (Some(rank), Reason::DeniedWithoutCase),
-            Verdict::Lacks(rank, capability) => (Some(rank), Reason::Lacks(capability)),
-            Verdict::Refused(rank, refusal) => (Some(rank), Reason::Refused(refusal)),
+            RuleVerdict::Denied(rank) => (Some(rank), Reason::DeniedWithoutCase),
+            RuleVerdict::Lacks(rank, capability) => (Some(rank), Reason::Lacks(capability)),
+            RuleVerdict::Refused(rank, refusal) => (Some(rank), Reason::Refused(refusal)),
         };
         let winner = spoke.map(|rank| &self.rules[rank as usize]);
         let count = Rank::try_from(self.rules.len()).expect("ranks number the rules");

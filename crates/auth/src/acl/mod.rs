@@ -97,7 +97,7 @@ pub struct Grant<'a> {
 
 /// Why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum RuleVerdict {
     Granted(Rank),
     NoRule,
     Denied(Rank),
@@ -126,13 +126,14 @@ impl AclSet {
     /// [`Denied`] unless a rule grants it; why, only [`AclSet::explain`] says.
     pub fn decide(&self, request: &(impl Subject + ?Sized)) -> Result<Grant<'_>, Denied> {
         match self.judge(request) {
-            Verdict::Granted(rank) => {
+            RuleVerdict::Granted(rank) => {
                 let rule = &self.rules[rank as usize];
                 Ok(Grant { rule, capability: request.capability() })
             }
-            Verdict::NoRule | Verdict::Denied(_) | Verdict::Lacks(..) | Verdict::Refused(..) => {
-                Err(Denied)
-            }
+            RuleVerdict::NoRule
+            | RuleVerdict::Denied(_)
+            | RuleVerdict::Lacks(..)
+            | RuleVerdict::Refused(..) => Err(Denied),
         }
     }
 
@@ -181,7 +182,7 @@ impl AclSet {
         self.rules.iter().map(RuleReport::of)
     }
 
-    fn judge(&self, request: &(impl Subject + ?Sized)) -> Verdict {
+    fn judge(&self, request: &(impl Subject + ?Sized)) -> RuleVerdict {
         let capability = request.capability();
         let look = match capability {
             Capability::List | Capability::Scan => Look::Folder,
@@ -195,9 +196,11 @@ impl AclSet {
             | Capability::Sudo
             | Capability::Update => Look::Entry,
         };
-        let Some(rank) = self.rank(request.path().as_str(), look) else { return Verdict::NoRule };
+        let Some(rank) = self.rank(request.path().as_str(), look) else {
+            return RuleVerdict::NoRule;
+        };
         let verdict = self.judge_by(rank, request);
-        let caseless = request.caseless_path().filter(|_| verdict == Verdict::Granted(rank));
+        let caseless = request.caseless_path().filter(|_| verdict == RuleVerdict::Granted(rank));
         match caseless.and_then(|path| self.caseless_rank(path, look)) {
             Some(other) if other > rank => self.judge_by(other, request),
             _ => verdict,
@@ -205,20 +208,20 @@ impl AclSet {
     }
 
     /// What a rule says of a request.
-    fn judge_by(&self, rank: Rank, request: &(impl Subject + ?Sized)) -> Verdict {
+    fn judge_by(&self, rank: Rank, request: &(impl Subject + ?Sized)) -> RuleVerdict {
         let capability = request.capability();
         let rule = &self.rules[rank as usize];
         let held = rule.capabilities;
         if held.is_denial() {
-            Verdict::Denied(rank)
+            RuleVerdict::Denied(rank)
         } else if !held.has(capability) {
-            Verdict::Lacks(rank, capability)
+            RuleVerdict::Lacks(rank, capability)
         } else if request.needs_sudo() && !held.has(Capability::Sudo) {
-            Verdict::Lacks(rank, Capability::Sudo)
+            RuleVerdict::Lacks(rank, Capability::Sudo)
         } else if let Some(refusal) = rule.constraints.as_ref().and_then(|c| c.refuse(request)) {
-            Verdict::Refused(rank, refusal)
+            RuleVerdict::Refused(rank, refusal)
         } else {
-            Verdict::Granted(rank)
+            RuleVerdict::Granted(rank)
         }
     }
 

@@ -24,10 +24,10 @@ pub(super) struct Table {
 
 /// Patterns without `+`, by text.
 #[derive(Debug, Default)]
-struct Sorted(Box<[Entry]>);
+struct Sorted(Box<[RankedRule]>);
 
 #[derive(Debug)]
-struct Entry {
+struct RankedRule {
     text: Box<str>,
     exact: Option<Rank>,
     prefix: Option<Rank>,
@@ -94,7 +94,7 @@ struct Text {
 impl Sorted {
     fn new(mut texts: Vec<Text>) -> Self {
         texts.sort_by(|one, other| one.text.cmp(&other.text));
-        let mut entries: Vec<Entry> = Vec::with_capacity(texts.len());
+        let mut entries: Vec<RankedRule> = Vec::with_capacity(texts.len());
         // The prefix patterns that the current text starts with, longest last.
         let mut open: Vec<u32> = Vec::new();
         for Text { text, is_prefix, rank } in texts {
@@ -104,7 +104,7 @@ impl Sorted {
                     open.pop();
                 }
                 let text = text.into_boxed_str();
-                entries.push(Entry {
+                entries.push(RankedRule {
                     text,
                     exact: None,
                     prefix: None,

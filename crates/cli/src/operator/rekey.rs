@@ -56,7 +56,7 @@ const NOT_YET: &str = "The new shares do not count yet: keep the old ones, and g
 
 /// Which key gets new shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Target {
+enum RekeyTarget {
     /// The one that unseals
     Barrier,
     /// The one that recovers a server which unseals by itself
@@ -95,7 +95,7 @@ pub(crate) struct Rekey {
     nonce: Option<String>,
     /// Which key gets new shares
     #[arg(long, value_enum, value_name = "TARGET", default_value = "barrier")]
-    target: Target,
+    target: RekeyTarget,
     #[command(flatten)]
     common: CommonFlags,
 }
@@ -120,8 +120,8 @@ impl Rekey {
     /// `sys/rekey/...`, where both Vault and OpenBao have it.
     fn path(&self, end: &str) -> String {
         let family = match self.target {
-            Target::Barrier => "rekey",
-            Target::Recovery => "rekey-recovery-key",
+            RekeyTarget::Barrier => "rekey",
+            RekeyTarget::Recovery => "rekey-recovery-key",
         };
         format!("sys/{family}/{end}")
     }
@@ -180,8 +180,8 @@ impl Rekey {
         }
         let nonce = nonce_of(self.nonce.as_deref(), self.key.as_ref(), &state)?;
         let what = match self.target {
-            Target::Barrier => "Unseal Key",
-            Target::Recovery => "Recovery Key",
+            RekeyTarget::Barrier => "Unseal Key",
+            RekeyTarget::Recovery => "Recovery Key",
         };
         let question = format!("Rekey operation nonce: {nonce}\n{what}");
         let share = ask::share(self.key.as_ref(), &question, config)?;

@@ -158,11 +158,11 @@ pub struct HttpAnswer {
 pub struct Client<'a> {
     agent: Agent,
     config: &'a Config,
-    identity: Identity,
+    identity: ClientIdentity,
 }
 
 /// Whose token goes with a request.
-enum Identity {
+enum ClientIdentity {
     /// The configured one, if there is one.
     Configured,
     /// This one: `login` tries it, `unwrap` uses it up.
@@ -175,24 +175,24 @@ impl<'a> Client<'a> {
     /// Prepares a client; nothing is sent yet.
     pub fn new(config: &'a Config) -> Result<Self, Error> {
         let agent = make_agent(config).map_err(|error| Error::Settings(error.to_string()))?;
-        Ok(Self { agent, config, identity: Identity::Configured })
+        Ok(Self { agent, config, identity: ClientIdentity::Configured })
     }
 
     /// The same client with another token.
     pub fn with_token(self, token: &str) -> Self {
-        Self { identity: Identity::Other(SecretString::from(token)), ..self }
+        Self { identity: ClientIdentity::Other(SecretString::from(token)), ..self }
     }
 
     /// The same client without any token.
     pub fn without_token(self) -> Self {
-        Self { identity: Identity::Nobody, ..self }
+        Self { identity: ClientIdentity::Nobody, ..self }
     }
 
     fn expose_token(&self) -> Option<&str> {
         match &self.identity {
-            Identity::Configured => self.config.expose_token(),
-            Identity::Other(token) => Some(token.expose_secret()),
-            Identity::Nobody => None,
+            ClientIdentity::Configured => self.config.expose_token(),
+            ClientIdentity::Other(token) => Some(token.expose_secret()),
+            ClientIdentity::Nobody => None,
         }
     }
 

@@ -19,7 +19,7 @@ use kallisto_core::{
 use super::{Reply, Service, admit, consistency, error, request, response, target};
 
 /// What the core said.
-pub(super) struct Outcome {
+pub(super) struct Execution {
     pub(super) answer: Result<Reply, Unfinished>,
     /// What rate limits leave to who asked, where clients are told.
     pub(super) allowance: Option<Allowance>,
@@ -68,7 +68,7 @@ impl Service {
         head: &Parts,
         request: &CoreRequest<'_>,
         body: &Bytes,
-    ) -> Outcome {
+    ) -> Execution {
         self.execute_as(CoreTask::Execution(self.metrics), head, request, body).await
     }
 
@@ -90,14 +90,14 @@ impl Service {
         head: &Parts,
         request: &CoreRequest<'_>,
         body: &Bytes,
-    ) -> Outcome {
+    ) -> Execution {
         match self.core.weigh(request) {
             Weight::Heavy(cost) if let Some(moved) = Moved::new(head, request, body) => {
                 let core = Arc::clone(&self.core);
                 let flow = admit::known_flow(&self.core, request);
                 // Boxed, so that the future of a light request stays small.
                 let executing = self.core.offload(flow, cost, moved.execute(core, wanted));
-                Box::pin(executing).await.unwrap_or_else(|refusal| Outcome::refused(&refusal))
+                Box::pin(executing).await.unwrap_or_else(|refusal| Execution::refused(&refusal))
             }
             _ => wanted.run(&self.core, request).await,
         }
@@ -114,21 +114,21 @@ enum CoreTask {
 
 impl CoreTask {
     /// Has the core do it here and now.
-    async fn run(self, core: &Core, request: &CoreRequest<'_>) -> Outcome {
+    async fn run(self, core: &Core, request: &CoreRequest<'_>) -> Execution {
         match self {
             Self::Execution(Access::Open) if Core::is_for_open_metrics(request) => {
                 let served = Served { answer: core.open_metrics(request), allowance: None };
-                Outcome::of(core, served, request)
+                Execution::of(core, served, request)
             }
-            Self::Execution(_) => Outcome::of(core, core.serve(request).await, request),
+            Self::Execution(_) => Execution::of(core, core.serve(request).await, request),
             Self::Refusal(refusal) => {
-                Outcome::refused(&core.refuse_unserved(request, refusal).await)
+                Execution::refused(&core.refuse_unserved(request, refusal).await)
             }
         }
     }
 }
 
-impl Outcome {
+impl Execution {
     fn of(core: &Core, served: Served, request: &CoreRequest<'_>) -> Self {
         let answer = match served.answer {
             Ok(CoreResponse::Waiting(waiting)) => Err(Unfinished::Waiting(waiting)),
@@ -167,7 +167,7 @@ impl Moved {
         })
     }
 
-    async fn execute(self, core: Arc<Core>, wanted: CoreTask) -> Outcome {
+    async fn execute(self, core: Arc<Core>, wanted: CoreTask) -> Execution {
         let headers = request::InHead(&self.head.headers);
         let arrival = request::Arrival {
             now: self.now,
@@ -184,7 +184,7 @@ impl Moved {
                 let request = CoreRequest { id, operation, query, ..parsed };
                 wanted.run(&core, &request).await
             }
-            Err(refusal) => Outcome::refused(&refusal),
+            Err(refusal) => Execution::refused(&refusal),
         }
     }
 }

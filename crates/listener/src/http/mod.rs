@@ -45,7 +45,7 @@ use crate::client_timeouts::Underway;
 use crate::clock::Clock;
 use crate::gate::Gate;
 use crate::limits::{SMALL_REPLY_BYTES_MAX, Timeouts};
-use elsewhere::{Outcome, Unfinished};
+use elsewhere::{Execution, Unfinished};
 pub use stream::ReplyBody;
 
 pub use forwarded::ForwardedFor;
@@ -321,7 +321,7 @@ impl Service {
         let begin = self.clock.instant();
         let outcome = match consistency::hold(&self.core, &head.headers, request).await {
             Ok(()) => self.execute(head, request, body).await,
-            Err(None) => Outcome { answer: Err(Unfinished::NotLeader), allowance: None },
+            Err(None) => Execution { answer: Err(Unfinished::NotLeader), allowance: None },
             Err(Some(refusal)) => return refusal,
         };
         // What waits is boxed, so that the future of what is answered here and now stays small.

@@ -1,7 +1,7 @@
 //! The table of commands, and `COMMAND`, which tells it.
 
 use super::reply::Replies;
-use super::session::{Arguments, Failure};
+use super::session::{Arguments, CommandFailure};
 
 /// A command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,10 @@ pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
 }
 
 /// `COMMAND`, `COMMAND COUNT|INFO|LIST|DOCS`.
-pub(super) fn describe(replies: &mut Replies, arguments: Arguments<'_>) -> Result<(), Failure> {
+pub(super) fn describe(
+    replies: &mut Replies,
+    arguments: Arguments<'_>,
+) -> Result<(), CommandFailure> {
     match arguments.word(1).as_str() {
         "" => {
             replies.array(COMMANDS.len());
@@ -137,7 +140,7 @@ pub(super) fn describe(replies: &mut Replies, arguments: Arguments<'_>) -> Resul
         }
         // Texts for people, which clients do without.
         "DOCS" => replies.map(0),
-        _ => return Err(Failure::plain("unknown subcommand of 'command'")),
+        _ => return Err(CommandFailure::plain("unknown subcommand of 'command'")),
     }
     Ok(())
 }

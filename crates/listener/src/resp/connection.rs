@@ -6,7 +6,7 @@ use secrecy::SecretString;
 use zeroize::Zeroizing;
 
 use super::reply::{Protocol, Replies};
-use super::session::{Arguments, Failure, Session};
+use super::session::{Arguments, CommandFailure, Session};
 
 /// The version of Redis whose commands and forms are served, for clients that ask.
 const REDIS_VERSION: &str = "7.2.0";
@@ -20,11 +20,11 @@ impl Session {
         &mut self,
         replies: &mut Replies,
         arguments: Arguments<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         match arguments.len() {
             2 => self.log_in(TOKEN_USERS[0], arguments.text(1)?).await?,
             3 => self.log_in(arguments.text(1)?, arguments.text(2)?).await?,
-            _ => return Err(Failure::syntax()),
+            _ => return Err(CommandFailure::syntax()),
         }
         replies.ok();
         Ok(())
@@ -32,7 +32,7 @@ impl Session {
 
     /// Takes a token, or the one that a user's password earns. Whoever asked before stays who it was
     /// when this fails.
-    async fn log_in(&mut self, user: &str, password: &str) -> Result<(), Failure> {
+    async fn log_in(&mut self, user: &str, password: &str) -> Result<(), CommandFailure> {
         let token = if TOKEN_USERS.contains(&user) {
             SecretString::from(password)
         } else {
@@ -50,7 +50,7 @@ impl Session {
         }
     }
 
-    async fn exchange(&self, user: &str, password: &str) -> Result<SecretString, Failure> {
+    async fn exchange(&self, user: &str, password: &str) -> Result<SecretString, CommandFailure> {
         let path = format!("auth/{}/login/{user}", self.shared.userpass);
         let body = Zeroizing::new(Json::object([("password", password.into())]).to_text());
         match self.ask(Operation::Update, &path, &[], &body).await {
@@ -70,13 +70,13 @@ impl Session {
         &mut self,
         replies: &mut Replies,
         arguments: Arguments<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let protocol = match arguments.get(1) {
             None => replies.protocol,
             Some(b"2") => Protocol::Two,
             Some(b"3") => Protocol::Three,
             Some(_) => {
-                return Err(Failure {
+                return Err(CommandFailure {
                     word: "NOPROTO",
                     text: "unsupported protocol version".into(),
                 });
@@ -93,11 +93,11 @@ impl Session {
                     self.set_name(arguments.get(at + 1).unwrap_or_default())?;
                     at += 2;
                 }
-                _ => return Err(Failure::syntax()),
+                _ => return Err(CommandFailure::syntax()),
             }
         }
         if self.token.is_none() {
-            return Err(Failure {
+            return Err(CommandFailure {
                 word: "NOAUTH",
                 text: "HELLO must be called with the client already authenticated, otherwise the \
                        HELLO <proto> AUTH <user> <pass> option can be used to authenticate the \
@@ -127,10 +127,10 @@ impl Session {
         Ok(())
     }
 
-    fn set_name(&mut self, name: &[u8]) -> Result<(), Failure> {
+    fn set_name(&mut self, name: &[u8]) -> Result<(), CommandFailure> {
         let is_plain = name.iter().all(|byte| byte.is_ascii_graphic());
         if !is_plain || name.len() > NAME_BYTES_MAX {
-            return Err(Failure::plain(
+            return Err(CommandFailure::plain(
                 "Client names cannot contain spaces, newlines or special characters.",
             ));
         }
@@ -142,7 +142,7 @@ impl Session {
         &mut self,
         replies: &mut Replies,
         arguments: Arguments<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         match arguments.word(1).as_str() {
             "ID" => replies.integer(i64::try_from(self.id).unwrap_or(i64::MAX)),
             "GETNAME" if self.name.is_empty() => replies.null(),
@@ -161,7 +161,7 @@ impl Session {
             "SETINFO" | "NO-EVICT" | "NO-TOUCH" => replies.ok(),
             other => {
                 let shown = other.to_ascii_lowercase();
-                return Err(Failure::plain(format!("unknown subcommand 'client|{shown}'")));
+                return Err(CommandFailure::plain(format!("unknown subcommand 'client|{shown}'")));
             }
         }
         Ok(())
@@ -172,7 +172,7 @@ impl Session {
         &mut self,
         replies: &mut Replies,
         arguments: Arguments<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let index: Option<usize> = arguments.text(1)?.parse().ok();
         match index.filter(|&index| index < self.shared.mounts.len()) {
             Some(index) => {
@@ -180,7 +180,7 @@ impl Session {
                 replies.ok();
                 Ok(())
             }
-            None => Err(Failure::plain("DB index is out of range")),
+            None => Err(CommandFailure::plain("DB index is out of range")),
         }
     }
 
@@ -214,12 +214,14 @@ impl Session {
 }
 
 /// A refused login in Redis's words; what else is wrong keeps its own.
-fn wrong(error: Error) -> Failure {
+fn wrong(error: Error) -> CommandFailure {
     match error {
-        Error::Denied(_) | Error::Invalid(_) | Error::Expected(_) | Error::NotFound => Failure {
-            word: "WRONGPASS",
-            text: "invalid username-password pair or user is disabled.".into(),
-        },
+        Error::Denied(_) | Error::Invalid(_) | Error::Expected(_) | Error::NotFound => {
+            CommandFailure {
+                word: "WRONGPASS",
+                text: "invalid username-password pair or user is disabled.".into(),
+            }
+        }
         other => other.into(),
     }
 }

@@ -4,15 +4,15 @@ use kallisto_core::Json;
 use kallisto_core::json::members;
 
 use super::reply::Replies;
-use super::secret::{Change, Found, Secret, field_bytes};
-use super::session::{Arguments, Failure, Session, text};
+use super::secret::{Change, FoundSecret, Secret, field_bytes};
+use super::session::{Arguments, CommandFailure, Session, text};
 use super::strings::write_value;
 
 impl Session {
-    async fn hash(&self, arguments: Arguments<'_>) -> Result<Option<Secret>, Failure> {
+    async fn hash(&self, arguments: Arguments<'_>) -> Result<Option<Secret>, CommandFailure> {
         Ok(match self.read(arguments.text(1)?).await? {
-            Found::Live(secret) => Some(secret),
-            Found::Nothing(_) => None,
+            FoundSecret::Live(secret) => Some(secret),
+            FoundSecret::Nothing(_) => None,
         })
     }
 
@@ -20,7 +20,7 @@ impl Session {
         &self,
         replies: &mut Replies,
         arguments: Arguments<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let name = arguments.text(2)?;
         let secret = self.hash(arguments).await?;
         let value = secret.as_ref().and_then(|secret| secret.field(name)).map(field_bytes);
@@ -32,7 +32,7 @@ impl Session {
         &self,
         replies: &mut Replies,
         arguments: Arguments<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let secret = self.hash(arguments).await?;
         let fields = secret.as_ref().map(Secret::fields).unwrap_or_default();
         replies.map(members(fields).count());
@@ -47,7 +47,7 @@ impl Session {
         &self,
         replies: &mut Replies,
         arguments: Arguments<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let secret = self.hash(arguments).await?;
         let fields = secret.as_ref().map(Secret::fields).unwrap_or_default();
         replies.array(members(fields).count());
@@ -62,9 +62,9 @@ impl Session {
         &self,
         replies: &mut Replies,
         arguments: Arguments<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         if !arguments.len().is_multiple_of(2) {
-            return Err(Failure::plain("wrong number of arguments for 'hset' command"));
+            return Err(CommandFailure::plain("wrong number of arguments for 'hset' command"));
         }
         let given: Vec<&str> = arguments.from(2).map(text).collect::<Result<_, _>>()?;
         let added = self
@@ -85,7 +85,7 @@ impl Session {
         &self,
         replies: &mut Replies,
         arguments: Arguments<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let names: Vec<&str> = arguments.from(2).map(text).collect::<Result<_, _>>()?;
         let removed = self
             .change(arguments.text(1)?, |fields| {

@@ -9,7 +9,7 @@ use kallisto_core::{Denial, Error, Operation, Response};
 
 use super::glob;
 use super::reply::Replies;
-use super::session::{Arguments, Failure, Session};
+use super::session::{Arguments, CommandFailure, Session};
 
 /// Most keys of one reply.
 const KEYS_MAX: usize = 100_000;
@@ -21,7 +21,7 @@ impl Session {
         &self,
         replies: &mut Replies,
         arguments: Arguments<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let mut deleted = 0;
         for at in 1..arguments.len() {
             let key = arguments.text(at)?;
@@ -38,7 +38,7 @@ impl Session {
         &self,
         replies: &mut Replies,
         arguments: Arguments<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let mut existing = 0;
         for at in 1..arguments.len() {
             existing += i64::from(self.exists(arguments.text(at)?).await?);
@@ -52,11 +52,11 @@ impl Session {
         &self,
         replies: &mut Replies,
         arguments: Arguments<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let now = self.shared.clock.now();
         replies.integer(match self.read(arguments.text(1)?).await? {
-            super::secret::Found::Nothing(_) => -2,
-            super::secret::Found::Live(secret) => secret
+            super::secret::FoundSecret::Nothing(_) => -2,
+            super::secret::FoundSecret::Live(secret) => secret
                 .ends_at()
                 .map_or(-1, |end| end.as_second().saturating_sub(now.as_second()).max(0)),
         });
@@ -67,7 +67,7 @@ impl Session {
         &self,
         replies: &mut Replies,
         arguments: Arguments<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let pattern = arguments.get(1).unwrap_or_default();
         let folder = glob::folder(arguments.text(1)?);
         let names = self.below(folder, None, KEYS_MAX + 1).await?.names;
@@ -84,7 +84,7 @@ impl Session {
             }
         }
         if found.len() > KEYS_MAX {
-            return Err(Failure::plain(format!("more than {KEYS_MAX} keys: use SCAN")));
+            return Err(CommandFailure::plain(format!("more than {KEYS_MAX} keys: use SCAN")));
         }
         write_keys(replies, &found);
         Ok(())
@@ -94,13 +94,13 @@ impl Session {
         &self,
         replies: &mut Replies,
         arguments: Arguments<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let cursor: u64 =
-            arguments.text(1)?.parse().map_err(|_| Failure::plain("invalid cursor"))?;
+            arguments.text(1)?.parse().map_err(|_| CommandFailure::plain("invalid cursor"))?;
         let (mut pattern, mut count) = ("*", SCAN_KEYS);
         for at in (2..arguments.len()).step_by(2) {
             if at + 1 == arguments.len() {
-                return Err(Failure::syntax());
+                return Err(CommandFailure::syntax());
             }
             match arguments.word(at).as_str() {
                 "MATCH" => pattern = arguments.text(at + 1)?,
@@ -108,11 +108,13 @@ impl Session {
                     let given: usize = arguments.text(at + 1)?.parse().unwrap_or_default();
                     count = given.min(KEYS_MAX);
                     if count == 0 {
-                        return Err(Failure::plain("value is not an integer or out of range"));
+                        return Err(CommandFailure::plain(
+                            "value is not an integer or out of range",
+                        ));
                     }
                 }
                 "TYPE" => {}
-                _ => return Err(Failure::syntax()),
+                _ => return Err(CommandFailure::syntax()),
             }
         }
         let after = match cursor {
@@ -140,7 +142,7 @@ impl Session {
     }
 
     /// Whether a listed key is there for a reader; one that may not be read is.
-    async fn shows(&self, key: &str) -> Result<bool, Failure> {
+    async fn shows(&self, key: &str) -> Result<bool, CommandFailure> {
         match self.exists(key).await {
             Ok(there) => Ok(there),
             Err(Error::Denied(Denial::Policy)) => Ok(true),
@@ -154,7 +156,7 @@ impl Session {
         folder: &str,
         after: Option<String>,
         limit: usize,
-    ) -> Result<Page, Failure> {
+    ) -> Result<Page, CommandFailure> {
         let mut query = vec![("limit", limit.to_string())];
         if let Some(after) = &after {
             let inside = after.strip_prefix(folder).unwrap_or_default();
@@ -177,7 +179,7 @@ impl Session {
     }
 
     /// Everything below a folder, by listing folder after folder.
-    async fn walk(&self, top: &str) -> Result<Vec<String>, Failure> {
+    async fn walk(&self, top: &str) -> Result<Vec<String>, CommandFailure> {
         let (mut folders, mut keys) = (vec![top.to_owned()], Vec::new());
         let mut is_first = true;
         while let Some(folder) = folders.pop() {
@@ -194,7 +196,7 @@ impl Session {
             keys.extend(here);
             folders.extend(below);
             if keys.len() + folders.len() > KEYS_MAX {
-                return Err(Failure::plain(format!("more than {KEYS_MAX} keys")));
+                return Err(CommandFailure::plain(format!("more than {KEYS_MAX} keys")));
             }
         }
         let bytes = bytes_of(&keys);
@@ -245,7 +247,7 @@ fn names_of(data: &[u8], folder: &str) -> Vec<String> {
     }
 }
 
-fn write_page(replies: &mut Replies, next: u64, keys: &[String]) -> Result<(), Failure> {
+fn write_page(replies: &mut Replies, next: u64, keys: &[String]) -> Result<(), CommandFailure> {
     replies.array(2);
     replies.bulk(next.to_string().as_bytes());
     write_keys(replies, keys);

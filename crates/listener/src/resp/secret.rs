@@ -37,7 +37,7 @@ pub(super) struct Secret {
 }
 
 /// What was found under a key.
-pub(super) enum Found {
+pub(super) enum FoundSecret {
     /// A secret.
     Live(Secret),
     /// None, and the version that the next one follows.
@@ -174,7 +174,7 @@ impl Session {
     }
 
     /// Reads what is under a key.
-    pub(super) async fn read(&self, key: &str) -> Result<Found, Error> {
+    pub(super) async fn read(&self, key: &str) -> Result<FoundSecret, Error> {
         let answer = self.ask(Operation::Read, &self.data_path(key), &[], &[]).await;
         self.found(answer)
     }
@@ -211,23 +211,23 @@ impl Session {
         })
     }
 
-    fn found(&self, answer: Result<Response, Error>) -> Result<Found, Error> {
+    fn found(&self, answer: Result<Response, Error>) -> Result<FoundSecret, Error> {
         match answer {
             Ok(Response::Logical(reply)) => {
-                Ok(Found::Live(Secret { text: reply.data, engine: self.engine }))
+                Ok(FoundSecret::Live(Secret { text: reply.data, engine: self.engine }))
             }
             Ok(Response::Missing(reply)) => {
                 let gone = Secret { text: reply.data, engine: self.engine };
-                Ok(Found::Nothing(gone.version()))
+                Ok(FoundSecret::Nothing(gone.version()))
             }
-            Ok(_) | Err(Error::NotFound) => Ok(Found::Nothing(0)),
+            Ok(_) | Err(Error::NotFound) => Ok(FoundSecret::Nothing(0)),
             Err(error) => Err(error),
         }
     }
 
     /// Whether there is a secret under a key.
     pub(super) async fn exists(&self, key: &str) -> Result<bool, Error> {
-        Ok(matches!(self.read(key).await?, Found::Live(_)))
+        Ok(matches!(self.read(key).await?, FoundSecret::Live(_)))
     }
 
     /// Replaces what is under a key. False when it is not what was expected.
@@ -266,8 +266,8 @@ impl Session {
     ) -> Result<T, Error> {
         for _ in 0..CHANGES_MAX {
             let (mut fields, version) = match self.read(key).await? {
-                Found::Nothing(version) => (Map::new(), version),
-                Found::Live(secret) => {
+                FoundSecret::Nothing(version) => (Map::new(), version),
+                FoundSecret::Live(secret) => {
                     let bytes = secret.text.len();
                     let work = move || (json::parse_object(secret.fields()), secret.version());
                     let (fields, version) = self.work_out(bytes, work).await?;

@@ -70,7 +70,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// An argument that has to be text.
-    pub(super) fn text(self, at: usize) -> Result<&'a str, Failure> {
+    pub(super) fn text(self, at: usize) -> Result<&'a str, CommandFailure> {
         text(self.get(at).unwrap_or_default())
     }
 
@@ -85,8 +85,8 @@ fn is_of_http(name: &[u8]) -> bool {
 }
 
 /// A key, field or value as text: JSON holds nothing else.
-pub(super) fn text(bytes: &[u8]) -> Result<&str, Failure> {
-    std::str::from_utf8(bytes).map_err(|_| Failure::plain("value is not valid UTF-8"))
+pub(super) fn text(bytes: &[u8]) -> Result<&str, CommandFailure> {
+    std::str::from_utf8(bytes).map_err(|_| CommandFailure::plain("value is not valid UTF-8"))
 }
 
 fn upper(bytes: &[u8]) -> String {
@@ -98,12 +98,12 @@ fn upper(bytes: &[u8]) -> String {
 
 /// Why a command failed: a word that programs read, and text for people.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct CommandFailure {
     pub(super) word: &'static str,
     pub(super) text: String,
 }
 
-impl Failure {
+impl CommandFailure {
     pub(super) fn plain(text: impl Into<String>) -> Self {
         Self { word: "ERR", text: text.into() }
     }
@@ -117,7 +117,7 @@ impl Failure {
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for CommandFailure {
     /// The one place where the core's errors become Redis's.
     fn from(error: Error) -> Self {
         let word = match &error {
@@ -201,7 +201,7 @@ impl Session {
         self.forget_if_sealed();
         if self.token.is_none() && !command.verb.is_open() {
             match is_sealed {
-                true => Failure::from(Error::Sealed).write(&mut wire.replies),
+                true => CommandFailure::from(Error::Sealed).write(&mut wire.replies),
                 false => wire.replies.error("NOAUTH", "Authentication required."),
             }
             return Ok(());
@@ -282,13 +282,13 @@ impl Session {
 /// Why a handler ended early.
 pub(super) enum Stopped {
     /// The command failed, which is a reply.
-    Failed(Failure),
+    Failed(CommandFailure),
     /// Nobody reads replies any more.
     Gone(Gone),
 }
 
-impl From<Failure> for Stopped {
-    fn from(failure: Failure) -> Self {
+impl From<CommandFailure> for Stopped {
+    fn from(failure: CommandFailure) -> Self {
         Self::Failed(failure)
     }
 }

@@ -5,8 +5,8 @@ use kallisto_core::{Bearer, Denial, Error, Json, Map};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::reply::Replies;
-use super::secret::{Expected, Found, field_bytes, write_field};
-use super::session::{Arguments, Failure, Session, Stopped, text};
+use super::secret::{Expected, FoundSecret, field_bytes, write_field};
+use super::session::{Arguments, CommandFailure, Session, Stopped, text};
 use super::wire::{Gone, Wire};
 use crate::buffer_pool;
 
@@ -42,8 +42,8 @@ pub(super) fn key_of_get(arguments: Arguments<'_>) -> Option<&str> {
 impl Session {
     async fn value(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
         Ok(match self.read(key).await? {
-            Found::Live(secret) => secret.field(VALUE).map(field_bytes),
-            Found::Nothing(_) => None,
+            FoundSecret::Live(secret) => secret.field(VALUE).map(field_bytes),
+            FoundSecret::Nothing(_) => None,
         })
     }
 
@@ -69,7 +69,7 @@ impl Session {
                 buffer_pool::wipe(fields.as_deref_mut().unwrap_or_default());
             }
             Some(Err(error)) => {
-                let failure = Failure::from(error);
+                let failure = CommandFailure::from(error);
                 replies.error(failure.word, &failure.text);
             }
         }
@@ -83,7 +83,7 @@ impl Session {
         &self,
         replies: &mut Replies,
         arguments: Arguments<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let value = self.value(arguments.text(1)?).await?;
         write_value(replies, value.as_deref());
         Ok(())
@@ -110,7 +110,7 @@ impl Session {
                 Err(_) if has_left => return Err(Gone.into()),
                 Err(error) => {
                     wire.replies.take_back(start);
-                    return Err(Failure::from(error).into());
+                    return Err(CommandFailure::from(error).into());
                 }
             };
             write_value(&mut wire.replies, value.as_deref());
@@ -123,7 +123,7 @@ impl Session {
         &self,
         replies: &mut Replies,
         arguments: Arguments<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let key = arguments.text(1)?;
         let fields = value_field(arguments.text(2)?);
         let (condition, answer) = options(arguments)?;
@@ -134,8 +134,8 @@ impl Session {
         }
         for _ in 0..TRIES_MAX {
             let (old, version, is_there) = match self.read(key).await? {
-                Found::Nothing(version) => (None, version, false),
-                Found::Live(secret) => {
+                FoundSecret::Nothing(version) => (None, version, false),
+                FoundSecret::Live(secret) => {
                     (secret.field(VALUE).map(field_bytes), secret.version(), true)
                 }
             };
@@ -162,9 +162,9 @@ impl Session {
         &self,
         replies: &mut Replies,
         arguments: Arguments<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         if arguments.len().is_multiple_of(2) {
-            return Err(Failure::plain("wrong number of arguments for 'mset' command"));
+            return Err(CommandFailure::plain("wrong number of arguments for 'mset' command"));
         }
         for at in (1..arguments.len()).step_by(2) {
             let fields = value_field(arguments.text(at + 1)?);
@@ -186,7 +186,7 @@ pub(super) fn write_value(replies: &mut Replies, value: Option<&[u8]>) {
     }
 }
 
-fn options(arguments: Arguments<'_>) -> Result<(Condition, SetReply), Failure> {
+fn options(arguments: Arguments<'_>) -> Result<(Condition, SetReply), CommandFailure> {
     let (mut condition, mut answer) = (Condition::Always, SetReply::Ok);
     for at in 3..arguments.len() {
         match (arguments.word(at).as_str(), condition) {
@@ -196,12 +196,12 @@ fn options(arguments: Arguments<'_>) -> Result<(Condition, SetReply), Failure> {
             // A secret's lifetime is its metadata's; writing never changes it.
             ("KEEPTTL", _) => {}
             ("EX" | "PX" | "EXAT" | "PXAT", _) => {
-                return Err(Failure::plain(
+                return Err(CommandFailure::plain(
                     "a lifetime is not set with a value here: see delete_version_after of its \
                      metadata",
                 ));
             }
-            _ => return Err(Failure::syntax()),
+            _ => return Err(CommandFailure::syntax()),
         }
     }
     Ok((condition, answer))

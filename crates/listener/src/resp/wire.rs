@@ -16,7 +16,7 @@ use kallisto_core::{AuditBatch, Core, Error};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 use super::reply::Replies;
-use super::session::Failure;
+use super::session::CommandFailure;
 use crate::limits::UNREAD_TIMEOUT;
 use crate::write_backpressure::WriteBackpressure;
 
@@ -156,7 +156,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         let gathered = std::mem::take(&mut self.gathered);
         let held = std::mem::take(&mut self.held);
         if !self.core.write_gathered(gathered).await {
-            let failure = Failure::from(Error::Unaudited);
+            let failure = CommandFailure::from(Error::Unaudited);
             let mut instead = Replies::default();
             instead.error(failure.word, &failure.text);
             self.replies.replace(&held, instead.bytes());

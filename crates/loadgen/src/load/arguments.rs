@@ -9,13 +9,13 @@ use clap::{Args, Subcommand};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use secrecy::SecretString;
 
-use super::herd::{self, Entry, HerdPlan};
+use super::herd::{self, ClientLogin, HerdPlan};
 use super::keys::Draw;
-use super::plan::{Pace, Plan};
+use super::plan::{LoadPlan, Pace};
 use super::prepare::{LoginToken, Operator};
 use super::progress::{Progress, Watched};
 use super::protocol::{RequestTemplates, TemplateParts};
-use super::target::{Protocol, Sessions, Target};
+use super::target::{LoadTarget, Protocol, Sessions};
 use super::{plot, report, run};
 use kallisto_command::config::Environment;
 use kallisto_command::error::{EXIT_SERVER, Error};
@@ -249,7 +249,7 @@ impl LoadCommand {
 }
 
 impl ServerArgs {
-    fn target(&self, address_default: &str) -> Result<Target, Error> {
+    fn target(&self, address_default: &str) -> Result<LoadTarget, Error> {
         let environment = Environment::process();
         let is_resp = address_default == RESP_ADDRESS_DEFAULT;
         let address = self.address.clone();
@@ -259,7 +259,7 @@ impl ServerArgs {
         let ca_cert = ca_cert.or_else(|| environment.value("CACERT").map(PathBuf::from));
         let sessions = if self.resume { Sessions::Resumed } else { Sessions::Fresh };
         let address = address.as_deref().unwrap_or(address_default);
-        Target::parse(address, ca_cert.as_deref(), sessions)
+        LoadTarget::parse(address, ca_cert.as_deref(), sessions)
     }
 
     fn token(&self) -> Option<SecretString> {
@@ -274,7 +274,7 @@ impl ServerArgs {
 
     fn templates(
         &self,
-        target: &Target,
+        target: &LoadTarget,
         pattern: &str,
         token: Option<&SecretString>,
     ) -> RequestTemplates {
@@ -288,9 +288,9 @@ impl ServerArgs {
     }
 
     /// Writes every key once.
-    fn write_keys(&self, target: &Target, templates: &RequestTemplates) -> Result<(), Error> {
+    fn write_keys(&self, target: &LoadTarget, templates: &RequestTemplates) -> Result<(), Error> {
         let (connections, depth) = PREPARING;
-        let plan = Plan {
+        let plan = LoadPlan {
             pace: Pace::EachOnce,
             reconnects: false,
             threads: 1,
@@ -321,7 +321,7 @@ impl ServerArgs {
 }
 
 impl LoadArgs {
-    fn plan(&self, server: &ServerArgs, write_percent: u8) -> Result<Plan, Error> {
+    fn plan(&self, server: &ServerArgs, write_percent: u8) -> Result<LoadPlan, Error> {
         if self.connections.get() > CONNECTIONS_MAX {
             return Err(Error::usage(format!("-connections must be at most {CONNECTIONS_MAX}")));
         }
@@ -333,7 +333,7 @@ impl LoadArgs {
             Some(per_second) if per_second > 0.0 => Pace::Open { per_second },
             Some(_) => return Err(Error::usage("-rate must be above zero")),
         };
-        Ok(Plan {
+        Ok(LoadPlan {
             pace,
             reconnects: self.reconnect,
             threads: self.threads.min(self.connections.get()),
@@ -353,7 +353,7 @@ fn load(
     kind: &str,
     server: &ServerArgs,
     load: &LoadArgs,
-    target: Target,
+    target: LoadTarget,
     pattern: &str,
     write_percent: u8,
 ) -> Result<Outcome, Error> {
@@ -398,10 +398,12 @@ fn stampede(args: &HerdArgs) -> Result<Outcome, Error> {
     let operator = token.as_ref().map(|token| Operator { target: &target, token });
     let entry = match (&operator, args.approle) {
         (Some(operator), true) => operator.make_login(&args.path, args.token_type)?,
-        (Some(operator), false) if server.prepare => Entry::Token(operator.make_token(&args.path)?),
-        (Some(operator), false) => Entry::Token(operator.token.clone()),
+        (Some(operator), false) if server.prepare => {
+            ClientLogin::Token(operator.make_token(&args.path)?)
+        }
+        (Some(operator), false) => ClientLogin::Token(operator.token.clone()),
         (None, true) => return Err(Error::usage("-approle needs a token to make the role with")),
-        (None, false) => Entry::Token(SecretString::from("none")),
+        (None, false) => ClientLogin::Token(SecretString::from("none")),
     };
     let plan = HerdPlan {
         clients: args.clients as usize,
@@ -426,7 +428,7 @@ fn stampede(args: &HerdArgs) -> Result<Outcome, Error> {
     Ok(Outcome::print(text).with_code(if all_served { 0 } else { EXIT_SERVER }))
 }
 
-fn title(kind: &str, target: &Target, plan: &Plan, server: &ServerArgs) -> String {
+fn title(kind: &str, target: &LoadTarget, plan: &LoadPlan, server: &ServerArgs) -> String {
     let pace = match plan.pace {
         Pace::Open { per_second } => format!("{per_second} requests/s"),
         Pace::Closed | Pace::EachOnce => "closed loop".to_owned(),

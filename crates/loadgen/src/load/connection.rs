@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use rustls::ClientConnection;
 
 use super::poll::{Interest, Poll};
-use super::target::Target;
+use super::target::LoadTarget;
 
 /// Bytes read at once.
 pub(super) const READ_BYTES: usize = 128 << 10;
@@ -39,7 +39,7 @@ pub(super) enum Received {
 
 impl Connection {
     /// Starts to connect; what is written before it is connected leaves then.
-    pub(super) fn open(target: &Target, poll: &Poll, id: usize) -> io::Result<Self> {
+    pub(super) fn open(target: &LoadTarget, poll: &Poll, id: usize) -> io::Result<Self> {
         let family = match target.address {
             std::net::SocketAddr::V4(_) => AddressFamily::INET,
             std::net::SocketAddr::V6(_) => AddressFamily::INET6,

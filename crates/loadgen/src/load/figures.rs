@@ -7,14 +7,14 @@ use hdrhistogram::Histogram;
 
 use super::plan::LoadKind;
 use super::process::Usage;
-use super::protocol::Verdict;
+use super::protocol::ReplyVerdict;
 
 /// Longest latency told apart, in nanoseconds: ten minutes, longer than any run.
 const LATENCY_MAX_NS: u64 = 600_000_000_000;
 
 /// Latencies and outcomes.
 #[derive(Clone)]
-pub(super) struct Figures {
+pub(super) struct LoadFigures {
     pub(super) reads: Histogram<u64>,
     pub(super) writes: Histogram<u64>,
     /// What was not as hoped for, by name.
@@ -25,7 +25,7 @@ pub(super) struct Figures {
     pub(super) usage: Option<Usage>,
 }
 
-impl Figures {
+impl LoadFigures {
     pub(super) fn new() -> Self {
         let histogram =
             || Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("the bounds are constants");
@@ -39,13 +39,13 @@ impl Figures {
     }
 
     /// Counts one that was answered.
-    pub(super) fn answered(&mut self, kind: LoadKind, took_ns: u64, verdict: Verdict) {
+    pub(super) fn answered(&mut self, kind: LoadKind, took_ns: u64, verdict: ReplyVerdict) {
         self.latencies(kind).saturating_record(took_ns.max(1));
         match verdict {
-            Verdict::Good => {}
-            Verdict::Status(status) => self.failed(&format!("status {status}"), 1),
-            Verdict::Error => self.failed("error reply", 1),
-            Verdict::Null => self.failed("null reply", 1),
+            ReplyVerdict::Good => {}
+            ReplyVerdict::Status(status) => self.failed(&format!("status {status}"), 1),
+            ReplyVerdict::Error => self.failed("error reply", 1),
+            ReplyVerdict::Null => self.failed("null reply", 1),
         }
     }
 

@@ -11,13 +11,13 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::Watch;
 use super::connection::{Connection, READ_BYTES, Received};
-use super::figures::Figures;
+use super::figures::LoadFigures;
 use super::plan::LoadKind;
 use super::poll::Poll;
 use super::process::Observer;
 use super::progress::Progress;
-use super::protocol::{Reply, Verdict, http_reply};
-use super::target::Target;
+use super::protocol::{Reply, ReplyVerdict, http_reply};
+use super::target::LoadTarget;
 use kallisto_command::error::Error;
 
 /// Clients that set out between two looks at those that are on their way.
@@ -26,7 +26,7 @@ const START_STEP: usize = 128;
 const WAIT_MAX: Duration = Duration::from_millis(20);
 
 /// How the clients get a token.
-pub(super) enum Entry {
+pub(super) enum ClientLogin {
     /// They have one.
     Token(SecretString),
     /// They log in with this body at this path.
@@ -36,7 +36,7 @@ pub(super) enum Entry {
 /// A herd.
 pub(super) struct HerdPlan {
     pub(super) clients: usize,
-    pub(super) entry: Entry,
+    pub(super) entry: ClientLogin,
     /// Path of the secrets, with `{}` where a key's number goes.
     pub(super) pattern: String,
     pub(super) keys: u64,
@@ -48,7 +48,7 @@ pub(super) struct HerdPlan {
 
 /// What came of a herd: `writes` are logins, `reads` are secrets, each counted from the start.
 pub(super) struct HerdFigures {
-    pub(super) figures: Figures,
+    pub(super) figures: LoadFigures,
     pub(super) served: u64,
     /// From the start to the last that was served.
     pub(super) all_served: Duration,
@@ -63,18 +63,18 @@ enum Stage {
     Over,
 }
 
-struct Client {
+struct HerdClient {
     connection: Option<Connection>,
     stage: Stage,
 }
 
 struct Herd<'a> {
     plan: &'a HerdPlan,
-    target: &'a Target,
+    target: &'a LoadTarget,
     watch: Watch,
     poll: Poll,
-    clients: Vec<Client>,
-    figures: Figures,
+    clients: Vec<HerdClient>,
+    figures: LoadFigures,
     served: u64,
     over: usize,
     last_served_ns: u64,
@@ -84,19 +84,19 @@ struct Herd<'a> {
 /// Lets the herd loose.
 pub(super) fn run(
     plan: &HerdPlan,
-    target: &Target,
+    target: &LoadTarget,
     pid: Option<u32>,
     progress: &Progress,
 ) -> Result<HerdFigures, Error> {
     let broken = |error: io::Error| Error::usage(format!("{}: {error}", target.authority));
-    let client = |_| Client { connection: None, stage: Stage::Setting };
+    let client = |_| HerdClient { connection: None, stage: Stage::Setting };
     let mut observer = pid.and_then(Observer::new);
     let mut herd = Herd {
         plan,
         target,
         poll: Poll::new().map_err(broken)?,
         clients: (0..plan.clients).map(client).collect(),
-        figures: Figures::new(),
+        figures: LoadFigures::new(),
         served: 0,
         over: 0,
         last_served_ns: 0,
@@ -148,11 +148,11 @@ impl Herd<'_> {
         match Connection::open(self.target, &self.poll, id) {
             Ok(mut connection) => {
                 let stage = match &self.plan.entry {
-                    Entry::Token(token) => {
+                    ClientLogin::Token(token) => {
                         self.write_read(id, token.expose_secret(), &mut connection.output);
                         Stage::Reading
                     }
-                    Entry::Login { path, body } => {
+                    ClientLogin::Login { path, body } => {
                         let request = format!(
                             "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
                              Content-Length: {}\r\n\r\n{body}",
@@ -164,7 +164,7 @@ impl Herd<'_> {
                     }
                 };
                 let sent = connection.send(&self.poll);
-                self.clients[id] = Client { connection: Some(connection), stage };
+                self.clients[id] = HerdClient { connection: Some(connection), stage };
                 if let Err(error) = sent {
                     self.give_up(id, &format!("lost: {error}"));
                 }
@@ -214,7 +214,7 @@ impl Herd<'_> {
         let token = (stage == Stage::LoggingIn)
             .then(|| token_of(&connection.input[reply.body..reply.bytes]).unwrap_or_default());
         connection.consume(reply.bytes);
-        if reply.verdict != Verdict::Good {
+        if reply.verdict != ReplyVerdict::Good {
             return self.end(id);
         }
         match token {

@@ -1,6 +1,6 @@
 //! `kallisto bench http|resp|mixed|herd`: load on a server that speaks Vault's API or Redis's protocol.
 //!
-//! `arguments` makes a [`plan::Plan`], `prepare` writes the data and makes the logins, `run` sends requests
+//! `arguments` makes a [`plan::LoadPlan`], `prepare` writes the data and makes the logins, `run` sends requests
 //! over connections that stay and `herd` lets clients connect all at once; `figures` is what both bring
 //! back, `report` and `plot` show it. Each thread of a run has its own `poll`, `connection`s and
 //! random numbers, so the generator costs a fraction of what it measures: no HTTP library, one read and one

@@ -25,7 +25,7 @@ pub(super) enum Pace {
 
 /// A run of `bench http`, `resp` or `mixed`.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct LoadPlan {
     pub(super) pace: Pace,
     /// Whether each request has a connection of its own.
     pub(super) reconnects: bool,

@@ -10,10 +10,10 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::Watch;
 use super::connection::{Connection, READ_BYTES, Received};
-use super::herd::{Entry, token_of};
+use super::herd::{ClientLogin, token_of};
 use super::poll::Poll;
-use super::protocol::{Reply, Verdict, http_reply};
-use super::target::Target;
+use super::protocol::{Reply, ReplyVerdict, http_reply};
+use super::target::LoadTarget;
 use kallisto_command::error::Error;
 
 /// Longest wait for one answer while preparing.
@@ -34,13 +34,13 @@ pub(super) enum LoginToken {
 
 /// One who may prepare: an operator's token at a server.
 pub(super) struct Operator<'a> {
-    pub(super) target: &'a Target,
+    pub(super) target: &'a LoadTarget,
     pub(super) token: &'a SecretString,
 }
 
 /// An answer: its verdict and body.
 struct PreparedReply {
-    verdict: Verdict,
+    verdict: ReplyVerdict,
     body: Vec<u8>,
 }
 
@@ -58,7 +58,7 @@ impl Operator<'_> {
     }
 
     /// Makes an AppRole that anyone with its ids may log in with as often as they like.
-    pub(super) fn make_login(&self, pattern: &str, kind: LoginToken) -> Result<Entry, Error> {
+    pub(super) fn make_login(&self, pattern: &str, kind: LoginToken) -> Result<ClientLogin, Error> {
         self.put_policy(pattern)?;
         let mount = Json::object([("type", "approle".into())]);
         // Mounted before is as good.
@@ -82,7 +82,7 @@ impl Operator<'_> {
         let secret_id = field(&secret_id, "secret_id").ok_or_else(|| no(&path))?;
         let body =
             Json::object([("role_id", role_id.into()), ("secret_id", secret_id.into())]).to_text();
-        Ok(Entry::Login {
+        Ok(ClientLogin::Login {
             path: "/v1/auth/approle/login".to_owned(),
             body: String::from_utf8_lossy(&body).into_owned(),
         })
@@ -100,11 +100,11 @@ impl Operator<'_> {
     fn must(&self, method: &str, path: &str, body: &Json) -> Result<Vec<u8>, Error> {
         let answer = self.call(method, path, Some(body))?;
         match answer.verdict {
-            Verdict::Good => Ok(answer.body),
-            Verdict::Status(status) => {
+            ReplyVerdict::Good => Ok(answer.body),
+            ReplyVerdict::Status(status) => {
                 Err(Error::usage(format!("preparing: {method} {path}: status {status}")))
             }
-            Verdict::Error | Verdict::Null => Err(no(path)),
+            ReplyVerdict::Error | ReplyVerdict::Null => Err(no(path)),
         }
     }
 
@@ -128,7 +128,7 @@ impl Operator<'_> {
 }
 
 /// Sends one request over a connection of its own and waits for its reply.
-fn exchange(target: &Target, request: &[u8]) -> std::io::Result<(Reply, Vec<u8>)> {
+fn exchange(target: &LoadTarget, request: &[u8]) -> std::io::Result<(Reply, Vec<u8>)> {
     let watch = Watch::start();
     let mut poll = Poll::new()?;
     let mut connection = Connection::open(target, &poll, 0)?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::plan::{Pace, Plan};
+use super::plan::{LoadPlan, Pace};
 
 /// Whether somebody watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Progress {
     }
 
     /// How long the bar of a run is: its time in milliseconds, or its keys.
-    pub(super) fn length(plan: &Plan) -> u64 {
+    pub(super) fn length(plan: &LoadPlan) -> u64 {
         match plan.pace {
             Pace::EachOnce => plan.keys,
             _ => u64::try_from((plan.warm_up + plan.duration).as_millis()).unwrap_or(u64::MAX),
@@ -38,7 +38,7 @@ impl Progress {
     }
 
     /// Shows how far a run is after `elapsed`, with so many answers.
-    pub(super) fn show(&self, plan: &Plan, elapsed: Duration, answered: u64) {
+    pub(super) fn show(&self, plan: &LoadPlan, elapsed: Duration, answered: u64) {
         let at = match plan.pace {
             Pace::EachOnce => answered,
             _ => u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),

@@ -22,12 +22,12 @@ pub(super) struct Reply {
     pub(super) bytes: usize,
     /// Where its body starts.
     pub(super) body: usize,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: ReplyVerdict,
 }
 
 /// Whether a reply is the one hoped for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ReplyVerdict {
     Good,
     /// An HTTP status that is no 2xx.
     Status(u16),
@@ -163,7 +163,7 @@ pub(super) fn http_reply(input: &[u8]) -> Result<Option<Reply>, Broken> {
     if input.len() < body + length {
         return Ok(None);
     }
-    let verdict = if status / 100 == 2 { Verdict::Good } else { Verdict::Status(status) };
+    let verdict = if status / 100 == 2 { ReplyVerdict::Good } else { ReplyVerdict::Status(status) };
     Ok(Some(Reply { bytes: body + length, body, verdict }))
 }
 
@@ -226,14 +226,14 @@ fn resp_reply(input: &[u8]) -> Result<Option<Reply>, Broken> {
     let (mark, text) = line.split_first().ok_or(Broken)?;
     let short = |verdict| Ok(Some(Reply { bytes: end + 1, body: 1, verdict }));
     match mark {
-        b'+' | b':' => short(Verdict::Good),
-        b'-' => short(Verdict::Error),
-        b'_' => short(Verdict::Null),
-        b'$' if text == b"-1" => short(Verdict::Null),
+        b'+' | b':' => short(ReplyVerdict::Good),
+        b'-' => short(ReplyVerdict::Error),
+        b'_' => short(ReplyVerdict::Null),
+        b'$' if text == b"-1" => short(ReplyVerdict::Null),
         b'$' => {
             let length = number(text).filter(|&length| length <= BODY_BYTES_MAX).ok_or(Broken)?;
             let bytes = end + 1 + length + 2;
-            let reply = Reply { bytes, body: end + 1, verdict: Verdict::Good };
+            let reply = Reply { bytes, body: end + 1, verdict: ReplyVerdict::Good };
             Ok((input.len() >= bytes).then_some(reply))
         }
         _ => Err(Broken),
@@ -295,23 +295,23 @@ mod tests {
 
     #[test]
     fn a_reply_ends_where_it_says_and_not_before() {
-        let replies: [(Protocol, &[u8], Verdict); 8] = [
-            (Protocol::Http, b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nab", Verdict::Good),
-            (Protocol::Http, b"HTTP/1.1 204 No Content\r\n\r\n", Verdict::Good),
+        let replies: [(Protocol, &[u8], ReplyVerdict); 8] = [
+            (Protocol::Http, b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nab", ReplyVerdict::Good),
+            (Protocol::Http, b"HTTP/1.1 204 No Content\r\n\r\n", ReplyVerdict::Good),
             (
                 Protocol::Http,
                 b"HTTP/1.1 404 Not Found\r\nContent-Length:0\r\n\r\n",
-                Verdict::Status(404),
+                ReplyVerdict::Status(404),
             ),
             (
                 Protocol::Http,
                 b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
-                Verdict::Good,
+                ReplyVerdict::Good,
             ),
-            (Protocol::Resp, b"$2\r\nab\r\n", Verdict::Good),
-            (Protocol::Resp, b"$-1\r\n", Verdict::Null),
-            (Protocol::Resp, b"-ERR no\r\n", Verdict::Error),
-            (Protocol::Resp, b"+OK\r\n", Verdict::Good),
+            (Protocol::Resp, b"$2\r\nab\r\n", ReplyVerdict::Good),
+            (Protocol::Resp, b"$-1\r\n", ReplyVerdict::Null),
+            (Protocol::Resp, b"-ERR no\r\n", ReplyVerdict::Error),
+            (Protocol::Resp, b"+OK\r\n", ReplyVerdict::Good),
         ];
         for (protocol, bytes, verdict) in replies {
             let templates = templates(protocol, "{}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use kallisto_core::json::Json;
 
-use super::figures::Figures;
+use super::figures::LoadFigures;
 use super::herd::HerdFigures;
 use super::plot;
 use super::process::Usage;
@@ -15,7 +15,7 @@ const PERCENTILES: [(&str, f64); 5] =
     [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9), ("max", 100.0)];
 
 /// A table for a terminal.
-pub(super) fn table(title: &str, figures: &Figures) -> String {
+pub(super) fn table(title: &str, figures: &LoadFigures) -> String {
     let mut text = format!("{title}\n\n{:<8}{:>12}", "", "per second");
     for (name, _) in PERCENTILES {
         text.push_str(&format!("{name:>11}"));
@@ -52,7 +52,7 @@ pub(super) fn herd_table(title: &str, herd: &HerdFigures) -> String {
 }
 
 /// The histograms that hold something, by name.
-fn both(figures: &Figures) -> impl Iterator<Item = (&'static str, &Histogram<u64>)> {
+fn both(figures: &LoadFigures) -> impl Iterator<Item = (&'static str, &Histogram<u64>)> {
     let all = [("reads", &figures.reads), ("writes", &figures.writes)];
     all.into_iter().filter(|(_, latencies)| !latencies.is_empty())
 }
@@ -66,7 +66,7 @@ fn row(name: &str, count: f64, latencies: &Histogram<u64>) -> String {
     text
 }
 
-fn footer(figures: &Figures) -> String {
+fn footer(figures: &LoadFigures) -> String {
     let mut text = String::new();
     for (why, count) in &figures.errors {
         text.push_str(&format!("errors   {count} {why}\n"));
@@ -87,13 +87,13 @@ fn footer(figures: &Figures) -> String {
     text
 }
 
-fn processor_us(figures: &Figures, usage: &Usage) -> f64 {
+fn processor_us(figures: &LoadFigures, usage: &Usage) -> f64 {
     let requests = figures.reads.len() + figures.writes.len();
     usage.processor.as_secs_f64() * 1e6 / (requests.max(1) as f64)
 }
 
 /// One JSON object on a line. Latencies are in microseconds.
-pub(super) fn json(title: &str, figures: &Figures) -> String {
+pub(super) fn json(title: &str, figures: &LoadFigures) -> String {
     let mut object = common(title, figures);
     object.push(("per_second".to_owned(), number(figures.per_second(figures.good_total()))));
     for (name, latencies) in both(figures) {
@@ -117,7 +117,7 @@ pub(super) fn herd_json(title: &str, herd: &HerdFigures) -> String {
     line(object)
 }
 
-fn common(title: &str, figures: &Figures) -> Vec<(String, Json)> {
+fn common(title: &str, figures: &LoadFigures) -> Vec<(String, Json)> {
     let errors = figures.errors.iter().map(|(why, count)| (why.clone(), (*count).into()));
     let mut object = vec![
         ("load".to_owned(), title.into()),
@@ -179,15 +179,15 @@ pub(super) fn spoken(nanos: u64) -> String {
 mod tests {
     use super::*;
     use crate::load::plan::LoadKind;
-    use crate::load::protocol::Verdict;
+    use crate::load::protocol::ReplyVerdict;
 
     #[test]
     fn figures_are_told_with_their_errors() {
-        let mut figures = Figures::new();
+        let mut figures = LoadFigures::new();
         for micros in 1..=100 {
-            figures.answered(LoadKind::Read, micros * 1_000, Verdict::Good);
+            figures.answered(LoadKind::Read, micros * 1_000, ReplyVerdict::Good);
         }
-        figures.answered(LoadKind::Write, 5_000_000, Verdict::Status(503));
+        figures.answered(LoadKind::Write, 5_000_000, ReplyVerdict::Status(503));
         figures.elapsed = Duration::from_secs(2);
         let text = table("a title", &figures);
         assert!(text.contains("a title") && text.contains("1 status 503"), "{text}");

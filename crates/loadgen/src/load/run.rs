@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use super::Watch;
 use super::connection::{Connection, READ_BYTES, Received};
-use super::figures::Figures;
+use super::figures::LoadFigures;
 use super::keys::Keys;
-use super::plan::{LoadKind, Pace, Plan};
+use super::plan::{LoadKind, LoadPlan, Pace};
 use super::poll::Poll;
 use super::process::Observer;
 use super::progress::Progress;
-use super::protocol::{RequestTemplates, Verdict};
-use super::target::Target;
+use super::protocol::{ReplyVerdict, RequestTemplates};
+use super::target::LoadTarget;
 use kallisto_command::error::Error;
 
 /// Time for what is on its way to be answered when the load is over.
@@ -53,8 +53,8 @@ struct Lane {
 
 /// What all threads of a run share.
 struct RunShared<'a> {
-    plan: &'a Plan,
-    target: &'a Target,
+    plan: &'a LoadPlan,
+    target: &'a LoadTarget,
     templates: &'a RequestTemplates,
     watch: Watch,
     /// The next key of [`Pace::EachOnce`].
@@ -64,16 +64,16 @@ struct RunShared<'a> {
 
 /// Runs the load. `pid` is the server's process, to see what it uses.
 pub(super) fn run(
-    plan: &Plan,
-    target: &Target,
+    plan: &LoadPlan,
+    target: &LoadTarget,
     templates: &RequestTemplates,
     pid: Option<u32>,
     progress: &Progress,
-) -> Result<Figures, Error> {
+) -> Result<LoadFigures, Error> {
     let watch = Watch::start();
     let (next_key, answered) = (AtomicU64::new(0), AtomicU64::new(0));
     let shared = RunShared { plan, target, templates, watch, next_key, answered };
-    let mut figures = Figures::new();
+    let mut figures = LoadFigures::new();
     let mut observer = None;
     let outcome: io::Result<()> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..plan.threads)
@@ -110,7 +110,7 @@ struct Worker<'a> {
     poll: Poll,
     lanes: Vec<Lane>,
     keys: Keys,
-    figures: Figures,
+    figures: LoadFigures,
     scratch: Vec<u8>,
     /// Lanes that can take a request; used with [`Pace::Open`].
     with_room: VecDeque<usize>,
@@ -143,7 +143,7 @@ impl<'a> Worker<'a> {
             poll: Poll::new()?,
             lanes: (0..lanes).map(|_| Lane::default()).collect(),
             keys: Keys::new(plan.draw, plan.keys, plan.seed.wrapping_add(u64::from(number))),
-            figures: Figures::new(),
+            figures: LoadFigures::new(),
             scratch: vec![0; READ_BYTES],
             with_room: VecDeque::new(),
             due_ns: interval_ns * f64::from(number) / threads,
@@ -156,7 +156,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    fn run(mut self) -> io::Result<Figures> {
+    fn run(mut self) -> io::Result<LoadFigures> {
         for id in 0..self.lanes.len() {
             self.start(id)?;
         }
@@ -342,7 +342,7 @@ impl<'a> Worker<'a> {
             let Some(reply) = reply else { break };
             used += reply.bytes;
             if std::mem::take(&mut lane.greets) {
-                if reply.verdict != Verdict::Good {
+                if reply.verdict != ReplyVerdict::Good {
                     return Err(io::Error::other("the server refused the token"));
                 }
                 continue;
@@ -377,7 +377,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Counts what was never answered, and what was due and never sent, with its age.
-    fn finish(mut self) -> Figures {
+    fn finish(mut self) -> LoadFigures {
         let now = self.shared.watch.nanos();
         for lane in &mut self.lanes {
             for sent in std::mem::take(&mut lane.in_flight) {

@@ -29,7 +29,7 @@ pub(super) enum Sessions {
 
 /// A server.
 #[derive(Clone)]
-pub(super) struct Target {
+pub(super) struct LoadTarget {
     /// Host and port as given, for the `Host` header.
     pub(super) authority: String,
     pub(super) protocol: Protocol,
@@ -37,7 +37,7 @@ pub(super) struct Target {
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
 
-impl Target {
+impl LoadTarget {
     /// Parses `http://`, `https://`, `redis://` or `rediss://` and a host and port.
     pub(super) fn parse(
         url: &str,
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn addresses_say_what_is_spoken_and_where() {
-        let parse = |url: &str| Target::parse(url, None, Sessions::Fresh);
+        let parse = |url: &str| LoadTarget::parse(url, None, Sessions::Fresh);
         let plain = parse("http://127.0.0.1:8300/").unwrap();
         assert_eq!((plain.protocol, plain.address.port()), (Protocol::Http, 8300));
         assert_eq!(plain.authority, "127.0.0.1:8300");

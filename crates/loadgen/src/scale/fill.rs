@@ -16,7 +16,7 @@ use kallisto_store::{Durability, RaftOptions, RaftStore, Store};
 use tokio::task::LocalSet;
 
 use super::super::workload::progress;
-use super::{Plan, ROOT, clock};
+use super::{ROOT, ScalePlan, clock};
 
 /// Requests under way at a time: enough for the store to commit them in groups.
 const IN_FLIGHT: u64 = 512;
@@ -61,7 +61,7 @@ impl Stage {
     }
 
     /// How many things it puts in.
-    pub(super) const fn count(self, plan: Plan) -> u64 {
+    pub(super) const fn count(self, plan: ScalePlan) -> u64 {
         match self {
             Self::Secrets => plan.secrets,
             Self::Tokens => plan.children + plan.tokens,
@@ -69,7 +69,7 @@ impl Stage {
         }
     }
 
-    fn job(self, at: u64, plan: Plan) -> Job {
+    fn job(self, at: u64, plan: ScalePlan) -> Job {
         match self {
             Self::Secrets => Job {
                 path: secret(at),
@@ -151,7 +151,7 @@ pub(super) fn fill(
     directory: &Path,
     share: &str,
     stage: Stage,
-    plan: Plan,
+    plan: ScalePlan,
     watched: bool,
 ) -> Result<Duration, String> {
     let opened = Opened::open(directory)?;
@@ -181,7 +181,7 @@ async fn make_parent(core: &Core) -> Result<(), String> {
 async fn pump(
     core: &Arc<Core>,
     stage: Stage,
-    plan: Plan,
+    plan: ScalePlan,
     watched: bool,
 ) -> Result<Duration, String> {
     let count = stage.count(plan);

@@ -75,7 +75,7 @@ pub(crate) struct ScaleArgs {
 
 /// What is put in.
 #[derive(Clone, Copy)]
-struct Plan {
+struct ScalePlan {
     secrets: u64,
     value_bytes: u64,
     tokens: u64,
@@ -93,8 +93,8 @@ struct Point {
 }
 
 /// The outcome of a run.
-struct Figures {
-    plan: Plan,
+struct ScaleFigures {
+    plan: ScalePlan,
     points: Vec<Point>,
     reads: Reads,
 }
@@ -102,7 +102,7 @@ struct Figures {
 impl ScaleArgs {
     /// Fills, starts, measures and prints.
     pub(crate) fn run(self) -> Result<Outcome, Error> {
-        let plan = Plan {
+        let plan = ScalePlan {
             secrets: self.secrets,
             value_bytes: self.value_bytes,
             tokens: self.tokens,
@@ -117,7 +117,7 @@ impl ScaleArgs {
     }
 }
 
-fn measure(plan: Plan, place: &WorkDirectory, watched: bool) -> Result<Figures, String> {
+fn measure(plan: ScalePlan, place: &WorkDirectory, watched: bool) -> Result<ScaleFigures, String> {
     let keys = fill::create(place.path())?;
     let (mut server, ready) = Served::start(place.path(), &keys)?;
     let mut points = vec![Point { stage: None, filled_per_second: 0.0, ready }];
@@ -132,7 +132,7 @@ fn measure(plan: Plan, place: &WorkDirectory, watched: bool) -> Result<Figures, 
     }
     let reads = reads::while_revoking(&server, plan)?;
     server.stop()?;
-    Ok(Figures { plan, points, reads })
+    Ok(ScaleFigures { plan, points, reads })
 }
 
 /// Where a run works: a directory that is made for it, and removed if nobody named it.

@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 
 use super::fill::{PARENT, secret};
 use super::served::{Served, Wire};
-use super::{Plan, clock};
+use super::{ScalePlan, clock};
 
 /// Connections that read.
 const READERS: usize = 4;
@@ -40,7 +40,7 @@ pub(super) struct Reads {
 }
 
 /// Revokes the parent and measures reads meanwhile.
-pub(super) fn while_revoking(server: &Served, plan: Plan) -> Result<Reads, String> {
+pub(super) fn while_revoking(server: &Served, plan: ScalePlan) -> Result<Reads, String> {
     let phase = AtomicU8::new(BEFORE);
     let address = server.address;
     std::thread::scope(|scope| {
@@ -99,7 +99,7 @@ fn count(wire: &mut Wire) -> Result<u64, String> {
 fn read_on(
     address: SocketAddr,
     reader: usize,
-    plan: Plan,
+    plan: ScalePlan,
     phase: &AtomicU8,
 ) -> Result<(Histogram<u64>, Histogram<u64>), String> {
     let mut wire = Wire::connect(address)?;

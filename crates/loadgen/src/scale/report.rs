@@ -5,7 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use super::fill::Stage;
-use super::{Figures, Point};
+use super::{Point, ScaleFigures};
 
 /// Percentiles shown, by name.
 const PERCENTILES: [(&str, f64); 4] =
@@ -14,7 +14,7 @@ const PERCENTILES: [(&str, f64); 4] =
 /// Bytes of memory that each thing of a stage takes: what unsealing adds after it and did not add
 /// before. What a sealed server holds, recent entries of its log above all, depends on the last start
 /// and not on what is stored.
-fn bytes_each(figures: &Figures, at: usize) -> Option<f64> {
+fn bytes_each(figures: &ScaleFigures, at: usize) -> Option<f64> {
     let stage = figures.points[at].stage?;
     let added = |point: &Point| point.ready.unsealed.own as f64 - point.ready.sealed.own as f64;
     let more = added(&figures.points[at]) - added(figures.points.get(at.checked_sub(1)?)?);
@@ -30,7 +30,7 @@ fn millis(time: Duration) -> f64 {
 }
 
 /// Tables for a terminal.
-pub(super) fn table(figures: &Figures) -> String {
+pub(super) fn table(figures: &ScaleFigures) -> String {
     let plan = figures.plan;
     let mut text = format!(
         "{} secrets of {} bytes, {} tokens, {} mounts; {} of the tokens are children of one\n\n\
@@ -81,7 +81,7 @@ pub(super) fn table(figures: &Figures) -> String {
 }
 
 /// One JSON object on a line. Times are in milliseconds, memory in bytes.
-pub(super) fn json(figures: &Figures) -> String {
+pub(super) fn json(figures: &ScaleFigures) -> String {
     let points = figures.points.iter().enumerate().map(|(at, point)| {
         let ready = point.ready;
         format!(

@@ -9,5 +9,5 @@ mod pick;
 mod run;
 
 pub(crate) use gc::VersionFilter;
-pub(crate) use pick::{Plan, pick, pick_any};
+pub(crate) use pick::{CompactionPlan, pick, pick_any};
 pub(crate) use run::{Output, merge};

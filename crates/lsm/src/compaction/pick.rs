@@ -23,7 +23,7 @@ const BOTTOM: usize = LEVELS - 1;
 
 /// A job.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct CompactionPlan {
     /// The level that is relieved.
     pub(crate) from: usize,
     /// The level that receives.
@@ -34,7 +34,7 @@ pub(crate) struct Plan {
     pub(crate) lower: Vec<Arc<SstFile>>,
 }
 
-impl Plan {
+impl CompactionPlan {
     /// Whether the files can change their level as they are.
     pub(crate) fn is_move(&self) -> bool {
         if !self.lower.is_empty() {
@@ -52,7 +52,11 @@ impl Plan {
 }
 
 /// The most urgent job, if any is due. `busy` files belong to running jobs.
-pub(crate) fn pick(levels: &Levels, busy: &BTreeSet<u64>, base_bytes: u64) -> Option<Plan> {
+pub(crate) fn pick(
+    levels: &Levels,
+    busy: &BTreeSet<u64>,
+    base_bytes: u64,
+) -> Option<CompactionPlan> {
     let (base, targets) = targets(levels, base_bytes);
     let mut due: Vec<(f64, usize)> = vec![(levels.l0().len() as f64 / L0_FILES as f64, 0)];
     for (level, target) in targets.iter().enumerate().take(BOTTOM).skip(1) {
@@ -68,7 +72,7 @@ pub(crate) fn pick(levels: &Levels, busy: &BTreeSet<u64>, base_bytes: u64) -> Op
 }
 
 /// A job that brings everything one step closer to the bottom, whether due or not; `None` if one level holds it all.
-pub(crate) fn pick_any(levels: &Levels, base_bytes: u64) -> Option<Plan> {
+pub(crate) fn pick_any(levels: &Levels, base_bytes: u64) -> Option<CompactionPlan> {
     let (base, _) = targets(levels, base_bytes);
     let idle = BTreeSet::new();
     if !levels.l0().is_empty() {
@@ -79,7 +83,7 @@ pub(crate) fn pick_any(levels: &Levels, base_bytes: u64) -> Option<Plan> {
     let upper = levels.files(level).to_vec();
     let (smallest, largest) = hull(&upper);
     let lower = levels.run(level + 1).overlapping(&smallest, &largest).to_vec();
-    Some(Plan { from: level, to: level + 1, upper, lower })
+    Some(CompactionPlan { from: level, to: level + 1, upper, lower })
 }
 
 /// The level that L0 goes to, and how many bytes each level should hold.
@@ -99,19 +103,19 @@ fn targets(levels: &Levels, base_bytes: u64) -> (usize, [u64; LEVELS]) {
     (first.unwrap_or(base).min(base), targets)
 }
 
-fn plan_l0(levels: &Levels, busy: &BTreeSet<u64>, base: usize) -> Option<Plan> {
+fn plan_l0(levels: &Levels, busy: &BTreeSet<u64>, base: usize) -> Option<CompactionPlan> {
     let upper = levels.l0().to_vec();
     let (smallest, largest) = hull(&upper);
     let lower = levels.run(base).overlapping(&smallest, &largest).to_vec();
-    let plan = Plan { from: 0, to: base, upper, lower };
+    let plan = CompactionPlan { from: 0, to: base, upper, lower };
     let free = plan.inputs().all(|file| !busy.contains(&file.desc().number));
     free.then_some(plan)
 }
 
 /// The file of `level` that drags the fewest bytes with it.
-fn plan_level(levels: &Levels, busy: &BTreeSet<u64>, level: usize) -> Option<Plan> {
+fn plan_level(levels: &Levels, busy: &BTreeSet<u64>, level: usize) -> Option<CompactionPlan> {
     let free = |file: &Arc<SstFile>| !busy.contains(&file.desc().number);
-    let mut best: Option<(f64, Plan)> = None;
+    let mut best: Option<(f64, CompactionPlan)> = None;
     for file in levels.files(level).iter().filter(|file| free(file)) {
         let desc = file.desc();
         let lower = levels.run(level + 1).overlapping(&desc.smallest, &desc.largest);
@@ -122,7 +126,10 @@ fn plan_level(levels: &Levels, busy: &BTreeSet<u64>, level: usize) -> Option<Pla
         let cost = dragged as f64 / desc.bytes.max(1) as f64;
         if best.as_ref().is_none_or(|(least, _)| cost < *least) {
             let upper = vec![file.clone()];
-            best = Some((cost, Plan { from: level, to: level + 1, upper, lower: lower.to_vec() }));
+            best = Some((
+                cost,
+                CompactionPlan { from: level, to: level + 1, upper, lower: lower.to_vec() },
+            ));
         }
     }
     best.map(|(_, plan)| plan)

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Plan, VersionFilter};
+use super::{CompactionPlan, VersionFilter};
 use crate::cursor::{Cursor, MergeCursor, RunCursor};
 use crate::disk::Disk;
 use crate::error::Result;
@@ -127,7 +127,7 @@ fn finish(builder: SstBuilder) -> Result<FileDesc> {
 
 /// Merges the inputs of `plan` into new files for its target level.
 pub(crate) fn merge(
-    plan: &Plan,
+    plan: &CompactionPlan,
     levels: &Levels,
     output: &Output<'_>,
     filter: VersionFilter,

@@ -124,7 +124,7 @@ enum Operation {
 
 /// What the plan says about an operation.
 #[derive(PartialEq, Eq)]
-enum Verdict {
+enum WriteFate {
     Go,
     Half,
 }
@@ -178,15 +178,15 @@ impl FaultyDisk {
 }
 
 impl FaultyState {
-    fn admit(&mut self, operation: Operation) -> io::Result<Verdict> {
+    fn admit(&mut self, operation: Operation) -> io::Result<WriteFate> {
         let number = self.operations;
         self.operations += 1;
         if self.crashed {
             return Err(crash_error());
         }
-        let Some(fault) = self.fault else { return Ok(Verdict::Go) };
+        let Some(fault) = self.fault else { return Ok(WriteFate::Go) };
         if number < fault.from || number >= fault.until {
-            return Ok(Verdict::Go);
+            return Ok(WriteFate::Go);
         }
         match (fault.kind, operation) {
             (FaultKind::Crash, _) => {
@@ -199,8 +199,8 @@ impl FaultyState {
             (FaultKind::NoSpace, Operation::Grow | Operation::Name) => {
                 Err(io::Error::from_raw_os_error(ENOSPC))
             }
-            (FaultKind::ShortWrite, Operation::Write | Operation::Grow) => Ok(Verdict::Half),
-            _ => Ok(Verdict::Go),
+            (FaultKind::ShortWrite, Operation::Write | Operation::Grow) => Ok(WriteFate::Half),
+            _ => Ok(WriteFate::Go),
         }
     }
 
@@ -310,8 +310,8 @@ impl DiskFile for FaultyFile {
         let grows = offset + bytes.len() as u64 > self.inner.len()?;
         let operation = if grows { Operation::Grow } else { Operation::Write };
         let bytes = match state.admit(operation)? {
-            Verdict::Half => &bytes[..bytes.len().div_ceil(2)],
-            Verdict::Go => bytes,
+            WriteFate::Half => &bytes[..bytes.len().div_ceil(2)],
+            WriteFate::Go => bytes,
         };
         let n = self.inner.write_at(bytes, offset)?;
         let event = DiskEvent::Write { inode: self.inode, offset, bytes: bytes[..n].into() };

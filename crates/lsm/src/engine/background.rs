@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use super::{Engine, Frozen, Inner, Work};
-use crate::compaction::{Output, Plan, VersionFilter, merge, pick, pick_any};
+use crate::compaction::{CompactionPlan, Output, VersionFilter, merge, pick, pick_any};
 use crate::error::{Error, Result};
 use crate::levels::{FileDesc, SstFile};
 use crate::manifest::{Edit, Manifest};
@@ -79,12 +79,12 @@ impl Engine {
 }
 
 impl Work {
-    fn claim(&mut self, plan: &Plan) {
+    fn claim(&mut self, plan: &CompactionPlan) {
         self.busy.extend(plan.inputs().map(|file| file.desc().number));
         self.compacting += 1;
     }
 
-    fn unclaim(&mut self, plan: &Plan) {
+    fn unclaim(&mut self, plan: &CompactionPlan) {
         for file in plan.inputs() {
             self.busy.remove(&file.desc().number);
         }
@@ -287,7 +287,7 @@ impl Inner {
         Ok(Did::Work)
     }
 
-    fn finish_compaction(&self, plan: &Plan, result: Result<()>) -> Result<()> {
+    fn finish_compaction(&self, plan: &CompactionPlan, result: Result<()>) -> Result<()> {
         lock(&self.work).unclaim(plan);
         self.work_came.notify_all();
         self.work_done.notify_all();
@@ -295,7 +295,7 @@ impl Inner {
     }
 
     /// Changes the level of files without touching them.
-    fn move_down(&self, plan: &Plan) -> Result<()> {
+    fn move_down(&self, plan: &CompactionPlan) -> Result<()> {
         let removed: Vec<u64> = plan.upper.iter().map(|file| file.desc().number).collect();
         let added = plan.upper.iter().map(|file| (plan.to, file.desc().clone())).collect();
         let edit = Edit { added, removed: removed.clone(), ..Edit::default() };
@@ -310,7 +310,7 @@ impl Inner {
     }
 
     /// Merges the files of a plan into new ones.
-    fn rewrite(&self, plan: &Plan) -> Result<()> {
+    fn rewrite(&self, plan: &CompactionPlan) -> Result<()> {
         let levels = lock(&self.work).levels.clone();
         let filter = VersionFilter::new(self.points.list());
         let output = self.output().for_level(&levels, plan.to);

@@ -15,14 +15,14 @@ const EXIT_STORE: u8 = 2;
 
 /// Why an engine command did not do what was asked.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum EngineFailure {
     /// The call or its input has to change.
     Mistake(String),
     /// The store refused; the text says during what and may be empty.
     Store(String, StoreError),
 }
 
-impl Failure {
+impl EngineFailure {
     /// The call or its input is wrong in this way.
     pub(super) fn mistake(text: impl Into<String>) -> Self {
         Self::Mistake(text.into())
@@ -70,13 +70,13 @@ impl Failure {
     }
 }
 
-impl From<StoreError> for Failure {
+impl From<StoreError> for EngineFailure {
     fn from(error: StoreError) -> Self {
         Self::Store(String::new(), error)
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for EngineFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mistake(text) => f.write_str(text),
@@ -86,8 +86,8 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<Failure> for Outcome {
-    fn from(failure: Failure) -> Self {
+impl From<EngineFailure> for Outcome {
+    fn from(failure: EngineFailure) -> Self {
         let mut text = format!("{failure}\n");
         if let Some(hint) = failure.hint() {
             text.push_str(&format!("hint: {hint}\n"));
@@ -104,11 +104,11 @@ mod tests {
     fn mistakes_exit_with_one_and_the_store_with_two() {
         let corrupt = StoreError::Corrupt { file: "a.sst".into(), offset: 7, what: "checksum" };
         for (failure, code) in [
-            (Failure::mistake("no"), 1),
-            (Failure::from(StoreError::Locked("d".into())), 1),
-            (Failure::from(StoreError::Full("d".to_owned())), 2),
-            (Failure::from(StoreError::Poisoned("d".to_owned())), 2),
-            (Failure::from(corrupt), 2),
+            (EngineFailure::mistake("no"), 1),
+            (EngineFailure::from(StoreError::Locked("d".into())), 1),
+            (EngineFailure::from(StoreError::Full("d".to_owned())), 2),
+            (EngineFailure::from(StoreError::Poisoned("d".to_owned())), 2),
+            (EngineFailure::from(corrupt), 2),
         ] {
             assert_eq!(Outcome::from(failure).code, code);
         }
@@ -116,7 +116,8 @@ mod tests {
 
     #[test]
     fn a_store_failure_says_during_what_and_what_to_do() {
-        let failure = Failure::from(StoreError::Full("write x.wal".to_owned())).during("line 9");
+        let failure =
+            EngineFailure::from(StoreError::Full("write x.wal".to_owned())).during("line 9");
         let outcome = Outcome::from(failure);
         let text = String::from_utf8_lossy(&outcome.stderr);
         assert!(text.starts_with("line 9: disk is full") && text.contains("\nhint: "), "{text}");

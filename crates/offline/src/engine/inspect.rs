@@ -10,7 +10,7 @@ use clap::Args;
 use kallisto_lsm::disk::RealDisk;
 use kallisto_lsm::{Engine, LevelStats, Options, Stats};
 
-use super::failure::Failure;
+use super::failure::EngineFailure;
 use super::files;
 use super::keys::KeyFormat;
 use kallisto_command::outcome::Outcome;
@@ -79,13 +79,13 @@ pub struct DumpArgs {
 
 impl CheckArgs {
     /// Checks; damage is a failure that names its place.
-    pub(super) fn run(self) -> Result<Outcome, Failure> {
+    pub(super) fn run(self) -> Result<Outcome, EngineFailure> {
         let mut damage = Vec::new();
         let report = open(&self.dir)?.check_all(|error| damage.push(error));
         if let Some(last) = damage.pop() {
             let before: String = damage.iter().map(|error| format!("{error}\n")).collect();
             let count = damage.len() + 1;
-            let failure = Outcome::from(Failure::from(last));
+            let failure = Outcome::from(EngineFailure::from(last));
             let counted = format!("{count} damaged places; {} files are clean\n", report.files);
             return Ok(failure.with_notice(&(before + &counted)));
         }
@@ -98,7 +98,7 @@ impl CheckArgs {
 
 impl StatsArgs {
     /// Prints the levels.
-    pub(super) fn run(self) -> Result<Outcome, Failure> {
+    pub(super) fn run(self) -> Result<Outcome, EngineFailure> {
         let stats = open(&self.dir)?.stats();
         Ok(Outcome::print(if self.json { json(&stats) } else { table(&stats) }))
     }
@@ -106,7 +106,7 @@ impl StatsArgs {
 
 impl CompactArgs {
     /// Compacts and says what it brought.
-    pub(super) fn run(self) -> Result<Outcome, Failure> {
+    pub(super) fn run(self) -> Result<Outcome, EngineFailure> {
         let engine = open(&self.dir)?;
         // Not before: what is in the log only is no part of the files that are compared.
         engine.flush()?;
@@ -123,7 +123,7 @@ impl CompactArgs {
 
 impl DumpArgs {
     /// Streams the keys to standard output.
-    pub(super) fn run(self) -> Result<Outcome, Failure> {
+    pub(super) fn run(self) -> Result<Outcome, EngineFailure> {
         let engine = open(&self.dir)?;
         let mut out = io::stdout().lock();
         let mut scan = engine.scan(..)?;
@@ -156,18 +156,20 @@ enum OutputReader {
     Left,
 }
 
-fn write_out(out: &mut impl Write, lines: &mut Vec<u8>) -> Result<OutputReader, Failure> {
+fn write_out(out: &mut impl Write, lines: &mut Vec<u8>) -> Result<OutputReader, EngineFailure> {
     let written = out.write_all(lines).and_then(|()| out.flush());
     lines.clear();
     match written {
         Ok(()) => Ok(OutputReader::Listens),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(OutputReader::Left),
-        Err(error) => Err(Failure::mistake(format!("cannot write to standard output: {error}"))),
+        Err(error) => {
+            Err(EngineFailure::mistake(format!("cannot write to standard output: {error}")))
+        }
     }
 }
 
 /// Opens a store that is there already.
-fn open(dir: &Path) -> Result<Engine, Failure> {
+fn open(dir: &Path) -> Result<Engine, EngineFailure> {
     files::require_store(dir)?;
     Ok(Engine::open(RealDisk::shared(), dir, Options::default())?)
 }

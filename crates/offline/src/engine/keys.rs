@@ -8,7 +8,7 @@ use std::ops::Deref;
 use clap::ValueEnum;
 use kallisto_lsm::limits::KEY_BYTES_MAX;
 
-use super::failure::Failure;
+use super::failure::EngineFailure;
 use super::line::LineError;
 
 /// What keys are in the text.
@@ -44,7 +44,7 @@ impl Deref for Key<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NotANumber;
 
-impl From<NotANumber> for Failure {
+impl From<NotANumber> for EngineFailure {
     fn from(NotANumber: NotANumber) -> Self {
         Self::mistake("the store holds a key that is no u64; ask with --keys bytes")
     }

@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kallisto_lsm::disk::RealDisk;
 use kallisto_lsm::{Durability, Engine, Options, SyncMode};
 
-use super::failure::Failure;
+use super::failure::EngineFailure;
 use super::files::{self, CommandInput};
 use super::input::{Lines, Refill};
 use super::keys::KeyFormat;
@@ -87,7 +87,7 @@ fn sync_policy(text: &str) -> Result<SyncPolicy, String> {
 
 impl RunArgs {
     /// Runs the file; figures go to standard error as they come.
-    pub(super) fn run(self) -> Result<Outcome, Failure> {
+    pub(super) fn run(self) -> Result<Outcome, EngineFailure> {
         files::refuse_same(&self.input, &self.output)?;
         let source = files::open_source(&self.input)?;
         let bar = self.progress(source.bytes);
@@ -103,12 +103,12 @@ impl RunArgs {
         let finished = session.finish();
         let tally = session.tally();
         drop(session);
-        let closed = engine.close().map_err(Failure::from);
+        let closed = engine.close().map_err(EngineFailure::from);
         bar.finish_and_clear();
 
         let result = driven.and(finished).and(closed);
         // When the store failed, not all that was counted is in it.
-        if !matches!(result, Err(Failure::Store(..))) {
+        if !matches!(result, Err(EngineFailure::Store(..))) {
             say(&tally.summary(clock() - begin, style));
         }
         result.map(|()| Outcome::default())
@@ -133,7 +133,7 @@ impl RunArgs {
 }
 
 /// Opens the store; when to sync is decided by the session.
-fn open(dir: PathBuf) -> Result<Engine, Failure> {
+fn open(dir: PathBuf) -> Result<Engine, EngineFailure> {
     let durability = Durability::Wal(SyncMode::OnDemand);
     let options = Options { durability, ..Options::default() };
     Ok(Engine::open(RealDisk::shared(), dir, options)?)
@@ -146,9 +146,10 @@ fn drive(
     keys: KeyFormat,
     mut pace: Option<Pace>,
     bar: &ProgressBar,
-) -> Result<(), Failure> {
+) -> Result<(), EngineFailure> {
     let name = source.name;
-    let bad = |number: u64, wrong: LineError| Failure::mistake(format!("{name}:{number}: {wrong}"));
+    let bad =
+        |number: u64, wrong: LineError| EngineFailure::mistake(format!("{name}:{number}: {wrong}"));
     let mut lines = Lines::new(source.from);
     let mut number = 0;
     loop {
@@ -158,7 +159,9 @@ fn drive(
                 session.settle().map_err(|failure| failure.during(&at(&name, number)))?;
                 bar.set_position(lines.bytes_read());
                 let refilled = lines.refill();
-                match refilled.map_err(|e| Failure::mistake(format!("cannot read {name}: {e}")))? {
+                match refilled
+                    .map_err(|e| EngineFailure::mistake(format!("cannot read {name}: {e}")))?
+                {
                     Refill::More => continue,
                     Refill::TooLong => return Err(bad(number + 1, LineError::LineTooLong)),
                     Refill::Ended => match lines.remainder() {

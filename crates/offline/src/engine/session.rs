@@ -12,7 +12,7 @@ use std::num::NonZeroU64;
 
 use kallisto_lsm::{Batch, Engine, Sync};
 
-use super::failure::Failure;
+use super::failure::EngineFailure;
 use super::keys::KeyFormat;
 use super::line::Command;
 use super::report::Tally;
@@ -61,7 +61,7 @@ impl<'a> Session<'a> {
     }
 
     /// Carries out one command.
-    pub(super) fn execute(&mut self, command: Command<'_>) -> Result<(), Failure> {
+    pub(super) fn execute(&mut self, command: Command<'_>) -> Result<(), EngineFailure> {
         match command {
             Command::Put { key, value } => {
                 self.batch.put(&key, value)?;
@@ -79,20 +79,20 @@ impl<'a> Session<'a> {
     }
 
     /// Commits what is pending and writes the answers out.
-    pub(super) fn settle(&mut self) -> Result<(), Failure> {
+    pub(super) fn settle(&mut self) -> Result<(), EngineFailure> {
         self.commit(Sync::Mode)?;
         self.write_answers()
     }
 
     /// Makes every write durable, then writes the answers out.
-    pub(super) fn finish(&mut self) -> Result<(), Failure> {
+    pub(super) fn finish(&mut self) -> Result<(), EngineFailure> {
         self.commit(Sync::Now)?;
         self.sync()?;
         self.write_answers()?;
         self.to.flush().map_err(cannot_write)
     }
 
-    fn commit_if_due(&mut self) -> Result<(), Failure> {
+    fn commit_if_due(&mut self) -> Result<(), EngineFailure> {
         let pending = self.unsynced + self.batch.len() as u64;
         if self.manner.sync_every.is_some_and(|every| pending >= every.get()) {
             self.commit(Sync::Now)
@@ -103,7 +103,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn commit(&mut self, sync: Sync) -> Result<(), Failure> {
+    fn commit(&mut self, sync: Sync) -> Result<(), EngineFailure> {
         if self.batch.is_empty() {
             return Ok(());
         }
@@ -116,7 +116,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn sync(&mut self) -> Result<(), Failure> {
+    fn sync(&mut self) -> Result<(), EngineFailure> {
         if self.unsynced > 0 {
             self.engine.sync()?;
             self.unsynced = 0;
@@ -124,7 +124,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn get(&mut self, key: &[u8]) -> Result<(), Failure> {
+    fn get(&mut self, key: &[u8]) -> Result<(), EngineFailure> {
         self.commit(Sync::Mode)?;
         let found = self.engine.get(key)?;
         if found.is_none() {
@@ -135,7 +135,7 @@ impl<'a> Session<'a> {
     }
 
     /// Prints what lies between two keys, both included; one `EMPTY` if that is nothing.
-    fn scan(&mut self, from: &[u8], to: &[u8]) -> Result<(), Failure> {
+    fn scan(&mut self, from: &[u8], to: &[u8]) -> Result<(), EngineFailure> {
         self.commit(Sync::Mode)?;
         let before = self.tally.entries;
         let mut scan = self.engine.scan(from..=to)?;
@@ -151,7 +151,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn answer(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+    fn answer(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineFailure> {
         if self.manner.with_keys {
             self.manner.keys.decode(key, &mut self.answers)?;
             self.answers.push(b' ');
@@ -161,7 +161,7 @@ impl<'a> Session<'a> {
         if self.answers.len() >= ANSWERS_BYTES { self.write_answers() } else { Ok(()) }
     }
 
-    fn write_answers(&mut self) -> Result<(), Failure> {
+    fn write_answers(&mut self) -> Result<(), EngineFailure> {
         if self.answers.is_empty() {
             return Ok(());
         }
@@ -175,6 +175,6 @@ impl<'a> Session<'a> {
     }
 }
 
-fn cannot_write(error: std::io::Error) -> Failure {
-    Failure::mistake(format!("cannot write the output: {error}"))
+fn cannot_write(error: std::io::Error) -> EngineFailure {
+    EngineFailure::mistake(format!("cannot write the output: {error}"))
 }

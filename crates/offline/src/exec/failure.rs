@@ -15,7 +15,7 @@ const EXIT_STORE: u8 = 2;
 
 /// Why a run did not do what was asked.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum ExecFailure {
     /// The call or the script has to change.
     Mistake(String),
     /// The store refused.
@@ -24,7 +24,7 @@ pub(super) enum Failure {
     StoreAt(String, StoreError),
 }
 
-impl Failure {
+impl ExecFailure {
     /// The call or the script is wrong in this way.
     pub(super) fn mistake(text: impl Into<String>) -> Self {
         Self::Mistake(text.into())
@@ -87,13 +87,13 @@ impl Failure {
     }
 }
 
-impl From<StoreError> for Failure {
+impl From<StoreError> for ExecFailure {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ExecFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mistake(text) => f.write_str(text),
@@ -103,8 +103,8 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<Failure> for Outcome {
-    fn from(failure: Failure) -> Self {
+impl From<ExecFailure> for Outcome {
+    fn from(failure: ExecFailure) -> Self {
         let mut text = format!("{failure}\n");
         if let Some(hint) = failure.hint() {
             text.push_str(&format!("hint: {hint}\n"));

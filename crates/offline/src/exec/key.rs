@@ -9,7 +9,7 @@ use std::path::Path;
 use data_encoding::{BASE64, BASE64_NOPAD, HEXLOWER_PERMISSIVE};
 use zeroize::Zeroizing;
 
-use super::failure::Failure;
+use super::failure::ExecFailure;
 use kallisto_command::files;
 
 /// The variable that may hold the key.
@@ -20,26 +20,27 @@ const KEY_BYTES: usize = 32;
 pub(super) fn find(
     file: Option<&Path>,
     stdin_is_taken: bool,
-) -> Result<Zeroizing<Vec<u8>>, Failure> {
+) -> Result<Zeroizing<Vec<u8>>, ExecFailure> {
     if let Some(path) = file {
         let name = path.display();
         let bytes = files::read(path).map(Zeroizing::new);
-        let bytes = bytes.map_err(|e| Failure::mistake(format!("cannot read {name}: {e}")))?;
-        return decode(&bytes).ok_or_else(|| Failure::mistake(format!("{name}: {WRONG_FORM}")));
+        let bytes = bytes.map_err(|e| ExecFailure::mistake(format!("cannot read {name}: {e}")))?;
+        return decode(&bytes).ok_or_else(|| ExecFailure::mistake(format!("{name}: {WRONG_FORM}")));
     }
     if let Some(text) = std::env::var_os(VARIABLE) {
         let text = Zeroizing::new(text.into_encoded_bytes());
-        return decode(&text).ok_or_else(|| Failure::mistake(format!("{VARIABLE}: {WRONG_FORM}")));
+        return decode(&text)
+            .ok_or_else(|| ExecFailure::mistake(format!("{VARIABLE}: {WRONG_FORM}")));
     }
     if stdin_is_taken || !std::io::stdin().is_terminal() {
-        return Err(Failure::mistake(format!(
+        return Err(ExecFailure::mistake(format!(
             "no key: give --key-file or set {VARIABLE}; there is no terminal to ask on"
         )));
     }
     let asked = rpassword::prompt_password("Key of the store (will be hidden): ");
     let text = asked.map(Zeroizing::new);
-    let text = text.map_err(|e| Failure::mistake(format!("cannot ask for the key: {e}")))?;
-    decode(text.as_bytes()).ok_or_else(|| Failure::mistake(WRONG_FORM))
+    let text = text.map_err(|e| ExecFailure::mistake(format!("cannot ask for the key: {e}")))?;
+    decode(text.as_bytes()).ok_or_else(|| ExecFailure::mistake(WRONG_FORM))
 }
 
 const WRONG_FORM: &str = "a key is 32 bytes, 64 hexadecimal digits or 44 characters of base64";

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use kallisto_securedb::{SecureDb, WriteBatch};
 
-use super::failure::Failure;
+use super::failure::ExecFailure;
 
 /// Length of a value, in bytes.
 const VALUE_BYTES: usize = 128;
@@ -25,14 +25,14 @@ pub(super) struct Measured {
 }
 
 /// Measures with `count` keys below a folder that nothing else uses.
-pub(super) fn run(db: &SecureDb, count: u32) -> Result<Measured, Failure> {
+pub(super) fn run(db: &SecureDb, count: u32) -> Result<Measured, ExecFailure> {
     let folder = free_folder(db);
     let measured = write_and_read(db, &folder, count);
     remove(db, &folder, count)?;
     measured
 }
 
-fn write_and_read(db: &SecureDb, folder: &str, count: u32) -> Result<Measured, Failure> {
+fn write_and_read(db: &SecureDb, folder: &str, count: u32) -> Result<Measured, ExecFailure> {
     let begin = clock();
     for number in 0..count {
         db.insert(&name(folder, number), &value(number))?;
@@ -52,7 +52,7 @@ fn free_folder(db: &SecureDb) -> String {
     candidates.find(|folder| !db.has_folder(folder)).expect("numbers do not end")
 }
 
-fn remove(db: &SecureDb, folder: &str, count: u32) -> Result<(), Failure> {
+fn remove(db: &SecureDb, folder: &str, count: u32) -> Result<(), ExecFailure> {
     let mut batch = WriteBatch::new();
     for number in 0..count {
         batch.remove(&name(folder, number));

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use kallisto_securedb::{Durability, Options, SecureDb};
 
-use self::failure::Failure;
+use self::failure::ExecFailure;
 use self::loglevel::LogLevel;
 use self::session::Session;
 use kallisto_command::error::Error;
@@ -104,7 +104,7 @@ impl ExecArgs {
         Ok(self.work().map_or_else(Outcome::from, |()| Outcome::default()))
     }
 
-    fn work(&self) -> Result<(), Failure> {
+    fn work(&self) -> Result<(), ExecFailure> {
         let logging = loglevel::start(self.log_level);
         let key = key::find(self.key_file.as_deref(), self.reads_stdin())?;
         let options = Options { durability: self.mode.durability(), ..Options::default() };
@@ -119,7 +119,7 @@ impl ExecArgs {
         // Whatever ended the run, what was acknowledged is kept.
         let saved = session.finish();
         drop(session);
-        driven.and(saved).and(db.close().map_err(Failure::from))
+        driven.and(saved).and(db.close().map_err(ExecFailure::from))
     }
 
     /// Whether commands come from standard input, so that a key cannot be asked for there.

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 
 use kallisto_securedb::SecureDb;
 
-use super::failure::Failure;
+use super::failure::ExecFailure;
 use super::line::{self, Command, VERBS, Wrong};
 use super::session::{Next, Session};
 
@@ -24,7 +24,7 @@ const PROMPT: &str = "kallisto> ";
 const CANDIDATES_MAX: usize = 200;
 
 /// Reads and carries out lines until the end.
-pub(super) fn run(session: &mut Session<'_>) -> Result<(), Failure> {
+pub(super) fn run(session: &mut Session<'_>) -> Result<(), ExecFailure> {
     let config = Config::builder().completion_type(CompletionType::List).build();
     let history = MemHistory::with_config(&config);
     let mut editor = Editor::<Names<'_>, MemHistory>::with_history(config, history)
@@ -46,7 +46,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), Failure> {
         let done = match parsed {
             Ok(Some(command)) => session.execute(command),
             Ok(None) => Ok(Next::Command),
-            Err(Wrong(text)) => Err(Failure::mistake(text)),
+            Err(Wrong(text)) => Err(ExecFailure::mistake(text)),
         };
         session.settle()?;
         match done {
@@ -69,12 +69,12 @@ fn remembered(line: &str, parsed: &Result<Option<Command<'_>>, Wrong>) -> Option
 }
 
 #[expect(clippy::print_stderr, reason = "a person is watching")]
-fn complain(failure: &Failure) {
+fn complain(failure: &ExecFailure) {
     eprintln!("{failure}");
 }
 
-fn cannot_read(error: &ReadlineError) -> Failure {
-    Failure::mistake(format!("cannot read the terminal: {error}"))
+fn cannot_read(error: &ReadlineError) -> ExecFailure {
+    ExecFailure::mistake(format!("cannot read the terminal: {error}"))
 }
 
 /// Completes verbs and names.

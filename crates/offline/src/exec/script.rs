@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::failure::Failure;
+use super::failure::ExecFailure;
 use super::line::{self, Wrong};
 use super::session::{Next, Session};
 use crate::engine::{Lines, Refill, commands_at};
@@ -14,8 +14,8 @@ use crate::engine::{Lines, Refill, commands_at};
 pub(super) const STANDARD: &str = "-";
 
 /// Carries out every line.
-pub(super) fn run(path: &Path, session: &mut Session<'_>) -> Result<(), Failure> {
-    let source = commands_at(path).map_err(Failure::mistake)?;
+pub(super) fn run(path: &Path, session: &mut Session<'_>) -> Result<(), ExecFailure> {
+    let source = commands_at(path).map_err(ExecFailure::mistake)?;
     let mut lines = Lines::new(source.from);
     let mut number = 0u64;
     loop {
@@ -28,13 +28,13 @@ pub(super) fn run(path: &Path, session: &mut Session<'_>) -> Result<(), Failure>
                 match lines.refill() {
                     Ok(Refill::More) => continue,
                     Ok(Refill::TooLong) => {
-                        break Err(Failure::mistake(format!(
+                        break Err(ExecFailure::mistake(format!(
                             "{name}:{}: a line is too long",
                             number + 1
                         )));
                     }
                     Err(error) => {
-                        break Err(Failure::mistake(format!("cannot read {name}: {error}")));
+                        break Err(ExecFailure::mistake(format!("cannot read {name}: {error}")));
                     }
                     Ok(Refill::Ended) => match lines.remainder() {
                         Some(range) => range,
@@ -52,10 +52,10 @@ pub(super) fn run(path: &Path, session: &mut Session<'_>) -> Result<(), Failure>
     }
 }
 
-fn step(line: &[u8], session: &mut Session<'_>) -> Result<Next, Failure> {
+fn step(line: &[u8], session: &mut Session<'_>) -> Result<Next, ExecFailure> {
     match line::parse(line) {
         Ok(Some(command)) => session.execute(command),
         Ok(None) => Ok(Next::Command),
-        Err(Wrong(text)) => Err(Failure::mistake(text)),
+        Err(Wrong(text)) => Err(ExecFailure::mistake(text)),
     }
 }

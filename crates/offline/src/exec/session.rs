@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use kallisto_securedb::SecureDb;
 
 use super::Mode;
-use super::failure::Failure;
+use super::failure::ExecFailure;
 use super::line::{Command, VERBS};
 use super::loglevel::Logging;
 use super::measure;
@@ -55,7 +55,7 @@ impl<'a> Session<'a> {
     }
 
     /// Carries out one command.
-    pub(super) fn execute(&mut self, command: Command<'_>) -> Result<Next, Failure> {
+    pub(super) fn execute(&mut self, command: Command<'_>) -> Result<Next, ExecFailure> {
         let begin = measure::clock();
         let verb = verb_of(command);
         match command {
@@ -88,22 +88,22 @@ impl<'a> Session<'a> {
     }
 
     /// Writes out what was answered so far.
-    pub(super) fn settle(&mut self) -> Result<(), Failure> {
+    pub(super) fn settle(&mut self) -> Result<(), ExecFailure> {
         self.to.flush().map_err(|error| cannot_write(&error))
     }
 
     /// Makes everything durable, then writes the last answers out.
-    pub(super) fn finish(&mut self) -> Result<(), Failure> {
+    pub(super) fn finish(&mut self) -> Result<(), ExecFailure> {
         self.db.flush()?;
         self.settle()
     }
 
-    fn put(&mut self, path: &str, key: &str, value: &[u8]) -> Result<(), Failure> {
+    fn put(&mut self, path: &str, key: &str, value: &[u8]) -> Result<(), ExecFailure> {
         self.db.insert(&name(path, key), value)?;
         self.say(b"OK")
     }
 
-    fn get(&mut self, path: &str, key: Option<&str>) -> Result<(), Failure> {
+    fn get(&mut self, path: &str, key: Option<&str>) -> Result<(), ExecFailure> {
         if !self.admit(path)? {
             return Ok(());
         }
@@ -114,7 +114,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn get_all(&mut self, path: &str) -> Result<(), Failure> {
+    fn get_all(&mut self, path: &str) -> Result<(), ExecFailure> {
         let mut any = false;
         let db = self.db;
         each_child(db, path, |child| {
@@ -130,7 +130,7 @@ impl<'a> Session<'a> {
         if any { Ok(()) } else { self.say(NIL) }
     }
 
-    fn delete(&mut self, path: &str, key: &str) -> Result<(), Failure> {
+    fn delete(&mut self, path: &str, key: &str) -> Result<(), ExecFailure> {
         if !self.admit(path)? {
             return Ok(());
         }
@@ -144,7 +144,7 @@ impl<'a> Session<'a> {
         self.say(if was_there { b"OK" } else { NIL })
     }
 
-    fn list(&mut self, path: &str) -> Result<(), Failure> {
+    fn list(&mut self, path: &str) -> Result<(), ExecFailure> {
         if path.is_empty() && self.db.is_empty() {
             return self.say(EMPTY);
         }
@@ -157,14 +157,14 @@ impl<'a> Session<'a> {
         each_child(self.db, path, |child| self.say(child.as_bytes()))
     }
 
-    fn save(&mut self) -> Result<(), Failure> {
+    fn save(&mut self) -> Result<(), ExecFailure> {
         self.db.flush()?;
         tracing::info!("saved");
         self.say(b"OK")
     }
 
     /// The gate: whether there is anything below `path`, or was in this session; if not, says so.
-    fn admit(&mut self, path: &str) -> Result<bool, Failure> {
+    fn admit(&mut self, path: &str) -> Result<bool, ExecFailure> {
         if self.db.has_folder(path) || self.emptied.contains(path) {
             return Ok(true);
         }
@@ -172,7 +172,7 @@ impl<'a> Session<'a> {
         Ok(false)
     }
 
-    fn stats(&mut self) -> Result<(), Failure> {
+    fn stats(&mut self) -> Result<(), ExecFailure> {
         let stats = self.db.stats();
         let sealed: u64 = stats.key_versions.iter().map(|key| key.seals).sum();
         let active = stats.key_versions.last().map_or(0, |key| key.version);
@@ -196,19 +196,19 @@ impl<'a> Session<'a> {
         self.say(format!("mode: {}", Mode::name(stats.durability)).as_bytes())
     }
 
-    fn help(&mut self) -> Result<(), Failure> {
+    fn help(&mut self) -> Result<(), ExecFailure> {
         for (verb, arguments, about) in VERBS {
             self.say(format!("{:<24} {about}", format!("{verb} {arguments}")).as_bytes())?;
         }
         Ok(())
     }
 
-    fn say(&mut self, line: &[u8]) -> Result<(), Failure> {
+    fn say(&mut self, line: &[u8]) -> Result<(), ExecFailure> {
         self.write(line)?;
         self.write(b"\n")
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ExecFailure> {
         self.to.write_all(bytes).map_err(|error| cannot_write(&error))
     }
 }
@@ -217,8 +217,8 @@ impl<'a> Session<'a> {
 fn each_child(
     db: &SecureDb,
     path: &str,
-    mut visit: impl FnMut(&str) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    mut visit: impl FnMut(&str) -> Result<(), ExecFailure>,
+) -> Result<(), ExecFailure> {
     let mut after: Option<String> = None;
     loop {
         let page = db.list(path, after.as_deref(), PAGE);
@@ -250,6 +250,6 @@ const fn verb_of(command: Command<'_>) -> &'static str {
     }
 }
 
-fn cannot_write(error: &io::Error) -> Failure {
-    Failure::mistake(format!("cannot write the output: {error}"))
+fn cannot_write(error: &io::Error) -> ExecFailure {
+    ExecFailure::mistake(format!("cannot write the output: {error}"))
 }

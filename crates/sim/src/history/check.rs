@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::model::{Deed, Texts};
 use super::search::{STATES_MAX, Search, Searched, Stuck};
-use super::verdict::{Breach, Figures, Verdict};
+use super::verdict::{Breach, HistoryFigures, Verdict};
 use super::{End, Operation};
 
 /// Most operations that a report of a breach shows.
@@ -22,8 +22,12 @@ fn check_within(operations: &[Operation], states_max: usize) -> Verdict {
         keys.entry(&operation.key).or_default().push(operation);
     }
     let unknown = operations.iter().filter(|operation| operation.end == End::Unknown).count();
-    let mut figures =
-        Figures { keys: keys.len(), operations: operations.len(), unknown, ..Figures::default() };
+    let mut figures = HistoryFigures {
+        keys: keys.len(),
+        operations: operations.len(),
+        unknown,
+        ..HistoryFigures::default()
+    };
     for (key, operations) in keys {
         let mut texts = Texts::default();
         let deeds: Vec<(&Operation, Deed)> = operations
@@ -191,7 +195,7 @@ mod tests {
         let on = |key: &str, short: &str| expand(short).replace("\"k\"", &format!("\"{key}\""));
         let text = [on("a", "w1 x 0-1"), on("b", "r1 - 2-3"), on("a", "r1 x 4-5")].join("\n");
         let operations = read(text.as_bytes()).unwrap();
-        let expected = Figures { keys: 2, operations: 3, unknown: 0, states: 1 };
+        let expected = HistoryFigures { keys: 2, operations: 3, unknown: 0, states: 1 };
         assert_eq!(check(&operations), Verdict::Linearizable(expected));
     }
 

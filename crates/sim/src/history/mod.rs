@@ -29,7 +29,7 @@ mod verdict;
 pub use check::check;
 pub use lines::{LINE_BYTES_MAX, LineError, OPERATIONS_MAX, read};
 pub use search::STATES_MAX;
-pub use verdict::{Breach, Figures, Verdict};
+pub use verdict::{Breach, HistoryFigures, Verdict};
 
 /// One operation of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::search::STATES_MAX;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// There is an order that explains it.
-    Linearizable(Figures),
+    Linearizable(HistoryFigures),
     /// There is none.
     Broken(Breach),
     /// There may be one: the search was given up.
@@ -20,7 +20,7 @@ pub enum Verdict {
 
 /// What was looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct HistoryFigures {
     /// Keys.
     pub keys: usize,
     /// Operations, those of which nothing came included.
@@ -51,7 +51,7 @@ pub struct Breach {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Linearizable(Figures { keys, operations, unknown, states }) => write!(
+            Self::Linearizable(HistoryFigures { keys, operations, unknown, states }) => write!(
                 f,
                 "linearizable: {operations} operations on {keys} keys, {unknown} of unknown outcome, {states} states"
             ),

@@ -61,14 +61,14 @@ pub(crate) fn pause(duration: Duration) {
     LINE.with_borrow(|line| {
         if let Some(line) = line {
             // Nobody waits for a job that was given up: it goes on alone.
-            let _ = line.said.send(Step::Pauses(duration));
+            let _ = line.said.send(JobStep::Pauses(duration));
             let _ = line.go.recv();
         }
     });
 }
 
 /// What a job did until the world went on.
-pub(crate) enum Step {
+pub(crate) enum JobStep {
     /// It wants to go on after this.
     Pauses(Duration),
     /// It is done.
@@ -77,7 +77,7 @@ pub(crate) enum Step {
 
 /// A job's end of the line to the world.
 struct Line {
-    said: SyncSender<Step>,
+    said: SyncSender<JobStep>,
     go: Receiver<()>,
 }
 
@@ -88,7 +88,7 @@ thread_local! {
 /// A job that was begun.
 pub(crate) struct Running {
     thread: Option<JoinHandle<()>>,
-    said: Receiver<Step>,
+    said: Receiver<JobStep>,
     go: SyncSender<()>,
 }
 
@@ -110,7 +110,7 @@ impl Running {
     }
 
     /// Lets it run to its next pause, or its end. A panic of the job is one of the world.
-    pub(crate) fn go_on(&mut self) -> Step {
+    pub(crate) fn go_on(&mut self) -> JobStep {
         if self.go.send(()).is_ok()
             && let Ok(step) = self.said.recv()
         {
@@ -119,13 +119,13 @@ impl Running {
         if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
             resume_unwind(panic);
         }
-        Step::Ended
+        JobStep::Ended
     }
 
     /// Lets it run to its end without any time passing: its machine is gone, and it concerns nobody.
     pub(crate) fn run_out(mut self) {
         for _ in 0..LAST_PAUSES_MAX {
-            if let Step::Ended = self.go_on() {
+            if let JobStep::Ended = self.go_on() {
                 return;
             }
         }
@@ -151,11 +151,13 @@ mod tests {
         let mut running = Running::begin(jobs.take().pop().unwrap(), 1).unwrap();
         assert!(heard.try_recv().is_err());
         for turn in 0..3 {
-            assert!(matches!(running.go_on(), Step::Pauses(d) if d == Duration::from_millis(turn)));
+            assert!(
+                matches!(running.go_on(), JobStep::Pauses(d) if d == Duration::from_millis(turn))
+            );
             assert_eq!(heard.try_recv(), Ok(turn));
             assert!(heard.try_recv().is_err());
         }
-        assert!(matches!(running.go_on(), Step::Ended));
-        assert!(matches!(running.go_on(), Step::Ended));
+        assert!(matches!(running.go_on(), JobStep::Ended));
+        assert!(matches!(running.go_on(), JobStep::Ended));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kallisto_store::{Error, Position, Records, Replicated, Store};
 
 use super::{Event, World};
-use crate::clients::{Client, PATIENCE, Pending, What, end_of, micros, name_of};
+use crate::clients::{PATIENCE, Pending, SimClient, What, end_of, micros, name_of};
 use crate::history::End;
 use crate::invariants::Violation;
 use crate::invariants::reads::Read;
@@ -32,7 +32,7 @@ impl World {
         match self.dice.u8(..10) {
             0..=3 => self.read_anywhere(client)?,
             4..=5 => {
-                let key = Client::key(&mut self.dice);
+                let key = SimClient::key(&mut self.dice);
                 self.read_latest(client, key)?;
             }
             _ => self.write(client)?,
@@ -86,7 +86,7 @@ impl World {
     }
 
     fn write(&mut self, client: usize) -> Result<(), Violation> {
-        let key = Client::key(&mut self.dice);
+        let key = SimClient::key(&mut self.dice);
         let (Some(leader), Some(other)) = (self.draw_leader(), self.draw_server()) else {
             return Ok(());
         };
@@ -161,7 +161,7 @@ impl World {
         if behind && self.plan.sabotage != Some(Sabotage::NoIndex) {
             return Ok(());
         }
-        let key = Client::key(&mut self.dice);
+        let key = SimClient::key(&mut self.dice);
         let Ok(found) = store.get(key.as_bytes()) else { return Ok(()) };
         let found = found.map(|record| (record.value.to_vec(), record.seqno.0));
         let read = Read { client: id, server, key: key.as_bytes(), position, found };

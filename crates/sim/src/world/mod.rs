@@ -25,7 +25,7 @@ use self::faults::{FaultEvent, WorldFault};
 use self::members::Admin;
 use self::serving::{Call, Way};
 use self::tenants::Tenant;
-use crate::clients::Client;
+use crate::clients::SimClient;
 use crate::estate::Estate;
 use crate::figures::Figures;
 use crate::invariants::{Invariants, Violation, violated};
@@ -38,7 +38,7 @@ use crate::wire;
 
 /// What a run is of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct WorldPlan {
     /// The seed.
     pub(crate) seed: u64,
     /// For how long faults happen, in the simulation's time.
@@ -150,7 +150,7 @@ impl Transfer {
 
 /// Everything there is.
 pub(crate) struct World {
-    plan: Plan,
+    plan: WorldPlan,
     setup: Setup,
     dice: fastrand::Rng,
     now: Duration,
@@ -158,7 +158,7 @@ pub(crate) struct World {
     queue: BinaryHeap<Reverse<Scheduled>>,
     servers: BTreeMap<u64, Server>,
     network: Network,
-    clients: Vec<Client>,
+    clients: Vec<SimClient>,
     tenants: Vec<Tenant>,
     estate: Estate,
     /// Requests to cores that are under way.
@@ -182,7 +182,7 @@ pub(crate) struct World {
 ///
 /// # Errors
 /// The first invariant that did not hold.
-pub(crate) fn run(plan: Plan) -> Result<(Figures, u64), Violation> {
+pub(crate) fn run(plan: WorldPlan) -> Result<(Figures, u64), Violation> {
     // The ids of requests are seeded once a thread; nothing comes of them, but a draw less is another run.
     kallisto_core::RequestId::make();
     chance::draw_from(plan.seed);
@@ -191,7 +191,7 @@ pub(crate) fn run(plan: Plan) -> Result<(Figures, u64), Violation> {
     ran
 }
 
-fn run_seeded(plan: Plan) -> Result<(Figures, u64), Violation> {
+fn run_seeded(plan: WorldPlan) -> Result<(Figures, u64), Violation> {
     let mut world = World::new(plan)?;
     world.live()?;
     world.end()?;
@@ -201,7 +201,7 @@ fn run_seeded(plan: Plan) -> Result<(Figures, u64), Violation> {
 }
 
 impl World {
-    fn new(plan: Plan) -> Result<Self, Violation> {
+    fn new(plan: WorldPlan) -> Result<Self, Violation> {
         let mut dice = fastrand::Rng::with_seed(plan.seed);
         let batch = plan.sabotage.is_none() && dice.u8(..5) == 0;
         let durability = if batch { Durability::BATCH } else { Durability::Strict };
@@ -215,7 +215,7 @@ impl World {
             queue: BinaryHeap::new(),
             servers: BTreeMap::new(),
             network: Network::default(),
-            clients: (0..CLIENTS).map(Client::new).collect(),
+            clients: (0..CLIENTS).map(SimClient::new).collect(),
             tenants: (0..CLIENTS).map(|_| Tenant::default()).collect(),
             estate: Estate::default(),
             calls: BTreeMap::new(),

@@ -20,7 +20,7 @@ use super::{Event, World};
 use crate::invariants::{Violation, violated};
 use crate::sabotage::Sabotage;
 use crate::site::asks::{Ask, CoreAnswer, Flight, Recency};
-use crate::site::jobs::{Running, Step};
+use crate::site::jobs::{JobStep, Running};
 
 /// How long a request waits for somebody to lead, and for its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -419,10 +419,10 @@ impl World {
             return Ok(());
         };
         match site.running[place].1.go_on() {
-            Step::Pauses(duration) => {
+            JobStep::Pauses(duration) => {
                 self.schedule(duration, Event::Job { server: id, life, number })
             }
-            Step::Ended => {
+            JobStep::Ended => {
                 site.running.remove(place);
             }
         }

@@ -12,14 +12,14 @@ use super::lock;
 use super::shared::StoreShared;
 use super::tasks::Task;
 use crate::Error;
-use crate::commit::{Outcome, Promise};
+use crate::commit::{CommitOutcome, Promise};
 
 /// The applier's own.
 pub(crate) struct Applier {
     shared: Arc<StoreShared>,
     backlog: VecDeque<Task>,
     /// What is applied and not yet said to be.
-    unsaid: Vec<(Promise, Outcome)>,
+    unsaid: Vec<(Promise, CommitOutcome)>,
 }
 
 /// How a turn ended.

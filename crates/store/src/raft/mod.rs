@@ -48,13 +48,13 @@ use self::lease::Lease;
 use self::limits::ESSENTIAL_BYTES_MAX;
 pub use self::log::Losses;
 use self::log::mark::Mark;
-use self::log::record::{Identity, SegmentState};
+use self::log::record::{LogIdentity, SegmentState};
 use self::log::{LogSync, Opened, RaftLog};
 use self::machine::{Home, Machine, Replacement};
 use self::node::Node;
 pub use self::options::{OnFatal, RaftOptions};
-use self::requests::{Request, Requests};
-use self::restore::Step;
+use self::requests::{DriverRequest, Requests};
+use self::restore::RestoreStep;
 use self::shared::{Chores, REMOVED_FILE, StoreShared};
 pub use self::snapshot::BackupReader;
 use self::snapshot::HeldMoments;
@@ -232,12 +232,12 @@ impl RaftStore {
         Ok(())
     }
 
-    fn step(&self, step: &Step) -> Commit {
+    fn step(&self, step: &RestoreStep) -> Commit {
         let data = step.encode();
-        self.request(|promise| Request::Commit { data, need: Need::Usual, promise })
+        self.request(|promise| DriverRequest::Commit { data, need: Need::Usual, promise })
     }
 
-    fn request(&self, make: impl FnOnce(crate::commit::Promise) -> Request) -> Commit {
+    fn request(&self, make: impl FnOnce(crate::commit::Promise) -> DriverRequest) -> Commit {
         let (promise, commit) = Commit::promised();
         self.shared.requests.push(make(promise));
         self.turn_inline();
@@ -393,7 +393,7 @@ fn first_state(options: &RaftOptions) -> SegmentState {
     let hard_state = HardState { term: FIRST_TERM, commit: FIRST_INDEX, ..HardState::default() };
     let membership = ConfState { voters: vec![options.node_id], ..ConfState::default() };
     SegmentState {
-        identity: Identity { store_id, node_id: options.node_id },
+        identity: LogIdentity { store_id, node_id: options.node_id },
         engine: 0,
         last_index: FIRST_INDEX,
         last_term: FIRST_TERM,
@@ -453,7 +453,7 @@ impl Store for RaftStore {
         let data = encode_batch(&batch);
         // A large one would take the reserve from all others.
         let need = if data.len() > ESSENTIAL_BYTES_MAX { Need::Usual } else { batch.need() };
-        self.request(|promise| Request::Commit { data, need, promise })
+        self.request(|promise| DriverRequest::Commit { data, need, promise })
     }
 
     fn position(&self) -> Position {
@@ -473,11 +473,11 @@ impl Store for RaftStore {
     }
 
     fn set_durability(&self, durability: Durability) -> Commit {
-        self.request(|promise| Request::SetDurability(durability, promise))
+        self.request(|promise| DriverRequest::SetDurability(durability, promise))
     }
 
     fn save(&self) -> Commit {
-        self.request(Request::Save)
+        self.request(DriverRequest::Save)
     }
 
     fn replicated(&self) -> Option<&dyn Replicated> {

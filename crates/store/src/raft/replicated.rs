@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use super::limits::SILENCES;
 use super::node::contains;
-use super::requests::Request;
-use super::restore::Step;
+use super::requests::DriverRequest;
+use super::restore::RestoreStep;
 use super::snapshot::{Outgoing, ResumePoint};
 use super::{RaftStore, lock, wire};
 use crate::{
@@ -61,11 +61,11 @@ impl Replicated for RaftStore {
     }
 
     fn change(&self, changes: Vec<Change>) -> Commit {
-        self.request(|promise| Request::Change(changes, promise))
+        self.request(|promise| DriverRequest::Change(changes, promise))
     }
 
     fn read_index(&self) -> Commit {
-        self.request(Request::ReadIndex)
+        self.request(DriverRequest::ReadIndex)
     }
 
     fn as_of(&self) -> AsOf {
@@ -92,7 +92,7 @@ impl Replicated for RaftStore {
     }
 
     fn transfer(&self, to: Option<u64>) -> Commit {
-        self.request(|promise| Request::Transfer(to, promise))
+        self.request(|promise| DriverRequest::Transfer(to, promise))
     }
 
     fn stand(&self, candidacy: Candidacy) {
@@ -106,14 +106,14 @@ impl Replicated for RaftStore {
     }
 
     fn join(&self, invitation: Invitation) -> Commit {
-        self.request(|promise| Request::Join(invitation, promise))
+        self.request(|promise| DriverRequest::Join(invitation, promise))
     }
 
     fn receive(&self, from: u64, message: Bytes) {
         let Some(message) = wire::decode(&message) else { return };
         let own = self.shared.node_id.load(Ordering::Acquire);
         if message.from == from && message.to == own {
-            self.shared.requests.push(Request::Message(message));
+            self.shared.requests.push(DriverRequest::Message(message));
         }
     }
 
@@ -156,18 +156,18 @@ impl Replicated for RaftStore {
     }
 
     fn begin_restore(&self) -> Commit {
-        self.step(&Step::Begin)
+        self.step(&RestoreStep::Begin)
     }
 
     fn stage(&self, generation: Position, records: Vec<(Bytes, Bytes)>) -> Commit {
-        self.step(&Step::Stage(generation.0, records))
+        self.step(&RestoreStep::Stage(generation.0, records))
     }
 
     fn finish_restore(&self, generation: Position, records: u64) -> Commit {
-        self.step(&Step::Switch(generation.0, records))
+        self.step(&RestoreStep::Switch(generation.0, records))
     }
 
     fn abandon_restore(&self, generation: Position) -> Commit {
-        self.step(&Step::Abandon(generation.0))
+        self.step(&RestoreStep::Abandon(generation.0))
     }
 }

@@ -20,7 +20,7 @@ use crate::{Durability, Error, Need};
 
 /// What a caller wants.
 #[derive(Debug)]
-pub(crate) enum Request {
+pub(crate) enum DriverRequest {
     /// Commit an encoded batch.
     Commit { data: Vec<u8>, need: Need, promise: Promise },
     /// Say when everything before is on the disk and applied.
@@ -50,9 +50,9 @@ pub(crate) struct Requests {
 
 #[derive(Debug, Default)]
 struct RequestsState {
-    waiting: VecDeque<Request>,
+    waiting: VecDeque<DriverRequest>,
     /// What is taken whether the applier is behind or not.
-    urgent: VecDeque<Request>,
+    urgent: VecDeque<DriverRequest>,
     /// Bytes of the messages among them.
     message_bytes: usize,
     /// Bytes of the commits that wait.
@@ -104,7 +104,7 @@ pub(crate) enum DrainState {
 
 impl Requests {
     /// Takes a request in, or says why not and keeps its promise.
-    pub(crate) fn push(&self, request: Request) {
+    pub(crate) fn push(&self, request: DriverRequest) {
         let mut state = lock(&self.state);
         if let Some(error) = state.refuses(&request) {
             drop(state);
@@ -184,7 +184,11 @@ impl Requests {
     }
 
     /// Moves what is to be served next to `taken`.
-    pub(crate) fn take(&self, taken: &mut Vec<Request>, backpressure: Backpressure) -> DrainState {
+    pub(crate) fn take(
+        &self,
+        taken: &mut Vec<DriverRequest>,
+        backpressure: Backpressure,
+    ) -> DrainState {
         let mut state = lock(&self.state);
         let ended = state.waiting.is_empty() && state.urgent.is_empty() && state.refusal.is_some();
         taken.extend(state.urgent.drain(..));
@@ -247,7 +251,7 @@ impl RequestsState {
         !group && !ended && !self.nudged && self.urgent.is_empty()
     }
 
-    fn refuses(&self, request: &Request) -> Option<Error> {
+    fn refuses(&self, request: &DriverRequest) -> Option<Error> {
         if let Some(error) = &self.refusal {
             return Some(error.clone());
         }
@@ -265,7 +269,7 @@ impl RequestsState {
         busy.then_some(Error::Busy)
     }
 
-    fn move_group(&mut self, taken: &mut Vec<Request>) {
+    fn move_group(&mut self, taken: &mut Vec<DriverRequest>) {
         let (mut bytes, mut count) = (0, 0);
         while count < GROUP_MAX && bytes < GROUP_BYTES_MAX {
             let Some(request) = self.waiting.pop_front() else { return };
@@ -277,7 +281,7 @@ impl RequestsState {
     }
 }
 
-impl Request {
+impl DriverRequest {
     /// Bytes of the batch, if there is one.
     pub(crate) fn bytes(&self) -> usize {
         match self {
@@ -326,9 +330,9 @@ mod tests {
     use super::*;
     use crate::Commit;
 
-    fn commit(bytes: usize) -> (Request, Commit) {
+    fn commit(bytes: usize) -> (DriverRequest, Commit) {
         let (promise, commit) = Commit::promised();
-        (Request::Commit { data: vec![0; bytes], need: Need::Usual, promise }, commit)
+        (DriverRequest::Commit { data: vec![0; bytes], need: Need::Usual, promise }, commit)
     }
 
     #[test]
@@ -340,7 +344,7 @@ mod tests {
         requests.push(over.0);
         assert_eq!(over.1.wait(), Err(Error::Busy));
         let (save, _saved) = Commit::promised();
-        requests.push(Request::Save(save));
+        requests.push(DriverRequest::Save(save));
         let mut taken = Vec::new();
         assert_eq!(requests.take(&mut taken, Backpressure::Off), DrainState::Something);
         assert_eq!((taken.len(), requests.len()), (1, 1), "a large one is a group of its own");

@@ -33,7 +33,7 @@ const ABANDON: u8 = 3;
 
 /// One step of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum RestoreStep {
     /// What is staged from here on belongs to a new generation; another that is staged is given up.
     Begin,
     /// More records of a generation.
@@ -55,7 +55,7 @@ pub(crate) struct Generations {
     pub(crate) records: u64,
 }
 
-impl Step {
+impl RestoreStep {
     /// Whether an entry's bytes are a step and no batch.
     pub(crate) fn is_in(bytes: &[u8]) -> bool {
         bytes.first() == Some(&STEP_FORMAT)
@@ -134,9 +134,9 @@ mod tests {
     fn a_step_is_these_bytes() {
         let record = (Bytes::from_static(b"key"), Bytes::from_static(&[b'v'; 130]));
         let stage = [&b"\x02\x01\x07\0\0\0\0\0\0\0\x03key\x82\x01"[..], &[b'v'; 130]].concat();
-        assert_eq!(Step::Stage(7, vec![record]).encode(), stage);
+        assert_eq!(RestoreStep::Stage(7, vec![record]).encode(), stage);
         let switch = b"\x02\x02\x07\0\0\0\0\0\0\0\x02\x01\0\0\0\0\0\0";
-        assert_eq!(Step::Switch(7, 258).encode(), switch);
+        assert_eq!(RestoreStep::Switch(7, 258).encode(), switch);
     }
 
     #[test]
@@ -145,17 +145,22 @@ mod tests {
             (Bytes::from_static(b"key"), Bytes::from_static(b"value")),
             (Bytes::from_static(b"k"), Bytes::new()),
         ];
-        let steps = [Step::Begin, Step::Stage(7, records), Step::Switch(7, 2), Step::Abandon(9)];
+        let steps = [
+            RestoreStep::Begin,
+            RestoreStep::Stage(7, records),
+            RestoreStep::Switch(7, 2),
+            RestoreStep::Abandon(9),
+        ];
         for step in steps {
             let bytes = step.encode();
-            assert!(Step::is_in(&bytes));
-            assert_eq!(Step::decode(&Bytes::from(bytes.clone())), Some(step.clone()));
+            assert!(RestoreStep::is_in(&bytes));
+            assert_eq!(RestoreStep::decode(&Bytes::from(bytes.clone())), Some(step.clone()));
             for len in 0..bytes.len() {
-                let cut = Step::decode(&Bytes::copy_from_slice(&bytes[..len]));
+                let cut = RestoreStep::decode(&Bytes::copy_from_slice(&bytes[..len]));
                 assert_ne!(cut, Some(step.clone()));
             }
         }
-        assert!(!Step::is_in(&crate::encode_batch(&crate::Batch::new())));
+        assert!(!RestoreStep::is_in(&crate::encode_batch(&crate::Batch::new())));
     }
 
     #[test]

@@ -49,7 +49,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 
 pub(super) use self::plain::check;
-use self::plain::{Found, HEADERS_MAX, Room, find};
+use self::plain::{HEADERS_MAX, PlainHead, Room, find};
 use self::reply::{write_found, write_head};
 use super::{Reply, Service, error, response};
 use crate::buffer_pool;
@@ -70,7 +70,7 @@ const READS_PER_PASS: usize = 16;
 const LOOKS_MAX: u32 = 16;
 
 /// The other end of a connection.
-pub(crate) struct Client {
+pub(crate) struct WireClient {
     pub(crate) remote: SocketAddr,
     /// The certificates it presented.
     pub(crate) client_chain: Arc<[Vec<u8>]>,
@@ -89,7 +89,7 @@ pub(crate) struct Handed<S> {
 /// take is the stream's to say (`client_timeouts`).
 pub(crate) async fn serve<S>(
     stream: S,
-    client: &Client,
+    client: &WireClient,
     service: &Service,
     stopped: watch::Receiver<bool>,
 ) -> Option<Handed<S>>
@@ -315,7 +315,7 @@ enum Taken {
 /// The requests that came with one read.
 struct Turn<'a> {
     service: &'a Service,
-    client: &'a Client,
+    client: &'a WireClient,
     /// When what is answered next is judged: since whatever was waited for last.
     now: Timestamp,
 }
@@ -371,9 +371,9 @@ impl Turn<'_> {
     fn take<S>(&self, input: &[u8], reads: usize, wire: &mut Wire<'_, S>) -> Taken {
         let mut room: Room<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let plain = match find(input, &mut room) {
-            Found::Plain(plain) => plain,
-            Found::Part => return Taken::Part,
-            Found::Other => return Taken::Other,
+            PlainHead::Plain(plain) => plain,
+            PlainHead::Part => return Taken::Part,
+            PlainHead::Other => return Taken::Other,
         };
         // Without a header to say so, its client is the peer.
         if let Some((path, token)) = plain.as_read()
@@ -403,7 +403,7 @@ impl Turn<'_> {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let Client { remote, client_chain, activity } = self.client;
+        let WireClient { remote, client_chain, activity } = self.client;
         let underway = activity.begin();
         // Pinned where it is made: a future that is moved takes its room twice.
         let mut serving =

@@ -21,7 +21,7 @@ const _: () = assert!(BODY_BYTES_MAX < INPUT_BYTES_MAX);
 
 /// What the input starts with.
 #[derive(Debug)]
-pub(super) enum Found<'h, 'b> {
+pub(super) enum PlainHead<'h, 'b> {
     /// A whole plain request.
     Plain(Plain<'h, 'b>),
     /// A part of what may become one.
@@ -89,47 +89,47 @@ fn meaning(header: &httparse::Header<'_>) -> Meaning {
 }
 
 /// Looks at what `input` starts with.
-pub(super) fn find<'h, 'b>(input: &'b [u8], room: &'h mut Room<'b>) -> Found<'h, 'b> {
+pub(super) fn find<'h, 'b>(input: &'b [u8], room: &'h mut Room<'b>) -> PlainHead<'h, 'b> {
     let mut request = httparse::Request::new(&mut []);
     let head = match request.parse_with_uninit_headers(input, room) {
         Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) if input.len() < INPUT_BYTES_MAX => return Found::Part,
-        Ok(httparse::Status::Partial) | Err(_) => return Found::Other,
+        Ok(httparse::Status::Partial) if input.len() < INPUT_BYTES_MAX => return PlainHead::Part,
+        Ok(httparse::Status::Partial) | Err(_) => return PlainHead::Other,
     };
     let (Some(method), Some(target), Some(1)) = (request.method, request.path, request.version)
     else {
-        return Found::Other;
+        return PlainHead::Other;
     };
     let is_ours = target.starts_with('/') && !target.starts_with(FILES);
     if !is_ours || matches!(method, "HEAD" | "CONNECT") {
-        return Found::Other;
+        return PlainHead::Other;
     }
     let headers: &'h [httparse::Header<'b>] = request.headers;
     let (mut token, mut body, mut is_simple, mut hosts) = (None, None, true, 0);
     for header in headers {
         match meaning(header) {
-            Meaning::Framing => return Found::Other,
+            Meaning::Framing => return PlainHead::Other,
             Meaning::Nothing => {}
             Meaning::Host => hosts += 1,
             Meaning::Token if token.is_none() => token = Some(header.value),
             Meaning::Length if body.is_none() => match length(header.value) {
                 Some(bytes) => body = Some(bytes),
-                None => return Found::Other,
+                None => return PlainHead::Other,
             },
-            Meaning::Length => return Found::Other,
+            Meaning::Length => return PlainHead::Other,
             Meaning::Token | Meaning::Other => is_simple = false,
         }
     }
     if hosts != 1 || !has_whole_line_ends(&input[..head]) {
-        return Found::Other;
+        return PlainHead::Other;
     }
     let length = head + body.unwrap_or_default();
     match input.get(head..length) {
         Some(body) => {
-            Found::Plain(Plain { method, target, headers, body, length, token, is_simple })
+            PlainHead::Plain(Plain { method, target, headers, body, length, token, is_simple })
         }
         // A body has a time of its own to come in.
-        None => Found::Other,
+        None => PlainHead::Other,
     }
 }
 
@@ -181,7 +181,7 @@ pub(in crate::http) fn check(bytes: &[u8]) {
     let mut rest = bytes;
     while !rest.is_empty() {
         let mut room: Room<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
-        let Found::Plain(plain) = find(rest, &mut room) else { return };
+        let PlainHead::Plain(plain) = find(rest, &mut room) else { return };
         assert!(plain.length > plain.body.len() && plain.length <= rest.len());
         assert!(plain.body.len() <= BODY_BYTES_MAX);
         if let Some((path, token)) = plain.as_read() {
@@ -196,8 +196,8 @@ pub(in crate::http) fn check(bytes: &[u8]) {
             let mut room: Room<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
             let found = find(&rest[..cut], &mut room);
             let is_head = cut < plain.length - plain.body.len();
-            assert_eq!(matches!(found, Found::Part), is_head, "{cut}");
-            assert_eq!(matches!(found, Found::Other), !is_head, "{cut}");
+            assert_eq!(matches!(found, PlainHead::Part), is_head, "{cut}");
+            assert_eq!(matches!(found, PlainHead::Other), !is_head, "{cut}");
         }
         rest = &rest[plain.length..];
     }
@@ -211,10 +211,10 @@ mod tests {
         let mut room: Room<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         check(input);
         match find(input, &mut room) {
-            Found::Plain(plain) if plain.as_read().is_some() => "read",
-            Found::Plain(_) => "plain",
-            Found::Part => "part",
-            Found::Other => "other",
+            PlainHead::Plain(plain) if plain.as_read().is_some() => "read",
+            PlainHead::Plain(_) => "plain",
+            PlainHead::Part => "part",
+            PlainHead::Other => "other",
         }
     }
 
@@ -271,7 +271,7 @@ mod tests {
     fn bodies_belong_to_their_requests() {
         let post = b"POST /v1/a HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabcGET /";
         let mut room: Room<'_> = [const { MaybeUninit::uninit() }; HEADERS_MAX];
-        let Found::Plain(plain) = find(post, &mut room) else { panic!("a plain request") };
+        let PlainHead::Plain(plain) = find(post, &mut room) else { panic!("a plain request") };
         assert_eq!((plain.body, plain.length), (b"abc".as_slice(), post.len() - 5));
     }
 }

@@ -33,7 +33,7 @@ use crate::raft::limits::{FRAME_OVERHEAD_BYTES, GATHER_MAX, GROUP_BYTES_MAX, LOG
 use crate::raft::lock;
 use crate::raft::log::record::ENTRY_HEADER_BYTES;
 use crate::raft::node::{Committed, LogPosition, Node, Output, contains};
-use crate::raft::requests::{Backpressure, Gather, Request};
+use crate::raft::requests::{Backpressure, DriverRequest, Gather};
 use crate::raft::shared::StoreShared;
 use crate::raft::tasks::Task;
 use crate::raft::wire;
@@ -133,7 +133,7 @@ impl Driver {
     ///
     /// # Errors
     /// What makes the store useless; everyone who waits has been told.
-    pub(crate) fn turn(&mut self, requests: &mut Vec<Request>) -> Result<(), Error> {
+    pub(crate) fn turn(&mut self, requests: &mut Vec<DriverRequest>) -> Result<(), Error> {
         let turned = self.serve(requests);
         if let Err(error) = &turned {
             self.abandon(error);
@@ -147,7 +147,7 @@ impl Driver {
         lock(&self.shared.log).sync()
     }
 
-    fn serve(&mut self, requests: &mut Vec<Request>) -> Result<(), Error> {
+    fn serve(&mut self, requests: &mut Vec<DriverRequest>) -> Result<(), Error> {
         let began = self.shared.clock.now();
         self.node.applied(self.shared.machine.position().0);
         self.compact();
@@ -175,7 +175,7 @@ impl Driver {
     }
 
     /// Takes the messages of peers first: what they bring may change who leads. Returns the other requests.
-    fn hear(&mut self, requests: &mut Vec<Request>) -> Result<Vec<Request>, Error> {
+    fn hear(&mut self, requests: &mut Vec<DriverRequest>) -> Result<Vec<DriverRequest>, Error> {
         let mut rest = Vec::with_capacity(requests.len());
         let backpressure = self.shared.tasks.backpressure();
         let mut bytes = 0;
@@ -184,7 +184,7 @@ impl Driver {
                 // Lost, as messages may be: the leader sends it again once the applier has caught up.
                 continue;
             }
-            let Request::Message(message) = request else {
+            let DriverRequest::Message(message) = request else {
                 rest.push(request);
                 continue;
             };
@@ -242,8 +242,8 @@ impl Driver {
         )))
     }
 
-    fn take(&mut self, requests: Vec<Request>) -> Result<(), Error> {
-        let commits = |request: &&Request| matches!(request, Request::Commit { .. });
+    fn take(&mut self, requests: Vec<DriverRequest>) -> Result<(), Error> {
+        let commits = |request: &&DriverRequest| matches!(request, DriverRequest::Commit { .. });
         let refusal = self.admit(&requests)?;
         let stalled = self.shared.stalled();
         if refusal.all.is_some() {
@@ -259,29 +259,31 @@ impl Driver {
         }
         for request in requests {
             match (request, &refusal.all) {
-                (Request::Commit { data, need, promise }, _) => match refusal.of(need) {
+                (DriverRequest::Commit { data, need, promise }, _) => match refusal.of(need) {
                     Some(error) => promise.keep(Err(error.clone())),
                     None => self.group.push((data, promise)),
                 },
-                (Request::Save(promise) | Request::SetDurability(_, promise), _)
+                (DriverRequest::Save(promise) | DriverRequest::SetDurability(_, promise), _)
                     if let Some(full) = &stalled =>
                 {
                     promise.keep(Err(full.clone()));
                 }
-                (Request::Save(promise), _) => self.settle(promise)?,
-                (Request::SetDurability(mode, promise), _) => {
+                (DriverRequest::Save(promise), _) => self.settle(promise)?,
+                (DriverRequest::SetDurability(mode, promise), _) => {
                     // Before the promise is kept: who hears that the mode holds finds it so.
                     self.mode = mode;
                     *lock(&self.shared.mode) = mode;
                     self.settle(promise)?;
                 }
-                (Request::Change(_, promise), Some(error)) => promise.keep(Err(error.clone())),
-                (Request::Change(changes, promise), None) => self.change(&changes, promise),
-                (Request::ReadIndex(promise), _) => self.reads.waiting.push(promise),
-                (Request::Transfer(to, promise), _) => self.transfer(to, promise),
-                (Request::Join(invitation, promise), _) => self.join(invitation, promise)?,
-                (Request::Fetched(fetched), _) => self.fetched(fetched)?,
-                (Request::Message(message), _) => self.message(message)?,
+                (DriverRequest::Change(_, promise), Some(error)) => {
+                    promise.keep(Err(error.clone()))
+                }
+                (DriverRequest::Change(changes, promise), None) => self.change(&changes, promise),
+                (DriverRequest::ReadIndex(promise), _) => self.reads.waiting.push(promise),
+                (DriverRequest::Transfer(to, promise), _) => self.transfer(to, promise),
+                (DriverRequest::Join(invitation, promise), _) => self.join(invitation, promise)?,
+                (DriverRequest::Fetched(fetched), _) => self.fetched(fetched)?,
+                (DriverRequest::Message(message), _) => self.message(message)?,
             }
         }
         self.propose_group();

@@ -9,7 +9,7 @@ use super::Driver;
 use crate::commit::Promise;
 use crate::raft::limits::STATE_BYTES_MAX;
 use crate::raft::lock;
-use crate::raft::log::record::{Identity, SegmentState};
+use crate::raft::log::record::{LogIdentity, SegmentState};
 use crate::raft::machine::Replacement;
 use crate::raft::node::{Node, Restart, Restored};
 use crate::raft::snapshot::{Fetched, Incoming, Part};
@@ -74,7 +74,7 @@ impl Driver {
             directory: peers,
         };
         Incoming::fill_empty(&self.shared, &replacement)?;
-        let identity = Identity { store_id, node_id };
+        let identity = LogIdentity { store_id, node_id };
         self.begin_anew(identity, &replacement, HardState::default())?;
         let index = {
             let log = lock(&self.shared.log);
@@ -96,7 +96,7 @@ impl Driver {
     /// that goes with it, so a crash in between finds the new one.
     pub(super) fn begin_anew(
         &self,
-        identity: Identity,
+        identity: LogIdentity,
         with: &Replacement,
         hard_state: HardState,
     ) -> Result<(), Error> {

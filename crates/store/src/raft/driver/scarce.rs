@@ -18,7 +18,7 @@ use super::{Driver, TURN_FRAMES};
 use crate::raft::limits::{FRAME_OVERHEAD_BYTES, HEARD_TICKS, SHORT_LOOK_TICKS};
 use crate::raft::lock;
 use crate::raft::log::record::ENTRY_HEADER_BYTES;
-use crate::raft::requests::Request;
+use crate::raft::requests::DriverRequest;
 use crate::{Error, Need};
 
 /// What an answer of a short member says in a field that answers have no other use for.
@@ -63,7 +63,7 @@ impl Driver {
     }
 
     /// Makes room for the commits among the requests, or says why some of them cannot be taken.
-    pub(super) fn admit(&mut self, requests: &[Request]) -> Result<Refusal, Error> {
+    pub(super) fn admit(&mut self, requests: &[DriverRequest]) -> Result<Refusal, Error> {
         let mut refusal = Refusal::default();
         if requests.is_empty() {
             return Ok(refusal);
@@ -72,8 +72,9 @@ impl Driver {
             refusal.all = Some(full);
             return Ok(refusal);
         }
-        let usual =
-            |request: &Request| matches!(request, Request::Commit { need: Need::Usual, .. });
+        let usual = |request: &DriverRequest| {
+            matches!(request, DriverRequest::Commit { need: Need::Usual, .. })
+        };
         if requests.iter().any(usual) {
             let bytes = requests.iter().map(log_bytes).sum();
             self.scarce.own = self.lacks_room(bytes)?;
@@ -169,9 +170,9 @@ fn is_answer(message: &Message) -> bool {
 }
 
 /// What a request takes of the log.
-fn log_bytes(request: &Request) -> usize {
+fn log_bytes(request: &DriverRequest) -> usize {
     match request {
-        Request::Commit { data, .. } => data.len() + ENTRY_HEADER_BYTES,
+        DriverRequest::Commit { data, .. } => data.len() + ENTRY_HEADER_BYTES,
         _ => FRAME_OVERHEAD_BYTES,
     }
 }

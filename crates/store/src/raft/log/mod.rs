@@ -28,7 +28,7 @@ use raft::eraftpb::{ConfState, Entry, HardState};
 
 use self::index::{ColdEntries, LogIndex};
 use self::mark::{Loss, Mark, Reach};
-use self::record::{Identity, Record, Records, SegmentState};
+use self::record::{LogIdentity, Record, Records, SegmentState};
 use super::limits::RESERVE_PART;
 use super::lock;
 use crate::{Durability, Error, Need};
@@ -49,7 +49,7 @@ pub(crate) struct RaftLog {
     start_durable: bool,
     /// Segments in use with the highest index that was ever in them, oldest first.
     segments: VecDeque<(u64, u64)>,
-    identity: Identity,
+    identity: LogIdentity,
     /// The engine that goes with the log.
     engine: u64,
     membership: ConfState,
@@ -87,7 +87,7 @@ pub(crate) struct Opened {
     pub(crate) log: RaftLog,
     pub(crate) index: LogIndex,
     pub(crate) keeper: Keeper,
-    pub(crate) identity: Identity,
+    pub(crate) identity: LogIdentity,
     pub(crate) engine: u64,
     /// What the mark says to be missing.
     pub(crate) loss: Option<Loss>,
@@ -279,7 +279,7 @@ impl RaftLog {
     }
 
     /// Which store's log it is, and which engine goes with it.
-    pub(crate) fn belongs_to(&self) -> (Identity, u64) {
+    pub(crate) fn belongs_to(&self) -> (LogIdentity, u64) {
         (self.identity, self.engine)
     }
 
@@ -527,7 +527,7 @@ mod tests {
     fn after_five() -> Recovery {
         let mut recovery = Recovery::default();
         let state = SegmentState {
-            identity: Identity { store_id: [7; 16], node_id: 1 },
+            identity: LogIdentity { store_id: [7; 16], node_id: 1 },
             engine: 0,
             last_index: 5,
             last_term: 2,

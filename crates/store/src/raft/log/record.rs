@@ -40,7 +40,7 @@ pub(crate) const ENTRY_HEADER_BYTES: usize = 22;
 
 /// Which store a log belongs to, and whose log it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct LogIdentity {
     /// Drawn when the store was made; the same on every node.
     pub(crate) store_id: [u8; 16],
     /// This server among its peers.
@@ -50,7 +50,7 @@ pub(crate) struct Identity {
 /// What a log knows at the start of a segment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SegmentState {
-    pub(crate) identity: Identity,
+    pub(crate) identity: LogIdentity,
     /// The engine that goes with the log.
     pub(crate) engine: u64,
     /// The entry before the segment.
@@ -197,7 +197,7 @@ impl<'a> Records<'a> {
         let (last_index, last_term) = (self.reader.u64()?, self.reader.u64()?);
         let hard_state = self.hard()?;
         let membership = read_membership(&mut self.reader)?;
-        let identity = Identity { store_id, node_id };
+        let identity = LogIdentity { store_id, node_id };
         Some(SegmentState { identity, engine, last_index, last_term, hard_state, membership })
     }
 
@@ -275,7 +275,7 @@ mod tests {
         let hard_state = HardState { term: 3, vote: 1, commit: 9, ..HardState::default() };
         let (voters, learners) = (vec![1, 2, 3], vec![7]);
         let membership = ConfState { voters, learners, ..ConfState::default() };
-        let identity = Identity { store_id: [5; 16], node_id: 2 };
+        let identity = LogIdentity { store_id: [5; 16], node_id: 2 };
         let state = SegmentState {
             identity,
             engine: 6,

@@ -44,7 +44,7 @@ use crate::codec::decode_batch;
 use crate::raft::lock;
 use crate::raft::members::updated;
 use crate::raft::node::{Committed, Members};
-use crate::raft::restore::{Generations, Step};
+use crate::raft::restore::{Generations, RestoreStep};
 use crate::{Error, Fold, Records, Replaced, Visit};
 
 /// Records that a sweep removes at a time.
@@ -277,27 +277,29 @@ impl Machine {
     }
 
     /// Takes a step of a restore; [`Error::Conflict`] if another restore began since, or records are missing.
-    fn step(&self, order: &mut Order, index: u64, step: Step) -> Result<(), Error> {
+    fn step(&self, order: &mut Order, index: u64, step: RestoreStep) -> Result<(), Error> {
         let now = order.generations;
         let next = match &step {
-            Step::Begin => Generations { staged: index, records: 0, ..now },
-            Step::Stage(generation, records) if *generation == now.staged => {
+            RestoreStep::Begin => Generations { staged: index, records: 0, ..now },
+            RestoreStep::Stage(generation, records) if *generation == now.staged => {
                 let records = now.records.saturating_add(records.len() as u64);
                 Generations { records, ..now }
             }
-            Step::Switch(generation, records)
+            RestoreStep::Switch(generation, records)
                 if (*generation, *records) == (now.staged, now.records) =>
             {
                 Generations { active: *generation, ..Generations::default() }
             }
-            Step::Abandon(generation) if *generation == now.staged => {
+            RestoreStep::Abandon(generation) if *generation == now.staged => {
                 Generations { active: now.active, ..Generations::default() }
             }
-            Step::Stage(..) | Step::Switch(..) | Step::Abandon(_) => return Err(Error::Conflict),
+            RestoreStep::Stage(..) | RestoreStep::Switch(..) | RestoreStep::Abandon(_) => {
+                return Err(Error::Conflict);
+            }
         };
         let Order { batch: out, value: record, .. } = order;
         out.clear();
-        if let Step::Stage(generation, records) = &step {
+        if let RestoreStep::Stage(generation, records) = &step {
             for (key, value) in records {
                 record.clear();
                 record.extend_from_slice(&index.to_le_bytes());
@@ -310,7 +312,7 @@ impl Machine {
         let records = self.records.load();
         records.0.write(out, Sync::Mode)?;
         order.generations = next;
-        if !matches!(step, Step::Stage(..)) {
+        if !matches!(step, RestoreStep::Stage(..)) {
             order.unswept = true;
         }
         if now.active != next.active {
@@ -479,7 +481,7 @@ enum Deed {
     /// Nothing that the records show.
     Nothing,
     Batch(Batch),
-    Step(Step),
+    Step(RestoreStep),
 }
 
 fn decode(entry: &Committed) -> Result<Deed, Error> {
@@ -487,8 +489,8 @@ fn decode(entry: &Committed) -> Result<Deed, Error> {
         return Ok(Deed::Nothing);
     }
     let damaged = || Error::Damaged(format!("raft log: entry {} is no batch", entry.index));
-    if Step::is_in(&entry.data) {
-        return Step::decode(&entry.data).map(Deed::Step).ok_or_else(damaged);
+    if RestoreStep::is_in(&entry.data) {
+        return RestoreStep::decode(&entry.data).map(Deed::Step).ok_or_else(damaged);
     }
     decode_batch(&entry.data).map(Deed::Batch).ok_or_else(damaged)
 }

@@ -15,12 +15,12 @@ use crate::raft::machine::Moment;
 
 /// Moments that are held.
 pub(crate) struct HeldMoments {
-    moments: Mutex<Vec<Entry>>,
+    moments: Mutex<Vec<HeldMoment>>,
     /// The index of the first of them; `u64::MAX` of none. The driver reads it every turn.
     floor: AtomicU64,
 }
 
-struct Entry {
+struct HeldMoment {
     moment: Arc<Moment>,
     until: Duration,
 }
@@ -39,7 +39,7 @@ impl HeldMoments {
             if moments.len() == SNAPSHOTS_HELD_MAX {
                 moments.remove(0);
             }
-            moments.push(Entry { moment, until: now + SNAPSHOT_HELD });
+            moments.push(HeldMoment { moment, until: now + SNAPSHOT_HELD });
         });
     }
 
@@ -77,7 +77,7 @@ impl HeldMoments {
         self.floor.load(Ordering::Relaxed)
     }
 
-    fn change(&self, change: impl FnOnce(&mut Vec<Entry>)) {
+    fn change(&self, change: impl FnOnce(&mut Vec<HeldMoment>)) {
         let mut moments = lock(&self.moments);
         change(&mut moments);
         let floor = moments.iter().map(|held| held.moment.index).min();

@@ -15,7 +15,7 @@ use super::{Chunk, Head, ResumePoint, read_chunk};
 use crate::cluster::ChunkSink;
 use crate::raft::limits::SNAPSHOT_HELD;
 use crate::raft::machine::{Replacement, put_meta};
-use crate::raft::requests::Request;
+use crate::raft::requests::DriverRequest;
 use crate::raft::shared::StoreShared;
 use crate::{CHUNK_BYTES_MAX, Error};
 
@@ -207,7 +207,7 @@ impl ChunkSink for Incoming {
         let part = self.part.take().ok_or_else(|| damaged("it is over"))?;
         let replacement = part.into_whole()?;
         if let Some(shared) = std::mem::take(&mut self.shared).upgrade() {
-            shared.requests.push(Request::Fetched(Fetched::Whole(replacement)));
+            shared.requests.push(DriverRequest::Fetched(Fetched::Whole(replacement)));
         }
         Ok(())
     }
@@ -222,7 +222,7 @@ impl Drop for Incoming {
             // Its files go before the driver may want their place.
             Some(_) | None => Fetched::Nothing,
         };
-        shared.requests.push(Request::Fetched(fetched));
+        shared.requests.push(DriverRequest::Fetched(fetched));
     }
 }
 
