@@ -49,7 +49,7 @@ pub(crate) async fn admit(core: &Core, request: &Request<'_>) -> Result<Response
     let port = core.port.as_deref().ok_or(Error::UnsupportedPath)?;
     let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;
     let body = request.object()?;
-    let asked = Asked::read(Fields::new(&body))?;
+    let asked = JoinClaim::read(Fields::new(&body))?;
     asked.check(&unsealed, request.now.as_second())?;
     token::check(&unsealed, &asked.token, request.now)?;
     let taken = cluster.members().into_iter().any(|member| member.peer.name == asked.peer.name);
@@ -90,7 +90,7 @@ pub(crate) async fn admit(core: &Core, request: &Request<'_>) -> Result<Response
 }
 
 /// What a server that wants to join says.
-struct Asked {
+struct JoinClaim {
     challenge: Vec<u8>,
     peer: Peer,
     public_key: Vec<u8>,
@@ -99,7 +99,7 @@ struct Asked {
     token: Zeroizing<String>,
 }
 
-impl Asked {
+impl JoinClaim {
     fn read(fields: Fields<'_>) -> Result<Self, Error> {
         let text = |name: &str| {
             fields.string(name)?.filter(|text| !text.is_empty()).ok_or_else(|| {

@@ -32,7 +32,7 @@ pub(crate) struct InFlight {
 }
 
 /// A place in the registry; dropping it gives it up.
-pub(crate) struct Place<'r> {
+pub(crate) struct InFlightEntry<'r> {
     registry: &'r Registry,
     number: u64,
 }
@@ -43,7 +43,7 @@ impl Registry {
     }
 
     /// Writes a request down until the place is dropped.
-    pub(crate) fn enter(&self, request: &Request<'_>) -> Place<'_> {
+    pub(crate) fn enter(&self, request: &Request<'_>) -> InFlightEntry<'_> {
         let waits = InFlight {
             since: request.now,
             remote: request.remote,
@@ -54,7 +54,7 @@ impl Registry {
         let number = waiting.next;
         waiting.next += 1;
         waiting.requests.insert(number, waits);
-        Place { registry: self, number }
+        InFlightEntry { registry: self, number }
     }
 
     /// How many wait.
@@ -68,7 +68,7 @@ impl Registry {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for InFlightEntry<'_> {
     fn drop(&mut self) {
         self.registry.lock().requests.remove(&self.number);
     }

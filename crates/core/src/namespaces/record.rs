@@ -23,14 +23,14 @@ pub(crate) struct Namespace {
     pub(crate) uuid: String,
     /// What its makers wrote on it: texts by name.
     pub(crate) custom: Map,
-    pub(crate) state: State,
+    pub(crate) state: NamespaceState,
     /// The keyed hash of the key that unlocks it, in hexadecimal; `None` while it is open.
     pub(crate) lock: Option<String>,
 }
 
 /// Whether it serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum NamespaceState {
     Alive,
     /// It was deleted, and what was in it is being cleared.
     Tainted,
@@ -55,7 +55,7 @@ impl Namespace {
             ("id", self.id().into()),
             ("locked", self.lock.is_some().into()),
             ("path", self.path.as_str().into()),
-            ("tainted", (self.state == State::Tainted).into()),
+            ("tainted", (self.state == NamespaceState::Tainted).into()),
             ("uuid", self.uuid.as_str().into()),
         ])
     }
@@ -67,7 +67,7 @@ impl Namespace {
             ("path", self.path.as_str().into()),
             ("uuid", self.uuid.as_str().into()),
             ("custom_metadata", self.custom.clone().into()),
-            ("tainted", (self.state == State::Tainted).into()),
+            ("tainted", (self.state == NamespaceState::Tainted).into()),
             ("lock", self.lock.as_deref().map_or(Json::Null, Json::from)),
         ])
         .to_text()
@@ -84,8 +84,8 @@ impl Namespace {
             uuid: text("uuid")?,
             custom: map.get("custom_metadata")?.as_object()?.clone(),
             state: match map.get("tainted")? {
-                Json::Bool(true) => State::Tainted,
-                Json::Bool(false) => State::Alive,
+                Json::Bool(true) => NamespaceState::Tainted,
+                Json::Bool(false) => NamespaceState::Alive,
                 _ => return None,
             },
             lock: text("lock"),
@@ -105,7 +105,7 @@ mod tests {
             path: "team/kid/".into(),
             uuid: "u".into(),
             custom: Map::from([("a".to_owned(), "b".into())]),
-            state: State::Alive,
+            state: NamespaceState::Alive,
             lock: Some("00".into()),
         }
     }
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn records_read_back() {
         let one = namespace(7);
-        let two = Namespace { state: State::Tainted, lock: None, ..namespace(u32::MAX) };
+        let two = Namespace { state: NamespaceState::Tainted, lock: None, ..namespace(u32::MAX) };
         for namespace in [one, two] {
             assert_eq!(Namespace::decode(&namespace.encode()), Some(namespace));
         }

@@ -7,7 +7,7 @@
 
 use kallisto_store::{Batch, Visit};
 
-use super::record::State;
+use super::record::NamespaceState;
 use crate::api::error::Error;
 use crate::limits::SWEEP_RECORDS_MAX;
 use crate::pipeline::state::NamespaceContext;
@@ -25,7 +25,7 @@ pub(crate) async fn sweep(root: &NamespaceContext) -> Result<(), Error> {
         return Ok(());
     }
     for space in root.view.namespaces.below("") {
-        if space.namespace.state != State::Tainted {
+        if space.namespace.state != NamespaceState::Tainted {
             continue;
         }
         let number = space.namespace.number;

@@ -129,7 +129,7 @@ pub(crate) struct Quotas {
 
 /// Where a request is for.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct RequestScope<'a> {
     namespace: &'a str,
     /// The path inside the namespace.
     path: &'a str,
@@ -143,7 +143,7 @@ impl Rules {
     /// The one rule that counts a request.
     fn find(
         &self,
-        place: Place<'_>,
+        place: RequestScope<'_>,
         role_at: impl FnOnce(&str) -> Option<String>,
     ) -> Option<&Arc<Rule>> {
         let mut fitting = self.by_rank.iter().filter(|rule| rule.holds_at(place)).peekable();
@@ -160,7 +160,7 @@ impl Rules {
 
 impl Rule {
     /// One that is for a name in another case is for this one, where names have none.
-    fn holds_at(&self, place: Place<'_>) -> bool {
+    fn holds_at(&self, place: RequestScope<'_>) -> bool {
         self.spec.holds_in(place.namespace)
             && (fits(&self.spec.path, place.absolute)
                 || place.caseless.is_some_and(|path| fits(&self.caseless, path)))
@@ -191,13 +191,14 @@ impl Quotas {
         let absolute = format!("{namespace}{path}");
         let caseless =
             caseless_at().map(|path| fold_case(&format!("{namespace}{path}")).into_owned());
-        let place = Place { namespace, path, absolute: &absolute, caseless: caseless.as_deref() };
+        let place =
+            RequestScope { namespace, path, absolute: &absolute, caseless: caseless.as_deref() };
         self.ask_of(place, remote.ip(), request.now_ns(), counting, role_at)
     }
 
     fn ask_of(
         &self,
-        place: Place<'_>,
+        place: RequestScope<'_>,
         remote: IpAddr,
         now_ns: i64,
         counting: Counting,
@@ -451,21 +452,21 @@ mod tests {
     }
 
     /// A place in the root namespace.
-    fn at(path: &str) -> Place<'_> {
-        Place { namespace: "", path, absolute: path, caseless: None }
+    fn at(path: &str) -> RequestScope<'_> {
+        RequestScope { namespace: "", path, absolute: path, caseless: None }
     }
 
     /// A place in the namespace of so many first bytes.
-    fn inside(absolute: &str, bytes: usize) -> Place<'_> {
+    fn inside(absolute: &str, bytes: usize) -> RequestScope<'_> {
         let (namespace, path) = absolute.split_at(bytes);
-        Place { namespace, path, absolute, caseless: None }
+        RequestScope { namespace, path, absolute, caseless: None }
     }
 
     fn allowed(quotas: &Quotas, path: &str) -> usize {
         allowed_at(quotas, at(path))
     }
 
-    fn allowed_at(quotas: &Quotas, place: Place<'_>) -> usize {
+    fn allowed_at(quotas: &Quotas, place: RequestScope<'_>) -> usize {
         let here = "10.0.0.1".parse().unwrap();
         (0..100)
             .take_while(|_| {

@@ -23,12 +23,12 @@ use crate::tokens::Hash;
 /// A place in the order of all changes: everything up to the `part`th change of the batch at
 /// `position`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct FeedPosition {
     position: u64,
     part: u32,
 }
 
-impl Place {
+impl FeedPosition {
     const WHOLE: u32 = u32::MAX;
 
     /// After the whole batch at `position`.
@@ -58,7 +58,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FeedPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.part {
             Self::WHOLE => write!(f, "{}", self.position),
@@ -94,9 +94,9 @@ pub(crate) struct Lost;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Taken {
     /// Those that were asked for, each with its place.
-    pub(crate) changes: Vec<(Place, Change)>,
+    pub(crate) changes: Vec<(FeedPosition, Change)>,
     /// Where to go on.
-    pub(crate) upto: Place,
+    pub(crate) upto: FeedPosition,
     /// Whether that is the end of the feed.
     pub(crate) at_end: bool,
 }
@@ -109,15 +109,15 @@ pub(crate) struct Feed {
 }
 
 struct Ring {
-    changes: VecDeque<(Place, Change)>,
+    changes: VecDeque<(FeedPosition, Change)>,
     bytes: usize,
-    forgotten: Place,
-    latest: Place,
+    forgotten: FeedPosition,
+    latest: FeedPosition,
 }
 
 impl Default for Feed {
     fn default() -> Self {
-        let nowhere = Place::after(Position(0));
+        let nowhere = FeedPosition::after(Position(0));
         let ring = Ring { changes: VecDeque::new(), bytes: 0, forgotten: nowhere, latest: nowhere };
         Self { ring: Mutex::new(ring), bell: watch::Sender::new(()), followers: Mutex::default() }
     }
@@ -134,8 +134,8 @@ impl Feed {
         *ring = Ring {
             changes: VecDeque::new(),
             bytes: 0,
-            forgotten: Place::after(position),
-            latest: Place::after(position),
+            forgotten: FeedPosition::after(position),
+            latest: FeedPosition::after(position),
         };
     }
 
@@ -147,12 +147,12 @@ impl Feed {
             let last = changes.len();
             for (at, change) in changes.into_iter().enumerate() {
                 // The last change stands for the whole batch.
-                let part = if at + 1 == last { Place::WHOLE } else { at as u32 };
+                let part = if at + 1 == last { FeedPosition::WHOLE } else { at as u32 };
                 ring.bytes += bytes_of(&change);
                 ring.make_room();
-                ring.changes.push_back((Place { position: position.0, part }, change));
+                ring.changes.push_back((FeedPosition { position: position.0, part }, change));
             }
-            ring.latest = Place::after(position);
+            ring.latest = FeedPosition::after(position);
         }
         if rings {
             self.ring_bell();
@@ -170,7 +170,7 @@ impl Feed {
     }
 
     /// The last place.
-    pub(crate) fn latest(&self) -> Place {
+    pub(crate) fn latest(&self) -> FeedPosition {
         self.ring().latest
     }
 
@@ -180,7 +180,7 @@ impl Feed {
     /// [`Lost`] when something after that place is not known any more, or the place is none of ours.
     pub(crate) fn take(
         &self,
-        after: Place,
+        after: FeedPosition,
         examined_max: usize,
         wants: impl Fn(&Change) -> bool,
     ) -> Result<Taken, Lost> {
@@ -247,7 +247,7 @@ impl Ring {
 }
 
 fn bytes_of(change: &Change) -> usize {
-    size_of::<(Place, Change)>() + change.path.len()
+    size_of::<(FeedPosition, Change)>() + change.path.len()
 }
 
 #[cfg(test)]
@@ -263,14 +263,14 @@ mod tests {
     #[test]
     fn places_read_back_and_only_in_one_spelling() {
         for (text, position, part) in
-            [("0", 0, Place::WHOLE), ("12", 12, Place::WHOLE), ("12.3", 12, 3)]
+            [("0", 0, FeedPosition::WHOLE), ("12", 12, FeedPosition::WHOLE), ("12.3", 12, 3)]
         {
-            let place = Place::parse(text).unwrap();
-            assert_eq!(place, Place { position, part });
+            let place = FeedPosition::parse(text).unwrap();
+            assert_eq!(place, FeedPosition { position, part });
             assert_eq!(place.to_string(), text);
         }
         for junk in ["", ".", "1.", ".1", "-1", "+1", "1.2.3", "1.4294967295", "x", " 1"] {
-            assert_eq!(Place::parse(junk), None, "{junk}");
+            assert_eq!(FeedPosition::parse(junk), None, "{junk}");
         }
     }
 
@@ -286,9 +286,9 @@ mod tests {
             all.extend(changes.iter().map(|change| change.path.clone()));
             feed.append(Position(position), changes);
         }
-        let starts: Vec<Place> = std::iter::once(Place::after(Position(5)))
+        let starts: Vec<FeedPosition> = std::iter::once(FeedPosition::after(Position(5)))
             .chain(
-                feed.take(Place::after(Position(5)), 99, |_| true)
+                feed.take(FeedPosition::after(Position(5)), 99, |_| true)
                     .unwrap()
                     .changes
                     .into_iter()
@@ -310,8 +310,8 @@ mod tests {
                 assert_eq!(place, feed.latest());
             }
         }
-        assert_eq!(feed.take(Place::after(Position(4)), 9, |_| true), Err(Lost));
-        assert_eq!(feed.take(Place::after(Position(13)), 9, |_| true), Err(Lost));
+        assert_eq!(feed.take(FeedPosition::after(Position(4)), 9, |_| true), Err(Lost));
+        assert_eq!(feed.take(FeedPosition::after(Position(13)), 9, |_| true), Err(Lost));
     }
 
     #[test]
@@ -324,8 +324,8 @@ mod tests {
         }
         assert_eq!(feed.ring().changes.len(), FEED_CHANGES_MAX);
         assert!(feed.ring().changes.capacity() < 2 * FEED_CHANGES_MAX, "it never was longer");
-        assert_eq!(feed.take(Place::after(Position(9)), 1, |_| true), Err(Lost));
-        let rest = feed.take(Place::after(Position(10)), usize::MAX, |_| true).unwrap();
+        assert_eq!(feed.take(FeedPosition::after(Position(9)), 1, |_| true), Err(Lost));
+        let rest = feed.take(FeedPosition::after(Position(10)), usize::MAX, |_| true).unwrap();
         assert_eq!(rest.changes.len(), FEED_CHANGES_MAX);
         let long = "x".repeat(1000);
         for position in count + 1..=2 * count {

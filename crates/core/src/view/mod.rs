@@ -31,7 +31,7 @@ use kallisto_barrier::MemoryCipher;
 use kallisto_cuckoo::Table;
 
 pub(crate) use cached_token::{CachedToken, Readiness};
-pub(crate) use feed::{Change, Feed, Permit, Place, What};
+pub(crate) use feed::{Change, Feed, FeedPosition, Permit, What};
 pub(crate) use fold::Follower;
 pub(crate) use hot::{Hot, HotHeader, HotSlot, hot_key};
 pub(crate) use leases::LeaseView;

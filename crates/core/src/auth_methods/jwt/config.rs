@@ -8,7 +8,7 @@ use crate::auth_methods::records::Record;
 
 /// Where keys come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum KeySource {
     /// These, as PEM.
     Keys(Vec<String>),
     /// A JWK set at an address.
@@ -20,7 +20,7 @@ pub(super) enum Source {
 /// The configuration as stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Config {
-    pub(super) source: Option<Source>,
+    pub(super) source: Option<KeySource>,
     pub(super) bound_issuer: String,
     pub(super) default_role: String,
     /// The algorithms taken; empty for all there are.
@@ -32,7 +32,7 @@ impl Config {
     pub(super) fn issuer(&self) -> Option<&str> {
         match &self.source {
             _ if !self.bound_issuer.is_empty() => Some(&self.bound_issuer),
-            Some(Source::Discovery { url, .. }) => Some(url),
+            Some(KeySource::Discovery { url, .. }) => Some(url),
             _ => None,
         }
     }
@@ -51,15 +51,15 @@ impl Config {
         let source = match (discovery.is_empty(), set.is_empty(), keys.is_empty()) {
             (false, true, true) => {
                 check_url("oidc_discovery_url", &discovery)?;
-                Source::Discovery { url: discovery, authorities: text("oidc_discovery_ca_pem")? }
+                KeySource::Discovery { url: discovery, authorities: text("oidc_discovery_ca_pem")? }
             }
             (true, false, true) => {
                 check_url("jwks_url", &set)?;
-                Source::Set { url: set, authorities: text("jwks_ca_pem")? }
+                KeySource::Set { url: set, authorities: text("jwks_ca_pem")? }
             }
             (true, true, false) => {
                 check_keys(&keys)?;
-                Source::Keys(keys)
+                KeySource::Keys(keys)
             }
             _ => {
                 return Err(Error::invalid(
@@ -85,9 +85,9 @@ impl Config {
         let (mut set, mut discovery, mut keys) = (("", ""), ("", ""), Vec::new());
         match &self.source {
             None => {}
-            Some(Source::Keys(pems)) => keys.clone_from(pems),
-            Some(Source::Set { url, authorities }) => set = (url, authorities),
-            Some(Source::Discovery { url, authorities }) => discovery = (url, authorities),
+            Some(KeySource::Keys(pems)) => keys.clone_from(pems),
+            Some(KeySource::Set { url, authorities }) => set = (url, authorities),
+            Some(KeySource::Discovery { url, authorities }) => discovery = (url, authorities),
         }
         [
             ("bound_issuer", self.bound_issuer.as_str().into()),

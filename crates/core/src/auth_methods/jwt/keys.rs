@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 
-use super::config::{Config, Source};
+use super::config::{Config, KeySource};
 use super::token::{Jwt, Key};
 use crate::admission::Flow;
 use crate::api::error::Error;
@@ -74,12 +74,12 @@ pub(super) async fn keys_for(
         return Err(Error::invalid("could not load configuration"));
     };
     let (address, authorities) = match source {
-        Source::Keys(pems) => {
+        KeySource::Keys(pems) => {
             let keys: Option<Vec<Vec<Key>>> = pems.iter().map(|pem| Key::from_pem(pem)).collect();
             let keys = keys.ok_or_else(|| Error::internal(&"a stored public key is damaged"))?;
             return Ok(Arc::new(keys.concat()));
         }
-        Source::Set { url, authorities } | Source::Discovery { url, authorities } => {
+        KeySource::Set { url, authorities } | KeySource::Discovery { url, authorities } => {
             (url, authorities)
         }
     };
@@ -91,7 +91,7 @@ pub(super) async fn keys_for(
         }
     }
     let url = match source {
-        Source::Discovery { .. } => discover(logins, address, authorities).await?,
+        KeySource::Discovery { .. } => discover(logins, address, authorities).await?,
         _ => address.clone(),
     };
     let body = fetch(logins, url, authorities).await?;

@@ -23,7 +23,7 @@ use crate::limits::WAIT_SECS_MAX;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::storage::keys::MountId;
-use crate::view::{Change, Feed, Mount, Permit, Place};
+use crate::view::{Change, Feed, FeedPosition, Mount, Permit};
 
 /// Changes looked at in one go.
 const LOOK_MAX: usize = 1024;
@@ -91,7 +91,8 @@ pub(crate) fn wait(
         Error::invalid(format!("'wait' must be from 0 to {WAIT_SECS_MAX} seconds"))
     })?;
     let index = fields.string("index")?.map(|text| {
-        Place::parse(&text).ok_or_else(|| Error::invalid("'index' is none that a server gave"))
+        FeedPosition::parse(&text)
+            .ok_or_else(|| Error::invalid("'index' is none that a server gave"))
     });
     let interest = Interest::of(mount.entry.kind, call.operation, inside)
         .ok_or_else(|| Error::invalid("nothing to wait for: this path has no changes"))?;
@@ -132,7 +133,7 @@ pub(super) fn admit(feed: &Arc<Feed>, caller: &Caller) -> Result<Permit, Error> 
 }
 
 /// The answer with the index to come back with. One that says nothing is there has it too.
-fn with_index(answer: Result<Response, Error>, latest: Place) -> Result<Response, Error> {
+fn with_index(answer: Result<Response, Error>, latest: FeedPosition) -> Result<Response, Error> {
     let index = Some(latest.position());
     Ok(match answer {
         Ok(Response::Logical(logical)) => Response::Logical(Logical { index, ..logical }),
@@ -151,7 +152,7 @@ pub(crate) struct Follower {
     bearer: Bearer,
     /// When the request came.
     now: Timestamp,
-    at: Place,
+    at: FeedPosition,
     mount: MountId,
     interest: Interest,
     _permit: Permit,

@@ -24,7 +24,7 @@ use crate::api::stream::{Bell, Next, Source, Stream};
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::storage::keys::MountId;
-use crate::view::{Change, Feed, Mount, Permit, Place, What};
+use crate::view::{Change, Feed, FeedPosition, Mount, Permit, What};
 
 /// Changes looked at for one piece of a stream; bounds its bytes.
 const LOOK_MAX: usize = 256;
@@ -39,7 +39,7 @@ struct Watch {
     /// Where the mount was when the stream began: rules name that path.
     mount_path: String,
     interest: Interest,
-    at: Place,
+    at: FeedPosition,
     /// What is said first.
     greeting: Option<Vec<u8>>,
     _permit: Permit,
@@ -55,7 +55,8 @@ pub(super) fn open(
     let fields = Fields::new(&query);
     let place = place::Place::from_field(unsealed, call, fields, "path")?;
     let index = fields.string("index")?.map(|text| {
-        Place::parse(&text).ok_or_else(|| Error::invalid("'index' is none that a server gave"))
+        FeedPosition::parse(&text)
+            .ok_or_else(|| Error::invalid("'index' is none that a server gave"))
     });
     Meter::of(core, call).take_list(&place)?;
     let caller = Caller::of(unsealed, call)?;
@@ -158,7 +159,7 @@ impl Watch {
     }
 }
 
-fn event_of(at: Place, change: &Change, mount: &Mount, now: Timestamp) -> Vec<u8> {
+fn event_of(at: FeedPosition, change: &Change, mount: &Mount, now: Timestamp) -> Vec<u8> {
     let path = Json::from(format!("{}{}", mount.entry.path, change.path));
     match change.what {
         What::Removed => event("remove", Some(at), &Json::object([("path", path)])),
@@ -176,7 +177,7 @@ fn farewell(reason: &str) -> Vec<u8> {
 }
 
 /// One event; JSON text has no line breaks, so it is one line.
-fn event(name: &str, at: Option<Place>, data: &Json) -> Vec<u8> {
+fn event(name: &str, at: Option<FeedPosition>, data: &Json) -> Vec<u8> {
     let mut bytes = format!("event: {name}\n").into_bytes();
     if let Some(at) = at {
         bytes.extend_from_slice(format!("id: {at}\n").as_bytes());

@@ -17,7 +17,7 @@ use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 
 /// What a body says of an alias.
-struct Given {
+struct AliasFields {
     id: Option<String>,
     name: Option<String>,
     accessor: Option<String>,
@@ -25,7 +25,7 @@ struct Given {
     custom_metadata: Option<Metadata>,
 }
 
-impl Given {
+impl AliasFields {
     fn read(body: &Map, id: Option<&str>, methods: &Methods) -> Result<Self, Error> {
         let fields = Fields::new(body);
         let text = |name: &str| Ok::<_, Error>(fields.string(name)?.filter(|t| !t.is_empty()));
@@ -62,7 +62,7 @@ impl Given {
 /// Makes or changes an alias; `id` is from the path.
 pub(super) async fn write(site: &Site<'_>, id: Option<&str>) -> Result<Response, Error> {
     let methods = Methods::of(&site.unsealed.view.mounts);
-    let given = Given::read(&site.call.object()?, id, &methods)?;
+    let given = AliasFields::read(&site.call.object()?, id, &methods)?;
     let now = site.call.now;
     let written = change(site.unsealed, site.mount, "entities", |draft| match &given.id {
         Some(id) => update(draft, id, &given, now),
@@ -78,7 +78,7 @@ pub(super) async fn write(site: &Site<'_>, id: Option<&str>) -> Result<Response,
 }
 
 /// The ids of the alias of that name with that login method, and of its entity: made if need be.
-fn upsert(draft: &mut Draft<'_>, given: &Given, now: Timestamp) -> Result<(Id, Id), Error> {
+fn upsert(draft: &mut Draft<'_>, given: &AliasFields, now: Timestamp) -> Result<(Id, Id), Error> {
     let (Some(name), Some(accessor)) = (&given.name, &given.accessor) else {
         return Err(Error::internal(&"an alias without its name got past the check"));
     };
@@ -128,7 +128,7 @@ fn taken() -> Error {
 
 fn entity_given(
     draft: &mut Draft<'_>,
-    given: &Given,
+    given: &AliasFields,
     refusal: &str,
 ) -> Result<Option<Entity>, Error> {
     let Some(canonical) = &given.canonical else { return Ok(None) };
@@ -140,7 +140,7 @@ fn entity_given(
 fn update(
     draft: &mut Draft<'_>,
     id: &str,
-    given: &Given,
+    given: &AliasFields,
     now: Timestamp,
 ) -> Result<Option<(Id, Id)>, Error> {
     let unknown = || Error::invalid("invalid alias ID provided");

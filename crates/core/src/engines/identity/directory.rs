@@ -33,7 +33,7 @@ pub(super) const GROUP_WRITES: &str = "groups";
 const WATCHES_AT_START: usize = 1 << 10;
 
 /// Every entity and group of an identity mount.
-pub(crate) struct Directory(RwLock<State>);
+pub(crate) struct Directory(RwLock<DirectoryState>);
 
 /// A count of one entity's changes, shared by its tokens.
 #[derive(Default)]
@@ -58,7 +58,7 @@ pub(crate) enum Effect {
 }
 
 #[derive(Default)]
-struct State {
+struct DirectoryState {
     entities: BTreeMap<Id, Arc<Entity>>,
     /// Entities by name, aliases of entities by login method and name.
     by_name: HashMap<Folded, Id>,
@@ -81,7 +81,7 @@ struct State {
 
 impl Default for Directory {
     fn default() -> Self {
-        let state = State { watches_max: WATCHES_AT_START, ..State::default() };
+        let state = DirectoryState { watches_max: WATCHES_AT_START, ..DirectoryState::default() };
         Self(RwLock::new(state))
     }
 }
@@ -100,7 +100,7 @@ impl Watch {
 }
 
 impl Directory {
-    fn read(&self) -> RwLockReadGuard<'_, State> {
+    fn read(&self) -> RwLockReadGuard<'_, DirectoryState> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -224,7 +224,7 @@ impl Directory {
     }
 }
 
-impl State {
+impl DirectoryState {
     fn entity(&self, id: Id) -> Option<Arc<Entity>> {
         let id = self.by_merged.get(&id).unwrap_or(&id);
         self.entities.get(id).cloned()

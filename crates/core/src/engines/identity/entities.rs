@@ -23,7 +23,7 @@ pub(super) enum Target<'p> {
 }
 
 /// What a body says of an entity.
-struct Given {
+struct EntityFields {
     id: Option<String>,
     name: Option<String>,
     policies: Option<Vec<String>>,
@@ -31,7 +31,7 @@ struct Given {
     disabled: Option<bool>,
 }
 
-impl Given {
+impl EntityFields {
     fn read(body: &Map) -> Result<Self, Error> {
         let fields = Fields::new(body);
         let name = fields.string("name")?.filter(|name| !name.is_empty());
@@ -49,7 +49,7 @@ impl Given {
 }
 
 pub(super) async fn write(site: &Site<'_>, target: Target<'_>) -> Result<Response, Error> {
-    let mut given = Given::read(&site.call.object()?)?;
+    let mut given = EntityFields::read(&site.call.object()?)?;
     match target {
         Target::Body => {}
         Target::Id(id) => given.id = Some(id.to_owned()),
@@ -72,7 +72,11 @@ pub(super) async fn write(site: &Site<'_>, target: Target<'_>) -> Result<Respons
 }
 
 /// Changes the entity that is meant, or makes one, which is returned.
-fn upsert(draft: &mut Draft<'_>, given: &Given, now: Timestamp) -> Result<Option<Entity>, Error> {
+fn upsert(
+    draft: &mut Draft<'_>,
+    given: &EntityFields,
+    now: Timestamp,
+) -> Result<Option<Entity>, Error> {
     let known = match (&given.id, &given.name) {
         (Some(id), _) => {
             let entity = Id::parse(id).map(|id| draft.entity(id)).transpose()?.flatten();

@@ -17,14 +17,14 @@ use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 
 /// What a body says of a group's alias.
-struct Given {
+struct GroupAliasFields {
     id: Option<String>,
     name: Option<String>,
     accessor: Option<String>,
     canonical: Option<String>,
 }
 
-impl Given {
+impl GroupAliasFields {
     fn read(body: &Map, id: Option<&str>, methods: &Methods) -> Result<Self, Error> {
         let fields = Fields::new(body);
         let text = |name: &str| Ok::<_, Error>(fields.string(name)?.filter(|t| !t.is_empty()));
@@ -59,7 +59,7 @@ impl Given {
 /// Makes or changes an alias; `id` is from the path.
 pub(super) async fn write(site: &Site<'_>, id: Option<&str>) -> Result<Response, Error> {
     let methods = Methods::of(&site.unsealed.view.mounts);
-    let given = Given::read(&site.call.object()?, id, &methods)?;
+    let given = GroupAliasFields::read(&site.call.object()?, id, &methods)?;
     let now = site.call.now;
     let written = change(site.unsealed, site.mount, "groups", |draft| upsert(draft, &given, now));
     Ok(match written.await? {
@@ -73,7 +73,11 @@ pub(super) async fn write(site: &Site<'_>, id: Option<&str>) -> Result<Response,
 
 /// The ids of the alias and of its group; `None` when the alias with the given id is what it is asked to
 /// be already.
-fn upsert(draft: &mut Draft<'_>, given: &Given, now: Timestamp) -> Result<Option<(Id, Id)>, Error> {
+fn upsert(
+    draft: &mut Draft<'_>,
+    given: &GroupAliasFields,
+    now: Timestamp,
+) -> Result<Option<(Id, Id)>, Error> {
     draft.lock_groups()?;
     let directory = draft.directory;
     let known = match &given.id {
@@ -129,7 +133,7 @@ fn upsert(draft: &mut Draft<'_>, given: &Given, now: Timestamp) -> Result<Option
 /// The external group that the alias is for: the one that is named, the one that has it, a new one.
 fn home(
     draft: &Draft<'_>,
-    given: &Given,
+    given: &GroupAliasFields,
     known: Option<&Arc<Group>>,
     now: Timestamp,
 ) -> Result<Group, Error> {

@@ -38,7 +38,7 @@ pub(super) enum Target<'p> {
 }
 
 /// What a body says of a group.
-struct Given {
+struct GroupFields {
     id: Option<String>,
     name: Option<String>,
     kind: Option<String>,
@@ -48,7 +48,7 @@ struct Given {
     groups: Option<Vec<Id>>,
 }
 
-impl Given {
+impl GroupFields {
     fn read(body: &Map) -> Result<Self, Error> {
         let fields = Fields::new(body);
         let text = |name: &str| Ok::<_, Error>(fields.string(name)?.filter(|t| !t.is_empty()));
@@ -71,7 +71,7 @@ impl Given {
 }
 
 pub(super) async fn write(site: &Site<'_>, target: Target<'_>) -> Result<Response, Error> {
-    let mut given = Given::read(&site.call.object()?)?;
+    let mut given = GroupFields::read(&site.call.object()?)?;
     match target {
         Target::Body => {}
         Target::Id(id) => given.id = Some(id.to_owned()),
@@ -93,7 +93,11 @@ pub(super) async fn write(site: &Site<'_>, target: Target<'_>) -> Result<Respons
 }
 
 /// Changes the group that is meant, or makes one, which is returned.
-fn upsert(draft: &mut Draft<'_>, given: &Given, now: Timestamp) -> Result<Option<Group>, Error> {
+fn upsert(
+    draft: &mut Draft<'_>,
+    given: &GroupFields,
+    now: Timestamp,
+) -> Result<Option<Group>, Error> {
     draft.lock_groups()?;
     let known = find(draft.directory, given)?;
     let is_new = known.is_none();
@@ -126,7 +130,7 @@ fn upsert(draft: &mut Draft<'_>, given: &Given, now: Timestamp) -> Result<Option
     Ok(is_new.then_some(group))
 }
 
-fn find(directory: &Directory, given: &Given) -> Result<Option<Arc<Group>>, Error> {
+fn find(directory: &Directory, given: &GroupFields) -> Result<Option<Arc<Group>>, Error> {
     match (&given.id, &given.name) {
         (Some(id), _) => {
             let group = Id::parse(id).and_then(|id| directory.group(id));
@@ -137,7 +141,7 @@ fn find(directory: &Directory, given: &Given) -> Result<Option<Arc<Group>>, Erro
     }
 }
 
-fn kind_given(given: &Given) -> Result<GroupKind, Error> {
+fn kind_given(given: &GroupFields) -> Result<GroupKind, Error> {
     let Some(name) = &given.kind else { return Ok(GroupKind::Internal) };
     GroupKind::named(name).ok_or_else(|| Error::invalid(format!("invalid group type {name:?}")))
 }

@@ -20,7 +20,7 @@ use crate::api::response::Response;
 const MERGED_MAX: usize = 256;
 
 /// What is asked.
-struct Asked {
+struct MergeRequest {
     from: Vec<Id>,
     to: Id,
     /// Of aliases in conflict, those that stay.
@@ -47,7 +47,7 @@ pub(super) async fn merge(site: &Site<'_>) -> Result<Response, Error> {
     Ok(Response::Empty)
 }
 
-fn read(fields: Fields<'_>) -> Result<Asked, Error> {
+fn read(fields: Fields<'_>) -> Result<MergeRequest, Error> {
     let to = fields.string("to_entity_id")?.filter(|id| !id.is_empty());
     let to = to.ok_or_else(|| Error::invalid("missing entity id to merge to"))?;
     let invalid = |what: &'static str| move |_: &str| Error::invalid(what);
@@ -65,7 +65,7 @@ fn read(fields: Fields<'_>) -> Result<Asked, Error> {
         return Err(Error::invalid("to_entity_id should not be present in from_entity_ids"));
     }
     let force = fields.boolean("force")?.unwrap_or(false);
-    Ok(Asked {
+    Ok(MergeRequest {
         from,
         to,
         keep: names::ids(
@@ -80,7 +80,7 @@ fn read(fields: Fields<'_>) -> Result<Asked, Error> {
 
 fn unite(
     draft: &mut Draft<'_>,
-    asked: &Asked,
+    asked: &MergeRequest,
     methods: &Methods,
     now: Timestamp,
 ) -> Result<(), Error> {
@@ -106,7 +106,7 @@ fn take_aliases(
     draft: &mut Draft<'_>,
     one: &mut Entity,
     other: &Entity,
-    asked: &Asked,
+    asked: &MergeRequest,
     methods: &Methods,
 ) -> Result<(), Error> {
     for theirs in &other.aliases {

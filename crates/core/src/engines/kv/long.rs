@@ -33,13 +33,13 @@ const STEP: usize = 256;
 const DETAILED_STEP: usize = 16;
 
 /// Which list is asked for.
-struct Asked<'p> {
+struct ListQuery<'p> {
     folder: &'p str,
     depth: Depth,
     is_detailed: bool,
 }
 
-impl<'p> Asked<'p> {
+impl<'p> ListQuery<'p> {
     /// The list that a request asks for at a path inside a mount; `None` when it asks for none.
     fn new(operation: Operation, kind: EngineKind, path: &'p str) -> Option<Self> {
         let depth = match operation {
@@ -64,7 +64,9 @@ impl<'p> Asked<'p> {
 
 /// Whether a request asks for a list that takes long; `path` is inside the mount.
 pub(crate) fn is_long(request: &Request<'_>, mount: &Mount, path: &str) -> bool {
-    let Some(asked) = Asked::new(request.operation, mount.entry.kind, path) else { return false };
+    let Some(asked) = ListQuery::new(request.operation, mount.entry.kind, path) else {
+        return false;
+    };
     let short_max = if asked.is_detailed { DETAILED_SHORT_MAX } else { SHORT_MAX };
     // Version 1 knows no pages.
     let is_page = mount.entry.kind != EngineKind::KV_V1 && asks_for_few(request, short_max);
@@ -73,7 +75,7 @@ pub(crate) fn is_long(request: &Request<'_>, mount: &Mount, path: &str) -> bool 
 
 /// Whether a request asks for a list that reads records; `path` is inside the mount.
 pub(super) fn is_detailed(request: &Request<'_>, mount: &Mount, path: &str) -> bool {
-    let asked = Asked::new(request.operation, mount.entry.kind, path);
+    let asked = ListQuery::new(request.operation, mount.entry.kind, path);
     asked.is_some_and(|asked| asked.is_detailed)
 }
 
@@ -97,7 +99,7 @@ pub(crate) async fn list(
 ) -> Result<Response, Error> {
     let kv = Kv { unsealed, call, mount, secret_bytes_max: usize::MAX };
     let kind = mount.entry.kind;
-    let asked = Asked::new(call.operation, kind, path).ok_or(Error::UnsupportedOperation)?;
+    let asked = ListQuery::new(call.operation, kind, path).ok_or(Error::UnsupportedOperation)?;
     let _place = core.admission.lists.take(call.client(), 1)?;
     let (page, warnings) = match kind.kv() {
         Some(KvState::V1) => (Page::default(), ignored_page(&kv)),
@@ -107,7 +109,7 @@ pub(crate) async fn list(
     Ok(Response::Logical(Logical { data, warnings, ..Logical::default() }))
 }
 
-async fn write(kv: &Kv<'_, '_, '_>, asked: &Asked<'_>, page: Page) -> Result<Vec<u8>, Error> {
+async fn write(kv: &Kv<'_, '_, '_>, asked: &ListQuery<'_>, page: Page) -> Result<Vec<u8>, Error> {
     let most = page.names_max();
     let step = if asked.is_detailed { DETAILED_STEP } else { STEP };
     let (mut keys, mut info, mut pace) = (Vec::new(), Vec::new(), Pace::default());

@@ -87,7 +87,7 @@ async fn write(
     if !role.is_empty() {
         check_role(&place, &role)?;
     }
-    let Place { view: _, namespace, inside } = place;
+    let RuleScope { view: _, namespace, inside } = place;
     let path = format!("{namespace}{inside}");
     // The rule for everything holds everywhere unless somebody says otherwise.
     let inherits = fields.boolean("inheritable")?.unwrap_or(path.is_empty());
@@ -150,7 +150,7 @@ fn storage(unsealed: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
 }
 
 /// Where a rule holds.
-struct Place {
+struct RuleScope {
     /// What the namespace has.
     view: Arc<View>,
     /// The namespace's path.
@@ -160,7 +160,7 @@ struct Place {
 }
 
 /// Reads the path of a rule, which starts at the root namespace whatever it leads to.
-fn place(root: &NamespaceContext, given: &str) -> Result<Place, Error> {
+fn place(root: &NamespaceContext, given: &str) -> Result<RuleScope, Error> {
     let given = given.trim_start_matches('/');
     let slashed = format!("{}/", given.trim_end_matches('/'));
     let space = root.view.namespaces.around(&slashed);
@@ -174,7 +174,7 @@ fn place(root: &NamespaceContext, given: &str) -> Result<Place, Error> {
     // A namespace may be named without its slash.
     let inside = given.get(namespace.len()..).unwrap_or_default();
     let inside = if inside.is_empty() { String::new() } else { place_inside(&view, inside)? };
-    Ok(Place { view, namespace, inside })
+    Ok(RuleScope { view, namespace, inside })
 }
 
 /// The path of a rule in its namespace; a mount's own gets its slash.
@@ -191,7 +191,7 @@ fn place_inside(view: &View, given: &str) -> Result<String, Error> {
 
 /// Refuses a rule for a role where there can be none. Whether there is a role of that name is not asked:
 /// it may be made later.
-fn check_role(place: &Place, role: &str) -> Result<(), Error> {
+fn check_role(place: &RuleScope, role: &str) -> Result<(), Error> {
     let refuse = |path: &str, why: &str| {
         let shown = Json::from(path).to_text();
         let shown = String::from_utf8_lossy(&shown).into_owned();

@@ -82,15 +82,15 @@ pub(super) async fn write(
         }
         entry.description = description;
     }
-    if upgrade == Asked::Upgrade {
+    if upgrade == VersionChange::Upgrade {
         entry = upgrade::begun(entry);
     }
     let mut batch = Batch::new();
     batch.put(keys::mount(entry.id), entry.encode());
     unsealed.store.commit(batch).await?;
     match upgrade {
-        Asked::Same => Ok(Response::Empty),
-        Asked::Upgrade => {
+        VersionChange::Same => Ok(Response::Empty),
+        VersionChange::Upgrade => {
             upgrade::start(unsealed, entry.id, call.now)?;
             let warnings = vec![UPGRADE_WARNING.to_owned()];
             Ok(Response::Logical(Logical { warnings, ..Logical::default() }))
@@ -143,24 +143,24 @@ const UPGRADE_WARNING: &str = "Upgrading mount from version 1 to version 2. This
 
 /// What becomes of a mount's version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum VersionChange {
     Same,
     Upgrade,
 }
 
 /// A mount keeps its version or goes up: a downgrade would lose data.
-fn asked_version(kind: EngineKind, fields: Fields<'_>) -> Result<Asked, Error> {
+fn asked_version(kind: EngineKind, fields: Fields<'_>) -> Result<VersionChange, Error> {
     let options = fields.pairs("options")?;
     let options = options.as_ref().map(Fields::new);
     let asked = options.map_or(Ok(None), |options| options.string("version"))?;
     match (kind.kv(), asked.as_deref()) {
         (_, None)
         | (Some(KvState::V1), Some("1"))
-        | (Some(KvState::V2 | KvState::Upgrading), Some("2")) => Ok(Asked::Same),
+        | (Some(KvState::V2 | KvState::Upgrading), Some("2")) => Ok(VersionChange::Same),
         (Some(KvState::V2 | KvState::Upgrading), Some("1")) => {
             Err(Error::invalid("cannot downgrade mount from version 2"))
         }
-        (Some(KvState::V1), Some("2")) => Ok(Asked::Upgrade),
+        (Some(KvState::V1), Some("2")) => Ok(VersionChange::Upgrade),
         (_, Some(version)) => Err(Error::invalid(format!("invalid version provided: {version}"))),
     }
 }

@@ -14,7 +14,7 @@ use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 
 /// How a request signs: the same for all its inputs.
-struct Asked {
+struct SigningOptions {
     options: SignOptions,
     prehashed: bool,
 }
@@ -46,7 +46,13 @@ pub(super) async fn sign(
     inputs.answer(outcomes, &[("key_version", 0_u64.into())], &OnFailure::Told)
 }
 
-fn sign_one(key: &Key, item: &Map, asked: &Asked, version: i64, missing: Missing) -> Outcome {
+fn sign_one(
+    key: &Key,
+    item: &Map,
+    asked: &SigningOptions,
+    version: i64,
+    missing: Missing,
+) -> Outcome {
     let input = input_of(item, missing)?;
     let context = context_of(item)?;
     let request = Sign { input: asked.input(&input), context: &context, version };
@@ -200,7 +206,7 @@ fn context_of(item: &Map) -> Result<Vec<u8>, Error> {
     decode_base64(&text).map_err(|_| Error::invalid("failed to base64-decode context"))
 }
 
-impl Asked {
+impl SigningOptions {
     fn input<'i>(&self, bytes: &'i [u8]) -> Input<'i> {
         if self.prehashed { Input::Digest(bytes) } else { Input::Message(bytes) }
     }
@@ -223,20 +229,24 @@ fn hash_of(fields: Fields<'_>, in_path: Option<&str>) -> Result<Hash, Error> {
 }
 
 /// How to sign, all but the padding.
-fn asked(fields: Fields<'_>, in_path: Option<&str>) -> Result<Asked, Error> {
+fn asked(fields: Fields<'_>, in_path: Option<&str>) -> Result<SigningOptions, Error> {
     let hash = hash_of(fields, in_path)?;
     let named = fields.string("marshaling_algorithm")?.unwrap_or_else(|| "asn1".to_owned());
     let marshaling = Marshaling::named(&named)
         .ok_or_else(|| Error::invalid(format!("invalid marshaling type {named:?}")))?;
     let padding = RsaPadding::Pss(salt(fields)?);
-    Ok(Asked {
+    Ok(SigningOptions {
         options: SignOptions { hash, marshaling, padding },
         prehashed: fields.boolean("prehashed")?.unwrap_or(false),
     })
 }
 
 /// The padding that RSA keys sign with; others have none and do not ask.
-fn with_padding(mut asked: Asked, key: &Key, fields: Fields<'_>) -> Result<Asked, Error> {
+fn with_padding(
+    mut asked: SigningOptions,
+    key: &Key,
+    fields: Fields<'_>,
+) -> Result<SigningOptions, Error> {
     if !key.kind().is_rsa() {
         return Ok(asked);
     }

@@ -50,12 +50,12 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct Queue {
-    state: Mutex<State>,
+    state: Mutex<ComputeQueue>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ComputeQueue {
     turns: FairQueue<Arc<Task>>,
     is_over: bool,
 }
@@ -174,7 +174,7 @@ impl<T> Drop for Waiter<T> {
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ComputeQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -16,12 +16,12 @@ const BYTES_MAX: usize = 64 << 20;
 #[derive(Default)]
 pub(super) struct Paths {
     text: String,
-    places: Vec<Place>,
+    places: Vec<PathSpan>,
 }
 
 /// Where in the text a path is.
 #[derive(Clone, Copy)]
-struct Place {
+struct PathSpan {
     mount: MountId,
     start: u32,
     bytes: u32,
@@ -30,7 +30,7 @@ struct Place {
 /// The paths of one mount, ascending; there is at least one.
 pub(super) struct OfMount<'p> {
     text: &'p str,
-    places: &'p [Place],
+    places: &'p [PathSpan],
 }
 
 impl Paths {
@@ -38,7 +38,7 @@ impl Paths {
         // One path is far below what is left of 4 GiB.
         let start = self.text.len() as u32;
         self.text.push_str(path);
-        self.places.push(Place { mount, start, bytes: path.len() as u32 });
+        self.places.push(PathSpan { mount, start, bytes: path.len() as u32 });
     }
 
     /// Whether it is time to put them into their indexes.
@@ -63,7 +63,7 @@ impl Paths {
     }
 }
 
-impl Place {
+impl PathSpan {
     fn of(self, text: &str) -> &str {
         &text[self.start as usize..][..self.bytes as usize]
     }
