@@ -107,6 +107,13 @@ pub fn to_go(duration: Duration) -> String {
     go_text(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
+/// The same without the units that are zero at its end: `768h`, `1h30m`, `1h0m5s`, `0s`.
+pub fn to_go_short(duration: Duration) -> String {
+    let text = to_go(duration);
+    let minutes = text.strip_suffix("m0s").map(|rest| format!("{rest}m")).unwrap_or(text);
+    minutes.strip_suffix("h0m").map(|rest| format!("{rest}h")).unwrap_or(minutes)
+}
+
 fn parse_nanos(text: &str) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -181,6 +188,15 @@ fn decimal(nanos: u64, unit: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_short_form_leaves_out_the_zeros_at_the_end() {
+        for (secs, text) in
+            [(0, "0s"), (8, "8s"), (60, "1m"), (86_400, "24h"), (5400, "1h30m"), (3605, "1h0m5s")]
+        {
+            assert_eq!(to_go_short(Duration::from_secs(secs)), text);
+        }
+    }
 
     #[test]
     fn durations_are_read_and_written_as_go_does() {

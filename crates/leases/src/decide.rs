@@ -51,20 +51,14 @@ pub struct TtlCapped {
 
 impl fmt::Display for TtlCapped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (asked, max) = (to_short(self.asked_secs), to_short(self.max_secs));
+        let short = |secs| kallisto_duration::to_go_short(Duration::from_secs(secs));
+        let (asked, max) = (short(self.asked_secs), short(self.max_secs));
         write!(
             f,
             "TTL of \"{asked}\" exceeded the effective max_ttl of \"{max}\"; TTL value is capped \
              accordingly"
         )
     }
-}
-
-/// Seconds as Go writes them, without the units that are zero at the end: `768h`, `1h30m`, `1h0m5s`.
-fn to_short(secs: u64) -> String {
-    let text = kallisto_duration::to_go(Duration::from_secs(secs));
-    let minutes = text.strip_suffix("m0s").map(|rest| format!("{rest}m")).unwrap_or(text);
-    minutes.strip_suffix("h0m").map(|rest| format!("{rest}h")).unwrap_or(minutes)
 }
 
 /// The lifetime of a new lease.

@@ -165,6 +165,7 @@ pub(super) const ROOMS: &[Room] = &[
             "kallisto-audit",
             "kallisto-auth",
             "kallisto-codec",
+            "kallisto-duration",
             "kallisto-index",
             "kallisto-cuckoo",
             "kallisto-barrier",

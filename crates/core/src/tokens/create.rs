@@ -1,10 +1,13 @@
 //! Making tokens: `auth/token/create`, `create-orphan`, `create/:role`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kallisto_auth::policy::{DEFAULT_NAME, RESPONSE_WRAPPING_NAME};
 use kallisto_auth::{PolicyName, Token, TokenKind};
+use kallisto_duration::to_go_short;
+use kallisto_leases::TtlCapped;
 use kallisto_store::{Batch, Seqno};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -299,7 +302,8 @@ fn plan_times(
 
 /// The warning about a period that was cut, both in seconds.
 fn capped_period(asked_secs: u64, max_secs: u64) -> String {
-    let (asked, max) = (go_duration(asked_secs), go_duration(max_secs));
+    let short = |secs| to_go_short(Duration::from_secs(secs));
+    let (asked, max) = (short(asked_secs), short(max_secs));
     format!(
         "period of \"{asked}\" exceeded the effective max_ttl of \"{max}\"; period value is capped \
          accordingly"
@@ -308,19 +312,7 @@ fn capped_period(asked_secs: u64, max_secs: u64) -> String {
 
 /// The warning about a lifetime that was cut, both in seconds.
 pub(crate) fn capped(asked_secs: u64, max_secs: u64) -> String {
-    let (asked, max) = (go_duration(asked_secs), go_duration(max_secs));
-    format!(
-        "TTL of \"{asked}\" exceeded the effective max_ttl of \"{max}\"; TTL value is capped \
-         accordingly"
-    )
-}
-
-/// A span as Go writes it, without the units that are zero at its end: `768h`, `1h30m`.
-fn go_duration(secs: u64) -> String {
-    let span = i64::try_from(secs).ok().and_then(crate::Span::from_secs);
-    let text = span.map_or_else(String::new, |span| span.to_go());
-    let minutes = text.strip_suffix("m0s").map(|rest| format!("{rest}m")).unwrap_or(text);
-    minutes.strip_suffix("h0m").map(|rest| format!("{rest}h")).unwrap_or(minutes)
+    TtlCapped { asked_secs, max_secs }.to_string()
 }
 
 /// The policies of the new token: sorted, each once.
