@@ -20,9 +20,11 @@ use crate::api::error::Error;
 use crate::api::response::{LeaseHandle, Logical, Response};
 use crate::leases::create::{LeaseRequest, create, nanos};
 use crate::leases::far_end::LeaseRun;
+use crate::leases::wire;
 use crate::pipeline::compute::Pool;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::unheard::Unheard;
 use crate::platform::random;
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::{Memory, Mount};
@@ -265,6 +267,20 @@ impl ServerEngine for Contract {
 
     fn memory(&self) -> Memory {
         self.0.memory.map_or(Memory::None, |make| Memory::Engine(make()))
+    }
+
+    fn end_unheard<'a>(
+        &self,
+        unsealed: &'a NamespaceContext,
+        _mount: &'a Mount,
+        _path: &'a str,
+        told: Unheard<'a>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let lease = told.lease.and_then(|lease| wire::find(unsealed, &lease.id));
+            let Some(id) = lease else { return Ok(()) };
+            wire::revoke(unsealed, &id, false, told.since).await
+        })
     }
 
     fn revoke_lease<'a>(&self, run: LeaseRun<'a>) -> BoxFuture<'a, Result<(), Error>> {

@@ -15,13 +15,13 @@ use kallisto_engine::{Class, Multiplicity, Routes};
 use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
-use crate::api::json::Map;
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::engines::jobs::MountJob;
 use crate::engines::kv::KvState;
 use crate::leases::far_end::LeaseRun;
 use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::pipeline::unheard::Unheard;
 use crate::view::{Memory, Mount};
 
 /// What every engine says of itself.
@@ -184,7 +184,7 @@ pub(crate) trait ServerEngine: Sync {
         _unsealed: &'a NamespaceContext,
         _mount: &'a Mount,
         _path: &'a str,
-        _data: &'a Map,
+        _told: Unheard<'a>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(ready(Ok(())))
     }

@@ -255,6 +255,7 @@ fn view(view: &View, figures: &mut Vec<Figure>) {
         value: paths_of(kind),
     });
     let (tokens, leases) = view.tokens.counts();
+    let (credentials, irrevocable) = view.leases.counts();
     let memory = view.hot.memory();
     figures.extend([
         Figure {
@@ -268,7 +269,16 @@ fn view(view: &View, figures: &mut Vec<Figure>) {
             points: points.into(),
         },
         one("vault.token.count", "Live tokens.", gauge(tokens)),
-        one("vault.expire.num_leases", "Tokens that end by themselves.", gauge(leases)),
+        one(
+            "vault.expire.num_leases",
+            "Tokens that end by themselves, and credentials with leases.",
+            gauge(leases + credentials),
+        ),
+        one(
+            "vault.expire.num_irrevocable_leases",
+            "Leases whose credentials could not be taken back.",
+            gauge(irrevocable),
+        ),
         one(
             "kallisto.index.memory_bytes",
             "Memory of the index of paths.",

@@ -133,6 +133,12 @@ impl LeaseView {
         (noted, step.map(|(owners, _)| owners).unwrap_or_default())
     }
 
+    /// How many leases there are, and how many of them are irrevocable.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let table = self.table();
+        (table.len(), table.mounts().map(|(_, counts)| counts.irrevocable).sum())
+    }
+
     /// Whether the far end of a lease is at it on this server.
     pub(crate) fn is_creating(&self, lease: &Located) -> bool {
         self.work().creating.contains(&(lease.namespace, lease.id.clone()))

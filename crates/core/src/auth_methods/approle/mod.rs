@@ -41,6 +41,7 @@ use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::address;
 use crate::pipeline::spelling::below;
 use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::unheard::Unheard;
 use crate::storage::cluster_identity::Cluster;
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
@@ -342,9 +343,9 @@ impl ServerEngine for AppRole {
         unsealed: &'a NamespaceContext,
         mount: &'a Mount,
         path: &'a str,
-        data: &'a Map,
+        told: Unheard<'a>,
     ) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(forget_secret_id(unsealed, mount, path, data))
+        Box::pin(forget_secret_id(unsealed, mount, path, told.data))
     }
 
     /// What tidies looks at every record there is.

@@ -6,12 +6,16 @@ mod site;
 
 use std::sync::atomic::Ordering;
 
+use jiff::Timestamp;
 use kallisto_auth::Operation::{Delete, List, Read, Update};
+use kallisto_auth::Path;
 use kallisto_leases::Phase;
 
 use crate::api::error::Error;
 use crate::api::json::Json;
+use crate::api::request::Request;
 use crate::api::response::Response;
+use crate::pipeline::unheard;
 use engine::{FarEnd, Mood};
 use site::{ROOT, Site, data, logical};
 
@@ -324,6 +328,21 @@ fn what_fails_is_rolled_back_at_once_or_by_the_queue() {
     assert_eq!(site.phases(), [Phase::Revoking]);
     site.settle(10);
     assert!(site.phases().is_empty() && site.far_end.users().is_empty());
+}
+
+#[test]
+fn a_credential_that_no_client_hears_of_is_taken_back() {
+    let site = Site::open();
+    let now = Timestamp::from_second(5).unwrap();
+    let request = Request::new(Read, Path::decode("far/creds/r").unwrap(), now);
+    let answer = site.ask(5, Read, "far/creds/r", "").unwrap();
+    let (heard, _) = site.make(ROOT, 5, "r").unwrap();
+    let unsealed = site.core.unsealed.load_full().unwrap();
+    pollster::block_on(unheard::end(&site.core, &unsealed, &request, &answer));
+    drop(unsealed);
+    site.tick(6);
+    assert!(is_gone(&site, &logical(answer).lease.unwrap().id) && !is_gone(&site, &heard));
+    assert_eq!(site.far_end.users().len(), 1);
 }
 
 #[test]
