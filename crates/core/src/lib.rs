@@ -61,7 +61,7 @@ pub use pipeline::door::Served;
 pub use pipeline::fast_path::{Bearer, FastReads};
 pub use pipeline::freshness::{CONSISTENCY_HEADER, STALE};
 pub use pipeline::patience::Patience;
-pub use pipeline::state::{Access, Core, Leases, Offer, ServerInfo};
+pub use pipeline::state::{Access, Core, Leases, ServerInfo};
 pub use platform::host::{Cpu, Host, LogForm, LogLevel, Machine, Memory, Process};
 pub use platform::outbound::{
     ANSWER_BYTES_MAX, CALL_SECS_MAX, Outbound, OutboundAnswer, OutboundCall,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kallisto_core::limits::MAX_STALENESS_DEFAULT;
-use kallisto_core::{Access, AutoSeal, Leases, Offer};
+use kallisto_core::{Access, AutoSeal, Leases};
 use kallisto_listener::{Address, ClientAuth, Timeouts, TlsFiles, Versions};
 use kallisto_store::{Peer, Role};
 use secrecy::ExposeSecret;
@@ -57,11 +57,7 @@ impl ServerArgs {
                 None => hygiene::half_of_memory(),
             },
             unauthenticated_rekey: if rekey_open { Access::Open } else { Access::Token },
-            prometheus: if config.telemetry.prometheus_retention.is_zero() {
-                Offer::Withheld
-            } else {
-                Offer::Served
-            },
+            serves_prometheus: !config.telemetry.prometheus_retention.is_zero(),
             log: self.log(&config.log),
             workers: self.workers(),
             pid_file: config.pid_file,

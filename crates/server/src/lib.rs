@@ -290,7 +290,7 @@ fn open_core(
         cluster_addr: settings.cluster_addr.clone(),
         hot_bytes_max: settings.cache_bytes,
         unauthenticated_rekey: settings.unauthenticated_rekey,
-        prometheus: settings.prometheus,
+        serves_prometheus: settings.serves_prometheus,
         max_staleness: settings.max_staleness,
     };
     let audit = AuditSettings {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kallisto_audit::{AnchorFiles, Anchors};
 use kallisto_core::admission::AdmissionLimits;
-use kallisto_core::{Access, AutoSeal, DeclaredDevice, JoinTarget, KvVersion, Leases, Offer};
+use kallisto_core::{Access, AutoSeal, DeclaredDevice, JoinTarget, KvVersion, Leases};
 use kallisto_listener::http::ForwardedFor;
 use kallisto_listener::{Address, Timeouts, TlsFiles};
 use kallisto_store::Durability;
@@ -43,7 +43,7 @@ pub(super) struct Settings {
     /// Audit devices of the configuration, and where those of the API may write.
     pub(super) audit_devices: Vec<DeclaredDevice>,
     pub(super) audit_directories: Vec<PathBuf>,
-    pub(super) prometheus: Offer,
+    pub(super) serves_prometheus: bool,
     pub(super) log: LogSettings,
     /// Threads of each listener.
     pub(super) workers: NonZeroUsize,

@@ -58,7 +58,7 @@ pub struct ServerInfo {
     /// Whether rekey and generate-root answer without a token.
     pub unauthenticated_rekey: Access,
     /// Whether metrics are served in the text that Prometheus reads.
-    pub prometheus: Offer,
+    pub serves_prometheus: bool,
     /// How far in the past the view of a server with peers may be that answers from it.
     pub max_staleness: Duration,
 }
@@ -91,19 +91,10 @@ impl Default for ServerInfo {
             cluster_addr: None,
             hot_bytes_max: 1 << 30,
             unauthenticated_rekey: Access::Token,
-            prometheus: Offer::Served,
+            serves_prometheus: true,
             max_staleness: MAX_STALENESS_DEFAULT,
         }
     }
-}
-
-/// Whether something is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offer {
-    /// It is.
-    Served,
-    /// It is not.
-    Withheld,
 }
 
 /// Who may use a group of routes.

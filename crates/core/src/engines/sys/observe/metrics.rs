@@ -6,7 +6,7 @@ use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::metrics::{collect, json, prometheus};
-use crate::pipeline::state::{Core, Offer};
+use crate::pipeline::state::Core;
 
 const OK: u16 = 200;
 
@@ -32,7 +32,7 @@ impl Core {
 pub(super) fn answer(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
     let format = request.query.iter().find(|(name, _)| name == "format");
     match format.map_or("", |(_, format)| format.as_str()) {
-        "prometheus" if core.info.prometheus == Offer::Withheld => {
+        "prometheus" if !core.info.serves_prometheus => {
             Err(Error::invalid("prometheus is not enabled"))
         }
         "prometheus" => Ok(Response::Text {
