@@ -5,7 +5,7 @@
 //! the path's before the mount's before the namespace's before the one for everything, the longer path
 //! first. Each address has its own allowance with each rule, on each server.
 //!
-//! A rule for a namespace holds below it only where it says so ([`Reach`]); the namespaces it reaches
+//! A rule for a namespace holds below it only where it says so (`inheritable`); the namespaces it reaches
 //! share its allowances. All other rules are for their own namespace alone.
 //!
 //! The rules are records in the engine storage of `sys/`, brought here by the fold; requests read them
@@ -54,20 +54,13 @@ pub(crate) struct Spec {
     pub(crate) namespace: String,
     /// The role whose logins at the mount it holds for; empty for all of the path.
     pub(crate) role: String,
-    pub(crate) reach: Reach,
+    /// Whether a rule for a whole namespace holds in those below it too.
+    pub(crate) is_inheritable: bool,
     /// Requests in each interval.
     pub(crate) rate: f64,
     pub(crate) interval_secs: u64,
     /// For how long an address is refused that went over; 0 for the rest of the interval.
     pub(crate) block_secs: u64,
-}
-
-/// Whether a rule for a whole namespace holds in those below it too.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Reach {
-    #[default]
-    Own,
-    Below,
 }
 
 /// What a rule leaves to an address, for the headers that tell of it.
@@ -81,26 +74,13 @@ pub struct Allowance {
     pub reset_secs: u64,
 }
 
-/// Whether answers carry the headers that tell what is left, and when to come back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
-    Nothing,
-    Headers,
-}
-
-/// Whether what a rule refuses is written down by the audit devices.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Audited {
-    #[default]
-    No,
-    Yes,
-}
-
 /// The settings of all rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
-    pub(crate) told: Told,
-    pub(crate) audited: Audited,
+    /// Whether answers carry the headers that tell what is left, and when to come back.
+    pub(crate) sends_headers: bool,
+    /// Whether what a rule refuses is written down by the audit devices.
+    pub(crate) audits_refusals: bool,
     pub(crate) exempt: Vec<String>,
 }
 
@@ -212,7 +192,7 @@ impl Quotas {
         }
         let Some(rule) = rules.find(place, role_at) else { return Ok(None) };
         let limit = rule.spec.limit();
-        let is_told = rules.settings.told == Told::Headers;
+        let is_told = rules.settings.sends_headers;
         match rule.allowances.ask(&rule.spec, remote, now_ns, counting) {
             Taken::One { left, reset_secs } => {
                 Ok(is_told.then_some(Allowance { limit, left, reset_secs }))
@@ -234,7 +214,7 @@ impl Quotas {
 
     /// Whether what a rule refuses is audited.
     pub(crate) fn audits_refusals(&self) -> bool {
-        self.rules.load().settings.audited == Audited::Yes
+        self.rules.load().settings.audits_refusals
     }
 
     /// Takes a record of the engine storage in; false when it is damaged. Records of others are passed over.
@@ -319,9 +299,9 @@ impl Spec {
 
     /// Whether it is for what is in this namespace, path aside.
     fn holds_in(&self, namespace: &str) -> bool {
-        match self.reach {
-            Reach::Below if self.is_for_namespace() => namespace.starts_with(&self.namespace),
-            Reach::Below | Reach::Own => namespace == self.namespace,
+        match self.is_inheritable && self.is_for_namespace() {
+            true => namespace.starts_with(&self.namespace),
+            false => namespace == self.namespace,
         }
     }
 
@@ -355,7 +335,7 @@ impl Spec {
             ("path", self.path.as_str().into()),
             ("namespace", self.namespace.as_str().into()),
             ("role", self.role.as_str().into()),
-            ("inheritable", (self.reach == Reach::Below).into()),
+            ("inheritable", self.is_inheritable.into()),
             ("rate", Json::Number(self.rate.to_string().into())),
             ("interval", self.interval_secs.into()),
             ("block_interval", self.block_secs.into()),
@@ -377,10 +357,9 @@ impl Spec {
             name: name.to_owned(),
             namespace: text("namespace"),
             role: text("role"),
-            reach: match map.get("inheritable") {
-                Some(Json::Bool(true)) => Reach::Below,
-                None if path.is_empty() => Reach::Below,
-                _ => Reach::Own,
+            is_inheritable: match map.get("inheritable") {
+                Some(inheritable) => *inheritable == Json::Bool(true),
+                None => path.is_empty(),
             },
             path,
             rate: number("rate")?.parse().ok()?,
@@ -393,15 +372,15 @@ impl Spec {
 impl Default for Settings {
     fn default() -> Self {
         let exempt = EXEMPT.map(str::to_owned).to_vec();
-        Self { told: Told::Nothing, audited: Audited::No, exempt }
+        Self { sends_headers: false, audits_refusals: false, exempt }
     }
 }
 
 impl Settings {
     pub(crate) fn to_json(&self) -> Map {
         Map::from([
-            ("enable_rate_limit_audit_logging".to_owned(), (self.audited == Audited::Yes).into()),
-            ("enable_rate_limit_response_headers".to_owned(), (self.told == Told::Headers).into()),
+            ("enable_rate_limit_audit_logging".to_owned(), self.audits_refusals.into()),
+            ("enable_rate_limit_response_headers".to_owned(), self.sends_headers.into()),
             ("rate_limit_exempt_paths".to_owned(), Json::strings(self.exempt.clone())),
         ])
     }
@@ -414,15 +393,12 @@ impl Settings {
         let map = json::parse_object(value).ok()?;
         let Json::Array(exempt) = map.get("rate_limit_exempt_paths")? else { return None };
         let exempt = exempt.iter().map(|path| path.as_str().map(str::to_owned));
-        let told = match map.get("enable_rate_limit_response_headers")? {
-            Json::Bool(true) => Told::Headers,
-            _ => Told::Nothing,
-        };
-        let audited = match map.get("enable_rate_limit_audit_logging")? {
-            Json::Bool(true) => Audited::Yes,
-            _ => Audited::No,
-        };
-        Some(Self { told, audited, exempt: exempt.collect::<Option<_>>()? })
+        let is_set = |name: &str| Some(*map.get(name)? == Json::Bool(true));
+        Some(Self {
+            sends_headers: is_set("enable_rate_limit_response_headers")?,
+            audits_refusals: is_set("enable_rate_limit_audit_logging")?,
+            exempt: exempt.collect::<Option<_>>()?,
+        })
     }
 }
 
@@ -442,7 +418,7 @@ mod tests {
             path: path.to_owned(),
             namespace: String::new(),
             role: role.to_owned(),
-            reach: if path.is_empty() { Reach::Below } else { Reach::Own },
+            is_inheritable: path.is_empty(),
             rate,
             interval_secs: 1,
             block_secs: 0,
@@ -477,13 +453,13 @@ mod tests {
 
     #[test]
     fn a_namespace_is_counted_with_those_below_where_the_rule_says_so() {
-        let rule = |path: &str, reach: Reach, rate: f64| {
+        let rule = |path: &str, is_inheritable: bool, rate: f64| {
             let quotas = Quotas::default();
             let spec = Spec {
                 name: "n".to_owned(),
                 path: path.to_owned(),
                 namespace: path.to_owned(),
-                reach,
+                is_inheritable,
                 rate,
                 interval_secs: 1,
                 ..Spec::default()
@@ -493,16 +469,20 @@ mod tests {
             quotas
         };
         let places = [at("x"), inside("a/x", 2), inside("a/b/x", 4), inside("ab/x", 3)];
-        for (path, reach, held) in [
-            ("", Reach::Own, [3, 100, 100, 100]),
-            ("a/", Reach::Own, [100, 3, 100, 100]),
-            ("a/b/", Reach::Below, [100, 100, 3, 100]),
+        for (path, is_inheritable, held) in [
+            ("", false, [3, 100, 100, 100]),
+            ("a/", false, [100, 3, 100, 100]),
+            ("a/b/", true, [100, 100, 3, 100]),
             // Those that a rule reaches share its allowance: the first takes all of it.
-            ("", Reach::Below, [3, 0, 0, 0]),
-            ("a/", Reach::Below, [100, 3, 0, 100]),
+            ("", true, [3, 0, 0, 0]),
+            ("a/", true, [100, 3, 0, 100]),
         ] {
-            let quotas = rule(path, reach, 3.0);
-            assert_eq!(places.map(|place| allowed_at(&quotas, place)), held, "{path} {reach:?}");
+            let quotas = rule(path, is_inheritable, 3.0);
+            assert_eq!(
+                places.map(|place| allowed_at(&quotas, place)),
+                held,
+                "{path} {is_inheritable}"
+            );
         }
         // A mount of a name that a namespace elsewhere has is none of its business.
         let quotas = Quotas::default();
@@ -551,7 +531,7 @@ mod tests {
         let old = br#"{"path":"","rate":2,"interval":1,"block_interval":0}"#;
         assert!(quotas.put("quota/rate-limit/old", old));
         let spec = quotas.spec("old").unwrap();
-        assert_eq!((spec.role.as_str(), spec.reach, spec.rate), ("", Reach::Below, 2.0));
+        assert_eq!((spec.role.as_str(), spec.is_inheritable, spec.rate), ("", true, 2.0));
     }
 
     #[test]
@@ -582,8 +562,8 @@ mod tests {
         let quotas = Quotas::default();
         put(&quotas, "all", "", 0.5);
         let settings = Settings {
-            told: Told::Headers,
-            audited: Audited::Yes,
+            sends_headers: true,
+            audits_refusals: true,
             exempt: vec!["sys/mounts".to_owned()],
         };
         assert!(quotas.put(SETTINGS, &settings.encode()));

@@ -10,7 +10,7 @@ use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 use crate::engines::mount::Class;
 use crate::pipeline::state::{Call, NamespaceContext};
-use crate::quotas::{Audited, RULES, RULES_MAX, Reach, SETTINGS, Spec, Told};
+use crate::quotas::{RULES, RULES_MAX, SETTINGS, Spec};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 use crate::view::View;
@@ -65,7 +65,7 @@ fn read(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
     let spec = unsealed.view.quotas.spec(name).ok_or(Error::NotFound)?;
     Ok(Response::data(&Json::object([
         ("block_interval", spec.block_secs.into()),
-        ("inheritable", (spec.reach == Reach::Below).into()),
+        ("inheritable", spec.is_inheritable.into()),
         ("interval", spec.interval_secs.into()),
         ("name", spec.name.as_str().into()),
         ("path", spec.path.as_str().into()),
@@ -90,13 +90,13 @@ async fn write(
     let RuleScope { view: _, namespace, inside } = place;
     let path = format!("{namespace}{inside}");
     // The rule for everything holds everywhere unless somebody says otherwise.
-    let inherits = fields.boolean("inheritable")?.unwrap_or(path.is_empty());
+    let is_inheritable = fields.boolean("inheritable")?.unwrap_or(path.is_empty());
     let spec = Spec {
         name: name.to_owned(),
         path,
         namespace,
         role,
-        reach: if inherits { Reach::Below } else { Reach::Own },
+        is_inheritable,
         rate: rate(&body)?,
         interval_secs: span_secs(fields, "interval")?.max(1),
         block_secs: span_secs(fields, "block_interval")?,
@@ -128,10 +128,10 @@ async fn configure(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Result<R
     let fields = Fields::new(&body);
     let mut settings = unsealed.view.quotas.settings();
     if let Some(told) = fields.boolean("enable_rate_limit_response_headers")? {
-        settings.told = if told { Told::Headers } else { Told::Nothing };
+        settings.sends_headers = told;
     }
     if let Some(audited) = fields.boolean("enable_rate_limit_audit_logging")? {
-        settings.audited = if audited { Audited::Yes } else { Audited::No };
+        settings.audits_refusals = audited;
     }
     if let Some(exempt) = fields.strings("rate_limit_exempt_paths")? {
         if exempt.len() > RULES_MAX {
