@@ -12,21 +12,24 @@
 //! without a lock, and a server without rules reads one number.
 
 mod allowance;
+mod rule;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use kallisto_auth::fold_case;
 
 use crate::api::error::{Error, OverQuota};
-use crate::api::json::{self, Json, Map};
 use crate::api::request::Request;
 pub(crate) use allowance::Counting;
 use allowance::{Allowances, Taken};
+pub(crate) use rule::Spec;
+use rule::fits;
+pub(crate) use settings::Settings;
 
 /// Most rules: a request looks through those for paths with `*`.
 pub(crate) const RULES_MAX: usize = 256;
@@ -34,34 +37,6 @@ pub(crate) const RULES_MAX: usize = 256;
 pub(crate) const RULES: &str = "quota/rate-limit/";
 /// Where the settings are.
 pub(crate) const SETTINGS: &str = "quota/config";
-/// Paths that no rule counts unless somebody says otherwise: an operator must not lock themself out.
-const EXEMPT: [&str; 5] = [
-    "sys/generate-root/attempt",
-    "sys/generate-root/update",
-    "sys/health",
-    "sys/seal-status",
-    "sys/unseal",
-];
-
-/// What a rule says.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Spec {
-    pub(crate) name: String,
-    /// Where it holds, from the root namespace on: empty for everything; a mount's or a namespace's
-    /// path ends in a slash.
-    pub(crate) path: String,
-    /// The namespace that its path is in, or that it is: how its path begins.
-    pub(crate) namespace: String,
-    /// The role whose logins at the mount it holds for; empty for all of the path.
-    pub(crate) role: String,
-    /// Whether a rule for a whole namespace holds in those below it too.
-    pub(crate) is_inheritable: bool,
-    /// Requests in each interval.
-    pub(crate) rate: f64,
-    pub(crate) interval_secs: u64,
-    /// For how long an address is refused that went over; 0 for the rest of the interval.
-    pub(crate) block_secs: u64,
-}
 
 /// What a rule leaves to an address, for the headers that tell of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,16 +47,6 @@ pub struct Allowance {
     pub left: u64,
     /// When all are there again, in seconds.
     pub reset_secs: u64,
-}
-
-/// The settings of all rules.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
-    /// Whether answers carry the headers that tell what is left, and when to come back.
-    pub(crate) sends_headers: bool,
-    /// Whether what a rule refuses is written down by the audit devices.
-    pub(crate) audits_refusals: bool,
-    pub(crate) exempt: Vec<String>,
 }
 
 /// A rule at work.
@@ -281,303 +246,5 @@ impl Quotas {
     }
 }
 
-/// Whether a rule's path is for `path`: the same, or all that begins with it. The path of a list ends in a slash, which
-/// a rule for it may leave out.
-fn fits(rule: &str, path: &str) -> bool {
-    match rule.strip_suffix('*') {
-        Some(prefix) => path.starts_with(prefix),
-        None if rule.is_empty() || rule.ends_with('/') => path.starts_with(rule),
-        None => path.strip_suffix('/').unwrap_or(path) == rule,
-    }
-}
-
-impl Spec {
-    /// Whether it is for all of its namespace.
-    fn is_for_namespace(&self) -> bool {
-        self.path == self.namespace
-    }
-
-    /// Whether it is for what is in this namespace, path aside.
-    fn holds_in(&self, namespace: &str) -> bool {
-        match self.is_inheritable && self.is_for_namespace() {
-            true => namespace.starts_with(&self.namespace),
-            false => namespace == self.namespace,
-        }
-    }
-
-    /// Requests an address may make in one interval.
-    fn limit(&self) -> u64 {
-        self.rate.ceil() as u64
-    }
-
-    fn interval(&self) -> Duration {
-        Duration::from_secs(self.interval_secs)
-    }
-
-    fn block(&self) -> Duration {
-        Duration::from_secs(self.block_secs)
-    }
-
-    /// Higher is tried first: roles, then paths, then mounts, then namespaces, the root one last.
-    fn rank(&self) -> (u8, usize) {
-        let kind = match self.path.as_str() {
-            _ if !self.role.is_empty() => 4,
-            _ if self.is_for_namespace() => 0,
-            mount if mount.ends_with('/') => 1,
-            prefix if prefix.ends_with('*') => 2,
-            _ => 3,
-        };
-        (kind, self.path.len())
-    }
-
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        Json::object([
-            ("path", self.path.as_str().into()),
-            ("namespace", self.namespace.as_str().into()),
-            ("role", self.role.as_str().into()),
-            ("inheritable", self.is_inheritable.into()),
-            ("rate", Json::Number(self.rate.to_string().into())),
-            ("interval", self.interval_secs.into()),
-            ("block_interval", self.block_secs.into()),
-        ])
-        .to_text()
-    }
-
-    fn decode(name: &str, value: &[u8]) -> Option<Self> {
-        let map = json::parse_object(value).ok()?;
-        let number = |name: &str| match map.get(name)? {
-            Json::Number(text) => Some(text.clone()),
-            _ => None,
-        };
-        let path = map.get("path")?.as_str()?.to_owned();
-        // Records of earlier releases lack some of these; without `inheritable` what was for
-        // everything held everywhere.
-        let text = |name: &str| map.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
-        Some(Self {
-            name: name.to_owned(),
-            namespace: text("namespace"),
-            role: text("role"),
-            is_inheritable: match map.get("inheritable") {
-                Some(inheritable) => *inheritable == Json::Bool(true),
-                None => path.is_empty(),
-            },
-            path,
-            rate: number("rate")?.parse().ok()?,
-            interval_secs: number("interval")?.parse().ok()?,
-            block_secs: number("block_interval")?.parse().ok()?,
-        })
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        let exempt = EXEMPT.map(str::to_owned).to_vec();
-        Self { sends_headers: false, audits_refusals: false, exempt }
-    }
-}
-
-impl Settings {
-    pub(crate) fn to_json(&self) -> Map {
-        Map::from([
-            ("enable_rate_limit_audit_logging".to_owned(), self.audits_refusals.into()),
-            ("enable_rate_limit_response_headers".to_owned(), self.sends_headers.into()),
-            ("rate_limit_exempt_paths".to_owned(), Json::strings(self.exempt.clone())),
-        ])
-    }
-
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        Json::Object(self.to_json()).to_text()
-    }
-
-    fn decode(value: &[u8]) -> Option<Self> {
-        let map = json::parse_object(value).ok()?;
-        let Json::Array(exempt) = map.get("rate_limit_exempt_paths")? else { return None };
-        let exempt = exempt.iter().map(|path| path.as_str().map(str::to_owned));
-        let is_set = |name: &str| Some(*map.get(name)? == Json::Bool(true));
-        Some(Self {
-            sends_headers: is_set("enable_rate_limit_response_headers")?,
-            audits_refusals: is_set("enable_rate_limit_audit_logging")?,
-            exempt: exempt.collect::<Option<_>>()?,
-        })
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: i64 = 1_000_000_000;
-
-    fn put(quotas: &Quotas, name: &str, path: &str, rate: f64) {
-        put_for_role(quotas, name, path, "", rate);
-    }
-
-    fn put_for_role(quotas: &Quotas, name: &str, path: &str, role: &str, rate: f64) {
-        let spec = Spec {
-            name: name.to_owned(),
-            path: path.to_owned(),
-            namespace: String::new(),
-            role: role.to_owned(),
-            is_inheritable: path.is_empty(),
-            rate,
-            interval_secs: 1,
-            block_secs: 0,
-        };
-        assert!(quotas.put(&format!("{RULES}{name}"), &spec.encode()));
-        assert_eq!(quotas.spec(name), Some(spec));
-    }
-
-    /// A place in the root namespace.
-    fn at(path: &str) -> RequestScope<'_> {
-        RequestScope { namespace: "", path, absolute: path, caseless: None }
-    }
-
-    /// A place in the namespace of so many first bytes.
-    fn inside(absolute: &str, bytes: usize) -> RequestScope<'_> {
-        let (namespace, path) = absolute.split_at(bytes);
-        RequestScope { namespace, path, absolute, caseless: None }
-    }
-
-    fn allowed(quotas: &Quotas, path: &str) -> usize {
-        allowed_at(quotas, at(path))
-    }
-
-    fn allowed_at(quotas: &Quotas, place: RequestScope<'_>) -> usize {
-        let here = "10.0.0.1".parse().unwrap();
-        (0..100)
-            .take_while(|_| {
-                quotas.ask_of(place, here, 5 * SECOND, Counting::Take, |_| None).is_ok()
-            })
-            .count()
-    }
-
-    #[test]
-    fn a_namespace_is_counted_with_those_below_where_the_rule_says_so() {
-        let rule = |path: &str, is_inheritable: bool, rate: f64| {
-            let quotas = Quotas::default();
-            let spec = Spec {
-                name: "n".to_owned(),
-                path: path.to_owned(),
-                namespace: path.to_owned(),
-                is_inheritable,
-                rate,
-                interval_secs: 1,
-                ..Spec::default()
-            };
-            assert!(quotas.put(&format!("{RULES}n"), &spec.encode()));
-            assert_eq!(quotas.spec("n"), Some(spec));
-            quotas
-        };
-        let places = [at("x"), inside("a/x", 2), inside("a/b/x", 4), inside("ab/x", 3)];
-        for (path, is_inheritable, held) in [
-            ("", false, [3, 100, 100, 100]),
-            ("a/", false, [100, 3, 100, 100]),
-            ("a/b/", true, [100, 100, 3, 100]),
-            // Those that a rule reaches share its allowance: the first takes all of it.
-            ("", true, [3, 0, 0, 0]),
-            ("a/", true, [100, 3, 0, 100]),
-        ] {
-            let quotas = rule(path, is_inheritable, 3.0);
-            assert_eq!(
-                places.map(|place| allowed_at(&quotas, place)),
-                held,
-                "{path} {is_inheritable}"
-            );
-        }
-        // A mount of a name that a namespace elsewhere has is none of its business.
-        let quotas = Quotas::default();
-        put(&quotas, "mount", "a/", 2.0);
-        assert_eq!((allowed_at(&quotas, inside("a/x", 2)), allowed(&quotas, "a/x")), (100, 2));
-    }
-
-    #[test]
-    fn an_exemption_holds_in_every_namespace_or_in_the_one_it_names() {
-        let quotas = Quotas::default();
-        put(&quotas, "all", "", 1.0);
-        let exempt = vec!["sys/health".to_owned(), "a/kv/*".to_owned()];
-        let settings = Settings { exempt, ..Settings::default() };
-        assert!(quotas.put(SETTINGS, &settings.encode()));
-        assert_eq!(allowed_at(&quotas, inside("a/sys/health", 2)), 100);
-        assert_eq!(allowed_at(&quotas, inside("a/kv/x", 2)), 100);
-        assert_eq!(allowed_at(&quotas, inside("b/kv/x", 2)), 1);
-    }
-
-    #[test]
-    fn a_role_has_an_allowance_of_its_own() {
-        let quotas = Quotas::default();
-        let here = "10.0.0.1".parse().unwrap();
-        put(&quotas, "logins", "auth/approle/", 3.0);
-        put_for_role(&quotas, "web", "auth/approle/", "web", 2.0);
-        put_for_role(&quotas, "db", "auth/approle/", "DB", 1.0);
-        let allowed = |role: &str| {
-            let take = |_: &i32| {
-                let role_at = |mount: &str| (mount == "auth/approle/").then(|| role.to_owned());
-                quotas
-                    .ask_of(at("auth/approle/login"), here, 5 * SECOND, Counting::Take, role_at)
-                    .is_ok()
-            };
-            (0..100).take_while(take).count()
-        };
-        assert_eq!((allowed("web"), allowed("db"), allowed("other")), (2, 1, 3));
-        let web = quotas.spec("web").unwrap();
-        assert_eq!(quotas.twin(&web), None);
-        let again = Spec { name: "again".to_owned(), ..web };
-        assert_eq!(quotas.twin(&again).as_deref(), Some("web"));
-    }
-
-    #[test]
-    fn records_of_before_there_were_roles_are_read() {
-        let quotas = Quotas::default();
-        let old = br#"{"path":"","rate":2,"interval":1,"block_interval":0}"#;
-        assert!(quotas.put("quota/rate-limit/old", old));
-        let spec = quotas.spec("old").unwrap();
-        assert_eq!((spec.role.as_str(), spec.is_inheritable, spec.rate), ("", true, 2.0));
-    }
-
-    #[test]
-    fn the_nearest_rule_counts() {
-        let quotas = Quotas::default();
-        put(&quotas, "all", "", 7.0);
-        put(&quotas, "mount", "secret/", 5.0);
-        put(&quotas, "prefix", "secret/data/*", 3.0);
-        put(&quotas, "longer", "secret/data/a/*", 2.0);
-        put(&quotas, "exact", "secret/data/a/b", 1.0);
-        for (path, count) in [
-            ("secret/data/a/b", 1),
-            ("secret/data/a/c", 2),
-            ("secret/data/d", 3),
-            ("secret/metadata/d", 5),
-            ("sys/mounts", 7),
-            ("sys/health", 100),
-        ] {
-            assert_eq!(allowed(&quotas, path), count, "{path}");
-        }
-        quotas.remove("quota/rate-limit/all");
-        assert_eq!(allowed(&quotas, "sys/mounts"), 100);
-        assert_eq!(quotas.names(), ["exact", "longer", "mount", "prefix"]);
-    }
-
-    #[test]
-    fn exemptions_and_headers_are_settings() {
-        let quotas = Quotas::default();
-        put(&quotas, "all", "", 0.5);
-        let settings = Settings {
-            sends_headers: true,
-            audits_refusals: true,
-            exempt: vec!["sys/mounts".to_owned()],
-        };
-        assert!(quotas.put(SETTINGS, &settings.encode()));
-        assert_eq!(quotas.settings(), settings);
-        assert_eq!(allowed(&quotas, "sys/mounts"), 100);
-        let here = "10.0.0.1".parse().unwrap();
-        let left = Allowance { limit: 1, left: 0, reset_secs: 1 };
-        assert_eq!(
-            quotas.ask_of(at("sys/health"), here, 0, Counting::Take, |_| None),
-            Ok(Some(left))
-        );
-        let refused = quotas.ask_of(at("sys/health"), here, 1, Counting::Take, |_| None);
-        let Err(Error::OverQuota(over)) = refused else { panic!("{refused:?}") };
-        assert_eq!((over.limit, over.retry_after_secs, over.is_told), (1, 1, true));
-        assert!(!quotas.put(SETTINGS, b"{}") && !quotas.put("quota/rate-limit/x", b"[]"));
-    }
-}
+mod tests;
