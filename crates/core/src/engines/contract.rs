@@ -87,8 +87,15 @@ impl Issuer<'_> {
     }
 
     async fn create(&self, lease: NewLease, make: Make<'_>) -> Result<Response, Error> {
+        if self.caller.entry().uses_left < 0 {
+            // It ends with this request, and its leases with it.
+            return Err(Error::invalid(
+                "Secret cannot be returned; token had one use left, so leased credentials were \
+                 immediately revoked.",
+            ));
+        }
         let (owner, owner_ends) = self.owner();
-        let (mounted, system) = (&self.mount.entry.config, self.unsealed.leases);
+        let lives = self.mount.entry.config.leases(self.unsealed.leases);
         let request = LeaseRequest {
             mount: self.mount.entry.id,
             path: self.call.path.as_str(),
@@ -98,10 +105,11 @@ impl Issuer<'_> {
                 limits: TtlLimits {
                     role_default_secs: lease.role_default_secs,
                     role_max_secs: lease.role_max_secs,
-                    mount_default_secs: mounted.default_lease_ttl_secs,
-                    mount_max_secs: mounted.max_lease_ttl_secs,
-                    system_default_secs: system.default_secs,
-                    system_max_secs: system.max_secs,
+                    mount_default_secs: lives.default_secs,
+                    mount_max_secs: lives.max_secs,
+                    // What the mount is not tuned to is the server's.
+                    system_default_secs: lives.default_secs,
+                    system_max_secs: lives.max_secs,
                 },
                 owner_ends_ns: owner_ends.map(nanos),
             },

@@ -3,6 +3,9 @@
 //! Who does not wait has the leases marked, in batches, and the queue does the rest. Who waits hears of failures; a lease
 //! whose credential could not be taken back stays as it was.
 
+use std::future::poll_fn;
+use std::task::Poll;
+
 use jiff::Timestamp;
 use kallisto_leases::{LeaseId, LeaseRecord, Located, Phase, State};
 use kallisto_store::{Batch, Error as StoreError};
@@ -17,6 +20,10 @@ use crate::platform::cooperative_yield::cooperative_yield;
 
 /// Leases between two others' turns, and in one batch.
 pub(super) const STEP: usize = 32;
+/// Credentials that one request has taken back at the same time. A far end is nearly all waiting.
+const TOGETHER: usize = 8;
+const _: () = assert!(TOGETHER <= kallisto_leases::limits::MOUNT_AT_WORK_MAX);
+
 /// What came of taking credentials back one by one.
 #[derive(Debug, Default)]
 struct Tally {
@@ -126,6 +133,24 @@ async fn mark_one(site: &NamespaceContext, stored: StoredLease, now_ns: i64) -> 
     Err(Error::Conflict)
 }
 
+/// The outcomes of futures that run together, in their order. There are few of them: all are asked when one may go on.
+async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut running: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
+    poll_fn(|context| {
+        for (future, outcome) in running.iter_mut().filter(|(_, outcome)| outcome.is_none()) {
+            if let Poll::Ready(ready) = future.as_mut().poll(context) {
+                *outcome = Some(ready);
+            }
+        }
+        match running.iter().all(|(_, outcome)| outcome.is_some()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
+    running.into_iter().filter_map(|(_, outcome)| outcome).collect()
+}
+
 /// What is done to each lease of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
@@ -187,14 +212,18 @@ async fn walk(
         match way {
             Way::Mark => mark(site, &found, nanos(now)).await?,
             Way::Wait | Way::Forget => {
-                for lease in found.iter().filter(|lease| !site.view.leases.is_creating(lease)) {
-                    let outcome = revoke_now(site, &lease.id, now).await?;
-                    match (way, outcome) {
-                        (Way::Forget, Err(error)) => {
-                            tracing::warn!(id = %lease.id, error, "forgot a lease, not its credential");
-                            delete(site, &lease.id).await?;
+                let is_made = |lease: &&Located| !site.view.leases.is_creating(lease);
+                let leases: Vec<&Located> = found.iter().filter(is_made).collect();
+                for together in leases.chunks(TOGETHER) {
+                    let each = together.iter().map(|lease| revoke_now(site, &lease.id, now));
+                    for (lease, outcome) in together.iter().zip(join_all(each).await) {
+                        match (way, outcome?) {
+                            (Way::Forget, Err(error)) => {
+                                tracing::warn!(id = %lease.id, error, "forgot a lease, not its credential");
+                                delete(site, &lease.id).await?;
+                            }
+                            (_, outcome) => tally.note(site, &lease.id, outcome),
                         }
-                        (_, outcome) => tally.note(site, &lease.id, outcome),
                     }
                 }
                 cooperative_yield().await;

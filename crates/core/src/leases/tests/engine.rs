@@ -1,9 +1,10 @@
 //! An engine that exists only in tests: it makes users at a far end that fails, hangs and lies.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use jiff::Timestamp;
 use kallisto_engine::FieldKind::{Span, Text};
@@ -59,6 +60,8 @@ pub(super) struct FarEnd {
     users: Mutex<BTreeSet<String>>,
     mood: Mutex<Mood>,
     made: AtomicU64,
+    /// Requests under way, and the most there were.
+    at_once: Mutex<(usize, usize)>,
     /// How often it was asked to revoke.
     pub(super) revocations: AtomicU64,
 }
@@ -81,9 +84,33 @@ impl FarEnd {
         self.users.lock().unwrap().clone()
     }
 
+    /// The most requests there were at a time.
+    pub(super) fn at_once_max(&self) -> usize {
+        self.at_once.lock().unwrap().1
+    }
+
+    /// The way of a request, in which others begin theirs.
+    async fn travel(&self) {
+        let mut is_there = false;
+        poll_fn(|context| {
+            let mut at_once = self.at_once.lock().unwrap();
+            if is_there {
+                at_once.0 -= 1;
+                return Poll::Ready(());
+            }
+            at_once.0 += 1;
+            at_once.1 = at_once.1.max(at_once.0);
+            is_there = true;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+
     /// Does something, or not, and answers, or not.
     async fn act(&self, deed: impl FnOnce(&mut BTreeSet<String>)) -> Result<(), Error> {
         let mood = *self.mood.lock().unwrap();
+        self.travel().await;
         if mood != Mood::Fails {
             deed(&mut self.users.lock().unwrap());
         }

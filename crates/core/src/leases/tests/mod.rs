@@ -182,6 +182,7 @@ fn a_prefix_is_revoked_whole_and_failures_are_counted() {
     site.far_end.set(Mood::Healthy);
     site.ask(0, Update, "sys/leases/revoke-prefix/far/creds/r", r#"{"sync":true}"#).unwrap();
     assert!(is_gone(&site, &first) && !is_gone(&site, &other));
+    assert_eq!(site.far_end.at_once_max(), 8, "they do not wait for each other");
     site.ask(0, Update, "sys/leases/revoke-prefix/far", "").unwrap();
     assert!(!is_gone(&site, &other));
     site.tick(1);
@@ -241,6 +242,17 @@ fn a_lease_of_a_batch_token_ends_with_it_or_with_its_parent() {
     assert!(is_gone(&site, &of_child) && !is_gone(&site, &of_orphan));
     site.tick(60);
     assert!(is_gone(&site, &of_orphan) && site.far_end.users().is_empty());
+}
+
+#[test]
+fn the_last_use_of_a_token_hands_out_no_lease() {
+    let site = Site::open();
+    let token = site.token(ROOT, r#"{"policies":["root"],"num_uses":2}"#).unwrap();
+    site.make(&token, 0, "r").unwrap();
+    let refused = error_of(site.make(&token, 0, "r").map(|_| Response::Empty));
+    assert!(refused.starts_with("Secret cannot be returned; token had one use left"), "{refused}");
+    site.tick(1);
+    assert!(site.phases().is_empty() && site.far_end.users().is_empty());
 }
 
 #[test]
