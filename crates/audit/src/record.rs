@@ -125,6 +125,8 @@ pub struct Header {
 pub struct Response<'a> {
     /// Who served it.
     pub mount: Mount<'a>,
+    /// The id of the lease that is handed out or renewed; in the clear, as paths are. It opens nothing.
+    pub lease_id: &'a str,
     /// The data: JSON text, or nothing.
     pub data: &'a [u8],
     /// Names in the data whose values stay in the clear.
@@ -385,6 +387,11 @@ impl Writer<'_> {
             self.issued(auth, members.name("auth"));
         }
         push_mount(&mut members, &response.mount, "mount_running_plugin_version");
+        if !response.lease_id.is_empty() {
+            let mut secret = Members::open(members.name("secret"));
+            secret.text("lease_id", response.lease_id);
+            secret.close();
+        }
         if let Some(error) = response.error {
             let mut data = Members::open(members.name("data"));
             self.masker.push(error, data.name("error"));
@@ -540,6 +547,14 @@ mod tests {
         let response = Response { touched, ..Response::default() };
         let text = text(&form(), &response, "");
         let expected = r#""response":{"touched":[{"operation":"delete","path":"secret/data/y"}]}"#;
+        assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn a_lease_is_told_by_its_id() {
+        let response = Response { lease_id: "db/creds/r/x", data: b"{}", ..Response::default() };
+        let text = text(&form(), &response, "");
+        let expected = r#""response":{"secret":{"lease_id":"db/creds/r/x"},"data":{}}"#;
         assert!(text.contains(expected), "{text}");
     }
 

@@ -69,6 +69,7 @@ pub(super) fn with_described<T>(
             | Response::Merged(logical),
         ) => {
             response.data = &logical.data;
+            response.lease_id = logical.lease.as_ref().map_or("", |lease| &lease.id);
             response.warnings = &logical.warnings;
             let touched = logical.touched.iter().map(|one| touched(one.operation, &one.path));
             response.touched = touched.collect();
