@@ -10,9 +10,10 @@
 
 mod batch;
 mod cache;
+mod checksum;
 pub mod clock;
-mod codec;
 mod commit;
+mod common_prefix;
 mod compaction;
 mod cursor;
 pub mod disk;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub(crate) use self::edit::Edit;
 use kallisto_codec::ByteReader;
 
-use crate::codec::checksum;
+use crate::checksum::checksum;
 use crate::disk::{Disk, DiskFile, read_all, write_all_at};
 use crate::error::{Error, Result};
 use crate::limits::{EDIT_BYTES_MAX, MANIFEST_BYTES_MAX, MANIFEST_BYTES_ROTATE};

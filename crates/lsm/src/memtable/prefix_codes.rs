@@ -16,7 +16,7 @@
 //! - of two keys the lower one has the lower code, or both have the same;
 //! - prefixes are sorted, and none starts with another.
 
-use crate::codec::common_prefix;
+use crate::common_prefix::common_prefix;
 
 /// Prefixes of a list, and the least share of the sample that one stands for.
 const PREFIXES_MAX: usize = 8;

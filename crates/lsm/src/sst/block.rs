@@ -16,7 +16,7 @@ use std::sync::Arc;
 use kallisto_codec::{ByteReader, put_varint};
 
 use crate::batch::EntryKind;
-use crate::codec::common_prefix;
+use crate::common_prefix::common_prefix;
 use crate::limits::{KEY_BYTES_MAX, SEQNO_MAX, VALUE_BYTES_MAX};
 
 /// Entries between two restart points. Four, because with values of a hundred bytes every entry that is looked at lies in

@@ -12,7 +12,7 @@ use super::filter::Filter;
 use super::footer::{Footer, Properties, Section};
 use super::index::{IndexBuilder, separator};
 use crate::batch::EntryKind;
-use crate::codec::checksum;
+use crate::checksum::checksum;
 use crate::disk::{Disk, DiskFile, write_all_at};
 use crate::error::{Error, Result};
 use crate::hash::key_hash;

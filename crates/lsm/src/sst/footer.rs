@@ -14,7 +14,7 @@ use kallisto_codec::{ByteReader, put_bytes, put_varint};
 
 use super::CHECKSUM_BYTES;
 use super::block::Damaged;
-use crate::codec::checksum;
+use crate::checksum::checksum;
 use crate::limits::{KEY_BYTES_MAX, SECTION_BYTES_MAX};
 
 /// The length of the footer, in bytes.

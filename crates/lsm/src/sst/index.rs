@@ -15,7 +15,7 @@ use kallisto_codec::{ByteReader, put_varint};
 
 use super::CHECKSUM_BYTES;
 use super::block::Damaged;
-use crate::codec::common_prefix;
+use crate::common_prefix::common_prefix;
 use crate::limits::{BLOCK_BYTES_MAX, KEY_BYTES_MAX};
 
 /// Where a block's content lies in its file, in bytes. Its checksum follows.

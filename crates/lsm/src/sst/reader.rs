@@ -13,7 +13,7 @@ use super::index::Index;
 use super::{CHECKSUM_BYTES, ReadMode};
 use crate::batch::EntryKind;
 use crate::cache::{BlockCache, FileCache};
-use crate::codec::checksum;
+use crate::checksum::checksum;
 use crate::disk::read_full_at;
 use crate::error::{Error, Result};
 use crate::value::{Found, Value};

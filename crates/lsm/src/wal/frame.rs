@@ -20,7 +20,7 @@
 
 use kallisto_codec::ByteReader;
 
-use crate::codec::mask;
+use crate::checksum::mask;
 use crate::limits::{BATCH_OPS_MAX, FRAME_BYTES_MAX, SEQNO_MAX};
 
 /// Bytes before the payload.
