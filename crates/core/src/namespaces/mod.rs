@@ -25,7 +25,7 @@ mod sweep;
 mod tests;
 
 pub(crate) use place::{Home, Inside};
-pub(crate) use record::{Namespace, NamespaceState};
+pub(crate) use record::Namespace;
 pub(crate) use registry::{Namespaces, Space};
 pub(crate) use resolve::resolve;
 pub(crate) use sweep::sweep;

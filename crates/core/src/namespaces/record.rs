@@ -23,17 +23,10 @@ pub(crate) struct Namespace {
     pub(crate) uuid: String,
     /// What its makers wrote on it: texts by name.
     pub(crate) custom: Map,
-    pub(crate) state: NamespaceState,
+    /// Whether it was deleted, and what was in it is being cleared.
+    pub(crate) is_tainted: bool,
     /// The keyed hash of the key that unlocks it, in hexadecimal; `None` while it is open.
     pub(crate) lock: Option<String>,
-}
-
-/// Whether it serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NamespaceState {
-    Alive,
-    /// It was deleted, and what was in it is being cleared.
-    Tainted,
 }
 
 impl Namespace {
@@ -55,7 +48,7 @@ impl Namespace {
             ("id", self.id().into()),
             ("locked", self.lock.is_some().into()),
             ("path", self.path.as_str().into()),
-            ("tainted", (self.state == NamespaceState::Tainted).into()),
+            ("tainted", self.is_tainted.into()),
             ("uuid", self.uuid.as_str().into()),
         ])
     }
@@ -67,7 +60,7 @@ impl Namespace {
             ("path", self.path.as_str().into()),
             ("uuid", self.uuid.as_str().into()),
             ("custom_metadata", self.custom.clone().into()),
-            ("tainted", (self.state == NamespaceState::Tainted).into()),
+            ("tainted", self.is_tainted.into()),
             ("lock", self.lock.as_deref().map_or(Json::Null, Json::from)),
         ])
         .to_text()
@@ -78,16 +71,13 @@ impl Namespace {
         let map = json::parse_object(bytes).ok()?;
         let text = |name: &str| map.get(name).and_then(Json::as_str).map(str::to_owned);
         let Json::Number(number) = map.get("number")? else { return None };
+        let Json::Bool(is_tainted) = *map.get("tainted")? else { return None };
         Some(Self {
             number: NamespaceNumber(number.parse().ok()?),
             path: text("path")?,
             uuid: text("uuid")?,
             custom: map.get("custom_metadata")?.as_object()?.clone(),
-            state: match map.get("tainted")? {
-                Json::Bool(true) => NamespaceState::Tainted,
-                Json::Bool(false) => NamespaceState::Alive,
-                _ => return None,
-            },
+            is_tainted,
             lock: text("lock"),
         })
     }
@@ -105,7 +95,7 @@ mod tests {
             path: "team/kid/".into(),
             uuid: "u".into(),
             custom: Map::from([("a".to_owned(), "b".into())]),
-            state: NamespaceState::Alive,
+            is_tainted: false,
             lock: Some("00".into()),
         }
     }
@@ -113,7 +103,7 @@ mod tests {
     #[test]
     fn records_read_back() {
         let one = namespace(7);
-        let two = Namespace { state: NamespaceState::Tainted, lock: None, ..namespace(u32::MAX) };
+        let two = Namespace { is_tainted: true, lock: None, ..namespace(u32::MAX) };
         for namespace in [one, two] {
             assert_eq!(Namespace::decode(&namespace.encode()), Some(namespace));
         }

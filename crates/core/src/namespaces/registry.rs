@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 use kallisto_store::Seqno;
 
 use super::place::Inside;
-use super::record::{Namespace, NamespaceState};
+use super::record::Namespace;
 use crate::api::error::Error;
 use crate::pipeline::state::NamespaceContext;
 use crate::storage::barrier_store::Life;
@@ -132,16 +132,16 @@ impl Namespaces {
     /// What making a view says.
     pub(crate) fn put(&self, namespace: Namespace, root: &View) -> Result<(), Error> {
         let known = self.with_number(namespace.number);
-        let (since, world) = match (namespace.state, known) {
-            (NamespaceState::Tainted, known) => {
+        let (since, world) = match (namespace.is_tainted, known) {
+            (true, known) => {
                 if let Some(world) = known.and_then(|space| space.world.clone()) {
                     // Those who follow something inside find that it is gone.
                     world.view.feed.ring_bell();
                 }
                 (Seqno::ABSENT, None)
             }
-            (NamespaceState::Alive, Some(known)) => (known.since, known.world.clone()),
-            (NamespaceState::Alive, None) => {
+            (false, Some(known)) => (known.since, known.world.clone()),
+            (false, None) => {
                 let view = Arc::new(root.inside(Inside::of(&namespace))?);
                 (Seqno::ABSENT, Some(Arc::new(World { view, context: OnceLock::new() })))
             }

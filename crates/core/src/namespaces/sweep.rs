@@ -7,7 +7,6 @@
 
 use kallisto_store::{Batch, Visit};
 
-use super::record::NamespaceState;
 use crate::api::error::Error;
 use crate::limits::SWEEP_RECORDS_MAX;
 use crate::pipeline::state::NamespaceContext;
@@ -25,7 +24,7 @@ pub(crate) async fn sweep(root: &NamespaceContext) -> Result<(), Error> {
         return Ok(());
     }
     for space in root.view.namespaces.below("") {
-        if space.namespace.state != NamespaceState::Tainted {
+        if !space.namespace.is_tainted {
             continue;
         }
         let number = space.namespace.number;

@@ -46,28 +46,22 @@ pub(crate) struct Compiled {
     generation: u64,
     /// The count of changes of the bearer's entity, as it was.
     watched: Option<(Arc<Watch>, u64)>,
-    standing: Standing,
+    /// Whether the bearer may do nothing: the entity is disabled or gone, one of the policies cannot be read, or they have too
+    /// many rules.
+    is_barred: bool,
     acl: AclSet,
-}
-
-/// Whether a bearer may do anything at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    Good,
-    /// The entity is disabled or gone, one of the policies cannot be read, or they are too many rules.
-    Barred,
 }
 
 impl Compiled {
     /// What is granted; `None` when the bearer may do nothing: the entity is disabled or gone, one
     /// of the policies cannot be read, or they have too many rules.
     pub(crate) fn acl(&self) -> Option<&AclSet> {
-        (self.standing == Standing::Good).then_some(&self.acl)
+        (!self.is_barred).then_some(&self.acl)
     }
 
     /// For a bearer who may do nothing.
     fn barred(generation: u64, watched: Option<(Arc<Watch>, u64)>) -> Self {
-        Self { generation, watched, standing: Standing::Barred, acl: AclSet::default() }
+        Self { generation, watched, is_barred: true, acl: AclSet::default() }
     }
 }
 
@@ -183,7 +177,7 @@ impl View {
                 return Compiled::barred(generation, None);
             };
             let acl = AclSet::compile_below(&policies, &NoIdentity, below, now);
-            return Compiled { generation, watched: None, standing: Standing::Good, acl };
+            return Compiled { generation, watched: None, is_barred: false, acl };
         };
         let watch = self.ask_directory(|directory| directory.watch(id));
         let watched = watch.map(|watch| {
@@ -197,7 +191,7 @@ impl View {
             return Compiled::barred(generation, watched);
         };
         let acl = AclSet::compile_below(&policies, &person, below, now);
-        Compiled { generation, watched, standing: Standing::Good, acl }
+        Compiled { generation, watched, is_barred: false, acl }
     }
 
     /// Who bears a token; `None` when nobody is known to, or they are gone.

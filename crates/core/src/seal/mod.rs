@@ -36,7 +36,7 @@ pub(crate) use attempt::parse_share;
 pub(crate) use generate_root::{OTP_CHARS, RootProgress, RootResult, decode_token};
 pub(crate) use init::put_builtin;
 pub use init::{InitSpec, Initialized, KvVersion};
-pub(crate) use rekey::{RekeyProgress, RekeyResult, RekeySpec, Target, Verification, Verified};
+pub(crate) use rekey::{RekeyProgress, RekeyResult, RekeySpec, Target, Verified};
 pub(crate) use rotate::{Reencryption, reencryption_due};
 
 use attempt::Attempt;

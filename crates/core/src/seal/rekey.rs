@@ -33,14 +33,8 @@ pub(crate) struct RekeySpec {
     pub(crate) target: Target,
     pub(crate) shares: u8,
     pub(crate) threshold: u8,
-    pub(crate) verification: Verification,
-}
-
-/// Whether new shares must come back before they count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verification {
-    None,
-    Required,
+    /// Whether new shares must come back before they count.
+    pub(crate) requires_verification: bool,
 }
 
 /// A rekey under way.
@@ -96,7 +90,7 @@ impl Core {
         let config = self.expect_seal_config()?;
         check_target(&config, spec.target)?;
         check_scheme(spec.shares, spec.threshold)?;
-        if spec.shares == 1 && spec.verification == Verification::Required {
+        if spec.shares == 1 && spec.requires_verification {
             return Err(Error::invalid("a single share needs no verification"));
         }
         let mut progress = self.seal.progress();
@@ -162,7 +156,7 @@ impl Core {
         let fresh = UnsealKey::generate().map_err(unavailable)?;
         let keys = split(&fresh, spec.shares, spec.threshold)?;
         let config = rewrap(config, spec, &proven, &fresh)?;
-        if spec.verification == Verification::Required {
+        if spec.requires_verification {
             let attempt = Attempt::start()?;
             let verification = Some(attempt.nonce.clone());
             if let Some(rekey) = &mut self.seal.progress().rekey {

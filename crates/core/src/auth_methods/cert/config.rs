@@ -5,26 +5,17 @@ use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
 use crate::auth_methods::records::Record;
 
-/// Whether a token is renewed with its certificate only.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Binding {
-    /// The certificate of the login has to be shown again, and still be good.
-    #[default]
-    Certificate,
-    /// Nothing has to be shown.
-    None,
-}
-
 /// The configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Config {
-    pub(super) binding: Binding,
+    /// Whether a token is renewed without the certificate of its login, which has to be shown again and be good otherwise.
+    pub(super) disables_binding: bool,
 }
 
 impl Config {
     fn to_map(self) -> Map {
         Map::from([
-            ("disable_binding".to_owned(), (self.binding == Binding::None).into()),
+            ("disable_binding".to_owned(), self.disables_binding.into()),
             // What a certificate says of its bearer always stands with their alias.
             ("enable_identity_alias_metadata".to_owned(), true.into()),
         ])
@@ -34,12 +25,10 @@ impl Config {
 impl Record for Config {
     fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let map = json::parse_object(bytes).ok();
-        let binding = match map.as_ref().and_then(|map| map.get("disable_binding")) {
-            Some(Json::Bool(true)) => Binding::None,
-            Some(Json::Bool(false)) => Binding::Certificate,
-            _ => return Err(Error::internal(&"the configuration of a login method is damaged")),
-        };
-        Ok(Self { binding })
+        match map.as_ref().and_then(|map| map.get("disable_binding")) {
+            Some(Json::Bool(disables_binding)) => Ok(Self { disables_binding: *disables_binding }),
+            _ => Err(Error::internal(&"the configuration of a login method is damaged")),
+        }
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -55,8 +44,8 @@ impl Record for Config {
             return Err(Error::invalid("enable_identity_alias_metadata is always true"));
         }
         let mut config = before.unwrap_or_default();
-        if let Some(disabled) = fields.boolean("disable_binding")? {
-            config.binding = if disabled { Binding::None } else { Binding::Certificate };
+        if let Some(disables_binding) = fields.boolean("disable_binding")? {
+            config.disables_binding = disables_binding;
         }
         Ok(config)
     }

@@ -33,7 +33,7 @@ use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
 
-use config::{Binding, Config};
+use config::Config;
 use names::Names;
 use role::Role;
 
@@ -177,7 +177,7 @@ fn check_renewal(renewal: &Renewal<'_, '_>) -> Result<(), Error> {
     let kept = |name: &str| renewal.entry.kept.get(name).and_then(Json::as_str).unwrap_or_default();
     let storage = EngineStorage::of(renewal.unsealed, renewal.mount);
     let config = records::config::<Config>(&storage)?.unwrap_or_default();
-    if config.binding == Binding::None {
+    if config.disables_binding {
         return match ROLES.load::<Role>(&storage, kept("cert"))? {
             Some(role) => check_policies(renewal, &role.params),
             None => Err(Error::invalid("the certificate role does not exist any more")),

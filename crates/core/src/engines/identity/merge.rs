@@ -25,16 +25,9 @@ struct MergeRequest {
     to: Id,
     /// Of aliases in conflict, those that stay.
     keep: Vec<Id>,
-    clash: Clash,
-}
-
-/// What becomes of two aliases with one login method when the caller names neither.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Clash {
-    /// The merge is refused.
-    Refuse,
-    /// The one's own stays.
-    KeepOwn,
+    /// Whether of two aliases with one login method the entity's own stays when the caller names neither; the merge is refused
+    /// otherwise.
+    keeps_own: bool,
 }
 
 pub(super) async fn merge(site: &Site<'_>) -> Result<Response, Error> {
@@ -74,7 +67,7 @@ fn read(fields: Fields<'_>) -> Result<MergeRequest, Error> {
             invalid("alias id to keep is invalid"),
         )?
         .unwrap_or_default(),
-        clash: if force { Clash::KeepOwn } else { Clash::Refuse },
+        keeps_own: force,
     })
 }
 
@@ -114,12 +107,12 @@ fn take_aliases(
         if let Some(at) = mine {
             let own = asked.keep.contains(&one.aliases[at].id);
             let their = asked.keep.contains(&theirs.id);
-            match (own, their, asked.clash) {
+            match (own, their, asked.keeps_own) {
                 (false, true, _) => {
                     let dropped = one.aliases.remove(at);
                     draft.release_alias(&dropped)?;
                 }
-                (true, false, _) | (false, false, Clash::KeepOwn) => continue,
+                (true, false, _) | (false, false, true) => continue,
                 _ => return Err(clash(one, other, &theirs.accessor, methods)),
             }
         }

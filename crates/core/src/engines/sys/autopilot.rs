@@ -28,19 +28,13 @@ const MIN_QUORUM_MIN: i64 = 3;
 /// The settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
-    cleanup: Cleanup,
+    /// Whether servers that are gone are removed.
+    removes_dead: bool,
     pub(super) silent_max: Span,
     dead_after: Span,
     max_trailing_logs: i64,
     min_quorum: i64,
     stabilization: Span,
-}
-
-/// Whether servers that are gone are removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cleanup {
-    Off,
-    On,
 }
 
 fn secs(secs: i64) -> Span {
@@ -50,7 +44,7 @@ fn secs(secs: i64) -> Span {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            cleanup: Cleanup::Off,
+            removes_dead: false,
             silent_max: secs(10),
             dead_after: secs(24 * 60 * 60),
             max_trailing_logs: 1000,
@@ -81,20 +75,15 @@ impl Settings {
             at_least_zero(name, span.nanos()).map(|_| span)
         };
         let count = |name: &str, kept: i64| at_least_zero(name, fields.int(name)?.unwrap_or(kept));
-        let cleanup = match fields.boolean("cleanup_dead_servers")? {
-            None => self.cleanup,
-            Some(true) => Cleanup::On,
-            Some(false) => Cleanup::Off,
-        };
         let settings = Self {
-            cleanup,
+            removes_dead: fields.boolean("cleanup_dead_servers")?.unwrap_or(self.removes_dead),
             silent_max: span("last_contact_threshold", self.silent_max)?,
             dead_after: span("dead_server_last_contact_threshold", self.dead_after)?,
             max_trailing_logs: count("max_trailing_logs", self.max_trailing_logs)?,
             min_quorum: count("min_quorum", self.min_quorum)?,
             stabilization: span("server_stabilization_time", self.stabilization)?,
         };
-        if settings.cleanup == Cleanup::On && settings.min_quorum < MIN_QUORUM_MIN {
+        if settings.removes_dead && settings.min_quorum < MIN_QUORUM_MIN {
             return Err(Error::invalid(format!(
                 "min_quorum must be set when cleanup_dead_servers is set and it should at least be {MIN_QUORUM_MIN}"
             )));
@@ -109,7 +98,7 @@ impl Settings {
 
     fn to_json(&self) -> Json {
         Json::object([
-            ("cleanup_dead_servers", (self.cleanup == Cleanup::On).into()),
+            ("cleanup_dead_servers", self.removes_dead.into()),
             ("dead_server_last_contact_threshold", self.dead_after.to_go().into()),
             ("last_contact_threshold", self.silent_max.to_go().into()),
             ("max_trailing_logs", self.max_trailing_logs.unsigned_abs().into()),
@@ -207,7 +196,7 @@ pub(super) fn state(
 pub(crate) async fn clean_up(core: &Core, unsealed: &NamespaceContext) -> Result<(), Error> {
     let Some(cluster) = core.store.replicated() else { return Ok(()) };
     let settings = Settings::of(unsealed)?;
-    if settings.cleanup == Cleanup::Off {
+    if !settings.removes_dead {
         return Ok(());
     }
     let (own, position) = (cluster.leadership().node_id, core.store.position().0);

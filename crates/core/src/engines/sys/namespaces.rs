@@ -17,7 +17,7 @@ use crate::limits::{
     CUSTOM_KEY_BYTES_MAX, CUSTOM_KEYS_MAX, CUSTOM_VALUE_BYTES_MAX, NAMESPACE_DEPTH_MAX,
     NAMESPACE_NAME_BYTES_MAX, NAMESPACES_MAX,
 };
-use crate::namespaces::{Namespace, NamespaceState, Space};
+use crate::namespaces::{Namespace, Space};
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::platform::random;
@@ -157,8 +157,7 @@ impl Routes<'_> {
         }
         let (number, counted) = self.next_number()?;
         let uuid = random::make_uuid()?;
-        let namespace =
-            Namespace { number, path, uuid, custom, state: NamespaceState::Alive, lock: None };
+        let namespace = Namespace { number, path, uuid, custom, is_tainted: false, lock: None };
         let mut batch = Batch::new();
         batch.expect(keys::namespace_counter(), counted);
         self.expect_here(&mut batch)?;
@@ -219,7 +218,7 @@ impl Routes<'_> {
 
     async fn delete(&self, name: &str) -> Result<Response, Error> {
         let _latches = self.hold().await;
-        let known = self.find(name)?.filter(|space| space.namespace.state == NamespaceState::Alive);
+        let known = self.find(name)?.filter(|space| !space.namespace.is_tainted);
         let Some(space) = known else {
             let warnings = vec!["requested namespace does not exist".to_owned()];
             return Ok(Response::Logical(Logical { warnings, ..Logical::default() }));
@@ -235,7 +234,7 @@ impl Routes<'_> {
         if !self.root.view.leases.table().below(number.0, "", None, 1).0.is_empty() {
             return Err(Error::invalid("unable to delete namespace containing leases"));
         }
-        namespace.state = NamespaceState::Tainted;
+        namespace.is_tainted = true;
         let mut batch = Batch::new();
         let counted = counted.map_or(Seqno::ABSENT, |record| record.seqno);
         batch.expect(keys::namespace_counter(), counted);
@@ -302,9 +301,7 @@ impl Routes<'_> {
             return Err(Error::invalid("root namespace cannot be locked/unlocked"));
         }
         let found = self.root.view.namespaces.at(&path);
-        found
-            .filter(|space| space.namespace.state == NamespaceState::Alive)
-            .ok_or(Error::NoNamespace)
+        found.filter(|space| !space.namespace.is_tainted).ok_or(Error::NoNamespace)
     }
 
     fn hash(&self, key: &str) -> Result<String, Error> {
@@ -332,7 +329,7 @@ impl Routes<'_> {
         Stored { mut namespace, seqno }: Stored,
         change: impl FnOnce(&mut Namespace),
     ) -> Result<Response, Error> {
-        if namespace.state == NamespaceState::Tainted {
+        if namespace.is_tainted {
             return Err(Error::invalid(format!(
                 "namespace \"{}\" is being deleted",
                 namespace.path

@@ -12,7 +12,7 @@ use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::pipeline::state::Core;
 use crate::seal::{
-    Initialized, RekeyProgress, RekeyResult, RekeySpec, Target, Verification, Verified, parse_share,
+    Initialized, RekeyProgress, RekeyResult, RekeySpec, Target, Verified, parse_share,
 };
 
 const OK: u16 = 200;
@@ -65,15 +65,11 @@ async fn start(core: &Core, request: &Request<'_>, target: Target) -> Result<Res
     let body = request.object()?;
     let fields = Fields::new(&body);
     refuse_pgp(&body)?;
-    let verification = match fields.boolean("require_verification")?.unwrap_or(false) {
-        true => Verification::Required,
-        false => Verification::None,
-    };
     let spec = RekeySpec {
         target,
         shares: count(fields, "secret_shares")?,
         threshold: count(fields, "secret_threshold")?,
-        verification,
+        requires_verification: fields.boolean("require_verification")?.unwrap_or(false),
     };
     let progress = core.start_rekey(spec).await?;
     Ok(bare(status(Some(&progress), progress.required)))
@@ -159,7 +155,7 @@ fn status(progress: Option<&RekeyProgress>, required: u8) -> Json {
         ("backup".to_owned(), false.into()),
         (
             "verification_required".to_owned(),
-            spec.is_some_and(|spec| spec.verification == Verification::Required).into(),
+            spec.is_some_and(|spec| spec.requires_verification).into(),
         ),
     ]
     .into_iter()

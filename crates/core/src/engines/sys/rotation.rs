@@ -28,23 +28,17 @@ const INTERVAL_SECS_MIN: i64 = 24 * 60 * 60;
 /// The settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Settings {
-    rotation: Rotation,
+    /// Whether the key is replaced at all unless somebody asks.
+    is_enabled: bool,
     /// Age at which a key is replaced; zero for none.
     interval: Span,
     /// Records after which it is.
     operations_max: u64,
 }
 
-/// Whether the key is replaced at all unless somebody asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rotation {
-    Off,
-    On,
-}
-
 impl Default for Settings {
     fn default() -> Self {
-        Self { rotation: Rotation::On, interval: Span::ZERO, operations_max: *OPERATIONS.end() }
+        Self { is_enabled: true, interval: Span::ZERO, operations_max: *OPERATIONS.end() }
     }
 }
 
@@ -63,8 +57,8 @@ impl Settings {
     /// # Errors
     /// [`Error::Invalid`] naming the field that cannot be taken.
     fn written(mut self, fields: Fields<'_>) -> Result<Self, Error> {
-        if let Some(enabled) = fields.boolean("enabled")? {
-            self.rotation = if enabled { Rotation::On } else { Rotation::Off };
+        if let Some(is_enabled) = fields.boolean("enabled")? {
+            self.is_enabled = is_enabled;
         }
         if let Some(most) = fields.int("max_operations")? {
             let most = u64::try_from(most).ok().filter(|most| OPERATIONS.contains(most));
@@ -92,7 +86,7 @@ impl Settings {
     /// What is stored, and but for its form what is shown.
     fn to_map(&self, interval: Json) -> Map {
         Map::from([
-            ("enabled".to_owned(), (self.rotation == Rotation::On).into()),
+            ("enabled".to_owned(), self.is_enabled.into()),
             ("interval".to_owned(), interval),
             ("max_operations".to_owned(), self.operations_max.into()),
         ])
@@ -101,7 +95,7 @@ impl Settings {
     /// Whether a key that was installed `age_secs` ago and sealed so many records is to be replaced.
     fn is_due(&self, age_secs: i64, seals: u64) -> bool {
         let is_old = self.interval != Span::ZERO && age_secs >= self.interval.secs();
-        self.rotation == Rotation::On && (is_old || seals >= self.operations_max)
+        self.is_enabled && (is_old || seals >= self.operations_max)
     }
 }
 
@@ -164,7 +158,7 @@ mod tests {
     fn settings_are_within_bounds_or_refused() {
         let good = settings(r#"{"enabled":"false","interval":"25h","max_operations":"1000000"}"#);
         let good = good.unwrap();
-        assert_eq!(good.rotation, Rotation::Off);
+        assert!(!good.is_enabled);
         assert_eq!((good.interval.secs(), good.operations_max), (90_000, 1_000_000));
         assert_eq!(settings("{}").unwrap(), Settings::default());
         assert_eq!(settings(r#"{"interval":0}"#).unwrap().interval, Span::ZERO);
