@@ -176,3 +176,21 @@ impl Response {
         Self::Merged(Logical { data: data.to_text(), ..Logical::default() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_envelope_says_which_lease_there_is() {
+        let told = |lease| {
+            let mut out = Vec::new();
+            Logical { lease, lease_secs: 60, ..Logical::default() }.write_lease(&mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(told(None), r#""lease_id":"","renewable":false,"lease_duration":60"#);
+        let lease = LeaseHandle { id: "db/creds/\"r\"/x".to_owned(), renewable: true };
+        let expected = r#""lease_id":"db/creds/\"r\"/x","renewable":true,"lease_duration":60"#;
+        assert_eq!(told(Some(lease)), expected);
+    }
+}

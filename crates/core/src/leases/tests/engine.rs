@@ -52,6 +52,8 @@ pub(super) enum Mood {
     Lies,
     /// It does what it is asked, and never answers.
     Hangs,
+    /// It does nothing until it is in another mood.
+    Waits,
 }
 
 /// A server with users.
@@ -109,13 +111,20 @@ impl FarEnd {
 
     /// Does something, or not, and answers, or not.
     async fn act(&self, deed: impl FnOnce(&mut BTreeSet<String>)) -> Result<(), Error> {
-        let mood = *self.mood.lock().unwrap();
         self.travel().await;
+        let mood = poll_fn(|context| match *self.mood.lock().unwrap() {
+            Mood::Waits => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            mood => Poll::Ready(mood),
+        });
+        let mood = mood.await;
         if mood != Mood::Fails {
             deed(&mut self.users.lock().unwrap());
         }
         match mood {
-            Mood::Healthy => Ok(()),
+            Mood::Healthy | Mood::Waits => Ok(()),
             Mood::Fails => Err(Error::invalid("ERROR: the far end is down")),
             Mood::Lies => Err(Error::invalid("ERROR: the far end hung up")),
             Mood::Hangs => pending().await,

@@ -11,13 +11,13 @@ use kallisto_auth::Operation::{Delete, List, Read, Update};
 use kallisto_auth::Path;
 use kallisto_leases::Phase;
 
-use crate::api::error::Error;
+use crate::api::error::{Denial, Error};
 use crate::api::json::Json;
-use crate::api::request::Request;
+use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
 use crate::pipeline::unheard;
 use engine::{FarEnd, Mood};
-use site::{ROOT, Site, data, logical};
+use site::{ROOT, Site, data, logical, poll_some};
 
 fn body(id: &str, more: &str) -> String {
     format!(r#"{{"lease_id":"{id}"{more}}}"#)
@@ -329,6 +329,46 @@ fn a_client_that_leaves_while_the_far_end_hangs_leaves_a_pending_lease() {
     assert_eq!(site.phases(), [Phase::Pending]);
     site.tick(60);
     assert!(site.phases().is_empty() && site.far_end.users().is_empty());
+}
+
+/// A credential is on its way for a token below root while `meanwhile` runs; gives back the answer to who asked.
+fn make_while(site: &Site, meanwhile: impl FnOnce(&Site, &str)) -> Result<Response, Error> {
+    let token = site.token(ROOT, r#"{"policies":["root"]}"#).unwrap();
+    let path = Path::decode("far/creds/r").unwrap();
+    let request = Request {
+        token: Some(TokenText::new(&token)),
+        ..Request::new(Read, path, Timestamp::UNIX_EPOCH)
+    };
+    site.far_end.set(Mood::Waits);
+    let mut answer = Box::pin(site.core.handle(&request));
+    assert!(poll_some(&mut answer).is_none());
+    assert_eq!(site.phases(), [Phase::Pending]);
+    meanwhile(site, &token);
+    site.far_end.set(Mood::Healthy);
+    poll_some(&mut answer).unwrap()
+}
+
+#[test]
+fn what_is_being_made_is_ended_by_who_makes_it() {
+    let site = Site::open();
+    let made = make_while(&site, |site, token| {
+        site.ask(0, Update, "auth/token/revoke", &format!(r#"{{"token":"{token}"}}"#)).unwrap();
+        site.tick(1);
+    });
+    assert_eq!(made.unwrap_err(), Error::Denied(Denial::BadToken));
+    assert!(site.phases().is_empty() && site.far_end.users().is_empty());
+
+    let site = Site::open();
+    let made = make_while(&site, |site, _| {
+        site.tick(100);
+        site.ask(0, Update, "sys/leases/revoke-prefix/far", "").unwrap();
+        site.ask(0, Update, "sys/leases/revoke-prefix/far", r#"{"sync":true}"#).unwrap();
+        let refused = error_of(site.ask(0, Delete, "sys/mounts/far", ""));
+        assert_eq!(refused, "credentials are being made at this mount");
+        assert_eq!(site.far_end.revocations.load(Ordering::Relaxed), 0);
+    });
+    assert!(!is_gone(&site, &logical(made.unwrap()).lease.unwrap().id));
+    assert_eq!((site.phases(), site.far_end.users().len()), (vec![Phase::Live], 1));
 }
 
 #[test]
