@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kallisto_core::limits::MAX_STALENESS_DEFAULT;
 use kallisto_core::{Access, AutoSeal, Leases};
 use kallisto_listener::{Address, ClientAuth, Timeouts, TlsFiles, Versions};
-use kallisto_store::{Peer, Role};
+use kallisto_store::{MemberRole, Peer};
 use secrecy::ExposeSecret;
 
 use super::arguments::ServerArgs;
@@ -228,13 +228,13 @@ fn cluster(config: &ServerConfig) -> Result<ClusterSettings, Error> {
         None if address.port() == 0 => String::new(),
         None => listener.cluster_address.to_string(),
     };
-    let wants = if *join_as_non_voter { Role::Learner } else { Role::Voter };
+    let wants = if *join_as_non_voter { MemberRole::Learner } else { MemberRole::Voter };
     let own = Peer {
         id: 0,
         name: node_id.clone().unwrap_or_else(|| cluster_address.clone()),
         cluster_address,
         api_address,
-        wants: Role::Voter,
+        wants: MemberRole::Voter,
     };
     let retry_join =
         retry_join.iter().map(|join| retry_join::target(join, wants)).collect::<Result<_, _>>()?;

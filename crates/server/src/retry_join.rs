@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use kallisto_core::{JoinOrigin, JoinTarget};
-use kallisto_store::{Peer, Role};
+use kallisto_store::{MemberRole, Peer};
 use secrecy::SecretString;
 use ureq::http::Uri;
 use zeroize::Zeroizing;
@@ -21,7 +21,7 @@ use kallisto_command::error::Error;
 use kallisto_command::files;
 
 /// Whom to join, with the files read.
-pub(super) fn target(join: &RetryJoin, wants: Role) -> Result<JoinTarget, Error> {
+pub(super) fn target(join: &RetryJoin, wants: MemberRole) -> Result<JoinTarget, Error> {
     let read = |path: &Path| {
         let bytes = files::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         bytes.map_err(|error| Error::usage(format!("{}: {error}", path.display())))

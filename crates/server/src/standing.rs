@@ -10,7 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use kallisto_store::{Leadership, Member, Replicated, Role, Store};
+use kallisto_store::{Leadership, Member, MemberRole, Replicated, Store};
 
 /// How often the cluster is looked at.
 const LOOK: Duration = Duration::from_millis(200);
@@ -25,7 +25,7 @@ const SILENT_MS: u64 = 1000;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Standing {
     leadership: Leadership,
-    members: BTreeMap<u64, (String, Role)>,
+    members: BTreeMap<u64, (String, MemberRole)>,
     /// How many voters were heard from lately, this server among them.
     reached: usize,
     /// Looks in a row that found no leader.
@@ -39,7 +39,7 @@ impl Standing {
     fn after(before: &Self, cluster: &dyn Replicated) -> Self {
         let (leadership, members) = (cluster.leadership(), cluster.members());
         let is_reached = |member: &&Member| {
-            member.role == Role::Voter
+            member.role == MemberRole::Voter
                 && (member.peer.id == leadership.node_id
                     || member.silent_ms.is_some_and(|silent| silent < SILENT_MS))
         };
@@ -64,7 +64,7 @@ impl Standing {
     }
 
     fn voters(&self) -> usize {
-        self.members.values().filter(|(_, role)| *role == Role::Voter).count()
+        self.members.values().filter(|(_, role)| *role == MemberRole::Voter).count()
     }
 }
 
@@ -75,7 +75,7 @@ enum News {
     LeadLost,
     LeaderKnown { leader: String, term: u64 },
     NoLeader { reached: usize, voters: usize },
-    Added { server: String, role: Role },
+    Added { server: String, role: MemberRole },
     Promoted { server: String },
     Demoted { server: String },
     Removed { server: String },
@@ -122,8 +122,8 @@ fn member_news(before: &Standing, now: &Standing) -> Vec<News> {
         let server = server.clone();
         match (before.members.get(id).map(|(_, role)| *role), *role) {
             (None, role) => Some(News::Added { server, role }),
-            (Some(Role::Learner), Role::Voter) => Some(News::Promoted { server }),
-            (Some(Role::Voter), Role::Learner) => Some(News::Demoted { server }),
+            (Some(MemberRole::Learner), MemberRole::Voter) => Some(News::Promoted { server }),
+            (Some(MemberRole::Voter), MemberRole::Learner) => Some(News::Demoted { server }),
             (Some(_), _) => None,
         }
     });
@@ -145,7 +145,7 @@ impl News {
                 "no quorum: no leader is known, and nothing is written"
             ),
             Self::Added { server, role } => {
-                tracing::info!(server, votes = *role == Role::Voter, "a member was added");
+                tracing::info!(server, votes = *role == MemberRole::Voter, "a member was added");
             }
             Self::Promoted { server } => tracing::info!(server, "a member votes now"),
             Self::Demoted { server } => tracing::info!(server, "a member votes no more"),
@@ -211,7 +211,7 @@ mod tests {
         let members = [(OWN, "one"), (2, "two"), (3, "three")];
         Standing {
             leadership: Leadership { node_id: OWN, leader_id, term },
-            members: members.map(|(id, name)| (id, (name.to_owned(), Role::Voter))).into(),
+            members: members.map(|(id, name)| (id, (name.to_owned(), MemberRole::Voter))).into(),
             reached: 1,
             leaderless: 0,
             is_nameless: false,
@@ -252,16 +252,19 @@ mod tests {
         let mut fewer = all.clone();
         fewer.members.remove(&3);
         let mut learns = all.clone();
-        learns.members.insert(3, ("three".to_owned(), Role::Learner));
+        learns.members.insert(3, ("three".to_owned(), MemberRole::Learner));
         let server = || "three".to_owned();
-        assert_eq!(news(&fewer, &learns), [News::Added { server: server(), role: Role::Learner }]);
+        assert_eq!(
+            news(&fewer, &learns),
+            [News::Added { server: server(), role: MemberRole::Learner }]
+        );
         assert_eq!(news(&learns, &all), [News::Promoted { server: server() }]);
         assert_eq!(news(&all, &learns), [News::Demoted { server: server() }]);
         assert_eq!(news(&all, &fewer), [News::Removed { server: server() }]);
         // Before it joined, this server was a cluster of its own.
         let mut alone = all.clone();
         alone.leadership.node_id = 9;
-        alone.members = [(9, ("three".to_owned(), Role::Voter))].into();
+        alone.members = [(9, ("three".to_owned(), MemberRole::Voter))].into();
         alone.leadership.leader_id = 9;
         let known = News::LeaderKnown { leader: "two".to_owned(), term: 3 };
         assert_eq!(news(&alone, &all), [known]);

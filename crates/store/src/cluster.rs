@@ -31,12 +31,12 @@ pub struct Peer {
     /// URL at which clients reach it; empty if it does not say.
     pub api_address: String,
     /// What it is to be: a learner that is to vote is promoted once it caught up.
-    pub wants: Role,
+    pub wants: MemberRole,
 }
 
 /// Whether a member counts towards majorities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Role {
+pub enum MemberRole {
     /// It votes.
     #[default]
     Voter,
@@ -50,7 +50,7 @@ pub struct Member {
     /// Who it is.
     pub peer: Peer,
     /// Whether it votes.
-    pub role: Role,
+    pub role: MemberRole,
     /// Up to where its log is known to agree with the leader's; known to the leader only.
     pub matched: u64,
     /// How long ago it was heard, in milliseconds; `None` if it never was, or of this server itself.
@@ -121,7 +121,7 @@ impl AsOf {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Takes a server in, or gives one that is in another role or other addresses.
-    Put(Peer, Role),
+    Put(Peer, MemberRole),
     /// Lets a server go for good.
     Remove(u64),
 }

@@ -36,7 +36,8 @@ pub use batch::{
 };
 pub use cluster::{
     AsOf, CHUNK_BYTES_MAX, Candidacy, Change, ChunkSink, Chunks, Invitation, Leadership,
-    MESSAGE_BYTES_MAX, Member, NoPeers, PEER_TEXT_BYTES_MAX, Peer, Replicated, Role, Transport,
+    MESSAGE_BYTES_MAX, Member, MemberRole, NoPeers, PEER_TEXT_BYTES_MAX, Peer, Replicated,
+    Transport,
 };
 pub use codec::{decode_batch, encode_batch};
 pub use commit::Commit;

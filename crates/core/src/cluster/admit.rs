@@ -1,7 +1,7 @@
 //! The leader's side of joining.
 
 use data_encoding::BASE64;
-use kallisto_store::{Batch, Change, Error as StoreError, Peer, Role, Seqno};
+use kallisto_store::{Batch, Change, Error as StoreError, MemberRole, Peer, Seqno};
 use zeroize::Zeroizing;
 
 use super::{
@@ -67,7 +67,7 @@ pub(crate) async fn admit(core: &Core, request: &Request<'_>) -> Result<Response
     let certificate =
         port.issue(&authority, node_id, &store_id, &asked.public_key).map_err(Error::invalid)?;
     let peer = Peer { id: node_id, ..asked.peer };
-    change(core, vec![Change::Put(peer, Role::Learner)]).await?;
+    change(core, vec![Change::Put(peer, MemberRole::Learner)]).await?;
     let peers = cluster.members().into_iter().map(|member| member.peer).collect::<Vec<_>>();
     let peers = String::from_utf8(peers_to_json(&peers).to_text()).unwrap_or_default();
     let parts: [&[u8]; 6] = [
@@ -113,8 +113,8 @@ impl JoinClaim {
                 .map_err(|_| Error::invalid(format!("{name} is not base64")))
         };
         let wants = match fields.boolean("non_voter")?.unwrap_or(false) {
-            true => Role::Learner,
-            false => Role::Voter,
+            true => MemberRole::Learner,
+            false => MemberRole::Voter,
         };
         let peer = Peer {
             id: 0,
@@ -163,8 +163,8 @@ impl JoinClaim {
 /// What the tag of an answer covers.
 pub(super) fn answer_bytes(challenge: &[u8], peer: &Peer, public_key: &[u8]) -> Vec<u8> {
     let wants: &[u8] = match peer.wants {
-        Role::Voter => b"voter",
-        Role::Learner => b"learner",
+        MemberRole::Voter => b"voter",
+        MemberRole::Learner => b"learner",
     };
     covered(&[
         challenge,

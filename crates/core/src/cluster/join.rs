@@ -10,7 +10,7 @@ use std::time::Duration;
 use data_encoding::BASE64;
 use jiff::Timestamp;
 use kallisto_barrier::RootKey;
-use kallisto_store::{Invitation, Peer, Role, Store};
+use kallisto_store::{Invitation, MemberRole, Peer, Store};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::oneshot;
 
@@ -56,7 +56,7 @@ pub struct JoinTarget {
     /// Name its certificate must carry.
     pub server_name: Option<String>,
     /// Whether this server is to have a vote.
-    pub wants: Role,
+    pub wants: MemberRole,
 }
 
 /// A cluster that this server is about to join.
@@ -232,7 +232,7 @@ impl Pending {
             ("name", peer.name.as_str().into()),
             ("cluster_address", peer.cluster_address.as_str().into()),
             ("api_address", peer.api_address.as_str().into()),
-            ("non_voter", (peer.wants == Role::Learner).into()),
+            ("non_voter", (peer.wants == MemberRole::Learner).into()),
             ("public_key", BASE64.encode(&public_key).into()),
             ("token", self.target.token.expose_secret().into()),
             ("tag", BASE64.encode(&tag).into()),

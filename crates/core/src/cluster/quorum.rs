@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use kallisto_auth::{Operation, Path};
-use kallisto_store::{Member, Replicated, Role};
+use kallisto_store::{Member, MemberRole, Replicated};
 
 use super::leading;
 use crate::api::error::Error;
@@ -41,7 +41,7 @@ impl Reached {
             member.peer.id == own || silent.is_some_and(|silent| silent <= within)
         };
         let mut this = Self { voters: 0, reached: 0, missing: Vec::new() };
-        for member in cluster.members().iter().filter(|member| member.role == Role::Voter) {
+        for member in cluster.members().iter().filter(|member| member.role == MemberRole::Voter) {
             this.voters += 1;
             match is_heard(member) {
                 true => this.reached += 1,

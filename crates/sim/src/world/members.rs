@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use kallisto_store::{Change, Commit, Invitation, Replicated, Role};
+use kallisto_store::{Change, Commit, Invitation, MemberRole, Replicated};
 
 use super::faults::{FaultEvent, WorldFault};
 use super::{Event, SERVERS, World};
@@ -81,7 +81,7 @@ impl World {
                 self.admin.joining = None;
                 return Ok(());
             }
-            return self.change(leader, Change::Put(Server::peer(id), Role::Learner));
+            return self.change(leader, Change::Put(Server::peer(id), MemberRole::Learner));
         }
         let count = members.len() as u64;
         if self.calm || count == self.admin.wanted {

@@ -14,7 +14,7 @@ use kallisto_codec::{ByteReader, put_bytes};
 use raft::eraftpb::{ConfChangeSingle, ConfChangeTransition, ConfChangeType, ConfChangeV2};
 
 use super::limits::MEMBERS_MAX;
-use crate::cluster::{Change, PEER_TEXT_BYTES_MAX, Peer, Role};
+use crate::cluster::{Change, MemberRole, PEER_TEXT_BYTES_MAX, Peer};
 use crate::codec::SharedReader;
 
 /// A change that is committed.
@@ -35,8 +35,8 @@ pub(crate) fn propose(changes: &[Change]) -> ConfChangeV2 {
             Change::Put(peer, role) => {
                 put.push(peer.clone());
                 let role = match role {
-                    Role::Voter => ConfChangeType::AddNode,
-                    Role::Learner => ConfChangeType::AddLearnerNode,
+                    MemberRole::Voter => ConfChangeType::AddNode,
+                    MemberRole::Learner => ConfChangeType::AddLearnerNode,
                 };
                 (peer.id, role)
             }
@@ -118,8 +118,8 @@ pub(crate) fn put_directory(out: &mut Vec<u8>, peers: &[Peer]) {
     for peer in peers {
         out.extend_from_slice(&peer.id.to_le_bytes());
         out.push(match peer.wants {
-            Role::Voter => 0,
-            Role::Learner => 1,
+            MemberRole::Voter => 0,
+            MemberRole::Learner => 1,
         });
         for text in [&peer.name, &peer.cluster_address, &peer.api_address] {
             let text = text.get(..PEER_TEXT_BYTES_MAX).unwrap_or(text);
@@ -139,8 +139,8 @@ pub(crate) fn read_directory(reader: &mut ByteReader<'_>) -> Option<Vec<Peer>> {
             Some(Peer {
                 id: reader.u64().filter(|&id| id != 0)?,
                 wants: match reader.u8()? {
-                    0 => Role::Voter,
-                    1 => Role::Learner,
+                    0 => MemberRole::Voter,
+                    1 => MemberRole::Learner,
                     _ => return None,
                 },
                 name: read_text(reader)?,
@@ -204,12 +204,12 @@ mod tests {
     #[test]
     fn changes_as_the_library_writes_them_come_back() {
         let cases = [
-            vec![Change::Put(peer(2), Role::Learner)],
+            vec![Change::Put(peer(2), MemberRole::Learner)],
             vec![Change::Remove(300)],
             vec![
-                Change::Put(peer(u64::MAX), Role::Voter),
+                Change::Put(peer(u64::MAX), MemberRole::Voter),
                 Change::Remove(3),
-                Change::Put(peer(7), Role::Learner),
+                Change::Put(peer(7), MemberRole::Learner),
             ],
         ];
         for changes in cases {
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn cut_or_changed_bytes_are_refused_or_other_changes() {
-        let proposal = propose(&[Change::Put(peer(2), Role::Learner), Change::Remove(9)]);
+        let proposal = propose(&[Change::Put(peer(2), MemberRole::Learner), Change::Remove(9)]);
         let bytes = library_bytes(&proposal);
         for len in 0..bytes.len() {
             if let Some((read, _)) = read_change(&bytes.slice(..len)) {

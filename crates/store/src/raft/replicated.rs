@@ -13,8 +13,8 @@ use super::restore::RestoreStep;
 use super::snapshot::{Outgoing, ResumePoint};
 use super::{RaftStore, lock, wire};
 use crate::{
-    AsOf, Candidacy, Change, Chunks, Commit, Error, Invitation, Leadership, Member, Peer, Position,
-    Replicated, Role, Store,
+    AsOf, Candidacy, Change, Chunks, Commit, Error, Invitation, Leadership, Member, MemberRole,
+    Peer, Position, Replicated, Store,
 };
 
 impl Replicated for RaftStore {
@@ -34,8 +34,8 @@ impl Replicated for RaftStore {
         let directory = self.shared.machine.directory();
         let now = self.shared.clock.now();
         let known = lock(&self.shared.members);
-        let voters = known.membership.voters.iter().map(|id| (*id, Role::Voter));
-        let learners = known.membership.learners.iter().map(|id| (*id, Role::Learner));
+        let voters = known.membership.voters.iter().map(|id| (*id, MemberRole::Voter));
+        let learners = known.membership.learners.iter().map(|id| (*id, MemberRole::Learner));
         let mut members: Vec<Member> = voters
             .chain(learners)
             .map(|(id, role)| Member {

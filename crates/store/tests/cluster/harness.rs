@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use kallisto_lsm::disk::{Disk, DiskFault, FaultKind, FaultyDisk, MemDisk};
 use kallisto_store::{
-    Change, ChunkSink, Chunks, Commit, Durability, Error, Invitation, Peer, RaftOptions, RaftStore,
-    Replicated, Role, Store, Transport,
+    Change, ChunkSink, Chunks, Commit, Durability, Error, Invitation, MemberRole, Peer,
+    RaftOptions, RaftStore, Replicated, Store, Transport,
 };
 
 use crate::common::{self, ManualClock, put, state_of};
@@ -292,7 +292,7 @@ impl Cluster {
         panic!("it was never decided");
     }
 
-    pub(crate) fn join(&self, id: u64, role: Role) {
+    pub(crate) fn join(&self, id: u64, role: MemberRole) {
         let store_id = self.store(1).store_id();
         self.decide(self.store(id).join(Invitation {
             store_id,
@@ -334,8 +334,8 @@ impl Cluster {
     fn grown(cluster: Self) -> Self {
         cluster.decide(cluster.store(1).commit(put("first", "1"))).unwrap();
         for id in [2, 3] {
-            cluster.join(id, Role::Learner);
-            let change = vec![Change::Put(Self::peer(id), Role::Voter)];
+            cluster.join(id, MemberRole::Learner);
+            let change = vec![Change::Put(Self::peer(id), MemberRole::Voter)];
             cluster.decide(cluster.store(1).change(change)).unwrap();
         }
         cluster

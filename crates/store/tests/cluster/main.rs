@@ -12,7 +12,8 @@ mod snapshots;
 use bytes::Bytes;
 use kallisto_lsm::clock::Clock;
 use kallisto_store::{
-    Batch, Candidacy, Change, Error, Invitation, Peer, RaftStore, Records, Replicated, Role, Store,
+    Batch, Candidacy, Change, Error, Invitation, MemberRole, Peer, RaftStore, Records, Replicated,
+    Store,
 };
 
 use common::{put, state_of};
@@ -25,7 +26,7 @@ fn a_cluster_of_one_grows_to_three_and_all_hold_the_same() {
     cluster.assert_replicas_are_equal();
     let members = cluster.store(3).members();
     let known: Vec<_> = members.iter().map(|m| (m.peer.clone(), m.role)).collect();
-    let expected = [1, 2, 3].map(|id| (Cluster::peer(id), Role::Voter));
+    let expected = [1, 2, 3].map(|id| (Cluster::peer(id), MemberRole::Voter));
     assert_eq!(known, expected);
     assert_eq!(cluster.store(2).get(b"first").unwrap().unwrap().value, "1");
     let refused = cluster.decide(cluster.store(2).commit(put("other", "x")));
@@ -202,11 +203,11 @@ fn leadership_is_handed_over_at_once() {
 #[test]
 fn members_go_and_change_together() {
     let cluster = Cluster::of_three();
-    let changes = vec![Change::Remove(3), Change::Put(Cluster::peer(2), Role::Learner)];
+    let changes = vec![Change::Remove(3), Change::Put(Cluster::peer(2), MemberRole::Learner)];
     cluster.decide(cluster.store(1).change(changes)).unwrap();
     cluster.until("the joint state is left", |cluster| {
         let members = cluster.store(1).members();
-        members.len() == 2 && members[1].role == Role::Learner
+        members.len() == 2 && members[1].role == MemberRole::Learner
     });
     cluster.write("x");
     cluster.until("the learner follows", |cluster| cluster.caught_up(2));
@@ -234,19 +235,19 @@ fn who_is_reluctant_votes_and_leads_nobody() {
 fn a_learner_that_is_to_vote_is_promoted_once_it_caught_up() {
     let cluster = Cluster::new(3);
     cluster.decide(cluster.store(1).commit(put("x", "1"))).unwrap();
-    cluster.join(2, Role::Learner);
+    cluster.join(2, MemberRole::Learner);
     let role = |cluster: &Cluster, id: u64| {
         let members = cluster.store(1).members();
         members.iter().find(|member| member.peer.id == id).map(|member| member.role)
     };
-    cluster.until("it votes", |cluster| role(cluster, 2) == Some(Role::Voter));
-    let stays = Peer { wants: Role::Learner, ..Cluster::peer(3) };
+    cluster.until("it votes", |cluster| role(cluster, 2) == Some(MemberRole::Voter));
+    let stays = Peer { wants: MemberRole::Learner, ..Cluster::peer(3) };
     let store_id = cluster.store(1).store_id();
     let invitation = Invitation { store_id, node_id: 3, peers: vec![Cluster::peer(1)] };
     cluster.decide(cluster.store(3).join(invitation)).unwrap();
-    cluster.decide(cluster.store(1).change(vec![Change::Put(stays, Role::Learner)])).unwrap();
+    cluster.decide(cluster.store(1).change(vec![Change::Put(stays, MemberRole::Learner)])).unwrap();
     (0..100).for_each(|_| cluster.tick());
-    assert_eq!(role(&cluster, 3), Some(Role::Learner));
+    assert_eq!(role(&cluster, 3), Some(MemberRole::Learner));
     assert!(cluster.caught_up(3));
 }
 

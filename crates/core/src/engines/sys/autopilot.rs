@@ -5,7 +5,7 @@
 //! and a healthy majority stay. A member is promoted once it has caught up, whatever `server_stabilization_time` says; it is
 //! kept for clients that set it.
 
-use kallisto_store::{Change, Member, Replicated, Role};
+use kallisto_store::{Change, Member, MemberRole, Replicated};
 
 use super::raft::name;
 use crate::api::Span;
@@ -149,15 +149,15 @@ pub(super) fn state(
     let members = cluster.members();
     let position = core.store.position().0;
     let healthy = |member: &Member| settings.finds_healthy(member, leadership.node_id, position);
-    let voters: Vec<&Member> = members.iter().filter(|m| m.role == Role::Voter).collect();
+    let voters: Vec<&Member> = members.iter().filter(|m| m.role == MemberRole::Voter).collect();
     let healthy_voters = voters.iter().filter(|member| healthy(member)).count();
     let tolerance = healthy_voters.saturating_sub(voters.len() / 2 + 1);
     let mut servers = Map::new();
     for member in &members {
         let status = match (member.peer.id == leadership.leader_id, member.role) {
             (true, _) => "leader",
-            (false, Role::Voter) => "voter",
-            (false, Role::Learner) => "non-voter",
+            (false, MemberRole::Voter) => "voter",
+            (false, MemberRole::Learner) => "non-voter",
         };
         let index = match member.peer.id == leadership.node_id {
             true => position,
@@ -175,7 +175,10 @@ pub(super) fn state(
             ("healthy", healthy(member).into()),
             ("status", status.into()),
             ("version", core.info.version.as_str().into()),
-            ("node_type", if member.role == Role::Voter { "voter" } else { "non-voter" }.into()),
+            (
+                "node_type",
+                if member.role == MemberRole::Voter { "voter" } else { "non-voter" }.into(),
+            ),
         ]);
         servers.insert(name(&member.peer), server);
     }
@@ -214,16 +217,16 @@ fn choose_gone<'m>(
     own: u64,
     position: u64,
 ) -> Option<&'m Member> {
-    let voters = members.iter().filter(|member| member.role == Role::Voter);
+    let voters = members.iter().filter(|member| member.role == MemberRole::Voter);
     let healthy =
         voters.clone().filter(|member| settings.finds_healthy(member, own, position)).count();
     let voters = voters.count();
     members.iter().find(|member| {
         let silent = silent_nanos(member).unwrap_or_default();
-        let left = voters - usize::from(member.role == Role::Voter);
+        let left = voters - usize::from(member.role == MemberRole::Voter);
         let enough = left as u64 >= settings.min_quorum.unsigned_abs() && healthy > left / 2;
         let is_gone = member.peer.id != own && silent >= settings.dead_after.nanos();
-        is_gone && (member.role == Role::Learner || enough)
+        is_gone && (member.role == MemberRole::Learner || enough)
     })
 }
 
@@ -262,7 +265,7 @@ mod tests {
         let settings = settings.unwrap();
         let member = |id, silent_ms| Member {
             peer: Peer { id, ..Peer::default() },
-            role: Role::Voter,
+            role: MemberRole::Voter,
             matched: 9,
             silent_ms: Some(silent_ms),
         };

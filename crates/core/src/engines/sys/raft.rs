@@ -1,6 +1,6 @@
 //! `sys/storage/raft`: the members, and how a server joins them.
 
-use kallisto_store::{Candidacy, Change, Member, Peer, Replicated, Role};
+use kallisto_store::{Candidacy, Change, Member, MemberRole, Peer, Replicated};
 
 use super::autopilot;
 use crate::api::error::Error;
@@ -49,8 +49,8 @@ pub(super) async fn join(core: &Core, request: &Request<'_>) -> Result<Response,
         token: text("token")?.into(),
         server_name: Some(text("leader_tls_servername")?).filter(|name| !name.is_empty()),
         wants: match fields.boolean("non_voter")?.unwrap_or(false) {
-            true => Role::Learner,
-            false => Role::Voter,
+            true => MemberRole::Learner,
+            false => MemberRole::Voter,
         },
     };
     core.join(target, request.now).await?;
@@ -83,8 +83,8 @@ pub(super) async fn handle(
         ("snapshot", Update) => backup::begin(core, unsealed, Check::Keys).await,
         ("snapshot-force", Update) => backup::begin(core, unsealed, Check::Nothing).await,
         ("remove-peer", Update) => remove(core, cluster, call).await,
-        ("promote", Update) => set_role(core, cluster, call, Role::Voter).await,
-        ("demote", Update) => set_role(core, cluster, call, Role::Learner).await,
+        ("promote", Update) => set_role(core, cluster, call, MemberRole::Voter).await,
+        ("demote", Update) => set_role(core, cluster, call, MemberRole::Learner).await,
         (
             "configuration"
             | "autopilot/state"
@@ -106,7 +106,7 @@ pub(super) async fn handle(
 /// The leader hands its place to another server; alone it stays.
 pub(super) async fn step_down(core: &Core) -> Result<Response, Error> {
     if let Some(cluster) = core.store.replicated()
-        && cluster.members().iter().filter(|member| member.role == Role::Voter).count() > 1
+        && cluster.members().iter().filter(|member| member.role == MemberRole::Voter).count() > 1
     {
         cluster.transfer(None).await?;
     }
@@ -133,7 +133,7 @@ fn configuration(core: &Core, cluster: &dyn Replicated) -> Response {
             ("leader", (member.peer.id == leader).into()),
             ("node_id", name(&member.peer).into()),
             ("protocol_version", "3".into()),
-            ("voter", (member.role == Role::Voter).into()),
+            ("voter", (member.role == MemberRole::Voter).into()),
         ])
     };
     let servers = Json::Array(cluster.members().iter().map(server).collect());
@@ -177,8 +177,8 @@ async fn remove(
 ) -> Result<Response, Error> {
     // One that is no member is as gone as one that was removed.
     let Some(member) = find(cluster, call)? else { return Ok(Response::Empty) };
-    let voters = cluster.members().iter().filter(|member| member.role == Role::Voter).count();
-    if member.role == Role::Voter && voters == 1 {
+    let voters = cluster.members().iter().filter(|member| member.role == MemberRole::Voter).count();
+    if member.role == MemberRole::Voter && voters == 1 {
         return Err(Error::invalid("the only voter cannot be removed"));
     }
     if member.peer.id == cluster.leadership().node_id {
@@ -194,15 +194,15 @@ async fn set_role(
     core: &Core,
     cluster: &dyn Replicated,
     call: &Call<'_, '_>,
-    role: Role,
+    role: MemberRole,
 ) -> Result<Response, Error> {
     let member = find(cluster, call)?;
     let member = member.ok_or_else(|| Error::invalid("there is no such server"))?;
-    let voters = cluster.members().iter().filter(|member| member.role == Role::Voter).count();
-    if role == Role::Learner && member.role == Role::Voter && voters == 1 {
+    let voters = cluster.members().iter().filter(|member| member.role == MemberRole::Voter).count();
+    if role == MemberRole::Learner && member.role == MemberRole::Voter && voters == 1 {
         return Err(Error::invalid("the only voter cannot be demoted"));
     }
-    if role == Role::Learner && member.peer.id == cluster.leadership().node_id {
+    if role == MemberRole::Learner && member.peer.id == cluster.leadership().node_id {
         cluster.transfer(None).await?;
         return Err(Error::NotLeader);
     }

@@ -6,7 +6,7 @@ use super::Driver;
 use crate::commit::Promise;
 use crate::raft::limits::{PROMOTED_WITHIN, TRANSFER_TICKS_MAX};
 use crate::raft::{lock, members};
-use crate::{Candidacy, Change, Error, Peer, Role};
+use crate::{Candidacy, Change, Error, MemberRole, Peer};
 
 impl Driver {
     pub(super) fn change(&mut self, changes: &[Change], promise: Promise) {
@@ -18,7 +18,7 @@ impl Driver {
         let own = self.node.id();
         let leaves = |change: &Change| match change {
             Change::Remove(id) => *id == own,
-            Change::Put(peer, role) => peer.id == own && *role == Role::Learner,
+            Change::Put(peer, role) => peer.id == own && *role == MemberRole::Learner,
         };
         if changes.iter().any(leaves) && self.node.transfer(None, &[]).is_some() {
             // A leader does not lead its own leaving: whoever leads next is asked again.
@@ -112,11 +112,12 @@ impl Driver {
         };
         let directory = self.shared.machine.directory();
         let ready = directory.into_iter().find(|peer| {
-            peer.wants == Role::Voter && learners.contains(&peer.id) && caught_up(&peer.id)
+            peer.wants == MemberRole::Voter && learners.contains(&peer.id) && caught_up(&peer.id)
         });
         if let Some(peer) = ready {
             // Refused while another change is under way; the next tick tries again.
-            let _ = self.node.propose_change(members::propose(&[Change::Put(peer, Role::Voter)]));
+            let _ =
+                self.node.propose_change(members::propose(&[Change::Put(peer, MemberRole::Voter)]));
         }
     }
 
@@ -129,7 +130,7 @@ impl Driver {
         if self.described == term || known.contains(&own) || full {
             return;
         }
-        let change = members::propose(&[Change::Put(own, Role::Voter)]);
+        let change = members::propose(&[Change::Put(own, MemberRole::Voter)]);
         if self.node.propose_change(change).is_some() {
             self.described = term;
         }
