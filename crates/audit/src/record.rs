@@ -218,12 +218,12 @@ struct Masks {
 const RECORD_BYTES_USUAL: usize = 2048;
 
 /// Writes records for one device.
-pub(crate) struct Writer<'d> {
+pub(crate) struct RecordWriter<'d> {
     pub(crate) masker: &'d Masker,
     pub(crate) form: &'d RecordForm,
 }
 
-impl Writer<'_> {
+impl RecordWriter<'_> {
     /// What both records say.
     pub(crate) fn common(&self, subject: &Subject<'_>) -> Result<Common, Malformed> {
         let who = Masks {
@@ -520,7 +520,7 @@ mod tests {
 
     fn text(form: &RecordForm, response: &Response<'_>, error: &str) -> String {
         let masker = Masker::new(&[1; SALT_BYTES], Secrecy::Masked);
-        let writer = Writer { masker: &masker, form };
+        let writer = RecordWriter { masker: &masker, form };
         let common = writer.common(&subject()).unwrap();
         let at = Timestamp::UNIX_EPOCH;
         let mut body = Vec::new();

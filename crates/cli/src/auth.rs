@@ -86,7 +86,7 @@ impl List {
 
 /// How a login method behaves.
 #[derive(Args, Debug)]
-struct Settings {
+struct MethodSettings {
     /// What it is for
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
@@ -106,7 +106,7 @@ struct Settings {
     flags: MountFlags,
 }
 
-impl Settings {
+impl MethodSettings {
     /// What is given, but for the description and the options.
     fn given(&self) -> Map {
         let mut given = mounted::given(&[
@@ -132,7 +132,7 @@ pub(crate) struct Enable {
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
     #[command(flatten)]
-    settings: Settings,
+    settings: MethodSettings,
     #[command(flatten)]
     new: NewMountFlags,
     #[command(flatten)]
@@ -197,7 +197,7 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     user_lockout_disable: Option<String>,
     #[command(flatten)]
-    settings: Settings,
+    settings: MethodSettings,
     #[command(flatten)]
     common: CommonFlags,
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::array::Array;
 use crate::table::Table;
-use crate::writer::Writer;
+use crate::writer::TableWriter;
 
 /// A broken promise found by [`Table::check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl<H: Send + Sync + 'static> Table<H> {
 }
 
 fn check_array<'w, H>(
-    writer: &'w Writer<H>,
+    writer: &'w TableWriter<H>,
     array: &Array<H>,
     keys: &mut HashSet<&'w [u8]>,
 ) -> Result<(), Violation> {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::array::{self, Array};
 use crate::bucket::Word;
 use crate::primitive::Ordering;
-use crate::writer::{Arrays, FoundSlot, Retired, TableShared, Writer};
+use crate::writer::{Arrays, FoundSlot, Retired, TableShared, TableWriter};
 use crate::{Error, limits};
 
 /// The old array of a growing table.
@@ -37,7 +37,7 @@ impl<H> Growth<H> {
     }
 }
 
-impl<H> Writer<H> {
+impl<H> TableWriter<H> {
     /// A free slot of the current array for `key`, which is not in the table, and its tag there.
     pub(crate) fn make_room(
         &mut self,

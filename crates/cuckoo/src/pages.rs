@@ -48,7 +48,7 @@ struct PageId {
 }
 
 #[derive(Default)]
-struct Page {
+struct AddressPage {
     /// Bytes of a block; zero while the page serves no class.
     block_bytes: usize,
     /// Blocks handed out and not given back.
@@ -61,7 +61,7 @@ struct Page {
     listed_at: Option<usize>,
 }
 
-impl Page {
+impl AddressPage {
     fn has_room(&self) -> bool {
         !self.freed.is_empty() || usize::from(self.fresh) < PAGE_BYTES / self.block_bytes
     }
@@ -78,7 +78,7 @@ impl Page {
 
 struct Cut {
     memory: Region,
-    pages: [Page; PAGES_PER_REGION],
+    pages: [AddressPage; PAGES_PER_REGION],
     /// Pages that serve no class.
     idle: Vec<usize>,
 }
@@ -155,7 +155,7 @@ impl Pages {
         }
     }
 
-    fn page(&mut self, id: PageId) -> &mut Page {
+    fn page(&mut self, id: PageId) -> &mut AddressPage {
         let cut = self.regions[id.region].as_mut().expect("the page is in a region");
         &mut cut.pages[id.page]
     }
@@ -172,7 +172,7 @@ impl Pages {
             self.with_idle.pop();
         }
         let id = PageId { region, page };
-        *self.page(id) = Page { block_bytes: class_bytes(class), ..Page::default() };
+        *self.page(id) = AddressPage { block_bytes: class_bytes(class), ..AddressPage::default() };
         self.list(id, class);
         Ok(id)
     }
@@ -180,7 +180,7 @@ impl Pages {
     /// Makes a page whose blocks are all free idle.
     fn close_page(&mut self, id: PageId, class: usize) {
         self.unlist(id, class);
-        *self.page(id) = Page::default();
+        *self.page(id) = AddressPage::default();
         let cut = self.regions[id.region].as_mut().expect("the page is in a region");
         cut.idle.push(id.page);
         let (idle, start) = (cut.idle.len(), cut.memory.start().addr().get());
@@ -201,7 +201,7 @@ impl Pages {
         let backing = if self.by_address.is_empty() { Backing::Base } else { Backing::Huge };
         let cut = Cut {
             memory: Region::new(REGION_BYTES, backing)?,
-            pages: std::array::from_fn(|_| Page::default()),
+            pages: std::array::from_fn(|_| AddressPage::default()),
             idle: (0..PAGES_PER_REGION).rev().collect(),
         };
         let start = cut.memory.start().addr().get();

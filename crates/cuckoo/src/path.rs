@@ -21,7 +21,7 @@ pub(crate) struct PathStep {
 
 /// A bucket met by the search: how it was reached.
 #[derive(Clone, Copy)]
-struct Node {
+struct PathNode {
     bucket: usize,
     /// The node and slot whose entry would move here; `None` for the key's own two buckets.
     from: Option<(usize, usize)>,
@@ -30,7 +30,7 @@ struct Node {
 /// The search with its memory, kept from one insert to the next.
 #[derive(Default)]
 pub(crate) struct Search {
-    nodes: Vec<Node>,
+    nodes: Vec<PathNode>,
     steps: Vec<PathStep>,
 }
 
@@ -38,8 +38,8 @@ impl Search {
     /// A path from one of the key's buckets to a free slot, if one is within the bound.
     pub(crate) fn run<H>(&mut self, array: &Array<H>, spot: Spot) -> Option<&[PathStep]> {
         self.nodes.clear();
-        self.nodes.push(Node { bucket: spot.first, from: None });
-        self.nodes.push(Node { bucket: array.other(spot.first, spot.tag), from: None });
+        self.nodes.push(PathNode { bucket: spot.first, from: None });
+        self.nodes.push(PathNode { bucket: array.other(spot.first, spot.tag), from: None });
         let mut at = 0;
         while at < self.nodes.len() {
             let bucket = self.nodes[at].bucket;
@@ -50,7 +50,7 @@ impl Search {
                 }
                 if self.nodes.len() < PATH_BUCKETS_MAX {
                     let bucket = array.other(bucket, word.tag());
-                    self.nodes.push(Node { bucket, from: Some((at, slot)) });
+                    self.nodes.push(PathNode { bucket, from: Some((at, slot)) });
                 }
             }
             at += 1;

@@ -32,7 +32,7 @@ const GUARD: usize = 2;
 
 /// A thread's mark, alone on its cache lines. Slots are never freed, only claimed again.
 #[repr(align(128))]
-struct Slot {
+struct ReaderSlot {
     epoch: AtomicU64,
     /// Handle and guards that use the slot; zero is free. Only the owning thread changes it, but
     /// for the claim from zero.
@@ -46,7 +46,7 @@ type Remains = Box<dyn Send>;
 /// The epoch and everybody's slots.
 pub(crate) struct Domain {
     epoch: AtomicU64,
-    slots: AtomicPtr<Slot>,
+    slots: AtomicPtr<ReaderSlot>,
     remains: Mutex<Vec<(u64, Remains)>>,
     remains_count: AtomicUsize,
 }
@@ -81,7 +81,7 @@ impl Domain {
         &DOMAIN
     }
 
-    fn slots(&self) -> impl Iterator<Item = &Slot> {
+    fn slots(&self) -> impl Iterator<Item = &ReaderSlot> {
         // Acquire: pairs with the publishing of a slot, so that its link is seen.
         let mut next = self.slots.load(Ordering::Acquire).cast_const();
         std::iter::from_fn(move || {
@@ -93,9 +93,9 @@ impl Domain {
     }
 
     /// A free slot, or a new one.
-    fn claim(&self) -> &Slot {
+    fn claim(&self) -> &ReaderSlot {
         for slot in self.slots() {
-            // Acquire: pairs with `Slot::release`, so the last owner's marks come before ours.
+            // Acquire: pairs with `ReaderSlot::release`, so the last owner's marks come before ours.
             let claim =
                 slot.claims.compare_exchange(0, HANDLE, Ordering::Acquire, Ordering::Relaxed);
             if claim.is_ok() {
@@ -105,10 +105,10 @@ impl Domain {
         self.publish_slot()
     }
 
-    fn publish_slot(&self) -> &Slot {
+    fn publish_slot(&self) -> &ReaderSlot {
         // Relaxed: only a guess, the exchange below judges it.
         let mut first = self.slots.load(Ordering::Relaxed);
-        let slot = Box::into_raw(Box::new(Slot {
+        let slot = Box::into_raw(Box::new(ReaderSlot {
             epoch: AtomicU64::new(UNPINNED),
             claims: AtomicUsize::new(HANDLE),
             next: first,
@@ -186,7 +186,7 @@ impl Drop for Domain {
     }
 }
 
-impl Slot {
+impl ReaderSlot {
     fn claim_more(&self, claim: usize) -> usize {
         // Relaxed: while claimed only the owning thread reads or writes it.
         let before = self.claims.load(Ordering::Relaxed);
@@ -207,7 +207,7 @@ impl Slot {
 }
 
 /// A thread's claim on a slot.
-struct Handle(&'static Slot);
+struct Handle(&'static ReaderSlot);
 
 impl Handle {
     fn claim() -> Self {
@@ -237,7 +237,7 @@ thread_local! {
 /// std::thread::spawn(move || drop(guard));
 /// ```
 pub struct Guard {
-    slot: &'static Slot,
+    slot: &'static ReaderSlot,
     _not_send: PhantomData<*const ()>,
 }
 

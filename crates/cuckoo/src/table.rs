@@ -28,7 +28,7 @@ use crate::primitive::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ord
 use crate::reclaim::{Domain, Guard};
 use crate::siphash::Key;
 use crate::stats::{Memory, Stats};
-use crate::writer::{Arrays, Line, TableShared, Writer};
+use crate::writer::{Arrays, CacheLine, TableShared, TableWriter};
 use crate::{Error, limits, prefetch};
 
 /// A concurrent map from byte keys to immutable entries: header, key and value.
@@ -101,7 +101,7 @@ pub enum Upserted {
 /// All of a table. Dropped only when no pin can see its entries.
 struct Inner<H> {
     shared: TableShared<H>,
-    writer: Mutex<Writer<H>>,
+    writer: Mutex<TableWriter<H>>,
 }
 
 impl<H: Send + Sync + 'static> Table<H> {
@@ -119,11 +119,11 @@ impl<H: Send + Sync + 'static> Table<H> {
         let current = Arc::new(Array::new(array::buckets_for(entries)?, draw()?)?);
         let arrays = Box::new(Arrays { current: Arc::clone(&current), old: None });
         let shared = TableShared {
-            arrays: Line(AtomicPtr::new(Box::into_raw(arrays))),
-            moves: Line(AtomicU64::new(0)),
+            arrays: CacheLine(AtomicPtr::new(Box::into_raw(arrays))),
+            moves: CacheLine(AtomicU64::new(0)),
             len: AtomicUsize::new(0),
         };
-        let writer = Mutex::new(Writer::new(current, draw));
+        let writer = Mutex::new(TableWriter::new(current, draw));
         Ok(Self { inner: ManuallyDrop::new(Box::new(Inner { shared, writer })) })
     }
 
@@ -314,7 +314,7 @@ impl<H: Send + Sync + 'static> Table<H> {
     }
 
     /// What readers see, and the writer's half under its lock.
-    pub(crate) fn write(&self) -> (&TableShared<H>, MutexGuard<'_, Writer<H>>) {
+    pub(crate) fn write(&self) -> (&TableShared<H>, MutexGuard<'_, TableWriter<H>>) {
         // A panic under the lock can only come from a header's destructor, which runs last.
         let writer = self.inner.writer.lock().unwrap_or_else(|poison| poison.into_inner());
         (&self.inner.shared, writer)

@@ -36,13 +36,13 @@ pub(crate) struct Arrays<H> {
 /// What readers see without the lock. The two words are on lines of their own: `moves` changes
 /// often and `arrays` hardly ever.
 pub(crate) struct TableShared<H> {
-    pub(crate) arrays: Line<AtomicPtr<Arrays<H>>>,
-    pub(crate) moves: Line<AtomicU64>,
+    pub(crate) arrays: CacheLine<AtomicPtr<Arrays<H>>>,
+    pub(crate) moves: CacheLine<AtomicU64>,
     pub(crate) len: AtomicUsize,
 }
 
 #[repr(align(128))]
-pub(crate) struct Line<T>(pub(crate) T);
+pub(crate) struct CacheLine<T>(pub(crate) T);
 
 /// A thing that left the table.
 pub(crate) enum Retired<H> {
@@ -54,7 +54,7 @@ pub(crate) enum Retired<H> {
 // addresses that they do not own.
 unsafe impl<H: Send + Sync> Send for Retired<H> {}
 
-pub(crate) struct Writer<H> {
+pub(crate) struct TableWriter<H> {
     pub(crate) current: Arc<Array<H>>,
     pub(crate) growth: Option<Growth<H>>,
     pub(crate) draw: fn() -> Result<Key, Error>,
@@ -66,9 +66,9 @@ pub(crate) struct Writer<H> {
 }
 
 // SAFETY: the entries behind the addresses belong to the writer, and `H` may change threads.
-unsafe impl<H: Send + Sync> Send for Writer<H> {}
+unsafe impl<H: Send + Sync> Send for TableWriter<H> {}
 
-impl<H> Writer<H> {
+impl<H> TableWriter<H> {
     pub(crate) fn new(current: Arc<Array<H>>, draw: fn() -> Result<Key, Error>) -> Self {
         Self {
             current,

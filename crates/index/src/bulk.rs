@@ -8,7 +8,7 @@ use crate::fingerprint::Key;
 use crate::inner::Kids;
 use crate::limits::{INNER_KIDS_MAX, INNER_WORDS_MAX, LEAF_PATHS_MAX, LEAF_WORDS_MAX};
 use crate::paths::Paths;
-use crate::tree::{ROOT, Tree, Writer};
+use crate::tree::{ROOT, Tree, TreeWriter};
 
 /// Paths gathered before a leaf is cut off: the cut looks for a folder's end in this window.
 const GATHERED: usize = LEAF_PATHS_MAX;
@@ -43,7 +43,7 @@ where
 
 fn build_leaves<I>(
     tree: &Tree,
-    writer: &mut Writer,
+    writer: &mut TreeWriter,
     hashes: &mut Vec<u64>,
     paths: I,
 ) -> Result<Kids, Error>
@@ -81,7 +81,7 @@ where
 }
 
 /// Turns the front of what is gathered into a leaf. At least one path stays.
-fn cut_leaf(tree: &Tree, writer: &mut Writer, gathered: &mut Paths, level: &mut Kids) {
+fn cut_leaf(tree: &Tree, writer: &mut TreeWriter, gathered: &mut Paths, level: &mut Kids) {
     let count = gathered.count();
     let cut = if count == GATHERED {
         gathered.cut(LEAF_FILL_LOWEST, LEAF_FILL, count - 1)
@@ -94,7 +94,7 @@ fn cut_leaf(tree: &Tree, writer: &mut Writer, gathered: &mut Paths, level: &mut 
 }
 
 /// Puts a level's pages under inner pages of two children or more each.
-fn build_inners(tree: &Tree, writer: &mut Writer, mut rest: Kids) -> Kids {
+fn build_inners(tree: &Tree, writer: &mut TreeWriter, mut rest: Kids) -> Kids {
     let mut level = Kids::default();
     // From the back, so that taking children off does not move those that stay.
     let mut reversed: Vec<(Box<[u8]>, Kids)> = Vec::new();
@@ -115,7 +115,7 @@ fn build_inners(tree: &Tree, writer: &mut Writer, mut rest: Kids) -> Kids {
 
 impl Tree {
     /// Makes the page `top`, which nobody reads yet, the root's.
-    fn take_root(&self, writer: &mut Writer, top: u32) {
+    fn take_root(&self, writer: &mut TreeWriter, top: u32) {
         let paths = self.pages.paths_below(top);
         self.pages.share(&mut writer.space, top, ROOT);
         self.pages.set_paths_below(ROOT, paths);

@@ -49,12 +49,12 @@ pub(crate) struct Tree {
     pub(crate) filter: MembershipFilter,
     /// Counts the times ids were retired.
     shape: AtomicU64,
-    writer: Mutex<Writer>,
+    writer: Mutex<TreeWriter>,
 }
 
 /// What only the writer at work has.
 #[derive(Default)]
-pub(crate) struct Writer {
+pub(crate) struct TreeWriter {
     pub(crate) space: Space,
     pub(crate) leaves: usize,
     filling: Option<Filling>,
@@ -103,7 +103,7 @@ impl Tree {
             pages: Pages::new(),
             filter: MembershipFilter::new(),
             shape: AtomicU64::new(0),
-            writer: Mutex::new(Writer::default()),
+            writer: Mutex::new(TreeWriter::default()),
         };
         {
             let mut writer = tree.lock();
@@ -115,7 +115,7 @@ impl Tree {
         tree
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Writer> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, TreeWriter> {
         // A panic in a writer is a broken promise between two publications, each of which leaves
         // a whole tree; those who come after may go on.
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
@@ -292,7 +292,7 @@ impl Tree {
     }
 
     /// Begins a larger membership filter if it is time, or puts some more paths in the one begun.
-    fn grow_sieve(&self, writer: &mut Writer) {
+    fn grow_sieve(&self, writer: &mut TreeWriter) {
         let Some(mut filling) =
             writer.filling.take().or_else(|| self.filter.outgrown(self.count()))
         else {
@@ -349,7 +349,7 @@ impl Tree {
         }
     }
 
-    fn publish_empty_root(&self, writer: &mut Writer) {
+    fn publish_empty_root(&self, writer: &mut TreeWriter) {
         Paths::default().write(0, 0, &mut writer.words);
         self.pages.publish(&mut writer.space, ROOT, &writer.words);
         self.pages.set_paths_below(ROOT, 0);
@@ -371,7 +371,7 @@ impl Tree {
 
     /// Cuts one page of the trace in two: the leaf, or the highest page that has to make room
     /// for the cut below it. The caller starts over.
-    fn split(&self, writer: &mut Writer, trace: &Trace) {
+    fn split(&self, writer: &mut TreeWriter, trace: &Trace) {
         let full = |&&(id, _): &&(Id, usize)| !has_room_for_kid(&self.inner(id));
         let full_above = trace.inners().iter().rev().take_while(full).count();
         let level = trace.depth - full_above;
@@ -392,7 +392,7 @@ impl Tree {
 
     /// Cuts the leaf in two under a parent that has room. All but the two halves is copied as it
     /// lies. `false`, and nothing done: the parent has to be taken apart.
-    fn split_leaf(&self, writer: &mut Writer, trace: &Trace) -> bool {
+    fn split_leaf(&self, writer: &mut TreeWriter, trace: &Trace) -> bool {
         let (leaf, (parent, at)) = (self.leaf(trace.leaf), trace.steps[trace.depth - 1]);
         let places = leaf.places();
         let places = places.all();
@@ -416,7 +416,7 @@ impl Tree {
     }
 
     /// Two new pages that hold between them what `id` does.
-    fn halves(&self, writer: &mut Writer, id: Id, is_leaf: bool) -> Kids {
+    fn halves(&self, writer: &mut TreeWriter, id: Id, is_leaf: bool) -> Kids {
         if is_leaf {
             let mut paths = Paths::default();
             paths.push_all(&self.leaf(id));
@@ -427,7 +427,7 @@ impl Tree {
         }
     }
 
-    fn write_cut_leaves(&self, writer: &mut Writer, paths: &Paths) -> Kids {
+    fn write_cut_leaves(&self, writer: &mut TreeWriter, paths: &Paths) -> Kids {
         let count = paths.count();
         let (lowest, highest) = ((count * 3 / 8).max(1), (count * 5 / 8).max(1));
         let cut = paths.cut(lowest, count / 2, highest);
@@ -436,7 +436,7 @@ impl Tree {
         Kids { ids: vec![left, right], separators: vec![paths.separator(cut).into()] }
     }
 
-    fn write_cut_inners(&self, writer: &mut Writer, mut left: Kids) -> Kids {
+    fn write_cut_inners(&self, writer: &mut TreeWriter, mut left: Kids) -> Kids {
         let (separator, right) = left.split_off(left.cut());
         let ids = vec![self.write_inner(writer, &left), self.write_inner(writer, &right)];
         Kids { ids, separators: vec![separator] }
@@ -445,7 +445,7 @@ impl Tree {
     /// Puts the paths `from..to` in a new leaf.
     pub(crate) fn write_leaf(
         &self,
-        writer: &mut Writer,
+        writer: &mut TreeWriter,
         paths: &Paths,
         from: usize,
         to: usize,
@@ -459,7 +459,7 @@ impl Tree {
     }
 
     /// Puts children under a new inner page.
-    pub(crate) fn write_inner(&self, writer: &mut Writer, kids: &Kids) -> Id {
+    pub(crate) fn write_inner(&self, writer: &mut TreeWriter, kids: &Kids) -> Id {
         let id = self.pages.new_id(&mut writer.space);
         kids.write(&mut writer.words);
         self.pages.publish(&mut writer.space, id, &writer.words);
@@ -472,7 +472,7 @@ impl Tree {
     }
 
     /// Steps 2 to 4 of the order above: `new` in place of `old` children of `parent`.
-    fn replace_kids(&self, writer: &mut Writer, parent: Id, at: usize, old: usize, new: Kids) {
+    fn replace_kids(&self, writer: &mut TreeWriter, parent: Id, at: usize, old: usize, new: Kids) {
         let mut kids = Kids::of(&self.inner(parent));
         let retired = kids.ids[at..at + old].to_vec();
         kids.replace(at, old, new);
@@ -488,7 +488,7 @@ impl Tree {
     }
 
     /// From the leaf up: joins each page that has become thin with a neighbour.
-    fn join_thin_pages(&self, writer: &mut Writer, trace: &Trace) {
+    fn join_thin_pages(&self, writer: &mut TreeWriter, trace: &Trace) {
         for level in (1..=trace.depth).rev() {
             let thin = if level == trace.depth {
                 is_thin_leaf(&self.leaf(trace.leaf))
@@ -509,7 +509,7 @@ impl Tree {
     }
 
     /// What the children `left` and `left + 1` hold, in one new page if it fits, else in two.
-    fn join(&self, writer: &mut Writer, parent: Id, left: usize, are_leaves: bool) -> Kids {
+    fn join(&self, writer: &mut TreeWriter, parent: Id, left: usize, are_leaves: bool) -> Kids {
         let parent = self.inner(parent);
         let (left, right, separator) =
             (parent.id(left), parent.id(left + 1), parent.separator(left));
@@ -534,7 +534,7 @@ impl Tree {
     }
 
     /// While the root has one child only, that child's page becomes the root's.
-    fn lower_root(&self, writer: &mut Writer) {
+    fn lower_root(&self, writer: &mut TreeWriter) {
         while let Page::Inner(root) = self.page(ROOT) {
             if root.count() > 1 {
                 return;

@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 /// The bell of one worker.
 pub(crate) struct WakeQueue {
     home: ThreadId,
-    queue: Mutex<Vec<Arc<Line>>>,
+    queue: Mutex<Vec<Arc<WaitingTask>>>,
     rings: Notify,
 }
 
@@ -50,14 +50,14 @@ impl WakeQueue {
     }
 
     /// Puts a line into the queue; true when nobody has rung for it yet.
-    fn enqueue(&self, line: Arc<Line>) -> bool {
+    fn enqueue(&self, line: Arc<WaitingTask>) -> bool {
         let mut queue = self.lock();
         queue.push(line);
         queue.len() == 1
     }
 
     /// A panic under this lock cannot leave the queue half-written, so its poison says nothing.
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<WaitingTask>>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -69,13 +69,13 @@ impl kallisto_wake::Ring for WakeQueue {
 }
 
 /// A task of the worker, as others wake it.
-struct Line {
+struct WaitingTask {
     bell: Arc<WakeQueue>,
     task: Waker,
     queued: AtomicBool,
 }
 
-impl Wake for Line {
+impl Wake for WaitingTask {
     fn wake(self: Arc<Self>) {
         if std::thread::current().id() == self.bell.home {
             self.task.wake_by_ref();
@@ -95,7 +95,7 @@ impl Wake for Line {
 /// What a task of the worker polls its work through.
 pub(crate) struct Ring {
     bell: Arc<WakeQueue>,
-    line: Option<(Waker, Arc<Line>)>,
+    line: Option<(Waker, Arc<WaitingTask>)>,
 }
 
 impl Ring {
@@ -114,7 +114,7 @@ impl Ring {
         let known = self.line.take().filter(|(_, line)| line.task.will_wake(task));
         let (waker, _) = self.line.insert(known.unwrap_or_else(|| {
             let (bell, queued) = (Arc::clone(&self.bell), AtomicBool::new(false));
-            let line = Arc::new(Line { bell, task: task.clone(), queued });
+            let line = Arc::new(WaitingTask { bell, task: task.clone(), queued });
             (Waker::from(Arc::clone(&line)), line)
         }));
         work.poll(&mut Context::from_waker(waker))
@@ -141,9 +141,9 @@ mod tests {
         }
     }
 
-    fn line(bell: &Arc<WakeQueue>, count: &Arc<Count>) -> Arc<Line> {
+    fn line(bell: &Arc<WakeQueue>, count: &Arc<Count>) -> Arc<WaitingTask> {
         let (bell, task) = (Arc::clone(bell), Waker::from(Arc::clone(count)));
-        Arc::new(Line { bell, task, queued: AtomicBool::new(false) })
+        Arc::new(WaitingTask { bell, task, queued: AtomicBool::new(false) })
     }
 
     #[test]

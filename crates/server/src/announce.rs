@@ -6,10 +6,10 @@ use kallisto_core::{Initialized, KvVersion};
 use kallisto_listener::Server;
 use secrecy::ExposeSecret;
 
-use super::settings::{ListenerSettings, Settings, Spoken, Storage};
+use super::settings::{ListenerSettings, ServerSettings, Spoken, Storage};
 
 /// Says where a configured server is and what it stands on.
-pub(super) fn configured(servers: &[Server], settings: &Settings) -> io::Result<()> {
+pub(super) fn configured(servers: &[Server], settings: &ServerSettings) -> io::Result<()> {
     let mut out = io::stdout().lock();
     title(&mut out)?;
     listeners(&mut out, servers.iter().zip(&settings.listeners))?;
@@ -49,7 +49,11 @@ fn storage(out: &mut impl Write, storage: &Storage) -> io::Result<()> {
 /// Greets the operator of a dev server: where it is, how to get in, three lines to try.
 ///
 /// The first of `servers` is where a dev server listens by itself; the others are of its configuration.
-pub(super) fn dev(servers: &[Server], made: &Initialized, settings: &Settings) -> io::Result<()> {
+pub(super) fn dev(
+    servers: &[Server],
+    made: &Initialized,
+    settings: &ServerSettings,
+) -> io::Result<()> {
     let (Some(dev), Some(server)) = (&settings.dev, servers.first()) else { return Ok(()) };
     let scheme = if settings.listeners.first().is_some_and(|own| own.tls.is_some()) {
         "https"
@@ -110,7 +114,7 @@ fn title(out: &mut impl Write) -> io::Result<()> {
 fn warn_of_plain_text(
     out: &mut impl Write,
     servers: &[Server],
-    settings: &Settings,
+    settings: &ServerSettings,
 ) -> io::Result<()> {
     for (server, listener) in servers.iter().zip(&settings.listeners) {
         if listener.tls.is_none() && !server.address().is_local() {

@@ -10,7 +10,7 @@ use secrecy::SecretString;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::config::{LogConfig, LogFormat};
-use super::settings::{LogSettings, Settings};
+use super::settings::{LogSettings, ServerSettings};
 use kallisto_command::config::Environment;
 use kallisto_command::error::Error;
 
@@ -103,7 +103,7 @@ impl ServerArgs {
     }
 
     /// Checks the arguments and fills in what the environment and the defaults say.
-    pub(super) fn into_settings(self) -> Result<Settings, Error> {
+    pub(super) fn into_settings(self) -> Result<ServerSettings, Error> {
         let dev = self.dev || self.dev_tls;
         match (dev, self.config.is_empty()) {
             (true, _) => self.into_dev(&Environment::process()),

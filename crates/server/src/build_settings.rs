@@ -17,7 +17,7 @@ use super::config::{
 };
 use super::exposed::PrivateFile;
 use super::seals::{NamedKey, StaticKey, Transit, TransitSettings};
-use super::settings::{ListenerSettings, Settings, Spoken, Storage, resolve};
+use super::settings::{ListenerSettings, ServerSettings, Spoken, Storage, resolve};
 use super::{hygiene, retry_join};
 use kallisto_command::config::{Audience, Config, Environment, TlsSettings};
 use kallisto_command::error::Error;
@@ -25,20 +25,23 @@ use kallisto_command::flags::CommonFlags;
 
 impl ServerArgs {
     /// Reads the configuration and turns it into settings.
-    pub(super) fn build_settings(self, environment: &Environment<'_>) -> Result<Settings, Error> {
+    pub(super) fn build_settings(
+        self,
+        environment: &Environment<'_>,
+    ) -> Result<ServerSettings, Error> {
         let loaded = config::load(&self.config, environment, Of::Server)
             .map_err(|error| Error::usage(error.to_string()))?;
         self.settings(loaded)
     }
 
     /// What a configuration comes to, with these arguments.
-    pub(super) fn settings(&self, loaded: Loaded) -> Result<Settings, Error> {
+    pub(super) fn settings(&self, loaded: Loaded) -> Result<ServerSettings, Error> {
         let (config, mut warnings) = (loaded.config, loaded.warnings);
         warnings.extend(without_effect(&config));
         let rekey_open =
             config.listeners.iter().all(|one| one.unauthenticated_rekey == Access::Open);
         let private_files = private_files(&config);
-        Ok(Settings {
+        Ok(ServerSettings {
             listeners: listeners(&config)?,
             storage: storage(&config)?,
             audit_devices: config.audit_devices,

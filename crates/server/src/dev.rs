@@ -16,7 +16,7 @@ use super::config::{
     ServerConfig, StorageConfig, TlsConfig,
 };
 use super::dev_tls;
-use super::settings::{DevSettings, Settings, resolve};
+use super::settings::{DevSettings, ServerSettings, resolve};
 use kallisto_command::config::{Environment, token_file};
 use kallisto_command::error::Error;
 
@@ -26,7 +26,7 @@ const DEV_ADDRESS: &str = "127.0.0.1:8200";
 
 impl ServerArgs {
     /// Reads the configuration, if there is one, and adds what makes a dev server.
-    pub(super) fn into_dev(self, environment: &Environment<'_>) -> Result<Settings, Error> {
+    pub(super) fn into_dev(self, environment: &Environment<'_>) -> Result<ServerSettings, Error> {
         let loaded = config::load(&self.config, environment, Of::DevServer);
         let mut loaded = loaded.map_err(|error| Error::usage(error.to_string()))?;
         let address = self
@@ -47,7 +47,7 @@ impl ServerArgs {
         loaded.config.audit_directories.get_or_insert_with(directories);
         warn_of_joins(&mut loaded);
         let settings = self.settings(loaded)?;
-        Ok(Settings {
+        Ok(ServerSettings {
             api_addr: settings.api_addr.or(api_addr),
             cluster_addr: settings.cluster_addr.or(cluster_addr),
             dev: Some(self.dev_settings(environment, ca)),

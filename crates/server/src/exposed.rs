@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::settings::{Settings, Storage};
+use super::settings::{ServerSettings, Storage};
 
 /// Write for the group, write for others.
 const WRITE: u32 = 0o022;
@@ -48,7 +48,7 @@ enum Use {
 }
 
 /// Whatever is exposed of what `settings` names. What cannot be looked at is left to whoever opens it.
-pub(super) fn of(settings: &Settings) -> Vec<Exposed> {
+pub(super) fn of(settings: &ServerSettings) -> Vec<Exposed> {
     let mut found = Vec::new();
     let mut above = BTreeSet::new();
     let mut look = |path: &Path, what: &str, used: Use| {

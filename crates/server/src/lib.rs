@@ -1,6 +1,6 @@
 //! `kallisto server`: starts a server in this process and stops it on a signal.
 //!
-//! Arguments and configuration become one validated `settings::Settings`; then store, core and
+//! Arguments and configuration become one validated `settings::ServerSettings`; then store, core and
 //! listeners are put together here and nowhere else. Unlike the client commands a server speaks to
 //! its operator while it runs: what it is, to stdout, once; events to stderr as log lines.
 //!
@@ -60,7 +60,7 @@ use log_line::JsonLines;
 use log_subscribers::LogSubscribers;
 use outbound::Calls;
 use scheduler::{AutoUnseal, Scheduler, try_seal};
-use settings::{DevSettings, LogSettings, Settings, Spoken, Storage};
+use settings::{DevSettings, LogSettings, ServerSettings, Spoken, Storage};
 use signals::{End, Signals};
 use standing::Telling;
 
@@ -147,7 +147,7 @@ struct Listening {
 impl Listening {
     fn start(
         core: &Arc<Core>,
-        settings: &Settings,
+        settings: &ServerSettings,
         cluster: Option<&Arc<Cluster>>,
     ) -> Result<Self, Error> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -226,7 +226,7 @@ fn hand_over(store: &dyn Store) {
 const CONFIRMATIONS: u32 = 10;
 
 fn open_store(
-    Settings { storage, max_staleness, .. }: &Settings,
+    ServerSettings { storage, max_staleness, .. }: &ServerSettings,
     cluster: Option<&Arc<Cluster>>,
     losses: Losses,
     signals: &Signals,
@@ -272,7 +272,7 @@ fn open_store(
 }
 
 fn open_core(
-    settings: &Settings,
+    settings: &ServerSettings,
     host: LinuxHost,
     store: Arc<dyn Store>,
     cluster: Option<Arc<Cluster>>,
@@ -321,7 +321,7 @@ fn open_core(
 fn start_dev(
     core: &Core,
     dev: &DevSettings,
-    settings: &Settings,
+    settings: &ServerSettings,
     listening: &Listening,
 ) -> Result<(), Error> {
     let failed = |error: kallisto_core::Error| Error::usage(error.to_string());
@@ -346,7 +346,7 @@ fn start_dev(
 /// Announces the server, and unseals it where that needs nobody.
 fn start_configured(
     core: &Core,
-    settings: &Settings,
+    settings: &ServerSettings,
     listening: &Listening,
 ) -> Result<AutoUnseal, Error> {
     announce::configured(&listening.servers, settings).map_err(cannot_announce)?;

@@ -22,14 +22,14 @@ pub(super) struct JsonLines;
 
 impl<S: Subscriber> Layer<S> for JsonLines {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
-        let text = Line::of(event, SystemClock.now()).to_text(LogForm::Json);
+        let text = LogLine::of(event, SystemClock.now()).to_text(LogForm::Json);
         // One call, so that lines stay whole. There is no other place to say that it failed.
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
 }
 
 /// One event.
-pub(super) struct Line {
+pub(super) struct LogLine {
     at: Timestamp,
     /// How urgent it is.
     pub(super) level: LevelFilter,
@@ -38,7 +38,7 @@ pub(super) struct Line {
     fields: Vec<(&'static str, Json)>,
 }
 
-impl Line {
+impl LogLine {
     /// What an event says.
     pub(super) fn of(event: &Event<'_>, at: Timestamp) -> Self {
         let metadata = event.metadata();
@@ -116,7 +116,7 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"')
 }
 
-impl Visit for Line {
+impl Visit for LogLine {
     fn record_i64(&mut self, field: &Field, value: i64) {
         self.put(field.name(), Json::Number(value.to_string().into()));
     }

@@ -22,7 +22,7 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::{Layer, Registry, reload};
 
 use super::host;
-use super::log_line::Line;
+use super::log_line::LogLine;
 
 /// Most subscribers at once.
 const SUBSCRIBERS_MAX: usize = 16;
@@ -106,7 +106,7 @@ impl LogSubscribers {
         let _ = filter.reload(loudest.unwrap_or(LevelFilter::OFF));
     }
 
-    fn hand_out(&self, line: &Line) {
+    fn hand_out(&self, line: &LogLine) {
         for subscriber in
             lock(&self.0.open).iter().filter(|subscriber| subscriber.level >= line.level)
         {
@@ -117,7 +117,7 @@ impl LogSubscribers {
 
 impl<S: Subscriber> Layer<S> for LogSubscribers {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
-        self.hand_out(&Line::of(event, SystemClock.now()));
+        self.hand_out(&LogLine::of(event, SystemClock.now()));
     }
 }
 
@@ -144,7 +144,7 @@ impl Source for SubscriberStream {
         let Waiting { lines, dropped, .. } = self.subscriber.take();
         let mut text: String = lines.into_iter().collect();
         if dropped > 0 {
-            let mut line = Line::about_dropped(now);
+            let mut line = LogLine::about_dropped(now);
             line.put("dropped", dropped.into());
             text.push_str(&line.to_text(self.subscriber.form));
         }

@@ -21,7 +21,7 @@ use super::exposed::PrivateFile;
 use kallisto_command::error::Error;
 
 /// What a server runs with.
-pub(super) struct Settings {
+pub(super) struct ServerSettings {
     /// At least one.
     pub(super) listeners: Vec<ListenerSettings>,
     pub(super) storage: Storage,
@@ -56,7 +56,7 @@ pub(super) struct Settings {
     pub(super) warnings: Vec<String>,
 }
 
-impl Settings {
+impl ServerSettings {
     /// Where the anchors of audit devices are kept.
     pub(super) fn audit_anchors(&self) -> Option<Arc<dyn Anchors>> {
         match &self.storage {

@@ -29,11 +29,11 @@ enum CommitState {
 
 #[derive(Default)]
 struct PromiseSlot {
-    slot: Mutex<Slot>,
+    slot: Mutex<OutcomeSlot>,
 }
 
 #[derive(Default)]
-struct Slot {
+struct OutcomeSlot {
     outcome: Option<CommitOutcome>,
     waker: Option<Waker>,
 }
@@ -133,7 +133,7 @@ impl fmt::Debug for Promise {
 
 impl PromiseSlot {
     /// A panic under this lock cannot leave the slot half-written, so its poison says nothing.
-    fn lock(&self) -> MutexGuard<'_, Slot> {
+    fn lock(&self) -> MutexGuard<'_, OutcomeSlot> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

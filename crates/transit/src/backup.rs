@@ -25,7 +25,7 @@ use crate::limits::{BACKUP_BYTES_MAX, VERSIONS_MAX};
 use crate::material::{Material, Version};
 use crate::public::{PublicHalf, PublicKey};
 use crate::rsa::{Numbers, Rsa};
-use crate::settings::{Derivation, Origin, Settings, Stamp};
+use crate::settings::{Derivation, KeySettings, Origin, Stamp};
 
 /// The version of the convergent scheme that keys have here; older ones took nonces from callers.
 const CONVERGENT_VERSION: i64 = 3;
@@ -381,11 +381,11 @@ fn read_key_size(kind: KeyKind, policy: &Policy, versions: &BTreeMap<u32, Arc<Ve
     usize::try_from(policy.key_size).ok().filter(|&size| size > 0).unwrap_or(latest)
 }
 
-fn read_settings(policy: &Policy) -> Settings {
+fn read_settings(policy: &Policy) -> KeySettings {
     let stamp = |info: &Option<Info>| {
         info.as_ref().map(|info| Stamp { at_ns: read_time(&info.time), version: info.version })
     };
-    Settings {
+    KeySettings {
         deletion_allowed: policy.deletion_allowed,
         exportable: policy.exportable,
         allow_plaintext_backup: policy.allow_plaintext_backup,

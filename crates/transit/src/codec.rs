@@ -25,7 +25,7 @@ use crate::kind::KeyKind;
 use crate::limits::{RECORD_BYTES_MAX, VERSIONS_MAX};
 use crate::material::{Material, Version};
 use crate::public::PublicHalf;
-use crate::settings::{Derivation, Origin, Settings, Stamp};
+use crate::settings::{Derivation, KeySettings, Origin, Stamp};
 
 const FORMAT: u8 = 1;
 const FORMAT_WITH_PUBLIC_HALVES: u8 = 2;
@@ -115,7 +115,7 @@ impl Key {
     }
 }
 
-fn flags(settings: &Settings) -> u8 {
+fn flags(settings: &KeySettings) -> u8 {
     let origin = match settings.origin {
         Origin::Made => 0,
         Origin::Imported => IMPORTED,
@@ -163,7 +163,7 @@ fn read_key(reader: &mut ByteReader<'_>) -> Option<Key> {
     Some(Key { kind, derivation, hmac_key_bytes, settings, versions })
 }
 
-fn read_settings(reader: &mut ByteReader<'_>, flags: u8) -> Option<Settings> {
+fn read_settings(reader: &mut ByteReader<'_>, flags: u8) -> Option<KeySettings> {
     let [min_decryption_version, min_encryption_version, min_available_version] =
         [reader.u32()?, reader.u32()?, reader.u32()?];
     let auto_rotate_secs = reader.u64()?;
@@ -175,7 +175,7 @@ fn read_settings(reader: &mut ByteReader<'_>, flags: u8) -> Option<Settings> {
         (false, true) => Origin::ImportedRotatable,
         (true, true) => return None,
     };
-    Some(Settings {
+    Some(KeySettings {
         deletion_allowed: has(DELETION_ALLOWED),
         exportable: has(EXPORTABLE),
         allow_plaintext_backup: has(PLAINTEXT_BACKUP),

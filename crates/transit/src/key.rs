@@ -18,7 +18,7 @@ use crate::kind::{Family, KeyKind};
 use crate::limits::{AUTO_ROTATE_SECS_MIN, HMAC_KEY_BYTES_MAX, HMAC_KEY_BYTES_MIN, VERSIONS_MAX};
 use crate::material::{Material, Version};
 use crate::public::PublicKey;
-use crate::settings::{Derivation, Origin, Settings};
+use crate::settings::{Derivation, KeySettings, Origin};
 
 /// A named key. It holds no name: whoever keeps it knows.
 #[derive(Clone)]
@@ -27,7 +27,7 @@ pub struct Key {
     pub(crate) derivation: Derivation,
     /// Length of an HMAC key; 0 for other types.
     pub(crate) hmac_key_bytes: usize,
-    pub(crate) settings: Settings,
+    pub(crate) settings: KeySettings,
     pub(crate) versions: BTreeMap<u32, Arc<Version>>,
 }
 
@@ -100,11 +100,11 @@ impl Key {
             kind,
             derivation: spec.derivation,
             hmac_key_bytes: hmac_key_bytes(kind, spec.hmac_key_bytes)?,
-            settings: Settings {
+            settings: KeySettings {
                 exportable: spec.exportable,
                 allow_plaintext_backup: spec.allow_plaintext_backup,
                 auto_rotate_secs: auto_rotate_secs(spec.auto_rotate_secs)?,
-                ..Settings::default()
+                ..KeySettings::default()
             },
             versions: BTreeMap::new(),
         })
@@ -130,7 +130,7 @@ impl Key {
 
     /// What is said of it.
     #[must_use]
-    pub const fn settings(&self) -> &Settings {
+    pub const fn settings(&self) -> &KeySettings {
         &self.settings
     }
 
@@ -420,7 +420,7 @@ fn auto_rotate_secs(asked: i64) -> Result<u64> {
 }
 
 /// Which oldest versions go together; of a change and of a record alike.
-pub(crate) fn check_minimums(settings: &Settings) -> Result<()> {
+pub(crate) fn check_minimums(settings: &KeySettings) -> Result<()> {
     let (encryption, decryption) =
         (settings.min_encryption_version, settings.min_decryption_version);
     if encryption > 0 && encryption < decryption {
@@ -432,7 +432,7 @@ pub(crate) fn check_minimums(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-fn check_available(settings: &Settings) -> Result<()> {
+fn check_available(settings: &KeySettings) -> Result<()> {
     let available = settings.min_available_version;
     if available > settings.min_encryption_version {
         return Err(Error::invalid(

@@ -67,5 +67,5 @@ pub use key::{Change, Key, Listed, Public, Spec};
 pub use kind::KeyKind;
 pub use mac::Mac;
 pub use random::fill as fill_random;
-pub use settings::{Derivation, Origin, Settings, Stamp};
+pub use settings::{Derivation, KeySettings, Origin, Stamp};
 pub use sign::{Input, Marshaling, RsaPadding, Salt, Sign, SignOptions, Signed};

@@ -35,7 +35,7 @@ pub struct Stamp {
 
 /// What may be changed of a key, and what is noted of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct KeySettings {
     /// Whether the key may be deleted.
     pub deletion_allowed: bool,
     /// Whether its material may leave; once set it stays.
@@ -60,7 +60,7 @@ pub struct Settings {
     pub restore: Option<Stamp>,
 }
 
-impl Default for Settings {
+impl Default for KeySettings {
     fn default() -> Self {
         Self {
             deletion_allowed: false,

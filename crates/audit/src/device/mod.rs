@@ -38,7 +38,7 @@ use crate::clock;
 use crate::limits::{QUEUE_BYTES_MAX, QUEUE_JOBS_MAX, RETRY_MIN};
 use crate::mask::{Malformed, Masker, SALT_BYTES};
 use crate::options::Spec;
-use crate::record::{Common, RecordKind, Response, Subject, Writer};
+use crate::record::{Common, RecordKind, RecordWriter, Response, Subject};
 use crate::sink::Destinations;
 
 /// A device at work. Dropping it lets the writer finish what waits, and ends it.
@@ -327,8 +327,8 @@ impl Device {
         self.shared.work.notify_one();
     }
 
-    fn records(&self) -> Writer<'_> {
-        Writer { masker: &self.masker, form: &self.spec.form }
+    fn records(&self) -> RecordWriter<'_> {
+        RecordWriter { masker: &self.masker, form: &self.spec.form }
     }
 
     /// A record that is no request's, for finding out whether the device works.

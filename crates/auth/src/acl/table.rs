@@ -37,10 +37,10 @@ struct RankedRule {
 
 /// Patterns with `+`, as a tree of segments. The first node is the root.
 #[derive(Debug)]
-struct Tree(Vec<Node>);
+struct Tree(Vec<PatternNode>);
 
 #[derive(Debug, Default)]
-struct Node {
+struct PatternNode {
     /// Sorted by segment.
     children: Vec<(Box<str>, usize)>,
     any: Option<usize>,
@@ -147,7 +147,7 @@ impl Sorted {
 
 impl Tree {
     fn new(patterns: &[&(Resolved, Rank)]) -> Self {
-        let mut tree = Self(vec![Node::default()]);
+        let mut tree = Self(vec![PatternNode::default()]);
         let mut starts: Vec<Vec<Text>> = vec![Vec::new()];
         for (pattern, rank) in patterns {
             let (whole, start) = match pattern.segments.split_last() {
@@ -189,7 +189,7 @@ impl Tree {
             }
         };
         if child == next {
-            self.0.push(Node::default());
+            self.0.push(PatternNode::default());
         }
         child
     }
@@ -219,7 +219,7 @@ impl Tree {
     }
 }
 
-impl Node {
+impl PatternNode {
     /// The node for a segment. Few children are faster compared for equality one by one.
     fn child(&self, segment: &str) -> Option<usize> {
         if self.children.len() <= FEW_CHILDREN {

@@ -29,7 +29,7 @@ pub fn block(document: &Document<'_>) -> String {
 }
 
 /// The document seen as YAML sees it.
-enum Node<'a> {
+enum YamlNode<'a> {
     Scalar(Cow<'a, str>),
     Block(&'a str),
     List(Vec<Self>),
@@ -45,48 +45,50 @@ enum NodeStart {
     AfterKey,
 }
 
-fn node<'a>(document: &'a Document<'_>) -> Node<'a> {
+fn node<'a>(document: &'a Document<'_>) -> YamlNode<'a> {
     match document {
         Document::Value(value) => value_node(value),
         Document::Own(value) => value_node(value),
         Document::Object(map) => {
-            Node::Map(sorted(map.iter().map(|(key, value)| (key.as_str(), value_node(value)))))
+            YamlNode::Map(sorted(map.iter().map(|(key, value)| (key.as_str(), value_node(value)))))
         }
         Document::Record(members) => {
-            Node::Map(sorted(members.iter().map(|(name, member)| (*name, node(member)))))
+            YamlNode::Map(sorted(members.iter().map(|(name, member)| (*name, node(member)))))
         }
     }
 }
 
 /// Recursion is bounded by the parser the value came from.
-fn value_node(value: &Json) -> Node<'_> {
+fn value_node(value: &Json) -> YamlNode<'_> {
     match value {
-        Json::Null => Node::Scalar("null".into()),
-        Json::Bool(value) => Node::Scalar(if *value { "true" } else { "false" }.into()),
-        Json::Number(text) => Node::Scalar(Cow::Borrowed(text)),
-        Json::String(text) if is_block(text) => Node::Block(text),
-        Json::String(text) => Node::Scalar(scalar(text)),
-        Json::Array(items) => Node::List(items.iter().map(value_node).collect()),
+        Json::Null => YamlNode::Scalar("null".into()),
+        Json::Bool(value) => YamlNode::Scalar(if *value { "true" } else { "false" }.into()),
+        Json::Number(text) => YamlNode::Scalar(Cow::Borrowed(text)),
+        Json::String(text) if is_block(text) => YamlNode::Block(text),
+        Json::String(text) => YamlNode::Scalar(scalar(text)),
+        Json::Array(items) => YamlNode::List(items.iter().map(value_node).collect()),
         Json::Object(map) => {
-            Node::Map(sorted(map.iter().map(|(key, value)| (key.as_str(), value_node(value)))))
+            YamlNode::Map(sorted(map.iter().map(|(key, value)| (key.as_str(), value_node(value)))))
         }
     }
 }
 
-fn sorted<'a>(members: impl Iterator<Item = (&'a str, Node<'a>)>) -> Vec<(&'a str, Node<'a>)> {
+fn sorted<'a>(
+    members: impl Iterator<Item = (&'a str, YamlNode<'a>)>,
+) -> Vec<(&'a str, YamlNode<'a>)> {
     let mut members: Vec<_> = members.collect();
     members.sort_by(|a, b| natural(a.0, b.0));
     members
 }
 
-fn write_node(out: &mut String, node: &Node<'_>, depth: usize, place: NodeStart) {
+fn write_node(out: &mut String, node: &YamlNode<'_>, depth: usize, place: NodeStart) {
     let after_key = place == NodeStart::AfterKey;
     match node {
-        Node::List(items) if items.is_empty() => write_inline(out, "[]", after_key),
-        Node::Map(members) if members.is_empty() => write_inline(out, "{}", after_key),
-        Node::Scalar(text) => write_inline(out, text, after_key),
-        Node::Block(text) => write_block(out, text, depth.max(1), after_key),
-        Node::List(items) => {
+        YamlNode::List(items) if items.is_empty() => write_inline(out, "[]", after_key),
+        YamlNode::Map(members) if members.is_empty() => write_inline(out, "{}", after_key),
+        YamlNode::Scalar(text) => write_inline(out, text, after_key),
+        YamlNode::Block(text) => write_block(out, text, depth.max(1), after_key),
+        YamlNode::List(items) => {
             // A list under a key stands at the key's own depth.
             let depth = if after_key { depth - 1 } else { depth };
             write_members(out, items, depth, after_key, |out, item| {
@@ -94,7 +96,7 @@ fn write_node(out: &mut String, node: &Node<'_>, depth: usize, place: NodeStart)
                 write_node(out, item, depth + 1, NodeStart::Line);
             });
         }
-        Node::Map(members) => {
+        YamlNode::Map(members) => {
             write_members(out, members, depth, after_key, |out, (key, member)| {
                 let _ = write!(out, "{}:", scalar(key));
                 write_node(out, member, depth + 1, NodeStart::AfterKey);

@@ -4,7 +4,7 @@ use kallisto_core::Json;
 use kallisto_core::json::members;
 
 use super::reply::Replies;
-use super::secret::{Change, FoundSecret, Secret, field_bytes};
+use super::secret::{FoundSecret, Secret, SecretChange, field_bytes};
 use super::session::{Arguments, CommandFailure, Session, text};
 use super::strings::write_value;
 
@@ -73,7 +73,7 @@ impl Session {
                 for pair in given.chunks_exact(2) {
                     fields.insert(pair[0].to_owned(), Json::from(pair[1]));
                 }
-                (Change::Put, fields.len() - before)
+                (SecretChange::Put, fields.len() - before)
             })
             .await?;
         replies.integer(added as i64);
@@ -91,9 +91,9 @@ impl Session {
             .change(arguments.text(1)?, |fields| {
                 let removed = names.iter().filter(|name| fields.remove(**name).is_some()).count();
                 let change = match (removed, fields.is_empty()) {
-                    (0, _) => Change::Keep,
-                    (_, true) => Change::Delete,
-                    (_, false) => Change::Put,
+                    (0, _) => SecretChange::Keep,
+                    (_, true) => SecretChange::Delete,
+                    (_, false) => SecretChange::Put,
                 };
                 (change, removed)
             })

@@ -156,7 +156,7 @@ impl Session {
         folder: &str,
         after: Option<String>,
         limit: usize,
-    ) -> Result<Page, CommandFailure> {
+    ) -> Result<ListedPage, CommandFailure> {
         let mut query = vec![("limit", limit.to_string())];
         if let Some(after) = &after {
             let inside = after.strip_prefix(folder).unwrap_or_default();
@@ -170,12 +170,12 @@ impl Session {
             Err(Error::NotFound) => Vec::new(),
             // Without `scan`, what may be listed.
             Err(Error::Denied(Denial::Policy)) if after.is_none() => {
-                return Ok(Page { names: self.walk(folder).await?, last: None });
+                return Ok(ListedPage { names: self.walk(folder).await?, last: None });
             }
             Err(error) => return Err(error.into()),
         };
         let is_full = self.engine.has_versions() && names.len() >= limit;
-        Ok(Page { last: if is_full { names.last().cloned() } else { None }, names })
+        Ok(ListedPage { last: if is_full { names.last().cloned() } else { None }, names })
     }
 
     /// Everything below a folder, by listing folder after folder.
@@ -220,7 +220,7 @@ impl Session {
 }
 
 /// Some keys, and the one to go on after, if there may be more.
-struct Page {
+struct ListedPage {
     names: Vec<String>,
     last: Option<String>,
 }

@@ -54,7 +54,7 @@ pub(super) enum Expected {
 }
 
 /// What becomes of a hash that was looked at.
-pub(super) enum Change {
+pub(super) enum SecretChange {
     Keep,
     Put,
     Delete,
@@ -262,7 +262,7 @@ impl Session {
     pub(super) async fn change<T>(
         &self,
         key: &str,
-        mut decide: impl FnMut(&mut Map) -> (Change, T),
+        mut decide: impl FnMut(&mut Map) -> (SecretChange, T),
     ) -> Result<T, Error> {
         for _ in 0..CHANGES_MAX {
             let (mut fields, version) = match self.read(key).await? {
@@ -277,9 +277,9 @@ impl Session {
             };
             let (change, told) = decide(&mut fields);
             let done = match change {
-                Change::Keep => true,
-                Change::Put => self.write(key, &fields, Expected::Version(version)).await?,
-                Change::Delete => {
+                SecretChange::Keep => true,
+                SecretChange::Put => self.write(key, &fields, Expected::Version(version)).await?,
+                SecretChange::Delete => {
                     self.delete(key).await?;
                     true
                 }

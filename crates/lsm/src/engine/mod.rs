@@ -62,7 +62,7 @@ struct Inner {
     obsolete_files: Arc<ObsoleteFiles>,
     pool: Arc<SegmentPool>,
     queue: CommitQueue,
-    writer: Mutex<Writer>,
+    writer: Mutex<EngineWriter>,
     manifest: Mutex<Manifested>,
     work: Mutex<Work>,
     /// There may be something to do.
@@ -84,7 +84,7 @@ struct Inner {
 
 /// The commit leader's own.
 #[derive(Debug)]
-struct Writer {
+struct EngineWriter {
     wal: WalWriter,
     memtable: MemtableWriter,
     seqno_last: u64,

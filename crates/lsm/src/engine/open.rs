@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use arc_swap::ArcSwap;
 
 use super::{
-    Counters, Engine, Frozen, Inner, Manifested, ReadPoints, View, Work, Writer, background,
+    Counters, Engine, EngineWriter, Frozen, Inner, Manifested, ReadPoints, View, Work, background,
 };
 use crate::batch::Operation;
 use crate::cache::{BlockCache, FileCache};
@@ -215,7 +215,7 @@ impl Inner {
             full: None,
             stop: false,
         };
-        let writer = Writer {
+        let writer = EngineWriter {
             wal: WalWriter::new(pool.clone(), dir.clone()),
             memtable: replay.writer,
             seqno_last: replay.seqno_last,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Engine, Frozen, Inner, View, Work, Writer};
+use super::{Engine, EngineWriter, Frozen, Inner, View, Work};
 use crate::batch::{Batch, Operations};
 use crate::commit::{Group, Sync};
 use crate::error::{Error, Result};
@@ -147,7 +147,7 @@ impl Inner {
         result
     }
 
-    fn commit_to(&self, writer: &mut Writer, group: &mut Group) -> Result<()> {
+    fn commit_to(&self, writer: &mut EngineWriter, group: &mut Group) -> Result<()> {
         let payload_bytes = group.payload().len();
         self.hold_back(writer, payload_bytes as u64);
         let room = room_for(payload_bytes, group.ops);
@@ -181,7 +181,7 @@ impl Inner {
     /// Appends the group's frame and syncs as the mode asks.
     fn log(
         &self,
-        writer: &mut Writer,
+        writer: &mut EngineWriter,
         group: &mut Group,
         seqno: u64,
         mode: SyncMode,
@@ -210,7 +210,7 @@ impl Inner {
     }
 
     /// Makes everything in the WAL durable.
-    pub(super) fn sync_wal(&self, writer: &mut Writer) -> Result<()> {
+    pub(super) fn sync_wal(&self, writer: &mut EngineWriter) -> Result<()> {
         writer.wal.sync().inspect_err(|error| self.fail(error))?;
         writer.ops_unsynced = 0;
         if matches!(self.options.durability, Durability::Wal(SyncMode::Every { .. })) {
@@ -221,7 +221,7 @@ impl Inner {
     }
 
     /// Freezes the memtable and starts one that has room for `room` bytes.
-    pub(super) fn freeze(&self, writer: &mut Writer, room: usize) -> Result<()> {
+    pub(super) fn freeze(&self, writer: &mut EngineWriter, room: usize) -> Result<()> {
         let full = lock(&self.work).active.clone();
         let (active, memtable) = Memtable::new(self.options.memtable_bytes, room, full.prefixes());
         drop(full);
@@ -304,7 +304,7 @@ impl Inner {
     }
 
     /// Holds the writer back a little for every byte while compaction is behind, so that it never has to stop.
-    fn hold_back(&self, writer: &mut Writer, bytes: u64) {
+    fn hold_back(&self, writer: &mut EngineWriter, bytes: u64) {
         let pressure = self.pressure.load(Ordering::Relaxed);
         if pressure == 0 || self.options.background == Background::Inline {
             writer.debt = 0;

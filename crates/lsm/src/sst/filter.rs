@@ -29,9 +29,9 @@ const SPREAD: u32 = 0x9e37_79b9;
 /// A line, at the place of one in memory: unaligned it would lie in two, and cost two accesses.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Line([u64; LINE_WORDS]);
+struct FilterLine([u64; LINE_WORDS]);
 
-impl Line {
+impl FilterLine {
     fn decode(bytes: &[u8; LINE_BYTES]) -> Self {
         let mut words = [0; LINE_WORDS];
         for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
@@ -44,7 +44,7 @@ impl Line {
 /// A filter in memory.
 #[derive(Debug)]
 pub(crate) struct Filter {
-    lines: Vec<Line>,
+    lines: Vec<FilterLine>,
     probes: u8,
 }
 
@@ -52,7 +52,7 @@ impl Filter {
     /// A filter for exactly these key hashes, with `bits_per_key` bits for each.
     pub(crate) fn build(hashes: &[u64], bits_per_key: usize) -> Self {
         let bits = (hashes.len() * bits_per_key).max(1);
-        let mut lines = vec![Line([0; LINE_WORDS]); bits.div_ceil(LINE_BYTES * 8)];
+        let mut lines = vec![FilterLine([0; LINE_WORDS]); bits.div_ceil(LINE_BYTES * 8)];
         let probes = u8::try_from(bits_per_key * 6 / 10).unwrap_or(PROBES_MAX).clamp(1, PROBES_MAX);
         for &hash in hashes {
             let at = line_of(hash, lines.len());
@@ -91,7 +91,7 @@ impl Filter {
         if lines.is_empty() || !rest.is_empty() || !(1..=PROBES_MAX).contains(&probes) {
             return Err(Damaged);
         }
-        Ok(Self { lines: lines.iter().map(Line::decode).collect(), probes })
+        Ok(Self { lines: lines.iter().map(FilterLine::decode).collect(), probes })
     }
 
     /// The memory it takes, in bytes.

@@ -12,7 +12,7 @@ use rustix::process::{Resource, geteuid, getrlimit};
 use super::certificate;
 use super::report::Check;
 use crate::exposed::{self, Exposed};
-use crate::settings::{ListenerSettings, Settings, Storage};
+use crate::settings::{ListenerSettings, ServerSettings, Storage};
 
 /// Free bytes below which storage is about to stop, and below which it is worth a word.
 const FREE_BYTES_MIN: u64 = 64 << 20;
@@ -33,7 +33,7 @@ pub(super) enum Skipped {
 }
 
 /// What the system allows the process.
-pub(super) fn operating_system(settings: &Settings) -> Check {
+pub(super) fn operating_system(settings: &ServerSettings) -> Check {
     let name = "Check Open File Limits";
     // The server raises its limit as far as it may.
     let files = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
@@ -50,7 +50,7 @@ pub(super) fn operating_system(settings: &Settings) -> Check {
 }
 
 /// What others may read or write.
-pub(super) fn exposed_files(settings: &Settings) -> Check {
+pub(super) fn exposed_files(settings: &ServerSettings) -> Check {
     let heading = "Check File Permissions";
     let said = exposed::of(settings).into_iter().map(|exposed| {
         let Exposed { what, path, mode, why } = exposed;
@@ -64,7 +64,7 @@ pub(super) fn exposed_files(settings: &Settings) -> Check {
 }
 
 /// The directory of the records.
-pub(super) fn storage(settings: &Settings, skipped: Skipped) -> Check {
+pub(super) fn storage(settings: &ServerSettings, skipped: Skipped) -> Check {
     let heading = "Check Storage";
     if skipped == Skipped::Yes {
         return Check::skipped(heading, "as asked");
@@ -168,7 +168,7 @@ fn lock(directory: &Path) -> Check {
 }
 
 /// Whether what a seal closes it opens again.
-pub(super) fn seal(settings: &Settings, skipped: Skipped) -> Check {
+pub(super) fn seal(settings: &ServerSettings, skipped: Skipped) -> Check {
     let name = "Check Autounseal Encryption";
     if skipped == Skipped::Yes {
         return Check::skipped(name, "as asked");
@@ -187,7 +187,7 @@ pub(super) fn seal(settings: &Settings, skipped: Skipped) -> Check {
 }
 
 /// The addresses, and the certificates served there.
-pub(super) fn listeners(settings: &Settings, now: Timestamp, skipped: Skipped) -> Check {
+pub(super) fn listeners(settings: &ServerSettings, now: Timestamp, skipped: Skipped) -> Check {
     let heading = "Start Listeners";
     if skipped == Skipped::Yes {
         return Check::skipped(heading, "as asked");
@@ -237,7 +237,7 @@ fn socket(name: &'static str, path: &Path) -> Check {
 }
 
 /// Where audit devices may write.
-pub(super) fn audit(settings: &Settings) -> Check {
+pub(super) fn audit(settings: &ServerSettings) -> Check {
     let heading = "Check Audit Directories";
     if settings.audit_devices.is_empty() {
         return Check::skipped(heading, "no audit device is configured");

@@ -76,13 +76,13 @@ pub(crate) enum JobStep {
 }
 
 /// A job's end of the line to the world.
-struct Line {
+struct JobLine {
     said: SyncSender<JobStep>,
     go: Receiver<()>,
 }
 
 thread_local! {
-    static LINE: RefCell<Option<Line>> = const { RefCell::new(None) };
+    static LINE: RefCell<Option<JobLine>> = const { RefCell::new(None) };
 }
 
 /// A job that was begun.
@@ -100,7 +100,7 @@ impl Running {
         let run = move || {
             chance::draw_from(seed);
             if may_go.recv().is_ok() {
-                LINE.set(Some(Line { said: to_world, go: may_go }));
+                LINE.set(Some(JobLine { said: to_world, go: may_go }));
                 job();
                 LINE.set(None);
             }

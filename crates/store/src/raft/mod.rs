@@ -51,7 +51,7 @@ use self::log::mark::Mark;
 use self::log::record::{LogIdentity, SegmentState};
 use self::log::{LogSync, Opened, RaftLog};
 use self::machine::{Home, Machine, Replacement};
-use self::node::Node;
+use self::node::RaftNode;
 pub use self::options::{OnFatal, RaftOptions};
 use self::requests::{DriverRequest, Requests};
 use self::restore::RestoreStep;
@@ -171,7 +171,7 @@ impl RaftStore {
             mark.give_up(lock(&log).reach())?;
         }
         let fault = index.fault();
-        let node = Node::new(identity.node_id, index, applied, options.seed)?;
+        let node = RaftNode::new(identity.node_id, index, applied, options.seed)?;
         options.transport.know(&machine.directory());
         let shared = Arc::new(StoreShared {
             clock: Arc::clone(&options.clock),

@@ -1,6 +1,6 @@
 //! The heart: Raft without a thread, a clock or a file.
 //!
-//! Ticks, proposals, messages and the news that something was written go in; [`Node::poll`] says what to send, what to
+//! Ticks, proposals, messages and the news that something was written go in; [`RaftNode::poll`] says what to send, what to
 //! write and what is committed. The server's driver and a simulator run the same code. Consensus itself is the `raft`
 //! crate's; this room keeps it to our rules:
 //! - election timeouts come from our own seeded generator, drawn anew whenever term or role change, so that a run can be
@@ -25,7 +25,7 @@ use crate::{Candidacy, Error};
 pub(crate) const READ_NUMBER_BYTES: usize = 16;
 
 /// One server's part in Raft.
-pub(crate) struct Node {
+pub(crate) struct RaftNode {
     raw: RawNode<LogIndex>,
     dice: fastrand::Rng,
     candidacy: Candidacy,
@@ -44,7 +44,7 @@ pub(crate) struct Node {
 /// What the node wants done, in this order.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
-    /// Names the output in [`Node::persisted`].
+    /// Names the output in [`RaftNode::persisted`].
     pub(crate) number: u64,
     /// To be sent at once.
     pub(crate) messages: Vec<Message>,
@@ -112,7 +112,7 @@ pub(crate) struct Progress {
     pub(crate) matched: u64,
 }
 
-impl Node {
+impl RaftNode {
     /// A node with this log, whose entries up to `applied` are in the state machine.
     pub(crate) fn new(
         node_id: u64,
@@ -336,7 +336,7 @@ impl Node {
         is_alone(self.raw.store().membership(), self.raw.raft.id)
     }
 
-    /// What is to be done now, if anything. Each output must be followed by [`Node::persisted`].
+    /// What is to be done now, if anything. Each output must be followed by [`RaftNode::persisted`].
     pub(crate) fn poll(&mut self) -> Result<Option<Output>, Error> {
         if !self.raw.has_ready() {
             return Ok(None);

@@ -18,7 +18,7 @@ use kallisto_command::output;
 
 /// What both take.
 #[derive(Args, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct MetadataSettings {
     /// Where it is
     path: String,
     /// Versions to keep; 0 for the mount's own number
@@ -46,7 +46,7 @@ pub(crate) struct Settings {
 )]
 pub(crate) struct Put {
     #[command(flatten)]
-    settings: Settings,
+    settings: MetadataSettings,
 }
 
 /// Changes some of the metadata of a secret.
@@ -56,7 +56,7 @@ pub(crate) struct Put {
 )]
 pub(crate) struct Patch {
     #[command(flatten)]
-    settings: Settings,
+    settings: MetadataSettings,
     /// Remove this note; may be repeated
     #[arg(long, value_name = "KEY")]
     remove_custom_metadata: Vec<String>,
@@ -86,7 +86,7 @@ impl Patch {
     }
 }
 
-impl Settings {
+impl MetadataSettings {
     /// The members of the body that flags name.
     fn members(&self) -> Result<Map, Error> {
         let mut body = Map::new();

@@ -32,7 +32,7 @@ use crate::commit::Promise;
 use crate::raft::limits::{FRAME_OVERHEAD_BYTES, GATHER_MAX, GROUP_BYTES_MAX, LOG_KEPT_BYTES};
 use crate::raft::lock;
 use crate::raft::log::record::ENTRY_HEADER_BYTES;
-use crate::raft::node::{Committed, LogPosition, Node, Output, contains};
+use crate::raft::node::{Committed, LogPosition, Output, RaftNode, contains};
 use crate::raft::requests::{Backpressure, DriverRequest, Gather};
 use crate::raft::shared::StoreShared;
 use crate::raft::tasks::Task;
@@ -52,7 +52,7 @@ fn log_bytes(message: &Message) -> usize {
 /// The driver's own.
 pub(crate) struct Driver {
     shared: Arc<StoreShared>,
-    node: Node,
+    node: RaftNode,
     mode: Durability,
     /// Who waits for an entry that was proposed here, by index.
     proposed: VecDeque<(LogPosition, Promise)>,
@@ -84,7 +84,12 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// A driver for a node.
-    pub(crate) fn new(shared: Arc<StoreShared>, node: Node, mode: Durability, seed: u64) -> Self {
+    pub(crate) fn new(
+        shared: Arc<StoreShared>,
+        node: RaftNode,
+        mode: Durability,
+        seed: u64,
+    ) -> Self {
         let next_tick = shared.clock.now() + shared.tick;
         Self {
             shared,

@@ -11,7 +11,7 @@ use crate::raft::limits::STATE_BYTES_MAX;
 use crate::raft::lock;
 use crate::raft::log::record::{LogIdentity, SegmentState};
 use crate::raft::machine::Replacement;
-use crate::raft::node::{Node, Restart, Restored};
+use crate::raft::node::{RaftNode, Restart, Restored};
 use crate::raft::snapshot::{Fetched, Incoming, Part};
 use crate::{Error, Invitation};
 
@@ -81,7 +81,7 @@ impl Driver {
             log.fresh_index(HardState::default(), Arc::clone(&self.shared.fault))
         };
         self.seed = self.seed.rotate_left(17) ^ node_id;
-        self.node = Node::new(node_id, index, 0, self.seed)?;
+        self.node = RaftNode::new(node_id, index, 0, self.seed)?;
         self.shared.flushed.store(0, Ordering::Release);
         self.shared.compacted.store(0, Ordering::Release);
         self.shared.lease.forget();

@@ -35,7 +35,7 @@ pub(crate) struct LogIndex {
     membership: ConfState,
     /// The entry before the first one, by index and term.
     floor: (u64, u64),
-    slots: VecDeque<Slot>,
+    slots: VecDeque<EntrySlot>,
     /// The last so many entries.
     cache: VecDeque<Entry>,
     cache_bytes: usize,
@@ -48,7 +48,7 @@ pub(crate) type Fault = Arc<OnceLock<Error>>;
 
 /// What is known of an entry that may not be in memory.
 #[derive(Clone, Debug)]
-struct Slot {
+struct EntrySlot {
     term: u64,
     place: Option<SegmentOffset>,
     bytes: u32,
@@ -94,7 +94,7 @@ impl LogIndex {
         }
         let bytes = u32::try_from(entry.data.len()).map_err(|_| "an entry over its limit")?;
         self.truncate(entry.index);
-        self.slots.push_back(Slot {
+        self.slots.push_back(EntrySlot {
             term: entry.term,
             place,
             bytes,
@@ -222,11 +222,11 @@ impl LogIndex {
         self.last().0 + 1 - self.cache.len() as u64
     }
 
-    fn slot(&self, index: u64) -> Option<&Slot> {
+    fn slot(&self, index: u64) -> Option<&EntrySlot> {
         self.slots.get(self.offset(index)?)
     }
 
-    fn slot_mut(&mut self, index: u64) -> Option<&mut Slot> {
+    fn slot_mut(&mut self, index: u64) -> Option<&mut EntrySlot> {
         let offset = self.offset(index)?;
         self.slots.get_mut(offset)
     }

@@ -15,7 +15,7 @@ fn log_of(voters: Vec<u64>) -> LogIndex {
 }
 
 /// Does what the node wants until it wants nothing; returns what was committed.
-fn settle(node: &mut Node) -> Vec<(u64, Vec<u8>)> {
+fn settle(node: &mut RaftNode) -> Vec<(u64, Vec<u8>)> {
     let mut committed = Vec::new();
     while let Some(output) = node.poll().unwrap() {
         committed.extend(output.committed.iter().map(|c| (c.index, c.data.to_vec())));
@@ -32,7 +32,7 @@ fn settle(node: &mut Node) -> Vec<(u64, Vec<u8>)> {
 
 #[test]
 fn a_lone_voter_leads_at_once_and_commits_what_was_written() {
-    let mut node = Node::new(1, alone(), 1, 7).unwrap();
+    let mut node = RaftNode::new(1, alone(), 1, 7).unwrap();
     assert_eq!(node.propose(vec![b"early".to_vec()]), None);
     node.lead_alone().unwrap();
     assert_eq!(settle(&mut node), [(2, vec![])]);
@@ -47,7 +47,7 @@ fn a_lone_voter_leads_at_once_and_commits_what_was_written() {
 
 #[test]
 fn a_new_term_is_told_from_a_new_commit() {
-    let mut node = Node::new(1, alone(), 1, 7).unwrap();
+    let mut node = RaftNode::new(1, alone(), 1, 7).unwrap();
     node.lead_alone().unwrap();
     let output = node.poll().unwrap().unwrap();
     assert!(output.has_new_vote);
@@ -60,14 +60,14 @@ fn a_new_term_is_told_from_a_new_commit() {
 
 #[test]
 fn an_engine_ahead_of_its_log_is_refused() {
-    assert!(matches!(Node::new(1, alone(), 2, 7), Err(Error::Damaged(_))));
-    assert!(matches!(Node::new(1, alone(), 0, 7), Err(Error::Damaged(_))));
+    assert!(matches!(RaftNode::new(1, alone(), 2, 7), Err(Error::Damaged(_))));
+    assert!(matches!(RaftNode::new(1, alone(), 0, 7), Err(Error::Damaged(_))));
 }
 
 #[test]
 fn election_timeouts_repeat_with_the_seed() {
     let run = |seed| {
-        let mut node = Node::new(1, alone(), 1, seed).unwrap();
+        let mut node = RaftNode::new(1, alone(), 1, seed).unwrap();
         let mut ticks = 0;
         while !node.leads() {
             node.tick(Candidacy::Willing);
@@ -84,7 +84,7 @@ fn election_timeouts_repeat_with_the_seed() {
 
 /// Three nodes and the wires between them; what is not delivered is lost.
 struct Cluster {
-    nodes: Vec<Node>,
+    nodes: Vec<RaftNode>,
     committed: Vec<Vec<(u64, u64, Vec<u8>)>>,
     /// Ids of nodes that nobody hears and that hear nobody.
     cut: Vec<u64>,
@@ -92,7 +92,7 @@ struct Cluster {
 
 impl Cluster {
     fn new() -> Self {
-        let node = |id| Node::new(id, log_of(vec![1, 2, 3]), 1, id).unwrap();
+        let node = |id| RaftNode::new(id, log_of(vec![1, 2, 3]), 1, id).unwrap();
         Self { nodes: (1..=3).map(node).collect(), committed: vec![Vec::new(); 3], cut: vec![] }
     }
 
