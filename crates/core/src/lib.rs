@@ -66,7 +66,7 @@ pub use platform::host::{Cpu, Host, LogForm, LogLevel, Machine, Memory, Process}
 pub use platform::outbound::{
     ANSWER_BYTES_MAX, CALL_SECS_MAX, Outbound, OutboundAnswer, OutboundCall,
 };
-pub use platform::threads::{Job, OwnThreads, Threads};
+pub use platform::threads::{BackgroundTask, OwnThreads, Threads};
 pub use platform::tickets::{TICKET_LIFETIME_SECS, Tickets};
 pub use platform::web::{Origins, PageHeaders};
 pub use quotas::Allowance;

@@ -1,6 +1,6 @@
 //! What the leader does about leases by the clock: it looks for owners that are gone, and works the queue.
 //!
-//! A worker is a job of its own ([`Threads`](crate::platform::threads::Threads)) that takes back one credential after another
+//! A worker is a task of its own ([`Threads`](crate::platform::threads::Threads)) that takes back one credential after another
 //! of one mount, so a far end that hangs keeps nobody waiting but its own. How many there are, and how fast they go,
 //! the queue says. Sealing waits for a worker as it does for a request: for a bounded time.
 //!

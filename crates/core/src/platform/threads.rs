@@ -1,36 +1,36 @@
 //! Long work beside the requests: who runs it, and how it waits.
 //!
 //! Unsealing, sealing, building a view again and re-encrypting take seconds on a large store, and wait for others in between. Each runs as a
-//! job of its own, which `seal::unseal`, `seal::rotate` and `cluster::watch` start. On a server that is a thread ([`OwnThreads`]); the
-//! simulated cluster runs one job at a time and lets its own time pass where a job pauses.
+//! task of its own, which `seal::unseal`, `seal::rotate` and `cluster::watch` start. On a server that is a thread ([`OwnThreads`]); the
+//! simulated cluster runs one task at a time and lets its own time pass where a task pauses.
 //!
 //! Invariants:
-//! - a job holds no lock while it pauses;
-//! - [`Threads::start`] never runs the job before it returns: it is called under the store's lock as well.
+//! - a task holds no lock while it pauses;
+//! - [`Threads::start`] never runs the task before it returns: it is called under the store's lock as well.
 
 use std::io;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-/// A job: done when it returns.
-pub type Job = Box<dyn FnOnce() + Send>;
+/// Long work: done when it returns. What the server does by the clock is a job (`crate::jobs`), which may start such a task.
+pub type BackgroundTask = Box<dyn FnOnce() + Send>;
 
-/// Runs jobs.
+/// Runs tasks.
 pub trait Threads: Send + Sync {
-    /// Has `job` run beside the caller, who goes on at once.
+    /// Has `task` run beside the caller, who goes on at once.
     ///
     /// # Errors
     /// There is nothing to run it on; it never runs then.
-    fn start(&self, name: &'static str, job: Job) -> io::Result<()>;
+    fn start(&self, name: &'static str, task: BackgroundTask) -> io::Result<()>;
 
-    /// Lets time pass: called by a job.
+    /// Lets time pass: called by a task.
     fn pause(&self, duration: Duration);
 
-    /// Waits for what others have to do first: called by a job. Returns earlier where nobody will ever do it.
+    /// Waits for what others have to do first: called by a task. Returns earlier where nobody will ever do it.
     fn wait(&self, future: Pin<&mut dyn Future<Output = ()>>);
 }
 
-/// Has a job wait for an outcome; `None` if there will be none.
+/// Has a task wait for an outcome; `None` if there will be none.
 pub(crate) fn outcome_of<T>(threads: &dyn Threads, future: impl Future<Output = T>) -> Option<T> {
     let mut outcome = None;
     threads.wait(pin!(async { outcome = Some(future.await) }));
@@ -61,13 +61,13 @@ fn lower_to(nice: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// A thread of the operating system for each job.
+/// A thread of the operating system for each task.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OwnThreads;
 
 impl Threads for OwnThreads {
-    fn start(&self, name: &'static str, job: Job) -> io::Result<()> {
-        std::thread::Builder::new().name(name.to_owned()).spawn(job).map(|_| ())
+    fn start(&self, name: &'static str, task: BackgroundTask) -> io::Result<()> {
+        std::thread::Builder::new().name(name.to_owned()).spawn(task).map(|_| ())
     }
 
     fn pause(&self, duration: Duration) {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kallisto_core::{Job, Json, Map, Operation, OwnThreads, Response, Threads};
+use kallisto_core::{BackgroundTask, Json, Map, Operation, OwnThreads, Response, Threads};
 
 use crate::support::{Site, TOKEN, ask_as, sealed};
 
@@ -13,10 +13,10 @@ use crate::support::{Site, TOKEN, ask_as, sealed};
 struct NoThreads;
 
 impl Threads for NoThreads {
-    fn start(&self, name: &'static str, job: Job) -> io::Result<()> {
+    fn start(&self, name: &'static str, task: BackgroundTask) -> io::Result<()> {
         match name {
             "reencrypt" => Err(io::ErrorKind::WouldBlock.into()),
-            _ => OwnThreads.start(name, job),
+            _ => OwnThreads.start(name, task),
         }
     }
 

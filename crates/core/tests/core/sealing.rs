@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kallisto_core::{Error, Job, Operation, OwnThreads, Response, Threads};
+use kallisto_core::{BackgroundTask, Error, Operation, OwnThreads, Response, Threads};
 use kallisto_store::{Batch, Records, Store, Visit};
 
 use crate::support::{Site, ask, sealed};
@@ -122,16 +122,16 @@ struct Interrupted {
 }
 
 impl Threads for Interrupted {
-    fn start(&self, name: &'static str, job: Job) -> std::io::Result<()> {
+    fn start(&self, name: &'static str, task: BackgroundTask) -> std::io::Result<()> {
         if name == "reencrypt" && self.refuses.load(Ordering::Relaxed) {
             return Err(std::io::ErrorKind::WouldBlock.into());
         }
         if name == "reencrypt" {
             // To its end, which nobody here waits for with a lock: so the test knows that it is over.
-            job();
+            task();
             return Ok(());
         }
-        OwnThreads.start(name, job)
+        OwnThreads.start(name, task)
     }
 
     fn pause(&self, duration: std::time::Duration) {

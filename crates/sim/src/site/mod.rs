@@ -1,11 +1,11 @@
 //! The core of one simulated server: the request path of the server itself, over its store, with a clock that may be wrong.
 //!
-//! `watched` is the store below it, `jobs` runs what takes it long, `chance` draws its keys from the seed, `asks` are
+//! `watched` is the store below it, `background` runs what takes it long, `chance` draws its keys from the seed, `asks` are
 //! requests to it. The world ([`crate::world`]) polls what is under way whenever the server has worked, and tells the core the time.
 
 pub(crate) mod asks;
+pub(crate) mod background;
 pub(crate) mod chance;
-pub(crate) mod jobs;
 mod wall;
 mod watched;
 
@@ -16,7 +16,7 @@ use kallisto_core::{Access, Core, Leases, ServerInfo};
 use kallisto_store::RaftStore;
 
 use self::asks::Flight;
-use self::jobs::{Jobs, Running};
+use self::background::{BackgroundTasks, Running};
 pub(crate) use self::wall::Wall;
 use self::watched::Watched;
 use crate::mirror::Mirror;
@@ -32,8 +32,8 @@ const HOT_BYTES_MAX: usize = 64 << 10;
 /// A core and what runs for it.
 pub(crate) struct Site {
     pub(crate) core: Arc<Core>,
-    pub(crate) jobs: Arc<Jobs>,
-    /// Jobs that have paused, by number.
+    pub(crate) tasks: Arc<BackgroundTasks>,
+    /// Tasks that have paused, by number.
     pub(crate) running: Vec<(u64, Running)>,
     /// The pass over the jobs by the clock that is under way.
     pub(crate) due_jobs: Option<Flight>,
@@ -60,16 +60,16 @@ impl Site {
             },
             ..ServerInfo::default()
         };
-        let jobs = Arc::<Jobs>::default();
-        let core = Core::new(Arc::new(watched), info).with_threads(Arc::clone(&jobs) as _);
-        Self { core: Arc::new(core), jobs, running: Vec::new(), due_jobs: None, opening: None }
+        let tasks = Arc::<BackgroundTasks>::default();
+        let core = Core::new(Arc::new(watched), info).with_threads(Arc::clone(&tasks) as _);
+        Self { core: Arc::new(core), tasks, running: Vec::new(), due_jobs: None, opening: None }
     }
 
     /// The machine is gone: what still runs comes to its end, which reaches nobody.
     pub(crate) fn end(self) {
-        for (_, job) in self.running {
-            job.run_out();
+        for (_, task) in self.running {
+            task.run_out();
         }
-        drop(self.jobs.take());
+        drop(self.tasks.take());
     }
 }

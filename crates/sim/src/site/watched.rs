@@ -8,11 +8,11 @@ use kallisto_store::{
     Replicated, Seqno, Stats, Store, Visit,
 };
 
-use super::jobs::pause;
+use super::background::pause;
 use crate::mirror::Mirror;
 use crate::sabotage::Sabotage;
 
-/// A job pauses so long before and behind what it attaches, so that others come in between.
+/// A task pauses so long before and behind what it attaches, so that others come in between.
 const ATTACH_PAUSE: Duration = Duration::from_millis(2);
 
 /// A store with a mirror.

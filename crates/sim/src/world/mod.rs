@@ -76,8 +76,8 @@ enum Event {
     Call { number: u64, turn: u64, way: Way },
     /// A core hears the time.
     Tick { server: u64, life: u64 },
-    /// A job of a core goes on.
-    Job { server: u64, life: u64, number: u64 },
+    /// A task of a core goes on.
+    Task { server: u64, life: u64, number: u64 },
     /// Something goes wrong.
     Fault,
     /// Something is mended.
@@ -164,7 +164,7 @@ pub(crate) struct World {
     /// Requests to cores that are under way.
     calls: BTreeMap<u64, Call>,
     call_next: u64,
-    job_next: u64,
+    task_next: u64,
     transfers: BTreeMap<u64, Transfer>,
     transfer_next: u64,
     /// What may go wrong in this run.
@@ -220,7 +220,7 @@ impl World {
             estate: Estate::default(),
             calls: BTreeMap::new(),
             call_next: 0,
-            job_next: 0,
+            task_next: 0,
             transfers: BTreeMap::new(),
             transfer_next: 0,
             allowed,
@@ -273,7 +273,7 @@ impl World {
             Event::Ask { client, number } => self.ask(client, number),
             Event::Call { number, turn, way } => self.carry_call(number, turn, way),
             Event::Tick { server, life } => self.tick_core(server, life),
-            Event::Job { server, life, number } => self.run_job(server, life, number),
+            Event::Task { server, life, number } => self.run_task(server, life, number),
             Event::Fault => self.go_wrong(),
             Event::Mend(fault) => self.mend(fault),
             Event::Admin => self.administer(),
@@ -341,7 +341,7 @@ impl World {
         }
         self.carry(id)?;
         self.hear_mirror(id)?;
-        self.begin_jobs(id)?;
+        self.begin_tasks(id)?;
         let Some(server) = self.servers.get(&id).filter(|server| server.joined) else {
             return Ok(());
         };

@@ -14,7 +14,7 @@ use super::tenants::{POLICY, SECRET_ID_USES};
 use crate::estate::{ROOT, Token};
 use crate::invariants::{Violation, violated};
 use crate::site::asks::{Ask, CoreAnswer, Flight};
-use crate::site::jobs::Running;
+use crate::site::background::Running;
 
 /// Most turns of a server for something that it does alone.
 const TURNS_MAX: usize = 1000;
@@ -92,7 +92,7 @@ impl World {
         )
     }
 
-    /// Has a server that is alone do something to its end, jobs included.
+    /// Has a server that is alone do something to its end, tasks included.
     fn settle<T>(&mut self, id: u64, future: impl Future<Output = T>) -> Result<T, Violation> {
         let mut future = pin!(future);
         for _ in 0..TURNS_MAX {
@@ -103,12 +103,12 @@ impl World {
             let Some(server) = self.servers.get(&id) else { break };
             let (Some(store), Some(site)) = (&server.store, &server.site) else { break };
             store.turn();
-            for job in site.jobs.take() {
+            for task in site.tasks.take() {
                 let seed = self.dice.u64(..);
                 let failed = |error: std::io::Error| {
                     violated("the simulation has threads")(error.to_string())
                 };
-                Running::begin(job, seed).map_err(failed)?.run_out();
+                Running::begin(task, seed).map_err(failed)?.run_out();
             }
         }
         Err(violated("a core begins")("it is not done".into()))

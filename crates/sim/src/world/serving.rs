@@ -20,7 +20,7 @@ use super::{Event, World};
 use crate::invariants::{Violation, violated};
 use crate::sabotage::Sabotage;
 use crate::site::asks::{Ask, CoreAnswer, Flight, Recency};
-use crate::site::jobs::{JobStep, Running};
+use crate::site::background::{Running, TaskStep};
 
 /// How long a request waits for somebody to lead, and for its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -379,38 +379,38 @@ impl World {
         Ok(())
     }
 
-    /// Begins the jobs that a server's core has started.
-    pub(super) fn begin_jobs(&mut self, id: u64) -> Result<(), Violation> {
+    /// Begins the tasks that a server's core has started.
+    pub(super) fn begin_tasks(&mut self, id: u64) -> Result<(), Violation> {
         let Some(site) = self.servers.get_mut(&id).and_then(|server| server.site.as_mut()) else {
             return Ok(());
         };
-        for job in site.jobs.take() {
+        for task in site.tasks.take() {
             let seed = self.dice.u64(..);
             let failed =
                 |error: std::io::Error| violated("the simulation has threads")(error.to_string());
-            let job = Running::begin(job, seed).map_err(failed)?;
-            let number = self.job_next;
-            self.job_next += 1;
+            let task = Running::begin(task, seed).map_err(failed)?;
+            let number = self.task_next;
+            self.task_next += 1;
             let Some(server) = self.servers.get_mut(&id) else { return Ok(()) };
             let life = server.life;
             if let Some(site) = &mut server.site {
-                site.running.push((number, job));
+                site.running.push((number, task));
             }
             let after = Duration::from_micros(self.dice.u64(10..STARTS_WITHIN_MICROS));
-            self.schedule(after, Event::Job { server: id, life, number });
+            self.schedule(after, Event::Task { server: id, life, number });
         }
         Ok(())
     }
 
-    /// A job goes on to its next pause.
-    pub(super) fn run_job(&mut self, id: u64, life: u64, number: u64) -> Result<(), Violation> {
+    /// A task goes on to its next pause.
+    pub(super) fn run_task(&mut self, id: u64, life: u64, number: u64) -> Result<(), Violation> {
         let now = self.now;
         let Some(server) = self.servers.get_mut(&id).filter(|server| server.life == life) else {
             return Ok(());
         };
         let paused = server.paused_until.saturating_sub(now);
         if paused > Duration::ZERO {
-            self.schedule(paused, Event::Job { server: id, life, number });
+            self.schedule(paused, Event::Task { server: id, life, number });
             return Ok(());
         }
         server.clock.follow(now);
@@ -419,10 +419,10 @@ impl World {
             return Ok(());
         };
         match site.running[place].1.go_on() {
-            JobStep::Pauses(duration) => {
-                self.schedule(duration, Event::Job { server: id, life, number })
+            TaskStep::Pauses(duration) => {
+                self.schedule(duration, Event::Task { server: id, life, number })
             }
-            JobStep::Ended => {
+            TaskStep::Ended => {
                 site.running.remove(place);
             }
         }

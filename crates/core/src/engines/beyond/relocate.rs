@@ -41,7 +41,7 @@ struct Pair {
 }
 
 /// A relocation that was let in, but for what only a secret's metadata can tell.
-struct Job<'a> {
+struct Relocation<'a> {
     meter: Meter<'a>,
     unsealed: &'a NamespaceContext,
     judge: Judge<'a>,
@@ -65,11 +65,12 @@ pub(super) async fn relocate(
     check_places(&from, &to)?;
     let is_dry = fields.boolean("dry_run")?.unwrap_or(false);
     let judge = Judge::of(unsealed, call)?;
-    let job = Job { meter, unsealed, judge, from, to, keep, is_dry, now_ns: call.now_ns() };
-    let pairs = job.pairs()?;
+    let relocation =
+        Relocation { meter, unsealed, judge, from, to, keep, is_dry, now_ns: call.now_ns() };
+    let pairs = relocation.pairs()?;
     let mut touched = Vec::with_capacity(3 * pairs.len());
     for (at, pair) in pairs.iter().enumerate() {
-        job.judge_pair(pair, &mut touched)?;
+        relocation.judge_pair(pair, &mut touched)?;
         if at % ITEMS_PER_BREATH == 0 {
             cooperative_yield().await;
         }
@@ -78,15 +79,18 @@ pub(super) async fn relocate(
     if is_dry {
         let mut unused = Staged::default();
         for pair in &pairs {
-            job.stage(pair, &mut unused)?;
+            relocation.stage(pair, &mut unused)?;
         }
     } else {
-        job.run(&pairs).await?;
+        relocation.run(&pairs).await?;
     }
     let shown = |pair: &Pair| {
         let full =
             |place: &Place, path: &str| Json::from(format!("{}{path}", place.mount.entry.path));
-        Json::object([("from", full(&job.from, &pair.from)), ("to", full(&job.to, &pair.to))])
+        Json::object([
+            ("from", full(&relocation.from, &pair.from)),
+            ("to", full(&relocation.to, &pair.to)),
+        ])
     };
     let data = Json::object([
         ("count", (pairs.len() as u64).into()),
@@ -118,7 +122,7 @@ fn check_places(from: &Place, to: &Place) -> Result<(), Error> {
     Ok(())
 }
 
-impl Job<'_> {
+impl Relocation<'_> {
     fn pairs(&self) -> Result<Vec<Pair>, Error> {
         let pair = |path: String| {
             let to = match path.strip_prefix(&self.from.path) {

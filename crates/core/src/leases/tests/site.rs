@@ -22,7 +22,7 @@ use crate::api::json::{self, Json};
 use crate::api::request::{Request, TokenText};
 use crate::api::response::{Logical, Response};
 use crate::pipeline::state::{Core, ServerInfo};
-use crate::platform::threads::{Job, OwnThreads, Threads};
+use crate::platform::threads::{BackgroundTask, OwnThreads, Threads};
 use crate::seal::{InitSpec, Initialized};
 use crate::storage::keys::{self, NamespaceNumber, Parsed};
 
@@ -127,14 +127,14 @@ impl Store for FaultyStore {
 
 /// Runs the revocations when they are asked for, and all else at once.
 #[derive(Default)]
-struct HeldThreads(Mutex<VecDeque<Job>>);
+struct HeldThreads(Mutex<VecDeque<BackgroundTask>>);
 
 impl Threads for HeldThreads {
-    fn start(&self, name: &'static str, job: Job) -> io::Result<()> {
+    fn start(&self, name: &'static str, task: BackgroundTask) -> io::Result<()> {
         if name != "lease-revoke" {
-            return OwnThreads.start(name, job);
+            return OwnThreads.start(name, task);
         }
-        self.0.lock().unwrap().push_back(job);
+        self.0.lock().unwrap().push_back(task);
         Ok(())
     }
 
@@ -279,10 +279,10 @@ impl Site {
 
     /// Runs the revocations that were started.
     pub(super) fn run_jobs(&self) {
-        // A job holds no lock of the queue while it runs.
+        // A task holds no lock of the queue while it runs.
         loop {
-            let Some(job) = self.threads.0.lock().unwrap().pop_front() else { return };
-            job();
+            let Some(task) = self.threads.0.lock().unwrap().pop_front() else { return };
+            task();
         }
     }
 

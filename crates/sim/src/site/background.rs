@@ -1,7 +1,7 @@
-//! The long work of a core, one job at a time and in the simulation's time.
+//! The long work of a core, one task at a time and in the simulation's time.
 //!
-//! A job is a thread that runs only while the world waits for it, and hands back where it pauses: so the code that
-//! unseals and rebuilds is the server's own, and a run is still its seed. Jobs of one server overlap where they pause, as threads do.
+//! A task is a thread that runs only while the world waits for it, and hands back where it pauses: so the code that
+//! unseals and rebuilds is the server's own, and a run is still its seed. Tasks of one server overlap where they pause, as threads do.
 
 use std::cell::RefCell;
 use std::io;
@@ -13,32 +13,32 @@ use std::task::{Context, Waker};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use kallisto_core::{Job, Threads};
+use kallisto_core::{BackgroundTask, Threads};
 
 use super::chance;
 
-/// Most pauses of a job whose machine is gone.
+/// Most pauses of a task whose machine is gone.
 const LAST_PAUSES_MAX: usize = 100_000;
-/// How often a job looks whether what it waits for has come.
+/// How often a task looks whether what it waits for has come.
 const WAIT_PAUSE: Duration = Duration::from_millis(5);
 /// Most looks: what has not come after so long is of a machine that is gone, or of a cluster that does nothing.
 const WAIT_PAUSES_MAX: usize = 4_000;
 const _: () = assert!(2 * WAIT_PAUSES_MAX < LAST_PAUSES_MAX);
 
-/// The jobs that a core has started and nobody has taken yet.
+/// The tasks that a core has started and nobody has taken yet.
 #[derive(Default)]
-pub(crate) struct Jobs(Mutex<Vec<Job>>);
+pub(crate) struct BackgroundTasks(Mutex<Vec<BackgroundTask>>);
 
-impl Jobs {
+impl BackgroundTasks {
     /// Takes what was started.
-    pub(crate) fn take(&self) -> Vec<Job> {
+    pub(crate) fn take(&self) -> Vec<BackgroundTask> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Threads for Jobs {
-    fn start(&self, _name: &'static str, job: Job) -> io::Result<()> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(job);
+impl Threads for BackgroundTasks {
+    fn start(&self, _name: &'static str, task: BackgroundTask) -> io::Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(task);
         Ok(())
     }
 
@@ -56,61 +56,61 @@ impl Threads for Jobs {
     }
 }
 
-/// Lets the simulation's time pass, in a job. Elsewhere nothing passes.
+/// Lets the simulation's time pass, in a task. Elsewhere nothing passes.
 pub(crate) fn pause(duration: Duration) {
     LINE.with_borrow(|line| {
         if let Some(line) = line {
-            // Nobody waits for a job that was given up: it goes on alone.
-            let _ = line.said.send(JobStep::Pauses(duration));
+            // Nobody waits for a task that was given up: it goes on alone.
+            let _ = line.said.send(TaskStep::Pauses(duration));
             let _ = line.go.recv();
         }
     });
 }
 
-/// What a job did until the world went on.
-pub(crate) enum JobStep {
+/// What a task did until the world went on.
+pub(crate) enum TaskStep {
     /// It wants to go on after this.
     Pauses(Duration),
     /// It is done.
     Ended,
 }
 
-/// A job's end of the line to the world.
-struct JobLine {
-    said: SyncSender<JobStep>,
+/// A task's end of the line to the world.
+struct TaskLine {
+    said: SyncSender<TaskStep>,
     go: Receiver<()>,
 }
 
 thread_local! {
-    static LINE: RefCell<Option<JobLine>> = const { RefCell::new(None) };
+    static LINE: RefCell<Option<TaskLine>> = const { RefCell::new(None) };
 }
 
-/// A job that was begun.
+/// A task that was begun.
 pub(crate) struct Running {
     thread: Option<JoinHandle<()>>,
-    said: Receiver<JobStep>,
+    said: Receiver<TaskStep>,
     go: SyncSender<()>,
 }
 
 impl Running {
-    /// Begins a job, which draws its random bytes from `seed` and does nothing until it is told to go on.
-    pub(crate) fn begin(job: Job, seed: u64) -> io::Result<Self> {
+    /// Begins a task, which draws its random bytes from `seed` and does nothing until it is told to go on.
+    pub(crate) fn begin(task: BackgroundTask, seed: u64) -> io::Result<Self> {
         let (to_world, said) = sync_channel(1);
         let (go, may_go) = sync_channel(1);
         let run = move || {
             chance::draw_from(seed);
             if may_go.recv().is_ok() {
-                LINE.set(Some(JobLine { said: to_world, go: may_go }));
-                job();
+                LINE.set(Some(TaskLine { said: to_world, go: may_go }));
+                task();
                 LINE.set(None);
             }
         };
-        let thread = Some(Builder::new().name("job".into()).spawn(run)?);
+        let thread = Some(Builder::new().name("task".into()).spawn(run)?);
         Ok(Self { thread, said, go })
     }
 
-    /// Lets it run to its next pause, or its end. A panic of the job is one of the world.
-    pub(crate) fn go_on(&mut self) -> JobStep {
+    /// Lets it run to its next pause, or its end. A panic of the task is one of the world.
+    pub(crate) fn go_on(&mut self) -> TaskStep {
         if self.go.send(()).is_ok()
             && let Ok(step) = self.said.recv()
         {
@@ -119,17 +119,17 @@ impl Running {
         if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
             resume_unwind(panic);
         }
-        JobStep::Ended
+        TaskStep::Ended
     }
 
     /// Lets it run to its end without any time passing: its machine is gone, and it concerns nobody.
     pub(crate) fn run_out(mut self) {
         for _ in 0..LAST_PAUSES_MAX {
-            if let JobStep::Ended = self.go_on() {
+            if let TaskStep::Ended = self.go_on() {
                 return;
             }
         }
-        panic!("a job does not end");
+        panic!("a task does not end");
     }
 }
 
@@ -139,25 +139,25 @@ mod tests {
 
     #[test]
     fn a_job_runs_while_the_world_waits_and_stops_where_it_pauses() {
-        let jobs = Jobs::default();
+        let tasks = BackgroundTasks::default();
         let (told, heard) = std::sync::mpsc::channel();
-        let job = move || {
+        let task = move || {
             for turn in 0..3 {
                 told.send(turn).unwrap();
                 pause(Duration::from_millis(turn));
             }
         };
-        jobs.start("test", Box::new(job)).unwrap();
-        let mut running = Running::begin(jobs.take().pop().unwrap(), 1).unwrap();
+        tasks.start("test", Box::new(task)).unwrap();
+        let mut running = Running::begin(tasks.take().pop().unwrap(), 1).unwrap();
         assert!(heard.try_recv().is_err());
         for turn in 0..3 {
             assert!(
-                matches!(running.go_on(), JobStep::Pauses(d) if d == Duration::from_millis(turn))
+                matches!(running.go_on(), TaskStep::Pauses(d) if d == Duration::from_millis(turn))
             );
             assert_eq!(heard.try_recv(), Ok(turn));
             assert!(heard.try_recv().is_err());
         }
-        assert!(matches!(running.go_on(), JobStep::Ended));
-        assert!(matches!(running.go_on(), JobStep::Ended));
+        assert!(matches!(running.go_on(), TaskStep::Ended));
+        assert!(matches!(running.go_on(), TaskStep::Ended));
     }
 }
