@@ -23,6 +23,7 @@ use crate::pipeline::state::NamespaceContext;
 use crate::platform::random;
 use crate::storage::barrier_store::Condition;
 use crate::storage::keys::{self, MountId, NamespaceNumber};
+use crate::view::Closed;
 
 /// A lease that is asked for.
 #[derive(Clone, Debug)]
@@ -106,7 +107,13 @@ pub(crate) async fn create<T, F: Future<Output = Result<T, Error>>>(
     // Before the record: whoever finds it pending finds out that somebody is at it.
     let creating = Creating::begin(site, &record);
     let pending = put_pending(site, record).await?;
-    if site.view.leases.work().closing.contains(&request.mount.0) {
+    // Behind the commit: who removes one of them looks for leases after it has said so.
+    let places = [Closed::Mount(request.mount.0), Closed::Namespace(number_of(site))];
+    let is_closing = {
+        let work = site.view.leases.work();
+        places.iter().any(|place| work.closing.contains(place))
+    };
+    if is_closing {
         super::record::delete(site, &pending.record.id).await?;
         return Err(Error::Unavailable("the mount is being removed".into()));
     }

@@ -17,6 +17,7 @@ use crate::api::error::Error;
 use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::state::NamespaceContext;
 use crate::platform::cooperative_yield::cooperative_yield;
+use crate::view::Closed;
 
 /// Leases between two others' turns, and in one batch.
 pub(super) const STEP: usize = 32;
@@ -236,23 +237,23 @@ async fn walk(
     }
 }
 
-/// Says that a mount is being unmounted, for as long as it is held: nothing is created there.
+/// Says that something is being removed, for as long as it is held: no lease is created there.
 pub(crate) struct Closing<'u> {
     site: &'u NamespaceContext,
-    mount: u32,
+    place: Closed,
 }
 
 impl<'u> Closing<'u> {
-    /// From now on nothing is created at a mount.
-    pub(crate) fn begin(site: &'u NamespaceContext, mount: u32) -> Self {
-        site.view.leases.work().closing.insert(mount);
-        Self { site, mount }
+    /// From now on nothing is created there.
+    pub(crate) fn begin(site: &'u NamespaceContext, place: Closed) -> Self {
+        site.view.leases.work().closing.insert(place);
+        Self { site, place }
     }
 }
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
-        self.site.view.leases.work().closing.remove(&self.mount);
+        self.site.view.leases.work().closing.remove(&self.place);
     }
 }
 

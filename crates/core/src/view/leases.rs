@@ -34,8 +34,17 @@ pub(crate) struct LeaseWork {
     pub(crate) term: u64,
     /// Leases whose far end is at it, by namespace: they are rolled back by who creates them.
     pub(crate) creating: BTreeSet<(u32, LeaseId)>,
-    /// Mounts that are being unmounted: nothing is created there.
-    pub(crate) closing: BTreeSet<u32>,
+    /// What is being removed: nothing is created there.
+    pub(crate) closing: BTreeSet<Closed>,
+}
+
+/// Something that no lease is created in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Closed {
+    /// A mount.
+    Mount(u32),
+    /// A namespace.
+    Namespace(u32),
 }
 
 /// Owners whose leases are to be looked for.

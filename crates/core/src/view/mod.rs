@@ -34,7 +34,7 @@ pub(crate) use cached_token::{CachedToken, Readiness};
 pub(crate) use feed::{Change, Feed, FeedPosition, Permit, What};
 pub(crate) use fold::Follower;
 pub(crate) use hot::{Hot, HotHeader, HotSlot, hot_key};
-pub(crate) use leases::LeaseView;
+pub(crate) use leases::{Closed, LeaseView};
 pub(crate) use memory::Memory;
 pub use mounts::{Mount, Mounts};
 pub(crate) use names::Names;

@@ -19,7 +19,7 @@ use crate::pipeline::state::{Call, Leases, NamespaceContext};
 use crate::platform::random;
 use crate::storage::keys::{self, MountId};
 use crate::tokens;
-use crate::view::Mount;
+use crate::view::{Closed, Mount};
 
 /// First segments that no engine may be mounted at: the server's own routes.
 pub(super) const PROTECTED: [&str; 4] = ["auth", "cubbyhole", "identity", "sys"];
@@ -238,7 +238,7 @@ pub(super) async fn unmount(
     };
     // Its credentials before it: what takes them back may need its settings.
     let number = mount.entry.id.0;
-    let _closing = Closing::begin(unsealed, number);
+    let _closing = Closing::begin(unsealed, Closed::Mount(number));
     revoke_mount(unsealed, number, how_to_unmount(call)?, call.now).await?;
     // The mount goes first, so that nobody reads or writes what is being swept.
     let mut batch = Batch::new();

@@ -13,6 +13,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
+use crate::leases::revoke::Closing;
 use crate::limits::{
     CUSTOM_KEY_BYTES_MAX, CUSTOM_KEYS_MAX, CUSTOM_VALUE_BYTES_MAX, NAMESPACE_DEPTH_MAX,
     NAMESPACE_NAME_BYTES_MAX, NAMESPACES_MAX,
@@ -23,6 +24,7 @@ use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::platform::random;
 use crate::seal::put_builtin;
 use crate::storage::keys::{self, NamespaceNumber};
+use crate::view::Closed;
 
 /// Names that no namespace may have, since they lead elsewhere or mean the root namespace.
 const RESERVED: [&str; 6] = ["audit", "auth", "cubbyhole", "identity", "root", "sys"];
@@ -231,6 +233,7 @@ impl Routes<'_> {
         let Stored { mut namespace, seqno } = self.stored(&space)?;
         let number = namespace.number;
         // Their credentials would stay where they are: nothing inside is there to take them back.
+        let _closing = Closing::begin(&self.root, Closed::Namespace(number.0));
         if !self.root.view.leases.table().below(number.0, "", None, 1).0.is_empty() {
             return Err(Error::invalid("unable to delete namespace containing leases"));
         }

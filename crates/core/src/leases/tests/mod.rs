@@ -15,7 +15,9 @@ use crate::api::error::{Denial, Error};
 use crate::api::json::Json;
 use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
+use crate::leases::revoke::Closing;
 use crate::pipeline::unheard;
+use crate::view::Closed;
 use engine::{FarEnd, Mood};
 use site::{ROOT, Site, data, logical, poll_some};
 
@@ -521,6 +523,22 @@ fn a_namespace_knows_its_own_leases_only() {
     site.settle(100);
     assert_eq!(all(&site), 0);
     site.ask(0, Delete, "sys/namespaces/b", "").unwrap();
+}
+
+#[test]
+fn nothing_is_created_where_something_is_being_removed() {
+    let site = Site::open();
+    let unsealed = site.core.unsealed.load_full().unwrap();
+    let number = unsealed.view.mounts.at("far/").unwrap().entry.id.0;
+    for place in [Closed::Mount(number), Closed::Namespace(0)] {
+        let closing = Closing::begin(&unsealed, place);
+        let refused = error_of(site.ask(0, Read, "far/creds/r", ""));
+        assert_eq!(refused, "the mount is being removed");
+        assert!(site.phases().is_empty() && site.far_end.users().is_empty());
+        drop(closing);
+        let (id, _) = site.make(ROOT, 0, "r").unwrap();
+        revoke(&site, 0, &id, true).unwrap();
+    }
 }
 
 #[test]
