@@ -46,6 +46,11 @@ pub enum Error {
     NotLeader,
     /// The address that asks went over a rate limit.
     OverQuota(Box<OverQuota>),
+    /// Too many tries of something that can be guessed.
+    TooManyTries {
+        /// When to come back.
+        retry_after_secs: u64,
+    },
     /// Too much is asked of the server at once; see [`Crowd`] for by whom.
     Busy(Crowd),
     /// The server cannot do this now.
@@ -156,6 +161,9 @@ impl fmt::Display for Error {
             Self::Expected(mistake) => mistake.fmt(f),
             Self::OverQuota(over) => {
                 write!(f, "request path \"{}\": rate limit quota exceeded", over.path)
+            }
+            Self::TooManyTries { retry_after_secs } => {
+                write!(f, "too many wrong tries: try again in {retry_after_secs} seconds")
             }
             Self::Busy(Crowd::Own) => {
                 f.write_str("too much of what this client asked for is under way; try again")

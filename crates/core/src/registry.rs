@@ -1,14 +1,13 @@
 //! The engines and login methods there are: one row each.
 //!
-//! Nothing else in the server knows which there are.
+//! Nothing else in the server knows which there are. Those that know the server by its contract alone are listed in
+//! [`kallisto_engines::ENGINES`].
 
 use crate::auth_methods::approle::AppRole;
 use crate::auth_methods::cert::Cert;
 use crate::auth_methods::jwt::JwtEngine;
 use crate::auth_methods::kubernetes::Kubernetes;
 use crate::auth_methods::userpass::Userpass;
-#[cfg(test)]
-use crate::engines::contract::Contract;
 use crate::engines::cubbyhole::Cubbyhole;
 use crate::engines::identity::Identity;
 use crate::engines::kv::{KvEngine, KvState};
@@ -17,7 +16,7 @@ use crate::engines::sys::System;
 use crate::engines::transit::TransitEngine;
 use crate::tokens::TokenEngine;
 
-/// Every engine. Those of the contract are crates of their own; the others are driven with the server itself.
+/// The engines that are driven with the server itself.
 const ENGINES: &[&'static dyn ServerEngine] = &[
     &System,
     &Identity,
@@ -33,12 +32,13 @@ const ENGINES: &[&'static dyn ServerEngine] = &[
     &Kubernetes,
     &Userpass,
     #[cfg(test)]
-    &Contract(&crate::engines::test_engine::ENGINE),
+    &crate::engines::test_engine::ENGINE,
     #[cfg(test)]
-    &Contract(&crate::leases::tests::engine::ENGINE),
+    &crate::leases::tests::engine::ENGINE,
 ];
 
 /// Every engine there is.
 pub(crate) fn engines() -> impl Iterator<Item = &'static dyn ServerEngine> {
-    ENGINES.iter().copied()
+    let of_contract = kallisto_engines::ENGINES.iter();
+    ENGINES.iter().copied().chain(of_contract.map(|spec| *spec as &dyn ServerEngine))
 }

@@ -17,6 +17,7 @@ pub mod class;
 pub mod lease;
 pub mod limits;
 pub mod memory;
+pub mod names;
 pub mod pattern;
 pub mod route;
 pub mod spec;

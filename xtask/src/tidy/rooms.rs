@@ -157,11 +157,19 @@ pub(super) const ROOMS: &[Room] = &[
         for_tests: &[],
     },
     Room {
+        folder: "crates/engines",
+        package: "kallisto-engines",
+        below: &["kallisto-api", "kallisto-engine"],
+        external: &[],
+        for_tests: &["jiff", "kallisto-auth"],
+    },
+    Room {
         folder: "crates/core",
         package: "kallisto-core",
         below: &[
             "kallisto-api",
             "kallisto-engine",
+            "kallisto-engines",
             "kallisto-audit",
             "kallisto-auth",
             "kallisto-codec",

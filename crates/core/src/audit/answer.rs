@@ -139,6 +139,7 @@ const fn class_of(error: &Error) -> &'static str {
         Error::Stale(_) => "the server is behind",
         Error::NotLeader => "not the leader",
         Error::OverQuota(_) => "rate limit quota exceeded",
+        Error::TooManyTries { .. } => "too many wrong tries",
         Error::Busy(_) => "too many requests at once",
         Error::Unavailable(_) => "service unavailable",
         Error::Internal(_) | Error::Unaudited => "internal error",

@@ -29,9 +29,6 @@ use crate::platform::random;
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::{Memory, Mount};
 
-/// An engine that is a crate of its own.
-pub(crate) struct Contract(pub(crate) &'static EngineSpec);
-
 /// The randomness of the operating system.
 struct SystemRandom;
 
@@ -151,12 +148,10 @@ fn lease_call<'a>(run: LeaseRun<'a>, storage: Storage<'a>) -> LeaseCall<'a> {
     }
 }
 
-impl Contract {
-    /// What answers an open path, if it is one.
-    fn open<'p>(&self, run: &OpenRun<'p>) -> Result<Dispatch<'p, Handler>, Error> {
-        let found = self.0.routes.dispatch(run.request.operation, run.path)?;
-        if found.route.admits == Admits::Anyone { Ok(found) } else { Err(Error::UnsupportedPath) }
-    }
+/// What answers an open path, if it is one.
+fn open<'p>(spec: &EngineSpec, run: &OpenRun<'p>) -> Result<Dispatch<'p, Handler>, Error> {
+    let found = spec.routes.dispatch(run.request.operation, run.path)?;
+    if found.route.admits == Admits::Anyone { Ok(found) } else { Err(Error::UnsupportedPath) }
 }
 
 /// Runs a job of an engine at a mount.
@@ -181,14 +176,14 @@ pub(super) async fn run_job(
     running.await
 }
 
-impl ServerEngine for Contract {
+impl ServerEngine for EngineSpec {
     fn facts(&self) -> EngineFacts {
         EngineFacts {
-            stored: self.0.name,
-            name: self.0.name,
-            class: self.0.class,
-            multiplicity: self.0.multiplicity,
-            caseless_folders: self.0.caseless_folders,
+            stored: self.name,
+            name: self.name,
+            class: self.class,
+            multiplicity: self.multiplicity,
+            caseless_folders: self.caseless_folders,
             trims_names: false,
             builtin: None,
             has_folders: false,
@@ -196,11 +191,11 @@ impl ServerEngine for Contract {
     }
 
     fn routes(&self) -> &'static dyn Routes {
-        self.0.routes
+        self.routes
     }
 
     fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
-        let found = match self.0.routes.dispatch(run.call.operation, run.path) {
+        let found = match self.routes.dispatch(run.call.operation, run.path) {
             Ok(found) => found,
             Err(refusal) => return Box::pin(ready(Err(refusal))),
         };
@@ -232,11 +227,11 @@ impl ServerEngine for Contract {
     }
 
     fn is_open(&self, path: &str) -> bool {
-        self.0.routes.find(path).is_some_and(|route| route.admits == Admits::Anyone)
+        self.routes.find(path).is_some_and(|route| route.admits == Admits::Anyone)
     }
 
     fn handle_open<'a>(&self, run: OpenRun<'a>) -> Answer<'a> {
-        let found = match self.open(&run) {
+        let found = match open(self, &run) {
             Ok(found) => found,
             Err(refusal) => return Box::pin(ready(Err(refusal))),
         };
@@ -262,19 +257,19 @@ impl ServerEngine for Contract {
     }
 
     fn creates(&self, mount: &Mount, path: &str) -> bool {
-        let creates = self.0.creates.filter(|_| {
-            let route = self.0.routes.find(path);
+        let creates = self.creates.filter(|_| {
+            let route = self.routes.find(path);
             route.is_some_and(|route| route.creates)
         });
         creates.is_some_and(|creates| creates(&|name| mount.index.contains(name), path))
     }
 
     fn jobs(&self) -> Vec<MountJob> {
-        self.0.jobs.iter().map(MountJob::of_contract).collect()
+        self.jobs.iter().map(MountJob::of_contract).collect()
     }
 
     fn memory(&self) -> Memory {
-        self.0.memory.map_or(Memory::None, |make| Memory::Engine(make()))
+        self.memory.map_or(Memory::None, |make| Memory::Engine(make()))
     }
 
     fn end_unheard<'a>(
@@ -292,7 +287,7 @@ impl ServerEngine for Contract {
     }
 
     fn revoke_lease<'a>(&self, run: LeaseRun<'a>) -> BoxFuture<'a, Result<(), Error>> {
-        let Some(leases) = self.0.leases else { return Box::pin(ready(Err(no_leases()))) };
+        let Some(leases) = self.leases else { return Box::pin(ready(Err(no_leases()))) };
         Box::pin(async move {
             let storage = EngineStorage::of(run.unsealed, run.mount);
             (leases.revoke)(lease_call(run, Storage::new(&storage))).await
@@ -304,7 +299,7 @@ impl ServerEngine for Contract {
         run: LeaseRun<'a>,
         end: Timestamp,
     ) -> BoxFuture<'a, Result<(), Error>> {
-        let Some(leases) = self.0.leases else { return Box::pin(ready(Err(no_leases()))) };
+        let Some(leases) = self.leases else { return Box::pin(ready(Err(no_leases()))) };
         Box::pin(async move {
             let storage = EngineStorage::of(run.unsealed, run.mount);
             (leases.renew)(lease_call(run, Storage::new(&storage)), end).await
@@ -312,6 +307,6 @@ impl ServerEngine for Contract {
     }
 
     fn is_light(&self, weighed: &Weighed<'_>) -> bool {
-        !weighed.lists && self.0.routes.find(weighed.path).is_some_and(|route| route.is_light)
+        !weighed.lists && self.routes.find(weighed.path).is_some_and(|route| route.is_light)
     }
 }

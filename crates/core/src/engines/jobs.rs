@@ -28,7 +28,7 @@ pub(crate) enum MountWork {
     /// With the server itself in its hands.
     Server(for<'a> fn(MountJobCall<'a>) -> BoxFuture<'a, Result<(), Error>>),
     /// With what the contract gives it.
-    Contract(for<'a> fn(JobCall<'a>) -> BoxFuture<'a, Result<(), Error>>),
+    Engine(for<'a> fn(JobCall<'a>) -> BoxFuture<'a, Result<(), Error>>),
 }
 
 /// A mount that a job runs at.
@@ -44,14 +44,14 @@ impl MountJob {
     /// A job of an engine that is a crate of its own.
     pub(super) const fn of_contract(job: &EngineJob) -> Self {
         let EngineJob { name, about, period_secs, run } = *job;
-        Self { name, about, period_secs, work: MountWork::Contract(run) }
+        Self { name, about, period_secs, work: MountWork::Engine(run) }
     }
 
     /// Runs it at a mount.
     pub(crate) fn run<'a>(&self, call: MountJobCall<'a>) -> BoxFuture<'a, Result<(), Error>> {
         match self.work {
             MountWork::Server(run) => run(call),
-            MountWork::Contract(run) => Box::pin(contract::run_job(run, call)),
+            MountWork::Engine(run) => Box::pin(contract::run_job(run, call)),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! What answers below a mount. Which engines there are is said in [`crate::registry`].
 
 pub(crate) mod beyond;
-#[cfg_attr(not(test), allow(dead_code, reason = "the first engine of the contract comes next"))]
 pub(crate) mod contract;
 pub(crate) mod cubbyhole;
 pub(crate) mod identity;

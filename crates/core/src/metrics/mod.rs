@@ -123,6 +123,7 @@ pub(crate) const fn outcome(answer: &Result<Response, Error>) -> usize {
             | Error::UnsupportedMedia(_)
             | Error::UnsupportedOperation => 3,
             Error::OverQuota(_)
+            | Error::TooManyTries { .. }
             | Error::Busy(_)
             | Error::Sealed
             | Error::Conflict

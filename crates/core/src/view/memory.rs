@@ -14,7 +14,6 @@ pub(crate) enum Memory {
     /// Entities and groups.
     Identity(Box<Directory>),
     /// What an engine that is a crate of its own keeps.
-    #[cfg_attr(not(test), allow(dead_code, reason = "the first engine of the contract comes next"))]
     Engine(Box<dyn kallisto_engine::Memory>),
 }
 
@@ -50,7 +49,6 @@ impl Memory {
     }
 
     /// What an engine that is a crate of its own keeps.
-    #[cfg_attr(not(test), allow(dead_code, reason = "the first engine of the contract comes next"))]
     pub(crate) fn of_engine(&self) -> Option<&dyn kallisto_engine::Memory> {
         match self {
             Self::Engine(memory) => Some(&**memory),

@@ -16,6 +16,9 @@ pub(super) fn render(error: &Error) -> Reply {
     let mut reply = with_messages(status, &messages);
     match error {
         Error::OverQuota(over) => tell_when(over, &mut reply),
+        Error::TooManyTries { retry_after_secs } => {
+            reply.headers_mut().insert(RETRY_AFTER, (*retry_after_secs).into());
+        }
         Error::Busy(_) => {
             reply.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECS.into());
         }
@@ -48,7 +51,7 @@ pub(super) fn status_and_messages(error: &Error) -> (StatusCode, Vec<String>) {
             | Denial::At(_)
             | Denial::Preflight(_),
         ) => (StatusCode::FORBIDDEN, vec![text]),
-        Error::OverQuota(_) | Error::Busy(Crowd::Own) => {
+        Error::OverQuota(_) | Error::TooManyTries { .. } | Error::Busy(Crowd::Own) => {
             (StatusCode::TOO_MANY_REQUESTS, vec![text])
         }
         Error::Sealed

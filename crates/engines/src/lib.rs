@@ -1,0 +1,10 @@
+//! The engines that know the server by its contract alone: a folder each, and a row each in [`ENGINES`].
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+mod testing;
+
+use kallisto_engine::EngineSpec;
+
+/// Every engine here.
+pub const ENGINES: &[&EngineSpec] = &[];
