@@ -160,7 +160,7 @@ pub(super) const ROOMS: &[Room] = &[
         folder: "crates/engines",
         package: "kallisto-engines",
         below: &["kallisto-api", "kallisto-engine"],
-        external: &[],
+        external: &["aws-lc-rs", "data-encoding", "png", "qrcode", "zeroize"],
         for_tests: &["jiff", "kallisto-auth"],
     },
     Room {
