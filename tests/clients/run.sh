@@ -92,6 +92,11 @@ if [ -n "$sops" ]; then
 else
   echo "*** SKIPPED: sops: not in the path; go install github.com/getsops/sops/v3/cmd/sops@v3.13.3 gets it, SOPS=FILE names it"
 fi
+if timeout 180 "$work/venv/bin/pip" install -q 'pyotp==2.*' >"$work/pip-pyotp.log" 2>&1; then
+  run totp "$work/venv/bin/python" "$here/totp_walk.py" "$work/venv/bin/bao"
+else
+  echo "*** SKIPPED: totp: pyotp could not be installed from PyPI"
+fi
 run redis-py "$work/venv/bin/python" "$here/redis_walk.py"
 # The same requests to a real server and to this one; servers of its own.
 limit=400 run differential python3 "$here/../differential/differ.py" --bao "$work/venv/bin/bao" --kallisto "$binary"

@@ -3,8 +3,9 @@
 
 #[cfg(test)]
 mod testing;
+mod totp;
 
 use kallisto_engine::EngineSpec;
 
 /// Every engine here.
-pub const ENGINES: &[&EngineSpec] = &[];
+pub const ENGINES: &[&EngineSpec] = &[&totp::ENGINE];

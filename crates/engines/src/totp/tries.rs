@@ -1,0 +1,96 @@
+//! What was tried with a key.
+
+use std::time::Duration;
+
+use kallisto_api::Error;
+use kallisto_api::json::{self, Json};
+
+use super::WRONG_TRIES_MAX;
+use super::key::Key;
+
+/// What was tried with a key: which codes were taken, and how many were wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tries {
+    /// The periods whose codes were taken, as far as they may still come.
+    used: Vec<u64>,
+    /// The period in which wrong codes were last tried.
+    period: u64,
+    /// How many.
+    wrong: u64,
+}
+
+/// What a code is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Judged {
+    Valid,
+    Wrong,
+    /// It was good, and was taken.
+    Used,
+    /// It was not looked at: too many were wrong.
+    TooMany {
+        /// For how long none is.
+        left: Duration,
+    },
+}
+
+impl Tries {
+    /// Judges a code at a time, in seconds since 1970, and says what was tried then; `None` where that is what it was.
+    ///
+    /// A code that was taken and is shown again is no wrong one: it tells nothing to who guesses.
+    pub(super) fn judge(&self, key: &Key, code: &str, now: u64) -> (Judged, Option<Self>) {
+        let period = now / key.period_secs;
+        let wrong = if self.period == period { self.wrong } else { 0 };
+        if wrong >= WRONG_TRIES_MAX {
+            let left = Duration::from_secs(key.period_secs - now % key.period_secs);
+            return (Judged::TooMany { left }, None);
+        }
+        let (first, last) = (period.saturating_sub(key.skew), period.saturating_add(key.skew));
+        // All are compared, so that the time it takes tells nothing.
+        let matching: Vec<u64> =
+            (first..=last).filter(|number| key.is_code_of(*number, code)).collect();
+        let used = self.used.iter().copied().filter(|number| (first..=last).contains(number));
+        let mut used: Vec<u64> = used.collect();
+        if matching.is_empty() {
+            return (Judged::Wrong, Some(Self { used, period, wrong: wrong + 1 }));
+        }
+        // Two periods may have the same code; whoever saw it used has it for both.
+        if matching.iter().any(|number| used.contains(number)) {
+            return (Judged::Used, None);
+        }
+        used.extend(matching);
+        (Judged::Valid, Some(Self { used, period, wrong }))
+    }
+
+    /// The record's bytes.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let used = self.used.iter().map(|number| Json::from(*number)).collect();
+        let record = Json::object([
+            ("period", self.period.into()),
+            ("used", Json::Array(used)),
+            ("wrong", self.wrong.into()),
+        ]);
+        record.to_text()
+    }
+
+    /// Reads a record back.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] when it is damaged.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let number = |value: &Json| match value {
+            Json::Number(text) => text.parse::<u64>().ok(),
+            _ => None,
+        };
+        let read = || -> Option<Self> {
+            let map = json::parse_object(bytes).ok()?;
+            let Json::Array(used) = map.get("used")? else { return None };
+            let used = used.iter().map(number).collect::<Option<Vec<u64>>>()?;
+            Some(Self {
+                used,
+                period: number(map.get("period")?)?,
+                wrong: number(map.get("wrong")?)?,
+            })
+        };
+        read().ok_or_else(|| Error::internal(&"what was tried with a TOTP key is damaged"))
+    }
+}
