@@ -1,12 +1,8 @@
-//! The route table: what paths there are, who may ask at them, and what they take.
+//! What is made of the tables of routes: the help of a path (`?help=1`), the OpenAPI document (`sys/internal/specs/openapi`), and the
+//! tests that ask every route without a token and with every set of capabilities.
 //!
-//! One row is one pattern of one family: the system, tokens, or the engine behind a mount. The
-//! table is data. From it come the help of a path (`?help=1`), the OpenAPI document
-//! (`sys/internal/specs/openapi`), and the tests that ask every route without a token and with
-//! every set of capabilities.
-//!
-//! A new route is a row here and an arm in its family's dispatch; `tests` ask each row whether a
-//! handler answers it, and for every operation a row lacks whether it is refused.
+//! The tables lie with their engines. Where a table has no handlers, a new route is a row there and an arm in the engine's dispatch; `tests`
+//! ask each row whether a handler answers it, and for every operation a row lacks whether it is refused.
 //!
 //! Invariants:
 //! - An alias takes what its canonical route takes and asks for the same rights.
