@@ -30,6 +30,16 @@ pub fn matches(pattern: &str, path: &str) -> bool {
     }
 }
 
+/// Whether a pattern is one parameter of open length.
+pub fn is_any_path(pattern: &str) -> bool {
+    pattern.starts_with('{') && pattern.find("..}") == Some(pattern.len() - "..}".len())
+}
+
+/// What stands before the first slash of a pattern or a path.
+pub fn first_segment(text: &str) -> &str {
+    split(text).0
+}
+
 /// Bytes of a pattern that stand for themselves.
 pub fn fixed_bytes(pattern: &str) -> usize {
     pattern.split('/').filter(|segment| !segment.starts_with('{')).map(str::len).sum()

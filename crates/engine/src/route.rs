@@ -27,6 +27,60 @@ pub struct Route {
     pub is_light: bool,
     /// Whether an update where nothing is yet takes the capability `create` instead of `update`.
     pub creates: bool,
+    /// Which servers of a cluster answer it.
+    pub served_by: ServedBy,
+    /// Which namespaces have it. Asked of routes below `sys/` only: what is mounted belongs to the namespace of its mount.
+    pub scope: Scope,
+    /// Whether audit devices hear of it. What they never hear of has to be answered when no device works: it hands out no secret, and
+    /// changes at most whether the server is sealed.
+    pub is_audited: bool,
+    /// Whether rate limits hold for it.
+    pub is_limited: bool,
+    /// Whether operators see by it how a server is, or open and close it: it goes before what others ask, answers from memory or does
+    /// what cannot wait.
+    pub is_for_operators: bool,
+    /// Whether it is answered without a look at the view, however old that is: what says how the server is, and what gets it out of
+    /// where it is.
+    pub ignores_view: bool,
+    /// Whether a locked namespace answers it.
+    pub answers_while_locked: bool,
+    /// Whether it is about the token that asks: where a request names no namespace, it is for the token's own.
+    pub is_about_caller: bool,
+    /// What the body of an update is.
+    pub body: Body,
+}
+
+/// Which servers of a cluster answer a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServedBy {
+    /// Any server answers reads from its own view; the leader does the rest.
+    LeaderToWrite,
+    /// The leader alone: it is about what only the leader keeps.
+    Leader,
+    /// The leader if there is one, and any server as it knows it if there is none.
+    LeaderIfAny,
+    /// The server that is asked: it changes that server alone, or nothing.
+    AnyServer,
+}
+
+/// Which namespaces have a route below `sys/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The root namespace.
+    Root,
+    /// Each for itself.
+    Namespace,
+    /// It is about the server as a whole, and every namespace has the same.
+    Server,
+}
+
+/// What the body of an update is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// JSON, in memory.
+    Json,
+    /// A file, taken in as it comes.
+    Upload,
 }
 
 /// Who may ask at a route.
@@ -44,6 +98,8 @@ pub enum Admits {
     AnyoneIfConfigured,
     /// Anyone at a listener that says so, which then does not ask the pipeline.
     AnyoneAtListener,
+    /// Anyone while the server is sealed, and afterwards whose policies allow it.
+    AnyoneWhileSealed,
 }
 
 /// What asking needs besides the capability of the operation.
@@ -131,6 +187,15 @@ impl Route {
             more: "",
             is_light: false,
             creates: false,
+            served_by: ServedBy::LeaderToWrite,
+            scope: Scope::Root,
+            is_audited: true,
+            is_limited: true,
+            is_for_operators: false,
+            ignores_view: false,
+            answers_while_locked: false,
+            is_about_caller: false,
+            body: Body::Json,
         }
     }
 
@@ -174,6 +239,60 @@ impl Route {
     #[must_use]
     pub const fn creating(self) -> Self {
         Self { creates: true, ..self }
+    }
+
+    /// The same, answered by other servers.
+    #[must_use]
+    pub const fn served_by(self, served_by: ServedBy) -> Self {
+        Self { served_by, ..self }
+    }
+
+    /// The same, for other namespaces.
+    #[must_use]
+    pub const fn scope(self, scope: Scope) -> Self {
+        Self { scope, ..self }
+    }
+
+    /// The same, of which audit devices never hear.
+    #[must_use]
+    pub const fn unaudited(self) -> Self {
+        Self { is_audited: false, ..self }
+    }
+
+    /// The same, for which no rate limit holds.
+    #[must_use]
+    pub const fn unlimited(self) -> Self {
+        Self { is_limited: false, ..self }
+    }
+
+    /// The same, which goes before what others ask.
+    #[must_use]
+    pub const fn for_operators(self) -> Self {
+        Self { is_for_operators: true, ..self }
+    }
+
+    /// The same, answered without a look at the view.
+    #[must_use]
+    pub const fn ignoring_view(self) -> Self {
+        Self { ignores_view: true, ..self }
+    }
+
+    /// The same, answered in a locked namespace too.
+    #[must_use]
+    pub const fn while_locked(self) -> Self {
+        Self { answers_while_locked: true, ..self }
+    }
+
+    /// The same, about the token that asks.
+    #[must_use]
+    pub const fn about_caller(self) -> Self {
+        Self { is_about_caller: true, ..self }
+    }
+
+    /// The same, whose updates bring a file.
+    #[must_use]
+    pub const fn with_upload(self) -> Self {
+        Self { body: Body::Upload, ..self }
     }
 
     /// The same, with more to say of it.

@@ -6,6 +6,10 @@
 //!
 //! No two rows of a table match the same path with equally many fixed bytes; tests hold that.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
 use kallisto_api::Error;
 use kallisto_auth::Operation;
 
@@ -25,7 +29,7 @@ pub struct Row<H: 'static> {
 pub type Group<H> = &'static [Row<H>];
 
 /// The routes below one base, and what answers them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Table<H: 'static> {
     /// Leads the identifiers of its operations.
     pub name: &'static str,
@@ -35,6 +39,56 @@ pub struct Table<H: 'static> {
     pub about: &'static str,
     /// Its rows.
     pub groups: &'static [Group<H>],
+    /// How they are found.
+    pub index: RowIndex<H>,
+}
+
+/// The rows of a table by the first segment of their patterns; made when a row is first looked up.
+#[derive(Debug)]
+pub struct RowIndex<H: 'static>(OnceLock<Index<H>>);
+
+impl<H> RowIndex<H> {
+    /// An index that is not made yet.
+    #[expect(clippy::new_without_default, reason = "a default cannot be made in a static")]
+    pub const fn new() -> Self {
+        Self(OnceLock::new())
+    }
+}
+
+/// Lists of rows, each in the order in which they are tried.
+#[derive(Debug)]
+struct Index<H: 'static> {
+    by_first_segment: HashMap<&'static str, Vec<&'static Row<H>>>,
+    /// Rows whose patterns begin with a parameter. They are in every list above as well.
+    others: Vec<&'static Row<H>>,
+}
+
+impl<H> Index<H> {
+    fn new(groups: &'static [Group<H>]) -> Self {
+        let rows = || groups.iter().flat_map(|group| group.iter());
+        let is_parameter = |segment: &str| segment.starts_with('{');
+        let in_order = |first: Option<&str>| {
+            let mut fitting: Vec<_> = rows()
+                .filter(|row| {
+                    let segment = pattern::first_segment(row.route.pattern);
+                    is_parameter(segment) || Some(segment) == first
+                })
+                .collect();
+            fitting.sort_by_key(|row| Reverse(pattern::fixed_bytes(row.route.pattern)));
+            fitting
+        };
+        let firsts = rows().map(|row| pattern::first_segment(row.route.pattern));
+        let firsts = firsts.filter(|segment| !is_parameter(segment));
+        let by_first_segment = firsts.map(|first| (first, in_order(Some(first)))).collect();
+        Self { by_first_segment, others: in_order(None) }
+    }
+
+    /// The row that serves `path`: of those that match the one with the most fixed bytes.
+    fn find(&self, path: &str) -> Option<&'static Row<H>> {
+        let listed = self.by_first_segment.get(pattern::first_segment(path));
+        let mut tried = listed.unwrap_or(&self.others).iter();
+        tried.find(|row| pattern::matches(row.route.pattern, path)).copied()
+    }
 }
 
 /// The routes below one base, of an engine that finds what answers them itself.
@@ -89,14 +143,20 @@ pub struct Dispatch<'p, H> {
     pub route: &'static Route,
 }
 
-impl<H: Copy> Table<H> {
-    fn row(&self, path: &str) -> Option<&'static Row<H>> {
-        let rows = self.groups.iter().flat_map(|group| group.iter());
-        let matching = rows.filter(|row| pattern::matches(row.route.pattern, path));
-        matching.max_by_key(|row| pattern::fixed_bytes(row.route.pattern))
+impl<H> Table<H> {
+    /// Every row.
+    pub fn rows(&self) -> impl Iterator<Item = &'static Row<H>> + use<H> {
+        self.groups.iter().flat_map(|group| group.iter())
     }
 
-    /// Finds what answers an operation at a path inside the mount.
+    fn row(&self, path: &str) -> Option<&'static Row<H>> {
+        self.index.0.get_or_init(|| Index::new(self.groups)).find(path)
+    }
+}
+
+impl<H: Copy> Table<H> {
+    /// Finds what answers an operation at a path inside the mount. The empty path is the folder of everything in the mount, which an engine
+    /// whose paths are of open length lists.
     ///
     /// # Errors
     /// [`Error::UnsupportedPath`] and [`Error::UnsupportedOperation`] for what the table does not list.
@@ -106,9 +166,11 @@ impl<H: Copy> Table<H> {
         path: &'p str,
     ) -> Result<Dispatch<'p, H>, Error>
     where
-        H: Sync,
+        H: Send + Sync,
     {
-        let row = self.row(path);
+        let lists = matches!(operation, Operation::List | Operation::Scan);
+        let of_any_path = || self.rows().find(|row| pattern::is_any_path(row.route.pattern));
+        let row = if lists && path.is_empty() { of_any_path() } else { self.row(path) };
         let found = row.and_then(|row| {
             let (_, handler) = row.handlers.iter().find(|(takes, _)| *takes == operation)?;
             let params = Params::new(row.route.pattern, path);
@@ -118,7 +180,7 @@ impl<H: Copy> Table<H> {
     }
 }
 
-impl<H: Copy + Sync> Routes for Table<H> {
+impl<H: Copy + Send + Sync> Routes for Table<H> {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -132,8 +194,7 @@ impl<H: Copy + Sync> Routes for Table<H> {
     }
 
     fn routes(&self) -> Box<dyn Iterator<Item = &'static Route>> {
-        let groups = self.groups;
-        Box::new(groups.iter().flat_map(|group| group.iter().map(|row| &row.route)))
+        Box::new(self.rows().map(|row| &row.route))
     }
 
     fn find(&self, path: &str) -> Option<&'static Route> {

@@ -165,7 +165,7 @@ impl Heavy for Mount {
 }
 
 mod tests {
-    use kallisto_engine::{Handler, Table, handler, row};
+    use kallisto_engine::{Handler, RowIndex, Table, handler, row};
 
     use super::*;
 
@@ -173,6 +173,7 @@ mod tests {
         name: "notes",
         tag: "secrets",
         about: "Keeps what it is told.",
+        index: RowIndex::new(),
         groups: &[&[row!("notes/{name}", &[], {
             Read => "Read a note.", handler!(read);
             Update => "Keep a note.", handler!(write);

@@ -7,6 +7,7 @@ pub(crate) mod identity;
 pub(crate) mod jobs;
 pub(crate) mod kv;
 pub(crate) mod mount;
+pub(crate) mod route_handler;
 pub(crate) mod server_engine;
 pub(crate) mod sys;
 #[cfg(test)]

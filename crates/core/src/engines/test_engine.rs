@@ -6,7 +6,7 @@ use kallisto_auth::Operation;
 use kallisto_engine::FieldKind::Text;
 use kallisto_engine::route::{AFTER, Field, LIMIT, field};
 use kallisto_engine::{
-    Admits, Call, EngineJob, EngineSpec, Handler, JobCall, Memory, Table, handler, row,
+    Admits, Call, EngineJob, EngineSpec, Handler, JobCall, Memory, RowIndex, Table, handler, row,
 };
 
 use crate::api::error::Error;
@@ -21,6 +21,7 @@ static ROUTES: Table<Handler> = Table {
     name: "test",
     tag: "secrets",
     about: "What only tests ask.",
+    index: RowIndex::new(),
     groups: &[&[
         row!("raw", &[AFTER, LIMIT], { List => "List the names.", handler!(list) }),
         row!("raw/{name}", &[NAME], {

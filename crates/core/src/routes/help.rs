@@ -121,6 +121,9 @@ fn needs(route: &Route) -> &'static str {
         (Admits::AnyoneAtListener, _) => {
             "It answers without a token where the listener says `unauthenticated_metrics_access`."
         }
+        (Admits::AnyoneWhileSealed, _) => {
+            "It needs the capability `sudo` besides, and no token while the server is sealed."
+        }
         (Admits::AnyoneIfConfigured, _) => {
             "It answers without a token where the listener says `unauthenticated_rekey`."
         }

@@ -173,6 +173,7 @@ fn item(route: &Route, base: &str) -> Map {
         | Admits::AnyToken
         | Admits::AnyTokenOrNone
         | Admits::AnyoneIfConfigured
+        | Admits::AnyoneWhileSealed
         | Admits::AnyoneAtListener => {}
     }
     item
@@ -207,7 +208,7 @@ fn described(
             let nothing = Json::Object(Map::new());
             described.insert("security".into(), Json::Array(vec![nothing, token]));
         }
-        Admits::Policy | Admits::AnyToken => {}
+        Admits::Policy | Admits::AnyToken | Admits::AnyoneWhileSealed => {}
     }
     described.insert("responses".into(), responses(operation));
     described.into()

@@ -217,7 +217,10 @@ fn without_a_token_only_open_rows_answer() {
         for (base, route) in rows() {
             let path = sample(base, route);
             let is_open = match route.admits {
-                Admits::Policy | Admits::AnyToken | Admits::AnyoneAtListener => false,
+                Admits::Policy
+                | Admits::AnyToken
+                | Admits::AnyoneAtListener
+                | Admits::AnyoneWhileSealed => false,
                 Admits::AnyTokenOrNone | Admits::Anyone => true,
                 Admits::AnyoneIfConfigured => rekey == Access::Open,
             };

@@ -24,7 +24,7 @@ use kallisto_api::{Error, Fields, Response, Span};
 use kallisto_engine::FieldKind::{Flag, Span as Seconds, Text, Whole};
 use kallisto_engine::names;
 use kallisto_engine::route::{AFTER, Field, LIMIT, field};
-use kallisto_engine::{Call, EngineSpec, Handler, Table, handler, row};
+use kallisto_engine::{Call, EngineSpec, Handler, RowIndex, Table, handler, row};
 
 use key::{Given, Key};
 use tries::{Judged, Tries};
@@ -53,6 +53,7 @@ static ROUTES: Table<Handler> = Table {
     name: "totp",
     tag: "secrets",
     about: "Codes of time-based one-time passwords, made and checked.",
+    index: RowIndex::new(),
     groups: &[&[
         row!("keys", &[AFTER, LIMIT], { List => "List the keys.", handler!(list) }),
         row!("keys/{name}", KEY_FIELDS, {

@@ -6,6 +6,7 @@
 
 mod routes;
 
+use crate::engines::route_handler::{self, RouteCall};
 use crate::engines::server_engine::{
     Answer, BuiltinMount, EngineFacts, Run, ServerEngine, Weighed,
 };
@@ -19,7 +20,7 @@ use crate::api::json::Json;
 use crate::api::response::{Logical, Response};
 use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::state::NamespaceContext;
 use crate::pipeline::wrapping;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::{self, MountId};
@@ -28,13 +29,9 @@ use crate::tokens::Hash;
 /// Cubbyholes looked at in one step of [`forget_gone`].
 const FOLDERS_MAX: usize = 1024;
 
-/// Answers a request; `path` is inside the cubbyhole.
-pub(crate) async fn handle(
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    path: &str,
-) -> Result<Response, Error> {
-    let caller = Caller::of(unsealed, call)?;
+/// The cubbyhole of the token that asks, by that token's hash.
+fn owner(run: &RouteCall<'_>) -> Result<Caller, Error> {
+    let caller = Caller::of(&run.unsealed, run.call)?;
     if caller.token().kind == TokenKind::Batch {
         return Err(Error::invalid(
             "cubbyhole operations are only supported by 'service' type tokens",
@@ -43,22 +40,7 @@ pub(crate) async fn handle(
     if caller.above().is_some() {
         return Err(Error::invalid("a token has its cubbyhole in its own namespace only"));
     }
-    let hash = caller.hash;
-    match call.operation {
-        Operation::Read if path == wrapping::RESPONSE && wrapping::is_wrapping(caller.entry()) => {
-            read_wrapped(unsealed, &hash)
-        }
-        Operation::Read => read(unsealed, &hash, path),
-        Operation::Update => write(unsealed, call, &hash, path).await,
-        Operation::Delete => {
-            EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?
-                .delete(&name(&hash, path))
-                .await?;
-            Ok(Response::Empty)
-        }
-        Operation::List => list(unsealed, &hash, path),
-        Operation::Patch | Operation::Scan => Err(Error::UnsupportedOperation),
-    }
+    Ok(caller)
 }
 
 fn folder(hash: &[u8]) -> String {
@@ -70,9 +52,13 @@ pub(crate) fn name(hash: &[u8], path: &str) -> String {
     format!("{}{path}", folder(hash))
 }
 
-fn read(unsealed: &NamespaceContext, hash: &Hash, path: &str) -> Result<Response, Error> {
-    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
-    let record = storage.get(&name(hash, path))?.ok_or(Error::NotFound)?;
+fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let owner = owner(run)?;
+    if run.path == wrapping::RESPONSE && wrapping::is_wrapping(owner.entry()) {
+        return read_wrapped(&run.unsealed, &owner.hash);
+    }
+    let storage = EngineStorage::builtin(&run.unsealed, MountId::CUBBYHOLE)?;
+    let record = storage.get(&name(&owner.hash, run.path))?.ok_or(Error::NotFound)?;
     Ok(Response::Logical(Logical { data: record.value.to_vec(), ..Logical::default() }))
 }
 
@@ -91,29 +77,33 @@ fn read_wrapped(unsealed: &NamespaceContext, hash: &Hash) -> Result<Response, Er
     Ok(Response::Logical(Logical { data, warnings, ..Logical::default() }))
 }
 
-fn list(unsealed: &NamespaceContext, hash: &Hash, path: &str) -> Result<Response, Error> {
-    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
-    let names = storage.list(&name(hash, path))?;
+fn list(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let owner = owner(run)?;
+    let storage = EngineStorage::builtin(&run.unsealed, MountId::CUBBYHOLE)?;
+    let names = storage.list(&name(&owner.hash, run.path))?;
     if names.is_empty() {
         return Err(Error::NotFound);
     }
     Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
 }
 
-async fn write(
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    hash: &Hash,
-    path: &str,
-) -> Result<Response, Error> {
-    if path.is_empty() || path.ends_with('/') {
+async fn delete(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let owner = owner(run)?;
+    let storage = EngineStorage::builtin(&run.unsealed, MountId::CUBBYHOLE)?;
+    storage.delete(&name(&owner.hash, run.path)).await?;
+    Ok(Response::Empty)
+}
+
+async fn write(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let owner = owner(run)?;
+    if run.path.is_empty() || run.path.ends_with('/') {
         return Err(Error::invalid("cannot write to a path ending in '/'"));
     }
-    let body = call.object()?;
+    let body = run.call.object()?;
     if body.is_empty() {
         return Err(Error::invalid("missing data fields"));
     }
-    put(unsealed, hash, path, Json::Object(body).to_text()).await?;
+    put(&run.unsealed, &owner.hash, run.path, Json::Object(body).to_text()).await?;
     Ok(Response::Empty)
 }
 
@@ -207,7 +197,7 @@ impl ServerEngine for Cubbyhole {
     }
 
     fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
-        Box::pin(async move { handle(&run.unsealed, run.call, run.path).await })
+        route_handler::answer(&routes::CUBBYHOLE, run)
     }
 
     /// Its secrets are in the engine storage, and as long as anywhere.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use kallisto_engine::FieldKind::{Span, Text};
 use kallisto_engine::route::{Field, field};
 use kallisto_engine::{
-    Call, EngineLeases, EngineSpec, Handler, LeaseCall, NewLease, Table, handler, row,
+    Call, EngineLeases, EngineSpec, Handler, LeaseCall, NewLease, RowIndex, Table, handler, row,
 };
 
 use crate::api::error::Error;
@@ -25,6 +25,7 @@ static ROUTES: Table<Handler> = Table {
     name: "far",
     tag: "secrets",
     about: "Users at a far end, in tests.",
+    index: RowIndex::new(),
     groups: &[&[row!("creds/{name}", &[NAME, TTL], {
         Read => "Make a user.", handler!(make);
         Update => "Make a user.", handler!(make);

@@ -1,0 +1,148 @@
+//! What runs for a route of an engine that is driven with the server itself.
+//!
+//! Such an engine has a [`RouteTable`]: a row says everything of a route, and what runs for each of its operations. So an operation
+//! is answered where the table has it and nowhere else, and what it has not is refused by the table.
+
+#![allow(
+    dead_code,
+    unused_macros,
+    unused_imports,
+    reason = "engines move to tables with handlers one after another"
+)]
+
+use std::sync::Arc;
+
+use kallisto_engine::{Params, Table};
+
+use super::server_engine::{Answer, OpenRun, Run};
+use crate::api::error::Error;
+use crate::api::request::Request;
+use crate::api::response::Response;
+use crate::pipeline::policies::Caller;
+use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::view::Mount;
+
+/// The routes of an engine, and what runs for them.
+pub(crate) type RouteTable = Table<RouteHandler>;
+
+/// What runs for one operation of a route, by who asks. At least one of the three is there; which are is what the route admits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RouteHandler {
+    authorized: Option<Authorized>,
+    any_token: Option<AnyToken>,
+    open: Option<Open>,
+}
+
+type Authorized = for<'a> fn(RouteCall<'a>) -> Answer<'a>;
+type AnyToken = fn(AnyTokenCall<'_>) -> Result<Response, Error>;
+type Open = for<'a> fn(OpenCall<'a>) -> Answer<'a>;
+
+/// A request of a caller who may, at a route.
+pub(crate) struct RouteCall<'a> {
+    pub(crate) core: &'a Core,
+    /// Handed on, not shared: a request that seals lets go of the keys, and must not wait for itself.
+    pub(crate) unsealed: Arc<NamespaceContext>,
+    pub(crate) call: &'a Call<'a, 'a>,
+    pub(crate) mount: &'a Mount,
+    /// The path inside the mount.
+    pub(crate) path: &'a str,
+    pub(crate) params: Params<'a>,
+}
+
+/// A request of a caller with a valid token, whatever its policies, at a route.
+pub(crate) struct AnyTokenCall<'a> {
+    pub(crate) unsealed: &'a NamespaceContext,
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) caller: &'a Caller,
+    pub(crate) params: Params<'a>,
+}
+
+/// A request of anyone, at a route.
+pub(crate) struct OpenCall<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) unsealed: &'a NamespaceContext,
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) mount: &'a Mount,
+    /// The path inside the mount.
+    pub(crate) path: &'a str,
+    pub(crate) params: Params<'a>,
+}
+
+impl RouteHandler {
+    /// Runs for a caller whose policies allow it.
+    pub(crate) const fn authorized(run: Authorized) -> Self {
+        Self { authorized: Some(run), any_token: None, open: None }
+    }
+
+    /// Runs for anyone.
+    pub(crate) const fn open(run: Open) -> Self {
+        Self { authorized: None, any_token: None, open: Some(run) }
+    }
+}
+
+/// Runs an authorised request by the row that serves it.
+///
+/// # Errors
+/// What the table says of a path or an operation it has not, and what the handler says.
+pub(crate) fn answer<'a>(table: &RouteTable, run: Run<'a>) -> Answer<'a> {
+    let Run { core, unsealed, call, mount, path } = run;
+    let found = table.dispatch(call.operation, path);
+    let found = found.and_then(|found| {
+        let authorized = found.handler.authorized.ok_or(Error::UnsupportedOperation)?;
+        Ok((authorized, found.params))
+    });
+    match found {
+        Ok((authorized, params)) => {
+            authorized(RouteCall { core, unsealed, call, mount, path, params })
+        }
+        Err(refusal) => Box::pin(std::future::ready(Err(refusal))),
+    }
+}
+
+/// Runs a request of anyone by the row that serves it.
+///
+/// # Errors
+/// What the table says of a path or an operation it has not, and what the handler says.
+pub(crate) fn answer_open<'a>(table: &RouteTable, run: OpenRun<'a>) -> Answer<'a> {
+    let OpenRun { core, unsealed, request, mount, path } = run;
+    let found = table.dispatch(request.operation, path);
+    let found = found.and_then(|found| {
+        let open = found.handler.open.ok_or(Error::UnsupportedPath)?;
+        Ok((open, found.params))
+    });
+    match found {
+        Ok((open, params)) => open(OpenCall { core, unsealed, request, mount, path, params }),
+        Err(refusal) => Box::pin(std::future::ready(Err(refusal))),
+    }
+}
+
+/// What runs for a caller whose policies allow it: `runs!(|run| ..)` for what answers at once, `runs!(async |run| ..)` for
+/// what waits. `run` is a [`RouteCall`].
+macro_rules! runs {
+    (async |$run:ident| $body:expr) => {
+        $crate::engines::route_handler::RouteHandler::authorized(|$run| {
+            ::std::boxed::Box::pin(async move { $body })
+        })
+    };
+    (|$run:ident| $body:expr) => {
+        $crate::engines::route_handler::RouteHandler::authorized(|$run| {
+            ::std::boxed::Box::pin(::std::future::ready($body))
+        })
+    };
+}
+
+/// What runs for anyone, as [`runs!`]. `run` is an [`OpenCall`].
+macro_rules! opens {
+    (async |$run:ident| $body:expr) => {
+        $crate::engines::route_handler::RouteHandler::open(|$run| {
+            ::std::boxed::Box::pin(async move { $body })
+        })
+    };
+    (|$run:ident| $body:expr) => {
+        $crate::engines::route_handler::RouteHandler::open(|$run| {
+            ::std::boxed::Box::pin(::std::future::ready($body))
+        })
+    };
+}
+
+pub(crate) use {opens, runs};
