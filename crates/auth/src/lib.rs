@@ -25,7 +25,6 @@ pub mod password;
 mod path;
 mod pattern;
 pub mod policy;
-mod sudo;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -39,7 +38,6 @@ pub use password::PasswordPolicy;
 pub use path::{PATH_BYTES_MAX, Path, PathError, SEGMENTS_MAX};
 pub use pattern::{PATTERN_BYTES_MAX, PATTERN_SEGMENTS_MAX, Precedence, Unresolved, fold_case};
 pub use policy::{Literal, Policy, PolicyError, PolicyName};
-pub use sudo::needs_sudo;
 pub use template::{Identity, NoIdentity, Variable};
 pub use token::{Standing, Token, TokenKind};
 

@@ -70,6 +70,7 @@ pub use platform::threads::{BackgroundTask, OwnThreads, Threads};
 pub use platform::tickets::{TICKET_LIFETIME_SECS, Tickets};
 pub use platform::web::{Origins, PageHeaders};
 pub use quotas::Allowance;
+pub use registry::{is_for_operators, takes_upload};
 pub use seal::{AutoSeal, InitSpec, Initialized, KvVersion};
 pub use storage::cluster_identity::Cluster;
 pub use storage::keys::MountId;

@@ -3,6 +3,10 @@
 //! Nothing else in the server knows which there are. Those that know the server by its contract alone are listed in
 //! [`kallisto_engines::ENGINES`].
 
+use std::sync::LazyLock;
+
+use kallisto_engine::{Body, Route, Routes};
+
 use crate::auth_methods::approle::AppRole;
 use crate::auth_methods::cert::Cert;
 use crate::auth_methods::jwt::JwtEngine;
@@ -41,4 +45,38 @@ const ENGINES: &[&'static dyn ServerEngine] = &[
 pub(crate) fn engines() -> impl Iterator<Item = &'static dyn ServerEngine> {
     let of_contract = kallisto_engines::ENGINES.iter();
     ENGINES.iter().copied().chain(of_contract.map(|spec| *spec as &dyn ServerEngine))
+}
+
+/// The tables of the engines that every namespace has from the start, by where they are.
+static BUILTIN: LazyLock<Vec<(&'static str, &'static dyn Routes)>> = LazyLock::new(|| {
+    let base = |engine: &dyn ServerEngine| engine.facts().builtin.map(|mount| mount.path);
+    engines().filter_map(|engine| Some((base(engine)?, engine.routes()))).collect()
+});
+
+/// The row of a route that is at the same place in every namespace; `None` for paths of what operators mount, and for those that no row
+/// serves. Such a route is known before the namespace is, and while the server is sealed.
+pub(crate) fn builtin_route(path: &str) -> Option<&'static Route> {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    BUILTIN.iter().find_map(|(base, routes)| routes.find(path.strip_prefix(base)?))
+}
+
+/// The routes for which no rate limit holds unless somebody says otherwise, by path.
+pub(crate) fn unlimited_paths() -> Vec<String> {
+    let of = |(base, routes): &(&str, &'static dyn Routes)| {
+        let unlimited = routes.routes().filter(|route| !route.is_limited);
+        unlimited.map(|route| format!("{base}{}", route.pattern)).collect::<Vec<_>>()
+    };
+    let mut paths: Vec<String> = BUILTIN.iter().flat_map(of).collect();
+    paths.sort_unstable();
+    paths
+}
+
+/// Whether operators see by a path how the server is, or open and close it.
+pub fn is_for_operators(path: &str) -> bool {
+    path.starts_with("sys/") && builtin_route(path).is_some_and(|route| route.is_for_operators)
+}
+
+/// Whether what is sent to a path is a file, taken in as it comes.
+pub fn takes_upload(path: &str) -> bool {
+    builtin_route(path).is_some_and(|route| route.body == Body::Upload)
 }

@@ -121,7 +121,7 @@ impl Rights {
         match self {
             Self::Plain => false,
             Self::Sudo => true,
-            Self::SudoToList => operation == Operation::List,
+            Self::SudoToList => matches!(operation, Operation::List | Operation::Scan),
             Self::SudoToWrite => operation != Operation::Read,
         }
     }

@@ -14,7 +14,7 @@ use kallisto_api::Error;
 use kallisto_auth::Operation;
 
 use crate::pattern::{self, Params};
-use crate::route::Route;
+use crate::route::{Rights, Route};
 
 /// One route, and what runs for each of its operations.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +61,7 @@ struct Index<H: 'static> {
     by_first_segment: HashMap<&'static str, Vec<&'static Row<H>>>,
     /// Rows whose patterns begin with a parameter. They are in every list above as well.
     others: Vec<&'static Row<H>>,
+    has_rights: bool,
 }
 
 impl<H> Index<H> {
@@ -80,7 +81,8 @@ impl<H> Index<H> {
         let firsts = rows().map(|row| pattern::first_segment(row.route.pattern));
         let firsts = firsts.filter(|segment| !is_parameter(segment));
         let by_first_segment = firsts.map(|first| (first, in_order(Some(first)))).collect();
-        Self { by_first_segment, others: in_order(None) }
+        let has_rights = rows().any(|row| row.route.rights != Rights::Plain);
+        Self { by_first_segment, others: in_order(None), has_rights }
     }
 
     /// The row that serves `path`: of those that match the one with the most fixed bytes.
@@ -121,6 +123,19 @@ pub trait Routes: Sync {
     /// The row that serves `path`: of those that match the one with the most fixed bytes.
     fn find(&self, path: &str) -> Option<&'static Route>;
 
+    /// Whether any of its rows needs more than the capability of the operation.
+    fn has_rights(&self) -> bool {
+        self.routes().any(|route| route.rights != Rights::Plain)
+    }
+
+    /// Whether asking at `path` needs `sudo` besides the capability of `operation`. What no row serves is never run.
+    fn needs_sudo(&self, operation: Operation, path: &str) -> bool {
+        self.has_rights() && {
+            let route = self.find(path.strip_suffix('/').unwrap_or(path));
+            route.is_some_and(|route| route.rights.need_sudo(operation))
+        }
+    }
+
     /// Why a request is refused that no handler took: a path that does not exist, or an operation that it does not take. A list is of
     /// the folder at its path: it is an operation of routes that list and of paths of open length, and no other path has a folder.
     fn refusal(&self, path: &str, operation: Operation) -> Error {
@@ -149,8 +164,12 @@ impl<H> Table<H> {
         self.groups.iter().flat_map(|group| group.iter())
     }
 
+    fn index(&self) -> &Index<H> {
+        self.index.0.get_or_init(|| Index::new(self.groups))
+    }
+
     fn row(&self, path: &str) -> Option<&'static Row<H>> {
-        self.index.0.get_or_init(|| Index::new(self.groups)).find(path)
+        self.index().find(path)
     }
 }
 
@@ -199,6 +218,10 @@ impl<H: Copy + Send + Sync> Routes for Table<H> {
 
     fn find(&self, path: &str) -> Option<&'static Route> {
         self.row(path).map(|row| &row.route)
+    }
+
+    fn has_rights(&self) -> bool {
+        self.index().has_rights
     }
 }
 

@@ -14,6 +14,7 @@ mod policy;
 pub mod reach;
 mod resolve;
 pub mod retry;
+pub mod sudo;
 mod tls;
 pub mod url;
 

@@ -1,7 +1,8 @@
 //! `-output-policy`: the policy that a request needs, in place of sending it.
 
-use kallisto_auth::{Operation, needs_sudo};
+use kallisto_auth::Operation;
 
+use super::sudo::needs_sudo;
 use super::{Method, Request};
 
 /// The rule for `request`.

@@ -6,54 +6,28 @@
 //! handled at the leader's door. A read that turns out to write, as a limited token's does, says so when it commits.
 
 use kallisto_auth::Operation;
+use kallisto_engine::ServedBy;
 
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::pipeline::state::Core;
-
-/// Paths whose state is the leader's, whatever is asked there.
-const OF_LEADER: [&str; 7] = [
-    "sys/rekey",
-    "sys/rotate",
-    "sys/generate-root",
-    "sys/storage/raft/",
-    "sys/step-down",
-    "sys/decode-token",
-    "sys/locked-users",
-];
-/// Every server reads a backup of its own state, once that holds everything that was committed.
-const BACKUP: &str = "sys/storage/raft/snapshot";
-/// Paths that are written to and change only this server, or nothing at all.
-const LOCAL_WRITES: [&str; 12] = [
-    "sys/seal",
-    "sys/unseal",
-    "sys/durability",
-    "sys/save",
-    "sys/capabilities",
-    "sys/policies/explain",
-    "sys/storage/raft/join",
-    "sys/storage/raft/certificate/",
-    "sys/init",
-    "auth/token/lookup",
-    "sys/tools/",
-    "sys/audit-hash/",
-];
+use crate::registry;
 
 /// Who the members are, which a server without a leader says as it knows it.
 pub(crate) const MEMBERS: &str = "sys/storage/raft/configuration";
 
-/// Whether a request asks who the members are.
-pub(crate) fn asks_members(request: &Request<'_>) -> bool {
+/// Whether any server answers a request as it knows it while nobody leads.
+pub(crate) fn needs_no_leader(request: &Request<'_>) -> bool {
     request.operation == Operation::Read
-        && request.path.as_str() == MEMBERS
         && request.wrap_ttl_secs == 0
+        && served_by(request.path.as_str()) == ServedBy::LeaderIfAny
 }
 
 /// Refuses what another server has to answer. A sealed server refuses in its own words.
 pub(crate) fn check(core: &Core, request: &Request<'_>) -> Result<(), Error> {
     let nobody_leads =
         || core.store.replicated().is_some_and(|cluster| cluster.leadership().leader_id == 0);
-    if asks_members(request) && nobody_leads() {
+    if needs_no_leader(request) && nobody_leads() {
         return Ok(());
     }
     if is_leaders(request) && !core.store.leads() && !core.is_sealed() {
@@ -70,14 +44,16 @@ pub(crate) fn is_leaders(request: &Request<'_>) -> bool {
 }
 
 fn belongs_to_leader(operation: Operation, path: &str) -> bool {
-    let starts = |prefix: &&str| path.starts_with(*prefix);
-    if operation == Operation::Read && !path.starts_with("sys/") {
-        return false;
+    match served_by(path) {
+        ServedBy::LeaderToWrite => operation.writes(),
+        ServedBy::Leader | ServedBy::LeaderIfAny => true,
+        ServedBy::AnyServer => false,
     }
-    if LOCAL_WRITES.iter().any(starts) || (operation == Operation::Read && path == BACKUP) {
-        return false;
-    }
-    operation.writes() || OF_LEADER.iter().any(starts)
+}
+
+/// Which servers answer at a path. It is asked before the namespace is known: what is mounted is written at the leader.
+fn served_by(path: &str) -> ServedBy {
+    registry::builtin_route(path).map_or(ServedBy::LeaderToWrite, |route| route.served_by)
 }
 
 #[cfg(test)]
@@ -94,8 +70,8 @@ mod tests {
             (Operation::Read, "sys/storage/raft/configuration", true),
             (Operation::Update, "sys/storage/raft/join", false),
             (Operation::Read, "sys/rekey/init", true),
-            (Operation::Read, BACKUP, false),
-            (Operation::Update, BACKUP, true),
+            (Operation::Read, "sys/storage/raft/snapshot", false),
+            (Operation::Update, "sys/storage/raft/snapshot", true),
             (Operation::Update, "sys/seal", false),
             (Operation::Update, "sys/wrapping/unwrap", true),
             (Operation::Delete, "secret/metadata/a", true),

@@ -6,16 +6,16 @@
 //!
 //! The path gets its one [`spelling`] here as well, with and without namespaces.
 
-use kallisto_engine::Routes as _;
 use std::sync::Arc;
 
 use kallisto_auth::Path;
+use kallisto_engine::Scope;
 
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::pipeline::spelling;
 use crate::pipeline::state::{Core, NamespaceContext};
-use crate::routes::SYSTEM;
+use crate::registry;
 
 /// A request's namespace, and its path there.
 pub(crate) struct Placed {
@@ -26,32 +26,8 @@ pub(crate) struct Placed {
     _root: Option<Arc<NamespaceContext>>,
 }
 
-/// What a lock answers to.
-const UNLOCK: &str = "sys/namespaces/api-lock/unlock";
-/// What a token asks of itself: where no namespace is named, in its own.
-pub(super) const SELF: [&str; 3] =
-    ["auth/token/lookup-self", "auth/token/renew-self", "auth/token/revoke-self"];
-/// Routes of the server as a whole that answer the same in every namespace.
-const EVERYWHERE: [&str; 2] = ["sys/seal-status", "sys/leader"];
-/// Routes below `sys/` that a namespace has for itself. All others are the root namespace's alone.
-const OWN: [&str; 16] = [
-    "auth",
-    "capabilities",
-    "capabilities-accessor",
-    "capabilities-self",
-    "internal/specs/openapi",
-    "internal/ui",
-    "kallisto",
-    "leases",
-    "locked-users",
-    "mounts",
-    "namespaces",
-    "policies",
-    "policy",
-    "remount",
-    "tools",
-    "wrapping",
-];
+/// Below which are the routes of the server itself.
+const SYSTEM: &str = "sys/";
 
 /// Settles which namespace a request is for, and how its path is spelled; `None` for one that is as it has to be.
 ///
@@ -68,7 +44,7 @@ pub(crate) fn resolve(core: &Core, request: &Request<'_>) -> Result<Option<Place
             return at_root(request, path);
         }
     }
-    if EVERYWHERE.contains(&path) {
+    if has_scope(path, Scope::Server) {
         return at_root(request, path);
     }
     if !header.is_empty() {
@@ -79,7 +55,7 @@ pub(crate) fn resolve(core: &Core, request: &Request<'_>) -> Result<Option<Place
     }
     let root = core.unsealed.load_full().ok_or(Error::Sealed)?;
     let names_none = request.namespace.is_empty();
-    let own = if names_none && SELF.contains(&path) { own_of(&root, request) } else { None };
+    let own = if names_none && is_about_caller(path) { own_of(&root, request) } else { None };
     let header = own.as_deref().unwrap_or(header);
     let absolute = match header {
         "" => path.to_owned(),
@@ -121,20 +97,33 @@ fn checked(path: &str) -> Result<Path<'_>, Error> {
     Path::literal(path).map_err(|error| Error::invalid(error.to_string()))
 }
 
-/// Refuses what only the root namespace has below `sys/`: all that is not listed as a namespace's own.
+/// Refuses what only the root namespace has below `sys/`, and what nobody has.
 fn check_route(path: &str) -> Result<(), Error> {
-    let Some(inner) = path.strip_prefix("sys/") else { return Ok(()) };
-    let below = |own: &&str| {
-        let rest = inner.strip_prefix(*own);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    if OWN.iter().any(below) {
+    if !path.starts_with(SYSTEM) {
         return Ok(());
     }
-    Err(match SYSTEM.find(inner) {
-        Some(_) => Error::invalid("operation unavailable in namespaces"),
-        None => Error::UnsupportedPath,
-    })
+    match registry::builtin_route(path).map(|route| route.scope) {
+        Some(Scope::Namespace) => Ok(()),
+        Some(Scope::Root | Scope::Server) => {
+            Err(Error::invalid("operation unavailable in namespaces"))
+        }
+        None => Err(Error::UnsupportedPath),
+    }
+}
+
+fn has_scope(path: &str, scope: Scope) -> bool {
+    path.starts_with(SYSTEM)
+        && registry::builtin_route(path).is_some_and(|route| route.scope == scope)
+}
+
+/// Whether a route is about the token that asks.
+pub(super) fn is_about_caller(path: &str) -> bool {
+    registry::builtin_route(path).is_some_and(|route| route.is_about_caller)
+}
+
+/// Whether a locked namespace answers at a path.
+fn answers_while_locked(path: &str) -> bool {
+    registry::builtin_route(path).is_some_and(|route| route.answers_while_locked)
 }
 
 /// Refuses what is in a locked namespace, but to unlock it.
@@ -145,7 +134,7 @@ fn check_locks(root: &NamespaceContext, namespace: &str, inner: &str) -> Result<
         if space.is_none_or(|space| space.namespace.lock.is_none()) {
             continue;
         }
-        if above == namespace && inner == UNLOCK {
+        if above == namespace && answers_while_locked(inner) {
             continue;
         }
         return Err(Error::Unavailable(format!(

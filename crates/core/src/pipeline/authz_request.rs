@@ -8,7 +8,7 @@ use kallisto_auth::{Capability, Literal, Operation, Path, Subject};
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::pipeline::spelling;
-use crate::view::View;
+use crate::view::{Mount, View};
 
 /// What of a secret an answer shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,16 +24,35 @@ pub(crate) enum Shape {
 pub(crate) struct AuthzRequest<'c, 'r> {
     request: &'c Request<'r>,
     capability: Capability,
+    needs_sudo: bool,
     shape: Shape,
     caseless: Option<Box<str>>,
 }
 
 impl<'c, 'r> AuthzRequest<'c, 'r> {
-    /// Looks up whether a write would create what it writes, where the engine can tell.
+    /// A request for what is below a mount of `view`, if there is one.
     pub(crate) fn new(request: &'c Request<'r>, view: &View) -> Self {
-        let capability = capability(request.operation, request.path.as_str(), view);
-        let caseless = spelling::caseless(request.path.as_str(), view);
-        Self { request, capability, shape: Shape::Whole, caseless }
+        match view.mounts.route(request.path.as_str()) {
+            Some((mount, inside)) => Self::below(&mount, inside, request),
+            None => Self {
+                request,
+                capability: request.operation.capability(),
+                needs_sudo: false,
+                shape: Shape::Whole,
+                caseless: None,
+            },
+        }
+    }
+
+    /// A request for `inside` of a mount. Looks up whether a write would create what it writes, where the engine can tell.
+    pub(crate) fn below(mount: &Mount, inside: &str, request: &'c Request<'r>) -> Self {
+        Self {
+            request,
+            capability: capability_below(mount, inside, request.operation),
+            needs_sudo: mount.entry.kind.engine().routes().needs_sudo(request.operation, inside),
+            shape: Shape::Whole,
+            caseless: spelling::caseless_below(mount, inside, request.path.as_str()),
+        }
     }
 
     /// The same for an answer of another shape. It is judged as the whole is.
@@ -46,19 +65,21 @@ impl<'c, 'r> AuthzRequest<'c, 'r> {
     }
 }
 
-/// The capability that `operation` takes at `path`.
-pub(crate) fn capability(operation: Operation, path: &str, view: &View) -> Capability {
-    if operation == Operation::Update && creates(path, view) {
+/// The capability that `operation` takes at `inside` of a mount: where nothing is stored yet, a write takes `create` and no `update`.
+pub(crate) fn capability_below(mount: &Mount, inside: &str, operation: Operation) -> Capability {
+    if operation == Operation::Update && mount.entry.kind.engine().creates(mount, inside) {
         Capability::Create
     } else {
         operation.capability()
     }
 }
 
-/// Whether nothing is stored yet where `path` writes: such a write takes `create` and no `update`.
-fn creates(path: &str, view: &View) -> bool {
-    let Some((mount, inside)) = view.mounts.route(path) else { return false };
-    mount.entry.kind.engine().creates(&mount, inside)
+/// Whether `operation` at `path` takes `sudo` besides its capability.
+pub(crate) fn needs_sudo(operation: Operation, path: &str, view: &View) -> bool {
+    let found = view.mounts.route(path);
+    found.is_some_and(|(mount, inside)| {
+        mount.entry.kind.engine().routes().needs_sudo(operation, inside)
+    })
 }
 
 impl Subject for AuthzRequest<'_, '_> {
@@ -76,6 +97,10 @@ impl Subject for AuthzRequest<'_, '_> {
 
     fn capability(&self) -> Capability {
         self.capability
+    }
+
+    fn needs_sudo(&self) -> bool {
+        self.needs_sudo
     }
 
     fn wrap_ttl(&self) -> Option<Duration> {

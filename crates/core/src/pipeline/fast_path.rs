@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kallisto_auth::{Denied, Operation, authorize_by};
+use kallisto_auth::{AclSet, Denied, Operation, authorize_by};
 use kallisto_cuckoo::Guard;
 
 use crate::api::error::{Denial, Error};
@@ -32,7 +32,7 @@ use crate::pipeline::authz_request::{AuthzRequest, Shape};
 use crate::pipeline::compute::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX, is_heavy_to_judge};
 use crate::pipeline::door::{find_bearer, no_route};
 use crate::pipeline::policies::Compiled;
-use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::view::{CachedToken, Mount};
 
 /// Where the server's own routes are.
@@ -188,36 +188,42 @@ impl Bearer<'_> {
     ) -> Option<Result<Response, Error>> {
         let granted = self.granted.as_ref().and_then(|compiled| compiled.acl());
         let Some(acl) = granted else { return Some(Err(Error::Denied(Denial::BadToken))) };
-        let asked = AuthzRequest::new(request, &self.unsealed.view).shaped(shape);
+        let path = request.path.as_str();
+        let found;
+        // Mounts do not nest, so a path that starts with a mount's is that mount's.
+        let (mount, inside) = match self.known_mount(path) {
+            Some(known) => known,
+            None => {
+                let Some((mount, inside)) = self.unsealed.view.mounts.route(path) else {
+                    return Some(self.refuse_unmounted(request, acl));
+                };
+                found = mount;
+                let _ = self.mount.set(Arc::clone(&found));
+                (&found, inside)
+            }
+        };
+        let asked = AuthzRequest::below(mount, inside, request).shaped(shape);
         match authorize_by(self.token.standing(), acl, asked, self.now) {
-            Ok(call) => self.read(&call, bytes_max),
+            Ok(call) => {
+                let engine = mount.entry.kind.engine();
+                engine.read_fast(bytes_max, self.unsealed, &call, mount, inside)
+            }
             Err(Denied) => Some(Err(Error::Denied(Denial::Policy))),
         }
     }
 
-    fn read(&self, call: &Call<'_, '_>, bytes_max: usize) -> Option<Result<Response, Error>> {
-        let path = call.path.as_str();
-        // Mounts do not nest, so a path that starts with a mount's is that mount's.
-        let known = self
-            .mount
-            .get()
-            .and_then(|mount| Some((mount, path.strip_prefix(&*mount.entry.path)?)));
-        if let Some((mount, inside)) = known {
-            return mount.entry.kind.engine().read_fast(
-                bytes_max,
-                self.unsealed,
-                call,
-                mount,
-                inside,
-            );
+    fn known_mount<'p>(&self, path: &'p str) -> Option<(&Arc<Mount>, &'p str)> {
+        let mount = self.mount.get()?;
+        Some((mount, path.strip_prefix(&*mount.entry.path)?))
+    }
+
+    /// Refuses a request for a path at which nothing is mounted.
+    fn refuse_unmounted(&self, request: &Request<'_>, acl: &AclSet) -> Result<Response, Error> {
+        let asked = AuthzRequest::new(request, &self.unsealed.view);
+        match authorize_by(self.token.standing(), acl, asked, self.now) {
+            Ok(call) => Err(no_route(self.unsealed, &call)),
+            Err(Denied) => Err(Error::Denied(Denial::Policy)),
         }
-        let Some((mount, inside)) = self.unsealed.view.mounts.route(path) else {
-            return Some(Err(no_route(self.unsealed, call)));
-        };
-        let answer =
-            mount.entry.kind.engine().read_fast(bytes_max, self.unsealed, call, &mount, inside);
-        let _ = self.mount.set(mount);
-        answer
     }
 }
 

@@ -29,7 +29,7 @@ use kallisto_auth::Operation;
 
 use crate::api::error::Error;
 use crate::engines::mount::EngineKind;
-use crate::view::View;
+use crate::view::{Mount, View};
 
 /// What follows a folder in a path: empty for the folder itself, `None` for another path.
 pub(crate) fn below<'p>(folder: &str, path: &'p str) -> Option<&'p str> {
@@ -44,10 +44,22 @@ const CASELESS: [&str; 3] = ["auth/", "identity/", "sys/"];
 /// certificates, headers, entities and groups. Rules and rate limits are looked up for it without case; `None` for all
 /// other paths.
 pub(crate) fn caseless(path: &str, view: &View) -> Option<Box<str>> {
-    if !CASELESS.iter().any(|folder| path.starts_with(folder)) {
+    if !may_be_caseless(path) {
         return None;
     }
     let (mount, inside) = view.mounts.route(path)?;
+    caseless_below(&mount, inside, path)
+}
+
+fn may_be_caseless(path: &str) -> bool {
+    CASELESS.iter().any(|folder| path.starts_with(folder))
+}
+
+/// The same of a path that leads to `inside` of a mount.
+pub(crate) fn caseless_below(mount: &Mount, inside: &str, path: &str) -> Option<Box<str>> {
+    if !may_be_caseless(path) {
+        return None;
+    }
     let facts = mount.entry.kind.engine().facts();
     let is_below = |folder: &&&str| inside.len() > folder.len() && inside.starts_with(**folder);
     let folder = facts.caseless_folders.iter().find(is_below)?;

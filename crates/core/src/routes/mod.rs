@@ -6,8 +6,6 @@
 //!
 //! Invariants:
 //! - An alias takes what its canonical route takes and asks for the same rights.
-//! - `sudo` stands here and in `kallisto_auth::needs_sudo`: the decision reads the second, and a
-//!   test compares the two, so that neither loses a line unnoticed.
 //! - No two rows of a family match the same path with equally many fixed bytes.
 
 pub(crate) mod help;

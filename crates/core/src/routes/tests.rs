@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kallisto_auth::{Capability, Operation, Path, needs_sudo};
+use kallisto_auth::{Capability, Operation, Path};
 use kallisto_store::MemoryStore;
 
 use super::{Admits, Route, Routes, SYSTEM, openapi, pattern};
@@ -166,21 +166,6 @@ fn every_parameter_of_a_path_is_described() {
         for name in pattern::parameters(route.pattern) {
             let described = route.fields.iter().any(|field| field.name == name);
             assert!(described, "{} does not describe {name}", route.pattern);
-        }
-    }
-}
-
-#[test]
-fn the_decision_and_the_table_agree_on_sudo() {
-    for (base, route) in rows() {
-        for &(operation, _) in route.does {
-            let path = sample(base, route);
-            // What anyone may ask is never asked of a policy.
-            if route.admits == Admits::Anyone {
-                continue;
-            }
-            let needed = needs_sudo(operation, &path);
-            assert_eq!(needed, route.rights.need_sudo(operation), "{operation:?} {path}");
         }
     }
 }

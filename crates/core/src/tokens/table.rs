@@ -4,7 +4,7 @@ use kallisto_auth::Operation::{Delete, List, Read, Update};
 
 use kallisto_engine::Family;
 use kallisto_engine::FieldKind::{Flag, Map, Span, Text, Texts, Whole};
-use kallisto_engine::route::{Field, Route, field};
+use kallisto_engine::route::{Field, Route, ServedBy, field};
 
 /// `auth/token/`.
 pub(crate) static TOKEN: Family = Family {
@@ -54,26 +54,32 @@ const LIFE: &[Route] = &[
             (Update, "Describe a token; without one, the token that asks."),
         ],
         &[TOKEN_FIELD],
-    ),
+    )
+    .served_by(ServedBy::AnyServer),
     Route::new(
         "lookup-self",
         &[(Read, "Describe the token that asks."), (Update, "Describe the token that asks.")],
         &[],
-    ),
+    )
+    .served_by(ServedBy::AnyServer)
+    .about_caller(),
     Route::new(
         "lookup-accessor",
         &[(Update, "Describe the token of an accessor, without its text.")],
         &[ACCESSOR],
-    ),
+    )
+    .served_by(ServedBy::AnyServer),
     Route::new("renew", &[(Update, "Renew a token.")], &[TOKEN_FIELD, INCREMENT]),
-    Route::new("renew-self", &[(Update, "Renew the token that asks.")], &[INCREMENT]),
+    Route::new("renew-self", &[(Update, "Renew the token that asks.")], &[INCREMENT])
+        .about_caller(),
     Route::new(
         "renew-accessor",
         &[(Update, "Renew the token of an accessor.")],
         &[ACCESSOR, INCREMENT],
     ),
     Route::new("revoke", &[(Update, "Revoke a token and its children.")], &[TOKEN_FIELD]),
-    Route::new("revoke-self", &[(Update, "Revoke the token that asks and its children.")], &[]),
+    Route::new("revoke-self", &[(Update, "Revoke the token that asks and its children.")], &[])
+        .about_caller(),
     Route::new(
         "revoke-orphan",
         &[(Update, "Revoke a token and leave its children as orphans.")],

@@ -1,7 +1,8 @@
 //! The rows of `sys/storage/raft` in the description for programs, asked of a server that has the storage: each
 //! is answered for what it takes, and for nothing else. The tests of the table have no such storage.
 
-use kallisto_core::json;
+use kallisto_command::client::sudo::needs_sudo;
+use kallisto_core::{Operation, json};
 
 use crate::support::{Client, Directory, Server};
 
@@ -20,6 +21,44 @@ fn described(client: &mut Client) -> Vec<(String, Vec<&'static str>)> {
         Some((path, named.map(|(_, method)| method).collect()))
     });
     ours.collect()
+}
+
+/// Routes of which the document cannot say that only some operations need `sudo`.
+const PARTLY_PROTECTED: [&str; 2] = ["/sys/leases/lookup", "/sys/storage/raft/snapshot"];
+
+/// `kallisto -output-policy` does not ask the server, so it has a list of its own.
+#[test]
+fn the_commands_know_which_paths_need_sudo() {
+    let directory = Directory::new("sudo-routes");
+    let server = Server::start(&directory, &directory.config(""));
+    let keys = server.initialize(1, 1);
+    server.unseal(&keys);
+    let reply = server.client(&keys.root).get("sys/internal/specs/openapi").good();
+    let document = json::parse_object(reply.body.as_bytes()).unwrap();
+    let mut protected = 0;
+    for (template, item) in document["paths"].as_object().unwrap() {
+        let item = item.as_object().unwrap();
+        let path = template.trim_matches('/').replace(['{', '}'], "");
+        let is_list = template.ends_with('/');
+        if PARTLY_PROTECTED.contains(&template.trim_end_matches('/')) {
+            continue;
+        }
+        let methods =
+            [("get", Operation::Read), ("post", Operation::Update), ("delete", Operation::Delete)];
+        for (_, operation) in methods.into_iter().filter(|(name, _)| item.contains_key(*name)) {
+            let operation = if is_list { Operation::List } else { operation };
+            let is_protected = item.contains_key("x-vault-sudo");
+            protected += usize::from(is_protected);
+            let is_open = item.contains_key("x-vault-unauthenticated");
+            assert_eq!(
+                needs_sudo(operation, &path),
+                is_protected && !is_open,
+                "{operation:?} {path}"
+            );
+        }
+    }
+    assert!(protected > 40, "only {protected} are protected");
+    server.stop();
 }
 
 #[test]

@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 
 use kallisto_core::admission::{Admission, Cost, Crowd, Flow, Held};
-use kallisto_core::{Core, Operation, Request};
+use kallisto_core::{Core, Operation, Request, is_for_operators};
 
 use crate::gate::Gate;
 
@@ -24,21 +24,6 @@ const WRITE: Cost = 4;
 const LOGIN: Cost = 8;
 /// What a TLS handshake costs: a signature and a key exchange.
 pub(crate) const HANDSHAKE: Cost = 16;
-
-/// Routes by which operators see how a server is, open and close it. They answer from memory or do what
-/// cannot wait for others.
-const OPERATORS: [&str; 10] = [
-    "sys/generate-root/",
-    "sys/health",
-    "sys/in-flight-req",
-    "sys/init",
-    "sys/leader",
-    "sys/metrics",
-    "sys/seal",
-    "sys/seal-status",
-    "sys/step-down",
-    "sys/unseal",
-];
 
 /// What a request asks for, as far as it matters who goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +115,7 @@ pub(super) fn known_flow(core: &Core, request: &Request<'_>) -> Flow {
 
 fn judge(request: &Request<'_>) -> (AdmissionKind, Cost) {
     let path = request.path.as_str();
-    if path.starts_with("sys/") && OPERATORS.iter().any(|route| is_of(route, path)) {
+    if is_for_operators(path) {
         return (AdmissionKind::Operators, READ);
     }
     match request.operation {
@@ -142,11 +127,6 @@ fn judge(request: &Request<'_>) -> (AdmissionKind, Cost) {
         Operation::Update if path.starts_with("auth/") => (AdmissionKind::Lasting, LOGIN),
         Operation::Update | Operation::Patch | Operation::Delete => (AdmissionKind::Lasting, WRITE),
     }
-}
-
-/// Whether a path is a route, or lies in it when the route ends in a slash.
-fn is_of(route: &str, path: &str) -> bool {
-    if route.ends_with('/') { path.starts_with(route) } else { path == route }
 }
 
 #[cfg(test)]

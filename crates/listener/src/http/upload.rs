@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use kallisto_core::admission::{Cost, Flow};
-use kallisto_core::{Error, Response as CoreResponse, Upload};
+use kallisto_core::{Error, Response as CoreResponse, Upload, takes_upload};
 
 use super::elsewhere::Unfinished;
 use super::target::Verb;
@@ -29,8 +29,7 @@ const DRAIN_MAX: Duration = Duration::from_secs(30);
 
 /// Whether what is sent to this path is a file.
 pub(super) fn is_upload(path: &str, verb: Verb) -> bool {
-    verb == Verb::Write
-        && matches!(path, "sys/storage/raft/snapshot" | "sys/storage/raft/snapshot-force")
+    verb == Verb::Write && takes_upload(path)
 }
 
 impl Service {

@@ -18,6 +18,7 @@ use crate::view::{Mount, View};
 struct Question<'p> {
     operation: Operation,
     capability: Capability,
+    needs_sudo: bool,
     path: Path<'p>,
 }
 
@@ -32,6 +33,10 @@ impl Subject for Question<'_> {
 
     fn capability(&self) -> Capability {
         self.capability
+    }
+
+    fn needs_sudo(&self) -> bool {
+        self.needs_sudo
     }
 }
 
@@ -60,8 +65,14 @@ impl<'u> Judge<'u> {
     pub(super) fn may(&self, operation: Operation, path: &str) -> bool {
         // A path that no request could name is nobody's.
         let Ok(path) = Path::literal(path) else { return false };
-        let capability = authz_request::capability(operation, path.as_str(), self.view);
-        let question = Question { operation, capability, path };
+        let (capability, needs_sudo) = match self.view.mounts.route(path.as_str()) {
+            Some((mount, inside)) => (
+                authz_request::capability_below(&mount, inside, operation),
+                mount.entry.kind.engine().routes().needs_sudo(operation, inside),
+            ),
+            None => (operation.capability(), false),
+        };
+        let question = Question { operation, capability, needs_sudo, path };
         authorize_by(self.caller.token(), self.caller.acl(), question, self.now).is_ok()
     }
 

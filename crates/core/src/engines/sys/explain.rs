@@ -13,6 +13,7 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
+use crate::pipeline::authz_request;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::spelling;
 use crate::view::View;
@@ -21,6 +22,7 @@ use crate::view::View;
 struct Question {
     path: Path<'static>,
     capability: Capability,
+    needs_sudo: bool,
     caseless: Option<Box<str>>,
 }
 
@@ -56,6 +58,10 @@ impl Subject for Question {
 
     fn capability(&self) -> Capability {
         self.capability
+    }
+
+    fn needs_sudo(&self) -> bool {
+        self.needs_sudo
     }
 }
 
@@ -101,8 +107,9 @@ fn question(view: &View, fields: &Fields<'_>) -> Result<Question, Error> {
     let path = spelling::canonical(operation(capability), path)?;
     let path = Path::literal(&path).map(Path::into_owned);
     let path = path.map_err(|error| Error::invalid(error.to_string()))?;
+    let needs_sudo = authz_request::needs_sudo(operation(capability), path.as_str(), view);
     let caseless = spelling::caseless(path.as_str(), view);
-    Ok(Question { path, capability, caseless })
+    Ok(Question { path, capability, needs_sudo, caseless })
 }
 
 fn to_json(explanation: &Explanation) -> Json {

@@ -33,7 +33,7 @@ use crate::engines::server_engine::{
     Answer, BuiltinMount, EngineFacts, Run, ServerEngine, Weighed,
 };
 use crate::storage::keys::MountId;
-use kallisto_engine::{Class, Routes};
+use kallisto_engine::{Admits, Class, Routes};
 use std::sync::Arc;
 
 pub(crate) use autopilot::clean_up;
@@ -51,6 +51,7 @@ use crate::pipeline::policies::Caller;
 use crate::pipeline::spelling::below;
 use crate::pipeline::state::{Access, Call, Core, NamespaceContext};
 use crate::pipeline::wrapping;
+use crate::registry;
 use crate::routes::{help, openapi};
 use crate::tokens;
 
@@ -137,44 +138,25 @@ pub(crate) fn open_route<'p>(
 /// Whether a request is answered without a look at the view, however old that is: what says how the server is, and what gets
 /// it out of where it is.
 pub(crate) fn needs_no_view(core: &Core, request: &Request<'_>) -> bool {
-    let path = request.path.as_str().strip_prefix("sys/");
-    let route = path.and_then(|path| open_route(core, path, request));
-    match route {
-        Some(
-            OpenRoute::Health
-            | OpenRoute::SealStatus
-            | OpenRoute::InitStatus
-            | OpenRoute::Init
-            | OpenRoute::Unseal
-            | OpenRoute::Leader
-            | OpenRoute::RaftJoin
-            | OpenRoute::SealAgain
-            | OpenRoute::Help(_)
-            | OpenRoute::Refused,
-        ) => true,
-        Some(
-            OpenRoute::RaftChallenge
-            | OpenRoute::RaftAnswer
-            | OpenRoute::PublicMounts
-            | OpenRoute::Rekey(_)
-            | OpenRoute::RekeyRecovery(_)
-            | OpenRoute::GenerateRoot(_)
-            | OpenRoute::PublicOpenapi
-            | OpenRoute::WrappingLookup
-            | OpenRoute::Unwrap,
-        )
-        | None => false,
+    let Some(route) = registry::builtin_route(request.path.as_str()) else { return false };
+    if request.asks_help() {
+        return route.admits == Admits::Anyone;
     }
+    route.ignores_view || (route.admits == Admits::AnyoneWhileSealed && core.is_sealed())
 }
 
 /// Whether a request is one of the few that audit devices never hear of. They have to be answered when
 /// no device works, hand out no secret, and change at most whether the server is sealed. Whatever else
 /// answers without a token is audited.
-pub(crate) fn is_never_audited(core: &Core, path: &str, request: &Request<'_>) -> bool {
-    !request.asks_help() && unaudited_route(core, path, request.operation).is_some()
+pub(crate) fn is_never_audited(core: &Core, request: &Request<'_>) -> bool {
+    let Some(route) = registry::builtin_route(request.path.as_str()) else { return false };
+    // A sealed server has no devices.
+    let is_unaudited =
+        !route.is_audited || (route.admits == Admits::AnyoneWhileSealed && core.is_sealed());
+    is_unaudited && route.takes(request.operation) && !request.asks_help()
 }
 
-/// The open routes that are not audited: the whole list.
+/// The open routes that are not audited.
 fn unaudited_route(core: &Core, path: &str, operation: Operation) -> Option<OpenRoute<'static>> {
     use Operation::{Read, Update};
     Some(match (path, operation) {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use kallisto_auth::Operation;
+use kallisto_engine::Admits;
 
 use crate::api::error::{Denial, Error};
 use crate::api::json::{Json, Map};
@@ -13,6 +14,7 @@ use crate::engines::mount::Class;
 use crate::engines::sys::explain;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::NamespaceContext;
+use crate::registry;
 use crate::routes::{help, openapi};
 use crate::view::Mount;
 
@@ -22,12 +24,17 @@ const EXPLAIN: &str = "sys/policies/explain";
 
 /// Whether a request is of the few that every token may make.
 pub(crate) fn is_for_any_token(request: &Request<'_>) -> bool {
-    let path = request.path.as_str();
-    match request.operation {
-        Operation::Read => path.starts_with(PREFIX) || path == OPENAPI || request.asks_help(),
-        Operation::Update => path == EXPLAIN,
-        _ => false,
+    if request.operation == Operation::Read && request.asks_help() {
+        return true;
     }
+    let path = request.path.as_str();
+    if !path.starts_with("sys/") {
+        return false;
+    }
+    registry::builtin_route(path).is_some_and(|route| {
+        matches!(route.admits, Admits::AnyToken | Admits::AnyTokenOrNone)
+            && route.takes(request.operation)
+    })
 }
 
 /// Answers what every token may ask, each within what it may reach. `None` for all other routes.

@@ -3,7 +3,7 @@
 use kallisto_auth::Operation::{Delete, Read, Update};
 
 use kallisto_engine::FieldKind::{Flag, Map, Text};
-use kallisto_engine::route::{Field, Route, field};
+use kallisto_engine::route::{Field, Route, ServedBy, field};
 
 const PATH: Field = field("path", Text, "The path of the device.");
 const HEADER: Field = field("header", Text, "The name of the header.");
@@ -26,7 +26,8 @@ pub(super) const DEVICES: &[Route] = &[
         "audit-hash/{path..}",
         &[(Update, "Mask a value as a device does, to search for it.")],
         &[PATH, field("input", Text, "The value.")],
-    ),
+    )
+    .served_by(ServedBy::AnyServer),
     Route::new(
         "audit-head/{path..}",
         &[(Read, "Tell the last record that a device wrote, and whether it works.")],

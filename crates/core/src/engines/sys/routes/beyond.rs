@@ -3,7 +3,7 @@
 use kallisto_auth::Operation::{Read, Update};
 
 use kallisto_engine::FieldKind::{Flag, Map, Text, Texts, Whole};
-use kallisto_engine::route::{Field, Route, field, query};
+use kallisto_engine::route::{Field, Route, Scope, field, query};
 
 const DRY_RUN: Field = field("dry_run", Flag, "Check and tell everything, and change nothing.");
 const COUNT: Field = field("count", Whole, "Do nothing unless so many secrets are meant.");
@@ -26,12 +26,14 @@ pub(super) const SECRETS: &[Route] = &[
             "API paths such as `secret/data/a`, or objects with `path` and `version`.",
         )],
     )
+    .scope(Scope::Namespace)
     .more(EACH),
     Route::new(
         "kallisto/kv/write",
         &[(Update, "Write many secrets as one: all of them, or none.")],
         &[field("writes", Texts, "Objects with `path` (an API path), `data` and `options`.")],
     )
+    .scope(Scope::Namespace)
     .more(EACH),
     Route::new(
         "kallisto/kv/delete",
@@ -47,18 +49,21 @@ pub(super) const SECRETS: &[Route] = &[
             COUNT,
         ],
     )
+    .scope(Scope::Namespace)
     .more(EACH),
     Route::new(
         "kallisto/kv/copy",
         &[(Update, "Copy a secret or a folder with all versions and metadata.")],
         &[FROM, TO, DRY_RUN, COUNT],
     )
+    .scope(Scope::Namespace)
     .more(EACH),
     Route::new(
         "kallisto/kv/move",
         &[(Update, "Move a secret or a folder with all versions and metadata.")],
         &[FROM, TO, DRY_RUN, COUNT],
     )
+    .scope(Scope::Namespace)
     .more(EACH),
     Route::new(
         "kallisto/kv/list",
@@ -73,6 +78,7 @@ pub(super) const SECRETS: &[Route] = &[
             NEXT,
         ],
     )
+    .scope(Scope::Namespace)
     .more(EACH),
     Route::new(
         "kallisto/kv/search",
@@ -88,6 +94,7 @@ pub(super) const SECRETS: &[Route] = &[
             NEXT,
         ],
     )
+    .scope(Scope::Namespace)
     .more(EACH),
     Route::new(
         "kallisto/kv/watch",
@@ -97,5 +104,6 @@ pub(super) const SECRETS: &[Route] = &[
             query("index", Text, "Begin after this event or index; absent for now."),
         ],
     )
+    .scope(Scope::Namespace)
     .more("Each event is judged when it is sent, by the policies and the time of that moment."),
 ];

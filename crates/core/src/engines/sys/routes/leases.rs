@@ -3,7 +3,7 @@
 use kallisto_auth::Operation::{List, Read, Update};
 
 use kallisto_engine::FieldKind::{Flag, Span, Text, Whole};
-use kallisto_engine::route::{Field, Route, field, query};
+use kallisto_engine::route::{Field, Route, Scope, field, query};
 
 const ID: Field = field("lease_id", Text, "The lease, as `LIST sys/leases/lookup` shows it.");
 const PREFIX: Field = field("prefix", Text, "Whole segments that lease ids start with.");
@@ -17,49 +17,59 @@ pub(super) const LEASES: &[Route] = &[
         &[(Read, "List the leases that could not be revoked.")],
         &[TYPE, query("limit", Whole, "Most leases in the answer.")],
     )
+    .scope(Scope::Namespace)
     .with_sudo(),
-    Route::new("leases/count", &[(Read, "Count the leases that could not be revoked.")], &[TYPE]),
+    Route::new("leases/count", &[(Read, "Count the leases that could not be revoked.")], &[TYPE])
+        .scope(Scope::Namespace),
     Route::new(
         "leases/lookup",
         &[(Update, "Describe a lease."), (List, "List the first segments of lease ids.")],
         &[ID],
     )
+    .scope(Scope::Namespace)
     .with_sudo_to_list(),
     Route::new(
         "leases/lookup/{prefix..}",
         &[(List, "List the lease ids below a prefix.")],
         &[PREFIX],
     )
+    .scope(Scope::Namespace)
     .with_sudo(),
     Route::new(
         "leases/renew",
         &[(Update, "Renew a lease of a dynamic secret; tokens are renewed as tokens.")],
         &[ID, field("increment", Span, "How much time is asked for.")],
-    ),
+    )
+    .scope(Scope::Namespace),
     Route::new(
         "leases/renew/{lease_id..}",
         &[(Update, "Renew a lease of a dynamic secret; tokens are renewed as tokens.")],
         &[ID, field("increment", Span, "How much time is asked for.")],
     )
+    .scope(Scope::Namespace)
     .alias_of("leases/renew"),
-    Route::new("leases/revoke", &[(Update, "End a lease and what hangs on it.")], &[ID, SYNC]),
+    Route::new("leases/revoke", &[(Update, "End a lease and what hangs on it.")], &[ID, SYNC])
+        .scope(Scope::Namespace),
     Route::new(
         "leases/revoke/{lease_id..}",
         &[(Update, "End a lease and what hangs on it.")],
         &[ID, SYNC],
     )
+    .scope(Scope::Namespace)
     .alias_of("leases/revoke"),
     Route::new(
         "leases/revoke-prefix/{prefix..}",
         &[(Update, "End every lease below a prefix.")],
         &[PREFIX, SYNC],
     )
+    .scope(Scope::Namespace)
     .with_sudo(),
     Route::new(
         "leases/revoke-force/{prefix..}",
         &[(Update, "Forget every lease below a prefix, whatever the engine says.")],
         &[PREFIX],
     )
+    .scope(Scope::Namespace)
     .with_sudo(),
     Route::new(
         "leases/tidy",
@@ -70,5 +80,6 @@ pub(super) const LEASES: &[Route] = &[
             "Says besides that leases end by themselves again after a restore.",
         )],
     )
+    .scope(Scope::Namespace)
     .with_sudo(),
 ];

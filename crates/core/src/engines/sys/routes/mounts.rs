@@ -3,7 +3,7 @@
 use kallisto_auth::Operation::{Delete, Read, Update};
 
 use kallisto_engine::FieldKind::{Flag, Map, Span, Text, Texts};
-use kallisto_engine::route::{Field, Route, field, query};
+use kallisto_engine::route::{Field, Route, Scope, field, query};
 
 const PATH: Field = field("path", Text, "The mount's path.");
 
@@ -11,7 +11,7 @@ const PATH: Field = field("path", Text, "The mount's path.");
 macro_rules! mounted {
     ($base:literal, $what:literal $(, $sudo:ident)?) => {
         &[
-            Route::new($base, &[(Read, concat!("List the mounted ", $what, "s."))], &[]),
+            Route::new($base, &[(Read, concat!("List the mounted ", $what, "s."))], &[]).scope(Scope::Namespace),
             Route::new(
                 concat!($base, "/{path..}"),
                 &[
@@ -30,7 +30,7 @@ macro_rules! mounted {
                     field("seal_wrap", Flag, "Shown back."),
                     field("external_entropy_access", Flag, "Shown back."),
                 ],
-            )$(.$sudo())?,
+            ).scope(Scope::Namespace)$(.$sudo())?,
             Route::new(
                 concat!($base, "/{path..}/tune"),
                 &[(Read, "Read how a mount behaves."), (Update, "Change how a mount behaves.")],
@@ -48,7 +48,7 @@ macro_rules! mounted {
                     field("passthrough_request_headers", Texts, "Request headers the engine may see."),
                     field("allowed_response_headers", Texts, "Response headers the engine may set."),
                 ],
-            )$(.$sudo())?,
+            ).scope(Scope::Namespace)$(.$sudo())?,
         ]
     };
 }
@@ -62,13 +62,13 @@ pub(super) const MOVES: &[Route] = &[
             field("from", Text, "The mount's path; a login method's begins with `auth/`."),
             field("to", Text, "Its path from then on."),
         ],
-    )
+    ).scope(Scope::Namespace)
     .with_sudo()
     .more("Nothing is copied: the mount is renamed, and its secrets are reached by the rules for the new path."),
     Route::new(
         "remount/status/{migration_id}",
         &[(Read, "Read how far a move is.")],
         &[field("migration_id", Text, "What the move was answered with.")],
-    ),
+    ).scope(Scope::Namespace),
 ];
 pub(super) const LOGINS: &[Route] = mounted!("auth", "login method", with_sudo);

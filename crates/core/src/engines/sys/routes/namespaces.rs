@@ -3,7 +3,7 @@
 use kallisto_auth::Operation::{Delete, List, Patch, Read, Scan, Update};
 
 use kallisto_engine::FieldKind::{Map, Text};
-use kallisto_engine::route::{Field, Route, field};
+use kallisto_engine::route::{Field, Route, Scope, field};
 
 const NAME: Field = field("name", Text, "Name of the namespace, directly below this one.");
 const CUSTOM: Field = field("custom_metadata", Map, "Texts by name, for people.");
@@ -18,7 +18,8 @@ pub(super) const NAMESPACES: &[Route] = &[
             (Scan, "List the namespaces below this one, at any depth."),
         ],
         &[],
-    ),
+    )
+    .scope(Scope::Namespace),
     Route::new(
         "namespaces/{name}",
         &[
@@ -28,17 +29,23 @@ pub(super) const NAMESPACES: &[Route] = &[
             (Delete, "Delete a namespace and everything in it."),
         ],
         &[NAME, CUSTOM],
-    ),
-    Route::new("namespaces/api-lock/lock", &[(Update, "Lock this namespace.")], &[]),
+    )
+    .scope(Scope::Namespace),
+    Route::new("namespaces/api-lock/lock", &[(Update, "Lock this namespace.")], &[])
+        .scope(Scope::Namespace),
     Route::new(
         "namespaces/api-lock/lock/{path..}",
         &[(Update, "Lock a namespace below this one.")],
         &[PATH],
-    ),
-    Route::new("namespaces/api-lock/unlock", &[(Update, "Unlock this namespace.")], &[KEY]),
+    )
+    .scope(Scope::Namespace),
+    Route::new("namespaces/api-lock/unlock", &[(Update, "Unlock this namespace.")], &[KEY])
+        .while_locked()
+        .scope(Scope::Namespace),
     Route::new(
         "namespaces/api-lock/unlock/{path..}",
         &[(Update, "Unlock a namespace below this one.")],
         &[PATH, KEY],
-    ),
+    )
+    .scope(Scope::Namespace),
 ];

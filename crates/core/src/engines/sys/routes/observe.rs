@@ -3,7 +3,7 @@
 use kallisto_auth::Operation::{Delete, List, Read, Update};
 
 use kallisto_engine::FieldKind::{Flag, Text, Texts};
-use kallisto_engine::route::{Admits, Route, field, query};
+use kallisto_engine::route::{Admits, Route, Scope, ServedBy, field, query};
 
 pub(super) const STATE: &[Route] = &[
     Route::new("ha-status", &[(Read, "List the servers of the cluster.")], &[]),
@@ -11,7 +11,9 @@ pub(super) const STATE: &[Route] = &[
         "locked-users",
         &[(Read, "List who is locked out after wrong passwords.")],
         &[query("mount_accessor", Text, "Those of one login method only.")],
-    ),
+    )
+    .served_by(ServedBy::Leader)
+    .scope(Scope::Namespace),
     Route::new(
         "locked-users/{accessor}/unlock/{name}",
         &[(Update, "Let somebody log in again.")],
@@ -19,12 +21,15 @@ pub(super) const STATE: &[Route] = &[
             field("accessor", Text, "The accessor of the login method."),
             field("name", Text, "What the method calls them."),
         ],
-    ),
+    )
+    .served_by(ServedBy::Leader)
+    .scope(Scope::Namespace),
     Route::new(
         "metrics",
         &[(Read, "Read the counters and gauges of the server.")],
         &[query("format", Text, "`prometheus` for its text; JSON when absent.")],
     )
+    .for_operators()
     .admitting(Admits::AnyoneAtListener),
     Route::new(
         "monitor",
@@ -35,7 +40,8 @@ pub(super) const STATE: &[Route] = &[
         ],
     ),
     Route::new("host-info", &[(Read, "Describe the machine.")], &[]),
-    Route::new("in-flight-req", &[(Read, "List the requests that wait for something.")], &[]),
+    Route::new("in-flight-req", &[(Read, "List the requests that wait for something.")], &[])
+        .for_operators(),
     Route::new(
         "loggers",
         &[
@@ -94,20 +100,24 @@ pub(super) const INTERNAL: &[Route] = &[
         &[(Read, "List the mounts the token reaches; without one, those shown before login.")],
         &[],
     )
+    .scope(Scope::Namespace)
     .admitting(Admits::AnyTokenOrNone),
     Route::new(
         "internal/ui/mounts/{path..}",
         &[(Read, "Describe the mount that serves a path.")],
         &[field("path", Text, "A path of a secret, or a mount's own.")],
     )
+    .scope(Scope::Namespace)
     .admitting(Admits::AnyToken),
     Route::new(
         "internal/ui/resultant-acl",
         &[(Read, "List what the policies of the token that asks come to.")],
         &[],
     )
+    .scope(Scope::Namespace)
     .admitting(Admits::AnyToken),
     Route::new("internal/ui/namespaces", &[(Read, "List the namespaces the token reaches.")], &[])
+        .scope(Scope::Namespace)
         .admitting(Admits::AnyToken),
     Route::new("internal/counters/tokens", &[(Read, "Count the tokens.")], &[]),
     Route::new("internal/counters/entities", &[(Read, "Count the entities.")], &[]),
@@ -121,5 +131,6 @@ pub(super) const INTERNAL: &[Route] = &[
         &[(Read, "Describe the routes the token reaches as an OpenAPI document.")],
         &[query("generic_mount_paths", Flag, "Name engines by a parameter, not by their path.")],
     )
+    .scope(Scope::Namespace)
     .admitting(Admits::AnyTokenOrNone),
 ];

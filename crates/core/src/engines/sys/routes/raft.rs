@@ -4,7 +4,7 @@
 use kallisto_auth::Operation::{Read, Update};
 
 use kallisto_engine::FieldKind::{Flag, Span, Text, Whole};
-use kallisto_engine::route::{Admits, Field, Route, field};
+use kallisto_engine::route::{Admits, Field, Route, ServedBy, field};
 
 /// What stands before each of their paths.
 #[cfg(test)]
@@ -27,24 +27,29 @@ pub(super) const MEMBERS: &[Route] = &[
             field("token", Text, "A join token, where the cluster wants one."),
         ],
     )
+    .served_by(ServedBy::AnyServer)
+    .ignoring_view()
     .admitting(Admits::Anyone),
     Route::new(
         "storage/raft/bootstrap/challenge",
         &[(Update, "Give a server that joins something to open with the unseal key.")],
         &[],
     )
+    .served_by(ServedBy::Leader)
     .admitting(Admits::Anyone),
     Route::new(
         "storage/raft/bootstrap/answer",
         &[(Update, "Let a server join that opened what it was given.")],
         &[],
     )
+    .served_by(ServedBy::Leader)
     .admitting(Admits::Anyone),
     Route::new(
         "storage/raft/bootstrap/token",
         &[(Update, "Make a join token, which is good once.")],
         &[field("ttl", Span, "How long it is good.")],
     )
+    .served_by(ServedBy::Leader)
     .with_sudo(),
     Route::new(
         "storage/raft/bootstrap/configuration",
@@ -54,29 +59,36 @@ pub(super) const MEMBERS: &[Route] = &[
         ],
         &[field("require_token", Flag, "Whether they have to.")],
     )
+    .served_by(ServedBy::Leader)
     .with_sudo(),
-    Route::new("storage/raft/configuration", &[(Read, "List the members.")], &[]),
+    Route::new("storage/raft/configuration", &[(Read, "List the members.")], &[])
+        .served_by(ServedBy::LeaderIfAny),
     Route::new(
         "storage/raft/remove-peer",
         &[(Update, "Take a member out of the cluster.")],
         &[SERVER_ID],
     )
+    .served_by(ServedBy::Leader)
     .with_sudo(),
     Route::new("storage/raft/promote", &[(Update, "Give a member a vote.")], &[SERVER_ID])
+        .served_by(ServedBy::Leader)
         .with_sudo(),
     Route::new("storage/raft/demote", &[(Update, "Take a member's vote.")], &[SERVER_ID])
+        .served_by(ServedBy::Leader)
         .with_sudo(),
     Route::new(
         "storage/raft/certificate/rotate",
         &[(Update, "Make a new key and certificate for this server's peers to know it by.")],
         &[],
     )
+    .served_by(ServedBy::AnyServer)
     .with_sudo(),
 ];
 
 /// How the members are.
 pub(super) const AUTOPILOT: &[Route] = &[
-    Route::new("storage/raft/autopilot/state", &[(Read, "Say how the members are.")], &[]),
+    Route::new("storage/raft/autopilot/state", &[(Read, "Say how the members are.")], &[])
+        .served_by(ServedBy::Leader),
     Route::new(
         "storage/raft/autopilot/configuration",
         &[
@@ -91,7 +103,8 @@ pub(super) const AUTOPILOT: &[Route] = &[
             field("min_quorum", Whole, "Members that are never removed."),
             field("server_stabilization_time", Span, "Kept, and without effect."),
         ],
-    ),
+    )
+    .served_by(ServedBy::Leader),
 ];
 
 /// Everything, as a file, and back.
@@ -104,11 +117,14 @@ pub(super) const SNAPSHOTS: &[Route] = &[
         ],
         &[],
     )
+    .with_upload()
     .with_sudo_to_write(),
     Route::new(
         "storage/raft/snapshot-force",
         &[(Update, "Put a file of other unseal keys in the place of everything.")],
         &[],
     )
+    .served_by(ServedBy::Leader)
+    .with_upload()
     .with_sudo(),
 ];

@@ -3,7 +3,7 @@
 use kallisto_auth::Operation::{Delete, Read, Update};
 
 use kallisto_engine::FieldKind::{Flag, Span, Text, Whole};
-use kallisto_engine::route::{Admits, Field, Route, field, query};
+use kallisto_engine::route::{Admits, Field, Route, Scope, ServedBy, field, query};
 
 const NONCE: Field = field("nonce", Text, "The attempt's nonce.");
 const KEY: Field = field("key", Text, "A share, in hexadecimal or base64.");
@@ -25,6 +25,10 @@ pub(super) const STATUS: &[Route] = &[
             query("uninitcode", Whole, "Status code when not initialised."),
         ],
     )
+    .unaudited()
+    .ignoring_view()
+    .for_operators()
+    .unlimited()
     .admitting(Admits::Anyone),
     Route::new(
         "init",
@@ -43,15 +47,34 @@ pub(super) const STATUS: &[Route] = &[
             field("recovery_threshold", Whole, "Shares it takes to recover."),
         ],
     )
+    .unaudited()
+    .ignoring_view()
+    .for_operators()
+    .served_by(ServedBy::AnyServer)
     .admitting(Admits::Anyone),
-    Route::new("leader", &[(Read, "Name the active server.")], &[]).admitting(Admits::Anyone),
+    Route::new("leader", &[(Read, "Name the active server.")], &[])
+        .unaudited()
+        .ignoring_view()
+        .for_operators()
+        .scope(Scope::Server)
+        .admitting(Admits::Anyone),
     Route::new("seal-status", &[(Read, "Say how far unsealing has come.")], &[])
+        .unaudited()
+        .ignoring_view()
+        .for_operators()
+        .scope(Scope::Server)
+        .unlimited()
         .admitting(Admits::Anyone),
     Route::new(
         "unseal",
         &[(Update, "Give a share of the unseal key.")],
         &[KEY, field("reset", Flag, "Forget the shares given so far.")],
     )
+    .unaudited()
+    .ignoring_view()
+    .for_operators()
+    .unlimited()
+    .served_by(ServedBy::AnyServer)
     .admitting(Admits::Anyone),
 ];
 
@@ -67,17 +90,29 @@ const ROTATION_FIELDS: &[Field] = &[
 
 /// What an operator does to the seal and to the keys under it.
 pub(super) const KEYS: &[Route] = &[
-    Route::new("seal", &[(Update, "Seal the server: forget its keys.")], &[]).with_sudo(),
-    Route::new("step-down", &[(Update, "Give up being the active server.")], &[]).with_sudo(),
+    Route::new("seal", &[(Update, "Seal the server: forget its keys.")], &[])
+        .admitting(Admits::AnyoneWhileSealed)
+        .for_operators()
+        .served_by(ServedBy::AnyServer)
+        .with_sudo(),
+    Route::new("step-down", &[(Update, "Give up being the active server.")], &[])
+        .for_operators()
+        .served_by(ServedBy::Leader)
+        .with_sudo(),
     Route::new("key-status", &[(Read, "Describe the key that encrypts new records.")], &[]),
     Route::new("rotate", &[(Update, "Encrypt new records under a new key.")], &[])
+        .served_by(ServedBy::Leader)
         .with_sudo()
         .alias_of("rotate/keyring"),
     Route::new("rotate/keyring", &[(Update, "Encrypt new records under a new key.")], &[])
+        .served_by(ServedBy::Leader)
         .with_sudo(),
-    Route::new("rotate/config", ROTATION, ROTATION_FIELDS).alias_of("rotate/keyring/config"),
-    Route::new("rotate/keyring/config", ROTATION, ROTATION_FIELDS),
+    Route::new("rotate/config", ROTATION, ROTATION_FIELDS)
+        .served_by(ServedBy::Leader)
+        .alias_of("rotate/keyring/config"),
+    Route::new("rotate/keyring/config", ROTATION, ROTATION_FIELDS).served_by(ServedBy::Leader),
     Route::new("rotate/progress", &[(Read, "Say how far old records are encrypted anew.")], &[])
+        .served_by(ServedBy::Leader)
         .with_sudo(),
     Route::new(
         "durability",
@@ -91,8 +126,10 @@ pub(super) const KEYS: &[Route] = &[
             field("interval", Span, "Longest a batch waits for the disk."),
         ],
     )
+    .served_by(ServedBy::AnyServer)
     .with_sudo(),
     Route::new("save", &[(Update, "Answer when everything acknowledged is on disk.")], &[])
+        .served_by(ServedBy::AnyServer)
         .with_sudo(),
 ];
 
@@ -115,6 +152,7 @@ macro_rules! rekey {
                 ],
             )
             .with_sudo()
+            .served_by(ServedBy::Leader)
             $(.admitting(Admits::$admits).alias_of(concat!($twin, "/init")))?,
             Route::new(
                 concat!($base, "/update"),
@@ -122,6 +160,7 @@ macro_rules! rekey {
                 &[KEY, NONCE],
             )
             .with_sudo()
+            .served_by(ServedBy::Leader)
             $(.admitting(Admits::$admits).alias_of(concat!($twin, "/update")))?,
             Route::new(
                 concat!($base, "/verify"),
@@ -133,6 +172,7 @@ macro_rules! rekey {
                 &[KEY, NONCE],
             )
             .with_sudo()
+            .served_by(ServedBy::Leader)
             $(.admitting(Admits::$admits).alias_of(concat!($twin, "/verify")))?,
             Route::new(
                 concat!($base, "/backup"),
@@ -140,6 +180,7 @@ macro_rules! rekey {
                 &[],
             )
             .with_sudo()
+            .served_by(ServedBy::Leader)
             $(.admitting(Admits::$admits).alias_of(concat!($twin, "/backup")))?,
         ]
     };
@@ -153,6 +194,7 @@ const KEPT_SHARES: &[(kallisto_auth::Operation, &str)] =
     &[(Read, "Encrypted shares that were kept; there never are any."), (Delete, "Remove them.")];
 pub(super) const RECOVERY_BACKUP: &[Route] =
     &[Route::new("rekey/recovery-key-backup", KEPT_SHARES, &[])
+        .served_by(ServedBy::Leader)
         .with_sudo()
         .admitting(Admits::AnyoneIfConfigured)
         .alias_of("rotate/recovery/backup")];
@@ -171,11 +213,21 @@ const SHARE: &[(kallisto_auth::Operation, &str)] =
 
 pub(super) const GENERATE_ROOT: &[Route] = &[
     Route::new("generate-root/attempt", ATTEMPT, ATTEMPT_FIELDS)
+        .unlimited()
+        .for_operators()
+        .served_by(ServedBy::Leader)
         .admitting(Admits::AnyoneIfConfigured),
-    Route::new("generate-root/update", SHARE, &[KEY, NONCE]).admitting(Admits::AnyoneIfConfigured),
+    Route::new("generate-root/update", SHARE, &[KEY, NONCE])
+        .unlimited()
+        .for_operators()
+        .served_by(ServedBy::Leader)
+        .admitting(Admits::AnyoneIfConfigured),
     Route::new("generate-root-token/attempt", ATTEMPT, ATTEMPT_FIELDS)
+        .served_by(ServedBy::Leader)
         .alias_of("generate-root/attempt"),
-    Route::new("generate-root-token/update", SHARE, &[KEY, NONCE]).alias_of("generate-root/update"),
+    Route::new("generate-root-token/update", SHARE, &[KEY, NONCE])
+        .served_by(ServedBy::Leader)
+        .alias_of("generate-root/update"),
     Route::new(
         "decode-token",
         &[(Update, "Decode a hidden root token.")],
@@ -183,5 +235,6 @@ pub(super) const GENERATE_ROOT: &[Route] = &[
             field("encoded_token", Text, "What the last share brought."),
             field("otp", Text, "What the token was hidden with."),
         ],
-    ),
+    )
+    .served_by(ServedBy::Leader),
 ];

@@ -3,7 +3,7 @@
 use kallisto_auth::Operation::{Delete, List, Read, Update};
 
 use kallisto_engine::FieldKind::{Flag, Number, Span, Text, Texts, Whole};
-use kallisto_engine::route::{Field, Route, field, query};
+use kallisto_engine::route::{Field, Route, Scope, ServedBy, field, query};
 
 const QUOTA: Field = field("name", Text, "Name of the rule.");
 const PASSWORD: Field = field("name", Text, "Name of the policy.");
@@ -73,7 +73,8 @@ pub(super) const WEB: &[Route] = &[
 ];
 
 pub(super) const PASSWORDS: &[Route] = &[
-    Route::new("policies/password", &[(List, "List the password policies.")], &[]),
+    Route::new("policies/password", &[(List, "List the password policies.")], &[])
+        .scope(Scope::Namespace),
     Route::new(
         "policies/password/{name}",
         &[
@@ -82,26 +83,34 @@ pub(super) const PASSWORDS: &[Route] = &[
             (Delete, "Delete a password policy."),
         ],
         &[PASSWORD, field("policy", Text, "The policy in HCL or JSON, or either in base64.")],
-    ),
+    )
+    .scope(Scope::Namespace),
     Route::new(
         "policies/password/{name}/generate",
         &[(Read, "Make a password by a policy.")],
         &[PASSWORD],
-    ),
+    )
+    .scope(Scope::Namespace),
 ];
 
 pub(super) const TOOLS: &[Route] = &[
-    Route::new("tools/random", &[(Update, "Draw random bytes.")], &[BYTES, FORMAT]),
+    Route::new("tools/random", &[(Update, "Draw random bytes.")], &[BYTES, FORMAT])
+        .served_by(ServedBy::AnyServer)
+        .scope(Scope::Namespace),
     Route::new(
         "tools/random/{source}",
         &[(Update, "Draw random bytes.")],
         &[field("source", Text, "How many bytes, or `platform`, `seal` or `all`."), BYTES, FORMAT],
-    ),
+    )
+    .served_by(ServedBy::AnyServer)
+    .scope(Scope::Namespace),
     Route::new(
         "tools/random/{source}/{bytes}",
         &[(Update, "Draw random bytes.")],
         &[field("source", Text, "`platform`, `seal` or `all`."), BYTES, FORMAT],
-    ),
+    )
+    .served_by(ServedBy::AnyServer)
+    .scope(Scope::Namespace),
     Route::new(
         "tools/hash",
         &[(Update, "Hash an input.")],
@@ -110,7 +119,9 @@ pub(super) const TOOLS: &[Route] = &[
             field("algorithm", Text, "Such as `sha2-256`, which it is when absent."),
             FORMAT,
         ],
-    ),
+    )
+    .served_by(ServedBy::AnyServer)
+    .scope(Scope::Namespace),
     Route::new(
         "tools/hash/{algorithm}",
         &[(Update, "Hash an input.")],
@@ -119,5 +130,7 @@ pub(super) const TOOLS: &[Route] = &[
             field("algorithm", Text, "Such as `sha2-256`."),
             FORMAT,
         ],
-    ),
+    )
+    .served_by(ServedBy::AnyServer)
+    .scope(Scope::Namespace),
 ];

@@ -1,11 +1,8 @@
-//! The root-protected paths: calling one needs `sudo` besides the capability of the operation.
+//! What a client knows of the root-protected paths without asking: calling one needs `sudo` besides the capability of the operation.
 //!
-//! The one table of those at fixed places. Paths that an engine protects lie below its mount: its
-//! requests answer [`crate::Subject::needs_sudo`] themselves. Endpoints that need `sudo` only for
-//! some bodies (`auth/token/create` with `period`, `no_parent` or `id`) ask
-//! [`crate::AclSet::capabilities`].
+//! The server decides by its tables of routes. A test of the binary holds this list to what the server's OpenAPI document says of them.
 
-use crate::Operation;
+use kallisto_auth::Operation;
 
 /// When a path is protected.
 #[derive(Clone, Copy, PartialEq, Eq)]
