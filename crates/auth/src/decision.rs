@@ -1,6 +1,6 @@
 //! The access decision: (token, policies, request, now) -> authorised request or denial.
 //!
-//! [`Authorized`] is a proof: its only constructor is [`authorize_by`], so whoever
+//! [`Authorized`] is a proof: its only constructor is [`authorize_noting`], so whoever
 //! holds one was let in. A [`Subject`] is what the decision wants to know of a request. What
 //! it is not told counts against it: a rule that limits parameters refuses a request whose
 //! parameters are unknown.
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::acl::Grant;
 use crate::policy::Literal;
 use crate::{AclSet, Capability, Operation, Path, Standing, TokenKind};
 
@@ -76,17 +77,36 @@ pub fn authorize_by<R: Subject>(
     request: R,
     now: Timestamp,
 ) -> Result<Authorized<R>, Denied> {
+    authorize_noting(token, acl, request, now, |_| ())
+}
+
+/// The same. If the request is let in, `note` is told by which grant: `None` for a root token, which needs none.
+///
+/// # Errors
+/// Those of [`authorize_by`].
+pub fn authorize_noting<R: Subject>(
+    token: impl Into<Standing>,
+    acl: &AclSet,
+    request: R,
+    now: Timestamp,
+    note: impl FnOnce(Option<Grant<'_>>),
+) -> Result<Authorized<R>, Denied> {
     let token = token.into();
     if token.is_expired(now) {
         return Err(Denied);
     }
     match token.kind {
-        TokenKind::Root => Ok(Authorized { request, page_entries_max: None }),
+        TokenKind::Root => {
+            note(None);
+            Ok(Authorized { request, page_entries_max: None })
+        }
         TokenKind::Service | TokenKind::Batch if acl.stale_at().is_some_and(|end| end <= now) => {
             Err(Denied)
         }
         TokenKind::Service | TokenKind::Batch => {
-            let page_entries_max = acl.decide(&request)?.page_entries_max();
+            let grant = acl.decide(&request)?;
+            note(Some(grant));
+            let page_entries_max = grant.page_entries_max();
             Ok(Authorized { request, page_entries_max })
         }
     }

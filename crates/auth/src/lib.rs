@@ -30,9 +30,9 @@ mod template;
 mod tests;
 mod token;
 
-pub use acl::AclSet;
+pub use acl::{AclSet, Grant};
 pub use capability::{Capabilities, Capability};
-pub use decision::{Authorized, Denied, Subject, authorize_by};
+pub use decision::{Authorized, Denied, Subject, authorize_by, authorize_noting};
 pub use operation::Operation;
 pub use password::PasswordPolicy;
 pub use path::{PATH_BYTES_MAX, Path, PathError, SEGMENTS_MAX};

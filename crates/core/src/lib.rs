@@ -1,4 +1,4 @@
-//! The life of a request, behind one door: [`Core::handle`].
+//! The life of a request, in one pipeline: [`Core::handle`].
 //!
 //! Listeners parse bytes into a [`Request`] and give a [`Response`] or an [`Error`] its form on the
 //! wire. In between, this crate authenticates, authorises (the decision is `auth`'s), runs the
@@ -57,10 +57,10 @@ pub use engines::mount::{Class, EngineKind, MountConfig, MountEntry, Moved, Mult
 pub use jobs::{FailedJob, FailedJobs};
 pub use pipeline::address::AddressRange;
 pub use pipeline::compute::Weight;
-pub use pipeline::door::Served;
 pub use pipeline::fast_path::{Bearer, FastReads};
 pub use pipeline::freshness::{CONSISTENCY_HEADER, STALE};
 pub use pipeline::patience::Patience;
+pub use pipeline::stages::Served;
 pub use pipeline::state::{Access, Core, Leases, ServerInfo};
 pub use platform::host::{Cpu, Host, LogForm, LogLevel, Machine, Memory, Process};
 pub use platform::outbound::{

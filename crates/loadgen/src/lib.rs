@@ -1,7 +1,7 @@
 //! `kallisto bench`: the classic workload, in process, loads on a server (`load`), and starts over much
 //! data (`scale`).
 //!
-//! In process: N puts over ten paths, then N gets of the same keys, through the door of the core with
+//! In process: N puts over ten paths, then N gets of the same keys, through the core with
 //! token, decision, index and hot table on, and no socket in between: what is measured is our own part
 //! of a request. Latencies go into HDR histograms; the order of keys is drawn from a seed, so that a
 //! run can be repeated.

@@ -280,7 +280,7 @@ impl ClusterPort for Cluster {
     }
 }
 
-/// The store and the door, as peers reach them.
+/// The store and the core, as peers reach them.
 struct Above {
     store: Arc<dyn Store>,
     service: Service,

@@ -202,7 +202,7 @@ mod tests {
             tracing::error!("before");
             let mut quiet = subscribers.open(LogLevel::Warn, LogForm::Standard).unwrap();
             let mut loud = subscribers.open(LogLevel::Debug, LogForm::Json).unwrap();
-            tracing::warn!(target: "kallisto_core::door", path = "a b", count = 3, "one");
+            tracing::warn!(target: "kallisto_core::stages", path = "a b", count = 3, "one");
             tracing::debug!(open = true, "two");
             tracing::trace!("three");
             let text = taken(&mut *quiet);

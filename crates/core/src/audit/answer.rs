@@ -16,7 +16,7 @@ use crate::api::response::{Answered, Logical, Response};
 use crate::pipeline::state::NamespaceContext;
 use crate::view::Mount;
 
-/// What the door answers.
+/// What a request is answered.
 pub(super) type Answer = Result<Response, Error>;
 
 /// What is mounted where a request asks.

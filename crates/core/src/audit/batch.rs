@@ -15,11 +15,12 @@ use kallisto_audit::{Common, Device, Records};
 use kallisto_auth::Operation;
 
 use super::answer::{self, Answer};
-use super::describe::{self, Effect};
+use super::describe;
 use super::gate::any_written;
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::limits::GATHERED_BYTES;
+use crate::pipeline::judge::Judgement;
 use crate::pipeline::state::{Core, NamespaceContext};
 
 /// Records of reads that were answered and wait to be written down.
@@ -83,14 +84,14 @@ impl AuditBatch {
 }
 
 impl Core {
-    /// Answers a read with `read`, and gathers its records. `None` for one that has to go the long way: nothing was
-    /// done for it.
+    /// Gathers the records of a read that was judged and answered. `None` for one that has to go the long way.
     pub(crate) fn gather(
         &self,
         unsealed: &NamespaceContext,
         request: &Request<'_>,
         gathered: &mut AuditBatch,
-        read: impl FnOnce() -> Option<Answer>,
+        judgement: Judgement<'_>,
+        answer: Answer,
     ) -> Option<Answer> {
         if self.audit.is_broken() || !self.audit.headers().is_empty() {
             return None;
@@ -99,18 +100,15 @@ impl Core {
         if devices.is_empty() || !gathered.takes(&devices) {
             return None;
         }
-        let (commons, error, effect) =
-            describe::with_described(self, unsealed, request, |described| {
-                let commons = devices.iter().map(|device| device.common(described.subject));
-                (commons.collect::<Option<Vec<Common>>>(), described.error, described.effect)
-            });
-        let commons = commons.filter(|_| effect == Effect::None)?;
-        let answer = read()?;
-        let mount = answer::mount_at(unsealed, request);
-        let is_sound =
-            answer::with_described(mount.as_deref(), request, &answer, |response, class| {
-                gathered.add(&devices, &commons, error, (response, class))
-            });
+        let error = if judgement.is_refused { "permission denied" } else { "" };
+        let mount = judgement.mount;
+        let commons = describe::with_described(self, unsealed, request, judgement, |subject| {
+            let commons = devices.iter().map(|device| device.common(subject));
+            commons.collect::<Option<Vec<Common>>>()
+        })?;
+        let is_sound = answer::with_described(mount, request, &answer, |response, class| {
+            gathered.add(&devices, &commons, error, (response, class))
+        });
         if !is_sound {
             return None;
         }

@@ -1,23 +1,15 @@
-//! Who asks for what, as an audit record says it.
-//!
-//! The decision is asked here once more, before the door acts on it: pure functions of the same
-//! view, so they agree but for a token or policy that changes in between, and then the response's
-//! record says what became of the request.
+//! Who asks for what, as an audit record says it: what [`crate::pipeline::judge`] found out of a request.
 
 use kallisto_audit as audit;
-use kallisto_auth::{AclSet, Capability, Operation, Subject as _, TokenKind};
+use kallisto_auth::{Capability, Operation, TokenKind};
 
 use super::Audit;
 use crate::api::json::Json;
 use crate::api::request::{Request, TokenText};
 use crate::engines::mount::{Class, MountEntry};
-use crate::engines::sys;
-use crate::namespaces::Home;
-use crate::pipeline::authz_request::AuthzRequest;
 use crate::pipeline::freshness;
-use crate::pipeline::policies::Caller;
+use crate::pipeline::judge::{Judgement, PolicyDecision};
 use crate::pipeline::state::{Core, NamespaceContext};
-use crate::tokens;
 use crate::view::{CachedToken, Mount, View};
 
 /// The version of every engine, as records and mounts show it.
@@ -27,76 +19,34 @@ pub(super) const ENGINE_VERSION: &str =
 const CLIENT_ID_POLICY_SEPARATOR: &str = "\u{1f}";
 const CLIENT_ID_NAMESPACE_SEPARATOR: &str = "\0";
 
-/// What the gate has to know of a request besides what its records say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
-    /// Answering changes nothing.
-    None,
-    /// It may change something.
-    Possible,
-}
-
-/// What there is to say of a request, and who serves it.
-pub(super) struct Described<'a> {
-    pub(super) subject: &'a audit::Subject<'a>,
-    /// The error that is known before the handler runs; empty for none.
-    pub(super) error: &'static str,
-    pub(super) effect: Effect,
-}
-
-/// Describes a request to `tell`, which gets all that is borrowed meanwhile.
+/// Describes a request that was judged to `tell`, which gets all that is borrowed meanwhile.
 pub(super) fn with_described<T>(
     core: &Core,
-    unsealed: &NamespaceContext,
+    context: &NamespaceContext,
     request: &Request<'_>,
-    tell: impl FnOnce(&Described<'_>) -> T,
+    judgement: Judgement<'_>,
+    tell: impl FnOnce(&audit::Subject<'_>) -> T,
 ) -> T {
-    let view = &unsealed.view;
+    let view = &context.view;
     let path = request.path.as_str();
-    let route = view.mounts.route(path);
-    let is_login =
-        route.as_ref().is_some_and(|(mount, inside)| mount.entry.kind.engine().is_open(inside));
-    let mount = route.map(|(mount, _)| mount);
-    let home = unsealed.home_of(request.token).ok();
-    let token_view = match &home {
-        Some(Home::Above { context, .. }) => &context.view,
-        Some(Home::Here) | None => view,
-    };
-    let guard = token_view.tokens.pin();
-    let found = home.as_ref().and_then(|_| tokens::find(token_view, request.token, &guard).ok());
-    let found = found.filter(|(_, live)| !live.standing().is_expired(request.now));
-    let live = found.map(|(_, live)| live);
-    let asked = AuthzRequest::new(request, view);
+    let Judgement { mount, bearer: live, capability, decision, .. } = judgement;
     let operation = match request.asks_help() {
         true => "help",
-        false => name_of(request.operation, asked.capability()),
+        false => name_of(request.operation, capability),
     };
-    let decision = match (&home, found) {
-        (Some(Home::Above { context, below }), Some((hash, live))) => {
-            let caller = Caller::from_above(context, below, hash, live, request.now).ok();
-            let acl = caller.as_ref().map(Caller::acl);
-            Some(decide(live, |grants| acl.and_then(grants), &asked))
-        }
-        (_, Some((_, live))) => {
-            let by = |grants: Grants<'_>| live.with_acl(view, request.now, grants).flatten();
-            Some(decide(live, by, &asked))
-        }
-        (_, None) => None,
-    };
-    let error = match refusal(request, live, decision.as_ref()) {
-        // What anyone may ask is not judged by the token that is shown.
-        refused if !refused.is_empty() && (is_login || is_open(core, request)) => "",
-        error => error,
-    };
-    let effect = effect_of(request, mount.as_deref(), live);
+    let decision = decision.map(|PolicyDecision { is_allowed, granted_by }| audit::Decision {
+        allowed: is_allowed,
+        granted_by,
+    });
 
     let id = request.id.text();
     let data = data_of(request);
-    let exempt = names_in(mount.as_deref(), "audit_non_hmac_request_keys");
+    let exempt = names_in(mount, "audit_non_hmac_request_keys");
     let headers = headers_of(&core.audit, request);
+    let bearer = live.map(|(live, view)| Bearer::of(view, live)).unwrap_or_default();
+    let live = live.map(|(live, _)| live);
     let metadata = live.and_then(|live| live.shared().meta.clone());
     let metadata = metadata.map(|map| Json::Object(map).to_text()).unwrap_or_default();
-    let bearer = live.map(|live| Bearer::of(token_view, live)).unwrap_or_default();
     let client_id = match (live, bearer.entity_id.as_str()) {
         (Some(live), "") => live.client_id(client_id),
         _ => bearer.entity_id.as_str(),
@@ -106,7 +56,7 @@ pub(super) fn with_described<T>(
         id: &id,
         client_id,
         operation,
-        mount: mount.as_deref().map(|mount| mount_of(&mount.entry)).unwrap_or_default(),
+        mount: mount.map(|mount| mount_of(&mount.entry)).unwrap_or_default(),
         client_token: request.token.map(TokenText::expose),
         namespace_id: view.namespace_id(),
         namespace_path: view.namespace_path(),
@@ -116,9 +66,9 @@ pub(super) fn with_described<T>(
         remote: request.remote,
         wrap_ttl_secs: request.wrap_ttl_secs,
         headers: &headers,
-        is_stale_read: freshness::is_stale_read(unsealed, request),
+        is_stale_read: freshness::is_stale_read(context, request),
     };
-    tell(&Described { subject: &audit::Subject { auth, request }, error, effect })
+    tell(&audit::Subject { auth, request })
 }
 
 /// The mount as a record shows it.
@@ -153,59 +103,6 @@ pub(super) fn name_of(operation: Operation, capability: Capability) -> &'static 
         Operation::Delete => "delete",
         Operation::List => "list",
         Operation::Scan => "scan",
-    }
-}
-
-/// The policies that grant a request, asked of what a token's policies come to.
-type Grants<'g> = &'g dyn Fn(&AclSet) -> Option<Vec<String>>;
-
-fn decide(
-    live: &CachedToken,
-    ask: impl FnOnce(Grants<'_>) -> Option<Vec<String>>,
-    asked: &AuthzRequest<'_, '_>,
-) -> audit::Decision {
-    if live.standing().kind == TokenKind::Root {
-        return audit::Decision { allowed: true, granted_by: vec!["root".to_owned()] };
-    }
-    let granted = ask(&|acl| {
-        let grant = acl.decide(asked).ok()?;
-        Some(grant.policies().iter().map(|name| name.to_string()).collect())
-    });
-    match granted {
-        Some(granted_by) => audit::Decision { allowed: true, granted_by },
-        None => audit::Decision { allowed: false, granted_by: Vec::new() },
-    }
-}
-
-/// What is known to be refused before anything runs. A request without a token may be a login, and
-/// one that any token may make needs no policy: theirs is in the response's record.
-fn refusal(
-    request: &Request<'_>,
-    live: Option<&CachedToken>,
-    decision: Option<&audit::Decision>,
-) -> &'static str {
-    let refused = match (request.token, live, decision) {
-        (Some(_), None, _) => true,
-        (_, Some(_), Some(decision)) => !decision.allowed && !sys::ui::is_for_any_token(request),
-        _ => false,
-    };
-    if refused { "permission denied" } else { "" }
-}
-
-/// Whether the route answers whoever asks.
-fn is_open(core: &Core, request: &Request<'_>) -> bool {
-    let path = request.path.as_str().strip_prefix("sys/");
-    path.is_some_and(|path| sys::open_route(core, path, request).is_some())
-}
-
-/// Only what is known to change nothing is said to: reads of KV by a token with no count of uses.
-fn effect_of(request: &Request<'_>, mount: Option<&Mount>, live: Option<&CachedToken>) -> Effect {
-    let is_kv = mount.is_some_and(|mount| mount.entry.kind.kv().is_some());
-    let counts = live.is_none_or(CachedToken::is_limited);
-    if request.operation.writes() || request.wrap_ttl_secs > 0 || !is_kv || counts {
-        Effect::Possible
-    } else {
-        Effect::None
     }
 }
 

@@ -1,7 +1,7 @@
 //! The gate: a request passes once its record is written, and so does its answer.
 //!
-//! What a request asks of the devices is one wait before the handler and one after it; a read of KV
-//! waits once, for both records. The records are made on the request's own thread, so that what is
+//! What a request asks of the devices is one wait before the handler and one after it; where no handler runs, as for a
+//! secret in memory or a refusal, it waits once, for both records. The records are made on the request's own thread, so that what is
 //! not masked never leaves it.
 //!
 //! Invariants:
@@ -11,17 +11,27 @@
 
 use std::sync::Arc;
 
-use kallisto_audit::{Common, Device, Records, Ticket};
+use kallisto_audit::{Common, Device, Records, Subject, Ticket};
 use kallisto_auth::Operation;
 
 use super::answer::{self, Answer};
-use super::describe::{self, Effect};
+use super::describe;
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::engines::sys;
+use crate::pipeline::judge::{Judgement, Purpose, judge};
+use crate::pipeline::stages::Step;
 use crate::pipeline::state::{Core, NamespaceContext};
 use crate::pipeline::unheard;
 use crate::view::Mount;
+
+/// The records of a request, at every device.
+#[derive(Default)]
+pub(crate) struct RequestRecords {
+    devices: Vec<DeviceContext>,
+    /// The error that was known before anything ran; empty for none.
+    error: &'static str,
+}
 
 /// A device, and what both records of the request say as it writes them. `None` in place of the text
 /// when the request could not be written: it has refused.
@@ -40,56 +50,86 @@ impl Core {
         !request.path.as_str().starts_with("sys/") || !sys::is_never_audited(self, request)
     }
 
-    /// Answers a request between its two records.
+    /// The records of a request that goes through the gate, as yet empty. A request that `seals` goes through whatever the devices do.
     ///
     /// # Errors
-    /// What the client may hear; [`Error::Unaudited`] when no device took a record.
-    pub(crate) async fn handle_audited(&self, request: &Request<'_>) -> Answer {
-        // Where there is nothing to audit by, nothing is answered either.
-        let unsealed = self.namespace_context(request.namespace)?;
-        if is_seal(request) {
-            return self.seal_audited(unsealed, request).await;
-        }
-        if self.audit.is_broken() {
+    /// [`Error::Unaudited`] when nothing can be written any more.
+    pub(crate) fn audit_records(&self, seals: bool) -> Result<RequestRecords, Error> {
+        if self.audit.is_broken() && !seals {
             return Err(Error::Unaudited);
         }
-        let (mut desks, error, effect) = self.open_desks(&unsealed, request);
-        if effect == Effect::None {
-            let answer = self.answer_as_asked(request).await;
-            let mount = answer::mount_at(&unsealed, request);
-            let tickets = submit_both(mount.as_deref(), request, &answer, &desks, error);
-            return if any_written(tickets).await { answer } else { Err(Error::Unaudited) };
-        }
-        if !desks.is_empty() && !any_written(submit_requests(&desks, error)).await {
-            return Err(Error::Unaudited);
-        }
-        let answer = self.answer_as_asked(request).await;
-        self.add_new_desks(&unsealed, request, &mut desks);
-        if desks.is_empty() {
+        Ok(RequestRecords::default())
+    }
+
+    /// Writes down who asks for what, and waits until a device has it.
+    ///
+    /// # Errors
+    /// [`Error::Unaudited`] when none took it.
+    pub(crate) async fn audit_request(&self, records: &RequestRecords) -> Result<(), Error> {
+        let is_passed = records.devices.is_empty() || any_written(records.submit_requests()).await;
+        if is_passed { Ok(()) } else { Err(Error::Unaudited) }
+    }
+
+    /// Writes down what was answered, and gives the answer on when a device has it. If none took it, what the answer hands out ends.
+    ///
+    /// # Errors
+    /// Those of the answer; [`Error::Unaudited`] when no device took the record.
+    pub(crate) async fn audit_reply(
+        &self,
+        context: &Arc<NamespaceContext>,
+        request: &Request<'_>,
+        mut records: RequestRecords,
+        answer: Answer,
+    ) -> Answer {
+        self.add_new_devices(context, request, &mut records);
+        if records.devices.is_empty() {
             return answer;
         }
-        let mount = answer::mount_at(&unsealed, request);
-        if any_written(submit_responses(mount.as_deref(), request, &answer, &desks)).await {
+        let mount = answer::mount_at(context, request);
+        if any_written(records.submit_responses(mount.as_deref(), request, &answer)).await {
             return answer;
         }
         if let Ok(answer) = &answer {
-            unheard::end(self, &unsealed, request, answer).await;
+            unheard::end(self, context, request, answer).await;
         }
         Err(Error::Unaudited)
     }
 
-    /// Answers a request to seal. That works whatever the devices do, and ends them: both records are written if
+    /// Writes down a request and its answer at once, where nothing was done for it, and gives the answer on when a device has both.
+    ///
+    /// # Errors
+    /// Those of the answer; [`Error::Unaudited`] when no device took the records.
+    pub(crate) async fn audit_both(
+        &self,
+        context: &NamespaceContext,
+        request: &Request<'_>,
+        records: RequestRecords,
+        answer: Answer,
+    ) -> Answer {
+        if records.devices.is_empty() {
+            return answer;
+        }
+        let mount = answer::mount_at(context, request);
+        let tickets = records.submit_both(mount.as_deref(), request, &answer);
+        if any_written(tickets).await { answer } else { Err(Error::Unaudited) }
+    }
+
+    /// Dispatches a request to seal. That works whatever the devices do, and ends them: both records are written if
     /// they can be, and the server does not wait for the first of them.
-    async fn seal_audited(&self, unsealed: Arc<NamespaceContext>, request: &Request<'_>) -> Answer {
-        let (desks, error, _) = self.open_desks(&unsealed, request);
-        let mount = answer::mount_at(&unsealed, request);
-        // Sealing waits until nobody holds the keys.
-        drop(unsealed);
-        let mut tickets = submit_requests(&desks, error);
-        let answer = self.answer_as_asked(request).await;
-        tickets.extend(submit_responses(mount.as_deref(), request, &answer, &desks));
+    pub(crate) async fn seal_audited(
+        &self,
+        context: Arc<NamespaceContext>,
+        request: &Request<'_>,
+        records: RequestRecords,
+        step: Step<'_, '_>,
+    ) -> Answer {
+        let mount = answer::mount_at(&context, request);
+        let mut tickets = records.submit_requests();
+        // Handed on, not shared: sealing waits until nobody holds the keys.
+        let answer = self.dispatch(Some(context), request, step).await;
+        tickets.extend(records.submit_responses(mount.as_deref(), request, &answer));
         // One by one, without the devices: they end when what was handed in is written.
-        drop(desks);
+        drop(records);
         any_written(tickets).await;
         answer
     }
@@ -113,108 +153,121 @@ impl Core {
     /// # Errors
     /// The refusal; [`Error::Unaudited`] when no device took the records.
     pub(crate) async fn audit_refusal(&self, request: &Request<'_>, refusal: Error) -> Answer {
-        let Ok(unsealed) = self.namespace_context(request.namespace) else { return Err(refusal) };
+        let Ok(context) = self.namespace_context(request.namespace) else { return Err(refusal) };
         // What is refused enables no device.
         if !self.audit.is_on() {
             return Err(refusal);
         }
-        let (desks, error, _) = self.open_desks(&unsealed, request);
-        let answer = Err(refusal);
-        let mount = answer::mount_at(&unsealed, request);
-        let tickets = submit_both(mount.as_deref(), request, &answer, &desks, error);
-        if any_written(tickets).await { answer } else { Err(Error::Unaudited) }
-    }
-
-    fn open_desks(
-        &self,
-        unsealed: &NamespaceContext,
-        request: &Request<'_>,
-    ) -> (Vec<DeviceContext>, &'static str, Effect) {
-        let devices = self.audit.devices.list();
-        describe::with_described(self, unsealed, request, |described| {
-            let desk = |device: &Arc<Device>| DeviceContext {
-                device: Arc::clone(device),
-                common: device.common(described.subject),
-            };
-            (devices.iter().map(desk).collect(), described.error, described.effect)
-        })
+        let mut records = RequestRecords::default();
+        let mut open = |judgement: Judgement<'_>| records.open(self, &context, request, judgement);
+        // What anyone may ask is judged by no token.
+        let _ = judge(&context, request, Purpose::Record, Some(&mut open));
+        self.audit_both(&context, request, records, Err(refusal)).await
     }
 
     /// Adds the devices that were enabled since the request began, perhaps by it.
-    fn add_new_desks(
+    fn add_new_devices(
         &self,
-        unsealed: &NamespaceContext,
+        context: &Arc<NamespaceContext>,
         request: &Request<'_>,
-        desks: &mut Vec<DeviceContext>,
+        records: &mut RequestRecords,
     ) {
         let devices = self.audit.devices.list();
-        let is_new =
-            |device: &&Arc<Device>| !desks.iter().any(|desk| Arc::ptr_eq(&desk.device, device));
-        let new: Vec<Arc<Device>> = devices.iter().filter(is_new).cloned().collect();
+        let is_known = |device: &Arc<Device>| {
+            records.devices.iter().any(|known| Arc::ptr_eq(&known.device, device))
+        };
+        let new: Vec<Arc<Device>> =
+            devices.iter().filter(|device| !is_known(device)).cloned().collect();
         if new.is_empty() {
             return;
         }
-        describe::with_described(self, unsealed, request, |described| {
-            desks.extend(new.into_iter().map(|device| {
-                let common = device.common(described.subject);
-                DeviceContext { device, common }
-            }));
+        let mut add = |judgement: Judgement<'_>| {
+            describe::with_described(self, context, request, judgement, |subject| {
+                records.devices.extend(DeviceContext::each(&new, subject));
+            });
+        };
+        let _ = judge(context, request, Purpose::Record, Some(&mut add));
+    }
+}
+
+impl DeviceContext {
+    fn each<'d>(
+        devices: &'d [Arc<Device>],
+        subject: &'d Subject<'_>,
+    ) -> impl Iterator<Item = Self> + use<'d> {
+        devices.iter().map(|device| {
+            let common = device.common(subject);
+            Self { device: Arc::clone(device), common }
+        })
+    }
+}
+
+impl RequestRecords {
+    /// Describes a request that was judged to every device.
+    pub(crate) fn open(
+        &mut self,
+        core: &Core,
+        context: &NamespaceContext,
+        request: &Request<'_>,
+        judgement: Judgement<'_>,
+    ) {
+        // What anyone may ask is not judged by the token that is shown.
+        let is_refused = judgement.is_refused && !core.is_open(context, request);
+        self.error = if is_refused { "permission denied" } else { "" };
+        let devices = core.audit.devices.list();
+        describe::with_described(core, context, request, judgement, |subject| {
+            self.devices.extend(DeviceContext::each(&devices, subject));
         });
+    }
+
+    fn submit_requests(&self) -> Vec<Ticket> {
+        let submit = |context: &DeviceContext| {
+            let mut records = Records::default();
+            context.device.add_request(context.common.as_ref()?, self.error, &mut records);
+            Some(context.device.submit(records))
+        };
+        self.devices.iter().filter_map(submit).collect()
+    }
+
+    fn submit_responses(
+        &self,
+        mount: Option<&Mount>,
+        request: &Request<'_>,
+        answer: &Answer,
+    ) -> Vec<Ticket> {
+        answer::with_described(mount, request, answer, |response, error| {
+            let submit = |context: &DeviceContext| {
+                let mut records = Records::default();
+                let common = context.common.as_ref()?;
+                let is_sound = context.device.add_response(common, response, error, &mut records);
+                is_sound.then(|| context.device.submit(records))
+            };
+            self.devices.iter().filter_map(submit).collect()
+        })
+    }
+
+    fn submit_both(
+        &self,
+        mount: Option<&Mount>,
+        request: &Request<'_>,
+        answer: &Answer,
+    ) -> Vec<Ticket> {
+        answer::with_described(mount, request, answer, |response, class| {
+            let submit = |context: &DeviceContext| {
+                let mut records = Records::default();
+                let common = context.common.as_ref()?;
+                context.device.add_request(common, self.error, &mut records);
+                let is_sound = context.device.add_response(common, response, class, &mut records);
+                is_sound.then(|| context.device.submit(records))
+            };
+            self.devices.iter().filter_map(submit).collect()
+        })
     }
 }
 
 /// True for a request that may enable a device.
 fn enables_device(request: &Request<'_>) -> bool {
     request.operation == Operation::Update && request.path.as_str().starts_with("sys/audit/")
-}
-
-fn is_seal(request: &Request<'_>) -> bool {
-    request.operation == Operation::Update && request.path.as_str() == "sys/seal"
-}
-
-fn submit_requests(desks: &[DeviceContext], error: &str) -> Vec<Ticket> {
-    let submit = |desk: &DeviceContext| {
-        let mut records = Records::default();
-        desk.device.add_request(desk.common.as_ref()?, error, &mut records);
-        Some(desk.device.submit(records))
-    };
-    desks.iter().filter_map(submit).collect()
-}
-
-fn submit_responses(
-    mount: Option<&Mount>,
-    request: &Request<'_>,
-    answer: &Answer,
-    desks: &[DeviceContext],
-) -> Vec<Ticket> {
-    answer::with_described(mount, request, answer, |response, error| {
-        let submit = |desk: &DeviceContext| {
-            let mut records = Records::default();
-            let common = desk.common.as_ref()?;
-            let is_sound = desk.device.add_response(common, response, error, &mut records);
-            is_sound.then(|| desk.device.submit(records))
-        };
-        desks.iter().filter_map(submit).collect()
-    })
-}
-
-fn submit_both(
-    mount: Option<&Mount>,
-    request: &Request<'_>,
-    answer: &Answer,
-    desks: &[DeviceContext],
-    error: &str,
-) -> Vec<Ticket> {
-    answer::with_described(mount, request, answer, |response, class| {
-        let submit = |desk: &DeviceContext| {
-            let mut records = Records::default();
-            let common = desk.common.as_ref()?;
-            desk.device.add_request(common, error, &mut records);
-            let is_sound = desk.device.add_response(common, response, class, &mut records);
-            is_sound.then(|| desk.device.submit(records))
-        };
-        desks.iter().filter_map(submit).collect()
-    })
 }
 
 /// Waits for every device, each of which answers within its deadline.

@@ -1,6 +1,6 @@
 //! Auditing: no answer leaves, and nothing is changed, before it was written down.
 //!
-//! The door asks [`Audit::is_on`], one load, and goes its own way while no device is enabled. With
+//! The pipeline asks [`Audit::is_on`], one load, and goes its own way while no device is enabled. With
 //! one, [`gate`] stands around the request: [`describe`] says who asks for what, [`answer`] what came
 //! of it, and the devices (`crates/audit`) mask, chain and write both. What is enabled stands in
 //! records in the engine storage of `sys/`, which the fold brings here; `sys::audit` are the routes.

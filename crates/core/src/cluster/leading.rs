@@ -3,7 +3,7 @@
 //! Every unsealed server answers reads from its own view. What may write belongs to the leader, and so does what is about
 //! things that only one server keeps: shares collected for a rekey, or what the leader knows of the members. A server
 //! that does not lead says [`Error::NotLeader`] before it did anything, and the listener relays the whole request, to be
-//! handled at the leader's door. A read that turns out to write, as a limited token's does, says so when it commits.
+//! handled there. A read that turns out to write, as a limited token's does, says so when it commits.
 
 use kallisto_auth::Operation;
 use kallisto_engine::ServedBy;

@@ -15,7 +15,7 @@ use super::leading;
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::engines::sys;
-use crate::pipeline::door::{Admitted, admit};
+use crate::pipeline::judge::{self, Admitted, Purpose};
 use crate::pipeline::state::Core;
 
 /// How long a member may be silent before it is called not reached: candidates ask for votes about once a second.
@@ -100,7 +100,7 @@ fn may_read_members(core: &Core, request: &Request<'_>) -> bool {
         wrap_ttl_secs: 0,
         ..request.clone()
     };
-    matches!(admit(unsealed, &asked), Ok(Admitted::Call(_)))
+    matches!(judge::judge(unsealed, &asked, Purpose::Answer, None), Ok(Admitted::Call(_)))
 }
 
 impl Core {

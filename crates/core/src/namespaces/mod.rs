@@ -1,4 +1,4 @@
-//! Namespaces: worlds of their own behind one door (`docs/decisions/0072-namespaces.md`).
+//! Namespaces: worlds of their own behind one pipeline (`docs/decisions/0072-namespaces.md`).
 //!
 //! A namespace has a view of its own (mounts, tokens, policies, identity) over a store that puts the
 //! namespace's number in front of every key ([`crate::storage::barrier_store`]). A handler that runs for one gets an
@@ -27,5 +27,5 @@ mod tests;
 pub(crate) use place::{Home, Inside};
 pub(crate) use record::Namespace;
 pub(crate) use registry::{Namespaces, Space};
-pub(crate) use resolve::resolve;
+pub(crate) use resolve::{Placed, resolve};
 pub(crate) use sweep::sweep;

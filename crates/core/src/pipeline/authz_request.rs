@@ -34,13 +34,18 @@ impl<'c, 'r> AuthzRequest<'c, 'r> {
     pub(crate) fn new(request: &'c Request<'r>, view: &View) -> Self {
         match view.mounts.route(request.path.as_str()) {
             Some((mount, inside)) => Self::below(&mount, inside, request),
-            None => Self {
-                request,
-                capability: request.operation.capability(),
-                needs_sudo: false,
-                shape: Shape::Whole,
-                caseless: None,
-            },
+            None => Self::unmounted(request),
+        }
+    }
+
+    /// A request for a path at which nothing is mounted.
+    pub(crate) const fn unmounted(request: &'c Request<'r>) -> Self {
+        Self {
+            request,
+            capability: request.operation.capability(),
+            needs_sudo: false,
+            shape: Shape::Whole,
+            caseless: None,
         }
     }
 

@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kallisto_auth::{AclSet, Denied, Operation, authorize_by};
+use kallisto_auth::{Operation, Subject as _};
 use kallisto_cuckoo::Guard;
 
 use crate::api::error::{Denial, Error};
@@ -30,7 +30,7 @@ use crate::audit::AuditBatch;
 use crate::engines::mount::{Class, EngineKind};
 use crate::pipeline::authz_request::{AuthzRequest, Shape};
 use crate::pipeline::compute::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX, is_heavy_to_judge};
-use crate::pipeline::door::{find_bearer, no_route};
+use crate::pipeline::judge::{Judgement, PolicyDecision, authenticate, authorize};
 use crate::pipeline::policies::Compiled;
 use crate::pipeline::state::{Core, NamespaceContext};
 use crate::view::{CachedToken, Mount};
@@ -53,8 +53,6 @@ pub struct Bearer<'a> {
     unsealed: &'a Arc<NamespaceContext>,
     token: &'a CachedToken,
     granted: arc_swap::Guard<Option<Arc<Compiled>>>,
-    /// When the reads came.
-    now: Timestamp,
     /// The mount of the first of them, and so most likely of them all.
     mount: OnceCell<Arc<Mount>>,
 }
@@ -90,8 +88,8 @@ impl Core {
         let reads = self.fast_reads()?;
         match reads.bearer(request.token, request.remote, request.now)? {
             Ok(bearer) => bearer.answer(request, Shape::Whole, gathered),
-            // Who is nobody is written down the long way.
-            Err(_) if self.is_audited(request) => None,
+            // A request of nobody is written down the long way, and may be for what anyone may ask.
+            Err(_) if self.is_audited(request) || reads.is_open(request) => None,
             Err(refusal) => {
                 let answer = Err(refusal);
                 self.metrics.answered(request.operation, &answer);
@@ -102,6 +100,11 @@ impl Core {
 }
 
 impl FastReads<'_> {
+    /// Whether a request is for what anyone may ask.
+    fn is_open(&self, request: &Request<'_>) -> bool {
+        self.unsealed.as_ref().is_some_and(|context| self.core.is_open(context, request))
+    }
+
     /// Finds who asks with `token` from `remote`; `None` when its reads have to go the long way.
     ///
     /// # Errors
@@ -113,7 +116,7 @@ impl FastReads<'_> {
         now: Timestamp,
     ) -> Option<Result<Bearer<'_>, Error>> {
         let unsealed = self.unsealed.as_ref()?;
-        let token = match find_bearer(unsealed, token, remote, now, &self.pin) {
+        let token = match authenticate(unsealed, token, remote, now, &self.pin) {
             Ok((_, token)) if token.is_limited() => return None,
             // Its policies are compiled beside the workers.
             Ok((_, token)) if is_heavy_to_judge(&unsealed.view, token, now) => return None,
@@ -122,7 +125,7 @@ impl FastReads<'_> {
         };
         let granted = token.granted(&unsealed.view, now);
         let mount = OnceCell::new();
-        Some(Ok(Bearer { core: self.core, unsealed, token, granted, now, mount }))
+        Some(Ok(Bearer { core: self.core, unsealed, token, granted, mount }))
     }
 }
 
@@ -154,14 +157,14 @@ impl Bearer<'_> {
         gathered: &mut AuditBatch,
     ) -> Option<Result<Response, Error>> {
         if self.core.is_audited(request) {
-            let read = || self.judge(request, Shape::Whole, LIGHT_BODY_BYTES_MAX);
-            let answer = self.core.gather(self.unsealed, request, gathered, read)?;
+            let gather = Some(gathered);
+            let answer = self.judge(request, Shape::Whole, LIGHT_BODY_BYTES_MAX, gather)?;
             return Some(match shape {
                 Shape::Whole => answer,
                 Shape::Fields => answer.map(|whole| self.fields_of(request, whole)),
             });
         }
-        let answer = self.judge(request, shape, LIGHT_SECRET_BYTES_MAX)?;
+        let answer = self.judge(request, shape, LIGHT_SECRET_BYTES_MAX, None)?;
         self.core.metrics.answered(request.operation, &answer);
         Some(answer)
     }
@@ -179,51 +182,61 @@ impl Bearer<'_> {
         }
     }
 
-    /// Answers a read of at most so many bytes.
+    /// Authorises and answers a read of at most so many bytes, and adds its records to those in `gathered`.
     fn judge(
         &self,
         request: &Request<'_>,
         shape: Shape,
         bytes_max: usize,
+        gathered: Option<&mut AuditBatch>,
     ) -> Option<Result<Response, Error>> {
-        let granted = self.granted.as_ref().and_then(|compiled| compiled.acl());
-        let Some(acl) = granted else { return Some(Err(Error::Denied(Denial::BadToken))) };
         let path = request.path.as_str();
         let found;
         // Mounts do not nest, so a path that starts with a mount's is that mount's.
         let (mount, inside) = match self.known_mount(path) {
             Some(known) => known,
             None => {
-                let Some((mount, inside)) = self.unsealed.view.mounts.route(path) else {
-                    return Some(self.refuse_unmounted(request, acl));
-                };
+                let (mount, inside) = self.unsealed.view.mounts.route(path)?;
                 found = mount;
                 let _ = self.mount.set(Arc::clone(&found));
                 (&found, inside)
             }
         };
-        let asked = AuthzRequest::below(mount, inside, request).shaped(shape);
-        match authorize_by(self.token.standing(), acl, asked, self.now) {
-            Ok(call) => {
-                let engine = mount.entry.kind.engine();
-                engine.read_fast(bytes_max, self.unsealed, &call, mount, inside)
-            }
-            Err(Denied) => Some(Err(Error::Denied(Denial::Policy))),
+        let engine = mount.entry.kind.engine();
+        if engine.is_open(inside) {
+            return None;
         }
+        let asked = AuthzRequest::below(mount, inside, request).shaped(shape);
+        let capability = asked.capability();
+        let granted = self.granted.as_ref().and_then(|compiled| compiled.acl());
+        let mut granted_by = Vec::new();
+        let decided = match granted {
+            Some(acl) => authorize(self.unsealed, self.token, acl, asked, |names| {
+                if gathered.is_some() {
+                    granted_by = names();
+                }
+            }),
+            None => Err(Error::Denied(Denial::BadToken)),
+        };
+        let is_allowed = decided.is_ok();
+        let answer = match decided {
+            Ok(call) => engine.read_fast(bytes_max, self.unsealed, &call, mount, inside)?,
+            Err(refusal) => Err(refusal),
+        };
+        let Some(gathered) = gathered else { return Some(answer) };
+        let judgement = Judgement {
+            mount: Some(mount),
+            bearer: Some((self.token, &self.unsealed.view)),
+            capability,
+            decision: Some(PolicyDecision { is_allowed, granted_by }),
+            is_refused: !is_allowed,
+        };
+        self.core.gather(self.unsealed, request, gathered, judgement, answer)
     }
 
     fn known_mount<'p>(&self, path: &'p str) -> Option<(&Arc<Mount>, &'p str)> {
         let mount = self.mount.get()?;
         Some((mount, path.strip_prefix(&*mount.entry.path)?))
-    }
-
-    /// Refuses a request for a path at which nothing is mounted.
-    fn refuse_unmounted(&self, request: &Request<'_>, acl: &AclSet) -> Result<Response, Error> {
-        let asked = AuthzRequest::new(request, &self.unsealed.view);
-        match authorize_by(self.token.standing(), acl, asked, self.now) {
-            Ok(call) => Err(no_route(self.unsealed, &call)),
-            Err(Denied) => Err(Error::Denied(Denial::Policy)),
-        }
     }
 }
 

@@ -1,15 +1,14 @@
 //! Who may wait for a view that is recent enough.
 //!
 //! A request can ask for a view that holds what its client has seen, or everything. To wait for that is not for everybody: who shows
-//! no token, and who has nothing left of a rate limit, is refused by the door at once, and counted there, once. A token that
+//! no token, and who has nothing left of a rate limit, is refused at once, and counted there, once. A token that
 //! this view does not know may be one that the view has yet to hear of, so it may wait too, with few others of its kind.
 
 use kallisto_auth::Operation;
 
 use crate::api::request::{Request, TokenText};
 use crate::cluster::leading;
-use crate::namespaces;
-use crate::pipeline::door::find_bearer;
+use crate::pipeline::judge::authenticate;
 use crate::pipeline::state::{Core, NamespaceContext};
 
 /// Whether a request may wait, and among whom.
@@ -33,7 +32,7 @@ impl Core {
         if leading::check(self, request).is_err() {
             return Patience::None;
         }
-        let has_left = match namespaces::resolve(self, request) {
+        let has_left = match self.place(request) {
             Ok(Some(placed)) => self.has_allowance(&placed.request(request)),
             // A namespace that is not known here may be one that the view has yet to hear of.
             Ok(None) | Err(_) => self.has_allowance(request),
@@ -61,5 +60,5 @@ fn is_live(root: &NamespaceContext, request: &Request<'_>, token: TokenText<'_>)
     let inside = root.holder_of(token.expose());
     let holder = inside.as_deref().unwrap_or(root);
     let guard = holder.view.tokens.pin();
-    find_bearer(holder, Some(token), request.remote, request.now, &guard).is_ok()
+    authenticate(holder, Some(token), request.remote, request.now, &guard).is_ok()
 }

@@ -3,7 +3,7 @@
 //! A [`Core`] always has its store of ciphertext and its seal; while it is unsealed it has an
 //! [`NamespaceContext`] besides: keys, view and the clear side of the store. Handlers take a [`NamespaceContext`]
 //! and a [`Call`], so that none can run against a sealed server; how a request becomes a call is
-//! the `door`'s matter.
+//! the matter of [`stages`](super::stages).
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
@@ -106,7 +106,7 @@ pub enum Access {
     Open,
 }
 
-/// A server's state and its one door.
+/// A server's state. Requests come in by [`Core::serve`].
 pub struct Core {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) info: Arc<ServerInfo>,

@@ -283,7 +283,7 @@ fn attach(store: &dyn Store, fold: Arc<dyn Fold>) -> Result<Seqno, Error> {
 }
 
 /// Waits until everything that was committed before is applied here, so that whoever asks next is answered. Where nobody
-/// leads in time it is unsealed all the same: the door refuses what needs a recent view until a leader was heard.
+/// leads in time it is unsealed all the same: the pipeline refuses what needs a recent view until a leader was heard.
 fn catch_up(store: &dyn Store, threads: &dyn Threads) {
     let Some(cluster) = store.replicated() else { return };
     if cluster.is_alone() {

@@ -242,16 +242,6 @@ impl CachedToken {
             _ => Guard::from_inner(Some(self.compiled(view, now))),
         }
     }
-
-    /// Asks `decide` with what it grants; `None` when the entity that bears it is disabled or gone.
-    pub(crate) fn with_acl<T>(
-        &self,
-        view: &View,
-        now: Timestamp,
-        decide: impl FnOnce(&kallisto_auth::AclSet) -> T,
-    ) -> Option<T> {
-        self.granted(view, now).as_ref().and_then(|compiled| compiled.acl()).map(decide)
-    }
 }
 
 #[cfg(test)]

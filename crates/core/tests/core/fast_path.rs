@@ -96,7 +96,7 @@ fn a_bearer_reads_from_every_mount_whichever_came_first() {
             let read = |path| bearer.read_fields(&asked(path), &mut AuditBatch::default());
             assert_eq!(data(read("secret/data/a")), r#"{"v":"two"}"#);
             assert_eq!(data(read("old/a")), r#"{"v":"one"}"#);
-            assert!(matches!(read("older/a"), Some(Err(Error::NoRoute(_)))));
+            assert!(read("older/a").is_none(), "at which nothing is mounted");
             assert!(matches!(read("old/none"), Some(Err(Error::NotFound))));
         }
     }

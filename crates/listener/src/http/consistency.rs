@@ -6,7 +6,7 @@
 //! told before, whichever server it asks: that takes a question to the leader and its majority. One that asks for `stale` is
 //! answered also by a server that was not told for too long what was committed; any other refuses such requests (`core::freshness`).
 //!
-//! Nobody waits who is refused anyway: without a token, or with nothing left of a rate limit, a request goes to the door at once. The
+//! Nobody waits who is refused anyway: without a token, or with nothing left of a rate limit, a request goes on at once. The
 //! others wait in a bounded number of places, of which tokens that this server does not know (yet) have few.
 //!
 //! Requests without these headers, which is nearly all, pay two look-ups in the map of headers.
@@ -68,7 +68,7 @@ pub(super) async fn hold(
     Box::pin(wait(core, wanted.for_request(request), request)).await
 }
 
-/// A place among those who wait; `None` for a request that the door refuses at once.
+/// A place among those who wait; `None` for a request that is refused at once.
 ///
 /// # Errors
 /// The refusal when there are too many.

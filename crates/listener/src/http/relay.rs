@@ -1,6 +1,6 @@
 //! Requests that another server answers: a follower relays what belongs to the leader.
 //!
-//! The whole request travels, as it came, to be handled at the leader's door under the same limits; so does the address it
+//! The whole request travels, as it came, to be handled by the leader under the same limits; so does the address it
 //! came from. While nobody leads, it waits, for at most [`WAIT_MAX`]: a client sees latency and not an error. Once nobody has led for
 //! that long and no majority of the voters was heard in that time, to wait would be in vain, and it is refused at once. What may
 //! have been seen by a leader that died is not sent again unless it only reads.

@@ -1,7 +1,7 @@
 //! The Redis protocol, for clients that speak it: secrets as hashes of fields.
 //!
 //! A connection says who it is with a token (`AUTH token`) or a user's password, and every command is
-//! a request at the core's door like any other: the same decision, limits and durability. A key is a
+//! a request to the core like any other: the same decision, limits and durability. A key is a
 //! path inside a configured mount; `GET` and `SET` are the field `value` of a secret, the `H` commands all
 //! its fields. Commands that Redis has and this has not get Redis's own refusal.
 //!

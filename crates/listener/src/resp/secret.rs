@@ -1,6 +1,6 @@
 //! Secrets as a Redis client sees them: a key is a path, a secret is a hash of fields.
 //!
-//! Everything goes through the core's door as an HTTP request would: the same token, the same decision,
+//! Everything goes through the core's pipeline as an HTTP request would: the same token, the same decision,
 //! the same limits. A change of some fields is a read and a write that expects what was read; version 1
 //! of the engine has no such expectation, so there the last writer wins.
 

@@ -1,4 +1,4 @@
-//! Putting much into a store: requests through the door of the core, many under way at a time.
+//! Putting much into a store: requests through the core, many under way at a time.
 
 use std::cell::Cell;
 use std::path::Path;

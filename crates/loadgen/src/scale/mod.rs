@@ -1,7 +1,7 @@
 //! `kallisto bench scale`: how a server starts, and what it weighs, when it holds much.
 //!
 //! A store in a directory of its own is filled in stages (secrets, tokens, mounts), each through the
-//! door of the core as a client's requests would come, without sockets. After each stage a real
+//! core as a client's requests would come, without sockets. After each stage a real
 //! server, this same program, is started on the directory: how long until it listens, until it is
 //! unsealed and answers as active, and how much memory it then holds. On the last one the parent of
 //! many children is revoked while others read.

@@ -12,9 +12,9 @@ use crate::api::json::{Json, Map};
 use crate::api::request::{BodyKind, Request};
 use crate::api::response::{Answered, Response};
 use crate::limits::{BULK_BYTES_MAX, BULK_PATHS_MAX};
-use crate::pipeline::door;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::{judge, stages};
 
 /// One read asked for.
 struct Item {
@@ -98,7 +98,7 @@ fn read_one(
         headers: call.headers,
     };
     meter.take(request.operation, request.path.as_str())?;
-    let call = door::authorise(unsealed, caller, &request)?;
+    let call = judge::authorize_caller(unsealed, caller, &request)?;
     // What has to wait, and what is no secret, is not read in bulk.
-    door::read(unsealed, &call).unwrap_or(Err(Error::UnsupportedPath))
+    stages::read(unsealed, &call).unwrap_or(Err(Error::UnsupportedPath))
 }

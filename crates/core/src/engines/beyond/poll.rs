@@ -2,7 +2,7 @@
 //!
 //! The first request comes without `index` and is answered at once, with an index to come back with.
 //! A request that waits is answered as one that arrives at that moment: the listener sends it through
-//! the door again, so it is judged by what holds then.
+//! the pipeline again, so it is judged by what holds then.
 
 use crate::engines::kv::KvState;
 use std::sync::Arc;

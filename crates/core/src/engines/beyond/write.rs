@@ -16,9 +16,9 @@ use crate::engines::kv::staged::Staged;
 use crate::engines::kv::{check_entry_path, check_entry_size, v1, v2};
 use crate::engines::mount::EngineKind;
 use crate::limits::TOGETHER_SECRETS_MAX;
-use crate::pipeline::door;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::{judge, stages};
 use crate::view::Mount;
 
 /// One write that was let in.
@@ -139,9 +139,9 @@ fn admit(
     };
     meter.take(request.operation, request.path.as_str())?;
     let refused = |_| Error::Denied(Denial::At(api_path.clone()));
-    let call = door::authorise(unsealed, caller, &request).map_err(refused)?;
+    let call = judge::authorize_caller(unsealed, caller, &request).map_err(refused)?;
     let routed = unsealed.view.mounts.route(call.path.as_str());
-    let (mount, inside) = routed.ok_or_else(|| door::no_route(unsealed, &call))?;
+    let (mount, inside) = routed.ok_or_else(|| stages::no_route(unsealed, &call))?;
     let path = match (mount.entry.kind.kv(), inside.split_once('/')) {
         (Some(KvState::V1), _) => inside,
         (Some(KvState::V2), Some(("data", path))) => path,

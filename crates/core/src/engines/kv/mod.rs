@@ -1,6 +1,6 @@
 //! The key-value engines, versions 1 and 2.
 //!
-//! Called by the door with an authorised request, its mount and the path inside the mount. They
+//! Called by the pipeline with an authorised request, its mount and the path inside the mount. They
 //! read the view (index first: it is the gate, and asks for no more than "may be there", since
 //! table and store compare whole keys), read records of older versions from the store, and
 //! write by one batch per request. Neither keeps a map of its own.

@@ -223,9 +223,9 @@ pub(crate) enum Asker {
     Anyone,
 }
 
-/// Whether an authorised request seals this server.
-pub(crate) fn is_seal(call: &Call<'_, '_>) -> bool {
-    call.operation == Operation::Update && call.path.as_str() == "sys/seal"
+/// Whether a request seals this server.
+pub(crate) fn is_seal(request: &Request<'_>) -> bool {
+    request.operation == Operation::Update && request.path.as_str() == "sys/seal"
 }
 
 /// Runs an authorised request; `path` is what follows `sys/`.
@@ -451,7 +451,7 @@ fn caller_with_accessor(
     Caller::with_hash(unsealed, hash, call.now).map_err(|_| invalid())
 }
 
-/// Explains for the token of `accessor`: what one asks about itself was answered at the door.
+/// Explains for the token of `accessor`: what one asks about itself was answered before.
 fn explain_policies(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Result<Response, Error> {
     let body = call.object()?;
     let accessor = Fields::new(&body).string("accessor")?.unwrap_or_default();

@@ -1,15 +1,15 @@
 //! Response wrapping: an answer handed over inside a token that opens once.
 //!
 //! With a wrapping lifetime the answer of a request is kept in the cubbyhole of a fresh token, and
-//! the client hears of that token alone. [`answer`] does that at the door, for whatever answered;
+//! the client hears of that token alone. [`keep`] does that as the last stage, for whatever answered;
 //! the routes below `sys/wrapping/` look at such tokens, open them and wrap their content anew.
 //!
 //! Token and content are put in one batch and deleted in one batch that expects the token to be as
 //! it was read: of two who open it at once one gets the content, and a crash leaves both or neither.
-//! Any other use of the token takes its one use at the door, as that of any limited token, and so
+//! Any other use of the token takes its one use, as that of any limited token, and so
 //! burns it.
 //!
-//! A wrapping token opens itself without passing the door (`OpenRoute::Unwrap`): there its one use
+//! A wrapping token opens itself without being authenticated (`OpenRoute::Unwrap`): there its one use
 //! would be taken before it is opened. Who asks for it gets the token inside a signed text ([`jwt`]).
 
 mod jwt;
@@ -28,7 +28,6 @@ use crate::api::request::{Request, TokenText};
 use crate::api::request_id::RequestId;
 use crate::api::response::{LeaseHandle, Logical, Response};
 use crate::engines::cubbyhole;
-use crate::engines::sys::{self, OpenRoute};
 use crate::limits::{CONFLICT_RETRIES_MAX, WRAPPED_BYTES_MAX};
 use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::pipeline::unheard;
@@ -42,16 +41,17 @@ const FOUND: u8 = 0;
 /// First byte of a record whose answer says that its subject is gone.
 const MISSING: u8 = 1;
 
-/// Answers a request that asks for wrapping.
+/// Keeps the answer of a request that asks for wrapping, and gives the token that opens it. An answer that says nothing is given as
+/// it is.
 ///
 /// # Errors
-/// What the request's own answer says; what making the token says.
-pub(crate) async fn answer(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
-    let known = is_from_somebody(core, request);
-    let answer = core.answer(request).await?;
-    let Some(content) = Content::of(&answer, request.id).filter(|_| known) else {
-        return Ok(answer);
-    };
+/// What making the token says.
+pub(crate) async fn keep(
+    core: &Core,
+    request: &Request<'_>,
+    answer: Response,
+) -> Result<Response, Error> {
+    let Some(content) = Content::of(&answer, request.id) else { return Ok(answer) };
     let unsealed = core.namespace_context(request.namespace)?;
     match wrap(&unsealed, request, &content).await {
         Ok(wrap_info) => {
@@ -63,14 +63,6 @@ pub(crate) async fn answer(core: &Core, request: &Request<'_>) -> Result<Respons
             Err(error)
         }
     }
-}
-
-/// Whether somebody with a token asks: what anyone may ask is not kept for anyone, since keeping it
-/// costs a write.
-fn is_from_somebody(core: &Core, request: &Request<'_>) -> bool {
-    let open = request.path.as_str().strip_prefix("sys/");
-    let open = open.and_then(|path| sys::open_route(core, path, request));
-    open.is_none_or(|route| matches!(route, OpenRoute::Unwrap))
 }
 
 /// An answer that can be wrapped.

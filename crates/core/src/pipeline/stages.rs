@@ -1,0 +1,481 @@
+//! The stages of a request, in order: the one way in.
+//!
+//! | stage | does | where it is |
+//! |---|---|---|
+//! | resolve namespace | whether this server answers, from a view that is recent enough, and for which namespace | here, `namespaces` |
+//! | rate limit | counts the request against the rule that holds for it | here, `quotas` |
+//! | authenticate | finds the token, if the route asks for one | `judge` |
+//! | authorize | asks the policies of the token | `judge` |
+//! | audit request | writes down who asks for what | `audit::gate` |
+//! | dispatch | takes a use of a token that has only so many, and runs the handler of the route | here |
+//! | audit reply | writes down what the answer is | `audit::gate` |
+//! | respond | wraps the answer if that is asked for, and counts it | here, `wrapping` |
+//!
+//! Where nothing is to be dispatched (a refusal, a secret that is in memory) both records are written at once, before the answer leaves.
+//! The fast path ([`super::fast_path`]) calls the same stages for reads that wait for nothing.
+//!
+//! A refusal of who asks and one of whether they may say the same to those without a right.
+
+use std::sync::Arc;
+
+use kallisto_auth::{Operation, Path};
+
+use crate::api::error::{Denial, Error};
+use crate::api::request::{Request, TokenText};
+use crate::api::response::Response;
+use crate::auth_methods;
+use crate::cluster::leading;
+use crate::engines::server_engine::{OpenRun, Run};
+use crate::engines::sys::{self, OpenRoute};
+use crate::namespaces::{self, Placed};
+use crate::pipeline::freshness;
+use crate::pipeline::judge::{self, Admitted, Limited, Purpose, Record};
+use crate::pipeline::policies::Caller;
+use crate::pipeline::spelling;
+use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::pipeline::wrapping;
+use crate::quotas::{Allowance, Counting};
+use crate::routes;
+use crate::tokens::{self, Left};
+use crate::view::Mount;
+
+/// What came of a request.
+#[derive(Debug)]
+pub struct Served {
+    /// The answer.
+    pub answer: Result<Response, Error>,
+    /// What rate limits leave to who asked; `None` unless the settings say that clients are told.
+    pub allowance: Option<Allowance>,
+}
+
+/// A request that was judged.
+pub(crate) enum Prepared<'c, 'r> {
+    /// Nothing is left to do for it: it is refused, or memory answers it.
+    Answer(Result<Response, Error>),
+    /// It is to be dispatched.
+    Dispatch(Step<'c, 'r>),
+}
+
+/// What is to be done for a request.
+pub(crate) enum Step<'c, 'r> {
+    /// A route of the server that answers whoever asks.
+    System(OpenRoute<'c>),
+    /// A route below a mount that answers whoever asks.
+    Open(OpenPath<'c>),
+    /// It is answered, and the answer is to be wrapped.
+    Respond(Result<Response, Error>),
+    /// The handler of its route runs.
+    Call(Call<'c, 'r>),
+    /// A use of its token is taken, and then the same.
+    Limited(Box<Limited<'c, 'r>>),
+}
+
+impl Core {
+    /// Answers one request.
+    ///
+    /// # Errors
+    /// What the client may hear: see [`Error`].
+    pub async fn handle(&self, request: &Request<'_>) -> Result<Response, Error> {
+        self.serve(request).await.answer
+    }
+
+    /// Answers one request, and tells what rate limits leave to who asked.
+    pub async fn serve(&self, request: &Request<'_>) -> Served {
+        match self.resolve_namespace(request) {
+            // Another server answers it, and writes it down; a sealed one has nothing to write to.
+            Err(error @ (Error::NotLeader | Error::Sealed)) => {
+                Served { answer: Err(error), allowance: None }
+            }
+            Err(error) => Box::pin(self.refuse_unplaced(request, error)).await,
+            Ok(None) => self.serve_in_namespace(request).await,
+            Ok(Some(placed)) => {
+                // Boxed, so that the future of the usual request stays small.
+                Box::pin(async move { self.serve_in_namespace(&placed.request(request)).await })
+                    .await
+            }
+        }
+    }
+
+    /// Settles whether this server answers a request, and for which namespace; `None` for one that is as it has to be.
+    fn resolve_namespace(&self, request: &Request<'_>) -> Result<Option<Placed>, Error> {
+        leading::check(self, request)?;
+        freshness::check(self, request)?;
+        self.place(request)
+    }
+
+    /// Settles which namespace a request is for; `None` for one that is as it has to be.
+    pub(crate) fn place(&self, request: &Request<'_>) -> Result<Option<Placed>, Error> {
+        namespaces::resolve(self, request)
+    }
+
+    async fn serve_in_namespace(&self, request: &Request<'_>) -> Served {
+        let taken = self.rate_limit(request);
+        let allowance = taken.as_ref().map_or(None, |left| *left);
+        let answer = match taken {
+            Ok(_) if self.is_audited(request) => Box::pin(self.answer_audited(request)).await,
+            Ok(_) => self.answer(request).await,
+            Err(refusal) => Box::pin(self.refuse_over_limit(request, refusal)).await,
+        };
+        self.metrics.answered(request.operation, &answer);
+        Served { answer, allowance }
+    }
+
+    /// Answers a request that is not written down.
+    async fn answer(&self, request: &Request<'_>) -> Result<Response, Error> {
+        let (context, step) = {
+            let root = self.unsealed.load();
+            let inside;
+            let context = match root.as_ref() {
+                Some(_) if !request.namespace.is_empty() => {
+                    inside = self.namespace_context(request.namespace)?;
+                    Some(&inside)
+                }
+                root => root,
+            };
+            match self.prepare(context, request, None) {
+                Prepared::Answer(answer) => return answer,
+                Prepared::Dispatch(step) => (context.cloned(), step),
+            }
+        };
+        // Boxed, so that the future of a read, which never gets here, stays small.
+        Box::pin(self.dispatch(context, request, step)).await
+    }
+
+    /// Answers a request between its two records.
+    ///
+    /// # Errors
+    /// What the client may hear; [`Error::Unaudited`] when no device took a record.
+    async fn answer_audited(&self, request: &Request<'_>) -> Result<Response, Error> {
+        // Where there is nothing to audit by, nothing is answered either.
+        let context = self.namespace_context(request.namespace)?;
+        // The keys can be taken away whatever the devices do.
+        let seals = sys::is_seal(request);
+        let mut records = self.audit_records(seals)?;
+        let prepared = self.prepare(
+            Some(&context),
+            request,
+            Some(&mut |judgement| records.open(self, &context, request, judgement)),
+        );
+        let step = match prepared {
+            Prepared::Answer(answer) => {
+                return self.audit_both(&context, request, records, answer).await;
+            }
+            Prepared::Dispatch(step) => step,
+        };
+        if seals {
+            return self.seal_audited(context, request, records, step).await;
+        }
+        self.audit_request(&records).await?;
+        let answer = self.dispatch(Some(Arc::clone(&context)), request, step).await;
+        self.audit_reply(&context, request, records, answer).await
+    }
+
+    /// Judges a request, and answers it if memory does. `context` is that of its namespace, unless the server is sealed.
+    pub(crate) fn prepare<'c, 'r>(
+        &self,
+        context: Option<&Arc<NamespaceContext>>,
+        request: &'c Request<'r>,
+        record: Option<Record<'_>>,
+    ) -> Prepared<'c, 'r> {
+        if let Some(open) = self.find_open(context.map(|context| &**context), request) {
+            if let (Some(context), Some(record)) = (context, record) {
+                // A token that is shown is written down, and not asked for.
+                let _ = judge::judge(context, request, Purpose::Record, Some(record));
+            }
+            return Prepared::Dispatch(open);
+        }
+        let Some(context) = context else { return Prepared::Answer(Err(Error::Sealed)) };
+        let answered = |answer| match request.wrap_ttl_secs {
+            0 => Prepared::Answer(answer),
+            _ => Prepared::Dispatch(Step::Respond(answer)),
+        };
+        match judge::judge(context, request, Purpose::Answer, record) {
+            Err(refusal) => Prepared::Answer(Err(refusal)),
+            Ok(Admitted::Limited(limited)) => Prepared::Dispatch(Step::Limited(limited)),
+            Ok(Admitted::Answer(answer)) => answered(answer),
+            Ok(Admitted::Call(call)) => match read(context, &call) {
+                Some(answer) => answered(answer),
+                None => Prepared::Dispatch(Step::Call(call)),
+            },
+        }
+    }
+
+    /// What answers whoever asks: a few routes of the server, logins, and what engines let anyone ask.
+    fn find_open<'c, 'r>(
+        &self,
+        context: Option<&NamespaceContext>,
+        request: &'c Request<'_>,
+    ) -> Option<Step<'c, 'r>> {
+        if let Some(path) = request.path.as_str().strip_prefix("sys/") {
+            return sys::open_route(self, path, request).map(Step::System);
+        }
+        let context = context?;
+        let (mount, inside) = context.view.mounts.route(request.path.as_str())?;
+        if !mount.entry.kind.engine().is_open(inside) {
+            return None;
+        }
+        Some(Step::Open(OpenPath { mount, inside }))
+    }
+
+    /// Whether a request is for what answers whoever asks.
+    pub(crate) fn is_open(&self, context: &NamespaceContext, request: &Request<'_>) -> bool {
+        self.find_open(Some(context), request).is_some()
+    }
+
+    /// Does what is to be done for a request, and wraps the answer if that is asked for.
+    pub(crate) async fn dispatch(
+        &self,
+        context: Option<Arc<NamespaceContext>>,
+        request: &Request<'_>,
+        step: Step<'_, '_>,
+    ) -> Result<Response, Error> {
+        // What anyone may ask is not kept for anyone, since keeping it costs a write.
+        let is_from_somebody = match &step {
+            Step::System(route) => matches!(route, OpenRoute::Unwrap),
+            Step::Open(_) | Step::Respond(_) | Step::Call(_) | Step::Limited(_) => true,
+        };
+        let answer = match step {
+            Step::System(route) => Box::pin(route.answer(self, request)).await,
+            Step::Open(open) => {
+                let context = context.ok_or(Error::Sealed)?;
+                Box::pin(open.answer(self, &context, request)).await
+            }
+            Step::Respond(answer) => answer,
+            Step::Call(call) => {
+                let _place = self.metrics.in_flight.enter(request);
+                Box::pin(self.run(context.ok_or(Error::Sealed)?, call)).await
+            }
+            Step::Limited(limited) => {
+                let _place = self.metrics.in_flight.enter(request);
+                Box::pin(self.run_limited(context.ok_or(Error::Sealed)?, *limited)).await
+            }
+        };
+        if request.wrap_ttl_secs == 0 || !is_from_somebody {
+            return answer;
+        }
+        Box::pin(wrapping::keep(self, request, answer?)).await
+    }
+
+    /// Refuses a request for a namespace that does not serve it. It is counted and written down where namespaces
+    /// begin, by the path from there as far as it is one.
+    async fn refuse_unplaced(&self, request: &Request<'_>, refusal: Error) -> Served {
+        let inside = request.path.as_str();
+        let absolute = match request.namespace.trim_matches('/') {
+            "" => inside.to_owned(),
+            namespace => format!("{namespace}/{inside}"),
+        };
+        let path = Path::literal(&absolute).unwrap_or_else(|_| request.path.clone());
+        let request = Request { namespace: "", path, ..request.clone() };
+        let answer = match self.rate_limit(&request) {
+            Ok(_) if self.is_audited(&request) => self.audit_refusal(&request, refusal).await,
+            Ok(_) => Err(refusal),
+            Err(over) => self.refuse_over_limit(&request, over).await,
+        };
+        self.metrics.answered(request.operation, &answer);
+        Served { answer, allowance: None }
+    }
+
+    /// Counts a request against the rate limit that holds for it. A sealed server knows of none.
+    fn rate_limit(&self, request: &Request<'_>) -> Result<Option<Allowance>, Error> {
+        let taken = self.ask_quotas(request, Counting::Take);
+        taken.inspect_err(|_| self.metrics.over_quota.count())
+    }
+
+    /// Whether a rate limit would let a request pass now. It is not counted.
+    pub(crate) fn has_allowance(&self, request: &Request<'_>) -> bool {
+        self.ask_quotas(request, Counting::Look).is_ok()
+    }
+
+    fn ask_quotas(
+        &self,
+        request: &Request<'_>,
+        counting: Counting,
+    ) -> Result<Option<Allowance>, Error> {
+        let unsealed = self.unsealed.load();
+        let Some(unsealed) = unsealed.as_ref() else { return Ok(None) };
+        let path = request.path.as_str();
+        let caseless =
+            || spelling::caseless(path, &self.namespace_context(request.namespace).ok()?.view);
+        unsealed.view.quotas.ask(request, path, counting, caseless, |path| {
+            let context = self.namespace_context(request.namespace).ok()?;
+            let (mount, inside) = context.view.mounts.route(request.path.as_str())?;
+            let is_there = path.strip_prefix(request.namespace) == Some(&mount.entry.path);
+            let engine = mount.entry.kind.engine();
+            let logs_in = is_there && engine.has_roles() && engine.is_open(inside);
+            let login =
+                OpenRun { core: self, unsealed: &context, request, mount: &mount, path: inside };
+            if logs_in { auth_methods::role_of(&login) } else { None }
+        })
+    }
+
+    /// Counts what a request does at another path than its own, as a request for that would be counted.
+    ///
+    /// # Errors
+    /// [`Error::OverQuota`] when nothing is left.
+    pub(crate) fn take_allowance_at(
+        &self,
+        request: &Request<'_>,
+        operation: Operation,
+        path: &str,
+    ) -> Result<(), Error> {
+        let unsealed = self.unsealed.load();
+        let Some(unsealed) = unsealed.as_ref() else { return Ok(()) };
+        if !unsealed.view.quotas.has_rules() {
+            return Ok(());
+        }
+        let path = spelling::canonical(operation, path)?;
+        // Nothing that is done in one of many is a login, nor has it a name without case: they are secrets.
+        let taken = unsealed.view.quotas.ask(request, &path, Counting::Take, || None, |_| None);
+        taken.inspect_err(|_| self.metrics.over_quota.count()).map(drop)
+    }
+
+    /// Refuses a request that is over a rate limit. Whether that is audited is a setting: a flood would
+    /// fill the devices.
+    async fn refuse_over_limit(
+        &self,
+        request: &Request<'_>,
+        refusal: Error,
+    ) -> Result<Response, Error> {
+        let audits = self
+            .unsealed
+            .load()
+            .as_ref()
+            .is_some_and(|unsealed| unsealed.view.quotas.audits_refusals());
+        if audits && self.is_audited(request) {
+            return self.audit_refusal(request, refusal).await;
+        }
+        Err(refusal)
+    }
+
+    /// Whether a token is live, for those who let requests in; what it may do is not asked.
+    pub fn knows(&self, token: TokenText<'_>) -> bool {
+        let unsealed = self.unsealed.load();
+        let Some(unsealed) = unsealed.as_ref() else { return false };
+        let guard = unsealed.view.tokens.pin();
+        tokens::find(&unsealed.view, Some(token), &guard).is_ok()
+    }
+
+    /// Runs what may have to wait.
+    async fn run(
+        &self,
+        unsealed: Arc<NamespaceContext>,
+        call: Call<'_, '_>,
+    ) -> Result<Response, Error> {
+        let found = unsealed.view.mounts.route(call.path.as_str());
+        match found {
+            Some((mount, inside)) => {
+                let kind = mount.entry.kind;
+                // Handed on, not shared: a request that seals lets go of the keys, and must not wait for itself.
+                let path = spelling::inside(call.operation, kind, inside)?;
+                let run = Run { core: self, unsealed, call: &call, mount: &mount, path };
+                let answer = kind.engine().handle(run);
+                let refused = |error| routes::sort_refusal(kind, inside, call.operation, error);
+                answer.await.map_err(refused)
+            }
+            None => Err(no_route(&unsealed, &call)),
+        }
+    }
+
+    /// Runs a request of a token that has only so many uses: one is taken first, granted or not, and the token ends with its last one.
+    /// It was judged as it was found: a racing request with the last use may have ended it by now, and this one has paid.
+    async fn run_limited(
+        &self,
+        unsealed: Arc<NamespaceContext>,
+        limited: Limited<'_, '_>,
+    ) -> Result<Response, Error> {
+        let Limited { caller, verdict } = limited;
+        let left = tokens::spend(caller.home(&unsealed), &caller.hash).await?;
+        let answer = match verdict {
+            Err(refusal) => Err(refusal),
+            Ok(Admitted::Answer(answer)) => answer,
+            Ok(Admitted::Limited(_)) => Err(Error::internal(&"a use is taken twice")),
+            Ok(Admitted::Call(call)) => match read(&unsealed, &call) {
+                Some(answer) => answer,
+                None if sys::is_seal(&call) => {
+                    return self.seal_with_last(unsealed, caller, call, left).await;
+                }
+                None => self.run(Arc::clone(&unsealed), call).await,
+            },
+        };
+        if left == Left::Nothing {
+            tokens::revoke_tree(caller.home(&unsealed), caller.hash).await?;
+        }
+        answer
+    }
+
+    /// Runs a request that seals. Nothing of it may hold the keys while it waits for all who do, and a token whose last use
+    /// it is ends first: behind the seal nothing can be revoked.
+    async fn seal_with_last(
+        &self,
+        unsealed: Arc<NamespaceContext>,
+        caller: Caller,
+        call: Call<'_, '_>,
+        left: Left,
+    ) -> Result<Response, Error> {
+        if left == Left::Nothing {
+            tokens::revoke_tree(caller.home(&unsealed), caller.hash).await?;
+        }
+        drop(caller);
+        self.run(unsealed, call).await
+    }
+}
+
+/// A path below a mount that takes no token; one that is shown is not looked at.
+pub(crate) struct OpenPath<'r> {
+    mount: Arc<Mount>,
+    /// The path inside the mount.
+    inside: &'r str,
+}
+
+impl OpenPath<'_> {
+    async fn answer(
+        self,
+        core: &Core,
+        context: &NamespaceContext,
+        request: &Request<'_>,
+    ) -> Result<Response, Error> {
+        let OpenPath { mount, inside } = self;
+        let run = OpenRun { core, unsealed: context, request, mount: &mount, path: inside };
+        mount.entry.kind.engine().handle_open(run).await
+    }
+}
+
+/// Answers what needs no waiting; `None` for the rest.
+pub(crate) fn read(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Option<Result<Response, Error>> {
+    if call.operation.writes() {
+        return None;
+    }
+    match unsealed.view.mounts.route(call.path.as_str()) {
+        Some((mount, inside)) => {
+            mount.entry.kind.engine().read_fast(usize::MAX, unsealed, call, &mount, inside)
+        }
+        None => Some(Err(no_route(unsealed, call))),
+    }
+}
+
+/// What mounts there are is told to root only.
+pub(crate) fn no_route(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Error {
+    match Caller::of(unsealed, call) {
+        Ok(caller) if caller.is_root() => Error::NoRoute(call.path.as_str().to_owned()),
+        Ok(_) => Error::Denied(Denial::Policy),
+        Err(error) => error,
+    }
+}
+
+#[cfg(test)]
+impl Core {
+    /// Whether a request would run, without running it; `None` when it could not be judged.
+    pub(crate) fn would_admit(&self, request: &Request<'_>) -> Option<bool> {
+        let unsealed = self.unsealed.load();
+        let admitted = judge::judge(unsealed.as_ref()?, request, Purpose::Answer, None);
+        match admitted {
+            Ok(Admitted::Call(_) | Admitted::Answer(_)) => Some(true),
+            Ok(Admitted::Limited(_)) => None,
+            Err(Error::Denied(_)) => Some(false),
+            Err(_) => None,
+        }
+    }
+}
