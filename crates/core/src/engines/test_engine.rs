@@ -160,9 +160,13 @@ async fn touch(call: JobCall<'_>) -> Result<(), Error> {
 mod tests {
     use std::sync::Arc;
 
+    use kallisto_auth::Path;
+
     use super::*;
     use crate::api::error::Denial;
     use crate::api::json;
+    use crate::api::request::{Request, TokenText};
+    use crate::audit::AuditBatch;
     use crate::pipeline::state::{Access, Core};
     use crate::routes::tests::{ROOT, ask, open_core};
     use crate::storage::engine_storage::EngineStorage;
@@ -226,6 +230,23 @@ mod tests {
         for path in ["test/raw/a", "test/who", "test/open/a/b", "test/open", "test/openly"] {
             let refused = ask(&core, None, Operation::Read, path, "");
             assert_eq!(refused.unwrap_err(), Error::Denied(Denial::BadToken), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_fast_path_leaves_open_routes_alone() {
+        let core = core();
+        for token in [None, Some(ROOT), Some("nobody's")] {
+            let request = Request {
+                token: token.map(TokenText::new),
+                ..Request::new(
+                    Operation::Read,
+                    Path::literal("test/open/a").unwrap(),
+                    jiff::Timestamp::UNIX_EPOCH,
+                )
+            };
+            let answer = core.read_fast(&request, &mut AuditBatch::default());
+            assert!(answer.is_none(), "{answer:?}");
         }
     }
 
