@@ -116,6 +116,11 @@ pub(crate) fn answer_open<'a>(table: &RouteTable, run: OpenRun<'a>) -> Answer<'a
     }
 }
 
+/// The answer of what waits for nothing.
+pub(crate) fn at_once<'a>(answer: impl FnOnce() -> Result<Response, Error>) -> Answer<'a> {
+    Box::pin(std::future::ready(answer()))
+}
+
 /// What runs for a caller whose policies allow it: `runs!(|run| ..)` for what answers at once, `runs!(async |run| ..)` for
 /// what waits. `run` is a [`RouteCall`].
 macro_rules! runs {
@@ -126,7 +131,7 @@ macro_rules! runs {
     };
     (|$run:ident| $body:expr) => {
         $crate::engines::route_handler::RouteHandler::authorized(|$run| {
-            ::std::boxed::Box::pin(::std::future::ready($body))
+            $crate::engines::route_handler::at_once(move || $body)
         })
     };
 }
@@ -140,7 +145,7 @@ macro_rules! opens {
     };
     (|$run:ident| $body:expr) => {
         $crate::engines::route_handler::RouteHandler::open(|$run| {
-            ::std::boxed::Box::pin(::std::future::ready($body))
+            $crate::engines::route_handler::at_once(move || $body)
         })
     };
 }

@@ -28,12 +28,12 @@ mod record;
 mod routes;
 mod wire;
 
+use crate::engines::route_handler::{self, RouteCall};
 use crate::engines::server_engine::{
     Answer, BuiltinMount, EngineFacts, Run, ServerEngine, Weighed,
 };
 use crate::storage::keys::MountId;
 use crate::view::Memory;
-use kallisto_auth::Operation;
 use kallisto_engine::{Class, Routes};
 
 use crate::api::error::Error;
@@ -62,91 +62,11 @@ fn directory_of(mount: &Mount) -> Result<&Directory, Error> {
     mount.memory.directory().ok_or_else(|| Error::internal(&"the identity mount has no directory"))
 }
 
-/// Answers a request; `path` is inside the mount.
-pub(crate) async fn handle(
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    mount: &Mount,
-    path: &str,
-) -> Result<Response, Error> {
-    use Operation::{List, Update};
-    let site = &Site { unsealed, mount, directory: directory_of(mount)?, call };
-    let operation = call.operation;
-    match (path, operation) {
-        ("entity", Update) => entities::write(site, entities::Target::Body).await,
-        ("entity/id", List) => entities::list_ids(site),
-        ("entity/name", List) => entities::list_names(site),
-        ("entity/merge", Update) => merge::merge(site).await,
-        ("entity/batch-delete", Update) => entities::batch_delete(site).await,
-        ("entity-alias" | "alias", Update) => aliases::write(site, None).await,
-        ("entity-alias/id" | "alias/id", List) => aliases::list(site),
-        ("group", Update) => groups::write(site, groups::Target::Body).await,
-        ("group/id", List) => groups::list_ids(site),
-        ("group/name", List) => groups::list_names(site),
-        ("group-alias", Update) => group_aliases::write(site, None).await,
-        ("group-alias/id", List) => group_aliases::list(site),
-        ("lookup/entity", Update) => lookup::entity(site),
-        ("lookup/group", Update) => lookup::group(site),
-        ("entity" | "entity-alias" | "alias" | "group" | "group-alias", List) => {
-            Err(Error::UnsupportedPath)
-        }
-        (
-            "entity"
-            | "entity/id"
-            | "entity/name"
-            | "entity/merge"
-            | "entity/batch-delete"
-            | "entity-alias"
-            | "entity-alias/id"
-            | "alias"
-            | "alias/id"
-            | "group"
-            | "group/id"
-            | "group/name"
-            | "group-alias"
-            | "group-alias/id"
-            | "lookup/entity"
-            | "lookup/group",
-            _,
-        ) => Err(Error::UnsupportedOperation),
-        _ => handle_one(site, path).await,
+impl<'s> Site<'s> {
+    fn of(run: &'s RouteCall<'_>) -> Result<Self, Error> {
+        let RouteCall { unsealed, call, mount, .. } = run;
+        Ok(Site { unsealed, mount, directory: directory_of(mount)?, call })
     }
-}
-
-/// Answers a request about one entity, group or alias.
-async fn handle_one(site: &Site<'_>, path: &str) -> Result<Response, Error> {
-    use Operation::{Delete, Read, Update};
-    let (family, way, which) = split(path).ok_or(Error::UnsupportedPath)?;
-    match (family, way, site.call.operation) {
-        ("entity", "id", Read) => entities::read_id(site, which),
-        ("entity", "id", Update) => entities::write(site, entities::Target::Id(which)).await,
-        ("entity", "id", Delete) => entities::delete_id(site, which).await,
-        ("entity", "name", Read) => entities::read_name(site, which),
-        ("entity", "name", Update) => entities::write(site, entities::Target::Name(which)).await,
-        ("entity", "name", Delete) => entities::delete_name(site, which).await,
-        ("entity-alias" | "alias", "id", Read) => aliases::read(site, which),
-        ("entity-alias" | "alias", "id", Update) => aliases::write(site, Some(which)).await,
-        ("entity-alias" | "alias", "id", Delete) => aliases::delete(site, which).await,
-        ("group", "id", Read) => groups::read_id(site, which),
-        ("group", "id", Update) => groups::write(site, groups::Target::Id(which)).await,
-        ("group", "id", Delete) => groups::delete_id(site, which).await,
-        ("group", "name", Read) => groups::read_name(site, which),
-        ("group", "name", Update) => groups::write(site, groups::Target::Name(which)).await,
-        ("group", "name", Delete) => groups::delete_name(site, which).await,
-        ("group-alias", "id", Read) => group_aliases::read(site, which),
-        ("group-alias", "id", Update) => group_aliases::write(site, Some(which)).await,
-        ("group-alias", "id", Delete) => group_aliases::delete(site, which).await,
-        ("entity" | "group", "id" | "name", _)
-        | ("entity-alias" | "alias" | "group-alias", "id", _) => Err(Error::UnsupportedOperation),
-        _ => Err(Error::UnsupportedPath),
-    }
-}
-
-/// `entity/name/a/b` is of the family `entity`, by `name`, and the name is `a/b`.
-fn split(path: &str) -> Option<(&str, &str, &str)> {
-    let (family, rest) = path.split_once('/')?;
-    let (way, which) = rest.split_once('/')?;
-    (!which.is_empty()).then_some((family, way, which))
 }
 
 fn not_empty(names: Vec<String>) -> Result<Vec<String>, Error> {
@@ -182,7 +102,7 @@ impl ServerEngine for Identity {
     }
 
     fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
-        Box::pin(async move { handle(&run.unsealed, run.call, run.mount, run.path).await })
+        route_handler::answer(&routes::IDENTITY, run)
     }
 
     fn memory(&self) -> Memory {

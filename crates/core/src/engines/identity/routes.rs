@@ -1,17 +1,19 @@
 //! The routes of identity, at `identity/`.
 
-use kallisto_auth::Operation::{Delete, List, Read, Update};
-
-use kallisto_engine::Family;
 use kallisto_engine::FieldKind::{Flag, Map, Text, Texts};
-use kallisto_engine::route::{Field, Route, field};
+use kallisto_engine::route::{Field, field};
+use kallisto_engine::{Group, RowIndex, Table, row};
+
+use super::{Site, aliases, entities, group_aliases, groups, lookup, merge};
+use crate::engines::route_handler::{RouteHandler, RouteTable, runs};
 
 /// `identity/`.
-pub(crate) static IDENTITY: Family = Family {
+pub(crate) static IDENTITY: RouteTable = Table {
     name: "identity",
     tag: "identity",
     about: "Who the bearers of tokens are: entities, their aliases with login methods, groups.",
     groups: &[ENTITIES, ENTITY_ALIASES, GROUPS, GROUP_ALIASES, LOOKUPS],
+    index: RowIndex::new(),
 };
 
 const OF_AN_ENTITY: &[Field] = &[
@@ -27,30 +29,37 @@ const OF_A_MERGE: &[Field] = &[
     field("force", Flag, "Keep its own alias where two are with one login method."),
     field("conflicting_alias_ids_to_keep", Texts, "The aliases to keep where two are in conflict."),
 ];
-const ENTITIES: &[Route] = &[
-    Route::new("entity", &[(Update, "Make an entity, or change the one named.")], OF_AN_ENTITY),
-    Route::new("entity/id", &[(List, "List entities by id.")], &[]),
-    Route::new(
-        "entity/id/{id}",
-        &[(Read, "Read an entity."), (Update, "Change an entity."), (Delete, "Delete an entity.")],
-        OF_AN_ENTITY,
-    ),
-    Route::new("entity/name", &[(List, "List the names of entities.")], &[]),
-    Route::new(
-        "entity/name/{name..}",
-        &[
-            (Read, "Read an entity."),
-            (Update, "Make or change an entity."),
-            (Delete, "Delete an entity."),
-        ],
-        OF_AN_ENTITY,
-    ),
-    Route::new("entity/merge", &[(Update, "Make several entities one.")], OF_A_MERGE),
-    Route::new(
-        "entity/batch-delete",
-        &[(Update, "Delete entities.")],
-        &[field("entity_ids", Texts, "Their ids.")],
-    ),
+const ENTITIES: Group<RouteHandler> = &[
+    row!("entity", OF_AN_ENTITY, {
+        Update => "Make an entity, or change the one named.",
+            runs!(async |run| entities::write(&Site::of(&run)?, entities::Target::Body).await);
+    }),
+    row!("entity/id", &[], {
+        List => "List entities by id.", runs!(|run| entities::list_ids(&Site::of(&run)?));
+    }),
+    row!("entity/id/{id}", OF_AN_ENTITY, {
+        Read => "Read an entity.", runs!(|run| entities::read_id(&Site::of(&run)?, run.params.get("id")));
+        Update => "Change an entity.",
+            runs!(async |run| entities::write(&Site::of(&run)?, entities::Target::Id(run.params.get("id"))).await);
+        Delete => "Delete an entity.",
+            runs!(async |run| entities::delete_id(&Site::of(&run)?, run.params.get("id")).await);
+    }),
+    row!("entity/name", &[], {
+        List => "List the names of entities.", runs!(|run| entities::list_names(&Site::of(&run)?));
+    }),
+    row!("entity/name/{name..}", OF_AN_ENTITY, {
+        Read => "Read an entity.", runs!(|run| entities::read_name(&Site::of(&run)?, run.params.get("name")));
+        Update => "Make or change an entity.",
+            runs!(async |run| entities::write(&Site::of(&run)?, entities::Target::Name(run.params.get("name"))).await);
+        Delete => "Delete an entity.",
+            runs!(async |run| entities::delete_name(&Site::of(&run)?, run.params.get("name")).await);
+    }),
+    row!("entity/merge", OF_A_MERGE, {
+        Update => "Make several entities one.", runs!(async |run| merge::merge(&Site::of(&run)?).await);
+    }),
+    row!("entity/batch-delete", &[field("entity_ids", Texts, "Their ids.")], {
+        Update => "Delete entities.", runs!(async |run| entities::batch_delete(&Site::of(&run)?).await);
+    }),
 ];
 
 const OF_AN_ALIAS: &[Field] = &[
@@ -60,16 +69,33 @@ const OF_AN_ALIAS: &[Field] = &[
     field("canonical_id", Text, "The id of the entity; a new one when absent."),
     field("custom_metadata", Map, "Names and texts, for people and for templates in policies."),
 ];
-const ONE_ALIAS: &[(kallisto_auth::Operation, &str)] =
-    &[(Read, "Read an alias."), (Update, "Change an alias."), (Delete, "Delete an alias.")];
-const ENTITY_ALIASES: &[Route] = &[
-    Route::new("entity-alias", &[(Update, "Make or change an alias.")], OF_AN_ALIAS),
-    Route::new("entity-alias/id", &[(List, "List aliases by id.")], &[]),
-    Route::new("entity-alias/id/{id}", ONE_ALIAS, OF_AN_ALIAS),
-    Route::new("alias", &[(Update, "Make or change an alias.")], OF_AN_ALIAS)
-        .alias_of("entity-alias"),
-    Route::new("alias/id", &[(List, "List aliases by id.")], &[]).alias_of("entity-alias/id"),
-    Route::new("alias/id/{id}", ONE_ALIAS, OF_AN_ALIAS).alias_of("entity-alias/id/{id}"),
+const ENTITY_ALIASES: Group<RouteHandler> = &[
+    row!("entity-alias", OF_AN_ALIAS, {
+        Update => "Make or change an alias.", runs!(async |run| aliases::write(&Site::of(&run)?, None).await);
+    }),
+    row!("entity-alias/id", &[], {
+        List => "List aliases by id.", runs!(|run| aliases::list(&Site::of(&run)?));
+    }),
+    row!("entity-alias/id/{id}", OF_AN_ALIAS, {
+        Read => "Read an alias.", runs!(|run| aliases::read(&Site::of(&run)?, run.params.get("id")));
+        Update => "Change an alias.",
+            runs!(async |run| aliases::write(&Site::of(&run)?, Some(run.params.get("id"))).await);
+        Delete => "Delete an alias.",
+            runs!(async |run| aliases::delete(&Site::of(&run)?, run.params.get("id")).await);
+    }),
+    row!("alias", OF_AN_ALIAS, {
+        Update => "Make or change an alias.", runs!(async |run| aliases::write(&Site::of(&run)?, None).await);
+    } .alias_of("entity-alias")),
+    row!("alias/id", &[], {
+        List => "List aliases by id.", runs!(|run| aliases::list(&Site::of(&run)?));
+    } .alias_of("entity-alias/id")),
+    row!("alias/id/{id}", OF_AN_ALIAS, {
+        Read => "Read an alias.", runs!(|run| aliases::read(&Site::of(&run)?, run.params.get("id")));
+        Update => "Change an alias.",
+            runs!(async |run| aliases::write(&Site::of(&run)?, Some(run.params.get("id"))).await);
+        Delete => "Delete an alias.",
+            runs!(async |run| aliases::delete(&Site::of(&run)?, run.params.get("id")).await);
+    } .alias_of("entity-alias/id/{id}")),
 ];
 
 const OF_A_GROUP: &[Field] = &[
@@ -81,24 +107,31 @@ const OF_A_GROUP: &[Field] = &[
     field("member_entity_ids", Texts, "The entities directly in it."),
     field("member_group_ids", Texts, "The groups directly in it."),
 ];
-const GROUPS: &[Route] = &[
-    Route::new("group", &[(Update, "Make a group, or change the one named.")], OF_A_GROUP),
-    Route::new("group/id", &[(List, "List groups by id.")], &[]),
-    Route::new(
-        "group/id/{id}",
-        &[(Read, "Read a group."), (Update, "Change a group."), (Delete, "Delete a group.")],
-        OF_A_GROUP,
-    ),
-    Route::new("group/name", &[(List, "List the names of groups.")], &[]),
-    Route::new(
-        "group/name/{name..}",
-        &[
-            (Read, "Read a group."),
-            (Update, "Make or change a group."),
-            (Delete, "Delete a group."),
-        ],
-        OF_A_GROUP,
-    ),
+const GROUPS: Group<RouteHandler> = &[
+    row!("group", OF_A_GROUP, {
+        Update => "Make a group, or change the one named.",
+            runs!(async |run| groups::write(&Site::of(&run)?, groups::Target::Body).await);
+    }),
+    row!("group/id", &[], {
+        List => "List groups by id.", runs!(|run| groups::list_ids(&Site::of(&run)?));
+    }),
+    row!("group/id/{id}", OF_A_GROUP, {
+        Read => "Read a group.", runs!(|run| groups::read_id(&Site::of(&run)?, run.params.get("id")));
+        Update => "Change a group.",
+            runs!(async |run| groups::write(&Site::of(&run)?, groups::Target::Id(run.params.get("id"))).await);
+        Delete => "Delete a group.",
+            runs!(async |run| groups::delete_id(&Site::of(&run)?, run.params.get("id")).await);
+    }),
+    row!("group/name", &[], {
+        List => "List the names of groups.", runs!(|run| groups::list_names(&Site::of(&run)?));
+    }),
+    row!("group/name/{name..}", OF_A_GROUP, {
+        Read => "Read a group.", runs!(|run| groups::read_name(&Site::of(&run)?, run.params.get("name")));
+        Update => "Make or change a group.",
+            runs!(async |run| groups::write(&Site::of(&run)?, groups::Target::Name(run.params.get("name"))).await);
+        Delete => "Delete a group.",
+            runs!(async |run| groups::delete_name(&Site::of(&run)?, run.params.get("name")).await);
+    }),
 ];
 
 const OF_A_GROUP_ALIAS: &[Field] = &[
@@ -107,10 +140,20 @@ const OF_A_GROUP_ALIAS: &[Field] = &[
     field("mount_accessor", Text, "The accessor of the login method's mount."),
     field("canonical_id", Text, "The id of an external group; a new one when absent."),
 ];
-const GROUP_ALIASES: &[Route] = &[
-    Route::new("group-alias", &[(Update, "Make or change an alias.")], OF_A_GROUP_ALIAS),
-    Route::new("group-alias/id", &[(List, "List aliases by id.")], &[]),
-    Route::new("group-alias/id/{id}", ONE_ALIAS, OF_A_GROUP_ALIAS),
+const GROUP_ALIASES: Group<RouteHandler> = &[
+    row!("group-alias", OF_A_GROUP_ALIAS, {
+        Update => "Make or change an alias.", runs!(async |run| group_aliases::write(&Site::of(&run)?, None).await);
+    }),
+    row!("group-alias/id", &[], {
+        List => "List aliases by id.", runs!(|run| group_aliases::list(&Site::of(&run)?));
+    }),
+    row!("group-alias/id/{id}", OF_A_GROUP_ALIAS, {
+        Read => "Read an alias.", runs!(|run| group_aliases::read(&Site::of(&run)?, run.params.get("id")));
+        Update => "Change an alias.",
+            runs!(async |run| group_aliases::write(&Site::of(&run)?, Some(run.params.get("id"))).await);
+        Delete => "Delete an alias.",
+            runs!(async |run| group_aliases::delete(&Site::of(&run)?, run.params.get("id")).await);
+    }),
 ];
 
 const OF_A_LOOKUP: &[Field] = &[
@@ -120,7 +163,11 @@ const OF_A_LOOKUP: &[Field] = &[
     field("alias_name", Text, "The name of an alias of its, with `alias_mount_accessor`."),
     field("alias_mount_accessor", Text, "The accessor of that alias's login method."),
 ];
-const LOOKUPS: &[Route] = &[
-    Route::new("lookup/entity", &[(Update, "Find an entity.")], OF_A_LOOKUP),
-    Route::new("lookup/group", &[(Update, "Find a group.")], OF_A_LOOKUP),
+const LOOKUPS: Group<RouteHandler> = &[
+    row!("lookup/entity", OF_A_LOOKUP, {
+        Update => "Find an entity.", runs!(|run| lookup::entity(&Site::of(&run)?));
+    }),
+    row!("lookup/group", OF_A_LOOKUP, {
+        Update => "Find a group.", runs!(|run| lookup::group(&Site::of(&run)?));
+    }),
 ];
