@@ -1,7 +1,5 @@
 //! `config/keys` and `cache-config`: what is set for a whole mount.
 
-use kallisto_auth::Operation;
-
 use super::Transit;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
@@ -15,39 +13,43 @@ const CACHE: &str = "config/cache";
 const CACHE_SIZE_MIN: i64 = 10;
 
 /// Whether an encryption may not make its key.
-pub(super) fn upsert_is_disabled(transit: &Transit<'_, '_, '_>) -> Result<bool, Error> {
+pub(super) fn upsert_is_disabled(transit: &Transit<'_>) -> Result<bool, Error> {
     let Some(record) = transit.storage.get(KEYS)? else { return Ok(false) };
     let map = json::parse_object(&record.value).map_err(|error| Error::internal(&error))?;
     Ok(Fields::new(&map).boolean("disable_upsert")?.unwrap_or(false))
 }
 
-pub(super) async fn keys(transit: &Transit<'_, '_, '_>) -> Result<Response, Error> {
-    let disabled = match transit.call.operation {
-        Operation::Read => upsert_is_disabled(transit)?,
-        _ => {
-            let body = transit.call.object()?;
-            let disabled = Fields::new(&body).boolean("disable_upsert")?.unwrap_or(false);
-            let record = Json::object([("disable_upsert", disabled.into())]);
-            transit.storage.put(KEYS, record.to_text()).await?;
-            disabled
-        }
-    };
-    Ok(Response::data(&Json::object([("disable_upsert", disabled.into())])))
+pub(super) fn read_keys(transit: &Transit<'_>) -> Result<Response, Error> {
+    Ok(shown(upsert_is_disabled(transit)?))
+}
+
+pub(super) async fn write_keys(transit: &Transit<'_>) -> Result<Response, Error> {
+    let body = transit.call.object()?;
+    let disabled = Fields::new(&body).boolean("disable_upsert")?.unwrap_or(false);
+    let record = Json::object([("disable_upsert", disabled.into())]);
+    transit.storage.put(KEYS, record.to_text()).await?;
+    Ok(shown(disabled))
+}
+
+fn shown(disabled: bool) -> Response {
+    Response::data(&Json::object([("disable_upsert", disabled.into())]))
 }
 
 /// The size is kept and shown for clients that set it; how many keys are kept decoded is the
 /// server's own matter.
-pub(super) async fn cache(transit: &Transit<'_, '_, '_>) -> Result<Response, Error> {
-    if transit.call.operation != Operation::Read {
-        let body = transit.call.object()?;
-        let size = Fields::new(&body).int("size")?.unwrap_or(0);
-        if size != 0 && size < CACHE_SIZE_MIN {
-            return Err(Error::invalid(format!(
-                "size must be 0 or a value greater or equal to {CACHE_SIZE_MIN}"
-            )));
-        }
-        transit.storage.put(CACHE, Json::object([("size", size.into())]).to_text()).await?;
+pub(super) async fn write_cache(transit: &Transit<'_>) -> Result<Response, Error> {
+    let body = transit.call.object()?;
+    let size = Fields::new(&body).int("size")?.unwrap_or(0);
+    if size != 0 && size < CACHE_SIZE_MIN {
+        return Err(Error::invalid(format!(
+            "size must be 0 or a value greater or equal to {CACHE_SIZE_MIN}"
+        )));
     }
+    transit.storage.put(CACHE, Json::object([("size", size.into())]).to_text()).await?;
+    read_cache(transit)
+}
+
+pub(super) fn read_cache(transit: &Transit<'_>) -> Result<Response, Error> {
     match transit.storage.get(CACHE)? {
         Some(record) => {
             let map = json::parse_object(&record.value).map_err(|error| Error::internal(&error))?;

@@ -19,7 +19,7 @@ use crate::api::response::{Logical, Response};
 /// What OpenBao says of parameters it does not know; callers choose no nonces here either.
 const NONCE_IGNORED: &str = "Endpoint ignored these unrecognized parameters: [nonce]";
 
-pub(super) async fn encrypt(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn encrypt(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.object()?;
     let inputs = Inputs::of(&body)?;
     inputs.require("plaintext", "missing plaintext to encrypt")?;
@@ -46,7 +46,7 @@ fn warn_of_nonce(body: &Map, answer: Response) -> Response {
 
 /// A first encryption makes its key, for those who may create it.
 async fn make_for_encryption(
-    transit: &Transit<'_, '_, '_>,
+    transit: &Transit<'_>,
     name: &str,
     fields: Fields<'_>,
     with_context: bool,
@@ -112,7 +112,7 @@ fn told(encrypted: Encrypted) -> Map {
     ])
 }
 
-pub(super) async fn decrypt(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn decrypt(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.object()?;
     let inputs = Inputs::of(&body)?;
     check_ciphertexts(&inputs)?;
@@ -155,7 +155,7 @@ fn decrypt_one(key: &Key, item: &Map) -> Outcome {
     Ok(Map::from([("plaintext".to_owned(), BASE64.encode(&plaintext).into())]))
 }
 
-pub(super) async fn rewrap(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn rewrap(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.object()?;
     let inputs = Inputs::of(&body)?;
     check_ciphertexts(&inputs)?;
@@ -169,11 +169,7 @@ pub(super) async fn rewrap(transit: &Transit<'_, '_, '_>, name: &str) -> Result<
     inputs.answer(outcomes, &[], &OnFailure::Told)
 }
 
-pub(super) fn datakey(
-    transit: &Transit<'_, '_, '_>,
-    form: &str,
-    name: &str,
-) -> Result<Response, Error> {
+pub(super) fn datakey(transit: &Transit<'_>, form: &str, name: &str) -> Result<Response, Error> {
     let body = transit.call.object()?;
     let fields = Fields::new(&body);
     if !matches!(form, "plaintext" | "wrapped") {

@@ -14,7 +14,7 @@ use crate::engines::kv::time;
 use crate::limits::LIST_ENTRIES_MAX;
 use kallisto_engine::storage::Page;
 
-pub(super) async fn create(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn create(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.object()?;
     let fields = Fields::new(&body);
     let named = fields.string("type")?.unwrap_or_else(|| KeyKind::Aes256Gcm96.name().to_owned());
@@ -42,7 +42,7 @@ pub(super) async fn create(transit: &Transit<'_, '_, '_>, name: &str) -> Result<
     shown(name, &key, b"")
 }
 
-pub(super) fn read(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+pub(super) fn read(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
     let query = transit.call.query_fields();
     let context = Fields::new(&query).string("context")?.unwrap_or_default();
     let context = kallisto_transit::decode_base64(&context)
@@ -51,7 +51,7 @@ pub(super) fn read(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response
     shown(name, &key, &context)
 }
 
-pub(super) fn list(transit: &Transit<'_, '_, '_>) -> Result<Response, Error> {
+pub(super) fn list(transit: &Transit<'_>) -> Result<Response, Error> {
     let Page { after, limit } = Page::asked(transit.call, transit.call.page_entries_max())?;
     let limit = limit.unwrap_or(LIST_ENTRIES_MAX);
     let names = transit.mount.index.list(KEY_FOLDER, after.as_deref(), limit);
@@ -61,15 +61,18 @@ pub(super) fn list(transit: &Transit<'_, '_, '_>) -> Result<Response, Error> {
     Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
 }
 
-pub(super) async fn rotate(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn delete(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
+    transit.delete(name).await?;
+    Ok(Response::Empty)
+}
+
+pub(super) async fn rotate(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
+    transit.call.object()?;
     let key = transit.rotate(name, transit.call.now_ns()).await?;
     shown(name, &key, b"")
 }
 
-pub(super) async fn configure(
-    transit: &Transit<'_, '_, '_>,
-    name: &str,
-) -> Result<Response, Error> {
+pub(super) async fn configure(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.object()?;
     let fields = Fields::new(&body);
     let change = Change {
@@ -92,7 +95,7 @@ pub(super) async fn configure(
     shown_with(name, &key, warning)
 }
 
-pub(super) async fn trim(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn trim(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.object()?;
     let asked = Fields::new(&body).int("min_available_version")?;
     let key = transit
@@ -104,10 +107,7 @@ pub(super) async fn trim(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Re
     shown(name, &key, b"")
 }
 
-pub(super) async fn set_aside(
-    transit: &Transit<'_, '_, '_>,
-    name: &str,
-) -> Result<Response, Error> {
+pub(super) async fn set_aside(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
     let mut warning = None;
     let key = transit
         .change(name, Error::NotFound, |key| {
@@ -121,7 +121,7 @@ pub(super) async fn set_aside(
     shown_with(name, &key, warning)
 }
 
-pub(super) async fn take_up(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn take_up(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
     let mut warning = None;
     let key = transit
         .change(name, Error::NotFound, |key| {

@@ -21,7 +21,7 @@ use crate::api::response::Response;
 const WRAPPING_KEY: &str = "wrapping-key";
 
 pub(super) fn export(
-    transit: &Transit<'_, '_, '_>,
+    transit: &Transit<'_>,
     kind: &str,
     name: &str,
     version: Option<&str>,
@@ -46,7 +46,7 @@ pub(super) fn export(
     ])))
 }
 
-pub(super) async fn backup(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn backup(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
     let now_ns = transit.call.now_ns();
     let missing = Error::invalid(format!("key {name:?} not found"));
     let mut text = Zeroizing::new(String::new());
@@ -63,10 +63,7 @@ pub(super) async fn backup(transit: &Transit<'_, '_, '_>, name: &str) -> Result<
     Ok(Response::data(&Json::object([("backup", text.as_str().into())])))
 }
 
-pub(super) async fn restore(
-    transit: &Transit<'_, '_, '_>,
-    name: Option<&str>,
-) -> Result<Response, Error> {
+pub(super) async fn restore(transit: &Transit<'_>, name: Option<&str>) -> Result<Response, Error> {
     let body = transit.call.object()?;
     let fields = Fields::new(&body);
     let backup = fields.string("backup")?.unwrap_or_default();
@@ -89,13 +86,13 @@ pub(super) async fn restore(
     }
 }
 
-pub(super) async fn wrapping_key(transit: &Transit<'_, '_, '_>) -> Result<Response, Error> {
+pub(super) async fn wrapping_key(transit: &Transit<'_>) -> Result<Response, Error> {
     let key = find_wrapping_key(transit).await?;
     Ok(Response::data(&Json::object([("public_key", key.public_pem().map_err(refusal)?.into())])))
 }
 
 /// The mount's wrapping key, made when it is first asked for.
-async fn find_wrapping_key(transit: &Transit<'_, '_, '_>) -> Result<WrappingKey, Error> {
+async fn find_wrapping_key(transit: &Transit<'_>) -> Result<WrappingKey, Error> {
     if let Some(record) = transit.storage.get(WRAPPING_KEY)? {
         return WrappingKey::decode(&record.value).map_err(refusal);
     }
@@ -114,7 +111,7 @@ async fn find_wrapping_key(transit: &Transit<'_, '_, '_>) -> Result<WrappingKey,
     }
 }
 
-pub(super) async fn import(transit: &Transit<'_, '_, '_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn import(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.object()?;
     let fields = Fields::new(&body);
     if body.contains_key("convergent_encryption") {
@@ -169,10 +166,7 @@ pub(super) async fn import(transit: &Transit<'_, '_, '_>, name: &str) -> Result<
     }
 }
 
-pub(super) async fn import_version(
-    transit: &Transit<'_, '_, '_>,
-    name: &str,
-) -> Result<Response, Error> {
+pub(super) async fn import_version(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
     let body = transit.call.object()?;
     let fields = Fields::new(&body);
     let missing = Error::invalid(format!(
@@ -210,7 +204,7 @@ enum Brought {
 
 /// The key a request brings: wrapped, or its public half in the open. With both, the whole one counts.
 async fn brought(
-    transit: &Transit<'_, '_, '_>,
+    transit: &Transit<'_>,
     fields: Fields<'_>,
     kind: KeyKind,
 ) -> Result<Brought, Error> {

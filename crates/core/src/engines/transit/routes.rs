@@ -1,17 +1,19 @@
 //! The routes of the transit engine, below its mounts.
 
-use kallisto_auth::Operation::{Delete, List, Read, Update};
-
-use kallisto_engine::Family;
 use kallisto_engine::FieldKind::{Flag, Span, Text, Texts, Whole};
-use kallisto_engine::route::{AFTER, Field, LIMIT, Route, field, query};
+use kallisto_engine::route::{AFTER, Field, LIMIT, field, query};
+use kallisto_engine::{Group, RowIndex, Table, row};
+
+use super::{Transit, config, crypt, key_name, manage, portable, sign, tools};
+use crate::engines::route_handler::{RouteHandler, RouteTable, runs};
 
 /// Named keys.
-pub(crate) static TRANSIT: Family = Family {
+pub(crate) static TRANSIT: RouteTable = Table {
     name: "transit",
     tag: "secrets",
     about: "Encryption, signatures and HMACs for clients, under named keys that stay here.",
     groups: &[KEYS, USE, PORTABLE, TOOLS],
+    index: RowIndex::new(),
 };
 
 const NAME: Field =
@@ -66,158 +68,158 @@ const FORMAT: Field = field("format", Text, "hex or base64.");
 const SOURCE: Field =
     field("source", Text, "platform, seal or all, which are one here; or how many bytes.");
 
-const KEYS: &[Route] = &[
-    Route::new("keys", &[(List, "List the keys.")], &[AFTER, LIMIT]),
-    Route::new(
-        "keys/{name}",
-        &[
-            (Read, "Read what is told of a key: all but its material."),
-            (Update, "Make a key, unless there is one of this name."),
-            (Delete, "Delete a key whose settings allow it."),
-        ],
-        &[
-            NAME,
-            TYPE,
-            DERIVED,
-            field(
-                "convergent_encryption",
-                Flag,
-                "Whether equal plaintexts in a context look equal.",
-            ),
-            field("key_size", Whole, "Bytes of an hmac key: 32 to 512."),
-            EXPORTABLE,
-            BACKUPS,
-            AUTO_ROTATE,
-            query("context", Text, "Of which context to show the public key, in base64."),
-        ],
-    ),
-    Route::new(
-        "keys/{name}/rotate",
-        &[(Update, "Add a version, which is used from now on.")],
-        &[NAME],
-    ),
-    Route::new(
-        "keys/{name}/config",
-        &[(Update, "Change the settings of a key.")],
-        &[
-            NAME,
-            field(
-                "min_decryption_version",
-                Whole,
-                "The oldest version that decrypts and verifies.",
-            ),
-            field(
-                "min_encryption_version",
-                Whole,
-                "The oldest version that encrypts and signs; 0 for any.",
-            ),
-            field("deletion_allowed", Flag, "Whether it may be deleted."),
-            EXPORTABLE,
-            BACKUPS,
-            AUTO_ROTATE,
-        ],
-    ),
-    Route::new(
-        "keys/{name}/trim",
-        &[(Update, "Remove old versions for good.")],
-        &[NAME, field("min_available_version", Whole, "The oldest version to keep.")],
-    ),
-    Route::new(
-        "keys/{name}/soft-delete",
-        &[(Delete, "Set a key aside: it is kept, and refused for every use.")],
-        &[NAME],
-    ),
-    Route::new(
-        "keys/{name}/soft-delete-restore",
-        &[(Update, "Take up a key that was set aside.")],
-        &[NAME],
-    ),
-    Route::new(
-        "keys/{name}/import",
-        &[(Update, "Make a key of material from elsewhere.")],
-        &[
-            NAME,
-            TYPE,
-            WRAPPED,
-            PUBLIC_HALF,
-            OAEP_HASH,
-            DERIVED,
-            field("allow_rotation", Flag, "Whether this server may make further versions."),
-            EXPORTABLE,
-            BACKUPS,
-            AUTO_ROTATE,
-        ],
-    ),
-    Route::new(
-        "keys/{name}/import_version",
-        &[(Update, "Add a version from elsewhere to an imported key, or its private half to one.")],
-        &[
-            NAME,
-            WRAPPED,
-            PUBLIC_HALF,
-            OAEP_HASH,
-            field(
-                "version",
-                Whole,
-                "The version that gets its private half; a new one without it.",
-            ),
-        ],
-    ),
+const KEYS: Group<RouteHandler> = &[
+    row!("keys", &[AFTER, LIMIT], {
+        List => "List the keys.", runs!(|run| manage::list(&Transit::of(&run)));
+    }),
+    row!("keys/{name}", &[
+        NAME,
+        TYPE,
+        DERIVED,
+        field(
+            "convergent_encryption",
+            Flag,
+            "Whether equal plaintexts in a context look equal.",
+        ),
+        field("key_size", Whole, "Bytes of an hmac key: 32 to 512."),
+        EXPORTABLE,
+        BACKUPS,
+        AUTO_ROTATE,
+        query("context", Text, "Of which context to show the public key, in base64."),
+    ], {
+        Read => "Read what is told of a key: all but its material.",
+            runs!(|run| manage::read(&Transit::of(&run), key_name(&run)?));
+        Update => "Make a key, unless there is one of this name.",
+            runs!(async |run| manage::create(&Transit::of(&run), key_name(&run)?).await);
+        Delete => "Delete a key whose settings allow it.",
+            runs!(async |run| manage::delete(&Transit::of(&run), key_name(&run)?).await);
+    }),
+    row!("keys/{name}/rotate", &[NAME], {
+        Update => "Add a version, which is used from now on.",
+            runs!(async |run| manage::rotate(&Transit::of(&run), key_name(&run)?).await);
+    }),
+    row!("keys/{name}/config", &[
+        NAME,
+        field(
+            "min_decryption_version",
+            Whole,
+            "The oldest version that decrypts and verifies.",
+        ),
+        field(
+            "min_encryption_version",
+            Whole,
+            "The oldest version that encrypts and signs; 0 for any.",
+        ),
+        field("deletion_allowed", Flag, "Whether it may be deleted."),
+        EXPORTABLE,
+        BACKUPS,
+        AUTO_ROTATE,
+    ], {
+        Update => "Change the settings of a key.",
+            runs!(async |run| manage::configure(&Transit::of(&run), key_name(&run)?).await);
+    }),
+    row!("keys/{name}/trim", &[NAME, field("min_available_version", Whole, "The oldest version to keep.")], {
+        Update => "Remove old versions for good.",
+            runs!(async |run| manage::trim(&Transit::of(&run), key_name(&run)?).await);
+    }),
+    row!("keys/{name}/soft-delete", &[NAME], {
+        Delete => "Set a key aside: it is kept, and refused for every use.",
+            runs!(async |run| manage::set_aside(&Transit::of(&run), key_name(&run)?).await);
+    }),
+    row!("keys/{name}/soft-delete-restore", &[NAME], {
+        Update => "Take up a key that was set aside.",
+            runs!(async |run| manage::take_up(&Transit::of(&run), key_name(&run)?).await);
+    }),
+    row!("keys/{name}/import", &[
+        NAME,
+        TYPE,
+        WRAPPED,
+        PUBLIC_HALF,
+        OAEP_HASH,
+        DERIVED,
+        field("allow_rotation", Flag, "Whether this server may make further versions."),
+        EXPORTABLE,
+        BACKUPS,
+        AUTO_ROTATE,
+    ], {
+        Update => "Make a key of material from elsewhere.",
+            runs!(async |run| portable::import(&Transit::of(&run), key_name(&run)?).await);
+    }),
+    row!("keys/{name}/import_version", &[
+        NAME,
+        WRAPPED,
+        PUBLIC_HALF,
+        OAEP_HASH,
+        field(
+            "version",
+            Whole,
+            "The version that gets its private half; a new one without it.",
+        ),
+    ], {
+        Update => "Add a version from elsewhere to an imported key, or its private half to one.",
+            runs!(async |run| portable::import_version(&Transit::of(&run), key_name(&run)?).await);
+    }),
 ];
 
-const USE: &[Route] = &[
-    Route::new(
-        "encrypt/{name}",
-        &[(Update, "Encrypt. With the create capability the key is made if it is missing.")],
-        &[
-            NAME,
-            field("plaintext", Text, "The bytes, in base64."),
-            CONTEXT,
-            ASSOCIATED,
-            VERSION,
-            BATCH,
-            PARTIAL,
-            TYPE,
-            field(
-                "convergent_encryption",
-                Flag,
-                "Of a key that is made: whether it is convergent.",
-            ),
-        ],
-    )
-    .creating(),
-    Route::new(
-        "decrypt/{name}",
-        &[(Update, "Decrypt.")],
-        &[NAME, CIPHERTEXT, CONTEXT, ASSOCIATED, BATCH, PARTIAL],
-    ),
-    Route::new(
-        "rewrap/{name}",
-        &[(Update, "Encrypt anew, under the latest version, without showing the plaintext.")],
-        &[NAME, CIPHERTEXT, CONTEXT, ASSOCIATED, VERSION, BATCH],
-    ),
-    Route::new(
-        "datakey/{plaintext}/{name}",
-        &[(Update, "Make a data key: encrypted, and for `plaintext` in the clear besides.")],
-        &[
-            field("plaintext", Text, "`plaintext` or `wrapped`."),
-            NAME,
-            field("bits", Whole, "128, 256 (the default) or 512."),
-            CONTEXT,
-            ASSOCIATED,
-            VERSION,
-        ],
-    ),
-    Route::new("sign/{name}", &[(Update, "Sign.")], SIGN),
-    Route::new("sign/{name}/{urlalgorithm}", &[(Update, "Sign, with this hash.")], SIGN),
-    Route::new("verify/{name}", &[(Update, "Verify a signature or an HMAC.")], VERIFY),
-    Route::new(
-        "verify/{name}/{urlalgorithm}",
-        &[(Update, "Verify a signature or an HMAC over this hash.")],
-        VERIFY,
-    ),
-    Route::new("hmac/{name}", &[(Update, "Make an HMAC.")], HMAC),
-    Route::new("hmac/{name}/{urlalgorithm}", &[(Update, "Make an HMAC over this hash.")], HMAC),
+const USE: Group<RouteHandler> = &[
+    row!("encrypt/{name}", &[
+        NAME,
+        field("plaintext", Text, "The bytes, in base64."),
+        CONTEXT,
+        ASSOCIATED,
+        VERSION,
+        BATCH,
+        PARTIAL,
+        TYPE,
+        field(
+            "convergent_encryption",
+            Flag,
+            "Of a key that is made: whether it is convergent.",
+        ),
+    ], {
+        Update => "Encrypt. With the create capability the key is made if it is missing.",
+            runs!(async |run| crypt::encrypt(&Transit::of(&run), key_name(&run)?).await);
+    } .creating()),
+    row!("decrypt/{name}", &[NAME, CIPHERTEXT, CONTEXT, ASSOCIATED, BATCH, PARTIAL], {
+        Update => "Decrypt.", runs!(async |run| crypt::decrypt(&Transit::of(&run), key_name(&run)?).await);
+    }),
+    row!("rewrap/{name}", &[NAME, CIPHERTEXT, CONTEXT, ASSOCIATED, VERSION, BATCH], {
+        Update => "Encrypt anew, under the latest version, without showing the plaintext.",
+            runs!(async |run| crypt::rewrap(&Transit::of(&run), key_name(&run)?).await);
+    }),
+    row!("datakey/{plaintext}/{name}", &[
+        field("plaintext", Text, "`plaintext` or `wrapped`."),
+        NAME,
+        field("bits", Whole, "128, 256 (the default) or 512."),
+        CONTEXT,
+        ASSOCIATED,
+        VERSION,
+    ], {
+        Update => "Make a data key: encrypted, and for `plaintext` in the clear besides.",
+            runs!(|run| crypt::datakey(&Transit::of(&run), run.params.get("plaintext"), key_name(&run)?));
+    }),
+    row!("sign/{name}", SIGN, {
+        Update => "Sign.", runs!(async |run| sign::sign(&Transit::of(&run), key_name(&run)?, None).await);
+    }),
+    row!("sign/{name}/{urlalgorithm}", SIGN, {
+        Update => "Sign, with this hash.",
+            runs!(async |run| sign::sign(&Transit::of(&run), key_name(&run)?, Some(run.params.get("urlalgorithm"))).await);
+    }),
+    row!("verify/{name}", VERIFY, {
+        Update => "Verify a signature or an HMAC.",
+            runs!(async |run| sign::verify(&Transit::of(&run), key_name(&run)?, None).await);
+    }),
+    row!("verify/{name}/{urlalgorithm}", VERIFY, {
+        Update => "Verify a signature or an HMAC over this hash.",
+            runs!(async |run| sign::verify(&Transit::of(&run), key_name(&run)?, Some(run.params.get("urlalgorithm"))).await);
+    }),
+    row!("hmac/{name}", HMAC, {
+        Update => "Make an HMAC.", runs!(async |run| sign::hmac(&Transit::of(&run), key_name(&run)?, None).await);
+    }),
+    row!("hmac/{name}/{urlalgorithm}", HMAC, {
+        Update => "Make an HMAC over this hash.",
+            runs!(async |run| sign::hmac(&Transit::of(&run), key_name(&run)?, Some(run.params.get("urlalgorithm"))).await);
+    }),
 ];
 
 const SIGN: &[Field] = &[
@@ -243,22 +245,31 @@ const VERIFY: &[Field] = &[
 
 const HMAC: &[Field] = &[NAME, IN_PATH, INPUT, VERSION, OLD_HASH, BATCH];
 
-const PORTABLE: &[Route] = &[
-    Route::new("export/{type}/{name}", &[(Read, "Export a key that may leave.")], EXPORT),
-    Route::new(
-        "export/{type}/{name}/{version}",
-        &[(Read, "Export one version of a key that may leave.")],
-        EXPORT,
-    ),
-    Route::new(
-        "backup/{name}",
-        &[(Read, "Read a backup in the clear of a key whose settings allow it.")],
-        &[NAME],
-    )
-    .more("The form is that of Vault and OpenBao, so the key can be restored there as well."),
-    Route::new("restore", &[(Update, "Restore a key under the name it had.")], RESTORE),
-    Route::new("restore/{name}", &[(Update, "Restore a key under this name.")], RESTORE),
-    Route::new("wrapping_key", &[(Read, "Read the public key that imports are wrapped for.")], &[]),
+const PORTABLE: Group<RouteHandler> = &[
+    row!("export/{type}/{name}", EXPORT, {
+        Read => "Export a key that may leave.",
+            runs!(|run| portable::export(&Transit::of(&run), run.params.get("type"), key_name(&run)?, None));
+    }),
+    row!("export/{type}/{name}/{version}", EXPORT, {
+        Read => "Export one version of a key that may leave.",
+            runs!(|run| portable::export(&Transit::of(&run), run.params.get("type"), key_name(&run)?, Some(run.params.get("version"))));
+    }),
+    row!("backup/{name}", &[NAME], {
+        Read => "Read a backup in the clear of a key whose settings allow it.",
+            runs!(async |run| portable::backup(&Transit::of(&run), key_name(&run)?).await);
+    } .more("The form is that of Vault and OpenBao, so the key can be restored there as well.")),
+    row!("restore", RESTORE, {
+        Update => "Restore a key under the name it had.",
+            runs!(async |run| portable::restore(&Transit::of(&run), None).await);
+    }),
+    row!("restore/{name}", RESTORE, {
+        Update => "Restore a key under this name.",
+            runs!(async |run| portable::restore(&Transit::of(&run), Some(key_name(&run)?)).await);
+    }),
+    row!("wrapping_key", &[], {
+        Read => "Read the public key that imports are wrapped for.",
+            runs!(async |run| portable::wrapping_key(&Transit::of(&run)).await);
+    }),
 ];
 
 const EXPORT: &[Field] = &[
@@ -274,22 +285,34 @@ const RESTORE: &[Field] = &[
     field("force", Flag, "Whether a key of this name is replaced."),
 ];
 
-const TOOLS: &[Route] = &[
-    Route::new("random", &[(Update, "Draw random bytes.")], RANDOM),
-    Route::new("random/{source}", &[(Update, "Draw random bytes.")], RANDOM),
-    Route::new("random/{source}/{urlbytes}", &[(Update, "Draw so many random bytes.")], RANDOM),
-    Route::new("hash", &[(Update, "Hash an input.")], HASHED),
-    Route::new("hash/{urlalgorithm}", &[(Update, "Hash an input with this algorithm.")], HASHED),
-    Route::new(
-        "config/keys",
-        &[(Read, "Read the settings of the mount."), (Update, "Change the settings of the mount.")],
-        &[field("disable_upsert", Flag, "Whether encrypting makes no keys.")],
-    ),
-    Route::new(
-        "cache-config",
-        &[(Read, "Read the size that was asked for."), (Update, "Ask for a size of the cache.")],
-        &[field("size", Whole, "0, or 10 and more. Kept and shown; the server sizes its own.")],
-    ),
+const TOOLS: Group<RouteHandler> = &[
+    row!("random", RANDOM, {
+        Update => "Draw random bytes.", runs!(|run| tools::random(&Transit::of(&run), None, None));
+    } .light()),
+    row!("random/{source}", RANDOM, {
+        Update => "Draw random bytes.",
+            runs!(|run| tools::random(&Transit::of(&run), Some(run.params.get("source")), None));
+    } .light()),
+    row!("random/{source}/{urlbytes}", RANDOM, {
+        Update => "Draw so many random bytes.",
+            runs!(|run| tools::random(&Transit::of(&run), Some(run.params.get("source")), Some(run.params.get("urlbytes"))));
+    } .light()),
+    row!("hash", HASHED, {
+        Update => "Hash an input.", runs!(|run| tools::hash(&Transit::of(&run), None));
+    } .light()),
+    row!("hash/{urlalgorithm}", HASHED, {
+        Update => "Hash an input with this algorithm.",
+            runs!(|run| tools::hash(&Transit::of(&run), Some(run.params.get("urlalgorithm"))));
+    } .light()),
+    row!("config/keys", &[field("disable_upsert", Flag, "Whether encrypting makes no keys.")], {
+        Read => "Read the settings of the mount.", runs!(|run| config::read_keys(&Transit::of(&run)));
+        Update => "Change the settings of the mount.",
+            runs!(async |run| config::write_keys(&Transit::of(&run)).await);
+    }),
+    row!("cache-config", &[field("size", Whole, "0, or 10 and more. Kept and shown; the server sizes its own.")], {
+        Read => "Read the size that was asked for.", runs!(|run| config::read_cache(&Transit::of(&run)));
+        Update => "Ask for a size of the cache.", runs!(async |run| config::write_cache(&Transit::of(&run)).await);
+    }),
 ];
 
 const RANDOM: &[Field] = &[SOURCE, field("urlbytes", Whole, "How many."), BYTES, FORMAT];

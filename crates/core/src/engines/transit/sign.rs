@@ -27,7 +27,7 @@ enum Proof {
 }
 
 pub(super) async fn sign(
-    transit: &Transit<'_, '_, '_>,
+    transit: &Transit<'_>,
     name: &str,
     algorithm: Option<&str>,
 ) -> Result<Response, Error> {
@@ -70,7 +70,7 @@ fn sign_one(
 }
 
 pub(super) async fn verify(
-    transit: &Transit<'_, '_, '_>,
+    transit: &Transit<'_>,
     name: &str,
     algorithm: Option<&str>,
 ) -> Result<Response, Error> {
@@ -83,7 +83,7 @@ pub(super) async fn verify(
 }
 
 async fn verify_signature(
-    transit: &Transit<'_, '_, '_>,
+    transit: &Transit<'_>,
     name: &str,
     algorithm: Option<&str>,
     body: &Map,
@@ -109,7 +109,7 @@ async fn verify_signature(
 }
 
 async fn verify_hmac(
-    transit: &Transit<'_, '_, '_>,
+    transit: &Transit<'_>,
     name: &str,
     algorithm: Option<&str>,
     body: &Map,
@@ -152,7 +152,7 @@ fn proof(inputs: &Inputs<'_>) -> Result<Proof, Error> {
 }
 
 pub(super) async fn hmac(
-    transit: &Transit<'_, '_, '_>,
+    transit: &Transit<'_>,
     name: &str,
     algorithm: Option<&str>,
 ) -> Result<Response, Error> {

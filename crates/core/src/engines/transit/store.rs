@@ -44,7 +44,7 @@ pub(super) fn shelf_name(name: &str) -> String {
     format!("{KEY_FOLDER}{name}")
 }
 
-impl Transit<'_, '_, '_> {
+impl Transit<'_> {
     /// The key of this name, decoded at most once.
     pub(super) fn find(&self, name: &str) -> Result<Option<Arc<Key>>, Error> {
         let (id, name) = (self.mount.entry.id, shelf_name(name));

@@ -32,7 +32,7 @@ impl Form {
 
 /// Random bytes; the path may name a source, a count, or both.
 pub(super) fn random(
-    transit: &Transit<'_, '_, '_>,
+    transit: &Transit<'_>,
     first: Option<&str>,
     second: Option<&str>,
 ) -> Result<Response, Error> {
@@ -79,10 +79,7 @@ pub(super) fn random(
 }
 
 /// The hash of an input.
-pub(super) fn hash(
-    transit: &Transit<'_, '_, '_>,
-    in_path: Option<&str>,
-) -> Result<Response, Error> {
+pub(super) fn hash(transit: &Transit<'_>, in_path: Option<&str>) -> Result<Response, Error> {
     let body = transit.call.object()?;
     let fields = Fields::new(&body);
     let input = fields.string("input")?.ok_or_else(|| Error::invalid("input missing"))?;
