@@ -20,6 +20,8 @@ pub enum Error {
     InvalidSilently,
     /// The request is wrong, and clients look for another status than 400.
     Expected(Expected),
+    /// A write expected another version than the secret has.
+    CasMismatch,
     /// The body or the stored entry would be over its limit.
     TooLarge(String),
     /// The body is of a kind this operation does not take.
@@ -170,6 +172,9 @@ impl fmt::Display for Error {
             }
             Self::Busy(Crowd::All) => f.write_str("too much is under way; try again"),
             Self::InvalidSilently => f.write_str("invalid request"),
+            Self::CasMismatch => {
+                f.write_str("check-and-set parameter did not match the current version")
+            }
             Self::NotFound => f.write_str("not found"),
             Self::NoNamespace => f.write_str("namespace not found"),
             Self::NoRoute(path) => {

@@ -14,7 +14,7 @@ use crate::json::{self, Json, Map};
 use crate::request_id::RequestId;
 
 /// What the body is said to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum BodyKind<'a> {
     /// JSON, whatever else the content type says.
     Json,
@@ -24,6 +24,21 @@ pub enum BodyKind<'a> {
     Form,
     /// JSON under another content type, which `PATCH` names when it refuses.
     Other(&'a str),
+    /// No text, but what it would say: of a protocol that knows no JSON. The body has no bytes.
+    Fields(&'a Map),
+}
+
+impl fmt::Debug for BodyKind<'_> {
+    /// Without the fields, which are secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Json => "Json",
+            Self::MergePatch => "MergePatch",
+            Self::Form => "Form",
+            Self::Other(_) => "Other",
+            Self::Fields(_) => "Fields",
+        })
+    }
 }
 
 /// The text of a token, borrowed from the request that carries it. Never printed.
@@ -164,11 +179,21 @@ impl Request<'_> {
     /// # Errors
     /// [`Error::Invalid`] naming what is wrong and where.
     pub fn object(&self) -> Result<Map, Error> {
-        if self.body_kind == BodyKind::Form && !looks_like_json(self.body) {
-            return parse_form(self.body);
+        match self.body_kind {
+            BodyKind::Fields(fields) => return Ok(fields.clone()),
+            BodyKind::Form if !looks_like_json(self.body) => return parse_form(self.body),
+            BodyKind::Form | BodyKind::Json | BodyKind::MergePatch | BodyKind::Other(_) => {}
         }
         json::parse_object(self.body)
             .map_err(|error| Error::invalid(format!("failed to decode JSON input: {error}")))
+    }
+
+    /// How much it brings, in bytes: its body, or the texts of its fields.
+    pub fn body_bytes(&self) -> usize {
+        match self.body_kind {
+            BodyKind::Fields(fields) => json::text_bytes(fields),
+            _ => self.body.len(),
+        }
     }
 
     /// The body of a `PATCH`.
@@ -178,7 +203,7 @@ impl Request<'_> {
     /// [`Request::object`] says otherwise.
     pub fn merge_patch(&self) -> Result<Map, Error> {
         let given = match self.body_kind {
-            BodyKind::MergePatch => return self.object(),
+            BodyKind::MergePatch | BodyKind::Fields(_) => return self.object(),
             BodyKind::Json => "application/json",
             BodyKind::Form => "application/x-www-form-urlencoded",
             BodyKind::Other(given) => given,

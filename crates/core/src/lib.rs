@@ -53,6 +53,7 @@ pub use api::response::{Answered, Logical, Response, Touched, Upload};
 pub use api::stream::{Bell, Next, Source, Stream, Waiting};
 pub use audit::{AuditBatch, AuditSettings, DeclaredDevice};
 pub use cluster::{AuthorityKeys, ClusterPort, JoinOrigin, JoinTarget, Membership, Seen};
+pub use engines::kv::fields::{ExpectedVersion, FieldsWrite, fields_body};
 pub use engines::mount::{Class, EngineKind, MountConfig, MountEntry, Moved, Multiplicity};
 pub use jobs::{FailedJob, FailedJobs};
 pub use pipeline::address::AddressRange;

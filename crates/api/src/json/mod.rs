@@ -27,6 +27,20 @@ const TEXT_BYTES_USUAL: usize = 256;
 /// An object: keys sorted bytewise.
 pub type Map = BTreeMap<String, Json>;
 
+/// Bytes of the texts and numbers in an object and of their names, at every depth. What is in memory nests no deeper than what was parsed.
+pub fn text_bytes(map: &Map) -> usize {
+    fn of(value: &Json) -> usize {
+        match value {
+            Json::Null | Json::Bool(_) => 1,
+            Json::Number(text) => text.len(),
+            Json::String(text) => text.len(),
+            Json::Array(items) => items.iter().map(of).sum(),
+            Json::Object(map) => text_bytes(map),
+        }
+    }
+    map.iter().map(|(name, value)| name.len() + of(value)).sum()
+}
+
 /// A JSON value whose numbers keep their text.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Json {

@@ -126,6 +126,7 @@ const fn class_of(error: &Error) -> &'static str {
     match error {
         Error::Invalid(_)
         | Error::InvalidSilently
+        | Error::CasMismatch
         | Error::Expected(_)
         | Error::TooLarge(_)
         | Error::UnsupportedMedia(_) => "1 error occurred:\n\t* invalid request\n\n",

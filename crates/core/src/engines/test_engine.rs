@@ -163,10 +163,10 @@ mod tests {
     use kallisto_auth::Path;
 
     use super::*;
+    use crate::AuditBatch;
     use crate::api::error::Denial;
     use crate::api::json;
     use crate::api::request::{Request, TokenText};
-    use crate::audit::AuditBatch;
     use crate::pipeline::state::{Access, Core};
     use crate::routes::tests::{ROOT, ask, open_core};
     use crate::storage::engine_storage::EngineStorage;

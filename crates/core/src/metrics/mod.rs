@@ -118,6 +118,7 @@ pub(crate) const fn outcome(answer: &Result<Response, Error>) -> usize {
             Error::Denied(_) => 2,
             Error::Invalid(_)
             | Error::InvalidSilently
+            | Error::CasMismatch
             | Error::Expected(_)
             | Error::TooLarge(_)
             | Error::UnsupportedMedia(_)

@@ -31,7 +31,7 @@ pub(super) fn render(error: &Error) -> Reply {
 pub(super) fn status_and_messages(error: &Error) -> (StatusCode, Vec<String>) {
     let text = error.to_string();
     match error {
-        Error::Invalid(_) => (StatusCode::BAD_REQUEST, vec![text]),
+        Error::Invalid(_) | Error::CasMismatch => (StatusCode::BAD_REQUEST, vec![text]),
         Error::InvalidSilently => (StatusCode::BAD_REQUEST, Vec::new()),
         Error::Expected(mistake) => {
             let status = StatusCode::from_u16(mistake.status()).unwrap_or(StatusCode::BAD_REQUEST);

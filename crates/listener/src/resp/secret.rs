@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use kallisto_core::admission::{Cost, Flow};
 use kallisto_core::json::{self, Json, Map, member};
 use kallisto_core::{
-    AuditBatch, Bearer, EngineKind, Error, FastReads, Operation, Path, Request, Response,
-    TokenText, Weight,
+    AuditBatch, Bearer, BodyKind, EngineKind, Error, ExpectedVersion, FastReads, FieldsWrite,
+    Operation, Path, Request, RequestId, Response, TokenText, Weight, fields_body,
 };
 use memchr::memchr;
 use secrecy::ExposeSecret;
@@ -26,8 +26,6 @@ use super::session::Session;
 const ASKED_PER_TURN: usize = 16;
 /// How often a change that lost a race is made again.
 const CHANGES_MAX: usize = 64;
-/// How the engine refuses a write that expected another version.
-const LOST_RACE: &str = "check-and-set parameter did not match the current version";
 
 /// A secret that was read.
 pub(super) struct Secret {
@@ -42,15 +40,6 @@ pub(super) enum FoundSecret {
     Live(Secret),
     /// None, and the version that the next one follows.
     Nothing(u64),
-}
-
-/// What a key is expected to be before it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Expected {
-    /// Anything.
-    Any,
-    /// At this version; an engine without versions takes it for anything.
-    Version(u64),
 }
 
 /// What becomes of a hash that was looked at.
@@ -230,27 +219,49 @@ impl Session {
         Ok(matches!(self.read(key).await?, FoundSecret::Live(_)))
     }
 
-    /// Replaces what is under a key. False when it is not what was expected.
+    /// Replaces what is under a key.
     pub(super) async fn write(
         &self,
         key: &str,
-        fields: &Map,
-        expected: Expected,
-    ) -> Result<bool, Error> {
-        let fields = Json::Object(fields.clone());
-        let body = match expected {
-            _ if !self.engine.has_versions() => fields,
-            Expected::Any => Json::object([("data", fields)]),
-            Expected::Version(version) => {
-                let options = Json::object([("cas", version.into())]);
-                Json::object([("data", fields), ("options", options)])
-            }
+        fields: Map,
+        expected: ExpectedVersion,
+    ) -> Result<FieldsWrite, Error> {
+        let body = fields_body(self.engine, fields, expected);
+        let path = self.data_path(key);
+        let path = Path::literal(&path).map_err(|error| Error::invalid(error.to_string()))?;
+        let now = self.shared.clock.now();
+        let request = Request {
+            body_kind: BodyKind::Fields(&body),
+            now,
+            ..self.request(Operation::Update, path)
         };
-        match self.ask(Operation::Update, &self.data_path(key), &[], &body.to_text()).await {
-            Ok(_) => Ok(true),
-            Err(Error::Invalid(why)) if why == LOST_RACE => Ok(false),
-            Err(error) => Err(error),
+        self.let_others_in().await;
+        match self.shared.core.weigh(&request) {
+            Weight::Light => self.shared.core.write_fields(&request, &body).await,
+            Weight::Heavy(cost) => {
+                let (id, path) = (request.id, request.path.into_owned());
+                Box::pin(self.write_elsewhere(id, now, path, body, cost)).await
+            }
         }
+    }
+
+    /// Has a heavy write done beside the workers.
+    async fn write_elsewhere(
+        &self,
+        id: RequestId,
+        now: Timestamp,
+        path: Path<'static>,
+        body: Map,
+        cost: Cost,
+    ) -> Result<FieldsWrite, Error> {
+        let core = Arc::clone(&self.shared.core);
+        let (token, remote) = (self.token.clone(), self.remote);
+        let writing = async move {
+            let token = token.as_ref().map(|token| TokenText::new(token.expose_secret()));
+            let plain = plain(Operation::Update, path, token, remote);
+            core.write_fields(&Request { id, now, ..plain }, &body).await
+        };
+        self.shared.core.offload(self.flow(), cost, writing).await?
     }
 
     /// Deletes what is under a key.
@@ -278,7 +289,10 @@ impl Session {
             let (change, told) = decide(&mut fields);
             let done = match change {
                 SecretChange::Keep => true,
-                SecretChange::Put => self.write(key, &fields, Expected::Version(version)).await?,
+                SecretChange::Put => {
+                    let expected = ExpectedVersion::Version(version);
+                    self.write(key, fields, expected).await? == FieldsWrite::Written
+                }
                 SecretChange::Delete => {
                     self.delete(key).await?;
                     true

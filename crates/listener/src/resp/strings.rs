@@ -1,11 +1,11 @@
 //! `GET`, `SET`, `MGET`, `MSET`: a secret as one value, its field [`VALUE`].
 
 use kallisto_core::json::member;
-use kallisto_core::{Bearer, Denial, Error, Json, Map};
+use kallisto_core::{Bearer, Denial, Error, ExpectedVersion, FieldsWrite, Json, Map};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::reply::Replies;
-use super::secret::{Expected, FoundSecret, field_bytes, write_field};
+use super::secret::{FoundSecret, field_bytes, write_field};
 use super::session::{Arguments, CommandFailure, Session, Stopped, text};
 use super::wire::{Gone, Wire};
 use crate::buffer_pool;
@@ -128,7 +128,7 @@ impl Session {
         let fields = value_field(arguments.text(2)?);
         let (condition, answer) = options(arguments)?;
         if (condition, answer) == (Condition::Always, SetReply::Ok) {
-            self.write(key, &fields, Expected::Any).await?;
+            self.write(key, fields, ExpectedVersion::Any).await?;
             replies.ok();
             return Ok(());
         }
@@ -144,7 +144,10 @@ impl Session {
                 Condition::Absent => !is_there,
                 Condition::Present => is_there,
             };
-            if writes && !self.write(key, &fields, Expected::Version(version)).await? {
+            let expected = ExpectedVersion::Version(version);
+            if writes
+                && self.write(key, fields.clone(), expected).await? == FieldsWrite::CasMismatch
+            {
                 continue;
             }
             match (answer, writes) {
@@ -168,7 +171,7 @@ impl Session {
         }
         for at in (1..arguments.len()).step_by(2) {
             let fields = value_field(arguments.text(at + 1)?);
-            self.write(arguments.text(at)?, &fields, Expected::Any).await?;
+            self.write(arguments.text(at)?, fields, ExpectedVersion::Any).await?;
         }
         replies.ok();
         Ok(())

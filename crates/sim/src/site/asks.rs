@@ -99,6 +99,7 @@ impl CoreAnswer {
             Err(
                 error @ (Error::Invalid(_)
                 | Error::InvalidSilently
+                | Error::CasMismatch
                 | Error::Expected(_)
                 | Error::NotFound),
             ) => Self::Refused(format!("{error:?}")),

@@ -171,6 +171,7 @@ fn content(kind: EngineKind, mut body: Map) -> Result<Content, Error> {
 fn named(error: Error, path: &str) -> Error {
     match error {
         Error::Invalid(message) => Error::Invalid(format!("{path}: {message}")),
+        error @ Error::CasMismatch => Error::Invalid(format!("{path}: {error}")),
         Error::TooLarge(message) => Error::TooLarge(format!("{path}: {message}")),
         other => other,
     }

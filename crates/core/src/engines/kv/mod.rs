@@ -5,6 +5,7 @@
 //! table and store compare whole keys), read records of older versions from the store, and
 //! write by one batch per request. Neither keeps a map of its own.
 
+pub(crate) mod fields;
 mod list;
 pub(crate) mod long;
 pub(crate) mod record;

@@ -49,7 +49,7 @@ impl Core {
 
     /// What answering a request takes.
     pub fn weigh(&self, request: &Request<'_>) -> Weight {
-        let of_body = self.weigh_bytes(request.body.len());
+        let of_body = self.weigh_bytes(request.body_bytes());
         if of_body != Weight::Light {
             return of_body;
         }

@@ -19,7 +19,7 @@ pub(super) struct Decision {
 /// A new version on top of `metadata` (`None`: the first write).
 ///
 /// # Errors
-/// [`Error::Invalid`] when check-and-set is required and absent, or does not match.
+/// [`Error::Invalid`] when check-and-set is required and absent; [`Error::CasMismatch`].
 pub(super) fn put(
     metadata: Option<Metadata>,
     config: &Config,
@@ -53,9 +53,7 @@ fn check_cas(metadata: &Metadata, config: &Config, cas: Option<i64>) -> Result<(
         None if metadata.cas_required || config.cas_required => {
             Err(Error::invalid("check-and-set parameter required for this call"))
         }
-        Some(cas) if u64::try_from(cas) != Ok(metadata.current_version) => {
-            Err(Error::invalid("check-and-set parameter did not match the current version"))
-        }
+        Some(cas) if u64::try_from(cas) != Ok(metadata.current_version) => Err(Error::CasMismatch),
         _ => Ok(()),
     }
 }
