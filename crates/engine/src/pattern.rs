@@ -35,6 +35,12 @@ pub fn is_any_path(pattern: &str) -> bool {
     pattern.starts_with('{') && pattern.find("..}") == Some(pattern.len() - "..}".len())
 }
 
+/// Whether `path` is what stands before the parameter of open length that a pattern ends with: the root of what the parameter names.
+pub fn is_root(pattern: &str, path: &str) -> bool {
+    let Some(open) = pattern.strip_suffix("..}") else { return false };
+    open.rfind('{').is_some_and(|at| &open[..at] == path)
+}
+
 /// What stands before the first slash of a pattern or a path.
 pub fn first_segment(text: &str) -> &str {
     split(text).0
@@ -128,6 +134,21 @@ mod tests {
             ("{path..}", "", false),
         ] {
             assert_eq!(matches(pattern, path), fits, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn the_root_of_a_pattern_stands_before_its_last_parameter() {
+        for (pattern, path, is_it) in [
+            ("{path..}", "", true),
+            ("data/{path..}", "data/", true),
+            ("data/{path..}", "data", false),
+            ("data/{path..}", "data/a", false),
+            ("roles/{name}", "roles/", false),
+            ("mounts/{path..}/tune", "mounts/", false),
+            ("mounts", "mounts", false),
+        ] {
+            assert_eq!(is_root(pattern, path), is_it, "{pattern} {path}");
         }
     }
 

@@ -5,6 +5,8 @@
 
 pub use kallisto_auth::Operation;
 
+use crate::pattern;
+
 /// One route.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
@@ -48,6 +50,11 @@ pub struct Route {
     pub is_about_caller: bool,
     /// What the body of an update is.
     pub body: Body,
+    /// Whether the parameter of open length at its end may be empty.
+    pub takes_root: bool,
+    /// Whether it answers where no other row of its table matches. It is found by dispatch only: documents and whoever else asks about
+    /// routes see paths there as unknown.
+    pub is_fallback: bool,
 }
 
 /// Which servers of a cluster answer a route.
@@ -196,6 +203,8 @@ impl Route {
             answers_while_locked: false,
             is_about_caller: false,
             body: Body::Json,
+            takes_root: false,
+            is_fallback: false,
         }
     }
 
@@ -295,10 +304,28 @@ impl Route {
         Self { body: Body::Upload, ..self }
     }
 
+    /// The same, also where the parameter of open length at its end is empty.
+    #[must_use]
+    pub const fn with_root(self) -> Self {
+        Self { takes_root: true, ..self }
+    }
+
+    /// The same, for paths that no other row matches.
+    #[must_use]
+    pub const fn as_fallback(self) -> Self {
+        Self { is_fallback: true, ..self }
+    }
+
     /// The same, with more to say of it.
     #[must_use]
     pub const fn more(self, more: &'static str) -> Self {
         Self { more, ..self }
+    }
+
+    /// Whether `path` is one of its.
+    pub fn matches(&self, path: &str) -> bool {
+        pattern::matches(self.pattern, path)
+            || (self.takes_root && pattern::is_root(self.pattern, path))
     }
 
     /// Whether it takes `operation`.

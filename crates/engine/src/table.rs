@@ -61,12 +61,15 @@ struct Index<H: 'static> {
     by_first_segment: HashMap<&'static str, Vec<&'static Row<H>>>,
     /// Rows whose patterns begin with a parameter. They are in every list above as well.
     others: Vec<&'static Row<H>>,
+    /// What answers where none of the above matches.
+    fallback: Option<&'static Row<H>>,
     has_rights: bool,
 }
 
 impl<H> Index<H> {
     fn new(groups: &'static [Group<H>]) -> Self {
-        let rows = || groups.iter().flat_map(|group| group.iter());
+        let all = || groups.iter().flat_map(|group| group.iter());
+        let rows = || all().filter(|row| !row.route.is_fallback);
         let is_parameter = |segment: &str| segment.starts_with('{');
         let in_order = |first: Option<&str>| {
             let mut fitting: Vec<_> = rows()
@@ -82,14 +85,15 @@ impl<H> Index<H> {
         let firsts = firsts.filter(|segment| !is_parameter(segment));
         let by_first_segment = firsts.map(|first| (first, in_order(Some(first)))).collect();
         let has_rights = rows().any(|row| row.route.rights != Rights::Plain);
-        Self { by_first_segment, others: in_order(None), has_rights }
+        let fallback = all().find(|row| row.route.is_fallback);
+        Self { by_first_segment, others: in_order(None), fallback, has_rights }
     }
 
     /// The row that serves `path`: of those that match the one with the most fixed bytes.
     fn find(&self, path: &str) -> Option<&'static Row<H>> {
         let listed = self.by_first_segment.get(pattern::first_segment(path));
         let mut tried = listed.unwrap_or(&self.others).iter();
-        tried.find(|row| pattern::matches(row.route.pattern, path)).copied()
+        tried.find(|row| row.route.matches(path)).copied()
     }
 }
 
@@ -117,7 +121,7 @@ pub trait Routes: Sync {
     /// What it is for.
     fn about(&self) -> &'static str;
 
-    /// Every row.
+    /// Every row, but for those that answer where no other does.
     fn routes(&self) -> Box<dyn Iterator<Item = &'static Route>>;
 
     /// The row that serves `path`: of those that match the one with the most fixed bytes.
@@ -139,10 +143,11 @@ pub trait Routes: Sync {
     /// Why a request is refused that no handler took: a path that does not exist, or an operation that it does not take. A list is of
     /// the folder at its path: it is an operation of routes that list and of paths of open length, and no other path has a folder.
     fn refusal(&self, path: &str, operation: Operation) -> Error {
-        let path = path.strip_suffix('/').unwrap_or(path);
-        let Some(route) = self.find(path) else { return Error::UnsupportedPath };
+        let bare = path.strip_suffix('/').unwrap_or(path);
+        let found = self.find(bare).or_else(|| self.find(path));
+        let Some(route) = found else { return Error::UnsupportedPath };
         let lists = matches!(operation, Operation::List | Operation::Scan);
-        let has_folder = route.takes(Operation::List) || self.find(&format!("{path}/")).is_some();
+        let has_folder = route.takes(Operation::List) || self.find(&format!("{bare}/")).is_some();
         if lists && !has_folder { Error::UnsupportedPath } else { Error::UnsupportedOperation }
     }
 }
@@ -190,7 +195,8 @@ impl<H: Copy> Table<H> {
         let lists = matches!(operation, Operation::List | Operation::Scan);
         let of_any_path = || self.rows().find(|row| pattern::is_any_path(row.route.pattern));
         let row = if lists && path.is_empty() { of_any_path() } else { self.row(path) };
-        let found = row.and_then(|row| {
+        let fallback = || self.index().fallback.filter(|row| row.route.matches(path));
+        let found = row.or_else(fallback).and_then(|row| {
             let (_, handler) = row.handlers.iter().find(|(takes, _)| *takes == operation)?;
             let params = Params::new(row.route.pattern, path);
             Some(Dispatch { handler: *handler, params, route: &row.route })
@@ -213,7 +219,8 @@ impl<H: Copy + Send + Sync> Routes for Table<H> {
     }
 
     fn routes(&self) -> Box<dyn Iterator<Item = &'static Route>> {
-        Box::new(self.rows().map(|row| &row.route))
+        let routes = self.rows().map(|row| &row.route);
+        Box::new(routes.filter(|route| !route.is_fallback))
     }
 
     fn find(&self, path: &str) -> Option<&'static Route> {
@@ -245,7 +252,7 @@ impl Routes for Family {
 
     fn find(&self, path: &str) -> Option<&'static Route> {
         let rows = self.groups.iter().flat_map(|group| group.iter());
-        let matching = rows.filter(|route| pattern::matches(route.pattern, path));
+        let matching = rows.filter(|route| route.matches(path));
         matching.max_by_key(|route| pattern::fixed_bytes(route.pattern))
     }
 }
@@ -279,4 +286,56 @@ macro_rules! handler {
     ($function:path) => {
         |call| ::std::boxed::Box::pin($function(call))
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use kallisto_auth::Operation::{Delete, List, Read};
+
+    use super::*;
+    use crate::route::field;
+
+    static KEPT: Table<&str> = Table {
+        name: "kept",
+        tag: "",
+        about: "",
+        groups: &[&[
+            row!("data/{path..}", &[], { Read => "", "read"; } .with_root()),
+            row!("config", &[field("a", crate::FieldKind::Text, "")], { Read => "", "config"; }),
+            row!("{path..}", &[], {
+                Read => "", "missing";
+                List => "", "no list";
+            } .with_root().as_fallback()),
+        ]],
+        index: RowIndex::new(),
+    };
+
+    #[test]
+    fn a_fallback_answers_what_no_other_row_matches_and_nobody_else_sees_it() {
+        for (operation, path, answer) in [
+            (Read, "data/a", Some("read")),
+            (Read, "data/", Some("read")),
+            (Read, "data", Some("missing")),
+            (Read, "config", Some("config")),
+            (Read, "config/", Some("missing")),
+            (Read, "", Some("missing")),
+            (List, "", Some("no list")),
+            (List, "data/", None),
+            (List, "data/a/", None),
+            (Delete, "config", None),
+            (Delete, "other", None),
+        ] {
+            let found = KEPT.dispatch(operation, path).ok().map(|found| found.handler);
+            assert_eq!(found, answer, "{operation:?} {path}");
+        }
+        for (operation, path, is_path) in
+            [(Delete, "data/", true), (List, "data/", true), (Delete, "other", false)]
+        {
+            let refused = KEPT.dispatch(operation, path).unwrap_err();
+            let says_path = matches!(refused, Error::UnsupportedPath);
+            assert_eq!(says_path, !is_path, "{operation:?} {path}");
+        }
+        assert_eq!(KEPT.routes().count(), 2);
+        assert!(KEPT.find("other").is_none());
+    }
 }
