@@ -31,11 +31,14 @@ pub(crate) struct RouteHandler {
     authorized: Option<Authorized>,
     any_token: Option<AnyToken>,
     open: Option<Open>,
+    /// Answers what `authorized` does, where nothing has to be waited for.
+    now: Option<Now>,
 }
 
 type Authorized = for<'a> fn(RouteCall<'a>) -> Answer<'a>;
 type AnyToken = fn(AnyTokenCall<'_>) -> Result<Response, Error>;
 type Open = for<'a> fn(OpenCall<'a>) -> Answer<'a>;
+type Now = fn(ReadCall<'_>, Params<'_>) -> Option<Result<Response, Error>>;
 
 /// A request of a caller who may, at a route.
 pub(crate) struct RouteCall<'a> {
@@ -47,6 +50,18 @@ pub(crate) struct RouteCall<'a> {
     /// The path inside the mount.
     pub(crate) path: &'a str,
     pub(crate) params: Params<'a>,
+}
+
+/// A read of a caller who may, to be answered at once.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadCall<'a> {
+    pub(crate) unsealed: &'a NamespaceContext,
+    pub(crate) call: &'a Call<'a, 'a>,
+    pub(crate) mount: &'a Mount,
+    /// The path inside the mount.
+    pub(crate) path: &'a str,
+    /// The longest secret that may be read.
+    pub(crate) secret_bytes_max: usize,
 }
 
 /// A request of a caller with a valid token, whatever its policies, at a route.
@@ -69,14 +84,21 @@ pub(crate) struct OpenCall<'a> {
 }
 
 impl RouteHandler {
+    const NONE: Self = Self { authorized: None, any_token: None, open: None, now: None };
+
     /// Runs for a caller whose policies allow it.
     pub(crate) const fn authorized(run: Authorized) -> Self {
-        Self { authorized: Some(run), any_token: None, open: None }
+        Self { authorized: Some(run), ..Self::NONE }
+    }
+
+    /// Runs for a caller whose policies allow it: `now` where that is enough, or `run`.
+    pub(crate) const fn reading(now: Now, run: Authorized) -> Self {
+        Self { authorized: Some(run), now: Some(now), ..Self::NONE }
     }
 
     /// Runs for anyone.
     pub(crate) const fn open(run: Open) -> Self {
-        Self { authorized: None, any_token: None, open: Some(run) }
+        Self { open: Some(run), ..Self::NONE }
     }
 }
 
@@ -96,6 +118,18 @@ pub(crate) fn answer<'a>(table: &RouteTable, run: Run<'a>) -> Answer<'a> {
             authorized(RouteCall { core, unsealed, call, mount, path, params })
         }
         Err(refusal) => Box::pin(std::future::ready(Err(refusal))),
+    }
+}
+
+/// Answers a read of a caller who may by the row that serves it; `None` where the row has nothing that answers at once, or that
+/// does not now.
+pub(crate) fn answer_now(
+    table: &RouteTable,
+    read: ReadCall<'_>,
+) -> Option<Result<Response, Error>> {
+    match table.dispatch(read.call.operation, read.path) {
+        Ok(found) => found.handler.now.and_then(|now| now(read, found.params)),
+        Err(refusal) => Some(Err(refusal)),
     }
 }
 

@@ -4,7 +4,6 @@
 //! A request that waits is answered as one that arrives at that moment: the listener sends it through
 //! the pipeline again, so it is judged by what holds then.
 
-use crate::engines::kv::KvState;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,13 +16,13 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::{Logical, Response};
 use crate::api::stream::{Awaited, Bell, Waiting};
-use crate::engines::kv;
+use crate::engines::kv::{Kv, KvState};
 use crate::engines::mount::EngineKind;
 use crate::limits::WAIT_SECS_MAX;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::pipeline::state::{Call, Core};
 use crate::storage::keys::MountId;
-use crate::view::{Change, Feed, FeedPosition, Mount, Permit};
+use crate::view::{Change, Feed, FeedPosition, Permit};
 
 /// Changes looked at in one go.
 const LOOK_MAX: usize = 1024;
@@ -74,14 +73,13 @@ impl Interest {
     }
 }
 
-/// Answers, or says how to wait.
+/// Answers with `read`, or says how to wait.
 pub(crate) fn wait(
     core: &Core,
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    mount: &Mount,
-    inside: &str,
+    kv: &Kv<'_>,
+    read: impl FnOnce() -> Result<Response, Error>,
 ) -> Result<Response, Error> {
+    let Kv { unsealed, call, mount, path: inside, .. } = *kv;
     let query = call.query_fields();
     let fields = Fields::new(&query);
     let span = fields.span("wait")?.map_or(0, |span| span.nanos());
@@ -100,7 +98,7 @@ pub(crate) fn wait(
     let feed = &unsealed.view.feed;
     let latest = feed.latest();
     let Some(at) = index.transpose()?.filter(|_| !longest.is_zero()) else {
-        return with_index(kv::read(unsealed, call, mount, inside), latest);
+        return with_index(read(), latest);
     };
     let caller = Caller::of(unsealed, call)?;
     let mut follower = Follower {
@@ -115,7 +113,7 @@ pub(crate) fn wait(
         _permit: admit(feed, &caller)?,
     };
     if follower.has_news() {
-        return with_index(kv::read(unsealed, call, mount, inside), latest);
+        return with_index(read(), latest);
     }
     Ok(Response::Waiting(Waiting { longest, awaited: Box::new(follower) }))
 }

@@ -1,5 +1,6 @@
 //! LIST and SCAN over a mount's index: what both versions of the engine share.
 
+use kallisto_auth::Operation;
 use kallisto_index::PathIndex;
 
 use super::Kv;
@@ -27,7 +28,7 @@ pub(super) struct Page {
 impl Page {
     /// The page a request asks for with `after` and `limit`; a limit of 0 or less means all that
     /// the caller's policies let it see at once.
-    pub(super) fn from_query(kv: &Kv<'_, '_, '_>) -> Result<Self, Error> {
+    pub(super) fn from_query(kv: &Kv<'_>) -> Result<Self, Error> {
         let most = kv.call.page_entries_max().and_then(|most| usize::try_from(most).ok());
         if kv.call.query.is_empty() {
             return Ok(Self { after: None, limit: most });
@@ -48,6 +49,11 @@ impl Page {
 }
 
 impl Depth {
+    /// What a list asks for, and what a scan.
+    pub(super) fn of(operation: Operation) -> Self {
+        if operation == Operation::Scan { Self::All } else { Self::Children }
+    }
+
     /// At most `limit` names below `folder`, those after `after`.
     pub(super) fn names(
         self,
@@ -69,7 +75,7 @@ impl Depth {
 /// [`Error::NotFound`] when there are none; [`Error::Invalid`] when there are more than an unpaged
 /// list may return.
 pub(super) fn names(
-    kv: &Kv<'_, '_, '_>,
+    kv: &Kv<'_>,
     folder: &str,
     depth: Depth,
     page: &Page,
@@ -89,7 +95,7 @@ pub(super) fn too_many() -> Error {
 }
 
 /// Paging parameters are not part of version 1; they are named in a warning and ignored.
-pub(super) fn ignored_page(kv: &Kv<'_, '_, '_>) -> Vec<String> {
+pub(super) fn ignored_page(kv: &Kv<'_>) -> Vec<String> {
     let names = kv.call.query.iter().map(|(name, _)| name.as_str());
     let mut ignored: Vec<&str> = names.filter(|name| matches!(*name, "after" | "limit")).collect();
     ignored.sort_unstable();

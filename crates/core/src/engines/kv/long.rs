@@ -19,7 +19,7 @@ use crate::api::response::{Logical, Response};
 use crate::engines::mount::EngineKind;
 use crate::limits::LIST_ENTRIES_MAX;
 use crate::pipeline::compute::Pace;
-use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::pipeline::state::Core;
 use crate::platform::cooperative_yield::cooperative_yield;
 use crate::view::Mount;
 
@@ -90,26 +90,20 @@ fn asks_for_few(request: &Request<'_>, short_max: u64) -> bool {
 ///
 /// # Errors
 /// [`Error::Busy`] when too many are made already; else what a short list says.
-pub(crate) async fn list(
-    core: &Core,
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    mount: &Mount,
-    path: &str,
-) -> Result<Response, Error> {
-    let kv = Kv { unsealed, call, mount, secret_bytes_max: usize::MAX };
+pub(crate) async fn list(core: &Core, kv: &Kv<'_>) -> Result<Response, Error> {
+    let Kv { call, mount, path, .. } = *kv;
     let kind = mount.entry.kind;
     let asked = ListQuery::new(call.operation, kind, path).ok_or(Error::UnsupportedOperation)?;
     let _place = core.admission.lists.take(call.client(), 1)?;
     let (page, warnings) = match kind.kv() {
-        Some(KvState::V1) => (Page::default(), ignored_page(&kv)),
-        _ => (Page::from_query(&kv)?, Vec::new()),
+        Some(KvState::V1) => (Page::default(), ignored_page(kv)),
+        _ => (Page::from_query(kv)?, Vec::new()),
     };
-    let data = write(&kv, &asked, page).await?;
+    let data = write(kv, &asked, page).await?;
     Ok(Response::Logical(Logical { data, warnings, ..Logical::default() }))
 }
 
-async fn write(kv: &Kv<'_, '_, '_>, asked: &ListQuery<'_>, page: Page) -> Result<Vec<u8>, Error> {
+async fn write(kv: &Kv<'_>, asked: &ListQuery<'_>, page: Page) -> Result<Vec<u8>, Error> {
     let most = page.names_max();
     let step = if asked.is_detailed { DETAILED_STEP } else { STEP };
     let (mut keys, mut info, mut pace) = (Vec::new(), Vec::new(), Pace::default());

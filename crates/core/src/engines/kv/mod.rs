@@ -20,72 +20,66 @@ pub(crate) mod weight;
 use crate::api::error::Error;
 use crate::api::response::Response;
 use crate::engines::beyond;
+use crate::engines::route_handler::{self, ReadCall, RouteCall, RouteTable};
 use crate::engines::server_engine::{Answer, EngineFacts, Run, ServerEngine, Weighed};
 use crate::limits::ENTRY_BYTES_MAX;
 use crate::pipeline::compute::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX};
 use crate::pipeline::state::{Call, NamespaceContext};
 use crate::view::Mount;
+use kallisto_auth::Operation;
 use kallisto_engine::{Class, Routes};
 
 /// What a KV handler works with.
-pub(crate) struct Kv<'a, 'c, 'r> {
+pub(crate) struct Kv<'a> {
     pub(crate) unsealed: &'a NamespaceContext,
-    pub(crate) call: &'a Call<'c, 'r>,
+    pub(crate) call: &'a Call<'a, 'a>,
     pub(crate) mount: &'a Mount,
+    /// The path inside the mount.
+    pub(crate) path: &'a str,
     /// The longest secret that is read now: whoever asks has a longer one read beside the workers.
     pub(crate) secret_bytes_max: usize,
 }
 
-/// Answers a read, list or scan; `path` is inside the mount.
-pub(crate) fn read(
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    mount: &Mount,
-    path: &str,
-) -> Result<Response, Error> {
-    let answer = read_up_to(usize::MAX, unsealed, call, mount, path);
-    answer.expect("no secret is over the largest number")
-}
+/// What answers a read or a list; `None` when it takes more than [`Kv`] lets it. The path is of the secret or the folder.
+type Read = fn(&Kv<'_>, &str) -> Option<Result<Response, Error>>;
 
-/// The same, unless a secret longer than `secret_bytes_max` has to be read for it, or a long record.
-pub(crate) fn read_up_to(
-    secret_bytes_max: usize,
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    mount: &Mount,
-    path: &str,
-) -> Option<Result<Response, Error>> {
-    let kv = Kv { unsealed, call, mount, secret_bytes_max };
-    match mount.entry.kind.kv() {
-        Some(KvState::V1) => v1::read(&kv, path),
-        Some(KvState::V2) => v2::read(&kv, path),
-        Some(KvState::Upgrading) => Some(Err(upgrade::refusal())),
-        _ => Some(Err(Error::UnsupportedPath)),
+impl<'a> Kv<'a> {
+    fn of(run: &'a RouteCall<'_>) -> Self {
+        let RouteCall { unsealed, call, mount, path, .. } = run;
+        Self { unsealed, call, mount, path, secret_bytes_max: usize::MAX }
     }
-}
 
-/// Runs an operation that changes something; `path` is inside the mount.
-pub(crate) async fn write(
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    mount: &Mount,
-    path: &str,
-) -> Result<Response, Error> {
-    let kv = Kv { unsealed, call, mount, secret_bytes_max: usize::MAX };
-    match mount.entry.kind.kv() {
-        Some(KvState::V1) => v1::write(&kv, path).await,
-        Some(KvState::V2) => v2::write(&kv, path).await,
-        Some(KvState::Upgrading) => Err(upgrade::refusal()),
-        _ => Err(Error::UnsupportedPath),
+    fn reading(read: ReadCall<'a>) -> Self {
+        let ReadCall { unsealed, call, mount, path, secret_bytes_max } = read;
+        Self { unsealed, call, mount, path, secret_bytes_max }
     }
-}
 
-impl Kv<'_, '_, '_> {
-    /// Whether what is not a secret in memory may be read now; `path` is inside the mount.
-    fn lets_read(&self, path: &str) -> bool {
+    /// Whether what is not a secret in memory may be read now.
+    fn lets_read(&self) -> bool {
         let most = self.secret_bytes_max;
-        most == usize::MAX || weight::is_light(self.unsealed, self.call, self.mount, path, most)
+        most == usize::MAX
+            || weight::is_light(self.unsealed, self.call, self.mount, self.path, most)
     }
+}
+
+/// Answers a read or a list that may ask to wait, or be too long to be made in one go.
+fn answer_read(run: RouteCall<'_>, read: Read) -> Answer<'_> {
+    Box::pin(async move {
+        let kv = Kv::of(&run);
+        let now = || {
+            let answer = read(&kv, run.params.get("path"));
+            answer.expect("no secret is over the largest number")
+        };
+        let is_long = long::is_long(run.call, run.mount, run.path);
+        match beyond::asks_to_wait(run.call) {
+            true if is_long => {
+                Err(Error::invalid("a list this long has to be waited for in pages: limit"))
+            }
+            true => beyond::wait(run.core, &kv, now),
+            false if is_long => Box::pin(long::list(run.core, &kv)).await,
+            false => now(),
+        }
+    })
 }
 
 /// Refuses a write to a folder.
@@ -126,6 +120,17 @@ pub(crate) enum KvState {
 /// Key-value secrets.
 pub(crate) struct KvEngine(pub(crate) KvState);
 
+impl KvEngine {
+    /// What answers.
+    fn table(&self) -> &'static RouteTable {
+        match self.0 {
+            KvState::V1 => &routes::VERSION_1,
+            KvState::V2 => &v2::routes::VERSION_2,
+            KvState::Upgrading => &routes::UPGRADING,
+        }
+    }
+}
+
 impl ServerEngine for KvEngine {
     fn facts(&self) -> EngineFacts {
         let stored = match self.0 {
@@ -139,7 +144,8 @@ impl ServerEngine for KvEngine {
     fn routes(&self) -> &'static dyn Routes {
         match self.0 {
             KvState::V1 => &routes::VERSION_1,
-            KvState::V2 | KvState::Upgrading => &routes::VERSION_2,
+            // A mount that is being upgraded is told of as what it will be.
+            KvState::V2 | KvState::Upgrading => &v2::routes::VERSION_2,
         }
     }
 
@@ -155,27 +161,20 @@ impl ServerEngine for KvEngine {
         {
             return None;
         }
-        read_up_to(secret_bytes_max, unsealed, call, mount, path)
+        let run = ReadCall { unsealed, call, mount, path, secret_bytes_max };
+        // Most reads are these, and need no look at the table: its rows have the same functions.
+        if call.operation == Operation::Read {
+            match (self.0, path.strip_prefix("data/")) {
+                (KvState::V1, _) => return v1::read(&Kv::reading(run), path),
+                (KvState::V2, Some(secret)) => return v2::data::read(&Kv::reading(run), secret),
+                (KvState::V2, None) | (KvState::Upgrading, _) => {}
+            }
+        }
+        route_handler::answer_now(self.table(), run)
     }
 
     fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
-        let state = self.0;
-        Box::pin(async move {
-            let Run { core, unsealed, call, mount, path } = run;
-            if state == KvState::Upgrading || call.operation.writes() {
-                return write(&unsealed, call, mount, path).await;
-            }
-            let is_long = long::is_long(call, mount, path);
-            if !beyond::asks_to_wait(call) {
-                return Box::pin(long::list(core, &unsealed, call, mount, path)).await;
-            }
-            if is_long {
-                return Err(Error::invalid(
-                    "a list this long has to be waited for in pages: limit",
-                ));
-            }
-            beyond::wait(core, &unsealed, call, mount, path)
-        })
+        route_handler::answer(self.table(), run)
     }
 
     fn creates(&self, mount: &Mount, path: &str) -> bool {
@@ -197,5 +196,61 @@ impl ServerEngine for KvEngine {
 
     fn kv(&self) -> Option<KvState> {
         Some(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::state::Access;
+    use crate::routes::tests::{ROOT, ask, open_core};
+
+    #[test]
+    fn paths_that_name_no_secret_are_told_from_those_that_may() {
+        use Operation::{Delete, List, Patch, Read, Scan, Update};
+        let core = open_core(Access::Token);
+        for (operation, path, told) in [
+            (Read, "secret/", "missing"),
+            (Delete, "secret/", "missing"),
+            (List, "secret/", "missing"),
+            (Read, "secret/data", "missing"),
+            (Read, "secret/data/", "not found"),
+            (Read, "secret/metadata/", "not found"),
+            (Read, "secret/subkeys/", "not found"),
+            (Delete, "secret/data/", "empty"),
+            (Delete, "secret/metadata/", "empty"),
+            (List, "secret/data", "operation"),
+            (List, "secret/data/a", "operation"),
+            (List, "secret/metadata", "not found"),
+            (Scan, "secret/metadata", "not found"),
+            (List, "secret/detailed-metadata/", "not found"),
+            (Read, "secret/detailed-metadata/", "operation"),
+            (Read, "secret/delete/", "operation"),
+            (Read, "secret/delete/a", "operation"),
+            (List, "secret/delete/a", "operation"),
+            (Update, "secret/subkeys/a", "operation"),
+            (Read, "secret/config/", "missing"),
+            (List, "secret/config", "missing"),
+            (Delete, "secret/config", "operation"),
+            (Patch, "secret/other", "missing"),
+            (Update, "secret/other/a", "missing"),
+            (Read, "one/", "not found"),
+            (List, "one/", "not found"),
+            (Scan, "one/", "not found"),
+            (Delete, "one/", "empty"),
+            (Delete, "one/a/", "empty"),
+            (Patch, "one/a", "operation"),
+        ] {
+            let answer = ask(&core, Some(ROOT), operation, path, "{}");
+            let found = match answer {
+                Ok(Response::Missing(_)) => "missing",
+                Ok(Response::Empty) => "empty",
+                Err(Error::NotFound) => "not found",
+                Err(Error::UnsupportedOperation) => "operation",
+                Err(Error::UnsupportedPath) => "path",
+                _ => "something else",
+            };
+            assert_eq!(found, told, "{operation:?} {path}");
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! KV version 1: one value per path, replaced whole.
 
-use kallisto_auth::Operation;
 use kallisto_store::Batch;
 
 use super::list::{Depth, Page, ignored_page, keys_object, names};
@@ -17,41 +16,20 @@ use crate::api::response::{Logical, Response};
 use crate::storage::keys;
 use crate::view::{Hot, HotHeader, Mount, hot_key};
 
-/// Answers a read; `None` when it takes more than [`Kv`] lets it.
-pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Option<Result<Response, Error>> {
-    match kv.call.operation {
-        Operation::Read => read_entry(kv, path),
-        Operation::List => Some(list(kv, path, Depth::Children)),
-        Operation::Scan => Some(list(kv, path, Depth::All)),
-        Operation::Update | Operation::Patch | Operation::Delete => {
-            Some(Err(Error::UnsupportedOperation))
-        }
-    }
-}
-
-pub(super) async fn write(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
-    match kv.call.operation {
-        Operation::Update => put(kv, path).await,
-        Operation::Delete => delete(kv, path).await,
-        Operation::Patch | Operation::Read | Operation::List | Operation::Scan => {
-            Err(Error::UnsupportedOperation)
-        }
-    }
-}
-
-fn read_entry(kv: &Kv<'_, '_, '_>, path: &str) -> Option<Result<Response, Error>> {
+/// Reads the secret at `path`; `None` when it is longer than [`Kv`] lets it be.
+pub(super) fn read(kv: &Kv<'_>, path: &str) -> Option<Result<Response, Error>> {
     if path.ends_with('/') || !kv.mount.index.may_contain(path) {
         return Some(Err(Error::NotFound));
     }
     let hot = &kv.unsealed.view.hot;
     let guard = hot.pin();
     let Some(entry) = hot.get(&hot_key(kv.mount.entry.id, path), &guard).map(Hot::from) else {
-        return kv.lets_read(path).then(|| read_cold(kv, path));
+        return kv.lets_read().then(|| read_cold(kv, path));
     };
     (entry.sealed_bytes() <= kv.secret_bytes_max).then(|| read_hot(kv, &entry))
 }
 
-fn read_hot(kv: &Kv<'_, '_, '_>, entry: &Hot<'_>) -> Result<Response, Error> {
+fn read_hot(kv: &Kv<'_>, entry: &Hot<'_>) -> Result<Response, Error> {
     let lease = entry.header.lease_secs;
     let own = (lease != HotHeader::NO_LEASE).then_some(lease);
     let etag = entry.header.etag();
@@ -64,7 +42,7 @@ fn read_hot(kv: &Kv<'_, '_, '_>, entry: &Hot<'_>) -> Result<Response, Error> {
 }
 
 /// The entry is not in memory: reads its record.
-fn read_cold(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+fn read_cold(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     let key = keys::kv_one(kv.mount.entry.id, path);
     let folds = kv.unsealed.view.folds();
     let record = kv.unsealed.store.get(&key)?.ok_or(Error::NotFound)?;
@@ -78,14 +56,14 @@ fn read_cold(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     Ok(reply(kv, own, etag, data.to_vec()))
 }
 
-fn reply(kv: &Kv<'_, '_, '_>, own_lease: Option<u32>, etag: Etag, data: Vec<u8>) -> Response {
+fn reply(kv: &Kv<'_>, own_lease: Option<u32>, etag: Etag, data: Vec<u8>) -> Response {
     let mount = kv.mount.entry.config.default_lease_ttl_secs;
     let default = if mount > 0 { mount } else { kv.unsealed.leases.default_secs };
     let lease_secs = own_lease.map_or(default, u64::from);
     Response::Logical(Logical { data, lease_secs, etag: Some(etag), ..Logical::default() })
 }
 
-async fn put(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+pub(super) async fn put(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     check_entry_path(path)?;
     let body = kv.call.object()?;
     let mut staged = Staged::default();
@@ -121,7 +99,7 @@ fn own_lease(body: &Map) -> Option<u32> {
     u32::try_from(span.secs()).ok().filter(|&secs| secs != HotHeader::NO_LEASE)
 }
 
-async fn delete(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+pub(super) async fn delete(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     if kv.mount.index.may_contain(path) {
         let mut batch = Batch::new();
         batch.delete(keys::kv_one(kv.mount.entry.id, path)).set_essential();
@@ -131,8 +109,13 @@ async fn delete(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
     Ok(Response::Empty)
 }
 
-fn list(kv: &Kv<'_, '_, '_>, folder: &str, depth: Depth) -> Result<Response, Error> {
-    let names = names(kv, folder, depth, &Page::default())?;
+/// Lists what is directly in a folder, or all that is below.
+pub(super) fn list(kv: &Kv<'_>, folder: &str) -> Option<Result<Response, Error>> {
+    Some(listed(kv, folder))
+}
+
+fn listed(kv: &Kv<'_>, folder: &str) -> Result<Response, Error> {
+    let names = names(kv, folder, Depth::of(kv.call.operation), &Page::default())?;
     let data = keys_object(names).to_text();
     Ok(Response::Logical(Logical { data, warnings: ignored_page(kv), ..Logical::default() }))
 }

@@ -32,7 +32,7 @@ pub(super) enum Plan<'d, T> {
 }
 
 /// The metadata of `path`.
-pub(super) fn load(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Option<Metadata>, Error> {
+pub(super) fn load(kv: &Kv<'_>, path: &str) -> Result<Option<Metadata>, Error> {
     load_record(kv.unsealed, &keys::kv_meta(kv.mount.entry.id, path)).map(|(metadata, _)| metadata)
 }
 
@@ -81,7 +81,7 @@ pub(super) fn add(
 /// Decides with `decide` and commits, again and again while others win the race, up to
 /// [`CONFLICT_RETRIES_MAX`] times.
 pub(super) async fn run<'d, T>(
-    kv: &Kv<'_, '_, '_>,
+    kv: &Kv<'_>,
     path: &str,
     mut decide: impl FnMut(Option<Metadata>) -> Result<Plan<'d, T>, Error>,
 ) -> Result<T, Error> {

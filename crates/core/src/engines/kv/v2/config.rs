@@ -11,7 +11,11 @@ use crate::api::response::Response;
 use crate::engines::kv::Kv;
 use crate::storage::keys;
 
-pub(super) fn read(kv: &Kv<'_, '_, '_>) -> Response {
+pub(super) fn read(kv: &Kv<'_>, _path: &str) -> Option<Result<Response, Error>> {
+    Some(Ok(shown(kv)))
+}
+
+fn shown(kv: &Kv<'_>) -> Response {
     let config = kv.mount.kv_config.load();
     Response::data(&Json::object([
         ("cas_required", config.cas_required.into()),
@@ -22,7 +26,7 @@ pub(super) fn read(kv: &Kv<'_, '_, '_>) -> Response {
 }
 
 /// Absent fields keep their value.
-pub(super) async fn write(kv: &Kv<'_, '_, '_>) -> Result<Response, Error> {
+pub(super) async fn write(kv: &Kv<'_>) -> Result<Response, Error> {
     let body = kv.call.object()?;
     let fields = Fields::new(&body);
     let key = keys::kv_config(kv.mount.entry.id);

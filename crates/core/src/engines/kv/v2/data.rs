@@ -31,18 +31,14 @@ pub(super) struct Shown<'a> {
     pub(super) custom: &'a [u8],
 }
 
-/// Reads the secret at `path`, which is `inside` the mount; `None` when it is longer than [`Kv`] lets it be.
-pub(super) fn read(
-    kv: &Kv<'_, '_, '_>,
-    inside: &str,
-    path: &str,
-) -> Option<Result<Response, Error>> {
+/// Reads the secret at `path`; `None` when it is longer than [`Kv`] lets it be.
+pub(in crate::engines::kv) fn read(kv: &Kv<'_>, path: &str) -> Option<Result<Response, Error>> {
     let index = &kv.mount.index;
     match asked_version(kv) {
         Err(refusal) => return Some(Err(refusal)),
         Ok(Some(_)) if !index.may_contain(path) => return Some(Err(Error::NotFound)),
         Ok(Some(version)) => {
-            return kv.lets_read(inside).then(|| read_record(kv, path, Some(version)));
+            return kv.lets_read().then(|| read_record(kv, path, Some(version)));
         }
         Ok(None) => {}
     }
@@ -56,12 +52,12 @@ pub(super) fn read(
             let entry = Hot::from(entry);
             (entry.sealed_bytes() <= kv.secret_bytes_max).then(|| read_hot(kv, &entry))
         }
-        Gated::Missing => kv.lets_read(inside).then(|| read_record(kv, path, None)),
+        Gated::Missing => kv.lets_read().then(|| read_record(kv, path, None)),
     }
 }
 
 /// The version a request asks for; 0 and below mean the latest.
-pub(super) fn asked_version(kv: &Kv<'_, '_, '_>) -> Result<Option<u64>, Error> {
+pub(super) fn asked_version(kv: &Kv<'_>) -> Result<Option<u64>, Error> {
     if kv.call.query.is_empty() {
         return Ok(None);
     }
@@ -71,7 +67,7 @@ pub(super) fn asked_version(kv: &Kv<'_, '_, '_>) -> Result<Option<u64>, Error> {
 }
 
 /// Opens the entry into the reply itself: the data is copied nowhere else.
-fn read_hot(kv: &Kv<'_, '_, '_>, entry: &Hot<'_>) -> Result<Response, Error> {
+fn read_hot(kv: &Kv<'_>, entry: &Hot<'_>) -> Result<Response, Error> {
     let header = entry.header;
     if header.version == 0 {
         return Err(Error::NotFound);
@@ -104,7 +100,7 @@ fn read_hot(kv: &Kv<'_, '_, '_>, entry: &Hot<'_>) -> Result<Response, Error> {
 }
 
 /// Reads a version's record: older versions, and current ones that are not in memory.
-fn read_record(kv: &Kv<'_, '_, '_>, path: &str, version: Option<u64>) -> Result<Response, Error> {
+fn read_record(kv: &Kv<'_>, path: &str, version: Option<u64>) -> Result<Response, Error> {
     let folds = kv.unsealed.view.folds();
     let metadata = load(kv, path)?.ok_or(Error::NotFound)?;
     let version = version.unwrap_or(metadata.current_version);
@@ -130,13 +126,13 @@ fn read_record(kv: &Kv<'_, '_, '_>, path: &str, version: Option<u64>) -> Result<
 }
 
 /// The data text of a version that exists and was not destroyed.
-pub(super) fn load_data(kv: &Kv<'_, '_, '_>, path: &str, version: u64) -> Result<Vec<u8>, Error> {
+pub(super) fn load_data(kv: &Kv<'_>, path: &str, version: u64) -> Result<Vec<u8>, Error> {
     let record = load_version(kv, path, version)?;
     Ok(decode_version(&record).map_err(damaged)?.to_vec())
 }
 
 /// The record of a version that exists and was not destroyed.
-fn load_version(kv: &Kv<'_, '_, '_>, path: &str, version: u64) -> Result<Value, Error> {
+fn load_version(kv: &Kv<'_>, path: &str, version: u64) -> Result<Value, Error> {
     load_data_of(kv.unsealed, kv.mount.entry.id, path, version)
 }
 
@@ -220,7 +216,7 @@ pub(super) fn shown_current(metadata: &Metadata) -> Option<Logical> {
     Some(Logical { data, ..Logical::default() })
 }
 
-pub(super) async fn write(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+pub(super) async fn write(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     check_entry_path(path)?;
     let mut body = kv.call.object()?;
     let cas = asked_cas(&body)?;
@@ -265,7 +261,7 @@ fn cas_error() -> Error {
     Error::invalid("error parsing check-and-set parameter")
 }
 
-pub(super) async fn patch(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+pub(super) async fn patch(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     check_entry_path(path)?;
     let mut body = kv.call.merge_patch()?;
     let cas = asked_cas(&body)?;

@@ -12,7 +12,6 @@ use crate::engines::kv::list::{Depth, Page, keys_object, names};
 use crate::engines::kv::record::{Config, Metadata};
 use crate::engines::kv::{Kv, check_entry_path, time};
 use crate::limits::VERSIONS_KEPT_MAX;
-use kallisto_auth::Operation;
 
 /// The fields a metadata write may carry.
 const SETTINGS: [&str; 5] = [
@@ -32,7 +31,12 @@ enum Custom {
     Merge,
 }
 
-pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+/// Reads the metadata of a secret; `None` when it takes more than [`Kv`] lets it.
+pub(super) fn read(kv: &Kv<'_>, path: &str) -> Option<Result<Response, Error>> {
+    kv.lets_read().then(|| shown(kv, path))
+}
+
+fn shown(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     if !kv.mount.index.may_contain(path) {
         return Err(Error::NotFound);
     }
@@ -69,7 +73,7 @@ fn to_wire(metadata: &Metadata) -> Result<Json, Error> {
     ]))
 }
 
-pub(super) async fn write(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+pub(super) async fn write(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     check_entry_path(path)?;
     let body = kv.call.object()?;
     let config = kv.mount.kv_config.load();
@@ -81,7 +85,7 @@ pub(super) async fn write(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, E
     .await
 }
 
-pub(super) async fn patch(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+pub(super) async fn patch(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     check_entry_path(path)?;
     let body = kv.call.merge_patch()?;
     let config = kv.mount.kv_config.load();
@@ -166,7 +170,7 @@ pub(super) fn max_versions(fields: Fields<'_>) -> Result<Option<u32>, Error> {
     })
 }
 
-pub(super) async fn delete(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+pub(super) async fn delete(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     run(kv, path, |metadata| {
         Ok(match metadata {
             None => Plan::Reply(Response::Empty),
@@ -176,16 +180,23 @@ pub(super) async fn delete(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, 
     .await
 }
 
-/// LIST and SCAN, plain or with each entry's metadata beside its name.
-pub(super) fn list(kv: &Kv<'_, '_, '_>, noun: &str, folder: &str) -> Result<Response, Error> {
-    let depth = match kv.call.operation {
-        Operation::Scan => Depth::All,
-        _ => Depth::Children,
-    };
-    let names = names(kv, folder, depth, &Page::from_query(kv)?)?;
-    if noun == "metadata" {
-        return Ok(Response::data(&keys_object(names)));
-    }
+/// LIST and SCAN; `None` when it takes more than [`Kv`] lets it.
+pub(super) fn list(kv: &Kv<'_>, folder: &str) -> Option<Result<Response, Error>> {
+    let listed = || Ok(Response::data(&keys_object(asked_names(kv, folder)?)));
+    kv.lets_read().then(listed)
+}
+
+/// The same with each entry's metadata beside its name.
+pub(super) fn list_detailed(kv: &Kv<'_>, folder: &str) -> Option<Result<Response, Error>> {
+    kv.lets_read().then(|| detailed(kv, folder))
+}
+
+fn asked_names(kv: &Kv<'_>, folder: &str) -> Result<Vec<String>, Error> {
+    names(kv, folder, Depth::of(kv.call.operation), &Page::from_query(kv)?)
+}
+
+fn detailed(kv: &Kv<'_>, folder: &str) -> Result<Response, Error> {
+    let names = asked_names(kv, folder)?;
     let folder = folder.trim_end_matches('/');
     let mut info = Map::new();
     for name in names.iter().filter(|name| !name.ends_with('/')) {
@@ -204,7 +215,7 @@ pub(super) fn list(kv: &Kv<'_, '_, '_>, noun: &str, folder: &str) -> Result<Resp
 /// Adds an entry's metadata to the inside of `key_info`. Folders have none, and of a name that
 /// vanished since it was listed there is nothing to say.
 pub(crate) fn detail(
-    kv: &Kv<'_, '_, '_>,
+    kv: &Kv<'_>,
     folder: &str,
     name: &str,
     info: &mut Vec<u8>,

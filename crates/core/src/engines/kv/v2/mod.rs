@@ -7,9 +7,10 @@
 mod commit;
 mod config;
 mod custom;
-mod data;
+pub(super) mod data;
 mod decide;
 mod metadata;
+pub(super) mod routes;
 pub(crate) mod stage;
 mod subkeys;
 mod versions;
@@ -25,49 +26,6 @@ use super::Kv;
 use crate::api::error::Error;
 use crate::api::response::{Logical, Response};
 
-/// Answers a read; `None` when it takes more than [`Kv`] lets it.
-pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Option<Result<Response, Error>> {
-    match (split(path), kv.call.operation) {
-        (("data", Some(secret)), Operation::Read) => data::read(kv, path, secret),
-        _ => kv.lets_read(path).then(|| read_other(kv, path)),
-    }
-}
-
-fn read_other(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
-    use Operation::{List, Read, Scan};
-    let (noun, rest) = split(path);
-    match (noun, rest, kv.call.operation) {
-        ("config", None, Read) => Ok(config::read(kv)),
-        ("config", None, _) => Err(Error::UnsupportedOperation),
-        ("metadata" | "detailed-metadata", rest, List | Scan) => {
-            metadata::list(kv, noun, rest.unwrap_or_default())
-        }
-        ("subkeys", Some(path), Read) => subkeys::read(kv, path),
-        ("metadata", Some(path), Read) => metadata::read(kv, path),
-        _ => other(kv, noun, rest),
-    }
-}
-
-pub(super) async fn write(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
-    use Operation::{Delete, Patch, Update};
-    use versions::Change;
-    let (noun, rest) = split(path);
-    match (noun, rest, kv.call.operation) {
-        ("config", None, Update) => config::write(kv).await,
-        ("config", None, _) => Err(Error::UnsupportedOperation),
-        ("data", Some(path), Update) => data::write(kv, path).await,
-        ("data", Some(path), Patch) => data::patch(kv, path).await,
-        ("data", Some(path), Delete) => versions::delete_latest(kv, path).await,
-        ("metadata", Some(path), Update) => metadata::write(kv, path).await,
-        ("metadata", Some(path), Patch) => metadata::patch(kv, path).await,
-        ("metadata", Some(path), Delete) => metadata::delete(kv, path).await,
-        ("delete", Some(path), Update) => versions::change(kv, path, Change::Delete).await,
-        ("undelete", Some(path), Update) => versions::change(kv, path, Change::Undelete).await,
-        ("destroy", Some(path), Update) => versions::change(kv, path, Change::Destroy).await,
-        _ => other(kv, noun, rest),
-    }
-}
-
 /// The noun that leads a path, and what follows its slash.
 pub(super) fn split(path: &str) -> (&str, Option<&str>) {
     match path.split_once('/') {
@@ -76,22 +34,14 @@ pub(super) fn split(path: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// A noun of ours that does not take this operation, or no noun of ours.
-fn other(kv: &Kv<'_, '_, '_>, noun: &str, rest: Option<&str>) -> Result<Response, Error> {
-    match noun {
-        "data" | "subkeys" | "metadata" | "detailed-metadata" | "delete" | "undelete"
-        | "destroy"
-            if rest.is_some() =>
-        {
-            Err(Error::UnsupportedOperation)
-        }
-        _ => Ok(invalid_path(kv)),
-    }
+/// Answers a read of a path without one of the engine's nouns.
+fn read_invalid(kv: &Kv<'_>, _path: &str) -> Option<Result<Response, Error>> {
+    Some(Ok(invalid_path(kv.call.operation)))
 }
 
 /// The reply to a path without one of the engine's nouns: clients of version 1 land here.
-fn invalid_path(kv: &Kv<'_, '_, '_>) -> Response {
-    let verb = match kv.call.operation {
+fn invalid_path(operation: Operation) -> Response {
+    let verb = match operation {
         Operation::Read => "get",
         Operation::Update => "put",
         Operation::Patch => "patch",

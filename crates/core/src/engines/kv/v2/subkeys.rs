@@ -8,7 +8,12 @@ use crate::api::json::{self, Json, Map};
 use crate::api::response::{Logical, Response};
 use crate::engines::kv::Kv;
 
-pub(super) fn read(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+/// Reads the shape of a secret; `None` when it takes more than [`Kv`] lets it.
+pub(super) fn read(kv: &Kv<'_>, path: &str) -> Option<Result<Response, Error>> {
+    kv.lets_read().then(|| shown(kv, path))
+}
+
+fn shown(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     let asked = asked_version(kv)?;
     let query = kv.call.query_fields();
     let depth = match Fields::new(&query).int("depth")?.unwrap_or_default() {

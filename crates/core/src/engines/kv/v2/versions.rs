@@ -18,7 +18,7 @@ pub(super) enum Change {
     Destroy,
 }
 
-pub(super) async fn delete_latest(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Response, Error> {
+pub(super) async fn delete_latest(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     let now_ns = kv.call.now_ns();
     run(kv, path, |metadata| {
         let decision = metadata.and_then(|metadata| {
@@ -31,11 +31,7 @@ pub(super) async fn delete_latest(kv: &Kv<'_, '_, '_>, path: &str) -> Result<Res
 }
 
 /// Applies `change` to the versions the body names; those that do not exist are no error.
-pub(super) async fn change(
-    kv: &Kv<'_, '_, '_>,
-    path: &str,
-    change: Change,
-) -> Result<Response, Error> {
+pub(super) async fn change(kv: &Kv<'_>, path: &str, change: Change) -> Result<Response, Error> {
     let body = kv.call.object()?;
     let named = Fields::new(&body).ints("versions")?.unwrap_or_default();
     if named.is_empty() {
