@@ -23,6 +23,7 @@ use crate::pipeline::state::NamespaceContext;
 use crate::platform::random;
 use crate::storage::barrier_store::Condition;
 use crate::storage::keys::{self, MountId, NamespaceNumber};
+use crate::storage::transact::transact_if;
 use crate::view::Closed;
 
 /// A lease that is asked for.
@@ -143,6 +144,7 @@ pub(crate) async fn create<T, F: Future<Output = Result<T, Error>>>(
 /// Step 1.
 async fn put_pending(site: &NamespaceContext, record: LeaseRecord) -> Result<StoredLease, Error> {
     let mount = keys::mount(MountId(record.mount));
+    // A loop of its own: where the record was written is to be known.
     for _ in 0..CONFLICT_RETRIES_MAX {
         let Some(mounted) = site.store.get(&mount)? else {
             return Err(Error::Unavailable("the mount was removed".into()));
@@ -162,20 +164,20 @@ async fn put_pending(site: &NamespaceContext, record: LeaseRecord) -> Result<Sto
 /// Step 3.
 async fn put_live(site: &NamespaceContext, pending: &StoredLease) -> Result<(), Error> {
     let live = LeaseRecord { state: State::Live, ..pending.record.clone() };
-    for _ in 0..CONFLICT_RETRIES_MAX {
-        let mut batch = Batch::new();
-        replace_in(&mut batch, pending, &live);
-        match site.store.commit_if(batch, owner_lives(site, &live)?).await {
-            Ok(_) => return Ok(()),
-            Err(StoreError::Conflict) => {}
-            Err(error) => return Err(error.into()),
+    let mut is_first = true;
+    transact_if(&site.store, |batch, condition| {
+        // Where it is the owner that changed, the record is still what was put.
+        if !std::mem::take(&mut is_first) {
+            let now = read(site, &live.id)?;
+            if now.is_none_or(|now| now.seqno != pending.seqno) {
+                return Err(Error::Unavailable("the lease was ended while it was made".into()));
+            }
         }
-        let now = read(site, &live.id)?;
-        if now.is_none_or(|now| now.seqno != pending.seqno) {
-            return Err(Error::Unavailable("the lease was ended while it was made".into()));
-        }
-    }
-    Err(Error::Conflict)
+        replace_in(batch, pending, &live);
+        *condition = owner_lives(site, &live)?;
+        Ok(())
+    })
+    .await
 }
 
 /// That the owner is there, and as it is now.

@@ -26,6 +26,7 @@ pub(super) async fn renew(
     now: Timestamp,
 ) -> Result<Renewal, Error> {
     check_leads(site)?;
+    // A loop of its own: it waits for the far end.
     for _ in 0..CONFLICT_RETRIES_MAX {
         let stored = read(site, id)?.filter(|stored| has_owner(site, &stored.record));
         let stored = stored.ok_or_else(|| Error::invalid("invalid lease"))?;

@@ -14,9 +14,9 @@ use super::create::nanos;
 use super::far_end;
 use super::record::{StoredLease, check_leads, delete, number_of, read, replace_in};
 use crate::api::error::Error;
-use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::state::NamespaceContext;
 use crate::platform::cooperative_yield::cooperative_yield;
+use crate::storage::transact::transact;
 use crate::view::Closed;
 
 /// Leases between two others' turns, and in one batch.
@@ -118,20 +118,19 @@ fn to_mark(site: &NamespaceContext, lease: &Located) -> Result<Option<StoredLeas
 }
 
 async fn mark_one(site: &NamespaceContext, stored: StoredLease, now_ns: i64) -> Result<(), Error> {
-    let mut stored = Some(stored);
-    // Ends with the writers that change it again and again.
-    for _ in 0..CONFLICT_RETRIES_MAX {
-        let Some(found) = stored else { return Ok(()) };
-        let mut batch = Batch::new();
+    let (id, mut known) = (stored.record.id.clone(), Some(stored));
+    transact(&site.store, |batch| {
+        // What is known already need not be read, but once somebody was faster.
+        let found = match known.take() {
+            Some(known) => Some(known),
+            None => read(site, &id)?,
+        };
+        let Some(found) = found else { return Ok(()) };
         batch.set_essential();
-        replace_in(&mut batch, &found, &found.record.to_revoking(now_ns));
-        match site.store.commit(batch).await {
-            Ok(_) => return Ok(()),
-            Err(StoreError::Conflict) => stored = read(site, &found.record.id)?,
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(Error::Conflict)
+        replace_in(batch, &found, &found.record.to_revoking(now_ns));
+        Ok(())
+    })
+    .await
 }
 
 /// The outcomes of futures that run together, in their order. There are few of them: all are asked when one may go on.
@@ -310,17 +309,12 @@ pub(crate) async fn revoke_mount(
 
 /// Makes a lease irrevocable.
 async fn give_up(site: &NamespaceContext, id: &LeaseId, error: &str) -> Result<(), Error> {
-    for _ in 0..CONFLICT_RETRIES_MAX {
+    transact(&site.store, |batch| {
         let Some(stored) = read(site, id)? else { return Ok(()) };
         let given_up = LeaseRecord { state: State::irrevocable(error), ..stored.record.clone() };
-        let mut batch = Batch::new();
         batch.set_essential();
-        replace_in(&mut batch, &stored, &given_up);
-        match site.store.commit(batch).await {
-            Ok(_) => return Ok(()),
-            Err(StoreError::Conflict) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(Error::Conflict)
+        replace_in(batch, &stored, &given_up);
+        Ok(())
+    })
+    .await
 }

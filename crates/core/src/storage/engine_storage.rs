@@ -17,11 +17,12 @@ use kallisto_store::{Batch, Record, Seqno};
 
 use crate::api::BoxFuture;
 use crate::api::error::Error;
-use crate::limits::{CONFLICT_RETRIES_MAX, ENTRY_BYTES_MAX, LIST_ENTRIES_MAX};
+use crate::limits::{ENTRY_BYTES_MAX, LIST_ENTRIES_MAX};
 use crate::pipeline::state::NamespaceContext;
 use crate::storage::barrier_store::BarrierStore;
 use crate::storage::keys::{self, MountId};
 use crate::storage::latches::Latches;
+use crate::storage::transact::transact;
 use crate::view::Mount;
 
 /// The records of one mount.
@@ -139,30 +140,24 @@ impl<'u> EngineStorage<'u> {
     ) -> Result<T, Error> {
         let key = keys::storage(self.id, name);
         let _latch = self.latches.hold(&key).await;
-        for _ in 0..CONFLICT_RETRIES_MAX {
+        transact(self.store, |batch| {
             let record = self.store.get(&key)?;
             let seqno = record.as_ref().map_or(Seqno::ABSENT, |record| record.seqno);
-            let mut batch = Batch::new();
-            self.expect_in(&mut batch, name, seqno);
-            let told = match decide(record.as_ref().map(|record| &*record.value))? {
-                Change::Keep(told) => return Ok(told),
+            self.expect_in(batch, name, seqno);
+            match decide(record.as_ref().map(|record| &*record.value))? {
+                Change::Keep(told) => Ok(told),
                 Change::Put(value, told) => {
-                    self.put_in(&mut batch, name, value)?;
-                    told
+                    self.put_in(batch, name, value)?;
+                    Ok(told)
                 }
                 Change::Delete(told) => {
                     batch.set_essential();
-                    self.delete_in(&mut batch, name);
-                    told
+                    self.delete_in(batch, name);
+                    Ok(told)
                 }
-            };
-            match self.store.commit(batch).await {
-                Ok(_) => return Ok(told),
-                Err(kallisto_store::Error::Conflict) => {}
-                Err(error) => return Err(error.into()),
             }
-        }
-        Err(Error::Conflict)
+        })
+        .await
     }
 
     /// The names directly in `folder` (which ends in a slash, or is empty), sorted, folders with a

@@ -1,7 +1,9 @@
-//! What the server keeps: plaintext and logical keys above the barrier, records of engines, locks on names.
+//! What the server keeps: plaintext and logical keys above the barrier, records of engines, locks on names, and how a record
+//! is changed by what it says.
 
 pub(crate) mod barrier_store;
 pub(crate) mod cluster_identity;
 pub(crate) mod engine_storage;
 pub(crate) mod keys;
 pub(crate) mod latches;
+pub(crate) mod transact;

@@ -30,6 +30,7 @@ pub(super) async fn commit<T>(
     mut stage: impl FnMut(usize, &mut Staged) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
     let _latches = unsealed.latches.hold_all(secrets).await;
+    // A loop of its own: it lets others run while it decides.
     for _ in 0..CONFLICT_RETRIES_MAX {
         let mut staged = Staged::default();
         let mut told = Vec::with_capacity(count);

@@ -18,12 +18,12 @@ use kallisto_store::Batch;
 use crate::api::error::{Denial, Error};
 use crate::api::json::Json;
 use crate::api::response::{Logical, Response};
-use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::NamespaceContext;
 use crate::pipeline::wrapping;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::{self, MountId};
+use crate::storage::transact::transact;
 use crate::tokens::Hash;
 
 /// Cubbyholes looked at in one step of [`forget_gone`].
@@ -119,20 +119,14 @@ pub(crate) async fn put(
 ) -> Result<(), Error> {
     let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
     let owner = keys::token(hash);
-    for _ in 0..CONFLICT_RETRIES_MAX {
+    // Its token may be renewed or used meanwhile, or go.
+    transact(&unsealed.store, |batch| {
         let record = unsealed.store.get(&owner)?;
         let record = record.ok_or(Error::Denied(Denial::BadToken))?;
-        let mut batch = Batch::new();
         batch.expect(owner.clone(), record.seqno);
-        storage.put_in(&mut batch, &name(hash, path), text.clone())?;
-        match unsealed.store.commit(batch).await {
-            Ok(_) => return Ok(()),
-            // Its token was renewed or used meanwhile, or is gone: look again.
-            Err(kallisto_store::Error::Conflict) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(Error::Conflict)
+        storage.put_in(batch, &name(hash, path), text.clone())
+    })
+    .await
 }
 
 /// Deletes what a token kept, after its end was folded: from then on nothing is added.

@@ -17,10 +17,10 @@ use super::directory::{Directory, ENTITIES, GROUP_WRITES, GROUPS};
 use super::names::{Folded, alias_claim, entity_claim};
 use super::record::{Alias, Entity, Group, Id};
 use crate::api::error::Error;
-use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::state::NamespaceContext;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys;
+use crate::storage::transact::transact;
 use crate::view::Mount;
 
 /// Most records that one change may touch.
@@ -55,23 +55,15 @@ pub(super) async fn change<T>(
 ) -> Result<T, Error> {
     let storage = EngineStorage::of(unsealed, mount);
     let _latch = unsealed.latches.hold(&keys::storage(mount.entry.id, latch)).await;
-    for _ in 0..CONFLICT_RETRIES_MAX {
+    transact(&unsealed.store, |batch| {
         let directory = super::directory_of(mount)?;
         let records = BTreeMap::new();
         let mut draft = Draft { storage: &storage, directory, records, counts_groups: false };
-        let told = match decide(&mut draft) {
-            Ok(told) => told,
-            Err(Error::Conflict) => continue,
-            Err(error) => return Err(error),
-        };
-        let Some(batch) = draft.into_batch()? else { return Ok(told) };
-        match unsealed.store.commit(batch).await {
-            Ok(_) => return Ok(told),
-            Err(kallisto_store::Error::Conflict) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(Error::Conflict)
+        let told = decide(&mut draft)?;
+        draft.write_into(batch)?;
+        Ok(told)
+    })
+    .await
 }
 
 impl Draft<'_> {
@@ -186,26 +178,25 @@ impl Draft<'_> {
         self.set(&format!("{GROUPS}{id}"), None)
     }
 
-    /// What is to be committed; `None` when nothing is.
-    fn into_batch(mut self) -> Result<Option<Batch>, Error> {
+    /// Adds what is to be committed, if anything is.
+    fn write_into(mut self, batch: &mut Batch) -> Result<(), Error> {
         if !self.records.values().any(|slot| slot.is_written) {
-            return Ok(None);
+            return Ok(());
         }
         // The count of group writes goes last: who reads it in the directory sees all it counts.
         let count = self.records.remove_entry(GROUP_WRITES);
-        let mut batch = Batch::new();
         if self.records.values().any(|slot| slot.is_written && slot.value.is_none()) {
             // Somebody loses what an entity, an alias or a group gave.
             batch.set_essential();
         }
         for (name, slot) in self.records.into_iter().chain(count) {
-            self.storage.expect_in(&mut batch, &name, slot.read_at);
+            self.storage.expect_in(batch, &name, slot.read_at);
             match slot.value {
                 _ if !slot.is_written => {}
-                Some(value) => self.storage.put_in(&mut batch, &name, value)?,
-                None => self.storage.delete_in(&mut batch, &name),
+                Some(value) => self.storage.put_in(batch, &name, value)?,
+                None => self.storage.delete_in(batch, &name),
             }
         }
-        Ok(Some(batch))
+        Ok(())
     }
 }

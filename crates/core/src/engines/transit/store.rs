@@ -16,6 +16,7 @@ use crate::api::error::Error;
 use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::compute::Pool;
 use crate::storage::keys;
+use crate::storage::transact::transact;
 
 /// The folder of keys on a mount's engine storage.
 pub(super) const KEY_FOLDER: &str = "key/";
@@ -94,22 +95,20 @@ impl Transit<'_> {
     ) -> Result<Arc<Key>, Error> {
         let shelf_name = shelf_name(name);
         let _latch = self.latch(&shelf_name).await;
-        for _ in 0..CONFLICT_RETRIES_MAX {
-            let Some(found) = self.read(&shelf_name)? else { return Err(missing) };
-            let Becomes::Other(key) = decide(&found.key)? else { return Ok(found.key) };
-            let key = Arc::new(key);
-            match self.replace(&shelf_name, found.seqno, &key).await {
-                Err(Error::Conflict) => {}
-                replaced => return replaced.map(|()| key),
-            }
-        }
-        Err(Error::Conflict)
+        let changed = transact(&self.unsealed.store, |batch| {
+            let Some(found) = self.read(&shelf_name)? else { return Ok(None) };
+            let Becomes::Other(key) = decide(&found.key)? else { return Ok(Some(found.key)) };
+            self.replace_in(batch, &shelf_name, found.seqno, &key)?;
+            Ok(Some(Arc::new(key)))
+        });
+        changed.await?.ok_or(missing)
     }
 
     /// Adds a version to a key.
     pub(super) async fn rotate(&self, name: &str, now_ns: i64) -> Result<Arc<Key>, Error> {
         let shelf_name = shelf_name(name);
         let _latch = self.latch(&shelf_name).await;
+        // A loop of its own: it waits while the key is made.
         for _ in 0..CONFLICT_RETRIES_MAX {
             let Some(found) = self.read(&shelf_name)? else {
                 return Err(Error::invalid("key not found"));
@@ -145,10 +144,20 @@ impl Transit<'_> {
         key: &Key,
     ) -> Result<(), Error> {
         let mut batch = Batch::new();
-        self.storage.expect_in(&mut batch, shelf_name, seqno);
-        self.storage.put_in(&mut batch, shelf_name, key.encode().map_err(refusal)?.to_vec())?;
+        self.replace_in(&mut batch, shelf_name, seqno, key)?;
         self.unsealed.store.commit(batch).await?;
         Ok(())
+    }
+
+    fn replace_in(
+        &self,
+        batch: &mut Batch,
+        shelf_name: &str,
+        seqno: Seqno,
+        key: &Key,
+    ) -> Result<(), Error> {
+        self.storage.expect_in(batch, shelf_name, seqno);
+        self.storage.put_in(batch, shelf_name, key.encode().map_err(refusal)?.to_vec())
     }
 
     /// Deletes a key that may be deleted.
@@ -157,23 +166,19 @@ impl Transit<'_> {
             |why: &str| Err(Error::invalid(format!("error deleting policy {name}: {why}")));
         let shelf_name = shelf_name(name);
         let _latch = self.latch(&shelf_name).await;
-        for _ in 0..CONFLICT_RETRIES_MAX {
+        transact(&self.unsealed.store, |batch| {
             let Some(found) = self.read(&shelf_name)? else {
                 return refuse("could not delete key; not found");
             };
             if !found.key.settings().deletion_allowed {
                 return refuse("deletion is not allowed for this key");
             }
-            let mut batch = Batch::new();
-            self.storage.expect_in(&mut batch, &shelf_name, found.seqno);
-            self.storage.delete_in(&mut batch, &shelf_name);
+            self.storage.expect_in(batch, &shelf_name, found.seqno);
+            self.storage.delete_in(batch, &shelf_name);
             batch.set_essential();
-            match self.unsealed.store.commit(batch).await {
-                Err(kallisto_store::Error::Conflict) => {}
-                deleted => return Ok(deleted.map(|_| ())?),
-            }
-        }
-        Err(Error::Conflict)
+            Ok(())
+        })
+        .await
     }
 
     async fn make(

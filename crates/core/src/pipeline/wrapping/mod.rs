@@ -28,10 +28,11 @@ use crate::api::request::{Request, TokenText};
 use crate::api::request_id::RequestId;
 use crate::api::response::{LeaseHandle, Logical, Response};
 use crate::engines::cubbyhole;
-use crate::limits::{CONFLICT_RETRIES_MAX, WRAPPED_BYTES_MAX};
+use crate::limits::WRAPPED_BYTES_MAX;
 use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::pipeline::unheard;
 use crate::storage::keys::{self, MountId};
+use crate::storage::transact::transact;
 use crate::tokens::{self, Hash, TokenEntry};
 
 /// Where the content of a wrapping token lies in its cubbyhole.
@@ -433,7 +434,8 @@ async fn take<T>(
     also: impl Fn(&mut Batch, &TokenEntry, &[u8]) -> Result<T, Error>,
 ) -> Result<(T, Vec<u8>), Error> {
     let (key, content) = (keys::token(hash), content_key(hash));
-    for _ in 0..CONFLICT_RETRIES_MAX {
+    // Somebody else may use it meanwhile.
+    transact(&unsealed.store, |batch| {
         let stored = unsealed.store.get(&key)?.ok_or_else(invalid)?;
         let entry = TokenEntry::decode(&stored.value);
         let entry = entry.ok_or_else(|| Error::internal(&"a token record is damaged"))?;
@@ -441,19 +443,13 @@ async fn take<T>(
             return Err(invalid());
         }
         let record = unsealed.store.get(&content)?.ok_or_else(invalid)?;
-        let mut batch = Batch::new();
         batch.expect(key.clone(), stored.seqno);
         batch.delete(key.clone());
         batch.delete(content.clone());
-        let made = also(&mut batch, &entry, &record.value)?;
-        match unsealed.store.commit(batch).await {
-            Ok(_) => return Ok((made, record.value.to_vec())),
-            // Somebody else uses it: look what is left.
-            Err(kallisto_store::Error::Conflict) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(Error::Conflict)
+        let made = also(batch, &entry, &record.value)?;
+        Ok((made, record.value.to_vec()))
+    })
+    .await
 }
 
 #[cfg(test)]

@@ -88,6 +88,7 @@ pub(super) async fn run<'d, T>(
     let id = kv.mount.entry.id;
     let meta_key = keys::kv_meta(id, path);
     let _latch = kv.unsealed.latches.hold(&meta_key).await;
+    // A loop of its own: it waits for the members where nothing is written.
     for attempt in 0..CONFLICT_RETRIES_MAX {
         // The first write of a path need not ask the store; the expectation still judges it.
         let (metadata, seqno) = match attempt {
