@@ -8,7 +8,7 @@ use kallisto_auth::policy::{DEFAULT_NAME, RESPONSE_WRAPPING_NAME};
 use kallisto_auth::{PolicyName, Token, TokenKind};
 use kallisto_duration::to_go_short;
 use kallisto_leases::TtlCapped;
-use kallisto_store::{Batch, Seqno};
+use kallisto_store::Seqno;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::batch;
@@ -22,11 +22,12 @@ use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
 use crate::auth_methods;
 use crate::engines::identity::{self, Id};
-use crate::limits::{CONFLICT_RETRIES_MAX, TOKEN_POLICIES_MAX};
+use crate::limits::TOKEN_POLICIES_MAX;
 use crate::pipeline::address::AddressRange;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Leases, NamespaceContext};
 use crate::storage::keys::{self, MountId};
+use crate::storage::transact::transact_if;
 
 /// What a token is asked to be, checked.
 pub(crate) struct TokenSpec {
@@ -453,30 +454,25 @@ pub(crate) async fn issue(
         kept: spec.kept,
         renewed_at: None,
     };
-    for _ in 0..CONFLICT_RETRIES_MAX {
+    // The text may be taken meanwhile, or the parent renewed or used.
+    let created = transact_if(&unsealed.store, |batch, condition| {
         if unsealed.store.get(&key)?.is_some() {
             return Err(Error::invalid("cannot create a token with a duplicate ID"));
         }
-        let mut batch = Batch::new();
         batch.expect(key.clone(), Seqno::ABSENT);
         batch.put(key.clone(), entry.encode());
-        let mut condition = None;
         if let Some(parent) = spec.parent {
             // A parent that is revoked meanwhile must not leave a child behind.
             let parent = keys::token(&parent);
             let home = spec.parent_above.as_ref().map_or(&unsealed.store, |above| &above.store);
             let record = home.get(&parent)?;
             let record = record.ok_or(Error::Denied(crate::Denial::BadToken))?;
-            condition = Some(home.condition(&parent, record.seqno));
+            *condition = Some(home.condition(&parent, record.seqno));
         }
-        match unsealed.store.commit_if(batch, condition).await {
-            Ok(_) => return Ok((entry, text)),
-            // The text was taken, or the parent was renewed or used: look again.
-            Err(kallisto_store::Error::Conflict) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(Error::Conflict)
+        Ok(())
+    });
+    created.await?;
+    Ok((entry, text))
 }
 
 fn check_id(id: String) -> Result<String, Error> {

@@ -1,14 +1,13 @@
 //! Renewing tokens.
 
 use jiff::{SignedDuration, Timestamp};
-use kallisto_store::Batch;
 
 use super::create::{capped, leases};
 use super::entry::{Hash, TokenEntry};
 use crate::api::error::Error;
-use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys;
+use crate::storage::transact::transact;
 
 /// Gives a token more time: `increment` seconds from `now`, its period, or the default, within its
 /// maximum. Returns the renewed entry, and a warning when it got less than was asked.
@@ -23,7 +22,7 @@ pub(super) async fn renew(
 ) -> Result<(TokenEntry, Option<String>), Error> {
     let key = keys::token(hash);
     let max_secs = leases(unsealed).max_secs;
-    for _ in 0..CONFLICT_RETRIES_MAX {
+    transact(&unsealed.store, |batch| {
         let record = unsealed.store.get(&key)?;
         let record = record.ok_or_else(|| Error::invalid("token not found"))?;
         let entry = TokenEntry::decode(&record.value);
@@ -32,16 +31,11 @@ pub(super) async fn renew(
             return Err(Error::invalid("lease is not renewable"));
         }
         let warning = extend(&mut entry, increment, max_secs, now);
-        let mut batch = Batch::new();
         batch.expect(key.clone(), record.seqno);
         batch.put(key.clone(), entry.encode());
-        match unsealed.store.commit(batch).await {
-            Ok(_) => return Ok((entry, warning)),
-            Err(kallisto_store::Error::Conflict) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(Error::Conflict)
+        Ok((entry, warning))
+    })
+    .await
 }
 
 /// Moves the end of a token. The end is an instant, never past the token's maximum.

@@ -1,12 +1,10 @@
 //! Tokens for a limited number of requests: each takes one, whether it is granted or not.
 
-use kallisto_store::Batch;
-
 use super::entry::{Hash, TokenEntry};
 use crate::api::error::{Denial, Error};
-use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys;
+use crate::storage::transact::transact;
 
 /// What stands in a token while its last request runs.
 pub(crate) const LAST: i64 = -1;
@@ -26,7 +24,7 @@ pub(crate) enum Left {
 /// [`Denial::BadToken`] when none is left.
 pub(crate) async fn spend(unsealed: &NamespaceContext, hash: &Hash) -> Result<Left, Error> {
     let key = keys::token(hash);
-    for _ in 0..CONFLICT_RETRIES_MAX {
+    transact(&unsealed.store, |batch| {
         let record = unsealed.store.get(&key)?.ok_or(Error::Denied(Denial::BadToken))?;
         let entry = TokenEntry::decode(&record.value);
         let mut entry = entry.ok_or_else(|| Error::internal(&"a token record is damaged"))?;
@@ -42,14 +40,9 @@ pub(crate) async fn spend(unsealed: &NamespaceContext, hash: &Hash) -> Result<Le
                 Left::Some
             }
         };
-        let mut batch = Batch::new();
         batch.expect(key.clone(), record.seqno);
         batch.put(key.clone(), entry.encode());
-        match unsealed.store.commit(batch).await {
-            Ok(_) => return Ok(left),
-            Err(kallisto_store::Error::Conflict) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(Error::Conflict)
+        Ok(left)
+    })
+    .await
 }

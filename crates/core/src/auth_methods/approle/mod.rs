@@ -37,13 +37,13 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::address;
 use crate::pipeline::spelling::below;
 use crate::pipeline::state::{Call, NamespaceContext};
 use crate::pipeline::unheard::Unheard;
 use crate::storage::cluster_identity::Cluster;
 use crate::storage::engine_storage::EngineStorage;
+use crate::storage::transact::transact;
 use crate::view::Mount;
 
 use role::{Part, Role};
@@ -99,21 +99,9 @@ impl<'u> Approle<'u> {
     /// empty batch is not committed.
     async fn commit<T>(
         &self,
-        mut decide: impl FnMut(&mut Batch) -> Result<T, Error>,
+        decide: impl FnMut(&mut Batch) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        for _ in 0..CONFLICT_RETRIES_MAX {
-            let mut batch = Batch::new();
-            let told = decide(&mut batch)?;
-            if batch.ops().is_empty() {
-                return Ok(told);
-            }
-            match self.unsealed.store.commit(batch).await {
-                Ok(_) => return Ok(told),
-                Err(kallisto_store::Error::Conflict) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(Error::Conflict)
+        transact(&self.unsealed.store, decide).await
     }
 }
 
