@@ -14,7 +14,7 @@ use kallisto_api::Error;
 use kallisto_auth::Operation;
 
 use crate::pattern::{self, Params};
-use crate::route::{Rights, Route};
+use crate::route::{Admits, Rights, Route};
 
 /// One route, and what runs for each of its operations.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +64,7 @@ struct Index<H: 'static> {
     /// What answers where none of the above matches.
     fallback: Option<&'static Row<H>>,
     has_rights: bool,
+    has_open: bool,
 }
 
 impl<H> Index<H> {
@@ -86,7 +87,8 @@ impl<H> Index<H> {
         let by_first_segment = firsts.map(|first| (first, in_order(Some(first)))).collect();
         let has_rights = rows().any(|row| row.route.rights != Rights::Plain);
         let fallback = all().find(|row| row.route.is_fallback);
-        Self { by_first_segment, others: in_order(None), fallback, has_rights }
+        let has_open = rows().any(|row| row.route.admits == Admits::Anyone);
+        Self { by_first_segment, others: in_order(None), fallback, has_rights, has_open }
     }
 
     /// The row that serves `path`: of those that match the one with the most fixed bytes.
@@ -130,6 +132,11 @@ pub trait Routes: Sync {
     /// Whether any of its rows needs more than the capability of the operation.
     fn has_rights(&self) -> bool {
         self.routes().any(|route| route.rights != Rights::Plain)
+    }
+
+    /// Whether any of its rows admits anyone.
+    fn has_open(&self) -> bool {
+        self.routes().any(|route| route.admits == Admits::Anyone)
     }
 
     /// Whether asking at `path` needs `sudo` besides the capability of `operation`. What no row serves is never run.
@@ -229,6 +236,10 @@ impl<H: Copy + Send + Sync> Routes for Table<H> {
 
     fn has_rights(&self) -> bool {
         self.index().has_rights
+    }
+
+    fn has_open(&self) -> bool {
+        self.index().has_open
     }
 }
 

@@ -1,13 +1,11 @@
 //! What most login methods keep: one configuration, and roles by name, edited alike.
 
-use kallisto_auth::Operation;
-
 use super::{TokenParams, list, role_name};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
-use crate::pipeline::spelling::below;
+use crate::engines::route_handler::RouteCall;
 use crate::pipeline::state::Call;
 use crate::storage::engine_storage::{Change, EngineStorage};
 
@@ -104,27 +102,19 @@ pub(super) fn config<R: Record>(storage: &EngineStorage<'_>) -> Result<Option<R>
     load(storage, CONFIG)
 }
 
-/// Answers a request for the configuration; `None` when `path` is another.
-pub(super) async fn edit_config<R: Record>(
-    storage: &EngineStorage<'_>,
-    call: &Call<'_, '_>,
-    path: &str,
-) -> Option<Result<Response, Error>> {
-    if path != CONFIG {
-        return None;
-    }
-    Some(match call.operation {
-        Operation::Read => show::<R>(storage, CONFIG),
-        Operation::Update => write::<R>(storage, call, CONFIG).await,
-        _ => Err(Error::UnsupportedOperation),
-    })
+/// Shows the configuration.
+pub(super) fn read_config<R: Record>(run: &RouteCall<'_>) -> Result<Response, Error> {
+    show::<R>(&run.storage(), CONFIG)
 }
 
-/// Where the roles of a method are: in the API, and in its engine storage.
+/// Writes the configuration.
+pub(super) async fn write_config<R: Record>(run: &RouteCall<'_>) -> Result<Response, Error> {
+    write::<R>(&run.storage(), run.call, CONFIG).await
+}
+
+/// Where the roles of a method are in its engine storage.
 #[derive(Clone, Copy)]
 pub(super) struct Roles {
-    /// Without a slash.
-    pub(super) route: &'static str,
     /// With its ending slash.
     pub(super) folder: &'static str,
 }
@@ -142,28 +132,28 @@ impl Roles {
         }
     }
 
-    /// Answers a request for a role, or for the list of them; `path` is inside the mount.
-    pub(super) async fn edit<R: Record>(
-        self,
-        storage: &EngineStorage<'_>,
-        call: &Call<'_, '_>,
-        path: &str,
-    ) -> Result<Response, Error> {
-        use Operation::{Delete, List, Read, Update};
-        let Some(name) = below(self.route, path) else { return Err(Error::UnsupportedPath) };
-        if name.is_empty() {
-            return match call.operation {
-                List => list(storage, call, self.folder),
-                _ => Err(Error::UnsupportedOperation),
-            };
-        }
-        let record = format!("{}{}", self.folder, role_name(name)?);
-        match call.operation {
-            Read => show::<R>(storage, &record),
-            Update => write::<R>(storage, call, &record).await,
-            Delete => storage.delete(&record).await.map(|()| Response::Empty),
-            _ => Err(Error::UnsupportedOperation),
-        }
+    /// Lists the names of the roles.
+    pub(super) fn list(self, run: &RouteCall<'_>) -> Result<Response, Error> {
+        list(&run.storage(), run.call, self.folder)
+    }
+
+    /// Shows the role that the path names.
+    pub(super) fn read<R: Record>(self, run: &RouteCall<'_>) -> Result<Response, Error> {
+        show::<R>(&run.storage(), &self.record(run)?)
+    }
+
+    /// Writes the role that the path names.
+    pub(super) async fn write<R: Record>(self, run: &RouteCall<'_>) -> Result<Response, Error> {
+        write::<R>(&run.storage(), run.call, &self.record(run)?).await
+    }
+
+    /// Deletes the role that the path names.
+    pub(super) async fn delete(self, run: &RouteCall<'_>) -> Result<Response, Error> {
+        run.storage().delete(&self.record(run)?).await.map(|()| Response::Empty)
+    }
+
+    fn record(self, run: &RouteCall<'_>) -> Result<String, Error> {
+        Ok(format!("{}{}", self.folder, role_name(run.params.get("role"))?))
     }
 }
 

@@ -226,10 +226,6 @@ impl ServerEngine for EngineSpec {
         })
     }
 
-    fn is_open(&self, path: &str) -> bool {
-        self.routes.find(path).is_some_and(|route| route.admits == Admits::Anyone)
-    }
-
     fn handle_open<'a>(&self, run: OpenRun<'a>) -> Answer<'a> {
         let found = match open(self, &run) {
             Ok(found) => found,

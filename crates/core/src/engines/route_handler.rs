@@ -20,6 +20,7 @@ use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
 
 /// The routes of an engine, and what runs for them.
@@ -62,6 +63,13 @@ pub(crate) struct ReadCall<'a> {
     pub(crate) path: &'a str,
     /// The longest secret that may be read.
     pub(crate) secret_bytes_max: usize,
+}
+
+impl RouteCall<'_> {
+    /// The records of the mount.
+    pub(crate) fn storage(&self) -> EngineStorage<'_> {
+        EngineStorage::of(&self.unsealed, self.mount)
+    }
 }
 
 /// A request of a caller with a valid token, whatever its policies, at a route.

@@ -10,7 +10,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kallisto_engine::{Class, Multiplicity, Routes};
+use kallisto_engine::{Admits, Class, Multiplicity, Routes};
 
 use crate::api::BoxFuture;
 use crate::api::error::Error;
@@ -136,8 +136,9 @@ pub(crate) trait ServerEngine: Sync {
     fn handle<'a>(&self, run: Run<'a>) -> Answer<'a>;
 
     /// Whether a path inside a mount takes no token: a login, which takes a proof of who asks instead, or what anyone may ask.
-    fn is_open(&self, _path: &str) -> bool {
-        false
+    fn is_open(&self, path: &str) -> bool {
+        let routes = self.routes();
+        routes.has_open() && routes.find(path).is_some_and(|route| route.admits == Admits::Anyone)
     }
 
     /// Runs a request at a path that [`ServerEngine::is_open`].

@@ -25,6 +25,7 @@ mod routes;
 mod spend;
 mod table;
 
+use crate::engines::route_handler;
 use crate::engines::server_engine::{
     Answer, BuiltinMount, EngineFacts, Run, ServerEngine, Weighed,
 };
@@ -43,7 +44,6 @@ pub(crate) use leases::handle as handle_leases;
 pub(crate) use lookup::auth_object;
 pub(crate) use marks::{TimeMarks, keep as keep_marks};
 pub(crate) use revoke::{revoke_made_below, revoke_tree};
-use routes::handle;
 pub(crate) use spend::{Left, spend};
 
 /// Tokens, at `auth/token/`.
@@ -66,7 +66,7 @@ impl ServerEngine for TokenEngine {
     }
 
     fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
-        Box::pin(async move { handle(&run.unsealed, run.call, run.path).await })
+        route_handler::answer(&table::TOKEN, run)
     }
 
     /// What tidies looks at every record there is.

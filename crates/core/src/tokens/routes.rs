@@ -1,10 +1,13 @@
-//! `auth/token/*`.
+//! What runs for the routes of tokens.
+//!
+//! A request is about a token of its own namespace, of one above for the token that asks, of one below for a token that is named.
 
 use crate::api::request::Request;
+use crate::engines::route_handler::RouteCall;
 use crate::engines::server_engine::Renewal;
 use std::sync::Arc;
 
-use kallisto_auth::{Operation, TokenKind};
+use kallisto_auth::TokenKind;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::create::{Parent, create, seconds};
@@ -22,119 +25,105 @@ use crate::namespaces::Home;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, NamespaceContext};
 
-/// Runs a token route; `path` is what follows `auth/token/`.
-pub(crate) async fn handle(
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    path: &str,
-) -> Result<Response, Error> {
-    use Operation::{Delete, List, Read, Update};
-    let elsewhere = place_of_subject(unsealed, call, path)?;
-    let unsealed = elsewhere.as_deref().unwrap_or(unsealed);
-    if let Some(name) = path.strip_prefix("roles/") {
-        return match call.operation {
-            Read => roles::read(unsealed, name),
-            Update => roles::write(unsealed, call, name).await,
-            Delete => roles::delete(unsealed, name).await,
-            _ => Err(Error::UnsupportedOperation),
-        };
-    }
-    if let Some(name) = path.strip_prefix("create/")
-        && call.operation == Update
-    {
-        call.object()?;
-        let role = roles::load(unsealed, name)?;
-        let role = role.ok_or_else(|| Error::invalid(format!("unknown role {name}")))?;
-        return create(unsealed, call, Parent::Caller, Some(&role)).await;
-    }
-    match (path, call.operation) {
-        ("create", Update) => create(unsealed, call, Parent::Caller, None).await,
-        ("create-orphan", Update) => create(unsealed, call, Parent::None, None).await,
-        ("lookup-self" | "lookup", Read) => look_up(unsealed, call, None),
-        ("lookup-self", Update) => {
-            call.object()?;
-            look_up(unsealed, call, None)
-        }
-        ("lookup", Update) => look_up(unsealed, call, given_token(call)?.as_ref()),
-        ("lookup-accessor", Update) => {
-            let (_, entry) = by_accessor(unsealed, call)?;
-            Ok(Response::data(&describe(&unsealed.view, &entry, "", call.now)))
-        }
-        ("renew-self", Update) => {
-            let caller = Caller::of(unsealed, call)?;
-            refuse_batch(caller.token().kind, "renewed")?;
-            answer_renewal(unsealed, call, &caller.hash, Shown::Token).await
-        }
-        ("renew", Update) => {
-            let given = given_token(call)?.ok_or_else(|| Error::invalid("missing token ID"))?;
-            let hash = stored_hash(unsealed, &given, "renewed")?;
-            let hash = hash.ok_or_else(|| Error::invalid("token not found"))?;
-            answer_renewal(unsealed, call, &hash, Shown::Token).await
-        }
-        ("renew-accessor", Update) => {
-            let (hash, _) = by_accessor(unsealed, call)?;
-            answer_renewal(unsealed, call, &hash, Shown::Nothing).await
-        }
-        ("revoke-self", Update) => {
-            let caller = Caller::of(unsealed, call)?;
-            refuse_batch(caller.token().kind, "revoked")?;
-            revoke_tree(unsealed, caller.hash).await.map(|()| Response::Empty)
-        }
-        ("revoke", Update) => revoke_given(unsealed, call, Children::Revoke).await,
-        ("revoke-orphan", Update) => revoke_given(unsealed, call, Children::Orphan).await,
-        ("revoke-accessor", Update) => revoke_accessor(unsealed, call).await,
-        ("accessors", List) => {
-            let keys = Json::strings(unsealed.view.tokens.accessors());
-            Ok(Response::data(&Json::object([("keys", keys)])))
-        }
-        ("roles", List) => roles::list(unsealed),
-        ("tidy", Update) => Ok(Response::Accepted(Logical {
-            warnings: vec![
-                "Nothing to tidy: expired tokens and their children are removed as they expire."
-                    .to_owned(),
-            ],
-            ..Logical::default()
-        })),
-        (
-            "create" | "create-orphan" | "lookup" | "lookup-self" | "lookup-accessor" | "renew"
-            | "renew-self" | "renew-accessor" | "revoke" | "revoke-self" | "revoke-orphan"
-            | "revoke-accessor" | "accessors" | "roles" | "tidy",
-            _,
-        ) => Err(Error::UnsupportedOperation),
-        _ => Err(Error::UnsupportedPath),
-    }
+pub(super) async fn create_child(run: &RouteCall<'_>) -> Result<Response, Error> {
+    create(&run.unsealed, run.call, Parent::Caller, None).await
 }
 
-/// The namespace of the token that a request is about, when that is another than the request's: for the
-/// token that asks one above, for one that is named one below.
-fn place_of_subject(
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    path: &str,
-) -> Result<Option<Arc<NamespaceContext>>, Error> {
-    let is_about_itself = match path {
-        "lookup-self" | "renew-self" | "revoke-self" => true,
-        "lookup" => given_token(call)?.is_none(),
-        _ => false,
-    };
-    if is_about_itself {
-        return Ok(match unsealed.home_of(call.token)? {
-            Home::Here => None,
-            Home::Above { context, .. } => Some(context),
-        });
-    }
-    match path {
-        "lookup" | "renew" | "revoke" | "revoke-orphan" => {
-            let given = given_token(call)?;
-            Ok(given.and_then(|text| unsealed.holder_of(text.expose_secret())))
-        }
-        "lookup-accessor" | "renew-accessor" | "revoke-accessor" => {
-            let body = call.object()?;
-            let given = Fields::new(&body).string("accessor")?;
-            Ok(given.and_then(|text| unsealed.holder_of(&text)))
-        }
-        _ => Ok(None),
-    }
+pub(super) async fn create_orphan(run: &RouteCall<'_>) -> Result<Response, Error> {
+    create(&run.unsealed, run.call, Parent::None, None).await
+}
+
+pub(super) async fn create_by_role(run: &RouteCall<'_>) -> Result<Response, Error> {
+    run.call.object()?;
+    let name = run.params.get("role_name");
+    let role = roles::load(&run.unsealed, name)?;
+    let role = role.ok_or_else(|| Error::invalid(format!("unknown role {name}")))?;
+    create(&run.unsealed, run.call, Parent::Caller, Some(&role)).await
+}
+
+pub(super) fn look_up_own(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let home = home_of_caller(run)?;
+    look_up(home.as_deref().unwrap_or(&run.unsealed), run.call, None)
+}
+
+pub(super) fn look_up_given(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let Some(given) = given_token(run.call)? else { return look_up_own(run) };
+    let holder = holder_of_given(run, &given);
+    look_up(holder.as_deref().unwrap_or(&run.unsealed), run.call, Some(&given))
+}
+
+pub(super) fn look_up_accessor(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let holder = holder_of_accessor(run)?;
+    let context = holder.as_deref().unwrap_or(&run.unsealed);
+    let (_, entry) = by_accessor(context, run.call)?;
+    Ok(Response::data(&describe(&context.view, &entry, "", run.call.now)))
+}
+
+pub(super) async fn renew_own(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let home = home_of_caller(run)?;
+    let context = home.as_deref().unwrap_or(&run.unsealed);
+    let caller = Caller::of(context, run.call)?;
+    refuse_batch(caller.token().kind, "renewed")?;
+    answer_renewal(context, run.call, &caller.hash, Shown::Token).await
+}
+
+pub(super) async fn renew_given(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let given = given_token(run.call)?.ok_or_else(|| Error::invalid("missing token ID"))?;
+    let holder = holder_of_given(run, &given);
+    let context = holder.as_deref().unwrap_or(&run.unsealed);
+    let hash = stored_hash(context, &given, "renewed")?;
+    let hash = hash.ok_or_else(|| Error::invalid("token not found"))?;
+    answer_renewal(context, run.call, &hash, Shown::Token).await
+}
+
+pub(super) async fn renew_accessor(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let holder = holder_of_accessor(run)?;
+    let context = holder.as_deref().unwrap_or(&run.unsealed);
+    let (hash, _) = by_accessor(context, run.call)?;
+    answer_renewal(context, run.call, &hash, Shown::Nothing).await
+}
+
+pub(super) async fn revoke_own(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let home = home_of_caller(run)?;
+    let context = home.as_deref().unwrap_or(&run.unsealed);
+    let caller = Caller::of(context, run.call)?;
+    refuse_batch(caller.token().kind, "revoked")?;
+    revoke_tree(context, caller.hash).await.map(|()| Response::Empty)
+}
+
+pub(super) fn list_accessors(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let keys = Json::strings(run.unsealed.view.tokens.accessors());
+    Ok(Response::data(&Json::object([("keys", keys)])))
+}
+
+pub(super) fn tidy() -> Result<Response, Error> {
+    Ok(Response::Accepted(Logical {
+        warnings: vec![
+            "Nothing to tidy: expired tokens and their children are removed as they expire."
+                .to_owned(),
+        ],
+        ..Logical::default()
+    }))
+}
+
+/// The namespace of the token that asks, when that is one above the request's.
+fn home_of_caller(run: &RouteCall<'_>) -> Result<Option<Arc<NamespaceContext>>, Error> {
+    Ok(match run.unsealed.home_of(run.call.token)? {
+        Home::Here => None,
+        Home::Above { context, .. } => Some(context),
+    })
+}
+
+/// The namespace of a token that is named, when that is one below the request's.
+fn holder_of_given(run: &RouteCall<'_>, given: &SecretString) -> Option<Arc<NamespaceContext>> {
+    run.unsealed.holder_of(given.expose_secret())
+}
+
+/// The same of the token of an accessor in the body.
+fn holder_of_accessor(run: &RouteCall<'_>) -> Result<Option<Arc<NamespaceContext>>, Error> {
+    let body = run.call.object()?;
+    let given = Fields::new(&body).string("accessor")?;
+    Ok(given.and_then(|text| run.unsealed.holder_of(&text)))
 }
 
 /// Whether a renewal's answer carries the token's text.
@@ -195,12 +184,13 @@ fn look_up(
     Ok(Response::data(&describe(&unsealed.view, &live.entry(), id, call.now)))
 }
 
-async fn revoke_given(
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
+pub(super) async fn revoke_given(
+    run: &RouteCall<'_>,
     children: Children,
 ) -> Result<Response, Error> {
-    let given = given_token(call)?.ok_or_else(|| Error::invalid("missing token ID"))?;
+    let given = given_token(run.call)?.ok_or_else(|| Error::invalid("missing token ID"))?;
+    let holder = holder_of_given(run, &given);
+    let unsealed = holder.as_deref().unwrap_or(&run.unsealed);
     match (stored_hash(unsealed, &given, "revoked")?, children) {
         (Some(hash), _) => revoke(unsealed, hash, children).await?,
         // It is gone; what hung on it may not be, if whoever ended it was cut short. Children that were to stay are not known.
@@ -216,11 +206,10 @@ async fn revoke_given(
     Ok(Response::Empty)
 }
 
-async fn revoke_accessor(
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-) -> Result<Response, Error> {
-    let body = call.object()?;
+pub(super) async fn revoke_accessor(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let holder = holder_of_accessor(run)?;
+    let unsealed = holder.as_deref().unwrap_or(&run.unsealed);
+    let body = run.call.object()?;
     let accessor = accessor_of(&body)?;
     match unsealed.view.tokens.with_accessor(&accessor) {
         Some(hash) => revoke_tree(unsealed, hash).await.map(|()| Response::Empty),

@@ -1,13 +1,21 @@
 //! The routes of tokens, at `auth/token/`.
 
-use kallisto_auth::Operation::{Delete, List, Read, Update};
-
-use kallisto_engine::Family;
 use kallisto_engine::FieldKind::{Flag, Map, Span, Text, Texts, Whole};
-use kallisto_engine::route::{Field, Route, ServedBy, field};
+use kallisto_engine::route::{Field, ServedBy, field};
+use kallisto_engine::{Row, RowIndex, Table, row};
+
+use super::revoke::Children;
+use super::roles;
+use super::routes::{
+    create_by_role, create_child, create_orphan, list_accessors, look_up_accessor, look_up_given,
+    look_up_own, renew_accessor, renew_given, renew_own, revoke_accessor, revoke_given, revoke_own,
+    tidy,
+};
+use crate::engines::route_handler::{RouteHandler, RouteTable, runs};
 
 /// `auth/token/`.
-pub(crate) static TOKEN: Family = Family {
+pub(crate) static TOKEN: RouteTable = Table {
+    index: RowIndex::new(),
     name: "token",
     tag: "auth",
     about: "Tokens: making them, asking about them, renewing and revoking them.",
@@ -36,71 +44,64 @@ const OF_A_NEW_TOKEN: &[Field] = &[
     field("entity_alias", Text, "Name of the entity alias; with a role that allows it."),
 ];
 
-const CREATION: &[Route] = &[
-    Route::new("create", &[(Update, "Make a token, child of the one that asks.")], OF_A_NEW_TOKEN),
-    Route::new("create-orphan", &[(Update, "Make a token that has no parent.")], OF_A_NEW_TOKEN),
-    Route::new(
-        "create/{role_name}",
-        &[(Update, "Make a token within the bounds of a role.")],
-        OF_A_NEW_TOKEN,
-    ),
+const CREATION: &[Row<RouteHandler>] = &[
+    row!("create", OF_A_NEW_TOKEN, {
+        Update => "Make a token, child of the one that asks.", runs!(async |run| create_child(&run).await);
+    }),
+    row!("create-orphan", OF_A_NEW_TOKEN, {
+        Update => "Make a token that has no parent.", runs!(async |run| create_orphan(&run).await);
+    }),
+    row!("create/{role_name}", OF_A_NEW_TOKEN, {
+        Update => "Make a token within the bounds of a role.", runs!(async |run| create_by_role(&run).await);
+    }),
 ];
 
-const LIFE: &[Route] = &[
-    Route::new(
-        "lookup",
-        &[
-            (Read, "Describe the token that asks."),
-            (Update, "Describe a token; without one, the token that asks."),
-        ],
-        &[TOKEN_FIELD],
-    )
-    .served_by(ServedBy::AnyServer),
-    Route::new(
-        "lookup-self",
-        &[(Read, "Describe the token that asks."), (Update, "Describe the token that asks.")],
-        &[],
-    )
-    .served_by(ServedBy::AnyServer)
-    .about_caller(),
-    Route::new(
-        "lookup-accessor",
-        &[(Update, "Describe the token of an accessor, without its text.")],
-        &[ACCESSOR],
-    )
-    .served_by(ServedBy::AnyServer),
-    Route::new("renew", &[(Update, "Renew a token.")], &[TOKEN_FIELD, INCREMENT]),
-    Route::new("renew-self", &[(Update, "Renew the token that asks.")], &[INCREMENT])
-        .about_caller(),
-    Route::new(
-        "renew-accessor",
-        &[(Update, "Renew the token of an accessor.")],
-        &[ACCESSOR, INCREMENT],
-    ),
-    Route::new("revoke", &[(Update, "Revoke a token and its children.")], &[TOKEN_FIELD]),
-    Route::new("revoke-self", &[(Update, "Revoke the token that asks and its children.")], &[])
-        .about_caller(),
-    Route::new(
-        "revoke-orphan",
-        &[(Update, "Revoke a token and leave its children as orphans.")],
-        &[TOKEN_FIELD],
-    )
-    .with_sudo(),
-    Route::new(
-        "revoke-accessor",
-        &[(Update, "Revoke the token of an accessor and its children.")],
-        &[ACCESSOR],
-    ),
-    Route::new("accessors", &[(List, "List the accessors of all tokens.")], &[]).with_sudo(),
-    Route::new("tidy", &[(Update, "Accepted; there is never anything to tidy.")], &[]),
+const LIFE: &[Row<RouteHandler>] = &[
+    row!("lookup", &[TOKEN_FIELD], {
+        Read => "Describe the token that asks.", runs!(|run| look_up_own(&run));
+        Update => "Describe a token; without one, the token that asks.", runs!(|run| look_up_given(&run));
+    } .served_by(ServedBy::AnyServer)),
+    row!("lookup-self", &[], {
+        Read => "Describe the token that asks.", runs!(|run| look_up_own(&run));
+        Update => "Describe the token that asks.", runs!(|run| run.call.object().and_then(|_| look_up_own(&run)));
+    } .served_by(ServedBy::AnyServer) .about_caller()),
+    row!("lookup-accessor", &[ACCESSOR], {
+        Update => "Describe the token of an accessor, without its text.", runs!(|run| look_up_accessor(&run));
+    } .served_by(ServedBy::AnyServer)),
+    row!("renew", &[TOKEN_FIELD, INCREMENT], {
+        Update => "Renew a token.", runs!(async |run| renew_given(&run).await);
+    }),
+    row!("renew-self", &[INCREMENT], {
+        Update => "Renew the token that asks.", runs!(async |run| renew_own(&run).await);
+    } .about_caller()),
+    row!("renew-accessor", &[ACCESSOR, INCREMENT], {
+        Update => "Renew the token of an accessor.", runs!(async |run| renew_accessor(&run).await);
+    }),
+    row!("revoke", &[TOKEN_FIELD], {
+        Update => "Revoke a token and its children.", runs!(async |run| revoke_given(&run, Children::Revoke).await);
+    }),
+    row!("revoke-self", &[], {
+        Update => "Revoke the token that asks and its children.", runs!(async |run| revoke_own(&run).await);
+    } .about_caller()),
+    row!("revoke-orphan", &[TOKEN_FIELD], {
+        Update => "Revoke a token and leave its children as orphans.", runs!(async |run| revoke_given(&run, Children::Orphan).await);
+    } .with_sudo()),
+    row!("revoke-accessor", &[ACCESSOR], {
+        Update => "Revoke the token of an accessor and its children.", runs!(async |run| revoke_accessor(&run).await);
+    }),
+    row!("accessors", &[], {
+        List => "List the accessors of all tokens.", runs!(|run| list_accessors(&run));
+    } .with_sudo()),
+    row!("tidy", &[], {
+        Update => "Accepted; there is never anything to tidy.", runs!(|_run| tidy());
+    }),
 ];
 
-const ROLES: &[Route] = &[
-    Route::new("roles", &[(List, "List the roles.")], &[]),
-    Route::new(
-        "roles/{name}",
-        &[(Read, "Read a role."), (Update, "Write a role."), (Delete, "Delete a role.")],
-        &[
+const ROLES: &[Row<RouteHandler>] = &[
+    row!("roles", &[], {
+        List => "List the roles.", runs!(|run| roles::list(&run.unsealed));
+    }),
+    row!("roles/{name}", &[
             ROLE_NAME,
             field("allowed_policies", Texts, "Policies its tokens may have."),
             field("disallowed_policies", Texts, "Policies they may not have."),
@@ -116,6 +117,9 @@ const ROLES: &[Route] = &[
             field("token_no_default_policy", Flag, "Leave out the default policy."),
             field("token_num_uses", Whole, "How often its tokens can be used."),
             field("token_type", Text, "`service`, `batch` or a default of these."),
-        ],
-    ),
+        ], {
+        Read => "Read a role.", runs!(|run| roles::read(&run.unsealed, run.params.get("name")));
+        Update => "Write a role.", runs!(async |run| roles::write(&run.unsealed, run.call, run.params.get("name")).await);
+        Delete => "Delete a role.", runs!(async |run| roles::delete(&run.unsealed, run.params.get("name")).await);
+    }),
 ];

@@ -23,10 +23,10 @@ mod sweep;
 
 use crate::api::BoxFuture;
 use crate::engines::jobs::MountJob;
+use crate::engines::route_handler::{self, RouteCall};
 use crate::engines::server_engine::{
     Answer, EngineFacts, OpenRun, Renewal, Run, ServerEngine, Weighed,
 };
-use kallisto_auth::Operation;
 use kallisto_engine::{Class, Routes};
 use kallisto_store::{Batch, Seqno};
 
@@ -38,15 +38,14 @@ use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::pipeline::address;
-use crate::pipeline::spelling::below;
-use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::state::NamespaceContext;
 use crate::pipeline::unheard::Unheard;
 use crate::storage::cluster_identity::Cluster;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::transact::transact;
 use crate::view::Mount;
 
-use role::{Part, Role};
+use role::Role;
 
 /// Longest role id or secret id, in bytes.
 const ID_BYTES_MAX: usize = 1024;
@@ -64,6 +63,11 @@ struct Approle<'u> {
 impl<'u> Approle<'u> {
     fn of(unsealed: &'u NamespaceContext, mount: &'u Mount) -> Self {
         Self { unsealed, storage: EngineStorage::of(unsealed, mount), mount }
+    }
+
+    /// Those of the mount that a request is for.
+    fn at(run: &'u RouteCall<'_>) -> Self {
+        Self::of(&run.unsealed, run.mount)
     }
 
     /// The keyed hash of an id, apart for each mount and purpose.
@@ -113,74 +117,18 @@ fn no_role(name: &str) -> Error {
     Error::Expected(Expected::NoRole(name.to_owned()))
 }
 
-/// Whether a path logs in.
-fn is_login(path: &str) -> bool {
-    path == "login"
+/// The role that a path names.
+fn role_in(run: &RouteCall<'_>) -> Result<String, Error> {
+    super::role_name(run.params.get("role"))
 }
 
-/// Runs what takes a token; `path` is inside the mount.
-async fn handle(
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    mount: &Mount,
-    path: &str,
-) -> Result<Response, Error> {
-    use Operation::{Delete, List, Read, Update};
-    let approle = Approle::of(unsealed, mount);
-    if path == "tidy/secret-id" {
-        return match call.operation {
-            Update => {
-                call.object()?;
-                approle.tidy(call.now).await
-            }
-            _ => Err(Error::UnsupportedOperation),
-        };
-    }
-    let rest = below("role", path).ok_or(Error::UnsupportedPath)?;
-    if rest.is_empty() {
-        return match call.operation {
-            List => super::list(&approle.storage, call, "role/"),
-            _ => Err(Error::UnsupportedOperation),
-        };
-    }
-    let (name, part) = rest.split_once('/').unwrap_or((rest, ""));
-    let name = super::role_name(name)?;
-    match (part, call.operation) {
-        ("", Read) => approle.read(&name),
-        ("", Update) => approle.write(call, &name).await,
-        ("", Delete) => approle.delete(&name).await,
-        ("role-id", Read) => approle.read_role_id(&name),
-        ("role-id", Update) => approle.write_role_id(call, &name).await,
-        ("secret-id", Update) => approle.draw_secret_id(call, &name).await,
-        ("secret-id", List) => approle.list_accessors(call, &name),
-        ("custom-secret-id", Update) => approle.take_secret_id(call, &name).await,
-        ("secret-id/lookup", Update) => approle.look_up(call, &name),
-        ("secret-id/destroy", Update | Delete) => approle.destroy(call, &name).await,
-        ("secret-id-accessor/lookup", Update) => approle.look_up_accessor(call, &name),
-        ("secret-id-accessor/destroy", Update | Delete) => {
-            approle.destroy_accessor(call, &name).await
-        }
-        (
-            ""
-            | "role-id"
-            | "secret-id"
-            | "custom-secret-id"
-            | "secret-id/lookup"
-            | "secret-id/destroy"
-            | "secret-id-accessor/lookup"
-            | "secret-id-accessor/destroy",
-            _,
-        ) => Err(Error::UnsupportedOperation),
-        (part, operation) => {
-            let part = Part::named(part).ok_or(Error::UnsupportedPath)?;
-            match operation {
-                Read => approle.read_part(&name, part),
-                Update if part.may_change() => approle.write_part(call, &name, part).await,
-                Delete if part.may_change() => approle.reset_part(&name, part).await,
-                _ => Err(Error::UnsupportedOperation),
-            }
-        }
-    }
+fn list(run: &RouteCall<'_>) -> Result<Response, Error> {
+    super::list(&run.storage(), run.call, "role/")
+}
+
+async fn tidy(run: &RouteCall<'_>) -> Result<Response, Error> {
+    run.call.object()?;
+    Approle::at(run).tidy(run.call.now).await
 }
 
 /// Destroys the secret id that a request for `path` made, of which its answer tells.
@@ -220,9 +168,6 @@ async fn log_in(
     request: &Request<'_>,
     mount: &Mount,
 ) -> Result<Response, Error> {
-    if request.operation != Operation::Update {
-        return Err(Error::UnsupportedOperation);
-    }
     let approle = Approle::of(unsealed, mount);
     let body = request.object()?;
     let fields = Fields::new(&body);
@@ -302,15 +247,11 @@ impl ServerEngine for AppRole {
     }
 
     fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
-        Box::pin(async move { handle(&run.unsealed, run.call, run.mount, run.path).await })
-    }
-
-    fn is_open(&self, path: &str) -> bool {
-        is_login(path)
+        route_handler::answer(&routes::APPROLE, run)
     }
 
     fn handle_open<'a>(&self, run: OpenRun<'a>) -> Answer<'a> {
-        Box::pin(log_in(run.unsealed, run.request, run.mount))
+        route_handler::answer_open(&routes::APPROLE, run)
     }
 
     fn check_renewal(&self, renewal: &Renewal<'_, '_>) -> Result<(), Error> {

@@ -129,50 +129,44 @@ pub(super) fn parse_blocks(texts: &[String]) -> Result<Vec<AddressRange>, Error>
 
 /// A part of a role with a route of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part(&'static PartRow);
-
-#[derive(Debug, PartialEq, Eq)]
-struct PartRow {
-    /// The last segment of its route.
-    route: &'static str,
+pub(super) struct Part {
     /// The field, and what it was called before.
-    fields: &'static [&'static str],
+    pub(super) fields: &'static [&'static str],
     /// What it is without a value, as JSON.
-    unset: &'static str,
+    pub(super) unset: &'static str,
 }
-
-const fn part(
-    route: &'static str,
-    fields: &'static [&'static str],
-    unset: &'static str,
-) -> PartRow {
-    PartRow { route, fields, unset }
-}
-
-static PARTS: [PartRow; 12] = [
-    part("policies", &["token_policies", "policies"], "[]"),
-    part("token-ttl", &["token_ttl"], "0"),
-    part("token-max-ttl", &["token_max_ttl"], "0"),
-    part("token-num-uses", &["token_num_uses"], "0"),
-    part("period", &["token_period", "period"], "0"),
-    part("token-bound-cidrs", &["token_bound_cidrs"], "[]"),
-    part("bind-secret-id", &["bind_secret_id"], "true"),
-    part("secret-id-num-uses", &["secret_id_num_uses"], "0"),
-    part("secret-id-ttl", &["secret_id_ttl"], "0"),
-    part("secret-id-bound-cidrs", &["secret_id_bound_cidrs"], "[]"),
-    part("bound-cidr-list", &["bound_cidr_list"], "[]"),
-    part("local-secret-ids", &["local_secret_ids"], ""),
-];
 
 impl Part {
-    pub(super) fn named(route: &str) -> Option<Self> {
-        PARTS.iter().find(|row| row.route == route).map(Self)
-    }
-
-    /// Whether it can be changed once the role is made.
-    pub(super) const fn may_change(self) -> bool {
-        !self.0.unset.is_empty()
-    }
+    pub(super) const POLICIES: Self = Self { fields: &["token_policies", "policies"], unset: "[]" };
+    pub(super) const TOKEN_TTL: Self = Self { fields: &["token_ttl"], unset: "0" };
+    pub(super) const TOKEN_MAX_TTL: Self = Self { fields: &["token_max_ttl"], unset: "0" };
+    pub(super) const TOKEN_NUM_USES: Self = Self { fields: &["token_num_uses"], unset: "0" };
+    pub(super) const TOKEN_BOUND_CIDRS: Self = Self { fields: &["token_bound_cidrs"], unset: "[]" };
+    pub(super) const PERIOD: Self = Self { fields: &["token_period", "period"], unset: "0" };
+    pub(super) const BIND_SECRET_ID: Self = Self { fields: &["bind_secret_id"], unset: "true" };
+    pub(super) const SECRET_ID_NUM_USES: Self =
+        Self { fields: &["secret_id_num_uses"], unset: "0" };
+    pub(super) const SECRET_ID_TTL: Self = Self { fields: &["secret_id_ttl"], unset: "0" };
+    pub(super) const SECRET_ID_BOUND_CIDRS: Self =
+        Self { fields: &["secret_id_bound_cidrs"], unset: "[]" };
+    pub(super) const BOUND_CIDR_LIST: Self = Self { fields: &["bound_cidr_list"], unset: "[]" };
+    /// What a role is made with, and never changed.
+    pub(super) const LOCAL_SECRET_IDS: Self = Self { fields: &["local_secret_ids"], unset: "" };
+    /// Those that can be changed once the role is made.
+    #[cfg(test)]
+    const CHANGING: [Self; 11] = [
+        Self::POLICIES,
+        Self::TOKEN_TTL,
+        Self::TOKEN_MAX_TTL,
+        Self::TOKEN_NUM_USES,
+        Self::TOKEN_BOUND_CIDRS,
+        Self::PERIOD,
+        Self::BIND_SECRET_ID,
+        Self::SECRET_ID_NUM_USES,
+        Self::SECRET_ID_TTL,
+        Self::SECRET_ID_BOUND_CIDRS,
+        Self::BOUND_CIDR_LIST,
+    ];
 }
 
 impl Approle<'_> {
@@ -311,7 +305,7 @@ impl Approle<'_> {
         let (role, _) = self.expect_role(name)?;
         let mut map = role.to_map();
         let mut warnings = Vec::new();
-        if part.0.route == "bound-cidr-list" {
+        if part == Part::BOUND_CIDR_LIST {
             let blocks = map.get("secret_id_bound_cidrs").cloned().unwrap_or(Json::Null);
             map.insert("bound_cidr_list".into(), blocks);
             warnings.push(
@@ -320,7 +314,7 @@ impl Approle<'_> {
                     .to_owned(),
             );
         }
-        map.retain(|field, _| part.0.fields.contains(&field.as_str()));
+        map.retain(|field, _| part.fields.contains(&field.as_str()));
         let data = Json::Object(map).to_text();
         Ok(Response::Logical(Logical { data, warnings, ..Logical::default() }))
     }
@@ -332,9 +326,9 @@ impl Approle<'_> {
         part: Part,
     ) -> Result<Response, Error> {
         let mut body = call.object()?;
-        body.retain(|field, _| part.0.fields.contains(&field.as_str()));
+        body.retain(|field, _| part.fields.contains(&field.as_str()));
         if body.is_empty() {
-            return Err(Error::invalid(format!("missing {}", part.0.fields[0])));
+            return Err(Error::invalid(format!("missing {}", part.fields[0])));
         }
         self.change_part(name, &body).await
     }
@@ -343,9 +337,9 @@ impl Approle<'_> {
         if self.role(name)?.is_none() {
             return Ok(Response::Empty);
         }
-        let unset = json::parse(part.0.unset.as_bytes());
+        let unset = json::parse(part.unset.as_bytes());
         let unset = unset.map_err(|_| Error::internal(&"a part of a role has no default"))?;
-        self.change_part(name, &Map::from([(part.0.fields[0].to_owned(), unset)])).await
+        self.change_part(name, &Map::from([(part.fields[0].to_owned(), unset)])).await
     }
 
     async fn change_part(&self, name: &str, fields: &Map) -> Result<Response, Error> {
@@ -353,7 +347,7 @@ impl Approle<'_> {
             let mut role = found.ok_or_else(|| no_role(name))?.clone();
             role.update(Fields::new(fields))?;
             // Policies that come alone are kept in their one spelling; with a whole role, as they came.
-            if PARTS[0].fields.iter().any(|name| fields.contains_key(*name)) {
+            if Part::POLICIES.fields.iter().any(|name| fields.contains_key(*name)) {
                 role.params.policies = sorted_in_lower_case(&role.params.policies);
             }
             Ok(role)
@@ -385,12 +379,12 @@ mod tests {
         assert_eq!(Role::decode(&role.encode()), Ok(role.clone()));
         assert!(Role::decode(b"{}").is_err());
         // Its last constraint cannot be taken off.
-        for row in PARTS.iter().filter(|row| Part(row).may_change()) {
-            let unset = json::parse(row.unset.as_bytes()).unwrap();
-            let fields = Map::from([(row.fields[0].to_owned(), unset)]);
+        for part in Part::CHANGING {
+            let unset = json::parse(part.unset.as_bytes()).unwrap();
+            let fields = Map::from([(part.fields[0].to_owned(), unset)]);
             let outcome = role.clone().update(Fields::new(&fields));
-            let refused = matches!(row.route, "secret-id-bound-cidrs" | "bound-cidr-list");
-            assert_eq!(outcome.is_err(), refused, "{}", row.route);
+            let refused = [Part::SECRET_ID_BOUND_CIDRS, Part::BOUND_CIDR_LIST].contains(&part);
+            assert_eq!(outcome.is_err(), refused, "{part:?}");
         }
     }
 }

@@ -1,12 +1,14 @@
 //! The routes of roles with secret ids.
 
-use kallisto_auth::Operation::{Delete, List, Read, Update};
-use kallisto_engine::Family;
 use kallisto_engine::FieldKind::{Flag, Span, Text, Texts, Whole};
-use kallisto_engine::route::{AFTER, Admits, Field, LIMIT, Route, field};
+use kallisto_engine::route::{AFTER, Admits, Field, LIMIT, field};
+use kallisto_engine::{Row, RowIndex, Table, row};
 
+use super::role::Part;
+use super::{Approle, list, log_in, role_in, tidy};
 use crate::auth_methods::routes::ROLE;
 use crate::auth_methods::routes::with_token_fields;
+use crate::engines::route_handler::{RouteHandler, RouteTable, opens, runs};
 
 const ROLE_ID: Field = field("role_id", Text, "What machines call the role.");
 const SECRET_ID: Field = field("secret_id", Text, "The secret id.");
@@ -21,37 +23,34 @@ const SECRET_ID_FIELDS: [Field; 5] = [
 
 /// The row of a part of a role.
 macro_rules! part {
-    ($route:literal, $field:literal, $kind:ident, $about:literal) => {
-        Route::new(
-            concat!("role/{role}/", $route),
-            &[
-                (Read, concat!("Read ", $about, ".")),
-                (Update, concat!("Set ", $about, ".")),
-                (Delete, concat!("Unset ", $about, ".")),
-            ],
-            &[ROLE, field($field, $kind, "The new value.")],
-        )
+    ($route:literal, $field:literal, $part:ident, $kind:ident, $about:literal) => {
+        row!(concat!("role/{role}/", $route), &[ROLE, field($field, $kind, "The new value.")], {
+            Read => concat!("Read ", $about, "."),
+                runs!(|run| Approle::at(&run).read_part(&role_in(&run)?, Part::$part));
+            Update => concat!("Set ", $about, "."),
+                runs!(async |run| {
+                    Approle::at(&run).write_part(run.call, &role_in(&run)?, Part::$part).await
+                });
+            Delete => concat!("Unset ", $about, "."),
+                runs!(async |run| Approle::at(&run).reset_part(&role_in(&run)?, Part::$part).await);
+        })
     };
 }
 
 /// `auth/approle/`.
-pub(crate) static APPROLE: Family = Family {
+pub(crate) static APPROLE: RouteTable = Table {
+    index: RowIndex::new(),
     name: "approle",
     tag: "auth",
     about: "Machines log in with a role's id and a secret id.",
     groups: &[ROLES, PARTS, SECRET_IDS],
 };
 
-const ROLES: &[Route] = &[
-    Route::new("role", &[(List, "List the roles.")], &[AFTER, LIMIT]),
-    Route::new(
-        "role/{role}",
-        &[
-            (Read, "Read a role."),
-            (Update, "Make or change a role."),
-            (Delete, "Delete a role and its secret ids."),
-        ],
-        with_token_fields![
+const ROLES: &[Row<RouteHandler>] = &[
+    row!("role", &[AFTER, LIMIT], {
+        List => "List the roles.", runs!(|run| list(&run));
+    }),
+    row!("role/{role}", with_token_fields![
             ROLE,
             ROLE_ID,
             field("bind_secret_id", Flag, "Whether a login takes a secret id."),
@@ -59,41 +58,84 @@ const ROLES: &[Route] = &[
             field("secret_id_bound_cidrs", Texts, "Where logins may come from."),
             field("secret_id_num_uses", Whole, "How many logins a secret id is good for."),
             field("secret_id_ttl", Span, "How long a secret id is good."),
-        ],
-    ),
-    Route::new(
-        "role/{role}/role-id",
-        &[(Read, "Read a role's id."), (Update, "Set a role's id.")],
-        &[ROLE, ROLE_ID],
-    ),
-    Route::new(
-        "role/{role}/local-secret-ids",
-        &[(Read, "Read whether secret ids were asked to be local.")],
-        &[ROLE],
-    ),
-    Route::new("login", &[(Update, "Log in.")], &[ROLE_ID, SECRET_ID]).admitting(Admits::Anyone),
-    Route::new("tidy/secret-id", &[(Update, "Delete expired secret ids.")], &[]),
+        ], {
+        Read => "Read a role.", runs!(|run| Approle::at(&run).read(&role_in(&run)?));
+        Update => "Make or change a role.", runs!(async |run| Approle::at(&run).write(run.call, &role_in(&run)?).await);
+        Delete => "Delete a role and its secret ids.", runs!(async |run| Approle::at(&run).delete(&role_in(&run)?).await);
+    }),
+    row!("role/{role}/role-id", &[ROLE, ROLE_ID], {
+        Read => "Read a role's id.", runs!(|run| Approle::at(&run).read_role_id(&role_in(&run)?));
+        Update => "Set a role's id.", runs!(async |run| Approle::at(&run).write_role_id(run.call, &role_in(&run)?).await);
+    }),
+    row!("role/{role}/local-secret-ids", &[ROLE], {
+        Read => "Read whether secret ids were asked to be local.", runs!(|run| Approle::at(&run).read_part(&role_in(&run)?, Part::LOCAL_SECRET_IDS));
+    }),
+    row!("login", &[ROLE_ID, SECRET_ID], {
+        Update => "Log in.", opens!(async |run| log_in(run.unsealed, run.request, run.mount).await);
+    } .admitting(Admits::Anyone)),
+    row!("tidy/secret-id", &[], {
+        Update => "Delete expired secret ids.", runs!(async |run| tidy(&run).await);
+    }),
 ];
 
-const PARTS: &[Route] = &[
-    part!("policies", "token_policies", Texts, "the policies of a role's tokens"),
-    part!("token-ttl", "token_ttl", Span, "how long a role's tokens live at first"),
-    part!("token-max-ttl", "token_max_ttl", Span, "how long they live with all renewals"),
-    part!("token-num-uses", "token_num_uses", Whole, "how many requests they are good for"),
-    part!("token-bound-cidrs", "token_bound_cidrs", Texts, "where they may be used from"),
-    part!("period", "token_period", Span, "what each renewal gives"),
-    part!("bind-secret-id", "bind_secret_id", Flag, "whether a login takes a secret id"),
-    part!("secret-id-num-uses", "secret_id_num_uses", Whole, "a secret id's number of logins"),
-    part!("secret-id-ttl", "secret_id_ttl", Span, "how long a secret id is good"),
-    part!("secret-id-bound-cidrs", "secret_id_bound_cidrs", Texts, "where logins come from"),
-    part!("bound-cidr-list", "bound_cidr_list", Texts, "the same, by its older name"),
+const PARTS: &[Row<RouteHandler>] = &[
+    part!("policies", "token_policies", POLICIES, Texts, "the policies of a role's tokens"),
+    part!("token-ttl", "token_ttl", TOKEN_TTL, Span, "how long a role's tokens live at first"),
+    part!(
+        "token-max-ttl",
+        "token_max_ttl",
+        TOKEN_MAX_TTL,
+        Span,
+        "how long they live with all renewals"
+    ),
+    part!(
+        "token-num-uses",
+        "token_num_uses",
+        TOKEN_NUM_USES,
+        Whole,
+        "how many requests they are good for"
+    ),
+    part!(
+        "token-bound-cidrs",
+        "token_bound_cidrs",
+        TOKEN_BOUND_CIDRS,
+        Texts,
+        "where they may be used from"
+    ),
+    part!("period", "token_period", PERIOD, Span, "what each renewal gives"),
+    part!(
+        "bind-secret-id",
+        "bind_secret_id",
+        BIND_SECRET_ID,
+        Flag,
+        "whether a login takes a secret id"
+    ),
+    part!(
+        "secret-id-num-uses",
+        "secret_id_num_uses",
+        SECRET_ID_NUM_USES,
+        Whole,
+        "a secret id's number of logins"
+    ),
+    part!("secret-id-ttl", "secret_id_ttl", SECRET_ID_TTL, Span, "how long a secret id is good"),
+    part!(
+        "secret-id-bound-cidrs",
+        "secret_id_bound_cidrs",
+        SECRET_ID_BOUND_CIDRS,
+        Texts,
+        "where logins come from"
+    ),
+    part!(
+        "bound-cidr-list",
+        "bound_cidr_list",
+        BOUND_CIDR_LIST,
+        Texts,
+        "the same, by its older name"
+    ),
 ];
 
-const SECRET_IDS: &[Route] = &[
-    Route::new(
-        "role/{role}/secret-id",
-        &[(Update, "Make a secret id."), (List, "List the accessors of secret ids.")],
-        &[
+const SECRET_IDS: &[Row<RouteHandler>] = &[
+    row!("role/{role}/secret-id", &[
             ROLE,
             SECRET_ID_FIELDS[0],
             SECRET_ID_FIELDS[1],
@@ -102,12 +144,11 @@ const SECRET_IDS: &[Route] = &[
             SECRET_ID_FIELDS[4],
             AFTER,
             LIMIT,
-        ],
-    ),
-    Route::new(
-        "role/{role}/custom-secret-id",
-        &[(Update, "Take a given text as a secret id.")],
-        &[
+        ], {
+        Update => "Make a secret id.", runs!(async |run| Approle::at(&run).draw_secret_id(run.call, &role_in(&run)?).await);
+        List => "List the accessors of secret ids.", runs!(|run| Approle::at(&run).list_accessors(run.call, &role_in(&run)?));
+    }),
+    row!("role/{role}/custom-secret-id", &[
             ROLE,
             SECRET_ID,
             SECRET_ID_FIELDS[0],
@@ -115,29 +156,21 @@ const SECRET_IDS: &[Route] = &[
             SECRET_ID_FIELDS[2],
             SECRET_ID_FIELDS[3],
             SECRET_ID_FIELDS[4],
-        ],
-    ),
-    Route::new(
-        "role/{role}/secret-id/lookup",
-        &[(Update, "Describe a secret id.")],
-        &[ROLE, SECRET_ID],
-    ),
-    Route::new(
-        "role/{role}/secret-id/destroy",
-        &[(Update, "Destroy a secret id."), (Delete, "Destroy a secret id.")],
-        &[ROLE, SECRET_ID],
-    ),
-    Route::new(
-        "role/{role}/secret-id-accessor/lookup",
-        &[(Update, "Describe the secret id of an accessor.")],
-        &[ROLE, ACCESSOR],
-    ),
-    Route::new(
-        "role/{role}/secret-id-accessor/destroy",
-        &[
-            (Update, "Destroy the secret id of an accessor."),
-            (Delete, "Destroy the secret id of an accessor."),
-        ],
-        &[ROLE, ACCESSOR],
-    ),
+        ], {
+        Update => "Take a given text as a secret id.", runs!(async |run| Approle::at(&run).take_secret_id(run.call, &role_in(&run)?).await);
+    }),
+    row!("role/{role}/secret-id/lookup", &[ROLE, SECRET_ID], {
+        Update => "Describe a secret id.", runs!(|run| Approle::at(&run).look_up(run.call, &role_in(&run)?));
+    }),
+    row!("role/{role}/secret-id/destroy", &[ROLE, SECRET_ID], {
+        Update => "Destroy a secret id.", runs!(async |run| Approle::at(&run).destroy(run.call, &role_in(&run)?).await);
+        Delete => "Destroy a secret id.", runs!(async |run| Approle::at(&run).destroy(run.call, &role_in(&run)?).await);
+    }),
+    row!("role/{role}/secret-id-accessor/lookup", &[ROLE, ACCESSOR], {
+        Update => "Describe the secret id of an accessor.", runs!(|run| Approle::at(&run).look_up_accessor(run.call, &role_in(&run)?));
+    }),
+    row!("role/{role}/secret-id-accessor/destroy", &[ROLE, ACCESSOR], {
+        Update => "Destroy the secret id of an accessor.", runs!(async |run| Approle::at(&run).destroy_accessor(run.call, &role_in(&run)?).await);
+        Delete => "Destroy the secret id of an accessor.", runs!(async |run| Approle::at(&run).destroy_accessor(run.call, &role_in(&run)?).await);
+    }),
 ];

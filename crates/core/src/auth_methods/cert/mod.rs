@@ -12,12 +12,12 @@ mod revoked;
 mod role;
 mod routes;
 
+use crate::engines::route_handler::{self, RouteCall};
 use crate::engines::server_engine::{
     Answer, EngineFacts, OpenRun, Renewal, Run, ServerEngine, Weighed,
 };
 use aws_lc_rs::digest;
 use data_encoding::HEXLOWER;
-use kallisto_auth::Operation;
 use kallisto_engine::{Class, Routes};
 
 use super::records::{self, Record, Roles};
@@ -28,8 +28,7 @@ use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::pipeline::address;
-use crate::pipeline::spelling::below;
-use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
 
@@ -38,34 +37,14 @@ use names::Names;
 use role::Role;
 
 /// Where the roles are.
-const ROLES: Roles = Roles { route: "certs", folder: "cert/" };
+const ROLES: Roles = Roles { folder: "cert/" };
 /// Most roles that are tried when a login names none.
 const TRIED_MAX: usize = 64;
 
-/// Whether a path logs in.
-fn is_login(path: &str) -> bool {
-    path == "login"
-}
-
-/// Runs what takes a token; `path` is inside the mount.
-async fn handle(
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    mount: &Mount,
-    path: &str,
-) -> Result<Response, Error> {
-    let storage = EngineStorage::of(unsealed, mount);
-    if (path, call.operation) == ("config", Operation::Read) {
-        let config = records::config::<Config>(&storage)?.unwrap_or_default();
-        return Ok(Response::data(&config.shown().into()));
-    }
-    if let Some(answer) = records::edit_config::<Config>(&storage, call, path).await {
-        return answer;
-    }
-    if let Some(name) = below("crls", path) {
-        return revoked::edit(&storage, call, name).await;
-    }
-    ROLES.edit::<Role>(&storage, call, path).await
+/// Shows what holds for all logins, written or not.
+fn read_config(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let config = records::config::<Config>(&run.storage())?.unwrap_or_default();
+    Ok(Response::data(&config.shown().into()))
 }
 
 /// The role of a login: the one that is named, or the first by name whose names the certificate has.
@@ -93,9 +72,6 @@ async fn log_in(
     request: &Request<'_>,
     mount: &Mount,
 ) -> Result<Response, Error> {
-    if request.operation != Operation::Update {
-        return Err(Error::UnsupportedOperation);
-    }
     let body = request.object()?;
     let named = Fields::new(&body).string("name")?.filter(|name| !name.is_empty());
     let Some(leaf) = request.client_chain.first() else {
@@ -215,15 +191,11 @@ impl ServerEngine for Cert {
     }
 
     fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
-        Box::pin(async move { handle(&run.unsealed, run.call, run.mount, run.path).await })
-    }
-
-    fn is_open(&self, path: &str) -> bool {
-        is_login(path)
+        route_handler::answer(&routes::CERT, run)
     }
 
     fn handle_open<'a>(&self, run: OpenRun<'a>) -> Answer<'a> {
-        Box::pin(log_in(run.core, run.unsealed, run.request, run.mount))
+        route_handler::answer_open(&routes::CERT, run)
     }
 
     fn check_renewal(&self, renewal: &Renewal<'_, '_>) -> Result<(), Error> {

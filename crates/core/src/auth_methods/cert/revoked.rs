@@ -9,7 +9,6 @@
 
 use std::ops::ControlFlow;
 
-use kallisto_auth::Operation;
 use rustls_pki_types::CertificateRevocationListDer;
 use rustls_pki_types::pem::PemObject;
 use x509_parser::num_bigint::BigUint;
@@ -21,8 +20,8 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 use crate::auth_methods::{self, role_name};
+use crate::engines::route_handler::RouteCall;
 use crate::limits::ENTRY_BYTES_MAX;
-use crate::pipeline::state::Call;
 use crate::storage::engine_storage::EngineStorage;
 
 /// Where the lists are, in the engine storage.
@@ -37,36 +36,48 @@ const SERIALS_MAX: usize = ENTRY_BYTES_MAX / SERIAL_BYTES;
 /// A serial number with zeros in front.
 type Serial = [u8; SERIAL_BYTES];
 
-/// Answers a request for a list, or for the names of all; `name` is empty for these.
-pub(super) async fn edit(
-    storage: &EngineStorage<'_>,
-    call: &Call<'_, '_>,
-    name: &str,
-) -> Result<Response, Error> {
-    use Operation::{Delete, List, Read, Update};
-    if name.is_empty() {
-        return match call.operation {
-            List => auth_methods::list(storage, call, FOLDER),
-            _ => Err(Error::UnsupportedOperation),
-        };
+/// Lists the names of the lists.
+pub(super) fn list(run: &RouteCall<'_>) -> Result<Response, Error> {
+    auth_methods::list(&run.storage(), run.call, FOLDER)
+}
+
+/// Shows the list that the path names.
+pub(super) fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let name = name_in(run)?;
+    let found = run.storage().get(&record(&name))?;
+    Ok(show(&found.ok_or_else(|| absent(&name))?.value))
+}
+
+/// Takes in the list that the path names.
+pub(super) async fn write(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let (name, storage) = (name_in(run)?, run.storage());
+    let lists = storage.list_some(FOLDER, LISTS_MAX);
+    if lists.len() >= LISTS_MAX && !lists.contains(&name) {
+        return Err(Error::invalid(format!("more than {LISTS_MAX} lists")));
     }
-    let name = role_name(name)?;
-    let record = format!("{FOLDER}{name}");
-    let absent = || Error::invalid(format!("no such CRL {name}"));
-    match call.operation {
-        Read => Ok(show(&storage.get(&record)?.ok_or_else(absent)?.value)),
-        Update => {
-            let lists = storage.list_some(FOLDER, LISTS_MAX);
-            if lists.len() >= LISTS_MAX && !lists.contains(&name) {
-                return Err(Error::invalid(format!("more than {LISTS_MAX} lists")));
-            }
-            let serials = given(Fields::new(&call.object()?))?;
-            storage.put(&record, serials.concat()).await.map(|()| Response::Empty)
-        }
-        Delete if storage.get(&record)?.is_none() => Err(absent()),
-        Delete => storage.delete(&record).await.map(|()| Response::Empty),
-        _ => Err(Error::UnsupportedOperation),
+    let serials = given(Fields::new(&run.call.object()?))?;
+    storage.put(&record(&name), serials.concat()).await.map(|()| Response::Empty)
+}
+
+/// Forgets the list that the path names.
+pub(super) async fn delete(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let (name, storage) = (name_in(run)?, run.storage());
+    if storage.get(&record(&name))?.is_none() {
+        return Err(absent(&name));
     }
+    storage.delete(&record(&name)).await.map(|()| Response::Empty)
+}
+
+fn name_in(run: &RouteCall<'_>) -> Result<String, Error> {
+    role_name(run.params.get("name"))
+}
+
+fn record(name: &str) -> String {
+    format!("{FOLDER}{name}")
+}
+
+fn absent(name: &str) -> Error {
+    Error::invalid(format!("no such CRL {name}"))
 }
 
 /// Whether a certificate of a chain was taken back, by any list.

@@ -10,10 +10,10 @@ mod role;
 mod routes;
 pub(super) mod token;
 
+use crate::engines::route_handler;
 use crate::engines::server_engine::{
     Answer, EngineFacts, OpenRun, Renewal, Run, ServerEngine, Weighed,
 };
-use kallisto_auth::Operation;
 use kallisto_engine::{Class, Routes};
 
 use super::records::{self, Roles};
@@ -24,7 +24,7 @@ use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::pipeline::address;
-use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
 
@@ -36,26 +36,7 @@ pub(super) use config::{check_keys, check_url};
 pub(crate) use keys::KeySets;
 
 /// Where the roles are.
-const ROLES: Roles = Roles { route: "role", folder: "role/" };
-
-/// Whether a path logs in.
-fn is_login(path: &str) -> bool {
-    path == "login"
-}
-
-/// Runs what takes a token; `path` is inside the mount.
-async fn handle(
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    mount: &Mount,
-    path: &str,
-) -> Result<Response, Error> {
-    let storage = EngineStorage::of(unsealed, mount);
-    if let Some(answer) = records::edit_config::<Config>(&storage, call, path).await {
-        return answer;
-    }
-    ROLES.edit::<Role>(&storage, call, path).await
-}
+const ROLES: Roles = Roles { folder: "role/" };
 
 /// The role of a login that names it, or does not.
 fn role_of(unsealed: &NamespaceContext, mount: &Mount, named: Option<String>) -> Option<String> {
@@ -71,9 +52,6 @@ async fn log_in(
     request: &Request<'_>,
     mount: &Mount,
 ) -> Result<Response, Error> {
-    if request.operation != Operation::Update {
-        return Err(Error::UnsupportedOperation);
-    }
     let storage = EngineStorage::of(unsealed, mount);
     let config = records::config::<Config>(&storage)?.unwrap_or_default();
     let body = request.object()?;
@@ -166,15 +144,11 @@ impl ServerEngine for JwtEngine {
     }
 
     fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
-        Box::pin(async move { handle(&run.unsealed, run.call, run.mount, run.path).await })
-    }
-
-    fn is_open(&self, path: &str) -> bool {
-        is_login(path)
+        route_handler::answer(&routes::JWT, run)
     }
 
     fn handle_open<'a>(&self, run: OpenRun<'a>) -> Answer<'a> {
-        Box::pin(log_in(run.core, run.unsealed, run.request, run.mount))
+        route_handler::answer_open(&routes::JWT, run)
     }
 
     fn check_renewal(&self, renewal: &Renewal<'_, '_>) -> Result<(), Error> {

@@ -1,12 +1,14 @@
 //! The routes of logins with a JWT.
 
-use kallisto_auth::Operation::{Delete, List, Read, Update};
-use kallisto_engine::Family;
 use kallisto_engine::FieldKind::{Flag, Map, Span, Text, Texts, Whole};
-use kallisto_engine::route::{AFTER, Admits, Field, LIMIT, Route, field};
+use kallisto_engine::route::{AFTER, Admits, Field, LIMIT, field};
+use kallisto_engine::{RowIndex, Table, row};
 
+use super::{Config, ROLES, Role, log_in};
+use crate::auth_methods::records;
 use crate::auth_methods::routes::with_token_fields;
 use crate::auth_methods::routes::{LOGIN_FIELDS, ROLE};
+use crate::engines::route_handler::{RouteTable, opens, runs};
 
 const CONFIG_JWT: [Field; 8] = [
     field("oidc_discovery_url", Text, "Where a provider describes itself."),
@@ -20,45 +22,45 @@ const CONFIG_JWT: [Field; 8] = [
 ];
 
 /// `auth/jwt/`.
-pub(crate) static JWT: Family = Family {
+pub(crate) static JWT: RouteTable = Table {
+    index: RowIndex::new(),
     name: "jwt",
     tag: "auth",
     about: "Bearers of a JWT that a trusted issuer signed log in with it.",
     groups: &[&[
-        Route::new(
-            "config",
-            &[(Read, "Read where keys come from."), (Update, "Set where keys come from.")],
-            &CONFIG_JWT,
-        ),
-        Route::new("role", &[(List, "List the roles.")], &[AFTER, LIMIT]),
-        Route::new(
-            "role/{role}",
-            &[
-                (Read, "Read a role."),
-                (Update, "Make or change a role."),
-                (Delete, "Delete a role."),
-            ],
-            with_token_fields![
-                ROLE,
-                field("role_type", Text, "`jwt`."),
-                field("user_claim", Text, "The claim that says who it is."),
-                field("user_claim_json_pointer", Flag, "Whether `user_claim` is a JSON pointer."),
-                field("verbose_oidc_logging", Flag, "Shown back."),
-                field("groups_claim", Text, "The claim that lists groups."),
-                field("bound_audiences", Texts, "The audiences of which one must be claimed."),
-                field("bound_subject", Text, "The subject that must be claimed."),
-                field("bound_claims", Map, "Claims that must be there, with their values."),
-                field("bound_claims_type", Text, "`string`, or `glob` to let `*` stand for text."),
-                field("claim_mappings", Map, "Claims, and the metadata they become."),
-                field("expiration_leeway", Span, "Lifetime of a JWT that claims no end."),
-                field(
-                    "not_before_leeway",
-                    Span,
-                    "How long before its end one without a start is good."
-                ),
-                field("clock_skew_leeway", Span, "How far clocks may be apart."),
-            ],
-        ),
-        Route::new("login", &[(Update, "Log in.")], &LOGIN_FIELDS).admitting(Admits::Anyone),
+        row!("config", &CONFIG_JWT, {
+            Read => "Read where keys come from.", runs!(|run| records::read_config::<Config>(&run));
+            Update => "Set where keys come from.", runs!(async |run| records::write_config::<Config>(&run).await);
+        }),
+        row!("role", &[AFTER, LIMIT], {
+            List => "List the roles.", runs!(|run| ROLES.list(&run));
+        }),
+        row!("role/{role}", with_token_fields![
+                    ROLE,
+                    field("role_type", Text, "`jwt`."),
+                    field("user_claim", Text, "The claim that says who it is."),
+                    field("user_claim_json_pointer", Flag, "Whether `user_claim` is a JSON pointer."),
+                    field("verbose_oidc_logging", Flag, "Shown back."),
+                    field("groups_claim", Text, "The claim that lists groups."),
+                    field("bound_audiences", Texts, "The audiences of which one must be claimed."),
+                    field("bound_subject", Text, "The subject that must be claimed."),
+                    field("bound_claims", Map, "Claims that must be there, with their values."),
+                    field("bound_claims_type", Text, "`string`, or `glob` to let `*` stand for text."),
+                    field("claim_mappings", Map, "Claims, and the metadata they become."),
+                    field("expiration_leeway", Span, "Lifetime of a JWT that claims no end."),
+                    field(
+                        "not_before_leeway",
+                        Span,
+                        "How long before its end one without a start is good."
+                    ),
+                    field("clock_skew_leeway", Span, "How far clocks may be apart."),
+                ], {
+            Read => "Read a role.", runs!(|run| ROLES.read::<Role>(&run));
+            Update => "Make or change a role.", runs!(async |run| ROLES.write::<Role>(&run).await);
+            Delete => "Delete a role.", runs!(async |run| ROLES.delete(&run).await);
+        }),
+        row!("login", &LOGIN_FIELDS, {
+        Update => "Log in.", opens!(async |run| log_in(run.core, run.unsealed, run.request, run.mount).await);
+    } .admitting(Admits::Anyone)),
     ]],
 };

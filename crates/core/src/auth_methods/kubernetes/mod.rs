@@ -8,10 +8,10 @@
 mod routes;
 mod selector;
 
+use crate::engines::route_handler;
 use crate::engines::server_engine::{
     Answer, EngineFacts, OpenRun, Renewal, Run, ServerEngine, Weighed,
 };
-use kallisto_auth::Operation;
 use kallisto_engine::{Class, Routes};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -26,7 +26,7 @@ use crate::api::json::{self, Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::pipeline::address;
-use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::platform::outbound::OutboundCall;
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
@@ -34,7 +34,7 @@ use crate::view::Mount;
 use selector::Selector;
 
 /// Where the roles are.
-const ROLES: Roles = Roles { route: "role", folder: "role/" };
+const ROLES: Roles = Roles { folder: "role/" };
 /// Most names a role may be bound to.
 const NAMES_MAX: usize = 256;
 /// The field of a role's selector.
@@ -284,25 +284,6 @@ impl Account {
     }
 }
 
-/// Whether a path logs in.
-fn is_login(path: &str) -> bool {
-    path == "login"
-}
-
-/// Runs what takes a token; `path` is inside the mount.
-async fn handle(
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    mount: &Mount,
-    path: &str,
-) -> Result<Response, Error> {
-    let storage = EngineStorage::of(unsealed, mount);
-    if let Some(answer) = records::edit_config::<Config>(&storage, call, path).await {
-        return answer;
-    }
-    ROLES.edit::<Role>(&storage, call, path).await
-}
-
 /// Logs in.
 async fn log_in(
     core: &Core,
@@ -310,9 +291,6 @@ async fn log_in(
     request: &Request<'_>,
     mount: &Mount,
 ) -> Result<Response, Error> {
-    if request.operation != Operation::Update {
-        return Err(Error::UnsupportedOperation);
-    }
     let storage = EngineStorage::of(unsealed, mount);
     let body = request.object()?;
     let given = |name: &str| {
@@ -479,15 +457,11 @@ impl ServerEngine for Kubernetes {
     }
 
     fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
-        Box::pin(async move { handle(&run.unsealed, run.call, run.mount, run.path).await })
-    }
-
-    fn is_open(&self, path: &str) -> bool {
-        is_login(path)
+        route_handler::answer(&routes::KUBERNETES, run)
     }
 
     fn handle_open<'a>(&self, run: OpenRun<'a>) -> Answer<'a> {
-        Box::pin(log_in(run.core, run.unsealed, run.request, run.mount))
+        route_handler::answer_open(&routes::KUBERNETES, run)
     }
 
     fn check_renewal(&self, renewal: &Renewal<'_, '_>) -> Result<(), Error> {

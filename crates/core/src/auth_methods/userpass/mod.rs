@@ -5,13 +5,13 @@
 
 mod routes;
 
+use crate::engines::route_handler::{self, OpenCall, RouteCall};
 use crate::engines::server_engine::{
     Answer, EngineFacts, OpenRun, Renewal, Run, ServerEngine, Weighed,
 };
-use kallisto_engine::{Class, Routes};
+use kallisto_engine::{Class, Params, Routes};
 use std::sync::Arc;
 
-use kallisto_auth::Operation;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::lockout::{Known, LockoutRules, Lockouts};
@@ -24,8 +24,7 @@ use crate::api::json::{self, Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::pipeline::address;
-use crate::pipeline::spelling::below;
-use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::pipeline::state::Core;
 use crate::storage::engine_storage::{Change, EngineStorage};
 use crate::view::Mount;
 
@@ -66,47 +65,25 @@ fn record(name: &str) -> String {
     format!("user/{name}")
 }
 
-/// Whether a path logs in.
-fn is_login(path: &str) -> bool {
-    path.strip_prefix("login/").is_some_and(|name| !name.is_empty())
+/// The user that a path names.
+fn name_in(params: Params<'_>) -> Result<String, Error> {
+    canonical(params.get("name")).ok_or(Error::UnsupportedPath)
 }
 
-/// Runs what takes a token; `path` is inside the mount.
-async fn handle(
-    core: &Core,
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    mount: &Mount,
-    path: &str,
-) -> Result<Response, Error> {
-    use Operation::{Delete, List, Read, Update};
-    let storage = EngineStorage::of(unsealed, mount);
-    let rest = below("users", path).ok_or(Error::UnsupportedPath)?;
-    if rest.is_empty() {
-        return match call.operation {
-            List => super::list(&storage, call, "user/"),
-            _ => Err(Error::UnsupportedOperation),
-        };
-    }
-    let (name, part) = rest.split_once('/').unwrap_or((rest, ""));
-    let name = canonical(name).ok_or(Error::UnsupportedPath)?;
-    match (part, call.operation) {
-        ("", Read) => read(&storage, &name),
-        ("", Update) => write(core, call, &storage, &name, Part::User).await,
-        ("", Delete) => storage.delete(&record(&name)).await.map(|()| Response::Empty),
-        ("password", Update) => write(core, call, &storage, &name, Part::Password).await,
-        ("policies", Update) => write(core, call, &storage, &name, Part::Policies).await,
-        ("" | "password" | "policies", _) => Err(Error::UnsupportedOperation),
-        _ => Err(Error::UnsupportedPath),
-    }
+fn list(run: &RouteCall<'_>) -> Result<Response, Error> {
+    super::list(&run.storage(), run.call, "user/")
+}
+
+async fn delete(run: &RouteCall<'_>) -> Result<Response, Error> {
+    run.storage().delete(&record(&name_in(run.params)?)).await.map(|()| Response::Empty)
 }
 
 fn load(storage: &EngineStorage<'_>, name: &str) -> Result<Option<User>, Error> {
     storage.get(&record(name))?.map(|record| User::decode(&record.value)).transpose()
 }
 
-fn read(storage: &EngineStorage<'_>, name: &str) -> Result<Response, Error> {
-    let user = load(storage, name)?.ok_or(Error::NotFound)?;
+fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let user = load(&run.storage(), &name_in(run.params)?)?.ok_or(Error::NotFound)?;
     Ok(Response::data(&Json::Object(user.params.to_map())))
 }
 
@@ -121,13 +98,9 @@ enum Part {
     Policies,
 }
 
-async fn write(
-    core: &Core,
-    call: &Call<'_, '_>,
-    storage: &EngineStorage<'_>,
-    name: &str,
-    part: Part,
-) -> Result<Response, Error> {
+async fn write(run: &RouteCall<'_>, part: Part) -> Result<Response, Error> {
+    let name = &*name_in(run.params)?;
+    let (core, call, storage) = (run.core, run.call, run.storage());
     let body = call.object()?;
     let fields = Fields::new(&body);
     let hash = match part {
@@ -185,18 +158,9 @@ fn check_length(password: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Logs in; `path` is inside the mount.
-async fn log_in(
-    core: &Core,
-    unsealed: &NamespaceContext,
-    request: &Request<'_>,
-    mount: &Mount,
-    path: &str,
-) -> Result<Response, Error> {
-    if request.operation != Operation::Update {
-        return Err(Error::UnsupportedOperation);
-    }
-    let name = path.strip_prefix("login/").and_then(canonical).ok_or(Error::UnsupportedPath)?;
+async fn log_in(run: &OpenCall<'_>) -> Result<Response, Error> {
+    let OpenCall { core, unsealed, request, mount, params, .. } = *run;
+    let name = name_in(params)?;
     let body = request.object()?;
     let password = Fields::new(&body).string("password")?.filter(|text| !text.is_empty());
     let password = password.ok_or_else(|| Error::invalid("missing password"))?;
@@ -332,17 +296,11 @@ impl ServerEngine for Userpass {
     }
 
     fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
-        Box::pin(
-            async move { handle(run.core, &run.unsealed, run.call, run.mount, run.path).await },
-        )
-    }
-
-    fn is_open(&self, path: &str) -> bool {
-        is_login(path)
+        route_handler::answer(&routes::USERPASS, run)
     }
 
     fn handle_open<'a>(&self, run: OpenRun<'a>) -> Answer<'a> {
-        Box::pin(log_in(run.core, run.unsealed, run.request, run.mount, run.path))
+        route_handler::answer_open(&routes::USERPASS, run)
     }
 
     fn check_renewal(&self, renewal: &Renewal<'_, '_>) -> Result<(), Error> {
