@@ -33,4 +33,4 @@ pub use pattern::Params;
 pub use route::{Admits, Body, Field, FieldKind, FieldPlace, Rights, Route, Scope, ServedBy};
 pub use spec::{EngineJob, EngineSpec, JobCall};
 pub use storage::{Backend, Outcome, Storage, Stored, Transaction, Version, Writes};
-pub use table::{Dispatch, Family, Group, Routes, Row, RowIndex, Table};
+pub use table::{Dispatch, Group, Routes, Row, RowIndex, Table};

@@ -107,6 +107,8 @@ pub enum Admits {
     AnyoneAtListener,
     /// Anyone while the server is sealed, and afterwards whose policies allow it.
     AnyoneWhileSealed,
+    /// A wrapping token that opens itself, and for another one whose policies allow it.
+    WrappingToken,
 }
 
 /// What asking needs besides the capability of the operation.

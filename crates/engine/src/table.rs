@@ -1,8 +1,7 @@
-//! Tables of routes, with and without their handlers.
+//! Tables of routes, with their handlers.
 //!
 //! A [`Table`] is what an engine answers by: a request is matched against its rows, and the row has the handler. So no path or operation is
-//! answered that the table does not list, and what is not listed is refused in one place. A [`Family`] is a table without handlers, of
-//! an engine that finds them itself.
+//! answered that the table does not list, and what is not listed is refused in one place.
 //!
 //! No two rows of a table match the same path with equally many fixed bytes; tests hold that.
 
@@ -97,19 +96,6 @@ impl<H> Index<H> {
         let mut tried = listed.unwrap_or(&self.others).iter();
         tried.find(|row| row.route.matches(path)).copied()
     }
-}
-
-/// The routes below one base, of an engine that finds what answers them itself.
-#[derive(Clone, Copy, Debug)]
-pub struct Family {
-    /// Leads the identifiers of its operations.
-    pub name: &'static str,
-    /// How OpenAPI groups it.
-    pub tag: &'static str,
-    /// What it is for.
-    pub about: &'static str,
-    /// Its rows, by subject.
-    pub groups: &'static [&'static [Route]],
 }
 
 /// What there is to say of the routes below one base.
@@ -240,31 +226,6 @@ impl<H: Copy + Send + Sync> Routes for Table<H> {
 
     fn has_open(&self) -> bool {
         self.index().has_open
-    }
-}
-
-impl Routes for Family {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn tag(&self) -> &'static str {
-        self.tag
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn routes(&self) -> Box<dyn Iterator<Item = &'static Route>> {
-        let groups = self.groups;
-        Box::new(groups.iter().flat_map(|group| group.iter()))
-    }
-
-    fn find(&self, path: &str) -> Option<&'static Route> {
-        let rows = self.groups.iter().flat_map(|group| group.iter());
-        let matching = rows.filter(|route| route.matches(path));
-        matching.max_by_key(|route| pattern::fixed_bytes(route.pattern))
     }
 }
 

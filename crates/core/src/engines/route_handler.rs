@@ -3,13 +3,6 @@
 //! Such an engine has a [`RouteTable`]: a row says everything of a route, and what runs for each of its operations. So an operation
 //! is answered where the table has it and nowhere else, and what it has not is refused by the table.
 
-#![allow(
-    dead_code,
-    unused_macros,
-    unused_imports,
-    reason = "engines move to tables with handlers one after another"
-)]
-
 use std::sync::Arc;
 
 use kallisto_engine::{Params, Table};
@@ -26,19 +19,21 @@ use crate::view::Mount;
 /// The routes of an engine, and what runs for them.
 pub(crate) type RouteTable = Table<RouteHandler>;
 
-/// What runs for one operation of a route, by who asks. At least one of the three is there; which are is what the route admits.
+/// What runs for one operation of a route, by who asks. Which there are is what the route admits ([`kallisto_engine::Admits`]).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RouteHandler {
     authorized: Option<Authorized>,
     any_token: Option<AnyToken>,
     open: Option<Open>,
+    anyone: Option<Anyone>,
     /// Answers what `authorized` does, where nothing has to be waited for.
     now: Option<Now>,
 }
 
 type Authorized = for<'a> fn(RouteCall<'a>) -> Answer<'a>;
-type AnyToken = fn(AnyTokenCall<'_>) -> Result<Response, Error>;
+type AnyToken = fn(AnyTokenCall<'_>) -> Option<Result<Response, Error>>;
 type Open = for<'a> fn(OpenCall<'a>) -> Answer<'a>;
+type Anyone = for<'a> fn(AnyoneCall<'a>) -> Answer<'a>;
 type Now = fn(ReadCall<'_>, Params<'_>) -> Option<Result<Response, Error>>;
 
 /// A request of a caller who may, at a route.
@@ -80,19 +75,24 @@ pub(crate) struct AnyTokenCall<'a> {
     pub(crate) params: Params<'a>,
 }
 
-/// A request of anyone, at a route.
+/// A request of anyone at a route of the server itself, which may be sealed.
+pub(crate) struct AnyoneCall<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) request: &'a Request<'a>,
+}
+
+/// A request of anyone, at a route below a mount.
 pub(crate) struct OpenCall<'a> {
     pub(crate) core: &'a Core,
     pub(crate) unsealed: &'a NamespaceContext,
     pub(crate) request: &'a Request<'a>,
     pub(crate) mount: &'a Mount,
-    /// The path inside the mount.
-    pub(crate) path: &'a str,
     pub(crate) params: Params<'a>,
 }
 
 impl RouteHandler {
-    const NONE: Self = Self { authorized: None, any_token: None, open: None, now: None };
+    const NONE: Self =
+        Self { authorized: None, any_token: None, open: None, anyone: None, now: None };
 
     /// Runs for a caller whose policies allow it.
     pub(crate) const fn authorized(run: Authorized) -> Self {
@@ -107,6 +107,33 @@ impl RouteHandler {
     /// Runs for anyone.
     pub(crate) const fn open(run: Open) -> Self {
         Self { open: Some(run), ..Self::NONE }
+    }
+
+    /// Runs for anyone, on a server that may be sealed.
+    pub(crate) const fn anyone(run: Anyone) -> Self {
+        Self { anyone: Some(run), ..Self::NONE }
+    }
+
+    /// Runs for a caller with a valid token, unless it says that policies have to allow it.
+    pub(crate) const fn any_token(run: AnyToken) -> Self {
+        Self { any_token: Some(run), ..Self::NONE }
+    }
+
+    /// The same, and what runs for anyone where the route admits them.
+    pub(crate) const fn or_anyone(self, run: Anyone) -> Self {
+        Self { anyone: Some(run), ..self }
+    }
+
+    /// The same, and what runs for a caller with a valid token.
+    pub(crate) const fn or_any_token(self, run: AnyToken) -> Self {
+        Self { any_token: Some(run), ..self }
+    }
+
+    /// Who it runs for: those whose policies allow it, any valid token, anyone.
+    #[cfg(test)]
+    pub(crate) const fn runs_for(&self) -> (bool, bool, bool) {
+        let anyone = self.open.is_some() || self.anyone.is_some();
+        (self.authorized.is_some(), self.any_token.is_some(), anyone)
     }
 }
 
@@ -153,9 +180,38 @@ pub(crate) fn answer_open<'a>(table: &RouteTable, run: OpenRun<'a>) -> Answer<'a
         Ok((open, found.params))
     });
     match found {
-        Ok((open, params)) => open(OpenCall { core, unsealed, request, mount, path, params }),
+        Ok((open, params)) => open(OpenCall { core, unsealed, request, mount, params }),
         Err(refusal) => Box::pin(std::future::ready(Err(refusal))),
     }
+}
+
+/// Runs a request of anyone at a route of the server itself.
+///
+/// # Errors
+/// What the table says of a path or an operation it has not, and what the handler says.
+pub(crate) fn answer_anyone<'a>(
+    table: &RouteTable,
+    path: &str,
+    call: AnyoneCall<'a>,
+) -> Answer<'a> {
+    let found = table.dispatch(call.request.operation, path);
+    match found.and_then(|found| found.handler.anyone.ok_or(Error::UnsupportedOperation)) {
+        Ok(anyone) => anyone(call),
+        Err(refusal) => at_once(|| Err(refusal)),
+    }
+}
+
+/// Answers a request of a caller with a valid token; `None` where policies have to allow it.
+pub(crate) fn answer_any_token(
+    table: &RouteTable,
+    path: &str,
+    context: &NamespaceContext,
+    request: &Request<'_>,
+    caller: &Caller,
+) -> Option<Result<Response, Error>> {
+    let found = table.dispatch(request.operation, path).ok()?;
+    let params = found.params;
+    found.handler.any_token?(AnyTokenCall { unsealed: context, request, caller, params })
 }
 
 /// The answer of what waits for nothing.
@@ -192,4 +248,25 @@ macro_rules! opens {
     };
 }
 
-pub(crate) use {opens, runs};
+/// What runs for anyone on a server that may be sealed, as [`runs!`]. `run` is an [`AnyoneCall`].
+macro_rules! anyone {
+    (async |$run:ident| $body:expr) => {
+        $crate::engines::route_handler::RouteHandler::anyone(|$run| {
+            ::std::boxed::Box::pin(async move { $body })
+        })
+    };
+    (|$run:ident| $body:expr) => {
+        $crate::engines::route_handler::RouteHandler::anyone(|$run| {
+            $crate::engines::route_handler::at_once(move || $body)
+        })
+    };
+}
+
+/// What runs for a caller with a valid token. `run` is an [`AnyTokenCall`], and the body may decline by `None`.
+macro_rules! any_token {
+    (|$run:ident| $body:expr) => {
+        $crate::engines::route_handler::RouteHandler::any_token(|$run| $body)
+    };
+}
+
+pub(crate) use {any_token, anyone, opens, runs};

@@ -20,7 +20,7 @@
 //! - A handler takes no slash off a request's path, so what it acts on is what was judged. But for the engines that keep
 //!   secrets by path, it gets none at the end of one.
 //!
-//! Called by `namespaces::resolve` ([`canonical`]), by `engines` ([`inside`]), by handlers ([`below`]), and by the decision and the
+//! Called by `namespaces::resolve` ([`canonical`]), by `engines` ([`inside`]), and by the decision and the
 //! rate limits ([`caseless`]).
 
 use std::borrow::Cow;
@@ -30,12 +30,6 @@ use kallisto_auth::Operation;
 use crate::api::error::Error;
 use crate::engines::mount::EngineKind;
 use crate::view::{Mount, View};
-
-/// What follows a folder in a path: empty for the folder itself, `None` for another path.
-pub(crate) fn below<'p>(folder: &str, path: &'p str) -> Option<&'p str> {
-    let rest = path.strip_prefix(folder)?;
-    if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
-}
 
 /// Below which names have no case: what is there is kept under one spelling of each, or found by any.
 const CASELESS: [&str; 3] = ["auth/", "identity/", "sys/"];
@@ -161,13 +155,5 @@ mod tests {
         );
         assert_eq!(inside(Delete, EngineKind::KV_V2, "metadata/a/"), Ok("metadata/a/"));
         assert_eq!(inside(List, EngineKind::KV_V1, ""), Ok(""));
-    }
-
-    #[test]
-    fn what_is_below_a_folder_follows_its_slash() {
-        assert_eq!(below("users", "users/bob/policies"), Some("bob/policies"));
-        assert_eq!(below("users", "users"), Some(""));
-        assert_eq!(below("users", "usersbob"), None);
-        assert_eq!(below("users", "user"), None);
     }
 }

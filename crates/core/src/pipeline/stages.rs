@@ -35,7 +35,6 @@ use crate::pipeline::spelling;
 use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::pipeline::wrapping;
 use crate::quotas::{Allowance, Counting};
-use crate::routes;
 use crate::tokens::{self, Left};
 use crate::view::Mount;
 
@@ -231,7 +230,7 @@ impl Core {
     ) -> Result<Response, Error> {
         // What anyone may ask is not kept for anyone, since keeping it costs a write.
         let is_from_somebody = match &step {
-            Step::System(route) => matches!(route, OpenRoute::Unwrap),
+            Step::System(route) => route.is_from_somebody(),
             Step::Open(_) | Step::Respond(_) | Step::Call(_) | Step::Limited(_) => true,
         };
         let answer = match step {
@@ -368,9 +367,7 @@ impl Core {
                 // Handed on, not shared: a request that seals lets go of the keys, and must not wait for itself.
                 let path = spelling::inside(call.operation, kind, inside)?;
                 let run = Run { core: self, unsealed, call: &call, mount: &mount, path };
-                let answer = kind.engine().handle(run);
-                let refused = |error| routes::sort_refusal(kind, inside, call.operation, error);
-                answer.await.map_err(refused)
+                kind.engine().handle(run).await
             }
             None => Err(no_route(&unsealed, &call)),
         }

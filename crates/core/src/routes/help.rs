@@ -32,11 +32,6 @@ pub(crate) fn answer(
     document(family, inside, info)
 }
 
-/// Whether anyone may ask for the help of a path below `sys/`, as anyone may ask at the path.
-pub(crate) fn is_open(path: &str) -> bool {
-    SYSTEM.find(path).is_some_and(|route| route.admits == Admits::Anyone)
-}
-
 /// The help of a path below `sys/` at which anyone may ask.
 pub(crate) fn open_answer(path: &str, info: &ServerInfo) -> Result<Response, Error> {
     document(&SYSTEM, path, info)
@@ -117,7 +112,7 @@ fn needs(route: &Route) -> &'static str {
         (Admits::AnyTokenOrNone, _) => {
             "Any valid token may ask; without one the answer is smaller."
         }
-        (Admits::Anyone, _) => "It answers without a token.",
+        (Admits::Anyone | Admits::WrappingToken, _) => "It answers without a token.",
         (Admits::AnyoneAtListener, _) => {
             "It answers without a token where the listener says `unauthenticated_metrics_access`."
         }

@@ -15,31 +15,8 @@ mod spelled;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use kallisto_auth::Operation;
 pub(crate) use kallisto_engine::{
     Admits, Field, FieldKind, FieldPlace, Rights, Route, Routes, pattern,
 };
 
-use crate::api::error::Error;
-use crate::engines::mount::EngineKind;
-
 pub(crate) use crate::engines::sys::routes::SYSTEM;
-
-/// Tells apart, for a request that no handler took, a path that does not exist from an operation
-/// that it does not take. A list is of the folder at its path: it is an operation of routes that list
-/// and of paths of open length, and no other path has a folder.
-pub(crate) fn sort_refusal(
-    kind: EngineKind,
-    path: &str,
-    operation: Operation,
-    error: Error,
-) -> Error {
-    if !matches!(error, Error::UnsupportedPath | Error::UnsupportedOperation) {
-        return error;
-    }
-    let routes = kind.engine().routes();
-    match routes.find(path.strip_suffix('/').unwrap_or(path)) {
-        Some(route) if !route.takes(operation) => routes.refusal(path, operation),
-        Some(_) | None => error,
-    }
-}

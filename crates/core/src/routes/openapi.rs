@@ -14,7 +14,7 @@ use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::engines::mount::Multiplicity;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{NamespaceContext, ServerInfo};
+use crate::pipeline::state::{Core, NamespaceContext, ServerInfo};
 
 const OK: u16 = 200;
 
@@ -46,6 +46,15 @@ pub(crate) fn answer(
         }
     }
     Ok(Response::Bare { code: OK, body: paths.into_document(info) })
+}
+
+/// Answers who shows no token.
+pub(crate) fn public(
+    core: &Core,
+    request: &Request<'_>,
+) -> Result<Response, crate::api::error::Error> {
+    let context = core.namespace_context(request.namespace)?;
+    answer(&context, &core.info, request, None)
 }
 
 /// The word of an operation where people read it.
@@ -166,7 +175,7 @@ fn item(route: &Route, base: &str) -> Map {
         }
     }
     match route.admits {
-        Admits::Anyone => {
+        Admits::Anyone | Admits::WrappingToken => {
             item.insert("x-vault-unauthenticated".into(), true.into());
         }
         Admits::Policy
@@ -200,7 +209,7 @@ fn described(
         described.insert("requestBody".into(), body);
     }
     match route.admits {
-        Admits::Anyone => {
+        Admits::Anyone | Admits::WrappingToken => {
             described.insert("security".into(), Json::Array(Vec::new()));
         }
         Admits::AnyTokenOrNone | Admits::AnyoneIfConfigured | Admits::AnyoneAtListener => {

@@ -206,7 +206,7 @@ fn without_a_token_only_open_rows_answer() {
                 | Admits::AnyToken
                 | Admits::AnyoneAtListener
                 | Admits::AnyoneWhileSealed => false,
-                Admits::AnyTokenOrNone | Admits::Anyone => true,
+                Admits::AnyTokenOrNone | Admits::Anyone | Admits::WrappingToken => true,
                 Admits::AnyoneIfConfigured => rekey == Access::Open,
             };
             for &(operation, _) in route.does {
@@ -214,12 +214,17 @@ fn without_a_token_only_open_rows_answer() {
                     let answer = ask(&core, token, operation, &path, "{}");
                     let denied = matches!(answer, Err(Error::Denied(Denial::BadToken)));
                     // A token that is given has to be good, but where nobody looks at it.
-                    let looks = route.admits != Admits::Anyone && token.is_some();
+                    let looks = !is_for_anyone(route) && token.is_some();
                     assert_eq!(denied, !is_open || looks, "{operation:?} {path}: {answer:?}");
                 }
             }
         }
     }
+}
+
+/// Whether no policy is asked at a route.
+fn is_for_anyone(route: &Route) -> bool {
+    matches!(route.admits, Admits::Anyone | Admits::WrappingToken)
 }
 
 /// A token whose policy grants `granted` at the sample path of every row.
@@ -259,7 +264,7 @@ fn every_row_with_every_set_of_capabilities_is_decided_as_documented() {
         let chosen = GRANTED.into_iter().enumerate().filter(|(at, _)| subset & 1 << at != 0);
         let granted: Vec<Capability> = chosen.map(|(_, one)| one).collect();
         let token = token_with(&core, &granted);
-        for (base, route) in rows().filter(|(_, row)| row.admits != Admits::Anyone) {
+        for (base, route) in rows().filter(|(_, row)| !is_for_anyone(row)) {
             let path = sample(base, route);
             for &(operation, _) in route.does {
                 let request = request(Some(&token), operation, &path, "{}");
@@ -291,48 +296,26 @@ fn every_row_with_every_set_of_capabilities_is_decided_as_documented() {
     }
 }
 
-/// Where requests below `sys/` are told apart, and what their paths follow.
-const DISPATCH: [(&str, &str); 6] = [
-    ("", include_str!("../engines/sys/mod.rs")),
-    ("", include_str!("../engines/sys/observe/mod.rs")),
-    ("", include_str!("../engines/sys/web.rs")),
-    ("quotas/", include_str!("../engines/sys/quotas.rs")),
-    (raft::BASE, include_str!("../engines/sys/raft.rs")),
-    ("kallisto/", include_str!("../engines/beyond/mod.rs")),
-];
-
-/// The arms of a dispatch that name paths and operations, such as `("rotate" | "seal", Update) => ..`.
-fn named_arms(source: &str) -> Vec<(&str, Operation)> {
-    let mut named = Vec::new();
-    for line in source.lines().map(str::trim).filter(|line| line.starts_with("(\"")) {
-        let end = [") =>", ") if "].into_iter().filter_map(|end| line.find(end)).min();
-        let Some((paths, operations)) = end.and_then(|end| line[1..end].rsplit_once(", ")) else {
-            continue;
-        };
-        let paths = paths.split(" | ").map(|path| path.trim_matches('"').trim_end_matches('/'));
-        // What is left of a path that another row names the beginning of.
-        for path in paths.filter(|path| !path.is_empty()) {
-            let wanted = OPERATIONS.into_iter().filter(|operation| {
-                operations.split(" | ").any(|name| name == format!("{operation:?}"))
-            });
-            named.extend(wanted.map(|operation| (path, operation)));
-        }
-    }
-    named
-}
-
-/// The other way round from asking every row: what a handler names has a row.
+/// Who a row of the server's own engines admits, it has a handler for.
 #[test]
-fn every_path_that_the_system_tells_apart_has_its_row() {
-    let mut found = 0;
-    for (base, source) in DISPATCH {
-        for (path, operation) in named_arms(source) {
-            let path = format!("{base}{path}");
-            let row = SYSTEM.find(&path);
-            let takes = row.is_some_and(|row| row.takes(operation));
-            assert!(takes, "{operation:?} {path} is answered and stands in no row");
-            found += 1;
+fn every_row_has_a_handler_for_whom_it_admits() {
+    let tables = [&SYSTEM, &crate::tokens::table::TOKEN];
+    for row in tables.into_iter().flat_map(|table| table.rows()) {
+        let (authorized, any_token, anyone) = match row.route.admits {
+            Admits::Policy | Admits::AnyoneAtListener => (true, false, false),
+            Admits::AnyToken => (false, true, false),
+            Admits::AnyTokenOrNone => (false, true, true),
+            Admits::Anyone => (false, false, true),
+            Admits::AnyoneIfConfigured | Admits::AnyoneWhileSealed | Admits::WrappingToken => {
+                (true, false, true)
+            }
+        };
+        assert_eq!(row.handlers.len(), row.route.does.len(), "{}", row.route.pattern);
+        for (operation, handler) in row.handlers {
+            let (mut runs, about) = (handler.runs_for(), (operation, row.route.pattern));
+            // What a token asks about itself any may, and about another one policies allow.
+            runs.0 &= row.route.admits != Admits::AnyToken;
+            assert_eq!(runs, (authorized, any_token, anyone), "{about:?}");
         }
     }
-    assert!(found > 40, "only {found} arms were understood");
 }

@@ -8,7 +8,6 @@
 //! `auth/token/create` made has, so that revoking that prefix ends it.
 
 use data_encoding::HEXLOWER;
-use kallisto_auth::Operation;
 
 use super::TokenEntry;
 use super::entry::{Hash, ROOT_PATH};
@@ -25,45 +24,37 @@ use crate::pipeline::state::{Call, NamespaceContext};
 /// What stands in front of the hash in an id.
 const MARK: char = 'h';
 
-/// Runs a lease route; `path` is what follows `sys/leases`, without its first slash.
-pub(crate) async fn handle(
+/// Forgets the leases below a prefix, whatever their engines say; those of tokens end.
+pub(crate) async fn revoke_force(
     unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
-    path: &str,
+    prefix: &str,
 ) -> Result<Response, Error> {
-    use Operation::{List, Read, Update};
-    let (verb, rest) = path.split_once('/').unwrap_or((path, ""));
-    match (verb, call.operation) {
-        ("lookup", Update) if rest.is_empty() => look_up(unsealed, call),
-        ("lookup", List) => list(unsealed, rest),
-        ("renew", Update) => renew(unsealed, call, rest).await,
-        ("revoke", Update) => revoke(unsealed, call, rest).await,
-        ("revoke-prefix", Update) if !rest.is_empty() => revoke_prefix(unsealed, call, rest).await,
-        ("revoke-force", Update) if !rest.is_empty() => {
-            Fields::new(&call.object()?).boolean("sync")?;
-            revoke_tokens(unsealed, rest).await?;
-            dynamic_revoke::forget_below(unsealed, rest, call.now).await?;
-            Ok(Response::Empty)
-        }
-        ("tidy", Update) if rest.is_empty() => tidy(unsealed, call).await,
-        ("", Read) => {
-            check_type(call)?;
-            let (count, _) = dynamic::count_irrevocable(unsealed);
-            let leases = dynamic::list_irrevocable(unsealed, limit(call)?)?;
-            Ok(irrevocable(count, "leases", leases))
-        }
-        ("count", Read) if rest.is_empty() => {
-            check_type(call)?;
-            let (count, counts) = dynamic::count_irrevocable(unsealed);
-            Ok(irrevocable(count, "counts", counts.into()))
-        }
-        ("lookup" | "renew" | "revoke", _) => Err(Error::UnsupportedOperation),
-        ("revoke-prefix" | "revoke-force", _) if !rest.is_empty() => {
-            Err(Error::UnsupportedOperation)
-        }
-        ("tidy" | "" | "count", _) if rest.is_empty() => Err(Error::UnsupportedOperation),
-        _ => Err(Error::UnsupportedPath),
-    }
+    Fields::new(&call.object()?).boolean("sync")?;
+    revoke_tokens(unsealed, prefix).await?;
+    dynamic_revoke::forget_below(unsealed, prefix, call.now).await?;
+    Ok(Response::Empty)
+}
+
+/// Lists the leases that could not be revoked.
+pub(crate) fn list_irrevocable(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
+    check_type(call)?;
+    let (count, _) = dynamic::count_irrevocable(unsealed);
+    let leases = dynamic::list_irrevocable(unsealed, limit(call)?)?;
+    Ok(irrevocable(count, "leases", leases))
+}
+
+/// Counts them.
+pub(crate) fn count_irrevocable(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
+    check_type(call)?;
+    let (count, counts) = dynamic::count_irrevocable(unsealed);
+    Ok(irrevocable(count, "counts", counts.into()))
 }
 
 /// The id of the lease of a token made at `path`.
@@ -95,7 +86,7 @@ fn given_id(call: &Call<'_, '_>, in_path: &str) -> Result<String, Error> {
     given.ok_or_else(|| Error::invalid("lease_id must be specified"))
 }
 
-fn look_up(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Result<Response, Error> {
+pub(crate) fn look_up(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Result<Response, Error> {
     let id = given_id(call, "")?;
     if let Some(id) = dynamic::find(unsealed, &id) {
         return dynamic::look_up(unsealed, &id, call.now);
@@ -115,7 +106,7 @@ fn look_up(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Result<Response,
 }
 
 /// The ids below a folder, as a tree.
-fn list(unsealed: &NamespaceContext, folder: &str) -> Result<Response, Error> {
+pub(crate) fn list(unsealed: &NamespaceContext, folder: &str) -> Result<Response, Error> {
     let tokens = &unsealed.view.tokens;
     let inside = if folder.is_empty() { String::new() } else { format!("{folder}/") };
     let mut names = tokens.folders(&inside, LIST_ENTRIES_MAX + 1);
@@ -133,7 +124,7 @@ fn list(unsealed: &NamespaceContext, folder: &str) -> Result<Response, Error> {
 }
 
 /// Renews a lease of a dynamic secret. Tokens are renewed as tokens.
-async fn renew(
+pub(crate) async fn renew(
     unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     in_path: &str,
@@ -152,7 +143,7 @@ async fn renew(
     }))
 }
 
-async fn revoke(
+pub(crate) async fn revoke(
     unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     in_path: &str,
@@ -169,7 +160,7 @@ async fn revoke(
 }
 
 /// Ends every lease whose id starts with the whole segments of `prefix`.
-async fn revoke_prefix(
+pub(crate) async fn revoke_prefix(
     unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     prefix: &str,
@@ -189,7 +180,10 @@ async fn revoke_tokens(unsealed: &NamespaceContext, prefix: &str) -> Result<(), 
     revoke_made_below(unsealed, &format!("{prefix}/")).await
 }
 
-async fn tidy(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Result<Response, Error> {
+pub(crate) async fn tidy(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
     let body = call.object()?;
     let after_restore = Fields::new(&body).boolean("after_restore")?.unwrap_or(false);
     take_up_revocations(unsealed).await?;

@@ -15,7 +15,7 @@ mod create;
 mod entry;
 mod expire;
 mod kind;
-mod leases;
+pub(crate) mod leases;
 mod lookup;
 mod marks;
 mod renew;
@@ -23,7 +23,7 @@ mod revoke;
 mod roles;
 mod routes;
 mod spend;
-mod table;
+pub(crate) mod table;
 
 use crate::engines::route_handler;
 use crate::engines::server_engine::{
@@ -40,7 +40,6 @@ pub(crate) use entry::{
 pub(crate) use expire::{end_due, take_up_if_cut_short};
 use kallisto_engine::{Class, Routes};
 pub(crate) use kind::TokenType;
-pub(crate) use leases::handle as handle_leases;
 pub(crate) use lookup::auth_object;
 pub(crate) use marks::{TimeMarks, keep as keep_marks};
 pub(crate) use revoke::{revoke_made_below, revoke_tree};

@@ -46,27 +46,32 @@ const OF_A_NEW_TOKEN: &[Field] = &[
 
 const CREATION: &[Row<RouteHandler>] = &[
     row!("create", OF_A_NEW_TOKEN, {
-        Update => "Make a token, child of the one that asks.", runs!(async |run| create_child(&run).await);
+        Update => "Make a token, child of the one that asks.",
+            runs!(async |run| create_child(&run).await);
     }),
     row!("create-orphan", OF_A_NEW_TOKEN, {
         Update => "Make a token that has no parent.", runs!(async |run| create_orphan(&run).await);
     }),
     row!("create/{role_name}", OF_A_NEW_TOKEN, {
-        Update => "Make a token within the bounds of a role.", runs!(async |run| create_by_role(&run).await);
+        Update => "Make a token within the bounds of a role.",
+            runs!(async |run| create_by_role(&run).await);
     }),
 ];
 
 const LIFE: &[Row<RouteHandler>] = &[
     row!("lookup", &[TOKEN_FIELD], {
         Read => "Describe the token that asks.", runs!(|run| look_up_own(&run));
-        Update => "Describe a token; without one, the token that asks.", runs!(|run| look_up_given(&run));
+        Update => "Describe a token; without one, the token that asks.",
+            runs!(|run| look_up_given(&run));
     } .served_by(ServedBy::AnyServer)),
     row!("lookup-self", &[], {
         Read => "Describe the token that asks.", runs!(|run| look_up_own(&run));
-        Update => "Describe the token that asks.", runs!(|run| run.call.object().and_then(|_| look_up_own(&run)));
-    } .served_by(ServedBy::AnyServer) .about_caller()),
+        Update => "Describe the token that asks.",
+            runs!(|run| run.call.object().and_then(|_| look_up_own(&run)));
+    } .served_by(ServedBy::AnyServer).about_caller()),
     row!("lookup-accessor", &[ACCESSOR], {
-        Update => "Describe the token of an accessor, without its text.", runs!(|run| look_up_accessor(&run));
+        Update => "Describe the token of an accessor, without its text.",
+            runs!(|run| look_up_accessor(&run));
     } .served_by(ServedBy::AnyServer)),
     row!("renew", &[TOKEN_FIELD, INCREMENT], {
         Update => "Renew a token.", runs!(async |run| renew_given(&run).await);
@@ -78,16 +83,20 @@ const LIFE: &[Row<RouteHandler>] = &[
         Update => "Renew the token of an accessor.", runs!(async |run| renew_accessor(&run).await);
     }),
     row!("revoke", &[TOKEN_FIELD], {
-        Update => "Revoke a token and its children.", runs!(async |run| revoke_given(&run, Children::Revoke).await);
+        Update => "Revoke a token and its children.",
+            runs!(async |run| revoke_given(&run, Children::Revoke).await);
     }),
     row!("revoke-self", &[], {
-        Update => "Revoke the token that asks and its children.", runs!(async |run| revoke_own(&run).await);
+        Update => "Revoke the token that asks and its children.",
+            runs!(async |run| revoke_own(&run).await);
     } .about_caller()),
     row!("revoke-orphan", &[TOKEN_FIELD], {
-        Update => "Revoke a token and leave its children as orphans.", runs!(async |run| revoke_given(&run, Children::Orphan).await);
+        Update => "Revoke a token and leave its children as orphans.",
+            runs!(async |run| revoke_given(&run, Children::Orphan).await);
     } .with_sudo()),
     row!("revoke-accessor", &[ACCESSOR], {
-        Update => "Revoke the token of an accessor and its children.", runs!(async |run| revoke_accessor(&run).await);
+        Update => "Revoke the token of an accessor and its children.",
+            runs!(async |run| revoke_accessor(&run).await);
     }),
     row!("accessors", &[], {
         List => "List the accessors of all tokens.", runs!(|run| list_accessors(&run));
@@ -102,24 +111,26 @@ const ROLES: &[Row<RouteHandler>] = &[
         List => "List the roles.", runs!(|run| roles::list(&run.unsealed));
     }),
     row!("roles/{name}", &[
-            ROLE_NAME,
-            field("allowed_policies", Texts, "Policies its tokens may have."),
-            field("disallowed_policies", Texts, "Policies they may not have."),
-            field("allowed_policies_glob", Texts, "The same, with `*`."),
-            field("disallowed_policies_glob", Texts, "The same, with `*`."),
-            field("allowed_entity_aliases", Texts, "Entity aliases they may be made for."),
-            field("orphan", Flag, "Its tokens have no parent."),
-            field("renewable", Flag, "Whether its tokens can be renewed."),
-            field("path_suffix", Text, "Put at the end of the path that made a token."),
-            field("token_period", Span, "The lifetime each renewal gives."),
-            field("token_explicit_max_ttl", Span, "The lifetime past which none is renewed."),
-            field("token_bound_cidrs", Texts, "Addresses its tokens may be used from."),
-            field("token_no_default_policy", Flag, "Leave out the default policy."),
-            field("token_num_uses", Whole, "How often its tokens can be used."),
-            field("token_type", Text, "`service`, `batch` or a default of these."),
-        ], {
+        ROLE_NAME,
+        field("allowed_policies", Texts, "Policies its tokens may have."),
+        field("disallowed_policies", Texts, "Policies they may not have."),
+        field("allowed_policies_glob", Texts, "The same, with `*`."),
+        field("disallowed_policies_glob", Texts, "The same, with `*`."),
+        field("allowed_entity_aliases", Texts, "Entity aliases they may be made for."),
+        field("orphan", Flag, "Its tokens have no parent."),
+        field("renewable", Flag, "Whether its tokens can be renewed."),
+        field("path_suffix", Text, "Put at the end of the path that made a token."),
+        field("token_period", Span, "The lifetime each renewal gives."),
+        field("token_explicit_max_ttl", Span, "The lifetime past which none is renewed."),
+        field("token_bound_cidrs", Texts, "Addresses its tokens may be used from."),
+        field("token_no_default_policy", Flag, "Leave out the default policy."),
+        field("token_num_uses", Whole, "How often its tokens can be used."),
+        field("token_type", Text, "`service`, `batch` or a default of these."),
+    ], {
         Read => "Read a role.", runs!(|run| roles::read(&run.unsealed, run.params.get("name")));
-        Update => "Write a role.", runs!(async |run| roles::write(&run.unsealed, run.call, run.params.get("name")).await);
-        Delete => "Delete a role.", runs!(async |run| roles::delete(&run.unsealed, run.params.get("name")).await);
+        Update => "Write a role.",
+            runs!(async |run| roles::write(&run.unsealed, run.call, run.params.get("name")).await);
+        Delete => "Delete a role.",
+            runs!(async |run| roles::delete(&run.unsealed, run.params.get("name")).await);
     }),
 ];

@@ -51,24 +51,28 @@ const ROLES: &[Row<RouteHandler>] = &[
         List => "List the roles.", runs!(|run| list(&run));
     }),
     row!("role/{role}", with_token_fields![
-            ROLE,
-            ROLE_ID,
-            field("bind_secret_id", Flag, "Whether a login takes a secret id."),
-            field("local_secret_ids", Flag, "Shown back."),
-            field("secret_id_bound_cidrs", Texts, "Where logins may come from."),
-            field("secret_id_num_uses", Whole, "How many logins a secret id is good for."),
-            field("secret_id_ttl", Span, "How long a secret id is good."),
-        ], {
+        ROLE,
+        ROLE_ID,
+        field("bind_secret_id", Flag, "Whether a login takes a secret id."),
+        field("local_secret_ids", Flag, "Shown back."),
+        field("secret_id_bound_cidrs", Texts, "Where logins may come from."),
+        field("secret_id_num_uses", Whole, "How many logins a secret id is good for."),
+        field("secret_id_ttl", Span, "How long a secret id is good."),
+    ], {
         Read => "Read a role.", runs!(|run| Approle::at(&run).read(&role_in(&run)?));
-        Update => "Make or change a role.", runs!(async |run| Approle::at(&run).write(run.call, &role_in(&run)?).await);
-        Delete => "Delete a role and its secret ids.", runs!(async |run| Approle::at(&run).delete(&role_in(&run)?).await);
+        Update => "Make or change a role.",
+            runs!(async |run| Approle::at(&run).write(run.call, &role_in(&run)?).await);
+        Delete => "Delete a role and its secret ids.",
+            runs!(async |run| Approle::at(&run).delete(&role_in(&run)?).await);
     }),
     row!("role/{role}/role-id", &[ROLE, ROLE_ID], {
         Read => "Read a role's id.", runs!(|run| Approle::at(&run).read_role_id(&role_in(&run)?));
-        Update => "Set a role's id.", runs!(async |run| Approle::at(&run).write_role_id(run.call, &role_in(&run)?).await);
+        Update => "Set a role's id.",
+            runs!(async |run| Approle::at(&run).write_role_id(run.call, &role_in(&run)?).await);
     }),
     row!("role/{role}/local-secret-ids", &[ROLE], {
-        Read => "Read whether secret ids were asked to be local.", runs!(|run| Approle::at(&run).read_part(&role_in(&run)?, Part::LOCAL_SECRET_IDS));
+        Read => "Read whether secret ids were asked to be local.",
+            runs!(|run| Approle::at(&run).read_part(&role_in(&run)?, Part::LOCAL_SECRET_IDS));
     }),
     row!("login", &[ROLE_ID, SECRET_ID], {
         Update => "Log in.", opens!(async |run| log_in(run.unsealed, run.request, run.mount).await);
@@ -136,41 +140,50 @@ const PARTS: &[Row<RouteHandler>] = &[
 
 const SECRET_IDS: &[Row<RouteHandler>] = &[
     row!("role/{role}/secret-id", &[
-            ROLE,
-            SECRET_ID_FIELDS[0],
-            SECRET_ID_FIELDS[1],
-            SECRET_ID_FIELDS[2],
-            SECRET_ID_FIELDS[3],
-            SECRET_ID_FIELDS[4],
-            AFTER,
-            LIMIT,
-        ], {
-        Update => "Make a secret id.", runs!(async |run| Approle::at(&run).draw_secret_id(run.call, &role_in(&run)?).await);
-        List => "List the accessors of secret ids.", runs!(|run| Approle::at(&run).list_accessors(run.call, &role_in(&run)?));
+        ROLE,
+        SECRET_ID_FIELDS[0],
+        SECRET_ID_FIELDS[1],
+        SECRET_ID_FIELDS[2],
+        SECRET_ID_FIELDS[3],
+        SECRET_ID_FIELDS[4],
+        AFTER,
+        LIMIT,
+    ], {
+        Update => "Make a secret id.",
+            runs!(async |run| Approle::at(&run).draw_secret_id(run.call, &role_in(&run)?).await);
+        List => "List the accessors of secret ids.",
+            runs!(|run| Approle::at(&run).list_accessors(run.call, &role_in(&run)?));
     }),
     row!("role/{role}/custom-secret-id", &[
-            ROLE,
-            SECRET_ID,
-            SECRET_ID_FIELDS[0],
-            SECRET_ID_FIELDS[1],
-            SECRET_ID_FIELDS[2],
-            SECRET_ID_FIELDS[3],
-            SECRET_ID_FIELDS[4],
-        ], {
-        Update => "Take a given text as a secret id.", runs!(async |run| Approle::at(&run).take_secret_id(run.call, &role_in(&run)?).await);
+        ROLE,
+        SECRET_ID,
+        SECRET_ID_FIELDS[0],
+        SECRET_ID_FIELDS[1],
+        SECRET_ID_FIELDS[2],
+        SECRET_ID_FIELDS[3],
+        SECRET_ID_FIELDS[4],
+    ], {
+        Update => "Take a given text as a secret id.",
+            runs!(async |run| Approle::at(&run).take_secret_id(run.call, &role_in(&run)?).await);
     }),
     row!("role/{role}/secret-id/lookup", &[ROLE, SECRET_ID], {
-        Update => "Describe a secret id.", runs!(|run| Approle::at(&run).look_up(run.call, &role_in(&run)?));
+        Update => "Describe a secret id.",
+            runs!(|run| Approle::at(&run).look_up(run.call, &role_in(&run)?));
     }),
     row!("role/{role}/secret-id/destroy", &[ROLE, SECRET_ID], {
-        Update => "Destroy a secret id.", runs!(async |run| Approle::at(&run).destroy(run.call, &role_in(&run)?).await);
-        Delete => "Destroy a secret id.", runs!(async |run| Approle::at(&run).destroy(run.call, &role_in(&run)?).await);
+        Update => "Destroy a secret id.",
+            runs!(async |run| Approle::at(&run).destroy(run.call, &role_in(&run)?).await);
+        Delete => "Destroy a secret id.",
+            runs!(async |run| Approle::at(&run).destroy(run.call, &role_in(&run)?).await);
     }),
     row!("role/{role}/secret-id-accessor/lookup", &[ROLE, ACCESSOR], {
-        Update => "Describe the secret id of an accessor.", runs!(|run| Approle::at(&run).look_up_accessor(run.call, &role_in(&run)?));
+        Update => "Describe the secret id of an accessor.",
+            runs!(|run| Approle::at(&run).look_up_accessor(run.call, &role_in(&run)?));
     }),
     row!("role/{role}/secret-id-accessor/destroy", &[ROLE, ACCESSOR], {
-        Update => "Destroy the secret id of an accessor.", runs!(async |run| Approle::at(&run).destroy_accessor(run.call, &role_in(&run)?).await);
-        Delete => "Destroy the secret id of an accessor.", runs!(async |run| Approle::at(&run).destroy_accessor(run.call, &role_in(&run)?).await);
+        Update => "Destroy the secret id of an accessor.",
+            runs!(async |run| Approle::at(&run).destroy_accessor(run.call, &role_in(&run)?).await);
+        Delete => "Destroy the secret id of an accessor.",
+            runs!(async |run| Approle::at(&run).destroy_accessor(run.call, &role_in(&run)?).await);
     }),
 ];

@@ -17,40 +17,50 @@ pub(crate) static CERT: RouteTable = Table {
     tag: "auth",
     about: "Clients log in with the certificate of their connection.",
     groups: &[&[
-        row!("config", &[field("disable_binding", Flag, "Renew tokens without their certificate.")], {
+        row!("config", &[
+            field("disable_binding", Flag, "Renew tokens without their certificate."),
+        ], {
             Read => "Read what holds for all logins.", runs!(|run| read_config(&run));
-            Update => "Set what holds for all logins.", runs!(async |run| records::write_config::<Config>(&run).await);
+            Update => "Set what holds for all logins.",
+                runs!(async |run| records::write_config::<Config>(&run).await);
         }),
         row!("crls", &[AFTER, LIMIT], {
-            List => "List the lists of certificates that were taken back.", runs!(|run| revoked::list(&run));
+            List => "List the lists of certificates that were taken back.",
+                runs!(|run| revoked::list(&run));
         }),
-        row!("crls/{name}", &[field("name", Text, "Name of the list."), field("crl", Text, "The list as PEM.")], {
+        row!("crls/{name}", &[
+            field("name", Text, "Name of the list."),
+            field("crl", Text, "The list as PEM."),
+        ], {
             Read => "Read the serial numbers of a list.", runs!(|run| revoked::read(&run));
-            Update => "Bring a list; a login with a certificate on it is refused.", runs!(async |run| revoked::write(&run).await);
+            Update => "Bring a list; a login with a certificate on it is refused.",
+                runs!(async |run| revoked::write(&run).await);
             Delete => "Forget a list.", runs!(async |run| revoked::delete(&run).await);
         }),
         row!("certs", &[AFTER, LIMIT], {
             List => "List whose certificates log in.", runs!(|run| ROLES.list(&run));
         }),
         row!("certs/{role}", with_token_fields![
-                    ROLE,
-                    field("certificate", Text, "Authorities, or clients' own certificates, as PEM."),
-                    field("display_name", Text, "What people see of a login."),
-                    field("allowed_names", Texts, "Common names, DNS names or mail addresses."),
-                    field("allowed_common_names", Texts, "Common names; `*` stands for any text."),
-                    field("allowed_dns_sans", Texts, "DNS names."),
-                    field("allowed_email_sans", Texts, "Mail addresses."),
-                    field("allowed_uri_sans", Texts, "URIs."),
-                    field("allowed_organizational_units", Texts, "Units."),
-                    field("required_extensions", Texts, "`oid:pattern`, or `hex:oid:pattern`."),
-                    field("allowed_metadata_extensions", Texts, "Extensions noted with a login."),
-                ], {
+            ROLE,
+            field("certificate", Text, "Authorities, or clients' own certificates, as PEM."),
+            field("display_name", Text, "What people see of a login."),
+            field("allowed_names", Texts, "Common names, DNS names or mail addresses."),
+            field("allowed_common_names", Texts, "Common names; `*` stands for any text."),
+            field("allowed_dns_sans", Texts, "DNS names."),
+            field("allowed_email_sans", Texts, "Mail addresses."),
+            field("allowed_uri_sans", Texts, "URIs."),
+            field("allowed_organizational_units", Texts, "Units."),
+            field("required_extensions", Texts, "`oid:pattern`, or `hex:oid:pattern`."),
+            field("allowed_metadata_extensions", Texts, "Extensions noted with a login."),
+        ], {
             Read => "Read whose certificates log in.", runs!(|run| ROLES.read::<Role>(&run));
-            Update => "Set whose certificates log in.", runs!(async |run| ROLES.write::<Role>(&run).await);
+            Update => "Set whose certificates log in.",
+                runs!(async |run| ROLES.write::<Role>(&run).await);
             Delete => "Let them log in no more.", runs!(async |run| ROLES.delete(&run).await);
         }),
         row!("login", &[field("name", Text, "Whose certificate it is; found when absent.")], {
-        Update => "Log in.", opens!(async |run| log_in(run.core, run.unsealed, run.request, run.mount).await);
-    } .admitting(Admits::Anyone)),
+            Update => "Log in.",
+                opens!(async |run| log_in(run.core, run.unsealed, run.request, run.mount).await);
+        } .admitting(Admits::Anyone)),
     ]],
 };

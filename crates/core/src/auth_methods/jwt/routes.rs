@@ -30,37 +30,39 @@ pub(crate) static JWT: RouteTable = Table {
     groups: &[&[
         row!("config", &CONFIG_JWT, {
             Read => "Read where keys come from.", runs!(|run| records::read_config::<Config>(&run));
-            Update => "Set where keys come from.", runs!(async |run| records::write_config::<Config>(&run).await);
+            Update => "Set where keys come from.",
+                runs!(async |run| records::write_config::<Config>(&run).await);
         }),
         row!("role", &[AFTER, LIMIT], {
             List => "List the roles.", runs!(|run| ROLES.list(&run));
         }),
         row!("role/{role}", with_token_fields![
-                    ROLE,
-                    field("role_type", Text, "`jwt`."),
-                    field("user_claim", Text, "The claim that says who it is."),
-                    field("user_claim_json_pointer", Flag, "Whether `user_claim` is a JSON pointer."),
-                    field("verbose_oidc_logging", Flag, "Shown back."),
-                    field("groups_claim", Text, "The claim that lists groups."),
-                    field("bound_audiences", Texts, "The audiences of which one must be claimed."),
-                    field("bound_subject", Text, "The subject that must be claimed."),
-                    field("bound_claims", Map, "Claims that must be there, with their values."),
-                    field("bound_claims_type", Text, "`string`, or `glob` to let `*` stand for text."),
-                    field("claim_mappings", Map, "Claims, and the metadata they become."),
-                    field("expiration_leeway", Span, "Lifetime of a JWT that claims no end."),
-                    field(
-                        "not_before_leeway",
-                        Span,
-                        "How long before its end one without a start is good."
-                    ),
-                    field("clock_skew_leeway", Span, "How far clocks may be apart."),
-                ], {
+            ROLE,
+            field("role_type", Text, "`jwt`."),
+            field("user_claim", Text, "The claim that says who it is."),
+            field("user_claim_json_pointer", Flag, "Whether `user_claim` is a JSON pointer."),
+            field("verbose_oidc_logging", Flag, "Shown back."),
+            field("groups_claim", Text, "The claim that lists groups."),
+            field("bound_audiences", Texts, "The audiences of which one must be claimed."),
+            field("bound_subject", Text, "The subject that must be claimed."),
+            field("bound_claims", Map, "Claims that must be there, with their values."),
+            field("bound_claims_type", Text, "`string`, or `glob` to let `*` stand for text."),
+            field("claim_mappings", Map, "Claims, and the metadata they become."),
+            field("expiration_leeway", Span, "Lifetime of a JWT that claims no end."),
+            field(
+                "not_before_leeway",
+                Span,
+                "How long before its end one without a start is good.",
+            ),
+            field("clock_skew_leeway", Span, "How far clocks may be apart."),
+        ], {
             Read => "Read a role.", runs!(|run| ROLES.read::<Role>(&run));
             Update => "Make or change a role.", runs!(async |run| ROLES.write::<Role>(&run).await);
             Delete => "Delete a role.", runs!(async |run| ROLES.delete(&run).await);
         }),
         row!("login", &LOGIN_FIELDS, {
-        Update => "Log in.", opens!(async |run| log_in(run.core, run.unsealed, run.request, run.mount).await);
-    } .admitting(Admits::Anyone)),
+            Update => "Log in.",
+                opens!(async |run| log_in(run.core, run.unsealed, run.request, run.mount).await);
+        } .admitting(Admits::Anyone)),
     ]],
 };

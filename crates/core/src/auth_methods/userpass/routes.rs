@@ -28,13 +28,18 @@ pub(crate) static USERPASS: RouteTable = Table {
             Delete => "Delete a user.", runs!(async |run| delete(&run).await);
         }),
         row!("users/{name}/password", &[NAME, PASSWORD, PASSWORD_HASH], {
-            Update => "Set a user's password.", runs!(async |run| write(&run, Part::Password).await);
+            Update => "Set a user's password.",
+                runs!(async |run| write(&run, Part::Password).await);
         }),
-        row!("users/{name}/policies", &[NAME, field("token_policies", Texts, "The policies of the tokens.")], {
-            Update => "Set a user's policies.", runs!(async |run| write(&run, Part::Policies).await);
+        row!("users/{name}/policies", &[
+            NAME,
+            field("token_policies", Texts, "The policies of the tokens."),
+        ], {
+            Update => "Set a user's policies.",
+                runs!(async |run| write(&run, Part::Policies).await);
         }),
         row!("login/{name}", &[NAME, PASSWORD], {
-        Update => "Log in.", opens!(async |run| log_in(&run).await);
-    } .admitting(Admits::Anyone)),
+            Update => "Log in.", opens!(async |run| log_in(&run).await);
+        } .admitting(Admits::Anyone)),
     ]],
 };

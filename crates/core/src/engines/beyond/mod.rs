@@ -5,7 +5,7 @@
 //! for its own path, and then every secret it touches by the rules for the path at which a request of
 //! its own would touch it, through the same decision ([`judge`]). So a rule for `sys/kallisto/*` opens
 //! no secret, and no rule for a secret is passed by. It is counted twice as well: at its own path, and at that of each
-//! secret and folder ([`meter`]).
+//! secret and folder ([`mod@meter`]).
 //!
 //! - `bulk`: many reads in one request;
 //! - `write`, `remove`, `relocate`: many writes as one batch, all or nothing;
@@ -33,44 +33,53 @@ pub(crate) use poll::{asks_to_wait, wait};
 use kallisto_auth::Operation;
 
 use meter::Meter;
+use relocate::Keep;
 
 use crate::api::error::Error;
 use crate::api::json::Map;
 use crate::api::response::Response;
-use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::engines::route_handler::RouteCall;
+use crate::pipeline::state::Call;
 
-/// What all routes here begin with, below `sys/`.
-pub(crate) const PREFIX: &str = "kallisto/";
-
-/// Runs an authorised request; `path` is what follows [`PREFIX`].
-pub(crate) async fn handle(
-    core: &Core,
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    path: &str,
-) -> Result<Response, Error> {
-    use Operation::{Read, Update};
-    use relocate::Keep;
-    if call.wrap_ttl_secs > 0 {
+/// What counts the secrets that a request touches; such a request is not wrapped.
+fn meter<'r>(run: &'r RouteCall<'_>) -> Result<Meter<'r>, Error> {
+    if run.call.wrap_ttl_secs > 0 {
         return Err(Error::invalid("answers of sys/kallisto cannot be wrapped"));
     }
-    let meter = Meter::of(core, call);
-    match (path, call.operation) {
-        ("kv/read", Update) => bulk::read(meter, unsealed, call),
-        ("kv/write", Update) => write::write(meter, unsealed, call).await,
-        ("kv/delete", Update) => remove::remove(meter, unsealed, call).await,
-        ("kv/copy", Update) => relocate::relocate(meter, unsealed, call, Keep::Source).await,
-        ("kv/move", Update) => relocate::relocate(meter, unsealed, call, Keep::Nothing).await,
-        ("kv/list", Read | Update) => names::list(meter, unsealed, call).await,
-        ("kv/search", Read | Update) => search::search(meter, unsealed, call).await,
-        ("kv/watch", Read) => watch::open(core, unsealed, call),
-        (
-            "kv/read" | "kv/write" | "kv/delete" | "kv/copy" | "kv/move" | "kv/list" | "kv/search"
-            | "kv/watch",
-            _,
-        ) => Err(Error::UnsupportedOperation),
-        _ => Err(Error::UnsupportedPath),
-    }
+    Ok(Meter::of(run.core, run.call))
+}
+
+pub(crate) fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
+    bulk::read(meter(run)?, &run.unsealed, run.call)
+}
+
+pub(crate) async fn write(run: &RouteCall<'_>) -> Result<Response, Error> {
+    write::write(meter(run)?, &run.unsealed, run.call).await
+}
+
+pub(crate) async fn delete(run: &RouteCall<'_>) -> Result<Response, Error> {
+    remove::remove(meter(run)?, &run.unsealed, run.call).await
+}
+
+pub(crate) async fn copy(run: &RouteCall<'_>) -> Result<Response, Error> {
+    relocate::relocate(meter(run)?, &run.unsealed, run.call, Keep::Source).await
+}
+
+pub(crate) async fn move_to(run: &RouteCall<'_>) -> Result<Response, Error> {
+    relocate::relocate(meter(run)?, &run.unsealed, run.call, Keep::Nothing).await
+}
+
+pub(crate) async fn list(run: &RouteCall<'_>) -> Result<Response, Error> {
+    names::list(meter(run)?, &run.unsealed, run.call).await
+}
+
+pub(crate) async fn search(run: &RouteCall<'_>) -> Result<Response, Error> {
+    search::search(meter(run)?, &run.unsealed, run.call).await
+}
+
+pub(crate) fn watch(run: &RouteCall<'_>) -> Result<Response, Error> {
+    meter(run)?;
+    watch::open(run.core, &run.unsealed, run.call)
 }
 
 /// The parameters: a body's, or a query's where there is no body.

@@ -14,8 +14,8 @@ use tokio::sync::watch;
 use super::bearer::{Bearer, Slot};
 use super::judge::Judge;
 use super::meter::Meter;
+use super::place;
 use super::poll::{Interest, admit};
-use super::{PREFIX, place};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
@@ -28,6 +28,9 @@ use crate::view::{Change, Feed, FeedPosition, Mount, Permit, What};
 
 /// Changes looked at for one piece of a stream; bounds its bytes.
 const LOOK_MAX: usize = 256;
+
+/// The route of streams: its rule is asked again for each piece of one.
+const WATCH: &str = "sys/kallisto/kv/watch";
 
 /// A stream of events.
 struct Watch {
@@ -128,7 +131,7 @@ impl Watch {
     fn judge<'u>(&self, unsealed: &'u NamespaceContext, now: Timestamp) -> Option<Judge<'u>> {
         let caller = self.bearer.caller(unsealed, now)?;
         let judge = Judge::for_caller(unsealed, caller, now);
-        judge.may(Operation::Read, &format!("sys/{PREFIX}kv/watch")).then_some(judge)
+        judge.may(Operation::Read, WATCH).then_some(judge)
     }
 
     /// The next events that the caller may hear of.

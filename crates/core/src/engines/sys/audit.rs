@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use kallisto_audit::limits::{DEVICES_MAX, HEADERS_MAX};
 use kallisto_audit::{Destination, Device, Health, Options, Spec, check_path, file_of};
-use kallisto_auth::Operation;
 
 use crate::api::error::Error;
 use crate::api::fields::Fields;
@@ -18,8 +17,7 @@ use crate::api::response::Response;
 use crate::audit::{Audit, DEVICE_FOLDER, DeviceRecord, HEADER_FOLDER, HeaderRecord, try_device};
 use crate::engines::sys::web::is_header_name;
 use crate::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX};
-use crate::pipeline::spelling::below;
-use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::{self, MountId};
 
@@ -28,38 +26,13 @@ const HEADER_BYTES_MAX: usize = 128;
 /// Headers that carry tokens are never audited in the clear.
 const SECRET_HEADERS: [&str; 3] = ["authorization", "cookie", "x-vault-token"];
 
-/// The routes of auditing; `None` for all others.
-pub(super) async fn handle(
-    core: &Core,
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    path: &str,
-) -> Option<Result<Response, Error>> {
-    use Operation::{Delete, Read, Update};
-    let audit = &core.audit;
-    if let Some(name) = below("config/auditing/request-headers", path) {
-        return Some(headers(audit, unsealed, call, name).await);
-    }
-    let (family, device) = path.split_once('/').unwrap_or((path, ""));
-    Some(match (family, device, call.operation) {
-        ("audit", "", Read) => Ok(read_all(audit)),
-        ("audit", "", _) => Err(Error::UnsupportedOperation),
-        ("audit", device, Update) => enable(audit, unsealed, call, device).await,
-        ("audit", device, Delete) => disable(audit, unsealed, device).await,
-        ("audit-hash", device, Update) if !device.is_empty() => hash(audit, call, device),
-        ("audit-head", device, Read) if !device.is_empty() => head(audit, device),
-        ("audit" | "audit-hash" | "audit-head", ..) => Err(Error::UnsupportedOperation),
-        _ => return None,
-    })
-}
-
-fn read_all(audit: &Audit) -> Response {
+pub(super) fn read_all(audit: &Audit) -> Response {
     let records = audit.records();
     let wire = records.iter().map(|(path, record)| (format!("{path}/"), record.to_wire(path)));
     Response::merged(&wire.collect::<Map>().into())
 }
 
-async fn enable(
+pub(super) async fn enable(
     audit: &Audit,
     unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
@@ -138,7 +111,7 @@ fn check_destination(
     }
 }
 
-async fn disable(
+pub(super) async fn disable(
     audit: &Audit,
     unsealed: &NamespaceContext,
     path: &str,
@@ -164,7 +137,7 @@ fn known(audit: &Audit, path: &str) -> Result<Arc<Device>, Error> {
     device.ok_or_else(|| Error::invalid(format!("unknown audit backend \"{path}/\"")))
 }
 
-fn hash(audit: &Audit, call: &Call<'_, '_>, path: &str) -> Result<Response, Error> {
+pub(super) fn hash(audit: &Audit, call: &Call<'_, '_>, path: &str) -> Result<Response, Error> {
     let body = call.object()?;
     let input = Fields::new(&body).string("input")?.filter(|text| !text.is_empty());
     let input = input.ok_or_else(|| Error::invalid("the \"input\" parameter is empty"))?;
@@ -172,7 +145,7 @@ fn hash(audit: &Audit, call: &Call<'_, '_>, path: &str) -> Result<Response, Erro
     Ok(Response::merged(&Json::object([("hash", hash.into())])))
 }
 
-fn head(audit: &Audit, path: &str) -> Result<Response, Error> {
+pub(super) fn head(audit: &Audit, path: &str) -> Result<Response, Error> {
     let device = known(audit, path)?;
     let head = device.head();
     let (health, error) = match device.health() {
@@ -192,39 +165,27 @@ fn head(audit: &Audit, path: &str) -> Result<Response, Error> {
 }
 
 /// The routes of audited headers; `rest` is what follows their family.
-async fn headers(
-    audit: &Audit,
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    name: &str,
-) -> Result<Response, Error> {
-    use Operation::{Delete, Read, Update};
-    // Kept in lower case, and shown as asked for.
-    let (asked, name) = (name, name.to_ascii_lowercase());
-    match (name.as_str(), call.operation) {
-        ("", Read) => {
-            let all = audit.headers();
-            let map: Map =
-                all.iter().map(|(name, record)| (name.clone(), record.to_json())).collect();
-            Ok(Response::merged(&Json::object([("headers", map.into())])))
-        }
-        ("", _) => Err(Error::UnsupportedOperation),
-        (name, Read) => match audit.headers().get(name) {
-            Some(record) => Ok(Response::merged(&Json::object([(asked, record.to_json())]))),
-            None => Err(Error::invalid("Could not find header in config")),
-        },
-        (name, Update) => put_header(audit, unsealed, call, name).await,
-        (name, Delete) => delete_header(unsealed, name).await,
-        _ => Err(Error::UnsupportedOperation),
+pub(super) fn read_headers(audit: &Audit) -> Response {
+    let all = audit.headers();
+    let map: Map = all.iter().map(|(name, record)| (name.clone(), record.to_json())).collect();
+    Response::merged(&Json::object([("headers", map.into())]))
+}
+
+/// Names are kept in lower case, and shown as asked for.
+pub(super) fn read_header(audit: &Audit, asked: &str) -> Result<Response, Error> {
+    match audit.headers().get(&asked.to_ascii_lowercase()) {
+        Some(record) => Ok(Response::merged(&Json::object([(asked, record.to_json())]))),
+        None => Err(Error::invalid("Could not find header in config")),
     }
 }
 
-async fn put_header(
+pub(super) async fn put_header(
     audit: &Audit,
     unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
+    let name = &*name.to_ascii_lowercase();
     let body = call.object()?;
     let hmac = Fields::new(&body).boolean("hmac")?.unwrap_or_default();
     if name.len() > HEADER_BYTES_MAX || !is_header_name(name) {
@@ -242,7 +203,11 @@ async fn put_header(
     Ok(Response::Empty)
 }
 
-async fn delete_header(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
+pub(super) async fn delete_header(
+    unsealed: &NamespaceContext,
+    name: &str,
+) -> Result<Response, Error> {
+    let name = &*name.to_ascii_lowercase();
     let storage = EngineStorage::builtin(unsealed, MountId::SYSTEM)?;
     storage.delete(&format!("{HEADER_FOLDER}{name}")).await?;
     Ok(Response::Empty)

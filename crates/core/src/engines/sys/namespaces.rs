@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use kallisto_auth::Operation;
 use kallisto_store::{Batch, Record, Seqno};
 
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
+use crate::engines::route_handler::RouteCall;
 use crate::leases::revoke::Closing;
 use crate::limits::{
     CUSTOM_KEY_BYTES_MAX, CUSTOM_KEYS_MAX, CUSTOM_VALUE_BYTES_MAX, NAMESPACE_DEPTH_MAX,
@@ -20,7 +20,7 @@ use crate::limits::{
 };
 use crate::namespaces::{Namespace, Space};
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::pipeline::state::{Call, NamespaceContext};
 use crate::platform::random;
 use crate::seal::put_builtin;
 use crate::storage::keys::{self, NamespaceNumber};
@@ -31,34 +31,41 @@ const RESERVED: [&str; 6] = ["audit", "auth", "cubbyhole", "identity", "root", "
 /// Characters of the key that unlocks a namespace.
 const UNLOCK_KEY_CHARS: usize = 24;
 
-/// Runs a request; `path` is what follows `sys/namespaces`, without its first slash.
-pub(super) async fn handle(
-    core: &Core,
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    path: &str,
-) -> Result<Response, Error> {
-    use Operation::{Delete, List, Patch, Read, Scan, Update};
-    let root = core.unsealed.load_full().ok_or(Error::Sealed)?;
-    let routes = Routes { root, here: unsealed };
-    if let Some(rest) = path.strip_prefix("api-lock/") {
-        return match (rest.split_once('/').unwrap_or((rest, "")), call.operation) {
-            (("lock", target), Update) => routes.lock(target).await,
-            (("unlock", target), Update) => routes.unlock(call, target).await,
-            (("lock" | "unlock", _), _) => Err(Error::UnsupportedOperation),
-            _ => Err(Error::UnsupportedPath),
-        };
+impl<'u> Routes<'u> {
+    fn of(run: &'u RouteCall<'_>) -> Result<Self, Error> {
+        let root = run.core.unsealed.load_full().ok_or(Error::Sealed)?;
+        Ok(Self { root, here: &run.unsealed })
     }
-    match (path, call.operation) {
-        ("", List) => routes.list(Depth::One),
-        ("", Scan) => routes.list(Depth::All),
-        ("", _) => Err(Error::UnsupportedOperation),
-        (name, Read) => routes.read(name),
-        (name, Update) => routes.write(call, name).await,
-        (name, Patch) => routes.patch(call, name).await,
-        (name, Delete) => routes.delete(name).await,
-        _ => Err(Error::UnsupportedOperation),
-    }
+}
+
+pub(super) fn list(run: &RouteCall<'_>, depth: Depth) -> Result<Response, Error> {
+    Routes::of(run)?.list(depth)
+}
+
+pub(super) fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
+    Routes::of(run)?.read(run.params.get("name"))
+}
+
+pub(super) async fn write(run: &RouteCall<'_>) -> Result<Response, Error> {
+    Routes::of(run)?.write(run.call, run.params.get("name")).await
+}
+
+pub(super) async fn patch(run: &RouteCall<'_>) -> Result<Response, Error> {
+    Routes::of(run)?.patch(run.call, run.params.get("name")).await
+}
+
+pub(super) async fn delete(run: &RouteCall<'_>) -> Result<Response, Error> {
+    Routes::of(run)?.delete(run.params.get("name")).await
+}
+
+/// Locks the namespace that the path names; without a path, this one.
+pub(super) async fn lock(run: &RouteCall<'_>) -> Result<Response, Error> {
+    Routes::of(run)?.lock(run.params.get("path")).await
+}
+
+/// Unlocks it.
+pub(super) async fn unlock(run: &RouteCall<'_>) -> Result<Response, Error> {
+    Routes::of(run)?.unlock(run.call, run.params.get("path")).await
 }
 
 /// The namespaces directly below that a caller can reach anything of.
@@ -75,7 +82,7 @@ pub(super) fn reached(unsealed: &NamespaceContext, caller: &Caller) -> Response 
 
 /// How far a listing goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Depth {
+pub(super) enum Depth {
     One,
     All,
 }

@@ -1,6 +1,6 @@
 //! `sys/policies/password/*`: what generated passwords are made of.
 
-use kallisto_auth::{Operation, PasswordPolicy};
+use kallisto_auth::PasswordPolicy;
 
 use crate::api::error::Error;
 use crate::api::fields::Fields;
@@ -14,33 +14,14 @@ use crate::storage::keys::MountId;
 /// Where policies are kept in the engine storage of `sys/`.
 const FOLDER: &str = "password/";
 
-/// Answers the routes of this room; `name` is what follows `policies/password`, without its first slash.
-pub(super) async fn handle(
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    name: &str,
-) -> Result<Response, Error> {
-    use Operation::{Delete, List, Read, Update};
-    if let Some(name) = name.strip_suffix("/generate") {
-        return match call.operation {
-            Read => generate(unsealed, name),
-            _ => Err(Error::UnsupportedOperation),
-        };
-    }
-    match (name, call.operation) {
-        ("", List) => list(unsealed),
-        ("", _) => Err(Error::UnsupportedOperation),
-        (name, Read) => {
-            let text = text(unsealed, name)?;
-            Ok(Response::data(&Json::object([("policy", text.into())])))
-        }
-        (name, Update) => write(unsealed, call, name).await,
-        (name, Delete) => {
-            storage(unsealed)?.delete(&record(name)).await?;
-            Ok(Response::Empty)
-        }
-        _ => Err(Error::UnsupportedOperation),
-    }
+pub(super) fn read(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
+    let text = text(unsealed, name)?;
+    Ok(Response::data(&Json::object([("policy", text.into())])))
+}
+
+pub(super) async fn delete(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
+    storage(unsealed)?.delete(&record(name)).await?;
+    Ok(Response::Empty)
 }
 
 fn storage(unsealed: &NamespaceContext) -> Result<EngineStorage<'_>, Error> {
@@ -51,7 +32,7 @@ fn record(name: &str) -> String {
     format!("{FOLDER}{name}")
 }
 
-fn list(unsealed: &NamespaceContext) -> Result<Response, Error> {
+pub(super) fn list(unsealed: &NamespaceContext) -> Result<Response, Error> {
     let names = storage(unsealed)?.list(FOLDER)?;
     if names.is_empty() {
         return Err(Error::NotFound);
@@ -66,14 +47,14 @@ fn text(unsealed: &NamespaceContext, name: &str) -> Result<String, Error> {
         .map_err(|_| Error::internal(&"a password policy is damaged"))
 }
 
-fn generate(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
+pub(super) fn generate(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
     let text = text(unsealed, name)?;
     let policy = PasswordPolicy::parse(&text).map_err(|error| Error::internal(&error))?;
     let password = policy.make(&mut |bytes| random::fill(bytes))?;
     Ok(Response::data(&Json::object([("password", password.as_str().into())])))
 }
 
-async fn write(
+pub(super) async fn write(
     unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     name: &str,

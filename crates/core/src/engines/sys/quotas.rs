@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use kallisto_auth::Operation;
-
 use crate::api::error::Error;
 use crate::api::fields::{Fields, scalar_text};
 use crate::api::json::{Json, Map};
@@ -26,34 +24,11 @@ const RATE_MAX: f64 = 1e12;
 const NO_METHOD: &str =
     "is not a valid auth method and therefore unsuitable for use with role-based quotas";
 
-/// Answers the routes of this room; `path` is what follows `quotas/`.
-pub(super) async fn handle(
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    path: &str,
-) -> Result<Response, Error> {
-    use Operation::{Delete, List, Read, Update};
-    if let Some(name) = path.strip_prefix("rate-limit/").filter(|name| !name.is_empty()) {
-        return match call.operation {
-            Read => read(unsealed, name),
-            Update => write(unsealed, call, name).await,
-            Delete => delete(unsealed, name).await,
-            _ => Err(Error::UnsupportedOperation),
-        };
-    }
-    match (path, call.operation) {
-        ("rate-limit" | "rate-limit/", List) => list(unsealed),
-        ("config", Read) => {
-            let settings = unsealed.view.quotas.settings();
-            Ok(Response::data(&settings.to_json().into()))
-        }
-        ("config", Update) => configure(unsealed, call).await,
-        ("rate-limit" | "rate-limit/" | "config", _) => Err(Error::UnsupportedOperation),
-        _ => Err(Error::UnsupportedPath),
-    }
+pub(super) fn read_config(unsealed: &NamespaceContext) -> Response {
+    Response::data(&unsealed.view.quotas.settings().to_json().into())
 }
 
-fn list(unsealed: &NamespaceContext) -> Result<Response, Error> {
+pub(super) fn list(unsealed: &NamespaceContext) -> Result<Response, Error> {
     let names = unsealed.view.quotas.names();
     if names.is_empty() {
         return Err(Error::NotFound);
@@ -61,7 +36,7 @@ fn list(unsealed: &NamespaceContext) -> Result<Response, Error> {
     Ok(Response::data(&Json::object([("keys", Json::strings(names))])))
 }
 
-fn read(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
+pub(super) fn read(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
     let spec = unsealed.view.quotas.spec(name).ok_or(Error::NotFound)?;
     Ok(Response::data(&Json::object([
         ("block_interval", spec.block_secs.into()),
@@ -75,7 +50,7 @@ fn read(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
     ])))
 }
 
-async fn write(
+pub(super) async fn write(
     unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     name: &str,
@@ -118,12 +93,15 @@ async fn write(
     Ok(Response::Empty)
 }
 
-async fn delete(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
+pub(super) async fn delete(unsealed: &NamespaceContext, name: &str) -> Result<Response, Error> {
     storage(unsealed)?.delete(&format!("{RULES}{name}")).await?;
     Ok(Response::Empty)
 }
 
-async fn configure(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Result<Response, Error> {
+pub(super) async fn configure(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
     let mut settings = unsealed.view.quotas.settings();

@@ -10,7 +10,8 @@ use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
 use crate::backup::{self, Check};
 use crate::cluster::{self, JoinOrigin, JoinTarget};
-use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::engines::route_handler::RouteCall;
+use crate::pipeline::state::{Call, Core};
 
 const OK: u16 = 200;
 /// A member that was silent for longer is named where nobody leads, in milliseconds.
@@ -61,46 +62,53 @@ pub(super) async fn join(core: &Core, request: &Request<'_>) -> Result<Response,
     Ok(Response::Bare { code: OK, body: Json::object([("joined", true.into())]) })
 }
 
-/// The routes that ask for a token; `path` is what follows `storage/raft/`.
-pub(super) async fn handle(
-    core: &Core,
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    path: &str,
-) -> Result<Response, Error> {
-    use kallisto_auth::Operation::{Read, Update};
-    let cluster = core.store.replicated().ok_or(Error::UnsupportedPath)?;
-    match (path, call.operation) {
-        ("configuration", Read) => Ok(configuration(core, cluster)),
-        ("autopilot/state", Read) => autopilot::state(core, unsealed, cluster),
-        ("autopilot/configuration", Read) => autopilot::read(unsealed),
-        ("autopilot/configuration", Update) => autopilot::write(unsealed, call).await,
-        ("certificate/rotate", Update) => cluster::rotate_certificate(core, unsealed),
-        ("bootstrap/token", Update) => cluster::make_join_token(unsealed, call).await,
-        ("bootstrap/configuration", Read) => cluster::read_admission(unsealed),
-        ("bootstrap/configuration", Update) => cluster::write_admission(unsealed, call).await,
-        ("snapshot", Read) => backup::save(core, unsealed).await,
-        ("snapshot", Update) => backup::begin(core, unsealed, Check::Keys).await,
-        ("snapshot-force", Update) => backup::begin(core, unsealed, Check::Nothing).await,
-        ("remove-peer", Update) => remove(core, cluster, call).await,
-        ("promote", Update) => set_role(core, cluster, call, MemberRole::Voter).await,
-        ("demote", Update) => set_role(core, cluster, call, MemberRole::Learner).await,
-        (
-            "configuration"
-            | "autopilot/state"
-            | "autopilot/configuration"
-            | "certificate/rotate"
-            | "bootstrap/token"
-            | "bootstrap/configuration"
-            | "remove-peer"
-            | "promote"
-            | "demote"
-            | "snapshot"
-            | "snapshot-force",
-            _,
-        ) => Err(Error::UnsupportedOperation),
-        _ => Err(Error::UnsupportedPath),
-    }
+/// The cluster. A server whose storage replicates nothing has none of these routes.
+fn cluster_of<'r>(run: &'r RouteCall<'_>) -> Result<&'r dyn Replicated, Error> {
+    run.core.store.replicated().ok_or(Error::UnsupportedPath)
+}
+
+pub(super) async fn make_join_token(run: &RouteCall<'_>) -> Result<Response, Error> {
+    cluster_of(run)?;
+    cluster::make_join_token(&run.unsealed, run.call).await
+}
+
+pub(super) fn read_admission(run: &RouteCall<'_>) -> Result<Response, Error> {
+    cluster_of(run)?;
+    cluster::read_admission(&run.unsealed)
+}
+
+pub(super) async fn write_admission(run: &RouteCall<'_>) -> Result<Response, Error> {
+    cluster_of(run)?;
+    cluster::write_admission(&run.unsealed, run.call).await
+}
+
+pub(super) fn rotate_certificate(run: &RouteCall<'_>) -> Result<Response, Error> {
+    cluster_of(run)?;
+    cluster::rotate_certificate(run.core, &run.unsealed)
+}
+
+pub(super) fn autopilot_state(run: &RouteCall<'_>) -> Result<Response, Error> {
+    autopilot::state(run.core, &run.unsealed, cluster_of(run)?)
+}
+
+pub(super) fn read_autopilot(run: &RouteCall<'_>) -> Result<Response, Error> {
+    cluster_of(run)?;
+    autopilot::read(&run.unsealed)
+}
+
+pub(super) async fn write_autopilot(run: &RouteCall<'_>) -> Result<Response, Error> {
+    cluster_of(run)?;
+    autopilot::write(&run.unsealed, run.call).await
+}
+
+pub(super) async fn save(run: &RouteCall<'_>) -> Result<Response, Error> {
+    cluster_of(run)?;
+    backup::save(run.core, &run.unsealed).await
+}
+
+pub(super) async fn restore(run: &RouteCall<'_>, check: Check) -> Result<Response, Error> {
+    cluster_of(run)?;
+    backup::begin(run.core, &run.unsealed, check).await
 }
 
 /// The leader hands its place to another server; alone it stays.
@@ -125,7 +133,11 @@ pub(crate) fn name(peer: &Peer) -> String {
     if peer.name.is_empty() { format!("{:016x}", peer.id) } else { peer.name.clone() }
 }
 
-fn configuration(core: &Core, cluster: &dyn Replicated) -> Response {
+pub(super) fn configuration(run: &RouteCall<'_>) -> Result<Response, Error> {
+    Ok(members(run.core, cluster_of(run)?))
+}
+
+fn members(core: &Core, cluster: &dyn Replicated) -> Response {
     let leader = cluster.leadership().leader_id;
     let server = |member: &Member| {
         Json::object([
@@ -170,11 +182,8 @@ fn find(cluster: &dyn Replicated, call: &Call<'_, '_>) -> Result<Option<Member>,
     Ok(cluster.members().into_iter().find(|member| name(&member.peer) == asked))
 }
 
-async fn remove(
-    core: &Core,
-    cluster: &dyn Replicated,
-    call: &Call<'_, '_>,
-) -> Result<Response, Error> {
+pub(super) async fn remove(run: &RouteCall<'_>) -> Result<Response, Error> {
+    let (core, cluster, call) = (run.core, cluster_of(run)?, run.call);
     // One that is no member is as gone as one that was removed.
     let Some(member) = find(cluster, call)? else { return Ok(Response::Empty) };
     let voters = cluster.members().iter().filter(|member| member.role == MemberRole::Voter).count();
@@ -190,12 +199,8 @@ async fn remove(
     Ok(Response::Empty)
 }
 
-async fn set_role(
-    core: &Core,
-    cluster: &dyn Replicated,
-    call: &Call<'_, '_>,
-    role: MemberRole,
-) -> Result<Response, Error> {
+pub(super) async fn set_role(run: &RouteCall<'_>, role: MemberRole) -> Result<Response, Error> {
+    let (core, cluster, call) = (run.core, cluster_of(run)?, run.call);
     let member = find(cluster, call)?;
     let member = member.ok_or_else(|| Error::invalid("there is no such server"))?;
     let voters = cluster.members().iter().filter(|member| member.role == MemberRole::Voter).count();

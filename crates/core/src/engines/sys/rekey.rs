@@ -1,6 +1,5 @@
 //! `sys/rekey/*`, `sys/rekey-recovery-key/*` and their twins under `sys/rotate/`: new shares.
 
-use kallisto_auth::Operation;
 use zeroize::Zeroizing;
 
 use super::Asker;
@@ -17,36 +16,25 @@ use crate::seal::{
 
 const OK: u16 = 200;
 
-pub(super) async fn handle(
-    core: &Core,
-    request: &Request<'_>,
-    path: &str,
-    target: Target,
-    caller: Asker,
-) -> Result<Response, Error> {
-    use Operation::{Delete, Read, Update};
-    match (path, request.operation) {
-        ("init", Read) => Ok(bare(status(core.rekey_progress()?.as_ref(), required(core)?))),
-        ("init", Update) => start(core, request, target).await,
-        ("init", Delete) => {
-            let nonce = given_nonce(request, caller)?;
-            core.cancel_rekey(nonce.as_deref())?;
-            Ok(Response::Empty)
-        }
-        ("update", Update) => update(core, request).await,
-        ("verify", Read) => verification_status(core),
-        ("verify", Update) => verify(core, request).await,
-        // It began again, under a nonce that whoever goes on has to hear.
-        ("verify", Delete) => {
-            core.restart_verification()?;
-            verification_status(core)
-        }
-        // Only shares encrypted to OpenPGP keys are ever backed up, and there are none.
-        ("backup", Read) => Err(Error::invalid("no backed-up keys found")),
-        ("backup", Delete) => Ok(Response::Empty),
-        ("init" | "update" | "verify" | "backup", _) => Err(Error::UnsupportedOperation),
-        _ => Err(Error::UnsupportedPath),
-    }
+pub(super) fn read(core: &Core) -> Result<Response, Error> {
+    Ok(bare(status(core.rekey_progress()?.as_ref(), required(core)?)))
+}
+
+pub(super) fn cancel(core: &Core, request: &Request<'_>, caller: Asker) -> Result<Response, Error> {
+    let nonce = given_nonce(request, caller)?;
+    core.cancel_rekey(nonce.as_deref())?;
+    Ok(Response::Empty)
+}
+
+/// Begins to prove again, under a nonce that whoever goes on has to hear.
+pub(super) fn restart(core: &Core) -> Result<Response, Error> {
+    core.restart_verification()?;
+    verification_status(core)
+}
+
+/// Only shares encrypted to OpenPGP keys are ever backed up, and there are none.
+pub(super) fn no_kept_shares() -> Result<Response, Error> {
+    Err(Error::invalid("no backed-up keys found"))
 }
 
 /// The nonce a stranger has to know to cancel; those with a token need none.
@@ -61,7 +49,11 @@ pub(super) fn given_nonce(request: &Request<'_>, caller: Asker) -> Result<Option
     Ok(Some(in_body.or(in_query).unwrap_or_default()))
 }
 
-async fn start(core: &Core, request: &Request<'_>, target: Target) -> Result<Response, Error> {
+pub(super) async fn start(
+    core: &Core,
+    request: &Request<'_>,
+    target: Target,
+) -> Result<Response, Error> {
     let body = request.object()?;
     let fields = Fields::new(&body);
     refuse_pgp(&body)?;
@@ -75,7 +67,7 @@ async fn start(core: &Core, request: &Request<'_>, target: Target) -> Result<Res
     Ok(bare(status(Some(&progress), progress.required)))
 }
 
-async fn update(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
+pub(super) async fn update(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
     let (share, nonce) = share_and_nonce(request)?;
     match core.give_rekey_share(share, &nonce, request.id).await? {
         RekeyResult::Progress(progress) => Ok(bare(status(Some(&progress), progress.required))),
@@ -99,7 +91,7 @@ async fn update(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
     }
 }
 
-async fn verify(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
+pub(super) async fn verify(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
     let (share, nonce) = share_and_nonce(request)?;
     match core.verify_rekey(share, &nonce).await? {
         Verified::Done(nonce) => {
@@ -109,7 +101,7 @@ async fn verify(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
     }
 }
 
-fn verification_status(core: &Core) -> Result<Response, Error> {
+pub(super) fn verification_status(core: &Core) -> Result<Response, Error> {
     let progress = core.rekey_progress()?;
     let waiting = progress.as_ref().and_then(|rekey| Some((rekey, rekey.verification.as_ref()?)));
     let Some((rekey, (nonce, given, needed))) = waiting else {

@@ -1,6 +1,5 @@
 //! `sys/generate-root/*`, `sys/decode-token`: a root token by consent of the share holders.
 
-use kallisto_auth::Operation;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::Asker;
@@ -16,30 +15,17 @@ use crate::seal::{OTP_CHARS, RootProgress, RootResult, decode_token};
 
 const OK: u16 = 200;
 
-pub(super) async fn handle(
-    core: &Core,
-    request: &Request<'_>,
-    path: &str,
-    caller: Asker,
-) -> Result<Response, Error> {
-    use Operation::{Delete, Read, Update};
-    match (path, request.operation) {
-        ("attempt", Read) => {
-            let (progress, required) = core.root_progress()?;
-            Ok(bare(status(progress.as_ref(), required)))
-        }
-        ("attempt", Update) => start(core, request).await,
-        ("attempt", Delete) => {
-            core.cancel_root(given_nonce(request, caller)?.as_deref())?;
-            Ok(Response::Empty)
-        }
-        ("update", Update) => update(core, request).await,
-        ("attempt" | "update", _) => Err(Error::UnsupportedOperation),
-        _ => Err(Error::UnsupportedPath),
-    }
+pub(super) fn read(core: &Core) -> Result<Response, Error> {
+    let (progress, required) = core.root_progress()?;
+    Ok(bare(status(progress.as_ref(), required)))
 }
 
-async fn start(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
+pub(super) fn cancel(core: &Core, request: &Request<'_>, caller: Asker) -> Result<Response, Error> {
+    core.cancel_root(given_nonce(request, caller)?.as_deref())?;
+    Ok(Response::Empty)
+}
+
+pub(super) async fn start(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
     let body = request.object()?;
     refuse_pgp(&body)?;
     if matches!(body.get("pgp_key"), Some(Json::String(key)) if !key.is_empty()) {
@@ -54,7 +40,7 @@ async fn start(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
     Ok(bare(reply))
 }
 
-async fn update(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
+pub(super) async fn update(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
     let (share, nonce) = share_and_nonce(request)?;
     match core.give_root_share(share, &nonce, (request.id, request.now)).await? {
         RootResult::Progress(progress) => Ok(bare(status(Some(&progress), progress.required))),

@@ -2,36 +2,20 @@
 
 use aws_lc_rs::digest;
 use data_encoding::{BASE64, HEXLOWER};
-use kallisto_auth::Operation;
 use zeroize::Zeroizing;
 
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::pipeline::state::Call;
 use crate::platform::random;
 
 /// Most random bytes in one answer.
 const RANDOM_BYTES_MAX: i64 = 128 << 10;
 const RANDOM_BYTES_DEFAULT: i64 = 32;
 
-/// Answers the routes of this room; `path` is what follows `tools/`.
-pub(super) fn handle(call: &Call<'_, '_>, path: &str) -> Result<Response, Error> {
-    let (tool, rest) = path.split_once('/').unwrap_or((path, ""));
-    let answer = match tool {
-        "random" => random_bytes as fn(&Map, &str) -> Result<Response, Error>,
-        "hash" => hash,
-        _ => return Err(Error::UnsupportedPath),
-    };
-    if call.operation != Operation::Update {
-        return Err(Error::UnsupportedOperation);
-    }
-    answer(&call.object()?, rest)
-}
-
 /// `rest` is nothing, a count, a source, or a source and a count.
-fn random_bytes(body: &Map, rest: &str) -> Result<Response, Error> {
+pub(super) fn random_bytes(body: &Map, rest: &str) -> Result<Response, Error> {
     let fields = Fields::new(body);
     let (source, count) = match rest.split_once('/') {
         Some((source, count)) => (Some(source), Some(count)),
@@ -61,7 +45,7 @@ fn random_bytes(body: &Map, rest: &str) -> Result<Response, Error> {
     Ok(Response::data(&Json::object([("random_bytes", encode(&bytes).into())])))
 }
 
-fn hash(body: &Map, rest: &str) -> Result<Response, Error> {
+pub(super) fn hash(body: &Map, rest: &str) -> Result<Response, Error> {
     let fields = Fields::new(body);
     let given = fields.string("algorithm")?.filter(|name| !name.is_empty());
     let named = if rest.is_empty() { given.as_deref().unwrap_or("sha2-256") } else { rest };

@@ -11,16 +11,12 @@ use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::engines::mount::Class;
-use crate::engines::sys::explain;
+use crate::engines::route_handler;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::NamespaceContext;
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::registry;
-use crate::routes::{help, openapi};
+use crate::routes::{SYSTEM, help};
 use crate::view::Mount;
-
-const PREFIX: &str = "sys/internal/ui/";
-const OPENAPI: &str = "sys/internal/specs/openapi";
-const EXPLAIN: &str = "sys/policies/explain";
 
 /// Whether a request is of the few that every token may make.
 pub(crate) fn is_for_any_token(request: &Request<'_>) -> bool {
@@ -46,23 +42,16 @@ pub(crate) fn for_any_token(
     if request.asks_help() {
         return Some(help::answer(unsealed, &unsealed.info, request, caller));
     }
-    if request.path.as_str() == OPENAPI {
-        return Some(openapi::answer(unsealed, &unsealed.info, request, Some(caller)));
-    }
-    if request.path.as_str() == EXPLAIN {
-        return explain::about_itself(&unsealed.view, request, caller);
-    }
-    let path = request.path.as_str().strip_prefix(PREFIX)?;
-    Some(match path {
-        "mounts" => Ok(all_mounts(unsealed, caller)),
-        "resultant-acl" => Ok(resultant_acl(caller)),
-        "namespaces" => Ok(super::namespaces::reached(unsealed, caller)),
-        _ => preflight(unsealed, path.strip_prefix("mounts/")?, caller),
-    })
+    let path = request.path.as_str().strip_prefix("sys/")?;
+    route_handler::answer_any_token(&SYSTEM, path, unsealed, request, caller)
 }
 
 /// The mount that serves `path`, for a command that needs to know its version.
-fn preflight(unsealed: &NamespaceContext, path: &str, caller: &Caller) -> Result<Response, Error> {
+pub(super) fn preflight(
+    unsealed: &NamespaceContext,
+    path: &str,
+    caller: &Caller,
+) -> Result<Response, Error> {
     let folder = format!("{path}/");
     let found = unsealed.view.mounts.route(&folder);
     let Some((mount, _)) = found.filter(|(mount, _)| caller.reaches(&mount.entry.path)) else {
@@ -74,14 +63,14 @@ fn preflight(unsealed: &NamespaceContext, path: &str, caller: &Caller) -> Result
 }
 
 /// Every mount that the caller can reach anything of.
-fn all_mounts(unsealed: &NamespaceContext, caller: &Caller) -> Response {
+pub(super) fn all_mounts(unsealed: &NamespaceContext, caller: &Caller) -> Response {
     let all = unsealed.view.mounts.all();
     let reached = all.iter().filter(|mount| caller.reaches(&mount.entry.path));
     reply(reached.map(|mount| (mount, mount.entry.to_wire())))
 }
 
 /// What the caller's policies come to, as the web page asks.
-fn resultant_acl(caller: &Caller) -> Response {
+pub(super) fn resultant_acl(caller: &Caller) -> Response {
     if caller.is_root() {
         return Response::data(&Json::object([("root", true.into())]));
     }
@@ -102,14 +91,15 @@ fn resultant_acl(caller: &Caller) -> Response {
 }
 
 /// What a login page may show: mounts listed as `unauth`, reduced to their kind.
-pub(super) fn public_mounts(unsealed: &NamespaceContext) -> Response {
+pub(super) fn public_mounts(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
+    let unsealed = core.namespace_context(request.namespace)?;
     let all = unsealed.view.mounts.all();
     let public = all.iter().filter(|mount| mount.entry.config.listing_visibility == "unauth");
-    reply(public.map(|mount| {
+    Ok(reply(public.map(|mount| {
         let mut entry = mount.entry.to_wire();
         entry.retain(|name, _| matches!(name.as_str(), "type" | "description" | "options"));
         (mount, entry)
-    }))
+    })))
 }
 
 fn reply<'a>(mounts: impl Iterator<Item = (&'a Arc<Mount>, Map)>) -> Response {

@@ -2,8 +2,6 @@
 //!
 //! What is stored here goes into headers of answers, so nothing that could end a header gets in.
 
-use kallisto_auth::Operation;
-
 use crate::api::error::Error;
 use crate::api::fields::{Fields, parse_bool, scalar_text};
 use crate::api::json::{Json, Map};
@@ -26,30 +24,15 @@ const FRAMING: [&str; 4] = ["connection", "content-length", "content-type", "tra
 /// The header whose default keeps pages from running what others put into them.
 const CONTENT_SECURITY: &str = "Content-Security-Policy";
 
-/// Answers the routes of this room; `None` for all others.
-pub(super) async fn answer(
+pub(super) async fn delete_origins(unsealed: &NamespaceContext) -> Result<Response, Error> {
+    delete(unsealed, CORS).await
+}
+
+pub(super) async fn delete_header(
     unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-    path: &str,
-) -> Option<Result<Response, Error>> {
-    use Operation::{Delete, List, Read, Update};
-    if let Some(name) = path.strip_prefix("config/ui/headers/").filter(|name| !name.is_empty()) {
-        let name = canonical(name);
-        return Some(match call.operation {
-            Read => read_header(unsealed, call, &name),
-            Update => write_header(unsealed, call, &name).await,
-            Delete => delete(unsealed, &format!("{PAGE_HEADERS}{name}")).await,
-            _ => Err(Error::UnsupportedOperation),
-        });
-    }
-    Some(match (path, call.operation) {
-        ("config/cors", Read) => Ok(read_origins(unsealed)),
-        ("config/cors", Update) => write_origins(unsealed, call).await,
-        ("config/cors", Delete) => delete(unsealed, CORS).await,
-        ("config/ui/headers", List) => list_headers(unsealed),
-        ("config/cors" | "config/ui/headers", _) => Err(Error::UnsupportedOperation),
-        _ => return None,
-    })
+    name: &str,
+) -> Result<Response, Error> {
+    delete(unsealed, &format!("{PAGE_HEADERS}{}", canonical(name))).await
 }
 
 async fn delete(unsealed: &NamespaceContext, record: &str) -> Result<Response, Error> {
@@ -61,7 +44,7 @@ async fn put(unsealed: &NamespaceContext, record: &str, value: Vec<u8>) -> Resul
     EngineStorage::builtin(unsealed, MountId::SYSTEM)?.put(record, value).await
 }
 
-fn read_origins(unsealed: &NamespaceContext) -> Response {
+pub(super) fn read_origins(unsealed: &NamespaceContext) -> Response {
     let Some(origins) = unsealed.view.web.origins() else {
         return Response::merged(&Json::object([("enabled", false.into())]));
     };
@@ -72,7 +55,7 @@ fn read_origins(unsealed: &NamespaceContext) -> Response {
     ]))
 }
 
-async fn write_origins(
+pub(super) async fn write_origins(
     unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
 ) -> Result<Response, Error> {
@@ -110,7 +93,7 @@ fn check_names(
     }
 }
 
-fn list_headers(unsealed: &NamespaceContext) -> Result<Response, Error> {
+pub(super) fn list_headers(unsealed: &NamespaceContext) -> Result<Response, Error> {
     let headers = unsealed.view.web.page_headers();
     if headers.is_empty() {
         return Err(Error::NotFound);
@@ -118,11 +101,12 @@ fn list_headers(unsealed: &NamespaceContext) -> Result<Response, Error> {
     Ok(Response::data(&Json::object([("keys", Json::strings(headers.keys().cloned()))])))
 }
 
-fn read_header(
+pub(super) fn read_header(
     unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
+    let name = &*canonical(name);
     let headers = unsealed.view.web.page_headers();
     let values = headers.get(name).ok_or(Error::NotFound)?;
     let asked = call.query.iter().find(|(name, _)| name == "multivalue");
@@ -134,11 +118,12 @@ fn read_header(
     Ok(Response::data(&Json::object([data])))
 }
 
-async fn write_header(
+pub(super) async fn write_header(
     unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
     name: &str,
 ) -> Result<Response, Error> {
+    let name = &*canonical(name);
     let values = values(&call.object()?)?;
     if values.is_empty() {
         return Err(Error::invalid("header and values must be specified"));

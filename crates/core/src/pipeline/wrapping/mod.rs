@@ -9,7 +9,7 @@
 //! Any other use of the token takes its one use, as that of any limited token, and so
 //! burns it.
 //!
-//! A wrapping token opens itself without being authenticated (`OpenRoute::Unwrap`): there its one use
+//! A wrapping token opens itself without being authenticated (`Admits::WrappingToken`): there its one use
 //! would be taken before it is opened. Who asks for it gets the token inside a signed text ([`jwt`]).
 
 mod jwt;

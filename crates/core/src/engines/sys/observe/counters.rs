@@ -8,7 +8,7 @@ use crate::platform::versions;
 use crate::storage::keys::MountId;
 
 /// `sys/version-history`: the versions that served this storage, each with the one before it.
-pub(super) fn versions(unsealed: &NamespaceContext) -> Result<Response, Error> {
+pub(in crate::engines::sys) fn versions(unsealed: &NamespaceContext) -> Result<Response, Error> {
     let history = versions::history(unsealed)?;
     let mut previous = Json::Null;
     let mut info = Map::new();
@@ -27,19 +27,19 @@ pub(super) fn versions(unsealed: &NamespaceContext) -> Result<Response, Error> {
 }
 
 /// `sys/replication/status`: there are no clusters that follow others.
-pub(super) fn replication() -> Response {
+pub(in crate::engines::sys) fn replication() -> Response {
     let disabled = || Json::object([("mode", "disabled".into())]);
     Response::data(&Json::object([("dr", disabled()), ("performance", disabled())]))
 }
 
 /// `sys/internal/counters/tokens`.
-pub(super) fn tokens(unsealed: &NamespaceContext) -> Response {
+pub(in crate::engines::sys) fn tokens(unsealed: &NamespaceContext) -> Response {
     let (tokens, _) = unsealed.view.tokens.counts();
     counted("service_tokens", tokens as u64)
 }
 
 /// `sys/internal/counters/entities`.
-pub(super) fn entities(unsealed: &NamespaceContext) -> Response {
+pub(in crate::engines::sys) fn entities(unsealed: &NamespaceContext) -> Response {
     let mount = unsealed.view.mounts.with_id(MountId::IDENTITY);
     let entities = mount.as_ref().and_then(|mount| mount.memory.directory());
     counted("entities", entities.map_or(0, |directory| directory.entity_count() as u64))
@@ -51,7 +51,7 @@ fn counted(name: &str, total: u64) -> Response {
 }
 
 /// `sys/config/state/sanitized`: what the server runs with, without a secret.
-pub(super) fn configuration(core: &Core) -> Response {
+pub(in crate::engines::sys) fn configuration(core: &Core) -> Response {
     let info = &core.info;
     let seal = core.auto_seal.as_ref().map_or("shamir", |seal| seal.name());
     Response::data(&Json::object([

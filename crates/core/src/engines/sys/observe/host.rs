@@ -12,7 +12,7 @@ use crate::platform::host::Machine;
 const OK: u16 = 200;
 
 /// The machine, in the fields that Vault's clients read.
-pub(super) fn info(core: &Core, now: Timestamp) -> Result<Response, Error> {
+pub(in crate::engines::sys) fn info(core: &Core, now: Timestamp) -> Result<Response, Error> {
     let machine = core.host.as_ref().and_then(|host| host.machine());
     let machine =
         machine.ok_or_else(|| Error::Unavailable("nothing is known of this machine".to_owned()))?;
@@ -62,7 +62,7 @@ fn memory(machine: &Machine) -> Json {
 }
 
 /// Requests that wait for something, this one among them.
-pub(super) fn in_flight(core: &Core) -> Response {
+pub(in crate::engines::sys) fn in_flight(core: &Core) -> Response {
     let waiting = core.metrics.in_flight.all().into_iter().map(|(number, waits)| {
         let method = match waits.operation {
             Operation::Read => "GET",

@@ -10,7 +10,7 @@ use crate::metrics::{JobPlace, JobRecord};
 use crate::pipeline::state::Core;
 
 /// The jobs in the order in which they run; none before the first pass, a second after the start.
-pub(super) fn read(core: &Core, now: Timestamp) -> Response {
+pub(in crate::engines::sys) fn read(core: &Core, now: Timestamp) -> Response {
     let leads = core.store.leads();
     let jobs = core.metrics.jobs.all();
     let names = Json::strings(jobs.iter().map(|job| job.facts.name.as_str()));

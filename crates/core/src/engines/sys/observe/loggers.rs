@@ -14,20 +14,20 @@ fn host(core: &Core) -> Result<&Arc<dyn Host>, Error> {
     core.host.as_ref().ok_or_else(nothing)
 }
 
-pub(super) fn read_all(core: &Core) -> Result<Response, Error> {
+pub(in crate::engines::sys) fn read_all(core: &Core) -> Result<Response, Error> {
     let levels = host(core)?.log_levels().into_iter();
     let levels: Map = levels.map(|(name, level)| (name, level.name().into())).collect();
     Ok(Response::data(&levels.into()))
 }
 
 /// One logger; an unknown one has no level to show.
-pub(super) fn read(core: &Core, name: &str) -> Result<Response, Error> {
+pub(in crate::engines::sys) fn read(core: &Core, name: &str) -> Result<Response, Error> {
     let levels = host(core)?.log_levels().into_iter().filter(|(known, _)| known == name);
     let levels: Map = levels.map(|(name, level)| (name, level.name().into())).collect();
     Ok(Response::data(&levels.into()))
 }
 
-pub(super) fn write(
+pub(in crate::engines::sys) fn write(
     core: &Core,
     call: &Call<'_, '_>,
     name: Option<&str>,
@@ -43,7 +43,7 @@ pub(super) fn write(
     set(core, name, Some(parsed))
 }
 
-pub(super) fn reset(core: &Core, name: Option<&str>) -> Result<Response, Error> {
+pub(in crate::engines::sys) fn reset(core: &Core, name: Option<&str>) -> Result<Response, Error> {
     set(core, name, None)
 }
 

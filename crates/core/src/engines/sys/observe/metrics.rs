@@ -29,7 +29,10 @@ impl Core {
 }
 
 /// Answers in the format that the query asks for.
-pub(super) fn answer(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
+pub(in crate::engines::sys) fn answer(
+    core: &Core,
+    request: &Request<'_>,
+) -> Result<Response, Error> {
     let format = request.query.iter().find(|(name, _)| name == "format");
     match format.map_or("", |(_, format)| format.as_str()) {
         "prometheus" if !core.info.serves_prometheus => {

@@ -26,7 +26,7 @@ struct Monitor {
 }
 
 /// Opens a stream of lines.
-pub(super) fn open(core: &Core, call: &Call<'_, '_>) -> Result<Response, Error> {
+pub(in crate::engines::sys) fn open(core: &Core, call: &Call<'_, '_>) -> Result<Response, Error> {
     if call.wrap_ttl_secs > 0 {
         return Err(Error::invalid("answers of sys/monitor cannot be wrapped"));
     }

@@ -4,8 +4,6 @@
 //! runs; here nothing can be registered, removed or exchanged while the server runs, so the first tells
 //! what there is and the second has nothing to do.
 
-use kallisto_auth::Operation;
-
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
@@ -16,44 +14,53 @@ use crate::platform::random;
 
 const ENGINE_VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"), "+builtin.kallisto");
 
-/// `sys/plugins/catalog`: the engines that are built in; there are no others.
-pub(super) fn catalog(call: &Call<'_, '_>, rest: &str) -> Result<Response, Error> {
+/// Every engine there is, with its class, sorted.
+fn engines() -> Vec<(&'static str, &'static str)> {
     let kind = |class: Class| match class {
         Class::Auth => "auth",
         Class::Secret => "secret",
     };
-    let mut engines: Vec<(&str, &str)> =
+    let mut engines: Vec<_> =
         EngineKind::catalog().map(|(name, class)| (kind(class), name)).collect();
     engines.sort_unstable();
-    let names = |wanted: &str| {
-        Json::strings(engines.iter().filter(|(kind, _)| *kind == wanted).map(|(_, name)| *name))
-    };
-    match (rest.split_once('/'), call.operation) {
-        (None, Operation::Read) if rest.is_empty() => {
-            let detailed = engines.iter().map(|(kind, name)| described(kind, name));
-            Ok(Response::data(&Json::object([
-                ("auth", names("auth")),
-                ("database", Json::Array(Vec::new())),
-                ("secret", names("secret")),
-                ("detailed", Json::Array(detailed.collect())),
-            ])))
-        }
-        (None, Operation::List) if matches!(rest, "auth" | "secret" | "database") => {
-            Ok(Response::data(&Json::object([("keys", names(rest))])))
-        }
-        (None, Operation::List) if !rest.is_empty() => {
-            Err(Error::invalid("unknown plugin type: it must be auth, secret or database"))
-        }
-        (Some((kind, name)), Operation::Read) => {
-            let known = engines.contains(&(kind, name));
-            if known { Ok(Response::data(&plugin(name))) } else { Err(Error::NotFound) }
-        }
-        (Some(_), Operation::Update) => {
-            Err(Error::invalid("plugins cannot be registered: every engine is built in"))
-        }
-        (Some(_), Operation::Delete) => Err(Error::invalid("built-in engines cannot be removed")),
-        _ => Err(Error::UnsupportedOperation),
+    engines
+}
+
+fn names(engines: &[(&str, &str)], wanted: &str) -> Json {
+    Json::strings(engines.iter().filter(|(kind, _)| *kind == wanted).map(|(_, name)| *name))
+}
+
+/// `sys/plugins/catalog`: the engines that are built in; there are no others.
+pub(in crate::engines::sys) fn catalog() -> Response {
+    let engines = engines();
+    let detailed = engines.iter().map(|(kind, name)| described(kind, name));
+    Response::data(&Json::object([
+        ("auth", names(&engines, "auth")),
+        ("database", Json::Array(Vec::new())),
+        ("secret", names(&engines, "secret")),
+        ("detailed", Json::Array(detailed.collect())),
+    ]))
+}
+
+/// The names of the engines of a type.
+pub(in crate::engines::sys) fn of_type(wanted: &str) -> Result<Response, Error> {
+    if !matches!(wanted, "auth" | "secret" | "database") {
+        return Err(Error::invalid("unknown plugin type: it must be auth, secret or database"));
     }
+    Ok(Response::data(&Json::object([("keys", names(&engines(), wanted))])))
+}
+
+pub(in crate::engines::sys) fn read(kind: &str, name: &str) -> Result<Response, Error> {
+    let is_known = engines().contains(&(kind, name));
+    if is_known { Ok(Response::data(&plugin(name))) } else { Err(Error::NotFound) }
+}
+
+pub(in crate::engines::sys) fn register() -> Result<Response, Error> {
+    Err(Error::invalid("plugins cannot be registered: every engine is built in"))
+}
+
+pub(in crate::engines::sys) fn remove() -> Result<Response, Error> {
+    Err(Error::invalid("built-in engines cannot be removed"))
 }
 
 fn described(kind: &str, name: &str) -> Json {
@@ -79,7 +86,10 @@ fn plugin(name: &str) -> Json {
 }
 
 /// `sys/plugins/reload/backend`: checks what is named, and has nothing to load.
-pub(super) fn reload(unsealed: &NamespaceContext, call: &Call<'_, '_>) -> Result<Response, Error> {
+pub(in crate::engines::sys) fn reload(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
     let body = call.object()?;
     let fields = Fields::new(&body);
     let plugin = fields.string("plugin")?.filter(|name| !name.is_empty());

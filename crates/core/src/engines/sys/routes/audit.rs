@@ -1,56 +1,61 @@
 //! Audit devices and what they write.
 
-use kallisto_auth::Operation::{Delete, Read, Update};
-
 use kallisto_engine::FieldKind::{Flag, Map, Text};
-use kallisto_engine::route::{Field, Route, ServedBy, field};
+use kallisto_engine::route::{Field, ServedBy, field};
+use kallisto_engine::{Row, row};
+
+use crate::engines::route_handler::{RouteHandler, runs};
+use crate::engines::sys::audit;
 
 const PATH: Field = field("path", Text, "The path of the device.");
 const HEADER: Field = field("header", Text, "The name of the header.");
 
-pub(super) const DEVICES: &[Route] = &[
-    Route::new("audit", &[(Read, "List the audit devices.")], &[]).with_sudo(),
-    Route::new(
-        "audit/{path..}",
-        &[(Update, "Enable an audit device."), (Delete, "Disable an audit device.")],
-        &[
-            PATH,
-            field("type", Text, "`file`, `socket` or `syslog`."),
-            field("description", Text, "For people."),
-            field("options", Map, "What the device is told, such as `file_path`."),
-            field("local", Flag, "Shown back."),
-        ],
-    )
-    .with_sudo(),
-    Route::new(
-        "audit-hash/{path..}",
-        &[(Update, "Mask a value as a device does, to search for it.")],
-        &[PATH, field("input", Text, "The value.")],
-    )
-    .served_by(ServedBy::AnyServer),
-    Route::new(
-        "audit-head/{path..}",
-        &[(Read, "Tell the last record that a device wrote, and whether it works.")],
-        &[PATH],
-    )
-    .with_sudo(),
+pub(super) const DEVICES: &[Row<RouteHandler>] = &[
+    row!("audit", &[], {
+        Read => "List the audit devices.", runs!(|run| Ok(audit::read_all(&run.core.audit)));
+    } .with_sudo()),
+    row!("audit/{path..}", &[
+        PATH,
+        field("type", Text, "`file`, `socket` or `syslog`."),
+        field("description", Text, "For people."),
+        field("options", Map, "What the device is told, such as `file_path`."),
+        field("local", Flag, "Shown back."),
+    ], {
+        Update => "Enable an audit device.",
+            runs!(async |run| {
+                audit::enable(&run.core.audit, &run.unsealed, run.call, run.params.get("path")).await
+            });
+        Delete => "Disable an audit device.",
+            runs!(async |run| {
+                audit::disable(&run.core.audit, &run.unsealed, run.params.get("path")).await
+            });
+    } .with_sudo()),
+    row!("audit-hash/{path..}", &[PATH, field("input", Text, "The value.")], {
+        Update => "Mask a value as a device does, to search for it.",
+            runs!(|run| audit::hash(&run.core.audit, run.call, run.params.get("path")));
+    } .served_by(ServedBy::AnyServer)),
+    row!("audit-head/{path..}", &[PATH], {
+        Read => "Tell the last record that a device wrote, and whether it works.",
+            runs!(|run| audit::head(&run.core.audit, run.params.get("path")));
+    } .with_sudo()),
 ];
 
-pub(super) const HEADERS: &[Route] = &[
-    Route::new(
-        "config/auditing/request-headers",
-        &[(Read, "List the request headers that are audited.")],
-        &[],
-    )
-    .with_sudo(),
-    Route::new(
-        "config/auditing/request-headers/{header}",
-        &[
-            (Read, "Tell how a request header is audited."),
-            (Update, "Audit a request header."),
-            (Delete, "Audit a request header no more."),
-        ],
-        &[HEADER, field("hmac", Flag, "Mask its values.")],
-    )
-    .with_sudo(),
+pub(super) const HEADERS: &[Row<RouteHandler>] = &[
+    row!("config/auditing/request-headers", &[], {
+        Read => "List the request headers that are audited.",
+            runs!(|run| Ok(audit::read_headers(&run.core.audit)));
+    } .with_sudo()),
+    row!("config/auditing/request-headers/{header}", &[
+        HEADER,
+        field("hmac", Flag, "Mask its values."),
+    ], {
+        Read => "Tell how a request header is audited.",
+            runs!(|run| audit::read_header(&run.core.audit, run.params.get("header")));
+        Update => "Audit a request header.",
+            runs!(async |run| {
+                audit::put_header(&run.core.audit, &run.unsealed, run.call, run.params.get("header")).await
+            });
+        Delete => "Audit a request header no more.",
+            runs!(async |run| audit::delete_header(&run.unsealed, run.params.get("header")).await);
+    } .with_sudo()),
 ];

@@ -1,9 +1,11 @@
 //! What Vault does not have: work on many secrets, filtered lists, following changes.
 
-use kallisto_auth::Operation::{Read, Update};
-
 use kallisto_engine::FieldKind::{Flag, Map, Text, Texts, Whole};
-use kallisto_engine::route::{Field, Route, Scope, field, query};
+use kallisto_engine::route::{Field, Scope, field, query};
+use kallisto_engine::{Row, row};
+
+use crate::engines::beyond;
+use crate::engines::route_handler::{RouteHandler, runs};
 
 const DRY_RUN: Field = field("dry_run", Flag, "Check and tell everything, and change nothing.");
 const COUNT: Field = field("count", Whole, "Do nothing unless so many secrets are meant.");
@@ -16,94 +18,70 @@ const NEXT: Field = query("next", Text, "What the answer before said to go on wi
 const EACH: &str = "Every secret is judged by the rules for the path at which a request of its own \
     would touch it; a rule for this route opens none.";
 
-pub(super) const SECRETS: &[Route] = &[
-    Route::new(
-        "kallisto/kv/read",
-        &[(Update, "Read many paths in one request, each with its own status.")],
-        &[field(
+pub(super) const SECRETS: &[Row<RouteHandler>] = &[
+    row!("kallisto/kv/read", &[
+        field(
             "paths",
             Texts,
             "API paths such as `secret/data/a`, or objects with `path` and `version`.",
-        )],
-    )
+        ),
+    ], {
+        Update => "Read many paths in one request, each with its own status.",
+            runs!(|run| beyond::read(&run));
+    } .scope(Scope::Namespace).more(EACH)),
+    row!("kallisto/kv/write", &[
+        field("writes", Texts, "Objects with `path` (an API path), `data` and `options`."),
+    ], {
+        Update => "Write many secrets as one: all of them, or none.",
+            runs!(async |run| beyond::write(&run).await);
+    } .scope(Scope::Namespace).more(EACH)),
+    row!("kallisto/kv/delete", &[
+        field("path", Text, "A secret, or a folder by a final slash: mount and path."),
+        field("purge", Flag, "Remove all versions for good, not only the latest until undeleted."),
+        DRY_RUN,
+        COUNT,
+    ], {
+        Update => "Delete a secret or a folder: all of it, or nothing.",
+            runs!(async |run| beyond::delete(&run).await);
+    } .scope(Scope::Namespace).more(EACH)),
+    row!("kallisto/kv/copy", &[FROM, TO, DRY_RUN, COUNT], {
+        Update => "Copy a secret or a folder with all versions and metadata.",
+            runs!(async |run| beyond::copy(&run).await);
+    } .scope(Scope::Namespace).more(EACH)),
+    row!("kallisto/kv/move", &[FROM, TO, DRY_RUN, COUNT], {
+        Update => "Move a secret or a folder with all versions and metadata.",
+            runs!(async |run| beyond::move_to(&run).await);
+    } .scope(Scope::Namespace).more(EACH)),
+    row!("kallisto/kv/list", &[
+        query("path", Text, "The folder: mount and path."),
+        query("recursive", Flag, "Everything below it."),
+        LIMIT,
+        NEXT,
+    ], {
+        Read => "List the names in a folder that the caller may read or change.",
+            runs!(async |run| beyond::list(&run).await);
+        Update => "The same, with the parameters in the body.",
+            runs!(async |run| beyond::list(&run).await);
+    } .scope(Scope::Namespace).more(EACH)),
+    row!("kallisto/kv/search", &[
+        query("path", Text, "The folder: mount and path."),
+        query("name", Text, "A part of the path, or with `*` all of it; case does not count."),
+        query("metadata", Map, "Custom metadata to have, such as `owner=ada,tier=*`."),
+        LIMIT,
+        NEXT,
+    ], {
+        Read => "Search secrets by name and custom metadata, among those the caller may see.",
+            runs!(async |run| beyond::search(&run).await);
+        Update => "The same, with the parameters in the body.",
+            runs!(async |run| beyond::search(&run).await);
+    } .scope(Scope::Namespace).more(EACH)),
+    row!("kallisto/kv/watch", &[
+        query("path", Text, "A secret, or a folder by a final slash: mount and path."),
+        query("index", Text, "Begin after this event or index; absent for now."),
+    ], {
+        Read => "Follow changes of a secret or folder as server-sent events.",
+            runs!(|run| beyond::watch(&run));
+    }
     .scope(Scope::Namespace)
-    .more(EACH),
-    Route::new(
-        "kallisto/kv/write",
-        &[(Update, "Write many secrets as one: all of them, or none.")],
-        &[field("writes", Texts, "Objects with `path` (an API path), `data` and `options`.")],
-    )
-    .scope(Scope::Namespace)
-    .more(EACH),
-    Route::new(
-        "kallisto/kv/delete",
-        &[(Update, "Delete a secret or a folder: all of it, or nothing.")],
-        &[
-            field("path", Text, "A secret, or a folder by a final slash: mount and path."),
-            field(
-                "purge",
-                Flag,
-                "Remove all versions for good, not only the latest until undeleted.",
-            ),
-            DRY_RUN,
-            COUNT,
-        ],
-    )
-    .scope(Scope::Namespace)
-    .more(EACH),
-    Route::new(
-        "kallisto/kv/copy",
-        &[(Update, "Copy a secret or a folder with all versions and metadata.")],
-        &[FROM, TO, DRY_RUN, COUNT],
-    )
-    .scope(Scope::Namespace)
-    .more(EACH),
-    Route::new(
-        "kallisto/kv/move",
-        &[(Update, "Move a secret or a folder with all versions and metadata.")],
-        &[FROM, TO, DRY_RUN, COUNT],
-    )
-    .scope(Scope::Namespace)
-    .more(EACH),
-    Route::new(
-        "kallisto/kv/list",
-        &[
-            (Read, "List the names in a folder that the caller may read or change."),
-            (Update, "The same, with the parameters in the body."),
-        ],
-        &[
-            query("path", Text, "The folder: mount and path."),
-            query("recursive", Flag, "Everything below it."),
-            LIMIT,
-            NEXT,
-        ],
-    )
-    .scope(Scope::Namespace)
-    .more(EACH),
-    Route::new(
-        "kallisto/kv/search",
-        &[
-            (Read, "Search secrets by name and custom metadata, among those the caller may see."),
-            (Update, "The same, with the parameters in the body."),
-        ],
-        &[
-            query("path", Text, "The folder: mount and path."),
-            query("name", Text, "A part of the path, or with `*` all of it; case does not count."),
-            query("metadata", Map, "Custom metadata to have, such as `owner=ada,tier=*`."),
-            LIMIT,
-            NEXT,
-        ],
-    )
-    .scope(Scope::Namespace)
-    .more(EACH),
-    Route::new(
-        "kallisto/kv/watch",
-        &[(Read, "Follow changes of a secret or folder as server-sent events.")],
-        &[
-            query("path", Text, "A secret, or a folder by a final slash: mount and path."),
-            query("index", Text, "Begin after this event or index; absent for now."),
-        ],
-    )
-    .scope(Scope::Namespace)
-    .more("Each event is judged when it is sent, by the policies and the time of that moment."),
+    .more("Each event is judged when it is sent, by the policies and the time of that moment.")),
 ];

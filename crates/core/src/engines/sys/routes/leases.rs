@@ -1,9 +1,11 @@
 //! Leases: those of tokens and those of dynamic secrets.
 
-use kallisto_auth::Operation::{List, Read, Update};
-
 use kallisto_engine::FieldKind::{Flag, Span, Text, Whole};
-use kallisto_engine::route::{Field, Route, Scope, field, query};
+use kallisto_engine::route::{Field, Scope, field, query};
+use kallisto_engine::{Row, row};
+
+use crate::engines::route_handler::{RouteHandler, runs};
+use crate::tokens::leases;
 
 const ID: Field = field("lease_id", Text, "The lease, as `LIST sys/leases/lookup` shows it.");
 const PREFIX: Field = field("prefix", Text, "Whole segments that lease ids start with.");
@@ -11,75 +13,67 @@ const SYNC: Field =
     field("sync", Flag, "Whether to wait, and to hear of failures; tokens end at once.");
 const TYPE: Field = query("type", Text, "`irrevocable`, the only one there is.");
 
-pub(super) const LEASES: &[Route] = &[
-    Route::new(
-        "leases",
-        &[(Read, "List the leases that could not be revoked.")],
-        &[TYPE, query("limit", Whole, "Most leases in the answer.")],
-    )
-    .scope(Scope::Namespace)
-    .with_sudo(),
-    Route::new("leases/count", &[(Read, "Count the leases that could not be revoked.")], &[TYPE])
-        .scope(Scope::Namespace),
-    Route::new(
-        "leases/lookup",
-        &[(Update, "Describe a lease."), (List, "List the first segments of lease ids.")],
-        &[ID],
-    )
-    .scope(Scope::Namespace)
-    .with_sudo_to_list(),
-    Route::new(
-        "leases/lookup/{prefix..}",
-        &[(List, "List the lease ids below a prefix.")],
-        &[PREFIX],
-    )
-    .scope(Scope::Namespace)
-    .with_sudo(),
-    Route::new(
-        "leases/renew",
-        &[(Update, "Renew a lease of a dynamic secret; tokens are renewed as tokens.")],
-        &[ID, field("increment", Span, "How much time is asked for.")],
-    )
-    .scope(Scope::Namespace),
-    Route::new(
-        "leases/renew/{lease_id..}",
-        &[(Update, "Renew a lease of a dynamic secret; tokens are renewed as tokens.")],
-        &[ID, field("increment", Span, "How much time is asked for.")],
-    )
-    .scope(Scope::Namespace)
-    .alias_of("leases/renew"),
-    Route::new("leases/revoke", &[(Update, "End a lease and what hangs on it.")], &[ID, SYNC])
-        .scope(Scope::Namespace),
-    Route::new(
-        "leases/revoke/{lease_id..}",
-        &[(Update, "End a lease and what hangs on it.")],
-        &[ID, SYNC],
-    )
-    .scope(Scope::Namespace)
-    .alias_of("leases/revoke"),
-    Route::new(
-        "leases/revoke-prefix/{prefix..}",
-        &[(Update, "End every lease below a prefix.")],
-        &[PREFIX, SYNC],
-    )
-    .scope(Scope::Namespace)
-    .with_sudo(),
-    Route::new(
-        "leases/revoke-force/{prefix..}",
-        &[(Update, "Forget every lease below a prefix, whatever the engine says.")],
-        &[PREFIX],
-    )
-    .scope(Scope::Namespace)
-    .with_sudo(),
-    Route::new(
-        "leases/tidy",
-        &[(Update, "Clear what a crash left of ended leases, and try irrevocable ones again.")],
-        &[field(
+pub(super) const LEASES: &[Row<RouteHandler>] = &[
+    row!("leases", &[TYPE, query("limit", Whole, "Most leases in the answer.")], {
+        Read => "List the leases that could not be revoked.",
+            runs!(|run| leases::list_irrevocable(&run.unsealed, run.call));
+    } .scope(Scope::Namespace).with_sudo()),
+    row!("leases/count", &[TYPE], {
+        Read => "Count the leases that could not be revoked.",
+            runs!(|run| leases::count_irrevocable(&run.unsealed, run.call));
+    } .scope(Scope::Namespace)),
+    row!("leases/lookup", &[ID], {
+        Update => "Describe a lease.", runs!(|run| leases::look_up(&run.unsealed, run.call));
+        List => "List the first segments of lease ids.",
+            runs!(|run| leases::list(&run.unsealed, ""));
+    } .scope(Scope::Namespace).with_sudo_to_list()),
+    row!("leases/lookup/{prefix..}", &[PREFIX], {
+        List => "List the lease ids below a prefix.",
+            runs!(|run| leases::list(&run.unsealed, run.params.get("prefix")));
+    } .scope(Scope::Namespace).with_sudo()),
+    row!("leases/renew", &[ID, field("increment", Span, "How much time is asked for.")], {
+        Update => "Renew a lease of a dynamic secret; tokens are renewed as tokens.",
+            runs!(async |run| leases::renew(&run.unsealed, run.call, "").await);
+    } .scope(Scope::Namespace)),
+    row!("leases/renew/{lease_id..}", &[
+        ID,
+        field("increment", Span, "How much time is asked for."),
+    ], {
+        Update => "Renew a lease of a dynamic secret; tokens are renewed as tokens.",
+            runs!(async |run| {
+                leases::renew(&run.unsealed, run.call, run.params.get("lease_id")).await
+            });
+    } .scope(Scope::Namespace).alias_of("leases/renew")),
+    row!("leases/revoke", &[ID, SYNC], {
+        Update => "End a lease and what hangs on it.",
+            runs!(async |run| leases::revoke(&run.unsealed, run.call, "").await);
+    } .scope(Scope::Namespace)),
+    row!("leases/revoke/{lease_id..}", &[ID, SYNC], {
+        Update => "End a lease and what hangs on it.",
+            runs!(async |run| {
+                leases::revoke(&run.unsealed, run.call, run.params.get("lease_id")).await
+            });
+    } .scope(Scope::Namespace).alias_of("leases/revoke")),
+    row!("leases/revoke-prefix/{prefix..}", &[PREFIX, SYNC], {
+        Update => "End every lease below a prefix.",
+            runs!(async |run| {
+                leases::revoke_prefix(&run.unsealed, run.call, run.params.get("prefix")).await
+            });
+    } .scope(Scope::Namespace).with_sudo()),
+    row!("leases/revoke-force/{prefix..}", &[PREFIX], {
+        Update => "Forget every lease below a prefix, whatever the engine says.",
+            runs!(async |run| {
+                leases::revoke_force(&run.unsealed, run.call, run.params.get("prefix")).await
+            });
+    } .scope(Scope::Namespace).with_sudo()),
+    row!("leases/tidy", &[
+        field(
             "after_restore",
             Flag,
             "Says besides that leases end by themselves again after a restore.",
-        )],
-    )
-    .scope(Scope::Namespace)
-    .with_sudo(),
+        ),
+    ], {
+        Update => "Clear what a crash left of ended leases, and try irrevocable ones again.",
+            runs!(async |run| leases::tidy(&run.unsealed, run.call).await);
+    } .scope(Scope::Namespace).with_sudo()),
 ];

@@ -12,10 +12,13 @@ mod seal;
 mod settings;
 mod wrapping;
 
-use kallisto_engine::Family;
+use kallisto_engine::{RowIndex, Table};
+
+use crate::engines::route_handler::RouteTable;
 
 /// `sys/`.
-pub(crate) static SYSTEM: Family = Family {
+pub(crate) static SYSTEM: RouteTable = Table {
+    index: RowIndex::new(),
     name: "system",
     tag: "system",
     about: "The server itself: its seal and keys, mounts, policies, and what it says of itself.",
@@ -28,6 +31,8 @@ pub(crate) static SYSTEM: Family = Family {
         seal::ROTATE_ROOT,
         seal::ROTATE_RECOVERY,
         seal::GENERATE_ROOT,
+        seal::GENERATE_ROOT_TOKEN,
+        seal::DECODE_TOKEN,
         mounts::MOUNTS,
         mounts::LOGINS,
         mounts::MOVES,

@@ -1,25 +1,29 @@
 //! Secrets engines and where they are mounted.
 
-use kallisto_auth::Operation::{Delete, Read, Update};
-
 use kallisto_engine::FieldKind::{Flag, Map, Span, Text, Texts};
-use kallisto_engine::route::{Field, Route, Scope, field, query};
+use kallisto_engine::route::{Field, Scope, field, query};
+use kallisto_engine::{Params, Row, row};
+
+use crate::engines::mount::Class;
+use crate::engines::route_handler::{RouteHandler, runs};
+use crate::engines::sys::{mounts, remount, tune};
 
 const PATH: Field = field("path", Text, "The mount's path.");
 
+/// The path of the mount that is tuned. The command line tunes a login method at `sys/mounts/auth/:path/tune`.
+fn mount_of(class: Class, params: Params<'_>) -> String {
+    format!("{}{}", class.prefix(), params.get("path"))
+}
+
 /// The rows of mounting and tuning below `$base`.
 macro_rules! mounted {
-    ($base:literal, $what:literal $(, $sudo:ident)?) => {
+    ($base:literal, $class:ident, $what:literal $(, $sudo:ident)?) => {
         &[
-            Route::new($base, &[(Read, concat!("List the mounted ", $what, "s."))], &[]).scope(Scope::Namespace),
-            Route::new(
-                concat!($base, "/{path..}"),
-                &[
-                    (Read, concat!("Describe the ", $what, " mounted at a path.")),
-                    (Update, concat!("Mount a ", $what, " at a path.")),
-                    (Delete, concat!("Unmount a ", $what, " and delete what it holds.")),
-                ],
-                &[
+            row!($base, &[], {
+                Read => concat!("List the mounted ", $what, "s."),
+                    runs!(|run| Ok(mounts::read_all(&run.unsealed, Class::$class)));
+            } .scope(Scope::Namespace)),
+            row!(concat!($base, "/{path..}"), &[
                     PATH,
                     query("force", Flag, "Whether it goes although credentials of it stay."),
                     field("type", Text, "The engine."),
@@ -29,12 +33,17 @@ macro_rules! mounted {
                     field("local", Flag, "Never replicated elsewhere."),
                     field("seal_wrap", Flag, "Shown back."),
                     field("external_entropy_access", Flag, "Shown back."),
-                ],
-            ).scope(Scope::Namespace)$(.$sudo())?,
-            Route::new(
-                concat!($base, "/{path..}/tune"),
-                &[(Read, "Read how a mount behaves."), (Update, "Change how a mount behaves.")],
-                &[
+                ], {
+                Read => concat!("Describe the ", $what, " mounted at a path."),
+                    runs!(|run| mounts::read(&run.unsealed, Class::$class, run.params.get("path")));
+                Update => concat!("Mount a ", $what, " at a path."), runs!(async |run| {
+                    mounts::mount(&run.unsealed, run.call, Class::$class, run.params.get("path")).await
+                });
+                Delete => concat!("Unmount a ", $what, " and delete what it holds."), runs!(async |run| {
+                    mounts::unmount(&run.unsealed, Class::$class, run.params.get("path"), run.call).await
+                });
+            } .scope(Scope::Namespace)$(.$sudo())?),
+            row!(concat!($base, "/{path..}/tune"), &[
                     PATH,
                     field("default_lease_ttl", Span, "Lease given when nothing else says."),
                     field("max_lease_ttl", Span, "Longest lease given."),
@@ -47,28 +56,35 @@ macro_rules! mounted {
                     field("audit_non_hmac_response_keys", Texts, "Response fields audited in the clear."),
                     field("passthrough_request_headers", Texts, "Request headers the engine may see."),
                     field("allowed_response_headers", Texts, "Response headers the engine may set."),
-                ],
-            ).scope(Scope::Namespace)$(.$sudo())?,
+                ], {
+                Read => "Read how a mount behaves.",
+                    runs!(|run| tune::read(&run.unsealed, &mount_of(Class::$class, run.params)));
+                Update => "Change how a mount behaves.", runs!(async |run| {
+                    let mount = mount_of(Class::$class, run.params);
+                    tune::write(&run.unsealed, run.call, &mount).await
+                });
+            } .scope(Scope::Namespace)$(.$sudo())?),
         ]
     };
 }
 
-pub(super) const MOUNTS: &[Route] = mounted!("mounts", "secrets engine");
-pub(super) const MOVES: &[Route] = &[
-    Route::new(
-        "remount",
-        &[(Update, "Move a mount to another path.")],
-        &[
-            field("from", Text, "The mount's path; a login method's begins with `auth/`."),
-            field("to", Text, "Its path from then on."),
-        ],
-    ).scope(Scope::Namespace)
+pub(super) const MOUNTS: &[Row<RouteHandler>] = mounted!("mounts", Secret, "secrets engine");
+pub(super) const MOVES: &[Row<RouteHandler>] = &[
+    row!("remount", &[
+        field("from", Text, "The mount's path; a login method's begins with `auth/`."),
+        field("to", Text, "Its path from then on."),
+    ], {
+        Update => "Move a mount to another path.",
+            runs!(async |run| remount::remount(&run.unsealed, run.call).await);
+    }
+    .scope(Scope::Namespace)
     .with_sudo()
-    .more("Nothing is copied: the mount is renamed, and its secrets are reached by the rules for the new path."),
-    Route::new(
-        "remount/status/{migration_id}",
-        &[(Read, "Read how far a move is.")],
-        &[field("migration_id", Text, "What the move was answered with.")],
-    ).scope(Scope::Namespace),
+    .more("Nothing is copied: the mount is renamed, and its secrets are reached by the rules for the new path.")),
+    row!("remount/status/{migration_id}", &[
+        field("migration_id", Text, "What the move was answered with."),
+    ], {
+        Read => "Read how far a move is.",
+            runs!(|run| remount::status(&run.unsealed, run.params.get("migration_id")));
+    } .scope(Scope::Namespace)),
 ];
-pub(super) const LOGINS: &[Route] = mounted!("auth", "login method", with_sudo);
+pub(super) const LOGINS: &[Row<RouteHandler>] = mounted!("auth", Auth, "login method", with_sudo);

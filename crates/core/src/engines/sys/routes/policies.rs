@@ -1,67 +1,76 @@
 //! Policies, and what they come to.
 
-use kallisto_auth::Operation::{Delete, List, Read, Update};
-
 use kallisto_engine::FieldKind::{Text, Texts};
-use kallisto_engine::route::{Admits, Field, Route, Scope, ServedBy, field};
+use kallisto_engine::route::{Admits, Field, Scope, ServedBy, field};
+use kallisto_engine::{Row, row};
+
+use crate::engines::route_handler::{RouteHandler, runs};
+use crate::engines::sys::policies::{self, Family};
+use crate::engines::sys::{
+    capabilities_of_accessor, capabilities_of_token, explain, explain_policies, own_capabilities,
+};
 
 const NAME: Field = field("name", Text, "Name of the policy.");
 const POLICY: Field = field("policy", Text, "The policy in HCL or JSON, or either in base64.");
 const PATHS: Field = field("paths", Texts, "The paths asked about.");
 
-pub(super) const POLICIES: &[Route] = &[
-    Route::new("policies/acl", &[(List, "List the policies.")], &[]).scope(Scope::Namespace),
-    Route::new(
-        "policies/acl/{name..}",
-        &[(Read, "Read a policy."), (Update, "Write a policy."), (Delete, "Delete a policy.")],
-        &[NAME, POLICY],
-    )
-    .scope(Scope::Namespace),
-    Route::new("policy", &[(List, "List the policies."), (Read, "List the policies.")], &[])
-        .scope(Scope::Namespace)
-        .alias_of("policies/acl"),
-    Route::new(
-        "policy/{name..}",
-        &[(Read, "Read a policy."), (Update, "Write a policy."), (Delete, "Delete a policy.")],
-        &[NAME, POLICY, field("rules", Text, "The old name of `policy`.")],
-    )
-    .scope(Scope::Namespace)
-    .alias_of("policies/acl/{name..}"),
+pub(super) const POLICIES: &[Row<RouteHandler>] = &[
+    row!("policies/acl", &[], {
+        List => "List the policies.", runs!(|run| Ok(policies::list(&run.unsealed, Family::Acl)));
+    } .scope(Scope::Namespace)),
+    row!("policies/acl/{name..}", &[NAME, POLICY], {
+        Read => "Read a policy.",
+            runs!(|run| policies::read(&run.unsealed, run.params.get("name"), Family::Acl));
+        Update => "Write a policy.",
+            runs!(async |run| {
+                policies::write(&run.unsealed, run.call, run.params.get("name"), Family::Acl).await
+            });
+        Delete => "Delete a policy.",
+            runs!(async |run| policies::delete(&run.unsealed, run.params.get("name")).await);
+    } .scope(Scope::Namespace)),
+    row!("policy", &[], {
+        List => "List the policies.",
+            runs!(|run| Ok(policies::list(&run.unsealed, Family::Legacy)));
+        Read => "List the policies.",
+            runs!(|run| Ok(policies::list(&run.unsealed, Family::Legacy)));
+    } .scope(Scope::Namespace).alias_of("policies/acl")),
+    row!("policy/{name..}", &[NAME, POLICY, field("rules", Text, "The old name of `policy`.")], {
+        Read => "Read a policy.",
+            runs!(|run| policies::read(&run.unsealed, run.params.get("name"), Family::Legacy));
+        Update => "Write a policy.",
+            runs!(async |run| {
+                policies::write(&run.unsealed, run.call, run.params.get("name"), Family::Legacy).await
+            });
+        Delete => "Delete a policy.",
+            runs!(async |run| policies::delete(&run.unsealed, run.params.get("name")).await);
+    } .scope(Scope::Namespace).alias_of("policies/acl/{name..}")),
 ];
 
-pub(super) const CAPABILITIES: &[Route] = &[
-    Route::new(
-        "capabilities",
-        &[(Update, "List what a token may do at some paths.")],
-        &[field("token", Text, "The token."), PATHS],
-    )
-    .served_by(ServedBy::AnyServer)
-    .scope(Scope::Namespace),
-    Route::new(
-        "capabilities-self",
-        &[(Update, "List what the token that asks may do at some paths.")],
-        &[PATHS],
-    )
-    .served_by(ServedBy::AnyServer)
-    .scope(Scope::Namespace),
-    Route::new(
-        "capabilities-accessor",
-        &[(Update, "List what the token of an accessor may do at some paths.")],
-        &[field("accessor", Text, "The accessor of the token."), PATHS],
-    )
-    .served_by(ServedBy::AnyServer)
-    .scope(Scope::Namespace),
-    Route::new(
-        "policies/explain",
-        &[(Update, "Say which rule of which policy decides, and why the others lost.")],
-        &[
-            field("path", Text, "The path asked about."),
-            field("capability", Text, "The capability; `read` when absent."),
-            field("accessor", Text, "Of the token; the one that asks when absent."),
-        ],
-    )
+pub(super) const CAPABILITIES: &[Row<RouteHandler>] = &[
+    row!("capabilities", &[field("token", Text, "The token."), PATHS], {
+        Update => "List what a token may do at some paths.",
+            runs!(|run| capabilities_of_token(&run.unsealed, run.call));
+    } .served_by(ServedBy::AnyServer).scope(Scope::Namespace)),
+    row!("capabilities-self", &[PATHS], {
+        Update => "List what the token that asks may do at some paths.",
+            runs!(|run| own_capabilities(&run.unsealed, run.call));
+    } .served_by(ServedBy::AnyServer).scope(Scope::Namespace)),
+    row!("capabilities-accessor", &[field("accessor", Text, "The accessor of the token."), PATHS], {
+        Update => "List what the token of an accessor may do at some paths.",
+            runs!(|run| capabilities_of_accessor(&run.unsealed, run.call));
+    } .served_by(ServedBy::AnyServer).scope(Scope::Namespace)),
+    row!("policies/explain", &[
+        field("path", Text, "The path asked about."),
+        field("capability", Text, "The capability; `read` when absent."),
+        field("accessor", Text, "Of the token; the one that asks when absent."),
+    ], {
+        Update => "Say which rule of which policy decides, and why the others lost.",
+            runs!(|run| explain_policies(&run.unsealed, run.call)).or_any_token(|run| {
+            explain::about_itself(&run.unsealed.view, run.request, run.caller)
+        });
+    }
     .served_by(ServedBy::AnyServer)
     .scope(Scope::Namespace)
     .admitting(Admits::AnyToken)
-    .more("About another token, its policies have to allow the path."),
+    .more("About another token, its policies have to allow the path.")),
 ];

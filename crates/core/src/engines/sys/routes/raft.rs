@@ -1,10 +1,15 @@
 //! The members of a cluster, and its backups. A server whose storage is not `raft` has none of these
 //! routes: it answers them as paths that it does not know.
 
-use kallisto_auth::Operation::{Read, Update};
-
 use kallisto_engine::FieldKind::{Flag, Span, Text, Whole};
-use kallisto_engine::route::{Admits, Field, Route, ServedBy, field};
+use kallisto_engine::route::{Admits, Field, ServedBy, field};
+use kallisto_engine::{Row, row};
+use kallisto_store::MemberRole;
+
+use crate::backup::Check;
+use crate::cluster;
+use crate::engines::route_handler::{RouteHandler, anyone, runs};
+use crate::engines::sys::raft;
 
 /// What stands before each of their paths.
 #[cfg(test)]
@@ -13,118 +18,89 @@ pub(crate) const BASE: &str = "storage/raft/";
 const SERVER_ID: Field = field("server_id", Text, "The member's id.");
 
 /// Who is a member, and how one becomes and ceases to be.
-pub(super) const MEMBERS: &[Route] = &[
-    Route::new(
-        "storage/raft/join",
-        &[(Update, "Make this server, which holds nothing yet, a member of another's cluster.")],
-        &[
-            field("leader_api_addr", Text, "The URL of a member's API."),
-            field("leader_ca_cert", Text, "What the member's certificate is checked by, in PEM."),
-            field("leader_client_cert", Text, "The certificate to show to it, in PEM."),
-            field("leader_client_key", Text, "That certificate's key, in PEM."),
-            field("leader_tls_servername", Text, "The name that its certificate has to have."),
-            field("non_voter", Flag, "Follow without a vote."),
-            field("token", Text, "A join token, where the cluster wants one."),
-        ],
-    )
-    .served_by(ServedBy::AnyServer)
-    .ignoring_view()
-    .admitting(Admits::Anyone),
-    Route::new(
-        "storage/raft/bootstrap/challenge",
-        &[(Update, "Give a server that joins something to open with the unseal key.")],
-        &[],
-    )
-    .served_by(ServedBy::Leader)
-    .admitting(Admits::Anyone),
-    Route::new(
-        "storage/raft/bootstrap/answer",
-        &[(Update, "Let a server join that opened what it was given.")],
-        &[],
-    )
-    .served_by(ServedBy::Leader)
-    .admitting(Admits::Anyone),
-    Route::new(
-        "storage/raft/bootstrap/token",
-        &[(Update, "Make a join token, which is good once.")],
-        &[field("ttl", Span, "How long it is good.")],
-    )
-    .served_by(ServedBy::Leader)
-    .with_sudo(),
-    Route::new(
-        "storage/raft/bootstrap/configuration",
-        &[
-            (Read, "Say whether servers that join have to show a join token."),
-            (Update, "Choose whether servers that join have to show a join token."),
-        ],
-        &[field("require_token", Flag, "Whether they have to.")],
-    )
-    .served_by(ServedBy::Leader)
-    .with_sudo(),
-    Route::new("storage/raft/configuration", &[(Read, "List the members.")], &[])
-        .served_by(ServedBy::LeaderIfAny),
-    Route::new(
-        "storage/raft/remove-peer",
-        &[(Update, "Take a member out of the cluster.")],
-        &[SERVER_ID],
-    )
-    .served_by(ServedBy::Leader)
-    .with_sudo(),
-    Route::new("storage/raft/promote", &[(Update, "Give a member a vote.")], &[SERVER_ID])
-        .served_by(ServedBy::Leader)
-        .with_sudo(),
-    Route::new("storage/raft/demote", &[(Update, "Take a member's vote.")], &[SERVER_ID])
-        .served_by(ServedBy::Leader)
-        .with_sudo(),
-    Route::new(
-        "storage/raft/certificate/rotate",
-        &[(Update, "Make a new key and certificate for this server's peers to know it by.")],
-        &[],
-    )
-    .served_by(ServedBy::AnyServer)
-    .with_sudo(),
+pub(super) const MEMBERS: &[Row<RouteHandler>] = &[
+    row!("storage/raft/join", &[
+        field("leader_api_addr", Text, "The URL of a member's API."),
+        field("leader_ca_cert", Text, "What the member's certificate is checked by, in PEM."),
+        field("leader_client_cert", Text, "The certificate to show to it, in PEM."),
+        field("leader_client_key", Text, "That certificate's key, in PEM."),
+        field("leader_tls_servername", Text, "The name that its certificate has to have."),
+        field("non_voter", Flag, "Follow without a vote."),
+        field("token", Text, "A join token, where the cluster wants one."),
+    ], {
+        Update => "Make this server, which holds nothing yet, a member of another's cluster.",
+            anyone!(async |run| raft::join(run.core, run.request).await);
+    } .served_by(ServedBy::AnyServer).ignoring_view().admitting(Admits::Anyone)),
+    row!("storage/raft/bootstrap/challenge", &[], {
+        Update => "Give a server that joins something to open with the unseal key.",
+            anyone!(|run| cluster::challenge(run.core, run.request));
+    } .served_by(ServedBy::Leader).admitting(Admits::Anyone)),
+    row!("storage/raft/bootstrap/answer", &[], {
+        Update => "Let a server join that opened what it was given.",
+            anyone!(async |run| cluster::admit(run.core, run.request).await);
+    } .served_by(ServedBy::Leader).admitting(Admits::Anyone)),
+    row!("storage/raft/bootstrap/token", &[field("ttl", Span, "How long it is good.")], {
+        Update => "Make a join token, which is good once.",
+            runs!(async |run| raft::make_join_token(&run).await);
+    } .served_by(ServedBy::Leader).with_sudo()),
+    row!("storage/raft/bootstrap/configuration", &[
+        field("require_token", Flag, "Whether they have to."),
+    ], {
+        Read => "Say whether servers that join have to show a join token.",
+            runs!(|run| raft::read_admission(&run));
+        Update => "Choose whether servers that join have to show a join token.",
+            runs!(async |run| raft::write_admission(&run).await);
+    } .served_by(ServedBy::Leader).with_sudo()),
+    row!("storage/raft/configuration", &[], {
+        Read => "List the members.", runs!(|run| raft::configuration(&run));
+    } .served_by(ServedBy::LeaderIfAny)),
+    row!("storage/raft/remove-peer", &[SERVER_ID], {
+        Update => "Take a member out of the cluster.", runs!(async |run| raft::remove(&run).await);
+    } .served_by(ServedBy::Leader).with_sudo()),
+    row!("storage/raft/promote", &[SERVER_ID], {
+        Update => "Give a member a vote.",
+            runs!(async |run| raft::set_role(&run, MemberRole::Voter).await);
+    } .served_by(ServedBy::Leader).with_sudo()),
+    row!("storage/raft/demote", &[SERVER_ID], {
+        Update => "Take a member's vote.",
+            runs!(async |run| raft::set_role(&run, MemberRole::Learner).await);
+    } .served_by(ServedBy::Leader).with_sudo()),
+    row!("storage/raft/certificate/rotate", &[], {
+        Update => "Make a new key and certificate for this server's peers to know it by.",
+            runs!(|run| raft::rotate_certificate(&run));
+    } .served_by(ServedBy::AnyServer).with_sudo()),
 ];
 
 /// How the members are.
-pub(super) const AUTOPILOT: &[Route] = &[
-    Route::new("storage/raft/autopilot/state", &[(Read, "Say how the members are.")], &[])
-        .served_by(ServedBy::Leader),
-    Route::new(
-        "storage/raft/autopilot/configuration",
-        &[
-            (Read, "Say when a member is healthy, and when one that is gone is removed."),
-            (Update, "Choose when a member is healthy, and when one that is gone is removed."),
-        ],
-        &[
-            field("cleanup_dead_servers", Flag, "Remove members that are gone."),
-            field("dead_server_last_contact_threshold", Span, "Silence after which one is gone."),
-            field("last_contact_threshold", Span, "Silence after which one is not healthy."),
-            field("max_trailing_logs", Whole, "Entries one may be behind and still be healthy."),
-            field("min_quorum", Whole, "Members that are never removed."),
-            field("server_stabilization_time", Span, "Kept, and without effect."),
-        ],
-    )
-    .served_by(ServedBy::Leader),
+pub(super) const AUTOPILOT: &[Row<RouteHandler>] = &[
+    row!("storage/raft/autopilot/state", &[], {
+        Read => "Say how the members are.", runs!(|run| raft::autopilot_state(&run));
+    } .served_by(ServedBy::Leader)),
+    row!("storage/raft/autopilot/configuration", &[
+        field("cleanup_dead_servers", Flag, "Remove members that are gone."),
+        field("dead_server_last_contact_threshold", Span, "Silence after which one is gone."),
+        field("last_contact_threshold", Span, "Silence after which one is not healthy."),
+        field("max_trailing_logs", Whole, "Entries one may be behind and still be healthy."),
+        field("min_quorum", Whole, "Members that are never removed."),
+        field("server_stabilization_time", Span, "Kept, and without effect."),
+    ], {
+        Read => "Say when a member is healthy, and when one that is gone is removed.",
+            runs!(|run| raft::read_autopilot(&run));
+        Update => "Choose when a member is healthy, and when one that is gone is removed.",
+            runs!(async |run| raft::write_autopilot(&run).await);
+    } .served_by(ServedBy::Leader)),
 ];
 
 /// Everything, as a file, and back.
-pub(super) const SNAPSHOTS: &[Route] = &[
-    Route::new(
-        "storage/raft/snapshot",
-        &[
-            (Read, "Save everything that is committed, as a file."),
-            (Update, "Put such a file, the body, in the place of everything."),
-        ],
-        &[],
-    )
-    .with_upload()
-    .with_sudo_to_write(),
-    Route::new(
-        "storage/raft/snapshot-force",
-        &[(Update, "Put a file of other unseal keys in the place of everything.")],
-        &[],
-    )
-    .served_by(ServedBy::Leader)
-    .with_upload()
-    .with_sudo(),
+pub(super) const SNAPSHOTS: &[Row<RouteHandler>] = &[
+    row!("storage/raft/snapshot", &[], {
+        Read => "Save everything that is committed, as a file.",
+            runs!(async |run| raft::save(&run).await);
+        Update => "Put such a file, the body, in the place of everything.",
+            runs!(async |run| raft::restore(&run, Check::Keys).await);
+    } .with_upload().with_sudo_to_write()),
+    row!("storage/raft/snapshot-force", &[], {
+        Update => "Put a file of other unseal keys in the place of everything.",
+            runs!(async |run| raft::restore(&run, Check::Nothing).await);
+    } .served_by(ServedBy::Leader).with_upload().with_sudo()),
 ];

@@ -1,38 +1,37 @@
 //! Answers inside tokens that open once.
 
-use kallisto_auth::Operation::{Read, Update};
-
 use kallisto_engine::FieldKind::Text;
-use kallisto_engine::route::{Admits, Field, Route, Scope, field};
+use kallisto_engine::route::{Admits, Field, Scope, field};
+use kallisto_engine::{Row, row};
+
+use crate::engines::route_handler::{RouteHandler, anyone, runs};
+use crate::pipeline::wrapping;
 
 const TOKEN: Field = field("token", Text, "The wrapping token; without it, the one that asks.");
 
-pub(super) const WRAPPING: &[Route] = &[
-    Route::new("wrapping/wrap", &[(Update, "Give the body back inside a wrapping token.")], &[])
-        .scope(Scope::Namespace)
-        .more("Takes any fields. The header X-Vault-Wrap-TTL says for how long the token lives."),
-    Route::new(
-        "wrapping/lookup",
-        &[
-            (Update, "Say how and when a wrapping token was made, without opening it."),
-            (Read, "Say the same of the wrapping token that asks."),
-        ],
-        &[TOKEN],
-    )
+pub(super) const WRAPPING: &[Row<RouteHandler>] = &[
+    row!("wrapping/wrap", &[], {
+        Update => "Give the body back inside a wrapping token.",
+            runs!(|run| wrapping::echo(run.call));
+    }
     .scope(Scope::Namespace)
-    .admitting(Admits::Anyone),
-    Route::new(
-        "wrapping/unwrap",
-        &[(Update, "Give the answer inside a wrapping token, once.")],
-        &[TOKEN],
-    )
+    .more("Takes any fields. The header X-Vault-Wrap-TTL says for how long the token lives.")),
+    row!("wrapping/lookup", &[TOKEN], {
+        Update => "Say how and when a wrapping token was made, without opening it.",
+            anyone!(|run| wrapping::look_up(run.core, run.request));
+        Read => "Say the same of the wrapping token that asks.",
+            anyone!(|run| wrapping::look_up(run.core, run.request));
+    } .scope(Scope::Namespace).admitting(Admits::Anyone)),
+    row!("wrapping/unwrap", &[TOKEN], {
+        Update => "Give the answer inside a wrapping token, once.",
+            runs!(async |run| wrapping::unwrap_given(&run.unsealed, run.call).await)
+                .or_anyone(|run| Box::pin(wrapping::unwrap_itself(run.core, run.request)));
+    }
     .scope(Scope::Namespace)
-    .admitting(Admits::Anyone)
-    .more("A wrapping token opens itself. To open one that stands in the body takes a policy."),
-    Route::new(
-        "wrapping/rewrap",
-        &[(Update, "Move the answer inside a wrapping token to a fresh one.")],
-        &[TOKEN],
-    )
-    .scope(Scope::Namespace),
+    .admitting(Admits::WrappingToken)
+    .more("A wrapping token opens itself. To open one that stands in the body takes a policy.")),
+    row!("wrapping/rewrap", &[TOKEN], {
+        Update => "Move the answer inside a wrapping token to a fresh one.",
+            runs!(async |run| wrapping::rewrap(&run.unsealed, run.call).await);
+    } .scope(Scope::Namespace)),
 ];
