@@ -1,11 +1,13 @@
 //! What answers below a mount. Which engines there are is said in [`crate::registry`].
 
-pub(crate) mod beyond;
 pub(crate) mod contract;
 pub(crate) mod cubbyhole;
 pub(crate) mod identity;
 pub(crate) mod jobs;
 pub(crate) mod kv;
+pub(crate) mod kv_batch;
+pub(crate) mod kv_search;
+pub(crate) mod kv_watch;
 pub(crate) mod mount;
 pub(crate) mod route_handler;
 pub(crate) mod server_engine;

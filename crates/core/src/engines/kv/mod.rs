@@ -19,7 +19,7 @@ pub(crate) mod weight;
 
 use crate::api::error::Error;
 use crate::api::response::Response;
-use crate::engines::beyond;
+use crate::engines::kv_watch;
 use crate::engines::route_handler::{self, ReadCall, RouteCall, RouteTable};
 use crate::engines::server_engine::{Answer, EngineFacts, Run, ServerEngine, Weighed};
 use crate::limits::ENTRY_BYTES_MAX;
@@ -71,11 +71,11 @@ fn answer_read(run: RouteCall<'_>, read: Read) -> Answer<'_> {
             answer.expect("no secret is over the largest number")
         };
         let is_long = long::is_long(run.call, run.mount, run.path);
-        match beyond::asks_to_wait(run.call) {
+        match kv_watch::asks_to_wait(run.call) {
             true if is_long => {
                 Err(Error::invalid("a list this long has to be waited for in pages: limit"))
             }
-            true => beyond::wait(run.core, &kv, now),
+            true => kv_watch::wait(run.core, &kv, now),
             false if is_long => Box::pin(long::list(run.core, &kv)).await,
             false => now(),
         }
@@ -157,7 +157,9 @@ impl ServerEngine for KvEngine {
         mount: &Mount,
         path: &str,
     ) -> Option<Result<Response, Error>> {
-        if call.operation.writes() || beyond::asks_to_wait(call) || long::is_long(call, mount, path)
+        if call.operation.writes()
+            || kv_watch::asks_to_wait(call)
+            || long::is_long(call, mount, path)
         {
             return None;
         }

@@ -1,7 +1,7 @@
 //! Changes that will commit as one, under their limits.
 //!
 //! A write of one secret is one of these, and so is one of many: `kv::v2` and `kv::v1` say what a
-//! write of a secret means for it, `beyond` puts several into one. The batch below judges what is
+//! write of a secret means for it, [`kv_batch`](crate::engines::kv_batch) puts several into one. The batch below judges what is
 //! expected, so either all of it happens or nothing.
 
 use kallisto_store::{Batch, Seqno, Value};

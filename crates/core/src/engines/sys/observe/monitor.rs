@@ -12,7 +12,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::Response;
 use crate::api::stream::{Bell, Next, Source, Stream};
-use crate::engines::beyond::Bearer;
+use crate::engines::kv_watch::Bearer;
 use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::platform::host::{LogForm, LogLevel};
 

@@ -1,7 +1,6 @@
 //! The routes of the system, at `sys/`, a file for each subject.
 
 mod audit;
-mod beyond;
 mod leases;
 mod mounts;
 mod namespaces;
@@ -9,6 +8,7 @@ mod observe;
 mod policies;
 pub(crate) mod raft;
 mod seal;
+mod secrets;
 mod settings;
 mod wrapping;
 
@@ -52,6 +52,6 @@ pub(crate) static SYSTEM: RouteTable = Table {
         raft::MEMBERS,
         raft::AUTOPILOT,
         raft::SNAPSHOTS,
-        beyond::SECRETS,
+        secrets::SECRETS,
     ],
 };

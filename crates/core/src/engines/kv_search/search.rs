@@ -6,16 +6,16 @@
 use kallisto_auth::Operation;
 use kallisto_cuckoo::Table;
 
-use super::judge::Judge;
-use super::meter::Meter;
 use super::parameters;
-use super::place::{Place, Secret};
 use super::walk::{Page, Step, seal_cursor, walk};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
 use crate::engines::kv::v2;
+use crate::engines::kv_batch::judge::Judge;
+use crate::engines::kv_batch::meter::Meter;
+use crate::engines::kv_batch::place::{Place, Secret};
 use crate::limits::{CUSTOM_KEYS_MAX, SEARCH_PATTERN_BYTES_MAX};
 use crate::pipeline::state::{Call, NamespaceContext};
 use crate::view::{Hot, HotSlot, Mount, hot_key};
@@ -27,7 +27,7 @@ struct Wanted {
     metadata: Vec<(String, String)>,
 }
 
-pub(super) async fn search(
+pub(in crate::engines) async fn search(
     meter: Meter<'_>,
     unsealed: &NamespaceContext,
     call: &Call<'_, '_>,

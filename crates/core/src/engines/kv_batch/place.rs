@@ -13,20 +13,20 @@ use crate::view::Mount;
 
 /// A secret or a folder of a KV mount.
 #[derive(Clone)]
-pub(super) struct Place {
-    pub(super) mount: Arc<Mount>,
+pub(in crate::engines) struct Place {
+    pub(in crate::engines) mount: Arc<Mount>,
     /// The path inside the mount; that of a folder ends in a slash, and the mount's own is empty.
-    pub(super) path: String,
+    pub(in crate::engines) path: String,
     /// Whether it was named with a slash at its end.
     has_slash: bool,
 }
 
 /// Names of secrets.
-pub(super) struct Secret;
+pub(in crate::engines) struct Secret;
 
 impl Secret {
     /// The path at which a request of its own finds a secret: version 2 wants a noun, version 1 none.
-    pub(super) fn api_path(mount: &Mount, noun: &str, path: &str) -> String {
+    pub(in crate::engines) fn api_path(mount: &Mount, noun: &str, path: &str) -> String {
         let at = &mount.entry.path;
         if mount.entry.kind.has_versions() {
             format!("{at}{noun}/{path}")
@@ -42,7 +42,7 @@ impl Place {
     /// # Errors
     /// [`Error::Invalid`] for no path or none of a KV mount. Which mounts there are is told to root
     /// only: to others, an unknown one is refused as one they may not use.
-    pub(super) fn from_field(
+    pub(in crate::engines) fn from_field(
         unsealed: &NamespaceContext,
         call: &Call<'_, '_>,
         fields: Fields<'_>,
@@ -73,7 +73,7 @@ impl Place {
     ///
     /// # Errors
     /// [`Error::Invalid`] for a mount without its slash: no secret, and the folder of all of them.
-    pub(super) fn meant(self) -> Result<Self, Error> {
+    pub(in crate::engines) fn meant(self) -> Result<Self, Error> {
         if self.path.is_empty() && !self.has_slash {
             return Err(Error::invalid(format!(
                 "\"{}\" is a mount: end it in / to mean everything in it",
@@ -83,12 +83,12 @@ impl Place {
         Ok(self)
     }
 
-    pub(super) fn is_folder(&self) -> bool {
+    pub(in crate::engines) fn is_folder(&self) -> bool {
         self.path.is_empty() || self.path.ends_with('/')
     }
 
     /// Mount and path, as a person writes it.
-    pub(super) fn full(&self) -> String {
+    pub(in crate::engines) fn full(&self) -> String {
         format!("{}{}", self.mount.entry.path, self.path)
     }
 }

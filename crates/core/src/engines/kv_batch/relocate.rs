@@ -27,7 +27,7 @@ use crate::storage::keys;
 
 /// What stays where the secrets come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keep {
+pub(in crate::engines) enum Keep {
     /// Everything: a copy.
     Source,
     /// Nothing: a move.
@@ -52,7 +52,7 @@ struct Relocation<'a> {
     now_ns: i64,
 }
 
-pub(super) async fn relocate(
+pub(in crate::engines) async fn relocate(
     meter: Meter<'_>,
     unsealed: &NamespaceContext,
     call: &Call<'_, '_>,

@@ -38,7 +38,7 @@ enum Content {
     Whole(Map),
 }
 
-pub(super) async fn write(
+pub(in crate::engines) async fn write(
     meter: Meter<'_>,
     unsealed: &NamespaceContext,
     call: &Call<'_, '_>,

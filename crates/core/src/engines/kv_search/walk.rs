@@ -8,9 +8,9 @@ use std::ops::Bound;
 use data_encoding::BASE64URL_NOPAD;
 use kallisto_barrier::MEMORY_OVERHEAD;
 
-use super::place::Place;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
+use crate::engines::kv_batch::place::Place;
 use crate::limits::{EXAMINED_PATHS_MAX, PAGE_NAMES_MAX};
 use crate::pipeline::state::NamespaceContext;
 use crate::platform::cooperative_yield::{ITEMS_PER_BREATH, cooperative_yield};
@@ -18,7 +18,7 @@ use crate::view::hot_key;
 
 /// What to do after a path was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(in crate::engines) enum Step {
     /// Go to the next path.
     Next,
     /// Go past the folder that so many bytes of the path name, its slash included.
@@ -28,11 +28,11 @@ pub(super) enum Step {
 }
 
 /// The page that a request asks for.
-pub(super) struct Page {
+pub(in crate::engines) struct Page {
     /// The path after which it begins.
     after: String,
     /// How many names it may hold.
-    pub(super) limit: usize,
+    pub(in crate::engines) limit: usize,
 }
 
 impl Page {
@@ -40,7 +40,7 @@ impl Page {
     ///
     /// # Errors
     /// [`Error::Invalid`] for a `next` that is none of ours.
-    pub(super) fn from_fields(
+    pub(in crate::engines) fn from_fields(
         unsealed: &NamespaceContext,
         fields: Fields<'_>,
         folder: &Place,
@@ -59,7 +59,7 @@ impl Page {
 
 /// Shows `visit` the paths below `folder`, relative to it. Returns where to go on, or `None` after
 /// the last.
-pub(super) async fn walk(
+pub(in crate::engines) async fn walk(
     folder: &Place,
     page: &Page,
     mut visit: impl FnMut(&str) -> Result<Step, Error>,
@@ -114,7 +114,11 @@ fn cursor_key(folder: &Place) -> Vec<u8> {
 }
 
 /// The text that leads back to a place in `folder`.
-pub(super) fn seal_cursor(unsealed: &NamespaceContext, folder: &Place, at: &str) -> String {
+pub(in crate::engines) fn seal_cursor(
+    unsealed: &NamespaceContext,
+    folder: &Place,
+    at: &str,
+) -> String {
     let mut sealed = Vec::with_capacity(at.len() + MEMORY_OVERHEAD);
     unsealed.view.cipher.seal(&cursor_key(folder), at.as_bytes(), &mut sealed);
     BASE64URL_NOPAD.encode(&sealed)

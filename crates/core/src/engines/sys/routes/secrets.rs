@@ -4,8 +4,8 @@ use kallisto_engine::FieldKind::{Flag, Map, Text, Texts, Whole};
 use kallisto_engine::route::{Field, Scope, field, query};
 use kallisto_engine::{Row, row};
 
-use crate::engines::beyond;
 use crate::engines::route_handler::{RouteHandler, runs};
+use crate::engines::{kv_batch, kv_search, kv_watch};
 
 const DRY_RUN: Field = field("dry_run", Flag, "Check and tell everything, and change nothing.");
 const COUNT: Field = field("count", Whole, "Do nothing unless so many secrets are meant.");
@@ -27,13 +27,13 @@ pub(super) const SECRETS: &[Row<RouteHandler>] = &[
         ),
     ], {
         Update => "Read many paths in one request, each with its own status.",
-            runs!(|run| beyond::read(&run));
+            runs!(|run| kv_batch::read(&run));
     } .scope(Scope::Namespace).more(EACH)),
     row!("kallisto/kv/write", &[
         field("writes", Texts, "Objects with `path` (an API path), `data` and `options`."),
     ], {
         Update => "Write many secrets as one: all of them, or none.",
-            runs!(async |run| beyond::write(&run).await);
+            runs!(async |run| kv_batch::write(&run).await);
     } .scope(Scope::Namespace).more(EACH)),
     row!("kallisto/kv/delete", &[
         field("path", Text, "A secret, or a folder by a final slash: mount and path."),
@@ -42,15 +42,15 @@ pub(super) const SECRETS: &[Row<RouteHandler>] = &[
         COUNT,
     ], {
         Update => "Delete a secret or a folder: all of it, or nothing.",
-            runs!(async |run| beyond::delete(&run).await);
+            runs!(async |run| kv_batch::delete(&run).await);
     } .scope(Scope::Namespace).more(EACH)),
     row!("kallisto/kv/copy", &[FROM, TO, DRY_RUN, COUNT], {
         Update => "Copy a secret or a folder with all versions and metadata.",
-            runs!(async |run| beyond::copy(&run).await);
+            runs!(async |run| kv_batch::copy(&run).await);
     } .scope(Scope::Namespace).more(EACH)),
     row!("kallisto/kv/move", &[FROM, TO, DRY_RUN, COUNT], {
         Update => "Move a secret or a folder with all versions and metadata.",
-            runs!(async |run| beyond::move_to(&run).await);
+            runs!(async |run| kv_batch::move_to(&run).await);
     } .scope(Scope::Namespace).more(EACH)),
     row!("kallisto/kv/list", &[
         query("path", Text, "The folder: mount and path."),
@@ -59,9 +59,9 @@ pub(super) const SECRETS: &[Row<RouteHandler>] = &[
         NEXT,
     ], {
         Read => "List the names in a folder that the caller may read or change.",
-            runs!(async |run| beyond::list(&run).await);
+            runs!(async |run| kv_search::list(&run).await);
         Update => "The same, with the parameters in the body.",
-            runs!(async |run| beyond::list(&run).await);
+            runs!(async |run| kv_search::list(&run).await);
     } .scope(Scope::Namespace).more(EACH)),
     row!("kallisto/kv/search", &[
         query("path", Text, "The folder: mount and path."),
@@ -71,16 +71,16 @@ pub(super) const SECRETS: &[Row<RouteHandler>] = &[
         NEXT,
     ], {
         Read => "Search secrets by name and custom metadata, among those the caller may see.",
-            runs!(async |run| beyond::search(&run).await);
+            runs!(async |run| kv_search::search(&run).await);
         Update => "The same, with the parameters in the body.",
-            runs!(async |run| beyond::search(&run).await);
+            runs!(async |run| kv_search::search(&run).await);
     } .scope(Scope::Namespace).more(EACH)),
     row!("kallisto/kv/watch", &[
         query("path", Text, "A secret, or a folder by a final slash: mount and path."),
         query("index", Text, "Begin after this event or index; absent for now."),
     ], {
         Read => "Follow changes of a secret or folder as server-sent events.",
-            runs!(|run| beyond::watch(&run));
+            runs!(|run| kv_watch::watch(&run));
     }
     .scope(Scope::Namespace)
     .more("Each event is judged when it is sent, by the policies and the time of that moment.")),

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use kallisto_auth::Operation;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::judge::Judge;
 use crate::api::request::TokenText;
+use crate::engines::kv_batch::judge::Judge;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::storage::keys::NamespaceNumber;
@@ -26,7 +26,11 @@ impl Bearer {
     }
 
     /// The caller that the token makes its bearer at `now`; `None` when it has ended.
-    pub(super) fn caller(&self, unsealed: &NamespaceContext, now: Timestamp) -> Option<Caller> {
+    pub(in crate::engines) fn caller(
+        &self,
+        unsealed: &NamespaceContext,
+        now: Timestamp,
+    ) -> Option<Caller> {
         let text = TokenText::new(self.0.as_ref()?.expose_secret());
         Caller::with_text(unsealed, text, now).ok()
     }
@@ -41,17 +45,17 @@ impl Bearer {
 }
 
 /// Where what answers a namespace is found as long as it is unsealed and there.
-pub(super) struct Slot {
+pub(in crate::engines) struct Slot {
     root: Arc<ArcSwapOption<NamespaceContext>>,
     number: NamespaceNumber,
 }
 
 impl Slot {
-    pub(super) fn of(core: &Core, unsealed: &NamespaceContext) -> Self {
+    pub(in crate::engines) fn of(core: &Core, unsealed: &NamespaceContext) -> Self {
         Self { root: Arc::clone(&core.unsealed), number: unsealed.view.namespace_number() }
     }
 
-    pub(super) fn load(&self) -> Option<Arc<NamespaceContext>> {
+    pub(in crate::engines) fn load(&self) -> Option<Arc<NamespaceContext>> {
         self.root.load_full()?.context_with(self.number)
     }
 }

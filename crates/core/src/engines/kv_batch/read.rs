@@ -22,7 +22,7 @@ struct Item {
     version: Option<String>,
 }
 
-pub(super) fn read(
+pub(in crate::engines) fn read(
     meter: Meter<'_>,
     unsealed: &NamespaceContext,
     call: &Call<'_, '_>,

@@ -13,7 +13,7 @@ use crate::storage::keys;
 use crate::view::Mount;
 
 /// The key that stands for a secret: that of its metadata, or of itself where there is none.
-pub(super) fn record_key(mount: &Mount, path: &str) -> Vec<u8> {
+pub(in crate::engines) fn record_key(mount: &Mount, path: &str) -> Vec<u8> {
     match mount.entry.kind.kv() {
         Some(KvState::V2) => keys::kv_meta(mount.entry.id, path),
         _ => keys::kv_one(mount.entry.id, path),
@@ -23,7 +23,7 @@ pub(super) fn record_key(mount: &Mount, path: &str) -> Vec<u8> {
 /// Has `stage` stage each of `count` changes and commits, again and again while others win the race.
 /// Returns what is to be told of each. `secrets` are the keys of all that are written: those who write
 /// one of them alone wait their turn.
-pub(super) async fn commit<T>(
+pub(in crate::engines) async fn commit<T>(
     unsealed: &NamespaceContext,
     secrets: &[Vec<u8>],
     count: usize,

@@ -30,7 +30,7 @@ enum Extent {
     All,
 }
 
-pub(super) async fn remove(
+pub(in crate::engines) async fn remove(
     meter: Meter<'_>,
     unsealed: &NamespaceContext,
     call: &Call<'_, '_>,
@@ -80,7 +80,7 @@ pub(super) async fn remove(
 ///
 /// # Errors
 /// [`Error::NotFound`] for an empty folder, [`Error::TooLarge`] with the count for one past the limit.
-pub(super) fn secrets_at(
+pub(in crate::engines) fn secrets_at(
     meter: Meter<'_>,
     judge: &Judge<'_>,
     place: &Place,
@@ -109,7 +109,7 @@ pub(super) fn secrets_at(
 }
 
 /// Refuses when the caller said how many secrets there should be, and there are more or fewer.
-pub(super) fn check_count(fields: Fields<'_>, found: usize) -> Result<(), Error> {
+pub(in crate::engines) fn check_count(fields: Fields<'_>, found: usize) -> Result<(), Error> {
     match fields.int("count")? {
         Some(expected) if usize::try_from(expected) != Ok(found) => Err(Error::invalid(format!(
             "there are {found} secrets, not {expected}; nothing was done"

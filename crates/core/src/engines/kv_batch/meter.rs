@@ -12,13 +12,13 @@ use crate::pipeline::state::{Call, Core};
 
 /// Counts for one request.
 #[derive(Clone, Copy)]
-pub(super) struct Meter<'a> {
+pub(in crate::engines) struct Meter<'a> {
     core: &'a Core,
     call: &'a Call<'a, 'a>,
 }
 
 impl<'a> Meter<'a> {
-    pub(super) const fn of(core: &'a Core, call: &'a Call<'a, 'a>) -> Self {
+    pub(in crate::engines) const fn of(core: &'a Core, call: &'a Call<'a, 'a>) -> Self {
         Self { core, call }
     }
 
@@ -26,7 +26,7 @@ impl<'a> Meter<'a> {
     ///
     /// # Errors
     /// [`Error::OverQuota`] when nothing is left.
-    pub(super) fn take(&self, operation: Operation, path: &str) -> Result<(), Error> {
+    pub(in crate::engines) fn take(&self, operation: Operation, path: &str) -> Result<(), Error> {
         self.core.take_allowance_at(self.call, operation, path)
     }
 
@@ -34,7 +34,7 @@ impl<'a> Meter<'a> {
     ///
     /// # Errors
     /// As [`Self::take`].
-    pub(super) fn take_list(&self, place: &Place) -> Result<(), Error> {
+    pub(in crate::engines) fn take_list(&self, place: &Place) -> Result<(), Error> {
         let operation = if place.is_folder() { Operation::List } else { Operation::Read };
         self.take(operation, &Secret::api_path(&place.mount, "metadata", &place.path))
     }

@@ -12,15 +12,15 @@ use kallisto_auth::Operation;
 use tokio::sync::watch;
 
 use super::bearer::{Bearer, Slot};
-use super::judge::Judge;
-use super::meter::Meter;
-use super::place;
 use super::poll::{Interest, admit};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
 use crate::api::stream::{Bell, Next, Source, Stream};
+use crate::engines::kv_batch::judge::Judge;
+use crate::engines::kv_batch::meter::Meter;
+use crate::engines::kv_batch::place;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Core, NamespaceContext};
 use crate::storage::keys::MountId;
@@ -49,7 +49,7 @@ struct Watch {
 }
 
 /// Opens a stream.
-pub(super) fn open(
+pub(in crate::engines) fn open(
     core: &Core,
     unsealed: &NamespaceContext,
     call: &Call<'_, '_>,

@@ -41,7 +41,7 @@ impl Subject for Question<'_> {
 }
 
 /// Asks for one caller.
-pub(super) struct Judge<'u> {
+pub(in crate::engines) struct Judge<'u> {
     caller: Caller,
     view: &'u View,
     now: Timestamp,
@@ -49,11 +49,14 @@ pub(super) struct Judge<'u> {
 
 impl<'u> Judge<'u> {
     /// For the caller of a request.
-    pub(super) fn of(unsealed: &'u NamespaceContext, call: &Call<'_, '_>) -> Result<Self, Error> {
+    pub(in crate::engines) fn of(
+        unsealed: &'u NamespaceContext,
+        call: &Call<'_, '_>,
+    ) -> Result<Self, Error> {
         Ok(Self::for_caller(unsealed, Caller::of(unsealed, call)?, call.now))
     }
 
-    pub(super) fn for_caller(
+    pub(in crate::engines) fn for_caller(
         unsealed: &'u NamespaceContext,
         caller: Caller,
         now: Timestamp,
@@ -62,7 +65,7 @@ impl<'u> Judge<'u> {
     }
 
     /// Whether a request for `operation` at `path` would be let in.
-    pub(super) fn may(&self, operation: Operation, path: &str) -> bool {
+    pub(in crate::engines) fn may(&self, operation: Operation, path: &str) -> bool {
         // A path that no request could name is nobody's.
         let Ok(path) = Path::literal(path) else { return false };
         let (capability, needs_sudo) = match self.view.mounts.route(path.as_str()) {
@@ -80,12 +83,12 @@ impl<'u> Judge<'u> {
     ///
     /// # Errors
     /// [`Denial::Policy`], which does not name the path: the caller may not have known it.
-    pub(super) fn demand(&self, operation: Operation, path: &str) -> Result<(), Error> {
+    pub(in crate::engines) fn demand(&self, operation: Operation, path: &str) -> Result<(), Error> {
         if self.may(operation, path) { Ok(()) } else { Err(Error::Denied(Denial::Policy)) }
     }
 
     /// Whether the caller may know that this secret exists: by reading or changing it.
-    pub(super) fn may_see(&self, mount: &Mount, path: &str) -> bool {
+    pub(in crate::engines) fn may_see(&self, mount: &Mount, path: &str) -> bool {
         use Operation::{Delete, Patch, Read, Update};
         let data = Secret::api_path(mount, "data", path);
         self.may(Read, &data)
@@ -95,7 +98,7 @@ impl<'u> Judge<'u> {
 
     /// Whether the caller may read what is known of the secret besides its data. A read of the data
     /// shows the custom metadata too.
-    pub(super) fn may_see_metadata(&self, mount: &Mount, path: &str) -> bool {
+    pub(in crate::engines) fn may_see_metadata(&self, mount: &Mount, path: &str) -> bool {
         self.may(Operation::Read, &Secret::api_path(mount, "data", path))
             || self.may_read_metadata(mount, path)
     }
@@ -106,7 +109,7 @@ impl<'u> Judge<'u> {
     }
 
     /// Whether some rule speaks of anything in this folder; false saves looking into it.
-    pub(super) fn reaches(&self, mount: &Mount, folder: &str) -> bool {
+    pub(in crate::engines) fn reaches(&self, mount: &Mount, folder: &str) -> bool {
         self.caller.is_root()
             || ["data", "metadata"]
                 .iter()

@@ -4,18 +4,18 @@
 //! request of its own would let the caller read or change that secret, and a folder when there is such
 //! a secret in it.
 
-use super::judge::Judge;
-use super::meter::Meter;
 use super::parameters;
-use super::place::Place;
 use super::walk::{Page, Step, seal_cursor, walk};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
+use crate::engines::kv_batch::judge::Judge;
+use crate::engines::kv_batch::meter::Meter;
+use crate::engines::kv_batch::place::Place;
 use crate::pipeline::state::{Call, NamespaceContext};
 
-pub(super) async fn list(
+pub(in crate::engines) async fn list(
     meter: Meter<'_>,
     unsealed: &NamespaceContext,
     call: &Call<'_, '_>,

@@ -36,7 +36,7 @@ pub(crate) fn asks_to_wait(call: &Call<'_, '_>) -> bool {
 
 /// Which changes are waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Interest {
+pub(in crate::engines) enum Interest {
     /// Those of one secret.
     Secret(String),
     /// Those below a folder, whose name ends in a slash; of all in the mount for the empty one.
@@ -44,7 +44,7 @@ pub(super) enum Interest {
 }
 
 impl Interest {
-    pub(super) fn covers(&self, path: &str) -> bool {
+    pub(in crate::engines) fn covers(&self, path: &str) -> bool {
         match self {
             Self::Secret(secret) => path == secret,
             Self::Folder(folder) => path.starts_with(folder),
@@ -122,7 +122,7 @@ pub(crate) fn wait(
 ///
 /// # Errors
 /// [`Error::Invalid`] for a token of limited use, [`Error::Unavailable`] when there are too many.
-pub(super) fn admit(feed: &Arc<Feed>, caller: &Caller) -> Result<Permit, Error> {
+pub(in crate::engines) fn admit(feed: &Arc<Feed>, caller: &Caller) -> Result<Permit, Error> {
     if caller.is_limited() {
         return Err(Error::invalid("a token of limited use can neither wait nor watch"));
     }

@@ -1,0 +1,29 @@
+//! Lists of the secrets that a caller may see, at `sys/kallisto/kv/list` and `search`: by folder, name and custom metadata.
+//!
+//! Each name is judged as [`kv_batch`](super::kv_batch) says.
+
+mod names;
+mod search;
+mod walk;
+
+use kallisto_auth::Operation;
+
+use crate::api::error::Error;
+use crate::api::json::Map;
+use crate::api::response::Response;
+use crate::engines::kv_batch::meter_of;
+use crate::engines::route_handler::RouteCall;
+use crate::pipeline::state::Call;
+
+pub(crate) async fn list(run: &RouteCall<'_>) -> Result<Response, Error> {
+    names::list(meter_of(run)?, &run.unsealed, run.call).await
+}
+
+pub(crate) async fn search(run: &RouteCall<'_>) -> Result<Response, Error> {
+    search::search(meter_of(run)?, &run.unsealed, run.call).await
+}
+
+/// The parameters: a body's, or a query's where there is no body.
+fn parameters(call: &Call<'_, '_>) -> Result<Map, Error> {
+    if call.operation == Operation::Update { call.object() } else { Ok(call.query_fields()) }
+}
