@@ -84,6 +84,15 @@ impl AuditBatch {
 }
 
 impl Core {
+    /// Whether reads that are audited can be gathered now: asked before one is judged.
+    pub(crate) fn can_gather(&self, gathered: &AuditBatch) -> bool {
+        let devices = self.audit.devices.list();
+        !self.audit.is_broken()
+            && self.audit.headers().is_empty()
+            && !devices.is_empty()
+            && gathered.takes(&devices)
+    }
+
     /// Gathers the records of a read that was judged and answered. `None` for one that has to go the long way.
     pub(crate) fn gather(
         &self,
@@ -93,13 +102,10 @@ impl Core {
         judgement: Judgement<'_>,
         answer: Answer,
     ) -> Option<Answer> {
-        if self.audit.is_broken() || !self.audit.headers().is_empty() {
+        if !self.can_gather(gathered) {
             return None;
         }
         let devices = self.audit.devices.list();
-        if devices.is_empty() || !gathered.takes(&devices) {
-            return None;
-        }
         let error = if judgement.is_refused { "permission denied" } else { "" };
         let mount = judgement.mount;
         let commons = describe::with_described(self, unsealed, request, judgement, |subject| {

@@ -157,8 +157,11 @@ impl Bearer<'_> {
         gathered: &mut AuditBatch,
     ) -> Option<Result<Response, Error>> {
         if self.core.is_audited(request) {
-            let gather = Some(gathered);
-            let answer = self.judge(request, Shape::Whole, LIGHT_BODY_BYTES_MAX, gather)?;
+            if !self.core.can_gather(gathered) {
+                return None;
+            }
+            let gathered = Some(gathered);
+            let answer = self.judge(request, Shape::Whole, LIGHT_BODY_BYTES_MAX, gathered)?;
             return Some(match shape {
                 Shape::Whole => answer,
                 Shape::Fields => answer.map(|whole| self.fields_of(request, whole)),
