@@ -139,6 +139,10 @@ pub trait Routes: Sync {
         let bare = path.strip_suffix('/').unwrap_or(path);
         let found = self.find(bare).or_else(|| self.find(path));
         let Some(route) = found else { return Error::UnsupportedPath };
+        // It was asked with a slash at its end, as a folder that is none.
+        if route.takes(operation) {
+            return Error::UnsupportedPath;
+        }
         let lists = matches!(operation, Operation::List | Operation::Scan);
         let has_folder = route.takes(Operation::List) || self.find(&format!("{bare}/")).is_some();
         if lists && !has_folder { Error::UnsupportedPath } else { Error::UnsupportedOperation }

@@ -365,7 +365,9 @@ impl Core {
             Some((mount, inside)) => {
                 let kind = mount.entry.kind;
                 // Handed on, not shared: a request that seals lets go of the keys, and must not wait for itself.
-                let path = spelling::inside(call.operation, kind, inside)?;
+                let Ok(path) = spelling::inside(call.operation, kind, inside) else {
+                    return Err(kind.engine().routes().refusal(inside, call.operation));
+                };
                 let run = Run { core: self, unsealed, call: &call, mount: &mount, path };
                 kind.engine().handle(run).await
             }

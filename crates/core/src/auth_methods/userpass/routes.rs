@@ -38,7 +38,7 @@ pub(crate) static USERPASS: RouteTable = Table {
             Update => "Set a user's policies.",
                 runs!(async |run| write(&run, Part::Policies).await);
         }),
-        row!("login/{name}", &[NAME, PASSWORD], {
+        row!("login/{name..}", &[NAME, PASSWORD], {
             Update => "Log in.", opens!(async |run| log_in(&run).await);
         } .admitting(Admits::Anyone)),
     ]],

@@ -17,7 +17,7 @@ pub(crate) static CUBBYHOLE: RouteTable = Table {
         Update => "Store an entry, replacing what was there.", runs!(async |run| write(&run).await);
         Delete => "Delete an entry.", runs!(async |run| delete(&run).await);
         List => "List the entries and folders in a folder.", runs!(|run| list(&run));
-    } .more("The body of a write is the entry itself."))]],
+    } .with_root().more("The body of a write is the entry itself."))]],
     index: RowIndex::new(),
 };
 

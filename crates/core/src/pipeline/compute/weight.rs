@@ -173,7 +173,7 @@ mod tests {
         "auth/token/revoke-orphan",
         "auth/token/revoke-self",
         "auth/token/roles/{name}",
-        "auth/userpass/login/{name}",
+        "auth/userpass/login/{name..}",
         "auth/userpass/users/{name}",
         "auth/userpass/users/{name}/password",
         "auth/userpass/users/{name}/policies",
