@@ -1,4 +1,4 @@
-//! The core behind its door, over the store in memory: what needs no sockets to be seen.
+//! The core over the store in memory: what needs no sockets to be seen.
 
 #![expect(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
@@ -6,7 +6,6 @@ mod aged;
 mod approle;
 mod audit;
 mod batch;
-mod beyond;
 mod budget;
 mod certificates;
 mod clocks;
@@ -16,6 +15,7 @@ mod full;
 mod identity;
 mod jobs;
 mod key_server;
+mod kv_many;
 mod kv_upgrade;
 mod leases;
 mod logins;

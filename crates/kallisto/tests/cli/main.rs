@@ -10,8 +10,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::disallowed_methods, reason = "a test may touch disk")]
 
-mod beyond;
 mod client;
+mod kv_many;
 mod operator;
 #[path = "../support/ports.rs"]
 mod ports;
