@@ -16,7 +16,6 @@
 
 pub mod admission;
 mod audit;
-mod auth_methods;
 mod backup;
 mod cluster;
 mod counts;
@@ -24,6 +23,7 @@ mod engines;
 mod jobs;
 mod leases;
 pub mod limits;
+mod logins;
 pub mod metrics;
 mod namespaces;
 mod pipeline;
@@ -56,7 +56,7 @@ pub use cluster::{AuthorityKeys, ClusterPort, JoinOrigin, JoinTarget, Membership
 pub use engines::kv::fields::{ExpectedVersion, FieldsWrite, fields_body};
 pub use engines::mount::{Class, EngineKind, MountConfig, MountEntry, Moved, Multiplicity};
 pub use jobs::{FailedJob, FailedJobs};
-pub use pipeline::address::AddressRange;
+pub use kallisto_engine::AddressRange;
 pub use pipeline::compute::Weight;
 pub use pipeline::fast_path::{Bearer, FastReads};
 pub use pipeline::freshness::{CONSISTENCY_HEADER, STALE};

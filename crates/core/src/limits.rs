@@ -36,8 +36,6 @@ pub const NAMESPACES_MAX: usize = 1_000;
 pub const NAMESPACE_DEPTH_MAX: usize = 8;
 /// Longest name of a namespace, in bytes.
 pub const NAMESPACE_NAME_BYTES_MAX: usize = 64;
-/// Most policies a token or role may name.
-pub const TOKEN_POLICIES_MAX: usize = 256;
 /// Most rules that the policies of a token may have together, those of its entity and groups among them: compiling them
 /// takes a second, and memory for each.
 pub const TOKEN_RULES_MAX: usize = 1 << 18;

@@ -1,17 +1,12 @@
 //! The engines and login methods there are: one row each.
 //!
 //! Nothing else in the server knows which there are. Those that know the server by its contract alone are listed in
-//! [`kallisto_engines::ENGINES`].
+//! [`kallisto_engines::ENGINES`] and [`kallisto_auth_methods::METHODS`].
 
 use std::sync::LazyLock;
 
 use kallisto_engine::{Body, Route, Routes};
 
-use crate::auth_methods::approle::AppRole;
-use crate::auth_methods::cert::Cert;
-use crate::auth_methods::jwt::JwtEngine;
-use crate::auth_methods::kubernetes::Kubernetes;
-use crate::auth_methods::userpass::Userpass;
 use crate::engines::cubbyhole::Cubbyhole;
 use crate::engines::identity::Identity;
 use crate::engines::kv::{KvEngine, KvState};
@@ -30,11 +25,6 @@ const ENGINES: &[&'static dyn ServerEngine] = &[
     &KvEngine(KvState::Upgrading),
     &TransitEngine,
     &TokenEngine,
-    &AppRole,
-    &Cert,
-    &JwtEngine,
-    &Kubernetes,
-    &Userpass,
     #[cfg(test)]
     &crate::engines::test_engine::ENGINE,
     #[cfg(test)]
@@ -43,7 +33,7 @@ const ENGINES: &[&'static dyn ServerEngine] = &[
 
 /// Every engine there is.
 pub(crate) fn engines() -> impl Iterator<Item = &'static dyn ServerEngine> {
-    let of_contract = kallisto_engines::ENGINES.iter();
+    let of_contract = kallisto_engines::ENGINES.iter().chain(kallisto_auth_methods::METHODS);
     ENGINES.iter().copied().chain(of_contract.map(|spec| *spec as &dyn ServerEngine))
 }
 

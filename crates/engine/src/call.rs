@@ -1,22 +1,25 @@
 //! What a handler takes.
 
-use std::any::Any;
 use std::fmt;
+use std::ops::Deref;
 
 use jiff::Timestamp;
-use kallisto_api::{BoxFuture, Error, Json, Map, Request, Response};
+use kallisto_api::{BoxFuture, Error, Json, Request, Response};
 
+use crate::context::EngineContext;
 use crate::lease::{Leases, NewLease};
-use crate::memory::Memory;
+use crate::login::Logins;
 use crate::pattern::Params;
-use crate::storage::{Page, Storage};
+use crate::storage::Page;
 
 /// What runs for an operation of a route.
 pub type Handler = for<'a> fn(Call<'a>) -> BoxFuture<'a, Result<Response, Error>>;
 
-/// A request that may run, and what the engine may use to answer it.
+/// A request that may run, and what the engine may use to answer it: all of its [`EngineContext`], and this.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
+    /// What the engine may use at any time.
+    pub context: EngineContext<'a>,
     /// The request. Its path is that of the whole server.
     pub request: &'a Request<'a>,
     /// What the path has in the places of the route's parameters.
@@ -27,18 +30,12 @@ pub struct Call<'a> {
     pub page_entries_max: Option<u64>,
     /// Who asks; `None` where a route admits anyone.
     pub caller: Option<&'a Caller>,
-    /// How the engine was mounted.
-    pub mount: MountInfo<'a>,
-    /// The records of the mount.
-    pub storage: Storage<'a>,
-    /// What the engine keeps decoded of them.
-    pub memory: Option<&'a dyn Memory>,
-    /// Randomness.
-    pub random: &'a dyn Random,
-    /// Threads for work that takes long.
-    pub heavy: &'a dyn Heavy,
+    /// What templates of identity say of who asks.
+    pub identity: &'a dyn TemplateValues,
     /// Credentials with leases; `None` where a route admits anyone.
     pub leases: Option<&'a dyn Leases>,
+    /// Tokens for who proved who they are; `None` where a route does not admit anyone.
+    pub logins: Option<&'a dyn Logins>,
 }
 
 /// Who asks.
@@ -50,42 +47,20 @@ pub struct Caller {
     pub entity_id: String,
 }
 
-/// How an engine was mounted.
+/// What templates of identity stand for, such as `identity.entity.name`.
+pub trait TemplateValues: Sync {
+    /// What a name stands for; `None` for what who asks has not, or nobody has.
+    fn value(&self, name: &str) -> Option<String>;
+}
+
+/// Nobody: no template stands for anything.
 #[derive(Clone, Copy, Debug)]
-pub struct MountInfo<'a> {
-    /// The path, with an ending slash.
-    pub path: &'a str,
-    /// The public handle of the mount.
-    pub accessor: &'a str,
-    /// How long what it hands out lives when nobody says, in seconds; the server's word where the mount has none.
-    pub default_lease_secs: u64,
-    /// How long that lives at the most, in seconds.
-    pub max_lease_secs: u64,
-    /// The options it was mounted with.
-    pub options: Option<&'a Map>,
-}
+pub struct NoTemplateValues;
 
-/// Randomness: secrets, straight from the operating system.
-pub trait Random: Sync {
-    /// Fills `bytes`.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`] when there is none to give.
-    fn fill(&self, bytes: &mut [u8]) -> Result<(), Error>;
-}
-
-/// What is made by work that takes long.
-pub type Made = Box<dyn Any + Send>;
-/// Work that takes long.
-pub type Work = Box<dyn FnOnce() -> Made + Send>;
-
-/// Threads for work that takes up to seconds, such as making keys of RSA.
-pub trait Heavy: Sync {
-    /// Runs `work`, in the turns of whoever asks.
-    ///
-    /// # Errors
-    /// [`Error::Busy`] when too much waits there already.
-    fn run(&self, work: Work) -> BoxFuture<'_, Result<Made, Error>>;
+impl TemplateValues for NoTemplateValues {
+    fn value(&self, _: &str) -> Option<String> {
+        None
+    }
 }
 
 impl<'a> Call<'a> {
@@ -102,9 +77,12 @@ impl<'a> Call<'a> {
         leases.issue(lease, Box::new(make)).await
     }
 
-    /// When the request arrived.
-    pub const fn now(&self) -> Timestamp {
-        self.request.now
+    /// Tokens for who proved who they are.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] at a route that does not admit anyone.
+    pub fn logins(&self) -> Result<&'a dyn Logins, Error> {
+        self.logins.ok_or_else(|| Error::internal(&"a login at a route with a token"))
     }
 
     /// The page of a list that is asked for.
@@ -114,27 +92,13 @@ impl<'a> Call<'a> {
     pub fn page(&self) -> Result<Page, Error> {
         Page::asked(self.request, self.page_entries_max)
     }
+}
 
-    /// What the engine keeps decoded of its mount.
-    ///
-    /// # Errors
-    /// [`Error::Internal`] when it keeps something else.
-    pub fn memory<M: Memory>(&self) -> Result<&M, Error> {
-        let memory = self.memory.and_then(|memory| (memory as &dyn Any).downcast_ref());
-        memory.ok_or_else(|| Error::internal(&"a mount has not the memory of its engine"))
-    }
+impl<'a> Deref for Call<'a> {
+    type Target = EngineContext<'a>;
 
-    /// Runs work that takes long beside those who answer requests.
-    ///
-    /// # Errors
-    /// [`Error::Busy`] when too much waits there already.
-    pub async fn run_heavy<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Error> {
-        let made = self.heavy.run(Box::new(|| Box::new(work()))).await?;
-        let made = made.downcast().map_err(|_| Error::internal(&"work made something else"))?;
-        Ok(*made)
+    fn deref(&self) -> &Self::Target {
+        &self.context
     }
 }
 

@@ -5,13 +5,12 @@
 //! is rolled back by [`EngineLeases::revoke`], which is called again until it succeeds or an operator is needed.
 
 use std::fmt;
+use std::ops::Deref;
 
 use jiff::Timestamp;
 use kallisto_api::{BoxFuture, Error, Json, Response};
 
-use crate::call::{MountInfo, Random};
-use crate::memory::Memory;
-use crate::storage::Storage;
+use crate::context::EngineContext;
 
 /// A lease that a handler asks for. Times are in seconds; 0 leaves them to the mount and the server.
 #[derive(Clone, Default)]
@@ -57,20 +56,20 @@ pub struct EngineLeases {
 /// A lease, and what the engine may use.
 #[derive(Clone, Copy)]
 pub struct LeaseCall<'a> {
-    /// The time.
-    pub now: Timestamp,
+    /// What the engine may use at any time.
+    pub context: EngineContext<'a>,
     /// The path that the lease was asked for at, with that of its mount then.
     pub path: &'a str,
     /// As in [`NewLease::revocation`].
     pub revocation: &'a [u8],
-    /// How the engine is mounted.
-    pub mount: MountInfo<'a>,
-    /// The records of the mount.
-    pub storage: Storage<'a>,
-    /// What the engine keeps decoded of them.
-    pub memory: Option<&'a dyn Memory>,
-    /// Randomness.
-    pub random: &'a dyn Random,
+}
+
+impl<'a> Deref for LeaseCall<'a> {
+    type Target = EngineContext<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.context
+    }
 }
 
 impl fmt::Debug for NewLease {

@@ -12,25 +12,39 @@
 //! - Time and randomness are arguments.
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod call;
 pub mod class;
+pub mod context;
 pub mod lease;
 pub mod limits;
+pub mod login;
 pub mod memory;
 pub mod names;
+pub mod outbound;
+pub mod pace;
 pub mod pattern;
 pub mod route;
 pub mod spec;
 pub mod storage;
 pub mod table;
+pub mod time;
+pub mod token_params;
+pub mod token_type;
 
-pub use call::{Call, Caller, Handler, Heavy, MountInfo, Random};
+pub use address::AddressRange;
+pub use call::{Call, Caller, Handler, NoTemplateValues, TemplateValues};
 pub use class::{Class, Multiplicity};
+pub use context::{EngineContext, Heavy, KeyedHash, MountInfo, Random};
 pub use kallisto_api::BoxFuture;
 pub use lease::{EngineLeases, LeaseCall, Leases, NewLease};
+pub use login::{Attempts, Login, LoginMethod, Logins, RenewalCall};
 pub use memory::Memory;
+pub use outbound::{Outbound, OutboundAnswer, OutboundCall};
 pub use pattern::Params;
 pub use route::{Admits, Body, Field, FieldKind, FieldPlace, Rights, Route, Scope, ServedBy};
-pub use spec::{EngineJob, EngineSpec, JobCall};
+pub use spec::{EngineJob, EngineSpec, Unheard, UnheardCall};
 pub use storage::{Backend, Outcome, Storage, Stored, Transaction, Version, Writes};
 pub use table::{Dispatch, Group, Routes, Row, RowIndex, Table};
+pub use token_params::TokenParams;
+pub use token_type::TokenType;

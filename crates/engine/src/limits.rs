@@ -8,3 +8,5 @@ pub const LIST_ENTRIES_MAX: usize = 1 << 20;
 pub const CONFLICT_RETRIES_MAX: usize = 64;
 /// Most records that one transaction reads or writes.
 pub const TRANSACTION_RECORDS_MAX: usize = 4096;
+/// Most policies of one token, role or user.
+pub const TOKEN_POLICIES_MAX: usize = 256;

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use jiff::Timestamp;
-use kallisto_api::{BoxFuture, Error};
+use kallisto_api::{BoxFuture, Error, Map};
 
-use crate::call::{Handler, Heavy, MountInfo, Random};
+use crate::call::Handler;
 use crate::class::{Class, Multiplicity};
+use crate::context::EngineContext;
 use crate::lease::EngineLeases;
+use crate::login::LoginMethod;
 use crate::memory::Memory;
-use crate::storage::Storage;
 use crate::table::Table;
 
 /// An engine, whole.
@@ -34,6 +34,10 @@ pub struct EngineSpec {
     pub jobs: &'static [EngineJob],
     /// How its leases end; `None` for an engine that hands out none.
     pub leases: Option<EngineLeases>,
+    /// How its logins go on; `None` for an engine that is no login method.
+    pub login: Option<LoginMethod>,
+    /// Ends what an answer handed out that was never heard. Tokens and leases end by themselves.
+    pub unheard: Option<Unheard>,
 }
 
 /// Which names a mount has: a look into memory.
@@ -49,24 +53,21 @@ pub struct EngineJob {
     /// Seconds between the starts of two runs.
     pub period_secs: u64,
     /// Does it. What is left over waits for the next run.
-    pub run: for<'a> fn(JobCall<'a>) -> BoxFuture<'a, Result<(), Error>>,
+    pub run: for<'a> fn(EngineContext<'a>) -> BoxFuture<'a, Result<(), Error>>,
 }
 
-/// What a job takes.
-#[derive(Clone, Copy)]
-pub struct JobCall<'a> {
-    /// The time.
-    pub now: Timestamp,
-    /// How the engine was mounted.
-    pub mount: MountInfo<'a>,
-    /// The records of the mount.
-    pub storage: Storage<'a>,
-    /// What the engine keeps decoded of them.
-    pub memory: Option<&'a dyn Memory>,
-    /// Randomness.
-    pub random: &'a dyn Random,
-    /// Threads for work that takes long.
-    pub heavy: &'a dyn Heavy,
+/// Ends what an answer of the engine handed out that was never heard; see [`UnheardCall`].
+pub type Unheard = for<'a> fn(UnheardCall<'a>) -> BoxFuture<'a, Result<(), Error>>;
+
+/// An answer that was lost after its handler had run: no audit device took its record, or it could not be wrapped.
+#[derive(Clone, Copy, Debug)]
+pub struct UnheardCall<'a> {
+    /// What the engine may use.
+    pub context: EngineContext<'a>,
+    /// The path inside the mount.
+    pub path: &'a str,
+    /// The data of the answer.
+    pub data: &'a Map,
 }
 
 impl EngineSpec {
@@ -82,7 +83,18 @@ impl EngineSpec {
             memory: None,
             jobs: &[],
             leases: None,
+            login: None,
+            unheard: None,
         }
+    }
+
+    /// A login method with these routes, that has nothing else to say.
+    pub const fn login_method(
+        name: &'static str,
+        routes: &'static Table<Handler>,
+        login: LoginMethod,
+    ) -> Self {
+        Self { class: Class::Auth, login: Some(login), ..Self::secret(name, routes) }
     }
 }
 

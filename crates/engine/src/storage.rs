@@ -60,6 +60,9 @@ pub trait Backend: Sync {
     /// with a slash.
     fn list(&self, folder: &str, after: Option<&str>, limit: usize) -> Vec<String>;
 
+    /// The first `limit` of the names below `folder`, sorted.
+    fn scan(&self, folder: &str, limit: usize) -> Vec<String>;
+
     /// Commits all of it or nothing. Dropping the future does not undo it.
     ///
     /// # Errors
@@ -85,7 +88,7 @@ impl<'a> Storage<'a> {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn get(&self, name: &str) -> Result<Option<Stored>, Error> {
+    pub fn get(self, name: &str) -> Result<Option<Stored>, Error> {
         self.0.get(name)
     }
 
@@ -93,7 +96,7 @@ impl<'a> Storage<'a> {
     ///
     /// # Errors
     /// [`Error::TooLarge`] for a record over its limit; the store's refusal.
-    pub async fn put(&self, name: &str, value: Vec<u8>) -> Result<(), Error> {
+    pub async fn put(self, name: &str, value: Vec<u8>) -> Result<(), Error> {
         check(name, &value)?;
         let puts = vec![(name.to_owned(), value)];
         self.0.commit(Writes { puts, ..Writes::default() }).await.map(drop)
@@ -103,7 +106,7 @@ impl<'a> Storage<'a> {
     ///
     /// # Errors
     /// The store's refusal.
-    pub async fn delete(&self, name: &str) -> Result<(), Error> {
+    pub async fn delete(self, name: &str) -> Result<(), Error> {
         let deletes = vec![name.to_owned()];
         self.0.commit(Writes { deletes, ..Writes::default() }).await.map(drop)
     }
@@ -114,7 +117,7 @@ impl<'a> Storage<'a> {
     /// # Errors
     /// What `decide` says, the store's refusal, or [`Error::Conflict`] when others kept changing what was read.
     pub async fn transact<T: Send>(
-        &self,
+        self,
         name: &str,
         mut decide: impl FnMut(&mut Transaction<'_>) -> Result<T, Error> + Send,
     ) -> Result<T, Error> {
@@ -137,15 +140,36 @@ impl<'a> Storage<'a> {
     ///
     /// # Errors
     /// [`Error::Invalid`] when there are more than a list may return.
-    pub fn list(&self, folder: &str) -> Result<Vec<String>, Error> {
+    pub fn list(self, folder: &str) -> Result<Vec<String>, Error> {
         bounded(self.0.list(folder, None, LIST_ENTRIES_MAX + 1))
+    }
+
+    /// The first `limit` of the names directly in `folder`, as [`Storage::list`] has them.
+    pub fn list_some(self, folder: &str, limit: usize) -> Vec<String> {
+        self.0.list(folder, None, limit)
+    }
+
+    /// The first `limit` of the names below `folder`, sorted.
+    pub fn scan_some(self, folder: &str, limit: usize) -> Vec<String> {
+        self.0.scan(folder, limit)
+    }
+
+    /// Deletes records, whatever they say, in steps: after a crash some are gone.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub async fn delete_all(self, names: Vec<String>) -> Result<(), Error> {
+        for some in names.chunks(TRANSACTION_RECORDS_MAX) {
+            self.0.commit(Writes { deletes: some.to_vec(), ..Writes::default() }).await?;
+        }
+        Ok(())
     }
 
     /// A page of the names directly in `folder`.
     ///
     /// # Errors
     /// [`Error::Invalid`] when all are asked for and there are more than a list may return.
-    pub fn list_page(&self, folder: &str, page: &Page) -> Result<Vec<String>, Error> {
+    pub fn list_page(self, folder: &str, page: &Page) -> Result<Vec<String>, Error> {
         let limit = page.limit.unwrap_or(LIST_ENTRIES_MAX + 1);
         bounded(self.0.list(folder, page.after.as_deref(), limit))
     }
@@ -277,6 +301,10 @@ mod tests {
 
         fn list(&self, _: &str, _: Option<&str>, limit: usize) -> Vec<String> {
             self.records.lock().unwrap().keys().take(limit).cloned().collect()
+        }
+
+        fn scan(&self, _: &str, limit: usize) -> Vec<String> {
+            self.list("", None, limit)
         }
 
         fn commit(&self, writes: Writes) -> BoxFuture<'_, Result<Outcome, Error>> {

@@ -256,9 +256,15 @@ macro_rules! row {
     };
 }
 
-/// The [`Handler`](crate::Handler) that an `async fn(Call<'_>) -> Result<Response, Error>` is.
+/// A [`Handler`](crate::Handler): an `async fn(Call<'_>) -> Result<Response, Error>`, or an expression of a call.
 #[macro_export]
 macro_rules! handler {
+    (async |$call:ident| $body:expr) => {
+        |$call| ::std::boxed::Box::pin(async move { $body })
+    };
+    (|$call:ident| $body:expr) => {
+        |$call| ::std::boxed::Box::pin(::std::future::ready((move || $body)()))
+    };
     ($function:path) => {
         |call| ::std::boxed::Box::pin($function(call))
     };

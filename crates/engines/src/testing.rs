@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use jiff::Timestamp;
@@ -9,24 +10,83 @@ use kallisto_api::{
     BodyKind, BoxFuture, Error, Headers, Json, Map, Request, RequestId, Response, json,
 };
 use kallisto_auth::{Operation, Path};
-use kallisto_engine::call::{Made, Work};
+use kallisto_engine::context::{Made, Work};
 use kallisto_engine::storage::Latch;
 use kallisto_engine::{
-    Backend, Call, Caller, EngineSpec, Heavy, MountInfo, Outcome, Random, Storage, Stored, Version,
-    Writes,
+    Backend, Call, Caller, EngineContext, EngineSpec, Heavy, KeyedHash, Memory, MountInfo,
+    Outbound, OutboundAnswer, OutboundCall, Outcome, Random, Storage, Stored, TemplateValues,
+    Version, Writes,
+};
+
+/// How it is mounted.
+const MOUNT: MountInfo<'_> = MountInfo {
+    path: "mount/",
+    accessor: "mount_1",
+    default_lease_secs: 3600,
+    max_lease_secs: 7200,
+    options: None,
 };
 
 /// An engine with records.
 pub(crate) struct Mount {
     spec: &'static EngineSpec,
     records: Mutex<BTreeMap<String, (u64, Vec<u8>)>>,
-    drawn: Mutex<u8>,
+    memory: Option<Box<dyn Memory>>,
+    next: AtomicU64,
+    drawn: Mutex<u64>,
+    identity: Mutex<BTreeMap<String, String>>,
+    written: Mutex<(usize, usize)>,
 }
 
+#[expect(dead_code, reason = "engines with memory and jobs come next")]
 impl Mount {
     /// A mount of an engine, in which nothing is.
     pub(crate) fn new(spec: &'static EngineSpec) -> Self {
-        Self { spec, records: Mutex::default(), drawn: Mutex::default() }
+        Self {
+            spec,
+            records: Mutex::default(),
+            memory: spec.memory.map(|make| make()),
+            next: AtomicU64::default(),
+            drawn: Mutex::default(),
+            identity: Mutex::default(),
+            written: Mutex::default(),
+        }
+    }
+
+    /// The same records after a start: what is decoded is decoded again.
+    pub(crate) fn restarted(self) -> Self {
+        let memory = self.spec.memory.map(|make| make());
+        if let Some(memory) = &memory {
+            for (name, (_, value)) in self.records.lock().unwrap().iter() {
+                assert!(memory.put(name, value), "{name} is damaged");
+            }
+        }
+        Self { memory, ..self }
+    }
+
+    /// Says what a template of identity stands for from now on.
+    pub(crate) fn say_identity(&self, name: &str, value: &str) {
+        self.identity.lock().unwrap().insert(name.to_owned(), value.to_owned());
+    }
+
+    /// Runs a job of the engine at a time, in seconds since 1970.
+    pub(crate) fn run_job(&self, at: i64, name: &str) -> Result<(), Error> {
+        let job = self.spec.jobs.iter().find(|job| job.name == name).unwrap();
+        now((job.run)(self.context(at)))
+    }
+
+    /// What the engine may use at a time.
+    fn context(&self, at: i64) -> EngineContext<'_> {
+        EngineContext {
+            now: Timestamp::from_second(at).unwrap(),
+            mount: MOUNT,
+            storage: Storage::new(self),
+            memory: self.memory.as_deref(),
+            random: self,
+            heavy: self,
+            outbound: self,
+            keyed_hash: self,
+        }
     }
 
     /// Asks at a time, in seconds since 1970, with a body of JSON. The data of the answer; empty where it has none.
@@ -37,6 +97,40 @@ impl Mount {
         path: &str,
         body: &str,
     ) -> Result<Map, Error> {
+        match self.answer(at, operation, path, body.as_bytes())? {
+            Response::Logical(logical) | Response::Accepted(logical) => {
+                if logical.data.is_empty() {
+                    return Ok(Map::new());
+                }
+                Ok(json::parse_object(&logical.data).unwrap())
+            }
+            Response::Empty => Ok(Map::new()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Asks for bytes that are no JSON: the status code, and the bytes.
+    pub(crate) fn raw(
+        &self,
+        at: i64,
+        operation: Operation,
+        path: &str,
+        body: &[u8],
+    ) -> Result<(u16, Vec<u8>), Error> {
+        match self.answer(at, operation, path, body)? {
+            Response::Text { code, body, .. } => Ok((code, body)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Asks at a time, in seconds since 1970, with a body.
+    pub(crate) fn answer(
+        &self,
+        at: i64,
+        operation: Operation,
+        path: &str,
+        body: &[u8],
+    ) -> Result<Response, Error> {
         let found = self.spec.routes.dispatch(operation, path)?;
         let caller = Caller::default();
         let full = format!("mount/{path}");
@@ -47,39 +141,29 @@ impl Mount {
             namespace: "",
             token: None,
             query: Vec::new(),
-            body: body.as_bytes(),
-            body_kind: BodyKind::Json,
+            body,
+            body_kind: match operation {
+                Operation::Patch => BodyKind::MergePatch,
+                _ => BodyKind::Json,
+            },
             wrap_ttl_secs: 0,
             now: Timestamp::from_second(at).unwrap(),
             remote: None,
             client_chain: &[],
             headers: Headers::default(),
         };
-        let mount = MountInfo {
-            path: "mount/",
-            accessor: "mount_1",
-            default_lease_secs: 3600,
-            max_lease_secs: 7200,
-            options: None,
-        };
         let answering = (found.handler)(Call {
+            context: self.context(at),
             request: &request,
             params: found.params,
             creates: false,
             page_entries_max: None,
             caller: Some(&caller),
-            mount,
-            storage: Storage::new(self),
+            identity: self,
             leases: None,
-            memory: None,
-            random: self,
-            heavy: self,
+            logins: None,
         });
-        match now(answering)? {
-            Response::Logical(logical) => Ok(json::parse_object(&logical.data).unwrap()),
-            Response::Empty => Ok(Map::new()),
-            other => panic!("{other:?}"),
-        }
+        now(answering)
     }
 
     /// What an answer says of a field, as text.
@@ -89,6 +173,22 @@ impl Mount {
             Some(other) => String::from_utf8(other.to_text()).unwrap(),
             None => String::new(),
         }
+    }
+
+    /// Puts a record behind the engine's back.
+    pub(crate) fn put(&self, name: &str, value: &[u8]) {
+        let puts = vec![(name.to_owned(), value.to_vec())];
+        assert_eq!(now(self.commit(Writes { puts, ..Writes::default() })), Ok(Outcome::Committed));
+    }
+
+    /// How many records there are below a folder.
+    pub(crate) fn names_in(&self, folder: &str) -> usize {
+        self.records.lock().unwrap().keys().filter(|name| name.starts_with(folder)).count()
+    }
+
+    /// How many records were written, and how many bytes of them.
+    pub(crate) fn written(&self) -> (usize, usize) {
+        *self.written.lock().unwrap()
     }
 
     /// The names of all records.
@@ -121,6 +221,12 @@ impl Backend for Mount {
         later.take(limit).map(str::to_owned).collect()
     }
 
+    fn scan(&self, folder: &str, limit: usize) -> Vec<String> {
+        let records = self.records.lock().unwrap();
+        let below = records.keys().filter(|name| name.starts_with(folder));
+        below.take(limit).cloned().collect()
+    }
+
     fn commit(&self, writes: Writes) -> BoxFuture<'_, Result<Outcome, Error>> {
         let mut records = self.records.lock().unwrap();
         let is_same = |(name, version): &(String, Version)| {
@@ -128,11 +234,20 @@ impl Backend for Mount {
         };
         let outcome = if writes.reads.iter().all(is_same) {
             for (name, value) in writes.puts {
-                let next = records.values().map(|(version, _)| *version).max().unwrap_or(0) + 1;
+                let next = self.next.load(Ordering::Relaxed) + 1;
+                let mut written = self.written.lock().unwrap();
+                *written = (written.0 + 1, written.1 + value.len());
+                if let Some(memory) = &self.memory {
+                    assert!(memory.put(&name, &value), "{name} is damaged");
+                }
                 records.insert(name, (next, value));
+                self.next.store(next, Ordering::Relaxed);
             }
             for name in writes.deletes {
                 records.remove(&name);
+                if let Some(memory) = &self.memory {
+                    memory.remove(&name);
+                }
             }
             Outcome::Committed
         } else {
@@ -146,21 +261,47 @@ impl Backend for Mount {
     }
 }
 
-/// Bytes that count up: unlike each other, and the same in every run.
+/// Bytes that count up, and then look random: the same in every run.
 impl Random for Mount {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), Error> {
         let mut drawn = self.drawn.lock().unwrap();
         for byte in bytes {
-            *drawn = drawn.wrapping_add(1);
-            *byte = *drawn;
+            *drawn += 1;
+            let mixed = drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            *byte = if *drawn < 256 { *drawn } else { mixed >> 56 } as u8;
         }
         Ok(())
+    }
+}
+
+impl TemplateValues for Mount {
+    fn value(&self, name: &str) -> Option<String> {
+        self.identity.lock().unwrap().get(name).cloned()
     }
 }
 
 impl Heavy for Mount {
     fn run(&self, work: Work) -> BoxFuture<'_, Result<Made, Error>> {
         Box::pin(std::future::ready(Ok(work())))
+    }
+}
+
+/// No other server answers.
+impl Outbound for Mount {
+    fn call(&self, _: OutboundCall) -> BoxFuture<'_, Result<OutboundAnswer, Error>> {
+        Box::pin(std::future::ready(Err(Error::Unavailable("no server is reached".into()))))
+    }
+}
+
+/// What begins with the text.
+impl KeyedHash for Mount {
+    fn hash(&self, text: &str) -> Result<[u8; 32], Error> {
+        let mut hash = [0; 32];
+        for (place, byte) in hash.iter_mut().zip(text.bytes()) {
+            *place = byte;
+        }
+        Ok(hash)
     }
 }
 
@@ -190,7 +331,7 @@ mod tests {
         let mut drawn = [0];
         call.random.fill(&mut drawn)?;
         let note = Json::object([
-            ("at", call.now().as_second().into()),
+            ("at", call.now.as_second().into()),
             ("drawn", u64::from(drawn[0]).into()),
         ]);
         call.storage.put(call.params.get("name"), note.to_text()).await?;

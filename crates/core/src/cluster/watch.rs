@@ -16,6 +16,7 @@ use kallisto_store::{Candidacy, Replaced, Store};
 use crate::audit::Audit;
 use crate::pipeline::freshness::Outdated;
 use crate::pipeline::state::{NamespaceContext, ServerInfo};
+use crate::platform::engine_services::EngineServices;
 use crate::platform::threads::Threads;
 use crate::seal::{Opener, Opening};
 
@@ -25,6 +26,7 @@ pub(crate) struct Rebuild {
     pub(crate) root: Arc<RootKey>,
     pub(crate) info: Arc<ServerInfo>,
     pub(crate) audit: Arc<Audit>,
+    pub(crate) services: Arc<EngineServices>,
     pub(crate) threads: Arc<dyn Threads>,
     pub(crate) slot: Weak<ArcSwapOption<NamespaceContext>>,
     /// The unsealed state whose view it is: only this one is replaced, never a newer one.
@@ -67,6 +69,7 @@ impl Rebuild {
             root: Arc::clone(&self.root),
             info: Arc::clone(&self.info),
             audit: Arc::clone(&self.audit),
+            services: Arc::clone(&self.services),
             threads: Arc::clone(&self.threads),
         }
     }

@@ -1,30 +1,38 @@
 //! Engines that are crates of their own, driven with what the contract gives them.
 
+use std::borrow::Cow;
 use std::future::ready;
 
 use jiff::Timestamp;
-use kallisto_auth::{Capability, Subject as _, TokenKind};
-use kallisto_engine::call::{Made, Work};
+use kallisto_auth::{Capability, Identity as _, Subject as _, TokenKind, Variable};
+use kallisto_engine::context::{Made, Work};
 use kallisto_engine::lease::Make;
 use kallisto_engine::{
-    Admits, Call as EngineCall, Caller as EngineCaller, Dispatch, EngineSpec, Handler, Heavy,
-    JobCall, LeaseCall, Leases, MountInfo, NewLease, Random, Routes, Storage,
+    Admits, Call as EngineCall, Caller as EngineCaller, Class, Dispatch, EngineContext, EngineSpec,
+    Handler, Heavy, KeyedHash, LeaseCall, Leases, MountInfo, NewLease, NoTemplateValues, Outbound,
+    OutboundAnswer, OutboundCall, Random, RenewalCall, Routes, Storage, TemplateValues,
+    UnheardCall,
 };
 use kallisto_leases::{Owner, TtlLimits, TtlRequest};
 
 use super::jobs::{MountJob, MountJobCall};
-use super::server_engine::{Answer, EngineFacts, OpenRun, Run, ServerEngine, Weighed, no_leases};
+use super::server_engine::{
+    Answer, EngineFacts, OpenRun, Renewal, Run, ServerEngine, Weighed, no_leases,
+};
 use crate::admission::Flow;
 use crate::api::BoxFuture;
 use crate::api::error::Error;
+use crate::api::fields::Fields;
 use crate::api::response::{LeaseHandle, Logical, Response};
 use crate::leases::create::{LeaseRequest, create, nanos};
 use crate::leases::far_end::LeaseRun;
 use crate::leases::wire;
-use crate::pipeline::compute::Pool;
+use crate::logins::MountLogins;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, NamespaceContext};
 use crate::pipeline::unheard::Unheard;
+use crate::platform::engine_services::EngineServices;
+use crate::platform::pool::Pool;
 use crate::platform::random;
 use crate::storage::engine_storage::EngineStorage;
 use crate::view::{Memory, Mount};
@@ -38,6 +46,20 @@ impl Random for SystemRandom {
     }
 }
 
+/// Who bears a token, as templates name them; looked up when a template asks.
+struct Bearer<'a> {
+    unsealed: &'a NamespaceContext,
+    caller: &'a Caller,
+}
+
+impl TemplateValues for Bearer<'_> {
+    fn value(&self, name: &str) -> Option<String> {
+        let home = self.caller.home(self.unsealed);
+        let person = home.view.person(self.caller.entry())?;
+        person.value(&Variable::parse(name)).map(Cow::into_owned)
+    }
+}
+
 /// The threads that make keys, in the turns of whoever asks.
 struct Makers<'a> {
     pool: &'a Pool,
@@ -47,6 +69,78 @@ struct Makers<'a> {
 impl Heavy for Makers<'_> {
     fn run(&self, work: Work) -> BoxFuture<'_, Result<Made, Error>> {
         Box::pin(self.pool.run(self.flow, work))
+    }
+}
+
+/// Other servers, asked in the turns of whoever asks.
+struct OtherServers<'a> {
+    services: &'a EngineServices,
+    flow: Flow,
+}
+
+impl Outbound for OtherServers<'_> {
+    fn call(&self, call: OutboundCall) -> BoxFuture<'_, Result<OutboundAnswer, Error>> {
+        Box::pin(self.services.call(self.flow, call))
+    }
+}
+
+/// Hashes under the key of the cluster's tokens, apart for each mount.
+struct MountHash<'a> {
+    unsealed: &'a NamespaceContext,
+    mount: &'a Mount,
+}
+
+impl KeyedHash for MountHash<'_> {
+    fn hash(&self, text: &str) -> Result<[u8; 32], Error> {
+        let cluster = self.unsealed.view.cluster().ok_or(Error::Sealed)?;
+        let entry = &self.mount.entry;
+        let text = zeroize::Zeroizing::new(format!("{}/{}/{text}", entry.kind.name(), entry.uuid));
+        let tag = cluster.token_key.hash(&text);
+        tag.as_ref().try_into().map_err(|_| Error::internal(&"a hash is not of its length"))
+    }
+}
+
+/// What an [`EngineContext`] refers to.
+struct Grounds<'a> {
+    unsealed: &'a NamespaceContext,
+    mount: &'a Mount,
+    now: Timestamp,
+    storage: EngineStorage<'a>,
+    makers: Makers<'a>,
+    others: OtherServers<'a>,
+    hash: MountHash<'a>,
+}
+
+impl<'a> Grounds<'a> {
+    /// Those of an engine at a mount, in the turns of `flow`.
+    fn new(unsealed: &'a NamespaceContext, mount: &'a Mount, now: Timestamp, flow: Flow) -> Self {
+        let services = &*unsealed.services;
+        let pool = match mount.entry.kind.class() {
+            Class::Secret => &services.makers,
+            Class::Auth => &services.hashers,
+        };
+        Self {
+            unsealed,
+            mount,
+            now,
+            storage: EngineStorage::of(unsealed, mount),
+            makers: Makers { pool, flow },
+            others: OtherServers { services, flow },
+            hash: MountHash { unsealed, mount },
+        }
+    }
+
+    fn context(&self) -> EngineContext<'_> {
+        EngineContext {
+            now: self.now,
+            mount: mount_info(self.unsealed, self.mount),
+            storage: Storage::new(&self.storage),
+            memory: self.mount.memory.of_engine(),
+            random: &SystemRandom,
+            heavy: &self.makers,
+            outbound: &self.others,
+            keyed_hash: &self.hash,
+        }
     }
 }
 
@@ -135,45 +229,33 @@ impl Leases for Issuer<'_> {
     }
 }
 
+/// Those of a lease. What is revoked is nobody's turn.
+fn grounds_of<'a>(run: &LeaseRun<'a>) -> Grounds<'a> {
+    Grounds::new(run.unsealed, run.mount, run.now, Flow::OWN)
+}
+
 /// What an engine is told of a lease.
-fn lease_call<'a>(run: LeaseRun<'a>, storage: Storage<'a>) -> LeaseCall<'a> {
+fn lease_call<'a>(run: &LeaseRun<'a>, grounds: &'a Grounds<'_>) -> LeaseCall<'a> {
     LeaseCall {
-        now: run.now,
+        context: grounds.context(),
         path: run.record.id.path(),
         revocation: &run.record.revocation,
-        mount: mount_info(run.unsealed, run.mount),
-        storage,
-        memory: run.mount.memory.of_engine(),
-        random: &SystemRandom,
     }
+}
+
+/// Runs a job at a mount. It is nobody's turn.
+pub(super) async fn run_job(
+    run: for<'a> fn(EngineContext<'a>) -> BoxFuture<'a, Result<(), Error>>,
+    call: MountJobCall<'_>,
+) -> Result<(), Error> {
+    let grounds = Grounds::new(call.unsealed, call.mount, call.now, Flow::OWN);
+    run(grounds.context()).await
 }
 
 /// What answers an open path, if it is one.
 fn open<'p>(spec: &EngineSpec, run: &OpenRun<'p>) -> Result<Dispatch<'p, Handler>, Error> {
     let found = spec.routes.dispatch(run.request.operation, run.path)?;
     if found.route.admits == Admits::Anyone { Ok(found) } else { Err(Error::UnsupportedPath) }
-}
-
-/// Runs a job of an engine at a mount.
-///
-/// # Errors
-/// Those of the job.
-pub(super) async fn run_job(
-    run: for<'a> fn(JobCall<'a>) -> BoxFuture<'a, Result<(), Error>>,
-    call: MountJobCall<'_>,
-) -> Result<(), Error> {
-    let MountJobCall { core, unsealed, mount, now } = call;
-    let storage = EngineStorage::of(unsealed, mount);
-    let makers = Makers { pool: &core.compute.makers, flow: Flow::OWN };
-    let running = run(JobCall {
-        now,
-        mount: mount_info(unsealed, mount),
-        storage: Storage::new(&storage),
-        memory: mount.memory.of_engine(),
-        random: &SystemRandom,
-        heavy: &makers,
-    });
-    running.await
 }
 
 impl ServerEngine for EngineSpec {
@@ -200,27 +282,25 @@ impl ServerEngine for EngineSpec {
             Err(refusal) => return Box::pin(ready(Err(refusal))),
         };
         Box::pin(async move {
-            let Run { core, unsealed, call, mount, .. } = run;
+            let Run { unsealed, call, mount, .. } = run;
             let caller = Caller::of(&unsealed, call)?;
             let issuer = Issuer { unsealed: &unsealed, mount, caller: &caller, call };
-            let caller = EngineCaller {
+            let identity = Bearer { unsealed: &unsealed, caller: &caller };
+            let told = EngineCaller {
                 display_name: caller.entry().auth.display_name.clone(),
                 entity_id: caller.entry().entity_id.map(|id| id.to_string()).unwrap_or_default(),
             };
-            let storage = EngineStorage::of(&unsealed, mount);
-            let makers = Makers { pool: &core.compute.makers, flow: call.client() };
+            let grounds = Grounds::new(&unsealed, mount, call.now, call.client());
             let answering = (found.handler)(EngineCall {
+                context: grounds.context(),
                 request: call,
                 params: found.params,
                 creates: call.capability() == Capability::Create,
                 page_entries_max: call.page_entries_max(),
-                caller: Some(&caller),
-                mount: mount_info(&unsealed, mount),
-                storage: Storage::new(&storage),
-                memory: mount.memory.of_engine(),
-                random: &SystemRandom,
-                heavy: &makers,
+                caller: Some(&told),
+                identity: &identity,
                 leases: Some(&issuer),
+                logins: None,
             });
             answering.await
         })
@@ -232,24 +312,46 @@ impl ServerEngine for EngineSpec {
             Err(refusal) => return Box::pin(ready(Err(refusal))),
         };
         Box::pin(async move {
-            let OpenRun { core, unsealed, request, mount, .. } = run;
-            let storage = EngineStorage::of(unsealed, mount);
-            let makers = Makers { pool: &core.compute.makers, flow: request.flow() };
+            let OpenRun { unsealed, request, mount, .. } = run;
+            let grounds = Grounds::new(unsealed, mount, request.now, request.flow());
+            let logins = MountLogins { unsealed, request, mount };
             let answering = (found.handler)(EngineCall {
+                context: grounds.context(),
                 request,
                 params: found.params,
                 creates: false,
                 page_entries_max: None,
                 caller: None,
-                mount: mount_info(unsealed, mount),
-                storage: Storage::new(&storage),
-                memory: mount.memory.of_engine(),
-                random: &SystemRandom,
-                heavy: &makers,
+                identity: &NoTemplateValues,
                 leases: None,
+                logins: Some(&logins),
             });
             answering.await
         })
+    }
+
+    fn check_renewal(&self, renewal: &Renewal<'_, '_>) -> Result<(), Error> {
+        let Some(login) = self.login else { return Ok(()) };
+        let Renewal { unsealed, request, mount, path, entry } = *renewal;
+        let grounds = Grounds::new(unsealed, mount, request.now, request.flow());
+        (login.check_renewal)(&RenewalCall {
+            context: grounds.context(),
+            request,
+            path,
+            policies: &entry.auth.policies,
+            kept: &entry.kept,
+        })
+    }
+
+    fn has_roles(&self) -> bool {
+        self.login.is_some_and(|login| login.role_of.is_some())
+    }
+
+    fn role_of(&self, login: &OpenRun<'_>, fields: Fields<'_>) -> Option<String> {
+        let OpenRun { unsealed, request, mount, .. } = *login;
+        let role_of = self.login?.role_of?;
+        let grounds = Grounds::new(unsealed, mount, request.now, request.flow());
+        role_of(&grounds.context(), request, fields)
     }
 
     fn creates(&self, mount: &Mount, path: &str) -> bool {
@@ -271,22 +373,26 @@ impl ServerEngine for EngineSpec {
     fn end_unheard<'a>(
         &self,
         unsealed: &'a NamespaceContext,
-        _mount: &'a Mount,
-        _path: &'a str,
+        mount: &'a Mount,
+        path: &'a str,
         told: Unheard<'a>,
     ) -> BoxFuture<'a, Result<(), Error>> {
+        let unheard = self.unheard;
         Box::pin(async move {
-            let lease = told.lease.and_then(|lease| wire::find(unsealed, &lease.id));
-            let Some(id) = lease else { return Ok(()) };
-            wire::revoke(unsealed, &id, false, told.since).await
+            if let Some(id) = told.lease.and_then(|lease| wire::find(unsealed, &lease.id)) {
+                wire::revoke(unsealed, &id, false, told.since).await?;
+            }
+            let Some(unheard) = unheard else { return Ok(()) };
+            let grounds = Grounds::new(unsealed, mount, told.since, Flow::OWN);
+            unheard(UnheardCall { context: grounds.context(), path, data: told.data }).await
         })
     }
 
     fn revoke_lease<'a>(&self, run: LeaseRun<'a>) -> BoxFuture<'a, Result<(), Error>> {
         let Some(leases) = self.leases else { return Box::pin(ready(Err(no_leases()))) };
         Box::pin(async move {
-            let storage = EngineStorage::of(run.unsealed, run.mount);
-            (leases.revoke)(lease_call(run, Storage::new(&storage))).await
+            let grounds = grounds_of(&run);
+            (leases.revoke)(lease_call(&run, &grounds)).await
         })
     }
 
@@ -297,8 +403,8 @@ impl ServerEngine for EngineSpec {
     ) -> BoxFuture<'a, Result<(), Error>> {
         let Some(leases) = self.leases else { return Box::pin(ready(Err(no_leases()))) };
         Box::pin(async move {
-            let storage = EngineStorage::of(run.unsealed, run.mount);
-            (leases.renew)(lease_call(run, Storage::new(&storage)), end).await
+            let grounds = grounds_of(&run);
+            (leases.renew)(lease_call(&run, &grounds), end).await
         })
     }
 

@@ -1,7 +1,7 @@
 //! What engines do by the clock.
 
 use jiff::Timestamp;
-use kallisto_engine::{EngineJob, JobCall};
+use kallisto_engine::{EngineContext, EngineJob};
 
 use crate::api::BoxFuture;
 use crate::api::error::Error;
@@ -28,7 +28,7 @@ pub(crate) enum MountWork {
     /// With the server itself in its hands.
     Server(for<'a> fn(MountJobCall<'a>) -> BoxFuture<'a, Result<(), Error>>),
     /// With what the contract gives it.
-    Engine(for<'a> fn(JobCall<'a>) -> BoxFuture<'a, Result<(), Error>>),
+    Engine(for<'a> fn(EngineContext<'a>) -> BoxFuture<'a, Result<(), Error>>),
 }
 
 /// A mount that a job runs at.

@@ -10,7 +10,7 @@ pub use kallisto_engine::{Class, Multiplicity};
 use super::kv::{KvEngine, KvState};
 use super::server_engine::ServerEngine;
 use crate::api::json::{self, Json, Map};
-use crate::auth_methods::lockout::LockoutRules;
+use crate::platform::lockout::LockoutRules;
 use crate::registry;
 use crate::storage::keys::MountId;
 

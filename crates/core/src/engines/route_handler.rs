@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 use kallisto_engine::{Params, Table};
 
-use super::server_engine::{Answer, OpenRun, Run};
+use super::server_engine::{Answer, Run};
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Core, NamespaceContext};
-use crate::storage::engine_storage::EngineStorage;
 use crate::view::Mount;
 
 /// The routes of an engine, and what runs for them.
@@ -24,7 +23,6 @@ pub(crate) type RouteTable = Table<RouteHandler>;
 pub(crate) struct RouteHandler {
     authorized: Option<Authorized>,
     any_token: Option<AnyToken>,
-    open: Option<Open>,
     anyone: Option<Anyone>,
     /// Answers what `authorized` does, where nothing has to be waited for.
     now: Option<Now>,
@@ -32,7 +30,6 @@ pub(crate) struct RouteHandler {
 
 type Authorized = for<'a> fn(RouteCall<'a>) -> Answer<'a>;
 type AnyToken = fn(AnyTokenCall<'_>) -> Option<Result<Response, Error>>;
-type Open = for<'a> fn(OpenCall<'a>) -> Answer<'a>;
 type Anyone = for<'a> fn(AnyoneCall<'a>) -> Answer<'a>;
 type Now = fn(ReadCall<'_>, Params<'_>) -> Option<Result<Response, Error>>;
 
@@ -60,13 +57,6 @@ pub(crate) struct ReadCall<'a> {
     pub(crate) secret_bytes_max: usize,
 }
 
-impl RouteCall<'_> {
-    /// The records of the mount.
-    pub(crate) fn storage(&self) -> EngineStorage<'_> {
-        EngineStorage::of(&self.unsealed, self.mount)
-    }
-}
-
 /// A request of a caller with a valid token, whatever its policies, at a route.
 pub(crate) struct AnyTokenCall<'a> {
     pub(crate) unsealed: &'a NamespaceContext,
@@ -81,18 +71,8 @@ pub(crate) struct AnyoneCall<'a> {
     pub(crate) request: &'a Request<'a>,
 }
 
-/// A request of anyone, at a route below a mount.
-pub(crate) struct OpenCall<'a> {
-    pub(crate) core: &'a Core,
-    pub(crate) unsealed: &'a NamespaceContext,
-    pub(crate) request: &'a Request<'a>,
-    pub(crate) mount: &'a Mount,
-    pub(crate) params: Params<'a>,
-}
-
 impl RouteHandler {
-    const NONE: Self =
-        Self { authorized: None, any_token: None, open: None, anyone: None, now: None };
+    const NONE: Self = Self { authorized: None, any_token: None, anyone: None, now: None };
 
     /// Runs for a caller whose policies allow it.
     pub(crate) const fn authorized(run: Authorized) -> Self {
@@ -102,11 +82,6 @@ impl RouteHandler {
     /// Runs for a caller whose policies allow it: `now` where that is enough, or `run`.
     pub(crate) const fn reading(now: Now, run: Authorized) -> Self {
         Self { authorized: Some(run), now: Some(now), ..Self::NONE }
-    }
-
-    /// Runs for anyone.
-    pub(crate) const fn open(run: Open) -> Self {
-        Self { open: Some(run), ..Self::NONE }
     }
 
     /// Runs for anyone, on a server that may be sealed.
@@ -132,8 +107,7 @@ impl RouteHandler {
     /// Who it runs for: those whose policies allow it, any valid token, anyone.
     #[cfg(test)]
     pub(crate) const fn runs_for(&self) -> (bool, bool, bool) {
-        let anyone = self.open.is_some() || self.anyone.is_some();
-        (self.authorized.is_some(), self.any_token.is_some(), anyone)
+        (self.authorized.is_some(), self.any_token.is_some(), self.anyone.is_some())
     }
 }
 
@@ -165,23 +139,6 @@ pub(crate) fn answer_now(
     match table.dispatch(read.call.operation, read.path) {
         Ok(found) => found.handler.now.and_then(|now| now(read, found.params)),
         Err(refusal) => Some(Err(refusal)),
-    }
-}
-
-/// Runs a request of anyone by the row that serves it.
-///
-/// # Errors
-/// What the table says of a path or an operation it has not, and what the handler says.
-pub(crate) fn answer_open<'a>(table: &RouteTable, run: OpenRun<'a>) -> Answer<'a> {
-    let OpenRun { core, unsealed, request, mount, path } = run;
-    let found = table.dispatch(request.operation, path);
-    let found = found.and_then(|found| {
-        let open = found.handler.open.ok_or(Error::UnsupportedPath)?;
-        Ok((open, found.params))
-    });
-    match found {
-        Ok((open, params)) => open(OpenCall { core, unsealed, request, mount, params }),
-        Err(refusal) => Box::pin(std::future::ready(Err(refusal))),
     }
 }
 
@@ -234,20 +191,6 @@ macro_rules! runs {
     };
 }
 
-/// What runs for anyone, as [`runs!`]. `run` is an [`OpenCall`].
-macro_rules! opens {
-    (async |$run:ident| $body:expr) => {
-        $crate::engines::route_handler::RouteHandler::open(|$run| {
-            ::std::boxed::Box::pin(async move { $body })
-        })
-    };
-    (|$run:ident| $body:expr) => {
-        $crate::engines::route_handler::RouteHandler::open(|$run| {
-            $crate::engines::route_handler::at_once(move || $body)
-        })
-    };
-}
-
 /// What runs for anyone on a server that may be sealed, as [`runs!`]. `run` is an [`AnyoneCall`].
 macro_rules! anyone {
     (async |$run:ident| $body:expr) => {
@@ -269,4 +212,4 @@ macro_rules! any_token {
     };
 }
 
-pub(crate) use {any_token, anyone, opens, runs};
+pub(crate) use {any_token, anyone, runs};

@@ -89,7 +89,6 @@ pub(crate) struct Run<'a> {
 /// A request without a token, where it runs.
 #[derive(Clone, Copy)]
 pub(crate) struct OpenRun<'a> {
-    pub(crate) core: &'a Core,
     pub(crate) unsealed: &'a NamespaceContext,
     pub(crate) request: &'a Request<'a>,
     pub(crate) mount: &'a Mount,

@@ -6,7 +6,8 @@ use kallisto_auth::Operation;
 use kallisto_engine::FieldKind::Text;
 use kallisto_engine::route::{AFTER, Field, LIMIT, field};
 use kallisto_engine::{
-    Admits, Call, EngineJob, EngineSpec, Handler, JobCall, Memory, RowIndex, Table, handler, row,
+    Admits, Call, EngineContext, EngineJob, EngineSpec, Handler, Memory, RowIndex, Table, handler,
+    row,
 };
 
 use crate::api::error::Error;
@@ -52,7 +53,7 @@ pub(crate) static ENGINE: EngineSpec = EngineSpec {
         name: "touch",
         about: "Writes down when it ran.",
         period_secs: 60,
-        run: |call| Box::pin(touch(call)),
+        run: |context| Box::pin(touch(context)),
     }],
     ..EngineSpec::secret("test", &ROUTES)
 };
@@ -153,8 +154,8 @@ async fn random(call: Call<'_>) -> Result<Response, Error> {
     Ok(bytes(&drawn))
 }
 
-async fn touch(call: JobCall<'_>) -> Result<(), Error> {
-    call.storage.put("touched", call.now.to_string().into_bytes()).await
+async fn touch(context: EngineContext<'_>) -> Result<(), Error> {
+    context.storage.put("touched", context.now.to_string().into_bytes()).await
 }
 
 mod tests {

@@ -15,9 +15,9 @@ use super::far_end;
 use super::record::{StoredLease, check_leads, delete, number_of, read, replace_in};
 use crate::api::error::Error;
 use crate::pipeline::state::NamespaceContext;
-use crate::platform::cooperative_yield::cooperative_yield;
 use crate::storage::transact::transact;
 use crate::view::Closed;
+use kallisto_engine::pace::cooperative_yield;
 
 /// Leases between two others' turns, and in one batch.
 pub(super) const STEP: usize = 32;

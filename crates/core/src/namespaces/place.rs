@@ -84,6 +84,7 @@ impl NamespaceContext {
             ticket_secret: Arc::clone(&self.ticket_secret),
             info: Arc::clone(&self.info),
             leases: self.leases,
+            services: Arc::clone(&self.services),
             reencryption: Reencryption::default(),
             threads: Arc::clone(&self.threads),
             outdated: Arc::clone(&self.outdated),

@@ -16,12 +16,12 @@ use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
 use crate::engines::sys;
 use crate::namespaces::Home;
-use crate::pipeline::address;
 use crate::pipeline::authz_request::AuthzRequest;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, NamespaceContext};
 use crate::tokens::{self, Hash};
 use crate::view::{CachedToken, Mount, View};
+use kallisto_engine::address;
 
 /// A request that was let in.
 pub(crate) enum Admitted<'c, 'r> {

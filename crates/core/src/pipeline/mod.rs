@@ -1,6 +1,5 @@
 //! The way of a request: its stages in order ([`stages`]), and what they are made of.
 
-pub(crate) mod address;
 pub(crate) mod authz_request;
 pub(crate) mod compute;
 pub(crate) mod fast_path;

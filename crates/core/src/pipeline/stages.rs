@@ -21,9 +21,9 @@ use std::sync::Arc;
 use kallisto_auth::{Operation, Path};
 
 use crate::api::error::{Denial, Error};
+use crate::api::fields::Fields;
 use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
-use crate::auth_methods;
 use crate::cluster::leading;
 use crate::engines::server_engine::{OpenRun, Run};
 use crate::engines::sys::{self, OpenRoute};
@@ -237,7 +237,7 @@ impl Core {
             Step::System(route) => Box::pin(route.answer(self, request)).await,
             Step::Open(open) => {
                 let context = context.ok_or(Error::Sealed)?;
-                Box::pin(open.answer(self, &context, request)).await
+                Box::pin(open.answer(&context, request)).await
             }
             Step::Respond(answer) => answer,
             Step::Call(call) => {
@@ -301,9 +301,11 @@ impl Core {
             let is_there = path.strip_prefix(request.namespace) == Some(&mount.entry.path);
             let engine = mount.entry.kind.engine();
             let logs_in = is_there && engine.has_roles() && engine.is_open(inside);
-            let login =
-                OpenRun { core: self, unsealed: &context, request, mount: &mount, path: inside };
-            if logs_in { auth_methods::role_of(&login) } else { None }
+            let login = OpenRun { unsealed: &context, request, mount: &mount, path: inside };
+            if !logs_in {
+                return None;
+            }
+            engine.role_of(&login, Fields::new(&login.request.object().ok()?))
         })
     }
 
@@ -429,12 +431,11 @@ pub(crate) struct OpenPath<'r> {
 impl OpenPath<'_> {
     async fn answer(
         self,
-        core: &Core,
         context: &NamespaceContext,
         request: &Request<'_>,
     ) -> Result<Response, Error> {
         let OpenPath { mount, inside } = self;
-        let run = OpenRun { core, unsealed: context, request, mount: &mount, path: inside };
+        let run = OpenRun { unsealed: context, request, mount: &mount, path: inside };
         mount.entry.kind.engine().handle_open(run).await
     }
 }

@@ -18,7 +18,6 @@ use tokio::sync::{Semaphore, watch};
 use crate::admission::{Admission, AdmissionLimits};
 use crate::api::error::Error;
 use crate::audit::{Audit, AuditSettings};
-use crate::auth_methods::Logins;
 use crate::backup::SAVES_MAX;
 use crate::cluster::{ClusterPort, Joining};
 use crate::engines::mount::EngineKind;
@@ -27,6 +26,7 @@ use crate::metrics::Metrics;
 use crate::pipeline::authz_request::AuthzRequest;
 use crate::pipeline::compute::Compute;
 use crate::pipeline::freshness::{Outdated, Told};
+use crate::platform::engine_services::EngineServices;
 use crate::platform::host::Host;
 use crate::platform::outbound::Outbound;
 use crate::platform::threads::{OwnThreads, Threads};
@@ -112,7 +112,8 @@ pub struct Core {
     pub(crate) info: Arc<ServerInfo>,
     pub(crate) seal: Seal,
     pub(crate) auto_seal: Option<Arc<dyn AutoSeal>>,
-    pub(crate) logins: Logins,
+    /// What engines use of it.
+    pub(crate) services: Arc<EngineServices>,
     pub(crate) compute: Compute,
     pub(crate) admission: Arc<Admission>,
     /// The cluster port, on a server that has one.
@@ -147,6 +148,8 @@ pub(crate) struct NamespaceContext {
     pub(crate) ticket_secret: Arc<SecretKey>,
     pub(crate) info: Arc<ServerInfo>,
     pub(crate) leases: Leases,
+    /// What engines use of the server.
+    pub(crate) services: Arc<EngineServices>,
     pub(crate) reencryption: Reencryption,
     /// Who runs its long work.
     pub(crate) threads: Arc<dyn Threads>,
@@ -173,7 +176,7 @@ impl Core {
             info: Arc::new(info),
             seal: Seal::new(),
             auto_seal: None,
-            logins: Logins::new(&admission),
+            services: Arc::new(EngineServices::new(&admission)),
             compute: Compute::new(&admission),
             admission,
             port: None,
@@ -218,8 +221,11 @@ impl Core {
     /// The same, holding no more for its clients than this.
     pub fn with_limits(self, limits: &AdmissionLimits) -> Self {
         let admission = Arc::new(Admission::new(limits));
-        let (logins, compute) = (Logins::new(&admission), Compute::new(&admission));
-        Self { logins, compute, admission, ..self }
+        let services = Arc::new(EngineServices::new(&admission));
+        if let Some(outbound) = self.services.outbound() {
+            services.set_outbound(Arc::clone(outbound));
+        }
+        Self { services, compute: Compute::new(&admission), admission, ..self }
     }
 
     /// What clients make the server hold, for those who let them in.
@@ -243,9 +249,9 @@ impl Core {
         self.audit.devices.end();
     }
 
-    /// The same, with something that asks other servers for the login methods.
-    pub fn with_outbound(mut self, outbound: Arc<dyn Outbound>) -> Self {
-        self.logins.outbound = Some(outbound);
+    /// The same, with something that asks other servers for the engines.
+    pub fn with_outbound(self, outbound: Arc<dyn Outbound>) -> Self {
+        self.services.set_outbound(outbound);
         self
     }
 

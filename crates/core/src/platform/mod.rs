@@ -1,8 +1,11 @@
-//! What the server is given by the process that it runs in: threads, randomness, the machine, calls to others; and versions.
+//! What the server is given by the process that it runs in: threads, randomness, the machine, calls to others; what engines use of
+//! that; and versions.
 
-pub(crate) mod cooperative_yield;
+pub(crate) mod engine_services;
 pub(crate) mod host;
+pub(crate) mod lockout;
 pub(crate) mod outbound;
+pub(crate) mod pool;
 pub(crate) mod random;
 pub(crate) mod threads;
 pub(crate) mod tickets;

@@ -28,6 +28,7 @@ use crate::cluster::watch::Rebuild;
 use crate::cluster::{ClusterPort, Joining};
 use crate::engines::sys;
 use crate::pipeline::state::{Core, NamespaceContext, ServerInfo};
+use crate::platform::engine_services::EngineServices;
 use crate::platform::threads::Threads;
 use crate::platform::tickets;
 use crate::storage::barrier_store::BarrierStore;
@@ -168,6 +169,7 @@ impl Core {
             root: Arc::new(root),
             info: Arc::clone(&self.info),
             audit: Arc::clone(&self.audit),
+            services: Arc::clone(&self.services),
             threads: Arc::clone(&self.threads),
         };
         let slot = Arc::clone(&self.unsealed);
@@ -314,6 +316,7 @@ pub(crate) struct Opener {
     pub(crate) root: Arc<RootKey>,
     pub(crate) info: Arc<ServerInfo>,
     pub(crate) audit: Arc<Audit>,
+    pub(crate) services: Arc<EngineServices>,
     pub(crate) threads: Arc<dyn Threads>,
 }
 
@@ -327,7 +330,7 @@ impl Opener {
         slot: &Arc<ArcSwapOption<NamespaceContext>>,
         opening: Opening,
     ) -> Result<(), Error> {
-        let Self { store, root, info, audit, threads } = self;
+        let Self { store, root, info, audit, services, threads } = self;
         let record = store.get(&keys::keyring())?;
         let record = record.ok_or_else(|| Error::internal(&"the keyring is missing"))?;
         let keyring =
@@ -341,6 +344,7 @@ impl Opener {
             root: Arc::clone(&root),
             info: Arc::clone(&info),
             audit: Arc::clone(&audit),
+            services: Arc::clone(&services),
             threads: Arc::clone(&threads),
             slot: Arc::downgrade(slot),
             of: OnceLock::new(),
@@ -371,6 +375,7 @@ impl Opener {
             root,
             leases: info.leases,
             info,
+            services,
             reencryption: Reencryption::default(),
             threads: Arc::clone(&threads),
             outdated: Arc::clone(&rebuild.outdated),

@@ -4,13 +4,10 @@
 //! cubbyhole. A name is a path inside the mount, such as `role/web`; below the barrier it is hidden
 //! as secrets' paths are. Which names there are is in the mount's index, written by the fold, so
 //! listing asks no disk. The mounts of the server itself have engine storages too ([`EngineStorage::builtin`]).
-//!
-//! A record that is changed by what it says is changed by [`EngineStorage::change`]: read, decide, commit on
-//! the condition that it is still what was read, decide again when it is not.
 
 use std::sync::Arc;
 
-use kallisto_engine::storage::{Latch, Page};
+use kallisto_engine::storage::Latch;
 use kallisto_engine::{Backend, Outcome, Stored, Version, Writes};
 use kallisto_index::PathIndex;
 use kallisto_store::{Batch, Record, Seqno};
@@ -22,7 +19,6 @@ use crate::pipeline::state::NamespaceContext;
 use crate::storage::barrier_store::BarrierStore;
 use crate::storage::keys::{self, MountId};
 use crate::storage::latches::Latches;
-use crate::storage::transact::transact;
 use crate::view::Mount;
 
 /// The records of one mount.
@@ -31,17 +27,6 @@ pub(crate) struct EngineStorage<'u> {
     latches: &'u Latches,
     id: MountId,
     index: Arc<PathIndex>,
-}
-
-/// What becomes of a record that was looked at.
-pub(crate) enum Change<T> {
-    /// It stays as it is.
-    Keep(T),
-    /// It is replaced, or made.
-    Put(Vec<u8>, T),
-    /// It goes.
-    #[expect(dead_code, reason = "engines that come next delete by what a record says")]
-    Delete(T),
 }
 
 impl<'u> EngineStorage<'u> {
@@ -129,37 +114,6 @@ impl<'u> EngineStorage<'u> {
         Ok(())
     }
 
-    /// Changes a record by what it says, alone or not at all. `decide` may run more than once.
-    ///
-    /// # Errors
-    /// What `decide` says, the store's refusal, or [`Error::Conflict`] when others kept changing it.
-    pub(crate) async fn change<T>(
-        &self,
-        name: &str,
-        mut decide: impl FnMut(Option<&[u8]>) -> Result<Change<T>, Error>,
-    ) -> Result<T, Error> {
-        let key = keys::storage(self.id, name);
-        let _latch = self.latches.hold(&key).await;
-        transact(self.store, |batch| {
-            let record = self.store.get(&key)?;
-            let seqno = record.as_ref().map_or(Seqno::ABSENT, |record| record.seqno);
-            self.expect_in(batch, name, seqno);
-            match decide(record.as_ref().map(|record| &*record.value))? {
-                Change::Keep(told) => Ok(told),
-                Change::Put(value, told) => {
-                    self.put_in(batch, name, value)?;
-                    Ok(told)
-                }
-                Change::Delete(told) => {
-                    batch.set_essential();
-                    self.delete_in(batch, name);
-                    Ok(told)
-                }
-            }
-        })
-        .await
-    }
-
     /// The names directly in `folder` (which ends in a slash, or is empty), sorted, folders with a
     /// slash; at most `limit`.
     ///
@@ -174,23 +128,9 @@ impl<'u> EngineStorage<'u> {
         self.index.list(folder, None, limit)
     }
 
-    /// The first names below `folder`.
-    pub(crate) fn scan_some(&self, folder: &str, limit: usize) -> Vec<String> {
-        self.index.scan(folder, None, limit)
-    }
-
     /// At most `limit` of the names directly in `folder` that come after `after`.
     pub(crate) fn list_page(&self, folder: &str, after: Option<&str>, limit: usize) -> Vec<String> {
         self.index.list(folder, after, limit)
-    }
-
-    /// A page of the names directly in `folder`.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when all are asked for and there are more than a list may return.
-    pub(crate) fn list_in_pages(&self, folder: &str, page: &Page) -> Result<Vec<String>, Error> {
-        let limit = page.limit.unwrap_or(LIST_ENTRIES_MAX + 1);
-        bounded(self.list_page(folder, page.after.as_deref(), limit))
     }
 
     /// Every name below `folder`.
@@ -210,6 +150,10 @@ impl Backend for EngineStorage<'_> {
 
     fn list(&self, folder: &str, after: Option<&str>, limit: usize) -> Vec<String> {
         self.list_page(folder, after, limit)
+    }
+
+    fn scan(&self, folder: &str, limit: usize) -> Vec<String> {
+        self.index.scan(folder, None, limit)
     }
 
     fn commit(&self, writes: Writes) -> BoxFuture<'_, Result<Outcome, Error>> {

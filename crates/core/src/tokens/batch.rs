@@ -26,9 +26,9 @@ use super::marks::TimeMarks;
 use crate::api::error::{Denial, Error};
 use crate::api::json::{self, Json, Map};
 use crate::engines::identity::Id;
-use crate::pipeline::address;
 use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys::{self, NamespaceNumber};
+use kallisto_engine::address;
 
 /// Every batch token starts with this, and no token that was stored does: a chosen one has no dot.
 pub(super) const PREFIX: &str = "hvb.";

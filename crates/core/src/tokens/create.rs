@@ -5,25 +5,25 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kallisto_auth::policy::{DEFAULT_NAME, RESPONSE_WRAPPING_NAME};
-use kallisto_auth::{PolicyName, Token, TokenKind};
+use kallisto_auth::{Token, TokenKind};
 use kallisto_duration::to_go_short;
+use kallisto_engine::TokenType;
+use kallisto_engine::address::AddressRange;
+use kallisto_engine::token_params::clean_policy_names;
 use kallisto_leases::TtlCapped;
 use kallisto_store::Seqno;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::batch;
 use super::entry::{Hash, TOKEN_BYTES_MAX, TokenEntry, make_accessor, make_text_in};
-use super::kind::TokenType;
 use super::lookup::auth_object;
 use super::roles::Role;
 use crate::api::error::Error;
 use crate::api::fields::{Fields, scalar_text, unconvertible};
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
-use crate::auth_methods;
 use crate::engines::identity::{self, Id};
-use crate::limits::TOKEN_POLICIES_MAX;
-use crate::pipeline::address::AddressRange;
+use crate::logins;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Call, Leases, NamespaceContext};
 use crate::storage::keys::{self, MountId};
@@ -179,7 +179,7 @@ async fn entity_named(
 ) -> Result<Id, Error> {
     let mount = unsealed.view.mounts.with_id(MountId::TOKEN);
     let mount = mount.ok_or_else(|| Error::internal(&"a built-in mount is missing"))?;
-    let alias = auth_methods::Alias { mount: &mount, name, metadata: &Map::new(), groups: &[] };
+    let alias = logins::Alias { mount: &mount, name, metadata: &Map::new(), groups: &[] };
     identity::log_in(unsealed, &alias, now).await
 }
 
@@ -366,7 +366,7 @@ fn choose_policies(
 /// The policies that a request names, cleaned; `None` when it names none.
 fn asked_policies(fields: Fields<'_>) -> Result<Option<Vec<String>>, Error> {
     let given = fields.strings("policies")?.filter(|names| !names.is_empty());
-    given.map(clean_names).transpose()
+    given.map(clean_policy_names).transpose()
 }
 
 /// The names sorted, each once, with `default` if `adds`; `root` stands alone.
@@ -380,28 +380,6 @@ pub(super) fn with_default(mut names: Vec<String>, adds: bool) -> Vec<String> {
     names.sort();
     names.dedup();
     names
-}
-
-/// Lower-cases and checks names of policies; empty ones go.
-pub(crate) fn clean_names(asked: Vec<String>) -> Result<Vec<String>, Error> {
-    if asked.len() > TOKEN_POLICIES_MAX {
-        return Err(Error::invalid(format!("more than {TOKEN_POLICIES_MAX} policies")));
-    }
-    let mut names = Vec::with_capacity(asked.len());
-    for name in asked.iter().filter(|name| !name.trim().is_empty()) {
-        // The exact word makes a root token, where its maker may; anything that looks like it is
-        // no name at all.
-        if name == "root" {
-            names.push(name.to_owned());
-            continue;
-        }
-        let name = PolicyName::parse(name.trim());
-        let name = name.map_err(|error| Error::invalid(error.to_string()))?;
-        names.push(name.to_string());
-    }
-    names.sort();
-    names.dedup();
-    Ok(names)
 }
 
 /// Makes a token and returns it with its text. A service token is stored; a batch token is sealed into

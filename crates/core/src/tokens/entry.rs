@@ -14,10 +14,10 @@ use crate::api::error::{Denial, Error};
 use crate::api::json::{self, Json, Map};
 use crate::api::request::TokenText;
 use crate::engines::identity::Id;
-use crate::pipeline::address::{self, AddressRange};
 use crate::platform::random;
 use crate::storage::keys::NamespaceNumber;
 use crate::view::{CachedToken, View};
+use kallisto_engine::address::{self, AddressRange};
 
 /// Where initialisation and `generate-root` say their tokens were made. They have no lease.
 pub(crate) const ROOT_PATH: &str = "auth/token/root";

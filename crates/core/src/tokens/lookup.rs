@@ -5,8 +5,8 @@ use kallisto_auth::TokenKind;
 
 use super::entry::{ROOT_PATH, TokenEntry};
 use crate::api::json::{Json, Map};
-use crate::pipeline::address;
 use crate::view::View;
+use kallisto_engine::address;
 
 /// The data of `auth/token/lookup*`; `id` is the token's text when its bearer asks.
 pub(super) fn describe(view: &View, entry: &TokenEntry, id: &str, now: Timestamp) -> Json {

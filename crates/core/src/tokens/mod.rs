@@ -14,7 +14,6 @@ mod batch;
 mod create;
 mod entry;
 mod expire;
-mod kind;
 pub(crate) mod leases;
 mod lookup;
 mod marks;
@@ -31,7 +30,7 @@ use crate::engines::server_engine::{
 };
 use crate::storage::keys::MountId;
 pub(crate) use batch::open as open_batch;
-pub(crate) use create::{Times, TokenSpec, capped, clean_names, issue};
+pub(crate) use create::{Times, TokenSpec, capped, issue};
 pub use entry::TOKEN_BYTES_MAX;
 pub(crate) use entry::{
     Hash, ROOT_PATH, TEXT_CHARS, TokenEntry, find, make_accessor, make_root, make_text,
@@ -39,7 +38,6 @@ pub(crate) use entry::{
 };
 pub(crate) use expire::{end_due, take_up_if_cut_short};
 use kallisto_engine::{Class, Routes};
-pub(crate) use kind::TokenType;
 pub(crate) use lookup::auth_object;
 pub(crate) use marks::{TimeMarks, keep as keep_marks};
 pub(crate) use revoke::{revoke_made_below, revoke_tree};

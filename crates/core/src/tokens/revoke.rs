@@ -15,11 +15,11 @@ use crate::api::error::Error;
 use crate::engines::cubbyhole;
 use crate::limits::REVOKE_TOKENS_MAX;
 use crate::pipeline::state::NamespaceContext;
-use crate::platform::cooperative_yield::cooperative_yield;
 use crate::storage::keys;
+use kallisto_engine::pace::cooperative_yield;
 
 /// Tokens between two breaths; what each kept is looked for, which takes tens of microseconds.
-const TOKENS_PER_BREATH: usize = 16;
+const TOKENS_PER_TURN: usize = 16;
 
 /// What becomes of the tokens below one that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub(super) async fn revoke_all(
         }
         unsealed.store.commit(batch).await?;
         for (at, hash) in round.into_iter().enumerate() {
-            if at % TOKENS_PER_BREATH == 0 {
+            if at % TOKENS_PER_TURN == 0 {
                 cooperative_yield().await;
             }
             cubbyhole::forget(unsealed, &hash).await?;

@@ -1,15 +1,16 @@
 //! Token roles: what tokens made through one may be.
 
 use kallisto_auth::policy::DEFAULT_NAME;
+use kallisto_engine::TokenType;
+use kallisto_engine::address::{self, AddressRange};
+use kallisto_engine::token_params::clean_policy_names;
 use kallisto_store::Batch;
 
-use super::create::{clean_names, names_json, seconds, with_default};
-use super::kind::TokenType;
+use super::create::{names_json, seconds, with_default};
 use crate::api::error::Error;
 use crate::api::fields::{Fields, sorted_in_lower_case};
 use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
-use crate::pipeline::address::{self, AddressRange};
 use crate::pipeline::state::{Call, NamespaceContext};
 use crate::storage::keys;
 
@@ -144,7 +145,7 @@ impl Role {
             ("disallowed_policies", &mut self.disallowed_policies),
         ] {
             if let Some(names) = fields.strings(name)? {
-                *list = clean_names(names)?;
+                *list = clean_policy_names(names)?;
             }
         }
         for (name, list) in [

@@ -16,9 +16,9 @@ use kallisto_auth::Standing;
 use super::View;
 use super::token_relations::Id;
 use crate::api::json::Json;
-use crate::pipeline::address::AddressRange;
 use crate::pipeline::policies::Compiled;
 use crate::tokens::{Hash, TokenEntry};
+use kallisto_engine::address::AddressRange;
 
 /// Shapes kept before those that no token has are looked for.
 const SHAPES_SPARE: usize = 1 << 10;

@@ -153,7 +153,7 @@ async fn delete(call: Call<'_>) -> Result<Response, Error> {
 
 /// The time in seconds since 1970.
 fn seconds(call: &Call<'_>) -> u64 {
-    u64::try_from(call.now().as_second()).unwrap_or(0)
+    u64::try_from(call.now.as_second()).unwrap_or(0)
 }
 
 async fn make_code(call: Call<'_>) -> Result<Response, Error> {

@@ -14,7 +14,7 @@ use super::record::{Id, Metadata};
 use super::{aliases, directory_of, entities, groups};
 use crate::api::error::{Denial, Error};
 use crate::api::fields::scalar_text;
-use crate::auth_methods::Alias;
+use crate::logins::Alias;
 use crate::pipeline::state::NamespaceContext;
 
 /// What a login method says of somebody.

@@ -6,13 +6,13 @@
 
 use aws_lc_rs::digest;
 use data_encoding::BASE64URL_NOPAD;
+use kallisto_engine::token_params::clean_policy_names;
 
 use super::record::{Id, Metadata};
 use crate::api::error::Error;
 use crate::api::fields::{Fields, scalar_text, unconvertible};
 use crate::api::json::Json;
 use crate::platform::random;
-use crate::tokens::clean_names;
 
 /// Longest name of an entity, a group or an alias, in bytes.
 const NAME_BYTES_MAX: usize = 512;
@@ -104,7 +104,7 @@ pub(super) fn policies(fields: Fields<'_>) -> Result<Option<Vec<String>>, Error>
     if names.iter().any(|name| name.trim().eq_ignore_ascii_case("root")) {
         return Err(Error::invalid("policies cannot contain root"));
     }
-    clean_names(names).map(Some)
+    clean_policy_names(names).map(Some)
 }
 
 /// The metadata a body holds under `name`: an object, or a list of `key=value`.

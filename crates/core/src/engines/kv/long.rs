@@ -18,10 +18,10 @@ use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
 use crate::engines::mount::EngineKind;
 use crate::limits::LIST_ENTRIES_MAX;
-use crate::pipeline::compute::Pace;
 use crate::pipeline::state::Core;
-use crate::platform::cooperative_yield::cooperative_yield;
 use crate::view::Mount;
+use kallisto_engine::pace::Pace;
+use kallisto_engine::pace::cooperative_yield;
 
 /// Entries below a folder up to which its list is made in one go.
 const SHORT_MAX: u64 = 2_048;

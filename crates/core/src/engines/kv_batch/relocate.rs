@@ -22,8 +22,8 @@ use crate::engines::kv::record::Metadata;
 use crate::engines::kv::staged::Staged;
 use crate::engines::kv::v2;
 use crate::pipeline::state::{Call, NamespaceContext};
-use crate::platform::cooperative_yield::{ITEMS_PER_BREATH, cooperative_yield};
 use crate::storage::keys;
+use kallisto_engine::pace::{ITEMS_PER_TURN, cooperative_yield};
 
 /// What stays where the secrets come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub(in crate::engines) async fn relocate(
     let mut touched = Vec::with_capacity(3 * pairs.len());
     for (at, pair) in pairs.iter().enumerate() {
         relocation.judge_pair(pair, &mut touched)?;
-        if at % ITEMS_PER_BREATH == 0 {
+        if at % ITEMS_PER_TURN == 0 {
             cooperative_yield().await;
         }
     }

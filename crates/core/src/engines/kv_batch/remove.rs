@@ -18,8 +18,8 @@ use crate::engines::kv::staged::Staged;
 use crate::engines::kv::v2;
 use crate::limits::TOGETHER_SECRETS_MAX;
 use crate::pipeline::state::{Call, NamespaceContext};
-use crate::platform::cooperative_yield::{ITEMS_PER_BREATH, cooperative_yield};
 use crate::storage::keys;
+use kallisto_engine::pace::{ITEMS_PER_TURN, cooperative_yield};
 
 /// How much of a secret goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(in crate::engines) async fn remove(
         }
         judge.demand(Operation::Delete, &path)?;
         touched.push(Touched { operation: Operation::Delete, path });
-        if at % ITEMS_PER_BREATH == 0 {
+        if at % ITEMS_PER_TURN == 0 {
             cooperative_yield().await;
         }
     }

@@ -8,9 +8,9 @@ use crate::api::error::Error;
 use crate::engines::kv::staged::Staged;
 use crate::limits::CONFLICT_RETRIES_MAX;
 use crate::pipeline::state::NamespaceContext;
-use crate::platform::cooperative_yield::{ITEMS_PER_BREATH, cooperative_yield};
 use crate::storage::keys;
 use crate::view::Mount;
+use kallisto_engine::pace::{ITEMS_PER_TURN, cooperative_yield};
 
 /// The key that stands for a secret: that of its metadata, or of itself where there is none.
 pub(in crate::engines) fn record_key(mount: &Mount, path: &str) -> Vec<u8> {
@@ -36,7 +36,7 @@ pub(in crate::engines) async fn commit<T>(
         let mut told = Vec::with_capacity(count);
         for at in 0..count {
             told.push(stage(at, &mut staged)?);
-            if at % ITEMS_PER_BREATH == 0 {
+            if at % ITEMS_PER_TURN == 0 {
                 cooperative_yield().await;
             }
         }

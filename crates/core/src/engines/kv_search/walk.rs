@@ -13,8 +13,8 @@ use crate::api::fields::Fields;
 use crate::engines::kv_batch::place::Place;
 use crate::limits::{EXAMINED_PATHS_MAX, PAGE_NAMES_MAX};
 use crate::pipeline::state::NamespaceContext;
-use crate::platform::cooperative_yield::{ITEMS_PER_BREATH, cooperative_yield};
 use crate::view::hot_key;
+use kallisto_engine::pace::{ITEMS_PER_TURN, cooperative_yield};
 
 /// What to do after a path was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub(in crate::engines) async fn walk(
     let mut examined = 0;
     'chunks: loop {
         let bound = from.as_ref().map(String::as_str);
-        let paths = folder.mount.index.range(bound, end, ITEMS_PER_BREATH);
+        let paths = folder.mount.index.range(bound, end, ITEMS_PER_TURN);
         let Some(furthest) = paths.last() else { return Ok(None) };
         for path in &paths {
             if examined == EXAMINED_PATHS_MAX {

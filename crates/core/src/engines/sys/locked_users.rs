@@ -16,7 +16,7 @@ pub(super) fn read(
     let asked = Fields::new(&query).string("mount_accessor")?.filter(|text| !text.is_empty());
     let mut mounts: Vec<(String, Vec<String>)> =
         asked.iter().map(|it| (it.clone(), vec![])).collect();
-    for (id, name) in core.logins.lockouts.locked(call.now) {
+    for (id, name) in core.services.lockouts.locked(call.now) {
         let Some(mount) = unsealed.view.mounts.with_id(id) else { continue };
         let accessor = &mount.entry.accessor;
         match mounts.iter_mut().find(|(known, _)| known == accessor) {
@@ -52,8 +52,8 @@ pub(super) fn unlock(
     let (accessor, name) = path.split_once("/unlock/").ok_or(Error::UnsupportedPath)?;
     let all = unsealed.view.mounts.all();
     if let Some(mount) = all.iter().find(|mount| mount.entry.accessor == accessor) {
-        core.logins.lockouts.forget(mount.entry.id, name);
-        core.logins.lockouts.forget(mount.entry.id, &name.to_ascii_lowercase());
+        core.services.lockouts.forget(mount.entry.id, name);
+        core.services.lockouts.forget(mount.entry.id, &name.to_ascii_lowercase());
     }
     Ok(Response::Empty)
 }

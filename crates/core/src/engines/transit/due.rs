@@ -15,8 +15,8 @@ use super::store::{KEY_FOLDER, make_key, shelf_name};
 use crate::admission::Flow;
 use crate::api::error::Error;
 use crate::engines::jobs::{MountJob, MountJobCall, MountWork};
-use crate::pipeline::compute::Pool;
 use crate::pipeline::state::NamespaceContext;
+use crate::platform::pool::Pool;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys;
 use crate::view::Mount;
@@ -37,7 +37,7 @@ pub(super) const KEY_ROTATION: MountJob = MountJob {
 /// Rotates the keys of a mount whose time has come; fails with what the first key failed of, after all were looked at.
 async fn rotate_due(call: MountJobCall<'_>) -> Result<(), Error> {
     let MountJobCall { core, unsealed, mount, now } = call;
-    let makers = &core.compute.makers;
+    let makers = &core.services.makers;
     let at = At { makers, unsealed, mount, storage: EngineStorage::of(unsealed, mount) };
     let mut after: Option<String> = None;
     let mut outcome = Ok(());

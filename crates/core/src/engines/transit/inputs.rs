@@ -9,7 +9,7 @@ use crate::api::fields::{Fields, kind_mismatch};
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
 use crate::limits::TRANSIT_BATCH_ITEMS_MAX;
-use crate::pipeline::compute::Pace;
+use kallisto_engine::pace::Pace;
 use kallisto_transit::Key;
 
 /// The inputs of a request.

@@ -14,7 +14,7 @@ use super::Transit;
 use crate::admission::Flow;
 use crate::api::error::Error;
 use crate::limits::CONFLICT_RETRIES_MAX;
-use crate::pipeline::compute::Pool;
+use crate::platform::pool::Pool;
 use crate::storage::keys;
 use crate::storage::transact::transact;
 
@@ -186,7 +186,7 @@ impl Transit<'_> {
         kind: KeyKind,
         make: impl FnOnce() -> Result<Key, kallisto_transit::Error> + Send + 'static,
     ) -> Result<Key, Error> {
-        make_key(&self.core.compute.makers, self.call.client(), kind, make).await
+        make_key(&self.core.services.makers, self.call.client(), kind, make).await
     }
 
     /// Runs long work where keys are made.
@@ -194,7 +194,7 @@ impl Transit<'_> {
         &self,
         make: impl FnOnce() -> Result<T, kallisto_transit::Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.core.compute.makers.run(self.call.client(), make).await?.map_err(refusal)
+        self.core.services.makers.run(self.call.client(), make).await?.map_err(refusal)
     }
 
     async fn latch(&self, shelf_name: &str) -> tokio::sync::MutexGuard<'_, ()> {

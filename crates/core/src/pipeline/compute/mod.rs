@@ -6,9 +6,9 @@
 //! [`Pool`], where clients take turns by address and token. What is light stays where it is, since handing it over would
 //! cost more than it does.
 //!
-//! - `pool`: threads and turns. Hashes of passwords and calls to other servers have pools of their own (`auth_methods`).
+//! - `platform::pool`: threads and turns. Keys, hashes of passwords and calls to other servers have pools of their own (`platform::engine_services`).
 //! - `weight`: which requests are heavy: a rule per engine, in one place.
-//! - [`Pace`]: how long work lets others take their turns in between.
+//! - [`Pace`](kallisto_engine::pace::Pace): how long work lets others take their turns in between.
 //!
 //! Why whole requests and not parts of them: `docs/decisions/0179-work-beside-the-workers.md`.
 //!
@@ -17,10 +17,8 @@
 //! - What a pool holds is bounded ([`crate::admission`]), as a whole and for each client.
 //! - A client that goes away ends its work, at the next turn.
 
-mod pool;
 mod weight;
 
-pub(crate) use pool::{Claim, Pool};
 pub use weight::Weight;
 pub(crate) use weight::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX, is_heavy_to_judge};
 
@@ -29,21 +27,15 @@ use std::sync::Arc;
 use crate::admission::{Admission, Cost, Flow, Shares};
 use crate::api::error::Error;
 use crate::pipeline::state::Core;
-use crate::platform::cooperative_yield::cooperative_yield;
+use crate::platform::pool::{Claim, Pool};
 
-/// Threads that make keys: each takes up to seconds, and nobody else waits for them.
-const MAKERS: usize = 2;
 /// What the first turn of a handshake costs, of a few milliseconds.
 const HANDSHAKE: Cost = 4;
-/// Keys that are made or wait to be, at once.
-const KEYS_MAX: usize = 64;
 
 /// The pools of a server for what its clients ask.
 pub(crate) struct Compute {
     /// Answers heavy requests.
     requests: Pool,
-    /// Makes keys.
-    pub(crate) makers: Pool,
     /// Shakes hands.
     handshakes: Pool,
 }
@@ -53,11 +45,9 @@ impl Compute {
     pub(crate) fn new(admission: &Admission) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let computations = Arc::clone(&admission.computations);
-        let keys = Arc::new(Shares::new(KEYS_MAX, 0));
         let shaking = Arc::new(Shares::new(admission.handshakes.max(), 0));
         Self {
             requests: Pool::new("compute", threads, Claim::Lesser, computations),
-            makers: Pool::new("make-key", MAKERS, Claim::Lesser, keys),
             // Whoever shakes hands holds a place among the handshakes already: here there are as many. It is all that a
             // new client waits for, so it gives way to nobody.
             handshakes: Pool::new("handshake", threads, Claim::Equal, shaking),
@@ -100,32 +90,4 @@ impl Core {
     pub fn offloaded(&self) -> u64 {
         self.metrics.offloaded.total()
     }
-}
-
-/// Effort after which long work lets others in.
-const EFFORT_PER_TURN: usize = 64;
-/// Bytes that are hashed, encrypted or copied with an effort of one.
-const EFFORT_BYTES: usize = 4 << 10;
-
-/// Lets others take their turns in the midst of long work, about every millisecond.
-#[derive(Debug, Default)]
-pub(crate) struct Pace(usize);
-
-impl Pace {
-    /// An effort of some microseconds, or as many of them.
-    pub(crate) async fn spend(&mut self, effort: usize) {
-        self.0 = self.0.saturating_add(effort);
-        if self.0 >= EFFORT_PER_TURN {
-            self.0 = 0;
-            cooperative_yield().await;
-        }
-    }
-
-    /// The effort of something done once for so many bytes.
-    pub(crate) const fn of_bytes(bytes: usize) -> usize {
-        1 + bytes / EFFORT_BYTES
-    }
-
-    /// The effort that is a turn of its own.
-    pub(crate) const TURN: usize = EFFORT_PER_TURN;
 }

@@ -1,0 +1,213 @@
+//! AppRole: machines log in with a role's id and a secret id.
+//!
+//! ```text
+//! role/NAME                     the role; `uid` is drawn when it is made, and never again
+//! role-id/HASH                  the name of the role with that role id
+//! secret/UID/HASH               a secret id of the role with that uid
+//! accessor/UID/ACCESSOR         the hash of the secret id with that accessor
+//! due/SECONDS/UID/HASH          a secret id that expires then, for the sweep
+//! ```
+//! Hashes are HMACs under a key of the cluster, so neither a secret id nor a role id is in the store.
+//!
+//! Invariants:
+//! - What belongs to a role is found below its uid and nowhere else: a secret id of
+//!   another role, or of an earlier role of the same name, does not exist.
+//! - A secret id with a number of uses is spent under a condition, so that of any number of logins
+//!   at once exactly that many are let in; its last use deletes it.
+//! - Every wrong role id and secret id is told the same.
+
+mod role;
+mod routes;
+mod secret_id;
+mod sweep;
+
+use kallisto_api::{BoxFuture, Error, Expected, Fields, Json, Map, Request, Response};
+use kallisto_engine::storage::Transaction;
+use kallisto_engine::{
+    Call, EngineContext, EngineSpec, Login, LoginMethod, RenewalCall, Storage, UnheardCall, address,
+};
+
+use crate::names::{self, role_name};
+use role::Role;
+
+/// Longest role id or secret id, in bytes.
+const ID_BYTES_MAX: usize = 1024;
+
+/// What every wrong role id and secret id is told.
+const WRONG: &str = "invalid role or secret ID";
+
+/// The records of one mount.
+struct Approle<'a>(EngineContext<'a>);
+
+impl<'a> Approle<'a> {
+    const fn of(context: EngineContext<'a>) -> Self {
+        Self(context)
+    }
+
+    /// Those of the mount that a request is for.
+    const fn at(run: &Call<'a>) -> Self {
+        Self(run.context)
+    }
+
+    const fn storage(&self) -> Storage<'a> {
+        self.0.storage
+    }
+
+    /// The keyed hash of an id, apart for each mount and purpose.
+    fn hash(&self, purpose: &str, id: &str) -> Result<String, Error> {
+        let text = zeroize::Zeroizing::new(format!("{purpose}/{id}"));
+        Ok(data_encoding::HEXLOWER.encode(&self.0.keyed_hash.hash(&text)?))
+    }
+
+    fn role_id_record(&self, role_id: &str) -> Result<String, Error> {
+        Ok(format!("role-id/{}", self.hash("role-id", role_id)?))
+    }
+
+    /// The role of a name.
+    fn role(&self, name: &str) -> Result<Option<Role>, Error> {
+        let record = self.storage().get(&role_record(name))?;
+        record.map(|record| Role::decode(&record.value)).transpose()
+    }
+
+    /// The role of a role id, and its name.
+    fn role_of_id(&self, role_id: &str) -> Result<Option<(String, Role)>, Error> {
+        let Some(record) = self.storage().get(&self.role_id_record(role_id)?)? else {
+            return Ok(None);
+        };
+        let name = std::str::from_utf8(&record.value);
+        let name = name.map_err(|_| Error::internal(&"the name behind a role id is damaged"))?;
+        let found = self.role(name)?.filter(|role| role.role_id == role_id);
+        Ok(found.map(|role| (name.to_owned(), role)))
+    }
+}
+
+/// The role of a name, on which a transaction depends then.
+fn role_for(transaction: &mut Transaction<'_>, name: &str) -> Result<Option<Role>, Error> {
+    let record = transaction.get(&role_record(name))?;
+    record.map(|record| Role::decode(&record.value)).transpose()
+}
+
+fn role_record(name: &str) -> String {
+    format!("role/{name}")
+}
+
+fn no_role(name: &str) -> Error {
+    Error::Expected(Expected::NoRole(name.to_owned()))
+}
+
+/// The role that a path names.
+fn role_in(run: &Call<'_>) -> Result<String, Error> {
+    role_name(run.params.get("role"))
+}
+
+fn list(run: &Call<'_>) -> Result<Response, Error> {
+    names::list(run, "role/")
+}
+
+async fn tidy(run: &Call<'_>) -> Result<Response, Error> {
+    run.request.object()?;
+    Approle::at(run).tidy(run.now).await
+}
+
+/// Destroys the secret id that a request for `path` made, of which its answer tells.
+///
+/// # Errors
+/// What the store says.
+async fn forget_secret_id(call: UnheardCall<'_>) -> Result<(), Error> {
+    let UnheardCall { context, path, data } = call;
+    let approle = Approle::of(context);
+    let accessor = data.get("secret_id_accessor").and_then(Json::as_str);
+    let Some((name, "secret-id" | "custom-secret-id")) =
+        path.strip_prefix("role/").and_then(|path| path.split_once('/'))
+    else {
+        return Ok(());
+    };
+    let role = approle.role(&role_name(name)?)?;
+    let (Some(role), Some(accessor)) = (role, accessor) else { return Ok(()) };
+    match approle.hash_of_accessor(&role, accessor)? {
+        Some(hash) => approle.remove(&role.uid, &hash).await,
+        None => Ok(()),
+    }
+}
+
+/// The name of the role with this role id.
+fn role_of(context: &EngineContext<'_>, _: &Request<'_>, fields: Fields<'_>) -> Option<String> {
+    let role_id = fields.string("role_id").ok()?.filter(|name| !name.is_empty())?;
+    let id = Some(role_id).filter(|id| id.len() <= ID_BYTES_MAX)?;
+    Approle::of(*context).role_of_id(&id).ok()?.map(|(name, _)| name)
+}
+
+/// Logs in.
+async fn log_in(run: Call<'_>) -> Result<Response, Error> {
+    let (approle, request) = (Approle::at(&run), run.request);
+    let body = request.object()?;
+    let fields = Fields::new(&body);
+    let role_id = fields.string("role_id")?.filter(|id| !id.is_empty());
+    let role_id = role_id.ok_or_else(|| Error::invalid("missing role_id"))?;
+    let wrong = || Error::invalid(WRONG);
+    if role_id.len() > ID_BYTES_MAX {
+        return Err(wrong());
+    }
+    let (name, role) = approle.role_of_id(&role_id)?.ok_or_else(wrong)?;
+    let mut metadata = Map::new();
+    let mut params = role.params.clone();
+    if role.bind_secret_id {
+        let given = fields.string("secret_id")?.filter(|id| !id.is_empty());
+        let given = given.ok_or_else(|| Error::invalid("missing secret_id"))?;
+        let secret = approle.spend(&role, &given, request).await?;
+        metadata = secret.metadata;
+        if !secret.token_bound_cidrs.is_empty() {
+            params.bound_cidrs = secret.token_bound_cidrs;
+        }
+    }
+    check_role_address(&role, request)?;
+    metadata.insert("role_name".into(), name.as_str().into());
+    let login = Login {
+        alias: role_id,
+        display_name: String::new(),
+        metadata,
+        groups: Vec::new(),
+        params,
+        kept: Map::from([("role".to_owned(), name.into())]),
+    };
+    run.logins()?.grant(login).await
+}
+
+fn check_role_address(role: &Role, request: &Request<'_>) -> Result<(), Error> {
+    if address::allows(&role.secret_id_bound_cidrs, request.remote) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "source address {:?} unauthorized by CIDR restrictions on the role",
+        source(request)
+    )))
+}
+
+/// The address a request came from, for the message that refuses it.
+fn source(request: &Request<'_>) -> String {
+    request.remote.map_or_else(String::new, |remote| remote.ip().to_canonical().to_string())
+}
+
+/// A role that is gone renews no token.
+///
+/// # Errors
+/// [`Error::Invalid`] saying so.
+fn check_renewal(renewal: &RenewalCall<'_>) -> Result<(), Error> {
+    let name = renewal.kept.get("role").and_then(Json::as_str).unwrap_or_default();
+    match Approle::of(renewal.context).role(name)? {
+        Some(_) => Ok(()),
+        None => Err(Error::invalid("role does not exist during renewal")),
+    }
+}
+
+/// Roles with secret ids.
+pub(crate) const METHOD: EngineSpec = EngineSpec {
+    caseless_folders: &["role/"],
+    jobs: &[sweep::SECRET_ID_EXPIRY],
+    unheard: Some(|call| -> BoxFuture<'_, Result<(), Error>> { Box::pin(forget_secret_id(call)) }),
+    ..EngineSpec::login_method(
+        "approle",
+        &routes::APPROLE,
+        LoginMethod { check_renewal, role_of: Some(role_of) },
+    )
+};

@@ -1,0 +1,145 @@
+//! Login by a signed JWT.
+//!
+//! In the engine storage are `config` and `role/NAME`. A login names a role and shows a JWT; its signature is
+//! found good under a key of the configuration before any claim is looked at but the key's id.
+
+mod claims;
+mod config;
+mod keys;
+mod role;
+mod routes;
+pub(crate) mod token;
+
+use kallisto_api::{Error, Fields, Json, Map, Request, Response};
+use kallisto_engine::{Call, EngineContext, EngineSpec, Login, LoginMethod, RenewalCall, address};
+
+use crate::records::{self, Roles};
+use config::Config;
+use role::Role;
+use token::Jwt;
+
+pub(crate) use config::{check_keys, check_url};
+use keys::KeySets;
+
+/// Where the roles are.
+const ROLES: Roles = Roles { folder: "role/" };
+
+/// The role of a login that names it, or does not.
+fn role_of(
+    context: &EngineContext<'_>,
+    _request: &Request<'_>,
+    fields: Fields<'_>,
+) -> Option<String> {
+    let named = fields.string("role").ok().flatten().filter(|name| !name.is_empty());
+    let config = || records::config::<Config>(&context.storage).ok().flatten();
+    let name = named.or_else(|| config().map(|config| config.default_role))?;
+    Some(name.to_ascii_lowercase()).filter(|name| !name.is_empty())
+}
+
+/// Logs in.
+async fn log_in(run: Call<'_>) -> Result<Response, Error> {
+    let request = run.request;
+    let config = records::config::<Config>(&run.storage)?.unwrap_or_default();
+    let body = request.object()?;
+    let fields = Fields::new(&body);
+    let name = fields.string("role")?.filter(|name| !name.is_empty());
+    let name = name.unwrap_or_else(|| config.default_role.clone()).to_ascii_lowercase();
+    if name.is_empty() {
+        return Err(Error::invalid("missing role"));
+    }
+    let text = fields.string("jwt")?.filter(|text| !text.is_empty());
+    let text = text.ok_or_else(|| Error::invalid("missing token"))?;
+    let role = ROLES.load::<Role>(&run.storage, &name)?;
+    let role = role.ok_or_else(|| Error::invalid(format!("role {name:?} could not be found")))?;
+    address::check(&role.params.bound_cidrs, request.remote)?;
+    let jwt = verified(&run, &config, &text).await?;
+    let refuse = |why: String| Error::invalid(format!("error validating token: {why}"));
+    claims::check(&jwt.claims, &role, config.issuer(), request.now).map_err(refuse)?;
+    let login = login(&name, role, &jwt.claims).map_err(Error::invalid)?;
+    run.logins()?.grant(login).await
+}
+
+/// The JWT of a login, once its signature was found good.
+async fn verified<'t>(run: &Call<'_>, config: &Config, text: &'t str) -> Result<Jwt<'t>, Error> {
+    let refuse = |why: &str| Error::invalid(format!("error validating token: {why}"));
+    let jwt = Jwt::parse(text).ok_or_else(|| refuse("it is no signed JWT"))?;
+    if !config.algorithms.is_empty() && !config.algorithms.contains(&jwt.algorithm) {
+        return Err(refuse("its algorithm is not one of jwt_supported_algs"));
+    }
+    let keys = keys::keys_for(run, config, &jwt).await?;
+    if !jwt.is_signed_by(&keys) {
+        return Err(refuse("no known key successfully validated the token signature"));
+    }
+    Ok(jwt)
+}
+
+/// Who the claims say it is.
+fn login(name: &str, role: Role, claims: &Map) -> Result<Login, String> {
+    let user = match role.user_claim_json_pointer {
+        true => claims::find(claims, &role.user_claim),
+        false => claims.get(&role.user_claim),
+    };
+    let user = user.and_then(Json::as_str);
+    let user = user.filter(|user| !user.is_empty());
+    let user = user.ok_or_else(|| format!("claim {:?} not found in token", role.user_claim))?;
+    let groups = match &role.groups_claim[..] {
+        "" => Vec::new(),
+        claim => claims::groups(claims, claim)?,
+    };
+    let mut metadata = claims::metadata(claims, &role.claim_mappings)?;
+    metadata.insert("role".into(), name.into());
+    Ok(Login {
+        alias: user.to_owned(),
+        display_name: user.to_owned(),
+        metadata,
+        groups,
+        params: role.params,
+        kept: Map::from([("role".to_owned(), name.into())]),
+    })
+}
+
+/// A role that is gone renews no token.
+///
+/// # Errors
+/// [`Error::Invalid`] saying so.
+fn check_renewal(renewal: &RenewalCall<'_>) -> Result<(), Error> {
+    let name = renewal.kept.get("role").and_then(Json::as_str).unwrap_or_default();
+    match ROLES.load::<Role>(&renewal.storage, name)? {
+        Some(_) => Ok(()),
+        None => Err(Error::invalid("role does not exist during renewal")),
+    }
+}
+
+/// Signed JWTs.
+pub(crate) const METHOD: EngineSpec = EngineSpec {
+    caseless_folders: &["role/"],
+    memory: Some(|| Box::new(KeySets::default())),
+    ..EngineSpec::login_method(
+        "jwt",
+        &routes::JWT,
+        LoginMethod { check_renewal, role_of: Some(role_of) },
+    )
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::Record;
+    use kallisto_api::json;
+
+    #[test]
+    fn a_user_claim_is_a_name_unless_it_is_said_to_be_a_pointer() {
+        let claims = br#"{"a":{"b":"deep"},"/a/b":"flat"}"#;
+        let claims = json::parse_object(claims).unwrap();
+        let alias = |claim: &str, more: &str| {
+            let body = format!(r#"{{"user_claim":"{claim}","bound_audiences":"x"{more}}}"#);
+            let body = json::parse_object(body.as_bytes()).unwrap();
+            let role = Role::written(None, Fields::new(&body)).unwrap();
+            login("r", role, &claims).map(|login| login.alias)
+        };
+        let pointer = r#","user_claim_json_pointer":true"#;
+        assert_eq!(alias("/a/b", pointer).as_deref(), Ok("deep"));
+        assert_eq!(alias("/a/b", "").as_deref(), Ok("flat"));
+        assert!(alias("/a/c", pointer).is_err() && alias("a", pointer).is_err());
+    }
+}

@@ -1,0 +1,231 @@
+//! Roles of JWT logins: what is wanted of a JWT, and what the token is like.
+
+use std::collections::BTreeMap;
+
+use crate::glob::glob;
+use crate::records::RoleFields;
+use kallisto_api::error::Error;
+use kallisto_api::fields::{Fields, unconvertible};
+use kallisto_api::json::{Json, Map};
+use kallisto_engine::TokenParams;
+
+use super::claims::claim_text;
+
+/// Most entries of a role's lists and maps.
+const ENTRIES_MAX: usize = 256;
+
+/// How the values of bound claims are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum ClaimMatch {
+    /// Byte by byte.
+    #[default]
+    Exact,
+    /// `*` stands for any text.
+    Glob,
+}
+
+impl ClaimMatch {
+    pub(super) fn holds(self, wanted: &str, text: &str) -> bool {
+        match self {
+            Self::Exact => wanted == text,
+            Self::Glob => glob(wanted, text),
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "string",
+            Self::Glob => "glob",
+        }
+    }
+}
+
+/// A role as stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Role {
+    pub(super) bound_audiences: Vec<String>,
+    pub(super) bound_subject: Option<String>,
+    pub(super) bound_claims: BTreeMap<String, Vec<String>>,
+    pub(super) bound_claims_match: ClaimMatch,
+    pub(super) claim_mappings: BTreeMap<String, String>,
+    pub(super) user_claim: String,
+    /// Whether `user_claim` is a JSON pointer (RFC 6901), not a name.
+    pub(super) user_claim_json_pointer: bool,
+    /// Shown back: there are no answers of a provider to log.
+    verbose_oidc_logging: bool,
+    pub(super) groups_claim: String,
+    /// In seconds; 0 for the built-in one, below that for none.
+    pub(super) expiration_leeway_secs: i64,
+    /// In seconds; 0 for the built-in one, below that for none.
+    pub(super) not_before_leeway_secs: i64,
+    /// In seconds; 0 for the built-in one, below that for none.
+    pub(super) clock_skew_leeway_secs: i64,
+    pub(super) params: TokenParams,
+}
+
+impl RoleFields for Role {
+    fn take(&mut self, fields: Fields<'_>) -> Result<(), Error> {
+        match fields.string("role_type")?.as_deref() {
+            None | Some("" | "jwt") => {}
+            Some("oidc") => {
+                return Err(Error::invalid(
+                    "role_type \"oidc\" is not available: logins through a browser are not served, \
+                     a JWT that the provider issued logs in with role_type \"jwt\"",
+                ));
+            }
+            Some(other) => return Err(Error::invalid(format!("invalid 'role_type': {other}"))),
+        }
+        if let Some(audiences) = fields.strings("bound_audiences")? {
+            self.bound_audiences = audiences;
+        }
+        if let Some(subject) = fields.string("bound_subject")? {
+            self.bound_subject = (!subject.is_empty()).then_some(subject);
+        }
+        if let Some(claims) = fields.map("bound_claims")? {
+            let values = |(name, value): (&String, &Json)| Ok((name.clone(), values(name, value)?));
+            self.bound_claims = claims.iter().map(values).collect::<Result<_, Error>>()?;
+        }
+        match fields.string("bound_claims_type")?.as_deref() {
+            None => {}
+            Some("" | "string") => self.bound_claims_match = ClaimMatch::Exact,
+            Some("glob") => self.bound_claims_match = ClaimMatch::Glob,
+            Some(other) => {
+                return Err(Error::invalid(format!("invalid 'bound_claims_type': {other}")));
+            }
+        }
+        if let Some(mappings) = fields.map("claim_mappings")? {
+            let text = |(name, value): (&String, &Json)| {
+                let to = value.as_str().ok_or_else(|| unconvertible(name, value, "string"))?;
+                Ok((name.clone(), to.to_owned()))
+            };
+            self.claim_mappings = mappings.iter().map(text).collect::<Result<_, Error>>()?;
+        }
+        for (name, text) in
+            [("user_claim", &mut self.user_claim), ("groups_claim", &mut self.groups_claim)]
+        {
+            if let Some(given) = fields.string(name)? {
+                *text = given;
+            }
+        }
+        for (name, flag) in [
+            ("user_claim_json_pointer", &mut self.user_claim_json_pointer),
+            ("verbose_oidc_logging", &mut self.verbose_oidc_logging),
+        ] {
+            if let Some(given) = fields.boolean(name)? {
+                *flag = given;
+            }
+        }
+        if fields.boolean("token_policies_template_claims")? == Some(true) {
+            return Err(Error::invalid("token_policies_template_claims is not available"));
+        }
+        for (name, secs) in [
+            ("expiration_leeway", &mut self.expiration_leeway_secs),
+            ("not_before_leeway", &mut self.not_before_leeway_secs),
+            ("clock_skew_leeway", &mut self.clock_skew_leeway_secs),
+        ] {
+            if let Some(given) = fields.span(name)? {
+                *secs = given.secs();
+            }
+        }
+        self.params.update(fields)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.user_claim.is_empty() {
+            return Err(Error::invalid("a user claim must be defined on the role"));
+        }
+        let bound = !self.bound_audiences.is_empty()
+            || self.bound_subject.is_some()
+            || !self.bound_claims.is_empty()
+            || !self.params.bound_cidrs.is_empty();
+        if !bound {
+            return Err(Error::invalid(
+                "must have at least one bound constraint when creating/updating a role",
+            ));
+        }
+        let sizes =
+            [self.bound_audiences.len(), self.bound_claims.len(), self.claim_mappings.len()];
+        if sizes.into_iter().any(|size| size > ENTRIES_MAX) {
+            return Err(Error::invalid(format!(
+                "a role has lists of at most {ENTRIES_MAX} entries"
+            )));
+        }
+        let reserved = self.claim_mappings.values().any(|name| name == "role");
+        if reserved {
+            return Err(Error::invalid(
+                "metadata key \"role\" is reserved and may not be a mapping destination",
+            ));
+        }
+        Ok(())
+    }
+
+    fn to_map(&self) -> Map {
+        let mut map = self.params.to_map();
+        let claims = self.bound_claims.iter();
+        let claims: Map = claims
+            .map(|(name, values)| (name.clone(), Json::strings(values.iter().cloned())))
+            .collect();
+        let mappings = self.claim_mappings.iter();
+        let mappings: Map =
+            mappings.map(|(claim, name)| (claim.clone(), name.as_str().into())).collect();
+        let or_null = |map: Map| if map.is_empty() { Json::Null } else { map.into() };
+        let own = [
+            ("role_type", "jwt".into()),
+            ("bound_audiences", Json::strings(self.bound_audiences.iter().cloned())),
+            ("bound_subject", self.bound_subject.as_deref().unwrap_or_default().into()),
+            ("bound_claims", or_null(claims)),
+            ("bound_claims_type", self.bound_claims_match.name().into()),
+            ("claim_mappings", or_null(mappings)),
+            ("user_claim", self.user_claim.as_str().into()),
+            ("user_claim_json_pointer", self.user_claim_json_pointer.into()),
+            ("verbose_oidc_logging", self.verbose_oidc_logging.into()),
+            ("groups_claim", self.groups_claim.as_str().into()),
+            ("expiration_leeway", self.expiration_leeway_secs.into()),
+            ("not_before_leeway", self.not_before_leeway_secs.into()),
+            ("clock_skew_leeway", self.clock_skew_leeway_secs.into()),
+        ];
+        map.extend(own.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        map
+    }
+
+    fn params_mut(&mut self) -> &mut TokenParams {
+        &mut self.params
+    }
+}
+
+/// The values of a bound claim: one, or a list.
+fn values(name: &str, value: &Json) -> Result<Vec<String>, Error> {
+    let text = |value: &Json| claim_text(value).ok_or_else(|| unconvertible(name, value, "string"));
+    match value {
+        Json::Array(items) => items.iter().map(text).collect(),
+        other => Ok(vec![text(other)?]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::Record;
+    use kallisto_api::json;
+
+    #[test]
+    fn a_role_reads_back_and_must_bind_something() {
+        let body = br#"{"role_type":"jwt","user_claim":"sub","bound_audiences":["a"],
+            "bound_claims":{"g":["x","y"],"on":true},"claim_mappings":{"e":"email"},
+            "clock_skew_leeway":-1,"policies":"p","bound_claims_type":"glob",
+            "user_claim_json_pointer":true,"verbose_oidc_logging":true}"#;
+        let body = json::parse_object(body).unwrap();
+        let role = Role::written(None, Fields::new(&body)).unwrap();
+        assert_eq!(Role::decode(&role.encode()), Ok(role));
+        for bad in [
+            r#"{"user_claim":"sub"}"#,
+            r#"{"bound_audiences":"a"}"#,
+            r#"{"user_claim":"sub","bound_audiences":"a","role_type":"oidc"}"#,
+            r#"{"user_claim":"sub","bound_audiences":"a","claim_mappings":{"x":"role"}}"#,
+            r#"{"user_claim":"sub","bound_audiences":"a","bound_claims":{"x":{}}}"#,
+        ] {
+            let body = json::parse_object(bad.as_bytes()).unwrap();
+            assert!(Role::written(None, Fields::new(&body)).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The login methods: a folder each, and a row each in [`METHODS`].
+//!
+//! A login method keeps its roles or users in the storage of its mount. A login runs without a token; whatever proof it takes, it ends in
+//! a [`Login`](kallisto_engine::Login), of which the server makes a token.
+//!
+//! Invariants:
+//! - All refusals of a wrong proof read the same: none says which users there are.
+//! - A name has one spelling, so that no two spellings are one user.
+#![forbid(unsafe_code)]
+
+mod approle;
+mod cert;
+mod glob;
+mod jwt;
+mod kubernetes;
+mod names;
+mod password;
+mod records;
+mod routes;
+mod userpass;
+
+use kallisto_engine::EngineSpec;
+pub use password::threads as hashing_threads;
+
+/// Every login method.
+pub const METHODS: &[&EngineSpec] =
+    &[&approle::METHOD, &cert::METHOD, &jwt::METHOD, &kubernetes::METHOD, &userpass::METHOD];

@@ -1,0 +1,179 @@
+//! What most login methods keep: one configuration, and roles by name, edited alike.
+
+use crate::names::{list, role_name};
+use kallisto_api::error::Error;
+use kallisto_api::fields::Fields;
+use kallisto_api::json::{self, Json, Map};
+use kallisto_api::response::Response;
+use kallisto_engine::Call;
+use kallisto_engine::Storage;
+use kallisto_engine::TokenParams;
+
+/// The name of the record of a configuration.
+const CONFIG: &str = "config";
+
+/// A record that is written by fields and shown as a map.
+pub(super) trait Record: Sized {
+    /// Reads the stored bytes.
+    ///
+    /// # Errors
+    /// When they are damaged.
+    fn decode(bytes: &[u8]) -> Result<Self, Error>;
+
+    /// The bytes to store.
+    fn encode(&self) -> Vec<u8>;
+
+    /// What is shown of it.
+    fn shown(&self) -> Map;
+
+    /// Tells it what it is called, before it is shown.
+    fn named(self, _name: &str) -> Self {
+        self
+    }
+
+    /// The record as these fields make it of the one before.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] naming the field that cannot be taken.
+    fn written(before: Option<Self>, fields: Fields<'_>) -> Result<Self, Error>;
+}
+
+/// A role: whom a method lets in, and what tokens they get. It is stored as it is shown.
+pub(super) trait RoleFields: Default {
+    /// Applies the fields that are there.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] naming the field that cannot be taken.
+    fn take(&mut self, fields: Fields<'_>) -> Result<(), Error>;
+
+    /// Whether the role may be stored as it is.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] saying what is wrong with it.
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// The role as it is shown.
+    fn to_map(&self) -> Map;
+
+    /// What its tokens get.
+    fn params_mut(&mut self) -> &mut TokenParams;
+
+    /// Tells it what it is called, for what it takes from that.
+    fn call(&mut self, _name: &str) {}
+}
+
+impl<R: RoleFields> Record for R {
+    fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let read = || -> Option<Self> {
+            let map = json::parse_object(bytes).ok()?;
+            let mut role = Self::default();
+            role.take(Fields::new(&map)).ok()?;
+            *role.params_mut() = TokenParams::decode(&map).ok()?;
+            Some(role)
+        };
+        read().ok_or_else(|| Error::internal(&"a role is damaged"))
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        Json::Object(self.to_map()).to_text()
+    }
+
+    fn shown(&self) -> Map {
+        self.to_map()
+    }
+
+    fn named(mut self, name: &str) -> Self {
+        self.call(name);
+        self
+    }
+
+    fn written(before: Option<Self>, fields: Fields<'_>) -> Result<Self, Error> {
+        let mut role = before.unwrap_or_default();
+        role.take(fields)?;
+        role.check()?;
+        Ok(role)
+    }
+}
+
+/// The configuration of a method, if it has one.
+pub(super) fn config<R: Record>(storage: &Storage<'_>) -> Result<Option<R>, Error> {
+    load(storage, CONFIG)
+}
+
+/// Shows the configuration.
+pub(super) fn read_config<R: Record>(run: &Call<'_>) -> Result<Response, Error> {
+    show::<R>(&run.storage, CONFIG)
+}
+
+/// Writes the configuration.
+pub(super) async fn write_config<R: Record>(run: &Call<'_>) -> Result<Response, Error> {
+    write::<R>(run, CONFIG).await
+}
+
+/// Where the roles of a method are in its engine storage.
+#[derive(Clone, Copy)]
+pub(super) struct Roles {
+    /// With its ending slash.
+    pub(super) folder: &'static str,
+}
+
+impl Roles {
+    /// The role called `name`; `None` too for what is no name.
+    pub(super) fn load<R: Record>(
+        self,
+        storage: &Storage<'_>,
+        name: &str,
+    ) -> Result<Option<R>, Error> {
+        match role_name(name) {
+            Ok(name) => load(storage, &format!("{}{name}", self.folder)),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Lists the names of the roles.
+    pub(super) fn list(self, run: &Call<'_>) -> Result<Response, Error> {
+        list(run, self.folder)
+    }
+
+    /// Shows the role that the path names.
+    pub(super) fn read<R: Record>(self, run: &Call<'_>) -> Result<Response, Error> {
+        show::<R>(&run.storage, &self.record(run)?)
+    }
+
+    /// Writes the role that the path names.
+    pub(super) async fn write<R: Record>(self, run: &Call<'_>) -> Result<Response, Error> {
+        write::<R>(run, &self.record(run)?).await
+    }
+
+    /// Deletes the role that the path names.
+    pub(super) async fn delete(self, run: &Call<'_>) -> Result<Response, Error> {
+        run.storage.delete(&self.record(run)?).await.map(|()| Response::Empty)
+    }
+
+    fn record(self, run: &Call<'_>) -> Result<String, Error> {
+        Ok(format!("{}{}", self.folder, role_name(run.params.get("role"))?))
+    }
+}
+
+fn load<R: Record>(storage: &Storage<'_>, record: &str) -> Result<Option<R>, Error> {
+    storage.get(record)?.map(|found| R::decode(&found.value)).transpose()
+}
+
+fn show<R: Record>(storage: &Storage<'_>, record: &str) -> Result<Response, Error> {
+    let found: R = load(storage, record)?.ok_or(Error::NotFound)?;
+    let name = record.rsplit('/').next().unwrap_or_default();
+    Ok(Response::data(&found.named(name).shown().into()))
+}
+
+async fn write<R: Record>(run: &Call<'_>, record: &str) -> Result<Response, Error> {
+    let body = run.request.object()?;
+    let changing = run.storage.transact(record, |transaction| {
+        let before = transaction.get(record)?;
+        let before = before.map(|found| R::decode(&found.value)).transpose()?;
+        let after = R::written(before, Fields::new(&body))?;
+        transaction.put(record, after.encode())
+    });
+    changing.await.map(|()| Response::Empty)
+}

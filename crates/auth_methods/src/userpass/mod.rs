@@ -1,0 +1,288 @@
+//! Login by user name and password.
+//!
+//! Users are in the engine storage as `user/NAME`. A name has one spelling: ASCII letters in lower case,
+//! digits, `_`, and `-`, `.`, `@` within; nothing else is a name, so no two spellings are one user.
+
+mod routes;
+
+use std::sync::Arc;
+
+use kallisto_api::{Denial, Error, Fields, Json, Map, Response, json};
+use kallisto_engine::{
+    Attempts, Call, EngineSpec, Login, LoginMethod, Params, RenewalCall, Storage, TokenParams,
+    address,
+};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::names;
+use crate::password::{self, PASSWORD_BYTES_MAX, Salt};
+
+/// Longest name of a user, in bytes.
+const NAME_BYTES_MAX: usize = 128;
+
+/// What every wrong name and password are told.
+const WRONG: &str = "invalid username or password";
+
+/// A user as stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct User {
+    hash: String,
+    params: TokenParams,
+}
+
+impl User {
+    fn encode(&self) -> Vec<u8> {
+        let mut map = self.params.to_map();
+        map.insert("hash".into(), self.hash.as_str().into());
+        Json::Object(map).to_text()
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let damaged = || Error::internal(&"a user's record is damaged");
+        let map = json::parse_object(bytes).map_err(|_| damaged())?;
+        let hash = map.get("hash").and_then(Json::as_str).ok_or_else(damaged)?.to_owned();
+        Ok(Self { hash, params: TokenParams::decode(&map).map_err(|_| damaged())? })
+    }
+}
+
+/// The one spelling of a user's name; `None` for what is no name.
+fn canonical(name: &str) -> Option<String> {
+    crate::names::canonical(name, NAME_BYTES_MAX)
+}
+
+fn record(name: &str) -> String {
+    format!("user/{name}")
+}
+
+/// The user that a path names.
+fn name_in(params: Params<'_>) -> Result<String, Error> {
+    canonical(params.get("name")).ok_or(Error::UnsupportedPath)
+}
+
+fn list(run: &Call<'_>) -> Result<Response, Error> {
+    names::list(run, "user/")
+}
+
+async fn delete(run: &Call<'_>) -> Result<Response, Error> {
+    run.storage.delete(&record(&name_in(run.params)?)).await.map(|()| Response::Empty)
+}
+
+fn load(storage: &Storage<'_>, name: &str) -> Result<Option<User>, Error> {
+    storage.get(&record(name))?.map(|record| User::decode(&record.value)).transpose()
+}
+
+fn read(run: &Call<'_>) -> Result<Response, Error> {
+    let user = load(&run.storage, &name_in(run.params)?)?.ok_or(Error::NotFound)?;
+    Ok(Response::data(&Json::Object(user.params.to_map())))
+}
+
+/// What a write is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// All of a user, who is made when missing.
+    User,
+    /// The password of a user who is there.
+    Password,
+    /// The policies of a user who is there.
+    Policies,
+}
+
+async fn write(run: &Call<'_>, part: Part) -> Result<Response, Error> {
+    let name = &*name_in(run.params)?;
+    let body = run.request.object()?;
+    let fields = Fields::new(&body);
+    let hash = match part {
+        Part::Policies => None,
+        Part::User | Part::Password => given_hash(run, fields).await?,
+    };
+    let missing = || Error::invalid("must provide either password or password_hash");
+    let record = record(name);
+    let changing = run.storage.transact(&record, |transaction| {
+        let mut user = match (transaction.get(&record)?, part) {
+            (Some(found), _) => User::decode(&found.value)?,
+            (None, Part::User) => User::default(),
+            (None, Part::Password | Part::Policies) => {
+                return Err(Error::invalid("username does not exist"));
+            }
+        };
+        if part != Part::Password {
+            user.params.update(fields)?;
+        }
+        match &hash {
+            Some(hash) => user.hash.clone_from(hash),
+            None if part == Part::Password || user.hash.is_empty() => return Err(missing()),
+            None => {}
+        }
+        transaction.put(&record, user.encode())
+    });
+    changing.await.map(|()| Response::Empty)
+}
+
+/// The hash of the password that was given, or the one that was given itself.
+async fn given_hash(run: &Call<'_>, fields: Fields<'_>) -> Result<Option<String>, Error> {
+    let given = |name: &str| fields.string(name).map(|given| given.filter(|text| !text.is_empty()));
+    match (given("password")?, given("password_hash")?) {
+        (Some(_), Some(_)) => {
+            Err(Error::invalid("only one of password or password_hash may be provided"))
+        }
+        (Some(password), None) => {
+            check_length(&password)?;
+            make_hash(run, SecretString::from(password)).await.map(Some)
+        }
+        (None, Some(hash)) => {
+            password::check_bcrypt(&hash)?;
+            Ok(Some(hash))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// The hash of a password, made on the threads for that.
+async fn make_hash(run: &Call<'_>, password: SecretString) -> Result<String, Error> {
+    let mut salt = Salt::default();
+    run.random.fill(&mut salt)?;
+    run.run_heavy(move || password::make_hash(password.expose_secret(), salt)).await?
+}
+
+fn check_length(password: &str) -> Result<(), Error> {
+    if password.len() > PASSWORD_BYTES_MAX {
+        return Err(Error::invalid(format!("password is over {PASSWORD_BYTES_MAX} bytes")));
+    }
+    Ok(())
+}
+
+async fn log_in(run: Call<'_>) -> Result<Response, Error> {
+    let request = run.request;
+    let name = name_in(run.params)?;
+    let body = request.object()?;
+    let password = Fields::new(&body).string("password")?.filter(|text| !text.is_empty());
+    let password = password.ok_or_else(|| Error::invalid("missing password"))?;
+    check_length(&password)?;
+    let password = SecretString::from(password);
+    let user = load(&run.storage, &name)?;
+    let attempts = run.logins()?.attempts(&name);
+    let outcome = judge(&run, attempts, user.as_ref(), password.clone()).await?;
+    let user = match (outcome, user) {
+        (Outcome::Locked, _) => return Err(Error::Denied(Denial::BadToken)),
+        (Outcome::Good, Some(user)) => user,
+        (Outcome::Good | Outcome::Wrong, _) => return Err(Error::invalid(WRONG)),
+    };
+    address::check(&user.params.bound_cidrs, request.remote)?;
+    if password::is_outdated(&user.hash) {
+        renew_hash(&run, &name, (&user.hash, password)).await?;
+    }
+    let username = Map::from([("username".to_owned(), name.as_str().into())]);
+    let login = Login {
+        alias: name.clone(),
+        display_name: name,
+        metadata: username,
+        groups: Vec::new(),
+        params: user.params,
+        kept: Map::new(),
+    };
+    run.logins()?.grant(login).await
+}
+
+/// A user who is gone renews no token, nor one whose policies changed.
+///
+/// # Errors
+/// [`Error::Invalid`] saying which.
+fn check_renewal(renewal: &RenewalCall<'_>) -> Result<(), Error> {
+    let name = renewal.path.strip_prefix("login/").and_then(canonical);
+    let user = name.map_or(Ok(None), |name| load(&renewal.storage, &name))?;
+    let user = user.ok_or_else(|| Error::invalid("the user does not exist any more"))?;
+    renewal.check_policies(&user.params)
+}
+
+/// How a password was judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Good,
+    Wrong,
+    /// It was not looked at.
+    Locked,
+}
+
+/// Judges a password, unless the name is locked, and counts the outcome.
+///
+/// Whether it is locked is asked again, and the outcome counted, on the thread that compares: of any number of guesses at once only as
+/// many pass the threshold as there are threads.
+async fn judge(
+    run: &Call<'_>,
+    attempts: Arc<dyn Attempts>,
+    user: Option<&User>,
+    password: SecretString,
+) -> Result<Outcome, Error> {
+    if attempts.is_locked() {
+        return Ok(Outcome::Locked);
+    }
+    let hash = user.map(|user| user.hash.clone());
+    let compare = move || {
+        if attempts.is_locked() {
+            return Outcome::Locked;
+        }
+        if password::matches(password.expose_secret(), hash.as_deref()) {
+            attempts.forget();
+            return Outcome::Good;
+        }
+        attempts.fail(hash.is_some());
+        Outcome::Wrong
+    };
+    run.run_heavy(compare).await
+}
+
+/// Makes a hash of today's kind of a password that was just found good.
+async fn renew_hash(
+    run: &Call<'_>,
+    name: &str,
+    (old, password): (&str, SecretString),
+) -> Result<(), Error> {
+    let hash = make_hash(run, password).await?;
+    let record = record(name);
+    let changing = run.storage.transact(&record, |transaction| {
+        let Some(found) = transaction.get(&record)? else { return Ok(()) };
+        let mut user = User::decode(&found.value)?;
+        if user.hash != old {
+            return Ok(());
+        }
+        user.hash.clone_from(&hash);
+        transaction.put(&record, user.encode())
+    });
+    changing.await
+}
+
+/// Users with passwords.
+pub(crate) const METHOD: EngineSpec = EngineSpec {
+    caseless_folders: &["login/", "users/"],
+    ..EngineSpec::login_method(
+        "userpass",
+        &routes::USERPASS,
+        LoginMethod { check_renewal, role_of: None },
+    )
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_one_spelling() {
+        for (given, name) in [("Bob", "bob"), ("a.b@C-d_e", "a.b@c-d_e"), ("x", "x")] {
+            assert_eq!(canonical(given).as_deref(), Some(name));
+        }
+        let long = "a".repeat(NAME_BYTES_MAX + 1);
+        for bad in ["", " bob", "bob ", "b b", "-bob", "bob.", "böb", "bob\u{200b}", "a/b", &long]
+        {
+            assert_eq!(canonical(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_user_reads_back() {
+        let mut user = User { hash: "h".into(), ..User::default() };
+        let body = json::parse_object(br#"{"policies":"a","token_ttl":60}"#).unwrap();
+        user.params.update(Fields::new(&body)).unwrap();
+        assert_eq!(User::decode(&user.encode()), Ok(user));
+        assert!(User::decode(b"{}").is_err());
+    }
+}

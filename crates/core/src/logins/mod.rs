@@ -1,0 +1,213 @@
+//! Logins: what the server does for the login methods (`kallisto_auth_methods`), which know it by the contract alone.
+//!
+//! Whatever the proof was, it ends in a [`Login`], and [`grant`] makes the token of it.
+//!
+//! Invariants:
+//! - No login makes a root token, whatever its role says.
+//! - A token's times are bounded by role, mount and server, in that order.
+
+mod identity;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kallisto_engine::address::{self, AddressRange};
+use kallisto_engine::token_params::{TokenParams, login_policies};
+use kallisto_engine::{Attempts, Login, Logins, TokenType};
+use secrecy::ExposeSecret;
+
+use crate::api::BoxFuture;
+use crate::api::error::Error;
+use crate::api::request::Request;
+use crate::api::response::{Logical, Response};
+use crate::pipeline::state::{Leases, NamespaceContext};
+use crate::platform::lockout::{Known, LockoutRules, Lockouts};
+use crate::storage::keys::MountId;
+use crate::tokens::{self, Times, TokenSpec};
+use crate::view::Mount;
+
+pub(crate) use identity::Alias;
+
+/// What the server does for the logins at a mount.
+pub(crate) struct MountLogins<'a> {
+    pub(crate) unsealed: &'a NamespaceContext,
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) mount: &'a Mount,
+}
+
+impl Logins for MountLogins<'_> {
+    fn grant(&self, login: Login) -> BoxFuture<'_, Result<Response, Error>> {
+        Box::pin(grant(self.unsealed, self.request, self.mount, login))
+    }
+
+    fn attempts(&self, name: &str) -> Arc<dyn Attempts> {
+        Arc::new(MountAttempts {
+            lockouts: Arc::clone(&self.unsealed.services.lockouts),
+            rules: self.mount.entry.config.lockout.unwrap_or_default(),
+            mount: self.mount.entry.id,
+            name: name.to_owned(),
+            now: self.request.now,
+        })
+    }
+}
+
+/// The tries at the password of a name at a mount.
+struct MountAttempts {
+    lockouts: Arc<Lockouts>,
+    rules: LockoutRules,
+    mount: MountId,
+    name: String,
+    now: Timestamp,
+}
+
+impl Attempts for MountAttempts {
+    fn is_locked(&self) -> bool {
+        self.lockouts.is_locked(self.mount, &self.name, self.rules, self.now)
+    }
+
+    fn fail(&self, is_user: bool) {
+        let known = if is_user { Known::User } else { Known::Nobody };
+        self.lockouts.failed(self.mount, &self.name, known, self.rules, self.now);
+    }
+
+    fn forget(&self) {
+        self.lockouts.forget(self.mount, &self.name);
+    }
+}
+
+/// Makes the token of a good login and answers with it.
+///
+/// # Errors
+/// [`Error::Invalid`] when the role asks for what no login may have; the store's refusal.
+async fn grant(
+    unsealed: &NamespaceContext,
+    request: &Request<'_>,
+    mount: &Mount,
+    login: Login,
+) -> Result<Response, Error> {
+    let mut warnings = Vec::new();
+    let bound_cidrs = bounds(&login.params, request)?;
+    let params = &login.params;
+    let policies = login_policies(params)?;
+    let of_mount = TokenType::parse(mount.entry.config.token_type())?;
+    let kind = TokenType::of_login(of_mount, params.token_type);
+    let (times, max_secs) =
+        times(params, mount.entry.config.leases(unsealed.leases), &mut warnings);
+    let alias =
+        Alias { mount, name: &login.alias, metadata: &login.metadata, groups: &login.groups };
+    let entity_id = identity::identify(unsealed, &alias, request.now).await?;
+    let spec = TokenSpec {
+        kind,
+        policies,
+        display_name: display_name(mount, &login.display_name),
+        path: request.path.as_str().to_owned(),
+        parent: None,
+        parent_above: None,
+        meta: Some(login.metadata),
+        uses: params.num_uses,
+        times,
+        max_secs,
+        renewable: true,
+        role: None,
+        entity_id,
+        bound_cidrs,
+        kept: login.kept,
+        text: None,
+    };
+    let (entry, text) = tokens::issue(unsealed, spec, request.now).await?;
+    let auth =
+        tokens::auth_object(&unsealed.view, &entry, text.expose_secret(), request.now).to_text();
+    Ok(Response::Logical(Logical { auth, warnings, ..Logical::default() }))
+}
+
+/// Where the token may be used from: the address of the login alone, where the role says so.
+fn bounds(params: &TokenParams, request: &Request<'_>) -> Result<Vec<AddressRange>, Error> {
+    if !params.strictly_bind_ip {
+        return Ok(params.bound_cidrs.clone());
+    }
+    // Bounds that a secret id brings are not widened by it.
+    address::check(&params.bound_cidrs, request.remote)?;
+    let remote = request.remote.ok_or_else(|| {
+        Error::invalid("a login by this role comes from an address: its token is bound to that")
+    })?;
+    Ok(vec![AddressRange::of(remote.ip())])
+}
+
+/// How long the token lives, and with all its renewals.
+fn times(params: &TokenParams, leases: Leases, warnings: &mut Vec<String>) -> (Times, u64) {
+    let bound = |secs: u64, limit: u64| if limit > 0 { secs.min(limit) } else { secs };
+    let explicit = params.explicit_max_ttl_secs;
+    let max_secs = bound(leases.max_secs, params.max_ttl_secs);
+    let ttl_secs = match (params.period_secs, params.ttl_secs) {
+        (0, 0) => bound(leases.default_secs.min(max_secs), explicit),
+        (0, asked) => {
+            let most = bound(max_secs, explicit);
+            if asked > most {
+                warnings.push(tokens::capped(asked, most));
+            }
+            asked.min(most)
+        }
+        (period, _) => bound(period, explicit),
+    };
+    let times = Times { ttl_secs, period_secs: params.period_secs, explicit_max_secs: explicit };
+    (times, max_secs)
+}
+
+/// The mount's path and what the method says, with dashes: `userpass-bob`.
+fn display_name(mount: &Mount, name: &str) -> String {
+    let path = mount.entry.shown_path().trim_end_matches('/').replace('/', "-");
+    if name.is_empty() { path } else { format!("{path}-{name}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parameters that say what `set` sets.
+    fn params(set: impl FnOnce(&mut TokenParams)) -> TokenParams {
+        let mut params = TokenParams::default();
+        set(&mut params);
+        params
+    }
+
+    #[test]
+    fn a_login_never_makes_root() {
+        let of = |names: &[&str]| {
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            login_policies(&params(|params| params.policies = names))
+        };
+        assert_eq!(of(&["b", "A", "b"]).unwrap(), ["a", "b", "default"]);
+        assert_eq!(
+            of(&["a", "root"]).unwrap_err().to_string(),
+            "auth methods cannot create root tokens"
+        );
+        for sly in ["Root", " ROOT ", "root "] {
+            assert!(of(&[sly]).is_err(), "{sly}");
+        }
+    }
+
+    #[test]
+    fn role_mount_and_server_bound_a_token_in_that_order() {
+        let leases = Leases { default_secs: 100, max_secs: 1000 };
+        for (role, ttl, max, warned) in [
+            (params(|_| ()), 100, 1000, false),
+            (params(|params| params.ttl_secs = 50), 50, 1000, false),
+            (params(|params| params.ttl_secs = 5000), 1000, 1000, true),
+            (params(|params| params.max_ttl_secs = 60), 60, 60, false),
+            (params(|params| params.max_ttl_secs = 5000), 100, 1000, false),
+            (params(|params| params.period_secs = 2000), 2000, 1000, false),
+            (params(|params| params.explicit_max_ttl_secs = 70), 70, 1000, false),
+            (
+                params(|params| (params.period_secs, params.explicit_max_ttl_secs) = (2000, 70)),
+                70,
+                1000,
+                false,
+            ),
+        ] {
+            let mut warnings = Vec::new();
+            let (times, most) = times(&role, leases, &mut warnings);
+            assert_eq!((times.ttl_secs, most), (ttl, max), "{role:?}");
+            assert_eq!(!warnings.is_empty(), warned, "{role:?}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What engines use of the server, sealed or not: threads for work that takes long, other servers, and the memory of wrong passwords.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::admission::{Admission, Flow, Shares};
+use crate::api::error::Error;
+use crate::platform::lockout::Lockouts;
+use crate::platform::outbound::{Outbound, OutboundAnswer, OutboundCall};
+use crate::platform::pool::{Claim, Pool};
+
+/// Threads that make keys: each takes up to seconds, and nobody else waits for them.
+const MAKERS: usize = 2;
+/// Keys that are made or wait to be, at once.
+const KEYS_MAX: usize = 64;
+/// Threads for calls to other servers; they wait, and cost no core.
+const CALLERS: usize = 8;
+/// Calls to other servers that wait for a thread, or for their answer.
+const CALLS_MAX: usize = 256;
+
+/// What engines use of the server.
+pub(crate) struct EngineServices {
+    /// Makes keys.
+    pub(crate) makers: Pool,
+    /// Hashes passwords.
+    pub(crate) hashers: Pool,
+    /// Waits for other servers.
+    callers: Pool,
+    pub(crate) lockouts: Arc<Lockouts>,
+    /// Sends what engines ask of other servers; empty where nothing does.
+    outbound: OnceLock<Arc<dyn Outbound>>,
+}
+
+impl EngineServices {
+    /// Idle pools; what waits for them waits in places of `admission`.
+    pub(crate) fn new(admission: &Admission) -> Self {
+        let (keys, calls) =
+            (Arc::new(Shares::new(KEYS_MAX, 0)), Arc::new(Shares::new(CALLS_MAX, 0)));
+        let (hashing, hashes) = (kallisto_auth_methods::hashing_threads(), &admission.hashes);
+        Self {
+            makers: Pool::new("make-key", MAKERS, Claim::Lesser, keys),
+            hashers: Pool::new("hash", hashing, Claim::Equal, Arc::clone(hashes)),
+            callers: Pool::new("outbound", CALLERS, Claim::Equal, calls),
+            lockouts: Arc::default(),
+            outbound: OnceLock::new(),
+        }
+    }
+
+    /// What sends to other servers.
+    pub(crate) fn outbound(&self) -> Option<&Arc<dyn Outbound>> {
+        self.outbound.get()
+    }
+
+    /// Says what sends to other servers; the first word counts.
+    pub(crate) fn set_outbound(&self, outbound: Arc<dyn Outbound>) {
+        let _ = self.outbound.set(outbound);
+    }
+
+    /// Asks another server, in the turns of `flow`.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when too many wait; [`Error::Unavailable`] when it cannot be asked; what went wrong is in the log only, since it
+    /// tells of this server's surroundings.
+    pub(crate) async fn call(
+        &self,
+        flow: Flow,
+        call: OutboundCall,
+    ) -> Result<OutboundAnswer, Error> {
+        let Some(outbound) = self.outbound().cloned() else {
+            return Err(Error::Unavailable("this server asks no others".into()));
+        };
+        let answer = self.callers.run(flow, move || outbound.send(&call)).await?;
+        answer.map_err(|why| {
+            tracing::warn!(why, "a server that logins depend on was not reached");
+            Error::Unavailable("a server that this login depends on was not reached".into())
+        })
+    }
+}

@@ -1,0 +1,403 @@
+//! A pool: a few threads for one purpose, in which clients take turns.
+//!
+//! What runs here is a [task](Task): a future that uses a processor whenever it is polled. One poll is one turn: a task
+//! that yields (`cooperative_yield`) between its items goes behind those of other clients each time, and one that waits for
+//! the disk or another server holds no thread meanwhile. A plain function is a task of one turn ([`Pool::run`]).
+//!
+//! Invariants:
+//! - What waits and runs is bounded by the pool's places; when a client's part of them or all of them are taken, whoever
+//!   asks is told to come again.
+//! - A turn is charged to the client it is for, so a client with much to do leaves others their turns.
+//! - A task that nobody waits for any more is not polled again.
+//! - A panic ends its task, and no thread.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError, Weak};
+use std::task::{Context, Wake, Waker};
+
+use tokio::sync::oneshot;
+
+use crate::admission::{Cost, FairQueue, Flow, Shares};
+use crate::api::error::Error;
+use crate::platform::threads::give_way;
+
+/// What a turn costs that nobody has put a price on.
+pub(crate) const TURN: Cost = 1;
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// How much a pool's threads want of the processors, beside those that serve requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// As much as those.
+    Equal,
+    /// What those leave.
+    Lesser,
+}
+
+/// Threads for one purpose; started by the first task, ended with their server.
+pub(crate) struct Pool {
+    name: &'static str,
+    threads: usize,
+    claim: Claim,
+    /// Places of the queue and at the threads.
+    places: Arc<Shares>,
+    queue: Arc<Queue>,
+    started: Once,
+}
+
+#[derive(Default)]
+struct Queue {
+    state: Mutex<ComputeQueue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct ComputeQueue {
+    turns: FairQueue<Arc<Task>>,
+    is_over: bool,
+}
+
+/// Work for a client.
+struct Task {
+    flow: Flow,
+    queue: Weak<Queue>,
+    /// Set when nobody waits for it any more.
+    is_forsaken: AtomicBool,
+    phase: Mutex<Phase>,
+}
+
+/// Where a task is between its first turn and its last.
+enum Phase {
+    /// Waits for something other than its turn.
+    Resting(Work),
+    /// In the queue, once.
+    Queued(Work),
+    /// At a thread.
+    Running,
+    /// At a thread, and to be queued when that is through with it.
+    Woken,
+    Over,
+}
+
+/// Waits for a task, which is forsaken when this is dropped.
+struct Waiter<T> {
+    told: oneshot::Receiver<T>,
+    task: Arc<Task>,
+}
+
+impl Pool {
+    pub(crate) fn new(
+        name: &'static str,
+        threads: usize,
+        claim: Claim,
+        places: Arc<Shares>,
+    ) -> Self {
+        Self { name, threads, claim, places, queue: Arc::default(), started: Once::new() }
+    }
+
+    /// Runs `work` on one of the threads when it is the turn of `flow`.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when too many wait already.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        flow: Flow,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        self.drive(flow, TURN, async move { work() }).await
+    }
+
+    /// Has the threads drive `work` to its end, a turn of `flow` at a time, of which the first costs `first`.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when too many wait already.
+    pub(crate) async fn drive<T: Send + 'static>(
+        &self,
+        flow: Flow,
+        first: Cost,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Error> {
+        let place = self.places.take(flow, 1)?;
+        let (tell, told) = oneshot::channel();
+        let work = Box::pin(async move {
+            let outcome = work.await;
+            drop(place);
+            // Whoever asked may have gone meanwhile.
+            let _ = tell.send(outcome);
+        });
+        let task = Arc::new(Task {
+            flow,
+            queue: Arc::downgrade(&self.queue),
+            is_forsaken: AtomicBool::new(false),
+            phase: Mutex::new(Phase::Queued(work)),
+        });
+        self.started.call_once(|| self.start());
+        self.queue.push(Arc::clone(&task), first);
+        let mut waiter = Waiter { told, task };
+        (&mut waiter.told).await.map_err(|_| Error::internal(&"a task ended without an outcome"))
+    }
+
+    fn start(&self) {
+        for at in 0..self.threads {
+            let (queue, claim) = (Arc::clone(&self.queue), self.claim);
+            let name = format!("{}-{at}", self.name);
+            let spawned = std::thread::Builder::new().name(name).spawn(move || {
+                if claim == Claim::Lesser {
+                    give_way();
+                }
+                queue.work();
+            });
+            if let Err(error) = spawned {
+                tracing::error!(%error, purpose = self.name, "no thread");
+            }
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.queue.lock().is_over = true;
+        self.queue.changed.notify_all();
+    }
+}
+
+impl<T> Drop for Waiter<T> {
+    fn drop(&mut self) {
+        // Relaxed: it guards nothing else, and a turn too many does no harm.
+        self.task.is_forsaken.store(true, Ordering::Relaxed);
+        // Whatever it holds is given back in its next turn.
+        Arc::clone(&self.task).wake();
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, ComputeQueue> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, task: Arc<Task>, cost: Cost) {
+        self.lock().turns.push(task.flow, cost, task);
+        self.changed.notify_one();
+    }
+
+    fn work(&self) {
+        let mut state = self.lock();
+        while !state.is_over {
+            match state.turns.pop() {
+                Some((_, task)) => {
+                    drop(state);
+                    task.take_turn();
+                    state = self.lock();
+                }
+                None => {
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+}
+
+impl Task {
+    fn phase(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_forsaken(&self) -> bool {
+        self.is_forsaken.load(Ordering::Relaxed)
+    }
+
+    /// Polls the work once.
+    fn take_turn(self: Arc<Self>) {
+        let Phase::Queued(mut work) = std::mem::replace(&mut *self.phase(), Phase::Running) else {
+            unreachable!("only what is queued comes out of the queue");
+        };
+        let waker = Waker::from(Arc::clone(&self));
+        let mut poll = || work.as_mut().poll(&mut Context::from_waker(&waker));
+        let is_over = self.is_forsaken()
+            || match catch_unwind(AssertUnwindSafe(&mut poll)) {
+                Ok(polled) => polled.is_ready() || self.is_forsaken(),
+                Err(_) => true,
+            };
+        // The work is dropped outside of the lock: it may wake others, or this.
+        let (left, is_next) = self.rest(work, is_over);
+        drop(left);
+        if is_next && let Some(queue) = self.queue.upgrade() {
+            queue.push(self, TURN);
+        }
+    }
+
+    /// Puts the work back after a turn, unless it is over; true when it wants another turn at once.
+    fn rest(&self, work: Work, is_over: bool) -> (Option<Work>, bool) {
+        let mut phase = self.phase();
+        if is_over {
+            *phase = Phase::Over;
+            return (Some(work), false);
+        }
+        let is_woken = matches!(*phase, Phase::Woken);
+        *phase = if is_woken { Phase::Queued(work) } else { Phase::Resting(work) };
+        (None, is_woken)
+    }
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        let mut phase = self.phase();
+        match std::mem::replace(&mut *phase, Phase::Over) {
+            Phase::Resting(work) => {
+                *phase = Phase::Queued(work);
+                drop(phase);
+                if let Some(queue) = self.queue.upgrade() {
+                    queue.push(self, TURN);
+                }
+            }
+            Phase::Running | Phase::Woken => *phase = Phase::Woken,
+            same @ (Phase::Queued(_) | Phase::Over) => *phase = same,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::task::Poll;
+
+    use super::*;
+    use crate::admission::Crowd;
+    use kallisto_engine::pace::cooperative_yield;
+
+    const NOISY: Flow = Flow { address: 1, token: 0 };
+    const OTHER: Flow = Flow { address: 2, token: 0 };
+
+    type Waiting<'w> = Pin<Box<dyn Future<Output = Result<(), Error>> + 'w>>;
+
+    /// A pool of one thread, and tasks that say who they are and wait for a word in each of their turns.
+    struct Bench {
+        pool: Pool,
+        go: Sender<()>,
+        gate: Arc<Mutex<Receiver<()>>>,
+        order: Arc<Mutex<Vec<Flow>>>,
+    }
+
+    impl Bench {
+        fn new(places: usize) -> Self {
+            let pool = Pool::new("test", 1, Claim::Equal, Arc::new(Shares::new(places, 0)));
+            let (go, gate) = channel();
+            Self { pool, go, gate: Arc::new(Mutex::new(gate)), order: Arc::default() }
+        }
+
+        /// Puts one in; the error when it is refused.
+        fn put(&self, flow: Flow, turns: usize) -> Result<Waiting<'_>, Error> {
+            let (gate, order) = (Arc::clone(&self.gate), Arc::clone(&self.order));
+            let mut task: Waiting<'_> = Box::pin(self.pool.drive(flow, TURN, async move {
+                for turn in 0..turns {
+                    gate.lock().unwrap().recv().unwrap();
+                    order.lock().unwrap().push(flow);
+                    if turn + 1 < turns {
+                        cooperative_yield().await;
+                    }
+                }
+            }));
+            match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Err(error)) => Err(error),
+                Poll::Ready(Ok(())) => panic!("done before its word"),
+                Poll::Pending => Ok(task),
+            }
+        }
+
+        fn let_go(&self, turns: usize) {
+            (0..turns).for_each(|_| self.go.send(()).unwrap());
+        }
+
+        fn place_of(&self, flow: Flow) -> usize {
+            let order = self.order.lock().unwrap();
+            order.iter().position(|turn| *turn == flow).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_flood_is_refused_and_others_take_their_turn() {
+        let bench = Bench::new(100);
+        let mut waiting = Vec::new();
+        let refusal = loop {
+            match bench.put(NOISY, 1) {
+                Ok(task) => waiting.push(task),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!((waiting.len(), refusal), (80, Error::Busy(Crowd::Own)));
+        waiting.push(bench.put(OTHER, 1).unwrap());
+        bench.let_go(waiting.len());
+        for task in waiting {
+            pollster::block_on(task).unwrap();
+        }
+        assert!(bench.place_of(OTHER) < 10);
+        assert_eq!(bench.pool.places.held(), 0);
+    }
+
+    #[test]
+    fn a_long_task_lets_others_in_between_its_turns() {
+        let bench = Bench::new(100);
+        let long = bench.put(NOISY, 1_000).unwrap();
+        let short = bench.put(OTHER, 1).unwrap();
+        bench.let_go(1_001);
+        pollster::block_on(short).unwrap();
+        assert!(bench.place_of(OTHER) < 10);
+        pollster::block_on(long).unwrap();
+    }
+
+    #[test]
+    fn who_hangs_up_is_not_worked_for() {
+        let bench = Bench::new(100);
+        let first = bench.put(NOISY, 1).unwrap();
+        let gone = bench.put(OTHER, 1).unwrap();
+        drop(gone);
+        let last = bench.put(NOISY, 1).unwrap();
+        bench.let_go(2);
+        pollster::block_on(first).unwrap();
+        pollster::block_on(last).unwrap();
+        assert!(!bench.order.lock().unwrap().contains(&OTHER));
+    }
+
+    #[test]
+    fn who_hangs_up_in_the_midst_is_worked_for_no_longer() {
+        let bench = Bench::new(100);
+        let gone = bench.put(OTHER, 1_000_000).unwrap();
+        bench.let_go(3);
+        drop(gone);
+        // At most one more turn, the one that may wait for its word already; then it gives its place back.
+        let last = bench.put(NOISY, 1).unwrap();
+        bench.let_go(5);
+        pollster::block_on(last).unwrap();
+        let others = bench.order.lock().unwrap().iter().filter(|turn| **turn == OTHER).count();
+        assert!(others <= 5, "{others}");
+    }
+
+    #[test]
+    fn what_waits_for_another_holds_no_thread_and_goes_on_when_it_is_woken() {
+        let bench = Bench::new(100);
+        let (tell, told) = oneshot::channel();
+        let mut resting = pin!(bench.pool.drive(NOISY, TURN, async move { told.await.unwrap() }));
+        let started = resting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(started.is_pending());
+        let meanwhile = bench.put(OTHER, 1).unwrap();
+        bench.let_go(1);
+        pollster::block_on(meanwhile).unwrap();
+        tell.send(7).unwrap();
+        assert_eq!(pollster::block_on(resting), Ok(7));
+    }
+
+    #[test]
+    fn a_panic_ends_its_task_alone() {
+        let bench = Bench::new(100);
+        let outcome: Result<(), Error> =
+            pollster::block_on(bench.pool.run(NOISY, || panic!("a bug in a handler")));
+        assert!(matches!(outcome, Err(Error::Internal(_))));
+        let next = bench.put(NOISY, 1).unwrap();
+        bench.let_go(1);
+        pollster::block_on(next).unwrap();
+    }
+}

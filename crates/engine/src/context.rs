@@ -1,0 +1,122 @@
+//! What an engine may use, wherever it runs: at a request, at the end of a lease, by the clock.
+
+use std::any::Any;
+use std::fmt;
+
+use jiff::Timestamp;
+use kallisto_api::request_id::uuid_text;
+use kallisto_api::{BoxFuture, Error, Map};
+
+use crate::memory::Memory;
+use crate::outbound::Outbound;
+use crate::storage::Storage;
+
+/// What an engine may use.
+#[derive(Clone, Copy)]
+pub struct EngineContext<'a> {
+    /// The time: when the request arrived, or the job began.
+    pub now: Timestamp,
+    /// How the engine was mounted.
+    pub mount: MountInfo<'a>,
+    /// The records of the mount.
+    pub storage: Storage<'a>,
+    /// What the engine keeps decoded of them.
+    pub memory: Option<&'a dyn Memory>,
+    /// Randomness.
+    pub random: &'a dyn Random,
+    /// Threads for work that takes long.
+    pub heavy: &'a dyn Heavy,
+    /// Other servers.
+    pub outbound: &'a dyn Outbound,
+    /// Hashes under a key of the cluster.
+    pub keyed_hash: &'a dyn KeyedHash,
+}
+
+/// How an engine was mounted.
+#[derive(Clone, Copy, Debug)]
+pub struct MountInfo<'a> {
+    /// The path, with an ending slash.
+    pub path: &'a str,
+    /// The public handle of the mount.
+    pub accessor: &'a str,
+    /// How long what it hands out lives when nobody says, in seconds; the server's word where the mount has none.
+    pub default_lease_secs: u64,
+    /// How long that lives at the most, in seconds.
+    pub max_lease_secs: u64,
+    /// The options it was mounted with.
+    pub options: Option<&'a Map>,
+}
+
+/// Randomness: secrets, straight from the operating system.
+pub trait Random: Sync {
+    /// Fills `bytes`.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when there is none to give.
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), Error>;
+}
+
+impl dyn Random + '_ {
+    /// A random (version 4) UUID, RFC 9562 section 5.4.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when there is no randomness to give.
+    pub fn make_uuid(&self) -> Result<String, Error> {
+        let mut bytes = [0; 16];
+        self.fill(&mut bytes)?;
+        Ok(uuid_text(u128::from_be_bytes(bytes)))
+    }
+}
+
+/// Hashes under a key that never leaves the cluster, so that what is hashed cannot be guessed from a stored hash.
+pub trait KeyedHash: Sync {
+    /// HMAC-SHA-256 of `text`; it differs from mount to mount.
+    ///
+    /// # Errors
+    /// [`Error::Sealed`] when the key is gone.
+    fn hash(&self, text: &str) -> Result<[u8; 32], Error>;
+}
+
+/// What is made by work that takes long.
+pub type Made = Box<dyn Any + Send>;
+/// Work that takes long.
+pub type Work = Box<dyn FnOnce() -> Made + Send>;
+
+/// Threads for work that takes up to seconds, such as making keys of RSA. Login methods have those that hash passwords.
+pub trait Heavy: Sync {
+    /// Runs `work`, in the turns of whoever asks.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when too much waits there already.
+    fn run(&self, work: Work) -> BoxFuture<'_, Result<Made, Error>>;
+}
+
+impl<'a> EngineContext<'a> {
+    /// What the engine keeps decoded of its mount.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] when it keeps something else.
+    pub fn memory<M: Memory>(&self) -> Result<&'a M, Error> {
+        let memory = self.memory.and_then(|memory| (memory as &dyn Any).downcast_ref());
+        memory.ok_or_else(|| Error::internal(&"a mount has not the memory of its engine"))
+    }
+
+    /// Runs work that takes long beside those who answer requests.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when too much waits there already.
+    pub async fn run_heavy<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let made = self.heavy.run(Box::new(|| Box::new(work()))).await?;
+        let made = made.downcast().map_err(|_| Error::internal(&"work made something else"))?;
+        Ok(*made)
+    }
+}
+
+impl fmt::Debug for EngineContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineContext").field("mount", &self.mount.path).finish_non_exhaustive()
+    }
+}
