@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use jiff::Timestamp;
@@ -12,21 +13,62 @@ use kallisto_auth::{Operation, Path};
 use kallisto_engine::call::{Made, Work};
 use kallisto_engine::storage::Latch;
 use kallisto_engine::{
-    Backend, Call, Caller, EngineSpec, Heavy, MountInfo, Outcome, Random, Storage, Stored, Version,
-    Writes,
+    Backend, Call, Caller, EngineSpec, Heavy, JobCall, Memory, MountInfo, Outcome, Random, Storage,
+    Stored, Version, Writes,
+};
+
+/// How it is mounted.
+const MOUNT: MountInfo<'_> = MountInfo {
+    path: "mount/",
+    accessor: "mount_1",
+    default_lease_secs: 3600,
+    max_lease_secs: 7200,
+    options: None,
 };
 
 /// An engine with records.
 pub(crate) struct Mount {
     spec: &'static EngineSpec,
     records: Mutex<BTreeMap<String, (u64, Vec<u8>)>>,
-    drawn: Mutex<u8>,
+    memory: Option<Box<dyn Memory>>,
+    next: AtomicU64,
+    drawn: Mutex<u64>,
 }
 
 impl Mount {
     /// A mount of an engine, in which nothing is.
     pub(crate) fn new(spec: &'static EngineSpec) -> Self {
-        Self { spec, records: Mutex::default(), drawn: Mutex::default() }
+        Self {
+            spec,
+            records: Mutex::default(),
+            memory: spec.memory.map(|make| make()),
+            next: AtomicU64::default(),
+            drawn: Mutex::default(),
+        }
+    }
+
+    /// The same records after a start: what is decoded is decoded again.
+    pub(crate) fn restarted(self) -> Self {
+        let memory = self.spec.memory.map(|make| make());
+        if let Some(memory) = &memory {
+            for (name, (_, value)) in self.records.lock().unwrap().iter() {
+                assert!(memory.put(name, value), "{name} is damaged");
+            }
+        }
+        Self { memory, ..self }
+    }
+
+    /// Runs a job of the engine at a time, in seconds since 1970.
+    pub(crate) fn run_job(&self, at: i64, name: &str) -> Result<(), Error> {
+        let job = self.spec.jobs.iter().find(|job| job.name == name).unwrap();
+        now((job.run)(JobCall {
+            now: Timestamp::from_second(at).unwrap(),
+            mount: MOUNT,
+            storage: Storage::new(self),
+            memory: self.memory.as_deref(),
+            random: self,
+            heavy: self,
+        }))
     }
 
     /// Asks at a time, in seconds since 1970, with a body of JSON. The data of the answer; empty where it has none.
@@ -37,6 +79,40 @@ impl Mount {
         path: &str,
         body: &str,
     ) -> Result<Map, Error> {
+        match self.answer(at, operation, path, body.as_bytes())? {
+            Response::Logical(logical) | Response::Accepted(logical) => {
+                if logical.data.is_empty() {
+                    return Ok(Map::new());
+                }
+                Ok(json::parse_object(&logical.data).unwrap())
+            }
+            Response::Empty => Ok(Map::new()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Asks for bytes that are no JSON: the status code, and the bytes.
+    pub(crate) fn raw(
+        &self,
+        at: i64,
+        operation: Operation,
+        path: &str,
+        body: &[u8],
+    ) -> Result<(u16, Vec<u8>), Error> {
+        match self.answer(at, operation, path, body)? {
+            Response::Text { code, body, .. } => Ok((code, body)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Asks at a time, in seconds since 1970, with a body.
+    pub(crate) fn answer(
+        &self,
+        at: i64,
+        operation: Operation,
+        path: &str,
+        body: &[u8],
+    ) -> Result<Response, Error> {
         let found = self.spec.routes.dispatch(operation, path)?;
         let caller = Caller::default();
         let full = format!("mount/{path}");
@@ -47,20 +123,16 @@ impl Mount {
             namespace: "",
             token: None,
             query: Vec::new(),
-            body: body.as_bytes(),
-            body_kind: BodyKind::Json,
+            body,
+            body_kind: match operation {
+                Operation::Patch => BodyKind::MergePatch,
+                _ => BodyKind::Json,
+            },
             wrap_ttl_secs: 0,
             now: Timestamp::from_second(at).unwrap(),
             remote: None,
             client_chain: &[],
             headers: Headers::default(),
-        };
-        let mount = MountInfo {
-            path: "mount/",
-            accessor: "mount_1",
-            default_lease_secs: 3600,
-            max_lease_secs: 7200,
-            options: None,
         };
         let answering = (found.handler)(Call {
             request: &request,
@@ -68,18 +140,14 @@ impl Mount {
             creates: false,
             page_entries_max: None,
             caller: Some(&caller),
-            mount,
+            mount: MOUNT,
             storage: Storage::new(self),
             leases: None,
-            memory: None,
+            memory: self.memory.as_deref(),
             random: self,
             heavy: self,
         });
-        match now(answering)? {
-            Response::Logical(logical) => Ok(json::parse_object(&logical.data).unwrap()),
-            Response::Empty => Ok(Map::new()),
-            other => panic!("{other:?}"),
-        }
+        now(answering)
     }
 
     /// What an answer says of a field, as text.
@@ -128,11 +196,18 @@ impl Backend for Mount {
         };
         let outcome = if writes.reads.iter().all(is_same) {
             for (name, value) in writes.puts {
-                let next = records.values().map(|(version, _)| *version).max().unwrap_or(0) + 1;
+                let next = self.next.load(Ordering::Relaxed) + 1;
+                if let Some(memory) = &self.memory {
+                    assert!(memory.put(&name, &value), "{name} is damaged");
+                }
                 records.insert(name, (next, value));
+                self.next.store(next, Ordering::Relaxed);
             }
             for name in writes.deletes {
                 records.remove(&name);
+                if let Some(memory) = &self.memory {
+                    memory.remove(&name);
+                }
             }
             Outcome::Committed
         } else {
@@ -146,13 +221,15 @@ impl Backend for Mount {
     }
 }
 
-/// Bytes that count up: unlike each other, and the same in every run.
+/// Bytes that count up, and then look random: the same in every run.
 impl Random for Mount {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), Error> {
         let mut drawn = self.drawn.lock().unwrap();
         for byte in bytes {
-            *drawn = drawn.wrapping_add(1);
-            *byte = *drawn;
+            *drawn += 1;
+            let mixed = drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            *byte = if *drawn < 256 { *drawn } else { mixed >> 56 } as u8;
         }
         Ok(())
     }
