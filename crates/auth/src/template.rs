@@ -79,7 +79,7 @@ impl Identity for NoIdentity {
 
 impl Variable {
     /// What the inside of the braces names.
-    pub(crate) fn parse(name: &str) -> Self {
+    pub fn parse(name: &str) -> Self {
         let name = name.trim();
         Self::known(name).unwrap_or_else(|| Self::Unknown(name.to_owned()))
     }

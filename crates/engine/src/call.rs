@@ -27,6 +27,8 @@ pub struct Call<'a> {
     pub page_entries_max: Option<u64>,
     /// Who asks; `None` where a route admits anyone.
     pub caller: Option<&'a Caller>,
+    /// What templates of identity say of who asks.
+    pub identity: &'a dyn TemplateValues,
     /// How the engine was mounted.
     pub mount: MountInfo<'a>,
     /// The records of the mount.
@@ -63,6 +65,22 @@ pub struct MountInfo<'a> {
     pub max_lease_secs: u64,
     /// The options it was mounted with.
     pub options: Option<&'a Map>,
+}
+
+/// What templates of identity stand for, such as `identity.entity.name`.
+pub trait TemplateValues: Sync {
+    /// What a name stands for; `None` for what who asks has not, or nobody has.
+    fn value(&self, name: &str) -> Option<String>;
+}
+
+/// Nobody: no template stands for anything.
+#[derive(Clone, Copy, Debug)]
+pub struct NoTemplateValues;
+
+impl TemplateValues for NoTemplateValues {
+    fn value(&self, _: &str) -> Option<String> {
+        None
+    }
 }
 
 /// Randomness: secrets, straight from the operating system.

@@ -24,7 +24,7 @@ pub mod spec;
 pub mod storage;
 pub mod table;
 
-pub use call::{Call, Caller, Handler, Heavy, MountInfo, Random};
+pub use call::{Call, Caller, Handler, Heavy, MountInfo, NoTemplateValues, Random, TemplateValues};
 pub use class::{Class, Multiplicity};
 pub use kallisto_api::BoxFuture;
 pub use lease::{EngineLeases, LeaseCall, Leases, NewLease};

@@ -3,12 +3,13 @@
 use std::future::ready;
 
 use jiff::Timestamp;
-use kallisto_auth::{Capability, Subject as _, TokenKind};
+use kallisto_auth::{Capability, Identity as _, Subject as _, TokenKind, Variable};
 use kallisto_engine::call::{Made, Work};
 use kallisto_engine::lease::Make;
 use kallisto_engine::{
     Admits, Call as EngineCall, Caller as EngineCaller, Dispatch, EngineSpec, Handler, Heavy,
-    JobCall, LeaseCall, Leases, MountInfo, NewLease, Random, Routes, Storage,
+    JobCall, LeaseCall, Leases, MountInfo, NewLease, NoTemplateValues, Random, Routes, Storage,
+    TemplateValues,
 };
 use kallisto_leases::{Owner, TtlLimits, TtlRequest};
 
@@ -35,6 +36,20 @@ struct SystemRandom;
 impl Random for SystemRandom {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), Error> {
         random::fill(bytes)
+    }
+}
+
+/// Who bears a token, as templates name them; looked up when a template asks.
+struct Bearer<'a> {
+    unsealed: &'a NamespaceContext,
+    caller: &'a Caller,
+}
+
+impl TemplateValues for Bearer<'_> {
+    fn value(&self, name: &str) -> Option<String> {
+        let home = self.caller.home(self.unsealed);
+        let person = home.view.person(self.caller.entry())?;
+        person.value(&Variable::parse(name)).map(std::borrow::Cow::into_owned)
     }
 }
 
@@ -203,7 +218,8 @@ impl ServerEngine for EngineSpec {
             let Run { core, unsealed, call, mount, .. } = run;
             let caller = Caller::of(&unsealed, call)?;
             let issuer = Issuer { unsealed: &unsealed, mount, caller: &caller, call };
-            let caller = EngineCaller {
+            let identity = Bearer { unsealed: &unsealed, caller: &caller };
+            let told = EngineCaller {
                 display_name: caller.entry().auth.display_name.clone(),
                 entity_id: caller.entry().entity_id.map(|id| id.to_string()).unwrap_or_default(),
             };
@@ -214,7 +230,8 @@ impl ServerEngine for EngineSpec {
                 params: found.params,
                 creates: call.capability() == Capability::Create,
                 page_entries_max: call.page_entries_max(),
-                caller: Some(&caller),
+                caller: Some(&told),
+                identity: &identity,
                 mount: mount_info(&unsealed, mount),
                 storage: Storage::new(&storage),
                 memory: mount.memory.of_engine(),
@@ -241,6 +258,7 @@ impl ServerEngine for EngineSpec {
                 creates: false,
                 page_entries_max: None,
                 caller: None,
+                identity: &NoTemplateValues,
                 mount: mount_info(unsealed, mount),
                 storage: Storage::new(&storage),
                 memory: mount.memory.of_engine(),
