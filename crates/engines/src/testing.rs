@@ -33,6 +33,7 @@ pub(crate) struct Mount {
     memory: Option<Box<dyn Memory>>,
     next: AtomicU64,
     drawn: Mutex<u64>,
+    identity: Mutex<BTreeMap<String, String>>,
 }
 
 impl Mount {
@@ -44,6 +45,7 @@ impl Mount {
             memory: spec.memory.map(|make| make()),
             next: AtomicU64::default(),
             drawn: Mutex::default(),
+            identity: Mutex::default(),
         }
     }
 
@@ -56,6 +58,11 @@ impl Mount {
             }
         }
         Self { memory, ..self }
+    }
+
+    /// Says what a template of identity stands for from now on.
+    pub(crate) fn say_identity(&self, name: &str, value: &str) {
+        self.identity.lock().unwrap().insert(name.to_owned(), value.to_owned());
     }
 
     /// Runs a job of the engine at a time, in seconds since 1970.
@@ -140,6 +147,7 @@ impl Mount {
             creates: false,
             page_entries_max: None,
             caller: Some(&caller),
+            identity: self,
             mount: MOUNT,
             storage: Storage::new(self),
             leases: None,
@@ -232,6 +240,12 @@ impl Random for Mount {
             *byte = if *drawn < 256 { *drawn } else { mixed >> 56 } as u8;
         }
         Ok(())
+    }
+}
+
+impl TemplateValues for Mount {
+    fn value(&self, name: &str) -> Option<String> {
+        self.identity.lock().unwrap().get(name).cloned()
     }
 }
 

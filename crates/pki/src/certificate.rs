@@ -383,6 +383,52 @@ impl Contents {
     }
 }
 
+/// Signs what a certificate says again, as another issuer: its name, the id of its key and where more is to be found change, and nothing else.
+///
+/// # Errors
+/// [`Error::Invalid`] for what is no certificate; when it cannot be signed.
+pub fn sign_again(der: &[u8], signer: &Signer<'_>, urls: &Urls) -> Result<Vec<u8>> {
+    let unreadable = |_| Error::invalid("the certificate could not be parsed");
+    let certificate = Certificate::from_der(der).map_err(unreadable)?;
+    let tbs = certificate.tbs_certificate();
+    let changed = [
+        oid::AUTHORITY_KEY_ID,
+        oid::AUTHORITY_INFO_ACCESS,
+        oid::CRL_DISTRIBUTION_POINTS,
+        oid::FRESHEST_CRL,
+    ];
+    let known = tbs.extensions().map_or(&[][..], Vec::as_slice);
+    let mut extensions: Extensions =
+        known.iter().filter(|one| !changed.contains(&one.extn_id)).cloned().collect();
+    extensions.push(authority_key_id(signer.key_id)?);
+    let access = access(urls)?;
+    if !access.is_empty() {
+        extensions.push(extension(oid::AUTHORITY_INFO_ACCESS, false, &access)?);
+    }
+    for (id, urls) in [
+        (oid::CRL_DISTRIBUTION_POINTS, &urls.crl_distribution_points),
+        (oid::FRESHEST_CRL, &urls.delta_crl_distribution_points),
+    ] {
+        if !urls.is_empty() {
+            extensions.push(extension(id, false, &distribution_points(urls)?)?);
+        }
+    }
+    let algorithm = signer.algorithm.to_der()?;
+    let (subject, public) = (tbs.subject().to_der()?, tbs.subject_public_key_info().to_der()?);
+    let serial = Serial::from_bytes(positive(tbs.serial_number().as_bytes())?)?;
+    let again = Tbs {
+        version: 2,
+        serial: UintRef::new(serial.as_bytes())?,
+        signature: AnyRef::from_der(&algorithm)?,
+        issuer: AnyRef::from_der(signer.name)?,
+        validity: tbs.validity().clone(),
+        subject: AnyRef::from_der(&subject)?,
+        public: AnyRef::from_der(&public)?,
+        extensions,
+    };
+    Signed::sign(&again.to_der()?, signer.key, signer.algorithm)
+}
+
 /// The Name that says nothing.
 pub const EMPTY_NAME: &[u8] = &[0x30, 0];
 

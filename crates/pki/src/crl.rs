@@ -1,8 +1,8 @@
 //! Revocation lists.
 
-use der::asn1::{AnyRef, UintRef};
+use der::asn1::{AnyRef, ObjectIdentifier, OctetString, UintRef};
 use der::{Any, Decode as _, Encode as _, Sequence, Tag};
-use x509_cert::ext::Extensions;
+use x509_cert::ext::{Extension, Extensions};
 use x509_cert::time::Time;
 
 use crate::certificate::{Signed, Signer, authority_key_id, distribution_points, extension};
@@ -37,10 +37,29 @@ pub struct Revoked {
     pub at: i64,
 }
 
+/// An extension that whoever signs a list of their own says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtraExtension {
+    /// What it is.
+    pub id: ObjectIdentifier,
+    /// Whether who does not know it may not go on.
+    pub critical: bool,
+    /// Its value, in DER.
+    pub value: Vec<u8>,
+}
+
+impl ExtraExtension {
+    fn encode(&self) -> Result<Extension> {
+        let extn_value = OctetString::new(self.value.as_slice())?;
+        Ok(Extension { extn_id: self.id, critical: self.critical, extn_value })
+    }
+}
+
 #[derive(Sequence)]
 struct Entry<'a> {
     serial: UintRef<'a>,
     at: Time,
+    extensions: Option<Extensions>,
 }
 
 #[derive(Sequence)]
@@ -85,11 +104,36 @@ impl List<'_> {
         revoked: impl IntoIterator<Item = Revoked>,
         signer: &Signer<'_>,
     ) -> Result<Vec<u8>> {
+        let with_none = revoked.into_iter().map(|one| (one, &[][..]));
+        self.sign_all(with_none, &[], signer)
+    }
+
+    /// The list, with extensions of its own and of its entries.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an extension that it has anyway; when it cannot be encoded or signed.
+    pub fn sign_all<'e>(
+        &self,
+        revoked: impl IntoIterator<Item = (Revoked, &'e [ExtraExtension])>,
+        extra: &[ExtraExtension],
+        signer: &Signer<'_>,
+    ) -> Result<Vec<u8>> {
         let revoked = revoked.into_iter();
         let mut entries = Vec::with_capacity(revoked.size_hint().0.saturating_mul(ENTRY_BYTES));
-        for one in revoked {
+        for (one, extensions) in revoked {
             let serial = UintRef::new(one.serial.as_bytes())?;
-            Entry { serial, at: time::encode(one.at)? }.encode_to_vec(&mut entries)?;
+            let extensions = match extensions {
+                [] => None,
+                some => Some(some.iter().map(ExtraExtension::encode).collect::<Result<_>>()?),
+            };
+            Entry { serial, at: time::encode(one.at)?, extensions }.encode_to_vec(&mut entries)?;
+        }
+        let mut extensions = self.extensions(signer)?;
+        for one in extra {
+            if extensions.iter().any(|known| known.extn_id == one.id) {
+                return Err(Error::invalid(format!("the list has the extension {} twice", one.id)));
+            }
+            extensions.push(one.encode()?);
         }
         let algorithm = signer.algorithm.to_der()?;
         let tbs = Tbs {
@@ -102,7 +146,7 @@ impl List<'_> {
                 true => None,
                 false => Some(AnyRef::new(Tag::Sequence, &entries)?),
             },
-            extensions: self.extensions(signer)?,
+            extensions,
         };
         Signed::sign(&tbs.to_der()?, signer.key, signer.algorithm)
     }

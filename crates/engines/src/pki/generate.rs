@@ -196,7 +196,7 @@ async fn make_root(call: &Call<'_>, usual_name: Option<&str>) -> Result<Response
             change.put_key(&key)?;
         }
         change.put_new_issuer(&issuer)?;
-        change.put_certificate(&contents.serial, issuer.scope, &der)
+        change.put_certificate(&issuer.certificate, issuer.scope)
     })
     .await?;
     let mut data = object([

@@ -199,7 +199,7 @@ pub(super) async fn sign_and_store(
     let scope = authority.issuer.scope;
     if stores {
         let name = certificate_record(&contents.serial);
-        let record = StoredCertificate { scope, der: &der }.encode();
+        let record = StoredCertificate { scope, not_after: contents.not_after, der: &der }.encode();
         call.storage
             .transact(&name, |transaction| {
                 if transaction.get(&name)?.is_some() {

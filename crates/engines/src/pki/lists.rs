@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use kallisto_api::Error;
-use kallisto_engine::{Call, Storage};
+use kallisto_engine::{Call, JobCall, Storage};
 use kallisto_pki::crl::{List, Revoked as Entry};
 
+use super::config::CrlConfig;
 use super::ids::Scope;
 use super::memory::{Made, Pki};
 use super::revoked::{Lists, lists_record};
@@ -34,6 +35,17 @@ pub(super) async fn decide_complete(
 ) -> Result<(), Error> {
     decide(storage, scope, move |lists| (lists.number <= after).then(|| lists.with_complete(now)))
         .await
+}
+
+/// Decides that there are new complete lists of everybody who signs.
+pub(super) async fn decide_all(call: &Call<'_>) -> Result<(), Error> {
+    let memory: &Pki = call.memory()?;
+    let scopes = memory.read().scopes();
+    let now = call.now().as_second();
+    for scope in scopes {
+        decide(&call.storage, scope, |lists| Some(lists.with_complete(now))).await?;
+    }
+    Ok(())
 }
 
 /// Changes the record of the lists of one who signs, if `change` says so.
@@ -137,4 +149,59 @@ pub(super) async fn latest(
         all.insert(place, made);
     }
     Ok(Some(der))
+}
+
+/// Decides on the lists that it is time for, by the clock: before they end, and what a server that stopped between a revocation and its list left
+/// undone.
+pub(super) async fn run(call: JobCall<'_>) -> Result<(), Error> {
+    let memory = call.memory.and_then(|memory| {
+        let memory: &dyn std::any::Any = memory;
+        memory.downcast_ref::<Pki>()
+    });
+    let memory = memory.ok_or_else(|| Error::internal(&"a PKI mount without memory"))?;
+    let now = call.now.as_second();
+    let due: Vec<(Scope, Which)> = {
+        let state = memory.read();
+        let config = &state.crl;
+        let of = |scope: Scope| {
+            let signing = state.signing.get(&scope)?;
+            is_due(config, &signing.lists, |number| signing.revoked.has_after(number), now)
+                .map(|which| (scope, which))
+        };
+        state.scopes().into_iter().filter_map(of).collect()
+    };
+    for (scope, which) in due {
+        decide(&call.storage, scope, |lists| {
+            Some(match which {
+                Which::Complete => lists.with_complete(now),
+                Which::Delta => lists.with_delta(now),
+            })
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Which list it is time for.
+fn is_due(
+    config: &CrlConfig,
+    lists: &Lists,
+    has_after: impl Fn(u64) -> bool,
+    now: i64,
+) -> Option<Which> {
+    let grace = if config.rebuilds_itself {
+        config.grace_secs
+    } else {
+        config.grace_secs.min(config.expiry_secs / 2)
+    };
+    let lives = config.expiry_secs.saturating_sub(grace);
+    if lists.number == 0 || now >= lists.complete_at.saturating_add(lives) {
+        return Some(Which::Complete);
+    }
+    if !config.rebuilds_itself {
+        return has_after(lists.number).then_some(Which::Complete);
+    }
+    let is_time = now >= lists.delta_at.saturating_add(config.delta_secs);
+    let is_late = now >= lists.delta_at.saturating_add(lives);
+    (config.has_deltas && ((is_time && has_after(lists.number)) || is_late)).then_some(Which::Delta)
 }

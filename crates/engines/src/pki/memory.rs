@@ -156,7 +156,7 @@ impl Parsed {
     }
 }
 
-fn decode_urls(value: &[u8]) -> Option<UrlSettings> {
+pub(super) fn decode_urls(value: &[u8]) -> Option<UrlSettings> {
     let map = kallisto_api::json::parse_object(value).ok()?;
     let mut urls = UrlSettings::default();
     urls.update(Given::of(&map), "enable_templating").ok()?;
@@ -359,6 +359,18 @@ impl State {
     pub(super) fn issuers_of(&self, scope: Scope) -> impl Iterator<Item = &Arc<Issuer>> {
         let ids = self.issuers_by_scope.get(&scope).into_iter().flatten();
         ids.filter_map(|id| self.issuers.get(id))
+    }
+
+    /// How many certificates there are, and how many revocations.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let revoked = self.signing.values().map(|signing| signing.revoked.len()).sum();
+        (self.certificates, revoked)
+    }
+
+    /// Everybody who signs lists here.
+    pub(super) fn scopes(&self) -> Vec<Scope> {
+        let with_keys = self.issuers_by_scope.keys().copied();
+        with_keys.filter(|scope| self.crl_signer(*scope).is_some()).collect()
     }
 
     /// The issuers of a name.

@@ -128,8 +128,6 @@ async fn revoke_subject(call: &Call<'_>, subject: &Subject) -> Result<Response, 
             )));
         }
         if certificate.not_after < now.as_second() && !state.crl.allows_expired {
-            let mut data = object([]);
-            data.clear();
             let when = Timestamp::from_second(certificate.not_after)
                 .map_or_else(|_| certificate.not_after.to_string(), |at| at.to_string());
             return Ok(answer::nothing(vec![format!(
@@ -140,7 +138,9 @@ async fn revoke_subject(call: &Call<'_>, subject: &Subject) -> Result<Response, 
         state.crl.rebuilds_itself
     };
     let stored = (!subject.is_stored).then(|| {
-        let certificate = StoredCertificate { scope: subject.scope, der: &certificate.der };
+        let not_after = certificate.not_after;
+        let certificate =
+            StoredCertificate { scope: subject.scope, not_after, der: &certificate.der };
         certificate.encode()
     });
     let at = enter(&call.storage, subject, now, stored).await?;
@@ -155,6 +155,24 @@ async fn revoke_subject(call: &Call<'_>, subject: &Subject) -> Result<Response, 
         ("state", "revoked".into()),
     ]);
     Ok(answer::data(data, Vec::new()))
+}
+
+/// Revokes the certificate of an issuer, if who signed it is here and is not itself.
+pub(super) async fn revoke_issuer(call: &Call<'_>, certificate: &Parsed) -> Result<(), Error> {
+    let memory: &Pki = call.memory()?;
+    let scope = {
+        let state = memory.read();
+        let mut signers = state.issuers_named(&certificate.issuer).filter(|issuer| {
+            certificate.names_as_issuer(&issuer.certificate)
+                && certificate.is_signed_by(&issuer.certificate.public)
+        });
+        let scope = signers.next().map(|issuer| issuer.scope);
+        let own = Scope::of(&certificate.subject, certificate.public.spki());
+        scope.filter(|scope| *scope != own && state.crl_signer(*scope).is_some())
+    };
+    let Some(scope) = scope else { return Ok(()) };
+    let subject = Subject { certificate: certificate.clone(), scope, is_stored: false };
+    revoke_subject(call, &subject).await.map(drop)
 }
 
 pub(super) fn timestamp(at_ns: i64) -> Timestamp {

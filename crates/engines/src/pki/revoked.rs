@@ -70,6 +70,8 @@ impl Record {
 pub(super) struct RevokedSet {
     chunks: Vec<Arc<Vec<Option<Revoked>>>>,
     places: HashMap<Serial, u32>,
+    /// The latest list after which anything was revoked.
+    latest_after: Option<u64>,
 }
 
 /// A set as it was.
@@ -92,7 +94,13 @@ impl RevokedSet {
         self.chunks.get(place / CHUNK)?.get(place % CHUNK)?.as_ref()
     }
 
+    /// Whether anything was revoked after a list of this number.
+    pub(super) fn has_after(&self, number: u64) -> bool {
+        self.latest_after.is_some_and(|latest| latest >= number)
+    }
+
     pub(super) fn put(&mut self, revoked: Revoked) {
+        self.latest_after = self.latest_after.max(Some(revoked.after));
         if let Some(place) = self.places.get(&revoked.serial) {
             let place = *place as usize;
             Arc::make_mut(&mut self.chunks[place / CHUNK])[place % CHUNK] = Some(revoked);
@@ -208,19 +216,25 @@ impl Lists {
 /// What a list was made of, in the record of a certificate: whose it is, and itself.
 pub(super) struct StoredCertificate<'a> {
     pub(super) scope: Scope,
+    /// The last second it is good.
+    pub(super) not_after: i64,
     pub(super) der: &'a [u8],
 }
 
 impl<'a> StoredCertificate<'a> {
-    /// `version:u8 scope:[u8;16] der`.
+    /// `version:u8 scope:[u8;16] not_after:i64 der`, numbers with their first byte first.
     pub(super) fn encode(&self) -> Vec<u8> {
-        [&[RECORD_VERSION], &self.scope.bytes()[..], self.der].concat()
+        let not_after = self.not_after.to_be_bytes();
+        [&[RECORD_VERSION], &self.scope.bytes()[..], &not_after, self.der].concat()
     }
 
     pub(super) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let (version, rest) = bytes.split_first()?;
-        let (scope, der) = rest.split_first_chunk::<16>()?;
-        (*version == RECORD_VERSION).then_some(Self { scope: Scope::from_bytes(*scope), der })
+        let (scope, rest) = rest.split_first_chunk::<16>()?;
+        let (not_after, der) = rest.split_first_chunk::<8>()?;
+        let not_after = i64::from_be_bytes(*not_after);
+        let scope = Scope::from_bytes(*scope);
+        (*version == RECORD_VERSION).then_some(Self { scope, not_after, der })
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kallisto_api::Error;
 use kallisto_engine::{Call, Transaction};
-use kallisto_pki::Serial;
+use kallisto_pki::certificate::Parsed;
 
 use super::config::Defaults;
 use super::ids::{Id, Scope};
@@ -95,13 +95,14 @@ impl Change<'_, '_> {
     /// Stores a certificate, if it is not stored.
     pub(super) fn put_certificate(
         &mut self,
-        serial: &Serial,
+        certificate: &Parsed,
         scope: Scope,
-        der: &[u8],
     ) -> Result<(), Error> {
-        let name = certificate_record(serial);
+        let name = certificate_record(&certificate.serial);
         if self.transaction.get(&name)?.is_none() {
-            self.transaction.put(&name, StoredCertificate { scope, der }.encode())?;
+            let not_after = certificate.not_after;
+            let stored = StoredCertificate { scope, not_after, der: &certificate.der };
+            self.transaction.put(&name, stored.encode())?;
         }
         Ok(())
     }
