@@ -234,7 +234,7 @@ pub(super) const ROOMS: &[Room] = &[
             "x509-parser",
             "zeroize",
         ],
-        for_tests: &["data-encoding", "hyper", "kallisto-store", "pollster", "tokio"],
+        for_tests: &["aws-lc-rs", "data-encoding", "hyper", "kallisto-store", "pollster", "tokio"],
     },
     Room {
         folder: "crates/command",

@@ -58,16 +58,17 @@ pub(super) async fn sign_intermediate(call: Call<'_>) -> Result<Response, Error>
     let authority = authority(&call)?;
     let format = Format::read(given)?;
     let request = read_request(given)?;
-    let mut names = wanted::names(given)?;
+    let mut names = wanted::ca_names(given)?;
     if names.common_name.is_empty() {
         names.common_name.clone_from(&request.subject.common_name);
+        names.excludes_cn |= !names.common_name.contains('.');
     }
     let (subject, alt_names) = if given.flag("use_csr_values", false)? {
         let csr = grant(&free_rules(), &csr_names(&request)).map_err(refuse)?;
         (request.subject_der.clone(), csr.alt_names)
     } else {
         let granted = grant(&free_rules(), &names).map_err(refuse)?;
-        let subject = wanted::subject(given, &granted.common_name)?;
+        let subject = wanted::subject(given, &names.common_name)?;
         (subject.to_der().map_err(refuse)?, granted.alt_names)
     };
     if subject == kallisto_pki::certificate::EMPTY_NAME {

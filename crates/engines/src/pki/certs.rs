@@ -7,7 +7,7 @@ use kallisto_pki::certificate::Parsed;
 use kallisto_pki::{San, Serial, Subject};
 
 use super::answer;
-use super::given::object;
+use super::given::{object, write_time};
 use super::memory::Pki;
 use super::revoke::timestamp;
 use super::revoked::{StoredCertificate, certificate_record};
@@ -50,7 +50,6 @@ pub(super) async fn list_detailed(call: Call<'_>) -> Result<Response, Error> {
 }
 
 fn told(certificate: &Parsed, issuer: Option<super::ids::Id>, revoked_ns: Option<i64>) -> Map {
-    let rfc3339 = |at: i64| timestamp(at.saturating_mul(1_000_000_000)).to_string();
     let name = |der: &[u8]| Subject::from_der(der).map(|name| name.common_name).unwrap_or_default();
     let kind = certificate.public.kind();
     let mut names: [Vec<String>; 4] = Default::default();
@@ -70,8 +69,8 @@ fn told(certificate: &Parsed, issuer: Option<super::ids::Id>, revoked_ns: Option
         ("issuer_id", issuer.map_or_else(String::new, |id| id.to_string()).into()),
         ("key_type", kind.map_or("", kallisto_pki::KeyKind::type_name).into()),
         ("key_bits", i64::from(kind.map_or(0, kallisto_pki::KeyKind::bits)).into()),
-        ("not_before", rfc3339(certificate.not_before).into()),
-        ("not_after", rfc3339(certificate.not_after).into()),
+        ("not_before", write_time(certificate.not_before).into()),
+        ("not_after", write_time(certificate.not_after).into()),
         ("dns_names", Json::strings(dns)),
         ("email_addresses", Json::strings(emails)),
         ("ip_addresses", Json::strings(ips)),

@@ -131,7 +131,7 @@ async fn make_root(call: &Call<'_>, usual_name: Option<&str>) -> Result<Response
         Some(usual) if asked_name.is_empty() => usual.to_owned(),
         _ => asked_name,
     };
-    let names = wanted::names(given)?;
+    let names = wanted::ca_names(given)?;
     if names.common_name.is_empty() {
         return Err(Error::invalid(
             "the common_name field is required: validators reject what is issued by a CA without a \
@@ -139,7 +139,7 @@ async fn make_root(call: &Call<'_>, usual_name: Option<&str>) -> Result<Response
         ));
     }
     let granted = grant(&free_rules(), &names).map_err(refuse)?;
-    let subject = wanted::subject(given, &granted.common_name)?.to_der().map_err(refuse)?;
+    let subject = wanted::subject(given, &names.common_name)?.to_der().map_err(refuse)?;
     let bounds = Bounds {
         now: call.now(),
         role: None,
@@ -254,9 +254,9 @@ async fn make_intermediate(call: &Call<'_>, source: KeySource) -> Result<Respons
     let memory: &Pki = call.memory()?;
     let format = Format::read(given)?;
     let key_format = KeyFormat::read(given)?;
-    let names = wanted::names(given)?;
+    let names = wanted::ca_names(given)?;
     let granted = grant(&free_rules(), &names).map_err(refuse)?;
-    let subject = wanted::subject(given, &granted.common_name)?.to_der().map_err(refuse)?;
+    let subject = wanted::subject(given, &names.common_name)?.to_der().map_err(refuse)?;
     let wish = wanted::signature(given)?;
     check_free(memory, "", false, &given.text("key_name")?)?;
     let (key, is_new) = key_of(call, given, source).await?;

@@ -65,12 +65,26 @@ impl<'a> Given<'a> {
     }
 }
 
+/// The time that stands for no end (RFC 5280, 4.1.2.5), which is later than any that computing with time zones allows.
+const NO_END: &str = "9999-12-31T23:59:59Z";
+
 /// A time of RFC 3339, in seconds since 1970.
 pub(super) fn parse_time(name: &str, text: &str) -> Result<i64, Error> {
+    if text == NO_END {
+        return Ok(kallisto_pki::time::LAST);
+    }
     let time: Result<Timestamp, _> = text.parse();
     time.map(Timestamp::as_second).map_err(|_| {
         Error::invalid(format!("failed to parse the {name} value {text:?} as a time of RFC 3339"))
     })
+}
+
+/// A time as RFC 3339 has it.
+pub(super) fn write_time(at: i64) -> String {
+    if at == kallisto_pki::time::LAST {
+        return NO_END.to_owned();
+    }
+    Timestamp::from_second(at).map_or_else(|_| at.to_string(), |at| at.to_string())
 }
 
 /// A span as the API writes it in texts, such as `48h`: without the parts that are zero.

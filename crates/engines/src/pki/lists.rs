@@ -19,6 +19,9 @@ use super::revoked::{Lists, lists_record};
 /// of its time at the most.
 const REMADE_AFTER_NS_PER_ENTRY: i64 = 10_000;
 
+/// Lists of fewer entries are made at once, by whoever asks.
+const QUICK_ENTRIES: usize = 1_000;
+
 /// Which list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
@@ -103,7 +106,10 @@ pub(super) async fn latest(
     }
     if let Some(made) = memory.made().get(&place) {
         let entries = i64::try_from(made.entries).unwrap_or(i64::MAX);
-        let rests = entries.saturating_mul(REMADE_AFTER_NS_PER_ENTRY);
+        let rests = match made.entries < QUICK_ENTRIES {
+            true => 0,
+            false => entries.saturating_mul(REMADE_AFTER_NS_PER_ENTRY),
+        };
         let is_young = now_ns.saturating_sub(made.at_ns) < rests;
         // Another one makes it: what there is will do.
         let is_made = memory.making().contains(&place);
@@ -139,7 +145,7 @@ pub(super) async fn latest(
         der.map(|der| Made { number, at_ns: now_ns, entries, der: Arc::new(der) })
     };
     // What is quickly made is made here.
-    let made = if count < 1_000 { Ok(work()) } else { call.run_heavy(work).await };
+    let made = if count < QUICK_ENTRIES { Ok(work()) } else { call.run_heavy(work).await };
     memory.making().remove(&place);
     let made = made?.map_err(super::given::refuse)?;
     let der = Arc::clone(&made.der);

@@ -8,7 +8,7 @@ use kallisto_pki::pem::{self, Label};
 use kallisto_pki::{PrivateKey, Serial};
 
 use super::answer;
-use super::given::{Given, object, refuse};
+use super::given::{Given, object, refuse, write_time};
 use super::ids::Scope;
 use super::lists;
 use super::memory::Pki;
@@ -128,11 +128,10 @@ async fn revoke_subject(call: &Call<'_>, subject: &Subject) -> Result<Response, 
             )));
         }
         if certificate.not_after < now.as_second() && !state.crl.allows_expired {
-            let when = Timestamp::from_second(certificate.not_after)
-                .map_or_else(|_| certificate.not_after.to_string(), |at| at.to_string());
             return Ok(answer::nothing(vec![format!(
-                "certificate with serial {} already expired at {when}; refusing to add to CRL",
-                certificate.serial
+                "certificate with serial {} already expired at {}; refusing to add to CRL",
+                certificate.serial,
+                write_time(certificate.not_after)
             )]));
         }
         state.crl.rebuilds_itself

@@ -420,7 +420,12 @@ pub(super) fn named_ext_usages(given: Given<'_>) -> Result<Vec<ObjectIdentifier>
         usages.push(ext_usage_named(&name).map_err(refuse)?);
     }
     for text in given.list("ext_key_usage_oids")? {
-        usages.push(parse_oid(&text).map_err(refuse)?);
+        let oid = parse_oid(&text).map_err(|_| {
+            Error::invalid(format!(
+                "{text:?} could not be parsed as a valid oid for an extended key usage"
+            ))
+        });
+        usages.push(oid?);
     }
     Ok(usages)
 }

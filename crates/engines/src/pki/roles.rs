@@ -9,6 +9,9 @@ use super::given::{Given, object};
 use super::memory::Pki;
 use super::role::Role;
 
+const LEASES: &str = "it is encouraged to disable generate_lease and rely on PKI's native capabilities when possible; this \
+     option can cause instance-wide issues with large numbers of issued certificates";
+
 fn record(name: &str) -> String {
     format!("role/{}", name.to_ascii_lowercase())
 }
@@ -23,6 +26,9 @@ fn warnings(call: &Call<'_>, role: &Role) -> Result<Vec<String>, Error> {
     let memory: &Pki = call.memory()?;
     let state = memory.read();
     let mut warnings = Vec::new();
+    if role.generates_lease {
+        warnings.push(LEASES.to_owned());
+    }
     if role.issuer_ref != "default" && state.issuer(&role.issuer_ref).is_err() {
         warnings
             .push(format!("the role refers to an issuer that is not there: {}", role.issuer_ref));

@@ -11,7 +11,7 @@ use kallisto_pki::names::{Network, Wanted};
 use kallisto_pki::san::parse_other;
 use kallisto_pki::{Hash, KeyKind, SignatureWish, Subject};
 
-use super::given::{Given, refuse};
+use super::given::{Given, refuse, write_time};
 use super::issuer::Outliving;
 use super::role::{NotAfterBound, NotBeforeBound, Role};
 
@@ -63,6 +63,14 @@ pub(super) fn names(given: Given<'_>) -> Result<Wanted, Error> {
         excludes_cn: given.flag("exclude_cn_from_sans", false)?,
         ..Wanted::default()
     })
+}
+
+/// The names that a request's body asks for, for a CA: its common name is told as it is, and is an alternative name only if it looks like a host of a
+/// domain. A CA is no host, and constraints of names would hold for it as for one.
+pub(super) fn ca_names(given: Given<'_>) -> Result<Wanted, Error> {
+    let mut names = names(given)?;
+    names.excludes_cn |= !names.common_name.contains('.');
+    Ok(names)
 }
 
 /// The subject that a request's body asks for, of a CA.
@@ -146,10 +154,6 @@ pub(super) struct Bounds<'a> {
     pub(super) issuer: Option<(&'a Parsed, Outliving)>,
 }
 
-fn rfc3339(at: i64) -> String {
-    Timestamp::from_second(at).map_or_else(|_| at.to_string(), |at| at.to_string())
-}
-
 impl Bounds<'_> {
     /// When a certificate that a request asks for begins and ends, and what is to say of it.
     ///
@@ -169,8 +173,8 @@ impl Bounds<'_> {
                     return Err(Error::invalid(format!(
                         "cannot satisfy request, as TTL would result in notAfter of {} that is \
                          beyond the expiration of the CA certificate at {}",
-                        rfc3339(not_after),
-                        rfc3339(issuer.not_after)
+                        write_time(not_after),
+                        write_time(issuer.not_after)
                     )));
                 }
             }
@@ -181,8 +185,8 @@ impl Bounds<'_> {
         if not_after <= not_before {
             return Err(Error::invalid(format!(
                 "The certificate's Not Before ({}) is later than the certificate's Not After ({})",
-                rfc3339(not_before),
-                rfc3339(not_after)
+                write_time(not_before),
+                write_time(not_after)
             )));
         }
         Ok((Validity { not_before, not_after }, warnings))
@@ -203,7 +207,7 @@ impl Bounds<'_> {
             if bound == NotBeforeBound::Duration && asked < earliest {
                 return Err(Error::invalid(format!(
                     "this role does not allow a not_before earlier than {}",
-                    rfc3339(earliest)
+                    write_time(earliest)
                 )));
             }
             // Nothing is signed as of a time at which its issuer was not there.
@@ -212,8 +216,8 @@ impl Bounds<'_> {
                 return Err(Error::invalid(format!(
                     "cannot satisfy request, as notBefore of {} is earlier than that of the CA \
                      certificate at {}",
-                    rfc3339(asked),
-                    rfc3339(issuer)
+                    write_time(asked),
+                    write_time(issuer)
                 )));
             }
             return Ok(asked);
@@ -248,12 +252,12 @@ impl Bounds<'_> {
                 Some(NotAfterBound::TtlLimited) if asked > now.saturating_add(most) => {
                     refused(format!(
                         "this role does not allow a not_after later than {}",
-                        rfc3339(now.saturating_add(most))
+                        write_time(now.saturating_add(most))
                     ))
                 }
                 Some(NotAfterBound::Until(last)) if asked > *last => refused(format!(
                     "this role does not allow a not_after later than {}",
-                    rfc3339(*last)
+                    write_time(*last)
                 )),
                 Some(NotAfterBound::TtlLimited | NotAfterBound::Until(_)) => Ok(asked),
             };
