@@ -14,7 +14,7 @@ use kallisto_engine::call::{Made, Work};
 use kallisto_engine::storage::Latch;
 use kallisto_engine::{
     Backend, Call, Caller, EngineSpec, Heavy, JobCall, Memory, MountInfo, Outcome, Random, Storage,
-    Stored, Version, Writes,
+    Stored, TemplateValues, Version, Writes,
 };
 
 /// How it is mounted.
@@ -165,6 +165,17 @@ impl Mount {
             Some(other) => String::from_utf8(other.to_text()).unwrap(),
             None => String::new(),
         }
+    }
+
+    /// Puts a record behind the engine's back.
+    pub(crate) fn put(&self, name: &str, value: &[u8]) {
+        let puts = vec![(name.to_owned(), value.to_vec())];
+        assert_eq!(now(self.commit(Writes { puts, ..Writes::default() })), Ok(Outcome::Committed));
+    }
+
+    /// How many records there are below a folder.
+    pub(crate) fn names_in(&self, folder: &str) -> usize {
+        self.records.lock().unwrap().keys().filter(|name| name.starts_with(folder)).count()
     }
 
     /// The names of all records.

@@ -165,7 +165,7 @@ fn named(call: &Call<'_>) -> Result<Named, Error> {
         "ca_chain" => Ok(Named::CaChain),
         "crl" => Ok(Named::List(Which::Complete)),
         "delta-crl" => Ok(Named::List(Which::Delta)),
-        text => Serial::parse(text).map(Named::Serial).ok_or(Error::UnsupportedPath),
+        text => Serial::parse(text).map(Named::Serial).ok_or(Error::NotFound),
     }
 }
 

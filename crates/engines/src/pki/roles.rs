@@ -30,8 +30,10 @@ fn warnings(call: &Call<'_>, role: &Role) -> Result<Vec<String>, Error> {
         warnings.push(LEASES.to_owned());
     }
     if role.issuer_ref != "default" && state.issuer(&role.issuer_ref).is_err() {
-        warnings
-            .push(format!("the role refers to an issuer that is not there: {}", role.issuer_ref));
+        warnings.push(format!(
+            "Issuing Certificate was set to {} but no issuing certificate currently has that name",
+            role.issuer_ref
+        ));
     }
     Ok(warnings)
 }

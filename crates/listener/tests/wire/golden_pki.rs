@@ -32,7 +32,7 @@ const CASE: &str = "domains are compared without case, and the certificate has l
 const FORMAT: &str = "an unknown format of a private key is refused, not taken for another one";
 const IDNA: &str = "a name with a label that is too long is refused as any other name";
 const ORDER: &str = "the names stand where they stand in every certificate";
-const PATH: &str = "a path that there is not is refused in one form everywhere";
+const PATH: &str = "what is no serial number names nothing, as one that was never issued";
 const WORDS: &str = "the server's log is not where progress is found";
 
 /// The places where an envelope and a list of errors differ, beside the status.
@@ -68,7 +68,7 @@ const KNOWN: &[Known] = &[
     (93, &["/errors/0"], IDNA),
     (111, &["/data/certificate#extensions"], ORDER),
     (124, &["/data/csr#oids"], CA_SAN),
-    (130, &["/errors/0"], PATH),
+    (130, &["/errors"], PATH),
     (146, &["status", "/errors/0"], CALLER),
     (166, &["/warnings/0"], WORDS),
 ];
