@@ -34,6 +34,7 @@ pub(crate) struct Mount {
     next: AtomicU64,
     drawn: Mutex<u64>,
     identity: Mutex<BTreeMap<String, String>>,
+    written: Mutex<(usize, usize)>,
 }
 
 impl Mount {
@@ -46,6 +47,7 @@ impl Mount {
             next: AtomicU64::default(),
             drawn: Mutex::default(),
             identity: Mutex::default(),
+            written: Mutex::default(),
         }
     }
 
@@ -178,6 +180,11 @@ impl Mount {
         self.records.lock().unwrap().keys().filter(|name| name.starts_with(folder)).count()
     }
 
+    /// How many records were written, and how many bytes of them.
+    pub(crate) fn written(&self) -> (usize, usize) {
+        *self.written.lock().unwrap()
+    }
+
     /// The names of all records.
     pub(crate) fn names(&self) -> Vec<String> {
         self.records.lock().unwrap().keys().cloned().collect()
@@ -216,6 +223,8 @@ impl Backend for Mount {
         let outcome = if writes.reads.iter().all(is_same) {
             for (name, value) in writes.puts {
                 let next = self.next.load(Ordering::Relaxed) + 1;
+                let mut written = self.written.lock().unwrap();
+                *written = (written.0 + 1, written.1 + value.len());
                 if let Some(memory) = &self.memory {
                     assert!(memory.put(&name, &value), "{name} is damaged");
                 }

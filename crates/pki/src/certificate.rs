@@ -421,7 +421,7 @@ pub fn sign_again(der: &[u8], signer: &Signer<'_>, urls: &Urls) -> Result<Vec<u8
         serial: UintRef::new(serial.as_bytes())?,
         signature: AnyRef::from_der(&algorithm)?,
         issuer: AnyRef::from_der(signer.name)?,
-        validity: tbs.validity().clone(),
+        validity: *tbs.validity(),
         subject: AnyRef::from_der(&subject)?,
         public: AnyRef::from_der(&public)?,
         extensions,

@@ -304,10 +304,7 @@ fn is_label(label: &str) -> bool {
 
 /// The first label of a wildcard: `*` alone, or with one fixed part before or behind it.
 fn wildcard_label(label: &str) -> Option<String> {
-    let fixed = match (label.strip_prefix('*'), label.strip_suffix('*')) {
-        (Some(rest), _) | (None, Some(rest)) => rest,
-        (None, None) => return None,
-    };
+    let fixed = label.strip_prefix('*').or_else(|| label.strip_suffix('*'))?;
     let fits = fixed.is_empty() || (is_label(fixed) && !is_alabel_part(label));
     (fits && label.len() <= LABEL_BYTES_MAX).then(|| label.to_ascii_lowercase())
 }

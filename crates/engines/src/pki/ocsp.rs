@@ -3,6 +3,7 @@
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use kallisto_api::{Error, Response};
 use kallisto_engine::Call;
+use kallisto_pki::Serial;
 use kallisto_pki::ocsp::{INTERNAL_ERROR, MALFORMED, Request, Status, UNAUTHORIZED, answer};
 
 use super::memory::Pki;
@@ -39,6 +40,13 @@ pub(super) async fn get(call: Call<'_>) -> Result<Response, Error> {
     }
 }
 
+/// What is known of a certificate.
+enum Known {
+    Is(Status),
+    /// It is good if it was issued here, which is what is stored.
+    IfStored(Serial),
+}
+
 fn respond(call: &Call<'_>, bytes: &[u8]) -> Result<Response, Error> {
     let memory: &Pki = call.memory()?;
     let state = memory.read();
@@ -46,46 +54,53 @@ fn respond(call: &Call<'_>, bytes: &[u8]) -> Result<Response, Error> {
         return Ok(told(401, UNAUTHORIZED));
     }
     let Ok(request) = Request::from_der(bytes) else { return Ok(told(400, MALFORMED)) };
-    let mut known = Vec::with_capacity(request.asked.len());
     let mut scope = None;
-    for asked in &request.asked {
-        // Those of one who signs are alike in what requests name them by.
-        let issuer = state.issuers.values().find(|issuer| asked.is_of(&issuer.hashes));
-        let Some(issuer) = issuer else {
-            known.push(Status::Unknown);
-            continue;
-        };
-        // One answer has one signature: what is of somebody else is not known to who signs it.
-        if *scope.get_or_insert(issuer.scope) != issuer.scope {
-            known.push(Status::Unknown);
-            continue;
-        }
-        let Some(serial) = asked.serial else {
-            known.push(Status::Unknown);
-            continue;
-        };
-        let signing = state.signing.get(&issuer.scope);
-        if let Some(revoked) = signing.and_then(|signing| signing.revoked.get(&serial)) {
-            known.push(Status::Revoked { at: revoked.at_ns.div_euclid(1_000_000_000) });
-            continue;
-        }
-        let stores_all = signing.is_some_and(|signing| !signing.lists.has_unstored)
-            && state.issuers_of(issuer.scope).all(|issuer| {
-                let key = issuer.key.and_then(|id| state.keys.get(&id));
-                key.is_none_or(|key| !key.is_imported)
-            });
-        let is_known = !stores_all || call.storage.get(&certificate_record(&serial))?.is_some();
-        known.push(if is_known { Status::Good } else { Status::Unknown });
-    }
+    let states: Vec<Known> = request
+        .asked
+        .iter()
+        .map(|asked| {
+            // Those of one who signs are alike in what requests name them by.
+            let issuer = state.issuers.values().find(|issuer| asked.is_of(&issuer.hashes));
+            let (Some(issuer), Some(serial)) = (issuer, asked.serial) else {
+                return Known::Is(Status::Unknown);
+            };
+            // One answer has one signature: what is of somebody else is not known to who signs it.
+            if *scope.get_or_insert(issuer.scope) != issuer.scope {
+                return Known::Is(Status::Unknown);
+            }
+            let signing = state.signing.get(&issuer.scope);
+            if let Some(revoked) = signing.and_then(|signing| signing.revoked.get(&serial)) {
+                return Known::Is(Status::Revoked { at: revoked.at_ns.div_euclid(1_000_000_000) });
+            }
+            let stores_all = signing.is_some_and(|signing| !signing.lists.has_unstored)
+                && state.issuers_of(issuer.scope).all(|issuer| {
+                    let key = issuer.key.and_then(|id| state.keys.get(&id));
+                    key.is_none_or(|key| !key.is_imported)
+                });
+            if stores_all { Known::IfStored(serial) } else { Known::Is(Status::Good) }
+        })
+        .collect();
     let signer = match scope {
         Some(scope) => state.ocsp_signer(scope),
         // Of an issuer that is not here: whoever stands for all says so.
         None => state.issuer("default").ok().and_then(|issuer| state.ocsp_signer(issuer.scope)),
     };
-    let Some((issuer, key)) = signer else { return Ok(told(401, UNAUTHORIZED)) };
-    let now = call.now().as_second();
-    let next = (state.crl.ocsp_expiry_secs > 0).then(|| now + state.crl.ocsp_expiry_secs);
+    let expiry_secs = state.crl.ocsp_expiry_secs;
+    // The store is not read while what is decoded is held.
     drop(state);
+    let Some((issuer, key)) = signer else { return Ok(told(401, UNAUTHORIZED)) };
+    let mut known = Vec::with_capacity(states.len());
+    for state in states {
+        known.push(match state {
+            Known::Is(status) => status,
+            Known::IfStored(serial) => match call.storage.get(&certificate_record(&serial))? {
+                Some(_) => Status::Good,
+                None => Status::Unknown,
+            },
+        });
+    }
+    let now = call.now().as_second();
+    let next = (expiry_secs > 0).then(|| now + expiry_secs);
     match answer(&request, &known, now, next, &issuer.crl_signer(&key)) {
         Ok(body) => Ok(told(200, &body)),
         Err(_) => Ok(told(500, INTERNAL_ERROR)),

@@ -100,7 +100,7 @@ fn refusal(answer: Result<Map, Error>) -> String {
 }
 
 #[test]
-fn lesson_83_limits_of_a_role_hold_for_what_a_request_brings() {
+fn limits_of_a_role_hold_for_what_a_request_brings() {
     let (mount, _) = with_root();
     let body = r#"{"allowed_domains":"example.com","allow_subdomains":true,"key_type":"ec",
         "allowed_ip_sans_cidr":"10.0.0.0/8"}"#;
@@ -140,7 +140,7 @@ fn lesson_83_limits_of_a_role_hold_for_what_a_request_brings() {
 }
 
 #[test]
-fn lesson_85_what_a_template_stands_for_is_literal() {
+fn what_a_template_stands_for_is_literal() {
     let (mount, _) = with_root();
     let body = r#"{"allowed_domains":"{{identity.entity.name}}.example.com,{{identity.entity.name}}@example.com",
         "allowed_domains_template":true,"allow_bare_domains":true,"allow_glob_domains":true,
@@ -169,7 +169,7 @@ fn lesson_85_what_a_template_stands_for_is_literal() {
 }
 
 #[test]
-fn lesson_90_rubbish_in_the_store_stops_no_tidying() {
+fn rubbish_in_the_store_stops_no_tidying() {
     let (mount, _) = with_root();
     for _ in 0..5 {
         issue(&mount, "any", r#"{"common_name":"a","ttl":"1m"}"#).unwrap();
@@ -196,7 +196,7 @@ fn lesson_90_rubbish_in_the_store_stops_no_tidying() {
 }
 
 #[test]
-fn lesson_91_serial_numbers_have_159_random_bits() {
+fn serial_numbers_have_159_random_bits() {
     let mut random = Vec::new();
     let mut seen = std::collections::HashSet::new();
     let mut ones = [0u32; 160];
@@ -230,7 +230,7 @@ fn lesson_91_serial_numbers_have_159_random_bits() {
 }
 
 #[test]
-fn lesson_92_nothing_makes_a_ca_of_what_is_signed_verbatim() {
+fn nothing_makes_a_ca_of_what_is_signed_verbatim() {
     let (mount, root) = with_root();
     let key = PrivateKey::make(KeyKind::P384).unwrap();
     let csr = quoted(&request(&key, "x.example.com", &["x.example.com"], true));
@@ -245,7 +245,7 @@ fn lesson_92_nothing_makes_a_ca_of_what_is_signed_verbatim() {
 }
 
 #[test]
-fn lesson_93_a_ca_below_another_one_has_less_of_everything() {
+fn a_ca_below_another_one_has_less_of_everything() {
     let mount = Mount::new(&ENGINE);
     let body = r#"{"common_name":"Root","key_type":"ec","ttl":"1h","max_path_length":2}"#;
     mount.ask(NOW, Update, "root/generate/internal", body).unwrap();
@@ -267,7 +267,7 @@ fn lesson_93_a_ca_below_another_one_has_less_of_everything() {
 }
 
 #[test]
-fn lesson_94_the_beginning_is_bound() {
+fn the_beginning_is_bound() {
     let (mount, root) = with_root();
     let time = |at: i64| super::given::write_time(at);
     for (bound, at, is_allowed) in [
@@ -294,7 +294,7 @@ fn lesson_94_the_beginning_is_bound() {
 }
 
 #[test]
-fn lesson_95_a_key_in_use_stays() {
+fn a_key_in_use_stays() {
     let (mount, _) = with_root();
     let listed = mount.ask(NOW, List, "keys", "").unwrap();
     let Json::Array(keys) = &listed["keys"] else { panic!("keys") };
@@ -319,7 +319,7 @@ fn issued_serial(mount: &Mount, body: &str) -> String {
 }
 
 #[test]
-fn lesson_103_no_valid_revocation_leaves_whatever_the_clock_says() {
+fn no_valid_revocation_leaves_whatever_the_clock_says() {
     let (mount, _) = with_root();
     let serial = issued_serial(&mount, r#"{"common_name":"a"}"#);
     revoke(&mount, NOW, &serial);
@@ -354,7 +354,7 @@ fn ocsp_state(answer: &[u8], serial: &Serial) -> u8 {
 }
 
 #[test]
-fn lesson_105_what_was_never_issued_is_unknown() {
+fn what_was_never_issued_is_unknown() {
     const GOOD: u8 = 0x80;
     const REVOKED: u8 = 0xa1;
     const UNKNOWN: u8 = 0x82;
@@ -385,7 +385,7 @@ fn lesson_105_what_was_never_issued_is_unknown() {
 
 /// Complete lists and deltas together are what is revoked, over restarts, in any order of what happens.
 #[test]
-fn lesson_106_complete_and_delta_lists_are_what_is_revoked() {
+fn complete_and_delta_lists_are_what_is_revoked() {
     let (mut mount, root) = with_root();
     let body = r#"{"auto_rebuild":true,"enable_delta":true,"delta_rebuild_interval":"10s"}"#;
     mount.ask(NOW, Update, "config/crl", body).unwrap();
@@ -450,7 +450,7 @@ fn a_crash_between_a_revocation_and_its_list_is_made_good() {
 }
 
 #[test]
-fn lesson_102_tidying_goes_on_where_it_was_and_can_be_cancelled() {
+fn tidying_goes_on_where_it_was_and_can_be_cancelled() {
     let (mount, _) = with_root();
     for _ in 0..95 {
         issue(&mount, "any", r#"{"common_name":"a","ttl":"1m"}"#).unwrap();
@@ -585,4 +585,59 @@ fn roles_are_patched_field_by_field() {
     expected.insert("key_bits".to_owned(), 2048i64.into());
     assert_eq!(after, expected);
     assert_eq!(mount.ask(NOW, Patch, "roles/none", "{}"), Err(Error::NotFound));
+}
+
+/// What a revocation writes, and what is made of it, does not depend on how much is revoked.
+#[test]
+fn revoking_writes_the_same_whatever_is_revoked() {
+    const MANY: u32 = 50_000;
+    let (mount, root) = with_root();
+    let scope = super::ids::Scope::of(&root.subject, root.public.spki());
+    let serials: Vec<String> =
+        (0..4).map(|_| issued_serial(&mount, r#"{"common_name":"a"}"#)).collect();
+    let written = |serial: &str| {
+        let before = mount.written();
+        revoke(&mount, NOW, serial);
+        let after = mount.written();
+        (after.0 - before.0, after.1 - before.1)
+    };
+    let first = written(&serials[0]);
+    assert_eq!(first.0, 2, "what is revoked, and that there is another list");
+    for number in 0..MANY {
+        let mut bytes = [0x11; 20];
+        bytes[16..].copy_from_slice(&number.to_be_bytes());
+        let serial = Serial::of_random(bytes);
+        let revoked = super::revoked::Revoked {
+            serial,
+            at_ns: NOW * 1_000_000_000,
+            // One in ten is over when the list of an hour later is made.
+            not_after: if number % 10 == 0 { NOW + 60 } else { NOW + 7200 },
+            after: 1,
+        };
+        let record = super::revoked::Record { scope, revoked };
+        mount.put(&super::revoked::revoked_record(&serial), &record.encode());
+    }
+    let many = written(&serials[1]);
+    // The numbers of lists have a digit more or less.
+    assert!(many.0 == first.0 && many.1.abs_diff(first.1) <= 4, "{first:?} {many:?}");
+    assert_eq!(complete(&mount, NOW).revoked.len(), MANY as usize + 2);
+    // Made once: who asks again gets the same, until there is another and it is worth making.
+    let (_, once) = mount.raw(NOW, Read, "crl", b"").unwrap();
+    revoke(&mount, NOW, &serials[2]);
+    assert_eq!(mount.raw(NOW, Read, "crl", b"").unwrap().1, once);
+    assert_eq!(complete(&mount, NOW + 1).revoked.len(), MANY as usize + 3);
+    let mount = mount.restarted();
+    assert_eq!(complete(&mount, NOW + 1).revoked.len(), MANY as usize + 3);
+    // What has ended was on a list after its end, and is on none after that.
+    for at in [NOW + 3600, NOW + 3700] {
+        mount.ask(at, Read, "crl/rotate", "").unwrap();
+    }
+    let left = complete(&mount, NOW + 3700).revoked.len();
+    assert!(left < MANY as usize && left > (MANY / 10 * 8) as usize, "{left}");
+    let body = r#"{"tidy_revoked_certs":true,"safety_buffer":"1s"}"#;
+    mount.ask(NOW + 3700, Update, "tidy", body).unwrap();
+    for _ in 0..10 {
+        mount.run_job(NOW + 3700, "tidy").unwrap();
+    }
+    assert_eq!(mount.names_in("revoked/"), MANY as usize / 10 * 9, "those issued here have ended");
 }
