@@ -27,7 +27,6 @@ const CA_SAN: &str = "a CA is no host: constraints of names above it would hold 
 const RESERVED: &str = "no key is named default: that stands for another one";
 const IN_USE: &str = "a key in use is deleted only with force";
 const UNKNOWN: &str = "what is unknown is refused when it is written";
-const NO_ISSUER: &str = "the warning says which issuer is not there";
 const CASE: &str = "domains are compared without case, and the certificate has lower case";
 const FORMAT: &str = "an unknown format of a private key is refused, not taken for another one";
 const IDNA: &str = "a name with a label that is too long is refused as any other name";
@@ -60,7 +59,6 @@ const KNOWN: &[Known] = &[
     (45, &["status", "/"], IN_USE),
     (57, REFUSED, UNKNOWN),
     (58, REFUSED, UNKNOWN),
-    (60, &["/warnings/0"], NO_ISSUER),
     (61, REFUSED, UNKNOWN),
     (63, REFUSED, UNKNOWN),
     (87, ISSUED, CASE),
