@@ -97,6 +97,11 @@ if timeout 180 "$work/venv/bin/pip" install -q 'pyotp==2.*' >"$work/pip-pyotp.lo
 else
   echo "*** SKIPPED: totp: pyotp could not be installed from PyPI"
 fi
+if timeout 180 "$work/venv/bin/pip" install -q 'cryptography>=45' >"$work/pip-cryptography.log" 2>&1; then
+  run pki "$work/venv/bin/python" "$here/pki_walk.py" "$work/venv/bin/bao"
+else
+  echo "*** SKIPPED: pki: cryptography could not be installed from PyPI"
+fi
 run redis-py "$work/venv/bin/python" "$here/redis_walk.py"
 # The same requests to a real server and to this one; servers of its own.
 limit=400 run differential python3 "$here/../differential/differ.py" --bao "$work/venv/bin/bao" --kallisto "$binary"

@@ -1,6 +1,7 @@
 //! The engines that know the server by its contract alone: a folder each, and a row each in [`ENGINES`].
 #![forbid(unsafe_code)]
 
+mod pki;
 #[cfg(test)]
 mod testing;
 mod totp;
@@ -8,4 +9,4 @@ mod totp;
 use kallisto_engine::EngineSpec;
 
 /// Every engine here.
-pub const ENGINES: &[&EngineSpec] = &[&totp::ENGINE];
+pub const ENGINES: &[&EngineSpec] = &[&pki::ENGINE, &totp::ENGINE];

@@ -38,7 +38,6 @@ pub(crate) struct Mount {
     written: Mutex<(usize, usize)>,
 }
 
-#[expect(dead_code, reason = "engines with memory and jobs come next")]
 impl Mount {
     /// A mount of an engine, in which nothing is.
     pub(crate) fn new(spec: &'static EngineSpec) -> Self {

@@ -112,6 +112,13 @@ pub(super) const ROOMS: &[Room] = &[
         for_tests: &[],
     },
     Room {
+        folder: "crates/pki",
+        package: "kallisto-pki",
+        below: &[],
+        external: &["aws-lc-rs", "der", "idna", "pem", "x509-cert", "zeroize"],
+        for_tests: &["fastrand"],
+    },
+    Room {
         folder: "crates/leases",
         package: "kallisto-leases",
         below: &["kallisto-codec", "kallisto-cuckoo", "kallisto-duration"],
@@ -159,9 +166,9 @@ pub(super) const ROOMS: &[Room] = &[
     Room {
         folder: "crates/engines",
         package: "kallisto-engines",
-        below: &["kallisto-api", "kallisto-engine"],
-        external: &["aws-lc-rs", "data-encoding", "png", "qrcode", "zeroize"],
-        for_tests: &["jiff", "kallisto-auth"],
+        below: &["kallisto-api", "kallisto-engine", "kallisto-pki"],
+        external: &["aws-lc-rs", "data-encoding", "jiff", "png", "qrcode", "zeroize"],
+        for_tests: &["kallisto-auth"],
     },
     Room {
         folder: "crates/auth_methods",
@@ -241,7 +248,7 @@ pub(super) const ROOMS: &[Room] = &[
             "x509-parser",
             "zeroize",
         ],
-        for_tests: &["data-encoding", "hyper", "kallisto-store", "pollster", "tokio"],
+        for_tests: &["aws-lc-rs", "data-encoding", "hyper", "kallisto-store", "pollster", "tokio"],
     },
     Room {
         folder: "crates/command",

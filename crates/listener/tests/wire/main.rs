@@ -1,6 +1,6 @@
 //! The server as a client meets it: sockets, bytes, replies.
 //!
-//! - [`golden`] replays exchanges recorded from a reference server and compares every reply;
+//! - [`golden`] replays exchanges recorded from a reference server and compares every reply; [`golden_pki`] those with certificates;
 //! - [`hostile`] sends what no honest client sends;
 //! - [`admission`] fills the server and asks whether others still get in;
 //! - [`direct`] asks the same of both readers of HTTP/1.1;
@@ -25,6 +25,7 @@ mod follow;
 mod follower;
 mod forwarded;
 mod golden;
+mod golden_pki;
 mod heavy;
 mod hostile;
 mod resp;

@@ -1,0 +1,190 @@
+//! What a mount is set to.
+
+use kallisto_api::Error;
+use kallisto_api::json::{self, Json, Map};
+use kallisto_api::{Fields, Span};
+
+use super::given::{Given, object, short};
+use super::issuer::is_url;
+
+/// How revocation is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CrlConfig {
+    pub(super) expiry_secs: i64,
+    pub(super) is_disabled: bool,
+    pub(super) ocsp_is_disabled: bool,
+    pub(super) ocsp_expiry_secs: i64,
+    pub(super) rebuilds_itself: bool,
+    pub(super) grace_secs: i64,
+    pub(super) has_deltas: bool,
+    pub(super) delta_secs: i64,
+    pub(super) allows_expired: bool,
+}
+
+impl Default for CrlConfig {
+    fn default() -> Self {
+        Self {
+            expiry_secs: 72 * 3600,
+            is_disabled: false,
+            ocsp_is_disabled: false,
+            ocsp_expiry_secs: 12 * 3600,
+            rebuilds_itself: false,
+            grace_secs: 12 * 3600,
+            has_deltas: false,
+            delta_secs: 15 * 60,
+            allows_expired: false,
+        }
+    }
+}
+
+fn span(given: Given<'_>, name: &str, now: i64) -> Result<i64, Error> {
+    if !given.has(name) {
+        return Ok(now);
+    }
+    let text = given.text(name)?;
+    let span = Span::parse(&text).ok_or_else(|| {
+        Error::invalid(format!(
+            "given {name} could not be decoded: time: invalid duration {text:?}"
+        ))
+    })?;
+    if span.is_negative() {
+        return Err(Error::invalid(format!("{name} cannot be negative")));
+    }
+    Ok(span.secs())
+}
+
+impl CrlConfig {
+    /// Changes what a request gives.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] saying what cannot be.
+    pub(super) fn update(&self, given: Given<'_>) -> Result<Self, Error> {
+        let new = Self {
+            expiry_secs: span(given, "expiry", self.expiry_secs)?,
+            is_disabled: given.flag("disable", self.is_disabled)?,
+            ocsp_is_disabled: given.flag("ocsp_disable", self.ocsp_is_disabled)?,
+            ocsp_expiry_secs: span(given, "ocsp_expiry", self.ocsp_expiry_secs)?,
+            rebuilds_itself: given.flag("auto_rebuild", self.rebuilds_itself)?,
+            grace_secs: span(given, "auto_rebuild_grace_period", self.grace_secs)?,
+            has_deltas: given.flag("enable_delta", self.has_deltas)?,
+            delta_secs: span(given, "delta_rebuild_interval", self.delta_secs)?,
+            allows_expired: given.flag("allow_expired_cert_revocation", self.allows_expired)?,
+        };
+        if new.expiry_secs < 1 {
+            return Err(Error::invalid("expiry must be greater than zero"));
+        }
+        if new.rebuilds_itself && new.grace_secs >= new.expiry_secs {
+            return Err(Error::invalid(format!(
+                "CRL auto-rebuilding grace period ({}) must be strictly shorter than CRL expiry \
+                 ({}) value when auto-rebuilding of CRLs is enabled",
+                short(new.grace_secs),
+                short(new.expiry_secs)
+            )));
+        }
+        if new.rebuilds_itself && new.has_deltas && new.delta_secs >= new.expiry_secs {
+            return Err(Error::invalid(format!(
+                "CRL delta rebuild window ({}) must be strictly shorter than CRL expiry ({}) value \
+                 when delta CRLs are enabled",
+                short(new.delta_secs),
+                short(new.expiry_secs)
+            )));
+        }
+        if new.has_deltas && !new.rebuilds_itself {
+            return Err(Error::invalid(
+                "Delta CRLs cannot be enabled when auto rebuilding is disabled as the complete CRL \
+                 is always regenerated!",
+            ));
+        }
+        Ok(new)
+    }
+
+    pub(super) fn shown(&self) -> Map {
+        object([
+            ("allow_expired_cert_revocation", self.allows_expired.into()),
+            ("auto_rebuild", self.rebuilds_itself.into()),
+            ("auto_rebuild_grace_period", short(self.grace_secs).into()),
+            ("delta_rebuild_interval", short(self.delta_secs).into()),
+            ("disable", self.is_disabled.into()),
+            ("enable_delta", self.has_deltas.into()),
+            ("expiry", short(self.expiry_secs).into()),
+            ("ocsp_disable", self.ocsp_is_disabled.into()),
+            ("ocsp_expiry", short(self.ocsp_expiry_secs).into()),
+        ])
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = json::parse_object(bytes).ok()?;
+        Self::default().update(Given(Fields::new(&map))).ok()
+    }
+}
+
+/// Where the cluster is found, for templates of URLs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cluster {
+    pub(super) path: String,
+    pub(super) aia_path: String,
+}
+
+impl Cluster {
+    /// Changes what a request gives.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] naming what is no URL.
+    pub(super) fn update(&self, given: Given<'_>) -> Result<Self, Error> {
+        let path = given.text_or("path", &self.path)?;
+        let aia_path = given.text_or("aia_path", &self.aia_path)?;
+        if !path.is_empty() && !is_url(&path) {
+            return Err(Error::invalid(format!("invalid, non-URL path given to cluster: {path}")));
+        }
+        if !aia_path.is_empty() && !is_url(&aia_path) {
+            return Err(Error::invalid(format!(
+                "invalid, non-URL aia_path given to cluster: {aia_path}"
+            )));
+        }
+        let trimmed = |text: String| text.trim_end_matches('/').to_owned();
+        Ok(Self { path: trimmed(path), aia_path: trimmed(aia_path) })
+    }
+
+    pub(super) fn shown(&self) -> Map {
+        object([("aia_path", self.aia_path.as_str().into()), ("path", self.path.as_str().into())])
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = json::parse_object(bytes).ok()?;
+        Self::default().update(Given(Fields::new(&map))).ok()
+    }
+}
+
+/// What stands for an issuer or a key when none is named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Defaults {
+    pub(super) default: Option<super::ids::Id>,
+    pub(super) follows_latest: bool,
+}
+
+impl Defaults {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let map = object([
+            ("default", self.default_text().into()),
+            ("follows_latest", self.follows_latest.into()),
+        ]);
+        Json::Object(map).to_text()
+    }
+
+    pub(super) fn default_text(&self) -> String {
+        self.default.map_or_else(String::new, |id| id.to_string())
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = json::parse_object(bytes).ok()?;
+        let given = Given(Fields::new(&map));
+        let default = given.text("default").ok()?;
+        Some(Self {
+            default: match default.as_str() {
+                "" => None,
+                id => Some(super::ids::Id::parse(id)?),
+            },
+            follows_latest: given.flag("follows_latest", false).ok()?,
+        })
+    }
+}

@@ -1,0 +1,458 @@
+//! Issuing certificates: for keys that are made here, and for those of requests.
+
+use std::sync::Arc;
+
+use kallisto_api::json::{Json, Map};
+use kallisto_api::{BoxFuture, Error, Response};
+use kallisto_engine::{Call, NewLease};
+use kallisto_pki::certificate::{AltNames, Contents, Purpose, Urls, Usages, usage_named};
+use kallisto_pki::names::{Granted, Source, Wanted, grant};
+use kallisto_pki::pem::{self, Label};
+use kallisto_pki::request::Request;
+use kallisto_pki::{KeyKind, PrivateKey, PublicKey, SignatureWish, Subject};
+
+use super::answer::{self, Exported, Format, KeyFormat};
+use super::generate::{make_key, make_serial};
+use super::given::{Given, object, refuse};
+use super::issuer::{Issuer, Key};
+use super::memory::{Pki, State};
+use super::revoked::{Lists, StoredCertificate, certificate_record, lists_record};
+use super::role::{Role, named_ext_usages};
+use super::templates;
+use super::wanted::{self, Bounds, Validity};
+
+/// Who signs, and what stands above.
+pub(super) struct Authority {
+    pub(super) issuer: Arc<Issuer>,
+    pub(super) key: Arc<Key>,
+    /// It and those above it.
+    pub(super) chain: Vec<Arc<Issuer>>,
+    pub(super) urls: Urls,
+}
+
+impl Authority {
+    /// The issuer that a text names, if it may issue.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it is not there or may not.
+    pub(super) fn of(state: &State, reference: &str) -> Result<Self, Error> {
+        let issuer = state.issuer(reference).map_err(|error| match error {
+            Error::Invalid(why) if reference == "default" => {
+                Error::invalid(format!("could not fetch the CA certificate (was one set?): {why}"))
+            }
+            Error::Invalid(why) => Error::invalid(format!("error fetching CA certificate: {why}")),
+            other => other,
+        })?;
+        if !issuer.usage.issues {
+            return Err(Error::invalid(format!(
+                "error fetching CA certificate: error while attempting to use issuer {id}: \
+                 requested usage issuing-certificates for issuer [id:{id}{name}] but only had \
+                 usage {usage}",
+                id = issuer.id,
+                name = match issuer.name.as_str() {
+                    "" => String::new(),
+                    name => format!(" name:{name}"),
+                },
+                usage = issuer.usage.text()
+            )));
+        }
+        let key = issuer.key.and_then(|id| state.keys.get(&id)).cloned();
+        let key = key.ok_or_else(|| {
+            Error::invalid(format!(
+                "error fetching CA certificate: issuer {} has no key to sign with",
+                issuer.id
+            ))
+        })?;
+        if !issuer.certificate.may_sign_certificates() {
+            return Err(Error::invalid(format!(
+                "error fetching CA certificate: the certificate of issuer {} is no CA's that may \
+                 sign certificates",
+                issuer.id
+            )));
+        }
+        let urls = state.urls_of(issuer.id, &issuer.urls)?;
+        let chain = state.chain(&issuer);
+        Ok(Self { issuer, key, chain, urls })
+    }
+
+    /// What is told of the chain.
+    pub(super) fn chain_text(&self, format: Format, removes_roots: bool) -> Vec<String> {
+        let kept = self.chain.iter().filter(|one| {
+            let certificate = &one.certificate;
+            !removes_roots || certificate.issuer != certificate.subject
+        });
+        kept.map(|one| format.write(Label::Certificate, &one.certificate.der)).collect()
+    }
+}
+
+/// A certificate that was made.
+pub(super) struct Issued {
+    pub(super) contents: Contents,
+    pub(super) der: Vec<u8>,
+}
+
+/// The request that a body brings.
+///
+/// # Errors
+/// [`Error::Invalid`] for what is none.
+pub(super) fn read_request(given: Given<'_>) -> Result<Request, Error> {
+    let text = given.text("csr")?;
+    if text.is_empty() {
+        return Err(Error::invalid("\"csr\" is empty"));
+    }
+    let no_data = || Error::invalid("csr contains no data");
+    let blocks = pem::read(&text).map_err(|_| no_data())?;
+    let mut requests = blocks.iter().filter(|(label, _)| *label == Label::Request);
+    let (_, der) = requests.next().ok_or_else(no_data)?;
+    Request::from_der(der).map_err(refuse)
+}
+
+fn role_of(call: &Call<'_>, state: &State) -> Result<Arc<Role>, Error> {
+    let name = call.params.get("role").to_ascii_lowercase();
+    let found = state.roles.get(&name).cloned();
+    found.ok_or_else(|| Error::invalid(format!("unknown role: {}", call.params.get("role"))))
+}
+
+/// The issuer that a path or a role names.
+fn reference<'a>(call: &Call<'a>, role: &'a Role) -> &'a str {
+    match call.params.get("ref") {
+        "" => &role.issuer_ref,
+        reference => reference,
+    }
+}
+
+fn bounds<'a>(call: &Call<'_>, role: Option<&'a Role>, authority: &'a Authority) -> Bounds<'a> {
+    Bounds {
+        now: call.now,
+        role,
+        mount_default_secs: call.mount.default_lease_secs,
+        mount_max_secs: call.mount.max_lease_secs,
+        issuer: Some((&authority.issuer.certificate, authority.issuer.outliving)),
+    }
+}
+
+/// Whether a key is of the kind that a role wants: of its type, and with bits enough.
+fn check_key(role: &Role, public: &PublicKey) -> Result<(), Error> {
+    let Some(kind) = public.kind() else {
+        return Err(Error::invalid("the key is of a type that is not supported"));
+    };
+    if let KeyKind::Rsa(bits) = kind
+        && bits < 2048
+    {
+        return Err(Error::invalid(format!(
+            "RSA keys < 2048 bits are unsafe and not supported: got {bits}"
+        )));
+    }
+    let Some(wanted) = role.key_kind else { return Ok(()) };
+    if wanted.type_name() != kind.type_name() {
+        return Err(Error::invalid(format!("role requires keys of type {}", wanted.type_name())));
+    }
+    if kind.bits() < wanted.bits() {
+        return Err(Error::invalid(format!(
+            "role requires a minimum of a {}-bit key, but CSR's key is {} bits",
+            wanted.bits(),
+            kind.bits()
+        )));
+    }
+    Ok(())
+}
+
+/// What a role and its names make of a certificate.
+fn contents(
+    call: &Call<'_>,
+    role: &Role,
+    (public, names): (PublicKey, Granted),
+    (wanted, validity): (&Wanted, Validity),
+    urls: Urls,
+) -> Result<Contents, Error> {
+    let subject = Subject {
+        common_name: names.common_name,
+        serial_number: wanted.serial_number.clone(),
+        user_ids: wanted.user_ids.clone(),
+        ..role.subject.clone()
+    };
+    Ok(Contents {
+        serial: make_serial(call)?,
+        not_before: validity.not_before,
+        not_after: validity.not_after,
+        subject: subject.to_der().map_err(refuse)?,
+        public,
+        purpose: Purpose::Leaf { says_so: role.says_no_ca },
+        usages: role.usages,
+        ext_usages: role.ext_usages.clone(),
+        alt_names: AltNames::Names(names.alt_names),
+        urls,
+        policies: role.policies.clone(),
+    })
+}
+
+/// Signs a certificate and keeps it, if it is to be kept.
+pub(super) async fn sign_and_store(
+    call: &Call<'_>,
+    authority: &Authority,
+    contents: Contents,
+    wish: SignatureWish,
+    stores: bool,
+) -> Result<Issued, Error> {
+    let signer = authority.issuer.signer(&authority.key, wish);
+    let der = contents.sign(&signer).map_err(refuse)?;
+    let scope = authority.issuer.scope;
+    if stores {
+        let name = certificate_record(&contents.serial);
+        let record = StoredCertificate { scope, not_after: contents.not_after, der: &der }.encode();
+        call.storage
+            .transact(&name, |transaction| {
+                if transaction.get(&name)?.is_some() {
+                    return Err(Error::internal(&"a random serial number was drawn twice"));
+                }
+                transaction.put(&name, record.clone())
+            })
+            .await?;
+    } else {
+        note_unstored(call, authority).await?;
+    }
+    Ok(Issued { contents, der })
+}
+
+/// Writes down, once, that a CA issued what is not stored: then a serial number that nobody knows may be one of its.
+async fn note_unstored(call: &Call<'_>, authority: &Authority) -> Result<(), Error> {
+    let memory: &Pki = call.memory()?;
+    let scope = authority.issuer.scope;
+    let is_noted = {
+        let state = memory.read();
+        state.signing.get(&scope).is_some_and(|signing| signing.lists.has_unstored)
+    };
+    if is_noted {
+        return Ok(());
+    }
+    let name = lists_record(scope);
+    call.storage
+        .transact(&name, |transaction| {
+            let lists = match transaction.get(&name)? {
+                Some(record) => Lists::decode(&record.value)
+                    .ok_or_else(|| Error::internal(&"a record of revocation lists is damaged"))?,
+                None => Lists::default(),
+            };
+            transaction.put(&name, Lists { has_unstored: true, ..lists }.encode())
+        })
+        .await
+}
+
+/// What is told of a certificate.
+fn told(
+    authority: &Authority,
+    issued: &Issued,
+    format: Format,
+    exported: Option<&Exported<'_>>,
+    given: Given<'_>,
+) -> Result<Map, Error> {
+    let removes_roots = given.flag("remove_roots_from_chain", false)?;
+    let chain = authority.chain_text(format, removes_roots);
+    let mut data = object([
+        ("expiration", issued.contents.not_after.into()),
+        ("not_before", issued.contents.not_before.into()),
+        ("issuing_ca", format.write(Label::Certificate, &authority.issuer.certificate.der).into()),
+        ("serial_number", issued.contents.serial.to_string().into()),
+    ]);
+    answer::certificate(
+        &mut data,
+        format,
+        ("certificate", Label::Certificate, &issued.der),
+        exported,
+        &chain,
+    )?;
+    if !chain.is_empty() {
+        data.insert("ca_chain".to_owned(), Json::strings(chain));
+    }
+    Ok(data)
+}
+
+pub(super) async fn issue(call: Call<'_>) -> Result<Response, Error> {
+    let body = call.request.object()?;
+    let given = Given::of(&body);
+    let memory: &Pki = call.memory()?;
+    let (role, authority) = {
+        let state = memory.read();
+        let role = role_of(&call, &state)?;
+        let authority = Authority::of(&state, reference(&call, &role))?;
+        (role, authority)
+    };
+    let format = Format::read(given)?;
+    let key_format = KeyFormat::read(given)?;
+    let kind = match role.key_kind {
+        Some(kind) => kind,
+        None => wanted::key_kind(given)?,
+    };
+    let names = wanted::names(given)?;
+    let granted = grant(&templates::rules(&call, &role)?, &names).map_err(refuse)?;
+    let (validity, warnings) = bounds(&call, Some(&role), &authority).validity(given)?;
+    let private = make_key(&call, kind).await?;
+    let public = PublicKey::from_spki(private.spki()).map_err(refuse)?;
+    let urls = authority.urls.clone();
+    let contents = contents(&call, &role, (public, granted), (&names, validity), urls)?;
+    let handout = Handout { role, authority, contents, format, key: Some((private, key_format)) };
+    handout.finish(call, given, warnings).await
+}
+
+/// A certificate that is about to be handed out.
+struct Handout {
+    role: Arc<Role>,
+    authority: Authority,
+    contents: Contents,
+    format: Format,
+    key: Option<(PrivateKey, KeyFormat)>,
+}
+
+impl Handout {
+    async fn finish(
+        self,
+        call: Call<'_>,
+        given: Given<'_>,
+        warnings: Vec<String>,
+    ) -> Result<Response, Error> {
+        if !self.role.generates_lease {
+            let data = self.make(&call, given).await?;
+            return Ok(answer::data(data, warnings));
+        }
+        let lives = self.contents.not_after.saturating_sub(call.now.as_second());
+        let lives = u64::try_from(lives).unwrap_or(0);
+        let lease = NewLease {
+            ttl_secs: lives,
+            role_max_secs: lives,
+            renewable: false,
+            revocation: self.contents.serial.as_bytes().to_vec(),
+            ..NewLease::default()
+        };
+        let body = call.request.object()?;
+        call.issue(lease, move |_| -> BoxFuture<'_, Result<Json, Error>> {
+            Box::pin(async move { self.make(&call, Given::of(&body)).await.map(Json::Object) })
+        })
+        .await
+    }
+
+    async fn make(self, call: &Call<'_>, given: Given<'_>) -> Result<Map, Error> {
+        let stores = !self.role.stores_nothing;
+        let wish = self.role.signature;
+        let issued = sign_and_store(call, &self.authority, self.contents, wish, stores).await?;
+        let exported = self.key.as_ref().map(|(key, format)| Exported { key, format: *format });
+        told(&self.authority, &issued, self.format, exported.as_ref(), given)
+    }
+}
+
+pub(super) async fn sign(call: Call<'_>) -> Result<Response, Error> {
+    let body = call.request.object()?;
+    let given = Given::of(&body);
+    let memory: &Pki = call.memory()?;
+    let (role, authority) = {
+        let state = memory.read();
+        let role = role_of(&call, &state)?;
+        let authority = Authority::of(&state, reference(&call, &role))?;
+        (role, authority)
+    };
+    let format = Format::read(given)?;
+    let request = read_request(given)?;
+    check_key(&role, &request.public)?;
+    let names = names_of(&role, &request, given)?;
+    let granted = grant(&templates::rules(&call, &role)?, &names).map_err(refuse)?;
+    let (validity, warnings) = bounds(&call, Some(&role), &authority).validity(given)?;
+    let public = request.public.clone();
+    let urls = authority.urls.clone();
+    let contents = contents(&call, &role, (public, granted), (&names, validity), urls)?;
+    let handout = Handout { role, authority, contents, format, key: None };
+    handout.finish(call, given, warnings).await
+}
+
+/// The names that a role takes of a request, and else of the body: one list, which is judged as a whole.
+fn names_of(role: &Role, request: &Request, given: Given<'_>) -> Result<Wanted, Error> {
+    let mut names = wanted::names(given)?;
+    if role.uses_csr_common_name {
+        names.common_name.clone_from(&request.subject.common_name);
+    }
+    if role.uses_csr_names {
+        let body = names;
+        names = Wanted { source: Source::Csr, ..csr_names(request) };
+        names.common_name = body.common_name;
+        names.serial_number = body.serial_number;
+        names.user_ids = body.user_ids;
+        names.excludes_cn = body.excludes_cn;
+    }
+    Ok(names)
+}
+
+/// The alternative names of a request.
+pub(super) fn csr_names(request: &Request) -> Wanted {
+    let mut names = Wanted::default();
+    for san in request.alt_names.iter().cloned() {
+        match san {
+            kallisto_pki::San::Dns(name) | kallisto_pki::San::Email(name) => names.names.push(name),
+            kallisto_pki::San::Ip(ip) => names.ips.push(ip),
+            kallisto_pki::San::Uri(uri) => names.uris.push(uri),
+            kallisto_pki::San::Other(oid, text) => names.others.push((oid, text)),
+        }
+    }
+    names
+}
+
+pub(super) async fn sign_verbatim(call: Call<'_>) -> Result<Response, Error> {
+    let body = call.request.object()?;
+    let given = Given::of(&body);
+    let memory: &Pki = call.memory()?;
+    let (named, authority) = {
+        let state = memory.read();
+        let named = match call.params.get("role") {
+            "" => None,
+            _ => Some(role_of(&call, &state)?),
+        };
+        let usual = named.as_ref().map_or("default", |role| &role.issuer_ref);
+        let reference = match call.params.get("ref") {
+            "" => usual,
+            reference => reference,
+        };
+        let authority = Authority::of(&state, reference)?;
+        (named, authority)
+    };
+    let format = Format::read(given)?;
+    let request = read_request(given)?;
+    let mut role = Role::verbatim()?;
+    // Of a role its times, its issuer and what is kept count, and nothing else.
+    if let Some(named) = &named {
+        role.ttl = named.ttl;
+        role.max_ttl = named.max_ttl;
+        role.not_after = named.not_after;
+        role.not_after_bound = named.not_after_bound.clone();
+        role.not_before = named.not_before;
+        role.not_before_bound = named.not_before_bound;
+        role.not_before_secs = named.not_before_secs;
+        role.stores_nothing = named.stores_nothing;
+        role.generates_lease = named.generates_lease;
+    } else if given.has("not_before_duration") {
+        role.not_before_secs = given.secs("not_before_duration", 30)?;
+    }
+    check_key(&role, &request.public)?;
+    if let Some(usages) = given.list_given("key_usage")? {
+        let usages = usages.iter().map(|name| usage_named(name).map_err(refuse));
+        let usages = usages.collect::<Result<Vec<_>, _>>()?;
+        role.usages = usages.into_iter().fold(Usages::default(), |all, one| all | one);
+    }
+    role.ext_usages = named_ext_usages(given)?;
+    role.signature = wanted::signature(given)?;
+    let (validity, warnings) = bounds(&call, Some(&role), &authority).validity(given)?;
+    let contents = Contents {
+        serial: make_serial(&call)?,
+        not_before: validity.not_before,
+        not_after: validity.not_after,
+        subject: request.subject_der.clone(),
+        public: request.public.clone(),
+        purpose: Purpose::Leaf {
+            says_so: given.flag("basic_constraints_valid_for_non_ca", false)?,
+        },
+        usages: role.usages,
+        ext_usages: role.ext_usages.clone(),
+        alt_names: AltNames::Names(request.alt_names.clone()),
+        urls: authority.urls.clone(),
+        policies: Vec::new(),
+    };
+    let role = Arc::new(role);
+    let handout = Handout { role, authority, contents, format, key: None };
+    handout.finish(call, given, warnings).await
+}

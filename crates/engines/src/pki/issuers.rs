@@ -1,0 +1,619 @@
+//! The routes of issuers: listing, reading, changing, taking in and taking out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kallisto_api::json::{Json, Map};
+use kallisto_api::{Error, Response};
+use kallisto_engine::Call;
+use kallisto_pki::certificate::Parsed;
+use kallisto_pki::pem::{self, Label};
+use kallisto_pki::{PrivateKey, SignatureAlgorithm};
+use zeroize::Zeroizing;
+
+use super::answer;
+use super::generate::NO_URLS;
+use super::given::{Given, object, refuse};
+use super::ids::{Id, Scope};
+use super::issuer::{Issuer, Key, Outliving, UrlSettings, Usage};
+use super::memory::{Pki, State};
+use super::structure::{Change, change};
+
+/// Shortest text that may be a bundle.
+const BUNDLE_BYTES_MIN: usize = 75;
+
+const IS_DEFAULT: &str = "This issuer is currently configured as the default issuer for this mount; operations such as \
+     certificate issuance may not work until a new default issuer is selected.";
+const ROOT_DELETED: &str = "DELETE /root deletes all keys and issuers; prefer the new DELETE /key/:key_ref and DELETE \
+     /issuer/:issuer_ref for finer granularity, unless removal of all keys and issuers is desired.";
+
+/// A page of ids: those after one, as many as are asked for.
+fn page<'a, T>(call: &Call<'_>, all: &'a BTreeMap<Id, T>) -> Result<Vec<(&'a Id, &'a T)>, Error> {
+    let page = call.page()?;
+    let later = all.iter().filter(|(id, _)| {
+        page.after.as_ref().is_none_or(|after| id.to_string().as_str() > after.as_str())
+    });
+    Ok(later.take(page.limit.unwrap_or(usize::MAX)).collect())
+}
+
+pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
+    let memory: &Pki = call.memory()?;
+    let state = memory.read();
+    let found = page(&call, &state.issuers)?;
+    if found.is_empty() {
+        return Err(Error::NotFound);
+    }
+    let info = found.iter().map(|(id, issuer)| {
+        let info = object([
+            ("is_default", (state.issuer_defaults.default == Some(**id)).into()),
+            ("issuer_name", issuer.name.as_str().into()),
+            ("key_id", issuer.key.map_or_else(String::new, |id| id.to_string()).into()),
+            ("serial_number", issuer.certificate.serial.to_string().into()),
+        ]);
+        (id.to_string(), Json::Object(info))
+    });
+    let info: Map = info.collect();
+    let keys = Json::strings(found.iter().map(|(id, _)| id.to_string()));
+    Ok(answer::data(object([("key_info", info.into()), ("keys", keys)]), Vec::new()))
+}
+
+pub(super) async fn list_keys(call: Call<'_>) -> Result<Response, Error> {
+    let memory: &Pki = call.memory()?;
+    let state = memory.read();
+    let found = page(&call, &state.keys)?;
+    if found.is_empty() {
+        return Err(Error::NotFound);
+    }
+    let info = found.iter().map(|(id, key)| {
+        let info = object([
+            ("is_default", (state.key_defaults.default == Some(**id)).into()),
+            ("key_name", key.name.as_str().into()),
+            ("key_type", key.private.kind().type_name().into()),
+        ]);
+        (id.to_string(), Json::Object(info))
+    });
+    let info: Map = info.collect();
+    let keys = Json::strings(found.iter().map(|(id, _)| id.to_string()));
+    Ok(answer::data(object([("key_info", info.into()), ("keys", keys)]), Vec::new()))
+}
+
+fn shown(state: &State, issuer: &Arc<Issuer>) -> Map {
+    let mut map = issuer.shown();
+    let chain = state.chain(issuer);
+    map.insert("ca_chain".to_owned(), Json::strings(chain.iter().map(|one| one.pem())));
+    map
+}
+
+fn shown_by_id(call: &Call<'_>, id: Id, warnings: Vec<String>) -> Result<Response, Error> {
+    let memory: &Pki = call.memory()?;
+    let state = memory.read();
+    let issuer = state.issuers.get(&id).ok_or(Error::NotFound)?;
+    Ok(answer::data(shown(&state, issuer), warnings))
+}
+
+pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
+    let memory: &Pki = call.memory()?;
+    let state = memory.read();
+    let issuer = state.issuer(call.params.get("ref"))?;
+    Ok(answer::data(shown(&state, &issuer), Vec::new()))
+}
+
+/// What a request says of an issuer. Fields that it leaves out are as they were in a patch, and as they are in a new one else.
+fn changed(
+    change: &Change<'_, '_>,
+    issuer: &Issuer,
+    given: Given<'_>,
+    patches: bool,
+) -> Result<Issuer, Error> {
+    let mut new = issuer.clone();
+    let takes = |name: &str| !patches || given.has(name);
+    if takes("issuer_name") {
+        let name = given.text("issuer_name")?;
+        if !name.is_empty() {
+            change.check_issuer_name(&name, Some(issuer.id))?;
+        }
+        new.name = name;
+    }
+    if takes("leaf_not_after_behavior") {
+        new.outliving = Outliving::named(&given.text("leaf_not_after_behavior")?)?;
+    }
+    if takes("usage") {
+        new.usage = match given.list_given("usage")? {
+            Some(names) => Usage::read(&names)?,
+            None => Usage::ALL,
+        };
+        if new.usage.issues && issuer.revoked_at.is_some() {
+            return Err(Error::invalid(
+                "This issuer was revoked; unable to modify its usage to include certificate \
+                 signing again. Reissue this certificate (preferably with a new key) and modify \
+                 that entry instead.",
+            ));
+        }
+    }
+    if takes("manual_chain") {
+        let references = given.list("manual_chain")?;
+        new.manual_chain = match references.is_empty() {
+            true => None,
+            false => Some(manual_chain(change.state, issuer, &references)?),
+        };
+    }
+    if takes("revocation_signature_algorithm") {
+        let name = given.text("revocation_signature_algorithm")?;
+        new.crl_algorithm = match name.as_str() {
+            "" => None,
+            name => Some(SignatureAlgorithm::named(name).ok_or_else(|| {
+                Error::invalid(format!("unknown value for revocation_signature_algorithm: {name}"))
+            })?),
+        };
+    }
+    if !patches {
+        new.urls = UrlSettings::default();
+    }
+    new.urls.update(given, "enable_aia_url_templating")?;
+    Ok(new)
+}
+
+fn manual_chain(state: &State, issuer: &Issuer, refs: &[String]) -> Result<Vec<Id>, Error> {
+    let mut chain = Vec::new();
+    for reference in refs {
+        let id = match reference.as_str() {
+            "self" => issuer.id,
+            other => state.issuer(other)?.id,
+        };
+        if !chain.contains(&id) {
+            chain.push(id);
+        }
+    }
+    if chain.first() != Some(&issuer.id) {
+        return Err(Error::invalid(
+            "expected first reference in manual_chain to be a self-reference: \"self\" or the \
+             issuer itself",
+        ));
+    }
+    Ok(chain)
+}
+
+async fn update(call: &Call<'_>, body: &Map, patches: bool) -> Result<Response, Error> {
+    let given = Given::of(body);
+    let id = change(call, |change| {
+        let issuer = change.state.issuer(call.params.get("ref"))?;
+        let new = changed(change, &issuer, given, patches)?;
+        change.put_issuer(&new)?;
+        Ok(new.id)
+    });
+    shown_by_id(call, id.await?, Vec::new())
+}
+
+pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
+    update(&call, &call.request.object()?, false).await
+}
+
+pub(super) async fn patch(call: Call<'_>) -> Result<Response, Error> {
+    update(&call, &call.request.merge_patch()?, true).await
+}
+
+pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
+    let warnings = change(&call, |change| {
+        let Ok(issuer) = change.state.issuer(call.params.get("ref")) else {
+            return Ok(Vec::new());
+        };
+        let is_default = change.state.issuer_defaults.default == Some(issuer.id);
+        change.delete_issuer(issuer.id)?;
+        Ok(if is_default {
+            vec![format!(
+                "Deleted issuer {} (via issuer_ref {}); this was configured as the default issuer. \
+                 Operations without an explicit issuer will not work until a new default is \
+                 configured.",
+                issuer.id,
+                call.params.get("ref")
+            )]
+        } else {
+            Vec::new()
+        })
+    });
+    Ok(answer::nothing(warnings.await?))
+}
+
+/// Deletes all issuers and keys.
+pub(super) async fn delete_root(call: Call<'_>) -> Result<Response, Error> {
+    change(&call, |change| {
+        let issuers: Vec<Id> = change.state.issuers.keys().copied().collect();
+        let keys: Vec<Id> = change.state.keys.keys().copied().collect();
+        for id in issuers {
+            change.delete_issuer(id)?;
+        }
+        for id in keys {
+            change.delete_key(id)?;
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(answer::nothing(vec![ROOT_DELETED.to_owned()]))
+}
+
+/// Takes the right to issue from an issuer; its certificate is revoked by who signed it, if that is here.
+pub(super) async fn revoke(call: Call<'_>) -> Result<Response, Error> {
+    let now = call.now;
+    let (id, is_default, certificate) = change(&call, |change| {
+        let issuer = change.state.issuer(call.params.get("ref"))?;
+        let is_default = change.state.issuer_defaults.default == Some(issuer.id);
+        let certificate = Arc::clone(&issuer.certificate);
+        if issuer.revoked_at.is_some() {
+            return Ok((issuer.id, false, certificate));
+        }
+        let mut new = (*issuer).clone();
+        new.revoked_at = Some(now);
+        new.usage.issues = false;
+        change.put_issuer(&new)?;
+        Ok((issuer.id, is_default, certificate))
+    })
+    .await?;
+    super::revoke::revoke_issuer(&call, &certificate).await?;
+    let warnings = if is_default { vec![IS_DEFAULT.to_owned()] } else { Vec::new() };
+    shown_by_id(&call, id, warnings)
+}
+
+/// What is in a bundle.
+struct Bundle {
+    certificates: Vec<Parsed>,
+    keys: Vec<PrivateKey>,
+}
+
+fn bundle(text: &str) -> Result<Bundle, Error> {
+    if text.len() < BUNDLE_BYTES_MIN {
+        return Err(Error::invalid(
+            "provided data for import was too short; perhaps a path was passed to the API rather \
+             than the contents of a PEM file",
+        ));
+    }
+    let mut bundle = Bundle { certificates: Vec::new(), keys: Vec::new() };
+    for (label, der) in pem::read(text).map_err(refuse)? {
+        let der = Zeroizing::new(der);
+        match label {
+            Label::Certificate => {
+                let parsed = Parsed::from_der(&der).map_err(refuse)?;
+                if !bundle.certificates.contains(&parsed) {
+                    bundle.certificates.push(parsed);
+                }
+            }
+            label if label.is_private() => {
+                bundle.keys.push(PrivateKey::from_pem(label, &der).map_err(refuse)?);
+            }
+            Label::Request => {
+                return Err(Error::invalid("a certificate request is no certificate to import"));
+            }
+            _ => {}
+        }
+    }
+    if bundle.certificates.is_empty() && bundle.keys.is_empty() {
+        return Err(Error::invalid("no certificate and no key was found in the provided data"));
+    }
+    Ok(bundle)
+}
+
+/// What came of an import.
+#[derive(Clone, Default)]
+struct Imported {
+    issuers: Vec<Id>,
+    keys: Vec<Id>,
+    known_issuers: Vec<Id>,
+    known_keys: Vec<Id>,
+    mapping: BTreeMap<Id, Option<Id>>,
+}
+
+async fn import(call: &Call<'_>, text: &str, takes_keys: bool) -> Result<Response, Error> {
+    let bundle = bundle(text)?;
+    if !bundle.keys.is_empty() && !takes_keys {
+        return Err(Error::invalid(
+            "private keys found in the PEM bundle but not allowed by the path; use \
+             /issuers/import/bundle",
+        ));
+    }
+    if let Some(leaf) = bundle.certificates.iter().find(|one| !one.may_sign_certificates()) {
+        return Err(Error::invalid(format!(
+            "the certificate with serial number {} is no CA's: only CAs can be imported as issuers",
+            leaf.serial
+        )));
+    }
+    let mut keys = Vec::new();
+    for private in bundle.keys {
+        let key = Key {
+            id: Id::make(call.random)?,
+            name: String::new(),
+            is_imported: true,
+            private: Arc::new(private),
+        };
+        keys.push(key);
+    }
+    let mut certificates = Vec::new();
+    for certificate in bundle.certificates {
+        certificates.push((Id::make(call.random)?, certificate));
+    }
+    let imported = change(call, |change| enter(change, &keys, &certificates)).await?;
+    let ids = |ids: &[Id]| match ids.is_empty() {
+        true => Json::Null,
+        false => Json::strings(ids.iter().map(Id::to_string)),
+    };
+    let mapping = imported.mapping.iter().map(|(issuer, key)| {
+        let key = key.map_or_else(String::new, |key| key.to_string());
+        (issuer.to_string(), Json::from(key))
+    });
+    let mapping: Map = mapping.collect();
+    let data = object([
+        ("imported_issuers", ids(&imported.issuers)),
+        ("imported_keys", ids(&imported.keys)),
+        ("existing_issuers", ids(&imported.known_issuers)),
+        ("existing_keys", ids(&imported.known_keys)),
+        ("mapping", mapping.into()),
+    ]);
+    let memory: &Pki = call.memory()?;
+    let has_urls = !memory.read().urls.is_empty();
+    let warnings = if has_urls { Vec::new() } else { vec![NO_URLS.to_owned()] };
+    Ok(answer::data(data, warnings))
+}
+
+fn enter(
+    change: &mut Change<'_, '_>,
+    keys: &[Key],
+    certificates: &[(Id, Parsed)],
+) -> Result<Imported, Error> {
+    let mut imported = Imported::default();
+    let mut ids_by_spki: BTreeMap<Vec<u8>, Id> = BTreeMap::new();
+    for key in keys {
+        let spki = key.private.spki().to_vec();
+        match change.state.key_of(&spki) {
+            Some(known) => imported.known_keys.push(known.id),
+            None if ids_by_spki.contains_key(&spki) => {}
+            None => {
+                change.put_key(key)?;
+                imported.keys.push(key.id);
+                ids_by_spki.insert(spki, key.id);
+            }
+        }
+    }
+    // Issuers that were here without their key have it from now on.
+    for issuer in change.state.issuers.values().filter(|issuer| issuer.key.is_none()) {
+        if let Some(key) = ids_by_spki.get(issuer.certificate.public.spki()) {
+            change.put_issuer(&Issuer { key: Some(*key), ..(**issuer).clone() })?;
+            imported.mapping.insert(issuer.id, Some(*key));
+        }
+    }
+    for (id, certificate) in certificates {
+        let scope = Scope::of(&certificate.subject, certificate.public.spki());
+        let known = change.state.issuers_of(scope).find(|one| *one.certificate == *certificate);
+        let spki = certificate.public.spki();
+        let key = ids_by_spki.get(spki).copied();
+        let key = key.or_else(|| change.state.key_of(spki).map(|key| key.id));
+        if let Some(known) = known {
+            imported.known_issuers.push(known.id);
+            imported.mapping.insert(known.id, known.key.or(key));
+            continue;
+        }
+        let issuer = Issuer::new(*id, String::new(), key, certificate.clone());
+        change.put_new_issuer(&issuer)?;
+        change.put_certificate(certificate, signer_scope(change.state, certificate))?;
+        imported.issuers.push(*id);
+        imported.mapping.insert(*id, key);
+    }
+    Ok(imported)
+}
+
+/// The scope of who signed a certificate, as far as it is known; its own if it is not.
+fn signer_scope(state: &State, certificate: &Parsed) -> Scope {
+    let mut signers = state.issuers_named(&certificate.issuer).filter(|issuer| {
+        certificate.names_as_issuer(&issuer.certificate)
+            && certificate.is_signed_by(&issuer.certificate.public)
+    });
+    let own = Scope::of(&certificate.subject, certificate.public.spki());
+    signers.next().map_or(own, |issuer| issuer.scope)
+}
+
+pub(super) async fn set_signed(call: Call<'_>) -> Result<Response, Error> {
+    let body = call.request.object()?;
+    let text = Given::of(&body).text("certificate")?;
+    if text.is_empty() {
+        return Err(Error::invalid("no certificate provided in the \"certificate\" parameter"));
+    }
+    import(&call, &text, false).await
+}
+
+pub(super) async fn import_bundle(call: Call<'_>) -> Result<Response, Error> {
+    let body = call.request.object()?;
+    let text = Zeroizing::new(Given::of(&body).text("pem_bundle")?);
+    import(&call, &text, true).await
+}
+
+pub(super) async fn import_certificates(call: Call<'_>) -> Result<Response, Error> {
+    let body = call.request.object()?;
+    let text = Zeroizing::new(Given::of(&body).text("pem_bundle")?);
+    import(&call, &text, false).await
+}
+
+// Keys.
+
+pub(super) async fn read_key(call: Call<'_>) -> Result<Response, Error> {
+    let memory: &Pki = call.memory()?;
+    let key = memory.read().key(call.params.get("ref"))?;
+    let mut data = key.shown();
+    if let Some(public) = key.public() {
+        let id: Vec<String> = public.key_id().iter().map(|byte| format!("{byte:02x}")).collect();
+        data.insert("subject_key_id".to_owned(), id.join(":").into());
+    }
+    Ok(answer::data(data, Vec::new()))
+}
+
+pub(super) async fn write_key(call: Call<'_>) -> Result<Response, Error> {
+    let body = call.request.object()?;
+    let given = Given::of(&body);
+    let name = given.text("key_name")?;
+    let key = change(&call, |change| {
+        let known = change.state.key(call.params.get("ref"))?;
+        if !name.is_empty() {
+            change.check_key_name(&name, Some(known.id))?;
+        }
+        let key = Key { name: name.clone(), ..(*known).clone() };
+        change.put_key(&key)?;
+        Ok(key)
+    });
+    Ok(answer::data(key.await?.shown(), Vec::new()))
+}
+
+pub(super) async fn delete_key(call: Call<'_>) -> Result<Response, Error> {
+    let body = call.request.query_fields();
+    let forces = Given::of(&body).flag("force", false)?;
+    let warnings = change(&call, |change| {
+        let Ok(key) = change.state.key(call.params.get("ref")) else { return Ok(Vec::new()) };
+        let users = change.state.issuers.values().filter(|issuer| issuer.key == Some(key.id));
+        let users: Vec<Arc<Issuer>> = users.cloned().collect();
+        if !users.is_empty() && !forces {
+            let names: Vec<String> = users.iter().map(|one| one.id.to_string()).collect();
+            return Err(Error::invalid(format!(
+                "the key is in use by issuers, which could sign nothing without it: {}; delete \
+                 them first, or say force=true",
+                names.join(", ")
+            )));
+        }
+        for issuer in users {
+            change.put_issuer(&Issuer { key: None, ..(*issuer).clone() })?;
+        }
+        let is_default = change.state.key_defaults.default == Some(key.id);
+        change.delete_key(key.id)?;
+        Ok(if is_default {
+            vec![format!(
+                "Deleted key {} (via key_ref {}); this was configured as the default key. \
+                 Operations without an explicit key will not work until a new default is \
+                 configured.",
+                key.id,
+                call.params.get("ref")
+            )]
+        } else {
+            Vec::new()
+        })
+    });
+    match warnings.await? {
+        none if none.is_empty() => Ok(Response::Empty),
+        warnings => Ok(answer::nothing(warnings)),
+    }
+}
+
+pub(super) async fn import_key(call: Call<'_>) -> Result<Response, Error> {
+    let body = call.request.object()?;
+    let given = Given::of(&body);
+    let text = Zeroizing::new(given.text("pem_bundle")?);
+    let name = given.text("key_name")?;
+    let blocks = pem::read(&text).map_err(refuse)?;
+    let [(label, der)] = &blocks[..] else {
+        return Err(Error::invalid(
+            "only a single key can be present within the bundle for importing",
+        ));
+    };
+    if !label.is_private() {
+        return Err(Error::invalid("the pem_bundle for a key import has a key, and nothing else"));
+    }
+    let private = Arc::new(PrivateKey::from_pem(*label, der).map_err(refuse)?);
+    let id = Id::make(call.random)?;
+    let (key, is_new) = change(&call, |change| {
+        if let Some(known) = change.state.key_of(private.spki()) {
+            return Ok(((*known).clone(), false));
+        }
+        if !name.is_empty() {
+            change.check_key_name(&name, None)?;
+        }
+        let private = Arc::clone(&private);
+        let key = Key { id, name: name.clone(), is_imported: true, private };
+        let bare: Vec<Arc<Issuer>> = change
+            .state
+            .issuers
+            .values()
+            .filter(|one| one.key.is_none())
+            .filter(|one| one.certificate.public.spki() == key.private.spki())
+            .cloned()
+            .collect();
+        for issuer in bare {
+            change.put_issuer(&Issuer { key: Some(id), ..(*issuer).clone() })?;
+        }
+        change.put_key(&key)?;
+        Ok((key, true))
+    })
+    .await?;
+    let warnings = match is_new {
+        true => Vec::new(),
+        false => vec!["Key already imported, use key/ endpoint to update name.".to_owned()],
+    };
+    Ok(answer::data(key.shown(), warnings))
+}
+
+// What stands for an issuer or a key when none is named.
+
+fn defaults_shown(state: &State) -> Map {
+    object([
+        ("default", state.issuer_defaults.default_text().into()),
+        ("default_follows_latest_issuer", state.issuer_defaults.follows_latest.into()),
+    ])
+}
+
+pub(super) async fn read_defaults(call: Call<'_>) -> Result<Response, Error> {
+    let memory: &Pki = call.memory()?;
+    Ok(answer::data(defaults_shown(&memory.read()), Vec::new()))
+}
+
+async fn set_defaults(call: &Call<'_>, usual: &str) -> Result<Response, Error> {
+    let body = call.request.object()?;
+    let given = Given::of(&body);
+    let reference = given.text_or("default", usual)?;
+    if reference.is_empty() || reference == "default" {
+        return Err(Error::invalid(
+            "Invalid issuer specification; must be non-empty and can't be 'default'.",
+        ));
+    }
+    let warnings = change(call, |change| {
+        let issuer = change.state.issuer(&reference)?;
+        let follows = change.state.issuer_defaults.follows_latest;
+        let defaults = change.issuer_defaults();
+        defaults.default = Some(issuer.id);
+        defaults.follows_latest = given.flag("default_follows_latest_issuer", follows)?;
+        Ok(match issuer.key {
+            Some(_) => Vec::new(),
+            None => vec![
+                "This selected default issuer has no key associated with it. Some operations like \
+                 issuing certificates and signing CRLs will be unavailable with the requested \
+                 default issuer until a key is imported or the default issuer is changed."
+                    .to_owned(),
+            ],
+        })
+    });
+    let warnings = warnings.await?;
+    let memory: &Pki = call.memory()?;
+    Ok(answer::data(defaults_shown(&memory.read()), warnings))
+}
+
+pub(super) async fn write_defaults(call: Call<'_>) -> Result<Response, Error> {
+    set_defaults(&call, "").await
+}
+
+pub(super) async fn replace_root(call: Call<'_>) -> Result<Response, Error> {
+    set_defaults(&call, "next").await
+}
+
+pub(super) async fn read_key_defaults(call: Call<'_>) -> Result<Response, Error> {
+    let memory: &Pki = call.memory()?;
+    let default = memory.read().key_defaults.default_text();
+    Ok(answer::data(object([("default", default.into())]), Vec::new()))
+}
+
+pub(super) async fn write_key_defaults(call: Call<'_>) -> Result<Response, Error> {
+    let body = call.request.object()?;
+    let reference = Given::of(&body).text("default")?;
+    if reference.is_empty() || reference == "default" {
+        return Err(Error::invalid(
+            "Invalid key specification; must be non-empty and can't be 'default'.",
+        ));
+    }
+    change(&call, |change| {
+        let key = change.state.key(&reference)?;
+        change.key_defaults().default = Some(key.id);
+        Ok(())
+    })
+    .await?;
+    read_key_defaults(call).await
+}

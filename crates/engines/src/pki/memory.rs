@@ -1,0 +1,472 @@
+//! What a mount keeps decoded: its issuers with their keys, roles and settings, and what is revoked.
+//!
+//! Handlers read it instead of records. What changes issuers and keys is decided in a transaction that writes [`GENERATION`], so that it is decided again
+//! when another one was faster: see [`super::structure`].
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+
+use kallisto_api::Error;
+use kallisto_engine::Memory;
+use kallisto_pki::Serial;
+use kallisto_pki::certificate::Urls;
+
+use super::config::{Cluster, CrlConfig, Defaults};
+use super::given::Given;
+use super::ids::{Id, Scope};
+use super::issuer::{Issuer, Key, UrlSettings};
+use super::revoked::{Lists, Record, RevokedSet};
+use super::role::Role;
+
+/// The record that every change of issuers and keys writes.
+pub(super) const GENERATION: &str = "config/generation";
+pub(super) const ISSUERS: &str = "config/issuers";
+pub(super) const KEYS: &str = "config/keys";
+pub(super) const URLS: &str = "config/urls";
+pub(super) const CLUSTER: &str = "config/cluster";
+pub(super) const CRL: &str = "config/crl";
+pub(super) const AUTO_TIDY: &str = "config/auto-tidy";
+pub(super) const TIDY: &str = "tidy/status";
+
+/// Longest chain.
+const CHAIN_MAX: usize = 32;
+
+/// One who signs.
+#[derive(Default)]
+pub(super) struct Signing {
+    pub(super) lists: Lists,
+    pub(super) revoked: RevokedSet,
+}
+
+/// A list that was made.
+#[derive(Clone)]
+pub(super) struct Made {
+    /// Its number.
+    pub(super) number: u64,
+    /// When, in nanoseconds since 1970.
+    pub(super) at_ns: i64,
+    /// How many entries it has.
+    pub(super) entries: usize,
+    pub(super) der: Arc<Vec<u8>>,
+}
+
+/// The decoded state of a mount.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) issuers: BTreeMap<Id, Arc<Issuer>>,
+    pub(super) keys: BTreeMap<Id, Arc<Key>>,
+    pub(super) issuer_defaults: Defaults,
+    pub(super) key_defaults: Defaults,
+    pub(super) roles: HashMap<String, Arc<Role>>,
+    pub(super) urls: UrlSettings,
+    pub(super) cluster: Cluster,
+    pub(super) crl: CrlConfig,
+    pub(super) signing: HashMap<Scope, Signing>,
+    pub(super) certificates: usize,
+    issuers_by_name: HashMap<String, Id>,
+    issuers_by_scope: HashMap<Scope, Vec<Id>>,
+    issuers_by_subject: HashMap<Vec<u8>, Vec<Id>>,
+    issuers_by_signer: HashMap<Vec<u8>, Vec<Id>>,
+    keys_by_name: HashMap<String, Id>,
+    keys_by_spki: HashMap<Vec<u8>, Id>,
+    /// Who signed whom, checked once.
+    parents: HashMap<Id, Vec<Id>>,
+}
+
+/// The decoded state, and the lists that were made of it.
+#[derive(Default)]
+pub(super) struct Pki {
+    state: RwLock<State>,
+    pub(super) made: Mutex<HashMap<(Scope, bool), Made>>,
+    /// Where lists are being made.
+    pub(super) making: Mutex<HashSet<(Scope, bool)>>,
+}
+
+fn unpoisoned<T>(guard: Result<T, PoisonError<T>>) -> T {
+    guard.unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pki {
+    /// What is decoded. Not held while anything is waited for.
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
+        unpoisoned(self.state.read())
+    }
+
+    pub(super) fn made(&self) -> MutexGuard<'_, HashMap<(Scope, bool), Made>> {
+        unpoisoned(self.made.lock())
+    }
+
+    pub(super) fn making(&self) -> MutexGuard<'_, HashSet<(Scope, bool)>> {
+        unpoisoned(self.making.lock())
+    }
+}
+
+impl Memory for Pki {
+    fn put(&self, name: &str, value: &[u8]) -> bool {
+        // Most records by far; only how many there are is kept of them.
+        if name.starts_with("cert/") {
+            unpoisoned(self.state.write()).certificates += 1;
+            return true;
+        }
+        let Some(parsed) = Parsed::of(name, value) else { return false };
+        unpoisoned(self.state.write()).put(parsed);
+        true
+    }
+
+    fn remove(&self, name: &str) {
+        unpoisoned(self.state.write()).remove(name);
+    }
+}
+
+/// A record, decoded before the state is locked.
+enum Parsed {
+    Issuer(Box<Issuer>),
+    Key(Key),
+    Role(String, Box<Role>),
+    Revoked(Record),
+    Lists(Scope, Lists),
+    Issuers(Defaults),
+    Keys(Defaults),
+    Urls(UrlSettings),
+    Cluster(Cluster),
+    Crl(CrlConfig),
+    Other,
+}
+
+impl Parsed {
+    /// Decodes a record; `None` when it is damaged.
+    fn of(name: &str, value: &[u8]) -> Option<Self> {
+        Some(match name.split_once('/') {
+            Some(("issuer", _)) => Self::Issuer(Box::new(Issuer::decode(value)?)),
+            Some(("key", _)) => Self::Key(Key::decode(value)?),
+            Some(("role", role)) => Self::Role(role.to_owned(), Box::new(Role::decode(value)?)),
+            Some(("revoked", serial)) => {
+                Self::Revoked(Record::decode(Serial::parse(serial)?, value)?)
+            }
+            Some(("crl", scope)) => Self::Lists(Scope::parse(scope)?, Lists::decode(value)?),
+            _ => match name {
+                ISSUERS => Self::Issuers(Defaults::decode(value)?),
+                KEYS => Self::Keys(Defaults::decode(value)?),
+                URLS => Self::Urls(decode_urls(value)?),
+                CLUSTER => Self::Cluster(Cluster::decode(value)?),
+                CRL => Self::Crl(CrlConfig::decode(value)?),
+                _ => Self::Other,
+            },
+        })
+    }
+}
+
+pub(super) fn decode_urls(value: &[u8]) -> Option<UrlSettings> {
+    let map = kallisto_api::json::parse_object(value).ok()?;
+    let mut urls = UrlSettings::default();
+    urls.update(Given::of(&map), "enable_templating").ok()?;
+    Some(urls)
+}
+
+impl State {
+    fn put(&mut self, parsed: Parsed) {
+        match parsed {
+            Parsed::Issuer(issuer) => self.put_issuer(*issuer),
+            Parsed::Key(key) => {
+                self.remove_key(key.id);
+                if !key.name.is_empty() {
+                    self.keys_by_name.insert(key.name.clone(), key.id);
+                }
+                self.keys_by_spki.insert(key.private.spki().to_vec(), key.id);
+                self.keys.insert(key.id, Arc::new(key));
+            }
+            Parsed::Role(name, role) => {
+                self.roles.insert(name, Arc::new(*role));
+            }
+            Parsed::Revoked(record) => {
+                self.signing.entry(record.scope).or_default().revoked.put(record.revoked);
+            }
+            Parsed::Lists(scope, lists) => self.signing.entry(scope).or_default().lists = lists,
+            Parsed::Issuers(defaults) => self.issuer_defaults = defaults,
+            Parsed::Keys(defaults) => self.key_defaults = defaults,
+            Parsed::Urls(urls) => self.urls = urls,
+            Parsed::Cluster(cluster) => self.cluster = cluster,
+            Parsed::Crl(config) => self.crl = config,
+            Parsed::Other => {}
+        }
+    }
+
+    fn remove(&mut self, name: &str) {
+        match name.split_once('/') {
+            Some(("cert", _)) => self.certificates = self.certificates.saturating_sub(1),
+            Some(("issuer", id)) => {
+                if let Some(id) = Id::parse(id) {
+                    self.remove_issuer(id);
+                }
+            }
+            Some(("key", id)) => {
+                if let Some(id) = Id::parse(id) {
+                    self.remove_key(id);
+                }
+            }
+            Some(("role", role)) => {
+                self.roles.remove(role);
+            }
+            Some(("revoked", serial)) => {
+                if let Some(serial) = Serial::parse(serial) {
+                    for signing in self.signing.values_mut() {
+                        signing.revoked.remove(&serial);
+                    }
+                }
+            }
+            Some(("crl", scope)) => {
+                if let Some(scope) = Scope::parse(scope) {
+                    self.signing.remove(&scope);
+                }
+            }
+            _ => match name {
+                ISSUERS => self.issuer_defaults = Defaults::default(),
+                KEYS => self.key_defaults = Defaults::default(),
+                URLS => self.urls = UrlSettings::default(),
+                CLUSTER => self.cluster = Cluster::default(),
+                CRL => self.crl = CrlConfig::default(),
+                _ => {}
+            },
+        }
+    }
+
+    fn put_issuer(&mut self, issuer: Issuer) {
+        let known = self.issuers.get(&issuer.id);
+        let is_same = known.is_some_and(|known| known.certificate == issuer.certificate);
+        if is_same {
+            let name = self.issuers.get(&issuer.id).map(|known| known.name.clone());
+            if let Some(name) = name {
+                self.issuers_by_name.remove(&name);
+            }
+        } else {
+            self.remove_issuer(issuer.id);
+            self.link(&issuer);
+        }
+        if !issuer.name.is_empty() {
+            self.issuers_by_name.insert(issuer.name.clone(), issuer.id);
+        }
+        self.issuers.insert(issuer.id, Arc::new(issuer));
+    }
+
+    /// Finds who signed it, and whom it signed, among those that there are.
+    fn link(&mut self, issuer: &Issuer) {
+        let certificate = &issuer.certificate;
+        let named = |map: &HashMap<Vec<u8>, Vec<Id>>, name: &[u8]| {
+            map.get(name).cloned().unwrap_or_default()
+        };
+        let mut parents = Vec::new();
+        for id in named(&self.issuers_by_subject, &certificate.issuer) {
+            if let Some(parent) = self.issuers.get(&id)
+                && certificate.names_as_issuer(&parent.certificate)
+                && certificate.is_signed_by(&parent.certificate.public)
+            {
+                parents.push(id);
+            }
+        }
+        for id in named(&self.issuers_by_signer, &certificate.subject) {
+            if let Some(child) = self.issuers.get(&id)
+                && child.certificate.names_as_issuer(certificate)
+                && child.certificate.is_signed_by(&certificate.public)
+            {
+                self.parents.entry(id).or_default().push(issuer.id);
+            }
+        }
+        if certificate.is_self_signed() {
+            parents.push(issuer.id);
+        }
+        self.parents.insert(issuer.id, parents);
+        self.issuers_by_subject.entry(certificate.subject.clone()).or_default().push(issuer.id);
+        self.issuers_by_signer.entry(certificate.issuer.clone()).or_default().push(issuer.id);
+        self.issuers_by_scope.entry(issuer.scope).or_default().push(issuer.id);
+    }
+
+    fn remove_issuer(&mut self, id: Id) {
+        let Some(issuer) = self.issuers.remove(&id) else { return };
+        self.issuers_by_name.remove(&issuer.name);
+        let leave = |map: &mut HashMap<Vec<u8>, Vec<Id>>, name: &[u8]| {
+            if let Some(ids) = map.get_mut(name) {
+                ids.retain(|known| *known != id);
+            }
+        };
+        for child in self.issuers_by_signer.get(&issuer.certificate.subject).into_iter().flatten() {
+            if let Some(parents) = self.parents.get_mut(child) {
+                parents.retain(|parent| *parent != id);
+            }
+        }
+        leave(&mut self.issuers_by_subject, &issuer.certificate.subject);
+        leave(&mut self.issuers_by_signer, &issuer.certificate.issuer);
+        if let Some(ids) = self.issuers_by_scope.get_mut(&issuer.scope) {
+            ids.retain(|known| *known != id);
+        }
+        self.parents.remove(&id);
+    }
+
+    fn remove_key(&mut self, id: Id) {
+        if let Some(key) = self.keys.remove(&id) {
+            self.keys_by_name.remove(&key.name);
+            self.keys_by_spki.remove(key.private.spki());
+        }
+    }
+
+    /// The issuer that a text names: by id, by name, or `default`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there is none.
+    pub(super) fn issuer(&self, reference: &str) -> Result<Arc<Issuer>, Error> {
+        let id = if reference == "default" {
+            let default = self.issuer_defaults.default;
+            Some(default.ok_or_else(|| Error::invalid("no default issuer currently configured"))?)
+        } else {
+            self.issuers_by_name.get(reference).copied().or_else(|| Id::parse(reference))
+        };
+        let found = id.and_then(|id| self.issuers.get(&id)).cloned();
+        found.ok_or_else(|| {
+            Error::invalid(format!("unable to find PKI issuer for reference: {reference}"))
+        })
+    }
+
+    /// The key that a text names: by id, by name, or `default`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there is none.
+    pub(super) fn key(&self, reference: &str) -> Result<Arc<Key>, Error> {
+        let id = if reference == "default" {
+            let default = self.key_defaults.default;
+            Some(default.ok_or_else(|| Error::invalid("no default key currently configured"))?)
+        } else {
+            self.keys_by_name.get(reference).copied().or_else(|| Id::parse(reference))
+        };
+        let found = id.and_then(|id| self.keys.get(&id)).cloned();
+        found.ok_or_else(|| {
+            Error::invalid(format!("unable to find PKI key for reference: {reference}"))
+        })
+    }
+
+    /// The key with this public half.
+    pub(super) fn key_of(&self, spki: &[u8]) -> Option<Arc<Key>> {
+        self.keys_by_spki.get(spki).and_then(|id| self.keys.get(id)).cloned()
+    }
+
+    pub(super) fn has_issuer_name(&self, name: &str) -> bool {
+        self.issuers_by_name.contains_key(name)
+    }
+
+    pub(super) fn has_key_name(&self, name: &str) -> bool {
+        self.keys_by_name.contains_key(name)
+    }
+
+    /// The issuers of a certificate's subject name and key.
+    pub(super) fn issuers_of(&self, scope: Scope) -> impl Iterator<Item = &Arc<Issuer>> {
+        let ids = self.issuers_by_scope.get(&scope).into_iter().flatten();
+        ids.filter_map(|id| self.issuers.get(id))
+    }
+
+    /// How many certificates there are, and how many revocations.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let revoked = self.signing.values().map(|signing| signing.revoked.len()).sum();
+        (self.certificates, revoked)
+    }
+
+    /// Everybody who signs lists here.
+    pub(super) fn scopes(&self) -> Vec<Scope> {
+        let with_keys = self.issuers_by_scope.keys().copied();
+        with_keys.filter(|scope| self.crl_signer(*scope).is_some()).collect()
+    }
+
+    /// The issuers of a name.
+    pub(super) fn issuers_named(&self, subject: &[u8]) -> impl Iterator<Item = &Arc<Issuer>> {
+        let ids = self.issuers_by_subject.get(subject).into_iter().flatten();
+        ids.filter_map(|id| self.issuers.get(id))
+    }
+
+    /// An issuer and those above it, itself first.
+    pub(super) fn chain(&self, issuer: &Arc<Issuer>) -> Vec<Arc<Issuer>> {
+        if let Some(manual) = &issuer.manual_chain {
+            return manual.iter().filter_map(|id| self.issuers.get(id)).cloned().collect();
+        }
+        let mut chain = vec![Arc::clone(issuer)];
+        // The way ends at a root, or where nobody is above.
+        while chain.len() < CHAIN_MAX {
+            let Some(last) = chain.last() else { break };
+            if last.certificate.issuer == last.certificate.subject {
+                break;
+            }
+            let parents = self.parents.get(&last.id).into_iter().flatten();
+            let parents = parents.filter_map(|id| self.issuers.get(id));
+            let parents = parents.filter(|one| !chain.iter().any(|seen| seen.id == one.id));
+            let best = parents.max_by_key(|one| {
+                let is_root = one.certificate.issuer == one.certificate.subject;
+                (is_root, one.certificate.not_after)
+            });
+            match best.cloned() {
+                Some(parent) => chain.push(parent),
+                None => break,
+            }
+        }
+        chain
+    }
+
+    /// Who signs for a scope: an issuer with a key that may.
+    pub(super) fn crl_signer(&self, scope: Scope) -> Option<(Arc<Issuer>, Arc<Key>)> {
+        self.signer(scope, |issuer| issuer.usage.signs_crls && issuer.certificate.may_sign_crls())
+    }
+
+    /// Who signs answers of OCSP for a scope.
+    pub(super) fn ocsp_signer(&self, scope: Scope) -> Option<(Arc<Issuer>, Arc<Key>)> {
+        self.signer(scope, |issuer| issuer.usage.signs_ocsp)
+    }
+
+    fn signer(
+        &self,
+        scope: Scope,
+        may: impl Fn(&Issuer) -> bool,
+    ) -> Option<(Arc<Issuer>, Arc<Key>)> {
+        self.issuers_of(scope).find_map(|issuer| {
+            let key = issuer.key.and_then(|id| self.keys.get(&id))?;
+            may(issuer).then(|| (Arc::clone(issuer), Arc::clone(key)))
+        })
+    }
+
+    /// Where more is to be found about what an issuer signs.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when a template needs what is not set.
+    pub(super) fn urls_of(&self, issuer: Id, own: &UrlSettings) -> Result<Urls, Error> {
+        let settings = if own.is_empty() { &self.urls } else { own };
+        if !settings.are_templates {
+            return Ok(settings.urls.clone());
+        }
+        let filled = |urls: &Vec<String>| {
+            urls.iter().map(|url| self.fill(url, issuer)).collect::<Result<Vec<_>, _>>()
+        };
+        let urls = &settings.urls;
+        Ok(Urls {
+            issuing_certificates: filled(&urls.issuing_certificates)?,
+            crl_distribution_points: filled(&urls.crl_distribution_points)?,
+            delta_crl_distribution_points: filled(&urls.delta_crl_distribution_points)?,
+            ocsp_servers: filled(&urls.ocsp_servers)?,
+        })
+    }
+
+    fn fill(&self, template: &str, issuer: Id) -> Result<String, Error> {
+        let Cluster { path, aia_path } = &self.cluster;
+        for (name, field, value) in
+            [("{{cluster_path}}", "path", path), ("{{cluster_aia_path}}", "aia_path", aia_path)]
+        {
+            if template.contains(name) && value.is_empty() {
+                return Err(Error::invalid(format!(
+                    "unable to template AIA URLs as we lack local cluster address information \
+                     ({field})"
+                )));
+            }
+        }
+        let filled = template
+            .replace("{{issuer_id}}", &issuer.to_string())
+            .replace("{{cluster_path}}", path)
+            .replace("{{cluster_aia_path}}", aia_path);
+        if super::issuer::is_url(&filled) {
+            return Ok(filled);
+        }
+        Err(Error::invalid(format!("the template of a URL is filled to what is none: {filled}")))
+    }
+}

@@ -1,0 +1,511 @@
+//! PKI: certificates of CAs that are kept here, and what revokes them.
+//!
+//! What certificates say is `kallisto_pki`'s matter, which is pure; here is what is kept, who may have what, and what is told.
+//!
+//! In the mount's storage, a record each:
+//!
+//! ```text
+//! issuer/ID  key/ID     a CA's certificate with its settings; a private key
+//! role/NAME             what may be issued
+//! cert/SERIAL           a certificate
+//! revoked/SERIAL        that one is revoked, since when, and after which list
+//! crl/SCOPE             which lists there are of one who signs: numbers and times
+//! config/…              settings; config/generation is written by every change of issuers and keys
+//! ```
+//!
+//! Invariants:
+//! - Names are decided by [`kallisto_pki::names::grant`], wherever they come from.
+//! - A revocation writes what it says and no more: no list is stored. Lists are made of what is in memory, by whoever is asked for one,
+//!   and the same on every server ([`lists`]).
+//! - Numbers of lists rise, complete ones and deltas together; a list of a number never says anything else.
+//! - No answer holds a private key but that to its making, where it was asked for.
+
+mod answer;
+mod ca_sign;
+mod certs;
+mod config;
+mod generate;
+mod given;
+mod ids;
+mod issue;
+mod issuer;
+mod issuers;
+mod lists;
+mod memory;
+mod ocsp;
+mod read;
+mod revoke;
+mod revoked;
+mod role;
+mod roles;
+mod settings;
+mod structure;
+mod templates;
+#[cfg(test)]
+mod tests;
+mod tidy;
+mod wanted;
+
+use kallisto_api::Error;
+use kallisto_engine::FieldKind::{self, Flag, Span as Seconds, Text, Texts, Whole};
+use kallisto_engine::route::{AFTER, Field, LIMIT, field, query};
+use kallisto_engine::{
+    Admits, EngineJob, EngineLeases, EngineSpec, Handler, RowIndex, ServedBy, Table, handler, row,
+};
+
+use wanted::{
+    ALT_NAMES, COMMON_NAME, EXCLUDE_CN, FORMAT, IP_SANS, KEY_BITS, KEY_FORMAT, KEY_TYPE, NOT_AFTER,
+    NOT_BEFORE, NOT_BEFORE_DURATION, OTHER_SANS, REMOVE_ROOTS, SERIAL, SIGNATURE_BITS, TTL,
+    URI_SANS, USE_PSS, USER_IDS,
+};
+
+const REF: Field = field("ref", Text, "An issuer: its id, its name, or `default`.");
+const ROLE: Field = field("role", Text, "The name of the role.");
+const KIND: Field = field("kind", Text, "`internal`, `exported` or `existing`.");
+const SERIAL_PATH: Field =
+    field("serial", Text, "A serial number; or `ca`, `ca_chain`, `crl`, `delta-crl`.");
+
+/// What every request for a CA takes.
+const GENERATE: &[Field] = &[
+    KIND,
+    COMMON_NAME,
+    ALT_NAMES,
+    IP_SANS,
+    URI_SANS,
+    OTHER_SANS,
+    EXCLUDE_CN,
+    TTL,
+    NOT_AFTER,
+    NOT_BEFORE,
+    NOT_BEFORE_DURATION,
+    FORMAT,
+    KEY_FORMAT,
+    KEY_TYPE,
+    KEY_BITS,
+    SIGNATURE_BITS,
+    USE_PSS,
+    SERIAL,
+    USER_IDS,
+    field("key_ref", Text, "The key that there is: its id, its name, or `default`."),
+    field("key_name", Text, "A name for the key."),
+    field("issuer_name", Text, "A name for the issuer."),
+    field("max_path_length", Whole, "How many CAs may follow; -1 for any."),
+    field("permitted_dns_domains", Texts, "Domains that may be signed for."),
+    field("excluded_dns_domains", Texts, "Domains that may not."),
+    field("permitted_ip_ranges", Texts, "Networks that may be signed for."),
+    field("excluded_ip_ranges", Texts, "Networks that may not."),
+    field("permitted_email_addresses", Texts, "E-mail addresses that may be signed for."),
+    field("excluded_email_addresses", Texts, "E-mail addresses that may not."),
+    field("permitted_uri_domains", Texts, "Hosts of URIs that may be signed for."),
+    field("excluded_uri_domains", Texts, "Hosts of URIs that may not."),
+    field("add_basic_constraints", Flag, "Whether a request says that it is for a CA."),
+    REF,
+    field("csr", Text, "The certificate request that is signed, in PEM."),
+    field("use_csr_values", Flag, "Whether subject and names are those of the request."),
+    field(
+        "enforce_leaf_not_after_behavior",
+        Flag,
+        "Whether a CA may not outlive who signs it, as the issuer says.",
+    ),
+    field("organization", Texts, "O of the subject."),
+    field("ou", Texts, "OU of the subject."),
+    field("country", Texts, "C of the subject."),
+    field("locality", Texts, "L of the subject."),
+    field("province", Texts, "ST of the subject."),
+    field("street_address", Texts, "The street of the subject."),
+    field("postal_code", Texts, "The postal code of the subject."),
+];
+
+const ISSUER: &[Field] = &[
+    REF,
+    field("issuer_name", Text, "A name."),
+    field("leaf_not_after_behavior", Text, "`err`, `truncate` or `permit` what would outlive it."),
+    field("manual_chain", Texts, "The chain, as issuers; `self` first."),
+    field("usage", Texts, "`read-only`, `issuing-certificates`, `crl-signing`, `ocsp-signing`."),
+    field("revocation_signature_algorithm", Text, "How it signs revocation lists."),
+    field("issuing_certificates", Texts, "URLs of its certificate."),
+    field("crl_distribution_points", Texts, "URLs of its revocation list."),
+    field("delta_crl_distribution_points", Texts, "URLs of what changed since."),
+    field("ocsp_servers", Texts, "URLs of OCSP."),
+    field("enable_aia_url_templating", Flag, "Whether URLs are templates."),
+];
+
+const ISSUER_URLS: &[Field] = &[
+    field("issuing_certificates", Texts, "URLs of the issuer's certificate."),
+    field("crl_distribution_points", Texts, "URLs of the revocation list."),
+    field("delta_crl_distribution_points", Texts, "URLs of what changed since."),
+    field("ocsp_servers", Texts, "URLs of OCSP."),
+    field("enable_templating", Flag, "Whether URLs are templates."),
+];
+
+const SELF_ISSUED: &[Field] = &[
+    REF,
+    field("certificate", Text, "The certificate, in PEM."),
+    SIGNATURE_BITS,
+    USE_PSS,
+    field("require_matching_certificate_algorithms", Flag, "Whether both keys are of one type."),
+];
+
+const CRL_CONFIG: &[Field] = &[
+    field("expiry", Seconds, "How long a list is good."),
+    field("disable", Flag, "Whether lists are empty."),
+    field("ocsp_disable", Flag, "Whether OCSP answers nobody."),
+    field("ocsp_expiry", Seconds, "How long an answer of OCSP is good."),
+    field("auto_rebuild", Flag, "Whether lists are made by the clock."),
+    field("auto_rebuild_grace_period", Seconds, "How long before a list ends there is another."),
+    field("enable_delta", Flag, "Whether there are lists of what changed."),
+    field("delta_rebuild_interval", Seconds, "How often those are made."),
+    field("allow_expired_cert_revocation", Flag, "Whether what has ended can be revoked."),
+];
+
+const KEY: Field = field("ref", Text, "A key: its id, its name, or `default`.");
+const KEY_NAME: Field = field("key_name", Text, "A name for the key.");
+const BUNDLE: Field = field("pem_bundle", Text, "Certificates and keys, in PEM.");
+
+const SIGN_LIST: &[Field] = &[
+    REF,
+    field("crl_number", Whole, "The number of the list."),
+    field(
+        "delta_crl_base_number",
+        Whole,
+        "The number of the list that it goes on from; -1 for none.",
+    ),
+    field("next_update", Seconds, "When there will be another."),
+    field("format", Text, "`pem` or `der`."),
+    field("crls", Texts, "Lists of the issuer."),
+    field(
+        "revoked_certs",
+        FieldKind::Map,
+        "Objects with `serial_number`, `revocation_time` and `extensions`.",
+    ),
+    field("extensions", FieldKind::Map, "Objects with `id`, `critical` and `value`."),
+];
+
+const TIDY: &[Field] = &[
+    field("tidy_cert_store", Flag, "Whether certificates that ended are deleted."),
+    field(
+        "tidy_revoked_certs",
+        Flag,
+        "Whether revocations of certificates that ended are deleted.",
+    ),
+    field("tidy_revoked_cert_issuer_associations", Flag, "Nothing: revocations know who signed."),
+    field("tidy_expired_issuers", Flag, "Whether issuers that ended are deleted."),
+    field("tidy_invalid_certs", Flag, "Whether records that are no certificates are deleted."),
+    field("tidy_move_legacy_ca_bundle", Flag, "Nothing: there is none."),
+    field("tidy_acme", Flag, "Whether ACME is tidied."),
+    field("safety_buffer", Seconds, "How long after its end a certificate is kept."),
+    field("issuer_safety_buffer", Seconds, "The same of issuers."),
+    field("acme_account_safety_buffer", Seconds, "The same of ACME's accounts."),
+    field("revoked_safety_buffer", Seconds, "The same of revocations."),
+    field("pause_duration", Seconds, "How long to wait between pages."),
+    field("page_size", Whole, "How many are looked at at a time."),
+    field("enabled", Flag, "Whether it happens by the clock."),
+    field("interval_duration", Seconds, "How often."),
+    field(
+        "maintain_stored_certificate_counts",
+        Flag,
+        "Whether certificates are counted; they are anyway.",
+    ),
+    field("publish_stored_certificate_count_metrics", Flag, "Whether counts are metrics."),
+];
+
+const ISSUE: &[Field] = &[
+    ROLE,
+    REF,
+    COMMON_NAME,
+    ALT_NAMES,
+    IP_SANS,
+    URI_SANS,
+    OTHER_SANS,
+    EXCLUDE_CN,
+    TTL,
+    NOT_AFTER,
+    NOT_BEFORE,
+    FORMAT,
+    KEY_FORMAT,
+    KEY_TYPE,
+    KEY_BITS,
+    SERIAL,
+    USER_IDS,
+    REMOVE_ROOTS,
+    field("csr", Text, "The certificate request, in PEM."),
+    field("key_usage", Texts, "Key usages, by name."),
+    field("ext_key_usage", Texts, "Extended key usages, by name."),
+    field("ext_key_usage_oids", Texts, "Extended key usages, by number."),
+];
+
+static ROUTES: Table<Handler> = Table {
+    name: "pki",
+    tag: "secrets",
+    about: "Certificates of CAs that are kept here.",
+    index: RowIndex::new(),
+    groups: &[
+        &[
+            row!("root/generate/{kind}", GENERATE, {
+                Update => "Make a root CA.", handler!(generate::generate_root);
+            }),
+            row!("issuers/generate/root/{kind}", GENERATE, {
+                Update => "Make a root CA.", handler!(generate::generate_root);
+            }),
+            row!("root/rotate/{kind}", GENERATE, {
+                Update => "Make a root CA that is next.", handler!(generate::rotate_root);
+            }),
+            row!("intermediate/generate/{kind}", GENERATE, {
+                Update => "Make a request for a CA elsewhere.", handler!(generate::generate_intermediate);
+            }),
+            row!("issuers/generate/intermediate/{kind}", GENERATE, {
+                Update => "Make a request for a CA elsewhere.", handler!(generate::generate_intermediate);
+            }),
+            row!("intermediate/cross-sign", GENERATE, {
+                Update => "Make a request for a key that there is.", handler!(generate::cross_sign);
+            }),
+            row!("keys/generate/{kind}", GENERATE, {
+                Update => "Make a key.", handler!(generate::generate_key);
+            }),
+        ],
+        &[
+            row!("roles", &[AFTER, LIMIT], { List => "List the roles.", handler!(roles::list) }),
+            row!("roles/{name}", role::FIELDS, {
+                Read => "Read a role.", handler!(roles::read);
+                Update => "Make or replace a role.", handler!(roles::write);
+                Patch => "Change fields of a role.", handler!(roles::patch);
+                Delete => "Delete a role.", handler!(roles::delete);
+            }),
+        ],
+        &[
+            row!("issue/{role}", ISSUE, {
+                Update => "Issue a certificate with a new key.", handler!(issue::issue);
+            }),
+            row!("issuer/{ref}/issue/{role}", ISSUE, {
+                Update => "Issue a certificate with a new key.", handler!(issue::issue);
+            }),
+            row!("sign/{role}", ISSUE, {
+                Update => "Sign a certificate request.", handler!(issue::sign);
+            }),
+            row!("issuer/{ref}/sign/{role}", ISSUE, {
+                Update => "Sign a certificate request.", handler!(issue::sign);
+            }),
+            row!("sign-verbatim", ISSUE, {
+                Update => "Sign a certificate request as it is.", handler!(issue::sign_verbatim);
+            }),
+            row!("sign-verbatim/{role}", ISSUE, {
+                Update => "Sign a certificate request as it is.", handler!(issue::sign_verbatim);
+            }),
+            row!("issuer/{ref}/sign-verbatim", ISSUE, {
+                Update => "Sign a certificate request as it is.", handler!(issue::sign_verbatim);
+            }),
+            row!("issuer/{ref}/sign-verbatim/{role}", ISSUE, {
+                Update => "Sign a certificate request as it is.", handler!(issue::sign_verbatim);
+            }),
+        ],
+        &[
+            row!("ca", &[], { Read => "Read the certificate of the default issuer.", handler!(read::ca) }
+                .admitting(Admits::Anyone)),
+            row!("ca/pem", &[], { Read => "Read it in PEM.", handler!(read::ca_pem) }
+                .admitting(Admits::Anyone)),
+            row!("ca_chain", &[], { Read => "Read its chain.", handler!(read::ca_chain) }
+                .admitting(Admits::Anyone)),
+            row!("crl", &[], { Read => "Read its revocation list.", handler!(read::crl) }
+                .admitting(Admits::Anyone)),
+            row!("crl/pem", &[], { Read => "Read it in PEM.", handler!(read::crl_pem) }
+                .admitting(Admits::Anyone)),
+            row!("crl/delta", &[], { Read => "Read what changed since.", handler!(read::delta) }
+                .admitting(Admits::Anyone)),
+            row!("crl/delta/pem", &[], { Read => "Read it in PEM.", handler!(read::delta_pem) }
+                .admitting(Admits::Anyone)),
+            row!("issuer/{ref}/json", &[REF], {
+                Read => "Read the certificate of an issuer.", handler!(read::issuer_json);
+            } .admitting(Admits::Anyone)),
+            row!("issuer/{ref}/pem", &[REF], {
+                Read => "Read it in PEM.", handler!(read::issuer_pem);
+            } .admitting(Admits::Anyone)),
+            row!("issuer/{ref}/der", &[REF], {
+                Read => "Read it in DER.", handler!(read::issuer_der);
+            } .admitting(Admits::Anyone)),
+            row!("issuer/{ref}/crl", &[REF], {
+                Read => "Read the revocation list of an issuer.", handler!(read::issuer_crl);
+            } .admitting(Admits::Anyone)),
+            row!("issuer/{ref}/crl/pem", &[REF], {
+                Read => "Read it in PEM.", handler!(read::issuer_crl_pem);
+            } .admitting(Admits::Anyone)),
+            row!("issuer/{ref}/crl/der", &[REF], {
+                Read => "Read it in DER.", handler!(read::issuer_crl_der);
+            } .admitting(Admits::Anyone)),
+            row!("issuer/{ref}/crl/delta", &[REF], {
+                Read => "Read what changed since.", handler!(read::issuer_delta);
+            } .admitting(Admits::Anyone)),
+            row!("issuer/{ref}/crl/delta/pem", &[REF], {
+                Read => "Read it in PEM.", handler!(read::issuer_delta_pem);
+            } .admitting(Admits::Anyone)),
+            row!("issuer/{ref}/crl/delta/der", &[REF], {
+                Read => "Read it in DER.", handler!(read::issuer_delta_der);
+            } .admitting(Admits::Anyone)),
+            row!("cert/{serial}", &[SERIAL_PATH], {
+                Read => "Read a certificate.", handler!(read::certificate);
+            } .admitting(Admits::Anyone)),
+            row!("cert/{serial}/raw", &[SERIAL_PATH], {
+                Read => "Read it in DER.", handler!(read::certificate_raw);
+            } .admitting(Admits::Anyone)),
+            row!("cert/{serial}/raw/pem", &[SERIAL_PATH], {
+                Read => "Read it in PEM.", handler!(read::certificate_raw_pem);
+            } .admitting(Admits::Anyone)),
+            row!("certs", &[AFTER, LIMIT], {
+                List => "List the certificates.", handler!(read::list_certificates);
+            }),
+            row!("certs/detailed", &[AFTER, LIMIT], {
+                List => "List the certificates with what they say.", handler!(certs::list_detailed);
+            }),
+            row!("certs/revoked", &[AFTER, LIMIT], {
+                List => "List what is revoked.", handler!(read::list_revoked);
+            }),
+        ],
+        &[
+            row!("revoke", &[
+                field("serial_number", Text, "The serial number of a certificate."),
+                field("certificate", Text, "The certificate, in PEM."),
+            ], { Update => "Revoke a certificate.", handler!(revoke::revoke) }),
+            row!("revoke-with-key", &[
+                field("serial_number", Text, "The serial number of a certificate."),
+                field("certificate", Text, "The certificate, in PEM."),
+                field("private_key", Text, "Its private key, in PEM."),
+            ], { Update => "Revoke a certificate by its key.", handler!(revoke::revoke_with_key) }),
+            row!("issuer/{ref}/revoke", &[REF], {
+                Update => "Take the right to issue from an issuer.", handler!(issuers::revoke);
+            }),
+            row!("ocsp", &[], { Update => "Ask whether a certificate is revoked.", handler!(ocsp::post) }
+                .admitting(Admits::Anyone).served_by(ServedBy::AnyServer)),
+            row!("ocsp/{request..}", &[field("request", Text, "The request, in base 64.")], {
+                Read => "Ask whether a certificate is revoked.", handler!(ocsp::get);
+            } .admitting(Admits::Anyone)),
+            row!("crl/rotate", &[], {
+                Read => "Let there be new revocation lists.", handler!(settings::rotate_crl);
+            } .served_by(ServedBy::Leader)),
+            row!("crl/rotate-delta", &[], {
+                Read => "Let there be new lists of what changed.", handler!(settings::rotate_delta);
+            } .served_by(ServedBy::Leader)),
+        ],
+        &[
+            row!("issuers", &[AFTER, LIMIT], { List => "List the issuers.", handler!(issuers::list) }),
+            row!("issuer/{ref}", ISSUER, {
+                Read => "Read an issuer.", handler!(issuers::read);
+                Update => "Replace the settings of an issuer.", handler!(issuers::write);
+                Patch => "Change settings of an issuer.", handler!(issuers::patch);
+                Delete => "Delete an issuer.", handler!(issuers::delete);
+            }),
+            row!("issuers/import/bundle", &[BUNDLE], {
+                Update => "Take in certificates and keys.", handler!(issuers::import_bundle);
+            }),
+            row!("issuers/import/cert", &[BUNDLE], {
+                Update => "Take in certificates.", handler!(issuers::import_certificates);
+            }),
+            row!("intermediate/set-signed", &[field("certificate", Text, "Certificates, in PEM.")], {
+                Update => "Take in what a CA elsewhere signed.", handler!(issuers::set_signed);
+            }),
+            row!("config/ca", &[BUNDLE], {
+                Update => "Take in certificates and keys.", handler!(issuers::import_bundle);
+            }),
+            row!("root", &[], {
+                Delete => "Delete all issuers and keys.", handler!(issuers::delete_root);
+            } .with_sudo()),
+            row!("root/replace", &[field("default", Text, "The issuer.")], {
+                Update => "Make another issuer the default.", handler!(issuers::replace_root);
+            }),
+            row!("config/issuers", &[
+                field("default", Text, "The issuer."),
+                field("default_follows_latest_issuer", Flag, "Whether the next one will be it."),
+            ], {
+                Read => "Read which issuer is the default.", handler!(issuers::read_defaults);
+                Update => "Set which issuer is the default.", handler!(issuers::write_defaults);
+            }),
+            row!("config/keys", &[field("default", Text, "The key.")], {
+                Read => "Read which key is the default.", handler!(issuers::read_key_defaults);
+                Update => "Set which key is the default.", handler!(issuers::write_key_defaults);
+            }),
+            row!("keys", &[AFTER, LIMIT], { List => "List the keys.", handler!(issuers::list_keys) }),
+            row!("key/{ref}", &[
+                KEY,
+                KEY_NAME,
+                query("force", Flag, "Whether it is deleted though issuers use it."),
+            ], {
+                Read => "Read a key, without its secret.", handler!(issuers::read_key);
+                Update => "Name a key.", handler!(issuers::write_key);
+                Delete => "Delete a key.", handler!(issuers::delete_key);
+            }),
+            row!("keys/import", &[BUNDLE, KEY_NAME], {
+                Update => "Take in a key.", handler!(issuers::import_key);
+            }),
+        ],
+        &[
+            row!("root/sign-intermediate", GENERATE, {
+                Update => "Sign a CA.", handler!(ca_sign::sign_intermediate);
+            }),
+            row!("issuer/{ref}/sign-intermediate", GENERATE, {
+                Update => "Sign a CA.", handler!(ca_sign::sign_intermediate);
+            }),
+            row!("root/sign-self-issued", SELF_ISSUED, {
+                Update => "Sign a CA that signed itself.", handler!(ca_sign::sign_self_issued);
+            } .with_sudo()),
+            row!("issuer/{ref}/sign-self-issued", SELF_ISSUED, {
+                Update => "Sign a CA that signed itself.", handler!(ca_sign::sign_self_issued);
+            } .with_sudo()),
+            row!("issuer/{ref}/sign-revocation-list", SIGN_LIST, {
+                Update => "Sign a revocation list that is kept elsewhere.", handler!(ca_sign::sign_revocation_list);
+            } .with_sudo()),
+            row!("issuer/{ref}/resign-crls", SIGN_LIST, {
+                Update => "Sign one revocation list of several.", handler!(ca_sign::resign_crls);
+            } .with_sudo()),
+        ],
+        &[
+            row!("config/urls", ISSUER_URLS, {
+                Read => "Read where more is to be found.", handler!(settings::read_urls);
+                Update => "Set where more is to be found.", handler!(settings::write_urls);
+            }),
+            row!("config/cluster", &[
+                field("path", Text, "The URL of the mount."),
+                field("aia_path", Text, "The same, for who reads certificates and lists."),
+            ], {
+                Read => "Read where the mount is found.", handler!(settings::read_cluster);
+                Update => "Set where the mount is found.", handler!(settings::write_cluster);
+            }),
+            row!("config/crl", CRL_CONFIG, {
+                Read => "Read how revocation is told.", handler!(settings::read_crl);
+                Update => "Set how revocation is told.", handler!(settings::write_crl);
+            }),
+            row!("tidy", TIDY, { Update => "Delete what has ended.", handler!(tidy::start) }),
+            row!("tidy-status", &[], { Read => "Read how far that is.", handler!(tidy::status) }),
+            row!("tidy-cancel", &[], { Update => "End it.", handler!(tidy::cancel) }),
+            row!("config/auto-tidy", TIDY, {
+                Read => "Read what is deleted by the clock.", handler!(tidy::read_auto);
+                Update => "Set what is deleted by the clock.", handler!(tidy::write_auto);
+            }),
+        ],
+    ],
+};
+
+/// The engine.
+pub(crate) static ENGINE: EngineSpec = EngineSpec {
+    caseless_folders: &["role/"],
+    memory: Some(|| Box::new(memory::Pki::default())),
+    jobs: &[
+        EngineJob {
+            name: "lists",
+            about: "Lets there be new revocation lists before the old ones end.",
+            period_secs: 1,
+            run: |call| Box::pin(lists::run(call)),
+        },
+        EngineJob {
+            name: "tidy",
+            about: "Deletes certificates that ended, a page at a time.",
+            period_secs: 1,
+            run: |call| Box::pin(tidy::run(call)),
+        },
+    ],
+    leases: Some(EngineLeases {
+        revoke: |call| Box::pin(revoke::end_lease(call)),
+        renew: |_, _| {
+            let refused = Error::invalid("lease is not renewable");
+            Box::pin(std::future::ready(Err(refused)))
+        },
+    }),
+    ..EngineSpec::secret("pki", &ROUTES)
+};

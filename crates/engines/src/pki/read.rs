@@ -1,0 +1,265 @@
+//! Reading what was issued: certificates, chains and lists, mostly by anyone.
+
+use std::sync::Arc;
+
+use kallisto_api::json::Json;
+use kallisto_api::{Error, Response};
+use kallisto_engine::Call;
+use kallisto_pki::Serial;
+use kallisto_pki::pem::{self, Label};
+
+use super::answer;
+use super::given::object;
+use super::issuer::Issuer;
+use super::lists::{self, Which};
+use super::memory::Pki;
+use super::revoke::timestamp;
+use super::revoked::{Record, StoredCertificate, certificate_record, revoked_record};
+
+pub(super) const CERTIFICATE: &str = "application/pkix-cert";
+pub(super) const CHAIN: &str = "application/pem-certificate-chain";
+pub(super) const CRL: &str = "application/pkix-crl";
+pub(super) const PEM: &str = "application/x-pem-file";
+
+fn issuer(call: &Call<'_>, reference: &str) -> Result<Arc<Issuer>, Error> {
+    let memory: &Pki = call.memory()?;
+    memory.read().issuer(reference)
+}
+
+/// The default issuer, if there is one.
+fn default_issuer(call: &Call<'_>) -> Result<Option<Arc<Issuer>>, Error> {
+    let memory: &Pki = call.memory()?;
+    let state = memory.read();
+    let has_default = state.issuer_defaults.default.is_some();
+    if has_default { state.issuer("default").map(Some) } else { Ok(None) }
+}
+
+pub(super) async fn ca(call: Call<'_>) -> Result<Response, Error> {
+    let found = default_issuer(&call)?;
+    Ok(answer::raw(CERTIFICATE, found.map_or_else(Vec::new, |one| one.certificate.der.clone())))
+}
+
+pub(super) async fn ca_pem(call: Call<'_>) -> Result<Response, Error> {
+    let found = default_issuer(&call)?;
+    Ok(answer::raw(CHAIN, found.map_or_else(Vec::new, |one| one.pem().into_bytes())))
+}
+
+fn chain_pem(call: &Call<'_>, issuer: &Arc<Issuer>) -> Result<String, Error> {
+    let memory: &Pki = call.memory()?;
+    let chain = memory.read().chain(issuer);
+    let chain: Vec<String> = chain.iter().map(|one| one.pem()).collect();
+    Ok(chain.join("\n"))
+}
+
+pub(super) async fn ca_chain(call: Call<'_>) -> Result<Response, Error> {
+    let text = match default_issuer(&call)? {
+        Some(issuer) => chain_pem(&call, &issuer)?,
+        None => String::new(),
+    };
+    Ok(answer::raw(CERTIFICATE, text.into_bytes()))
+}
+
+/// The bytes of a list, in DER.
+async fn list(call: &Call<'_>, issuer: Option<&Issuer>, which: Which) -> Result<Vec<u8>, Error> {
+    let Some(issuer) = issuer else { return Ok(Vec::new()) };
+    let list = lists::latest(call, issuer.scope, which).await?;
+    Ok(list.map_or_else(Vec::new, |list| list.to_vec()))
+}
+
+fn list_pem(der: &[u8]) -> Vec<u8> {
+    if der.is_empty() { Vec::new() } else { pem::write(Label::Crl, der).into_bytes() }
+}
+
+pub(super) async fn crl(call: Call<'_>) -> Result<Response, Error> {
+    let issuer = default_issuer(&call)?;
+    Ok(answer::raw(CRL, list(&call, issuer.as_deref(), Which::Complete).await?))
+}
+
+pub(super) async fn crl_pem(call: Call<'_>) -> Result<Response, Error> {
+    let issuer = default_issuer(&call)?;
+    let der = list(&call, issuer.as_deref(), Which::Complete).await?;
+    Ok(answer::raw(PEM, list_pem(&der)))
+}
+
+pub(super) async fn delta(call: Call<'_>) -> Result<Response, Error> {
+    let issuer = default_issuer(&call)?;
+    Ok(answer::raw(CRL, list(&call, issuer.as_deref(), Which::Delta).await?))
+}
+
+pub(super) async fn delta_pem(call: Call<'_>) -> Result<Response, Error> {
+    let issuer = default_issuer(&call)?;
+    let der = list(&call, issuer.as_deref(), Which::Delta).await?;
+    Ok(answer::raw(PEM, list_pem(&der)))
+}
+
+pub(super) async fn issuer_json(call: Call<'_>) -> Result<Response, Error> {
+    let issuer = issuer(&call, call.params.get("ref"))?;
+    let memory: &Pki = call.memory()?;
+    let chain = memory.read().chain(&issuer);
+    let data = object([
+        ("ca_chain", Json::strings(chain.iter().map(|one| one.pem()))),
+        ("certificate", issuer.pem().into()),
+        ("issuer_id", issuer.id.to_string().into()),
+        ("issuer_name", issuer.name.as_str().into()),
+    ]);
+    Ok(answer::data(data, Vec::new()))
+}
+
+pub(super) async fn issuer_pem(call: Call<'_>) -> Result<Response, Error> {
+    let issuer = issuer(&call, call.params.get("ref"))?;
+    Ok(answer::raw(CHAIN, issuer.pem().into_bytes()))
+}
+
+pub(super) async fn issuer_der(call: Call<'_>) -> Result<Response, Error> {
+    let issuer = issuer(&call, call.params.get("ref"))?;
+    Ok(answer::raw(CERTIFICATE, issuer.certificate.der.clone()))
+}
+
+async fn issuer_list(call: &Call<'_>, which: Which) -> Result<Vec<u8>, Error> {
+    let issuer = issuer(call, call.params.get("ref"))?;
+    list(call, Some(&issuer), which).await
+}
+
+pub(super) async fn issuer_crl(call: Call<'_>) -> Result<Response, Error> {
+    let der = issuer_list(&call, Which::Complete).await?;
+    Ok(told_list(&der))
+}
+
+pub(super) async fn issuer_crl_pem(call: Call<'_>) -> Result<Response, Error> {
+    Ok(answer::raw(PEM, list_pem(&issuer_list(&call, Which::Complete).await?)))
+}
+
+pub(super) async fn issuer_crl_der(call: Call<'_>) -> Result<Response, Error> {
+    Ok(answer::raw(CRL, issuer_list(&call, Which::Complete).await?))
+}
+
+pub(super) async fn issuer_delta(call: Call<'_>) -> Result<Response, Error> {
+    let der = issuer_list(&call, Which::Delta).await?;
+    Ok(told_list(&der))
+}
+
+pub(super) async fn issuer_delta_pem(call: Call<'_>) -> Result<Response, Error> {
+    Ok(answer::raw(PEM, list_pem(&issuer_list(&call, Which::Delta).await?)))
+}
+
+pub(super) async fn issuer_delta_der(call: Call<'_>) -> Result<Response, Error> {
+    Ok(answer::raw(CRL, issuer_list(&call, Which::Delta).await?))
+}
+
+fn told_list(der: &[u8]) -> Response {
+    let text = String::from_utf8(list_pem(der)).unwrap_or_default();
+    answer::data(object([("crl", text.into())]), Vec::new())
+}
+
+/// What a path says of a certificate.
+enum Named {
+    Ca,
+    CaChain,
+    List(Which),
+    Serial(Serial),
+}
+
+fn named(call: &Call<'_>) -> Result<Named, Error> {
+    match call.params.get("serial") {
+        "ca" => Ok(Named::Ca),
+        "ca_chain" => Ok(Named::CaChain),
+        "crl" => Ok(Named::List(Which::Complete)),
+        "delta-crl" => Ok(Named::List(Which::Delta)),
+        text => Serial::parse(text).map(Named::Serial).ok_or(Error::NotFound),
+    }
+}
+
+/// A stored certificate.
+fn stored(call: &Call<'_>, serial: &Serial) -> Result<Vec<u8>, Error> {
+    let record = call.storage.get(&certificate_record(serial))?.ok_or(Error::NotFound)?;
+    let stored = StoredCertificate::decode(&record.value);
+    let stored =
+        stored.ok_or_else(|| Error::internal(&"the record of a certificate is damaged"))?;
+    Ok(stored.der.to_vec())
+}
+
+/// A certificate, and when it was revoked.
+pub(super) async fn certificate(call: Call<'_>) -> Result<Response, Error> {
+    let memory: &Pki = call.memory()?;
+    let mut revoked_ns = 0;
+    let mut issuer_id = None;
+    let text = match named(&call)? {
+        Named::Ca => issuer(&call, "default")?.pem(),
+        Named::CaChain => chain_pem(&call, &issuer(&call, "default")?)?,
+        Named::List(which) => {
+            let issuer = issuer(&call, "default")?;
+            let der = list(&call, Some(&issuer), which).await?;
+            String::from_utf8(list_pem(&der)).unwrap_or_default()
+        }
+        Named::Serial(serial) => {
+            let der = stored(&call, &serial)?;
+            if let Some(record) = call.storage.get(&revoked_record(&serial))? {
+                let record = Record::decode(serial, &record.value)
+                    .ok_or_else(|| Error::internal(&"the record of a revocation is damaged"))?;
+                revoked_ns = record.revoked.at_ns;
+                let state = memory.read();
+                issuer_id = state.issuers_of(record.scope).next().map(|one| one.id);
+            }
+            pem::write(Label::Certificate, &der)
+        }
+    };
+    let at = timestamp(revoked_ns);
+    let rfc3339 = if revoked_ns == 0 { String::new() } else { at.to_string() };
+    let mut data = object([
+        ("certificate", text.into()),
+        ("revocation_time", at.as_second().into()),
+        ("revocation_time_rfc3339", rfc3339.into()),
+    ]);
+    if let Some(id) = issuer_id {
+        data.insert("issuer_id".to_owned(), id.to_string().into());
+    }
+    Ok(answer::data(data, Vec::new()))
+}
+
+pub(super) async fn certificate_raw(call: Call<'_>) -> Result<Response, Error> {
+    match named(&call)? {
+        Named::Ca => ca(call).await,
+        Named::CaChain => ca_chain(call).await,
+        Named::List(Which::Complete) => crl(call).await,
+        Named::List(Which::Delta) => delta(call).await,
+        Named::Serial(serial) => Ok(answer::raw(CERTIFICATE, stored(&call, &serial)?)),
+    }
+}
+
+pub(super) async fn certificate_raw_pem(call: Call<'_>) -> Result<Response, Error> {
+    match named(&call)? {
+        Named::Ca => ca_pem(call).await,
+        Named::CaChain => {
+            let chain = chain_pem(&call, &issuer(&call, "default")?)?;
+            Ok(answer::raw(CHAIN, chain.into_bytes()))
+        }
+        Named::List(Which::Complete) => crl_pem(call).await,
+        Named::List(Which::Delta) => delta_pem(call).await,
+        Named::Serial(serial) => {
+            let text = pem::write(Label::Certificate, &stored(&call, &serial)?);
+            Ok(answer::raw(CHAIN, text.into_bytes()))
+        }
+    }
+}
+
+/// The names below a folder, as serial numbers with colons.
+fn serials(call: &Call<'_>, folder: &str) -> Result<Vec<String>, Error> {
+    let mut page = call.page()?;
+    // Clients go on after what they were shown, which has colons.
+    page.after = page.after.map(|after| after.replace(':', "-"));
+    let names = call.storage.list_page(folder, &page)?;
+    if names.is_empty() {
+        return Err(Error::NotFound);
+    }
+    Ok(names.into_iter().map(|name| name.replace('-', ":")).collect())
+}
+
+pub(super) async fn list_certificates(call: Call<'_>) -> Result<Response, Error> {
+    let keys = serials(&call, "cert/")?;
+    Ok(answer::data(object([("keys", Json::strings(keys))]), Vec::new()))
+}
+
+pub(super) async fn list_revoked(call: Call<'_>) -> Result<Response, Error> {
+    let keys = serials(&call, "revoked/")?;
+    Ok(answer::data(object([("keys", Json::strings(keys))]), Vec::new()))
+}

@@ -1,0 +1,85 @@
+//! The routes of roles.
+
+use kallisto_api::json::Json;
+use kallisto_api::{Error, Response};
+use kallisto_engine::{Call, names};
+
+use super::answer;
+use super::given::{Given, object};
+use super::memory::Pki;
+use super::role::Role;
+
+const LEASES: &str = "it is encouraged to disable generate_lease and rely on PKI's native capabilities when possible; this \
+     option can cause instance-wide issues with large numbers of issued certificates";
+
+fn record(name: &str) -> String {
+    format!("role/{}", name.to_ascii_lowercase())
+}
+
+fn name<'a>(call: &Call<'a>) -> Result<&'a str, Error> {
+    let name = call.params.get("name");
+    names::check(name)?;
+    Ok(name)
+}
+
+fn warnings(call: &Call<'_>, role: &Role) -> Result<Vec<String>, Error> {
+    let memory: &Pki = call.memory()?;
+    let state = memory.read();
+    let mut warnings = Vec::new();
+    if role.generates_lease {
+        warnings.push(LEASES.to_owned());
+    }
+    if role.issuer_ref != "default" && state.issuer(&role.issuer_ref).is_err() {
+        warnings.push(format!(
+            "Issuing Certificate was set to {} but no issuing certificate currently has that name",
+            role.issuer_ref
+        ));
+    }
+    Ok(warnings)
+}
+
+pub(super) async fn list(call: Call<'_>) -> Result<Response, Error> {
+    let names = call.storage.list_page("role/", &call.page()?)?;
+    if names.is_empty() {
+        return Err(Error::NotFound);
+    }
+    Ok(answer::data(object([("keys", Json::strings(names))]), Vec::new()))
+}
+
+pub(super) async fn read(call: Call<'_>) -> Result<Response, Error> {
+    let record = call.storage.get(&record(name(&call)?))?.ok_or(Error::NotFound)?;
+    let role = decode(&record.value)?;
+    Ok(answer::data(role.shown, Vec::new()))
+}
+
+fn decode(bytes: &[u8]) -> Result<Role, Error> {
+    Role::decode(bytes).ok_or_else(|| Error::internal(&"the record of a role is damaged"))
+}
+
+pub(super) async fn write(call: Call<'_>) -> Result<Response, Error> {
+    let record = record(name(&call)?);
+    let body = call.request.object()?;
+    let role = Role::read(Given::of(&body))?;
+    let warnings = warnings(&call, &role)?;
+    call.storage.put(&record, role.encode()).await?;
+    Ok(answer::data(role.shown, warnings))
+}
+
+pub(super) async fn patch(call: Call<'_>) -> Result<Response, Error> {
+    let record = record(name(&call)?);
+    let patch = call.request.merge_patch()?;
+    let role = call.storage.transact(&record, |transaction| {
+        let known = transaction.get(&record)?.ok_or(Error::NotFound)?;
+        let role = decode(&known.value)?.patched(patch.clone())?;
+        transaction.put(&record, role.encode())?;
+        Ok(role)
+    });
+    let role = role.await?;
+    let warnings = warnings(&call, &role)?;
+    Ok(answer::data(role.shown, warnings))
+}
+
+pub(super) async fn delete(call: Call<'_>) -> Result<Response, Error> {
+    call.storage.delete(&record(name(&call)?)).await?;
+    Ok(Response::Empty)
+}

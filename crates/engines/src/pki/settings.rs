@@ -1,0 +1,142 @@
+//! The routes of a mount's settings.
+
+use kallisto_api::json::{Json, Map};
+use kallisto_api::{Error, Response};
+use kallisto_engine::Call;
+
+use super::answer;
+use super::config::{Cluster, CrlConfig};
+use super::given::{Given, object};
+use super::issuer::UrlSettings;
+use super::lists;
+use super::memory::{CLUSTER, CRL, Pki, State, URLS};
+
+fn text(map: Map) -> Vec<u8> {
+    Json::Object(map).to_text()
+}
+
+fn damaged() -> Error {
+    Error::internal(&"the record of a setting is damaged")
+}
+
+fn urls_shown(settings: &UrlSettings) -> Map {
+    let mut map = object([("enable_templating", settings.are_templates.into())]);
+    for (name, urls) in settings.lists() {
+        map.insert(name.to_owned(), Json::strings(urls.iter().cloned()));
+    }
+    map
+}
+
+pub(super) async fn read_urls(call: Call<'_>) -> Result<Response, Error> {
+    let memory: &Pki = call.memory()?;
+    Ok(answer::data(urls_shown(&memory.read().urls), Vec::new()))
+}
+
+pub(super) async fn write_urls(call: Call<'_>) -> Result<Response, Error> {
+    let body = call.request.object()?;
+    let given = Given::of(&body);
+    let memory: &Pki = call.memory()?;
+    let urls = call.storage.transact(URLS, |transaction| {
+        let mut urls = match transaction.get(URLS)? {
+            None => UrlSettings::default(),
+            Some(record) => super::memory::decode_urls(&record.value).ok_or_else(damaged)?,
+        };
+        urls.update(given, "enable_templating")?;
+        transaction.put(URLS, text(urls_shown(&urls)))?;
+        Ok(urls)
+    });
+    let urls = urls.await?;
+    let state = memory.read();
+    let warnings = match templates_fail(&state, &urls) {
+        Some(why) => vec![format!(
+            "issuance may fail: {why}\n\nConsider setting the cluster-local address if it is not \
+             already set."
+        )],
+        None => Vec::new(),
+    };
+    Ok(answer::data(urls_shown(&urls), warnings))
+}
+
+fn templates_fail(state: &State, urls: &UrlSettings) -> Option<String> {
+    let id = super::ids::Id::parse("00000000-0000-0000-0000-000000000000")?;
+    match state.urls_of(id, urls) {
+        Err(Error::Invalid(why)) => Some(why),
+        _ => None,
+    }
+}
+
+pub(super) async fn read_cluster(call: Call<'_>) -> Result<Response, Error> {
+    let memory: &Pki = call.memory()?;
+    Ok(answer::data(memory.read().cluster.shown(), Vec::new()))
+}
+
+pub(super) async fn write_cluster(call: Call<'_>) -> Result<Response, Error> {
+    let body = call.request.object()?;
+    let cluster = call.storage.transact(CLUSTER, |transaction| {
+        let known = match transaction.get(CLUSTER)? {
+            None => Cluster::default(),
+            Some(record) => Cluster::decode(&record.value).ok_or_else(damaged)?,
+        };
+        let cluster = known.update(Given::of(&body))?;
+        transaction.put(CLUSTER, text(cluster.shown()))?;
+        Ok(cluster)
+    });
+    Ok(answer::data(cluster.await?.shown(), Vec::new()))
+}
+
+pub(super) async fn read_crl(call: Call<'_>) -> Result<Response, Error> {
+    let memory: &Pki = call.memory()?;
+    Ok(answer::data(memory.read().crl.shown(), Vec::new()))
+}
+
+pub(super) async fn write_crl(call: Call<'_>) -> Result<Response, Error> {
+    let body = call.request.object()?;
+    let (before, after) = call
+        .storage
+        .transact(CRL, |transaction| {
+            let known = match transaction.get(CRL)? {
+                None => CrlConfig::default(),
+                Some(record) => CrlConfig::decode(&record.value).ok_or_else(damaged)?,
+            };
+            let config = known.update(Given::of(&body))?;
+            transaction.put(CRL, text(config.shown()))?;
+            Ok((known, config))
+        })
+        .await?;
+    // What lists say depends on these: there are new ones.
+    let differs = before.is_disabled != after.is_disabled
+        || before.expiry_secs != after.expiry_secs
+        || before.rebuilds_itself != after.rebuilds_itself
+        || before.has_deltas != after.has_deltas;
+    if differs {
+        lists::decide_all(&call).await?;
+    }
+    Ok(answer::data(after.shown(), Vec::new()))
+}
+
+/// Lets there be new lists of everybody who signs.
+pub(super) async fn rotate_crl(call: Call<'_>) -> Result<Response, Error> {
+    lists::decide_all(&call).await?;
+    Ok(answer::data(object([("success", true.into())]), Vec::new()))
+}
+
+pub(super) async fn rotate_delta(call: Call<'_>) -> Result<Response, Error> {
+    let memory: &Pki = call.memory()?;
+    let (has_deltas, scopes) = {
+        let state = memory.read();
+        (state.crl.has_deltas, state.scopes())
+    };
+    let mut warnings = Vec::new();
+    if has_deltas {
+        let now = call.now.as_second();
+        for scope in scopes {
+            lists::decide(&call.storage, scope, |lists| Some(lists.with_delta(now))).await?;
+        }
+    } else {
+        warnings.push(
+            "requested rebuild of delta CRL when delta CRL is not enabled; this is a no-op"
+                .to_owned(),
+        );
+    }
+    Ok(answer::data(object([("success", true.into())]), warnings))
+}

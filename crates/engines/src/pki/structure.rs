@@ -1,0 +1,166 @@
+//! Changing issuers and keys.
+
+use std::collections::BTreeMap;
+
+use kallisto_api::Error;
+use kallisto_engine::{Call, Transaction};
+use kallisto_pki::certificate::Parsed;
+
+use super::config::Defaults;
+use super::ids::{Id, Scope};
+use super::issuer::{Issuer, Key};
+use super::memory::{GENERATION, ISSUERS, KEYS, Pki, State};
+use super::revoked::{
+    Lists, StoredCertificate, certificate_record, issuer_record, key_record, lists_record,
+};
+
+/// What changes of issuers and keys. Reads what was decoded, and what was changed before.
+pub(super) struct Change<'a, 't> {
+    pub(super) state: &'a State,
+    transaction: &'a mut Transaction<'t>,
+    issuers: Defaults,
+    keys: Defaults,
+    made: BTreeMap<Scope, ()>,
+    now: i64,
+}
+
+/// Changes issuers and keys, as `decide` wants it of what there is; it decides again when another change was faster.
+///
+/// # Errors
+/// What `decide` says, and what the store says.
+pub(super) async fn change<T: Send>(
+    call: &Call<'_>,
+    mut decide: impl FnMut(&mut Change<'_, '_>) -> Result<T, Error> + Send,
+) -> Result<T, Error> {
+    let memory: &Pki = call.memory()?;
+    let now = call.now.as_second();
+    let decided = call.storage.transact(GENERATION, |transaction| {
+        // Read before what is decoded: that is as of this generation or later, and if later, this does not commit.
+        let generation = match transaction.get(GENERATION)? {
+            Some(record) => {
+                let number = <[u8; 8]>::try_from(&record.value[..]);
+                u64::from_be_bytes(number.map_err(|_| Error::internal(&"a damaged generation"))?)
+            }
+            None => 0,
+        };
+        let state = memory.read();
+        let (issuers, keys) = (state.issuer_defaults.clone(), state.key_defaults.clone());
+        let mut change =
+            Change { state: &state, transaction, issuers, keys, made: BTreeMap::new(), now };
+        let decided = decide(&mut change)?;
+        let (issuers, keys) = (change.issuers, change.keys);
+        if issuers != state.issuer_defaults {
+            transaction.put(ISSUERS, issuers.encode())?;
+        }
+        if keys != state.key_defaults {
+            transaction.put(KEYS, keys.encode())?;
+        }
+        transaction.put(GENERATION, (generation + 1).to_be_bytes().to_vec())?;
+        Ok(decided)
+    });
+    decided.await
+}
+
+impl Change<'_, '_> {
+    /// Takes in a key.
+    pub(super) fn put_key(&mut self, key: &Key) -> Result<(), Error> {
+        self.transaction.put(&key_record(key.id), key.encode())?;
+        if self.keys.default.is_none() {
+            self.keys.default = Some(key.id);
+        }
+        Ok(())
+    }
+
+    /// Takes in a new issuer, with the first of its lists if there are none.
+    pub(super) fn put_new_issuer(&mut self, issuer: &Issuer) -> Result<(), Error> {
+        self.put_issuer(issuer)?;
+        if issuer.key.is_some() && (self.issuers.default.is_none() || self.issuers.follows_latest) {
+            self.issuers.default = Some(issuer.id);
+        }
+        let known = self.state.signing.get(&issuer.scope);
+        let has_lists = known.is_some_and(|signing| signing.lists.number > 0);
+        if !has_lists && self.made.insert(issuer.scope, ()).is_none() {
+            let has_unstored = known.is_some_and(|signing| signing.lists.has_unstored);
+            let lists = Lists { has_unstored, ..Lists::default() }.with_complete(self.now);
+            self.transaction.put(&lists_record(issuer.scope), lists.encode())?;
+        }
+        Ok(())
+    }
+
+    /// Replaces an issuer.
+    pub(super) fn put_issuer(&mut self, issuer: &Issuer) -> Result<(), Error> {
+        self.transaction.put(&issuer_record(issuer.id), issuer.encode())
+    }
+
+    /// Stores a certificate, if it is not stored.
+    pub(super) fn put_certificate(
+        &mut self,
+        certificate: &Parsed,
+        scope: Scope,
+    ) -> Result<(), Error> {
+        let name = certificate_record(&certificate.serial);
+        if self.transaction.get(&name)?.is_none() {
+            let not_after = certificate.not_after;
+            let stored = StoredCertificate { scope, not_after, der: &certificate.der };
+            self.transaction.put(&name, stored.encode())?;
+        }
+        Ok(())
+    }
+
+    /// Writes that what signed in a scope elsewhere is not known here.
+    pub(super) fn delete_issuer(&mut self, id: Id) -> Result<(), Error> {
+        if self.issuers.default == Some(id) {
+            self.issuers.default = None;
+        }
+        self.transaction.delete(&issuer_record(id))
+    }
+
+    pub(super) fn delete_key(&mut self, id: Id) -> Result<(), Error> {
+        if self.keys.default == Some(id) {
+            self.keys.default = None;
+        }
+        self.transaction.delete(&key_record(id))
+    }
+
+    pub(super) const fn issuer_defaults(&mut self) -> &mut Defaults {
+        &mut self.issuers
+    }
+
+    pub(super) const fn key_defaults(&mut self) -> &mut Defaults {
+        &mut self.keys
+    }
+
+    /// The name of a new issuer, checked.
+    pub(super) fn check_issuer_name(&self, name: &str, own: Option<Id>) -> Result<(), Error> {
+        check_name(name, "issuer")?;
+        let taken = self.state.has_issuer_name(name)
+            && self.state.issuer(name).is_ok_and(|found| Some(found.id) != own);
+        if taken { Err(Error::invalid("issuer name already in use")) } else { Ok(()) }
+    }
+
+    /// The name of a new key, checked.
+    pub(super) fn check_key_name(&self, name: &str, own: Option<Id>) -> Result<(), Error> {
+        check_name(name, "key")?;
+        let taken = self.state.has_key_name(name)
+            && self.state.key(name).is_ok_and(|found| Some(found.id) != own);
+        if taken { Err(Error::invalid("key name already in use")) } else { Ok(()) }
+    }
+}
+
+fn check_name(name: &str, what: &str) -> Result<(), Error> {
+    if name == "default" {
+        return Err(Error::invalid(format!(
+            "reserved keyword 'default' can not be used as {what} name"
+        )));
+    }
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if name.len() > 128 || !name.bytes().all(is_word) {
+        return Err(Error::invalid(format!(
+            "{what} name contained invalid characters: it has letters, digits, `_` and `-`"
+        )));
+    }
+    if Id::parse(name).is_some() {
+        return Err(Error::invalid(format!("an id can not be used as {what} name")));
+    }
+    Ok(())
+}

@@ -1,0 +1,633 @@
+//! Tidying: deleting what has ended, a page at a time.
+//!
+//! What is being tidied, how far it is and what was deleted is one record, so that it goes on after a change of leader or a crash where it was, and anyone
+//! sees it. The job does some pages at each pass; the request that starts it does the first ones.
+
+use kallisto_api::json::{self, Json, Map};
+use kallisto_api::response::Logical;
+use kallisto_api::{Error, Fields, Response, Span};
+use kallisto_engine::storage::Page;
+use kallisto_engine::{Call, EngineContext, Storage};
+use kallisto_pki::Serial;
+use kallisto_pki::certificate::Parsed;
+
+use super::answer;
+use super::given::{Given, object, short};
+use super::memory::{AUTO_TIDY, Pki, TIDY};
+use super::revoked::{Record, StoredCertificate, certificate_record, revoked_record};
+
+/// Pages of a pass.
+const PAGES_MAX: usize = 10;
+/// Longest page.
+const PAGE_NAMES_MAX: i64 = 2_000;
+/// How often a record of progress that others changed is tried.
+const OPERATIONS: &str = "(tidy_cert_store / tidy_revoked_certs / tidy_invalid_certs / \
+     tidy_revoked_cert_issuer_associations / tidy_expired_issuers / tidy_move_legacy_ca_bundle / tidy_acme)";
+
+/// What is tidied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct What {
+    certificates: bool,
+    revoked: bool,
+    associations: bool,
+    expired_issuers: bool,
+    invalid: bool,
+    legacy: bool,
+    acme: bool,
+    buffer_secs: i64,
+    issuer_buffer_secs: i64,
+    acme_buffer_secs: i64,
+    revoked_buffer_secs: i64,
+    pause_secs: i64,
+    page_size: i64,
+}
+
+impl Default for What {
+    fn default() -> Self {
+        Self {
+            certificates: false,
+            revoked: false,
+            associations: false,
+            expired_issuers: false,
+            invalid: false,
+            legacy: false,
+            acme: false,
+            buffer_secs: 72 * 3600,
+            issuer_buffer_secs: 8760 * 3600,
+            acme_buffer_secs: 720 * 3600,
+            revoked_buffer_secs: 72 * 3600,
+            pause_secs: 0,
+            page_size: 1000,
+        }
+    }
+}
+
+impl What {
+    /// Changes what a request gives.
+    fn update(&self, given: Given<'_>) -> Result<Self, Error> {
+        let pause_secs = match given.text("pause_duration")?.as_str() {
+            "" => self.pause_secs,
+            text => match Span::parse(text) {
+                Some(span) if !span.is_negative() => span.secs(),
+                _ => {
+                    return Err(Error::invalid(format!(
+                        "Error parsing pause_duration: time: invalid duration {text:?}"
+                    )));
+                }
+            },
+        };
+        let buffer_secs = given.secs("safety_buffer", self.buffer_secs)?;
+        let revoked = match given.has("safety_buffer") {
+            true => buffer_secs,
+            false => self.revoked_buffer_secs,
+        };
+        let new = Self {
+            certificates: given.flag("tidy_cert_store", self.certificates)?,
+            revoked: given.flag("tidy_revoked_certs", self.revoked)?,
+            associations: given.flag("tidy_revoked_cert_issuer_associations", self.associations)?,
+            expired_issuers: given.flag("tidy_expired_issuers", self.expired_issuers)?,
+            invalid: given.flag("tidy_invalid_certs", self.invalid)?,
+            legacy: given.flag("tidy_move_legacy_ca_bundle", self.legacy)?,
+            acme: given.flag("tidy_acme", self.acme)?,
+            buffer_secs,
+            issuer_buffer_secs: given.secs("issuer_safety_buffer", self.issuer_buffer_secs)?,
+            acme_buffer_secs: given.secs("acme_account_safety_buffer", self.acme_buffer_secs)?,
+            revoked_buffer_secs: given.secs("revoked_safety_buffer", revoked)?,
+            pause_secs,
+            page_size: given.whole("page_size", self.page_size)?,
+        };
+        for (name, secs) in [
+            ("safety_buffer", new.buffer_secs),
+            ("issuer_safety_buffer", new.issuer_buffer_secs),
+            ("acme_account_safety_buffer", new.acme_buffer_secs),
+            ("revoked_safety_buffer", new.revoked_buffer_secs),
+        ] {
+            if secs < 1 {
+                return Err(Error::invalid(format!("{name} must be greater than zero")));
+            }
+        }
+        if !(1..=1_000_000).contains(&new.page_size) {
+            return Err(Error::invalid("page_size must be 1 to 1000000"));
+        }
+        Ok(new)
+    }
+
+    const fn is_nothing(&self) -> bool {
+        !(self.certificates
+            || self.revoked
+            || self.associations
+            || self.expired_issuers
+            || self.invalid
+            || self.legacy
+            || self.acme)
+    }
+
+    fn shown(&self) -> Map {
+        object([
+            ("tidy_cert_store", self.certificates.into()),
+            ("tidy_revoked_certs", self.revoked.into()),
+            ("tidy_revoked_cert_issuer_associations", self.associations.into()),
+            ("tidy_expired_issuers", self.expired_issuers.into()),
+            ("tidy_invalid_certs", self.invalid.into()),
+            ("tidy_move_legacy_ca_bundle", self.legacy.into()),
+            ("tidy_acme", self.acme.into()),
+            ("safety_buffer", self.buffer_secs.into()),
+            ("issuer_safety_buffer", self.issuer_buffer_secs.into()),
+            ("acme_account_safety_buffer", self.acme_buffer_secs.into()),
+            ("revoked_safety_buffer", self.revoked_buffer_secs.into()),
+            ("pause_duration", short(self.pause_secs).into()),
+            ("page_size", self.page_size.into()),
+        ])
+    }
+}
+
+/// Tidying by the clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Auto {
+    is_enabled: bool,
+    interval_secs: i64,
+    keeps_counts: bool,
+    publishes_counts: bool,
+    what: What,
+}
+
+impl Default for Auto {
+    fn default() -> Self {
+        Self {
+            is_enabled: false,
+            interval_secs: 12 * 3600,
+            keeps_counts: false,
+            publishes_counts: false,
+            what: What::default(),
+        }
+    }
+}
+
+impl Auto {
+    fn update(&self, given: Given<'_>) -> Result<Self, Error> {
+        let new = Self {
+            is_enabled: given.flag("enabled", self.is_enabled)?,
+            interval_secs: given.secs("interval_duration", self.interval_secs)?,
+            keeps_counts: given.flag("maintain_stored_certificate_counts", self.keeps_counts)?,
+            publishes_counts: given
+                .flag("publish_stored_certificate_count_metrics", self.publishes_counts)?,
+            what: self.what.update(given)?,
+        };
+        if new.interval_secs < 1 {
+            return Err(Error::invalid("interval_duration must be greater than zero"));
+        }
+        if new.is_enabled && new.what.is_nothing() {
+            return Err(Error::invalid(format!(
+                "Auto-tidy enabled but no tidy operations were requested. Enable at least one tidy \
+                 operation to be run {OPERATIONS}."
+            )));
+        }
+        if new.publishes_counts && !new.keeps_counts {
+            return Err(Error::invalid(
+                "Can not publish a running storage metrics count to metrics without first \
+                 maintaining that count. Enable `maintain_stored_certificate_counts` to enable \
+                 `publish_stored_certificate_count_metrics`.",
+            ));
+        }
+        Ok(new)
+    }
+
+    fn shown(&self) -> Map {
+        let mut map = self.what.shown();
+        map.extend(object([
+            ("enabled", self.is_enabled.into()),
+            ("interval_duration", self.interval_secs.into()),
+            ("maintain_stored_certificate_counts", self.keeps_counts.into()),
+            ("publish_stored_certificate_count_metrics", self.publishes_counts.into()),
+        ]));
+        map
+    }
+
+    fn read(storage: &Storage<'_>) -> Result<Self, Error> {
+        match storage.get(AUTO_TIDY)? {
+            None => Ok(Self::default()),
+            Some(record) => Self::decode(&record.value),
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let damaged = |_| Error::internal(&"the record of auto-tidy is damaged");
+        let map = json::parse_object(bytes).map_err(damaged)?;
+        Self::default().update(Given(Fields::new(&map)))
+    }
+}
+
+/// Where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Certificates,
+    Revoked,
+    Issuers,
+}
+
+impl Phase {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Certificates => "certificates",
+            Self::Revoked => "revoked",
+            Self::Issuers => "issuers",
+        }
+    }
+}
+
+/// How far tidying is, and what came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Progress {
+    /// Empty before the first time.
+    state: String,
+    what: What,
+    is_auto: bool,
+    phase: Option<Phase>,
+    /// The name after which it goes on.
+    after: String,
+    started_at: i64,
+    finished_at: i64,
+    /// When the next page may be looked at.
+    next_at: i64,
+    auto_finished_at: i64,
+    certificates_deleted: i64,
+    revoked_deleted: i64,
+    issuers_deleted: i64,
+    invalid_found: i64,
+}
+
+const RUNNING: &str = "Running";
+const FINISHED: &str = "Finished";
+const CANCELLED: &str = "Cancelled";
+
+impl Progress {
+    fn encode(&self) -> Vec<u8> {
+        let mut map = self.what.shown();
+        map.extend(object([
+            ("state", self.state.as_str().into()),
+            ("is_auto", self.is_auto.into()),
+            ("phase", self.phase.map_or("", Phase::name).into()),
+            ("after", self.after.as_str().into()),
+            ("started_at", self.started_at.into()),
+            ("finished_at", self.finished_at.into()),
+            ("next_at", self.next_at.into()),
+            ("auto_finished_at", self.auto_finished_at.into()),
+            ("certificates_deleted", self.certificates_deleted.into()),
+            ("revoked_deleted", self.revoked_deleted.into()),
+            ("issuers_deleted", self.issuers_deleted.into()),
+            ("invalid_found", self.invalid_found.into()),
+        ]));
+        Json::Object(map).to_text()
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let damaged = |_| Error::internal(&"the record of tidying is damaged");
+        let map = json::parse_object(bytes).map_err(damaged)?;
+        let given = Given(Fields::new(&map));
+        let number = |name: &str| given.whole(name, 0);
+        Ok(Self {
+            state: given.text("state")?,
+            what: What::default().update(given)?,
+            is_auto: given.flag("is_auto", false)?,
+            phase: match given.text("phase")?.as_str() {
+                "certificates" => Some(Phase::Certificates),
+                "revoked" => Some(Phase::Revoked),
+                "issuers" => Some(Phase::Issuers),
+                _ => None,
+            },
+            after: given.text("after")?,
+            started_at: number("started_at")?,
+            finished_at: number("finished_at")?,
+            next_at: number("next_at")?,
+            auto_finished_at: number("auto_finished_at")?,
+            certificates_deleted: number("certificates_deleted")?,
+            revoked_deleted: number("revoked_deleted")?,
+            issuers_deleted: number("issuers_deleted")?,
+            invalid_found: number("invalid_found")?,
+        })
+    }
+
+    fn read(storage: &Storage<'_>) -> Result<Self, Error> {
+        match storage.get(TIDY)? {
+            None => Ok(Self::default()),
+            Some(record) => Self::decode(&record.value),
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.state == RUNNING
+    }
+
+    fn begun(&self, what: What, is_auto: bool, now: i64) -> Self {
+        let auto_finished_at = self.auto_finished_at;
+        Self {
+            state: RUNNING.to_owned(),
+            what,
+            is_auto,
+            phase: Some(Phase::Certificates),
+            started_at: now,
+            auto_finished_at,
+            ..Self::default()
+        }
+    }
+
+    /// Goes on to what comes after a phase.
+    fn next_phase(&mut self, now: i64) {
+        self.after.clear();
+        self.phase = match self.phase {
+            Some(Phase::Certificates) => Some(Phase::Revoked),
+            Some(Phase::Revoked) => Some(Phase::Issuers),
+            Some(Phase::Issuers) | None => None,
+        };
+        if self.phase.is_none() {
+            FINISHED.clone_into(&mut self.state);
+            self.finished_at = now;
+            if self.is_auto {
+                self.auto_finished_at = now;
+            }
+        }
+    }
+
+    /// What is told of it.
+    fn shown(&self, state: &super::memory::State) -> Map {
+        let time = |at: i64| match at {
+            0 => Json::Null,
+            at => super::revoke::timestamp(at.saturating_mul(1_000_000_000)).to_string().into(),
+        };
+        let has_begun = !self.state.is_empty();
+        let mut map = self.what.shown();
+        let counts = state.counts();
+        let message = match self.phase {
+            Some(Phase::Certificates) => "Tidying certificate store".to_owned(),
+            Some(Phase::Revoked) => "Tidying revoked certificates".to_owned(),
+            Some(Phase::Issuers) => "Tidying expired issuers".to_owned(),
+            None => String::new(),
+        };
+        map.extend(object([
+            ("state", if has_begun { self.state.as_str() } else { "Inactive" }.into()),
+            ("error", Json::Null),
+            ("message", if message.is_empty() { Json::Null } else { message.into() }),
+            ("time_started", time(self.started_at)),
+            ("time_finished", time(self.finished_at)),
+            ("last_auto_tidy_finished", time(self.auto_finished_at)),
+            ("cert_store_deleted_count", self.certificates_deleted.into()),
+            ("revoked_cert_deleted_count", self.revoked_deleted.into()),
+            ("issuer_deleted_count", self.issuers_deleted.into()),
+            ("invalid_cert_count", self.invalid_found.into()),
+            ("missing_issuer_cert_count", 0i64.into()),
+            ("current_cert_store_count", (counts.0 as u64).into()),
+            ("current_revoked_cert_count", (counts.1 as u64).into()),
+            ("acme_account_deleted_count", 0i64.into()),
+            ("acme_account_revoked_count", 0i64.into()),
+            ("acme_orders_deleted_count", 0i64.into()),
+            ("total_acme_account_count", 0i64.into()),
+        ]));
+        map
+    }
+}
+
+pub(super) async fn start(call: Call<'_>) -> Result<Response, Error> {
+    let body = call.request.object()?;
+    let what = What::default().update(Given::of(&body))?;
+    if what.is_nothing() {
+        return Ok(accepted(format!(
+            "Manual tidy requested but no tidy operations were set. Enable at least one tidy \
+             operation to be run {OPERATIONS}."
+        )));
+    }
+    let now = call.now.as_second();
+    let begun = call.storage.transact(TIDY, |transaction| {
+        let known = match transaction.get(TIDY)? {
+            None => Progress::default(),
+            Some(record) => Progress::decode(&record.value)?,
+        };
+        if known.is_running() {
+            return Ok(false);
+        }
+        transaction.put(TIDY, known.begun(what.clone(), false, now).encode())?;
+        Ok(true)
+    });
+    if !begun.await? {
+        return Ok(accepted("Tidy operation already in progress.".to_owned()));
+    }
+    let memory: &Pki = call.memory()?;
+    proceed(&call.storage, memory, now).await?;
+    Ok(accepted(
+        "Tidy operation successfully started. Its progress is told by tidy-status.".to_owned(),
+    ))
+}
+
+fn accepted(warning: String) -> Response {
+    Response::Accepted(Logical { warnings: vec![warning], ..Logical::default() })
+}
+
+pub(super) async fn status(call: Call<'_>) -> Result<Response, Error> {
+    let memory: &Pki = call.memory()?;
+    let progress = Progress::read(&call.storage)?;
+    Ok(answer::data(progress.shown(&memory.read()), Vec::new()))
+}
+
+pub(super) async fn cancel(call: Call<'_>) -> Result<Response, Error> {
+    let now = call.now.as_second();
+    let cancelled = call.storage.transact(TIDY, |transaction| {
+        let mut known = match transaction.get(TIDY)? {
+            None => Progress::default(),
+            Some(record) => Progress::decode(&record.value)?,
+        };
+        if !known.is_running() {
+            return Ok(false);
+        }
+        CANCELLED.clone_into(&mut known.state);
+        known.phase = None;
+        known.finished_at = now;
+        transaction.put(TIDY, known.encode())?;
+        Ok(true)
+    });
+    if cancelled.await? {
+        return status(call).await;
+    }
+    Ok(answer::nothing(vec![
+        "Tidy operation cannot be cancelled as none is currently running.".to_owned(),
+    ]))
+}
+
+pub(super) async fn read_auto(call: Call<'_>) -> Result<Response, Error> {
+    Ok(answer::data(Auto::read(&call.storage)?.shown(), Vec::new()))
+}
+
+pub(super) async fn write_auto(call: Call<'_>) -> Result<Response, Error> {
+    let body = call.request.object()?;
+    let auto = call.storage.transact(AUTO_TIDY, |transaction| {
+        let known = match transaction.get(AUTO_TIDY)? {
+            None => Auto::default(),
+            Some(record) => Auto::decode(&record.value)?,
+        };
+        let auto = known.update(Given::of(&body))?;
+        transaction.put(AUTO_TIDY, Json::Object(auto.shown()).to_text())?;
+        Ok(auto)
+    });
+    Ok(answer::data(auto.await?.shown(), Vec::new()))
+}
+
+/// Tidies on, and starts when it is time.
+pub(super) async fn run(context: EngineContext<'_>) -> Result<(), Error> {
+    let now = context.now.as_second();
+    let progress = Progress::read(&context.storage)?;
+    if !progress.is_running() {
+        let auto = Auto::read(&context.storage)?;
+        let is_due =
+            auto.is_enabled && now >= progress.auto_finished_at.saturating_add(auto.interval_secs);
+        if !is_due {
+            return Ok(());
+        }
+        let begun = progress.begun(auto.what, true, now);
+        context
+            .storage
+            .transact(TIDY, |transaction| {
+                let known = transaction.get(TIDY)?;
+                let known = known.map(|record| Progress::decode(&record.value)).transpose()?;
+                if known.is_none_or(|known| !known.is_running()) {
+                    transaction.put(TIDY, begun.encode())?;
+                }
+                Ok(())
+            })
+            .await?;
+    }
+    let memory = context.memory.and_then(|memory| {
+        let memory: &dyn std::any::Any = memory;
+        memory.downcast_ref::<Pki>()
+    });
+    let memory = memory.ok_or_else(|| Error::internal(&"a PKI mount without memory"))?;
+    proceed(&context.storage, memory, now).await
+}
+
+/// Looks at some pages.
+async fn proceed(storage: &Storage<'_>, memory: &Pki, now: i64) -> Result<(), Error> {
+    for _ in 0..PAGES_MAX {
+        let before = Progress::read(storage)?;
+        let Some(phase) = before.phase.filter(|_| before.is_running() && before.next_at <= now)
+        else {
+            return Ok(());
+        };
+        let mut after = before.clone();
+        let mut deletes = Vec::new();
+        match phase {
+            Phase::Certificates => certificates(storage, now, &mut after, &mut deletes)?,
+            Phase::Revoked => revoked(storage, now, &mut after, &mut deletes)?,
+            Phase::Issuers => issuers(memory, now, &mut after, &mut deletes),
+        }
+        if after.phase.is_some() && after.what.pause_secs > 0 {
+            after.next_at = now.saturating_add(after.what.pause_secs);
+        }
+        storage
+            .transact(TIDY, |transaction| {
+                // Cancelled meanwhile, or somebody else did this page.
+                let known = transaction.get(TIDY)?;
+                let known = known.map(|record| Progress::decode(&record.value)).transpose()?;
+                if known.as_ref() != Some(&before) {
+                    return Ok(());
+                }
+                for name in &deletes {
+                    transaction.delete(name)?;
+                }
+                transaction.put(TIDY, after.encode())
+            })
+            .await?;
+    }
+    Ok(())
+}
+
+/// The next names of a folder; none at its end.
+fn names(storage: &Storage<'_>, folder: &str, progress: &Progress) -> Result<Vec<String>, Error> {
+    let limit = progress.what.page_size.min(PAGE_NAMES_MAX);
+    let after = (!progress.after.is_empty()).then(|| progress.after.clone());
+    storage.list_page(folder, &Page { after, limit: usize::try_from(limit).ok() })
+}
+
+fn certificates(
+    storage: &Storage<'_>,
+    now: i64,
+    progress: &mut Progress,
+    deletes: &mut Vec<String>,
+) -> Result<(), Error> {
+    let what = progress.what.clone();
+    let found = match what.certificates || what.invalid {
+        true => names(storage, "cert/", progress)?,
+        false => Vec::new(),
+    };
+    for name in &found {
+        let record = format!("cert/{name}");
+        let Some(stored) = storage.get(&record)? else { continue };
+        let read = StoredCertificate::decode(&stored.value);
+        let is_readable =
+            read.as_ref().is_some_and(|read| !what.invalid || Parsed::from_der(read.der).is_ok());
+        let read = match read {
+            Some(read) if is_readable => read,
+            _ => {
+                progress.invalid_found += 1;
+                if what.invalid {
+                    deletes.push(record);
+                    progress.certificates_deleted += 1;
+                }
+                continue;
+            }
+        };
+        if what.certificates && read.not_after.saturating_add(what.buffer_secs) < now {
+            deletes.push(record);
+            progress.certificates_deleted += 1;
+        }
+    }
+    match found.into_iter().next_back() {
+        Some(last) => progress.after = last,
+        None => progress.next_phase(now),
+    }
+    Ok(())
+}
+
+fn revoked(
+    storage: &Storage<'_>,
+    now: i64,
+    progress: &mut Progress,
+    deletes: &mut Vec<String>,
+) -> Result<(), Error> {
+    let found = match progress.what.revoked {
+        true => names(storage, "revoked/", progress)?,
+        false => Vec::new(),
+    };
+    for name in &found {
+        let Some(serial) = Serial::parse(name) else { continue };
+        let Some(stored) = storage.get(&revoked_record(&serial))? else { continue };
+        let Some(record) = Record::decode(serial, &stored.value) else { continue };
+        let ended = record.revoked.not_after.saturating_add(progress.what.revoked_buffer_secs);
+        if ended < now {
+            deletes.push(revoked_record(&serial));
+            let certificate = certificate_record(&serial);
+            if storage.get(&certificate)?.is_some() {
+                deletes.push(certificate);
+            }
+            progress.revoked_deleted += 1;
+        }
+    }
+    match found.into_iter().next_back() {
+        Some(last) => progress.after = last,
+        None => progress.next_phase(now),
+    }
+    Ok(())
+}
+
+/// Issuers that ended long ago, but for the default one.
+fn issuers(memory: &Pki, now: i64, progress: &mut Progress, deletes: &mut Vec<String>) {
+    if progress.what.expired_issuers {
+        let state = memory.read();
+        for issuer in state.issuers.values() {
+            let ended =
+                issuer.certificate.not_after.saturating_add(progress.what.issuer_buffer_secs);
+            let is_default = state.issuer_defaults.default == Some(issuer.id);
+            if ended < now && !is_default {
+                deletes.push(super::revoked::issuer_record(issuer.id));
+                progress.issuers_deleted += 1;
+            }
+        }
+    }
+    progress.next_phase(now);
+}

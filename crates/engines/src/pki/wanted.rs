@@ -1,0 +1,283 @@
+//! What requests ask of a certificate: names, times, keys.
+
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use kallisto_api::{Error, Span};
+use kallisto_engine::FieldKind::{Flag, Span as Seconds, Text, Texts, Whole};
+use kallisto_engine::route::{Field, field};
+use kallisto_pki::certificate::{Constraint, Constraints, Parsed};
+use kallisto_pki::names::{Network, Wanted};
+use kallisto_pki::san::parse_other;
+use kallisto_pki::{Hash, KeyKind, SignatureWish, Subject};
+
+use super::given::{Given, refuse, write_time};
+use super::issuer::Outliving;
+use super::role::{NotAfterBound, NotBeforeBound, Role};
+
+pub(super) const COMMON_NAME: Field = field("common_name", Text, "The common name.");
+pub(super) const ALT_NAMES: Field = field("alt_names", Texts, "DNS names and e-mail addresses.");
+pub(super) const IP_SANS: Field = field("ip_sans", Texts, "IP addresses.");
+pub(super) const URI_SANS: Field = field("uri_sans", Texts, "URIs.");
+pub(super) const OTHER_SANS: Field = field("other_sans", Texts, "Other names, as `OID;UTF8:TEXT`.");
+pub(super) const EXCLUDE_CN: Field =
+    field("exclude_cn_from_sans", Flag, "Whether the common name is no alternative name.");
+pub(super) const TTL: Field = field("ttl", Seconds, "How long the certificate is good.");
+pub(super) const NOT_AFTER: Field = field("not_after", Text, "When it ends, in RFC 3339.");
+pub(super) const NOT_BEFORE: Field = field("not_before", Text, "When it begins, in RFC 3339.");
+pub(super) const NOT_BEFORE_DURATION: Field =
+    field("not_before_duration", Seconds, "How long before now it begins.");
+pub(super) const FORMAT: Field = field("format", Text, "`pem`, `der` or `pem_bundle`.");
+pub(super) const KEY_FORMAT: Field = field("private_key_format", Text, "`der`, `pem` or `pkcs8`.");
+pub(super) const KEY_TYPE: Field = field("key_type", Text, "`rsa`, `ec` or `ed25519`.");
+pub(super) const KEY_BITS: Field = field("key_bits", Whole, "Bits of the key; 0 for the usual.");
+pub(super) const SIGNATURE_BITS: Field =
+    field("signature_bits", Whole, "Bits of the hash that is signed; 0 for the usual.");
+pub(super) const USE_PSS: Field = field("use_pss", Flag, "Whether RSA signs with PSS.");
+pub(super) const SERIAL: Field =
+    field("serial_number", Text, "The attribute serialNumber of the subject.");
+pub(super) const USER_IDS: Field = field("user_ids", Texts, "User ids of the subject.");
+pub(super) const REMOVE_ROOTS: Field =
+    field("remove_roots_from_chain", Flag, "Whether roots stay out of the chain.");
+
+fn addresses(given: Given<'_>) -> Result<Vec<IpAddr>, Error> {
+    let parse = |text: &String| {
+        text.parse()
+            .map_err(|_| Error::invalid(format!("the value {text:?} is not a valid IP address")))
+    };
+    given.list("ip_sans")?.iter().map(parse).collect()
+}
+
+/// The names that a request's body asks for.
+pub(super) fn names(given: Given<'_>) -> Result<Wanted, Error> {
+    let others = given.list("other_sans")?;
+    let others = others.iter().map(|text| parse_other(text).map_err(refuse));
+    Ok(Wanted {
+        common_name: given.text("common_name")?,
+        names: given.list("alt_names")?,
+        ips: addresses(given)?,
+        uris: given.list("uri_sans")?,
+        others: others.collect::<Result<_, _>>()?,
+        serial_number: given.text("serial_number")?,
+        user_ids: given.list("user_ids")?,
+        excludes_cn: given.flag("exclude_cn_from_sans", false)?,
+        ..Wanted::default()
+    })
+}
+
+/// The names that a request's body asks for, for a CA: its common name is told as it is, and is an alternative name only if it looks like a host of a
+/// domain. A CA is no host, and constraints of names would hold for it as for one.
+pub(super) fn ca_names(given: Given<'_>) -> Result<Wanted, Error> {
+    let mut names = names(given)?;
+    names.excludes_cn |= !names.common_name.contains('.');
+    Ok(names)
+}
+
+/// The subject that a request's body asks for, of a CA.
+pub(super) fn subject(given: Given<'_>, common_name: &str) -> Result<Subject, Error> {
+    Ok(Subject {
+        common_name: common_name.to_owned(),
+        serial_number: given.text("serial_number")?,
+        country: given.list("country")?,
+        province: given.list("province")?,
+        locality: given.list("locality")?,
+        street_address: given.list("street_address")?,
+        postal_code: given.list("postal_code")?,
+        organization: given.list("organization")?,
+        ou: given.list("ou")?,
+        user_ids: given.list("user_ids")?,
+    })
+}
+
+/// The key that a request's body asks for.
+pub(super) fn key_kind(given: Given<'_>) -> Result<KeyKind, Error> {
+    let name = given.text_or("key_type", "rsa")?;
+    let name = if name.is_empty() { "rsa" } else { &name };
+    KeyKind::named(name, given.whole("key_bits", 0)?).map_err(refuse)
+}
+
+/// How a request's body wants it signed.
+pub(super) fn signature(given: Given<'_>) -> Result<SignatureWish, Error> {
+    let hash = match given.whole("signature_bits", 0)? {
+        0 => None,
+        bits => Some(Hash::of_bits(bits).map_err(refuse)?),
+    };
+    Ok(SignatureWish { hash, use_pss: given.flag("use_pss", false)? })
+}
+
+/// How many CAs may follow, as a request's body asks for it; `None` where it does not.
+pub(super) fn path_length(given: Given<'_>) -> Result<Option<u8>, Error> {
+    match given.whole("max_path_length", -1)? {
+        -1 => Ok(None),
+        length => u8::try_from(length)
+            .ok()
+            .filter(|length| *length < 128)
+            .map(Some)
+            .ok_or_else(|| Error::invalid("max_path_length must be -1, or 0 to 127")),
+    }
+}
+
+/// What a CA may sign, as a request's body asks for it.
+pub(super) fn constraints(given: Given<'_>) -> Result<Constraints, Error> {
+    let mut constraints = Constraints::default();
+    for (prefix, list) in
+        [("permitted", &mut constraints.permitted), ("excluded", &mut constraints.excluded)]
+    {
+        let names = |kind: &str| given.list(&format!("{prefix}_{kind}"));
+        list.extend(names("dns_domains")?.into_iter().map(Constraint::Dns));
+        list.extend(names("email_addresses")?.into_iter().map(Constraint::Email));
+        list.extend(names("uri_domains")?.into_iter().map(Constraint::Uri));
+        for text in names("ip_ranges")? {
+            let network = Network::parse(&text).map_err(refuse)?;
+            list.push(Constraint::Ip(network.to_constraint()));
+        }
+    }
+    Ok(constraints)
+}
+
+/// When a certificate begins and ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Validity {
+    pub(super) not_before: i64,
+    pub(super) not_after: i64,
+}
+
+/// What bounds the times of a certificate.
+pub(super) struct Bounds<'a> {
+    pub(super) now: Timestamp,
+    /// The role, if there is one.
+    pub(super) role: Option<&'a Role>,
+    /// How long it is good when nobody says, and at the most.
+    pub(super) mount_default_secs: u64,
+    pub(super) mount_max_secs: u64,
+    /// Who signs, and what becomes of what would outlive it; `None` for a root.
+    pub(super) issuer: Option<(&'a Parsed, Outliving)>,
+}
+
+impl Bounds<'_> {
+    /// When a certificate that a request asks for begins and ends, and what is to say of it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it may not.
+    pub(super) fn validity(&self, given: Given<'_>) -> Result<(Validity, Vec<String>), Error> {
+        let mut warnings = Vec::new();
+        let not_before = self.not_before(given)?;
+        let mut not_after = self.not_after(given, &mut warnings)?;
+        if let Some((issuer, outliving)) = self.issuer
+            && not_after > issuer.not_after
+        {
+            match outliving {
+                Outliving::Permit => {}
+                Outliving::Truncate => not_after = issuer.not_after,
+                Outliving::Refuse => {
+                    return Err(Error::invalid(format!(
+                        "cannot satisfy request, as TTL would result in notAfter of {} that is \
+                         beyond the expiration of the CA certificate at {}",
+                        write_time(not_after),
+                        write_time(issuer.not_after)
+                    )));
+                }
+            }
+        }
+        if not_after > kallisto_pki::time::LAST {
+            return Err(Error::invalid("a certificate cannot end after the year 9999"));
+        }
+        if not_after <= not_before {
+            return Err(Error::invalid(format!(
+                "The certificate's Not Before ({}) is later than the certificate's Not After ({})",
+                write_time(not_before),
+                write_time(not_after)
+            )));
+        }
+        Ok((Validity { not_before, not_after }, warnings))
+    }
+
+    fn not_before(&self, given: Given<'_>) -> Result<i64, Error> {
+        let now = self.now.as_second();
+        let usual = self.role.map_or(30, |role| role.not_before_secs);
+        let bound = self.role.map_or(NotBeforeBound::Permit, |role| role.not_before_bound);
+        let asked = given.time("not_before")?;
+        let before = given.has("not_before_duration").then(|| given.secs("not_before_duration", 0));
+        let before = before.transpose()?;
+        if bound == NotBeforeBound::Forbid && asked.is_some() {
+            return Err(Error::invalid("this role does not allow a not_before of the request"));
+        }
+        let earliest = now.saturating_sub(usual);
+        if let Some(asked) = asked {
+            if bound == NotBeforeBound::Duration && asked < earliest {
+                return Err(Error::invalid(format!(
+                    "this role does not allow a not_before earlier than {}",
+                    write_time(earliest)
+                )));
+            }
+            // Nothing is signed as of a time at which its issuer was not there.
+            let issuer = self.issuer.map_or(0, |(issuer, _)| issuer.not_before);
+            if asked < issuer {
+                return Err(Error::invalid(format!(
+                    "cannot satisfy request, as notBefore of {} is earlier than that of the CA \
+                     certificate at {}",
+                    write_time(asked),
+                    write_time(issuer)
+                )));
+            }
+            return Ok(asked);
+        }
+        if let Some(at) = self.role.and_then(|role| role.not_before) {
+            return Ok(at);
+        }
+        // With a role its own duration counts.
+        let secs = if self.role.is_some() { usual } else { before.unwrap_or(usual) };
+        Ok(now.saturating_sub(secs))
+    }
+
+    fn not_after(&self, given: Given<'_>, warnings: &mut Vec<String>) -> Result<i64, Error> {
+        let now = self.now.as_second();
+        let secs = |secs: u64| i64::try_from(secs).unwrap_or(i64::MAX);
+        let ttl = given.secs("ttl", 0)?;
+        let role_max = self.role.map_or(0, |role| role.max_ttl);
+        let most = if role_max > 0 { role_max } else { secs(self.mount_max_secs) };
+        if let Some(asked) = given.time("not_after")? {
+            if ttl > 0 {
+                return Err(Error::invalid(
+                    "either ttl or not_after should be provided; both should not be provided in \
+                     the same request",
+                ));
+            }
+            let refused = |why: String| Err(Error::invalid(why));
+            return match self.role.map(|role| &role.not_after_bound) {
+                None | Some(NotAfterBound::Permit) => Ok(asked),
+                Some(NotAfterBound::Forbid) => {
+                    refused("this role does not allow a not_after of the request".to_owned())
+                }
+                Some(NotAfterBound::TtlLimited) if asked > now.saturating_add(most) => {
+                    refused(format!(
+                        "this role does not allow a not_after later than {}",
+                        write_time(now.saturating_add(most))
+                    ))
+                }
+                Some(NotAfterBound::Until(last)) if asked > *last => refused(format!(
+                    "this role does not allow a not_after later than {}",
+                    write_time(*last)
+                )),
+                Some(NotAfterBound::TtlLimited | NotAfterBound::Until(_)) => Ok(asked),
+            };
+        }
+        if ttl == 0
+            && let Some(at) = self.role.and_then(|role| role.not_after)
+        {
+            return Ok(at);
+        }
+        let role_ttl = self.role.map_or(0, |role| role.ttl);
+        let wanted = [ttl, role_ttl, secs(self.mount_default_secs)];
+        let wanted = wanted.into_iter().find(|ttl| *ttl > 0).unwrap_or(0);
+        if wanted > most && self.role.is_none() {
+            let go = |secs| Span::from_secs(secs).map_or_else(String::new, Span::to_go);
+            warnings.push(format!(
+                "TTL {:?} is longer than permitted maxTTL {:?}, so maxTTL is being used",
+                go(wanted),
+                go(most)
+            ));
+        }
+        Ok(now.saturating_add(wanted.min(most)))
+    }
+}

@@ -1,0 +1,600 @@
+//! Certificates: what is written into them, and what is read of them.
+
+use der::asn1::{
+    AnyRef, BitString, BitStringRef, Ia5String, ObjectIdentifier, OctetString, UintRef,
+};
+use der::flagset::FlagSet;
+use der::{Decode as _, Encode, Sequence};
+use x509_cert::Certificate;
+use x509_cert::ext::pkix::certpolicy::PolicyInformation;
+use x509_cert::ext::pkix::constraints::name::{GeneralSubtree, GeneralSubtrees};
+use x509_cert::ext::pkix::crl::dp::DistributionPoint;
+use x509_cert::ext::pkix::name::{DistributionPointName, GeneralName};
+use x509_cert::ext::pkix::{
+    AccessDescription, AuthorityKeyIdentifier, BasicConstraints, KeyUsages, NameConstraints,
+};
+use x509_cert::ext::{Extension, Extensions};
+use x509_cert::time::Validity;
+
+use crate::error::{Error, Result};
+use crate::key::{PrivateKey, PublicKey};
+use crate::san::{self, San};
+use crate::serial::Serial;
+use crate::signature::SignatureAlgorithm;
+use crate::{oid, time};
+
+/// Largest certificate that is read, in bytes.
+pub const CERTIFICATE_BYTES_MAX: usize = 64 << 10;
+
+/// What may be done with a key, as flags.
+pub type Usages = FlagSet<KeyUsages>;
+
+/// The uses that a role may name.
+///
+/// # Errors
+/// [`Error::Invalid`] naming the one that there is not.
+pub fn usage_named(name: &str) -> Result<KeyUsages> {
+    let bare = name.trim().to_ascii_lowercase();
+    Ok(match bare.strip_prefix("keyusage").unwrap_or(&bare) {
+        "digitalsignature" => KeyUsages::DigitalSignature,
+        "contentcommitment" | "nonrepudiation" => KeyUsages::NonRepudiation,
+        "keyencipherment" => KeyUsages::KeyEncipherment,
+        "dataencipherment" => KeyUsages::DataEncipherment,
+        "keyagreement" => KeyUsages::KeyAgreement,
+        "certsign" | "keycertsign" => KeyUsages::KeyCertSign,
+        "crlsign" => KeyUsages::CRLSign,
+        "encipheronly" => KeyUsages::EncipherOnly,
+        "decipheronly" => KeyUsages::DecipherOnly,
+        _ => return Err(Error::invalid(format!("unrecognized key usage {name:?}"))),
+    })
+}
+
+/// The extended uses that a role may name.
+///
+/// # Errors
+/// [`Error::Invalid`] naming the one that there is not.
+pub fn ext_usage_named(name: &str) -> Result<ObjectIdentifier> {
+    let bare = name.trim().to_ascii_lowercase();
+    let text = match bare.strip_prefix("extkeyusage").unwrap_or(&bare) {
+        "any" => "2.5.29.37.0",
+        "serverauth" => SERVER_AUTH,
+        "clientauth" => CLIENT_AUTH,
+        "codesigning" => CODE_SIGNING,
+        "emailprotection" => EMAIL_PROTECTION,
+        "ipsecendsystem" => "1.3.6.1.5.5.7.3.5",
+        "ipsectunnel" => "1.3.6.1.5.5.7.3.6",
+        "ipsecuser" => "1.3.6.1.5.5.7.3.7",
+        "timestamping" => "1.3.6.1.5.5.7.3.8",
+        "ocspsigning" => "1.3.6.1.5.5.7.3.9",
+        "microsoftservergatedcrypto" => "1.3.6.1.4.1.311.10.3.3",
+        "netscapeservergatedcrypto" => "2.16.840.1.113730.4.1",
+        "microsoftcommercialcodesigning" => "1.3.6.1.4.1.311.2.1.22",
+        "microsoftkernelcodesigning" => "1.3.6.1.4.1.311.61.1.1",
+        _ => return Err(Error::invalid(format!("unrecognized extended key usage {name:?}"))),
+    };
+    Ok(ObjectIdentifier::new_unwrap(text))
+}
+
+/// TLS servers.
+pub const SERVER_AUTH: &str = "1.3.6.1.5.5.7.3.1";
+/// TLS clients.
+pub const CLIENT_AUTH: &str = "1.3.6.1.5.5.7.3.2";
+/// Signed code.
+pub const CODE_SIGNING: &str = "1.3.6.1.5.5.7.3.3";
+/// Signed mail.
+pub const EMAIL_PROTECTION: &str = "1.3.6.1.5.5.7.3.4";
+
+/// Where more is to be found about a certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Urls {
+    /// The issuer's certificate.
+    pub issuing_certificates: Vec<String>,
+    /// The revocation list.
+    pub crl_distribution_points: Vec<String>,
+    /// What changed since the revocation list.
+    pub delta_crl_distribution_points: Vec<String>,
+    /// OCSP.
+    pub ocsp_servers: Vec<String>,
+}
+
+/// What names a CA may sign.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Constraints {
+    /// What is allowed; all if empty.
+    pub permitted: Vec<Constraint>,
+    /// What is not.
+    pub excluded: Vec<Constraint>,
+}
+
+/// A part of a kind of names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Constraint {
+    /// A domain and what is below it; below it only with a dot before it.
+    Dns(String),
+    /// An address, all of a host, or with a dot before it all of a domain.
+    Email(String),
+    /// Addresses and their mask, one after the other: 8 or 32 bytes.
+    Ip(Vec<u8>),
+    /// A host of URIs, or with a dot before it all of a domain.
+    Uri(String),
+}
+
+/// What a certificate is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A CA, that may stand above so many others, if that is limited.
+    Ca {
+        /// How many CAs may follow.
+        path_length: Option<u8>,
+        /// What it may sign.
+        constraints: Constraints,
+    },
+    /// Anything else; whether it says so.
+    Leaf {
+        /// Whether there is a basicConstraints that says so.
+        says_so: bool,
+    },
+}
+
+/// The alternative names of a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AltNames {
+    /// These.
+    Names(Vec<San>),
+    /// The value of an extension that was checked.
+    Encoded(Vec<u8>),
+}
+
+/// What is written into a certificate.
+#[derive(Clone, Debug)]
+pub struct Contents {
+    /// Its number.
+    pub serial: Serial,
+    /// The first second it is good.
+    pub not_before: i64,
+    /// The last.
+    pub not_after: i64,
+    /// The Name of its owner.
+    pub subject: Vec<u8>,
+    /// The key of its owner.
+    pub public: PublicKey,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// What its key may do.
+    pub usages: Usages,
+    /// What its key may do by name.
+    pub ext_usages: Vec<ObjectIdentifier>,
+    /// Its other names.
+    pub alt_names: AltNames,
+    /// Where more is to be found.
+    pub urls: Urls,
+    /// What it was issued by.
+    pub policies: Vec<ObjectIdentifier>,
+}
+
+/// Who signs.
+#[derive(Clone, Copy, Debug)]
+pub struct Signer<'a> {
+    /// The Name of the issuer.
+    pub name: &'a [u8],
+    /// The id of its key.
+    pub key_id: &'a [u8],
+    /// Its key.
+    pub key: &'a PrivateKey,
+    /// How it signs.
+    pub algorithm: SignatureAlgorithm,
+}
+
+#[derive(Sequence)]
+struct Tbs<'a> {
+    #[asn1(context_specific = "0", tag_mode = "EXPLICIT")]
+    version: u8,
+    serial: UintRef<'a>,
+    signature: AnyRef<'a>,
+    issuer: AnyRef<'a>,
+    validity: Validity,
+    subject: AnyRef<'a>,
+    public: AnyRef<'a>,
+    #[asn1(context_specific = "3", tag_mode = "EXPLICIT")]
+    extensions: Extensions,
+}
+
+/// What is signed, how, and the signature.
+#[derive(Sequence)]
+pub(crate) struct Signed<'a> {
+    pub(crate) tbs: AnyRef<'a>,
+    pub(crate) algorithm: AnyRef<'a>,
+    pub(crate) signature: BitStringRef<'a>,
+}
+
+impl Signed<'_> {
+    /// Signs what is to be signed, and puts it together.
+    pub(crate) fn sign(
+        tbs: &[u8],
+        key: &PrivateKey,
+        algorithm: SignatureAlgorithm,
+    ) -> Result<Vec<u8>> {
+        let signature = key.sign(algorithm, tbs)?;
+        let named = algorithm.to_der()?;
+        let signed = Signed {
+            tbs: AnyRef::from_der(tbs)?,
+            algorithm: AnyRef::from_der(&named)?,
+            signature: BitStringRef::from_bytes(&signature)?,
+        };
+        Ok(signed.to_der()?)
+    }
+}
+
+/// An extension.
+pub(crate) fn extension(
+    id: ObjectIdentifier,
+    critical: bool,
+    value: &impl Encode,
+) -> Result<Extension> {
+    let extn_value = OctetString::new(value.to_der()?)?;
+    Ok(Extension { extn_id: id, critical, extn_value })
+}
+
+fn encoded_extension(id: ObjectIdentifier, critical: bool, value: Vec<u8>) -> Result<Extension> {
+    Ok(Extension { extn_id: id, critical, extn_value: OctetString::new(value)? })
+}
+
+fn uri(url: &str) -> Result<GeneralName> {
+    let text = Ia5String::new(url)
+        .map_err(|_| Error::invalid(format!("the URL {url:?} is not in ASCII")))?;
+    Ok(GeneralName::UniformResourceIdentifier(text))
+}
+
+/// Places where revocation lists are.
+pub(crate) fn distribution_points(urls: &[String]) -> Result<Vec<DistributionPoint>> {
+    let point = |url: &String| {
+        let name = DistributionPointName::FullName(vec![uri(url)?]);
+        Ok(DistributionPoint { distribution_point: Some(name), reasons: None, crl_issuer: None })
+    };
+    urls.iter().map(point).collect()
+}
+
+pub(crate) fn authority_key_id(key_id: &[u8]) -> Result<Extension> {
+    let id = AuthorityKeyIdentifier {
+        key_identifier: Some(OctetString::new(key_id)?),
+        ..AuthorityKeyIdentifier::default()
+    };
+    extension(oid::AUTHORITY_KEY_ID, false, &id)
+}
+
+fn usage_extension(usages: Usages) -> Result<Extension> {
+    extension(oid::KEY_USAGE, true, &x509_cert::ext::pkix::KeyUsage(usages))
+}
+
+fn access(urls: &Urls) -> Result<Vec<AccessDescription>> {
+    let ocsp = urls.ocsp_servers.iter().map(|url| (oid::ACCESS_OCSP, url));
+    let issuers = urls.issuing_certificates.iter().map(|url| (oid::ACCESS_CA_ISSUERS, url));
+    let described = |(method, url): (ObjectIdentifier, &String)| {
+        Ok(AccessDescription { access_method: method, access_location: uri(url)? })
+    };
+    ocsp.chain(issuers).map(described).collect()
+}
+
+fn subtrees(constraints: &[Constraint]) -> Result<Option<GeneralSubtrees>> {
+    let ia5 = |text: &str| {
+        Ia5String::new(text)
+            .map_err(|_| Error::invalid(format!("the name constraint {text:?} is not in ASCII")))
+    };
+    let tree = |constraint: &Constraint| {
+        let base = match constraint {
+            Constraint::Dns(name) => GeneralName::DnsName(ia5(name)?),
+            Constraint::Email(name) => GeneralName::Rfc822Name(ia5(name)?),
+            Constraint::Uri(name) => GeneralName::UniformResourceIdentifier(ia5(name)?),
+            Constraint::Ip(bytes) => GeneralName::IpAddress(OctetString::new(bytes.as_slice())?),
+        };
+        Ok(GeneralSubtree { base, minimum: 0, maximum: None })
+    };
+    if constraints.is_empty() {
+        return Ok(None);
+    }
+    constraints.iter().map(tree).collect::<Result<_>>().map(Some)
+}
+
+impl Contents {
+    fn extensions(&self, signer: &Signer<'_>) -> Result<Extensions> {
+        let mut extensions = Vec::with_capacity(12);
+        if !self.usages.is_empty() {
+            extensions.push(usage_extension(self.usages)?);
+        }
+        if !self.ext_usages.is_empty() {
+            extensions.push(extension(oid::EXT_KEY_USAGE, false, &self.ext_usages)?);
+        }
+        match &self.purpose {
+            Purpose::Ca { path_length, .. } => {
+                let constraints = BasicConstraints { ca: true, path_len_constraint: *path_length };
+                extensions.push(extension(oid::BASIC_CONSTRAINTS, true, &constraints)?);
+            }
+            Purpose::Leaf { says_so: true } => {
+                let constraints = BasicConstraints { ca: false, path_len_constraint: None };
+                extensions.push(extension(oid::BASIC_CONSTRAINTS, true, &constraints)?);
+            }
+            Purpose::Leaf { says_so: false } => {}
+        }
+        let key_id = self.public.key_id();
+        extensions.push(extension(oid::SUBJECT_KEY_ID, false, &OctetString::new(key_id)?)?);
+        extensions.push(authority_key_id(signer.key_id)?);
+        let access = access(&self.urls)?;
+        if !access.is_empty() {
+            extensions.push(extension(oid::AUTHORITY_INFO_ACCESS, false, &access)?);
+        }
+        // Without a subject the names are all that says whose it is.
+        let critical = self.subject == EMPTY_NAME;
+        match &self.alt_names {
+            AltNames::Names(names) if names.is_empty() => {}
+            AltNames::Names(names) => {
+                let value = san::encode(names)?;
+                extensions.push(encoded_extension(oid::SUBJECT_ALT_NAME, critical, value)?);
+            }
+            AltNames::Encoded(value) => {
+                let value = value.clone();
+                extensions.push(encoded_extension(oid::SUBJECT_ALT_NAME, critical, value)?);
+            }
+        }
+        if let Purpose::Ca { constraints, .. } = &self.purpose
+            && *constraints != Constraints::default()
+        {
+            let value = NameConstraints {
+                permitted_subtrees: subtrees(&constraints.permitted)?,
+                excluded_subtrees: subtrees(&constraints.excluded)?,
+            };
+            extensions.push(extension(oid::NAME_CONSTRAINTS, true, &value)?);
+        }
+        if !self.policies.is_empty() {
+            let policy = |id: &ObjectIdentifier| PolicyInformation {
+                policy_identifier: *id,
+                policy_qualifiers: None,
+            };
+            let policies: Vec<PolicyInformation> = self.policies.iter().map(policy).collect();
+            extensions.push(extension(oid::CERTIFICATE_POLICIES, false, &policies)?);
+        }
+        for (id, urls) in [
+            (oid::CRL_DISTRIBUTION_POINTS, &self.urls.crl_distribution_points),
+            (oid::FRESHEST_CRL, &self.urls.delta_crl_distribution_points),
+        ] {
+            if !urls.is_empty() {
+                extensions.push(extension(id, false, &distribution_points(urls)?)?);
+            }
+        }
+        Ok(extensions)
+    }
+
+    /// The certificate, signed, in DER.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for contents that cannot stand in a certificate; when it cannot be signed.
+    pub fn sign(&self, signer: &Signer<'_>) -> Result<Vec<u8>> {
+        let algorithm = signer.algorithm.to_der()?;
+        let tbs = Tbs {
+            version: 2,
+            serial: UintRef::new(self.serial.as_bytes())?,
+            signature: AnyRef::from_der(&algorithm)?,
+            issuer: AnyRef::from_der(signer.name)?,
+            validity: Validity::new(time::encode(self.not_before)?, time::encode(self.not_after)?),
+            subject: AnyRef::from_der(&self.subject)?,
+            public: AnyRef::from_der(self.public.spki())?,
+            extensions: self.extensions(signer)?,
+        };
+        Signed::sign(&tbs.to_der()?, signer.key, signer.algorithm)
+    }
+}
+
+/// Signs what a certificate says again, as another issuer: its name, the id of its key and where more is to be found change, and nothing else.
+///
+/// # Errors
+/// [`Error::Invalid`] for what is no certificate; when it cannot be signed.
+pub fn sign_again(der: &[u8], signer: &Signer<'_>, urls: &Urls) -> Result<Vec<u8>> {
+    let unreadable = |_| Error::invalid("the certificate could not be parsed");
+    let certificate = Certificate::from_der(der).map_err(unreadable)?;
+    let tbs = certificate.tbs_certificate();
+    let changed = [
+        oid::AUTHORITY_KEY_ID,
+        oid::AUTHORITY_INFO_ACCESS,
+        oid::CRL_DISTRIBUTION_POINTS,
+        oid::FRESHEST_CRL,
+    ];
+    let known = tbs.extensions().map_or(&[][..], Vec::as_slice);
+    let mut extensions: Extensions =
+        known.iter().filter(|one| !changed.contains(&one.extn_id)).cloned().collect();
+    extensions.push(authority_key_id(signer.key_id)?);
+    let access = access(urls)?;
+    if !access.is_empty() {
+        extensions.push(extension(oid::AUTHORITY_INFO_ACCESS, false, &access)?);
+    }
+    for (id, urls) in [
+        (oid::CRL_DISTRIBUTION_POINTS, &urls.crl_distribution_points),
+        (oid::FRESHEST_CRL, &urls.delta_crl_distribution_points),
+    ] {
+        if !urls.is_empty() {
+            extensions.push(extension(id, false, &distribution_points(urls)?)?);
+        }
+    }
+    let algorithm = signer.algorithm.to_der()?;
+    let (subject, public) = (tbs.subject().to_der()?, tbs.subject_public_key_info().to_der()?);
+    let serial = Serial::from_bytes(positive(tbs.serial_number().as_bytes())?)?;
+    let again = Tbs {
+        version: 2,
+        serial: UintRef::new(serial.as_bytes())?,
+        signature: AnyRef::from_der(&algorithm)?,
+        issuer: AnyRef::from_der(signer.name)?,
+        validity: *tbs.validity(),
+        subject: AnyRef::from_der(&subject)?,
+        public: AnyRef::from_der(&public)?,
+        extensions,
+    };
+    Signed::sign(&again.to_der()?, signer.key, signer.algorithm)
+}
+
+/// The Name that says nothing.
+pub const EMPTY_NAME: &[u8] = &[0x30, 0];
+
+/// A certificate, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parsed {
+    /// The certificate itself.
+    pub der: Vec<u8>,
+    /// Its number.
+    pub serial: Serial,
+    /// The Name of its owner.
+    pub subject: Vec<u8>,
+    /// The Name of who signed it.
+    pub issuer: Vec<u8>,
+    /// The first second it is good.
+    pub not_before: i64,
+    /// The last.
+    pub not_after: i64,
+    /// Its owner's key.
+    pub public: PublicKey,
+    /// Whether it is a CA's.
+    pub is_ca: bool,
+    /// How many CAs may follow.
+    pub path_length: Option<u8>,
+    /// What its key may do; `None` where it does not say.
+    pub usages: Option<Usages>,
+    /// The id of its key, as it says.
+    pub key_id: Option<Vec<u8>>,
+    /// The id of the key that signed it, as it says.
+    pub authority_key_id: Option<Vec<u8>>,
+    /// Its other names, as far as they are of kinds that are known.
+    pub alt_names: Vec<San>,
+    /// How it was signed; `None` for ways that are not supported.
+    pub algorithm: Option<SignatureAlgorithm>,
+    tbs: Vec<u8>,
+    signature: Vec<u8>,
+}
+
+impl Parsed {
+    /// Reads a certificate.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is none, or says a thing twice.
+    pub fn from_der(bytes: &[u8]) -> Result<Self> {
+        let unreadable = || Error::invalid("the certificate could not be parsed");
+        if bytes.len() > CERTIFICATE_BYTES_MAX {
+            return Err(Error::invalid(format!(
+                "a certificate of more than {CERTIFICATE_BYTES_MAX} bytes"
+            )));
+        }
+        let signed = Signed::from_der(bytes).map_err(|_| unreadable())?;
+        let certificate = Certificate::from_der(bytes).map_err(|_| unreadable())?;
+        let tbs = certificate.tbs_certificate();
+        let mut parsed = Self {
+            der: bytes.to_vec(),
+            serial: Serial::from_bytes(positive(tbs.serial_number().as_bytes())?)?,
+            subject: tbs.subject().to_der()?,
+            issuer: tbs.issuer().to_der()?,
+            not_before: time::decode(tbs.validity().not_before),
+            not_after: time::decode(tbs.validity().not_after),
+            public: PublicKey::from_spki(&tbs.subject_public_key_info().to_der()?)?,
+            is_ca: false,
+            path_length: None,
+            usages: None,
+            key_id: None,
+            authority_key_id: None,
+            alt_names: Vec::new(),
+            algorithm: SignatureAlgorithm::from_der(&signed.algorithm.to_der()?).ok(),
+            tbs: signed.tbs.to_der()?,
+            signature: signed.signature.as_bytes().ok_or_else(unreadable)?.to_vec(),
+        };
+        if certificate.signature_algorithm() != tbs.signature() {
+            return Err(unreadable());
+        }
+        let extensions = tbs.extensions().map_or(&[][..], Vec::as_slice);
+        for (at, extension) in extensions.iter().enumerate() {
+            if extensions[..at].iter().any(|other| other.extn_id == extension.extn_id) {
+                return Err(Error::invalid("the certificate has an extension twice"));
+            }
+            parsed.take(extension).map_err(|_| unreadable())?;
+        }
+        Ok(parsed)
+    }
+
+    fn take(&mut self, extension: &Extension) -> Result<()> {
+        let value = extension.extn_value.as_bytes();
+        match extension.extn_id {
+            oid::BASIC_CONSTRAINTS => {
+                let found = BasicConstraints::from_der(value)?;
+                (self.is_ca, self.path_length) = (found.ca, found.path_len_constraint);
+            }
+            oid::KEY_USAGE => {
+                // As bits, since a usage of fewer bits than are known is one too.
+                let bits = BitString::from_der(value)?;
+                self.usages = Some(usages_of(&bits));
+            }
+            oid::SUBJECT_KEY_ID => {
+                self.key_id = Some(OctetString::from_der(value)?.as_bytes().to_vec());
+            }
+            oid::AUTHORITY_KEY_ID => {
+                let found = AuthorityKeyIdentifier::from_der(value)?;
+                let id = found.key_identifier.map(|id| id.as_bytes().to_vec());
+                self.authority_key_id = id;
+            }
+            // Certificates of others may have names of any kind.
+            oid::SUBJECT_ALT_NAME => self.alt_names = san::decode(value).unwrap_or_default(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The id of its key: what it says, or else what we would say.
+    pub fn subject_key_id(&self) -> Vec<u8> {
+        self.key_id.clone().unwrap_or_else(|| self.public.key_id().to_vec())
+    }
+
+    /// Whether its owner signed it.
+    pub fn is_self_signed(&self) -> bool {
+        self.subject == self.issuer && self.is_signed_by(&self.public)
+    }
+
+    /// Whether this key signed it.
+    pub fn is_signed_by(&self, key: &PublicKey) -> bool {
+        self.algorithm.is_some_and(|algorithm| algorithm.verifies(key, &self.tbs, &self.signature))
+    }
+
+    /// Whether it may have been issued by the owner of another one, by what both say. That it was, its signature says.
+    pub fn names_as_issuer(&self, issuer: &Self) -> bool {
+        let keys_fit = match (&self.authority_key_id, &issuer.key_id) {
+            (Some(wanted), Some(found)) => wanted == found,
+            _ => true,
+        };
+        self.issuer == issuer.subject && keys_fit
+    }
+
+    /// Whether its key may sign certificates.
+    pub fn may_sign_certificates(&self) -> bool {
+        self.is_ca && self.usages.is_none_or(|usages| usages.contains(KeyUsages::KeyCertSign))
+    }
+
+    /// Whether its key may sign revocation lists.
+    pub fn may_sign_crls(&self) -> bool {
+        self.usages.is_none_or(|usages| usages.contains(KeyUsages::CRLSign))
+    }
+}
+
+fn usages_of(bits: &BitString) -> Usages {
+    let all = [
+        KeyUsages::DigitalSignature,
+        KeyUsages::NonRepudiation,
+        KeyUsages::KeyEncipherment,
+        KeyUsages::DataEncipherment,
+        KeyUsages::KeyAgreement,
+        KeyUsages::KeyCertSign,
+        KeyUsages::CRLSign,
+        KeyUsages::EncipherOnly,
+        KeyUsages::DecipherOnly,
+    ];
+    let set = all.into_iter().zip(bits.bits()).filter(|(_, is_set)| *is_set);
+    set.fold(Usages::default(), |usages, (usage, _)| usages | usage)
+}
+
+/// The number of an INTEGER's bytes that is not negative.
+fn positive(bytes: &[u8]) -> Result<&[u8]> {
+    match bytes.first() {
+        Some(first) if *first < 0x80 => Ok(bytes),
+        _ => Err(Error::invalid("a certificate with a negative serial number is not supported")),
+    }
+}

@@ -1,0 +1,219 @@
+//! Revocation lists.
+
+use der::asn1::{AnyRef, ObjectIdentifier, OctetString, UintRef};
+use der::{Any, Decode as _, Encode as _, Sequence, Tag};
+use x509_cert::ext::{Extension, Extensions};
+use x509_cert::time::Time;
+
+use crate::certificate::{Signed, Signer, authority_key_id, distribution_points, extension};
+use crate::error::{Error, Result};
+use crate::serial::Serial;
+use crate::{oid, time};
+
+/// Bytes that an entry has at most: headers, a serial number of 21 bytes and a time.
+const ENTRY_BYTES: usize = 44;
+
+/// What a list says, but for its entries.
+#[derive(Clone, Debug)]
+pub struct List<'a> {
+    /// Its number.
+    pub number: u64,
+    /// When it was made.
+    pub this_update: i64,
+    /// When there will be a newer one.
+    pub next_update: i64,
+    /// The number of the complete list that it goes on from; `None` for a complete one.
+    pub base: Option<u64>,
+    /// Where what changed since is to be found.
+    pub freshest: &'a [String],
+}
+
+/// A revoked certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revoked {
+    /// Its number.
+    pub serial: Serial,
+    /// When it was revoked.
+    pub at: i64,
+}
+
+/// An extension that whoever signs a list of their own says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtraExtension {
+    /// What it is.
+    pub id: ObjectIdentifier,
+    /// Whether who does not know it may not go on.
+    pub critical: bool,
+    /// Its value, in DER.
+    pub value: Vec<u8>,
+}
+
+impl ExtraExtension {
+    fn encode(&self) -> Result<Extension> {
+        let extn_value = OctetString::new(self.value.as_slice())?;
+        Ok(Extension { extn_id: self.id, critical: self.critical, extn_value })
+    }
+}
+
+#[derive(Sequence)]
+struct Entry<'a> {
+    serial: UintRef<'a>,
+    at: Time,
+    extensions: Option<Extensions>,
+}
+
+#[derive(Sequence)]
+struct Tbs<'a> {
+    version: u8,
+    signature: AnyRef<'a>,
+    issuer: AnyRef<'a>,
+    this_update: Time,
+    next_update: Time,
+    revoked: Option<AnyRef<'a>>,
+    #[asn1(context_specific = "0", tag_mode = "EXPLICIT")]
+    extensions: Extensions,
+}
+
+fn number(number: u64) -> Result<Any> {
+    Ok(Any::encode_from(&number)?)
+}
+
+impl List<'_> {
+    fn extensions(&self, signer: &Signer<'_>) -> Result<Extensions> {
+        let mut extensions = vec![
+            authority_key_id(signer.key_id)?,
+            extension(oid::CRL_NUMBER, false, &number(self.number)?)?,
+        ];
+        if let Some(base) = self.base {
+            extensions.push(extension(oid::DELTA_CRL_INDICATOR, true, &number(base)?)?);
+        }
+        // A delta is not told where the deltas are (RFC 5280, 5.2.6).
+        if self.base.is_none() && !self.freshest.is_empty() {
+            let points = distribution_points(self.freshest)?;
+            extensions.push(extension(oid::FRESHEST_CRL, false, &points)?);
+        }
+        Ok(extensions)
+    }
+
+    /// The list, signed, in DER. It takes time and memory by its entries: some 40 bytes each.
+    ///
+    /// # Errors
+    /// When it cannot be encoded or signed.
+    pub fn sign(
+        &self,
+        revoked: impl IntoIterator<Item = Revoked>,
+        signer: &Signer<'_>,
+    ) -> Result<Vec<u8>> {
+        let with_none = revoked.into_iter().map(|one| (one, &[][..]));
+        self.sign_all(with_none, &[], signer)
+    }
+
+    /// The list, with extensions of its own and of its entries.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an extension that it has anyway; when it cannot be encoded or signed.
+    pub fn sign_all<'e>(
+        &self,
+        revoked: impl IntoIterator<Item = (Revoked, &'e [ExtraExtension])>,
+        extra: &[ExtraExtension],
+        signer: &Signer<'_>,
+    ) -> Result<Vec<u8>> {
+        let revoked = revoked.into_iter();
+        let mut entries = Vec::with_capacity(revoked.size_hint().0.saturating_mul(ENTRY_BYTES));
+        for (one, extensions) in revoked {
+            let serial = UintRef::new(one.serial.as_bytes())?;
+            let extensions = match extensions {
+                [] => None,
+                some => Some(some.iter().map(ExtraExtension::encode).collect::<Result<_>>()?),
+            };
+            Entry { serial, at: time::encode(one.at)?, extensions }.encode_to_vec(&mut entries)?;
+        }
+        let mut extensions = self.extensions(signer)?;
+        for one in extra {
+            if extensions.iter().any(|known| known.extn_id == one.id) {
+                return Err(Error::invalid(format!("the list has the extension {} twice", one.id)));
+            }
+            extensions.push(one.encode()?);
+        }
+        let algorithm = signer.algorithm.to_der()?;
+        let tbs = Tbs {
+            version: 1,
+            signature: AnyRef::from_der(&algorithm)?,
+            issuer: AnyRef::from_der(signer.name)?,
+            this_update: time::encode(self.this_update)?,
+            next_update: time::encode(self.next_update)?,
+            revoked: match entries.is_empty() {
+                true => None,
+                false => Some(AnyRef::new(Tag::Sequence, &entries)?),
+            },
+            extensions,
+        };
+        Signed::sign(&tbs.to_der()?, signer.key, signer.algorithm)
+    }
+}
+
+/// A list, read.
+#[derive(Clone, Debug)]
+pub struct Parsed {
+    /// The Name of who signed it.
+    pub issuer: Vec<u8>,
+    /// Its number.
+    pub number: Option<u64>,
+    /// The number of the complete list that it goes on from.
+    pub base: Option<u64>,
+    /// When it was made.
+    pub this_update: i64,
+    /// When there will be a newer one.
+    pub next_update: Option<i64>,
+    /// What it lists.
+    pub revoked: Vec<Revoked>,
+    tbs: Vec<u8>,
+    algorithm: Vec<u8>,
+    signature: Vec<u8>,
+}
+
+impl Parsed {
+    /// Reads a list.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is none.
+    pub fn from_der(bytes: &[u8]) -> Result<Self> {
+        let unreadable = || Error::invalid("the revocation list could not be parsed");
+        let signed = Signed::from_der(bytes).map_err(|_| unreadable())?;
+        let list =
+            x509_cert::crl::CertificateList::<x509_cert::certificate::Rfc5280>::from_der(bytes)
+                .map_err(|_| unreadable())?
+                .tbs_cert_list;
+        let mut parsed = Self {
+            issuer: list.issuer.to_der()?,
+            number: None,
+            base: None,
+            this_update: time::decode(list.this_update),
+            next_update: list.next_update.map(time::decode),
+            revoked: Vec::new(),
+            tbs: signed.tbs.to_der()?,
+            algorithm: signed.algorithm.to_der()?,
+            signature: signed.signature.as_bytes().ok_or_else(unreadable)?.to_vec(),
+        };
+        for extension in list.crl_extensions.unwrap_or_default() {
+            let value = extension.extn_value.as_bytes();
+            let number = || u64::from_der(value).map_err(|_| unreadable());
+            match extension.extn_id {
+                oid::CRL_NUMBER => parsed.number = Some(number()?),
+                oid::DELTA_CRL_INDICATOR => parsed.base = Some(number()?),
+                _ => {}
+            }
+        }
+        for one in list.revoked_certificates.unwrap_or_default() {
+            let serial = Serial::from_bytes(one.serial_number.as_bytes())?;
+            parsed.revoked.push(Revoked { serial, at: time::decode(one.revocation_date) });
+        }
+        Ok(parsed)
+    }
+
+    /// Whether this key signed it.
+    pub fn is_signed_by(&self, key: &crate::key::PublicKey) -> bool {
+        let algorithm = crate::signature::SignatureAlgorithm::from_der(&self.algorithm);
+        algorithm.is_ok_and(|algorithm| algorithm.verifies(key, &self.tbs, &self.signature))
+    }
+}

@@ -1,0 +1,411 @@
+//! Keys: making, reading and writing them, and signing with them.
+
+use std::fmt;
+
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use aws_lc_rs::encoding::{AsDer as _, EcPrivateKeyRfc5915Der, Pkcs8V1Der, PublicKeyX509Der};
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::KeySize;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_P521_SHA512_ASN1_SIGNING,
+    EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair as _, RsaKeyPair,
+};
+use der::asn1::{AnyRef, BitStringRef, ObjectIdentifier, OctetStringRef, SetOfVec, UintRef};
+use der::{Any, Decode as _, Sequence};
+use zeroize::Zeroizing;
+
+use crate::error::{Error, Result};
+use crate::oid;
+use crate::pem::{self, Label};
+use crate::signature::SignatureAlgorithm;
+
+/// A kind of key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeyKind {
+    /// RSA, with a modulus of so many bits.
+    Rsa(u16),
+    /// ECDSA over P-256.
+    P256,
+    /// ECDSA over P-384.
+    P384,
+    /// ECDSA over P-521.
+    P521,
+    /// Ed25519.
+    Ed25519,
+}
+
+impl KeyKind {
+    /// The kind that a request names by its type and bits, 0 for the usual ones.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] saying what is not supported.
+    pub fn named(key_type: &str, bits: i64) -> Result<Self> {
+        match (key_type, bits) {
+            ("rsa", 0 | 2048) => Ok(Self::Rsa(2048)),
+            ("rsa", 3072) => Ok(Self::Rsa(3072)),
+            ("rsa", 4096) => Ok(Self::Rsa(4096)),
+            ("rsa", 8192) => Ok(Self::Rsa(8192)),
+            ("rsa", bits) if bits < 2048 => Err(Error::invalid(format!(
+                "RSA keys < 2048 bits are unsafe and not supported: got {bits}"
+            ))),
+            ("rsa", bits) => {
+                Err(Error::invalid(format!("unsupported bit length for RSA key: {bits}")))
+            }
+            ("ec", 0 | 256) => Ok(Self::P256),
+            ("ec", 384) => Ok(Self::P384),
+            ("ec", 521) => Ok(Self::P521),
+            ("ec", bits) => {
+                Err(Error::invalid(format!("unsupported bit length for EC key: {bits}")))
+            }
+            ("ed25519", _) => Ok(Self::Ed25519),
+            (other, _) => Err(Error::invalid(format!("unknown key type {other}"))),
+        }
+    }
+
+    /// Its type as requests name it.
+    pub const fn type_name(self) -> &'static str {
+        match self {
+            Self::Rsa(_) => "rsa",
+            Self::P256 | Self::P384 | Self::P521 => "ec",
+            Self::Ed25519 => "ed25519",
+        }
+    }
+
+    /// Its bits as requests name them; 0 where there is but one size.
+    pub const fn bits(self) -> u16 {
+        match self {
+            Self::Rsa(bits) => bits,
+            Self::P256 => 256,
+            Self::P384 => 384,
+            Self::P521 => 521,
+            Self::Ed25519 => 0,
+        }
+    }
+}
+
+/// How a private key is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrivateKeyForm {
+    /// PKCS #1 for RSA, SEC 1 for curves, PKCS #8 for Ed25519.
+    Traditional,
+    /// PKCS #8.
+    Pkcs8,
+}
+
+enum Pair {
+    Rsa(Box<RsaKeyPair>),
+    Ec(EcdsaKeyPair),
+    Ed25519(Ed25519KeyPair),
+}
+
+/// A private key. Never printed.
+pub struct PrivateKey {
+    kind: KeyKind,
+    pair: Pair,
+    pkcs8: Zeroizing<Vec<u8>>,
+    spki: Vec<u8>,
+}
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PrivateKey")
+    }
+}
+
+#[derive(Sequence)]
+struct AlgorithmRef<'a> {
+    oid: ObjectIdentifier,
+    parameters: Option<AnyRef<'a>>,
+}
+
+#[derive(Sequence)]
+struct PrivateKeyInfoRef<'a> {
+    version: u8,
+    algorithm: AlgorithmRef<'a>,
+    private_key: &'a OctetStringRef,
+    #[asn1(context_specific = "0", tag_mode = "IMPLICIT", optional = "true")]
+    attributes: Option<SetOfVec<Any>>,
+    #[asn1(context_specific = "1", tag_mode = "IMPLICIT", optional = "true")]
+    public_key: Option<BitStringRef<'a>>,
+}
+
+#[derive(Sequence)]
+struct SpkiRef<'a> {
+    algorithm: AlgorithmRef<'a>,
+    bits: BitStringRef<'a>,
+}
+
+#[derive(Sequence)]
+struct RsaPublicRef<'a> {
+    modulus: UintRef<'a>,
+    exponent: UintRef<'a>,
+}
+
+const fn ec_algorithm(kind: KeyKind) -> Option<&'static EcdsaSigningAlgorithm> {
+    match kind {
+        KeyKind::P256 => Some(&ECDSA_P256_SHA256_ASN1_SIGNING),
+        KeyKind::P384 => Some(&ECDSA_P384_SHA384_ASN1_SIGNING),
+        KeyKind::P521 => Some(&ECDSA_P521_SHA512_ASN1_SIGNING),
+        KeyKind::Rsa(_) | KeyKind::Ed25519 => None,
+    }
+}
+
+const CURVES: [KeyKind; 3] = [KeyKind::P256, KeyKind::P384, KeyKind::P521];
+
+fn unmakable<T>(_: T) -> Error {
+    Error::Machine("a key could not be made")
+}
+
+impl PrivateKey {
+    /// A new key. RSA takes up to seconds.
+    ///
+    /// # Errors
+    /// When the library gives none.
+    pub fn make(kind: KeyKind) -> Result<Self> {
+        let pair = match kind {
+            KeyKind::Rsa(bits) => {
+                let size = match bits {
+                    2048 => KeySize::Rsa2048,
+                    3072 => KeySize::Rsa3072,
+                    4096 => KeySize::Rsa4096,
+                    8192 => KeySize::Rsa8192,
+                    _ => return Err(Error::Machine("an RSA key of another size")),
+                };
+                Pair::Rsa(Box::new(RsaKeyPair::generate(size).map_err(unmakable)?))
+            }
+            KeyKind::Ed25519 => Pair::Ed25519(Ed25519KeyPair::generate().map_err(unmakable)?),
+            KeyKind::P256 | KeyKind::P384 | KeyKind::P521 => {
+                let algorithm = ec_algorithm(kind).ok_or(Error::Machine("no curve"))?;
+                Pair::Ec(EcdsaKeyPair::generate(algorithm).map_err(unmakable)?)
+            }
+        };
+        Self::of(kind, pair)
+    }
+
+    fn of(kind: KeyKind, pair: Pair) -> Result<Self> {
+        let unwritable = |_| Error::Machine("a key could not be written");
+        let (pkcs8, spki) = match &pair {
+            Pair::Rsa(pair) => {
+                let pkcs8: Pkcs8V1Der<'_> = pair.as_der().map_err(unwritable)?;
+                let spki: PublicKeyX509Der<'_> = pair.public_key().as_der().map_err(unwritable)?;
+                (pkcs8.as_ref().to_vec(), spki.as_ref().to_vec())
+            }
+            Pair::Ec(pair) => {
+                let pkcs8 = pair.to_pkcs8v1().map_err(unwritable)?;
+                let spki: PublicKeyX509Der<'_> = pair.public_key().as_der().map_err(unwritable)?;
+                (pkcs8.as_ref().to_vec(), spki.as_ref().to_vec())
+            }
+            Pair::Ed25519(pair) => {
+                let pkcs8 = pair.to_pkcs8v1().map_err(unwritable)?;
+                let spki: PublicKeyX509Der<'_> = pair.public_key().as_der().map_err(unwritable)?;
+                (pkcs8.as_ref().to_vec(), spki.as_ref().to_vec())
+            }
+        };
+        Ok(Self { kind, pair, pkcs8: Zeroizing::new(pkcs8), spki })
+    }
+
+    /// The key of a PKCS #8 document.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there is none, or of a kind that is not supported.
+    pub fn from_pkcs8(bytes: &[u8]) -> Result<Self> {
+        let unreadable = || Error::invalid("the private key could not be parsed");
+        let info = PrivateKeyInfoRef::from_der(bytes).map_err(|_| unreadable())?;
+        if info.algorithm.oid == oid::RSA_ENCRYPTION {
+            let pair = RsaKeyPair::from_pkcs8(bytes).map_err(|_| unreadable())?;
+            return Self::of_rsa(pair);
+        }
+        if info.algorithm.oid == oid::ED25519 {
+            let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(bytes);
+            return Self::of(KeyKind::Ed25519, Pair::Ed25519(pair.map_err(|_| unreadable())?));
+        }
+        for kind in CURVES {
+            if let Some(algorithm) = ec_algorithm(kind)
+                && let Ok(pair) = EcdsaKeyPair::from_pkcs8(algorithm, bytes)
+            {
+                return Self::of(kind, Pair::Ec(pair));
+            }
+        }
+        Err(unreadable())
+    }
+
+    fn of_rsa(pair: RsaKeyPair) -> Result<Self> {
+        let bits = pair.public_modulus_len() * 8;
+        if bits < 2048 {
+            return Err(Error::invalid(format!(
+                "RSA keys < 2048 bits are unsafe and not supported: got {bits}"
+            )));
+        }
+        let bits = u16::try_from(bits).map_err(|_| Error::invalid("the RSA key is too long"))?;
+        Self::of(KeyKind::Rsa(bits), Pair::Rsa(Box::new(pair)))
+    }
+
+    /// The key of a block of PEM, of whichever form.
+    ///
+    /// # Errors
+    /// As [`from_pkcs8`](Self::from_pkcs8).
+    pub fn from_pem(label: Label, bytes: &[u8]) -> Result<Self> {
+        let unreadable = || Error::invalid("the private key could not be parsed");
+        match label {
+            Label::PrivateKey => Self::from_pkcs8(bytes),
+            Label::RsaPrivateKey => {
+                Self::of_rsa(RsaKeyPair::from_der(bytes).map_err(|_| unreadable())?)
+            }
+            Label::EcPrivateKey => {
+                for kind in CURVES {
+                    if let Some(algorithm) = ec_algorithm(kind)
+                        && let Ok(pair) = EcdsaKeyPair::from_private_key_der(algorithm, bytes)
+                    {
+                        return Self::of(kind, Pair::Ec(pair));
+                    }
+                }
+                Err(unreadable())
+            }
+            Label::Certificate | Label::Request | Label::Crl => Err(unreadable()),
+        }
+    }
+
+    /// Its kind.
+    pub const fn kind(&self) -> KeyKind {
+        self.kind
+    }
+
+    /// PKCS #8, as it is stored.
+    pub fn pkcs8(&self) -> &[u8] {
+        &self.pkcs8
+    }
+
+    /// The SubjectPublicKeyInfo.
+    pub fn spki(&self) -> &[u8] {
+        &self.spki
+    }
+
+    /// The key in DER, and what PEM calls it.
+    ///
+    /// # Errors
+    /// When the library cannot write it.
+    pub fn write(&self, form: PrivateKeyForm) -> Result<(Label, Zeroizing<Vec<u8>>)> {
+        let unwritable = |_| Error::Machine("a key could not be written");
+        match (form, &self.pair) {
+            (PrivateKeyForm::Pkcs8, _) | (PrivateKeyForm::Traditional, Pair::Ed25519(_)) => {
+                Ok((Label::PrivateKey, self.pkcs8.clone()))
+            }
+            (PrivateKeyForm::Traditional, Pair::Ec(pair)) => {
+                let der: EcPrivateKeyRfc5915Der<'_> =
+                    pair.private_key().as_der().map_err(unwritable)?;
+                Ok((Label::EcPrivateKey, Zeroizing::new(der.as_ref().to_vec())))
+            }
+            (PrivateKeyForm::Traditional, Pair::Rsa(_)) => {
+                let info = PrivateKeyInfoRef::from_der(&self.pkcs8)?;
+                let inner = info.private_key.as_bytes().to_vec();
+                Ok((Label::RsaPrivateKey, Zeroizing::new(inner)))
+            }
+        }
+    }
+
+    /// The key in PEM.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn to_pem(&self, form: PrivateKeyForm) -> Result<Zeroizing<String>> {
+        let (label, bytes) = self.write(form)?;
+        Ok(Zeroizing::new(pem::write(label, &bytes)))
+    }
+
+    /// Signs. The algorithm is one that goes with the key's kind.
+    ///
+    /// # Errors
+    /// When the library does not sign.
+    pub fn sign(&self, algorithm: SignatureAlgorithm, message: &[u8]) -> Result<Vec<u8>> {
+        let unsigned = |_| Error::Machine("a signature could not be made");
+        match &self.pair {
+            Pair::Rsa(pair) => {
+                let encoding =
+                    algorithm.rsa_encoding().ok_or(Error::Machine("RSA signs by its own"))?;
+                let mut signature = vec![0; pair.public_modulus_len()];
+                pair.sign(encoding, &SystemRandom::new(), message, &mut signature)
+                    .map_err(unsigned)?;
+                Ok(signature)
+            }
+            Pair::Ec(pair) => {
+                let signature = pair.sign(&SystemRandom::new(), message).map_err(unsigned)?;
+                Ok(signature.as_ref().to_vec())
+            }
+            Pair::Ed25519(pair) => Ok(pair.try_sign(message).map_err(unsigned)?.as_ref().to_vec()),
+        }
+    }
+}
+
+/// The public half of a key, of its SubjectPublicKeyInfo.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PublicKey {
+    spki: Vec<u8>,
+    bits: Vec<u8>,
+    kind: Option<KeyKind>,
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({:?})", self.kind)
+    }
+}
+
+impl PublicKey {
+    /// Reads a SubjectPublicKeyInfo.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is none.
+    pub fn from_spki(spki: &[u8]) -> Result<Self> {
+        let unreadable = || Error::invalid("the public key could not be parsed");
+        let parsed = SpkiRef::from_der(spki).map_err(|_| unreadable())?;
+        let bits = parsed.bits.as_bytes().ok_or_else(unreadable)?.to_vec();
+        let kind = match parsed.algorithm.oid {
+            oid::RSA_ENCRYPTION => {
+                let public = RsaPublicRef::from_der(&bits).map_err(|_| unreadable())?;
+                let modulus = public.modulus.as_bytes();
+                let leading = modulus.first().map_or(8, |byte| byte.leading_zeros() as usize);
+                u16::try_from(modulus.len() * 8 - leading).ok().map(KeyKind::Rsa)
+            }
+            oid::ED25519 => Some(KeyKind::Ed25519),
+            oid::EC_PUBLIC_KEY => {
+                let curve = parsed.algorithm.parameters;
+                let curve = curve.and_then(|any| any.decode_as::<ObjectIdentifier>().ok());
+                match curve {
+                    Some(oid::P256) => Some(KeyKind::P256),
+                    Some(oid::P384) => Some(KeyKind::P384),
+                    Some(oid::P521) => Some(KeyKind::P521),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        Ok(Self { spki: spki.to_vec(), bits, kind })
+    }
+
+    /// The SubjectPublicKeyInfo.
+    pub fn spki(&self) -> &[u8] {
+        &self.spki
+    }
+
+    /// Its kind; `None` for those that are not supported.
+    pub const fn kind(&self) -> Option<KeyKind> {
+        self.kind
+    }
+
+    /// The bits of the key, as SubjectPublicKeyInfo has them, which is also how the library takes them.
+    pub(crate) fn library_bytes(&self) -> &[u8] {
+        &self.bits
+    }
+
+    /// The bits of the key.
+    pub fn bits(&self) -> &[u8] {
+        &self.bits
+    }
+
+    /// SHA-1 of the bits of the key, by which certificates name keys (RFC 5280, 4.2.1.2, method 1).
+    pub fn key_id(&self) -> [u8; 20] {
+        let mut id = [0; 20];
+        id.copy_from_slice(digest(&SHA1_FOR_LEGACY_USE_ONLY, &self.bits).as_ref());
+        id
+    }
+}

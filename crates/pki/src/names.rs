@@ -1,0 +1,480 @@
+//! Which names a role allows: the one place where that is decided.
+//!
+//! A name is read once, into what it is (a wildcard or none, a mailbox or none, and a host in lower case and A-labels), and rules are about that:
+//! nothing is cut or compared in place. Names of a request's body, of the subject of a certificate request and of its alternative names
+//! all become a [`Wanted`], so that no rule holds for the one and not for the other.
+//!
+//! Invariants:
+//! - What stands in a certificate is what was judged: [`grant`] returns the names, in the spelling that was compared.
+//! - The first refusal wins, and the order is that of [`grant`].
+
+use std::net::IpAddr;
+
+use crate::ObjectIdentifier;
+use crate::error::{Error, Result};
+use crate::san::{NAMES_MAX, San};
+
+/// Longest name, in bytes.
+const HOST_BYTES_MAX: usize = 253;
+/// Longest label, in bytes.
+const LABEL_BYTES_MAX: usize = 63;
+/// Longest text that is looked at at all.
+const TEXT_BYTES_MAX: usize = 1024;
+
+/// What a role says of names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Whether any name will do, as far as what follows allows it.
+    pub allow_any_name: bool,
+    /// Whether the domains allow themselves.
+    pub allow_bare_domains: bool,
+    /// Whether the domains allow what is below them.
+    pub allow_subdomains: bool,
+    /// Whether a `*` in a domain stands for anything.
+    pub allow_glob_domains: bool,
+    /// Whether `localhost` and `localdomain` will do.
+    pub allow_localhost: bool,
+    /// Whether wildcards will do.
+    pub allow_wildcards: bool,
+    /// Whether names have to be hosts.
+    pub enforce_hostnames: bool,
+    /// The domains.
+    pub domains: Vec<String>,
+    /// The name of who asks, where that will do.
+    pub display_name: Option<String>,
+    /// What the common name may be: `email`, `hostname`; anything if empty; not even a name that would be allowed if `disabled` alone.
+    pub cn_validations: Vec<String>,
+    /// Whether there has to be a common name.
+    pub require_cn: bool,
+    /// Whether IP addresses will do.
+    pub allow_ip_sans: bool,
+    /// The networks that they have to be of; any if empty.
+    pub ip_networks: Vec<Network>,
+    /// Patterns of URIs.
+    pub uri_sans: Vec<String>,
+    /// Other names: `*`, or `OID;UTF8:PATTERN`.
+    pub other_sans: Vec<String>,
+    /// Patterns of the attribute serialNumber.
+    pub serial_numbers: Vec<String>,
+    /// Patterns of user ids.
+    pub user_ids: Vec<String>,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The common name; empty for none.
+    pub common_name: String,
+    /// DNS names and e-mail addresses.
+    pub names: Vec<String>,
+    /// IP addresses.
+    pub ips: Vec<IpAddr>,
+    /// URIs.
+    pub uris: Vec<String>,
+    /// Others.
+    pub others: Vec<(ObjectIdentifier, String)>,
+    /// The attribute serialNumber; empty for none.
+    pub serial_number: String,
+    /// User ids.
+    pub user_ids: Vec<String>,
+    /// Whether the common name stays out of the alternative names.
+    pub excludes_cn: bool,
+    /// Where the alternative names come from, for the words of a refusal.
+    pub source: Source,
+}
+
+/// Where names come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// The request's body.
+    #[default]
+    Api,
+    /// The certificate request.
+    Csr,
+}
+
+/// What stands in the certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// The common name; empty for none.
+    pub common_name: String,
+    /// The alternative names.
+    pub alt_names: Vec<San>,
+}
+
+/// Addresses that have their first bits in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    bits: u8,
+}
+
+impl Network {
+    /// Reads `ADDRESS/BITS`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for anything else.
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = || Error::invalid(format!("invalid CIDR address: {text}"));
+        let (address, bits) = text.split_once('/').ok_or_else(wrong)?;
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let bits: u8 = bits.parse().map_err(|_| wrong())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        if bits > most { Err(wrong()) } else { Ok(Self { address, bits }) }
+    }
+
+    /// Whether an address is of it.
+    pub fn holds(&self, ip: IpAddr) -> bool {
+        let same = |ours: u128, theirs: u128, width: u32| {
+            let shift = width - u32::from(self.bits);
+            ours.checked_shr(shift).unwrap_or(0) == theirs.checked_shr(shift).unwrap_or(0)
+        };
+        match (self.address, ip) {
+            (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
+                same(u128::from(u32::from(ours)), u128::from(u32::from(theirs)), 32)
+            }
+            (IpAddr::V6(ours), IpAddr::V6(theirs)) => same(ours.into(), theirs.into(), 128),
+            _ => false,
+        }
+    }
+
+    /// The address and the mask, one after the other, as name constraints have them.
+    pub fn to_constraint(&self) -> Vec<u8> {
+        let mask = u128::MAX.checked_shl(128 - u32::from(self.bits)).unwrap_or(0);
+        match self.address {
+            IpAddr::V4(address) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(self.bits)).unwrap_or(0);
+                let network = u32::from(address) & mask;
+                [network.to_be_bytes(), mask.to_be_bytes()].concat()
+            }
+            IpAddr::V6(address) => {
+                let network = u128::from(address) & mask;
+                [network.to_be_bytes(), mask.to_be_bytes()].concat()
+            }
+        }
+    }
+}
+
+/// A name, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Name {
+    /// What stands before the `@` of a mailbox.
+    local: Option<String>,
+    /// The first label of a wildcard, which has a `*`.
+    wildcard: Option<String>,
+    /// A host, in lower case and A-labels; or whatever else was given, in lower case, which is no host.
+    host: String,
+    /// What was given, where it is no host.
+    free: Option<String>,
+}
+
+impl Name {
+    /// Reads a name; `None` for what is none whatever a role says.
+    fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() || text.len() > TEXT_BYTES_MAX || text.chars().any(char::is_control) {
+            return None;
+        }
+        if let Some((local, host)) = text.split_once('@') {
+            let is_local = !local.is_empty() && local.bytes().all(is_of_mailbox);
+            let host = host_name(host).filter(|_| is_local)?;
+            return Some(Self { local: Some(local.to_owned()), wildcard: None, host, free: None });
+        }
+        if text.contains('*') {
+            let (label, rest) = text.split_once('.')?;
+            let wildcard = wildcard_label(label)?;
+            let host = host_name(rest)?;
+            return Some(Self { local: None, wildcard: Some(wildcard), host, free: None });
+        }
+        match host_name(text) {
+            Some(host) => Some(Self { local: None, wildcard: None, host, free: None }),
+            None => {
+                let free = Some(text.to_owned());
+                Some(Self { local: None, wildcard: None, host: text.to_lowercase(), free })
+            }
+        }
+    }
+
+    /// Its one spelling.
+    fn text(&self) -> String {
+        match (&self.local, &self.wildcard, &self.free) {
+            (_, _, Some(free)) => free.clone(),
+            (Some(local), ..) => format!("{local}@{}", self.host),
+            (None, Some(label), _) => format!("{label}.{}", self.host),
+            (None, None, None) => self.host.clone(),
+        }
+    }
+
+    /// It as an alternative name, if it can be one.
+    fn san(&self) -> Option<San> {
+        match (&self.local, &self.free) {
+            (_, Some(_)) => None,
+            (Some(_), _) => Some(San::Email(self.text())),
+            (None, None) => Some(San::Dns(self.text())),
+        }
+    }
+
+    fn is_below(&self, domain: &str) -> bool {
+        let above = self.host.strip_suffix(domain);
+        let below = above.is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'));
+        below || (self.wildcard.is_some() && self.host == domain)
+    }
+
+    fn is_of(&self, domain: &str, rules: &Rules) -> bool {
+        if domain.is_empty() {
+            return false;
+        }
+        let folded = fold(domain);
+        let whole = self.text().to_lowercase();
+        let is_bare = rules.allow_bare_domains
+            && (whole == folded || (self.local.is_some() && self.host == folded));
+        let is_below = rules.allow_subdomains && self.is_below(&folded);
+        let is_like = rules.allow_glob_domains && folded.contains('*') && is_like(&folded, &whole);
+        is_bare || is_below || is_like
+    }
+
+    fn is_local(&self, rules: &Rules) -> bool {
+        ["localhost", "localdomain"].iter().any(|local| {
+            (self.wildcard.is_none() && self.host == *local)
+                || (rules.allow_subdomains && self.is_below(local))
+        })
+    }
+
+    fn is_callers(&self, caller: &str, rules: &Rules) -> bool {
+        let caller = caller.to_lowercase();
+        if caller.is_empty() {
+            return false;
+        }
+        let is_below = match caller.split_once('@') {
+            Some((_, domain)) => self.local.is_some() && self.is_below(domain),
+            None => self.is_below(&caller),
+        };
+        self.text().to_lowercase() == caller || (rules.allow_subdomains && is_below)
+    }
+
+    /// Whether a role allows it.
+    fn is_allowed(&self, rules: &Rules) -> bool {
+        if self.wildcard.is_some() && !rules.allow_wildcards {
+            return false;
+        }
+        if self.free.is_some() && rules.enforce_hostnames {
+            return false;
+        }
+        rules.allow_any_name
+            || (rules.allow_localhost && self.is_local(rules))
+            || rules.display_name.as_ref().is_some_and(|caller| self.is_callers(caller, rules))
+            || rules.domains.iter().any(|domain| self.is_of(domain, rules))
+    }
+}
+
+const fn is_of_mailbox(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(byte, b'!' | b'#'..=b'\'' | b'+' | b'-' | b'.' | b'/')
+        || matches!(byte, b'=' | b'?' | b'^'..=b'`' | b'{'..=b'~')
+}
+
+/// A domain of a role, as it is compared: in lower case, and in A-labels where it is a host.
+fn fold(domain: &str) -> String {
+    host_name(domain).unwrap_or_else(|| domain.to_lowercase())
+}
+
+/// A host in lower case and A-labels; `None` for what is none.
+fn host_name(text: &str) -> Option<String> {
+    let has_alabel = || text.split('.').any(|label| label.get(..4).is_some_and(is_alabel));
+    let host = if text.is_ascii() && !has_alabel() {
+        text.to_ascii_lowercase()
+    } else {
+        idna::domain_to_ascii_strict(text).ok()?
+    };
+    let fits = host.len() <= HOST_BYTES_MAX && host.split('.').all(is_label);
+    fits.then_some(host)
+}
+
+fn is_alabel(prefix: &str) -> bool {
+    prefix.eq_ignore_ascii_case("xn--")
+}
+
+fn is_label(label: &str) -> bool {
+    let word = |byte: &u8| byte.is_ascii_alphanumeric();
+    let bytes = label.as_bytes();
+    bytes.len() <= LABEL_BYTES_MAX
+        && bytes.first().is_some_and(word)
+        && bytes.last().is_some_and(word)
+        && bytes.iter().all(|byte| word(byte) || *byte == b'-')
+}
+
+/// The first label of a wildcard: `*` alone, or with one fixed part before or behind it.
+fn wildcard_label(label: &str) -> Option<String> {
+    let fixed = label.strip_prefix('*').or_else(|| label.strip_suffix('*'))?;
+    let fits = fixed.is_empty() || (is_label(fixed) && !is_alabel_part(label));
+    (fits && label.len() <= LABEL_BYTES_MAX).then(|| label.to_ascii_lowercase())
+}
+
+/// A part of an A-label says nothing of what the whole is (RFC 6125, 6.4.3).
+fn is_alabel_part(label: &str) -> bool {
+    label.get(..4).is_some_and(is_alabel)
+}
+
+/// Whether a text is like a pattern, in which `*` stands for anything.
+pub fn is_like(pattern: &str, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut left) = text.strip_prefix(first) else { return false };
+    let Some((middle, last)) = rest.rsplit_once('*') else {
+        return left.ends_with(rest);
+    };
+    // Each part is looked for as early as may be, which leaves the most to those behind it.
+    for part in middle.split('*') {
+        let Some(at) = left.find(part) else { return false };
+        left = &left[at + part.len()..];
+    }
+    left.ends_with(last)
+}
+
+fn is_any_like(patterns: &[String], text: &str) -> bool {
+    patterns.iter().any(|pattern| is_like(pattern, text))
+}
+
+/// Whether a role allows a DNS name or e-mail address, and how that is spelled.
+pub fn allows(rules: &Rules, text: &str) -> Option<String> {
+    Name::parse(text).filter(|name| name.is_allowed(rules)).map(|name| name.text())
+}
+
+fn common_name(rules: &Rules, text: &str) -> Result<Option<Name>> {
+    if matches!(&rules.cn_validations[..], [only] if only == "disabled") {
+        return Ok(Name::parse(text));
+    }
+    let refused = || Error::invalid(format!("common name {text} not allowed by this role"));
+    let name = Name::parse(text).filter(|name| name.is_allowed(rules)).ok_or_else(refused)?;
+    let kind = if name.local.is_some() { "email" } else { "hostname" };
+    let fits = rules.cn_validations.is_empty()
+        || rules.cn_validations.iter().any(|validation| validation == kind);
+    if fits { Ok(Some(name)) } else { Err(refused()) }
+}
+
+fn others(rules: &Rules, wanted: &Wanted) -> Result<()> {
+    if rules.other_sans.iter().any(|pattern| pattern == "*") {
+        return Ok(());
+    }
+    for (oid, text) in &wanted.others {
+        let patterns = rules.other_sans.iter().filter_map(|pattern| {
+            let (id, rest) = pattern.split_once(';')?;
+            let (_, pattern) = rest.split_once(':')?;
+            (id.trim() == oid.to_string()).then_some(pattern)
+        });
+        let patterns: Vec<&str> = patterns.collect();
+        if patterns.is_empty() {
+            return Err(Error::invalid(format!("other SAN OID {oid} not allowed by this role")));
+        }
+        if !patterns.iter().any(|pattern| is_like(pattern, text)) {
+            return Err(Error::invalid(format!(
+                "other SAN {text} not allowed for OID {oid} by this role"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Decides on all that is asked for, and says what stands in the certificate.
+///
+/// # Errors
+/// [`Error::Invalid`] with the first refusal, in the words that clients know.
+pub fn grant(rules: &Rules, wanted: &Wanted) -> Result<Granted> {
+    let count = wanted.names.len() + wanted.ips.len() + wanted.uris.len() + wanted.others.len();
+    if count > NAMES_MAX {
+        return Err(Error::invalid(format!("more than {NAMES_MAX} subject alternate names")));
+    }
+    if wanted.common_name.is_empty() && rules.require_cn {
+        return Err(Error::invalid(
+            "the common_name field is required, or must be provided in a CSR with \
+             \"use_csr_common_name\" set to true, unless \"require_cn\" is set to false",
+        ));
+    }
+    let cn = match wanted.common_name.as_str() {
+        "" => None,
+        text => common_name(rules, text)?,
+    };
+    if !wanted.serial_number.is_empty()
+        && !is_any_like(&rules.serial_numbers, &wanted.serial_number)
+    {
+        return Err(Error::invalid(format!(
+            "serial_number {} not allowed by this role",
+            wanted.serial_number
+        )));
+    }
+    let mut sans: Vec<San> = Vec::new();
+    let mut add = |san: San| {
+        if !sans.contains(&san) {
+            sans.push(san);
+        }
+    };
+    let cn_san = cn.as_ref().filter(|_| !wanted.excludes_cn).and_then(Name::san);
+    // Those of a certificate request stand in its order, before what the request's body adds.
+    if wanted.source == Source::Api
+        && let Some(san) = &cn_san
+    {
+        add(san.clone());
+    }
+    for text in &wanted.names {
+        let name = Name::parse(text).filter(|name| name.is_allowed(rules));
+        let san = name.and_then(|name| name.san()).ok_or_else(|| {
+            Error::invalid(format!("subject alternate name {text} not allowed by this role"))
+        })?;
+        add(san);
+    }
+    others(rules, wanted)?;
+    for (oid, text) in &wanted.others {
+        add(San::Other(*oid, text.clone()));
+    }
+    let via = match wanted.source {
+        Source::Api => "via the API",
+        Source::Csr => "via the CSR",
+    };
+    if !wanted.ips.is_empty() && !rules.allow_ip_sans {
+        return Err(Error::invalid(format!(
+            "IP Subject Alternative Names are not allowed in this role, but was provided {via}"
+        )));
+    }
+    for ip in &wanted.ips {
+        let networks = &rules.ip_networks;
+        if !networks.is_empty() && !networks.iter().any(|network| network.holds(*ip)) {
+            return Err(Error::invalid(format!(
+                "the IP address \"{ip}\" is not allowed in this role"
+            )));
+        }
+        add(San::Ip(*ip));
+    }
+    if !wanted.uris.is_empty() && rules.uri_sans.is_empty() {
+        return Err(Error::invalid(format!(
+            "URI Subject Alternative Names are not allowed in this role, but were provided {via}"
+        )));
+    }
+    for uri in &wanted.uris {
+        if !is_any_like(&rules.uri_sans, uri) {
+            return Err(Error::invalid(format!(
+                "URI Subject Alternative Names were provided {via} which are not valid for this \
+                 role"
+            )));
+        }
+        add(San::Uri(uri.clone()));
+    }
+    if let Some(san) = cn_san {
+        add(san);
+    }
+    for id in &wanted.user_ids {
+        if !is_any_like(&rules.user_ids, id) {
+            return Err(Error::invalid(format!("user_id {id} is not allowed by this role")));
+        }
+    }
+    // By kind, and within a kind in the order above.
+    sans.sort_by_key(|san| match san {
+        San::Other(..) => 0,
+        San::Dns(_) => 1,
+        San::Email(_) => 2,
+        San::Ip(_) => 3,
+        San::Uri(_) => 4,
+    });
+    let common_name = match (&cn, wanted.common_name.as_str()) {
+        (Some(name), _) => name.text(),
+        (None, text) => text.to_owned(),
+    };
+    Ok(Granted { common_name, alt_names: sans })
+}

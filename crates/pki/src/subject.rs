@@ -1,0 +1,172 @@
+//! Subjects: distinguished names, made of the fields of a request and read back from certificates.
+
+use der::asn1::{ObjectIdentifier, PrintableStringRef, SetOfVec, Utf8StringRef};
+use der::{Any, Decode as _, Encode as _, Tag, Tagged as _};
+use x509_cert::attr::AttributeTypeAndValue;
+use x509_cert::ext::pkix::name::DirectoryString;
+use x509_cert::name::{Name, RdnSequence, RelativeDistinguishedName};
+
+use crate::error::{Error, Result};
+use crate::oid;
+
+/// Most values of an attribute.
+const VALUES_MAX: usize = 64;
+
+/// The fields of a subject. The values of an attribute stand together, in one part of the name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subject {
+    /// CN; empty for none.
+    pub common_name: String,
+    /// The attribute serialNumber; empty for none.
+    pub serial_number: String,
+    /// C.
+    pub country: Vec<String>,
+    /// ST.
+    pub province: Vec<String>,
+    /// L.
+    pub locality: Vec<String>,
+    /// STREET.
+    pub street_address: Vec<String>,
+    /// postalCode.
+    pub postal_code: Vec<String>,
+    /// O.
+    pub organization: Vec<String>,
+    /// OU.
+    pub ou: Vec<String>,
+    /// UID.
+    pub user_ids: Vec<String>,
+}
+
+/// Most characters of an attribute (X.520, upper bounds).
+fn chars_max(attribute: ObjectIdentifier) -> usize {
+    match attribute {
+        oid::COUNTRY => 2,
+        oid::LOCALITY | oid::PROVINCE | oid::STREET => 128,
+        oid::POSTAL_CODE => 40,
+        oid::USER_ID => 256,
+        _ => 64,
+    }
+}
+
+fn check(name: &str, attribute: ObjectIdentifier, value: &str) -> Result<()> {
+    let most = chars_max(attribute);
+    if value.chars().count() > most {
+        return Err(Error::invalid(format!("{name} has more than {most} characters")));
+    }
+    if value.chars().any(char::is_control) {
+        return Err(Error::invalid(format!("{name} has control characters")));
+    }
+    if attribute == oid::COUNTRY
+        && (value.len() != 2 || !value.bytes().all(|byte| byte.is_ascii_alphabetic()))
+    {
+        return Err(Error::invalid(format!("{name} is not a country code of two letters")));
+    }
+    Ok(())
+}
+
+fn part(
+    name: &str,
+    attribute: ObjectIdentifier,
+    values: &[String],
+) -> Result<Option<RelativeDistinguishedName>> {
+    let mut pairs: Vec<AttributeTypeAndValue> = Vec::new();
+    if values.len() > VALUES_MAX {
+        return Err(Error::invalid(format!("{name} has more than {VALUES_MAX} values")));
+    }
+    for value in values.iter().filter(|value| !value.is_empty()) {
+        check(name, attribute, value)?;
+        let value = match PrintableStringRef::new(value) {
+            Ok(printable) => Any::encode_from(&printable)?,
+            Err(_) => Any::encode_from(&Utf8StringRef::new(value)?)?,
+        };
+        let pair = AttributeTypeAndValue { oid: attribute, value };
+        if !pairs.contains(&pair) {
+            pairs.push(pair);
+        }
+    }
+    if pairs.is_empty() {
+        return Ok(None);
+    }
+    let set = SetOfVec::try_from(pairs)?;
+    Ok(Some(RelativeDistinguishedName::from(set)))
+}
+
+impl Subject {
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The Name, in DER.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for values over the limits of X.520.
+    pub fn to_der(&self) -> Result<Vec<u8>> {
+        let one = |value: &String| vec![value.clone()];
+        let mut name = RdnSequence::default();
+        for (field, attribute, values) in [
+            ("country", oid::COUNTRY, self.country.clone()),
+            ("province", oid::PROVINCE, self.province.clone()),
+            ("locality", oid::LOCALITY, self.locality.clone()),
+            ("street_address", oid::STREET, self.street_address.clone()),
+            ("postal_code", oid::POSTAL_CODE, self.postal_code.clone()),
+            ("organization", oid::ORGANIZATION, self.organization.clone()),
+            ("ou", oid::ORGANIZATIONAL_UNIT, self.ou.clone()),
+            ("common_name", oid::COMMON_NAME, one(&self.common_name)),
+            ("serial_number", oid::SERIAL_NUMBER, one(&self.serial_number)),
+            ("user_ids", oid::USER_ID, self.user_ids.clone()),
+        ] {
+            if let Some(part) = part(field, attribute, &values)? {
+                name.push(part);
+            }
+        }
+        Ok(name.to_der()?)
+    }
+
+    /// The fields of a Name. What has no field is not told; what is no text is left out.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is no Name.
+    pub fn from_der(bytes: &[u8]) -> Result<Self> {
+        let name = Name::from_der(bytes).map_err(|_| Error::invalid("the name cannot be read"))?;
+        let mut subject = Self::default();
+        for pair in name.iter() {
+            let Some(text) = text(&pair.value) else { continue };
+            match pair.oid {
+                oid::COMMON_NAME => subject.common_name = text,
+                oid::SERIAL_NUMBER => subject.serial_number = text,
+                oid::COUNTRY => subject.country.push(text),
+                oid::PROVINCE => subject.province.push(text),
+                oid::LOCALITY => subject.locality.push(text),
+                oid::STREET => subject.street_address.push(text),
+                oid::POSTAL_CODE => subject.postal_code.push(text),
+                oid::ORGANIZATION => subject.organization.push(text),
+                oid::ORGANIZATIONAL_UNIT => subject.ou.push(text),
+                oid::USER_ID => subject.user_ids.push(text),
+                _ => {}
+            }
+        }
+        Ok(subject)
+    }
+
+    /// Every CN and e-mail address of a Name, in order.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is no Name.
+    pub fn names_of(bytes: &[u8]) -> Result<Vec<String>> {
+        let name = Name::from_der(bytes).map_err(|_| Error::invalid("the name cannot be read"))?;
+        let named = name
+            .iter()
+            .filter(|pair| pair.oid == oid::COMMON_NAME || pair.oid == oid::EMAIL_ADDRESS);
+        named
+            .map(|pair| text(&pair.value).ok_or_else(|| Error::invalid("a name is no text")))
+            .collect()
+    }
+}
+
+fn text(value: &Any) -> Option<String> {
+    match value.tag() {
+        Tag::Ia5String => Some(String::from_utf8_lossy(value.value()).into_owned()),
+        _ => DirectoryString::try_from(value).ok().map(|text| text.value().to_string()),
+    }
+}
