@@ -41,10 +41,6 @@ pub const NAMESPACE_NAME_BYTES_MAX: usize = 64;
 pub const TOKEN_RULES_MAX: usize = 1 << 18;
 /// Longest answer that can be wrapped, in bytes.
 pub const WRAPPED_BYTES_MAX: usize = 16 << 20;
-/// Most items of one batch of the transit engine.
-pub const TRANSIT_BATCH_ITEMS_MAX: usize = 100_000;
-/// Most random bytes given at a time.
-pub const RANDOM_BYTES_MAX: usize = 128 << 10;
 /// Longest description of a mount, in bytes.
 pub const DESCRIPTION_BYTES_MAX: usize = 4096;
 /// Changes that those who follow secrets can catch up on, and their bytes in memory.

@@ -12,7 +12,6 @@ use crate::engines::identity::Identity;
 use crate::engines::kv::{KvEngine, KvState};
 use crate::engines::server_engine::ServerEngine;
 use crate::engines::sys::System;
-use crate::engines::transit::TransitEngine;
 use crate::tokens::TokenEngine;
 
 /// The engines that are driven with the server itself.
@@ -23,7 +22,6 @@ const ENGINES: &[&'static dyn ServerEngine] = &[
     &KvEngine(KvState::V1),
     &KvEngine(KvState::V2),
     &KvEngine(KvState::Upgrading),
-    &TransitEngine,
     &TokenEngine,
     #[cfg(test)]
     &crate::engines::test_engine::ENGINE,

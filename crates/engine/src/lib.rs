@@ -43,7 +43,7 @@ pub use memory::Memory;
 pub use outbound::{Outbound, OutboundAnswer, OutboundCall};
 pub use pattern::Params;
 pub use route::{Admits, Body, Field, FieldKind, FieldPlace, Rights, Route, Scope, ServedBy};
-pub use spec::{EngineJob, EngineSpec, Unheard, UnheardCall};
+pub use spec::{EngineJob, EngineSpec, LightCheck, Unheard, UnheardCall};
 pub use storage::{Backend, Outcome, Storage, Stored, Transaction, Version, Writes};
 pub use table::{Dispatch, Group, Routes, Row, RowIndex, Table};
 pub use token_params::TokenParams;

@@ -28,6 +28,8 @@ pub struct EngineSpec {
     /// Whether an update at a path inside the mount makes something new, which takes the capability `create` instead of `update`. `None`
     /// for an engine that does not tell; asked before the caller is known to have any right, so it only looks at which names there are.
     pub creates: Option<fn(Names<'_>, &str) -> bool>,
+    /// Whether a request with a small body takes a moment only by what is decoded, where its row does not say that it does.
+    pub light: Option<LightCheck>,
     /// The empty state of what it keeps decoded; `None` for an engine that keeps nothing.
     pub memory: Option<fn() -> Box<dyn Memory>>,
     /// What it does by the clock.
@@ -40,6 +42,8 @@ pub struct EngineSpec {
     pub unheard: Option<Unheard>,
 }
 
+/// Whether a request at a path inside the mount takes a moment only, by what is decoded of the mount.
+pub type LightCheck = fn(&dyn Memory, &str) -> bool;
 /// Which names a mount has: a look into memory.
 pub type Names<'a> = &'a dyn Fn(&str) -> bool;
 
@@ -80,6 +84,7 @@ impl EngineSpec {
             routes,
             caseless_folders: &[],
             creates: None,
+            light: None,
             memory: None,
             jobs: &[],
             leases: None,

@@ -5,8 +5,9 @@ mod pki;
 #[cfg(test)]
 mod testing;
 mod totp;
+mod transit;
 
 use kallisto_engine::EngineSpec;
 
 /// Every engine here.
-pub const ENGINES: &[&EngineSpec] = &[&pki::ENGINE, &totp::ENGINE];
+pub const ENGINES: &[&EngineSpec] = &[&pki::ENGINE, &totp::ENGINE, &transit::ENGINE];

@@ -20,6 +20,13 @@ use crate::material::{Material, Version};
 use crate::public::PublicKey;
 use crate::settings::{Derivation, KeySettings, Origin};
 
+/// Material for the next version of a key.
+pub struct NextVersion {
+    kind: KeyKind,
+    hmac_key_bytes: usize,
+    version: Arc<Version>,
+}
+
 /// A named key. It holds no name: whoever keeps it knows.
 #[derive(Clone)]
 pub struct Key {
@@ -206,17 +213,51 @@ impl Key {
     /// # Errors
     /// [`Error::Invalid`] when the key may not be rotated, [`Error::Machine`] without randomness.
     pub fn rotated(&self, now_ns: i64) -> Result<Self> {
-        self.check_usable()?;
-        if self.settings.origin == Origin::Imported {
-            return Err(Error::invalid("imported key does not allow rotation within Vault"));
+        self.rotated_to(&self.next_version(now_ns)?)
+    }
+
+    /// Material for a version of this key, or of one like it: for [`Key::rotated_to`].
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the key may not be rotated, [`Error::Machine`] without randomness.
+    pub fn next_version(&self, now_ns: i64) -> Result<NextVersion> {
+        self.check_rotatable()?;
+        let version = Version::make(self.kind, self.hmac_key_bytes, now_ns)?;
+        Ok(NextVersion {
+            kind: self.kind,
+            hmac_key_bytes: self.hmac_key_bytes,
+            version: Arc::new(version),
+        })
+    }
+
+    /// The key with one version more, of material that was made before.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the key may not be rotated, or the material is of another kind of key.
+    pub fn rotated_to(&self, next: &NextVersion) -> Result<Self> {
+        self.check_rotatable()?;
+        if (next.kind, next.hmac_key_bytes) != (self.kind, self.hmac_key_bytes) {
+            return Err(Error::invalid("the key was replaced by one of another type meanwhile"));
         }
-        let mut key = self.with_version(Version::make(self.kind, self.hmac_key_bytes, now_ns)?)?;
+        let mut key = self.with_shared(Arc::clone(&next.version))?;
         key.settings.origin = Origin::Made;
         Ok(key)
     }
 
+    fn check_rotatable(&self) -> Result<()> {
+        self.check_usable()?;
+        if self.settings.origin == Origin::Imported {
+            return Err(Error::invalid("imported key does not allow rotation within Vault"));
+        }
+        Ok(())
+    }
+
     /// The key with this version behind its latest.
     pub(crate) fn with_version(&self, version: Version) -> Result<Self> {
+        self.with_shared(Arc::new(version))
+    }
+
+    fn with_shared(&self, version: Arc<Version>) -> Result<Self> {
         if self.versions.len() >= VERSIONS_MAX {
             return Err(Error::invalid(format!(
                 "the key has {VERSIONS_MAX} versions, which is the most: trim it first"
@@ -225,7 +266,7 @@ impl Key {
         let next = self.latest_version().checked_add(1);
         let next = next.ok_or_else(|| Error::invalid("all version numbers are used up"))?;
         let mut key = self.clone();
-        key.versions.insert(next, Arc::new(version));
+        key.versions.insert(next, version);
         Ok(key)
     }
 

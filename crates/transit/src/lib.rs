@@ -63,7 +63,7 @@ pub use error::{Error, Result};
 pub use export::{ExportFormat, ExportKind};
 pub use hash::Hash;
 pub use import::{ImportHash, WrappingKey};
-pub use key::{Change, Key, Listed, Public, Spec};
+pub use key::{Change, Key, Listed, NextVersion, Public, Spec};
 pub use kind::KeyKind;
 pub use mac::Mac;
 pub use random::fill as fill_random;

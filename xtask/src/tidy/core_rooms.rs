@@ -60,7 +60,7 @@ const UPWARD: &[(&str, &str, usize)] = &[
     ("storage", "view", 1),
     ("view", "audit", 1),
     ("view", "cluster", 1),
-    ("view", "engines", 11),
+    ("view", "engines", 9),
     ("view", "namespaces", 2),
     ("view", "pipeline", 2),
     ("view", "tokens", 8),

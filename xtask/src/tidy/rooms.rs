@@ -166,8 +166,14 @@ pub(super) const ROOMS: &[Room] = &[
     Room {
         folder: "crates/engines",
         package: "kallisto-engines",
-        below: &["kallisto-api", "kallisto-engine", "kallisto-pki"],
-        external: &["aws-lc-rs", "data-encoding", "jiff", "png", "qrcode", "zeroize"],
+        below: &[
+            "kallisto-api",
+            "kallisto-cuckoo",
+            "kallisto-engine",
+            "kallisto-pki",
+            "kallisto-transit",
+        ],
+        external: &["aws-lc-rs", "data-encoding", "jiff", "png", "qrcode", "tracing", "zeroize"],
         for_tests: &["kallisto-auth"],
     },
     Room {
@@ -204,7 +210,6 @@ pub(super) const ROOMS: &[Room] = &[
             "kallisto-cuckoo",
             "kallisto-barrier",
             "kallisto-store",
-            "kallisto-transit",
             "kallisto-leases",
         ],
         external: &[

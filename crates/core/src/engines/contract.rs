@@ -8,14 +8,13 @@ use kallisto_auth::{Capability, Identity as _, Subject as _, TokenKind, Variable
 use kallisto_engine::context::{Made, Work};
 use kallisto_engine::lease::Make;
 use kallisto_engine::{
-    Admits, Call as EngineCall, Caller as EngineCaller, Class, Dispatch, EngineContext, EngineSpec,
-    Handler, Heavy, KeyedHash, LeaseCall, Leases, MountInfo, NewLease, NoTemplateValues, Outbound,
-    OutboundAnswer, OutboundCall, Random, RenewalCall, Routes, Storage, TemplateValues,
-    UnheardCall,
+    Admits, Call as EngineCall, Caller as EngineCaller, Class, Dispatch, EngineContext, EngineJob,
+    EngineSpec, Handler, Heavy, KeyedHash, LeaseCall, Leases, LightCheck, MountInfo, NewLease,
+    NoTemplateValues, Outbound, OutboundAnswer, OutboundCall, Random, RenewalCall, Routes, Storage,
+    TemplateValues, UnheardCall,
 };
 use kallisto_leases::{Owner, TtlLimits, TtlRequest};
 
-use super::jobs::{MountJob, MountJobCall};
 use super::server_engine::{
     Answer, EngineFacts, OpenRun, Renewal, Run, ServerEngine, Weighed, no_leases,
 };
@@ -244,12 +243,14 @@ fn lease_call<'a>(run: &LeaseRun<'a>, grounds: &'a Grounds<'_>) -> LeaseCall<'a>
 }
 
 /// Runs a job at a mount. It is nobody's turn.
-pub(super) async fn run_job(
-    run: for<'a> fn(EngineContext<'a>) -> BoxFuture<'a, Result<(), Error>>,
-    call: MountJobCall<'_>,
+pub(crate) async fn run_job(
+    job: &EngineJob,
+    unsealed: &NamespaceContext,
+    mount: &Mount,
+    now: Timestamp,
 ) -> Result<(), Error> {
-    let grounds = Grounds::new(call.unsealed, call.mount, call.now, Flow::OWN);
-    run(grounds.context()).await
+    let grounds = Grounds::new(unsealed, mount, now, Flow::OWN);
+    (job.run)(grounds.context()).await
 }
 
 /// What answers an open path, if it is one.
@@ -362,8 +363,8 @@ impl ServerEngine for EngineSpec {
         creates.is_some_and(|creates| creates(&|name| mount.index.contains(name), path))
     }
 
-    fn jobs(&self) -> Vec<MountJob> {
-        self.jobs.iter().map(MountJob::of_contract).collect()
+    fn jobs(&self) -> &'static [EngineJob] {
+        self.jobs
     }
 
     fn memory(&self) -> Memory {
@@ -409,6 +410,13 @@ impl ServerEngine for EngineSpec {
     }
 
     fn is_light(&self, weighed: &Weighed<'_>) -> bool {
-        !weighed.lists && self.routes.find(weighed.path).is_some_and(|route| route.is_light)
+        if weighed.lists {
+            return false;
+        }
+        let memory = || weighed.mount.memory.of_engine();
+        let by_memory =
+            |light: LightCheck| memory().is_some_and(|memory| light(memory, weighed.path));
+        let route = self.routes.find(weighed.path);
+        route.is_some_and(|route| route.is_light) || self.light.is_some_and(by_memory)
     }
 }

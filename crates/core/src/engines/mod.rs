@@ -3,7 +3,6 @@
 pub(crate) mod contract;
 pub(crate) mod cubbyhole;
 pub(crate) mod identity;
-pub(crate) mod jobs;
 pub(crate) mod kv;
 pub(crate) mod kv_batch;
 pub(crate) mod kv_search;
@@ -14,4 +13,3 @@ pub(crate) mod server_engine;
 pub(crate) mod sys;
 #[cfg(test)]
 pub(crate) mod test_engine;
-pub(crate) mod transit;

@@ -10,14 +10,13 @@ use std::future::ready;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kallisto_engine::{Admits, Class, Multiplicity, Routes};
+use kallisto_engine::{Admits, Class, EngineJob, Multiplicity, Routes};
 
 use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::engines::jobs::MountJob;
 use crate::engines::kv::KvState;
 use crate::leases::far_end::LeaseRun;
 use crate::pipeline::state::{Call, Core, NamespaceContext};
@@ -166,8 +165,8 @@ pub(crate) trait ServerEngine: Sync {
     }
 
     /// What it does by the clock at each of its mounts, on the server that leads.
-    fn jobs(&self) -> Vec<MountJob> {
-        Vec::new()
+    fn jobs(&self) -> &'static [EngineJob] {
+        &[]
     }
 
     /// The empty state of what it keeps decoded.

@@ -20,10 +20,10 @@ pub use run::{FailedJob, FailedJobs};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kallisto_engine::EngineJob;
 
 use crate::api::BoxFuture;
 use crate::api::error::Error;
-use crate::engines::jobs::MountJob;
 use crate::engines::mount::EngineKind;
 use crate::metrics::{JobFacts, JobPlace};
 use crate::pipeline::state::{Core, NamespaceContext};
@@ -63,7 +63,7 @@ enum JobRow {
     /// The server's own.
     Server(&'static JobSpec),
     /// What an engine does at each of its mounts, in each namespace, on the leader.
-    Mounts(EngineKind, MountJob),
+    Mounts(EngineKind, &'static EngineJob),
 }
 
 impl JobRow {

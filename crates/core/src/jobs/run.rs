@@ -4,10 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kallisto_engine::EngineJob;
 
 use super::{JobRow, JobScope, table};
 use crate::api::error::Error;
-use crate::engines::jobs::{MountJob, MountJobCall};
+use crate::engines::contract;
 use crate::engines::mount::EngineKind;
 use crate::metrics::JobPlace;
 use crate::pipeline::state::{Core, NamespaceContext};
@@ -134,7 +135,7 @@ impl Pass<'_> {
             },
             (JobRow::Mounts(kind, job), Some(root)) => {
                 for space in self.namespaces(&root) {
-                    run_at_mounts(core, space, (kind, job), now, &mut failure).await;
+                    run_at_mounts(space, (kind, job), now, &mut failure).await;
                 }
             }
             (JobRow::Mounts(..), None) => {}
@@ -152,15 +153,14 @@ impl Pass<'_> {
 }
 
 async fn run_at_mounts(
-    core: &Core,
     unsealed: &NamespaceContext,
-    (kind, job): (EngineKind, MountJob),
+    (kind, job): (EngineKind, &EngineJob),
     now: Timestamp,
     failure: &mut FirstFailure,
 ) {
     let mounts = unsealed.view.mounts.all();
     for mount in mounts.iter().filter(|mount| mount.entry.kind == kind) {
-        let outcome = job.run(MountJobCall { core, unsealed, mount, now }).await;
+        let outcome = contract::run_job(job, unsealed, mount, now).await;
         failure.note(outcome, || match place_of(unsealed).as_str() {
             "" => format!("mount {}", mount.entry.accessor),
             space => format!("{space}, mount {}", mount.entry.accessor),

@@ -15,7 +15,7 @@ use crate::{leases, namespaces, registry, seal, tokens};
 pub(super) fn rows() -> impl Iterator<Item = JobRow> {
     let of_engines = registry::engines().flat_map(|engine| {
         let kind = EngineKind::of(engine);
-        engine.jobs().into_iter().map(move |job| JobRow::Mounts(kind, job))
+        engine.jobs().iter().map(move |job| JobRow::Mounts(kind, job))
     });
     let first = SERVER_JOBS.iter().map(JobRow::Server);
     first.chain(of_engines).chain(LAST_JOBS.iter().map(JobRow::Server))

@@ -23,7 +23,6 @@ use crate::cluster::watch::Rebuild;
 use crate::engines::identity::Effect;
 use crate::engines::kv::record::{Config, Metadata, decode_one, decode_version};
 use crate::engines::mount::MountEntry;
-use crate::engines::transit;
 use crate::namespaces::Namespace;
 use crate::storage::barrier_store::{BarrierRecords, Keys, open_batch};
 use crate::storage::cluster_identity::Cluster;
@@ -214,7 +213,11 @@ impl View {
     /// Lets go of everything that may be old.
     fn forget_all(&self, position: Position) {
         self.hot.clear();
-        self.transit.forget_all();
+        for mount in self.mounts.all() {
+            if let Some(memory) = mount.memory.of_engine() {
+                memory.forget_what_can_be_read_again();
+            }
+        }
         // And nobody may believe that nothing changed.
         self.feed.start(position);
         self.feed.ring_bell();
@@ -293,7 +296,6 @@ impl View {
                 at.note(key, What::Written { version: 0, deletion_ns: None, gone: false });
             }
             Parsed::EngineStorage(mount, name) => {
-                self.forget_decoded(mount, name);
                 self.put_shelf(mount, name, value)?;
                 self.put_path(mount, name)?;
             }
@@ -345,7 +347,6 @@ impl View {
                 self.hot.remove(&hot_key(mount, path));
             }
             Parsed::EngineStorage(mount, name) => {
-                self.forget_decoded(mount, name);
                 if let Some(mount) = self.mounts.with_id(mount) {
                     if mount.entry.id == MountId::SYSTEM {
                         self.quotas.remove(name);
@@ -365,13 +366,6 @@ impl View {
     /// Whether a mount's secrets have versions, all of them.
     pub(super) fn is_versioned(&self, mount: MountId) -> bool {
         self.mounts.with_id(mount).is_some_and(|mount| mount.entry.kind.has_versions())
-    }
-
-    /// Lets go of what was decoded of a record on a engine storage.
-    fn forget_decoded(&self, mount: MountId, name: &str) {
-        if transit::is_key(name) {
-            self.transit.forget(mount, name);
-        }
     }
 
     /// Hands a record to the engine that keeps it decoded.

@@ -45,7 +45,6 @@ use budget::{Budget, Pool};
 
 use crate::api::error::Error;
 use crate::engines::identity::Directory;
-use crate::engines::transit::KeyCache;
 use crate::namespaces::{Inside, Namespaces};
 use crate::pipeline::policies::Policies;
 use crate::platform::web::Web;
@@ -86,8 +85,6 @@ pub struct View {
     pub(crate) web: Web,
     /// Names of token roles.
     pub(crate) token_roles: Names,
-    /// Keys of the transit engine that were used, decoded.
-    pub(crate) transit: KeyCache,
     /// What changed last.
     pub(crate) feed: Arc<Feed>,
     cluster: OnceLock<Arc<Cluster>>,
@@ -145,7 +142,6 @@ impl View {
             quotas: Quotas::default(),
             web: Web::default(),
             token_roles: Names::default(),
-            transit: KeyCache::new().map_err(unavailable)?,
             feed: Arc::default(),
             cluster: OnceLock::new(),
             keys,

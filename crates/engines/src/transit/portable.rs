@@ -1,21 +1,15 @@
 //! What leaves and comes in: `export`, `backup`, `restore`, `wrapping_key` and imports.
 
 use super::refusal;
-use kallisto_store::{Batch, Seqno};
+use kallisto_api::{Error, Expected, Fields, Json, Map, Response, Span};
 use kallisto_transit::{
     Derivation, Error as TransitError, ExportFormat, ExportKind, ImportHash, Key, KeyKind, Origin,
     Restored, Spec, WrappingKey, decode_base64,
 };
 use zeroize::Zeroizing;
 
-use super::store::{Becomes, Created, shelf_name};
+use super::store::{Becomes, Created};
 use super::{Transit, is_key_name};
-use crate::api::Span;
-use crate::api::error::Error;
-use crate::api::expected::Expected;
-use crate::api::fields::Fields;
-use crate::api::json::{Json, Map};
-use crate::api::response::Response;
 
 /// Where a mount keeps the key that imports are wrapped for.
 const WRAPPING_KEY: &str = "wrapping-key";
@@ -26,7 +20,7 @@ pub(super) fn export(
     name: &str,
     version: Option<&str>,
 ) -> Result<Response, Error> {
-    let query = transit.call.query_fields();
+    let query = transit.call.request.query_fields();
     let format = Fields::new(&query).string("format")?.unwrap_or_default();
     let kind = ExportKind::named(kind)
         .ok_or_else(|| Error::invalid(format!("invalid export type: {kind}")))?;
@@ -47,7 +41,7 @@ pub(super) fn export(
 }
 
 pub(super) async fn backup(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
-    let now_ns = transit.call.now_ns();
+    let now_ns = transit.call.request.now_ns();
     let missing = Error::invalid(format!("key {name:?} not found"));
     let mut text = Zeroizing::new(String::new());
     transit
@@ -64,14 +58,14 @@ pub(super) async fn backup(transit: &Transit<'_>, name: &str) -> Result<Response
 }
 
 pub(super) async fn restore(transit: &Transit<'_>, name: Option<&str>) -> Result<Response, Error> {
-    let body = transit.call.object()?;
+    let body = transit.call.request.object()?;
     let fields = Fields::new(&body);
     let backup = fields.string("backup")?.unwrap_or_default();
     if backup.is_empty() {
         return Err(Error::invalid("'backup' must be supplied"));
     }
     let Restored { name: own, key } =
-        Key::restore(&backup, transit.call.now_ns()).map_err(refusal)?;
+        Key::restore(&backup, transit.call.request.now_ns()).map_err(refusal)?;
     let name = name.unwrap_or(&own);
     if !is_key_name(name) {
         return Err(Error::invalid("the backup's key has a name that no key here can have"));
@@ -80,9 +74,9 @@ pub(super) async fn restore(transit: &Transit<'_>, name: Option<&str>) -> Result
         transit.overwrite(name, &key).await?;
         return Ok(Response::Empty);
     }
-    match transit.replace(&shelf_name(name), Seqno::ABSENT, &key).await {
-        Err(Error::Conflict) => Err(Error::Expected(Expected::KeyExists(name.to_owned()))),
-        replaced => replaced.map(|()| Response::Empty),
+    match transit.add(name, key).await? {
+        Created::New(_) => Ok(Response::Empty),
+        Created::Existing(_) => Err(Error::Expected(Expected::KeyExists(name.to_owned()))),
     }
 }
 
@@ -93,26 +87,23 @@ pub(super) async fn wrapping_key(transit: &Transit<'_>) -> Result<Response, Erro
 
 /// The mount's wrapping key, made when it is first asked for.
 async fn find_wrapping_key(transit: &Transit<'_>) -> Result<WrappingKey, Error> {
-    if let Some(record) = transit.storage.get(WRAPPING_KEY)? {
+    if let Some(record) = transit.call.storage.get(WRAPPING_KEY)? {
         return WrappingKey::decode(&record.value).map_err(refusal);
     }
-    let key = transit.make_elsewhere(WrappingKey::make).await?;
-    let mut batch = Batch::new();
-    transit.storage.expect_in(&mut batch, WRAPPING_KEY, Seqno::ABSENT);
-    transit.storage.put_in(&mut batch, WRAPPING_KEY, key.encode().to_vec())?;
-    match transit.unsealed.store.commit(batch).await {
-        Ok(_) => Ok(key),
-        // Somebody else made one meanwhile, and may have shown it already.
-        Err(kallisto_store::Error::Conflict) => {
-            let record = transit.storage.get(WRAPPING_KEY)?.ok_or(Error::Conflict)?;
-            Ok(WrappingKey::decode(&record.value).map_err(refusal)?)
+    let key = transit.call.run_heavy(WrappingKey::make).await?.map_err(refusal)?;
+    let existing = transit.call.storage.transact(WRAPPING_KEY, |transaction| {
+        // Somebody else may have made one meanwhile, and shown it already.
+        if let Some(stored) = transaction.get(WRAPPING_KEY)? {
+            return WrappingKey::decode(&stored.value).map(Some).map_err(refusal);
         }
-        Err(error) => Err(error.into()),
-    }
+        transaction.put(WRAPPING_KEY, key.encode().to_vec())?;
+        Ok(None)
+    });
+    Ok(existing.await?.unwrap_or(key))
 }
 
 pub(super) async fn import(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
-    let body = transit.call.object()?;
+    let body = transit.call.request.object()?;
     let fields = Fields::new(&body);
     if body.contains_key("convergent_encryption") {
         return Err(Error::invalid(
@@ -148,7 +139,7 @@ pub(super) async fn import(transit: &Transit<'_>, name: &str) -> Result<Response
         return Err(exists());
     }
     let brought = brought(transit, fields, kind).await?;
-    let now_ns = transit.call.now_ns();
+    let now_ns = transit.call.request.now_ns();
     let make = move || match &brought {
         Brought::Private(material) => Key::import(kind, &spec, origin, material, now_ns),
         Brought::Public(pem) => {
@@ -167,7 +158,7 @@ pub(super) async fn import(transit: &Transit<'_>, name: &str) -> Result<Response
 }
 
 pub(super) async fn import_version(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
-    let body = transit.call.object()?;
+    let body = transit.call.request.object()?;
     let fields = Fields::new(&body);
     let missing = Error::invalid(format!(
         "no key found with name {name}; to import a new key, use the import/ endpoint"
@@ -179,7 +170,7 @@ pub(super) async fn import_version(transit: &Transit<'_>, name: &str) -> Result<
     };
     let Some(key) = transit.find(name)? else { return Err(missing) };
     let brought = brought(transit, fields, key.kind()).await?;
-    let now_ns = transit.call.now_ns();
+    let now_ns = transit.call.request.now_ns();
     transit
         .change(name, missing, |key| {
             let next = match (&brought, version) {

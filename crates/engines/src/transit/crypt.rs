@@ -1,26 +1,22 @@
 //! `encrypt`, `decrypt`, `rewrap` and `datakey`.
 
 use super::refusal;
+use kallisto_api::{Error, Fields, Json, Logical, Map, Response};
 use std::sync::Arc;
 
 use data_encoding::BASE64;
-use kallisto_auth::{Capability, Subject};
 use kallisto_transit::{Decrypt, Derivation, Encrypt, Encrypted, Key, KeyKind, Spec};
 use zeroize::Zeroizing;
 
 use super::inputs::{Inputs, OnFailure, Outcome, base64, effort};
 use super::store::Created;
 use super::{Transit, config, missing_key};
-use crate::api::error::Error;
-use crate::api::fields::Fields;
-use crate::api::json::{Json, Map};
-use crate::api::response::{Logical, Response};
 
 /// What OpenBao says of parameters it does not know; callers choose no nonces here either.
 const NONCE_IGNORED: &str = "Endpoint ignored these unrecognized parameters: [nonce]";
 
 pub(super) async fn encrypt(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
-    let body = transit.call.object()?;
+    let body = transit.call.request.object()?;
     let inputs = Inputs::of(&body)?;
     inputs.require("plaintext", "missing plaintext to encrypt")?;
     let with_context = inputs.have_context()?;
@@ -51,7 +47,7 @@ async fn make_for_encryption(
     fields: Fields<'_>,
     with_context: bool,
 ) -> Result<Arc<Key>, Error> {
-    if transit.call.capability() != Capability::Create {
+    if !transit.call.creates {
         return Err(missing_key());
     }
     let convergent = fields.boolean("convergent_encryption")?.unwrap_or(false);
@@ -78,7 +74,7 @@ async fn make_for_encryption(
         (true, false) => Derivation::ByContext,
         (true, true) => Derivation::Convergent,
     };
-    let now_ns = transit.call.now_ns();
+    let now_ns = transit.call.request.now_ns();
     let spec = Spec { derivation, ..Spec::default() };
     let created = transit.create(name, kind, move || Key::make(kind, &spec, now_ns)).await?;
     Ok(match created {
@@ -113,7 +109,7 @@ fn told(encrypted: Encrypted) -> Map {
 }
 
 pub(super) async fn decrypt(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
-    let body = transit.call.object()?;
+    let body = transit.call.request.object()?;
     let inputs = Inputs::of(&body)?;
     check_ciphertexts(&inputs)?;
     inputs.require("ciphertext", "missing ciphertext to decrypt")?;
@@ -156,7 +152,7 @@ fn decrypt_one(key: &Key, item: &Map) -> Outcome {
 }
 
 pub(super) async fn rewrap(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
-    let body = transit.call.object()?;
+    let body = transit.call.request.object()?;
     let inputs = Inputs::of(&body)?;
     check_ciphertexts(&inputs)?;
     inputs.have_context()?;
@@ -170,7 +166,7 @@ pub(super) async fn rewrap(transit: &Transit<'_>, name: &str) -> Result<Response
 }
 
 pub(super) fn datakey(transit: &Transit<'_>, form: &str, name: &str) -> Result<Response, Error> {
-    let body = transit.call.object()?;
+    let body = transit.call.request.object()?;
     let fields = Fields::new(&body);
     if !matches!(form, "plaintext" | "wrapped") {
         return Err(Error::invalid("Invalid path, must be 'plaintext' or 'wrapped'"));

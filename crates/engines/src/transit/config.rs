@@ -1,10 +1,7 @@
 //! `config/keys` and `cache-config`: what is set for a whole mount.
 
 use super::Transit;
-use crate::api::error::Error;
-use crate::api::fields::Fields;
-use crate::api::json::{self, Json};
-use crate::api::response::Response;
+use kallisto_api::{Error, Fields, Json, Response, json};
 
 /// Where a mount keeps its settings.
 const KEYS: &str = "config/keys";
@@ -14,7 +11,7 @@ const CACHE_SIZE_MIN: i64 = 10;
 
 /// Whether an encryption may not make its key.
 pub(super) fn upsert_is_disabled(transit: &Transit<'_>) -> Result<bool, Error> {
-    let Some(record) = transit.storage.get(KEYS)? else { return Ok(false) };
+    let Some(record) = transit.call.storage.get(KEYS)? else { return Ok(false) };
     let map = json::parse_object(&record.value).map_err(|error| Error::internal(&error))?;
     Ok(Fields::new(&map).boolean("disable_upsert")?.unwrap_or(false))
 }
@@ -24,10 +21,10 @@ pub(super) fn read_keys(transit: &Transit<'_>) -> Result<Response, Error> {
 }
 
 pub(super) async fn write_keys(transit: &Transit<'_>) -> Result<Response, Error> {
-    let body = transit.call.object()?;
+    let body = transit.call.request.object()?;
     let disabled = Fields::new(&body).boolean("disable_upsert")?.unwrap_or(false);
     let record = Json::object([("disable_upsert", disabled.into())]);
-    transit.storage.put(KEYS, record.to_text()).await?;
+    transit.call.storage.put(KEYS, record.to_text()).await?;
     Ok(shown(disabled))
 }
 
@@ -38,19 +35,19 @@ fn shown(disabled: bool) -> Response {
 /// The size is kept and shown for clients that set it; how many keys are kept decoded is the
 /// server's own matter.
 pub(super) async fn write_cache(transit: &Transit<'_>) -> Result<Response, Error> {
-    let body = transit.call.object()?;
+    let body = transit.call.request.object()?;
     let size = Fields::new(&body).int("size")?.unwrap_or(0);
     if size != 0 && size < CACHE_SIZE_MIN {
         return Err(Error::invalid(format!(
             "size must be 0 or a value greater or equal to {CACHE_SIZE_MIN}"
         )));
     }
-    transit.storage.put(CACHE, Json::object([("size", size.into())]).to_text()).await?;
+    transit.call.storage.put(CACHE, Json::object([("size", size.into())]).to_text()).await?;
     read_cache(transit)
 }
 
 pub(super) fn read_cache(transit: &Transit<'_>) -> Result<Response, Error> {
-    match transit.storage.get(CACHE)? {
+    match transit.call.storage.get(CACHE)? {
         Some(record) => {
             let map = json::parse_object(&record.value).map_err(|error| Error::internal(&error))?;
             Ok(Response::data(&map.into()))

@@ -3,12 +3,10 @@
 //! A batch is answered item by item: what is wrong with one is told in its place, and the others
 //! are worked off. Whole requests fail only for what no item is to blame for.
 
+use super::BATCH_ITEMS_MAX;
 use super::refusal;
-use crate::api::error::Error;
-use crate::api::fields::{Fields, kind_mismatch};
-use crate::api::json::{Json, Map};
-use crate::api::response::{Logical, Response};
-use crate::limits::TRANSIT_BATCH_ITEMS_MAX;
+use kallisto_api::fields::kind_mismatch;
+use kallisto_api::{Error, Fields, Json, Logical, Map, Response};
 use kallisto_engine::pace::Pace;
 use kallisto_transit::Key;
 
@@ -48,9 +46,9 @@ impl<'a> Inputs<'a> {
         if items.is_empty() {
             return Err(Error::invalid("missing batch input to process"));
         }
-        if items.len() > TRANSIT_BATCH_ITEMS_MAX {
+        if items.len() > BATCH_ITEMS_MAX {
             return Err(Error::invalid(format!(
-                "batch_input has {} items, of at most {TRANSIT_BATCH_ITEMS_MAX}",
+                "batch_input has {} items, of at most {BATCH_ITEMS_MAX}",
                 items.len()
             )));
         }
@@ -202,7 +200,7 @@ pub(super) fn base64(item: &Map, field: &str) -> Result<zeroize::Zeroizing<Vec<u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::json::parse_object;
+    use kallisto_api::json::parse_object;
 
     fn refusal<T>(result: Result<T, Error>) -> String {
         result.err().expect("it is refused").to_string()
@@ -216,7 +214,7 @@ mod tests {
         assert_eq!(refusal(with(r#"{"batch_input":[]}"#)), "missing batch input to process");
         assert!(refusal(with(r#"{"batch_input":"x"}"#)).contains("must be an array or slice"));
         assert!(refusal(with(r#"{"batch_input":[1]}"#)).contains("[0] expected a map"));
-        let many = format!(r#"{{"batch_input":[{}{{}}]}}"#, "{},".repeat(TRANSIT_BATCH_ITEMS_MAX));
+        let many = format!(r#"{{"batch_input":[{}{{}}]}}"#, "{},".repeat(BATCH_ITEMS_MAX));
         assert!(refusal(with(&many)).contains("of at most"));
     }
 

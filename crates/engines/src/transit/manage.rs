@@ -1,21 +1,15 @@
 //! `keys/…`: making, showing, listing, changing and deleting named keys.
 
 use super::refusal;
+use kallisto_api::{Error, Fields, Json, Logical, Map, Response, Span};
 use kallisto_transit::{Change, Derivation, Key, KeyKind, Listed, Origin, Spec, Stamp};
 
 use super::Transit;
 use super::store::{Becomes, Created, KEY_FOLDER};
-use crate::api::Span;
-use crate::api::error::Error;
-use crate::api::fields::Fields;
-use crate::api::json::{Json, Map};
-use crate::api::response::{Logical, Response};
-use crate::engines::kv::time;
-use crate::limits::LIST_ENTRIES_MAX;
-use kallisto_engine::storage::Page;
+use jiff::Timestamp;
 
 pub(super) async fn create(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
-    let body = transit.call.object()?;
+    let body = transit.call.request.object()?;
     let fields = Fields::new(&body);
     let named = fields.string("type")?.unwrap_or_else(|| KeyKind::Aes256Gcm96.name().to_owned());
     let flag = |name| Ok::<_, Error>(fields.boolean(name)?.unwrap_or(false));
@@ -36,14 +30,14 @@ pub(super) async fn create(transit: &Transit<'_>, name: &str) -> Result<Response
     };
     let kind = KeyKind::named(&named)
         .ok_or_else(|| Error::invalid(format!("unknown key type {named}")))?;
-    let now_ns = transit.call.now_ns();
+    let now_ns = transit.call.request.now_ns();
     let created = transit.create(name, kind, move || Key::make(kind, &spec, now_ns)).await?;
     let (Created::New(key) | Created::Existing(key)) = created;
     shown(name, &key, b"")
 }
 
 pub(super) fn read(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
-    let query = transit.call.query_fields();
+    let query = transit.call.request.query_fields();
     let context = Fields::new(&query).string("context")?.unwrap_or_default();
     let context = kallisto_transit::decode_base64(&context)
         .map_err(|_| Error::invalid("failed to base64-decode context"))?;
@@ -52,9 +46,7 @@ pub(super) fn read(transit: &Transit<'_>, name: &str) -> Result<Response, Error>
 }
 
 pub(super) fn list(transit: &Transit<'_>) -> Result<Response, Error> {
-    let Page { after, limit } = Page::asked(transit.call, transit.call.page_entries_max())?;
-    let limit = limit.unwrap_or(LIST_ENTRIES_MAX);
-    let names = transit.mount.index.list(KEY_FOLDER, after.as_deref(), limit);
+    let names = transit.call.storage.list_page(KEY_FOLDER, &transit.call.page()?)?;
     if names.is_empty() {
         return Err(Error::NotFound);
     }
@@ -67,13 +59,13 @@ pub(super) async fn delete(transit: &Transit<'_>, name: &str) -> Result<Response
 }
 
 pub(super) async fn rotate(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
-    transit.call.object()?;
-    let key = transit.rotate(name, transit.call.now_ns()).await?;
+    transit.call.request.object()?;
+    let key = transit.rotate(name, transit.call.request.now_ns()).await?;
     shown(name, &key, b"")
 }
 
 pub(super) async fn configure(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
-    let body = transit.call.object()?;
+    let body = transit.call.request.object()?;
     let fields = Fields::new(&body);
     let change = Change {
         min_decryption_version: fields.int("min_decryption_version")?,
@@ -96,7 +88,7 @@ pub(super) async fn configure(transit: &Transit<'_>, name: &str) -> Result<Respo
 }
 
 pub(super) async fn trim(transit: &Transit<'_>, name: &str) -> Result<Response, Error> {
-    let body = transit.call.object()?;
+    let body = transit.call.request.object()?;
     let asked = Fields::new(&body).int("min_available_version")?;
     let key = transit
         .change(name, Error::invalid("invalid key name"), |key| {
@@ -194,9 +186,14 @@ fn describe(name: &str, key: &Key, context: &[u8]) -> Result<Map, Error> {
     Ok(map)
 }
 
+/// A time in nanoseconds since 1970, as RFC 3339.
+fn time_text(at_ns: i64) -> String {
+    Timestamp::from_nanosecond(at_ns.into()).unwrap_or_default().to_string()
+}
+
 fn stamp_of(stamp: Stamp) -> Json {
     Json::object([
-        ("time", time::text(stamp.at_ns).into()),
+        ("time", time_text(stamp.at_ns).into()),
         ("version", u64::from(stamp.version).into()),
     ])
 }
@@ -208,7 +205,7 @@ fn versions(listed: &[Listed]) -> Map {
         Some(public) => Json::object([
             ("name", public.name.into()),
             ("public_key", public.text.as_str().into()),
-            ("creation_time", time::text(listed.made_ns).into()),
+            ("creation_time", time_text(listed.made_ns).into()),
             ("certificate_chain", "".into()),
         ]),
     };

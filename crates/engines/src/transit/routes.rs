@@ -2,13 +2,12 @@
 
 use kallisto_engine::FieldKind::{Flag, Span, Text, Texts, Whole};
 use kallisto_engine::route::{AFTER, Field, LIMIT, field, query};
-use kallisto_engine::{Group, RowIndex, Table, row};
+use kallisto_engine::{Group, Handler, RowIndex, Table, handler, row};
 
 use super::{Transit, config, crypt, key_name, manage, portable, sign, tools};
-use crate::engines::route_handler::{RouteHandler, RouteTable, runs};
 
 /// Named keys.
-pub(crate) static TRANSIT: RouteTable = Table {
+pub(super) static TRANSIT: Table<Handler> = Table {
     name: "transit",
     tag: "secrets",
     about: "Encryption, signatures and HMACs for clients, under named keys that stay here.",
@@ -68,9 +67,9 @@ const FORMAT: Field = field("format", Text, "hex or base64.");
 const SOURCE: Field =
     field("source", Text, "platform, seal or all, which are one here; or how many bytes.");
 
-const KEYS: Group<RouteHandler> = &[
+const KEYS: Group<Handler> = &[
     row!("keys", &[AFTER, LIMIT], {
-        List => "List the keys.", runs!(|run| manage::list(&Transit::of(&run)));
+        List => "List the keys.", handler!(|call| manage::list(&Transit { call: &call }));
     }),
     row!("keys/{name}", &[
         NAME,
@@ -88,15 +87,15 @@ const KEYS: Group<RouteHandler> = &[
         query("context", Text, "Of which context to show the public key, in base64."),
     ], {
         Read => "Read what is told of a key: all but its material.",
-            runs!(|run| manage::read(&Transit::of(&run), key_name(&run)?));
+            handler!(|call| manage::read(&Transit { call: &call }, key_name(&call)?));
         Update => "Make a key, unless there is one of this name.",
-            runs!(async |run| manage::create(&Transit::of(&run), key_name(&run)?).await);
+            handler!(async |call| manage::create(&Transit { call: &call }, key_name(&call)?).await);
         Delete => "Delete a key whose settings allow it.",
-            runs!(async |run| manage::delete(&Transit::of(&run), key_name(&run)?).await);
+            handler!(async |call| manage::delete(&Transit { call: &call }, key_name(&call)?).await);
     }),
     row!("keys/{name}/rotate", &[NAME], {
         Update => "Add a version, which is used from now on.",
-            runs!(async |run| manage::rotate(&Transit::of(&run), key_name(&run)?).await);
+            handler!(async |call| manage::rotate(&Transit { call: &call }, key_name(&call)?).await);
     }),
     row!("keys/{name}/config", &[
         NAME,
@@ -116,19 +115,19 @@ const KEYS: Group<RouteHandler> = &[
         AUTO_ROTATE,
     ], {
         Update => "Change the settings of a key.",
-            runs!(async |run| manage::configure(&Transit::of(&run), key_name(&run)?).await);
+            handler!(async |call| manage::configure(&Transit { call: &call }, key_name(&call)?).await);
     }),
     row!("keys/{name}/trim", &[NAME, field("min_available_version", Whole, "The oldest version to keep.")], {
         Update => "Remove old versions for good.",
-            runs!(async |run| manage::trim(&Transit::of(&run), key_name(&run)?).await);
+            handler!(async |call| manage::trim(&Transit { call: &call }, key_name(&call)?).await);
     }),
     row!("keys/{name}/soft-delete", &[NAME], {
         Delete => "Set a key aside: it is kept, and refused for every use.",
-            runs!(async |run| manage::set_aside(&Transit::of(&run), key_name(&run)?).await);
+            handler!(async |call| manage::set_aside(&Transit { call: &call }, key_name(&call)?).await);
     }),
     row!("keys/{name}/soft-delete-restore", &[NAME], {
         Update => "Take up a key that was set aside.",
-            runs!(async |run| manage::take_up(&Transit::of(&run), key_name(&run)?).await);
+            handler!(async |call| manage::take_up(&Transit { call: &call }, key_name(&call)?).await);
     }),
     row!("keys/{name}/import", &[
         NAME,
@@ -143,7 +142,7 @@ const KEYS: Group<RouteHandler> = &[
         AUTO_ROTATE,
     ], {
         Update => "Make a key of material from elsewhere.",
-            runs!(async |run| portable::import(&Transit::of(&run), key_name(&run)?).await);
+            handler!(async |call| portable::import(&Transit { call: &call }, key_name(&call)?).await);
     }),
     row!("keys/{name}/import_version", &[
         NAME,
@@ -157,11 +156,11 @@ const KEYS: Group<RouteHandler> = &[
         ),
     ], {
         Update => "Add a version from elsewhere to an imported key, or its private half to one.",
-            runs!(async |run| portable::import_version(&Transit::of(&run), key_name(&run)?).await);
+            handler!(async |call| portable::import_version(&Transit { call: &call }, key_name(&call)?).await);
     }),
 ];
 
-const USE: Group<RouteHandler> = &[
+const USE: Group<Handler> = &[
     row!("encrypt/{name}", &[
         NAME,
         field("plaintext", Text, "The bytes, in base64."),
@@ -178,14 +177,14 @@ const USE: Group<RouteHandler> = &[
         ),
     ], {
         Update => "Encrypt. With the create capability the key is made if it is missing.",
-            runs!(async |run| crypt::encrypt(&Transit::of(&run), key_name(&run)?).await);
+            handler!(async |call| crypt::encrypt(&Transit { call: &call }, key_name(&call)?).await);
     } .creating()),
     row!("decrypt/{name}", &[NAME, CIPHERTEXT, CONTEXT, ASSOCIATED, BATCH, PARTIAL], {
-        Update => "Decrypt.", runs!(async |run| crypt::decrypt(&Transit::of(&run), key_name(&run)?).await);
+        Update => "Decrypt.", handler!(async |call| crypt::decrypt(&Transit { call: &call }, key_name(&call)?).await);
     }),
     row!("rewrap/{name}", &[NAME, CIPHERTEXT, CONTEXT, ASSOCIATED, VERSION, BATCH], {
         Update => "Encrypt anew, under the latest version, without showing the plaintext.",
-            runs!(async |run| crypt::rewrap(&Transit::of(&run), key_name(&run)?).await);
+            handler!(async |call| crypt::rewrap(&Transit { call: &call }, key_name(&call)?).await);
     }),
     row!("datakey/{plaintext}/{name}", &[
         field("plaintext", Text, "`plaintext` or `wrapped`."),
@@ -196,29 +195,29 @@ const USE: Group<RouteHandler> = &[
         VERSION,
     ], {
         Update => "Make a data key: encrypted, and for `plaintext` in the clear besides.",
-            runs!(|run| crypt::datakey(&Transit::of(&run), run.params.get("plaintext"), key_name(&run)?));
+            handler!(|call| crypt::datakey(&Transit { call: &call }, call.params.get("plaintext"), key_name(&call)?));
     }),
     row!("sign/{name}", SIGN, {
-        Update => "Sign.", runs!(async |run| sign::sign(&Transit::of(&run), key_name(&run)?, None).await);
+        Update => "Sign.", handler!(async |call| sign::sign(&Transit { call: &call }, key_name(&call)?, None).await);
     }),
     row!("sign/{name}/{urlalgorithm}", SIGN, {
         Update => "Sign, with this hash.",
-            runs!(async |run| sign::sign(&Transit::of(&run), key_name(&run)?, Some(run.params.get("urlalgorithm"))).await);
+            handler!(async |call| sign::sign(&Transit { call: &call }, key_name(&call)?, Some(call.params.get("urlalgorithm"))).await);
     }),
     row!("verify/{name}", VERIFY, {
         Update => "Verify a signature or an HMAC.",
-            runs!(async |run| sign::verify(&Transit::of(&run), key_name(&run)?, None).await);
+            handler!(async |call| sign::verify(&Transit { call: &call }, key_name(&call)?, None).await);
     }),
     row!("verify/{name}/{urlalgorithm}", VERIFY, {
         Update => "Verify a signature or an HMAC over this hash.",
-            runs!(async |run| sign::verify(&Transit::of(&run), key_name(&run)?, Some(run.params.get("urlalgorithm"))).await);
+            handler!(async |call| sign::verify(&Transit { call: &call }, key_name(&call)?, Some(call.params.get("urlalgorithm"))).await);
     }),
     row!("hmac/{name}", HMAC, {
-        Update => "Make an HMAC.", runs!(async |run| sign::hmac(&Transit::of(&run), key_name(&run)?, None).await);
+        Update => "Make an HMAC.", handler!(async |call| sign::hmac(&Transit { call: &call }, key_name(&call)?, None).await);
     }),
     row!("hmac/{name}/{urlalgorithm}", HMAC, {
         Update => "Make an HMAC over this hash.",
-            runs!(async |run| sign::hmac(&Transit::of(&run), key_name(&run)?, Some(run.params.get("urlalgorithm"))).await);
+            handler!(async |call| sign::hmac(&Transit { call: &call }, key_name(&call)?, Some(call.params.get("urlalgorithm"))).await);
     }),
 ];
 
@@ -245,30 +244,30 @@ const VERIFY: &[Field] = &[
 
 const HMAC: &[Field] = &[NAME, IN_PATH, INPUT, VERSION, OLD_HASH, BATCH];
 
-const PORTABLE: Group<RouteHandler> = &[
+const PORTABLE: Group<Handler> = &[
     row!("export/{type}/{name}", EXPORT, {
         Read => "Export a key that may leave.",
-            runs!(|run| portable::export(&Transit::of(&run), run.params.get("type"), key_name(&run)?, None));
+            handler!(|call| portable::export(&Transit { call: &call }, call.params.get("type"), key_name(&call)?, None));
     }),
     row!("export/{type}/{name}/{version}", EXPORT, {
         Read => "Export one version of a key that may leave.",
-            runs!(|run| portable::export(&Transit::of(&run), run.params.get("type"), key_name(&run)?, Some(run.params.get("version"))));
+            handler!(|call| portable::export(&Transit { call: &call }, call.params.get("type"), key_name(&call)?, Some(call.params.get("version"))));
     }),
     row!("backup/{name}", &[NAME], {
         Read => "Read a backup in the clear of a key whose settings allow it.",
-            runs!(async |run| portable::backup(&Transit::of(&run), key_name(&run)?).await);
+            handler!(async |call| portable::backup(&Transit { call: &call }, key_name(&call)?).await);
     } .more("The form is that of Vault and OpenBao, so the key can be restored there as well.")),
     row!("restore", RESTORE, {
         Update => "Restore a key under the name it had.",
-            runs!(async |run| portable::restore(&Transit::of(&run), None).await);
+            handler!(async |call| portable::restore(&Transit { call: &call }, None).await);
     }),
     row!("restore/{name}", RESTORE, {
         Update => "Restore a key under this name.",
-            runs!(async |run| portable::restore(&Transit::of(&run), Some(key_name(&run)?)).await);
+            handler!(async |call| portable::restore(&Transit { call: &call }, Some(key_name(&call)?)).await);
     }),
     row!("wrapping_key", &[], {
         Read => "Read the public key that imports are wrapped for.",
-            runs!(async |run| portable::wrapping_key(&Transit::of(&run)).await);
+            handler!(async |call| portable::wrapping_key(&Transit { call: &call }).await);
     }),
 ];
 
@@ -285,33 +284,33 @@ const RESTORE: &[Field] = &[
     field("force", Flag, "Whether a key of this name is replaced."),
 ];
 
-const TOOLS: Group<RouteHandler> = &[
+const TOOLS: Group<Handler> = &[
     row!("random", RANDOM, {
-        Update => "Draw random bytes.", runs!(|run| tools::random(&Transit::of(&run), None, None));
+        Update => "Draw random bytes.", handler!(|call| tools::random(&Transit { call: &call }, None, None));
     } .light()),
     row!("random/{source}", RANDOM, {
         Update => "Draw random bytes.",
-            runs!(|run| tools::random(&Transit::of(&run), Some(run.params.get("source")), None));
+            handler!(|call| tools::random(&Transit { call: &call }, Some(call.params.get("source")), None));
     } .light()),
     row!("random/{source}/{urlbytes}", RANDOM, {
         Update => "Draw so many random bytes.",
-            runs!(|run| tools::random(&Transit::of(&run), Some(run.params.get("source")), Some(run.params.get("urlbytes"))));
+            handler!(|call| tools::random(&Transit { call: &call }, Some(call.params.get("source")), Some(call.params.get("urlbytes"))));
     } .light()),
     row!("hash", HASHED, {
-        Update => "Hash an input.", runs!(|run| tools::hash(&Transit::of(&run), None));
+        Update => "Hash an input.", handler!(|call| tools::hash(&Transit { call: &call }, None));
     } .light()),
     row!("hash/{urlalgorithm}", HASHED, {
         Update => "Hash an input with this algorithm.",
-            runs!(|run| tools::hash(&Transit::of(&run), Some(run.params.get("urlalgorithm"))));
+            handler!(|call| tools::hash(&Transit { call: &call }, Some(call.params.get("urlalgorithm"))));
     } .light()),
     row!("config/keys", &[field("disable_upsert", Flag, "Whether encrypting makes no keys.")], {
-        Read => "Read the settings of the mount.", runs!(|run| config::read_keys(&Transit::of(&run)));
+        Read => "Read the settings of the mount.", handler!(|call| config::read_keys(&Transit { call: &call }));
         Update => "Change the settings of the mount.",
-            runs!(async |run| config::write_keys(&Transit::of(&run)).await);
+            handler!(async |call| config::write_keys(&Transit { call: &call }).await);
     }),
     row!("cache-config", &[field("size", Whole, "0, or 10 and more. Kept and shown; the server sizes its own.")], {
-        Read => "Read the size that was asked for.", runs!(|run| config::read_cache(&Transit::of(&run)));
-        Update => "Ask for a size of the cache.", runs!(async |run| config::write_cache(&Transit::of(&run)).await);
+        Read => "Read the size that was asked for.", handler!(|call| config::read_cache(&Transit { call: &call }));
+        Update => "Ask for a size of the cache.", handler!(async |call| config::write_cache(&Transit { call: &call }).await);
     }),
 ];
 

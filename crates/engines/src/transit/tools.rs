@@ -2,15 +2,12 @@
 
 use super::refusal;
 use data_encoding::{BASE64, HEXLOWER};
+use kallisto_api::{Error, Fields, Json, Logical, Response};
 use kallisto_transit::{Hash, fill_random};
 use zeroize::Zeroizing;
 
+use super::RANDOM_BYTES_MAX;
 use super::Transit;
-use crate::api::error::Error;
-use crate::api::fields::Fields;
-use crate::api::json::Json;
-use crate::api::response::{Logical, Response};
-use crate::limits::RANDOM_BYTES_MAX;
 
 const SOURCES: [&str; 3] = ["platform", "seal", "all"];
 
@@ -36,7 +33,7 @@ pub(super) fn random(
     first: Option<&str>,
     second: Option<&str>,
 ) -> Result<Response, Error> {
-    let body = transit.call.object()?;
+    let body = transit.call.request.object()?;
     let fields = Fields::new(&body);
     let (source, in_path) = match (first, second) {
         (Some(source), Some(count)) => (source, Some(count)),
@@ -80,7 +77,7 @@ pub(super) fn random(
 
 /// The hash of an input.
 pub(super) fn hash(transit: &Transit<'_>, in_path: Option<&str>) -> Result<Response, Error> {
-    let body = transit.call.object()?;
+    let body = transit.call.request.object()?;
     let fields = Fields::new(&body);
     let input = fields.string("input")?.ok_or_else(|| Error::invalid("input missing"))?;
     let input = kallisto_transit::decode_base64(&input)

@@ -2,16 +2,13 @@
 
 use super::refusal;
 use data_encoding::BASE64;
+use kallisto_api::{Error, Fields, Json, Map, Response};
 use kallisto_transit::{
     Hash, Input, Key, Mac, Marshaling, RsaPadding, Salt, Sign, SignOptions, decode_base64,
 };
 
 use super::inputs::{Inputs, OnFailure, Outcome, effort};
 use super::{Transit, missing_key};
-use crate::api::error::Error;
-use crate::api::fields::Fields;
-use crate::api::json::{Json, Map};
-use crate::api::response::Response;
 
 /// How a request signs: the same for all its inputs.
 struct SigningOptions {
@@ -31,7 +28,7 @@ pub(super) async fn sign(
     name: &str,
     algorithm: Option<&str>,
 ) -> Result<Response, Error> {
-    let body = transit.call.object()?;
+    let body = transit.call.request.object()?;
     let unpadded = asked(Fields::new(&body), algorithm)?;
     let key = transit.find(name)?.ok_or_else(|| Error::invalid("signing key not found"))?;
     if !key.kind().signs() {
@@ -74,7 +71,7 @@ pub(super) async fn verify(
     name: &str,
     algorithm: Option<&str>,
 ) -> Result<Response, Error> {
-    let body = transit.call.object()?;
+    let body = transit.call.request.object()?;
     let inputs = Inputs::of(&body)?;
     match proof(&inputs)? {
         Proof::Hmac => verify_hmac(transit, name, algorithm, &body, &inputs).await,
@@ -156,7 +153,7 @@ pub(super) async fn hmac(
     name: &str,
     algorithm: Option<&str>,
 ) -> Result<Response, Error> {
-    let body = transit.call.object()?;
+    let body = transit.call.request.object()?;
     let fields = Fields::new(&body);
     let key = transit.find(name)?.ok_or_else(missing_key)?;
     let named = match algorithm {
