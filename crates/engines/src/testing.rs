@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use jiff::Timestamp;
@@ -35,6 +35,8 @@ pub(crate) struct Mount {
     drawn: Mutex<u64>,
     identity: Mutex<BTreeMap<String, String>>,
     written: Mutex<(usize, usize)>,
+    /// Whether work that takes long never ends.
+    is_waiting: AtomicBool,
 }
 
 impl Mount {
@@ -48,6 +50,7 @@ impl Mount {
             drawn: Mutex::default(),
             identity: Mutex::default(),
             written: Mutex::default(),
+            is_waiting: AtomicBool::default(),
         }
     }
 
@@ -122,6 +125,30 @@ impl Mount {
         path: &str,
         body: &[u8],
     ) -> Result<Response, Error> {
+        self.answer_with(at, operation, path, &[], body)
+    }
+
+    /// The same with a query.
+    pub(crate) fn answer_with(
+        &self,
+        at: i64,
+        operation: Operation,
+        path: &str,
+        query: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Response, Error> {
+        self.poll(at, operation, path, query, body)?.expect("nothing here waits")
+    }
+
+    /// The answer, as far as it comes at once.
+    fn poll(
+        &self,
+        at: i64,
+        operation: Operation,
+        path: &str,
+        query: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Option<Result<Response, Error>>, Error> {
         let found = self.spec.routes.dispatch(operation, path)?;
         let caller = Caller::default();
         let full = format!("mount/{path}");
@@ -131,7 +158,10 @@ impl Mount {
             path: Path::decode(&full).unwrap(),
             namespace: "",
             token: None,
-            query: Vec::new(),
+            query: query
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
             body,
             body_kind: match operation {
                 Operation::Patch => BodyKind::MergePatch,
@@ -157,7 +187,18 @@ impl Mount {
             random: self,
             heavy: self,
         });
-        now(answering)
+        Ok(match std::pin::pin!(answering).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => None,
+        })
+    }
+
+    /// Asks, and leaves as soon as there is anything to wait for.
+    pub(crate) fn leave_while_waiting(&self, at: i64, operation: Operation, path: &str) {
+        self.is_waiting.store(true, Ordering::Relaxed);
+        let left = self.poll(at, operation, path, &[], b"");
+        self.is_waiting.store(false, Ordering::Relaxed);
+        assert!(left.unwrap().is_none(), "there was nothing to wait for");
     }
 
     /// What an answer says of a field, as text.
@@ -173,6 +214,13 @@ impl Mount {
     pub(crate) fn put(&self, name: &str, value: &[u8]) {
         let puts = vec![(name.to_owned(), value.to_vec())];
         assert_eq!(now(self.commit(Writes { puts, ..Writes::default() })), Ok(Outcome::Committed));
+    }
+
+    /// Deletes a record behind the engine's back.
+    pub(crate) fn delete(&self, name: &str) {
+        let deletes = vec![name.to_owned()];
+        let commit = self.commit(Writes { deletes, ..Writes::default() });
+        assert_eq!(now(commit), Ok(Outcome::Committed));
     }
 
     /// How many records there are below a folder.
@@ -271,6 +319,9 @@ impl TemplateValues for Mount {
 
 impl Heavy for Mount {
     fn run(&self, work: Work) -> BoxFuture<'_, Result<Made, Error>> {
+        if self.is_waiting.load(Ordering::Relaxed) {
+            return Box::pin(std::future::pending());
+        }
         Box::pin(std::future::ready(Ok(work())))
     }
 }

@@ -269,7 +269,7 @@ impl Name {
 }
 
 /// Whether a text is what stands before the `@`: a dot-atom (RFC 5321, 4.1.2), without quotes.
-fn is_mailbox(local: &str) -> bool {
+pub(crate) fn is_mailbox(local: &str) -> bool {
     local.len() <= LOCAL_BYTES_MAX
         && local.split('.').all(|atom| !atom.is_empty() && atom.bytes().all(is_of_mailbox))
 }
@@ -286,7 +286,7 @@ fn fold(domain: &str) -> String {
 }
 
 /// A host in lower case and A-labels; `None` for what is none.
-fn host_name(text: &str) -> Option<String> {
+pub(crate) fn host_name(text: &str) -> Option<String> {
     let has_alabel = || text.split('.').any(|label| label.get(..4).is_some_and(is_alabel));
     let host = if text.is_ascii() && !has_alabel() {
         text.to_ascii_lowercase()

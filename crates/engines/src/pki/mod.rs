@@ -21,6 +21,8 @@
 //! - No answer holds a private key but that to its making, where it was asked for.
 
 mod answer;
+#[cfg(test)]
+mod attacks;
 mod ca_sign;
 mod certs;
 mod config;

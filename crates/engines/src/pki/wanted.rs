@@ -124,9 +124,16 @@ pub(super) fn constraints(given: Given<'_>) -> Result<Constraints, Error> {
         [("permitted", &mut constraints.permitted), ("excluded", &mut constraints.excluded)]
     {
         let names = |kind: &str| given.list(&format!("{prefix}_{kind}"));
-        list.extend(names("dns_domains")?.into_iter().map(Constraint::Dns));
-        list.extend(names("email_addresses")?.into_iter().map(Constraint::Email));
-        list.extend(names("uri_domains")?.into_iter().map(Constraint::Uri));
+        let kinds: [(&str, fn(&str) -> kallisto_pki::Result<Constraint>); 3] = [
+            ("dns_domains", Constraint::dns),
+            ("email_addresses", Constraint::email),
+            ("uri_domains", Constraint::uri),
+        ];
+        for (kind, read) in kinds {
+            for text in names(kind)? {
+                list.push(read(&text).map_err(refuse)?);
+            }
+        }
         for text in names("ip_ranges")? {
             let network = Network::parse(&text).map_err(refuse)?;
             list.push(Constraint::Ip(network.to_constraint()));
