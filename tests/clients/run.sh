@@ -102,6 +102,11 @@ if timeout 180 "$work/venv/bin/pip" install -q 'cryptography>=45' >"$work/pip-cr
 else
   echo "*** SKIPPED: pki: cryptography could not be installed from PyPI"
 fi
+if timeout 180 "$work/venv/bin/pip" install -q 'pkilint==0.13.*' >"$work/pip-pkilint.log" 2>&1; then
+  limit=600 run pki-lint "$work/venv/bin/python" "$here/pki_lint.py" 1000
+else
+  echo "*** SKIPPED: pki-lint: pkilint could not be installed from PyPI: nobody looks at what PKI signs"
+fi
 run redis-py "$work/venv/bin/python" "$here/redis_walk.py"
 # The same requests to a real server and to this one; servers of its own.
 limit=400 run differential python3 "$here/../differential/differ.py" --bao "$work/venv/bin/bao" --kallisto "$binary"
