@@ -364,6 +364,9 @@ impl Contents {
         if !usages.contains(KeyUsages::KeyAgreement) {
             usages &= !(KeyUsages::EncipherOnly | KeyUsages::DecipherOnly);
         }
+        if usages.contains(KeyUsages::EncipherOnly) && usages.contains(KeyUsages::DecipherOnly) {
+            return Err(Error::invalid("EncipherOnly and DecipherOnly exclude each other"));
+        }
         if usages.is_empty() && !self.usages.is_empty() {
             return Err(Error::invalid(format!(
                 "a key of type {} has none of the key usages that are asked for",
