@@ -99,6 +99,7 @@ else
 fi
 if timeout 180 "$work/venv/bin/pip" install -q 'cryptography>=45' >"$work/pip-cryptography.log" 2>&1; then
   run pki "$work/venv/bin/python" "$here/pki_walk.py" "$work/venv/bin/bao"
+  limit=300 run pki-rare "$work/venv/bin/python" "$here/pki_rare.py"
 else
   echo "*** SKIPPED: pki: cryptography could not be installed from PyPI"
 fi

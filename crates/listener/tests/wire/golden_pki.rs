@@ -163,9 +163,9 @@ fn without_what_standards_forbid(recorded: &Map) -> Map {
             if text_or(extension, "name") == "keyUsage"
                 && let Some(Json::Array(usages)) = extension.get_mut("v")
             {
-                usages.retain(|usage| {
-                    !matches!(usage, Json::String(name) if cannot.contains(&name.as_str()))
-                });
+                usages.retain(
+                    |usage| !matches!(usage, Json::String(name) if cannot.contains(&name.as_str())),
+                );
             }
         }
     }
