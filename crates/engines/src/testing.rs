@@ -13,8 +13,8 @@ use kallisto_auth::{Operation, Path};
 use kallisto_engine::call::{Made, Work};
 use kallisto_engine::storage::Latch;
 use kallisto_engine::{
-    Backend, Call, Caller, EngineSpec, Heavy, JobCall, Memory, MountInfo, Outcome, Random, Storage,
-    Stored, TemplateValues, Version, Writes,
+    Backend, Call, Caller, EngineSpec, Heavy, JobCall, LeaseCall, Memory, MountInfo, Outcome,
+    Random, Storage, Stored, TemplateValues, Version, Writes,
 };
 
 /// How it is mounted.
@@ -80,6 +80,20 @@ impl Mount {
             memory: self.memory.as_deref(),
             random: self,
             heavy: self,
+        }))
+    }
+
+    /// Ends a lease that was asked for at a path.
+    pub(crate) fn end_lease(&self, at: i64, path: &str, revocation: &[u8]) -> Result<(), Error> {
+        let leases = self.spec.leases.as_ref().unwrap();
+        now((leases.revoke)(LeaseCall {
+            now: Timestamp::from_second(at).unwrap(),
+            path,
+            revocation,
+            mount: MOUNT,
+            storage: Storage::new(self),
+            memory: self.memory.as_deref(),
+            random: self,
         }))
     }
 

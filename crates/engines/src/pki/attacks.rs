@@ -2,7 +2,7 @@
 
 use kallisto_api::json::Map;
 use kallisto_api::{Error, Response};
-use kallisto_auth::Operation::{Delete, Patch, Read, Update};
+use kallisto_auth::Operation::{Delete, List, Patch, Read, Update};
 use kallisto_pki::certificate::Parsed;
 use kallisto_pki::{KeyKind, PrivateKey, PrivateKeyForm, Serial, crl};
 
@@ -412,4 +412,144 @@ fn changed_bytes_are_refused_or_read_and_never_fatal() {
         let answer = mount.ask(NOW, Update, path, &body);
         assert!(answer.is_ok() || is_invalid(&answer), "{path}: {answer:?} {body}");
     }
+}
+
+/// The routes that mint.
+const MINTING: &[&str] = &[
+    "issue/any",
+    "issuer/root/issue/any",
+    "sign/any",
+    "issuer/root/sign/any",
+    "sign-verbatim",
+    "sign-verbatim/any",
+    "issuer/root/sign-verbatim",
+    "issuer/root/sign-verbatim/any",
+    "root/generate/exported",
+    "issuers/generate/root/exported",
+    "root/rotate/exported",
+    "intermediate/generate/exported",
+    "issuers/generate/intermediate/exported",
+    "intermediate/cross-sign",
+    "keys/generate/exported",
+    "root/sign-intermediate",
+    "issuer/root/sign-intermediate",
+    "root/sign-self-issued",
+    "issuer/root/sign-self-issued",
+    "issuer/root/sign-revocation-list",
+    "issuer/root/resign-crls",
+];
+
+/// Whoever may but read has nothing made for them.
+#[test]
+fn lesson_96_nothing_is_minted_by_who_may_only_read() {
+    let (mount, _) = with_root();
+    let before = mount.written();
+    for path in MINTING {
+        for operation in [Read, List, Delete, Patch] {
+            let answer = mount.answer(NOW, operation, path, b"{}");
+            let is_refused =
+                matches!(answer, Err(Error::UnsupportedOperation | Error::UnsupportedPath));
+            assert!(is_refused, "{operation:?} {path}: {answer:?}");
+        }
+        let answer = mount.answer(NOW, Update, path, b"{}");
+        let is_known = !matches!(answer, Err(Error::UnsupportedOperation | Error::UnsupportedPath));
+        assert!(is_known, "{path}: {answer:?}");
+    }
+    assert!(mount.written() > before, "some of them make something of nothing");
+    for path in ["root/sign-self-issued", "issuer/root/resign-crls"] {
+        let route = ENGINE.routes.dispatch(Update, path).unwrap().route;
+        assert!(route.rights.need_sudo(Update), "{path}");
+    }
+}
+
+/// The thousandth issuer is taken in as the first: what is written does not grow with what is there.
+#[test]
+fn lesson_100_an_issuer_costs_what_it_costs() {
+    let mount = Mount::new(&ENGINE);
+    let mut costs = Vec::new();
+    for number in 0..1_000 {
+        let (_, der) = foreign_root(&format!("Root {number:04}"), 1, None);
+        let before = mount.written();
+        let body = format!(r#"{{"pem_bundle":{}}}"#, pem_of(&der));
+        mount.ask(NOW, Update, "issuers/import/cert", &body).unwrap();
+        let after = mount.written();
+        costs.push((after.0 - before.0, after.1 - before.1));
+        // A list of a CA without a key is nobody's to sign.
+        mount.run_job(NOW, "lists").unwrap();
+        assert_eq!(mount.written(), after);
+    }
+    // The first one has its certificate stored under a number that all the others share.
+    assert!(costs[1..].iter().all(|cost| cost.0 == costs[1].0), "{costs:?}");
+    let bytes = |at: usize| costs[at].1;
+    assert!(bytes(999) <= bytes(1) + 64, "{} and {}", bytes(1), bytes(999));
+}
+
+/// What ends with its certificate has nothing left to revoke: no write for each of 50,000 leases that end together.
+#[test]
+fn lesson_104_a_lease_that_ends_with_its_certificate_writes_nothing() {
+    let (mount, _) = with_root();
+    let shown = mount.ask(NOW, Read, "roles/any", "").unwrap();
+    assert_eq!(Mount::text(&shown, "generate_lease"), "false");
+    let early = issued_serial(&mount, r#"{"common_name":"a.example.com","ttl":"10m"}"#);
+    let serials: Vec<String> = (0..100)
+        .map(|_| issued_serial(&mount, r#"{"common_name":"a.example.com","ttl":"10m"}"#))
+        .collect();
+    let before = mount.written();
+    for serial in &serials {
+        let serial = Serial::parse(serial).unwrap();
+        mount.end_lease(NOW + 600, "issue/any", serial.as_bytes()).unwrap();
+    }
+    assert_eq!(mount.written(), before);
+    mount.end_lease(NOW + 60, "issue/any", Serial::parse(&early).unwrap().as_bytes()).unwrap();
+    assert_eq!(complete(&mount, NOW + 60).revoked.len(), 1);
+}
+
+/// What is read is read of what is there, on whichever server: reading writes nothing.
+#[test]
+fn lesson_108_reading_writes_nothing() {
+    let (mount, root) = with_root();
+    let serial = issued_serial(&mount, r#"{"common_name":"a.example.com"}"#);
+    revoke(&mount, NOW, &serial);
+    let cert = format!("cert/{serial}");
+    let key = Mount::text(&mount.ask(NOW, Read, "issuer/root", "").unwrap(), "key_id");
+    let key = format!("key/{key}");
+    let before = mount.written();
+    let names = mount.names();
+    for path in [
+        "ca",
+        "ca/pem",
+        "ca_chain",
+        "crl",
+        "crl/pem",
+        "crl/delta",
+        "issuer/root",
+        "issuer/root/json",
+        "issuer/root/pem",
+        "issuer/root/der",
+        "issuer/root/crl",
+        "issuer/root/crl/der",
+        &cert,
+        &key,
+        "cert/ca",
+        "cert/crl",
+        "roles/any",
+        "config/issuers",
+        "config/keys",
+        "config/urls",
+        "config/cluster",
+        "config/crl",
+        "config/auto-tidy",
+        "tidy-status",
+    ] {
+        let answer = mount.answer(NOW + 1, Read, path, b"");
+        assert!(answer.is_ok(), "{path}: {answer:?}");
+    }
+    for path in ["certs", "certs/detailed", "certs/revoked", "issuers", "keys", "roles"] {
+        assert!(mount.answer(NOW + 1, List, path, b"").is_ok(), "{path}");
+    }
+    assert_eq!(
+        mount.raw(NOW + 1, Update, "ocsp", &ocsp_request(&root, &root.serial)).unwrap().0,
+        200
+    );
+    assert_eq!((mount.written(), mount.names()), (before, names));
 }

@@ -68,7 +68,7 @@ fn ocsp_by_get(head: &Parts) -> Option<String> {
     }
     let (mount, asked) = head.uri.path().strip_prefix("/v1/")?.split_once("/ocsp/")?;
     let is_double = asked.contains("//") || asked.as_bytes().windows(3).any(is_slash);
-    if mount.contains("//") || !is_double {
+    if mount.starts_with('/') || mount.contains("//") || !is_double {
         return None;
     }
     let asked = ["%2f", "%2F"].iter().fold(asked.to_owned(), |text, from| text.replace(from, "/"));
