@@ -200,7 +200,7 @@ ask(f"{con}/tidy", tidy_expired_issuers=True, issuer_safety_buffer="1s")
 check("an issuer that ended is tidied, the default is not",
       short["issuer_id"] not in ask(f"{con}/issuers", method="LIST")["keys"] and ask(f"{con}/issuer/default", method="GET")["issuer_id"])
 
-# Lesson 97: no private key in the audit log.
+# No private key in the audit log.
 log = os.path.join(home, "audit.log")
 ask("sys/audit/rare", type="file", options={"file_path": log})
 secret, certificates = [], []

@@ -224,6 +224,12 @@ impl Mount {
         }
     }
 
+    /// What the engine keeps decoded.
+    pub(crate) fn memory<M: Memory>(&self) -> &M {
+        let memory: &dyn std::any::Any = self.memory.as_deref().unwrap();
+        memory.downcast_ref().unwrap()
+    }
+
     /// Puts a record behind the engine's back.
     pub(crate) fn put(&self, name: &str, value: &[u8]) {
         let puts = vec![(name.to_owned(), value.to_vec())];

@@ -441,7 +441,7 @@ const MINTING: &[&str] = &[
 
 /// Whoever may but read has nothing made for them.
 #[test]
-fn lesson_96_nothing_is_minted_by_who_may_only_read() {
+fn nothing_is_minted_by_who_may_only_read() {
     let (mount, _) = with_root();
     let before = mount.written();
     for path in MINTING {
@@ -464,7 +464,7 @@ fn lesson_96_nothing_is_minted_by_who_may_only_read() {
 
 /// The thousandth issuer is taken in as the first: what is written does not grow with what is there.
 #[test]
-fn lesson_100_an_issuer_costs_what_it_costs() {
+fn an_issuer_costs_what_it_costs() {
     let mount = Mount::new(&ENGINE);
     let mut costs = Vec::new();
     for number in 0..1_000 {
@@ -486,7 +486,7 @@ fn lesson_100_an_issuer_costs_what_it_costs() {
 
 /// What ends with its certificate has nothing left to revoke: no write for each of 50,000 leases that end together.
 #[test]
-fn lesson_104_a_lease_that_ends_with_its_certificate_writes_nothing() {
+fn a_lease_that_ends_with_its_certificate_writes_nothing() {
     let (mount, _) = with_root();
     let shown = mount.ask(NOW, Read, "roles/any", "").unwrap();
     assert_eq!(Mount::text(&shown, "generate_lease"), "false");
@@ -506,7 +506,7 @@ fn lesson_104_a_lease_that_ends_with_its_certificate_writes_nothing() {
 
 /// What is read is read of what is there, on whichever server: reading writes nothing.
 #[test]
-fn lesson_108_reading_writes_nothing() {
+fn reading_writes_nothing() {
     let (mount, root) = with_root();
     let serial = issued_serial(&mount, r#"{"common_name":"a.example.com"}"#);
     revoke(&mount, NOW, &serial);

@@ -302,7 +302,11 @@ pub(super) async fn issue(call: Call<'_>) -> Result<Response, Error> {
     let names = wanted::names(given)?;
     let granted = grant(&templates::rules(&call, &role)?, &names).map_err(refuse)?;
     let (validity, warnings) = bounds(&call, Some(&role), &authority).validity(given)?;
-    let private = make_key(&call, kind).await?;
+    let ready = memory.pool.take(kind, call.now().as_second());
+    let private = match ready {
+        Some(private) => private,
+        None => make_key(&call, kind).await?,
+    };
     let public = PublicKey::from_spki(private.spki()).map_err(refuse)?;
     let urls = authority.urls.clone();
     let contents = contents(&call, &role, (public, granted), (&names, validity), urls)?;

@@ -15,6 +15,7 @@ use super::config::{Cluster, CrlConfig, Defaults};
 use super::given::Given;
 use super::ids::{Id, Scope};
 use super::issuer::{Issuer, Key, UrlSettings};
+use super::pool::Pool;
 use super::revoked::{Lists, Record, RevokedSet};
 use super::role::Role;
 
@@ -78,6 +79,8 @@ pub(super) struct State {
 pub(super) struct Pki {
     state: RwLock<State>,
     pub(super) made: Mutex<HashMap<(Scope, bool), Made>>,
+    /// Keys that are made ahead.
+    pub(super) pool: Pool,
     /// Where lists are being made.
     pub(super) making: Mutex<HashSet<(Scope, bool)>>,
 }

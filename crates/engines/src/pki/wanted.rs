@@ -124,15 +124,14 @@ pub(super) fn constraints(given: Given<'_>) -> Result<Constraints, Error> {
         [("permitted", &mut constraints.permitted), ("excluded", &mut constraints.excluded)]
     {
         let names = |kind: &str| given.list(&format!("{prefix}_{kind}"));
-        let kinds: [(&str, fn(&str) -> kallisto_pki::Result<Constraint>); 3] = [
-            ("dns_domains", Constraint::dns),
-            ("email_addresses", Constraint::email),
-            ("uri_domains", Constraint::uri),
-        ];
-        for (kind, read) in kinds {
-            for text in names(kind)? {
-                list.push(read(&text).map_err(refuse)?);
-            }
+        for text in names("dns_domains")? {
+            list.push(Constraint::dns(&text).map_err(refuse)?);
+        }
+        for text in names("email_addresses")? {
+            list.push(Constraint::email(&text).map_err(refuse)?);
+        }
+        for text in names("uri_domains")? {
+            list.push(Constraint::uri(&text).map_err(refuse)?);
         }
         for text in names("ip_ranges")? {
             let network = Network::parse(&text).map_err(refuse)?;
