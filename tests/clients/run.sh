@@ -99,8 +99,14 @@ else
 fi
 if timeout 180 "$work/venv/bin/pip" install -q 'cryptography>=45' >"$work/pip-cryptography.log" 2>&1; then
   run pki "$work/venv/bin/python" "$here/pki_walk.py" "$work/venv/bin/bao"
+  limit=300 run pki-rare "$work/venv/bin/python" "$here/pki_rare.py"
 else
   echo "*** SKIPPED: pki: cryptography could not be installed from PyPI"
+fi
+if timeout 180 "$work/venv/bin/pip" install -q 'pkilint==0.13.*' >"$work/pip-pkilint.log" 2>&1; then
+  limit=600 run pki-lint "$work/venv/bin/python" "$here/pki_lint.py" 1000
+else
+  echo "*** SKIPPED: pki-lint: pkilint could not be installed from PyPI: nobody looks at what PKI signs"
 fi
 run redis-py "$work/venv/bin/python" "$here/redis_walk.py"
 # The same requests to a real server and to this one; servers of its own.

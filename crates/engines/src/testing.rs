@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use jiff::Timestamp;
@@ -13,9 +13,9 @@ use kallisto_auth::{Operation, Path};
 use kallisto_engine::context::{Made, Work};
 use kallisto_engine::storage::Latch;
 use kallisto_engine::{
-    Backend, Call, Caller, EngineContext, EngineSpec, Heavy, KeyedHash, Memory, MountInfo,
-    Outbound, OutboundAnswer, OutboundCall, Outcome, Random, Storage, Stored, TemplateValues,
-    Version, Writes,
+    Backend, Call, Caller, EngineContext, EngineSpec, Heavy, KeyedHash, LeaseCall, Memory,
+    MountInfo, Outbound, OutboundAnswer, OutboundCall, Outcome, Random, Storage, Stored,
+    TemplateValues, Version, Writes,
 };
 
 /// How it is mounted.
@@ -36,6 +36,8 @@ pub(crate) struct Mount {
     drawn: Mutex<u64>,
     identity: Mutex<BTreeMap<String, String>>,
     written: Mutex<(usize, usize)>,
+    /// Whether work that takes long never ends.
+    is_waiting: AtomicBool,
 }
 
 impl Mount {
@@ -49,6 +51,7 @@ impl Mount {
             drawn: Mutex::default(),
             identity: Mutex::default(),
             written: Mutex::default(),
+            is_waiting: AtomicBool::default(),
         }
     }
 
@@ -86,6 +89,12 @@ impl Mount {
             outbound: self,
             keyed_hash: self,
         }
+    }
+
+    /// Ends a lease that was asked for at a path.
+    pub(crate) fn end_lease(&self, at: i64, path: &str, revocation: &[u8]) -> Result<(), Error> {
+        let leases = self.spec.leases.as_ref().unwrap();
+        now((leases.revoke)(LeaseCall { context: self.context(at), path, revocation }))
     }
 
     /// Asks at a time, in seconds since 1970, with a body of JSON. The data of the answer; empty where it has none.
@@ -130,6 +139,30 @@ impl Mount {
         path: &str,
         body: &[u8],
     ) -> Result<Response, Error> {
+        self.answer_with(at, operation, path, &[], body)
+    }
+
+    /// The same with a query.
+    pub(crate) fn answer_with(
+        &self,
+        at: i64,
+        operation: Operation,
+        path: &str,
+        query: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Response, Error> {
+        self.poll(at, operation, path, query, body)?.expect("nothing here waits")
+    }
+
+    /// The answer, as far as it comes at once.
+    fn poll(
+        &self,
+        at: i64,
+        operation: Operation,
+        path: &str,
+        query: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Option<Result<Response, Error>>, Error> {
         let found = self.spec.routes.dispatch(operation, path)?;
         let caller = Caller::default();
         let full = format!("mount/{path}");
@@ -139,7 +172,10 @@ impl Mount {
             path: Path::decode(&full).unwrap(),
             namespace: "",
             token: None,
-            query: Vec::new(),
+            query: query
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
             body,
             body_kind: match operation {
                 Operation::Patch => BodyKind::MergePatch,
@@ -162,7 +198,18 @@ impl Mount {
             leases: None,
             logins: None,
         });
-        now(answering)
+        Ok(match std::pin::pin!(answering).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => None,
+        })
+    }
+
+    /// Asks, and leaves as soon as there is anything to wait for.
+    pub(crate) fn leave_while_waiting(&self, at: i64, operation: Operation, path: &str) {
+        self.is_waiting.store(true, Ordering::Relaxed);
+        let left = self.poll(at, operation, path, &[], b"");
+        self.is_waiting.store(false, Ordering::Relaxed);
+        assert!(left.unwrap().is_none(), "there was nothing to wait for");
     }
 
     /// What an answer says of a field, as text.
@@ -174,10 +221,23 @@ impl Mount {
         }
     }
 
+    /// What the engine keeps decoded.
+    pub(crate) fn memory<M: Memory>(&self) -> &M {
+        let memory: &dyn std::any::Any = self.memory.as_deref().unwrap();
+        memory.downcast_ref().unwrap()
+    }
+
     /// Puts a record behind the engine's back.
     pub(crate) fn put(&self, name: &str, value: &[u8]) {
         let puts = vec![(name.to_owned(), value.to_vec())];
         assert_eq!(now(self.commit(Writes { puts, ..Writes::default() })), Ok(Outcome::Committed));
+    }
+
+    /// Deletes a record behind the engine's back.
+    pub(crate) fn delete(&self, name: &str) {
+        let deletes = vec![name.to_owned()];
+        let commit = self.commit(Writes { deletes, ..Writes::default() });
+        assert_eq!(now(commit), Ok(Outcome::Committed));
     }
 
     /// How many records there are below a folder.
@@ -282,6 +342,9 @@ impl TemplateValues for Mount {
 
 impl Heavy for Mount {
     fn run(&self, work: Work) -> BoxFuture<'_, Result<Made, Error>> {
+        if self.is_waiting.load(Ordering::Relaxed) {
+            return Box::pin(std::future::pending());
+        }
         Box::pin(std::future::ready(Ok(work())))
     }
 }

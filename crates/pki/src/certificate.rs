@@ -17,7 +17,8 @@ use x509_cert::ext::{Extension, Extensions};
 use x509_cert::time::Validity;
 
 use crate::error::{Error, Result};
-use crate::key::{PrivateKey, PublicKey};
+use crate::key::{KeyKind, PrivateKey, PublicKey};
+use crate::names::host_name;
 use crate::san::{self, San};
 use crate::serial::Serial;
 use crate::signature::SignatureAlgorithm;
@@ -117,6 +118,45 @@ pub enum Constraint {
     Ip(Vec<u8>),
     /// A host of URIs, or with a dot before it all of a domain.
     Uri(String),
+}
+
+impl Constraint {
+    /// Of DNS names: a domain, with a dot before it for what is below it alone.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is none, such as a wildcard.
+    pub fn dns(text: &str) -> Result<Self> {
+        domain(text).map(Self::Dns)
+    }
+
+    /// Of mailboxes: one, all of a host, or with a dot before it all of a domain.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is none of them.
+    pub fn email(text: &str) -> Result<Self> {
+        match text.split_once('@') {
+            Some((local, host)) if crate::names::is_mailbox(local) && !host.starts_with('.') => {
+                Ok(Self::Email(format!("{local}@{}", domain(host)?)))
+            }
+            Some(_) => Err(Error::invalid(format!("the name constraint {text:?} is no mailbox"))),
+            None => domain(text).map(Self::Email),
+        }
+    }
+
+    /// Of URIs: a host, or with a dot before it all of a domain.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is neither.
+    pub fn uri(text: &str) -> Result<Self> {
+        domain(text).map(Self::Uri)
+    }
+}
+
+fn domain(text: &str) -> Result<String> {
+    let (dot, host) = text.strip_prefix('.').map_or(("", text), |host| (".", host));
+    let host = host_name(host)
+        .ok_or_else(|| Error::invalid(format!("the name constraint {text:?} is no domain")))?;
+    Ok(format!("{dot}{host}"))
 }
 
 /// What a certificate is for.
@@ -295,14 +335,57 @@ fn subtrees(constraints: &[Constraint]) -> Result<Option<GeneralSubtrees>> {
     constraints.iter().map(tree).collect::<Result<_>>().map(Some)
 }
 
+/// What is said to who asks for a leaf that may sign certificates.
+pub const NO_CA: &str = "only a CA may sign certificates: a certificate that is issued cannot have the key usage CertSign";
+
+/// What a key of a kind can do at all (RFC 4055, 1.2; RFC 8410, 5; RFC 8813, 3).
+fn usages_of_kind(kind: KeyKind) -> Usages {
+    let all = KeyUsages::DigitalSignature | KeyUsages::NonRepudiation | KeyUsages::CRLSign;
+    all | match kind {
+        KeyKind::Rsa(_) => KeyUsages::KeyEncipherment | KeyUsages::DataEncipherment,
+        KeyKind::P256 | KeyKind::P384 | KeyKind::P521 => {
+            KeyUsages::KeyAgreement | KeyUsages::EncipherOnly | KeyUsages::DecipherOnly
+        }
+        KeyKind::Ed25519 => Usages::default(),
+    }
+}
+
 impl Contents {
+    /// The key usages that are asked for, as far as the key can do them. A leaf never signs certificates: there are validators that ask for nothing else
+    /// of a CA.
+    fn possible_usages(&self) -> Result<Usages> {
+        let Purpose::Leaf { .. } = self.purpose else { return Ok(self.usages) };
+        if self.usages.contains(KeyUsages::KeyCertSign) {
+            return Err(Error::invalid(NO_CA));
+        }
+        let Some(kind) = self.public.kind() else { return Ok(self.usages) };
+        let mut usages = self.usages & usages_of_kind(kind);
+        // They say something of the agreement on keys alone.
+        if !usages.contains(KeyUsages::KeyAgreement) {
+            usages &= !(KeyUsages::EncipherOnly | KeyUsages::DecipherOnly);
+        }
+        if usages.contains(KeyUsages::EncipherOnly) && usages.contains(KeyUsages::DecipherOnly) {
+            return Err(Error::invalid("EncipherOnly and DecipherOnly exclude each other"));
+        }
+        if usages.is_empty() && !self.usages.is_empty() {
+            return Err(Error::invalid(format!(
+                "a key of type {} has none of the key usages that are asked for",
+                kind.type_name()
+            )));
+        }
+        Ok(usages)
+    }
+
     fn extensions(&self, signer: &Signer<'_>) -> Result<Extensions> {
         let mut extensions = Vec::with_capacity(12);
-        if !self.usages.is_empty() {
-            extensions.push(usage_extension(self.usages)?);
+        let usages = self.possible_usages()?;
+        if !usages.is_empty() {
+            extensions.push(usage_extension(usages)?);
         }
         if !self.ext_usages.is_empty() {
-            extensions.push(extension(oid::EXT_KEY_USAGE, false, &self.ext_usages)?);
+            // Who stamps times says so critically (RFC 3161, 2.3).
+            let critical = self.ext_usages.contains(&oid::TIME_STAMPING);
+            extensions.push(extension(oid::EXT_KEY_USAGE, critical, &self.ext_usages)?);
         }
         match &self.purpose {
             Purpose::Ca { path_length, .. } => {
@@ -349,7 +432,13 @@ impl Contents {
                 policy_identifier: *id,
                 policy_qualifiers: None,
             };
-            let policies: Vec<PolicyInformation> = self.policies.iter().map(policy).collect();
+            let mut once: Vec<ObjectIdentifier> = Vec::new();
+            for id in &self.policies {
+                if !once.contains(id) {
+                    once.push(*id);
+                }
+            }
+            let policies: Vec<PolicyInformation> = once.iter().map(policy).collect();
             extensions.push(extension(oid::CERTIFICATE_POLICIES, false, &policies)?);
         }
         for (id, urls) in [

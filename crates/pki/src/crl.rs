@@ -13,6 +13,9 @@ use crate::{oid, time};
 /// Bytes that an entry has at most: headers, a serial number of 21 bytes and a time.
 const ENTRY_BYTES: usize = 44;
 
+/// Most extensions of an entry.
+const ENTRY_EXTENSIONS_MAX: usize = 16;
+
 /// What a list says, but for its entries.
 #[derive(Clone, Debug)]
 pub struct List<'a> {
@@ -50,6 +53,8 @@ pub struct ExtraExtension {
 
 impl ExtraExtension {
     fn encode(&self) -> Result<Extension> {
+        AnyRef::from_der(&self.value)
+            .map_err(|_| Error::invalid(format!("the extension {} is no DER", self.id)))?;
         let extn_value = OctetString::new(self.value.as_slice())?;
         Ok(Extension { extn_id: self.id, critical: self.critical, extn_value })
     }
@@ -72,6 +77,22 @@ struct Tbs<'a> {
     revoked: Option<AnyRef<'a>>,
     #[asn1(context_specific = "0", tag_mode = "EXPLICIT")]
     extensions: Extensions,
+}
+
+/// The extensions of an entry.
+fn encode_all(extensions: &[ExtraExtension]) -> Result<Option<Extensions>> {
+    if extensions.is_empty() {
+        return Ok(None);
+    }
+    let is_twice = |(at, one): (usize, &ExtraExtension)| {
+        extensions[..at].iter().any(|other| other.id == one.id)
+    };
+    if extensions.len() > ENTRY_EXTENSIONS_MAX || extensions.iter().enumerate().any(is_twice) {
+        return Err(Error::invalid(format!(
+            "an entry of the list has an extension twice, or more than {ENTRY_EXTENSIONS_MAX}"
+        )));
+    }
+    extensions.iter().map(ExtraExtension::encode).collect::<Result<_>>().map(Some)
 }
 
 fn number(number: u64) -> Result<Any> {
@@ -122,10 +143,7 @@ impl List<'_> {
         let mut entries = Vec::with_capacity(revoked.size_hint().0.saturating_mul(ENTRY_BYTES));
         for (one, extensions) in revoked {
             let serial = UintRef::new(one.serial.as_bytes())?;
-            let extensions = match extensions {
-                [] => None,
-                some => Some(some.iter().map(ExtraExtension::encode).collect::<Result<_>>()?),
-            };
+            let extensions = encode_all(extensions)?;
             Entry { serial, at: time::encode(one.at)?, extensions }.encode_to_vec(&mut entries)?;
         }
         let mut extensions = self.extensions(signer)?;
@@ -167,6 +185,8 @@ pub struct Parsed {
     pub next_update: Option<i64>,
     /// What it lists.
     pub revoked: Vec<Revoked>,
+    /// What each entry says besides, in their order.
+    pub extensions: Vec<Vec<ExtraExtension>>,
     tbs: Vec<u8>,
     algorithm: Vec<u8>,
     signature: Vec<u8>,
@@ -191,6 +211,7 @@ impl Parsed {
             this_update: time::decode(list.this_update),
             next_update: list.next_update.map(time::decode),
             revoked: Vec::new(),
+            extensions: Vec::new(),
             tbs: signed.tbs.to_der()?,
             algorithm: signed.algorithm.to_der()?,
             signature: signed.signature.as_bytes().ok_or_else(unreadable)?.to_vec(),
@@ -207,6 +228,13 @@ impl Parsed {
         for one in list.revoked_certificates.unwrap_or_default() {
             let serial = Serial::from_bytes(one.serial_number.as_bytes())?;
             parsed.revoked.push(Revoked { serial, at: time::decode(one.revocation_date) });
+            let extra = one.crl_entry_extensions.unwrap_or_default().into_iter();
+            let extra = extra.map(|one| ExtraExtension {
+                id: one.extn_id,
+                critical: one.critical,
+                value: one.extn_value.as_bytes().to_vec(),
+            });
+            parsed.extensions.push(extra.collect());
         }
         Ok(parsed)
     }

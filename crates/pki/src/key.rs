@@ -312,6 +312,11 @@ impl PrivateKey {
         Ok(Zeroizing::new(pem::write(label, &bytes)))
     }
 
+    /// Whether a signature takes milliseconds: RSA beyond 2048 bits.
+    pub const fn signs_slowly(&self) -> bool {
+        matches!(self.kind, KeyKind::Rsa(bits) if bits > 2048)
+    }
+
     /// Signs. The algorithm is one that goes with the key's kind.
     ///
     /// # Errors

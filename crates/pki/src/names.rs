@@ -12,12 +12,14 @@ use std::net::IpAddr;
 
 use crate::ObjectIdentifier;
 use crate::error::{Error, Result};
-use crate::san::{NAMES_MAX, San};
+use crate::san::{self, NAMES_MAX, San};
 
 /// Longest name, in bytes.
 const HOST_BYTES_MAX: usize = 253;
 /// Longest label, in bytes.
 const LABEL_BYTES_MAX: usize = 63;
+/// Longest part before the `@` of a mailbox, in bytes (RFC 5321, 4.5.3.1.1).
+const LOCAL_BYTES_MAX: usize = 64;
 /// Longest text that is looked at at all.
 const TEXT_BYTES_MAX: usize = 1024;
 
@@ -175,8 +177,7 @@ impl Name {
             return None;
         }
         if let Some((local, host)) = text.split_once('@') {
-            let is_local = !local.is_empty() && local.bytes().all(is_of_mailbox);
-            let host = host_name(host).filter(|_| is_local)?;
+            let host = host_name(host).filter(|_| is_mailbox(local))?;
             return Some(Self { local: Some(local.to_owned()), wildcard: None, host, free: None });
         }
         if text.contains('*') {
@@ -204,10 +205,11 @@ impl Name {
         }
     }
 
-    /// It as an alternative name, if it can be one.
+    /// It as an alternative name, if it can be one. A host that ends in a number is an address to those who read it, or nothing.
     fn san(&self) -> Option<San> {
         match (&self.local, &self.free) {
             (_, Some(_)) => None,
+            _ if ends_in_number(&self.host) => None,
             (Some(_), _) => Some(San::Email(self.text())),
             (None, None) => Some(San::Dns(self.text())),
         }
@@ -266,9 +268,15 @@ impl Name {
     }
 }
 
+/// Whether a text is what stands before the `@`: a dot-atom (RFC 5321, 4.1.2), without quotes.
+pub(crate) fn is_mailbox(local: &str) -> bool {
+    local.len() <= LOCAL_BYTES_MAX
+        && local.split('.').all(|atom| !atom.is_empty() && atom.bytes().all(is_of_mailbox))
+}
+
 const fn is_of_mailbox(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
-        || matches!(byte, b'!' | b'#'..=b'\'' | b'+' | b'-' | b'.' | b'/')
+        || matches!(byte, b'!' | b'#'..=b'\'' | b'+' | b'-' | b'/')
         || matches!(byte, b'=' | b'?' | b'^'..=b'`' | b'{'..=b'~')
 }
 
@@ -278,7 +286,7 @@ fn fold(domain: &str) -> String {
 }
 
 /// A host in lower case and A-labels; `None` for what is none.
-fn host_name(text: &str) -> Option<String> {
+pub(crate) fn host_name(text: &str) -> Option<String> {
     let has_alabel = || text.split('.').any(|label| label.get(..4).is_some_and(is_alabel));
     let host = if text.is_ascii() && !has_alabel() {
         text.to_ascii_lowercase()
@@ -287,6 +295,11 @@ fn host_name(text: &str) -> Option<String> {
     };
     let fits = host.len() <= HOST_BYTES_MAX && host.split('.').all(is_label);
     fits.then_some(host)
+}
+
+/// Whether the last label of a host is a number (RFC 1123, 2.1).
+fn ends_in_number(host: &str) -> bool {
+    host.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn is_alabel(prefix: &str) -> bool {
@@ -338,16 +351,38 @@ pub fn allows(rules: &Rules, text: &str) -> Option<String> {
     Name::parse(text).filter(|name| name.is_allowed(rules)).map(|name| name.text())
 }
 
+fn not_allowed(text: &str) -> Error {
+    Error::invalid(format!("subject alternate name {text} not allowed by this role"))
+}
+
 fn common_name(rules: &Rules, text: &str) -> Result<Option<Name>> {
     if matches!(&rules.cn_validations[..], [only] if only == "disabled") {
         return Ok(Name::parse(text));
     }
     let refused = || Error::invalid(format!("common name {text} not allowed by this role"));
     let name = Name::parse(text).filter(|name| name.is_allowed(rules)).ok_or_else(refused)?;
+    // There are clients that read an address there.
+    if let Ok(ip) = text.parse() {
+        address(rules, ip, "as the common name")?;
+    }
     let kind = if name.local.is_some() { "email" } else { "hostname" };
     let fits = rules.cn_validations.is_empty()
         || rules.cn_validations.iter().any(|validation| validation == kind);
     if fits { Ok(Some(name)) } else { Err(refused()) }
+}
+
+/// Whether a role allows an address, as one by itself or as the common name.
+fn address(rules: &Rules, ip: IpAddr, via: &str) -> Result<()> {
+    if !rules.allow_ip_sans {
+        return Err(Error::invalid(format!(
+            "IP Subject Alternative Names are not allowed in this role, but was provided {via}"
+        )));
+    }
+    let networks = &rules.ip_networks;
+    if !networks.is_empty() && !networks.iter().any(|network| network.holds(ip)) {
+        return Err(Error::invalid(format!("the IP address \"{ip}\" is not allowed in this role")));
+    }
+    Ok(())
 }
 
 fn others(rules: &Rules, wanted: &Wanted) -> Result<()> {
@@ -407,6 +442,10 @@ pub fn grant(rules: &Rules, wanted: &Wanted) -> Result<Granted> {
         }
     };
     let cn_san = cn.as_ref().filter(|_| !wanted.excludes_cn).and_then(Name::san);
+    // A common name may go unchecked; the alternative name that it becomes does not.
+    if cn_san.is_some() && !cn.as_ref().is_some_and(|name| name.is_allowed(rules)) {
+        return Err(not_allowed(&wanted.common_name));
+    }
     // Those of a certificate request stand in its order, before what the request's body adds.
     if wanted.source == Source::Api
         && let Some(san) = &cn_san
@@ -415,9 +454,7 @@ pub fn grant(rules: &Rules, wanted: &Wanted) -> Result<Granted> {
     }
     for text in &wanted.names {
         let name = Name::parse(text).filter(|name| name.is_allowed(rules));
-        let san = name.and_then(|name| name.san()).ok_or_else(|| {
-            Error::invalid(format!("subject alternate name {text} not allowed by this role"))
-        })?;
+        let san = name.and_then(|name| name.san()).ok_or_else(|| not_allowed(text))?;
         add(san);
     }
     others(rules, wanted)?;
@@ -428,18 +465,8 @@ pub fn grant(rules: &Rules, wanted: &Wanted) -> Result<Granted> {
         Source::Api => "via the API",
         Source::Csr => "via the CSR",
     };
-    if !wanted.ips.is_empty() && !rules.allow_ip_sans {
-        return Err(Error::invalid(format!(
-            "IP Subject Alternative Names are not allowed in this role, but was provided {via}"
-        )));
-    }
     for ip in &wanted.ips {
-        let networks = &rules.ip_networks;
-        if !networks.is_empty() && !networks.iter().any(|network| network.holds(*ip)) {
-            return Err(Error::invalid(format!(
-                "the IP address \"{ip}\" is not allowed in this role"
-            )));
-        }
+        address(rules, *ip, via)?;
         add(San::Ip(*ip));
     }
     if !wanted.uris.is_empty() && rules.uri_sans.is_empty() {
@@ -448,6 +475,9 @@ pub fn grant(rules: &Rules, wanted: &Wanted) -> Result<Granted> {
         )));
     }
     for uri in &wanted.uris {
+        if !san::is_uri(uri) {
+            return Err(Error::invalid(format!("the value {uri:?} is not a valid URI")));
+        }
         if !is_any_like(&rules.uri_sans, uri) {
             return Err(Error::invalid(format!(
                 "URI Subject Alternative Names were provided {via} which are not valid for this \

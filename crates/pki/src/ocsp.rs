@@ -20,6 +20,8 @@ pub const NONCE_BYTES_MAX: usize = 128;
 pub const MALFORMED: &[u8] = &[0x30, 3, 0x0a, 1, 1];
 /// The answer when the server could not make one.
 pub const INTERNAL_ERROR: &[u8] = &[0x30, 3, 0x0a, 1, 2];
+/// The answer when too many ask.
+pub const TRY_LATER: &[u8] = &[0x30, 3, 0x0a, 1, 3];
 /// The answer where nobody may ask.
 pub const UNAUTHORIZED: &[u8] = &[0x30, 3, 0x0a, 1, 6];
 

@@ -60,3 +60,5 @@ pub(crate) const SHA1: ObjectIdentifier = oid("1.3.14.3.2.26");
 pub(crate) const SHA256: ObjectIdentifier = oid("2.16.840.1.101.3.4.2.1");
 pub(crate) const SHA384: ObjectIdentifier = oid("2.16.840.1.101.3.4.2.2");
 pub(crate) const SHA512: ObjectIdentifier = oid("2.16.840.1.101.3.4.2.3");
+
+pub(crate) const TIME_STAMPING: ObjectIdentifier = oid("1.3.6.1.5.5.7.3.8");

@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 /// Most names of a certificate.
 pub const NAMES_MAX: usize = 1024;
 
+/// Longest URI, in bytes.
+const URI_BYTES_MAX: usize = 2048;
+
 /// A subject alternative name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum San {
@@ -98,6 +101,49 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
         return Some(IpAddr::from(v4));
     }
     <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from)
+}
+
+/// Whether a text is a URI (RFC 3986) that an alternative name may be (RFC 5280, 4.2.1.6): with a scheme and more, and where it has an authority, with
+/// a host.
+pub fn is_uri(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    if !is_scheme || rest.is_empty() || text.len() > URI_BYTES_MAX {
+        return false;
+    }
+    let Some(after) = rest.strip_prefix("//") else { return is_uri_text(rest, b":@/?#") };
+    let at = after.find(['/', '?', '#']).unwrap_or(after.len());
+    let (authority, path) = after.split_at(at);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let fits = match host.strip_prefix('[') {
+        Some(literal) => literal.split_once(']').is_some_and(|(ip, port)| {
+            ip.parse::<std::net::Ipv6Addr>().is_ok() && (port.is_empty() || is_port(port))
+        }),
+        None => {
+            let at = host.find(':').unwrap_or(host.len());
+            let (name, port) = host.split_at(at);
+            !name.is_empty() && is_uri_text(name, b"") && (port.is_empty() || is_port(port))
+        }
+    };
+    let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
+    fits && is_uri_text(user, b":") && is_uri_text(path, b":@/?#")
+}
+
+fn is_port(text: &str) -> bool {
+    text.strip_prefix(':').is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Whether a text has but what may stand in a URI, and of what separates its parts only `more`.
+fn is_uri_text(text: &str, more: &[u8]) -> bool {
+    let bytes = text.as_bytes();
+    bytes.iter().enumerate().all(|(at, byte)| match byte {
+        b'%' => bytes.get(at + 1..at + 3).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit)),
+        b'#' => more.contains(byte) && bytes.iter().filter(|byte| **byte == b'#').count() == 1,
+        _ => {
+            byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(byte) || more.contains(byte)
+        }
+    })
 }
 
 /// An other name as requests write it: `OID;UTF8:TEXT`.

@@ -12,7 +12,7 @@ use crate::oid;
 /// Most values of an attribute.
 const VALUES_MAX: usize = 64;
 
-/// The fields of a subject. The values of an attribute stand together, in one part of the name.
+/// The fields of a subject. The values of an attribute stand one after the other, each in a part of the name by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subject {
     /// CN; empty for none.
@@ -56,6 +56,11 @@ fn check(name: &str, attribute: ObjectIdentifier, value: &str) -> Result<()> {
     if value.chars().any(char::is_control) {
         return Err(Error::invalid(format!("{name} has control characters")));
     }
+    if attribute == oid::SERIAL_NUMBER && PrintableStringRef::new(value).is_err() {
+        return Err(Error::invalid(format!(
+            "{name} has characters other than letters, digits, spaces and '()+,-./:=?"
+        )));
+    }
     if attribute == oid::COUNTRY
         && (value.len() != 2 || !value.bytes().all(|byte| byte.is_ascii_alphabetic()))
     {
@@ -64,11 +69,12 @@ fn check(name: &str, attribute: ObjectIdentifier, value: &str) -> Result<()> {
     Ok(())
 }
 
-fn part(
+/// The parts of a name that the values of an attribute are: one each, since a part may not have an attribute twice (X.501, 9.3).
+fn parts(
     name: &str,
     attribute: ObjectIdentifier,
     values: &[String],
-) -> Result<Option<RelativeDistinguishedName>> {
+) -> Result<Vec<RelativeDistinguishedName>> {
     let mut pairs: Vec<AttributeTypeAndValue> = Vec::new();
     if values.len() > VALUES_MAX {
         return Err(Error::invalid(format!("{name} has more than {VALUES_MAX} values")));
@@ -84,11 +90,8 @@ fn part(
             pairs.push(pair);
         }
     }
-    if pairs.is_empty() {
-        return Ok(None);
-    }
-    let set = SetOfVec::try_from(pairs)?;
-    Ok(Some(RelativeDistinguishedName::from(set)))
+    let part = |pair| Ok(RelativeDistinguishedName::from(SetOfVec::try_from(vec![pair])?));
+    pairs.into_iter().map(part).collect()
 }
 
 impl Subject {
@@ -116,7 +119,7 @@ impl Subject {
             ("serial_number", oid::SERIAL_NUMBER, one(&self.serial_number)),
             ("user_ids", oid::USER_ID, self.user_ids.clone()),
         ] {
-            if let Some(part) = part(field, attribute, &values)? {
+            for part in parts(field, attribute, &values)? {
                 name.push(part);
             }
         }

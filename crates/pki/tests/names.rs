@@ -297,6 +297,90 @@ fn networks_hold_what_has_their_first_bits() {
     }
 }
 
+/// What is not checked as a common name is checked as the alternative name that it becomes.
+#[test]
+fn an_unchecked_common_name_is_no_unchecked_alternative_name() {
+    let rules = Rules { cn_validations: vec!["disabled".to_owned()], ..role() };
+    let of = |common_name: &str, excludes_cn| {
+        let common_name = common_name.to_owned();
+        grant(&rules, &Wanted { common_name, excludes_cn, ..Wanted::default() })
+    };
+    for name in ["a.evil", "*.evil", "x@a.evil"] {
+        assert!(of(name, false).is_err(), "{name}");
+        let granted = of(name, true).unwrap();
+        assert_eq!((granted.common_name.as_str(), &granted.alt_names[..]), (name, &[][..]));
+    }
+    assert_eq!(of("Free Text", false).unwrap().alt_names, []);
+    assert_eq!(of("a.example.com", false).unwrap().alt_names.len(), 1);
+}
+
+/// A name that ends in a number is an address to those who read it, or nothing (RFC 1123, 2.1): as a DNS name it stands in no certificate, and as a
+/// common name it is held to the limits of addresses.
+#[test]
+fn addresses_are_held_to_their_limits_wherever_they_stand() {
+    let any = Rules { allow_any_name: true, ..role() };
+    let of = |rules: &Rules, common_name: &str, name: Option<&str>| {
+        let names = name.map(str::to_owned).into_iter().collect();
+        grant(rules, &Wanted { common_name: common_name.to_owned(), names, ..Wanted::default() })
+    };
+    let fine = of(&any, "10.1.1.1", None).unwrap();
+    assert_eq!((fine.common_name.as_str(), &fine.alt_names[..]), ("10.1.1.1", &[][..]));
+    assert!(of(&any, "11.1.1.1", None).is_err(), "not of the network");
+    assert!(of(&Rules { allow_ip_sans: false, ..any.clone() }, "10.1.1.1", None).is_err());
+    let numbered = of(&any, "12345", None).unwrap();
+    assert_eq!((numbered.common_name.as_str(), &numbered.alt_names[..]), ("12345", &[][..]));
+    for name in ["10.1.1.1", "1.2.3", "12345", "a.b.7", "*.7"] {
+        assert!(of(&any, "a.example.com", Some(name)).is_err(), "{name}");
+    }
+    assert!(of(&any, "a.example.com", Some("7.a")).is_ok());
+}
+
+#[test]
+fn what_is_no_uri_and_no_mailbox_is_refused() {
+    let any = Rules { allow_any_name: true, uri_sans: vec!["*".to_owned()], ..role() };
+    let uri = |uri: &str| {
+        grant(&any, &Wanted { uris: vec![uri.to_owned()], ..Wanted::default() }).is_ok()
+    };
+    for fine in [
+        "https://user@example.com:8443/",
+        "spiffe://example.com/ns/a",
+        "https://example.com/x?y=1#z",
+        "urn:uuid:1",
+        "mailto:a@example.com",
+        "spiffe://x/%7e",
+        "https://[2001:db8::1]:8443/x",
+    ] {
+        assert!(uri(fine), "{fine}");
+    }
+    for wrong in [
+        "",
+        "no-scheme",
+        "//a/b",
+        ":x",
+        "1a://x",
+        "x:",
+        "http://",
+        "http:///x",
+        "spiffe://ex ample/x",
+        "spiffe://x/%zz",
+        "spiffe://x/%2",
+        "spiffe://x/\u{0}",
+        "spiffe://x/\n",
+        "https://m\u{fc}ller.example/",
+        "a://b\"c",
+        "https://[::1/x",
+        "https://a:b/x",
+        "https://a#b#c",
+    ] {
+        assert!(!uri(wrong), "{wrong:?}");
+    }
+    assert!(allows(&any, "a.b+c@example.com").is_some());
+    let long = format!("{}@example.com", "q".repeat(65));
+    for wrong in [".a@example.com", "a.@example.com", "a..b@example.com", long.as_str()] {
+        assert_eq!(allows(&any, wrong), None, "{wrong}");
+    }
+}
+
 #[test]
 fn subjects_keep_the_limits_of_x520() {
     let over = |subject: kallisto_pki::Subject| subject.to_der().is_err();
@@ -306,4 +390,7 @@ fn subjects_keep_the_limits_of_x520() {
     assert!(over(kallisto_pki::Subject { country: vec!["GER".to_owned()], ..subject() }));
     assert!(over(kallisto_pki::Subject { organization: vec!["o".repeat(65)], ..subject() }));
     assert!(over(kallisto_pki::Subject { locality: vec!["l\u{0}".to_owned()], ..subject() }));
+    // A PrintableString, by its type.
+    assert!(over(kallisto_pki::Subject { serial_number: "a_b".to_owned(), ..subject() }));
+    assert!(!over(kallisto_pki::Subject { serial_number: "sn-1 (2)".to_owned(), ..subject() }));
 }

@@ -16,7 +16,7 @@ use kallisto_pki::san::parse_oid;
 use super::answer::{self, Format};
 use super::generate::{ca_usages, free_rules, make_serial};
 use super::given::{Given, object, refuse};
-use super::issue::{Authority, csr_names, read_request, sign_and_store};
+use super::issue::{Authority, csr_names, note_unstored, read_request, sign_and_store};
 use super::issuer::Outliving;
 use super::memory::Pki;
 use super::wanted::{self, Bounds};
@@ -158,8 +158,11 @@ pub(super) async fn sign_self_issued(call: Call<'_>) -> Result<Response, Error> 
     if certificate.not_after > issuer.not_after && authority.issuer.outliving != Outliving::Permit {
         return Err(Error::invalid("the given certificate would outlive the signing CA"));
     }
+    // One that sets itself no limit has that of who signs it.
+    path_length(certificate.path_length, issuer)?;
     let signer = authority.issuer.signer(&authority.key, wanted::signature(given)?);
     let der = sign_again(&certificate.der, &signer, &authority.urls).map_err(refuse)?;
+    note_unstored(&call, &authority).await?;
     let format = Format::Pem;
     let data = object([
         ("certificate", format.write(Label::Certificate, &der).into()),
@@ -320,8 +323,8 @@ pub(super) async fn resign_crls(call: Call<'_>) -> Result<Response, Error> {
                 "the CRL at index {at} was not signed by the issuer"
             )));
         }
-        for revoked in list.revoked {
-            let known = entries.entry(revoked.serial).or_insert((revoked, Vec::new()));
+        for (revoked, extra) in list.revoked.into_iter().zip(list.extensions) {
+            let known = entries.entry(revoked.serial).or_insert((revoked, extra));
             known.0.at = known.0.at.min(revoked.at);
         }
         if entries.len() > ENTRIES_MAX {

@@ -194,8 +194,7 @@ pub(super) async fn sign_and_store(
     wish: SignatureWish,
     stores: bool,
 ) -> Result<Issued, Error> {
-    let signer = authority.issuer.signer(&authority.key, wish);
-    let der = contents.sign(&signer).map_err(refuse)?;
+    let (contents, der) = sign_contents(call, authority, contents, wish).await?;
     let scope = authority.issuer.scope;
     if stores {
         let name = certificate_record(&contents.serial);
@@ -214,8 +213,25 @@ pub(super) async fn sign_and_store(
     Ok(Issued { contents, der })
 }
 
+/// Signs a certificate, elsewhere if it takes long.
+async fn sign_contents(
+    call: &Call<'_>,
+    authority: &Authority,
+    contents: Contents,
+    wish: SignatureWish,
+) -> Result<(Contents, Vec<u8>), Error> {
+    let (issuer, key) = (Arc::clone(&authority.issuer), Arc::clone(&authority.key));
+    let signs_slowly = key.private.signs_slowly();
+    let work = move || {
+        let der = contents.sign(&issuer.signer(&key, wish));
+        der.map(|der| (contents, der))
+    };
+    let signed = if signs_slowly { call.run_heavy(work).await? } else { work() };
+    signed.map_err(refuse)
+}
+
 /// Writes down, once, that a CA issued what is not stored: then a serial number that nobody knows may be one of its.
-async fn note_unstored(call: &Call<'_>, authority: &Authority) -> Result<(), Error> {
+pub(super) async fn note_unstored(call: &Call<'_>, authority: &Authority) -> Result<(), Error> {
     let memory: &Pki = call.memory()?;
     let scope = authority.issuer.scope;
     let is_noted = {
@@ -286,7 +302,11 @@ pub(super) async fn issue(call: Call<'_>) -> Result<Response, Error> {
     let names = wanted::names(given)?;
     let granted = grant(&templates::rules(&call, &role)?, &names).map_err(refuse)?;
     let (validity, warnings) = bounds(&call, Some(&role), &authority).validity(given)?;
-    let private = make_key(&call, kind).await?;
+    let ready = memory.pool.take(kind, call.now.as_second());
+    let private = match ready {
+        Some(private) => private,
+        None => make_key(&call, kind).await?,
+    };
     let public = PublicKey::from_spki(private.spki()).map_err(refuse)?;
     let urls = authority.urls.clone();
     let contents = contents(&call, &role, (public, granted), (&names, validity), urls)?;
@@ -365,7 +385,7 @@ pub(super) async fn sign(call: Call<'_>) -> Result<Response, Error> {
 /// The names that a role takes of a request, and else of the body: one list, which is judged as a whole.
 fn names_of(role: &Role, request: &Request, given: Given<'_>) -> Result<Wanted, Error> {
     let mut names = wanted::names(given)?;
-    if role.uses_csr_common_name {
+    if role.uses_csr_common_name && !request.subject.common_name.is_empty() {
         names.common_name.clone_from(&request.subject.common_name);
     }
     if role.uses_csr_names {

@@ -117,7 +117,7 @@ pub(super) async fn latest(
             return Ok(Some(Arc::clone(&made.der)));
         }
     }
-    memory.making().insert(place);
+    let making = memory.begin(place);
     let work = move || {
         let (issuer, key, urls) = signer;
         let this_update = match which {
@@ -146,7 +146,7 @@ pub(super) async fn latest(
     };
     // What is quickly made is made here.
     let made = if count < QUICK_ENTRIES { Ok(work()) } else { call.run_heavy(work).await };
-    memory.making().remove(&place);
+    drop(making);
     let made = made?.map_err(super::given::refuse)?;
     let der = Arc::clone(&made.der);
     let mut all = memory.made();

@@ -15,6 +15,7 @@ use super::config::{Cluster, CrlConfig, Defaults};
 use super::given::Given;
 use super::ids::{Id, Scope};
 use super::issuer::{Issuer, Key, UrlSettings};
+use super::pool::Pool;
 use super::revoked::{Lists, Record, RevokedSet};
 use super::role::Role;
 
@@ -78,8 +79,22 @@ pub(super) struct State {
 pub(super) struct Pki {
     state: RwLock<State>,
     pub(super) made: Mutex<HashMap<(Scope, bool), Made>>,
+    /// Keys that are made ahead.
+    pub(super) pool: Pool,
     /// Where lists are being made.
     pub(super) making: Mutex<HashSet<(Scope, bool)>>,
+}
+
+/// A list is being made. It ends with who makes it, who may leave before.
+pub(super) struct Making<'a> {
+    memory: &'a Pki,
+    place: (Scope, bool),
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        self.memory.making().remove(&self.place);
+    }
 }
 
 fn unpoisoned<T>(guard: Result<T, PoisonError<T>>) -> T {
@@ -98,6 +113,12 @@ impl Pki {
 
     pub(super) fn making(&self) -> MutexGuard<'_, HashSet<(Scope, bool)>> {
         unpoisoned(self.making.lock())
+    }
+
+    /// Says that a list is being made, for as long as what is returned is held.
+    pub(super) fn begin(&self, place: (Scope, bool)) -> Making<'_> {
+        self.making().insert(place);
+        Making { memory: self, place }
     }
 }
 
@@ -234,10 +255,7 @@ impl State {
         let known = self.issuers.get(&issuer.id);
         let is_same = known.is_some_and(|known| known.certificate == issuer.certificate);
         if is_same {
-            let name = self.issuers.get(&issuer.id).map(|known| known.name.clone());
-            if let Some(name) = name {
-                self.issuers_by_name.remove(&name);
-            }
+            self.forget_issuer_name(issuer.id);
         } else {
             self.remove_issuer(issuer.id);
             self.link(&issuer);
@@ -281,8 +299,8 @@ impl State {
     }
 
     fn remove_issuer(&mut self, id: Id) {
+        self.forget_issuer_name(id);
         let Some(issuer) = self.issuers.remove(&id) else { return };
-        self.issuers_by_name.remove(&issuer.name);
         let leave = |map: &mut HashMap<Vec<u8>, Vec<Id>>, name: &[u8]| {
             if let Some(ids) = map.get_mut(name) {
                 ids.retain(|known| *known != id);
@@ -301,9 +319,20 @@ impl State {
         self.parents.remove(&id);
     }
 
+    /// Takes the name from an issuer, unless another one has it already: the records of a change come in any order.
+    fn forget_issuer_name(&mut self, id: Id) {
+        if let Some(issuer) = self.issuers.get(&id)
+            && self.issuers_by_name.get(&issuer.name) == Some(&id)
+        {
+            self.issuers_by_name.remove(&issuer.name);
+        }
+    }
+
     fn remove_key(&mut self, id: Id) {
         if let Some(key) = self.keys.remove(&id) {
-            self.keys_by_name.remove(&key.name);
+            if self.keys_by_name.get(&key.name) == Some(&id) {
+                self.keys_by_name.remove(&key.name);
+            }
             self.keys_by_spki.remove(key.private.spki());
         }
     }

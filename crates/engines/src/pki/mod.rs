@@ -18,9 +18,12 @@
 //! - A revocation writes what it says and no more: no list is stored. Lists are made of what is in memory, by whoever is asked for one,
 //!   and the same on every server ([`lists`]).
 //! - Numbers of lists rise, complete ones and deltas together; a list of a number never says anything else.
+//! - Keys that are made ahead ([`pool`]) are in memory alone, and handed out once.
 //! - No answer holds a private key but that to its making, where it was asked for.
 
 mod answer;
+#[cfg(test)]
+mod attacks;
 mod ca_sign;
 mod certs;
 mod config;
@@ -33,6 +36,7 @@ mod issuers;
 mod lists;
 mod memory;
 mod ocsp;
+mod pool;
 mod read;
 mod revoke;
 mod revoked;
@@ -492,6 +496,12 @@ pub(crate) static ENGINE: EngineSpec = EngineSpec {
             about: "Lets there be new revocation lists before the old ones end.",
             period_secs: 1,
             run: |call| Box::pin(lists::run(call)),
+        },
+        EngineJob {
+            name: "keys",
+            about: "Makes keys of RSA ahead, as many as were taken lately.",
+            period_secs: 1,
+            run: |call| Box::pin(pool::run(call)),
         },
         EngineJob {
             name: "tidy",

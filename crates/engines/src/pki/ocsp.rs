@@ -1,11 +1,16 @@
 //! OCSP: whether a certificate is revoked, for anyone.
 
+use std::sync::Arc;
+
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use kallisto_api::{Error, Response};
 use kallisto_engine::Call;
 use kallisto_pki::Serial;
-use kallisto_pki::ocsp::{INTERNAL_ERROR, MALFORMED, Request, Status, UNAUTHORIZED, answer};
+use kallisto_pki::ocsp::{
+    INTERNAL_ERROR, MALFORMED, Request, Status, TRY_LATER, UNAUTHORIZED, answer,
+};
 
+use super::issuer::{Issuer, Key};
 use super::memory::Pki;
 use super::revoked::certificate_record;
 
@@ -18,7 +23,7 @@ fn told(code: u16, body: &[u8]) -> Response {
 }
 
 pub(super) async fn post(call: Call<'_>) -> Result<Response, Error> {
-    respond(&call, call.request.body)
+    respond(&call, call.request.body).await
 }
 
 /// The request stands in the path, in base 64, which has slashes and plus signs of its own.
@@ -35,7 +40,7 @@ pub(super) async fn get(call: Call<'_>) -> Result<Response, Error> {
         BASE64URL_NOPAD.decode(bare.as_bytes())
     });
     match decoded {
-        Ok(bytes) => respond(&call, &bytes),
+        Ok(bytes) => respond(&call, &bytes).await,
         Err(_) => Ok(told(400, MALFORMED)),
     }
 }
@@ -47,20 +52,25 @@ enum Known {
     IfStored(Serial),
 }
 
-fn respond(call: &Call<'_>, bytes: &[u8]) -> Result<Response, Error> {
+/// What there is to say, and who signs it; or the answer itself.
+type Decided = Result<(Request, Vec<Known>, Option<(Arc<Issuer>, Arc<Key>)>, i64), Response>;
+
+fn decide(call: &Call<'_>, bytes: &[u8]) -> Result<Decided, Error> {
     let memory: &Pki = call.memory()?;
     let state = memory.read();
     if state.crl.ocsp_is_disabled {
-        return Ok(told(401, UNAUTHORIZED));
+        return Ok(Err(told(401, UNAUTHORIZED)));
     }
-    let Ok(request) = Request::from_der(bytes) else { return Ok(told(400, MALFORMED)) };
+    let Ok(request) = Request::from_der(bytes) else { return Ok(Err(told(400, MALFORMED))) };
     let mut scope = None;
     let states: Vec<Known> = request
         .asked
         .iter()
         .map(|asked| {
-            // Those of one who signs are alike in what requests name them by.
-            let issuer = state.issuers.values().find(|issuer| asked.is_of(&issuer.hashes));
+            // Those of one who signs are alike in what requests name them by; so may be one from elsewhere that has no key here.
+            let meant = || state.issuers.values().filter(|issuer| asked.is_of(&issuer.hashes));
+            let signs = |issuer: &&Arc<Issuer>| state.ocsp_signer(issuer.scope).is_some();
+            let issuer = meant().find(signs).or_else(|| meant().next());
             let (Some(issuer), Some(serial)) = (issuer, asked.serial) else {
                 return Known::Is(Status::Unknown);
             };
@@ -85,9 +95,15 @@ fn respond(call: &Call<'_>, bytes: &[u8]) -> Result<Response, Error> {
         // Of an issuer that is not here: whoever stands for all says so.
         None => state.issuer("default").ok().and_then(|issuer| state.ocsp_signer(issuer.scope)),
     };
-    let expiry_secs = state.crl.ocsp_expiry_secs;
+    Ok(Ok((request, states, signer, state.crl.ocsp_expiry_secs)))
+}
+
+async fn respond(call: &Call<'_>, bytes: &[u8]) -> Result<Response, Error> {
     // The store is not read while what is decoded is held.
-    drop(state);
+    let (request, states, signer, expiry_secs) = match decide(call, bytes)? {
+        Ok(decided) => decided,
+        Err(answer) => return Ok(answer),
+    };
     let Some((issuer, key)) = signer else { return Ok(told(401, UNAUTHORIZED)) };
     let mut known = Vec::with_capacity(states.len());
     for state in states {
@@ -101,7 +117,17 @@ fn respond(call: &Call<'_>, bytes: &[u8]) -> Result<Response, Error> {
     }
     let now = call.now.as_second();
     let next = (expiry_secs > 0).then(|| now + expiry_secs);
-    match answer(&request, &known, now, next, &issuer.crl_signer(&key)) {
+    let signs_slowly = key.private.signs_slowly();
+    let work = move || answer(&request, &known, now, next, &issuer.crl_signer(&key));
+    // Anyone may ask: what takes long waits in a line that has an end.
+    let answered = match signs_slowly {
+        true => match call.run_heavy(work).await {
+            Err(Error::Busy(_)) => return Ok(told(503, TRY_LATER)),
+            answered => answered?,
+        },
+        false => work(),
+    };
+    match answered {
         Ok(body) => Ok(told(200, &body)),
         Err(_) => Ok(told(500, INTERNAL_ERROR)),
     }

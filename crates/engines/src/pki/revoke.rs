@@ -199,6 +199,11 @@ async fn enter(
         .transact(&name, |transaction| {
             if let Some(record) = transaction.get(&name)? {
                 let known = Record::decode(serial, &record.value).ok_or_else(damaged)?;
+                if known.scope != subject.scope {
+                    return Err(Error::invalid(
+                        "another certificate of this serial number, of another CA, is revoked",
+                    ));
+                }
                 return Ok(Entered { revoked: known.revoked, is_new: false });
             }
             // The lists that there are do not have it: that holds as long as there is no other list, which this depends on.

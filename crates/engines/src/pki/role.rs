@@ -5,11 +5,12 @@ use kallisto_api::{Error, Fields};
 use kallisto_engine::FieldKind::{Flag, Span as Seconds, Text, Texts, Whole};
 use kallisto_engine::route::{Field, field};
 use kallisto_pki::certificate::{
-    CLIENT_AUTH, CODE_SIGNING, EMAIL_PROTECTION, SERVER_AUTH, Usages, ext_usage_named, usage_named,
+    CLIENT_AUTH, CODE_SIGNING, EMAIL_PROTECTION, NO_CA, SERVER_AUTH, Usages, ext_usage_named,
+    usage_named,
 };
 use kallisto_pki::names::{Network, Rules};
 use kallisto_pki::san::parse_oid;
-use kallisto_pki::{Hash, KeyKind, ObjectIdentifier, SignatureWish, Subject};
+use kallisto_pki::{Hash, KeyKind, KeyUsages, ObjectIdentifier, SignatureWish, Subject};
 
 use super::given::{Given, parse_time, refuse};
 
@@ -223,6 +224,11 @@ impl Role {
         let usages = given.list_given("key_usage")?.unwrap_or_else(|| {
             ["DigitalSignature", "KeyAgreement", "KeyEncipherment"].map(str::to_owned).to_vec()
         });
+        for usage in &usages {
+            if usage_named(usage).map_err(refuse)? == KeyUsages::KeyCertSign {
+                return Err(Error::invalid(NO_CA));
+            }
+        }
         show("key_usage", Json::strings(usages));
         let validations = given.list_given("cn_validations")?.unwrap_or_default();
         show("cn_validations", Json::strings(cn_validations(validations)?));

@@ -36,13 +36,7 @@ pub(super) async fn change<T: Send>(
     let now = call.now.as_second();
     let decided = call.storage.transact(GENERATION, |transaction| {
         // Read before what is decoded: that is as of this generation or later, and if later, this does not commit.
-        let generation = match transaction.get(GENERATION)? {
-            Some(record) => {
-                let number = <[u8; 8]>::try_from(&record.value[..]);
-                u64::from_be_bytes(number.map_err(|_| Error::internal(&"a damaged generation"))?)
-            }
-            None => 0,
-        };
+        let generation = generation(transaction)?;
         let state = memory.read();
         let (issuers, keys) = (state.issuer_defaults.clone(), state.key_defaults.clone());
         let mut change =
@@ -59,6 +53,18 @@ pub(super) async fn change<T: Send>(
         Ok(decided)
     });
     decided.await
+}
+
+/// Writes that issuers and keys changed, for whoever decides on them at the same time.
+pub(super) fn note_change(transaction: &mut Transaction<'_>) -> Result<(), Error> {
+    let generation = generation(transaction)?;
+    transaction.put(GENERATION, (generation + 1).to_be_bytes().to_vec())
+}
+
+fn generation(transaction: &mut Transaction<'_>) -> Result<u64, Error> {
+    let Some(record) = transaction.get(GENERATION)? else { return Ok(0) };
+    let number = <[u8; 8]>::try_from(&record.value[..]);
+    Ok(u64::from_be_bytes(number.map_err(|_| Error::internal(&"a damaged generation"))?))
 }
 
 impl Change<'_, '_> {

@@ -14,19 +14,19 @@ use kallisto_pki::{
 use super::ENGINE;
 use crate::testing::Mount;
 
-const NOW: i64 = 1_795_413_611;
+pub(super) const NOW: i64 = 1_795_413_611;
 
-fn der_of(text: &str) -> Vec<u8> {
+pub(super) fn der_of(text: &str) -> Vec<u8> {
     let blocks = pem::read(text).unwrap();
     blocks.into_iter().find(|(label, _)| !label.is_private()).unwrap().1
 }
 
-fn parsed(answer: &Map, field: &str) -> Parsed {
+pub(super) fn parsed(answer: &Map, field: &str) -> Parsed {
     Parsed::from_der(&der_of(&Mount::text(answer, field))).unwrap()
 }
 
 /// A mount with a root and a role for anything.
-fn with_root() -> (Mount, Parsed) {
+pub(super) fn with_root() -> (Mount, Parsed) {
     let mount = Mount::new(&ENGINE);
     let body = r#"{"common_name":"Root","key_type":"ec","ttl":"2h","issuer_name":"root"}"#;
     let root = mount.ask(NOW, Update, "root/generate/internal", body).unwrap();
@@ -35,11 +35,11 @@ fn with_root() -> (Mount, Parsed) {
     (mount, parsed(&root, "certificate"))
 }
 
-fn issue(mount: &Mount, role: &str, body: &str) -> Result<Map, Error> {
+pub(super) fn issue(mount: &Mount, role: &str, body: &str) -> Result<Map, Error> {
     mount.ask(NOW, Update, &format!("issue/{role}"), body)
 }
 
-fn complete(mount: &Mount, at: i64) -> crl::Parsed {
+pub(super) fn complete(mount: &Mount, at: i64) -> crl::Parsed {
     let (code, der) = mount.raw(at, Read, "crl", b"").unwrap();
     assert_eq!(code, 200);
     crl::Parsed::from_der(&der).unwrap()
@@ -77,7 +77,12 @@ fn a_certificate_is_issued_read_listed_revoked_and_on_the_list() {
 }
 
 /// A request for a certificate, in PEM.
-fn request(key: &PrivateKey, common_name: &str, alt_names: &[&str], says_ca: bool) -> String {
+pub(super) fn request(
+    key: &PrivateKey,
+    common_name: &str,
+    alt_names: &[&str],
+    says_ca: bool,
+) -> String {
     let subject = Subject { common_name: common_name.to_owned(), ..Subject::default() };
     let names = alt_names.iter().map(|name| match name.parse() {
         Ok(ip) => San::Ip(ip),
@@ -88,11 +93,11 @@ fn request(key: &PrivateKey, common_name: &str, alt_names: &[&str], says_ca: boo
     pem::write(Label::Request, &wish.sign(key, algorithm).unwrap())
 }
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     String::from_utf8(Json::from(text).to_text()).unwrap()
 }
 
-fn refusal(answer: Result<Map, Error>) -> String {
+pub(super) fn refusal(answer: Result<Map, Error>) -> String {
     match answer.unwrap_err() {
         Error::Invalid(why) => why,
         other => panic!("{other:?}"),
@@ -310,11 +315,11 @@ fn a_key_in_use_stays() {
     assert_eq!(mount.raw(NOW, Read, "crl", b"").unwrap(), (204, Vec::new()));
 }
 
-fn revoke(mount: &Mount, at: i64, serial: &str) {
+pub(super) fn revoke(mount: &Mount, at: i64, serial: &str) {
     mount.ask(at, Update, "revoke", &format!(r#"{{"serial_number":"{serial}"}}"#)).unwrap();
 }
 
-fn issued_serial(mount: &Mount, body: &str) -> String {
+pub(super) fn issued_serial(mount: &Mount, body: &str) -> String {
     Mount::text(&issue(mount, "any", body).unwrap(), "serial_number")
 }
 
@@ -336,7 +341,7 @@ fn no_valid_revocation_leaves_whatever_the_clock_says() {
 }
 
 /// The CertID of a request is answered for; what is left of it is `kallisto_pki`'s matter.
-fn ocsp_request(issuer: &Parsed, serial: &Serial) -> Vec<u8> {
+pub(super) fn ocsp_request(issuer: &Parsed, serial: &Serial) -> Vec<u8> {
     use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
     let tlv =
         |tag: u8, content: &[u8]| [&[tag, u8::try_from(content.len()).unwrap()], content].concat();
@@ -347,7 +352,7 @@ fn ocsp_request(issuer: &Parsed, serial: &Serial) -> Vec<u8> {
     tlv(0x30, &tlv(0x30, &tlv(0x30, &tlv(0x30, &tlv(0x30, &id)))))
 }
 
-fn ocsp_state(answer: &[u8], serial: &Serial) -> u8 {
+pub(super) fn ocsp_state(answer: &[u8], serial: &Serial) -> u8 {
     let bytes = serial.as_bytes();
     let at = answer.windows(bytes.len()).position(|part| part == bytes).unwrap();
     answer[at + bytes.len()]

@@ -15,6 +15,7 @@ use super::answer;
 use super::given::{Given, object, short};
 use super::memory::{AUTO_TIDY, Pki, TIDY};
 use super::revoked::{Record, StoredCertificate, certificate_record, revoked_record};
+use super::structure::note_change;
 
 /// Pages of a pass.
 const PAGES_MAX: usize = 10;
@@ -526,6 +527,9 @@ async fn proceed(storage: &Storage<'_>, memory: &Pki, now: i64) -> Result<(), Er
                 let known = known.map(|record| Progress::decode(&record.value)).transpose()?;
                 if known.as_ref() != Some(&before) {
                     return Ok(());
+                }
+                if phase == Phase::Issuers && !deletes.is_empty() {
+                    note_change(transaction)?;
                 }
                 for name in &deletes {
                     transaction.delete(name)?;

@@ -124,9 +124,15 @@ pub(super) fn constraints(given: Given<'_>) -> Result<Constraints, Error> {
         [("permitted", &mut constraints.permitted), ("excluded", &mut constraints.excluded)]
     {
         let names = |kind: &str| given.list(&format!("{prefix}_{kind}"));
-        list.extend(names("dns_domains")?.into_iter().map(Constraint::Dns));
-        list.extend(names("email_addresses")?.into_iter().map(Constraint::Email));
-        list.extend(names("uri_domains")?.into_iter().map(Constraint::Uri));
+        for text in names("dns_domains")? {
+            list.push(Constraint::dns(&text).map_err(refuse)?);
+        }
+        for text in names("email_addresses")? {
+            list.push(Constraint::email(&text).map_err(refuse)?);
+        }
+        for text in names("uri_domains")? {
+            list.push(Constraint::uri(&text).map_err(refuse)?);
+        }
         for text in names("ip_ranges")? {
             let network = Network::parse(&text).map_err(refuse)?;
             list.push(Constraint::Ip(network.to_constraint()));

@@ -178,7 +178,7 @@ impl Moved {
         let target::Resolved::Api { path, method } = target::resolve(&self.head) else {
             unreachable!("what was resolved once is resolved again");
         };
-        match request::parse(&self.head, path, method, &self.body, arrival) {
+        match request::parse(&self.head, &path, method, &self.body, arrival) {
             Ok(parsed) => {
                 let Self { id, operation, query, .. } = self;
                 let request = CoreRequest { id, operation, query, ..parsed };

@@ -255,8 +255,8 @@ impl Service {
             }
             target::Resolved::Api { path, method } => {
                 let body = match body {
-                    Sent::Coming(file) if upload::is_upload(path, method) => {
-                        return Box::pin(self.serve_upload(head, path, method, file, arrival))
+                    Sent::Coming(file) if upload::is_upload(&path, method) => {
+                        return Box::pin(self.serve_upload(head, &path, method, file, arrival))
                             .await;
                     }
                     body => body,
@@ -273,7 +273,7 @@ impl Service {
                 };
                 match held {
                     Ok(held) => {
-                        let parsed = request::parse(head, path, method, held.bytes(), arrival);
+                        let parsed = request::parse(head, &path, method, held.bytes(), arrival);
                         match parsed {
                             Ok(request) => self.admit(head, &request, held.bytes()).await,
                             Err(error) => error::render(&error),
@@ -430,7 +430,7 @@ impl Service {
         let reply = match target::resolve(&head) {
             target::Resolved::Reply(reply) => reply,
             target::Resolved::Api { path, method } => {
-                match request::parse(&head, path, method, &body, arrival) {
+                match request::parse(&head, &path, method, &body, arrival) {
                     Ok(request) => {
                         match consistency::hold(&self.core, &head.headers, &request).await {
                             Ok(()) => {}

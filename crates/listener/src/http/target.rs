@@ -1,6 +1,8 @@
 //! From request target and method to a route: what is ours, what is redirected, what is refused
 //! before the core hears of it.
 
+use std::borrow::Cow;
+
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode, header};
 
@@ -21,7 +23,7 @@ pub(super) enum Verb {
 /// Where a request goes.
 pub(super) enum Resolved<'a> {
     /// To the core, with the percent-encoded path below `/v1/`.
-    Api { path: &'a str, method: Verb },
+    Api { path: Cow<'a, str>, method: Verb },
     /// Nowhere: this is the answer.
     Reply(Reply),
 }
@@ -29,6 +31,9 @@ pub(super) enum Resolved<'a> {
 /// Resolves a request's target.
 pub(super) fn resolve(head: &Parts) -> Resolved<'_> {
     let path = head.uri.path();
+    if let Some(path) = ocsp_by_get(head) {
+        return Resolved::Api { path: Cow::Owned(path), method: Verb::Get };
+    }
     if path.contains("//") {
         return Resolved::Reply(redirect(head, &collapse_slashes(path)));
     }
@@ -52,7 +57,32 @@ pub(super) fn resolve(head: &Parts) -> Resolved<'_> {
         }
         _ => return Resolved::Reply(refuse(StatusCode::METHOD_NOT_ALLOWED, &[])),
     };
-    Resolved::Api { path, method }
+    Resolved::Api { path: Cow::Borrowed(path), method }
+}
+
+/// The path of an OCSP request by GET (RFC 6960, A.1), which is base 64 and may have two slashes in a row, as no other path has: the same in the
+/// alphabet of URLs. `None` for all others.
+fn ocsp_by_get(head: &Parts) -> Option<String> {
+    if head.method != Method::GET {
+        return None;
+    }
+    let (mount, asked) = head.uri.path().strip_prefix("/v1/")?.split_once("/ocsp/")?;
+    let is_double = asked.contains("//") || asked.as_bytes().windows(3).any(is_slash);
+    if mount.starts_with('/') || mount.contains("//") || !is_double {
+        return None;
+    }
+    let asked = ["%2f", "%2F"].iter().fold(asked.to_owned(), |text, from| text.replace(from, "/"));
+    let asked = ["%2b", "%2B"].iter().fold(asked, |text, from| text.replace(from, "+"));
+    let asked = ["%3d", "%3D"].iter().fold(asked, |text, from| text.replace(from, "="));
+    let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
+    if !asked.contains("//") || asked.starts_with('/') || !asked.bytes().all(is_base64) {
+        return None;
+    }
+    Some(format!("{mount}/ocsp/{}", asked.replace('/', "_").replace('+', "-")))
+}
+
+fn is_slash(three: &[u8]) -> bool {
+    three.eq_ignore_ascii_case(b"%2f")
 }
 
 fn collapse_slashes(path: &str) -> String {
@@ -130,8 +160,23 @@ mod tests {
             ("GET", "/v1", Some(404)),
             ("GET", "/v2/a", Some(404)),
             ("POST", "/v1/a//b", Some(307)),
+            ("GET", "/v1/pki/ocsp/MEow//a+b//", None),
+            ("GET", "/v1/pki/ocsp//a", Some(307)),
+            ("GET", "/v1//pki/ocsp/a//b", Some(307)),
+            ("POST", "/v1/pki/ocsp/a//b", Some(307)),
         ] {
             assert_eq!(status(method, uri), expected, "{method} {uri}");
+        }
+        for (uri, expected) in [
+            ("/v1/pki/ocsp/MEow//a+b//=", "pki/ocsp/MEow__a-b__="),
+            ("/v1/ns/pki/ocsp/MEow%2F%2fa%2B/b%3d", "ns/pki/ocsp/MEow__a-_b="),
+            ("/v1/pki/ocsp/MEow/a+b", "pki/ocsp/MEow/a+b"),
+            ("/v1/secret/data/ocsp/a%2Fb", "secret/data/ocsp/a%2Fb"),
+            ("/v1/secret/data/ocsp/a%2F%2F..", "secret/data/ocsp/a%2F%2F.."),
+        ] {
+            let parts = parts("GET", uri);
+            let Resolved::Api { path, .. } = resolve(&parts) else { panic!("{uri}") };
+            assert_eq!(path, expected);
         }
         let Resolved::Reply(reply) = resolve(&parts("GET", "/v1/a//b///c?x=%3C")) else {
             panic!("expected a redirect");
