@@ -88,3 +88,12 @@ const _: () = assert!(SWEEP_RECORDS_MAX <= kallisto_store::BATCH_OPS_MAX);
 const _: () = assert!(TOGETHER_RECORDS_MAX <= kallisto_store::BATCH_OPS_MAX);
 const _: () = assert!(TOGETHER_BYTES_MAX < kallisto_store::BATCH_BYTES_MAX);
 const _: () = assert!(STREAMS_PER_TOKEN_MAX < STREAMS_MAX);
+/// Backups that are read at once.
+pub const SAVES_MAX: usize = 2;
+/// Longest body that is parsed where it arrived: it is parsed up to five times, by the decision, by the audit and by its
+/// handler, and all of it takes less than a millisecond.
+pub const LIGHT_BODY_BYTES_MAX: usize = 16 << 10;
+/// Longest secret that is read where it was asked for: it is decrypted and copied, and never parsed, which takes an eighth
+/// of a millisecond (decision 0179). Where reads are audited, each of its values is hashed besides, so it is no longer
+/// than a body.
+pub const LIGHT_SECRET_BYTES_MAX: usize = 256 << 10;

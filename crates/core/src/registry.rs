@@ -1,7 +1,7 @@
-//! The engines and login methods there are: one row each.
+//! What drives each engine: the one place that knows an engine by its kind.
 //!
-//! Nothing else in the server knows which there are. Those that know the server by its contract alone are listed in
-//! [`kallisto_engines::ENGINES`] and [`kallisto_auth_methods::METHODS`].
+//! Which engines there are is said in [`records::engine_kind`](crate::records::engine_kind). Those that know the server by its contract
+//! alone are listed in [`kallisto_engines::ENGINES`] and [`kallisto_auth_methods::METHODS`], and drive themselves.
 
 use std::sync::LazyLock;
 
@@ -9,36 +9,32 @@ use kallisto_engine::{Body, Route, Routes};
 
 use crate::engines::cubbyhole::Cubbyhole;
 use crate::engines::identity::Identity;
-use crate::engines::kv::{KvEngine, KvState};
+use crate::engines::kv::KvEngine;
 use crate::engines::server_engine::ServerEngine;
 use crate::engines::sys::System;
+use crate::records::engine_kind::{EngineKind, EngineSource, KvState, ServerEngineKind};
 use crate::tokens::TokenEngine;
 
-/// The engines that are driven with the server itself.
-const ENGINES: &[&'static dyn ServerEngine] = &[
-    &System,
-    &Identity,
-    &Cubbyhole,
-    &KvEngine(KvState::V1),
-    &KvEngine(KvState::V2),
-    &KvEngine(KvState::Upgrading),
-    &TokenEngine,
-    #[cfg(test)]
-    &crate::engines::test_engine::ENGINE,
-    #[cfg(test)]
-    &crate::leases::tests::engine::ENGINE,
-];
-
-/// Every engine there is.
-pub(crate) fn engines() -> impl Iterator<Item = &'static dyn ServerEngine> {
-    let of_contract = kallisto_engines::ENGINES.iter().chain(kallisto_auth_methods::METHODS);
-    ENGINES.iter().copied().chain(of_contract.map(|spec| *spec as &dyn ServerEngine))
+/// What drives an engine.
+pub(crate) fn driver(kind: EngineKind) -> &'static dyn ServerEngine {
+    match kind.source() {
+        EngineSource::Contract(spec) => spec,
+        EngineSource::Server(ServerEngineKind::System) => &System,
+        EngineSource::Server(ServerEngineKind::Identity) => &Identity,
+        EngineSource::Server(ServerEngineKind::Cubbyhole) => &Cubbyhole,
+        EngineSource::Server(ServerEngineKind::Token) => &TokenEngine,
+        EngineSource::Server(ServerEngineKind::Kv(KvState::V1)) => &KvEngine(KvState::V1),
+        EngineSource::Server(ServerEngineKind::Kv(KvState::V2)) => &KvEngine(KvState::V2),
+        EngineSource::Server(ServerEngineKind::Kv(KvState::Upgrading)) => {
+            &KvEngine(KvState::Upgrading)
+        }
+    }
 }
 
 /// The tables of the engines that every namespace has from the start, by where they are.
 static BUILTIN: LazyLock<Vec<(&'static str, &'static dyn Routes)>> = LazyLock::new(|| {
-    let base = |engine: &dyn ServerEngine| engine.facts().builtin.map(|mount| mount.path);
-    engines().filter_map(|engine| Some((base(engine)?, engine.routes()))).collect()
+    let base = |kind: EngineKind| kind.facts().builtin.map(|mount| mount.path);
+    EngineKind::all().filter_map(|kind| Some((base(kind)?, driver(kind).routes()))).collect()
 });
 
 /// The row of a route that is at the same place in every namespace; `None` for paths of what operators mount, and for those that no row

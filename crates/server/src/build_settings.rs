@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kallisto_core::limits::MAX_STALENESS_DEFAULT;
-use kallisto_core::{Access, AutoSeal, Leases};
+use kallisto_core::{Access, AutoSeal, LeaseTimes};
 use kallisto_listener::{Address, ClientAuth, Timeouts, TlsFiles, Versions};
 use kallisto_store::{MemberRole, Peer};
 use secrecy::ExposeSecret;
@@ -186,11 +186,11 @@ fn tls(config: &TlsConfig) -> TlsFiles {
 }
 
 /// What the configuration bounds, within itself: a default above the maximum is the maximum.
-fn leases(ttls: config::LeaseTtls) -> Leases {
-    let built_in = Leases::default();
+fn leases(ttls: config::LeaseTtls) -> LeaseTimes {
+    let built_in = LeaseTimes::default();
     let max_secs = ttls.max.map_or(built_in.max_secs, |ttl| ttl.as_secs().max(1));
     let default_secs = ttls.default.map_or(built_in.default_secs, |ttl| ttl.as_secs().max(1));
-    Leases { default_secs: default_secs.min(max_secs), max_secs }
+    LeaseTimes { default_secs: default_secs.min(max_secs), max_secs }
 }
 
 fn storage(config: &ServerConfig) -> Result<Storage, Error> {

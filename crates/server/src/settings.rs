@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kallisto_audit::{AnchorFiles, Anchors};
 use kallisto_core::admission::AdmissionLimits;
-use kallisto_core::{Access, AutoSeal, DeclaredDevice, JoinTarget, KvVersion, Leases};
+use kallisto_core::{Access, AutoSeal, DeclaredDevice, JoinTarget, KvVersion, LeaseTimes};
 use kallisto_listener::http::ForwardedFor;
 use kallisto_listener::{Address, Timeouts, TlsFiles};
 use kallisto_store::Durability;
@@ -31,7 +31,7 @@ pub(super) struct ServerSettings {
     /// The most that clients can make the server hold.
     pub(super) limits: AdmissionLimits,
     /// How long tokens and leases live.
-    pub(super) leases: Leases,
+    pub(super) leases: LeaseTimes,
     /// How far in the past the view of a server may be that answers from it.
     pub(super) max_staleness: Duration,
     /// URLs at which clients and other servers reach this one.

@@ -8,6 +8,7 @@
 //! Not held here: taste. Sizes of functions and good names are for the reader.
 
 mod arrows;
+mod circles;
 mod core_rooms;
 mod decisions;
 mod files;
@@ -60,6 +61,7 @@ fn check(root: &Path) -> Vec<Finding> {
     };
     let mut findings = arrows::check(&files);
     findings.extend(core_rooms::check(&files));
+    findings.extend(circles::check(&files));
     findings.extend(graph::check());
     findings.extend(sources::check(&files));
     findings.extend(decisions::check(&files));

@@ -6,11 +6,12 @@ use kallisto_auth::{Capability, Operation, TokenKind};
 use super::Audit;
 use crate::api::json::Json;
 use crate::api::request::{Request, TokenText};
-use crate::engines::mount::{Class, MountEntry};
 use crate::pipeline::freshness;
 use crate::pipeline::judge::{Judgement, PolicyDecision};
 use crate::pipeline::state::{Core, NamespaceContext};
+use crate::records::mount::MountEntry;
 use crate::view::{CachedToken, Mount, View};
+use kallisto_engine::Class;
 
 /// The version of every engine, as records and mounts show it.
 pub(super) const ENGINE_VERSION: &str =

@@ -9,6 +9,7 @@
 //! - What does not says so in its row ([`Route::is_audited`](kallisto_engine::Route::is_audited)). Whether it shows a token is
 //!   no reason.
 
+use crate::pipeline::open_routes;
 use std::sync::Arc;
 
 use kallisto_audit::{Common, Device, Records, Subject, Ticket};
@@ -18,7 +19,6 @@ use super::answer::{self, Answer};
 use super::describe;
 use crate::api::error::Error;
 use crate::api::request::Request;
-use crate::engines::sys;
 use crate::pipeline::judge::{Judgement, Purpose, judge};
 use crate::pipeline::stages::Step;
 use crate::pipeline::state::{Core, NamespaceContext};
@@ -47,7 +47,7 @@ impl Core {
         if !self.audit.is_on() && !enables_device(request) {
             return false;
         }
-        !request.path.as_str().starts_with("sys/") || !sys::is_never_audited(self, request)
+        !request.path.as_str().starts_with("sys/") || !open_routes::is_never_audited(self, request)
     }
 
     /// The records of a request that goes through the gate, as yet empty. A request that `seals` goes through whatever the devices do.

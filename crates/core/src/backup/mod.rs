@@ -34,8 +34,6 @@ const META: &str = "meta.json";
 const STATE: &str = "state/";
 const SUMS: &str = "SHA256SUMS";
 const SEALED: &str = "SHA256SUMS.sealed";
-/// Backups that are read at once.
-pub(crate) const SAVES_MAX: usize = 2;
 
 /// The name of a chunk.
 fn chunk_name(number: u64) -> String {

@@ -4,16 +4,21 @@ use data_encoding::BASE64;
 use kallisto_store::{Batch, Change, Error as StoreError, MemberRole, Peer, Seqno};
 use zeroize::Zeroizing;
 
-use super::{
-    ANSWER, AuthorityKeys, CHALLENGE, ClusterPort, Membership, WELCOME, covered, peers_to_json,
-    token,
-};
+use super::token;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json};
 use crate::api::request::Request;
 use crate::api::response::Response;
+use crate::cluster::protocol::ANSWER;
+use crate::cluster::protocol::CHALLENGE;
+use crate::cluster::protocol::WELCOME;
+use crate::cluster::protocol::covered;
+use crate::cluster::protocol::peers_to_json;
 use crate::pipeline::state::{Core, NamespaceContext};
+use crate::platform::cluster_port::AuthorityKeys;
+use crate::platform::cluster_port::ClusterPort;
+use crate::platform::cluster_port::Membership;
 use crate::storage::keys;
 
 /// How long a challenge may be answered, in seconds.

@@ -4,22 +4,29 @@
 //! `seal-status` shows that seal. Once it holds the root key, by shares or by itself, it proves so, is given a number and
 //! a certificate, is sent everything, and unseals ([`Pending::finish`]).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::cluster::joining::Pending;
+use crate::platform::cluster_port::JoinOrigin;
+use crate::platform::cluster_port::JoinTarget;
+use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::BASE64;
 use jiff::Timestamp;
 use kallisto_barrier::RootKey;
 use kallisto_store::{Invitation, MemberRole, Peer, Store};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 use tokio::sync::oneshot;
 
 use super::admit::answer_bytes;
-use super::attempts::Attempts;
-use super::{ANSWER, ClusterPort, Membership, WELCOME, covered, peers_from_json};
 use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
+use crate::cluster::protocol::ANSWER;
+use crate::cluster::protocol::WELCOME;
+use crate::cluster::protocol::covered;
+use crate::cluster::protocol::peers_from_json;
 use crate::pipeline::state::Core;
+use crate::platform::cluster_port::ClusterPort;
+use crate::platform::cluster_port::Membership;
 use crate::seal::SealConfig;
 use crate::storage::keys;
 
@@ -28,66 +35,6 @@ const KEYRING_CHECKS: u32 = 3000;
 const KEYRING_PAUSE: Duration = Duration::from_millis(20);
 /// Most characters of an address or an error, which others chose, in a line of the log.
 const LOGGED_CHARS_MAX: usize = 300;
-
-/// Who says whom to join.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum JoinOrigin {
-    /// The server's configuration, which may name any address.
-    #[default]
-    Configuration,
-    /// A request, and so anybody who reaches a listener of a new server: [`ClusterPort::ask`] bounds where that leads, and
-    /// the answer does not tell what was found there.
-    Request,
-}
-
-/// Whom to join, and how to reach it.
-#[derive(Clone, Debug, Default)]
-pub struct JoinTarget {
-    /// Who says so.
-    pub origin: JoinOrigin,
-    /// URL of the API of a member.
-    pub api_address: String,
-    /// PEM text of the authority to trust for it; empty for those of the system.
-    pub ca_cert: String,
-    /// PEM text of the certificate to show it, and of its key.
-    pub client_identity: Option<(String, String)>,
-    /// A token that an operator of the cluster made for this, where it wants one; empty for none.
-    pub token: SecretString,
-    /// Name its certificate must carry.
-    pub server_name: Option<String>,
-    /// Whether this server is to have a vote.
-    pub wants: MemberRole,
-}
-
-/// A cluster that this server is about to join.
-#[derive(Clone)]
-pub(crate) struct Pending {
-    target: JoinTarget,
-    pub(crate) config: SealConfig,
-}
-
-/// Whether this server is about to join a cluster.
-#[derive(Default)]
-pub(crate) struct Joining {
-    pending: Mutex<Option<Pending>>,
-    attempts: Attempts,
-}
-
-impl Joining {
-    fn lock(&self) -> MutexGuard<'_, Option<Pending>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The cluster that is to be joined.
-    pub(crate) fn pending(&self) -> Option<Pending> {
-        self.lock().clone()
-    }
-
-    /// It has been joined.
-    pub(crate) fn done(&self) {
-        *self.lock() = None;
-    }
-}
 
 impl Core {
     /// Whether this server has neither been initialised nor told to join a cluster.

@@ -12,7 +12,8 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json};
 use crate::api::response::Response;
-use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::call::Call;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 

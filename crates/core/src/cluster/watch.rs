@@ -14,7 +14,7 @@ use kallisto_barrier::RootKey;
 use kallisto_store::{Candidacy, Replaced, Store};
 
 use crate::audit::Audit;
-use crate::pipeline::freshness::Outdated;
+use crate::pipeline::outdated::Outdated;
 use crate::pipeline::state::{NamespaceContext, ServerInfo};
 use crate::platform::engine_services::EngineServices;
 use crate::platform::threads::Threads;
@@ -91,7 +91,7 @@ impl Rebuild {
             slot.store(None);
             store.detach();
             self.audit.clear();
-            crate::engines::sys::stand(&*store, Candidacy::Reluctant);
+            crate::storage::candidacy::stand(&*store, Candidacy::Reluctant);
         }
     }
 }

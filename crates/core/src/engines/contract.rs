@@ -15,26 +15,25 @@ use kallisto_engine::{
 };
 use kallisto_leases::{Owner, TtlLimits, TtlRequest};
 
-use super::server_engine::{
-    Answer, EngineFacts, OpenRun, Renewal, Run, ServerEngine, Weighed, no_leases,
-};
+use super::server_engine::{Answer, OpenRun, Renewal, Run, ServerEngine, Weighed, no_leases};
 use crate::admission::Flow;
 use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::{LeaseHandle, Logical, Response};
+use crate::engines::server_engine::Unheard;
 use crate::leases::create::{LeaseRequest, create, nanos};
-use crate::leases::far_end::LeaseRun;
+use crate::leases::lease_run::LeaseRun;
 use crate::leases::wire;
 use crate::logins::MountLogins;
+use crate::pipeline::call::Call;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, NamespaceContext};
-use crate::pipeline::unheard::Unheard;
+use crate::pipeline::state::NamespaceContext;
 use crate::platform::engine_services::EngineServices;
 use crate::platform::pool::Pool;
 use crate::platform::random;
 use crate::storage::engine_storage::EngineStorage;
-use crate::view::{Memory, Mount};
+use crate::view::Mount;
 
 /// The randomness of the operating system.
 struct SystemRandom;
@@ -260,19 +259,6 @@ fn open<'p>(spec: &EngineSpec, run: &OpenRun<'p>) -> Result<Dispatch<'p, Handler
 }
 
 impl ServerEngine for EngineSpec {
-    fn facts(&self) -> EngineFacts {
-        EngineFacts {
-            stored: self.name,
-            name: self.name,
-            class: self.class,
-            multiplicity: self.multiplicity,
-            caseless_folders: self.caseless_folders,
-            trims_names: false,
-            builtin: None,
-            has_folders: false,
-        }
-    }
-
     fn routes(&self) -> &'static dyn Routes {
         self.routes
     }
@@ -361,14 +347,6 @@ impl ServerEngine for EngineSpec {
             route.is_some_and(|route| route.creates)
         });
         creates.is_some_and(|creates| creates(&|name| mount.index.contains(name), path))
-    }
-
-    fn jobs(&self) -> &'static [EngineJob] {
-        self.jobs
-    }
-
-    fn memory(&self) -> Memory {
-        self.memory.map_or(Memory::None, |make| Memory::Engine(make()))
     }
 
     fn end_unheard<'a>(

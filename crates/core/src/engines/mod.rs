@@ -1,4 +1,4 @@
-//! What answers below a mount. Which engines there are is said in [`crate::registry`].
+//! What answers below a mount. Which engines there are is said in `records::engine_kind`, and what drives each in [`crate::registry`].
 
 pub(crate) mod contract;
 pub(crate) mod cubbyhole;
@@ -7,7 +7,6 @@ pub(crate) mod kv;
 pub(crate) mod kv_batch;
 pub(crate) mod kv_search;
 pub(crate) mod kv_watch;
-pub(crate) mod mount;
 pub(crate) mod route_handler;
 pub(crate) mod server_engine;
 pub(crate) mod sys;

@@ -11,8 +11,9 @@ use super::server_engine::{Answer, Run};
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::api::response::Response;
+use crate::pipeline::call::Call;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::view::Mount;
 
 /// The routes of an engine, and what runs for them.

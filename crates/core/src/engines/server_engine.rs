@@ -4,75 +4,26 @@
 //! Those that are parts of the server (what is at `sys/`, tokens, identity) and those that were here before the contract are driven
 //! with the server itself. The [`crate::registry`] lists both, and nothing else in the server knows which engines there are.
 
-use crate::storage::keys::MountId;
-use crate::tokens::TokenEntry;
+use crate::api::json::Map;
+use crate::api::response::LeaseHandle;
+use crate::records::token::TokenEntry;
 use std::future::ready;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kallisto_engine::{Admits, Class, EngineJob, Multiplicity, Routes};
+use kallisto_engine::{Admits, Routes};
 
 use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::engines::kv::KvState;
-use crate::leases::far_end::LeaseRun;
-use crate::pipeline::state::{Call, Core, NamespaceContext};
-use crate::pipeline::unheard::Unheard;
-use crate::view::{Memory, Mount};
-
-/// What every engine says of itself.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EngineFacts {
-    /// In the record of a mount.
-    pub(crate) stored: &'static str,
-    /// On the wire.
-    pub(crate) name: &'static str,
-    pub(crate) class: Class,
-    pub(crate) multiplicity: Multiplicity,
-    /// The folders whose names are compared without case.
-    pub(crate) caseless_folders: &'static [&'static str],
-    /// Whether space around such a name is none of it.
-    pub(crate) trims_names: bool,
-    /// Where every namespace has it, if the server itself mounts it.
-    pub(crate) builtin: Option<BuiltinMount>,
-    /// Whether a path inside a mount may end in a slash: an engine that keeps secrets by path knows folders.
-    pub(crate) has_folders: bool,
-}
-
-impl EngineFacts {
-    /// An engine that operators mount.
-    pub(crate) const fn mountable(name: &'static str, class: Class) -> Self {
-        Self {
-            stored: name,
-            name,
-            class,
-            multiplicity: Multiplicity::Any,
-            caseless_folders: &[],
-            trims_names: false,
-            builtin: None,
-            has_folders: false,
-        }
-    }
-
-    /// An engine that the server itself mounts.
-    pub(crate) const fn builtin(name: &'static str, class: Class, mount: BuiltinMount) -> Self {
-        let multiplicity = Multiplicity::Builtin;
-        Self { multiplicity, builtin: Some(mount), ..Self::mountable(name, class) }
-    }
-}
-
-/// Where every namespace has an engine from the start.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BuiltinMount {
-    pub(crate) id: MountId,
-    /// Its path, with an ending slash.
-    pub(crate) path: &'static str,
-    /// For people.
-    pub(crate) description: &'static str,
-}
+use crate::engines::route_handler::AnyoneCall;
+use crate::leases::lease_run::LeaseRun;
+use crate::pipeline::call::Call;
+use crate::pipeline::policies::Caller;
+use crate::pipeline::state::{Core, NamespaceContext};
+use crate::view::Mount;
 
 /// A request that runs, where it runs.
 pub(crate) struct Run<'a> {
@@ -107,14 +58,22 @@ pub(crate) struct Renewal<'a, 'r> {
     pub(crate) entry: &'a TokenEntry,
 }
 
+/// What an answer was to tell, to the engine that gave it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unheard<'a> {
+    /// Its data.
+    pub(crate) data: &'a Map,
+    /// Its lease.
+    pub(crate) lease: Option<&'a LeaseHandle>,
+    /// When the request came.
+    pub(crate) since: Timestamp,
+}
+
 /// What answers, or is about to.
 pub(crate) type Answer<'a> = BoxFuture<'a, Result<Response, Error>>;
 
 /// An engine.
 pub(crate) trait ServerEngine: Sync {
-    /// What it says of itself.
-    fn facts(&self) -> EngineFacts;
-
     /// What it answers.
     fn routes(&self) -> &'static dyn Routes;
 
@@ -164,14 +123,20 @@ pub(crate) trait ServerEngine: Sync {
         false
     }
 
-    /// What it does by the clock at each of its mounts, on the server that leads.
-    fn jobs(&self) -> &'static [EngineJob] {
-        &[]
+    /// Answers anyone at a route of the server itself, which may be sealed.
+    fn answer_anyone<'a>(&self, _path: &str, _call: AnyoneCall<'a>) -> Answer<'a> {
+        Box::pin(ready(Err(Error::UnsupportedPath)))
     }
 
-    /// The empty state of what it keeps decoded.
-    fn memory(&self) -> Memory {
-        Memory::None
+    /// Answers a request of a caller with a valid token; `None` where policies have to allow it.
+    fn answer_any_token(
+        &self,
+        _path: &str,
+        _context: &NamespaceContext,
+        _request: &Request<'_>,
+        _caller: &Caller,
+    ) -> Option<Result<Response, Error>> {
+        None
     }
 
     /// Whether a request with a small body takes a moment only, and may be answered by those who answer reads.
@@ -200,11 +165,6 @@ pub(crate) trait ServerEngine: Sync {
         _end: Timestamp,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(ready(Err(no_leases())))
-    }
-
-    /// How the secrets of a key-value engine are kept; `None` for all others.
-    fn kv(&self) -> Option<KvState> {
-        None
     }
 }
 

@@ -24,9 +24,9 @@ use kallisto_engine::EngineJob;
 
 use crate::api::BoxFuture;
 use crate::api::error::Error;
-use crate::engines::mount::EngineKind;
 use crate::metrics::{JobFacts, JobPlace};
 use crate::pipeline::state::{Core, NamespaceContext};
+use crate::records::engine_kind::EngineKind;
 
 /// The period of a job that runs at every pass.
 const EVERY_PASS: u64 = 0;

@@ -9,9 +9,9 @@ use kallisto_engine::EngineJob;
 use super::{JobRow, JobScope, table};
 use crate::api::error::Error;
 use crate::engines::contract;
-use crate::engines::mount::EngineKind;
 use crate::metrics::JobPlace;
 use crate::pipeline::state::{Core, NamespaceContext};
+use crate::records::engine_kind::EngineKind;
 
 /// The jobs of one pass that failed.
 #[derive(Debug)]

@@ -5,18 +5,16 @@ use std::future::ready;
 use super::{EVERY_PASS, JobRow, JobScope, JobSpec};
 use crate::cluster::{self, removed};
 use crate::engines::kv::upgrade;
-use crate::engines::mount::EngineKind;
 use crate::engines::sys;
 use crate::pipeline::freshness;
 use crate::platform::versions;
-use crate::{leases, namespaces, registry, seal, tokens};
+use crate::records::engine_kind::EngineKind;
+use crate::{leases, namespaces, seal, tokens};
 
 /// The rows, in order.
 pub(super) fn rows() -> impl Iterator<Item = JobRow> {
-    let of_engines = registry::engines().flat_map(|engine| {
-        let kind = EngineKind::of(engine);
-        engine.jobs().iter().map(move |job| JobRow::Mounts(kind, job))
-    });
+    let of_engines = EngineKind::all()
+        .flat_map(|kind| kind.jobs().iter().map(move |job| JobRow::Mounts(kind, job)));
     let first = SERVER_JOBS.iter().map(JobRow::Server);
     first.chain(of_engines).chain(LAST_JOBS.iter().map(JobRow::Server))
 }

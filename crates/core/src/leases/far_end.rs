@@ -1,20 +1,13 @@
 //! Asking the far end of a lease, by the engine of its mount.
 
+use crate::leases::lease_run::LeaseRun;
 use jiff::Timestamp;
 use kallisto_leases::LeaseRecord;
 
 use crate::pipeline::state::NamespaceContext;
+use crate::registry;
 use crate::storage::keys::MountId;
 use crate::view::Mount;
-
-/// A lease whose far end is asked, where it is asked.
-#[derive(Clone, Copy)]
-pub(crate) struct LeaseRun<'a> {
-    pub(crate) unsealed: &'a NamespaceContext,
-    pub(crate) mount: &'a Mount,
-    pub(crate) record: &'a LeaseRecord,
-    pub(crate) now: Timestamp,
-}
 
 /// Takes the credential of a lease back. One that is not there (any more) is a success.
 ///
@@ -27,7 +20,7 @@ pub(super) async fn revoke(
 ) -> Result<(), String> {
     let mount = mount_of(unsealed, record)?;
     let run = LeaseRun { unsealed, mount: &mount, record, now };
-    mount.entry.kind.engine().revoke_lease(run).await.map_err(|error| error.to_string())
+    registry::driver(mount.entry.kind).revoke_lease(run).await.map_err(|error| error.to_string())
 }
 
 /// Lets the credential of a lease live until `end`.
@@ -42,7 +35,10 @@ pub(super) async fn renew(
 ) -> Result<(), String> {
     let mount = mount_of(unsealed, record)?;
     let run = LeaseRun { unsealed, mount: &mount, record, now };
-    mount.entry.kind.engine().renew_lease(run, end).await.map_err(|error| error.to_string())
+    registry::driver(mount.entry.kind)
+        .renew_lease(run, end)
+        .await
+        .map_err(|error| error.to_string())
 }
 
 fn mount_of(

@@ -18,6 +18,7 @@
 
 pub(crate) mod create;
 pub(crate) mod far_end;
+pub(crate) mod lease_run;
 mod record;
 mod renew;
 pub(crate) mod revoke;

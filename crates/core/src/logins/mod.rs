@@ -20,10 +20,13 @@ use crate::api::BoxFuture;
 use crate::api::error::Error;
 use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
-use crate::pipeline::state::{Leases, NamespaceContext};
+use crate::pipeline::state::NamespaceContext;
 use crate::platform::lockout::{Known, LockoutRules, Lockouts};
+use crate::records::mount::LeaseTimes;
 use crate::storage::keys::MountId;
-use crate::tokens::{self, Times, TokenSpec};
+use crate::tokens;
+use crate::tokens::spec::Times;
+use crate::tokens::spec::TokenSpec;
 use crate::view::Mount;
 
 pub(crate) use identity::Alias;
@@ -134,7 +137,7 @@ fn bounds(params: &TokenParams, request: &Request<'_>) -> Result<Vec<AddressRang
 }
 
 /// How long the token lives, and with all its renewals.
-fn times(params: &TokenParams, leases: Leases, warnings: &mut Vec<String>) -> (Times, u64) {
+fn times(params: &TokenParams, leases: LeaseTimes, warnings: &mut Vec<String>) -> (Times, u64) {
     let bound = |secs: u64, limit: u64| if limit > 0 { secs.min(limit) } else { secs };
     let explicit = params.explicit_max_ttl_secs;
     let max_secs = bound(leases.max_secs, params.max_ttl_secs);
@@ -188,7 +191,7 @@ mod tests {
 
     #[test]
     fn role_mount_and_server_bound_a_token_in_that_order() {
-        let leases = Leases { default_secs: 100, max_secs: 1000 };
+        let leases = LeaseTimes { default_secs: 100, max_secs: 1000 };
         for (role, ttl, max, warned) in [
             (params(|_| ()), 100, 1000, false),
             (params(|params| params.ttl_secs = 50), 50, 1000, false),

@@ -9,9 +9,10 @@ use kallisto_store::{EngineStats, RaftStats};
 
 use super::{Figure, JobRecord, Point, Value};
 use crate::admission::Shares;
-use crate::engines::mount::{Class, EngineKind};
 use crate::pipeline::state::{Core, NamespaceContext};
+use crate::records::engine_kind::EngineKind;
 use crate::view::View;
+use kallisto_engine::Class;
 
 /// Collects everything; of a sealed server what it has.
 pub(crate) fn collect(core: &Core) -> Vec<Figure> {

@@ -17,15 +17,13 @@
 //! - While there are none, a request pays one look at a counter.
 
 mod place;
-mod record;
 mod registry;
 mod resolve;
 mod sweep;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use place::{Home, Inside};
-pub(crate) use record::Namespace;
+pub(crate) use place::Home;
 pub(crate) use registry::{Namespaces, Space};
 pub(crate) use resolve::{Placed, resolve};
 pub(crate) use sweep::sweep;

@@ -2,31 +2,14 @@
 
 use std::sync::Arc;
 
-use super::record::Namespace;
 use super::registry::Namespaces;
 use crate::api::error::{Denial, Error};
 use crate::api::request::TokenText;
 use crate::pipeline::state::{Core, NamespaceContext};
-use crate::seal::Reencryption;
+use crate::seal::reencryption::Reencryption;
 use crate::storage::barrier_store::Life;
 use crate::storage::keys::NamespaceNumber;
 use crate::view::View;
-
-/// What a view knows of the namespace it is of.
-#[derive(Clone, Debug)]
-pub(crate) struct Inside {
-    pub(crate) number: NamespaceNumber,
-    /// What tokens and accessors end in.
-    pub(crate) id: String,
-    /// Its path from the root namespace, with an ending slash.
-    pub(crate) path: String,
-}
-
-impl Inside {
-    pub(super) fn of(namespace: &Namespace) -> Self {
-        Self { number: namespace.number, id: namespace.id(), path: namespace.path.clone() }
-    }
-}
 
 /// Whose token asks.
 pub(crate) enum Home {

@@ -12,10 +12,10 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 
 use kallisto_store::Seqno;
 
-use super::place::Inside;
-use super::record::Namespace;
 use crate::api::error::Error;
 use crate::pipeline::state::NamespaceContext;
+use crate::records::namespace::Inside;
+use crate::records::namespace::Namespace;
 use crate::storage::barrier_store::Life;
 use crate::storage::keys::NamespaceNumber;
 use crate::view::View;

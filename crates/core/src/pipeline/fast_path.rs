@@ -27,13 +27,18 @@ use crate::api::json::member;
 use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
 use crate::audit::AuditBatch;
-use crate::engines::mount::{Class, EngineKind};
-use crate::pipeline::authz_request::{AuthzRequest, Shape};
-use crate::pipeline::compute::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX, is_heavy_to_judge};
+use crate::limits::LIGHT_BODY_BYTES_MAX;
+use crate::limits::LIGHT_SECRET_BYTES_MAX;
+use crate::pipeline::call::AuthzRequest;
+use crate::pipeline::call::Shape;
+use crate::pipeline::compute::is_heavy_to_judge;
 use crate::pipeline::judge::{Judgement, PolicyDecision, authenticate, authorize};
-use crate::pipeline::policies::Compiled;
 use crate::pipeline::state::{Core, NamespaceContext};
+use crate::records::engine_kind::EngineKind;
+use crate::registry;
+use crate::view::policies::Compiled;
 use crate::view::{CachedToken, Mount};
+use kallisto_engine::Class;
 
 /// Where the server's own routes are.
 const SYSTEM: &str = "sys/";
@@ -205,7 +210,7 @@ impl Bearer<'_> {
                 (&found, inside)
             }
         };
-        let engine = mount.entry.kind.engine();
+        let engine = registry::driver(mount.entry.kind);
         if engine.is_open(inside) {
             return None;
         }

@@ -1,7 +1,7 @@
 //! Whether this server may answer from its view: judged here and nowhere else.
 //!
 //! A view may be behind what others committed. The store knows up to when it holds everything ([`AsOf`]); a view that follows the
-//! store holds as much, and one that was overtaken by a snapshot what the store held then ([`Outdated`]). Once that is further
+//! store holds as much, and one that was overtaken by a snapshot what the store held then ([`Outdated`](crate::pipeline::outdated::Outdated)). Once that is further
 //! in the past than [`ServerInfo::max_staleness`], a revoked token or a destroyed secret could be served that everybody else
 //! refuses: so nothing is answered from the view any more, but to those who ask for stale reads by a header.
 //!
@@ -10,7 +10,8 @@
 //!
 //! [`ServerInfo::max_staleness`]: crate::ServerInfo::max_staleness
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::pipeline::open_routes;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kallisto_auth::{AclSet, Denied};
@@ -19,53 +20,12 @@ use kallisto_store::{AsOf, Replicated};
 use crate::api::error::{Error, Stale};
 use crate::api::request::Request;
 use crate::cluster::{leading, quorum};
-use crate::engines::sys;
 use crate::pipeline::state::{Core, NamespaceContext};
 
 /// The header by which a client says how recent its answer has to be, in lower case.
 pub const CONSISTENCY_HEADER: &str = "x-kallisto-consistency";
 /// The client takes answers of any age.
 pub const STALE: &str = "stale";
-
-/// Up to when a view holds everything that does not follow its store any more.
-pub(crate) struct Outdated(AtomicU64);
-
-impl Default for Outdated {
-    fn default() -> Self {
-        Self(AtomicU64::new(Self::FOLLOWS))
-    }
-}
-
-impl Outdated {
-    const FOLLOWS: u64 = AsOf::ALWAYS.to_bits();
-
-    /// Something took the place of what the view shows. Called before the store's position moves past it.
-    pub(crate) fn set(&self, cluster: Option<&dyn Replicated>) {
-        let until = cluster.map_or(AsOf::NEVER, |cluster| {
-            // Whoever is alone has held everything until now.
-            cluster.as_of().min(AsOf::at(cluster.now()))
-        });
-        // What it showed after the first time is no more than before. Release: who sees the position sees this.
-        self.0.fetch_min(until.to_bits(), Ordering::AcqRel);
-    }
-
-    /// Whether that happened.
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire) != Self::FOLLOWS
-    }
-
-    /// What the store holds, as far as the view shows it.
-    fn limit(&self, as_of: AsOf) -> AsOf {
-        as_of.min(AsOf::from_bits(self.0.load(Ordering::Acquire)))
-    }
-}
-
-/// What the server last said of its own view.
-#[derive(Default)]
-pub(crate) struct Told {
-    is_stale: AtomicBool,
-    pub(crate) is_removed: AtomicBool,
-}
 
 impl NamespaceContext {
     /// How far in the past its view may be; `None` if that is not known.
@@ -105,7 +65,7 @@ pub(crate) fn check(core: &Core, request: &Request<'_>) -> Result<(), Error> {
 #[cold]
 fn refuse(core: &Core, unsealed: &NamespaceContext, request: &Request<'_>) -> Result<(), Error> {
     // Whoever brings a cluster back asks who is in it when nobody can confirm anything.
-    if sys::needs_no_view(core, request) || leading::needs_no_leader(request) {
+    if open_routes::needs_no_view(core, request) || leading::needs_no_leader(request) {
         return Ok(());
     }
     // What is decided for everybody has to be decided on what holds.

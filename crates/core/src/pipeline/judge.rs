@@ -4,6 +4,8 @@
 //! ([`Judgement`]), so that an audit record says what was decided and not what would be decided a moment later. The general way
 //! ([`super::stages`]) and the fast path ([`super::fast_path`]) both come here.
 
+use crate::pipeline::any_token;
+use crate::tokens::find;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -14,12 +16,12 @@ use kallisto_cuckoo::Guard;
 use crate::api::error::{Denial, Error};
 use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
-use crate::engines::sys;
 use crate::namespaces::Home;
-use crate::pipeline::authz_request::AuthzRequest;
+use crate::pipeline::call::AuthzRequest;
+use crate::pipeline::call::Call;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, NamespaceContext};
-use crate::tokens::{self, Hash};
+use crate::pipeline::state::NamespaceContext;
+use crate::records::token::Hash;
 use crate::view::{CachedToken, Mount, View};
 use kallisto_engine::address;
 
@@ -130,7 +132,7 @@ pub(crate) fn judge<'c, 'r>(
         }),
         None => Err(Error::Denied(Denial::BadToken)),
     };
-    let is_for_any = sys::ui::is_for_any_token(request);
+    let is_for_any = any_token::is_for_any_token(request);
     let from_there = address::check(token.bound_cidrs(), request.remote);
     if let Some(record) = record {
         record(Judgement {
@@ -178,7 +180,7 @@ fn find_live<'g>(
     now: Timestamp,
     guard: &'g Guard,
 ) -> Result<(Hash, &'g CachedToken), Error> {
-    let (hash, token) = tokens::find(&context.view, text, guard)?;
+    let (hash, token) = find::find(&context.view, text, guard)?;
     if token.standing().is_expired(now) {
         return Err(Error::Denied(Denial::BadToken));
     }
@@ -253,5 +255,5 @@ fn answer_any_token(
     if let Err(Denied) = context.check_stale(caller.acl()) {
         return Some(Err(Error::Denied(Denial::Policy)));
     }
-    sys::ui::for_any_token(context, request, caller)
+    any_token::for_any_token(context, request, caller)
 }

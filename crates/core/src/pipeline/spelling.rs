@@ -28,7 +28,7 @@ use std::borrow::Cow;
 use kallisto_auth::Operation;
 
 use crate::api::error::Error;
-use crate::engines::mount::EngineKind;
+use crate::records::engine_kind::EngineKind;
 use crate::view::{Mount, View};
 
 /// Below which names have no case: what is there is kept under one spelling of each, or found by any.
@@ -54,7 +54,7 @@ pub(crate) fn caseless_below(mount: &Mount, inside: &str, path: &str) -> Option<
     if !may_be_caseless(path) {
         return None;
     }
-    let facts = mount.entry.kind.engine().facts();
+    let facts = mount.entry.kind.facts();
     let is_below = |folder: &&&str| inside.len() > folder.len() && inside.starts_with(**folder);
     let folder = facts.caseless_folders.iter().find(is_below)?;
     let name = &inside[folder.len()..];
@@ -92,7 +92,7 @@ pub(crate) fn canonical(operation: Operation, path: &str) -> Result<Cow<'_, str>
 pub(crate) fn inside(operation: Operation, kind: EngineKind, path: &str) -> Result<&str, Error> {
     let Some(bare) = path.strip_suffix('/') else { return Ok(path) };
     match operation {
-        _ if kind.engine().facts().has_folders => Ok(path),
+        _ if kind.facts().has_folders => Ok(path),
         Operation::List | Operation::Scan => Ok(bare),
         _ => Err(Error::UnsupportedPath),
     }
@@ -101,7 +101,7 @@ pub(crate) fn inside(operation: Operation, kind: EngineKind, path: &str) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engines::mount::Class;
+    use kallisto_engine::Class;
 
     #[test]
     fn each_operation_has_one_form_of_a_path() {

@@ -16,6 +16,8 @@
 //!
 //! A refusal of who asks and one of whether they may say the same to those without a right.
 
+use crate::pipeline::open_routes;
+use crate::tokens::find;
 use std::sync::Arc;
 
 use kallisto_auth::{Operation, Path};
@@ -26,15 +28,17 @@ use crate::api::request::{Request, TokenText};
 use crate::api::response::Response;
 use crate::cluster::leading;
 use crate::engines::server_engine::{OpenRun, Run};
-use crate::engines::sys::{self, OpenRoute};
 use crate::namespaces::{self, Placed};
+use crate::pipeline::call::Call;
 use crate::pipeline::freshness;
 use crate::pipeline::judge::{self, Admitted, Limited, Purpose, Record};
+use crate::pipeline::open_routes::OpenRoute;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::spelling;
-use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::pipeline::wrapping;
 use crate::quotas::{Allowance, Counting};
+use crate::registry;
 use crate::tokens::{self, Left};
 use crate::view::Mount;
 
@@ -148,7 +152,7 @@ impl Core {
         // Where there is nothing to audit by, nothing is answered either.
         let context = self.namespace_context(request.namespace)?;
         // The keys can be taken away whatever the devices do.
-        let seals = sys::is_seal(request);
+        let seals = open_routes::is_seal(request);
         let mut records = self.audit_records(seals)?;
         let prepared = self.prepare(
             Some(&context),
@@ -206,11 +210,11 @@ impl Core {
         request: &'c Request<'_>,
     ) -> Option<Step<'c, 'r>> {
         if let Some(path) = request.path.as_str().strip_prefix("sys/") {
-            return sys::open_route(self, path, request).map(Step::System);
+            return open_routes::open_route(self, path, request).map(Step::System);
         }
         let context = context?;
         let (mount, inside) = context.view.mounts.route(request.path.as_str())?;
-        if !mount.entry.kind.engine().is_open(inside) {
+        if !registry::driver(mount.entry.kind).is_open(inside) {
             return None;
         }
         Some(Step::Open(OpenPath { mount, inside }))
@@ -299,7 +303,7 @@ impl Core {
             let context = self.namespace_context(request.namespace).ok()?;
             let (mount, inside) = context.view.mounts.route(request.path.as_str())?;
             let is_there = path.strip_prefix(request.namespace) == Some(&mount.entry.path);
-            let engine = mount.entry.kind.engine();
+            let engine = registry::driver(mount.entry.kind);
             let logs_in = is_there && engine.has_roles() && engine.is_open(inside);
             let login = OpenRun { unsealed: &context, request, mount: &mount, path: inside };
             if !logs_in {
@@ -353,7 +357,7 @@ impl Core {
         let unsealed = self.unsealed.load();
         let Some(unsealed) = unsealed.as_ref() else { return false };
         let guard = unsealed.view.tokens.pin();
-        tokens::find(&unsealed.view, Some(token), &guard).is_ok()
+        find::find(&unsealed.view, Some(token), &guard).is_ok()
     }
 
     /// Runs what may have to wait.
@@ -368,10 +372,10 @@ impl Core {
                 let kind = mount.entry.kind;
                 // Handed on, not shared: a request that seals lets go of the keys, and must not wait for itself.
                 let Ok(path) = spelling::inside(call.operation, kind, inside) else {
-                    return Err(kind.engine().routes().refusal(inside, call.operation));
+                    return Err(registry::driver(kind).routes().refusal(inside, call.operation));
                 };
                 let run = Run { core: self, unsealed, call: &call, mount: &mount, path };
-                kind.engine().handle(run).await
+                registry::driver(kind).handle(run).await
             }
             None => Err(no_route(&unsealed, &call)),
         }
@@ -392,7 +396,7 @@ impl Core {
             Ok(Admitted::Limited(_)) => Err(Error::internal(&"a use is taken twice")),
             Ok(Admitted::Call(call)) => match read(&unsealed, &call) {
                 Some(answer) => answer,
-                None if sys::is_seal(&call) => {
+                None if open_routes::is_seal(&call) => {
                     return self.seal_with_last(unsealed, caller, call, left).await;
                 }
                 None => self.run(Arc::clone(&unsealed), call).await,
@@ -436,7 +440,7 @@ impl OpenPath<'_> {
     ) -> Result<Response, Error> {
         let OpenPath { mount, inside } = self;
         let run = OpenRun { unsealed: context, request, mount: &mount, path: inside };
-        mount.entry.kind.engine().handle_open(run).await
+        registry::driver(mount.entry.kind).handle_open(run).await
     }
 }
 
@@ -450,7 +454,7 @@ pub(crate) fn read(
     }
     match unsealed.view.mounts.route(call.path.as_str()) {
         Some((mount, inside)) => {
-            mount.entry.kind.engine().read_fast(usize::MAX, unsealed, call, &mount, inside)
+            registry::driver(mount.entry.kind).read_fast(usize::MAX, unsealed, call, &mount, inside)
         }
         None => Some(Err(no_route(unsealed, call))),
     }

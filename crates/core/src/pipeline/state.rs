@@ -2,7 +2,7 @@
 //!
 //! A [`Core`] always has its store of ciphertext and its seal; while it is unsealed it has an
 //! [`NamespaceContext`] besides: keys, view and the clear side of the store. Handlers take a [`NamespaceContext`]
-//! and a [`Call`], so that none can run against a sealed server; how a request becomes a call is
+//! and a [`Call`](crate::pipeline::call::Call), so that none can run against a sealed server; how a request becomes a call is
 //! the matter of [`stages`](super::stages).
 
 use std::sync::atomic::AtomicU64;
@@ -10,7 +10,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use kallisto_auth::Authorized;
 use kallisto_barrier::{RootKey, SecretKey};
 use kallisto_store::{Candidacy, Store};
 use tokio::sync::{Semaphore, watch};
@@ -18,20 +17,23 @@ use tokio::sync::{Semaphore, watch};
 use crate::admission::{Admission, AdmissionLimits};
 use crate::api::error::Error;
 use crate::audit::{Audit, AuditSettings};
-use crate::backup::SAVES_MAX;
-use crate::cluster::{ClusterPort, Joining};
-use crate::engines::mount::EngineKind;
-use crate::limits::{DEFAULT_LEASE_SECS, MAX_STALENESS_DEFAULT};
+use crate::cluster::joining::Joining;
+use crate::limits::MAX_STALENESS_DEFAULT;
+use crate::limits::SAVES_MAX;
 use crate::metrics::Metrics;
-use crate::pipeline::authz_request::AuthzRequest;
-use crate::pipeline::compute::Compute;
-use crate::pipeline::freshness::{Outdated, Told};
+use crate::pipeline::compute::pools::Compute;
+use crate::pipeline::outdated::Outdated;
+use crate::pipeline::outdated::Told;
+use crate::platform::auto_seal::AutoSeal;
+use crate::platform::cluster_port::ClusterPort;
 use crate::platform::engine_services::EngineServices;
 use crate::platform::host::Host;
 use crate::platform::outbound::Outbound;
 use crate::platform::threads::{OwnThreads, Threads};
-use crate::platform::tickets::Tickets;
-use crate::seal::{AutoSeal, Reencryption, Seal};
+use crate::records::engine_kind::EngineKind;
+use crate::records::mount::LeaseTimes;
+use crate::seal::progress::Seal;
+use crate::seal::reencryption::Reencryption;
 use crate::storage::barrier_store::BarrierStore;
 use crate::storage::latches::Latches;
 use crate::view::View;
@@ -48,7 +50,7 @@ pub struct ServerInfo {
     /// The name of the cluster, when the configuration gives one; drawn otherwise.
     pub cluster_name: Option<String>,
     /// How long tokens and leases live.
-    pub leases: Leases,
+    pub leases: LeaseTimes,
     /// URL at which clients reach this server, when it was told.
     pub api_addr: Option<String>,
     /// URL at which other servers reach this one, when it was told.
@@ -63,21 +65,6 @@ pub struct ServerInfo {
     pub max_staleness: Duration,
 }
 
-/// How long tokens and leases live, in seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leases {
-    /// When nobody says.
-    pub default_secs: u64,
-    /// At the most.
-    pub max_secs: u64,
-}
-
-impl Default for Leases {
-    fn default() -> Self {
-        Self { default_secs: DEFAULT_LEASE_SECS, max_secs: DEFAULT_LEASE_SECS }
-    }
-}
-
 impl Default for ServerInfo {
     /// A server in memory that was told nothing.
     fn default() -> Self {
@@ -86,7 +73,7 @@ impl Default for ServerInfo {
             build_date: "1970-01-01T00:00:00Z".to_owned(),
             storage_type: "inmem".to_owned(),
             cluster_name: None,
-            leases: Leases::default(),
+            leases: LeaseTimes::default(),
             api_addr: None,
             cluster_addr: None,
             hot_bytes_max: 1 << 30,
@@ -147,7 +134,7 @@ pub(crate) struct NamespaceContext {
     /// What tickets of TLS sessions are sealed by; the same on every server of the cluster.
     pub(crate) ticket_secret: Arc<SecretKey>,
     pub(crate) info: Arc<ServerInfo>,
-    pub(crate) leases: Leases,
+    pub(crate) leases: LeaseTimes,
     /// What engines use of the server.
     pub(crate) services: Arc<EngineServices>,
     pub(crate) reencryption: Reencryption,
@@ -163,13 +150,10 @@ pub(crate) struct NamespaceContext {
     pub(crate) top: Weak<Self>,
 }
 
-/// A request that may run.
-pub(crate) type Call<'c, 'r> = Authorized<AuthzRequest<'c, 'r>>;
-
 impl Core {
     /// A sealed core over `store`. What is sealed serves nobody, so it does not stand for leadership.
     pub fn new(store: Arc<dyn Store>, info: ServerInfo) -> Self {
-        crate::engines::sys::stand(&*store, Candidacy::Reluctant);
+        crate::storage::candidacy::stand(&*store, Candidacy::Reluctant);
         let admission = Arc::<Admission>::default();
         Self {
             store,
@@ -270,12 +254,6 @@ impl Core {
         let unsealed = self.unsealed.load();
         let mount = unsealed.as_ref()?.view.mounts.at(path)?;
         Some(mount.entry.kind)
-    }
-
-    /// What listeners seal tickets of TLS sessions with, of this process and of its cluster; `None` when
-    /// the system gives no randomness or memory for it.
-    pub fn tickets(&self) -> Option<Arc<Tickets>> {
-        Tickets::new(Arc::clone(&self.unsealed)).map(Arc::new)
     }
 
     /// Whether the keys are not in memory.

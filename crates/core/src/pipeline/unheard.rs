@@ -17,28 +17,19 @@
 //! Not ended: a batch token, which is kept nowhere and lives until it expires; what an unwrapped or
 //! rewrapped answer held, which an earlier request made.
 
+use crate::engines::server_engine::Unheard;
 use jiff::Timestamp;
 
 use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
 use crate::api::request::Request;
-use crate::api::response::{LeaseHandle, Logical, Response};
+use crate::api::response::{Logical, Response};
 use crate::cluster;
 use crate::pipeline::state::{Core, NamespaceContext};
 use crate::pipeline::wrapping;
+use crate::records::token::Hash;
+use crate::registry;
 use crate::tokens;
-use crate::tokens::Hash;
-
-/// What an answer was to tell, to the engine that gave it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Unheard<'a> {
-    /// Its data.
-    pub(crate) data: &'a Map,
-    /// Its lease.
-    pub(crate) lease: Option<&'a LeaseHandle>,
-    /// When the request came.
-    pub(crate) since: Timestamp,
-}
 
 /// Ends what an answer to `request` was to hand out, since it will not leave. What cannot be ended is
 /// logged: nobody is left to be told.
@@ -118,7 +109,7 @@ async fn end_plain(
     match unsealed.view.mounts.route(path) {
         Some((mount, inside)) => {
             let told = Unheard { data: &data(), lease: logical.lease.as_ref(), since };
-            mount.entry.kind.engine().end_unheard(unsealed, &mount, inside, told).await
+            registry::driver(mount.entry.kind).end_unheard(unsealed, &mount, inside, told).await
         }
         None => Ok(()),
     }

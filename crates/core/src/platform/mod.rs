@@ -1,6 +1,8 @@
 //! What the server is given by the process that it runs in: threads, randomness, the machine, calls to others; what engines use of
 //! that; and versions.
 
+pub(crate) mod auto_seal;
+pub(crate) mod cluster_port;
 pub(crate) mod engine_services;
 pub(crate) mod host;
 pub(crate) mod lockout;

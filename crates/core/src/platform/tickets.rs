@@ -16,6 +16,7 @@
 //!   gave the ticket is part of the key.
 //! - While sealed no ticket of the cluster's secret opens.
 
+use crate::pipeline::state::Core;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
@@ -133,6 +134,14 @@ fn derive(secret: &SecretKey, context: &[u8], head: &[u8]) -> Option<LessSafeKey
     hashing.update(head);
     let key = Zeroizing::new(*hashing.sign().as_ref().first_chunk::<32>()?);
     UnboundKey::new(&AES_256_GCM, &key[..]).ok().map(LessSafeKey::new)
+}
+
+impl Core {
+    /// What listeners seal tickets of TLS sessions with, of this process and of its cluster; `None` when
+    /// the system gives no randomness or memory for it.
+    pub fn tickets(&self) -> Option<Arc<Tickets>> {
+        Tickets::new(Arc::clone(&self.unsealed)).map(Arc::new)
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use crate::api::json::{self, Json, Map};
-use crate::pipeline::state::Core;
 
 /// Where the origins are kept in the engine storage of `sys/`.
 pub(crate) const CORS: &str = "config/cors";
@@ -19,6 +18,7 @@ pub(crate) const CORS: &str = "config/cors";
 pub(crate) const PAGE_HEADERS: &str = "config/ui/header/";
 /// The origin that stands for all.
 pub(crate) const ANY_ORIGIN: &str = "*";
+
 /// Headers that a page may send once its origin is allowed; clients of Vault send these.
 pub(crate) const USUAL_HEADERS: [&str; 10] = [
     "Content-Type",
@@ -129,19 +129,6 @@ impl Web {
 
     pub(crate) fn page_headers(&self) -> Arc<PageHeaders> {
         self.page_headers.load_full()
-    }
-}
-
-impl Core {
-    /// Who may ask from other origins; `None` while nobody was allowed to, and while sealed.
-    pub fn origins(&self) -> Option<Arc<Origins>> {
-        self.unsealed.load().as_ref()?.view.web.origins()
-    }
-
-    /// The headers of the server's own pages; none while sealed.
-    pub fn page_headers(&self) -> Arc<PageHeaders> {
-        let unsealed = self.unsealed.load();
-        unsealed.as_ref().map_or_else(Arc::default, |unsealed| unsealed.view.web.page_headers())
     }
 }
 

@@ -57,7 +57,6 @@ struct Rule {
     allowances: Allowances,
 }
 
-#[derive(Default)]
 struct Rules {
     by_name: BTreeMap<String, Arc<Rule>>,
     /// The same in the order in which they are tried.
@@ -66,10 +65,11 @@ struct Rules {
 }
 
 /// The rules of a server.
-#[derive(Default)]
 pub(crate) struct Quotas {
     rules: ArcSwap<Rules>,
     count: AtomicUsize,
+    /// Paths that no rule counts while nobody has said otherwise.
+    exempt: Arc<[String]>,
 }
 
 /// Where a request is for.
@@ -113,6 +113,18 @@ impl Rule {
 }
 
 impl Quotas {
+    /// No rules. `exempt` are the paths of routes that say that none holds for them.
+    pub(crate) fn new(exempt: Arc<[String]>) -> Self {
+        let settings = Settings::usual(&exempt);
+        let rules = Rules { by_name: BTreeMap::new(), by_rank: Vec::new(), settings };
+        Self { rules: ArcSwap::from_pointee(rules), count: AtomicUsize::new(0), exempt }
+    }
+
+    /// Paths that no rule counts while nobody has said otherwise.
+    pub(crate) const fn exempt(&self) -> &Arc<[String]> {
+        &self.exempt
+    }
+
     /// Takes one from the allowance of the address that asks for `path`, which is a request's own or one of those it is
     /// for, and tells what is left where the settings want that. `caseless_at` gives the path if it names something in any case
     /// ([`crate::pipeline::spelling::caseless`]); `role_at` finds the role by which a request logs in at a mount.
@@ -201,7 +213,7 @@ impl Quotas {
     /// Forgets a record of the engine storage.
     pub(crate) fn remove(&self, name: &str) {
         if name == SETTINGS {
-            self.change(|rules| rules.settings = Settings::default());
+            self.change(|rules| rules.settings = Settings::usual(&self.exempt));
         } else if let Some(name) = name.strip_prefix(RULES) {
             self.change(|rules| {
                 rules.by_name.remove(name);

@@ -1,7 +1,6 @@
 //! The settings of all rules.
 
 use crate::api::json::{self, Json, Map};
-use crate::registry;
 
 /// The settings of all rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,14 +13,12 @@ pub(crate) struct Settings {
     pub(crate) exempt: Vec<String>,
 }
 
-impl Default for Settings {
-    fn default() -> Self {
-        let exempt = registry::unlimited_paths();
-        Self { sends_headers: false, audits_refusals: false, exempt }
-    }
-}
-
 impl Settings {
+    /// Those while nobody has said otherwise; `exempt` are the paths of routes that say so.
+    pub(super) fn usual(exempt: &[String]) -> Self {
+        Self { sends_headers: false, audits_refusals: false, exempt: exempt.to_vec() }
+    }
+
     pub(crate) fn to_json(&self) -> Map {
         Map::from([
             ("enable_rate_limit_audit_logging".to_owned(), self.audits_refusals.into()),

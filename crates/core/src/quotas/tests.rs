@@ -45,10 +45,14 @@ fn allowed_at(quotas: &Quotas, place: RequestScope<'_>) -> usize {
         .count()
 }
 
+fn quotas() -> Quotas {
+    Quotas::new(crate::registry::unlimited_paths().into())
+}
+
 #[test]
 fn a_namespace_is_counted_with_those_below_where_the_rule_says_so() {
     let rule = |path: &str, is_inheritable: bool, rate: f64| {
-        let quotas = Quotas::default();
+        let quotas = quotas();
         let spec = Spec {
             name: "n".to_owned(),
             path: path.to_owned(),
@@ -75,17 +79,17 @@ fn a_namespace_is_counted_with_those_below_where_the_rule_says_so() {
         assert_eq!(places.map(|place| allowed_at(&quotas, place)), held, "{path} {is_inheritable}");
     }
     // A mount of a name that a namespace elsewhere has is none of its business.
-    let quotas = Quotas::default();
+    let quotas = quotas();
     put(&quotas, "mount", "a/", 2.0);
     assert_eq!((allowed_at(&quotas, inside("a/x", 2)), allowed(&quotas, "a/x")), (100, 2));
 }
 
 #[test]
 fn an_exemption_holds_in_every_namespace_or_in_the_one_it_names() {
-    let quotas = Quotas::default();
+    let quotas = quotas();
     put(&quotas, "all", "", 1.0);
     let exempt = vec!["sys/health".to_owned(), "a/kv/*".to_owned()];
-    let settings = Settings { exempt, ..Settings::default() };
+    let settings = Settings { exempt, ..Settings::usual(&[]) };
     assert!(quotas.put(SETTINGS, &settings.encode()));
     assert_eq!(allowed_at(&quotas, inside("a/sys/health", 2)), 100);
     assert_eq!(allowed_at(&quotas, inside("a/kv/x", 2)), 100);
@@ -94,7 +98,7 @@ fn an_exemption_holds_in_every_namespace_or_in_the_one_it_names() {
 
 #[test]
 fn a_role_has_an_allowance_of_its_own() {
-    let quotas = Quotas::default();
+    let quotas = quotas();
     let here = "10.0.0.1".parse().unwrap();
     put(&quotas, "logins", "auth/approle/", 3.0);
     put_for_role(&quotas, "web", "auth/approle/", "web", 2.0);
@@ -117,7 +121,7 @@ fn a_role_has_an_allowance_of_its_own() {
 
 #[test]
 fn records_of_before_there_were_roles_are_read() {
-    let quotas = Quotas::default();
+    let quotas = quotas();
     let old = br#"{"path":"","rate":2,"interval":1,"block_interval":0}"#;
     assert!(quotas.put("quota/rate-limit/old", old));
     let spec = quotas.spec("old").unwrap();
@@ -126,7 +130,7 @@ fn records_of_before_there_were_roles_are_read() {
 
 #[test]
 fn the_nearest_rule_counts() {
-    let quotas = Quotas::default();
+    let quotas = quotas();
     put(&quotas, "all", "", 7.0);
     put(&quotas, "mount", "secret/", 5.0);
     put(&quotas, "prefix", "secret/data/*", 3.0);
@@ -149,7 +153,7 @@ fn the_nearest_rule_counts() {
 
 #[test]
 fn exemptions_and_headers_are_settings() {
-    let quotas = Quotas::default();
+    let quotas = quotas();
     put(&quotas, "all", "", 0.5);
     let settings = Settings {
         sends_headers: true,

@@ -3,16 +3,18 @@
 //! Every valid token may ask: help tells what the documentation does, and only for mounts that the
 //! token reaches.
 
+use crate::records::engine_kind::EngineKind;
 use std::fmt::Write;
 
-use super::{Admits, Rights, Route, Routes, SYSTEM, openapi};
+use super::{Admits, Rights, Route, Routes, openapi};
 use crate::api::error::{Denial, Error};
 use crate::api::json::Json;
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::engines::mount::Multiplicity;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{NamespaceContext, ServerInfo};
+use crate::registry;
+use kallisto_engine::Multiplicity;
 
 const OK: u16 = 200;
 const INDENT: &str = "    ";
@@ -34,7 +36,7 @@ pub(crate) fn answer(
 
 /// The help of a path below `sys/` at which anyone may ask.
 pub(crate) fn open_answer(path: &str, info: &ServerInfo) -> Result<Response, Error> {
-    document(&SYSTEM, path, info)
+    document(registry::driver(EngineKind::SYSTEM).routes(), path, info)
 }
 
 /// The family that serves `path`, and what is left of the path. Mounts that the caller does not
@@ -51,7 +53,7 @@ fn family_of<'p>(
             || caller.reaches(&mount.entry.path)
     });
     match found {
-        Some((mount, inside)) => Ok((mount.entry.kind.engine().routes(), inside)),
+        Some((mount, inside)) => Ok((registry::driver(mount.entry.kind).routes(), inside)),
         None if caller.is_root() => Err(Error::NoRoute(path.to_owned())),
         None => Err(Error::Denied(Denial::Policy)),
     }

@@ -19,4 +19,5 @@ pub(crate) use kallisto_engine::{
     Admits, Field, FieldKind, FieldPlace, Rights, Route, Routes, pattern,
 };
 
+#[cfg(test)]
 pub(crate) use crate::engines::sys::routes::SYSTEM;

@@ -12,9 +12,10 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::engines::mount::Multiplicity;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Core, NamespaceContext, ServerInfo};
+use crate::registry;
+use kallisto_engine::Multiplicity;
 
 const OK: u16 = 200;
 
@@ -35,7 +36,7 @@ pub(crate) fn answer(
             if !is_builtin && !caller.reaches(&entry.path) {
                 continue;
             }
-            let family = entry.kind.engine().routes();
+            let family = registry::driver(entry.kind).routes();
             // One engine mounted twice is described once when its path is a parameter.
             let base = if generic && !is_builtin {
                 format!("/{{{}_mount_path}}/", family.name().replace('-', "_"))

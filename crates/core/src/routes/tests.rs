@@ -11,12 +11,13 @@ use super::{Admits, Route, Routes, SYSTEM, openapi, pattern};
 use crate::api::error::{Denial, Error};
 use crate::api::request::{BodyKind, Request, TokenText};
 use crate::api::response::Response;
-use crate::engines::kv::KvState;
-use crate::engines::mount::{Class, Multiplicity};
-use crate::engines::server_engine::{EngineFacts, ServerEngine};
 use crate::engines::sys::routes::raft;
 use crate::pipeline::state::{Access, Core, ServerInfo};
+use crate::records::engine_kind::EngineFacts;
+use crate::records::engine_kind::EngineKind;
+use crate::records::engine_kind::KvState;
 use crate::registry;
+use kallisto_engine::{Class, Multiplicity};
 
 pub(crate) const ROOT: &str = "root";
 pub(crate) const OPERATIONS: [Operation; 6] = [
@@ -42,16 +43,16 @@ const GRANTED: [Capability; 8] = [
 /// The routes of every engine, with the base they are asked at: KV version 2 at `secret/`, version 1 at `one/`, all others where their
 /// name says.
 pub(crate) fn families() -> Vec<(&'static dyn Routes, &'static str)> {
-    let asked = registry::engines().filter(|engine| engine.kv() != Some(KvState::Upgrading));
-    let base_of = |engine: &'static dyn ServerEngine| {
-        let facts = engine.facts();
-        let base = match engine.kv() {
+    let asked = EngineKind::all().filter(|kind| kind.kv() != Some(KvState::Upgrading));
+    let base_of = |kind: EngineKind| {
+        let facts = kind.facts();
+        let base = match kind.kv() {
             Some(KvState::V1) => "one/".to_owned(),
             Some(_) => "secret/".to_owned(),
             None if facts.name == "system" => "sys/".to_owned(),
             None => format!("{}{}/", facts.class.prefix(), facts.name),
         };
-        (engine.routes(), &*base.leak())
+        (registry::driver(kind).routes(), &*base.leak())
     };
     asked.map(base_of).collect()
 }
@@ -87,9 +88,9 @@ pub(crate) fn open_core(rekey: Access) -> Core {
 
 /// The same core with all that [`families`] are asked at.
 pub(crate) fn mounted(core: Core) -> Core {
-    for engine in registry::engines() {
-        let EngineFacts { name, class, multiplicity, .. } = engine.facts();
-        let path = match (engine.kv(), class) {
+    for kind in EngineKind::all() {
+        let EngineFacts { name, class, multiplicity, .. } = kind.facts();
+        let path = match (kind.kv(), class) {
             _ if multiplicity == Multiplicity::Builtin => continue,
             (Some(KvState::V1), _) => "mounts/one".to_owned(),
             // Version 2 is there from the start.

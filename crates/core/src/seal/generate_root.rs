@@ -3,6 +3,10 @@
 //! The token leaves the server only as its exclusive or with a one-time password that the one who
 //! started the attempt holds.
 
+use crate::records::token::TEXT_CHARS;
+use crate::records::token::make_root;
+use crate::records::token::make_text;
+use crate::seal::progress::RootAttempt;
 use data_encoding::{BASE64, BASE64_NOPAD};
 use jiff::Timestamp;
 use kallisto_store::Batch;
@@ -11,23 +15,17 @@ use zeroize::Zeroizing;
 
 use super::attempt::{Attempt, ShareBytes};
 use super::rekey::check_nonce;
-use super::undo::{Brought, Outcome};
 use super::unseal::prove;
 use crate::api::error::Error;
 use crate::api::request_id::RequestId;
 use crate::pipeline::state::Core;
 use crate::platform::random;
+use crate::seal::progress::Brought;
+use crate::seal::progress::Outcome;
 use crate::storage::keys;
-use crate::tokens;
 
 /// Length of a one-time password, in characters: that of a token.
-pub(crate) const OTP_CHARS: usize = tokens::TEXT_CHARS;
-
-/// A generation under way.
-pub(crate) struct RootAttempt {
-    attempt: Attempt,
-    otp: SecretString,
-}
+pub(crate) const OTP_CHARS: usize = TEXT_CHARS;
 
 /// What is known of a generation.
 #[derive(Clone, Debug)]
@@ -129,11 +127,11 @@ impl Core {
             (key?, root.otp.clone(), so_far)
         };
         prove(config.proof(), &key)?;
-        let text = tokens::make_text()?;
+        let text = make_text()?;
         let cluster = unsealed.view.cluster().ok_or(Error::Sealed)?;
         let hash = cluster.token_key.hash(text.expose_secret());
         let mut batch = Batch::new();
-        let entry = tokens::make_root(now)?;
+        let entry = make_root(now)?;
         batch.put(keys::token(hash.as_ref()), entry.encode());
         unsealed.store.commit(batch).await?;
         {

@@ -1,9 +1,11 @@
 //! Initialisation: an empty store gets keys, a cluster, a root token and its first mounts, all in
 //! one batch.
 
-use crate::engines::kv::KvState;
-use crate::engines::server_engine::BuiltinMount;
-use crate::registry;
+use crate::records::engine_kind::BuiltinMount;
+use crate::records::engine_kind::KvState;
+use crate::records::token::TOKEN_BYTES_MAX;
+use crate::records::token::make_root;
+use crate::records::token::make_text;
 use data_encoding::{BASE64, HEXLOWER};
 use jiff::Timestamp;
 use kallisto_barrier::{Keyring, RootKey, UnsealKey};
@@ -14,14 +16,14 @@ use zeroize::Zeroizing;
 use super::config::{Scheme, SealConfig};
 use crate::api::error::Error;
 use crate::api::json::Map;
-use crate::engines::mount::{EngineKind, MountConfig, MountEntry};
 use crate::pipeline::state::Core;
 use crate::platform::random;
 use crate::platform::versions::Installed;
+use crate::records::engine_kind::EngineKind;
+use crate::records::mount::{MountConfig, MountEntry};
 use crate::storage::barrier_store::seal_batch;
 use crate::storage::cluster_identity::{Cluster, TokenKey};
 use crate::storage::keys::{self, MountId};
-use crate::tokens;
 
 /// Shares of a key, each as people get it.
 type Shares = Vec<Zeroizing<Vec<u8>>>;
@@ -120,7 +122,7 @@ impl Core {
         spec.check()?;
         let root_token = match &spec.root_token {
             Some(text) => text.clone(),
-            None => tokens::make_text()?,
+            None => make_text()?,
         };
         check_token_text(root_token.expose_secret())?;
 
@@ -215,7 +217,7 @@ impl Core {
         let hash = cluster.token_key.hash(root_token);
         let mut batch = Batch::new();
         batch.put(keys::cluster(), cluster.encode());
-        batch.put(keys::token(hash.as_ref()), tokens::make_root(now)?.encode());
+        batch.put(keys::token(hash.as_ref()), make_root(now)?.encode());
         let mut last = MountId::RESERVED;
         put_builtin(&mut batch, |key| key)?;
         if let Some(version) = spec.mount_kv {
@@ -244,13 +246,13 @@ pub(crate) fn put_builtin(
     batch: &mut Batch,
     key_of: impl Fn(Vec<u8>) -> Vec<u8>,
 ) -> Result<(), Error> {
-    for kind in registry::engines().map(EngineKind::of) {
-        let Some(mount) = kind.engine().facts().builtin else { continue };
+    for kind in EngineKind::all() {
+        let Some(mount) = kind.facts().builtin else { continue };
         let BuiltinMount { id, path, description } = mount;
         let entry = builtin_mount(id, path, kind, description)?;
         batch.put(key_of(keys::mount(id)), entry.encode());
     }
-    for (name, text) in crate::pipeline::policies::builtin() {
+    for (name, text) in crate::view::policies::builtin() {
         batch.put(key_of(keys::policy(name)), text.as_bytes().to_vec());
     }
     Ok(())
@@ -286,10 +288,10 @@ fn builtin_mount(
 
 fn check_token_text(text: &str) -> Result<(), Error> {
     let printable = text.bytes().all(|byte| byte.is_ascii_graphic());
-    if text.is_empty() || text.len() > tokens::TOKEN_BYTES_MAX || !printable {
+    if text.is_empty() || text.len() > TOKEN_BYTES_MAX || !printable {
         return Err(Error::invalid(format!(
             "a root token id must be 1 to {} printable ASCII characters",
-            tokens::TOKEN_BYTES_MAX
+            TOKEN_BYTES_MAX
         )));
     }
     Ok(())

@@ -9,7 +9,7 @@
 //! `generate_root`; `undo` takes back what the last two brought about.
 //!
 //! Invariants:
-//! - One of these operations runs at a time ([`Seal::turn`]), to its end even when the client that
+//! - One of these operations runs at a time ([`Seal::turn`](progress::Seal::turn)), to its end even when the client that
 //!   asked hangs up.
 //! - Shares and keys live in wiped memory, and only until they were tried.
 //! - Whether a key is right is decided by its commitment, before anything is opened with it.
@@ -18,15 +18,14 @@ mod attempt;
 mod config;
 mod generate_root;
 mod init;
+pub(crate) mod progress;
+pub(crate) mod reencryption;
 mod rekey;
 mod rotate;
 mod undo;
 mod unseal;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 use kallisto_store::Record;
-use tokio::sync::OwnedMutexGuard;
 
 use crate::api::error::Error;
 use crate::pipeline::state::Core;
@@ -36,69 +35,11 @@ pub(crate) use attempt::parse_share;
 pub(crate) use generate_root::{OTP_CHARS, RootProgress, RootResult, decode_token};
 pub(crate) use init::put_builtin;
 pub use init::{InitSpec, Initialized, KvVersion};
-pub(crate) use rekey::{RekeyProgress, RekeyResult, RekeySpec, Target, Verified};
-pub(crate) use rotate::{Reencryption, reencryption_due};
+pub(crate) use rekey::{RekeyProgress, RekeyResult, Verified};
+pub(crate) use rotate::reencryption_due;
 
-use attempt::Attempt;
 pub(crate) use config::SealConfig;
-use generate_root::RootAttempt;
-use rekey::RekeyAttempt;
-use undo::Brought;
 pub(crate) use unseal::{Opener, Opening};
-
-/// Keeps the unseal key in place of people: something that wraps it and gives it back.
-pub trait AutoSeal: Send + Sync {
-    /// The name of the scheme, such as `static` or `transit`; part of the stored record.
-    fn name(&self) -> &str;
-
-    /// Wraps a key.
-    ///
-    /// # Errors
-    /// What went wrong, without the key.
-    fn wrap(&self, key: &[u8]) -> Result<Vec<u8>, String>;
-
-    /// Gives a wrapped key back.
-    ///
-    /// # Errors
-    /// What went wrong, without the key.
-    fn unwrap(&self, wrapped: &[u8]) -> Result<zeroize::Zeroizing<Vec<u8>>, String>;
-
-    /// Whether `wrapped`, which [`AutoSeal::unwrap`] opens, should be wrapped again: by a key that
-    /// replaced the one behind it.
-    fn is_outdated(&self, wrapped: &[u8]) -> bool;
-}
-
-/// What is under way at the seal.
-#[derive(Default)]
-pub(crate) struct Seal {
-    turn: Arc<tokio::sync::Mutex<()>>,
-    progress: Mutex<Progress>,
-}
-
-/// Shares collected so far, per purpose.
-#[derive(Default)]
-struct Progress {
-    unseal: Option<Attempt>,
-    rekey: Option<RekeyAttempt>,
-    root: Option<RootAttempt>,
-    /// What the last shares brought about.
-    brought: Option<Brought>,
-}
-
-impl Seal {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
-    /// Waits until no other operation changes the seal.
-    pub(crate) async fn turn(&self) -> OwnedMutexGuard<()> {
-        Arc::clone(&self.turn).lock_owned().await
-    }
-
-    fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// What `seal-status` tells.
 pub(crate) struct SealStatus {

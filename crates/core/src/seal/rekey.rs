@@ -4,6 +4,10 @@
 //! Holders of the old shares prove themselves first. If verification was asked for, the new shares
 //! must come back before they count; until then the old ones do.
 
+use crate::seal::progress::RekeyAttempt;
+use crate::seal::progress::RekeySpec;
+use crate::seal::progress::Target;
+use crate::seal::progress::Unverified;
 use kallisto_barrier::{RootKey, UnsealKey};
 use kallisto_store::Batch;
 use zeroize::Zeroizing;
@@ -11,44 +15,13 @@ use zeroize::Zeroizing;
 use super::attempt::{Attempt, ShareBytes};
 use super::config::{Scheme, SealConfig};
 use super::init::{check_scheme, split, unavailable};
-use super::undo::{Brought, Outcome};
 use super::unseal::prove;
 use crate::api::error::Error;
 use crate::api::request_id::RequestId;
 use crate::pipeline::state::Core;
+use crate::seal::progress::Brought;
+use crate::seal::progress::Outcome;
 use crate::storage::keys;
-
-/// Which shares are made anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
-    /// Those of the unseal key.
-    Unseal,
-    /// Those of the recovery key.
-    Recovery,
-}
-
-/// How the new shares shall be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RekeySpec {
-    pub(crate) target: Target,
-    pub(crate) shares: u8,
-    pub(crate) threshold: u8,
-    /// Whether new shares must come back before they count.
-    pub(crate) requires_verification: bool,
-}
-
-/// A rekey under way.
-pub(crate) struct RekeyAttempt {
-    pub(crate) spec: RekeySpec,
-    attempt: Attempt,
-    unverified: Option<Unverified>,
-}
-
-/// New shares that were handed out and do not count yet.
-struct Unverified {
-    config: SealConfig,
-    attempt: Attempt,
-}
 
 /// What is known of a rekey.
 #[derive(Clone, Debug, PartialEq, Eq)]

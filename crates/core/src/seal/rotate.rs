@@ -4,7 +4,7 @@
 //! every record under an older key and writes it back unless somebody was faster. Whoever leads goes on with it
 //! until it has seen that nothing is left: the leader that began may be gone.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use jiff::Timestamp;
@@ -21,17 +21,6 @@ use crate::storage::keys::{self, kind};
 const PASS_RECORDS_MAX: usize = 1 << 16;
 /// Records written back in one batch.
 const BATCH_RECORDS_MAX: usize = 128;
-
-/// How far the re-encryption of old records is.
-#[derive(Debug, Default)]
-pub(crate) struct Reencryption {
-    /// Records written back since the server was unsealed.
-    pub(crate) done: AtomicU64,
-    /// 1 while it runs.
-    pub(crate) running: AtomicU64,
-    /// The key under which this server has seen all records; 0 for none.
-    finished: AtomicU64,
-}
 
 impl Core {
     /// The active data key: its version, since when, and how many records it sealed.

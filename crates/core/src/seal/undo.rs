@@ -4,6 +4,7 @@
 //! told nobody else. If that answer is lost to a broken audit device, neither may stand: without its
 //! new shares a cluster could never be unsealed again. Kept in memory, for the last request alone.
 
+use crate::seal::progress::Outcome;
 use kallisto_store::Batch;
 
 use crate::api::error::Error;
@@ -11,20 +12,6 @@ use crate::api::request_id::RequestId;
 use crate::pipeline::state::Core;
 use crate::storage::keys;
 use crate::tokens;
-
-/// What a request's share brought about.
-pub(super) struct Brought {
-    pub(super) by: RequestId,
-    pub(super) what: Outcome,
-}
-
-/// What there is to be undone.
-pub(super) enum Outcome {
-    /// A root token, by its accessor.
-    Root(String),
-    /// A seal configuration in place of another.
-    Rekey { before: Vec<u8>, after: Vec<u8> },
-}
 
 impl Core {
     /// Undoes what the shares of this request brought about, if it was the last to bring about something.

@@ -16,22 +16,25 @@ use kallisto_barrier::{Error as BarrierError, Keyring, RootKey, UnsealKey};
 use kallisto_store::{Batch, Candidacy, Fold, Seqno, Store};
 use tokio::sync::oneshot;
 
-use super::AutoSeal;
 use super::attempt::{Attempt, ShareBytes};
 use super::config::{Scheme, SealConfig};
 use super::init::unavailable;
-use super::rotate::{Reencryption, start_reencryption};
+use super::rotate::start_reencryption;
 use crate::api::error::Error;
 use crate::audit::{Audit, declare};
+use crate::cluster::joining::Joining;
 use crate::cluster::removed;
 use crate::cluster::watch::Rebuild;
-use crate::cluster::{ClusterPort, Joining};
-use crate::engines::sys;
 use crate::pipeline::state::{Core, NamespaceContext, ServerInfo};
+use crate::platform::auto_seal::AutoSeal;
+use crate::platform::cluster_port::ClusterPort;
 use crate::platform::engine_services::EngineServices;
 use crate::platform::threads::Threads;
 use crate::platform::tickets;
+use crate::registry;
+use crate::seal::reencryption::Reencryption;
 use crate::storage::barrier_store::BarrierStore;
+use crate::storage::candidacy;
 use crate::storage::keys;
 use crate::storage::latches::Latches;
 use crate::view::{Follower, View};
@@ -198,7 +201,7 @@ impl Core {
         last.view.feed.ring_bell();
         self.store.detach();
         self.audit.clear();
-        sys::stand(&*self.store, Candidacy::Reluctant);
+        candidacy::stand(&*self.store, Candidacy::Reluctant);
         *self.seal.progress() = Default::default();
         self.sealings.send_modify(|count| *count += 1);
         let (tell, told) = oneshot::channel();
@@ -338,7 +341,11 @@ impl Opener {
         let ticket_secret = keyring.derive(tickets::PURPOSE);
         let ticket_secret = ticket_secret.map_err(|error| Error::internal(&error))?;
         let keys = Arc::new(ArcSwap::from_pointee(keyring));
-        let view = Arc::new(View::new(info.hot_bytes_max, Arc::clone(&keys))?);
+        let view = Arc::new(View::new(
+            info.hot_bytes_max,
+            Arc::clone(&keys),
+            registry::unlimited_paths(),
+        )?);
         let rebuild = Arc::new(Rebuild {
             store: Arc::downgrade(&store),
             root: Arc::clone(&root),
@@ -391,7 +398,7 @@ impl Opener {
             audit.clear();
             return Err(error);
         }
-        sys::stand(&*attached, Candidacy::Willing);
+        candidacy::stand(&*attached, Candidacy::Willing);
         if opening == Opening::First {
             catch_up(&*attached, &*threads);
         }

@@ -2,6 +2,7 @@
 //! is changed by what it says.
 
 pub(crate) mod barrier_store;
+pub(crate) mod candidacy;
 pub(crate) mod cluster_identity;
 pub(crate) mod engine_storage;
 pub(crate) mod keys;

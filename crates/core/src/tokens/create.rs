@@ -1,6 +1,10 @@
 //! Making tokens: `auth/token/create`, `create-orphan`, `create/:role`.
 
-use std::sync::Arc;
+use crate::tokens::fields::seconds;
+use crate::tokens::fields::with_default;
+use crate::tokens::spec::Times;
+use crate::tokens::spec::TokenSpec;
+use crate::tokens::spec::leases;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -8,14 +12,12 @@ use kallisto_auth::policy::{DEFAULT_NAME, RESPONSE_WRAPPING_NAME};
 use kallisto_auth::{Token, TokenKind};
 use kallisto_duration::to_go_short;
 use kallisto_engine::TokenType;
-use kallisto_engine::address::AddressRange;
 use kallisto_engine::token_params::clean_policy_names;
 use kallisto_leases::TtlCapped;
 use kallisto_store::Seqno;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::batch;
-use super::entry::{Hash, TOKEN_BYTES_MAX, TokenEntry, make_accessor, make_text_in};
 use super::lookup::auth_object;
 use super::roles::Role;
 use crate::api::error::Error;
@@ -24,47 +26,16 @@ use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
 use crate::engines::identity::{self, Id};
 use crate::logins;
+use crate::pipeline::call::Call;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, Leases, NamespaceContext};
+use crate::pipeline::state::NamespaceContext;
+use crate::records::mount::LeaseTimes;
+use crate::records::token::TOKEN_BYTES_MAX;
+use crate::records::token::TokenEntry;
+use crate::records::token::make_accessor;
 use crate::storage::keys::{self, MountId};
 use crate::storage::transact::transact_if;
-
-/// What a token is asked to be, checked.
-pub(crate) struct TokenSpec {
-    pub(crate) kind: TokenKind,
-    pub(crate) policies: Vec<String>,
-    pub(crate) display_name: String,
-    pub(crate) path: String,
-    pub(crate) parent: Option<Hash>,
-    /// What the parent is kept in, when that is a namespace above.
-    pub(crate) parent_above: Option<Arc<NamespaceContext>>,
-    pub(crate) meta: Option<Map>,
-    pub(crate) uses: i64,
-    pub(crate) times: Times,
-    /// How long it may live with all its renewals, in seconds; 0 for the server's maximum.
-    pub(crate) max_secs: u64,
-    pub(crate) renewable: bool,
-    pub(crate) role: Option<String>,
-    /// Who bears it; empty for nobody known.
-    pub(crate) entity_id: Option<Id>,
-    /// Where it may be used from; empty for anywhere.
-    pub(crate) bound_cidrs: Vec<AddressRange>,
-    /// What the login method that asks for it wants to find again at a renewal.
-    pub(crate) kept: Map,
-    /// The text to use; drawn when absent.
-    pub(crate) text: Option<SecretString>,
-}
-
-/// How long a token lives, in seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Times {
-    /// From when it is made; 0 for no end.
-    pub(crate) ttl_secs: u64,
-    /// Each renewal gives this much; 0 for a token that is not periodic.
-    pub(crate) period_secs: u64,
-    /// At the most; 0 for the server's maximum.
-    pub(crate) explicit_max_secs: u64,
-}
+use crate::tokens::find::make_text_in;
 
 /// Whether the new token hangs on its maker's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,14 +219,8 @@ fn plan_meta(fields: Fields<'_>) -> Result<Option<Map>, Error> {
     given.iter().map(text).collect::<Result<_, _>>().map(Some)
 }
 
-/// How long tokens that are made here live: what `auth/token/` is tuned to, before the server's own.
-pub(super) fn leases(unsealed: &NamespaceContext) -> Leases {
-    let mount = unsealed.view.mounts.with_id(MountId::TOKEN);
-    mount.map_or(unsealed.leases, |mount| mount.entry.config.leases(unsealed.leases))
-}
-
 fn plan_times(
-    leases: Leases,
+    leases: LeaseTimes,
     fields: Fields<'_>,
     privileged: bool,
     role: Option<&Role>,
@@ -369,19 +334,6 @@ fn asked_policies(fields: Fields<'_>) -> Result<Option<Vec<String>>, Error> {
     given.map(clean_policy_names).transpose()
 }
 
-/// The names sorted, each once, with `default` if `adds`; `root` stands alone.
-pub(super) fn with_default(mut names: Vec<String>, adds: bool) -> Vec<String> {
-    if names.iter().any(|name| name == "root") {
-        return vec!["root".to_owned()];
-    }
-    if adds {
-        names.push(DEFAULT_NAME.to_owned());
-    }
-    names.sort();
-    names.dedup();
-    names
-}
-
 /// Makes a token and returns it with its text. A service token is stored; a batch token is sealed into
 /// its own text and leaves no trace.
 ///
@@ -468,12 +420,6 @@ fn check_id(id: String) -> Result<String, Error> {
     Ok(id)
 }
 
-/// A span of time that is not negative, in seconds; 0 when absent.
-pub(super) fn seconds(fields: Fields<'_>, name: &str) -> Result<u64, Error> {
-    let Some(span) = fields.span(name)? else { return Ok(0) };
-    u64::try_from(span.secs()).map_err(|_| Error::invalid(format!("{name} must be positive")))
-}
-
 /// `token`, or `token-` and the given name in the letters that names are made of.
 fn display_name(given: &str) -> String {
     let slug: String = given
@@ -483,9 +429,4 @@ fn display_name(given: &str) -> String {
         .collect();
     let slug = slug.trim_matches('-');
     if slug.is_empty() { "token".to_owned() } else { format!("token-{slug}") }
-}
-
-/// The JSON of a list that may be empty.
-pub(super) fn names_json(names: &[String]) -> Json {
-    Json::strings(names.iter().cloned())
 }

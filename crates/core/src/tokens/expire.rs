@@ -3,15 +3,15 @@
 //! A token that has expired is refused wherever it is shown; the job only clears it away, and ends
 //! what hangs on it. What is due the view keeps by time, so a run looks at nothing else.
 
+use crate::engines::cubbyhole::records;
 use std::sync::atomic::Ordering;
 
 use jiff::Timestamp;
 
-use super::entry::Hash;
 use super::revoke::{Begun, revoke_all};
 use crate::api::error::Error;
-use crate::engines::cubbyhole;
 use crate::pipeline::state::NamespaceContext;
+use crate::records::token::Hash;
 
 /// Most tokens of a namespace that are ended in one run; the rest waits for the next.
 const DUE_TOKENS_MAX: usize = 1 << 16;
@@ -51,7 +51,7 @@ pub(crate) async fn take_up_revocations(unsealed: &NamespaceContext) -> Result<(
         unsealed.context_with(number).is_some_and(|context| context.view.tokens.lives(parent))
     };
     revoke_all(unsealed, unsealed.view.tokens.without_parent(lives_above)).await?;
-    cubbyhole::forget_gone(unsealed).await
+    records::forget_gone(unsealed).await
 }
 
 #[cfg(test)]

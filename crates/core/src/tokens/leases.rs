@@ -9,8 +9,6 @@
 
 use data_encoding::HEXLOWER;
 
-use super::TokenEntry;
-use super::entry::{Hash, ROOT_PATH};
 use super::expire::take_up_revocations;
 use super::revoke::{revoke_made_below, revoke_tree};
 use crate::api::error::Error;
@@ -19,7 +17,11 @@ use crate::api::json::Json;
 use crate::api::response::{Logical, Response};
 use crate::leases::{revoke as dynamic_revoke, wire as dynamic};
 use crate::limits::LIST_ENTRIES_MAX;
-use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::call::Call;
+use crate::pipeline::state::NamespaceContext;
+use crate::records::token::Hash;
+use crate::records::token::ROOT_PATH;
+use crate::records::token::TokenEntry;
 
 /// What stands in front of the hash in an id.
 const MARK: char = 'h';
@@ -131,7 +133,7 @@ pub(crate) async fn renew(
 ) -> Result<Response, Error> {
     let id = given_id(call, in_path)?;
     let body = call.object()?;
-    let increment_secs = super::create::seconds(Fields::new(&body), "increment")?;
+    let increment_secs = super::fields::seconds(Fields::new(&body), "increment")?;
     if let Some(id) = dynamic::find(unsealed, &id) {
         return dynamic::renew(unsealed, &id, increment_secs, call.now).await;
     }

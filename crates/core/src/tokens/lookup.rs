@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use kallisto_auth::TokenKind;
 
-use super::entry::{ROOT_PATH, TokenEntry};
 use crate::api::json::{Json, Map};
+use crate::records::token::ROOT_PATH;
+use crate::records::token::TokenEntry;
 use crate::view::View;
 use kallisto_engine::address;
 

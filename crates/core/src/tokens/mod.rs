@@ -12,8 +12,9 @@
 
 mod batch;
 mod create;
-mod entry;
 mod expire;
+mod fields;
+pub(crate) mod find;
 pub(crate) mod leases;
 mod lookup;
 mod marks;
@@ -21,43 +22,24 @@ mod renew;
 mod revoke;
 mod roles;
 mod routes;
+pub(crate) mod spec;
 mod spend;
 pub(crate) mod table;
 
 use crate::engines::route_handler;
-use crate::engines::server_engine::{
-    Answer, BuiltinMount, EngineFacts, Run, ServerEngine, Weighed,
-};
-use crate::storage::keys::MountId;
-pub(crate) use batch::open as open_batch;
-pub(crate) use create::{Times, TokenSpec, capped, issue};
-pub use entry::TOKEN_BYTES_MAX;
-pub(crate) use entry::{
-    Hash, ROOT_PATH, TEXT_CHARS, TokenEntry, find, make_accessor, make_root, make_text,
-    make_text_in,
-};
+use crate::engines::server_engine::{Answer, Run, ServerEngine, Weighed};
+pub(crate) use create::{capped, issue};
 pub(crate) use expire::{end_due, take_up_if_cut_short};
-use kallisto_engine::{Class, Routes};
+use kallisto_engine::Routes;
 pub(crate) use lookup::auth_object;
-pub(crate) use marks::{TimeMarks, keep as keep_marks};
+pub(crate) use marks::keep as keep_marks;
 pub(crate) use revoke::{revoke_made_below, revoke_tree};
 pub(crate) use spend::{Left, spend};
 
 /// Tokens, at `auth/token/`.
 pub(crate) struct TokenEngine;
 
-/// Where it is.
-const MOUNT: BuiltinMount = BuiltinMount {
-    id: MountId::TOKEN,
-    path: "auth/token/",
-    description: "token based credentials",
-};
-
 impl ServerEngine for TokenEngine {
-    fn facts(&self) -> EngineFacts {
-        EngineFacts::builtin("token", Class::Auth, MOUNT)
-    }
-
     fn routes(&self) -> &'static dyn Routes {
         &table::TOKEN
     }

@@ -2,12 +2,14 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::create::{capped, leases};
-use super::entry::{Hash, TokenEntry};
+use super::create::capped;
 use crate::api::error::Error;
 use crate::pipeline::state::NamespaceContext;
+use crate::records::token::Hash;
+use crate::records::token::TokenEntry;
 use crate::storage::keys;
 use crate::storage::transact::transact;
+use crate::tokens::spec::leases;
 
 /// Gives a token more time: `increment` seconds from `now`, its period, or the default, within its
 /// maximum. Returns the renewed entry, and a warning when it got less than was asked.
@@ -68,7 +70,7 @@ fn extend(entry: &mut TokenEntry, increment: u64, max_secs: u64, now: Timestamp)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tokens::make_root;
+    use crate::records::token::make_root;
 
     fn at(secs: i64) -> Timestamp {
         Timestamp::from_second(secs).unwrap()

@@ -5,16 +5,17 @@
 //! by the next run of a job of whoever leads, or by the next to revoke the same token: a child whose parent is
 //! gone is found among the ties, what a gone token kept in its cubbyhole by its name there.
 
+use crate::engines::cubbyhole::records;
+use crate::records::token::TokenEntry;
 use std::sync::atomic::Ordering;
 
 use kallisto_store::Batch;
 
-use super::entry::Hash;
 use super::expire::take_up_if_cut_short;
 use crate::api::error::Error;
-use crate::engines::cubbyhole;
 use crate::limits::REVOKE_TOKENS_MAX;
 use crate::pipeline::state::NamespaceContext;
+use crate::records::token::Hash;
 use crate::storage::keys;
 use kallisto_engine::pace::cooperative_yield;
 
@@ -110,7 +111,7 @@ pub(super) async fn revoke_all(
             if at % TOKENS_PER_TURN == 0 {
                 cooperative_yield().await;
             }
-            cubbyhole::forget(unsealed, &hash).await?;
+            records::forget(unsealed, &hash).await?;
             revoke_below(unsealed, &hash).await?;
             if !unsealed.view.tokens.children_of(&hash, 1).is_empty() {
                 parents.push(hash);
@@ -176,7 +177,7 @@ pub(super) async fn revoke(
             let mut batch = Batch::new();
             batch.delete(keys::token(&hash)).set_essential();
             unsealed.store.commit(batch).await?;
-            cubbyhole::forget(unsealed, &hash).await?;
+            records::forget(unsealed, &hash).await?;
             orphan_children(unsealed, &hash).await?;
             for context in unsealed.contexts_below() {
                 if context.view.tokens.has_any_from_above() {
@@ -205,7 +206,7 @@ async fn orphan(unsealed: &NamespaceContext, hashes: &[Hash]) -> Result<(), Erro
     for hash in hashes {
         let key = keys::token(hash);
         let Some(record) = unsealed.store.get(&key)? else { continue };
-        let Some(mut entry) = super::TokenEntry::decode(&record.value) else { continue };
+        let Some(mut entry) = TokenEntry::decode(&record.value) else { continue };
         entry.parent = None;
         entry.parent_above = None;
         entry.auth.orphan = true;

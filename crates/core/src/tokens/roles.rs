@@ -6,13 +6,16 @@ use kallisto_engine::address::{self, AddressRange};
 use kallisto_engine::token_params::clean_policy_names;
 use kallisto_store::Batch;
 
-use super::create::{names_json, seconds, with_default};
 use crate::api::error::Error;
 use crate::api::fields::{Fields, sorted_in_lower_case};
 use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
-use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::call::Call;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys;
+use crate::tokens::fields::names_json;
+use crate::tokens::fields::seconds;
+use crate::tokens::fields::with_default;
 
 /// Longest name of a role, in bytes.
 const NAME_BYTES_MAX: usize = 256;

@@ -5,13 +5,13 @@
 use crate::api::request::Request;
 use crate::engines::route_handler::RouteCall;
 use crate::engines::server_engine::Renewal;
+use crate::registry;
 use std::sync::Arc;
 
 use kallisto_auth::TokenKind;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::create::{Parent, create, seconds};
-use super::entry::{Hash, TokenEntry};
+use super::create::{Parent, create};
 use super::lookup::{auth_object, describe};
 use super::renew::renew;
 use super::revoke::{Children, finish, revoke, revoke_tree};
@@ -22,8 +22,12 @@ use crate::api::json::{Json, Map};
 use crate::api::request::TokenText;
 use crate::api::response::{Logical, Response};
 use crate::namespaces::Home;
+use crate::pipeline::call::Call;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::state::NamespaceContext;
+use crate::records::token::Hash;
+use crate::records::token::TokenEntry;
+use crate::tokens::fields::seconds;
 
 pub(super) async fn create_child(run: &RouteCall<'_>) -> Result<Response, Error> {
     create(&run.unsealed, run.call, Parent::Caller, None).await
@@ -141,7 +145,7 @@ fn check_renewal(
 ) -> Result<(), Error> {
     let Some((mount, path)) = unsealed.view.mounts.route(&entry.auth.path) else { return Ok(()) };
     let renewal = Renewal { unsealed, request, mount: &mount, path, entry };
-    mount.entry.kind.engine().check_renewal(&renewal)
+    registry::driver(mount.entry.kind).check_renewal(&renewal)
 }
 
 async fn answer_renewal(
@@ -175,7 +179,7 @@ fn look_up(
     let guard = unsealed.view.tokens.pin();
     let given = given.map(|text| TokenText::new(text.expose_secret()));
     let asked = given.or(call.token);
-    let found = super::find(&unsealed.view, asked, &guard);
+    let found = super::find::find(&unsealed.view, asked, &guard);
     let (_, live) = found.map_err(|_| Error::Denied(Denial::UnknownToken))?;
     if live.standing().is_expired(call.now) {
         return Err(Error::Denied(Denial::UnknownToken));
@@ -227,7 +231,7 @@ fn stored_hash(
     deed: &str,
 ) -> Result<Option<Hash>, Error> {
     let guard = unsealed.view.tokens.pin();
-    match super::find(&unsealed.view, Some(TokenText::new(text.expose_secret())), &guard) {
+    match super::find::find(&unsealed.view, Some(TokenText::new(text.expose_secret())), &guard) {
         Ok((hash, live)) => refuse_batch(live.standing().kind, deed).map(|()| Some(hash)),
         Err(Error::Denied(_)) => Ok(None),
         Err(error) => Err(error),

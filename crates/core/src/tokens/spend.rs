@@ -1,8 +1,9 @@
 //! Tokens for a limited number of requests: each takes one, whether it is granted or not.
 
-use super::entry::{Hash, TokenEntry};
 use crate::api::error::{Denial, Error};
 use crate::pipeline::state::NamespaceContext;
+use crate::records::token::Hash;
+use crate::records::token::TokenEntry;
 use crate::storage::keys;
 use crate::storage::transact::transact;
 

@@ -6,6 +6,7 @@
 //! when the server is sealed. A text that does not open is not remembered, so nobody fills this with
 //! guesses.
 
+use crate::records::batch_token;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,10 +16,11 @@ use kallisto_cuckoo::{Error, Guard, Hand, Table};
 use super::CachedToken;
 use super::tokens::{Printer, Tokens};
 use crate::api::request::TokenText;
+use crate::records::time_marks::TimeMarks;
+use crate::records::token::Hash;
 use crate::storage::barrier_store::Keys;
 use crate::storage::cluster_identity::Cluster;
 use crate::storage::keys::NamespaceNumber;
-use crate::tokens::{self, Hash, TimeMarks};
 
 /// Most batch tokens kept decoded.
 const CACHED_MAX: usize = 1 << 16;
@@ -81,7 +83,7 @@ impl BatchTokens {
                     && !self.has_ended(cached);
                 return lives.then_some((cached.hash, &cached.live));
             }
-            let (entry, generation) = tokens::open_batch(sealed, namespace, &self.keys.load())?;
+            let (entry, generation) = batch_token::open(sealed, namespace, &self.keys.load())?;
             self.marks.meet(entry.auth.expires_at.unwrap_or(Timestamp::MAX));
             let hash = cluster.token_key.hash(text.expose()).as_ref().try_into().ok()?;
             let live = stored.live(entry);

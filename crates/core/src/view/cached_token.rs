@@ -9,34 +9,23 @@ use std::collections::HashSet;
 use std::hash::{Hash as StdHash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use arc_swap::{ArcSwapOption, Guard};
+use arc_swap::ArcSwapOption;
 use jiff::Timestamp;
 use kallisto_auth::Standing;
 
-use super::View;
 use super::token_relations::Id;
 use crate::api::json::Json;
-use crate::pipeline::policies::Compiled;
-use crate::tokens::{Hash, TokenEntry};
+use crate::records::token::Hash;
+use crate::records::token::TokenEntry;
+use crate::view::policies::Compiled;
 use kallisto_engine::address::AddressRange;
 
 /// Shapes kept before those that no token has are looked for.
 const SHAPES_SPARE: usize = 1 << 10;
 
-/// What asking a token for what it grants takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Readiness {
-    /// A look-up.
-    Ready,
-    /// A look-up among so many patterns that it takes long.
-    Wide,
-    /// Its policies have to be compiled first.
-    Stale,
-}
-
 /// A token that can be used.
 pub(crate) struct CachedToken {
-    shape: Arc<Shape>,
+    pub(super) shape: Arc<Shape>,
     accessor: Box<str>,
     parent: Option<Hash>,
     created_at: Timestamp,
@@ -47,10 +36,10 @@ pub(crate) struct CachedToken {
 }
 
 /// What many tokens have in common: an entry without what is a token's own.
-struct Shape {
+pub(super) struct Shape {
     entry: Common,
     /// What its policies grant.
-    compiled: ArcSwapOption<Compiled>,
+    pub(super) compiled: ArcSwapOption<Compiled>,
     /// What stands for clients without an entity where they are counted, once it was asked for.
     client_id: OnceLock<Box<str>>,
 }
@@ -209,45 +198,12 @@ impl CachedToken {
     pub(super) const fn id(&self) -> Id {
         self.id
     }
-
-    /// What it grants at `now`; compiled anew only after a change of policies, groups, or the entity
-    /// that bears it.
-    pub(crate) fn compiled(&self, view: &View, now: Timestamp) -> Arc<Compiled> {
-        if let Some(compiled) = &*self.shape.compiled.load()
-            && view.policies.holds(compiled, now)
-        {
-            return Arc::clone(compiled);
-        }
-        let compiled = Arc::new(view.compile(&self.shape.entry.0, now));
-        self.shape.compiled.store(Some(Arc::clone(&compiled)));
-        compiled
-    }
-
-    /// Whether asking for what it grants is a look-up and nothing more.
-    pub(crate) fn readiness(&self, view: &View, now: Timestamp) -> Readiness {
-        match &*self.shape.compiled.load() {
-            Some(compiled) if view.policies.holds(compiled, now) => match compiled.acl() {
-                Some(acl) if acl.is_wide() => Readiness::Wide,
-                _ => Readiness::Ready,
-            },
-            _ => Readiness::Stale,
-        }
-    }
-
-    /// The same without a count of references; never `None`.
-    pub(crate) fn granted(&self, view: &View, now: Timestamp) -> Guard<Option<Arc<Compiled>>> {
-        let loaded = self.shape.compiled.load();
-        match &*loaded {
-            Some(compiled) if view.policies.holds(compiled, now) => loaded,
-            _ => Guard::from_inner(Some(self.compiled(view, now))),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tokens::make_root;
+    use crate::records::token::make_root;
 
     #[test]
     fn tokens_that_differ_in_what_is_their_own_share_a_shape_and_come_back_whole() {

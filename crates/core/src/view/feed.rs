@@ -17,8 +17,8 @@ use kallisto_store::Position;
 use tokio::sync::watch;
 
 use crate::limits::{FEED_BYTES_MAX, FEED_CHANGES_MAX, STREAMS_MAX, STREAMS_PER_TOKEN_MAX};
+use crate::records::token::Hash;
 use crate::storage::keys::MountId;
-use crate::tokens::Hash;
 
 /// A place in the order of all changes: everything up to the `part`th change of the batch at
 /// `position`.

@@ -6,6 +6,7 @@
 //! the entry out of the view, so that a read goes to the store, meets the damage itself and fails
 //! loudly instead of serving something old. How the view is first filled: `load`.
 
+use crate::view::damaged::Damaged;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,18 +23,15 @@ use crate::audit::{self, Audit, Unusable};
 use crate::cluster::watch::Rebuild;
 use crate::engines::identity::Effect;
 use crate::engines::kv::record::{Config, Metadata, decode_one, decode_version};
-use crate::engines::mount::MountEntry;
-use crate::namespaces::Namespace;
+use crate::records::mount::MountEntry;
+use crate::records::namespace::Namespace;
+use crate::records::token::TokenEntry;
 use crate::storage::barrier_store::{BarrierRecords, Keys, open_batch};
 use crate::storage::cluster_identity::Cluster;
 use crate::storage::keys::{self, MountId, NamespaceNumber, Parsed, kind};
-use crate::tokens::TokenEntry;
 
 /// Operations of a batch that are looked through for a version before the state is asked.
 const BATCH_LOOK_MAX: usize = 16;
-
-/// Why a record could not be folded; reported, never served.
-pub(super) struct Damaged(pub(super) &'static str);
 
 /// A batch while it is folded.
 pub(super) struct Folding<'a, 'r> {

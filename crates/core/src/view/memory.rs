@@ -4,8 +4,9 @@
 //! every request keeps them decoded: the fold hands it each record of its mount here, so that the
 //! decoded state is what was committed, on every node.
 
-use super::fold::Damaged;
 use crate::engines::identity::{Directory, Effect};
+use crate::records::engine_kind::{EngineKind, EngineSource, ServerEngineKind};
+use crate::view::damaged::Damaged;
 
 /// The decoded state of a mount.
 pub(crate) enum Memory {
@@ -18,6 +19,22 @@ pub(crate) enum Memory {
 }
 
 impl Memory {
+    /// The empty state of what an engine keeps decoded.
+    pub(super) fn of(kind: EngineKind) -> Self {
+        match kind.source() {
+            EngineSource::Contract(spec) => {
+                spec.memory.map_or(Self::None, |make| Self::Engine(make()))
+            }
+            EngineSource::Server(ServerEngineKind::Identity) => Self::Identity(Box::default()),
+            EngineSource::Server(
+                ServerEngineKind::System
+                | ServerEngineKind::Cubbyhole
+                | ServerEngineKind::Token
+                | ServerEngineKind::Kv(_),
+            ) => Self::None,
+        }
+    }
+
     /// Takes a record of the mount's engine storage in.
     pub(super) fn put(&self, name: &str, value: &[u8]) -> Result<Effect, Damaged> {
         match self {

@@ -14,6 +14,8 @@
 mod batch_tokens;
 mod budget;
 mod cached_token;
+pub(crate) mod compile;
+pub(crate) mod damaged;
 mod feed;
 mod fold;
 mod hot;
@@ -22,6 +24,8 @@ mod load;
 mod memory;
 mod mounts;
 mod names;
+mod offers;
+pub(crate) mod policies;
 mod token_relations;
 mod tokens;
 
@@ -30,12 +34,12 @@ use std::sync::{Arc, OnceLock};
 use kallisto_barrier::MemoryCipher;
 use kallisto_cuckoo::Table;
 
-pub(crate) use cached_token::{CachedToken, Readiness};
+pub(crate) use cached_token::CachedToken;
+pub(crate) use compile::Readiness;
 pub(crate) use feed::{Change, Feed, FeedPosition, Permit, What};
 pub(crate) use fold::Follower;
 pub(crate) use hot::{Hot, HotHeader, HotSlot, hot_key};
 pub(crate) use leases::{Closed, LeaseView};
-pub(crate) use memory::Memory;
 pub use mounts::{Mount, Mounts};
 pub(crate) use names::Names;
 pub(crate) use tokens::Tokens;
@@ -45,14 +49,15 @@ use budget::{Budget, Pool};
 
 use crate::api::error::Error;
 use crate::engines::identity::Directory;
-use crate::namespaces::{Inside, Namespaces};
-use crate::pipeline::policies::Policies;
+use crate::namespaces::Namespaces;
 use crate::platform::web::Web;
 use crate::quotas::Quotas;
+use crate::records::namespace::Inside;
+use crate::records::time_marks::TimeMarks;
 use crate::storage::barrier_store::Keys;
 use crate::storage::cluster_identity::Cluster;
 use crate::storage::keys::MountId;
-use crate::tokens::TimeMarks;
+use crate::view::policies::Policies;
 
 /// Entries the hot table is sized for at first; it grows.
 const SECRETS_AT_START: usize = 1 << 14;
@@ -97,13 +102,17 @@ pub struct View {
 
 impl View {
     /// An empty view whose hot table may hold about `hot_bytes_max` bytes of entries; `keys` open batch
-    /// tokens.
+    /// tokens, and no rate limit holds for `exempt` unless somebody says otherwise.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when the operating system gives no randomness for the tables' keys.
-    pub(crate) fn new(hot_bytes_max: usize, keys: Keys) -> Result<Self, Error> {
+    pub(crate) fn new(
+        hot_bytes_max: usize,
+        keys: Keys,
+        exempt: Vec<String>,
+    ) -> Result<Self, Error> {
         let leases = Arc::new(LeaseView::new()?);
-        Self::with(Pool::new(hot_bytes_max), keys, (Arc::default(), leases), None)
+        Self::with(Pool::new(hot_bytes_max), keys, (Arc::default(), leases), exempt.into(), None)
     }
 
     /// An empty view of a namespace, which shares this one's memory budget and cluster.
@@ -112,7 +121,9 @@ impl View {
     /// The same.
     pub(crate) fn inside(&self, inside: Inside) -> Result<Self, Error> {
         let shared = (Arc::clone(&self.marks), Arc::clone(&self.leases));
-        let view = Self::with(self.budget.pool(), Arc::clone(&self.keys), shared, Some(inside))?;
+        let exempt = Arc::clone(self.quotas.exempt());
+        let view =
+            Self::with(self.budget.pool(), Arc::clone(&self.keys), shared, exempt, Some(inside))?;
         if let Some(cluster) = self.cluster.get() {
             // Empty until here.
             let _ = view.cluster.set(Arc::clone(cluster));
@@ -124,6 +135,7 @@ impl View {
         pool: Arc<Pool>,
         keys: Keys,
         (marks, leases): (Arc<TimeMarks>, Arc<LeaseView>),
+        exempt: Arc<[String]>,
         inside: Option<Inside>,
     ) -> Result<Self, Error> {
         let unavailable = |error: kallisto_cuckoo::Error| Error::Unavailable(error.to_string());
@@ -139,7 +151,7 @@ impl View {
             marks,
             leases,
             policies: Policies::default(),
-            quotas: Quotas::default(),
+            quotas: Quotas::new(exempt),
             web: Web::default(),
             token_roles: Names::default(),
             feed: Arc::default(),

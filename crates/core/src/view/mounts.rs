@@ -12,7 +12,7 @@ use kallisto_index::PathIndex;
 
 use super::memory::Memory;
 use crate::engines::kv::record::Config;
-use crate::engines::mount::MountEntry;
+use crate::records::mount::MountEntry;
 use crate::storage::keys::MountId;
 
 const MOUNTS_AT_START: usize = 16;
@@ -94,7 +94,7 @@ impl Mounts {
     pub(crate) fn put(&self, entry: MountEntry) {
         let known = self.with_id(entry.id);
         let (index, kv_config, memory) = known.as_ref().map_or_else(
-            || (Arc::new(PathIndex::new()), Arc::default(), Arc::new(entry.kind.engine().memory())),
+            || (Arc::new(PathIndex::new()), Arc::default(), Arc::new(Memory::of(entry.kind))),
             |mount| {
                 let memory = Arc::clone(&mount.memory);
                 (Arc::clone(&mount.index), Arc::clone(&mount.kv_config), memory)

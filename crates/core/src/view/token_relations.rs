@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use crate::tokens::Hash;
+use crate::records::token::Hash;
 
 /// The number of a token, reused after its end.
 pub(super) type Id = u32;

@@ -6,6 +6,7 @@
 //! be in the table, so a revoked token is gone at once, whatever is remembered. Two texts with one
 //! print would need a guess of 128 bits under unknown keys.
 
+use crate::records::token::ROOT_PATH;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -16,9 +17,10 @@ use kallisto_cuckoo::{Error, Guard, Table};
 use super::cached_token::{CachedToken, Shapes};
 use super::token_relations::{Gathered, TokenRelation, TokenRelations};
 use crate::api::request::TokenText;
+use crate::records::token::Hash;
+use crate::records::token::TokenEntry;
 use crate::storage::cluster_identity::Cluster;
 use crate::storage::keys::NamespaceNumber;
-use crate::tokens::{self, Hash, TokenEntry};
 
 const TOKENS_AT_START: usize = 1 << 6;
 /// Prints kept beyond the live tokens before all are forgotten.
@@ -200,7 +202,7 @@ impl Tokens {
             accessor: self.printer.short(live.accessor()),
             parent: live.parent().map(start_of),
             end: live.standing().expires_at.map(|end| end.as_second()),
-            path: Some(live.path()).filter(|path| *path != tokens::ROOT_PATH),
+            path: Some(live.path()).filter(|path| *path != ROOT_PATH),
         }
     }
 
@@ -292,6 +294,7 @@ mod tests {
     use zeroize::Zeroizing;
 
     use super::*;
+    use crate::records::token::make_root;
     use crate::storage::cluster_identity::TokenKey;
 
     #[test]
@@ -307,7 +310,7 @@ mod tests {
         assert!(tokens.find(&cluster, text, &guard).is_none());
         assert_eq!(tokens.hashes.len(), 0);
         let hash = cluster.token_key.hash("hvs.a");
-        tokens.put(hash.as_ref(), tokens::make_root(Timestamp::UNIX_EPOCH).unwrap()).unwrap();
+        tokens.put(hash.as_ref(), make_root(Timestamp::UNIX_EPOCH).unwrap()).unwrap();
         for _ in 0..2 {
             assert!(tokens.find(&cluster, text, &guard).is_some());
         }

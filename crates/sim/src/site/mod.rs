@@ -12,7 +12,7 @@ mod watched;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kallisto_core::{Access, Core, Leases, ServerInfo};
+use kallisto_core::{Access, Core, LeaseTimes, ServerInfo};
 use kallisto_store::RaftStore;
 
 use self::asks::Flight;
@@ -51,7 +51,7 @@ impl Site {
         let watched = Watched::new(Arc::clone(store), Arc::clone(mirror), sabotage);
         let info = ServerInfo {
             storage_type: "raft".to_owned(),
-            leases: Leases { default_secs: LEASE_SECS, max_secs: LEASE_SECS },
+            leases: LeaseTimes { default_secs: LEASE_SECS, max_secs: LEASE_SECS },
             hot_bytes_max: HOT_BYTES_MAX,
             unauthenticated_rekey: Access::Token,
             max_staleness: match sabotage {

@@ -2,55 +2,27 @@
 //!
 //! A store like KV v1 in which every token sees its own entries and nobody else's: names are kept
 //! under the token's hash. A write depends on its token being there, and the token's end deletes its
-//! entries ([`forget`]), so nothing is left behind by a race of the two.
+//! entries ([`forget`](records::forget)), so nothing is left behind by a race of the two.
 
+pub(crate) mod records;
 mod routes;
 
+use crate::engines::cubbyhole::records::name;
+use crate::engines::cubbyhole::records::owner;
 use crate::engines::route_handler::{self, RouteCall};
-use crate::engines::server_engine::{
-    Answer, BuiltinMount, EngineFacts, Run, ServerEngine, Weighed,
-};
-use data_encoding::HEXLOWER;
-use kallisto_auth::{Operation, TokenKind};
-use kallisto_engine::{Class, Routes};
-use kallisto_store::Batch;
+use crate::engines::server_engine::{Answer, Run, ServerEngine, Weighed};
+use kallisto_auth::Operation;
+use kallisto_engine::Routes;
 
 use crate::api::error::{Denial, Error};
 use crate::api::json::Json;
 use crate::api::response::{Logical, Response};
-use crate::pipeline::policies::Caller;
 use crate::pipeline::state::NamespaceContext;
 use crate::pipeline::wrapping;
+use crate::records::token::Hash;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::{self, MountId};
 use crate::storage::transact::transact;
-use crate::tokens::Hash;
-
-/// Cubbyholes looked at in one step of [`forget_gone`].
-const FOLDERS_MAX: usize = 1024;
-
-/// The cubbyhole of the token that asks, by that token's hash.
-fn owner(run: &RouteCall<'_>) -> Result<Caller, Error> {
-    let caller = Caller::of(&run.unsealed, run.call)?;
-    if caller.token().kind == TokenKind::Batch {
-        return Err(Error::invalid(
-            "cubbyhole operations are only supported by 'service' type tokens",
-        ));
-    }
-    if caller.above().is_some() {
-        return Err(Error::invalid("a token has its cubbyhole in its own namespace only"));
-    }
-    Ok(caller)
-}
-
-fn folder(hash: &[u8]) -> String {
-    format!("{}/", HEXLOWER.encode(hash))
-}
-
-/// The name of a token's entry in the engine storage.
-pub(crate) fn name(hash: &[u8], path: &str) -> String {
-    format!("{}{path}", folder(hash))
-}
 
 fn read(run: &RouteCall<'_>) -> Result<Response, Error> {
     let owner = owner(run)?;
@@ -129,63 +101,10 @@ pub(crate) async fn put(
     .await
 }
 
-/// Deletes what a token kept, after its end was folded: from then on nothing is added.
-///
-/// # Errors
-/// The store's refusal.
-pub(crate) async fn forget(unsealed: &NamespaceContext, hash: &Hash) -> Result<(), Error> {
-    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
-    let folder = folder(hash);
-    let kept = storage.scan(&folder)?;
-    for names in kept.chunks(crate::limits::SWEEP_RECORDS_MAX) {
-        let mut batch = Batch::new();
-        batch.set_essential();
-        for name in names {
-            storage.delete_in(&mut batch, &format!("{folder}{name}"));
-        }
-        unsealed.store.commit(batch).await?;
-    }
-    Ok(())
-}
-
-/// Deletes what was kept by tokens that are gone: a crash came between their end and [`forget`].
-///
-/// # Errors
-/// The store's refusal.
-pub(crate) async fn forget_gone(unsealed: &NamespaceContext) -> Result<(), Error> {
-    let storage = EngineStorage::builtin(unsealed, MountId::CUBBYHOLE)?;
-    let mut after: Option<String> = None;
-    loop {
-        let folders = storage.list_page("", after.as_deref(), FOLDERS_MAX);
-        for folder in &folders {
-            let hash = HEXLOWER.decode(folder.trim_end_matches('/').as_bytes()).ok();
-            let Some(hash) = hash.and_then(|hash| Hash::try_from(hash).ok()) else { continue };
-            if !unsealed.view.tokens.lives(&hash) {
-                forget(unsealed, &hash).await?;
-            }
-        }
-        match folders.last() {
-            Some(last) if folders.len() == FOLDERS_MAX => after = Some(last.clone()),
-            _ => return Ok(()),
-        }
-    }
-}
-
 /// What a token keeps for itself, at `cubbyhole/`.
 pub(crate) struct Cubbyhole;
 
-/// Where it is.
-const MOUNT: BuiltinMount = BuiltinMount {
-    id: MountId::CUBBYHOLE,
-    path: "cubbyhole/",
-    description: "per-token private secret storage",
-};
-
 impl ServerEngine for Cubbyhole {
-    fn facts(&self) -> EngineFacts {
-        EngineFacts { has_folders: true, ..EngineFacts::builtin("cubbyhole", Class::Secret, MOUNT) }
-    }
-
     fn routes(&self) -> &'static dyn Routes {
         &routes::CUBBYHOLE
     }

@@ -9,6 +9,7 @@
 //! them. So writes of groups are counted in one record which every one of them reads and raises;
 //! and a draft that finds the directory behind that count decides again later.
 
+use crate::engines::identity::site::directory_of;
 use std::collections::BTreeMap;
 
 use kallisto_store::{Batch, Seqno};
@@ -56,7 +57,7 @@ pub(super) async fn change<T>(
     let storage = EngineStorage::of(unsealed, mount);
     let _latch = unsealed.latches.hold(&keys::storage(mount.entry.id, latch)).await;
     transact(&unsealed.store, |batch| {
-        let directory = super::directory_of(mount)?;
+        let directory = directory_of(mount)?;
         let records = BTreeMap::new();
         let mut draft = Draft { storage: &storage, directory, records, counts_groups: false };
         let told = decide(&mut draft)?;

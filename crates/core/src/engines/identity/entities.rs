@@ -7,11 +7,13 @@ use super::draft::{Draft, change};
 use super::names::{self, Folded};
 use super::record::{Entity, Id, Metadata};
 use super::wire::{self, Methods};
-use super::{Site, list_reply, not_empty};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
+use crate::engines::identity::site::Site;
+use crate::engines::identity::site::list_reply;
+use crate::engines::identity::site::not_empty;
 use crate::limits::SWEEP_RECORDS_MAX;
 
 /// Which entity a write is about.

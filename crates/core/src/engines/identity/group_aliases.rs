@@ -10,11 +10,12 @@ use super::groups;
 use super::names::{self, Folded};
 use super::record::{Group, GroupKind, Id};
 use super::wire::{self, Methods};
-use super::{Site, list_reply};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
+use crate::engines::identity::site::Site;
+use crate::engines::identity::site::list_reply;
 
 /// What a body says of a group's alias.
 struct GroupAliasFields {

@@ -14,11 +14,13 @@ use super::draft::{Draft, change};
 use super::names::{self, Folded};
 use super::record::{Group, GroupKind, Id, Metadata};
 use super::wire::{self, Methods};
-use super::{Site, list_reply, not_empty};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
+use crate::engines::identity::site::Site;
+use crate::engines::identity::site::list_reply;
+use crate::engines::identity::site::not_empty;
 
 /// How many groups may lie inside each other.
 pub(super) const DEPTH_MAX: usize = 32;

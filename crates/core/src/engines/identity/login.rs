@@ -11,9 +11,10 @@ use super::directory::{Directory, Person};
 use super::draft::{Draft, change};
 use super::names::{self, Folded, alias_claim};
 use super::record::{Id, Metadata};
-use super::{aliases, directory_of, entities, groups};
+use super::{aliases, entities, groups};
 use crate::api::error::{Denial, Error};
 use crate::api::fields::scalar_text;
+use crate::engines::identity::site::directory_of;
 use crate::logins::Alias;
 use crate::pipeline::state::NamespaceContext;
 

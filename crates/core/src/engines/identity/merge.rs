@@ -7,7 +7,6 @@
 
 use jiff::Timestamp;
 
-use super::Site;
 use super::draft::{Draft, change};
 use super::names;
 use super::record::{Entity, Id};
@@ -15,6 +14,7 @@ use super::wire::Methods;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::Response;
+use crate::engines::identity::site::Site;
 
 /// Most entities merged at once.
 const MERGED_MAX: usize = 256;

@@ -26,87 +26,27 @@ mod merge;
 mod names;
 mod record;
 mod routes;
+mod site;
 mod wire;
 
-use crate::engines::route_handler::{self, RouteCall};
-use crate::engines::server_engine::{
-    Answer, BuiltinMount, EngineFacts, Run, ServerEngine, Weighed,
-};
-use crate::storage::keys::MountId;
-use crate::view::Memory;
-use kallisto_engine::{Class, Routes};
-
-use crate::api::error::Error;
-use crate::api::json::{Json, Map};
-use crate::api::response::Response;
-use crate::pipeline::state::{Call, NamespaceContext};
-use crate::view::Mount;
+use crate::engines::route_handler::{self};
+use crate::engines::server_engine::{Answer, Run, ServerEngine, Weighed};
+use kallisto_engine::Routes;
 
 pub(crate) use directory::{Directory, Effect, Person, Watch};
 pub(crate) use login::log_in;
 pub(crate) use record::Id;
 
-/// What a request to the identity engine is about.
-struct Site<'s> {
-    unsealed: &'s NamespaceContext,
-    mount: &'s Mount,
-    directory: &'s Directory,
-    call: &'s Call<'s, 's>,
-}
-
-/// The directory of an identity mount.
-///
-/// # Errors
-/// When the mount is none, which is damage.
-fn directory_of(mount: &Mount) -> Result<&Directory, Error> {
-    mount.memory.directory().ok_or_else(|| Error::internal(&"the identity mount has no directory"))
-}
-
-impl<'s> Site<'s> {
-    fn of(run: &'s RouteCall<'_>) -> Result<Self, Error> {
-        let RouteCall { unsealed, call, mount, .. } = run;
-        Ok(Site { unsealed, mount, directory: directory_of(mount)?, call })
-    }
-}
-
-fn not_empty(names: Vec<String>) -> Result<Vec<String>, Error> {
-    if names.is_empty() { Err(Error::NotFound) } else { Ok(names) }
-}
-
-/// `keys` and `key_info`.
-fn list_reply(entries: impl Iterator<Item = (String, Json)>) -> Result<Response, Error> {
-    let info: Map = entries.collect();
-    let keys = not_empty(info.keys().cloned().collect())?;
-    Ok(Response::data(&Json::object([("keys", Json::strings(keys)), ("key_info", info.into())])))
-}
-
 /// Who bearers of tokens are, at `identity/`.
 pub(crate) struct Identity;
 
-/// Where it is.
-const MOUNT: BuiltinMount =
-    BuiltinMount { id: MountId::IDENTITY, path: "identity/", description: "identity store" };
-
 impl ServerEngine for Identity {
-    fn facts(&self) -> EngineFacts {
-        let caseless_folders = &["entity/name/", "group/name/"];
-        EngineFacts {
-            caseless_folders,
-            trims_names: true,
-            ..EngineFacts::builtin("identity", Class::Secret, MOUNT)
-        }
-    }
-
     fn routes(&self) -> &'static dyn Routes {
         &routes::IDENTITY
     }
 
     fn handle<'a>(&self, run: Run<'a>) -> Answer<'a> {
         route_handler::answer(&routes::IDENTITY, run)
-    }
-
-    fn memory(&self) -> Memory {
-        Memory::Identity(Box::default())
     }
 
     /// Trees of groups take long.

@@ -4,7 +4,8 @@ use kallisto_engine::FieldKind::{Flag, Map, Text, Texts};
 use kallisto_engine::route::{Field, field};
 use kallisto_engine::{Group, RowIndex, Table, row};
 
-use super::{Site, aliases, entities, group_aliases, groups, lookup, merge};
+use super::{aliases, entities, group_aliases, groups, lookup, merge};
+use crate::engines::identity::site::Site;
 use crate::engines::route_handler::{RouteHandler, RouteTable, runs};
 
 /// `identity/`.

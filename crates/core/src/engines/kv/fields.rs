@@ -8,8 +8,8 @@ use kallisto_auth::Operation;
 use crate::api::error::Error;
 use crate::api::json::{Json, Map};
 use crate::api::request::{BodyKind, Request};
-use crate::engines::mount::EngineKind;
 use crate::pipeline::state::Core;
+use crate::records::engine_kind::EngineKind;
 
 /// What a secret is expected to be before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

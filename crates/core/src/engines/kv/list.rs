@@ -3,10 +3,10 @@
 use kallisto_auth::Operation;
 use kallisto_index::PathIndex;
 
-use super::Kv;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
+use crate::engines::kv::access::Kv;
 use crate::limits::LIST_ENTRIES_MAX;
 
 /// Which names are asked for.

@@ -6,19 +6,20 @@
 //! a time ([`crate::admission`]). Names that come or go meanwhile may or may not be seen, as between two
 //! pages of a list.
 
-use crate::engines::kv::KvState;
+use crate::records::engine_kind::KvState;
 use kallisto_auth::Operation;
 
 use super::list::{Depth, Page, ignored_page, too_many};
+use super::v2;
 use super::v2::detail;
-use super::{Kv, v2};
 use crate::api::error::Error;
 use crate::api::json::write_string;
 use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
-use crate::engines::mount::EngineKind;
+use crate::engines::kv::access::Kv;
 use crate::limits::LIST_ENTRIES_MAX;
 use crate::pipeline::state::Core;
+use crate::records::engine_kind::EngineKind;
 use crate::view::Mount;
 use kallisto_engine::pace::Pace;
 use kallisto_engine::pace::cooperative_yield;

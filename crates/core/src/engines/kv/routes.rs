@@ -4,7 +4,8 @@ use kallisto_engine::FieldKind::Text;
 use kallisto_engine::route::{Field, field};
 use kallisto_engine::{RowIndex, Table, row};
 
-use super::{Kv, upgrade, v1};
+use super::{upgrade, v1};
+use crate::engines::kv::access::Kv;
 use crate::engines::route_handler::{RouteTable, runs};
 
 /// What answers a read or a list, here and in the fast path: `reads!(function)`, which gets the [`Kv`] and the path of the secret
@@ -12,8 +13,10 @@ use crate::engines::route_handler::{RouteTable, runs};
 macro_rules! reads {
     ($read:path) => {
         $crate::engines::route_handler::RouteHandler::reading(
-            |read, params| $read(&$crate::engines::kv::Kv::reading(read), params.get("path")),
-            |run| $crate::engines::kv::answer_read(run, $read),
+            |read, params| {
+                $read(&$crate::engines::kv::access::Kv::reading(read), params.get("path"))
+            },
+            |run| $crate::engines::kv::reading::answer_read(run, $read),
         )
     };
 }

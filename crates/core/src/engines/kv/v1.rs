@@ -1,18 +1,21 @@
 //! KV version 1: one value per path, replaced whole.
 
+use crate::engines::kv::access::damaged;
 use kallisto_store::Batch;
 
 use super::list::{Depth, Page, ignored_page, keys_object, names};
 use super::record::encode_one;
 use super::staged::Staged;
 use super::upgrade::refuse_if_begun;
-use super::{Kv, check_entry_path, check_entry_size};
 use crate::api::Span;
 use crate::api::error::Error;
 use crate::api::etag::Etag;
 use crate::api::fields::scalar_text;
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
+use crate::engines::kv::access::Kv;
+use crate::engines::kv::access::check_entry_path;
+use crate::engines::kv::access::check_entry_size;
 use crate::storage::keys;
 use crate::view::{Hot, HotHeader, Mount, hot_key};
 
@@ -46,7 +49,7 @@ fn read_cold(kv: &Kv<'_>, path: &str) -> Result<Response, Error> {
     let key = keys::kv_one(kv.mount.entry.id, path);
     let folds = kv.unsealed.view.folds();
     let record = kv.unsealed.store.get(&key)?.ok_or(Error::NotFound)?;
-    let (own, data) = super::record::decode_one(&record.value).map_err(super::damaged)?;
+    let (own, data) = super::record::decode_one(&record.value).map_err(damaged)?;
     kv.unsealed.view.offer_one(folds, kv.mount.entry.id, path, &record);
     let etag =
         Etag { version: record.seqno.0, created_ns: 0, deletion_ns: None, metadata_version: 0 };

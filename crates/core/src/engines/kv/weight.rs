@@ -5,14 +5,15 @@
 //! measured by its record, which is not opened; that is looked up twice then, from a block that the first look left in the
 //! cache.
 
-use crate::engines::kv::KvState;
+use crate::engines::kv::access::Kv;
+use crate::records::engine_kind::KvState;
 use kallisto_auth::Operation;
 
 use super::record::VERSION_BYTES;
 use super::{long, v2};
 use crate::api::error::Error;
 use crate::api::request::Request;
-use crate::pipeline::compute::LIGHT_BODY_BYTES_MAX;
+use crate::limits::LIGHT_BODY_BYTES_MAX;
 use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys;
 use crate::view::{Hot, Mount, hot_key};
@@ -136,5 +137,13 @@ impl Weighing<'_, '_> {
             return Ok(true);
         }
         Ok(self.unsealed.store.size_of(key)?.is_none_or(|bytes| bytes <= bytes_max))
+    }
+}
+
+impl Kv<'_> {
+    /// Whether what is not a secret in memory may be read now.
+    pub(crate) fn lets_read(&self) -> bool {
+        let most = self.secret_bytes_max;
+        most == usize::MAX || is_light(self.unsealed, self.call, self.mount, self.path, most)
     }
 }

@@ -10,8 +10,10 @@ use kallisto_auth::{Capability, Operation, Path, Subject, authorize_by};
 use super::place::Secret;
 use crate::api::error::{Denial, Error};
 use crate::pipeline::authz_request;
+use crate::pipeline::call::Call;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::state::NamespaceContext;
+use crate::registry;
 use crate::view::{Mount, View};
 
 /// A request that was not made, as the decision sees it.
@@ -71,7 +73,7 @@ impl<'u> Judge<'u> {
         let (capability, needs_sudo) = match self.view.mounts.route(path.as_str()) {
             Some((mount, inside)) => (
                 authz_request::capability_below(&mount, inside, operation),
-                mount.entry.kind.engine().routes().needs_sudo(operation, inside),
+                registry::driver(mount.entry.kind).routes().needs_sudo(operation, inside),
             ),
             None => (operation.capability(), false),
         };

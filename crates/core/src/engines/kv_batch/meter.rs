@@ -8,7 +8,8 @@ use kallisto_auth::Operation;
 
 use super::place::{Place, Secret};
 use crate::api::error::Error;
-use crate::pipeline::state::{Call, Core};
+use crate::pipeline::call::Call;
+use crate::pipeline::state::Core;
 
 /// Counts for one request.
 #[derive(Clone, Copy)]

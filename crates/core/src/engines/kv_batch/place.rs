@@ -1,14 +1,15 @@
 //! Secrets and folders as people name them: mount and path, without the engine's nouns.
 
-use crate::engines::kv::KvState;
+use crate::records::engine_kind::KvState;
 use std::sync::Arc;
 
 use kallisto_auth::Path;
 
 use crate::api::error::{Denial, Error};
 use crate::api::fields::Fields;
+use crate::pipeline::call::Call;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::state::NamespaceContext;
 use crate::view::Mount;
 
 /// A secret or a folder of a KV mount.

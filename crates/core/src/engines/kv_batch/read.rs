@@ -12,8 +12,9 @@ use crate::api::json::{Json, Map};
 use crate::api::request::{BodyKind, Request};
 use crate::api::response::{Answered, Response};
 use crate::limits::{BULK_BYTES_MAX, BULK_PATHS_MAX};
+use crate::pipeline::call::Call;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::state::NamespaceContext;
 use crate::pipeline::{judge, stages};
 
 /// One read asked for.

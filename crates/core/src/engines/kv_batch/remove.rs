@@ -3,7 +3,7 @@
 //! Without `purge` the latest versions are deleted softly and can come back; with it the secrets go
 //! with all their versions.
 
-use crate::engines::kv::KvState;
+use crate::records::engine_kind::KvState;
 use kallisto_auth::Operation;
 
 use super::judge::Judge;
@@ -17,7 +17,8 @@ use crate::api::response::{Logical, Response, Touched};
 use crate::engines::kv::staged::Staged;
 use crate::engines::kv::v2;
 use crate::limits::TOGETHER_SECRETS_MAX;
-use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::call::Call;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys;
 use kallisto_engine::pace::{ITEMS_PER_TURN, cooperative_yield};
 

@@ -1,7 +1,7 @@
 //! Committing many writes as one: decide, commit on the condition that nothing decided from has
 //! changed, and decide again when something has.
 
-use crate::engines::kv::KvState;
+use crate::records::engine_kind::KvState;
 use kallisto_store::Error as StoreError;
 
 use crate::api::error::Error;

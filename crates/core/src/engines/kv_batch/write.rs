@@ -1,6 +1,6 @@
 //! `kv/write`: many secrets written as one, with check-and-set: all of them, or none.
 
-use crate::engines::kv::KvState;
+use crate::records::engine_kind::KvState;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -12,13 +12,16 @@ use crate::api::error::{Denial, Error};
 use crate::api::json::{Json, Map};
 use crate::api::request::{BodyKind, Request};
 use crate::api::response::{Answered, Response};
+use crate::engines::kv::access::check_entry_path;
+use crate::engines::kv::access::check_entry_size;
 use crate::engines::kv::staged::Staged;
-use crate::engines::kv::{check_entry_path, check_entry_size, v1, v2};
-use crate::engines::mount::EngineKind;
+use crate::engines::kv::{v1, v2};
 use crate::limits::TOGETHER_SECRETS_MAX;
+use crate::pipeline::call::Call;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::state::NamespaceContext;
 use crate::pipeline::{judge, stages};
+use crate::records::engine_kind::EngineKind;
 use crate::view::Mount;
 
 /// One write that was let in.

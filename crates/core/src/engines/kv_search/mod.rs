@@ -13,7 +13,7 @@ use crate::api::json::Map;
 use crate::api::response::Response;
 use crate::engines::kv_batch::meter_of;
 use crate::engines::route_handler::RouteCall;
-use crate::pipeline::state::Call;
+use crate::pipeline::call::Call;
 
 pub(crate) async fn list(run: &RouteCall<'_>) -> Result<Response, Error> {
     names::list(meter_of(run)?, &run.unsealed, run.call).await

@@ -13,7 +13,8 @@ use crate::api::response::Response;
 use crate::engines::kv_batch::judge::Judge;
 use crate::engines::kv_batch::meter::Meter;
 use crate::engines::kv_batch::place::Place;
-use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::call::Call;
+use crate::pipeline::state::NamespaceContext;
 
 pub(in crate::engines) async fn list(
     meter: Meter<'_>,

@@ -17,7 +17,8 @@ use crate::engines::kv_batch::judge::Judge;
 use crate::engines::kv_batch::meter::Meter;
 use crate::engines::kv_batch::place::{Place, Secret};
 use crate::limits::{CUSTOM_KEYS_MAX, SEARCH_PATTERN_BYTES_MAX};
-use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::call::Call;
+use crate::pipeline::state::NamespaceContext;
 use crate::view::{Hot, HotSlot, Mount, hot_key};
 
 /// What is looked for.

@@ -12,8 +12,9 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::api::request::TokenText;
 use crate::engines::kv_batch::judge::Judge;
+use crate::pipeline::call::Call;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::storage::keys::NamespaceNumber;
 
 /// Who an answer goes to.

@@ -21,8 +21,9 @@ use crate::api::stream::{Bell, Next, Source, Stream};
 use crate::engines::kv_batch::judge::Judge;
 use crate::engines::kv_batch::meter::Meter;
 use crate::engines::kv_batch::place;
+use crate::pipeline::call::Call;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::storage::keys::MountId;
 use crate::view::{Change, Feed, FeedPosition, Mount, Permit, What};
 

@@ -14,7 +14,8 @@ use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
 use crate::api::response::Response;
 use crate::cluster;
-use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::pipeline::call::Call;
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 

@@ -8,7 +8,8 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::pipeline::state::{Call, Core};
+use crate::pipeline::call::Call;
+use crate::pipeline::state::Core;
 
 /// Most operations a batch may acknowledge before they are on the disk.
 const OPS_MAX: i64 = 1_000_000;

@@ -12,14 +12,18 @@ use crate::api::error::Error;
 use crate::api::fields::{Fields, parse_bool};
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::engines::mount::{Class, EngineKind, MountEntry};
 use crate::leases::revoke::{Closing, Unmount, revoke_mount};
 use crate::limits::{DESCRIPTION_BYTES_MAX, MOUNT_PATH_BYTES_MAX, SWEEP_RECORDS_MAX};
-use crate::pipeline::state::{Call, Leases, NamespaceContext};
+use crate::pipeline::call::Call;
+use crate::pipeline::state::NamespaceContext;
 use crate::platform::random;
+use crate::records::engine_kind::EngineKind;
+use crate::records::mount::LeaseTimes;
+use crate::records::mount::MountEntry;
 use crate::storage::keys::{self, MountId};
 use crate::tokens;
 use crate::view::{Closed, Mount};
+use kallisto_engine::Class;
 
 /// First segments that no engine may be mounted at: the server's own routes.
 pub(super) const PROTECTED: [&str; 4] = ["auth", "cubbyhole", "identity", "sys"];
@@ -128,7 +132,7 @@ fn next_id(unsealed: &NamespaceContext) -> Result<(MountId, Seqno), Error> {
 }
 
 /// Refuses a default lease that the server would never give.
-fn check_lease(leases: Leases, entry: &MountEntry) -> Result<(), Error> {
+fn check_lease(leases: LeaseTimes, entry: &MountEntry) -> Result<(), Error> {
     let config = &entry.config;
     if config.max_lease_ttl_secs == 0 && config.default_lease_ttl_secs > leases.max_secs {
         return Err(Error::invalid(format!(

@@ -18,10 +18,12 @@ use crate::limits::{
     CUSTOM_KEY_BYTES_MAX, CUSTOM_KEYS_MAX, CUSTOM_VALUE_BYTES_MAX, NAMESPACE_DEPTH_MAX,
     NAMESPACE_NAME_BYTES_MAX, NAMESPACES_MAX,
 };
-use crate::namespaces::{Namespace, Space};
+use crate::namespaces::Space;
+use crate::pipeline::call::Call;
 use crate::pipeline::policies::Caller;
-use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::state::NamespaceContext;
 use crate::platform::random;
+use crate::records::namespace::Namespace;
 use crate::seal::put_builtin;
 use crate::storage::keys::{self, NamespaceNumber};
 use crate::view::Closed;

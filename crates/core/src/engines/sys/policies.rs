@@ -9,7 +9,8 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
-use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::call::Call;
+use crate::pipeline::state::NamespaceContext;
 use crate::storage::keys;
 
 /// The two families of routes over the same policies.

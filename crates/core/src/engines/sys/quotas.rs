@@ -6,12 +6,14 @@ use crate::api::error::Error;
 use crate::api::fields::{Fields, scalar_text};
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::engines::mount::Class;
-use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::call::Call;
+use crate::pipeline::state::NamespaceContext;
 use crate::quotas::{RULES, RULES_MAX, SETTINGS, Spec};
+use crate::registry;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
 use crate::view::View;
+use kallisto_engine::Class;
 
 /// Longest interval or block.
 const SPAN_MAX_SECS: i64 = 365 * 24 * 60 * 60;
@@ -189,7 +191,7 @@ fn check_role(place: &RuleScope, role: &str) -> Result<(), Error> {
     if mount.entry.kind.class() != Class::Auth {
         return refuse(path, NO_METHOD);
     }
-    if !mount.entry.kind.engine().has_roles() {
+    if !registry::driver(mount.entry.kind).has_roles() {
         return refuse(path, "does not support use with role-based quotas");
     }
     if role.len() > ROLE_BYTES_MAX {

@@ -1,6 +1,6 @@
 //! `sys/storage/raft`: the members, and how a server joins them.
 
-use kallisto_store::{Candidacy, Change, Member, MemberRole, Peer, Replicated};
+use kallisto_store::{Change, Member, MemberRole, Peer, Replicated};
 
 use super::autopilot;
 use crate::api::error::Error;
@@ -9,9 +9,12 @@ use crate::api::json::Json;
 use crate::api::request::Request;
 use crate::api::response::{Logical, Response};
 use crate::backup::{self, Check};
-use crate::cluster::{self, JoinOrigin, JoinTarget};
+use crate::cluster;
 use crate::engines::route_handler::RouteCall;
-use crate::pipeline::state::{Call, Core};
+use crate::pipeline::call::Call;
+use crate::pipeline::state::Core;
+use crate::platform::cluster_port::JoinOrigin;
+use crate::platform::cluster_port::JoinTarget;
 
 const OK: u16 = 200;
 /// A member that was silent for longer is named where nobody leads, in milliseconds.
@@ -119,13 +122,6 @@ pub(super) async fn step_down(core: &Core) -> Result<Response, Error> {
         cluster.transfer(None).await?;
     }
     Ok(Response::Empty)
-}
-
-/// Whether this server stands for leadership: only while it can serve.
-pub(crate) fn stand(core: &dyn kallisto_store::Store, candidacy: Candidacy) {
-    if let Some(cluster) = core.replicated() {
-        cluster.stand(candidacy);
-    }
 }
 
 /// What operators call a member.

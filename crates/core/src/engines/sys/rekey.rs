@@ -2,7 +2,6 @@
 
 use zeroize::Zeroizing;
 
-use super::Asker;
 use super::init::{count, refuse_pgp};
 use crate::api::error::Error;
 use crate::api::fields::Fields;
@@ -10,9 +9,18 @@ use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::pipeline::state::Core;
-use crate::seal::{
-    Initialized, RekeyProgress, RekeyResult, RekeySpec, Target, Verified, parse_share,
-};
+use crate::seal::progress::RekeySpec;
+use crate::seal::progress::Target;
+use crate::seal::{Initialized, RekeyProgress, RekeyResult, Verified, parse_share};
+
+/// Who asks for an operation that exists with and without a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// Somebody with a token that may.
+    Known,
+    /// Anyone who reaches the listener.
+    Anyone,
+}
 
 const OK: u16 = 200;
 

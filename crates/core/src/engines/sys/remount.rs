@@ -14,11 +14,13 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::{Logical, Response};
-use crate::engines::mount::{Class, Moved};
-use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::call::Call;
+use crate::pipeline::state::NamespaceContext;
 use crate::platform::random;
+use crate::records::mount::Moved;
 use crate::storage::keys;
 use crate::tokens;
+use kallisto_engine::Class;
 
 /// `POST sys/remount {from, to}`.
 pub(super) async fn remount(

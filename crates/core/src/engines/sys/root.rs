@@ -2,7 +2,6 @@
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::Asker;
 use super::init::refuse_pgp;
 use super::rekey::{given_nonce, share_and_nonce};
 use crate::api::error::Error;
@@ -10,6 +9,7 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
+use crate::engines::sys::rekey::Asker;
 use crate::pipeline::state::Core;
 use crate::seal::{OTP_CHARS, RootProgress, RootResult, decode_token};
 

@@ -1,6 +1,6 @@
 //! `sys/mounts/:path/tune` and `sys/auth/:path/tune`: how a mount behaves.
 
-use crate::engines::kv::KvState;
+use crate::records::engine_kind::KvState;
 use std::sync::Arc;
 
 use kallisto_store::Batch;
@@ -10,12 +10,13 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::{Logical, Response};
 use crate::engines::kv::upgrade;
-use crate::engines::mount::{
-    CONFIG_LISTS, Class, EngineKind, MountConfig, MountEntry, Multiplicity,
-};
 use crate::limits::DESCRIPTION_BYTES_MAX;
-use crate::pipeline::state::{Call, NamespaceContext};
+use crate::pipeline::call::Call;
+use crate::pipeline::state::NamespaceContext;
+use crate::records::engine_kind::EngineKind;
+use crate::records::mount::{CONFIG_LISTS, MountConfig, MountEntry};
 use crate::storage::keys::{self, MountId};
+use kallisto_engine::{Class, Multiplicity};
 
 /// Shows how the mount at `path` behaves; a login method's path is taken with its `auth/`.
 pub(super) fn read(unsealed: &NamespaceContext, path: &str) -> Result<Response, Error> {

@@ -3,48 +3,14 @@
 
 use std::sync::Arc;
 
-use kallisto_auth::Operation;
-use kallisto_engine::Admits;
-
 use crate::api::error::{Denial, Error};
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
-use crate::engines::mount::Class;
-use crate::engines::route_handler;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::state::{Core, NamespaceContext};
-use crate::registry;
-use crate::routes::{SYSTEM, help};
 use crate::view::Mount;
-
-/// Whether a request is of the few that every token may make.
-pub(crate) fn is_for_any_token(request: &Request<'_>) -> bool {
-    if request.operation == Operation::Read && request.asks_help() {
-        return true;
-    }
-    let path = request.path.as_str();
-    if !path.starts_with("sys/") {
-        return false;
-    }
-    registry::builtin_route(path).is_some_and(|route| {
-        matches!(route.admits, Admits::AnyToken | Admits::AnyTokenOrNone)
-            && route.takes(request.operation)
-    })
-}
-
-/// Answers what every token may ask, each within what it may reach. `None` for all other routes.
-pub(crate) fn for_any_token(
-    unsealed: &NamespaceContext,
-    request: &Request<'_>,
-    caller: &Caller,
-) -> Option<Result<Response, Error>> {
-    if request.asks_help() {
-        return Some(help::answer(unsealed, &unsealed.info, request, caller));
-    }
-    let path = request.path.as_str().strip_prefix("sys/")?;
-    route_handler::answer_any_token(&SYSTEM, path, unsealed, request, caller)
-}
+use kallisto_engine::Class;
 
 /// The mount that serves `path`, for a command that needs to know its version.
 pub(super) fn preflight(

@@ -3,7 +3,7 @@
 //! A worker serves all of its connections on one thread, so whatever takes it for more than a millisecond is a delay for
 //! all of them. A listener therefore asks of each request what answering it takes ([`Core::weigh`]) and has those that
 //! are heavy answered here, whole ([`Core::offload`]): parsed, judged, audited, run and rendered on a thread of a
-//! [`Pool`], where clients take turns by address and token. What is light stays where it is, since handing it over would
+//! [`Pool`](crate::platform::pool::Pool), where clients take turns by address and token. What is light stays where it is, since handing it over would
 //! cost more than it does.
 //!
 //! - `platform::pool`: threads and turns. Keys, hashes of passwords and calls to other servers have pools of their own (`platform::engine_services`).
@@ -17,43 +17,17 @@
 //! - What a pool holds is bounded ([`crate::admission`]), as a whole and for each client.
 //! - A client that goes away ends its work, at the next turn.
 
+pub(crate) mod pools;
 mod weight;
 
 pub use weight::Weight;
-pub(crate) use weight::{LIGHT_BODY_BYTES_MAX, LIGHT_SECRET_BYTES_MAX, is_heavy_to_judge};
+pub(crate) use weight::is_heavy_to_judge;
 
-use std::sync::Arc;
+use crate::pipeline::compute::pools::HANDSHAKE;
 
-use crate::admission::{Admission, Cost, Flow, Shares};
+use crate::admission::{Cost, Flow};
 use crate::api::error::Error;
 use crate::pipeline::state::Core;
-use crate::platform::pool::{Claim, Pool};
-
-/// What the first turn of a handshake costs, of a few milliseconds.
-const HANDSHAKE: Cost = 4;
-
-/// The pools of a server for what its clients ask.
-pub(crate) struct Compute {
-    /// Answers heavy requests.
-    requests: Pool,
-    /// Shakes hands.
-    handshakes: Pool,
-}
-
-impl Compute {
-    /// Idle pools; what waits for them waits in places of `admission`.
-    pub(crate) fn new(admission: &Admission) -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let computations = Arc::clone(&admission.computations);
-        let shaking = Arc::new(Shares::new(admission.handshakes.max(), 0));
-        Self {
-            requests: Pool::new("compute", threads, Claim::Lesser, computations),
-            // Whoever shakes hands holds a place among the handshakes already: here there are as many. It is all that a
-            // new client waits for, so it gives way to nobody.
-            handshakes: Pool::new("handshake", threads, Claim::Equal, shaking),
-        }
-    }
-}
 
 impl Core {
     /// Drives `work` on the threads for heavy requests, in the turns of `flow`; the first one costs `cost`. Dropping what

@@ -4,6 +4,8 @@
 //! is about where that is one look away, and whether its token's policies have to be compiled. Only routes that are named
 //! here are light; all others, rare as they are, are answered beside the workers.
 
+use crate::limits::LIGHT_BODY_BYTES_MAX;
+use crate::tokens::find;
 use jiff::Timestamp;
 use kallisto_auth::Operation;
 
@@ -13,16 +15,9 @@ use crate::engines::server_engine::Weighed;
 use crate::namespaces::{self, Home};
 use crate::pipeline::state::{Core, NamespaceContext};
 use crate::platform::pool::TURN;
-use crate::tokens;
+use crate::registry;
 use crate::view::{CachedToken, Mount, Readiness, View};
 
-/// Longest body that is parsed where it arrived: it is parsed up to five times, by the decision, by the audit and by its
-/// handler, and all of it takes less than a millisecond.
-pub(crate) const LIGHT_BODY_BYTES_MAX: usize = 16 << 10;
-/// Longest secret that is read where it was asked for: it is decrypted and copied, and never parsed, which takes an eighth
-/// of a millisecond (decision 0179). Where reads are audited, each of its values is hashed besides, so it is no longer
-/// than a body.
-pub(crate) const LIGHT_SECRET_BYTES_MAX: usize = 256 << 10;
 /// Most rules of a token's policies that are compiled where its request arrived.
 const LIGHT_RULES_MAX: usize = 512;
 /// Bytes of a body that are worth a turn.
@@ -89,14 +84,14 @@ fn is_light_route(
 ) -> bool {
     let lists = matches!(request.operation, Operation::List | Operation::Scan);
     let weighed = Weighed { unsealed, request, mount, path, lists, is_audited: &is_audited };
-    mount.entry.kind.engine().is_light(&weighed)
+    registry::driver(mount.entry.kind).is_light(&weighed)
 }
 
 /// Whether policies with many rules have to be compiled to judge a request.
 fn has_heavy_policies(unsealed: &NamespaceContext, request: &Request<'_>) -> bool {
     let of_token = |view: &View, is_heavy: &dyn Fn(&CachedToken) -> bool| {
         let guard = view.tokens.pin();
-        tokens::find(view, request.token, &guard).is_ok_and(|(_, live)| is_heavy(live))
+        find::find(view, request.token, &guard).is_ok_and(|(_, live)| is_heavy(live))
     };
     match unsealed.home_of(request.token) {
         Ok(Home::Here) => {

@@ -24,9 +24,9 @@ use crate::api::error::Error;
 use crate::api::json::{self, Json};
 use crate::api::request::Request;
 use crate::pipeline::state::NamespaceContext;
+use crate::records::token::TokenEntry;
 use crate::storage::engine_storage::EngineStorage;
 use crate::storage::keys::MountId;
-use crate::tokens::TokenEntry;
 
 /// Where the key is in the engine storage.
 const RECORD: &str = "wrapping/key";

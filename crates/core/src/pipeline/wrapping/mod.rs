@@ -14,6 +14,9 @@
 
 mod jwt;
 
+use crate::engines::cubbyhole::records;
+use crate::records::token::make_accessor;
+use crate::tokens::find;
 use jiff::{SignedDuration, Timestamp};
 use kallisto_auth::policy::RESPONSE_WRAPPING_NAME;
 use kallisto_auth::{Token, TokenKind};
@@ -27,13 +30,14 @@ use crate::api::json::{self, Json, Map, write_string};
 use crate::api::request::{Request, TokenText};
 use crate::api::request_id::RequestId;
 use crate::api::response::{LeaseHandle, Logical, Response};
-use crate::engines::cubbyhole;
 use crate::limits::WRAPPED_BYTES_MAX;
-use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::pipeline::call::Call;
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::pipeline::unheard;
+use crate::records::token::Hash;
+use crate::records::token::TokenEntry;
 use crate::storage::keys::{self, MountId};
 use crate::storage::transact::transact;
-use crate::tokens::{self, Hash, TokenEntry};
 
 /// Where the content of a wrapping token lies in its cubbyhole.
 pub(crate) const RESPONSE: &str = "response";
@@ -213,14 +217,14 @@ fn put_in(
     record: Vec<u8>,
     now: Timestamp,
 ) -> Result<Made, Error> {
-    let text = tokens::make_text_in(&unsealed.view)?;
+    let text = find::make_text_in(&unsealed.view)?;
     let cluster = unsealed.view.cluster().ok_or(Error::Sealed)?;
     let tag = cluster.token_key.hash(text.expose_secret());
     let key = keys::token(tag.as_ref());
     let ttl = SignedDuration::from_secs(i64::try_from(ttl_secs).unwrap_or(i64::MAX));
     let entry = TokenEntry {
         auth: Token {
-            accessor: unsealed.view.marked(tokens::make_accessor()?),
+            accessor: unsealed.view.marked(make_accessor()?),
             kind: TokenKind::Service,
             policies: vec![RESPONSE_WRAPPING_NAME.into()],
             display_name: "token".into(),
@@ -251,7 +255,7 @@ fn put_in(
 }
 
 fn content_key(hash: &[u8]) -> Vec<u8> {
-    keys::storage(MountId::CUBBYHOLE, &cubbyhole::name(hash, RESPONSE))
+    keys::storage(MountId::CUBBYHOLE, &records::name(hash, RESPONSE))
 }
 
 impl Made {
@@ -308,7 +312,7 @@ fn find(
     let inside = jwt::token_in(unsealed, text)?;
     let text = inside.as_ref().map_or(text, |inside| inside.expose_secret());
     let guard = unsealed.view.tokens.pin();
-    let found = tokens::find(&unsealed.view, Some(TokenText::new(text)), &guard);
+    let found = find::find(&unsealed.view, Some(TokenText::new(text)), &guard);
     let (hash, live) = found.map_err(|error| match error {
         Error::Denied(_) => invalid(),
         other => other,

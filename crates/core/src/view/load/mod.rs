@@ -24,12 +24,13 @@ use kallisto_store::{Batch, Error as StoreError, Position, Record, Records, Seqn
 use zeroize::Zeroizing;
 
 use super::View;
-use super::fold::{Damaged, Folding};
+use super::fold::Folding;
 use super::hot::HotSlot;
 use super::mounts::Mount;
 use super::token_relations::Gathered;
 use crate::storage::barrier_store::BarrierRecords;
 use crate::storage::keys::{self, MountId, NamespaceNumber, Parsed};
+use crate::view::damaged::Damaged;
 use paths::Paths;
 use prepare::{Item, Prepared, Preparer, Sealed};
 

@@ -13,11 +13,13 @@ use std::ops::Range;
 use bytes::Bytes;
 use kallisto_store::{Record, Seqno};
 
-use super::super::fold::{Damaged, one_header, secret_header};
+use super::super::fold::{one_header, secret_header};
 use super::super::{CachedToken, HotHeader, View};
 use crate::engines::kv::record::{Metadata, decode_one, decode_version};
+use crate::records::token::Hash;
+use crate::records::token::TokenEntry;
 use crate::storage::keys::{self, MountId, Parsed};
-use crate::tokens::{Hash, TokenEntry};
+use crate::view::damaged::Damaged;
 
 /// What some records come to, in their order.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::Json;
 use crate::api::response::Response;
-use crate::engines::kv::Kv;
+use crate::engines::kv::access::Kv;
 use crate::storage::keys;
 
 pub(super) fn read(kv: &Kv<'_>, _path: &str) -> Option<Result<Response, Error>> {

@@ -8,9 +8,11 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map, write_string};
 use crate::api::response::Response;
+use crate::engines::kv::access::Kv;
+use crate::engines::kv::access::check_entry_path;
 use crate::engines::kv::list::{Depth, Page, keys_object, names};
 use crate::engines::kv::record::{Config, Metadata};
-use crate::engines::kv::{Kv, check_entry_path, time};
+use crate::engines::kv::time;
 use crate::limits::VERSIONS_KEPT_MAX;
 
 /// The fields a metadata write may carry.

@@ -22,9 +22,9 @@ pub(crate) use custom::to_json as custom_json;
 pub(crate) use data::asked_cas;
 pub(super) use metadata::detail;
 
-use super::Kv;
 use crate::api::error::Error;
 use crate::api::response::{Logical, Response};
+use crate::engines::kv::access::Kv;
 
 /// The noun that leads a path, and what follows its slash.
 pub(super) fn split(path: &str) -> (&str, Option<&str>) {

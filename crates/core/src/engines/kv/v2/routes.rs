@@ -6,7 +6,7 @@ use kallisto_engine::{Group, RowIndex, Table, row};
 
 use super::versions::{self, Change};
 use super::{config, data, invalid_path, metadata, read_invalid, subkeys};
-use crate::engines::kv::Kv;
+use crate::engines::kv::access::Kv;
 use crate::engines::kv::routes::{PATH, reads};
 use crate::engines::route_handler::{RouteHandler, RouteTable, runs};
 

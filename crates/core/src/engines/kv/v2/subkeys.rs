@@ -6,7 +6,7 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{self, Json, Map};
 use crate::api::response::{Logical, Response};
-use crate::engines::kv::Kv;
+use crate::engines::kv::access::Kv;
 
 /// Reads the shape of a secret; `None` when it takes more than [`Kv`] lets it.
 pub(super) fn read(kv: &Kv<'_>, path: &str) -> Option<Result<Response, Error>> {

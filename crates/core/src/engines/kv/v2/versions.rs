@@ -5,7 +5,7 @@ use super::decide;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::response::Response;
-use crate::engines::kv::Kv;
+use crate::engines::kv::access::Kv;
 
 /// What is done to the versions named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::response::Response;
-use crate::pipeline::state::{Call, Core};
+use crate::pipeline::call::Call;
+use crate::pipeline::state::Core;
 use crate::platform::host::{Host, LogLevel};
 
 fn host(core: &Core) -> Result<&Arc<dyn Host>, Error> {

@@ -13,7 +13,8 @@ use crate::api::fields::Fields;
 use crate::api::response::Response;
 use crate::api::stream::{Bell, Next, Source, Stream};
 use crate::engines::kv_watch::Bearer;
-use crate::pipeline::state::{Call, Core, NamespaceContext};
+use crate::pipeline::call::Call;
+use crate::pipeline::state::{Core, NamespaceContext};
 use crate::platform::host::{LogForm, LogLevel};
 
 const PATH: &str = "sys/monitor";

@@ -4,9 +4,9 @@ use kallisto_engine::FieldKind::{Flag, Map, Span, Text, Texts};
 use kallisto_engine::route::{Field, Scope, field, query};
 use kallisto_engine::{Params, Row, row};
 
-use crate::engines::mount::Class;
 use crate::engines::route_handler::{RouteHandler, runs};
 use crate::engines::sys::{mounts, remount, tune};
+use kallisto_engine::Class;
 
 const PATH: Field = field("path", Text, "The mount's path.");
 

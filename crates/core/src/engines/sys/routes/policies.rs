@@ -5,10 +5,12 @@ use kallisto_engine::route::{Admits, Field, Scope, ServedBy, field};
 use kallisto_engine::{Row, row};
 
 use crate::engines::route_handler::{RouteHandler, runs};
+use crate::engines::sys::capabilities::capabilities_of_accessor;
+use crate::engines::sys::capabilities::capabilities_of_token;
+use crate::engines::sys::capabilities::explain_policies;
+use crate::engines::sys::capabilities::own_capabilities;
+use crate::engines::sys::explain;
 use crate::engines::sys::policies::{self, Family};
-use crate::engines::sys::{
-    capabilities_of_accessor, capabilities_of_token, explain, explain_policies, own_capabilities,
-};
 
 const NAME: Field = field("name", Text, "Name of the policy.");
 const POLICY: Field = field("policy", Text, "The policy in HCL or JSON, or either in base64.");

@@ -1,22 +1,19 @@
-//! A token's record, and finding the token of a request.
+//! A token's record.
 
 use std::borrow::Cow;
 
 use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use kallisto_auth::{Token, TokenKind};
-use kallisto_cuckoo::Guard;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::api::error::{Denial, Error};
+use crate::api::error::Error;
 use crate::api::json::{self, Json, Map};
-use crate::api::request::TokenText;
 use crate::engines::identity::Id;
 use crate::platform::random;
 use crate::storage::keys::NamespaceNumber;
-use crate::view::{CachedToken, View};
 use kallisto_engine::address::{self, AddressRange};
 
 /// Where initialisation and `generate-root` say their tokens were made. They have no lease.
@@ -24,7 +21,7 @@ pub(crate) const ROOT_PATH: &str = "auth/token/root";
 /// Every service token starts with this.
 pub(crate) const PREFIX: &str = "hvs.";
 /// Longest token text taken, in bytes.
-pub const TOKEN_BYTES_MAX: usize = 512;
+pub(crate) const TOKEN_BYTES_MAX: usize = 512;
 const TOKEN_BODY_CHARS: usize = 24;
 /// Characters of a token's text.
 pub(crate) const TEXT_CHARS: usize = PREFIX.len() + TOKEN_BODY_CHARS;
@@ -33,12 +30,6 @@ const ACCESSOR_CHARS: usize = 24;
 /// A new token text: `hvs.` and 24 characters of base 62.
 pub(crate) fn make_text() -> Result<SecretString, Error> {
     Ok(format!("{PREFIX}{}", random::make_base62(TOKEN_BODY_CHARS)?).into())
-}
-
-/// The same for a token of the namespace that the view is of.
-pub(crate) fn make_text_in(view: &View) -> Result<SecretString, Error> {
-    let text = make_text()?;
-    Ok(view.marked(text.expose_secret().to_owned()).into())
 }
 
 /// HMAC-SHA-256 of a token's text: what it is stored and looked up by.
@@ -112,30 +103,6 @@ pub(crate) fn make_root(now: Timestamp) -> Result<TokenEntry, Error> {
 /// A fresh accessor.
 pub(crate) fn make_accessor() -> Result<String, Error> {
     random::make_base62(ACCESSOR_CHARS)
-}
-
-/// Finds a live token by its text.
-///
-/// # Errors
-/// [`Denial::BadToken`] when there is none.
-pub(crate) fn find<'g>(
-    view: &View,
-    text: Option<TokenText<'_>>,
-    guard: &'g Guard,
-) -> Result<(Hash, &'g CachedToken), Error> {
-    let bad = || Error::Denied(Denial::BadToken);
-    let text = text.ok_or_else(bad)?;
-    let cluster = view.cluster().ok_or(Error::Sealed)?;
-    if text.expose().starts_with(super::batch::PREFIX) {
-        let sealed = view.unmarked(text.expose()).ok_or_else(bad)?;
-        let (namespace, text) = (view.namespace_number(), (text, sealed));
-        let found = view.batch_tokens.find(cluster, &view.tokens, namespace, text, guard);
-        return found.ok_or_else(bad);
-    }
-    if text.expose().is_empty() || text.expose().len() > TOKEN_BYTES_MAX {
-        return Err(bad());
-    }
-    view.tokens.find(cluster, text, guard).ok_or_else(bad)
 }
 
 impl TokenEntry {
@@ -285,6 +252,8 @@ fn optional_time(text: Option<Cow<'_, str>>) -> Option<Option<Timestamp>> {
 #[cfg(test)]
 mod tests {
     use secrecy::ExposeSecret;
+
+    use crate::api::request::TokenText;
 
     use super::*;
 

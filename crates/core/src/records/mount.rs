@@ -2,21 +2,13 @@
 //!
 //! Stored as JSON (mounts are few and written rarely). `docs/api.md` has the shape shown on the wire.
 
-use crate::pipeline::state::Leases;
-use std::fmt;
+use kallisto_engine::{Class, Multiplicity};
 
-pub use kallisto_engine::{Class, Multiplicity};
-
-use super::kv::{KvEngine, KvState};
-use super::server_engine::ServerEngine;
+use super::engine_kind::EngineKind;
 use crate::api::json::{self, Json, Map};
+use crate::limits::DEFAULT_LEASE_SECS;
 use crate::platform::lockout::LockoutRules;
-use crate::registry;
 use crate::storage::keys::MountId;
-
-/// The engine behind a mount.
-#[derive(Clone, Copy)]
-pub struct EngineKind(&'static dyn ServerEngine);
 
 /// How a mount behaves. TTLs are in seconds; 0 leaves them to the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,94 +78,18 @@ pub struct Moved {
     pub from: String,
 }
 
-impl EngineKind {
-    /// Key-value secrets without versions.
-    pub const KV_V1: Self = Self(&KvEngine(KvState::V1));
-    /// Key-value secrets with versions.
-    pub const KV_V2: Self = Self(&KvEngine(KvState::V2));
-    /// Key-value secrets on their way from the one to the other.
-    pub(crate) const KV_UPGRADING: Self = Self(&KvEngine(KvState::Upgrading));
-
-    /// What drives it.
-    pub(crate) const fn of(engine: &'static dyn ServerEngine) -> Self {
-        Self(engine)
-    }
-
-    /// What drives it.
-    pub(crate) const fn engine(self) -> &'static dyn ServerEngine {
-        self.0
-    }
-
-    /// The engine that may be mounted under this name in this class, if there is one. The versions
-    /// of `kv` are told apart elsewhere.
-    pub fn mountable(name: &str, class: Class) -> Option<Self> {
-        let fits = |engine: &Self| {
-            let facts = engine.0.facts();
-            facts.name == name && facts.class == class && facts.multiplicity == Multiplicity::Any
-        };
-        registry::engines().map(Self).find(fits)
-    }
-
-    /// Every engine, once per name on the wire, with its class.
-    pub fn catalog() -> impl Iterator<Item = (&'static str, Class)> {
-        let listed = |engine: &Self| !matches!(engine.kv(), Some(KvState::V1 | KvState::Upgrading));
-        registry::engines().map(Self).filter(listed).map(|engine| (engine.name(), engine.class()))
-    }
-
-    /// The engine's type on the wire.
-    pub fn name(self) -> &'static str {
-        self.0.facts().name
-    }
-
-    /// The public handle of a mount of it.
-    pub(crate) fn accessor(self, uuid: &str) -> String {
-        let class = match self.class() {
-            Class::Secret => "",
-            Class::Auth => "auth_",
-        };
-        format!("{class}{}_{}", self.name(), &uuid[..8])
-    }
-
-    /// What the engine is for.
-    pub fn class(self) -> Class {
-        self.0.facts().class
-    }
-
-    /// Whether the server itself mounts it.
-    pub fn multiplicity(self) -> Multiplicity {
-        self.0.facts().multiplicity
-    }
-
-    /// Whether it keeps versions of secrets.
-    pub fn has_versions(self) -> bool {
-        self.kv() == Some(KvState::V2)
-    }
-
-    /// How the secrets of a key-value engine are kept; `None` for all others.
-    pub(crate) fn kv(self) -> Option<KvState> {
-        self.0.kv()
-    }
-
-    pub(crate) fn stored(self) -> &'static str {
-        self.0.facts().stored
-    }
-
-    fn from_stored(stored: &str) -> Option<Self> {
-        registry::engines().map(Self).find(|engine| engine.stored() == stored)
-    }
+/// How long tokens and leases live, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseTimes {
+    /// When nobody says.
+    pub default_secs: u64,
+    /// At the most.
+    pub max_secs: u64,
 }
 
-impl PartialEq for EngineKind {
-    fn eq(&self, other: &Self) -> bool {
-        self.stored() == other.stored()
-    }
-}
-
-impl Eq for EngineKind {}
-
-impl fmt::Debug for EngineKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.stored())
+impl Default for LeaseTimes {
+    fn default() -> Self {
+        Self { default_secs: DEFAULT_LEASE_SECS, max_secs: DEFAULT_LEASE_SECS }
     }
 }
 
@@ -184,11 +100,11 @@ impl MountConfig {
     }
 
     /// How long what the mount hands out lives: its own word before the server's.
-    pub(crate) fn leases(&self, server: Leases) -> Leases {
+    pub(crate) fn leases(&self, server: LeaseTimes) -> LeaseTimes {
         let own = |own: u64, server: u64| if own > 0 { own } else { server };
         let max_secs = own(self.max_lease_ttl_secs, server.max_secs);
         let default_secs = own(self.default_lease_ttl_secs, server.default_secs);
-        Leases { default_secs: default_secs.min(max_secs), max_secs }
+        LeaseTimes { default_secs: default_secs.min(max_secs), max_secs }
     }
 
     fn to_json(&self) -> Map {
@@ -321,17 +237,6 @@ fn boolean(map: &Map, name: &str) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_engine_has_a_name_of_its_own() {
-        let all: Vec<EngineKind> = registry::engines().map(EngineKind::of).collect();
-        for (at, engine) in all.iter().enumerate() {
-            assert_eq!(EngineKind::from_stored(engine.stored()), Some(*engine));
-            assert!(all.iter().skip(at + 1).all(|other| other != engine));
-        }
-        assert_eq!(EngineKind::mountable("token", Class::Auth), None);
-        assert_eq!(EngineKind::mountable("kv", Class::Auth), None);
-    }
 
     #[test]
     fn mounts_read_back() {

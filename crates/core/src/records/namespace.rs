@@ -83,6 +83,22 @@ impl Namespace {
     }
 }
 
+/// What a view knows of the namespace it is of.
+#[derive(Clone, Debug)]
+pub(crate) struct Inside {
+    pub(crate) number: NamespaceNumber,
+    /// What tokens and accessors end in.
+    pub(crate) id: String,
+    /// Its path from the root namespace, with an ending slash.
+    pub(crate) path: String,
+}
+
+impl Inside {
+    pub(crate) fn of(namespace: &Namespace) -> Self {
+        Self { number: namespace.number, id: namespace.id(), path: namespace.path.clone() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

@@ -1,0 +1,45 @@
+//! What handlers of entities and groups work with.
+
+use crate::api::error::Error;
+use crate::api::json::Json;
+use crate::api::json::Map;
+use crate::api::response::Response;
+use crate::engines::identity::Directory;
+use crate::engines::route_handler::RouteCall;
+use crate::pipeline::call::Call;
+use crate::pipeline::state::NamespaceContext;
+use crate::view::Mount;
+
+/// What a request to the identity engine is about.
+pub(crate) struct Site<'s> {
+    pub(crate) unsealed: &'s NamespaceContext,
+    pub(crate) mount: &'s Mount,
+    pub(crate) directory: &'s Directory,
+    pub(crate) call: &'s Call<'s, 's>,
+}
+
+/// The directory of an identity mount.
+///
+/// # Errors
+/// When the mount is none, which is damage.
+pub(crate) fn directory_of(mount: &Mount) -> Result<&Directory, Error> {
+    mount.memory.directory().ok_or_else(|| Error::internal(&"the identity mount has no directory"))
+}
+
+impl<'s> Site<'s> {
+    pub(crate) fn of(run: &'s RouteCall<'_>) -> Result<Self, Error> {
+        let RouteCall { unsealed, call, mount, .. } = run;
+        Ok(Site { unsealed, mount, directory: directory_of(mount)?, call })
+    }
+}
+
+pub(crate) fn not_empty(names: Vec<String>) -> Result<Vec<String>, Error> {
+    if names.is_empty() { Err(Error::NotFound) } else { Ok(names) }
+}
+
+/// `keys` and `key_info`.
+pub(crate) fn list_reply(entries: impl Iterator<Item = (String, Json)>) -> Result<Response, Error> {
+    let info: Map = entries.collect();
+    let keys = not_empty(info.keys().cloned().collect())?;
+    Ok(Response::data(&Json::object([("keys", Json::strings(keys)), ("key_info", info.into())])))
+}

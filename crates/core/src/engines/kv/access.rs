@@ -1,0 +1,56 @@
+//! What a KV handler works with.
+
+use crate::api::error::Error;
+use crate::engines::route_handler::ReadCall;
+use crate::engines::route_handler::RouteCall;
+use crate::limits::ENTRY_BYTES_MAX;
+use crate::pipeline::call::Call;
+use crate::pipeline::state::NamespaceContext;
+use crate::view::Mount;
+
+/// What a KV handler works with.
+pub(crate) struct Kv<'a> {
+    pub(crate) unsealed: &'a NamespaceContext,
+    pub(crate) call: &'a Call<'a, 'a>,
+    pub(crate) mount: &'a Mount,
+    /// The path inside the mount.
+    pub(crate) path: &'a str,
+    /// The longest secret that is read now: whoever asks has a longer one read beside the workers.
+    pub(crate) secret_bytes_max: usize,
+}
+
+impl<'a> Kv<'a> {
+    pub(crate) fn of(run: &'a RouteCall<'_>) -> Self {
+        let RouteCall { unsealed, call, mount, path, .. } = run;
+        Self { unsealed, call, mount, path, secret_bytes_max: usize::MAX }
+    }
+
+    pub(crate) fn reading(read: ReadCall<'a>) -> Self {
+        let ReadCall { unsealed, call, mount, path, secret_bytes_max } = read;
+        Self { unsealed, call, mount, path, secret_bytes_max }
+    }
+}
+
+/// Refuses a write to a folder.
+pub(crate) fn check_entry_path(path: &str) -> Result<(), Error> {
+    if path.is_empty() || path.ends_with('/') {
+        return Err(Error::invalid("cannot write to a path ending in '/'"));
+    }
+    Ok(())
+}
+
+/// Refuses an entry over its limit.
+pub(crate) fn check_entry_size(text: &[u8]) -> Result<(), Error> {
+    if text.len() > ENTRY_BYTES_MAX {
+        return Err(Error::TooLarge(format!(
+            "entry of {} bytes is over the limit of {ENTRY_BYTES_MAX}",
+            text.len()
+        )));
+    }
+    Ok(())
+}
+
+/// The failure of a record that was stored by us and cannot be read back.
+pub(crate) fn damaged(error: super::record::Malformed) -> Error {
+    Error::internal(&error)
+}

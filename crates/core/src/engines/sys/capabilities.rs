@@ -1,0 +1,62 @@
+//! What a token may do, told to whoever may ask.
+
+use super::{explain, policies};
+use crate::api::error::Error;
+use crate::api::fields::Fields;
+use crate::api::request::TokenText;
+use crate::api::response::Response;
+use crate::pipeline::call::Call;
+use crate::pipeline::policies::Caller;
+use crate::pipeline::state::NamespaceContext;
+
+pub(crate) fn own_capabilities(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
+    let body = call.object()?;
+    let caller = Caller::of(unsealed, call)?;
+    policies::capabilities(&body, |path| caller.capabilities(&unsealed.view, path))
+}
+
+pub(crate) fn capabilities_of_token(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
+    let body = call.object()?;
+    let given = Fields::new(&body).string("token")?.unwrap_or_default();
+    let caller = Caller::with_text(unsealed, TokenText::new(&given), call.now);
+    let invalid = |_| Error::invalid("1 error occurred:\n\t* invalid token\n\n");
+    let caller = caller.map_err(invalid)?;
+    policies::capabilities(&body, |path| caller.capabilities(&unsealed.view, path))
+}
+
+pub(crate) fn capabilities_of_accessor(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
+    let body = call.object()?;
+    let accessor = Fields::new(&body).string("accessor")?.unwrap_or_default();
+    let caller = caller_with_accessor(unsealed, call, &accessor)?;
+    policies::capabilities(&body, |path| caller.capabilities(&unsealed.view, path))
+}
+
+pub(crate) fn caller_with_accessor(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+    accessor: &str,
+) -> Result<Caller, Error> {
+    let invalid = || Error::invalid("1 error occurred:\n\t* invalid accessor\n\n");
+    let hash = unsealed.view.tokens.with_accessor(accessor).ok_or_else(invalid)?;
+    Caller::with_hash(unsealed, hash, call.now).map_err(|_| invalid())
+}
+
+/// Explains for the token of `accessor`: what one asks about itself was answered before.
+pub(crate) fn explain_policies(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
+    let body = call.object()?;
+    let accessor = Fields::new(&body).string("accessor")?.unwrap_or_default();
+    let caller = caller_with_accessor(unsealed, call, &accessor)?;
+    explain::answer(&unsealed.view, &body, &caller)
+}

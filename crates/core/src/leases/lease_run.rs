@@ -1,0 +1,16 @@
+//! A lease where its far end is asked.
+
+use jiff::Timestamp;
+use kallisto_leases::LeaseRecord;
+
+use crate::pipeline::state::NamespaceContext;
+use crate::view::Mount;
+
+/// A lease whose far end is asked, where it is asked.
+#[derive(Clone, Copy)]
+pub(crate) struct LeaseRun<'a> {
+    pub(crate) unsealed: &'a NamespaceContext,
+    pub(crate) mount: &'a Mount,
+    pub(crate) record: &'a LeaseRecord,
+    pub(crate) now: Timestamp,
+}

@@ -1,0 +1,32 @@
+//! The pools of a server for what its clients ask.
+
+use std::sync::Arc;
+
+use crate::admission::{Admission, Cost, Shares};
+use crate::platform::pool::{Claim, Pool};
+
+/// What the first turn of a handshake costs, of a few milliseconds.
+pub(crate) const HANDSHAKE: Cost = 4;
+
+/// The pools of a server for what its clients ask.
+pub(crate) struct Compute {
+    /// Answers heavy requests.
+    pub(crate) requests: Pool,
+    /// Shakes hands.
+    pub(crate) handshakes: Pool,
+}
+
+impl Compute {
+    /// Idle pools; what waits for them waits in places of `admission`.
+    pub(crate) fn new(admission: &Admission) -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let computations = Arc::clone(&admission.computations);
+        let shaking = Arc::new(Shares::new(admission.handshakes.max(), 0));
+        Self {
+            requests: Pool::new("compute", threads, Claim::Lesser, computations),
+            // Whoever shakes hands holds a place among the handshakes already: here there are as many. It is all that a
+            // new client waits for, so it gives way to nobody.
+            handshakes: Pool::new("handshake", threads, Claim::Equal, shaking),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The cluster port, and the errands outside that joining needs; the binary implements it.
+
+use kallisto_store::{MemberRole, Peer};
+use secrecy::SecretString;
+use zeroize::Zeroizing;
+
+use crate::api::json::Json;
+
+/// Who says whom to join.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JoinOrigin {
+    /// The server's configuration, which may name any address.
+    #[default]
+    Configuration,
+    /// A request, and so anybody who reaches a listener of a new server: [`ClusterPort::ask`] bounds where that leads, and
+    /// the answer does not tell what was found there.
+    Request,
+}
+
+/// Whom to join, and how to reach it.
+#[derive(Clone, Debug, Default)]
+pub struct JoinTarget {
+    /// Who says so.
+    pub origin: JoinOrigin,
+    /// URL of the API of a member.
+    pub api_address: String,
+    /// PEM text of the authority to trust for it; empty for those of the system.
+    pub ca_cert: String,
+    /// PEM text of the certificate to show it, and of its key.
+    pub client_identity: Option<(String, String)>,
+    /// A token that an operator of the cluster made for this, where it wants one; empty for none.
+    pub token: SecretString,
+    /// Name its certificate must carry.
+    pub server_name: Option<String>,
+    /// Whether this server is to have a vote.
+    pub wants: MemberRole,
+}
+
+/// The cluster's authority: its certificate, and its private key.
+pub struct AuthorityKeys {
+    /// The certificate, DER.
+    pub certificate: Vec<u8>,
+    /// The private key, PKCS #8.
+    pub key: Zeroizing<Vec<u8>>,
+}
+
+/// Who this server is to its peers, once the cluster says so.
+#[derive(Debug)]
+pub struct Membership {
+    /// Its number.
+    pub node_id: u64,
+    /// Which store the cluster keeps.
+    pub store_id: [u8; 16],
+    /// This server's certificate, DER, for the public key it gave.
+    pub certificate: Vec<u8>,
+    /// The authority's certificate, DER.
+    pub authority: Vec<u8>,
+}
+
+/// The cluster port, and the errands outside that joining needs. Nothing here runs on a listener's thread, except what is
+/// said to be quick.
+pub trait ClusterPort: Send + Sync {
+    /// Whether this server has a certificate. Quick.
+    fn has_identity(&self) -> bool;
+
+    /// This server as it wants to be known; its number is not looked at. Quick.
+    fn own(&self) -> Peer;
+
+    /// The public half of this server's key, which is made if there is none.
+    ///
+    /// # Errors
+    /// What went wrong, without the key.
+    fn public_key(&self) -> Result<Vec<u8>, String>;
+
+    /// Keeps who this server is, and takes it into use.
+    ///
+    /// # Errors
+    /// What went wrong.
+    fn install(&self, membership: &Membership) -> Result<(), String>;
+
+    /// The certificate of the authority that this server's own is of. Quick.
+    fn authority(&self) -> Option<Vec<u8>>;
+
+    /// Takes a new key into use, with what `issue` says of its public half. What breaks off leaves the old one or the new.
+    ///
+    /// # Errors
+    /// What went wrong.
+    fn renew(&self, issue: &dyn Fn(&[u8]) -> Result<Membership, String>) -> Result<(), String>;
+
+    /// Makes an authority.
+    ///
+    /// # Errors
+    /// What went wrong.
+    fn make_authority(&self) -> Result<AuthorityKeys, String>;
+
+    /// Issues a certificate.
+    ///
+    /// # Errors
+    /// What went wrong.
+    fn issue(
+        &self,
+        authority: &AuthorityKeys,
+        node_id: u64,
+        store_id: &[u8; 16],
+        public_key: &[u8],
+    ) -> Result<Vec<u8>, String>;
+
+    /// Sends a request without a token to another server's API and gives the `data` of its answer. Where a request said
+    /// whom to ask, it goes to servers only: no other scheme, path or address than one of those can have.
+    ///
+    /// # Errors
+    /// What went wrong.
+    fn ask(&self, target: &JoinTarget, path: &str, body: &Json) -> Result<Json, String>;
+}

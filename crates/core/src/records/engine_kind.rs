@@ -1,0 +1,331 @@
+//! Which engines there are, as the record of a mount names them. What drives each is in [`crate::registry`].
+
+use std::fmt;
+
+use kallisto_engine::{Class, EngineJob, EngineSpec, Multiplicity};
+
+use crate::storage::keys::MountId;
+
+/// The engine behind a mount.
+#[derive(Clone, Copy)]
+pub struct EngineKind(EngineSource);
+
+/// Where an engine is from.
+#[derive(Clone, Copy)]
+pub(crate) enum EngineSource {
+    /// It is a part of the server.
+    Server(ServerEngineKind),
+    /// It knows the server by the contract alone.
+    Contract(&'static EngineSpec),
+}
+
+/// The engines that are parts of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServerEngineKind {
+    /// What is at `sys/`.
+    System,
+    /// Entities and groups.
+    Identity,
+    /// What each token keeps for itself.
+    Cubbyhole,
+    /// Tokens.
+    Token,
+    /// Key-value secrets.
+    Kv(KvState),
+}
+
+/// How the secrets of a key-value engine are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KvState {
+    /// Without versions.
+    V1,
+    /// With versions.
+    V2,
+    /// On their way from the one to the other.
+    Upgrading,
+}
+
+/// What every engine says of itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EngineFacts {
+    /// In the record of a mount.
+    pub(crate) stored: &'static str,
+    /// On the wire.
+    pub(crate) name: &'static str,
+    pub(crate) class: Class,
+    pub(crate) multiplicity: Multiplicity,
+    /// The folders whose names are compared without case.
+    pub(crate) caseless_folders: &'static [&'static str],
+    /// Whether space around such a name is none of it.
+    pub(crate) trims_names: bool,
+    /// Where every namespace has it, if the server itself mounts it.
+    pub(crate) builtin: Option<BuiltinMount>,
+    /// Whether a path inside a mount may end in a slash: an engine that keeps secrets by path knows folders.
+    pub(crate) has_folders: bool,
+}
+
+/// Where every namespace has an engine from the start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BuiltinMount {
+    pub(crate) id: MountId,
+    /// Its path, with an ending slash.
+    pub(crate) path: &'static str,
+    /// For people.
+    pub(crate) description: &'static str,
+}
+
+impl EngineFacts {
+    /// An engine that operators mount.
+    const fn mountable(name: &'static str, class: Class) -> Self {
+        Self {
+            stored: name,
+            name,
+            class,
+            multiplicity: Multiplicity::Any,
+            caseless_folders: &[],
+            trims_names: false,
+            builtin: None,
+            has_folders: false,
+        }
+    }
+
+    /// An engine that the server itself mounts.
+    const fn builtin(name: &'static str, class: Class, mount: BuiltinMount) -> Self {
+        let multiplicity = Multiplicity::Builtin;
+        Self { multiplicity, builtin: Some(mount), ..Self::mountable(name, class) }
+    }
+}
+
+impl ServerEngineKind {
+    const ALL: [Self; 7] = [
+        Self::System,
+        Self::Identity,
+        Self::Cubbyhole,
+        Self::Kv(KvState::V1),
+        Self::Kv(KvState::V2),
+        Self::Kv(KvState::Upgrading),
+        Self::Token,
+    ];
+
+    fn facts(self) -> EngineFacts {
+        match self {
+            Self::System => EngineFacts {
+                caseless_folders: &[
+                    "policies/acl/",
+                    "policy/",
+                    "config/ui/headers/",
+                    "config/auditing/request-headers/",
+                    "locked-users/",
+                ],
+                ..EngineFacts::builtin(
+                    "system",
+                    Class::Secret,
+                    BuiltinMount {
+                        id: MountId::SYSTEM,
+                        path: "sys/",
+                        description: "system endpoints used for control, policy and debugging",
+                    },
+                )
+            },
+            Self::Identity => EngineFacts {
+                caseless_folders: &["entity/name/", "group/name/"],
+                trims_names: true,
+                ..EngineFacts::builtin(
+                    "identity",
+                    Class::Secret,
+                    BuiltinMount {
+                        id: MountId::IDENTITY,
+                        path: "identity/",
+                        description: "identity store",
+                    },
+                )
+            },
+            Self::Cubbyhole => EngineFacts {
+                has_folders: true,
+                ..EngineFacts::builtin(
+                    "cubbyhole",
+                    Class::Secret,
+                    BuiltinMount {
+                        id: MountId::CUBBYHOLE,
+                        path: "cubbyhole/",
+                        description: "per-token private secret storage",
+                    },
+                )
+            },
+            Self::Token => EngineFacts::builtin(
+                "token",
+                Class::Auth,
+                BuiltinMount {
+                    id: MountId::TOKEN,
+                    path: "auth/token/",
+                    description: "token based credentials",
+                },
+            ),
+            Self::Kv(state) => EngineFacts {
+                stored: match state {
+                    KvState::V1 => "kv-v1",
+                    KvState::V2 => "kv-v2",
+                    KvState::Upgrading => "kv-upgrading",
+                },
+                has_folders: true,
+                ..EngineFacts::mountable("kv", Class::Secret)
+            },
+        }
+    }
+}
+
+impl EngineKind {
+    /// What is at `sys/`.
+    pub(crate) const SYSTEM: Self = Self::of_server(ServerEngineKind::System);
+    /// Key-value secrets without versions.
+    pub const KV_V1: Self = Self::of_server(ServerEngineKind::Kv(KvState::V1));
+    /// Key-value secrets with versions.
+    pub const KV_V2: Self = Self::of_server(ServerEngineKind::Kv(KvState::V2));
+    /// Key-value secrets on their way from the one to the other.
+    pub(crate) const KV_UPGRADING: Self = Self::of_server(ServerEngineKind::Kv(KvState::Upgrading));
+
+    const fn of_server(kind: ServerEngineKind) -> Self {
+        Self(EngineSource::Server(kind))
+    }
+
+    /// Every engine there is.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        let of_contract = kallisto_engines::ENGINES.iter().chain(kallisto_auth_methods::METHODS);
+        #[cfg(test)]
+        let of_contract = of_contract.chain(TEST_ENGINES);
+        let of_contract = of_contract.map(|spec| Self(EngineSource::Contract(spec)));
+        ServerEngineKind::ALL.into_iter().map(Self::of_server).chain(of_contract)
+    }
+
+    /// Where it is from.
+    pub(crate) const fn source(self) -> EngineSource {
+        self.0
+    }
+
+    /// What it says of itself.
+    pub(crate) fn facts(self) -> EngineFacts {
+        match self.0 {
+            EngineSource::Server(kind) => kind.facts(),
+            EngineSource::Contract(spec) => EngineFacts {
+                multiplicity: spec.multiplicity,
+                caseless_folders: spec.caseless_folders,
+                ..EngineFacts::mountable(spec.name, spec.class)
+            },
+        }
+    }
+
+    /// What it does by the clock at each of its mounts, on the server that leads.
+    pub(crate) const fn jobs(self) -> &'static [EngineJob] {
+        match self.0 {
+            EngineSource::Server(_) => &[],
+            EngineSource::Contract(spec) => spec.jobs,
+        }
+    }
+
+    /// The engine that may be mounted under this name in this class, if there is one. The versions
+    /// of `kv` are told apart elsewhere.
+    pub fn mountable(name: &str, class: Class) -> Option<Self> {
+        let fits = |engine: &Self| {
+            let facts = engine.facts();
+            facts.name == name && facts.class == class && facts.multiplicity == Multiplicity::Any
+        };
+        Self::all().find(fits)
+    }
+
+    /// Every engine, once per name on the wire, with its class.
+    pub fn catalog() -> impl Iterator<Item = (&'static str, Class)> {
+        let listed = |engine: &Self| !matches!(engine.kv(), Some(KvState::V1 | KvState::Upgrading));
+        Self::all().filter(listed).map(|engine| (engine.name(), engine.class()))
+    }
+
+    /// The engine's type on the wire.
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            EngineSource::Server(kind) => kind.facts().name,
+            EngineSource::Contract(spec) => spec.name,
+        }
+    }
+
+    /// The public handle of a mount of it.
+    pub(crate) fn accessor(self, uuid: &str) -> String {
+        let class = match self.class() {
+            Class::Secret => "",
+            Class::Auth => "auth_",
+        };
+        format!("{class}{}_{}", self.name(), &uuid[..8])
+    }
+
+    /// What the engine is for.
+    pub fn class(self) -> Class {
+        self.facts().class
+    }
+
+    /// Whether the server itself mounts it.
+    pub fn multiplicity(self) -> Multiplicity {
+        self.facts().multiplicity
+    }
+
+    /// Whether it keeps versions of secrets.
+    pub fn has_versions(self) -> bool {
+        self.kv() == Some(KvState::V2)
+    }
+
+    /// How the secrets of a key-value engine are kept; `None` for all others.
+    pub(crate) const fn kv(self) -> Option<KvState> {
+        match self.0 {
+            EngineSource::Server(ServerEngineKind::Kv(state)) => Some(state),
+            EngineSource::Server(_) | EngineSource::Contract(_) => None,
+        }
+    }
+
+    /// In the record of a mount.
+    pub(crate) fn stored(self) -> &'static str {
+        self.facts().stored
+    }
+
+    pub(super) fn from_stored(stored: &str) -> Option<Self> {
+        Self::all().find(|engine| engine.stored() == stored)
+    }
+}
+
+impl PartialEq for EngineKind {
+    fn eq(&self, other: &Self) -> bool {
+        match (self.0, other.0) {
+            (EngineSource::Server(one), EngineSource::Server(other)) => one == other,
+            (EngineSource::Contract(one), EngineSource::Contract(other)) => {
+                (one.name, one.class) == (other.name, other.class)
+            }
+            (EngineSource::Server(_), EngineSource::Contract(_))
+            | (EngineSource::Contract(_), EngineSource::Server(_)) => false,
+        }
+    }
+}
+
+impl Eq for EngineKind {}
+
+impl fmt::Debug for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.stored())
+    }
+}
+
+/// Engines that are there in tests only.
+#[cfg(test)]
+const TEST_ENGINES: &[&EngineSpec] =
+    &[&crate::engines::test_engine::ENGINE, &crate::leases::tests::engine::ENGINE];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_engine_has_a_name_of_its_own() {
+        let all: Vec<EngineKind> = EngineKind::all().collect();
+        for (at, engine) in all.iter().enumerate() {
+            assert_eq!(EngineKind::from_stored(engine.stored()), Some(*engine));
+            assert!(all.iter().skip(at + 1).all(|other| other != engine));
+        }
+        assert_eq!(EngineKind::mountable("token", Class::Auth), None);
+        assert_eq!(EngineKind::mountable("kv", Class::Auth), None);
+    }
+}

@@ -1,0 +1,8 @@
+//! What is stored, decoded: the form of records that memory keeps and rooms share, and nothing that acts on them.
+
+pub(crate) mod batch_token;
+pub(crate) mod engine_kind;
+pub(crate) mod mount;
+pub(crate) mod namespace;
+pub(crate) mod time_marks;
+pub(crate) mod token;

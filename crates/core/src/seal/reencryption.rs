@@ -1,0 +1,14 @@
+//! How far the re-encryption of old records is.
+
+use std::sync::atomic::AtomicU64;
+
+/// How far the re-encryption of old records is.
+#[derive(Debug, Default)]
+pub(crate) struct Reencryption {
+    /// Records written back since the server was unsealed.
+    pub(crate) done: AtomicU64,
+    /// 1 while it runs.
+    pub(crate) running: AtomicU64,
+    /// The key under which this server has seen all records; 0 for none.
+    pub(crate) finished: AtomicU64,
+}

@@ -1,0 +1,85 @@
+//! Keeping the hot table to its budget, and taking back what left it.
+
+use std::sync::TryLockError;
+use std::sync::atomic::Ordering;
+
+use kallisto_cuckoo::Hand;
+use kallisto_store::Record;
+
+use super::View;
+use super::budget::{Folds, SLACK};
+use super::damaged::Damaged;
+use crate::engines::kv::record::Metadata;
+use crate::storage::keys::MountId;
+
+impl View {
+    /// How many batches were folded so far: to be asked before the store is read.
+    pub(crate) fn folds(&self) -> Folds {
+        Folds(self.budget.folds.load(Ordering::Acquire))
+    }
+
+    /// Entries that left the hot table to make room.
+    pub fn evicted(&self) -> usize {
+        self.budget.evicted.load(Ordering::Relaxed)
+    }
+
+    /// Entries that were read from the store and offered to the table again.
+    pub(crate) fn offered(&self) -> u64 {
+        self.budget.offered.load(Ordering::Relaxed)
+    }
+
+    /// Makes the hot table large enough for `secrets` secrets, or for as many as the budget has room for if they are as
+    /// large as those it holds.
+    pub(super) fn reserve(&self, secrets: usize) -> Result<(), kallisto_cuckoo::Error> {
+        let mean = (self.hot.memory().entry_bytes / self.hot.len().max(1)).max(1);
+        self.hot.reserve(secrets.min(self.budget.pool.bytes_max / mean))
+    }
+
+    /// Makes room, if the table holds more than it may.
+    pub(super) fn keep_to_budget(&self, hand: &mut Hand) {
+        let memory = self.hot.memory();
+        let live = memory.entry_bytes - memory.retired_bytes;
+        let over = self.budget.count(live);
+        if over == 0 || live == 0 {
+            return;
+        }
+        let wanted = (over + self.budget.pool.bytes_max / SLACK).min(live);
+        let before = self.hot.len();
+        self.hot.evict(hand, wanted, |slot| slot.take_used());
+        self.budget.evicted.fetch_add(before.saturating_sub(self.hot.len()), Ordering::Relaxed);
+    }
+
+    /// Takes a KV v2 secret back that was read from the store after `folds` were counted. Does
+    /// nothing when somebody writes to the view or did since then: the next read will offer again.
+    pub(crate) fn offer_secret(
+        &self,
+        folds: Folds,
+        id: MountId,
+        path: &str,
+        metadata: &Metadata,
+        record: Option<&[u8]>,
+    ) {
+        self.offer(folds, || self.put_secret(id, path, metadata, record));
+    }
+
+    /// The same for a KV v1 secret.
+    pub(crate) fn offer_one(&self, folds: Folds, id: MountId, path: &str, record: &Record) {
+        self.offer(folds, || self.put_one(id, path, record.seqno, &record.value));
+    }
+
+    fn offer(&self, folds: Folds, put: impl FnOnce() -> Result<(), Damaged>) {
+        self.budget.offered.fetch_add(1, Ordering::Relaxed);
+        let mut hand = match self.budget.hand.try_lock() {
+            Ok(hand) => hand,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if self.folds() != folds {
+            return;
+        }
+        // What was read and answered is sound; a table that refuses it only stays without.
+        if put().is_ok() {
+            self.keep_to_budget(&mut hand);
+        }
+    }
+}
