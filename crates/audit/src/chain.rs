@@ -4,7 +4,7 @@
 //! line  = body ,"chain":{"seq":N,"prev":"P","hash":"H"}} \n
 //! body  = prefix of the device, then the record's JSON without its last brace
 //! P     = H of the record before, 64 zeros for the first
-//! H     = SHA-256 over everything in the line before  ","hash"
+//! H     = SHA-256 over the line, from its first byte to the last digit of P (the quote that closes P is not in it)
 //! ```
 //! So a line that was edited does not match its own hash, one that was removed, inserted or moved
 //! leaves a number and a `prev` that do not meet. Who may write the file may also write a whole new
@@ -146,6 +146,22 @@ mod tests {
         assert_eq!(next.seq, 10);
         let text = format!("{}:{}", next.seq, next.hash_text());
         assert_eq!(Head::parse(&text), Some(next));
+    }
+
+    /// A reader who has the document only: finds the example in it and does what it says.
+    #[test]
+    fn the_hash_of_the_documented_line_covers_what_the_document_says() {
+        let document = include_str!("../../../docs/format.md");
+        let line = document.lines().find(|line| line.starts_with(r#"{"time":"#)).unwrap();
+        let at = line.find(r#"","hash":""#).unwrap();
+        let (hashed, rest) = line.split_at(at);
+        let prev = hashed.rsplit_once(r#""prev":""#).unwrap().1;
+        assert!(prev.len() == HASH_CHARS && prev.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let told = &rest[HASH.len()..][..HASH_CHARS];
+        assert_eq!(HEXLOWER.encode(&sha256(hashed.as_bytes())), told);
+        assert!(read(line.as_bytes()).unwrap().sound);
+        let with_quote = sha256(line[..=at].as_bytes());
+        assert_ne!(HEXLOWER.encode(&with_quote), told);
     }
 
     #[test]
