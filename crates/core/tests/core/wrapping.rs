@@ -133,7 +133,8 @@ fn unwrapping_for_others_takes_a_right_and_costs_the_token_nothing_without_it() 
     let token = wrap(&site, "secret/data/a");
     let body = r#"{"id":"weak","no_default_policy":true,"policies":["none"]}"#;
     site.ask(Update, "auth/token/create", body).unwrap();
-    for (asker, denial) in [(Some("weak"), Denial::Policy), (None, Denial::BadToken)] {
+    for (asker, denial) in [("weak", Denial::Policy), ("hvs.nobody", Denial::BadToken)] {
+        let asker = Some(asker);
         let answer = wrapped(&site.core, asker, Update, "sys/wrapping/unwrap", &given(&token), 0);
         assert_eq!(answer.unwrap_err(), Error::Denied(denial));
     }
@@ -143,6 +144,36 @@ fn unwrapping_for_others_takes_a_right_and_costs_the_token_nothing_without_it() 
         assert_eq!(unwrap(&site, wrong).unwrap_err(), invalid(), "{wrong}");
     }
     assert!(unwrap(&site, &token).is_ok());
+}
+
+#[test]
+fn a_wrapping_token_in_the_body_of_a_request_without_a_token_opens_itself_once() {
+    let site = site();
+    let token = wrap(&site, "secret/data/a");
+    let open =
+        |token: &str| wrapped(&site.core, None, Update, "sys/wrapping/unwrap", &given(token), 0);
+    for wrong in ["root", "hvs.nobody", "weak"] {
+        assert_eq!(open(wrong).unwrap_err(), invalid(), "{wrong}");
+    }
+    assert_eq!(open("").unwrap_err(), Error::Denied(Denial::NoWrappingToken));
+    assert_eq!(logical(open(&token).unwrap()).data, site.get("a").unwrap().into_bytes());
+    assert_eq!(open(&token).unwrap_err(), invalid());
+    // By the other spelling of the path too, and not in another namespace.
+    let token = wrap(&site, "secret/data/a");
+    site.ask(Update, "sys/namespaces/team", "").unwrap();
+    let body = given(&token);
+    let inside =
+        Request { namespace: "team/", ..request(None, Update, "sys/wrapping/unwrap", &body, 0) };
+    assert_eq!(pollster::block_on(site.core.handle(&inside)).unwrap_err(), invalid());
+    assert!(open(&token).is_ok());
+    let wins = AtomicUsize::new(0);
+    let token = wrap(&site, "secret/data/a");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| wins.fetch_add(usize::from(open(&token).is_ok()), Ordering::Relaxed));
+        }
+    });
+    assert_eq!(wins.load(Ordering::Relaxed), 1);
 }
 
 #[test]

@@ -10,7 +10,8 @@
 //! burns it.
 //!
 //! A wrapping token opens itself without being authenticated (`Admits::WrappingToken`): there its one use
-//! would be taken before it is opened. Who asks for it gets the token inside a signed text ([`jwt`]).
+//! would be taken before it is opened. It stands in the header, or in the body of a request that shows no token; beside another token
+//! it is opened by that one's right. Who asks for it gets the token inside a signed text ([`jwt`]).
 
 mod jwt;
 
@@ -353,23 +354,24 @@ pub(crate) fn look_up(core: &Core, request: &Request<'_>) -> Result<Response, Er
     ])))
 }
 
-/// Whether a request to unwrap is answered without asking who asks: a wrapping token opens itself,
-/// and what is no wrapping token is refused to everyone.
+/// Whether a request to unwrap is answered without asking who asks: a wrapping token opens itself, in the header or
+/// alone in the body, and what is no wrapping token is refused to everyone.
 pub(crate) fn opens_itself(core: &Core, request: &Request<'_>) -> bool {
     let Ok(unsealed) = core.namespace_context(request.namespace) else { return true };
     match given(request) {
+        Ok(Some(_)) if request.token.is_none() => true,
         Ok(Some(other)) => find(&unsealed, other.expose_secret(), request.now).is_err(),
         Ok(None) | Err(_) => true,
     }
 }
 
-/// Opens the wrapping token that asks.
+/// Opens the wrapping token that asks: the one in the header, or in the body of a request without a header.
 ///
 /// # Errors
 /// [`Error::Invalid`] when it is none, or was opened.
 pub(crate) async fn unwrap_itself(core: &Core, request: &Request<'_>) -> Result<Response, Error> {
     let unsealed = core.namespace_context(request.namespace)?;
-    if given(request)?.is_some() {
+    if request.token.is_some() && given(request)?.is_some() {
         return Err(invalid());
     }
     unwrap(&unsealed, &subject(request)?, request.now).await

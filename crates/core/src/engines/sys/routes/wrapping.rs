@@ -29,7 +29,7 @@ pub(super) const WRAPPING: &[Row<RouteHandler>] = &[
     }
     .scope(Scope::Namespace)
     .admitting(Admits::WrappingToken)
-    .more("A wrapping token opens itself. To open one that stands in the body takes a policy.")),
+    .more("A wrapping token opens itself, in the header or alone in the body. To open another one than the token that asks takes a policy.")),
     row!("wrapping/rewrap", &[TOKEN], {
         Update => "Move the answer inside a wrapping token to a fresh one.",
             runs!(async |run| wrapping::rewrap(&run.unsealed, run.call).await);
