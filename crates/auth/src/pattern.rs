@@ -344,6 +344,30 @@ impl Resolved {
             }
     }
 
+    /// True when the pattern matches every path that `other` matches. Both are read as patterns, without looking at paths.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        let same = |(own, its): (&Segment, &Segment)| match (own, its) {
+            (Segment::Any, _) => true,
+            (Segment::Text(own), Segment::Text(its)) => own == its,
+            (Segment::Text(_), Segment::Any) => false,
+        };
+        let Some((last, before)) = self.segments.split_last() else { return false };
+        let Some(at) = other.segments.get(before.len()) else { return false };
+        if !before.iter().zip(&other.segments).all(same) {
+            return false;
+        }
+        if !self.is_prefix {
+            return !other.is_prefix
+                && other.segments.len() == self.segments.len()
+                && same((last, at));
+        }
+        match (last, at) {
+            (Segment::Any, _) => true,
+            (Segment::Text(start), Segment::Text(text)) => text.starts_with(start.as_str()),
+            (Segment::Text(start), Segment::Any) => start.is_empty(),
+        }
+    }
+
     /// True when the pattern matches some path at or below `folder`, which ends in a slash.
     pub(crate) fn reaches(&self, folder: &str) -> bool {
         let wanted: Vec<&str> = folder.trim_end_matches('/').split('/').collect();

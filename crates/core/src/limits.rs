@@ -64,6 +64,14 @@ pub const TOGETHER_SECRETS_MAX: usize = 4096;
 pub const TOGETHER_RECORDS_MAX: usize = 32 << 10;
 /// Most bytes of records written at once by those.
 pub const TOGETHER_BYTES_MAX: usize = 16 << 20;
+/// Most pairs of a path and a capability that one explanation answers.
+pub const EXPLAINED_CELLS_MAX: usize = 1_024;
+/// Most rules that one explanation looks at: those of the subject, once for each pair.
+pub const EXPLAINED_RULES_MAX: usize = 1 << 22;
+/// Most policies that an explanation names besides those of its subject, and most drafts it brings.
+pub const EXPLAINED_POLICIES_MAX: usize = 128;
+/// Most lost and dropped rules that are shown of each decision; the rest is counted.
+pub const EXPLAINED_LOST_MAX: usize = 64;
 /// Paths that one filtered list or search looks at; past it the answer says where to go on.
 pub const EXAMINED_PATHS_MAX: usize = 20_000;
 /// Most names in one answer of a filtered list or search, and how many come when nobody says.

@@ -191,7 +191,7 @@ impl PolicyRule {
 }
 
 impl Dropped {
-    fn of(skipped: &Skipped) -> Self {
+    pub(super) fn of(skipped: &Skipped) -> Self {
         Self { source: PolicyRule::of(&skipped.part), why: skipped.why }
     }
 }

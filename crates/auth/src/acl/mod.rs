@@ -182,6 +182,16 @@ impl AclSet {
         self.rules.iter().map(RuleReport::of)
     }
 
+    /// How many rules it has.
+    pub const fn rule_count(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// The rules that say nothing about its caller, whatever their pattern.
+    pub fn dropped(&self) -> impl Iterator<Item = Dropped> {
+        self.dropped.iter().map(Dropped::of)
+    }
+
     fn judge(&self, request: &(impl Subject + ?Sized)) -> RuleVerdict {
         let capability = request.capability();
         let look = match capability {

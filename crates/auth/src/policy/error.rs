@@ -63,49 +63,54 @@ impl From<Syntax> for PolicyError {
     }
 }
 
+impl PolicyError {
+    /// What is wrong, with the path of the rule and without the place in the text.
+    pub fn message(&self) -> String {
+        match &self.path {
+            Some(path) => format!("path \"{path}\": {}", self.fault),
+            None => self.fault.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path.as_deref().unwrap_or_default();
-        if self.path.is_some() {
-            write!(f, "path \"{path}\": ")?;
-        }
         let Position { line, column } = self.at;
         match &self.fault {
-            PolicyFault::Syntax(what) => write!(f, "At {}: {what}", self.at),
-            PolicyFault::TooManyRules => write!(f, "more than {RULES_MAX} paths"),
-            PolicyFault::UnknownKey(key) => {
-                write!(f, "invalid key \"{key}\" on line {line}, column {column}")
-            }
-            PolicyFault::UnsupportedKey(key) => {
-                write!(f, "key \"{key}\" on line {line} is not supported by this server")
-            }
-            // Clients know these with the path twice.
-            PolicyFault::BadCapability(word) => {
-                write!(f, "path \"{path}\": invalid capability \"{word}\"")
-            }
-            PolicyFault::BadOldPolicy(word) => {
-                write!(f, "path \"{path}\": invalid policy \"{word}\"")
-            }
-            PolicyFault::BadType { key, expected } => {
-                if self.path.is_some() {
+            // As other servers say it.
+            PolicyFault::Syntax(what) => {
+                if let Some(path) = &self.path {
                     write!(f, "path \"{path}\": ")?;
                 }
-                write!(f, "At {}: {key} is not {expected}", self.at)
+                write!(f, "At {}: {what}", self.at)
             }
-            PolicyFault::BadDuration(key) => {
-                write!(f, "error parsing {key}: time: invalid duration")
+            _ => write!(f, "{} on line {line}, column {column}", self.message()),
+        }
+    }
+}
+
+impl fmt::Display for PolicyFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax(what) => f.write_str(what),
+            Self::TooManyRules => write!(f, "more than {RULES_MAX} paths"),
+            Self::UnknownKey(key) => write!(f, "invalid key \"{key}\""),
+            Self::UnsupportedKey(key) => {
+                write!(f, "key \"{key}\" is not supported by this server")
             }
-            PolicyFault::BadExpiration => write!(f, "path \"{path}\": invalid expiration time"),
-            PolicyFault::WrapTtlOrder => {
+            Self::BadCapability(word) => write!(f, "invalid capability \"{word}\""),
+            Self::BadOldPolicy(word) => write!(f, "invalid policy \"{word}\""),
+            Self::BadType { key, expected } => write!(f, "{key} is not {expected}"),
+            Self::BadDuration(key) => write!(f, "error parsing {key}: time: invalid duration"),
+            Self::BadExpiration => f.write_str("invalid expiration time"),
+            Self::WrapTtlOrder => {
                 f.write_str("max_wrapping_ttl cannot be less than min_wrapping_ttl")
             }
-            PolicyFault::MixedWildcards => {
-                write!(f, "path \"{path}\": invalid use of wildcards ('+*' is forbidden)")
-            }
-            PolicyFault::UnbalancedTemplate => f.write_str(
+            Self::MixedWildcards => f.write_str("invalid use of wildcards ('+*' is forbidden)"),
+            Self::UnbalancedTemplate => f.write_str(
                 "failed to validate policy templating: unbalanced templating characters",
             ),
-            PolicyFault::PatternTooLong => write!(
+            Self::PatternTooLong => write!(
                 f,
                 "the path is longer than {PATTERN_BYTES_MAX} bytes or {PATTERN_SEGMENTS_MAX} \
                  segments"

@@ -11,6 +11,7 @@
 //! - Nothing can be called `root` and attached to a token: root is a kind of token.
 
 mod builtin;
+mod check;
 mod constraints;
 mod error;
 pub mod limits;
@@ -27,6 +28,7 @@ use crate::Capabilities;
 use crate::pattern::Pattern;
 
 pub use builtin::{DEFAULT_NAME, DEFAULT_TEXT, RESPONSE_WRAPPING_NAME, RESPONSE_WRAPPING_TEXT};
+pub use check::{Checked, CheckedRule, Unreached, check};
 pub(crate) use constraints::Constraints;
 pub use constraints::Refusal;
 pub use error::PolicyError;
@@ -91,14 +93,18 @@ impl Policy {
 
     /// What its author may want to know: rules with a template that nothing can ever resolve.
     pub fn warnings(&self) -> Vec<String> {
-        let of_rule = |rule: &Rule| {
-            let unknown: Vec<&str> = rule.pattern.unknown_variables().collect();
-            (!unknown.is_empty()).then(|| {
-                let (path, names) = (&rule.pattern.text, unknown.join("}}, {{"));
-                format!("path \"{path}\" never applies: unknown template {{{{{names}}}}}")
-            })
-        };
-        self.rules.iter().filter_map(of_rule).collect()
+        self.rules.iter().filter_map(Rule::warning).collect()
+    }
+}
+
+impl Rule {
+    /// That it has a template which nothing can ever resolve, if so.
+    fn warning(&self) -> Option<String> {
+        let unknown: Vec<&str> = self.pattern.unknown_variables().collect();
+        (!unknown.is_empty()).then(|| {
+            let (path, names) = (&self.pattern.text, unknown.join("}}, {{"));
+            format!("path \"{path}\" never applies: unknown template {{{{{names}}}}}")
+        })
     }
 }
 

@@ -39,32 +39,77 @@ const UNSUPPORTED: [&str; 5] = [
     "subscribe_event_types",
 ];
 
+/// Most errors that one look at a policy gathers.
+const ERRORS_MAX: usize = 100;
+
+/// What a text says, as far as it says something, and what is wrong with it.
+pub(super) struct Reading {
+    pub(super) rules: Vec<Rule>,
+    pub(super) stale_reads: StaleReads,
+    /// In the order of the text, one for a rule; empty for a policy that can be used.
+    pub(super) errors: Vec<PolicyError>,
+}
+
 /// The rules of `text`, in its order, and whether it forbids stale reads.
 pub(super) fn read(text: &str) -> Result<(Vec<Rule>, StaleReads), PolicyError> {
-    let body = parse(text.as_bytes())?;
-    let mut stale_reads = StaleReads::Allowed;
-    for item in &body.items {
-        match item.key.text.as_str() {
-            "name" | "path" => {}
-            STALE_READS => {
-                stale_reads = read_stale_reads(&item.value).map_err(|(at, fault)| PolicyError {
-                    path: None,
-                    at,
-                    fault,
-                })?;
-            }
-            other => {
-                let fault = PolicyFault::UnknownKey(other.to_owned());
-                return Err(PolicyError { path: None, at: item.key.at, fault });
+    let Reading { rules, stale_reads, errors } = read_all(text);
+    match errors.into_iter().next() {
+        None => Ok((rules, stale_reads)),
+        Some(error) => Err(error),
+    }
+}
+
+/// The same, and all that is wrong instead of the first of it.
+pub(super) fn read_all(text: &str) -> Reading {
+    let mut reading =
+        Reading { rules: Vec::new(), stale_reads: StaleReads::Allowed, errors: Vec::new() };
+    if let Err(error) = reading.take(text) {
+        reading.errors.push(error);
+    }
+    reading
+}
+
+impl Reading {
+    /// Reads `text`. What is wrong with one item or rule is noted, and the next is read.
+    ///
+    /// # Errors
+    /// What leaves nothing to go on with.
+    fn take(&mut self, text: &str) -> Result<(), PolicyError> {
+        let body = parse(text.as_bytes())?;
+        for item in &body.items {
+            match item.key.text.as_str() {
+                "name" | "path" => {}
+                STALE_READS => match read_stale_reads(&item.value) {
+                    Ok(said) => self.stale_reads = said,
+                    Err((at, fault)) => self.note(PolicyError { path: None, at, fault })?,
+                },
+                other => {
+                    let fault = PolicyFault::UnknownKey(other.to_owned());
+                    self.note(PolicyError { path: None, at: item.key.at, fault })?;
+                }
             }
         }
+        let blocks = body.labelled("path")?;
+        if let Some((key, _)) = blocks.get(RULES_MAX) {
+            return Err(PolicyError { path: None, at: key.at, fault: PolicyFault::TooManyRules });
+        }
+        for (path, body) in blocks {
+            match rule(path, body) {
+                Ok(rule) => self.rules.push(rule),
+                Err(error) => self.note(error)?,
+            }
+        }
+        Ok(())
     }
-    let blocks = body.labelled("path")?;
-    if let Some((key, _)) = blocks.get(RULES_MAX) {
-        return Err(PolicyError { path: None, at: key.at, fault: PolicyFault::TooManyRules });
+
+    /// Keeps an error; the last one that is kept ends the reading.
+    fn note(&mut self, error: PolicyError) -> Result<(), PolicyError> {
+        if self.errors.len() + 1 == ERRORS_MAX {
+            return Err(error);
+        }
+        self.errors.push(error);
+        Ok(())
     }
-    let rules: Result<_, _> = blocks.into_iter().map(|(path, body)| rule(path, body)).collect();
-    Ok((rules?, stale_reads))
 }
 
 fn read_stale_reads(value: &Value) -> Result<StaleReads, Wrong> {

@@ -71,62 +71,71 @@ fn refusals_say_what_and_where() {
     for (text, says) in [
         (
             "path \"a\" { capabilities = [\"bogus\"] }",
-            "path \"a\": path \"a\": invalid capability \"bogus\"",
+            "path \"a\": invalid capability \"bogus\" on line 1, column 28",
         ),
         (
             "path \"a\" { capabilities = [\"READ\"] }",
-            "path \"a\": path \"a\": invalid capability \"READ\"",
+            "path \"a\": invalid capability \"READ\" on line 1, column 28",
         ),
-        ("path \"a\" { capabilities = [1] }", "path \"a\": path \"a\": invalid capability \"1\""),
+        (
+            "path \"a\" { capabilities = [1] }",
+            "path \"a\": invalid capability \"1\" on line 1, column 28",
+        ),
         ("path \"a\" {\n  foo = 1 }", "path \"a\": invalid key \"foo\" on line 2, column 3"),
         ("foo \"a\" { }", "invalid key \"foo\" on line 1, column 1"),
         (
             "path \"s/+*\" { }",
-            "path \"s/+*\": path \"s/+*\": invalid use of wildcards ('+*' is forbidden)",
+            "path \"s/+*\": invalid use of wildcards ('+*' is forbidden) on line 1, column 6",
         ),
         ("path \"a\" { capabilities = [\"read\" }", "At 1:35: expected ',' or ']' in a list"),
         (
             "path \"a\" { capabilities = \"read\" }",
-            "path \"a\": path \"a\": At 1:27: capabilities is not a list",
+            "path \"a\": capabilities is not a list on line 1, column 27",
         ),
-        ("path \"a\" { policy = \"bogus\" }", "path \"a\": path \"a\": invalid policy \"bogus\""),
-        ("path \"a\" { policy = [] }", "path \"a\": path \"a\": At 1:21: policy is not a string"),
+        (
+            "path \"a\" { policy = \"bogus\" }",
+            "path \"a\": invalid policy \"bogus\" on line 1, column 21",
+        ),
+        ("path \"a\" { policy = [] }", "path \"a\": policy is not a string on line 1, column 21"),
         (
             "path \"a\" { min_wrapping_ttl = \"x\" }",
-            "path \"a\": error parsing min_wrapping_ttl: time: invalid duration",
+            "path \"a\": error parsing min_wrapping_ttl: time: invalid duration on line 1, column 31",
         ),
         (
             "path \"a\" { min_wrapping_ttl = \"10s\" max_wrapping_ttl = 5 }",
-            "path \"a\": max_wrapping_ttl cannot be less than min_wrapping_ttl",
+            "path \"a\": max_wrapping_ttl cannot be less than min_wrapping_ttl on line 1, column 6",
         ),
         (
             "path \"a\" { allowed_parameters = [1] }",
-            "path \"a\": path \"a\": At 1:33: allowed_parameters is not a map",
+            "path \"a\": allowed_parameters is not a map on line 1, column 33",
         ),
         (
             "path \"a\" { denied_parameters = { x = 1 } }",
-            "path \"a\": path \"a\": At 1:38: denied_parameters is not a map of lists",
+            "path \"a\": denied_parameters is not a map of lists on line 1, column 38",
         ),
         (
             "path \"a\" { required_parameters = \"x\" }",
-            "path \"a\": path \"a\": At 1:34: required_parameters is not a list",
+            "path \"a\": required_parameters is not a list on line 1, column 34",
         ),
         (
             "path \"a\" { pagination_limit = -1 }",
-            "path \"a\": path \"a\": At 1:31: pagination_limit is not a whole number",
+            "path \"a\": pagination_limit is not a whole number on line 1, column 31",
         ),
-        ("path \"a\" { expiration = \"soon\" }", "path \"a\": path \"a\": invalid expiration time"),
+        (
+            "path \"a\" { expiration = \"soon\" }",
+            "path \"a\": invalid expiration time on line 1, column 25",
+        ),
         (
             "path \"a\" { mfa_methods = [\"m\"] }",
-            "path \"a\": key \"mfa_methods\" on line 1 is not supported by this server",
+            "path \"a\": key \"mfa_methods\" is not supported by this server on line 1, column 12",
         ),
         (
             "path \"a/{{x\" { }",
-            "path \"a/{{x\": failed to validate policy templating: unbalanced templating characters",
+            "path \"a/{{x\": failed to validate policy templating: unbalanced templating characters on line 1, column 6",
         ),
         (
             "path \"a/x}}\" { }",
-            "path \"a/x}}\": failed to validate policy templating: unbalanced templating characters",
+            "path \"a/x}}\": failed to validate policy templating: unbalanced templating characters on line 1, column 6",
         ),
         ("path \"a\" \"b\" { }", "At 1:10: this block takes one label"),
         ("path { capabilities = [\"read\"] }", "At 1:24: expected a block"),
@@ -140,7 +149,10 @@ fn refusals_say_what_and_where() {
 fn limits_hold_at_their_edges() {
     let many = |count: usize| "path a {}\n".repeat(count);
     assert_eq!(parse(&many(limits::RULES_MAX)).unwrap().rule_count(), limits::RULES_MAX);
-    assert_eq!(refusal(&many(limits::RULES_MAX + 1)), "more than 16384 paths");
+    assert_eq!(
+        refusal(&many(limits::RULES_MAX + 1)),
+        "more than 16384 paths on line 16385, column 6"
+    );
     let long = |bytes: usize| format!("path \"{}\" {{}}", "a".repeat(bytes));
     assert!(parse(&long(crate::pattern::PATTERN_BYTES_MAX)).is_ok());
     assert!(refusal(&long(crate::pattern::PATTERN_BYTES_MAX + 1)).contains("longer than"));

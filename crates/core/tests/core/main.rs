@@ -22,6 +22,7 @@ mod logins;
 mod met;
 mod namespaces_by_label;
 mod policies;
+mod policy_questions;
 mod sealing;
 mod support;
 mod tokens;

@@ -1,6 +1,6 @@
 //! What a token may do, told to whoever may ask.
 
-use super::{explain, policies};
+use super::policies;
 use crate::api::error::Error;
 use crate::api::fields::Fields;
 use crate::api::request::TokenText;
@@ -48,15 +48,4 @@ pub(crate) fn caller_with_accessor(
     let invalid = || Error::invalid("1 error occurred:\n\t* invalid accessor\n\n");
     let hash = unsealed.view.tokens.with_accessor(accessor).ok_or_else(invalid)?;
     Caller::with_hash(unsealed, hash, call.now).map_err(|_| invalid())
-}
-
-/// Explains for the token of `accessor`: what one asks about itself was answered before.
-pub(crate) fn explain_policies(
-    unsealed: &NamespaceContext,
-    call: &Call<'_, '_>,
-) -> Result<Response, Error> {
-    let body = call.object()?;
-    let accessor = Fields::new(&body).string("accessor")?.unwrap_or_default();
-    let caller = caller_with_accessor(unsealed, call, &accessor)?;
-    explain::answer(&unsealed.view, &body, &caller)
 }

@@ -1,8 +1,11 @@
 //! `sys/policies/explain`: which rule of which policy decided, and why the others lost.
 //!
-//! For operators, and ours alone. The answer comes from the function that decides, asked for a
-//! request that carries nothing but a path and a capability; a rule that looks at parameters or
-//! wrapping is said to refuse it for want of them.
+//! Ours alone. The answer comes from the function that decides, asked for a request that carries nothing but a path and a
+//! capability; a rule that looks at parameters or wrapping is said to refuse it for want of them. Every token may ask about itself,
+//! also what a draft of a policy would change for it; about other tokens, entities and policies, who has a right to the path
+//! ([`explain_subject`](super::explain_subject) finds whom a question is about). One question is a path and a capability; many are a grid.
+//!
+//! Bounds: [`EXPLAINED_CELLS_MAX`] questions, [`EXPLAINED_RULES_MAX`] looks at rules, [`EXPLAINED_LOST_MAX`] losers shown for each.
 
 use kallisto_auth::acl::{Dropped, Explanation, Lost, PolicyRule, Reason, RuleReport, Why};
 use kallisto_auth::policy::Refusal;
@@ -13,13 +16,17 @@ use crate::api::fields::Fields;
 use crate::api::json::{Json, Map};
 use crate::api::request::Request;
 use crate::api::response::Response;
+use crate::engines::sys::explain_subject::Asked;
+use crate::limits::{EXPLAINED_CELLS_MAX, EXPLAINED_LOST_MAX, EXPLAINED_RULES_MAX};
 use crate::pipeline::authz_request;
+use crate::pipeline::call::Call;
 use crate::pipeline::policies::Caller;
 use crate::pipeline::spelling;
+use crate::pipeline::state::NamespaceContext;
 use crate::view::View;
 
 /// What is asked about.
-struct Question {
+pub(super) struct Question {
     path: Path<'static>,
     capability: Capability,
     needs_sudo: bool,
@@ -27,7 +34,7 @@ struct Question {
 }
 
 /// The operation that takes a capability.
-const fn operation(capability: Capability) -> Operation {
+pub(super) const fn operation(capability: Capability) -> Operation {
     match capability {
         Capability::Delete => Operation::Delete,
         Capability::List => Operation::List,
@@ -65,44 +72,112 @@ impl Subject for Question {
     }
 }
 
-/// Answers for `caller` what `body` asks: `path`, and `capability`, which is `read` if absent. The path is taken as a
-/// request's would be: a question about what no request can ask is refused like it.
-pub(super) fn answer(view: &View, body: &Map, caller: &Caller) -> Result<Response, Error> {
-    let question = question(view, &Fields::new(body))?;
-    if caller.is_root() {
-        let pairs = [("allowed", true.into()), ("reason", "the token is a root token".into())];
-        return Ok(Response::data(&Json::object(pairs)));
+/// Answers what `body` asks about `asked`: `path` and `capability` (which is `read` if absent), or each of `paths` for each of
+/// `capabilities`. A path is taken as a request's would be: a question about what no request can ask is refused like it.
+pub(super) fn answer(view: &View, body: &Map, asked: &Asked) -> Result<Response, Error> {
+    let fields = Fields::new(body);
+    let many =
+        |name| -> Result<Vec<String>, Error> { Ok(fields.strings(name)?.unwrap_or_default()) };
+    let (paths, capabilities) = (many("paths")?, many("capabilities")?);
+    if paths.is_empty() && capabilities.is_empty() {
+        let path = fields.string("path")?.unwrap_or_default();
+        let capability = fields.string("capability")?.unwrap_or_else(|| "read".to_owned());
+        let mut cell = asked.explain(&question(view, &path, &capability)?, usize::MAX);
+        cell.extend(asked.dropped(usize::MAX).unwrap_or_default());
+        return Ok(Response::data(&cell.into()));
     }
-    Ok(Response::data(&to_json(&caller.acl().explain(&question))))
+    let paths = if paths.is_empty() { many("path")? } else { paths };
+    let capabilities = match capabilities.is_empty() {
+        true => vec![fields.string("capability")?.unwrap_or_else(|| "read".to_owned())],
+        false => capabilities,
+    };
+    let cells = paths.len().saturating_mul(capabilities.len());
+    if cells > EXPLAINED_CELLS_MAX {
+        return Err(Error::invalid(format!(
+            "{} paths and {} capabilities are {cells} questions; one request may ask {EXPLAINED_CELLS_MAX}",
+            paths.len(),
+            capabilities.len()
+        )));
+    }
+    if asked.rule_count().saturating_mul(cells) > EXPLAINED_RULES_MAX {
+        return Err(Error::invalid(format!(
+            "{cells} questions to {} rules are too many for one request: it may look at {EXPLAINED_RULES_MAX} rules",
+            asked.rule_count()
+        )));
+    }
+    let mut grid = Vec::with_capacity(cells);
+    for path in &paths {
+        for capability in &capabilities {
+            let question = question(view, path, capability)?;
+            let mut cell = asked.explain(&question, EXPLAINED_LOST_MAX);
+            // A root token and a disabled entity are decided about by no rule.
+            cell.entry("decided_by".to_owned()).or_insert(Json::Null);
+            cell.entry("lost".to_owned()).or_insert_with(|| Json::Array(Vec::new()));
+            cell.insert("path".into(), path.as_str().into());
+            cell.insert("capability".into(), question.capability.name().into());
+            grid.push(cell.into());
+        }
+    }
+    let mut data = asked.describe();
+    data.extend(asked.dropped(EXPLAINED_LOST_MAX).unwrap_or_default());
+    data.insert("grid".into(), Json::Array(grid));
+    Ok(Response::data(&data.into()))
 }
 
-/// Answers what a token asks about itself, which every token may. `None` for a question about another, whose right is
-/// that of its path.
+/// Answers what a token asks about itself, which every token may. `None` for a question about another, or about policies that it has
+/// not: the right to that is the right to the path.
 pub(super) fn about_itself(
-    view: &View,
+    unsealed: &NamespaceContext,
     request: &Request<'_>,
     caller: &Caller,
 ) -> Option<Result<Response, Error>> {
-    let body = match request.object() {
-        Ok(body) => body,
-        Err(error) => return Some(Err(error)),
-    };
-    match Fields::new(&body).string("accessor") {
-        Ok(accessor) if accessor.as_deref().is_none_or(str::is_empty) => {
-            Some(answer(view, &body, caller))
+    let answer = || -> Result<Option<Response>, Error> {
+        let body = request.object()?;
+        let fields = Fields::new(&body);
+        let accessor = fields.string("accessor")?.unwrap_or_default();
+        let is_own = accessor.is_empty() || accessor == caller.token().accessor;
+        let entity = fields.string("entity_id")?.unwrap_or_default();
+        let is_own = is_own
+            && (entity.is_empty() || caller.entity_id().is_some_and(|id| id.to_string() == entity));
+        let others = fields.strings("policies")?.is_some_and(|policies| !policies.is_empty());
+        if !is_own || others {
+            return Ok(None);
         }
-        _ => None,
-    }
+        let asked = Asked::by_itself(unsealed, &body, caller, request.now)?;
+        self::answer(&unsealed.view, &body, &asked).map(Some)
+    };
+    answer().transpose()
 }
 
-fn question(view: &View, fields: &Fields<'_>) -> Result<Question, Error> {
-    let path = fields.string("path")?.unwrap_or_default();
+/// The same, at the route that is only for that.
+pub(super) fn only_about_itself(
+    unsealed: &NamespaceContext,
+    request: &Request<'_>,
+    caller: &Caller,
+) -> Result<Response, Error> {
+    about_itself(unsealed, request, caller).unwrap_or_else(|| {
+        Err(Error::invalid(
+            "this route answers a token about itself; 'accessor', 'entity_id' and 'policies' are for sys/policies/explain",
+        ))
+    })
+}
+
+/// Answers about the subject that the body names.
+pub(super) fn about_others(
+    unsealed: &NamespaceContext,
+    call: &Call<'_, '_>,
+) -> Result<Response, Error> {
+    let body = call.object()?;
+    let asked = Asked::named(unsealed, &body, call)?;
+    answer(&unsealed.view, &body, &asked)
+}
+
+fn question(view: &View, path: &str, name: &str) -> Result<Question, Error> {
     let path = path.trim_start_matches('/');
     if path.is_empty() {
         return Err(Error::invalid("path must be supplied"));
     }
-    let name = fields.string("capability")?.unwrap_or_else(|| "read".to_owned());
-    let capability = Capability::named(&name)
+    let capability = Capability::named(name)
         .ok_or_else(|| Error::invalid(format!("invalid capability {name:?}")))?;
     let path = spelling::canonical(operation(capability), path)?;
     let path = Path::literal(&path).map(Path::into_owned);
@@ -112,16 +187,36 @@ fn question(view: &View, fields: &Fields<'_>) -> Result<Question, Error> {
     Ok(Question { path, capability, needs_sudo, caseless })
 }
 
-fn to_json(explanation: &Explanation) -> Json {
+/// A decision, with at most `lost_max` of the rules that were not asked.
+pub(super) fn cell(explanation: &Explanation, lost_max: usize) -> Map {
     let decided_by =
         explanation.decided_by.as_ref().map_or(Json::Null, |rule| rule_json(rule).into());
-    Json::object([
-        ("allowed", explanation.is_granted().into()),
-        ("reason", reason_text(explanation.reason).into()),
-        ("decided_by", decided_by),
-        ("lost", Json::Array(explanation.lost.iter().map(lost_json).collect())),
-        ("dropped", Json::Array(explanation.dropped.iter().map(dropped_json).collect())),
-    ])
+    let lost = explanation.lost.iter().take(lost_max).map(lost_json);
+    let mut map = Map::new();
+    map.insert("allowed".into(), explanation.is_granted().into());
+    map.insert("reason".into(), reason_text(explanation.reason).into());
+    map.insert("decided_by".into(), decided_by);
+    map.insert("lost".into(), Json::Array(lost.collect()));
+    if let Some(more) = more_than(explanation.lost.len(), lost_max) {
+        map.insert("lost_more".into(), more);
+    }
+    map
+}
+
+/// The rules of a set that say nothing about its subject, at most so many.
+pub(super) fn dropped(rules: &[Dropped], most: usize) -> Map {
+    let mut map = Map::new();
+    let shown = rules.iter().take(most).map(dropped_json);
+    map.insert("dropped".into(), Json::Array(shown.collect()));
+    if let Some(more) = more_than(rules.len(), most) {
+        map.insert("dropped_more".into(), more);
+    }
+    map
+}
+
+/// How many there are beyond `most`.
+fn more_than(count: usize, most: usize) -> Option<Json> {
+    count.checked_sub(most).filter(|more| *more > 0).map(|more| (more as u64).into())
 }
 
 fn rule_json(rule: &RuleReport) -> Map {

@@ -118,7 +118,7 @@ fn parse_name(name: &str, verb: &str) -> Result<PolicyName, Error> {
 }
 
 /// A policy may come in base64, as clients that build it in a shell send it.
-fn decoded(text: String) -> String {
+pub(super) fn decoded(text: String) -> String {
     let compact: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
     let bytes = BASE64.decode(compact.as_bytes()).ok();
     bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or(text)

@@ -1,16 +1,16 @@
 //! Policies, and what they come to.
 
-use kallisto_engine::FieldKind::{Text, Texts};
+use kallisto_engine::FieldKind::{Map, Text, Texts};
 use kallisto_engine::route::{Admits, Field, Scope, ServedBy, field};
 use kallisto_engine::{Row, row};
 
-use crate::engines::route_handler::{RouteHandler, runs};
+use crate::engines::route_handler::{RouteHandler, any_token, runs};
 use crate::engines::sys::capabilities::capabilities_of_accessor;
 use crate::engines::sys::capabilities::capabilities_of_token;
-use crate::engines::sys::capabilities::explain_policies;
 use crate::engines::sys::capabilities::own_capabilities;
 use crate::engines::sys::explain;
 use crate::engines::sys::policies::{self, Family};
+use crate::engines::sys::policy_check;
 
 const NAME: Field = field("name", Text, "Name of the policy.");
 const POLICY: Field = field("policy", Text, "The policy in HCL or JSON, or either in base64.");
@@ -61,18 +61,43 @@ pub(super) const CAPABILITIES: &[Row<RouteHandler>] = &[
         Update => "List what the token of an accessor may do at some paths.",
             runs!(|run| capabilities_of_accessor(&run.unsealed, run.call));
     } .served_by(ServedBy::AnyServer).scope(Scope::Namespace)),
-    row!("policies/explain", &[
-        field("path", Text, "The path asked about."),
-        field("capability", Text, "The capability; `read` when absent."),
-        field("accessor", Text, "Of the token; the one that asks when absent."),
-    ], {
+    row!("policies/explain", EXPLAINED, {
         Update => "Say which rule of which policy decides, and why the others lost.",
-            runs!(|run| explain_policies(&run.unsealed, run.call)).or_any_token(|run| {
-            explain::about_itself(&run.unsealed.view, run.request, run.caller)
+            runs!(|run| explain::about_others(&run.unsealed, run.call)).or_any_token(|run| {
+            explain::about_itself(run.unsealed, run.request, run.caller)
         });
     }
     .served_by(ServedBy::AnyServer)
     .scope(Scope::Namespace)
     .admitting(Admits::AnyToken)
-    .more("About another token, its policies have to allow the path.")),
+    .more("About another token, an entity or policies, the policies of the token that asks have to allow the path.")),
+    row!("policies/check", &[POLICY], {
+        Update => "Say what is wrong with the text of a policy, and which of its rules do nothing.",
+            any_token!(|run| Some(policy_check::answer(run.unsealed, run.request, run.caller)));
+    }
+    .served_by(ServedBy::AnyServer)
+    .scope(Scope::Namespace)
+    .admitting(Admits::AnyToken)
+    .more("Nothing is stored. Warnings that name mounts are for tokens that reach them.")),
+    row!("internal/ui/explain", EXPLAINED, {
+        Update => "Say which rule of its own policies decides for the token that asks.",
+            any_token!(|run| {
+                Some(explain::only_about_itself(run.unsealed, run.request, run.caller))
+            });
+    }
+    .served_by(ServedBy::AnyServer)
+    .scope(Scope::Namespace)
+    .admitting(Admits::AnyToken)),
+];
+
+/// What an explanation takes.
+const EXPLAINED: &[Field] = &[
+    field("path", Text, "The path asked about."),
+    PATHS,
+    field("capability", Text, "The capability; `read` when absent."),
+    field("capabilities", Texts, "Several; each is answered for each path."),
+    field("accessor", Text, "Of the token; the one that asks when absent."),
+    field("entity_id", Text, "The entity, instead of a token."),
+    field("policies", Texts, "Policies the subject is taken to have besides."),
+    field("draft", Map, "Texts of policies by name, in place of what is stored."),
 ];
