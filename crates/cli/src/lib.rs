@@ -27,6 +27,7 @@ mod operator;
 mod pairs;
 mod patch;
 mod path_help;
+mod pki;
 mod plugin;
 mod policy;
 mod print;
@@ -96,6 +97,9 @@ enum Verb {
     /// Ask about leases, renew them, and end them
     #[command(subcommand, arg_required_else_help = true)]
     Lease(lease::Lease),
+    /// Look at certificate authorities, relate them, and make intermediate ones
+    #[command(subcommand, arg_required_else_help = true)]
+    Pki(pki::Pki),
     /// Print the engines that a server has
     #[command(subcommand, arg_required_else_help = true)]
     Plugin(plugin::Plugin),
@@ -133,6 +137,7 @@ impl ClientCommand {
             Verb::Token(token) => token.run(),
             Verb::Unwrap(unwrap) => unwrap.run(),
             Verb::Lease(lease) => lease.run(),
+            Verb::Pki(pki) => pki.run(),
             Verb::Plugin(plugin) => plugin.run(),
             Verb::Monitor(monitor) => monitor.run(),
             Verb::VersionHistory(history) => history.run(),

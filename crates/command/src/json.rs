@@ -3,6 +3,4 @@
 //! The client uses the server's own tree, so that a number one stores is the number one reads
 //! back, and there is one parser to fuzz. Nothing else of `core` is used by a client command.
 
-#[cfg(test)]
-pub use kallisto_core::json::parse;
-pub use kallisto_core::json::{Json, Map, parse_object};
+pub use kallisto_core::json::{Json, Map, parse, parse_object};

@@ -273,7 +273,7 @@ pub(super) const ROOMS: &[Room] = &[
     Room {
         folder: "crates/cli",
         package: "kallisto-cli",
-        below: &["kallisto-audit", "kallisto-command"],
+        below: &["kallisto-audit", "kallisto-command", "kallisto-pki"],
         external: &[
             "clap",
             "clap_complete",
