@@ -103,6 +103,8 @@ if timeout 180 "$work/venv/bin/pip" install -q 'cryptography>=45' >"$work/pip-cr
 else
   echo "*** SKIPPED: pki: cryptography could not be installed from PyPI"
 fi
+PATH="$work/venv/bin:$PATH" run bao-pki bash "$here/pki_cli_walk.sh" bao
+run kallisto-pki bash "$here/pki_cli_walk.sh" "$binary"
 if timeout 180 "$work/venv/bin/pip" install -q 'pkilint==0.13.*' >"$work/pip-pkilint.log" 2>&1; then
   limit=600 run pki-lint "$work/venv/bin/python" "$here/pki_lint.py" 1000
 else

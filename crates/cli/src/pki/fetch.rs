@@ -71,7 +71,9 @@ pub(super) fn issuer(client: &Client<'_>, at: &IssuerPath) -> Result<Issuer, Err
     };
     let chain_pems = strings(&data, "ca_chain");
     if chain_pems.len() > CHAIN_MAX {
-        return Err(Error::Absent(format!("The chain of {path} has over {CHAIN_MAX} certificates")));
+        return Err(Error::Absent(format!(
+            "The chain of {path} has over {CHAIN_MAX} certificates"
+        )));
     }
     let read = |pem: &str| certificate(pem).map_err(|why| Error::Absent(format!("{path}: {why}")));
     let chain = chain_pems.iter().map(|pem| read(pem)).collect::<Result<_, _>>()?;
@@ -99,10 +101,9 @@ pub(super) fn issuers_of(
         Some(name) => name,
         None => id,
     };
-    let issuers = strings(&data, "keys").into_iter().map(|id| IssuerPath {
-        mount: mount.to_owned(),
-        reference: reference(id),
-    });
+    let issuers = strings(&data, "keys")
+        .into_iter()
+        .map(|id| IssuerPath { mount: mount.to_owned(), reference: reference(id) });
     Ok(issuers.collect())
 }
 

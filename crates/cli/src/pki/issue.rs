@@ -126,12 +126,7 @@ pub(super) fn make(
 }
 
 /// The child's mount makes a key, and a request for it.
-fn request(
-    client: &Client<'_>,
-    child: &str,
-    key: KeySource,
-    fields: Map,
-) -> Result<String, Error> {
+fn request(client: &Client<'_>, child: &str, key: KeySource, fields: Map) -> Result<String, Error> {
     let path = format!("{child}/intermediate/generate/{}", key.name());
     let doing = Error::doing(format!("Unable to make a request at {path}"));
     let answer = client.send(&Request::put(&path, fields).unwrapped()).map_err(doing)?;

@@ -87,8 +87,7 @@ impl ListIntermediates {
             let rows = matches.into_iter().map(|(path, is)| vec![path, is.to_string()]);
             return Ok(Outcome::print(table::under(&["intermediate", "match?"], rows)));
         }
-        let answers: Map =
-            matches.into_iter().map(|(path, is)| (path, Json::from(is))).collect();
+        let answers: Map = matches.into_iter().map(|(path, is)| (path, Json::from(is))).collect();
         Ok(Outcome::print(Document::Object(&answers).to_text(config.format)?))
     }
 

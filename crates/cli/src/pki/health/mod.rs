@@ -116,7 +116,7 @@ impl ReturnIndicator {
 /// their parameters; -list prints them all.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  kallisto pki health-check pki\n  kallisto pki health-check -list\n  kallisto pki health-check -health-config=checks.json -return-indicator=critical pki\n\nExit codes: 0 all is well, 1 a mistake in the call, 2 something to know, 3 a warning, 4 something critical,\n5 or 6 a check could not run"
+    after_help = "Examples:\n  kallisto pki health-check pki\n  kallisto pki health-check -list\n  kallisto pki health-check -health-config=checks.json -return-indicator=critical pki\n\nExit codes: 0 all is well, 1 a mistake in the call, 2 something to know, 3 a warning,\n4 something critical, 5 or 6 a check could not run"
 )]
 pub(crate) struct HealthCheck {
     /// The path of the mount; not needed with -list

@@ -59,9 +59,8 @@ impl<'a> Mount<'a> {
     /// One page of the names below a path inside it, after a name.
     pub(super) fn page(&self, inside: &str, after: &str) -> Result<Asked<Vec<String>>, Error> {
         let path = self.at(inside);
-        let request = Request::list(&path)
-            .with_query("after", after)
-            .with_query("limit", PAGE.to_string());
+        let request =
+            Request::list(&path).with_query("after", after).with_query("limit", PAGE.to_string());
         Ok(match self.ask(&path, &request)? {
             Asked::Answered(data) => Asked::Answered(super::super::fetch::strings(&data, "keys")),
             Asked::Nothing => Asked::Answered(Vec::new()),
@@ -73,6 +72,8 @@ impl<'a> Mount<'a> {
     pub(super) fn bytes(&self, inside: &str) -> Result<Asked<Vec<u8>>, Error> {
         let path = self.at(inside);
         match self.client.send_raw(&Request::get(&path)) {
+            // An issuer without its key, such as the root above, has no list.
+            Ok(bytes) if bytes.is_empty() => Ok(Asked::Nothing),
             Ok(bytes) => Ok(Asked::Answered(bytes)),
             Err(why) => refused(&path, why),
         }

@@ -12,10 +12,29 @@ use kallisto_command::output::table;
 
 /// Fields of requests that hold no secret, and help who reads an audit log.
 const PLAIN_IN_REQUESTS: &[&str] = &[
-    "csr", "certificate", "issuer_ref", "common_name", "alt_names", "other_sans", "ip_sans",
-    "uri_sans", "ttl", "not_after", "serial_number", "key_type", "private_key_format", "ou",
-    "organization", "country", "locality", "province", "street_address", "postal_code",
-    "permitted_dns_domains", "policy_identifiers", "ext_key_usage_oids",
+    "csr",
+    "certificate",
+    "issuer_ref",
+    "common_name",
+    "alt_names",
+    "other_sans",
+    "ip_sans",
+    "uri_sans",
+    "ttl",
+    "not_after",
+    "serial_number",
+    "key_type",
+    "private_key_format",
+    "ou",
+    "organization",
+    "country",
+    "locality",
+    "province",
+    "street_address",
+    "postal_code",
+    "permitted_dns_domains",
+    "policy_identifiers",
+    "ext_key_usage_oids",
 ];
 /// The same of answers.
 const PLAIN_IN_ANSWERS: &[&str] =
@@ -43,7 +62,8 @@ pub(super) fn audit_visibility(
         let plain = fetch::strings(tune, list);
         let has = |name: &str| plain.iter().any(|one| one == name);
         for secret in SECRET.iter().filter(|name| has(name)) {
-            let message = format!("{list} has {secret}: private keys reach the audit log in clear.");
+            let message =
+                format!("{list} has {secret}: private keys reach the audit log in clear.");
             findings.push(Finding::new(Severity::Critical, &path, message));
         }
         let missing: Vec<&str> = wanted
@@ -123,7 +143,9 @@ pub(super) fn auto_tidy(mount: &Mount<'_>, with: &Parameters<'_>) -> Result<Vec<
         (Severity::Warning, with.millis("pause_duration_warning")?),
     ] {
         if pause > bound {
-            let message = format!("Tidying pauses {pause} ms after each certificate and may not end in time.");
+            let message = format!(
+                "Tidying pauses {pause} ms after each certificate and may not end in time."
+            );
             findings.push(Finding::new(severity, &path, message));
             break;
         }
