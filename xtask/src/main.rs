@@ -14,10 +14,12 @@ mod lint;
 mod loom;
 mod miri;
 mod process;
+mod sha256;
 mod sim;
 mod steps;
 mod test;
 mod tidy;
+mod ui;
 mod workspace;
 
 use std::process::ExitCode;
@@ -32,7 +34,7 @@ struct Verb {
     run: fn(&[String]) -> Result<Vec<Step>, Usage>,
 }
 
-const VERBS: [Verb; 10] = [
+const VERBS: [Verb; 12] = [
     Verb {
         name: "test",
         arguments: "[CARGO TEST ARGS]",
@@ -81,6 +83,18 @@ const VERBS: [Verb; 10] = [
         arguments: "[ARGS]",
         about: "every interleaving of the lock-free code, within bounds",
         run: loom::run,
+    },
+    Verb {
+        name: "ui",
+        arguments: "[--check|--watch]",
+        about: "builds the web page into crates/ui (needs Node.js); or is it what ui/ makes?",
+        run: ui::run,
+    },
+    Verb {
+        name: "ui-test",
+        arguments: "[FLOW...]",
+        about: "the web page in Chromium, against the real binary",
+        run: ui::test,
     },
     Verb {
         name: "ci",

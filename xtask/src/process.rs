@@ -11,6 +11,8 @@ pub(crate) struct Process {
     program: String,
     args: Vec<String>,
     variables: Vec<(&'static str, String)>,
+    /// Below the workspace.
+    folder: &'static str,
 }
 
 impl Process {
@@ -22,7 +24,12 @@ impl Process {
     /// Any program with these arguments.
     pub(crate) fn new<S: Into<String>>(program: &str, args: impl IntoIterator<Item = S>) -> Self {
         let args = args.into_iter().map(Into::into).collect();
-        Self { program: program.to_owned(), args, variables: Vec::new() }
+        Self { program: program.to_owned(), args, variables: Vec::new(), folder: "" }
+    }
+
+    /// In a folder of the workspace.
+    pub(crate) fn within(self, folder: &'static str) -> Self {
+        Self { folder, ..self }
     }
 
     /// Adds arguments.
@@ -74,7 +81,7 @@ impl Process {
             "cargo" => Command::new(workspace::cargo()),
             program => Command::new(program),
         };
-        command.args(&self.args).current_dir(workspace::root());
+        command.args(&self.args).current_dir(workspace::root().join(self.folder));
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }

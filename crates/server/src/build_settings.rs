@@ -60,6 +60,7 @@ impl ServerArgs {
                 None => hygiene::half_of_memory(),
             },
             unauthenticated_rekey: if rekey_open { Access::Open } else { Access::Token },
+            serves_ui: config.ui.unwrap_or(false),
             serves_prometheus: !config.telemetry.prometheus_retention.is_zero(),
             log: self.log(&config.log),
             workers: self.workers(),
@@ -94,7 +95,6 @@ pub(super) fn without_effect(config: &ServerConfig) -> Vec<String> {
             "disable_hostname = false",
             "names of metrics go without the host's name",
         ),
-        (config.ui, "ui", "there is no web page"),
         (config.raw_storage_endpoint, "raw_storage_endpoint", "sys/raw is not served"),
         (config.log.file.is_some(), "log_file", "events go to standard error"),
     ]

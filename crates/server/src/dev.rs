@@ -45,6 +45,7 @@ impl ServerArgs {
         loaded.config.listeners.insert(0, listener(address, tls));
         let directories = || DEV_AUDIT_DIRECTORIES.map(PathBuf::from).to_vec();
         loaded.config.audit_directories.get_or_insert_with(directories);
+        loaded.config.ui.get_or_insert(true);
         warn_of_joins(&mut loaded);
         let settings = self.settings(loaded)?;
         Ok(ServerSettings {

@@ -291,6 +291,7 @@ fn open_core(
         hot_bytes_max: settings.cache_bytes,
         unauthenticated_rekey: settings.unauthenticated_rekey,
         serves_prometheus: settings.serves_prometheus,
+        serves_ui: settings.serves_ui,
         max_staleness: settings.max_staleness,
     };
     let audit = AuditSettings {

@@ -44,6 +44,8 @@ pub(super) struct ServerSettings {
     pub(super) audit_devices: Vec<DeclaredDevice>,
     pub(super) audit_directories: Vec<PathBuf>,
     pub(super) serves_prometheus: bool,
+    /// Whether the web page is served.
+    pub(super) serves_ui: bool,
     pub(super) log: LogSettings,
     /// Threads of each listener.
     pub(super) workers: NonZeroUsize,

@@ -2,7 +2,7 @@
 //!
 //! Each room checks one kind of promise and returns [`Finding`]s: `arrows` who may know whom and
 //! which external crates come in, `core_rooms` the same between the rooms of the core, `graph` what all of them bring along, `sources` what every file
-//! looks like, `decisions` the records. `files` reads the tree for all of them. A test below runs
+//! looks like, `page` the web page's sources, `decisions` the records. `files` reads the tree for all of them. A test below runs
 //! every check over this very tree, so `cargo x test` holds them too.
 //!
 //! Not held here: taste. Sizes of functions and good names are for the reader.
@@ -13,6 +13,7 @@ mod core_rooms;
 mod decisions;
 mod files;
 mod graph;
+mod page;
 mod rooms;
 mod sources;
 
@@ -63,6 +64,7 @@ fn check(root: &Path) -> Vec<Finding> {
     findings.extend(core_rooms::check(&files));
     findings.extend(circles::check(&files));
     findings.extend(graph::check());
+    findings.extend(page::check(root));
     findings.extend(sources::check(&files));
     findings.extend(decisions::check(&files));
     findings.sort();

@@ -47,6 +47,7 @@ pub(super) const ROOMS: &[Room] = &[
         external: &[],
         for_tests: &[],
     },
+    Room { folder: "crates/ui", package: "kallisto-ui", below: &[], external: &[], for_tests: &[] },
     Room {
         folder: "crates/wake",
         package: "kallisto-wake",
@@ -234,7 +235,7 @@ pub(super) const ROOMS: &[Room] = &[
     Room {
         folder: "crates/listener",
         package: "kallisto-listener",
-        below: &["kallisto-core", "kallisto-wake"],
+        below: &["kallisto-core", "kallisto-ui", "kallisto-wake"],
         external: &[
             "arc-swap",
             "bytes",

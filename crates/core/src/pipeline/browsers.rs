@@ -6,6 +6,11 @@ use crate::pipeline::state::Core;
 use crate::platform::web::{Origins, PageHeaders};
 
 impl Core {
+    /// Whether this server has a web page.
+    pub fn serves_ui(&self) -> bool {
+        self.info.serves_ui
+    }
+
     /// Who may ask from other origins; `None` while nobody was allowed to, and while sealed.
     pub fn origins(&self) -> Option<Arc<Origins>> {
         self.unsealed.load().as_ref()?.view.web.origins()

@@ -61,6 +61,8 @@ pub struct ServerInfo {
     pub unauthenticated_rekey: Access,
     /// Whether metrics are served in the text that Prometheus reads.
     pub serves_prometheus: bool,
+    /// Whether the web page is served below `/ui/`.
+    pub serves_ui: bool,
     /// How far in the past the view of a server with peers may be that answers from it.
     pub max_staleness: Duration,
 }
@@ -79,6 +81,7 @@ impl Default for ServerInfo {
             hot_bytes_max: 1 << 30,
             unauthenticated_rekey: Access::Token,
             serves_prometheus: true,
+            serves_ui: false,
             max_staleness: MAX_STALENESS_DEFAULT,
         }
     }

@@ -175,7 +175,8 @@ impl Moved {
             client_chain: &self.client_chain,
             headers: &headers,
         };
-        let target::Resolved::Api { path, method } = target::resolve(&self.head) else {
+        let target::Resolved::Api { path, method } = target::resolve(&self.head, core.serves_ui())
+        else {
             unreachable!("what was resolved once is resolved again");
         };
         match request::parse(&self.head, &path, method, &self.body, arrival) {

@@ -19,6 +19,7 @@ mod error;
 mod forwarded;
 mod head;
 mod heads;
+mod page;
 mod relay;
 mod request;
 mod response;
@@ -248,7 +249,7 @@ impl Service {
         let now = self.clock.now();
         let headers = request::InHead(&head.headers);
         let arrival = request::Arrival { now, remote, client_chain, headers: &headers };
-        match target::resolve(head) {
+        match target::resolve(head, self.core.serves_ui()) {
             target::Resolved::Reply(mut reply) => {
                 web::dress(&self.core, head.uri.path(), &mut reply);
                 reply
@@ -427,7 +428,7 @@ impl Service {
         };
         let headers = request::InHead(&head.headers);
         let arrival = request::Arrival { now, remote, client_chain: &chain, headers: &headers };
-        let reply = match target::resolve(&head) {
+        let reply = match target::resolve(&head, self.core.serves_ui()) {
             target::Resolved::Reply(reply) => reply,
             target::Resolved::Api { path, method } => {
                 match request::parse(&head, &path, method, &body, arrival) {

@@ -7,7 +7,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode, header};
 
 use super::stream::ReplyBody;
-use super::{Reply, refuse, response};
+use super::{Reply, page, refuse, response};
 
 /// A verb of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +28,8 @@ pub(super) enum Resolved<'a> {
     Reply(Reply),
 }
 
-/// Resolves a request's target.
-pub(super) fn resolve(head: &Parts) -> Resolved<'_> {
+/// Resolves a request's target; `has_page` says whether this server has a web page.
+pub(super) fn resolve(head: &Parts, has_page: bool) -> Resolved<'_> {
     let path = head.uri.path();
     if let Some(path) = ocsp_by_get(head) {
         return Resolved::Api { path: Cow::Owned(path), method: Verb::Get };
@@ -37,8 +37,13 @@ pub(super) fn resolve(head: &Parts) -> Resolved<'_> {
     if path.contains("//") {
         return Resolved::Reply(redirect(head, &collapse_slashes(path)));
     }
-    if path == "/" {
-        return Resolved::Reply(redirect(head, "/ui/"));
+    if has_page {
+        if path == "/" || path == "/ui" {
+            return Resolved::Reply(redirect(head, "/ui/"));
+        }
+        if let Some(path) = path.strip_prefix("/ui/") {
+            return Resolved::Reply(page::answer(head, path));
+        }
     }
     let Some(path) = path.strip_prefix("/v1/") else {
         return Resolved::Reply(refuse(StatusCode::NOT_FOUND, &[]));
@@ -140,9 +145,31 @@ mod tests {
     }
 
     fn status(method: &str, uri: &str) -> Option<u16> {
-        match resolve(&parts(method, uri)) {
+        match resolve(&parts(method, uri), true) {
             Resolved::Api { .. } => None,
             Resolved::Reply(reply) => Some(reply.status().as_u16()),
+        }
+    }
+
+    #[test]
+    fn only_a_server_with_a_page_leads_there() {
+        for uri in ["/", "/ui", "/ui/", "/ui/s/secret/a", "/ui/assets/x.js"] {
+            let Resolved::Reply(reply) = resolve(&parts("GET", uri), false) else {
+                panic!("{uri}")
+            };
+            assert_eq!(reply.status(), StatusCode::NOT_FOUND, "{uri}");
+        }
+        for (method, uri, expected) in [
+            ("GET", "/ui", 307),
+            ("GET", "/ui/", 200),
+            ("HEAD", "/ui/s/kv/a%2Fb", 200),
+            ("POST", "/ui/", 405),
+            ("LIST", "/ui/", 405),
+            ("GET", "/ui/a//b", 307),
+            ("GET", "/uix", 404),
+            ("GET", "/UI/", 404),
+        ] {
+            assert_eq!(status(method, uri), Some(expected), "{method} {uri}");
         }
     }
 
@@ -175,10 +202,10 @@ mod tests {
             ("/v1/secret/data/ocsp/a%2F%2F..", "secret/data/ocsp/a%2F%2F.."),
         ] {
             let parts = parts("GET", uri);
-            let Resolved::Api { path, .. } = resolve(&parts) else { panic!("{uri}") };
+            let Resolved::Api { path, .. } = resolve(&parts, true) else { panic!("{uri}") };
             assert_eq!(path, expected);
         }
-        let Resolved::Reply(reply) = resolve(&parts("GET", "/v1/a//b///c?x=%3C")) else {
+        let Resolved::Reply(reply) = resolve(&parts("GET", "/v1/a//b///c?x=%3C"), true) else {
             panic!("expected a redirect");
         };
         assert_eq!(reply.headers()[header::LOCATION], "/v1/a/b/c?x=%3C");

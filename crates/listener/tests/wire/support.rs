@@ -110,6 +110,7 @@ impl Running {
             version: "1.18.0".to_owned(),
             build_date: "2026-11-01T00:00:00Z".to_owned(),
             unauthenticated_rekey: Access::Open,
+            serves_ui: true,
             ..ServerInfo::default()
         };
         let core = Core::new(Arc::new(MemoryStore::new()), info).with_limits(limits);

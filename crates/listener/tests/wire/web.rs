@@ -114,3 +114,95 @@ fn pages_carry_the_headers_that_operators_set() {
     assert_eq!(server.ask("GET", &at("X-One"), "").status, 404);
     assert_eq!(server.connect().ask_with("GET", "/ui/", &[], "").header("x-one"), None);
 }
+
+/// The headers that every answer below `/ui` has.
+const PAGE_HEADERS: [&str; 7] = [
+    "content-security-policy",
+    "permissions-policy",
+    "x-content-type-options",
+    "x-frame-options",
+    "referrer-policy",
+    "cross-origin-opener-policy",
+    "cross-origin-resource-policy",
+];
+
+fn page(server: &Running, method: &str, path: &str, headers: &[(&str, &str)]) -> Reply {
+    server.connect().ask_with(method, path, headers, "")
+}
+
+/// The path of a script, as the shell names it.
+fn script(server: &Running) -> String {
+    let shell = page(server, "GET", "/ui/", &[]).text();
+    let from = shell.find("src=\"").unwrap() + 5;
+    shell[from..].split('"').next().unwrap().to_owned()
+}
+
+#[test]
+fn the_page_is_served_whether_sealed_or_not_and_needs_no_token() {
+    for server in [Running::start(), Running::start_uninitialized()] {
+        for path in ["/ui/", "/ui/s/secret/a%2Fb?ns=team", "/ui/login", "/ui/assets/gone.js"] {
+            let shell = page(&server, "GET", path, &[]);
+            assert_eq!((shell.status, shell.header("cache-control")), (200, Some("no-store")));
+            assert_eq!(shell.header("content-type"), Some("text/html; charset=utf-8"));
+            assert!(shell.text().starts_with("<!doctype html>"), "{path}");
+            for name in PAGE_HEADERS {
+                assert!(shell.header(name).is_some(), "{path} {name}");
+            }
+        }
+        let asset = page(&server, "GET", &script(&server), &[]);
+        assert_eq!(asset.status, 200);
+        assert_eq!(asset.header("content-type"), Some("text/javascript; charset=utf-8"));
+        let kept = "public, max-age=31536000, immutable";
+        assert_eq!(asset.header("cache-control"), Some(kept));
+        for name in PAGE_HEADERS {
+            assert!(asset.header(name).is_some(), "{name}");
+        }
+        assert_eq!(page(&server, "GET", "/", &[]).header("location"), Some("/ui/"));
+        let refused = page(&server, "POST", "/ui/", &[]);
+        assert_eq!((refused.status, refused.header("x-frame-options")), (405, Some("DENY")));
+        assert_eq!(page(&server, "GET", "/ui/../v1/sys/mounts", &[]).status, 200);
+    }
+}
+
+#[test]
+fn files_of_the_page_come_packed_and_are_not_sent_again() {
+    let server = Running::start();
+    let path = script(&server);
+    let plain = page(&server, "GET", &path, &[]);
+    let mut tags = vec![plain.header("etag").unwrap().to_owned()];
+    for encoding in ["br", "gzip"] {
+        let packed = page(&server, "GET", &path, &[("Accept-Encoding", encoding)]);
+        assert_eq!(packed.header("content-encoding"), Some(encoding));
+        assert_eq!(packed.header("vary"), Some("Accept-Encoding"));
+        assert!(packed.body.len() * 2 < plain.body.len(), "{encoding}");
+        let tag = packed.header("etag").unwrap().to_owned();
+        let asks = [("Accept-Encoding", encoding), ("If-None-Match", tag.as_str())];
+        let known = page(&server, "GET", &path, &asks);
+        assert_eq!((known.status, known.body.len()), (304, 0));
+        assert_eq!(known.header("etag"), Some(tag.as_str()));
+        tags.push(tag);
+    }
+    tags.dedup();
+    assert_eq!(tags.len(), 3, "each form has its own tag");
+    let both = page(&server, "GET", &path, &[("Accept-Encoding", "gzip, br")]);
+    assert_eq!(both.header("content-encoding"), Some("br"));
+    let none = page(&server, "GET", &path, &[("Accept-Encoding", "br;q=0, gzip;q=0")]);
+    assert_eq!((none.header("content-encoding"), &none.body), (None, &plain.body));
+    // Answers of the API hold secrets beside text that others choose: they are never packed.
+    let asks = [AS_ROOT, ("Accept-Encoding", "gzip, br")];
+    let api = server.connect().ask_with("GET", "/v1/sys/mounts", &asks, "");
+    assert_eq!((api.status, api.header("content-encoding")), (200, None));
+}
+
+#[test]
+fn a_head_of_the_page_is_its_answer_without_the_body() {
+    let server = Running::start();
+    for path in ["/ui/".to_owned(), script(&server)] {
+        let whole = page(&server, "GET", &path, &[]);
+        let head = server.connect().ask_with("HEAD", &path, &[], "");
+        assert_eq!(head.status, 200);
+        for name in ["content-type", "etag", "content-security-policy", "cache-control"] {
+            assert_eq!(head.header(name), whole.header(name), "{path} {name}");
+        }
+    }
+}

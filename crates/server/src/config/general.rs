@@ -130,9 +130,9 @@ pub(super) fn switch(
     environment: &Environment<'_>,
     key: &'static str,
     variable: &str,
-) -> Result<bool, Error> {
+) -> Result<Option<bool>, Error> {
     let raw = environment_first(environment, variable, top.raw_value(key)?);
-    raw.map_or(Ok(false), |raw| raw.switch())
+    raw.map(|raw| raw.switch()).transpose()
 }
 
 pub(super) fn cache_size(top: &mut Section<'_>) -> Result<Option<u64>, Error> {

@@ -140,7 +140,7 @@ fn read_all(
         cluster_name: cluster_name?,
         cache_size_bytes: cache_size_bytes?,
         ui: ui?,
-        disable_mlock: disable_mlock?,
+        disable_mlock: disable_mlock?.unwrap_or(false),
         raw_storage_endpoint: raw_storage_endpoint?,
         audit_devices: audit_devices?,
         audit_directories: audit_directories?,

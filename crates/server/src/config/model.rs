@@ -44,8 +44,8 @@ pub(crate) struct ServerConfig {
     pub(crate) cluster_name: Option<String>,
     /// Memory for secrets kept ready, in bytes. None is half of the machine's.
     pub(crate) cache_size_bytes: Option<u64>,
-    /// Whether to serve the web page.
-    pub(crate) ui: bool,
+    /// Whether to serve the web page; `None` where nothing is said, which a dev server takes for yes.
+    pub(crate) ui: Option<bool>,
     /// Whether the server may run when the system does not let it lock the memory of its keys.
     pub(crate) disable_mlock: bool,
     /// Whether to serve `sys/raw`.

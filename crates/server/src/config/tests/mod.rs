@@ -215,7 +215,7 @@ fn the_least_that_starts_a_server_is_safe() {
     assert!(matches!(config.storage, StorageConfig::File { .. }));
     assert!(matches!(config.seal, SealConfig::Shamir));
     assert_eq!(config.durability, Durability::Strict);
-    assert!(!config.ui && !config.disable_mlock && !config.raw_storage_endpoint);
+    assert!(config.ui.is_none() && !config.disable_mlock && !config.raw_storage_endpoint);
     assert_eq!(config.log, LogConfig::default());
 }
 
@@ -429,7 +429,7 @@ fn the_environment_wins_where_it_does_in_vault() {
         (config.log.level, config.log.format),
         (Some(LevelFilter::WARN), Some(LogFormat::Json))
     );
-    assert!(!config.ui && config.disable_mlock);
+    assert!(config.ui == Some(false) && config.disable_mlock);
     let error = read_with(&text, &[("VAULT_UI", "perhaps")]).unwrap_err();
     assert_eq!(error, "VAULT_UI: expected true or false");
     let raft =

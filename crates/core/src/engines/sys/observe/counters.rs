@@ -62,7 +62,7 @@ pub(in crate::engines::sys) fn configuration(core: &Core) -> Response {
         ("default_lease_ttl", info.leases.default_secs.into()),
         ("max_lease_ttl", info.leases.max_secs.into()),
         ("disable_cache", false.into()),
-        ("enable_ui", false.into()),
+        ("enable_ui", info.serves_ui.into()),
         ("raw_storage_endpoint", false.into()),
         (
             "seals",

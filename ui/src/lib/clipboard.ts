@@ -1,0 +1,47 @@
+// Copying that works, also over plain HTTP, and clears what was a secret.
+//
+// A secret leaves the clipboard after `clipboard_secs` if the page has the focus, else when it gets it back. Without a secure context there is no
+// Clipboard API: a selection is copied, and the notice says that it cannot be cleared.
+import { toast } from './toasts.ts';
+import { uiConfig } from './state.ts';
+
+let clearing: ReturnType<typeof setTimeout> | undefined;
+let isDue = false;
+
+async function write(text: string): Promise<boolean> {
+  if (navigator.clipboard && isSecureContext) {
+    try { await navigator.clipboard.writeText(text); return true; } catch { /* Refused by the browser: the old way may work. */ }
+  }
+  const area = document.createElement('textarea');
+  area.value = text;
+  area.className = 'sr';
+  area.setAttribute('aria-hidden', 'true');
+  (document.querySelector('dialog[open]') ?? document.body).append(area);
+  area.select();
+  const done = document.execCommand('copy');
+  area.remove();
+  return done;
+}
+
+async function clear(): Promise<void> {
+  if (!document.hasFocus()) { isDue = true; return; }
+  isDue = false;
+  await write(' ');
+}
+
+/** Copies text that is no secret. */
+export async function copy(text: string, what: string): Promise<void> {
+  toast((await write(text)) ? `${what} copied` : 'The browser does not allow copying here.');
+}
+
+/** Copies a value, and clears the clipboard later. */
+export async function copySecret(text: string, what: string): Promise<void> {
+  if (!(await write(text))) return toast('The browser does not allow copying here.');
+  const seconds = uiConfig.peek().clipboard_secs;
+  clearTimeout(clearing);
+  if (!isSecureContext) return toast(`${what} copied. Without HTTPS the page cannot clear the clipboard: do it yourself.`);
+  clearing = setTimeout(() => void clear(), seconds * 1000);
+  toast(`${what} copied; the clipboard is cleared in ${seconds} s`, seconds);
+}
+
+addEventListener('focus', () => { if (isDue) void clear(); });

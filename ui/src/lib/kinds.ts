@@ -1,0 +1,36 @@
+// What a value looks like, told beside it once it is shown: decoded here in the browser, sent nowhere.
+import type { Json } from './json.ts';
+import { Num } from './json.ts';
+
+export interface Kind { label: string; lines?: [string, string][] }
+const decodePart = (part: string): Record<string, unknown> | undefined => {
+  try {
+    const bytes = Uint8Array.from(atob(part.replaceAll('-', '+').replaceAll('_', '/')), (character) => character.charCodeAt(0));
+    const made: unknown = JSON.parse(new TextDecoder().decode(bytes));
+    return made && typeof made === 'object' ? (made as Record<string, unknown>) : undefined;
+  } catch { return undefined; }
+};
+
+export function kindOf(value: Json): Kind | undefined {
+  if (value === null) return { label: 'null' };
+  if (value instanceof Num) return { label: 'number' };
+  if (typeof value === 'boolean') return { label: 'true or false' };
+  if (Array.isArray(value)) return { label: `list of ${value.length}` };
+  if (typeof value === 'object') return { label: `${Object.keys(value).length} keys inside` };
+  const pem = /-----BEGIN ([A-Z0-9 ]+)-----/.exec(value);
+  if (pem) return { label: `PEM ${pem[1]?.toLowerCase()} · ${value.length.toLocaleString('en')} bytes` };
+  const jwt = /^([\w-]+)\.([\w-]+)\.[\w-]*$/.exec(value);
+  if (jwt?.[1] && jwt[2] && value.startsWith('ey')) {
+    const head = decodePart(jwt[1]);
+    const claims = decodePart(jwt[2]);
+    if (head && claims) {
+      const ends = typeof claims['exp'] === 'number' ? new Date(claims['exp'] * 1000) : undefined;
+      const lines = Object.entries(claims).slice(0, 12).map(([key, claim]): [string, string] => [key, typeof claim === 'string' ? claim : JSON.stringify(claim)]);
+      return { label: `JWT · ${String(head['alg'] ?? '')}${ends ? ` · ${ends.getTime() < Date.now() ? 'expired' : 'expires'} ${ends.toISOString().slice(0, 16).replace('T', ' ')}` : ''}`, lines };
+    }
+  }
+  if (/^[{[]/.test(value.trim())) { try { JSON.parse(value); return { label: 'JSON text' }; } catch { /* Only looks like it. */ } }
+  if (/^[a-z][a-z0-9+.-]*:\/\/\S+$/i.test(value)) return { label: 'URL' };
+  if (value.includes('\n')) return { label: `${value.split('\n').length} lines` };
+  return undefined;
+}

@@ -1,0 +1,82 @@
+// The address bar as state: `/ui/PATH?ns=NAMESPACE&...`. Links are plain anchors; a click on one inside `/ui/` is taken here.
+//
+// The path after `/ui/s/` is the place of `kallisto kv`, mount included; segments are percent-encoded, a final slash is a folder. The namespace is
+// always `?ns=`, and `href` keeps it. A screen with unsaved work sets `guard`, and is asked before it is left.
+import { signal } from '@preact/signals';
+import { encodePath } from './api.ts';
+import { namespace } from './state.ts';
+
+export interface Route {
+  /** Below `/ui/`, decoded; a final slash is kept. */
+  path: string;
+  query: URLSearchParams;
+}
+
+export const route = signal<Route>({ path: '', query: new URLSearchParams() });
+/** Asks whether unsaved work may be lost; resolves to true to go on. */
+export const guard = signal<(() => Promise<boolean>) | undefined>(undefined);
+
+const decode = (text: string): string => { try { return decodeURIComponent(text); } catch { return text; } };
+
+function read(): void {
+  const path = location.pathname.replace(/^\/ui\/?/, '').split('/').map(decode).join('/');
+  const query = new URLSearchParams(location.search);
+  namespace.value = (query.get('ns') ?? '').replace(/^\/+|\/+$/g, '');
+  route.value = { path, query };
+}
+
+/** The address of a route, in the namespace in view or in `ns`. */
+export function href(path: string, query: Record<string, string | number | undefined> = {}, ns = namespace.value): string {
+  const pairs = new URLSearchParams();
+  for (const [key, value] of Object.entries(query)) if (value !== undefined && value !== '') pairs.set(key, String(value));
+  if (ns) pairs.set('ns', ns);
+  const text = pairs.toString().replaceAll('%2F', '/');
+  return `/ui/${encodePath(path)}${text && '?' + text}`;
+}
+
+/** Goes to an address made by `href`; `replace` leaves no step in the history. */
+export async function go(url: string, replace = false): Promise<void> {
+  if (guard.peek() && !(await guard.peek()?.())) return;
+  guard.value = undefined;
+  if (url === location.pathname + location.search) return read();
+  history[replace ? 'replaceState' : 'pushState'](null, '', url);
+  read();
+  if (!replace) document.querySelector('main')?.scrollTo(0, 0);
+}
+
+/** Changes the query of the route in view. */
+export function setQuery(change: Record<string, string | undefined>, replace = true): void {
+  const query = new URLSearchParams(location.search);
+  for (const [key, value] of Object.entries(change)) value === undefined || value === '' ? query.delete(key) : query.set(key, value);
+  const text = query.toString().replaceAll('%2F', '/');
+  history[replace ? 'replaceState' : 'pushState'](null, '', location.pathname + (text && '?' + text));
+  read();
+}
+
+let shown = '';
+
+/** Starts to follow the address bar, and clicks on links. */
+export function startRouter(): void {
+  read();
+  shown = location.href;
+  route.subscribe(() => { shown = location.href; });
+  addEventListener('popstate', () => {
+    if (!guard.peek()) return read();
+    const wanted = location.href;
+    history.pushState(null, '', shown);
+    void guard.peek()?.().then((isFree) => {
+      if (!isFree) return;
+      guard.value = undefined;
+      history.pushState(null, '', wanted);
+      read();
+    });
+  });
+  addEventListener('beforeunload', (event) => { if (guard.peek()) event.preventDefault(); });
+  document.addEventListener('click', (event) => {
+    if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    const link = (event.target as Element | null)?.closest?.('a[href^="/ui/"]');
+    if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute('download')) return;
+    event.preventDefault();
+    void go(link.getAttribute('href') ?? '/ui/');
+  });
+}

@@ -1,0 +1,140 @@
+// Who is signed in: the token, how long it lives, and how it goes.
+//
+// The token lives in the closure of `lib/state` and, unless it is a root token or the operator says `session = "memory"`, in `sessionStorage` of this tab:
+// never in localStorage, a cookie, an address or a log. A new tab asks a living one. Logout revokes what the page made by a login, and all tabs follow.
+import { ApiError, call, tryCall, type Auth } from './api.ts';
+import { cover, me, onTokenEnd, token, uiConfig, type Me } from './state.ts';
+
+const KEY = 'kallisto.session';
+const LAST_MOUNT = 'kallisto.login';
+const WARN_MS = 120_000;
+const channel = new BroadcastChannel('kallisto');
+
+interface Kept { token: string; isOurs: boolean; mount: string }
+
+export const secondsLeft = (now: number): number | undefined => (me.value && me.value.ends > 0 ? Math.max(0, Math.round((me.value.ends - now) / 1000)) : undefined);
+export const isEnding = (now: number): boolean => me.value !== undefined && me.value.ends > 0 && me.value.ends - now < Math.min(WARN_MS, me.value.ttl * 250);
+
+function keep(kept: Kept, isRoot: boolean): void {
+  if (isRoot || uiConfig.peek().session === 'memory') return sessionStorage.removeItem(KEY);
+  sessionStorage.setItem(KEY, JSON.stringify(kept));
+}
+
+function read(): Kept | undefined {
+  try {
+    const kept = JSON.parse(sessionStorage.getItem(KEY) ?? 'null') as Kept | null;
+    return kept && typeof kept.token === 'string' ? kept : undefined;
+  } catch { return undefined; }
+}
+
+/** Takes a token for the session: looks up what it is. */
+export async function signIn(given: string, how: { isOurs: boolean; mount: string; auth?: Auth }): Promise<void> {
+  let made: Me;
+  try {
+    const { data } = await call<Record<string, any>>('GET', 'auth/token/lookup-self', { token: given, ns: '', quiet: true });
+    const policies = [...new Set([...(data['policies'] ?? []), ...(data['identity_policies'] ?? [])])] as string[];
+    made = {
+      accessor: data['accessor'] ?? '', name: nameOf(data), policies, entityId: data['entity_id'] ?? '', path: data['path'] ?? '',
+      ends: data['ttl'] > 0 ? Date.now() + data['ttl'] * 1000 : 0, ttl: data['ttl'] ?? 0, renewable: Boolean(data['renewable']),
+      isRoot: policies.includes('root'), isOurs: how.isOurs, mount: how.mount, type: data['type'] ?? 'service',
+    };
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 403 || !how.auth) throw error;
+    // A token without the right to look at itself: what the login said has to do.
+    const { auth } = how;
+    made = {
+      accessor: auth.accessor, name: Object.values(auth.metadata ?? {})[0] ?? how.mount, policies: auth.policies, entityId: auth.entity_id, path: '',
+      ends: auth.lease_duration > 0 ? Date.now() + auth.lease_duration * 1000 : 0, ttl: auth.lease_duration, renewable: auth.renewable,
+      isRoot: auth.policies.includes('root'), isOurs: how.isOurs, mount: how.mount, type: 'service',
+    };
+  }
+  keep({ token: given, isOurs: how.isOurs, mount: how.mount }, made.isRoot);
+  token.value = given;
+  me.value = made;
+  cover.value = '';
+  if (how.mount) localStorage.setItem(LAST_MOUNT, how.mount);
+}
+
+function nameOf(data: Record<string, any>): string {
+  const meta = (data['meta'] ?? {}) as Record<string, string>;
+  const name = meta['username'] ?? meta['role_name'] ?? meta['role'] ?? meta['cert_name'] ?? (data['display_name'] as string | undefined) ?? '';
+  return name.replace(/^token-?$/, '') || 'token';
+}
+
+export const lastMount = (): string => localStorage.getItem(LAST_MOUNT) ?? '';
+
+/** The session of this tab, or of another tab that lives, after a load. */
+export async function resume(): Promise<boolean> {
+  const kept = read() ?? (await ask());
+  if (!kept) return false;
+  try {
+    await signIn(kept.token, kept);
+    return true;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 403) sessionStorage.removeItem(KEY);
+    return false;
+  }
+}
+
+/** Asks other tabs for their session; 150 ms are enough for one that lives. */
+function ask(): Promise<Kept | undefined> {
+  return new Promise((resolve) => {
+    const done = (kept?: Kept): void => { channel.removeEventListener('message', hear); clearTimeout(timer); resolve(kept); };
+    const hear = (event: MessageEvent): void => { const data = event.data as { kept?: Kept }; if (data.kept) done(data.kept); };
+    const timer = setTimeout(() => done(), 150);
+    channel.addEventListener('message', hear);
+    channel.postMessage({ asks: true });
+  });
+}
+
+/** Adds the time of a renewal to the session. */
+export async function renew(): Promise<void> {
+  const { auth } = await call('POST', 'auth/token/renew-self', { body: {}, ns: '' });
+  const current = me.peek();
+  if (auth && current) me.value = { ...current, ttl: auth.lease_duration, ends: auth.lease_duration > 0 ? Date.now() + auth.lease_duration * 1000 : 0 };
+}
+
+function forget(): void {
+  sessionStorage.removeItem(KEY);
+  token.value = '';
+  me.value = undefined;
+}
+
+/** Ends the session here and in all tabs; `revoke` ends the token too. */
+export async function signOut(revoke: boolean): Promise<void> {
+  if (revoke) await tryCall('POST', 'auth/token/revoke-self', { body: {}, ns: '' });
+  channel.postMessage({ out: true });
+  forget();
+}
+
+/** Covers the screen until somebody signs in again; what is open behind it stays. */
+export function end(why: 'ended' | 'locked'): void {
+  if (!token.peek()) return;
+  sessionStorage.removeItem(KEY);
+  token.value = '';
+  cover.value = why;
+}
+
+let lastInput = Date.now();
+
+/** Starts what watches the session: other tabs, its end, and idleness. */
+export function startSession(onOut: () => void): void {
+  onTokenEnd.value = () => end('ended');
+  channel.addEventListener('message', (event) => {
+    const data = event.data as { asks?: boolean; out?: boolean };
+    const current = me.peek();
+    if (data.asks && token.peek() && current && !current.isRoot && uiConfig.peek().session !== 'memory') {
+      channel.postMessage({ kept: { token: token.peek(), isOurs: current.isOurs, mount: current.mount } satisfies Kept });
+    }
+    if (data.out && token.peek()) { forget(); onOut(); }
+  });
+  const touch = (): void => { lastInput = Date.now(); };
+  for (const kind of ['pointerdown', 'keydown', 'wheel', 'touchstart']) addEventListener(kind, touch, { passive: true, capture: true });
+  setInterval(() => {
+    const now = Date.now();
+    const current = me.peek();
+    if (!token.peek() || !current) return;
+    if (current.ends > 0 && now >= current.ends) end('ended');
+    else if (now - lastInput > Math.min(uiConfig.peek().idle_secs, 3600) * 1000) end('locked');
+  }, 1000);
+}

@@ -1,0 +1,91 @@
+// Where the page starts: theme, address, session; then the screen of the route, each group of screens in a file of its own that is loaded when needed.
+import { render, type ComponentType } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { Dialogs } from './parts/dialog.tsx';
+import { Frame } from './parts/frame.tsx';
+import { Failed, Loading } from './parts/ui.tsx';
+import { startKeys } from './parts/keys.tsx';
+import { askTable, forgetNeeds } from './lib/needs.ts';
+import { forgetMounts } from './lib/place.ts';
+import { startTheme } from './lib/prefs.ts';
+import { go, href, route, startRouter } from './lib/router.ts';
+import { askConfig, askServer } from './lib/server.ts';
+import { resume, startSession } from './lib/session.ts';
+import { me, namespace, onSealed, server, token } from './lib/state.ts';
+import { Login, SignInAgain } from './screens/login.tsx';
+
+type Load = () => Promise<ComponentType>;
+const OUTSIDE: Record<string, Load> = {
+  setup: () => import('./screens/setup.tsx').then((file) => file.Setup),
+  unseal: () => import('./screens/setup.tsx').then((file) => file.Unseal),
+  open: () => import('./screens/open.tsx').then((file) => file.Open),
+  callback: () => import('./screens/callback.tsx').then((file) => file.Callback),
+};
+const INSIDE: Record<string, Load> = {
+  '': () => import('./screens/home.tsx').then((file) => file.Home),
+  s: () => import('./screens/secrets/index.tsx').then((file) => file.Secrets),
+  find: () => import('./screens/find.tsx').then((file) => file.Find),
+  policies: () => import('./screens/policies/index.tsx').then((file) => file.Policies),
+  cluster: () => import('./screens/cluster.tsx').then((file) => file.Cluster),
+  audit: () => import('./screens/audit.tsx').then((file) => file.Audit),
+  shared: () => import('./screens/shared.tsx').then((file) => file.Shared),
+};
+
+/** The screen of a route: the old one stays until the new one's file is there. */
+function Screen({ loads, name }: { loads: Record<string, Load>; name: string }) {
+  const [shown, setShown] = useState<{ name: string; Part?: ComponentType; error?: unknown }>({ name: '' });
+  useEffect(() => {
+    let isLate = false;
+    const load = loads[name];
+    if (!load) { setShown({ name }); return; }
+    load().then((Part) => { if (!isLate) setShown({ name, Part }); }, (error: unknown) => { if (!isLate) setShown({ name, error }); });
+    return () => { isLate = true; };
+  }, [name]);
+  if (shown.error) return <Failed error={shown.error} retry={() => location.reload()} />;
+  if (shown.Part) return <shown.Part key={shown.name} />;
+  if (shown.name === name && !loads[name]) return <Failed error="No screen of this page has this address." />;
+  return <Loading rows={8} />;
+}
+
+function App() {
+  const first = route.value.path.split('/')[0] ?? '';
+  const isIn = me.value !== undefined;
+  const ns = namespace.value;
+  const signedIn = token.value !== '';
+  useEffect(() => {
+    if (!signedIn) return;
+    forgetNeeds();
+    forgetMounts();
+    void askTable();
+  }, [ns, signedIn]);
+  if (OUTSIDE[first]) return <><Screen loads={OUTSIDE} name={first} /><Dialogs /></>;
+  if (first === 'login' || !isIn) return <><Login /><Dialogs /></>;
+  return <Frame again={<SignInAgain />}><Screen loads={INSIDE} name={first} /></Frame>;
+}
+
+/** Leads to the unseal or setup page, with the way back kept. */
+function leadOut(): void {
+  const here = location.pathname + location.search;
+  if (/^\/ui\/(unseal|setup|open)/.test(here)) return;
+  const to = server.peek().initialized ? 'unseal' : 'setup';
+  history.pushState(null, '', href(to, { to: here }));
+  dispatchEvent(new PopStateEvent('popstate'));
+}
+
+async function start(): Promise<void> {
+  startTheme();
+  startRouter();
+  startKeys();
+  // An open edit stays behind the cover of `screens/setup`, so the page is left only where nothing is open.
+  onSealed.value = () => { void askServer().then(() => leadOut()); };
+  startSession(() => { void go(href('login')); });
+  await Promise.all([askServer(), askConfig()]);
+  const state = server.value;
+  if (state.ok && !state.initialized) leadOut();
+  else if (state.ok && state.sealed) leadOut();
+  else if (!['login', 'open', 'callback', 'setup', 'unseal'].includes(route.value.path.split('/')[0] ?? '')) await resume();
+  const root = document.getElementById('app');
+  if (root) render(<App />, root);
+}
+
+void start();

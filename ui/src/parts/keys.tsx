@@ -1,0 +1,62 @@
+// Keys of the page: single letters outside fields (they can be switched off), Ctrl-K everywhere, `g` and a letter to go. `?` lists them.
+import { go, href } from '../lib/router.ts';
+import { keysOn } from '../lib/prefs.ts';
+import { me, cover } from '../lib/state.ts';
+import { isDialogOpen, open, Sheet } from './dialog.tsx';
+import { activeList } from './list.tsx';
+import { openPalette } from './palette.tsx';
+import { Button } from './ui.tsx';
+
+export type Action = 'filter' | 'reveal' | 'copy' | 'path' | 'edit' | 'history' | 'older' | 'newer' | 'new' | 'move' | 'actions' | 'save' | 'back';
+const actions = new Map<Action, () => void>();
+
+/** Lets the screen in view answer a key; returns how to take it back. */
+export function onKey(action: Action, run: () => void): () => void {
+  actions.set(action, run);
+  return () => { if (actions.get(action) === run) actions.delete(action); };
+}
+
+const LETTERS: Record<string, Action> = { '/': 'filter', r: 'reveal', c: 'copy', y: 'path', e: 'edit', h: 'history', '[': 'older', ']': 'newer', n: 'new', m: 'move', '.': 'actions' };
+const GOES: Record<string, string> = { h: '', s: 's/', p: 'policies/', t: 'tokens/', c: 'cluster', m: 'metrics', a: 'audit' };
+export const HELP: [string, string][] = [
+  ['Ctrl K', 'search, go, do'], ['/', 'filter the list'], ['g h s p t c m a', 'go: home, secrets, policies, tokens, cluster, metrics, audit'], ['j k', 'move in a list'], ['Enter', 'open'], ['x', 'select a row'], ['r', 'reveal'], ['c', 'copy a value'], ['y', 'copy the path'],
+  ['e', 'edit'], ['h', 'history'], ['[ ]', 'older or newer version'], ['n', 'new'], ['m', 'move'], ['.', 'actions'], ['Shift and letters', 'jump to a name in a list'], ['Ctrl S', 'save'], ['Esc', 'back'],
+];
+
+function Keys({ close }: { close: () => void }) {
+  return <Sheet title="Keys" actions={<Button kind="primary" onClick={close}>Close</Button>}><dl class="kv keys">{HELP.map(([keys, what]) => <><dt>{keys.split(' ').map((one) => <kbd>{one}</kbd>)}</dt><dd>{what}</dd></>)}</dl><p class="dim">Single letters can be switched off in your menu at the top right.</p></Sheet>;
+}
+export const showKeys = (): void => void open<void>((close) => <Keys close={() => close()} />);
+
+const GO_MS = 1200;
+let goAt = -Infinity;
+
+export function startKeys(): void {
+  window.addEventListener('keydown', (event: KeyboardEvent) => {
+    if (!me.peek() || cover.peek()) return;
+    const isCommand = event.ctrlKey || event.metaKey;
+    if (isCommand && event.key.toLowerCase() === 'k') { event.preventDefault(); void openPalette(); return; }
+    if (isCommand && event.key.toLowerCase() === 's' && actions.has('save')) { event.preventDefault(); actions.get('save')?.(); return; }
+    if (isCommand || event.altKey || isDialogOpen()) return;
+    const target = event.target as HTMLElement;
+    const isTyping = target.matches('input, textarea, select, [contenteditable]');
+    if (event.key === 'Escape') {
+      if (isTyping) target.blur();
+      else actions.get('back')?.();
+      return;
+    }
+    if (isTyping || !keysOn.peek()) return;
+    if (event.timeStamp - goAt < GO_MS && GOES[event.key] !== undefined) { goAt = -Infinity; event.preventDefault(); void go(href(GOES[event.key] ?? '')); return; }
+    if (event.shiftKey && event.key !== '?') return;
+    switch (event.key) {
+      case 'g': goAt = event.timeStamp; return;
+      case '?': event.preventDefault(); showKeys(); return;
+      case 'j': activeList.move(1); return;
+      case 'k': activeList.move(-1); return;
+      case 'x': activeList.select(); return;
+      case 'Enter': if (!target.matches('button, a, [role=listbox]')) activeList.open(); return;
+    }
+    const action = LETTERS[event.key];
+    if (action && actions.has(action)) { event.preventDefault(); actions.get(action)?.(); }
+  });
+}

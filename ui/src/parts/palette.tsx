@@ -1,0 +1,88 @@
+// The palette (Ctrl-K): finds names over all reachable mounts while one types, and goes, does, switches.
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { search, type Hit } from '../lib/search.ts';
+import { can } from '../lib/needs.ts';
+import { go, href } from '../lib/router.ts';
+import { recent, theme } from '../lib/prefs.ts';
+import { namespace } from '../lib/state.ts';
+import { visible } from '../lib/time.ts';
+import { tryCall } from '../lib/api.ts';
+import { open } from './dialog.tsx';
+import { RAIL } from './frame.tsx';
+import { Icon, type IconName } from './icons.tsx';
+import { leave } from './me-menu.tsx';
+import { openNamespaces } from './namespaces.tsx';
+
+interface Item { text: string; hint: string; icon: IconName; mono?: boolean; run: () => void }
+const WAIT_MS = 120;
+const HITS = 50;
+
+function actions(): Item[] {
+  const visit = (path: string): (() => void) => () => void go(href(path));
+  const rail = RAIL.flatMap((group) => group.entries).filter((entry) => !entry.needs || entry.needs.some((name) => can(name))).map((entry) => ({ text: entry.label, hint: 'go', icon: entry.icon, run: visit(entry.at) }));
+  return [
+    ...rail,
+    { text: 'Compare environments', hint: 'go', icon: 'swap', run: visit('compare') },
+    { text: 'Open a shared secret', hint: 'go', icon: 'link', run: visit('open') },
+    { text: 'Switch namespace', hint: 'do', icon: 'layers', run: () => void openNamespaces() },
+    ...(['light', 'dark', 'system'] as const).map((name): Item => ({ text: `Theme: ${name}`, hint: 'do', icon: 'eye', run: () => { theme.value = name; } })),
+    { text: 'Sign out', hint: 'do', icon: 'out', run: () => void leave() },
+  ];
+}
+
+function Palette({ close }: { close: () => void }) {
+  const [text, setText] = useState('');
+  const [hits, setHits] = useState<Hit[]>([]);
+  const [names, setNames] = useState<string[]>([]);
+  const [note, setNote] = useState('');
+  const [at, setAt] = useState(0);
+  const stop = useRef<AbortController | undefined>(undefined);
+  const box = useRef<HTMLUListElement>(null);
+  useEffect(() => { if (can('policies')) void tryCall<{ keys: string[] }>('LIST', 'sys/policies/acl').then((reply) => setNames(reply?.data.keys ?? [])); }, []);
+  useEffect(() => {
+    stop.current?.abort();
+    setAt(0);
+    if (text.trim().length < 2) { setHits([]); setNote(''); return; }
+    const control = new AbortController();
+    stop.current = control;
+    const timer = setTimeout(() => {
+      setNote('Searching…');
+      search(text.trim(), { limit: HITS, signal: control.signal, onHits: (found) => { if (!control.signal.aborted) setHits(found); } }).then(
+        (done) => { if (!control.signal.aborted) setNote(done.hits.length === 0 ? `No name matches. ${done.looked} looked at${done.refused.length ? `; ${done.refused.join(', ')} could not be searched` : ''}.` : ''); },
+        (error: Error) => { if (!control.signal.aborted) setNote(error.message); },
+      );
+    }, WAIT_MS);
+    return () => { clearTimeout(timer); control.abort(); };
+  }, [text]);
+  const low = text.toLowerCase();
+  const items: Item[] = [
+    ...(text ? [] : (recent.value ?? []).filter((one) => one.startsWith(`${namespace.value}\n`)).slice(0, 6).map((one): Item => { const place = one.slice(one.indexOf('\n') + 1); return { text: place, hint: 'recent', icon: 'clock', mono: true, run: () => void go(href(`s/${place}`)) }; })),
+    ...hits.map((hit): Item => ({ text: hit.place, hint: hit.why ?? 'secret', icon: hit.place.endsWith('/') ? 'folder' : 'key', mono: true, run: () => void go(href(`s/${hit.place}`)) })),
+    ...(text ? names.filter((name) => name.toLowerCase().includes(low)).slice(0, 8).map((name): Item => ({ text: name, hint: 'policy', icon: 'shield', mono: true, run: () => void go(href(`policies/${name}`)) })) : []),
+    ...actions().filter((item) => item.text.toLowerCase().includes(low)),
+    ...(text ? [{ text: `Go to the path ${text}`, hint: 'go', icon: 'chev' as const, run: () => void go(href(`s/${text.replace(/^\/+/, '')}`)) }, { text: `All results for ${text}`, hint: 'find', icon: 'search' as const, run: () => void go(href('find', { q: text })) }] : []),
+  ];
+  const index = Math.min(at, items.length - 1);
+  useEffect(() => { box.current?.querySelector('[aria-selected=true]')?.scrollIntoView({ block: 'nearest' }); }, [index]);
+  const take = (item: Item | undefined): void => { if (!item) return; close(); item.run(); };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) { event.preventDefault(); setAt((index + step + items.length) % items.length); }
+    else if (event.key === 'Enter') { event.preventDefault(); take(items[index]); }
+  };
+  return (
+    <div class="palette">
+      <h2 id="dialog-title" class="sr">Search everything</h2>
+      <div class="pal-in"><Icon name="search" small={false} /><input autofocus value={text} onInput={(event) => setText(event.currentTarget.value)} onKeyDown={onKeyDown} placeholder="Name, path, policy or action" aria-label="Search everything" role="combobox" aria-expanded="true" aria-controls="pal-list" aria-activedescendant={items.length ? `pal-${index}` : undefined} autocomplete="off" spellcheck={false} /><kbd>Esc</kbd></div>
+      <ul id="pal-list" role="listbox" aria-label="Results" ref={box}>{items.map((item, i) => <li id={`pal-${i}`} role="option" aria-selected={i === index} onMouseMove={() => setAt(i)} onClick={() => take(item)}><Icon name={item.icon} small={false} /><span class={`grow ${item.mono ? 'mono' : ''}`}>{visible(item.text)}</span><span class="dim">{item.hint}</span></li>)}</ul>
+      <p class="pal-note dim" role="status">{note || <><kbd>↑</kbd> <kbd>↓</kbd> choose <kbd>Enter</kbd> open · <span class="mono">owner:ada</span> <span class="mono">in:kv/apps/</span> narrow</>}</p>
+    </div>
+  );
+}
+
+let isShown = false;
+export async function openPalette(): Promise<void> {
+  if (isShown) return;
+  isShown = true;
+  try { await open<void>((close) => <Palette close={() => close()} />); } finally { isShown = false; }
+}

@@ -1,0 +1,98 @@
+// Signing in: public methods as buttons, the one used last first; any other by mount name; a token.
+import { useEffect, useState } from 'preact/hooks';
+import { fieldsOf, KINDS, login, loginWords, publicWays, type Kind, type Way } from '../lib/logins.ts';
+import { oidcStart } from '../lib/oidc.ts';
+import { go, href, route } from '../lib/router.ts';
+import { lastMount, resume } from '../lib/session.ts';
+import { cover, me, namespace, server, uiConfig } from '../lib/state.ts';
+import { askTable, forgetNeeds } from '../lib/needs.ts';
+import { visible } from '../lib/time.ts';
+import { Icon, Mark } from '../parts/icons.tsx';
+import { Button, Field, Note, Select } from '../parts/ui.tsx';
+
+const TOKEN: Way = { kind: 'token', mount: '', label: 'Token' };
+
+/** The form of one method. */
+function Form({ way, onDone }: { way: Way; onDone: () => void }) {
+  const [values, setValues] = useState<Record<string, string>>({});
+  const [kind, setKind] = useState<Kind>(way.kind);
+  const [mount, setMount] = useState(way.mount);
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState('');
+  const isOther = way.label === '';
+  const used: Way = isOther ? { kind, mount: mount.replace(/^auth\/|\/+$/g, '') || kind, label: mount } : way;
+  const submit = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    if (busy) return;
+    setBusy(true);
+    setError('');
+    try {
+      if (used.kind === 'oidc') { await oidcStart(used.mount, values['role'] ?? '', cover.peek() !== ''); if (!cover.peek()) return; }
+      else await login(used, values);
+      setValues({});
+      onDone();
+    } catch (caught) { setError(loginWords(caught, used.kind)); } finally { setBusy(false); }
+  };
+  return (
+    <form class="stack" onSubmit={(event) => void submit(event)} aria-label="Sign in">
+      {isOther && <><Select label="Method" value={kind} options={KINDS.filter(([one]) => one !== 'token')} onChange={setKind} /><Field label="Mount" value={mount} onInput={setMount} mono placeholder={kind} hint="as in auth/MOUNT" /></>}
+      {fieldsOf(used.kind).map((field, i) => <Field key={used.kind + field.name} label={field.label} value={values[field.name] ?? ''} onInput={(text) => setValues({ ...values, [field.name]: text })} autofocus={i === 0 && !isOther} mono={field.name !== 'username'} required={!field.optional}
+        hint={field.optional ? 'optional' : undefined} {...(field.rows ? { rows: field.rows } : { type: field.masked ? 'password' : 'text' })} autocomplete={field.autocomplete ?? 'off'} />)}
+      {used.kind === 'cert' && <p class="dim">The browser presents the certificate of this connection. It has to have one that this server trusts.</p>}
+      {error && <Note kind="bad">{error}</Note>}
+      <Button kind="primary" type="submit" busy={busy} class="block">{used.kind === 'oidc' ? `Continue with ${way.label || 'OIDC'}` : 'Sign in'}</Button>
+    </form>
+  );
+}
+
+function Ways({ onDone }: { onDone: () => void }) {
+  const [ways, setWays] = useState<Way[] | undefined>(undefined);
+  const [way, setWay] = useState<Way | undefined>(undefined);
+  useEffect(() => {
+    void publicWays().then((found) => {
+      setWays(found);
+      const wanted = route.peek().query.get('with') ?? lastMount();
+      setWay(found.find((one) => one.mount === wanted) ?? found[0] ?? TOKEN);
+    });
+  }, [namespace.value]);
+  if (!ways || !way) return <div class="gate-wait" />;
+  const wanted = lastMount();
+  const all = [...ways].sort((a, b) => Number(b.mount === wanted) - Number(a.mount === wanted));
+  const other: Way = { kind: 'userpass', mount: '', label: '' };
+  const tabs = [...all, TOKEN, other];
+  return (
+    <>
+      <div class="ways" role="group" aria-label="How to sign in">{tabs.map((one) => <button type="button" aria-pressed={one.mount === way.mount && one.label === way.label && one.kind === way.kind} onClick={() => setWay(one)}><Icon name={one.kind === 'token' ? 'key' : one.label === '' ? 'more' : one.kind === 'userpass' || one.kind === 'ldap' ? 'user' : 'shield'} />{one.label === '' ? 'Other' : visible(one.label)}</button>)}</div>
+      <Form key={way.kind + way.mount + way.label} way={way} onDone={onDone} />
+    </>
+  );
+}
+
+/** In the place of a session that ended: the same login, the screen kept. */
+export function SignInAgain() {
+  const mine = me.value;
+  return <Ways onDone={() => { forgetNeeds(); void askTable(); if (mine && me.peek()?.name !== mine.name) location.reload(); }} />;
+}
+
+export function Login() {
+  const [ns, setNs] = useState(namespace.value);
+  const [tried, setTried] = useState(false);
+  const query = route.value.query;
+  const back = query.get('to');
+  const arrive = (): void => { const here = route.peek().path; void go(back?.startsWith('/ui/') ? back : here.startsWith('login') || here === '' ? href('') : location.pathname + location.search, true); };
+  useEffect(() => { document.title = 'Sign in · Kallisto'; if (route.peek().path.startsWith('login')) void resume().then((is) => { if (is) arrive(); else setTried(true); }); else setTried(true); }, []);
+  const banner = uiConfig.value.banner;
+  if (!tried) return <div class="outside" />;
+  return (
+    <div class="outside">
+      <main class="gate" id="content">
+        <div class="gatehead"><Mark /><h1>Sign in to Kallisto</h1>{server.value.name && <p class="dim mono">{server.value.name}</p>}</div>
+        {!server.value.ok && <Note kind="bad">The server does not answer.</Note>}
+        {banner?.text && <Note kind={banner.level === 'error' ? 'bad' : banner.level.startsWith('warn') ? 'warn' : 'accent'} icon="flag">{visible(banner.text)}</Note>}
+        <Ways onDone={arrive} />
+        <details class="nsbox" open={ns !== ''}><summary>Namespace{ns && <>: <span class="mono">{visible(ns)}</span></>}</summary><form onSubmit={(event) => { event.preventDefault(); void go(href('login', { to: back ?? undefined }, ns.replace(/^\/+|\/+$/g, ''))); }}><Field label="Path" value={ns} onInput={setNs} mono placeholder="root" /><Button type="submit">Use it</Button></form></details>
+      </main>
+      <p class="gatefoot dim">Kallisto {server.value.version} · <a href={href('open')}>open a shared secret</a></p>
+    </div>
+  );
+}

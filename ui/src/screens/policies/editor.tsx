@@ -1,0 +1,77 @@
+// The editor of a policy: HCL with the server's errors and warnings at their lines (contract E3), a builder by rows, and the simulator beside it.
+import { useEffect, useState } from 'preact/hooks';
+import { ApiError, call, tryCall } from '../../lib/api.ts';
+import { lineDiff } from '../../lib/diff.ts';
+import { useAction } from '../../lib/load.ts';
+import { go, guard, href, route } from '../../lib/router.ts';
+import { visible } from '../../lib/time.ts';
+import { toast } from '../../lib/toasts.ts';
+import { CodeArea, type Mark } from '../../parts/code-area.tsx';
+import { confirm, open, Sheet } from '../../parts/dialog.tsx';
+import { Icon } from '../../parts/icons.tsx';
+import { onKey } from '../../parts/keys.tsx';
+import { Button, FormError, Segments, Tag } from '../../parts/ui.tsx';
+import { Builder } from './builder.tsx';
+import { Simulator } from './simulator.tsx';
+
+export interface Checked { errors: { line: number; column?: number; message: string }[]; warnings: { line: number; kind: string; message: string }[]; rules: { line: number; pattern: string; capabilities: string[] }[] }
+const CHECK_MS = 300;
+
+/** Asks the server about a text while it is written; `undefined` where it has no such route. */
+export function useCheck(text: string): Checked | undefined {
+  const [found, setFound] = useState<Checked | undefined>(undefined);
+  useEffect(() => {
+    let isLate = false;
+    const timer = setTimeout(() => void tryCall<Checked & Record<string, unknown>>('POST', 'sys/policies/check', { body: { policy: text } }).then((reply) => { if (!isLate) setFound(reply?.data); }), CHECK_MS);
+    return () => { isLate = true; clearTimeout(timer); };
+  }, [text]);
+  return found;
+}
+
+export function PolicyEditor({ name, saved, start, isNew, reload }: { name: string; saved: string; start: string; isNew: boolean; reload: () => void }) {
+  const [text, setText] = useState(start);
+  const [view, setView] = useState<'text' | 'rows'>('text');
+  const [hit, setHit] = useState(Number(route.peek().query.get('line')) || 0);
+  const checked = useCheck(text);
+  const isDirty = text !== saved;
+  useEffect(() => { guard.value = isDirty ? () => confirm({ title: 'Leave without saving?', text: `What you changed in ${name} is lost.`, action: 'Leave', danger: true }) : undefined; return () => { guard.value = undefined; }; }, [isDirty]);
+  const save = useAction(async () => {
+    if (!isNew && !(await review(saved, text, name))) return;
+    await call('PUT', `sys/policies/acl/${name}`, { body: { policy: text } });
+    guard.value = undefined;
+    toast('Policy saved');
+    reload();
+  });
+  const remove = useAction(async () => {
+    if (!(await confirm({ title: `Delete ${name}?`, text: 'Whoever has it loses at once what it allows. Tokens and roles keep its name, which then allows nothing.', action: 'Delete', danger: true, typed: name }))) return;
+    await call('DELETE', `sys/policies/acl/${name}`);
+    guard.value = undefined;
+    toast('Policy deleted');
+    void go(href('policies/'));
+  });
+  useEffect(() => onKey('save', () => void save.run()));
+  const atSaving = save.error instanceof ApiError ? save.error.message : '';
+  const errors = checked?.errors ?? (atSaving ? [{ line: Number(/line (\d+)/.exec(atSaving)?.[1] ?? 0), message: atSaving }] : []);
+  const marks: Mark[] = [...(hit ? [{ line: hit, message: 'decides', kind: 'hit' as const }] : []), ...(checked?.warnings ?? []).map((one): Mark => ({ ...one, kind: 'warning' })), ...errors.map((one): Mark => ({ ...one, kind: 'error' }))];
+  const isRoot = name === 'root';
+  return (
+    <div class="pol">
+      <section class="ed" aria-label={`Policy ${name}`}>
+        <header class="edhead"><h1 class="mono grow">{visible(name)}</h1>{isDirty && <Tag kind="warn">{isNew ? 'new, not saved' : 'draft, not saved'}</Tag>}<Segments label="Form" value={view} options={[['text', 'Text'], ['rows', 'Rows']]} onChange={setView} />{!isNew && !isRoot && name !== 'default' && <Button kind="ghost" icon="trash" label="Delete the policy" need={{ path: `sys/policies/acl/${name}`, cap: 'delete' }} busy={remove.busy} onClick={() => void remove.run()} />}<Button icon="check" kind="primary" busy={save.busy} disabled={!isDirty || isRoot || errors.length > 0} need={{ path: `sys/policies/acl/${name}`, cap: ['update', 'create'] }} onClick={() => void save.run()}>Save</Button></header>
+        {view === 'text' ? <CodeArea label={`Text of ${name}`} value={text} onInput={(next) => { setText(next); setHit(0); }} language="hcl" errors={marks} rows={24} readOnly={isRoot} /> : <Builder rules={checked?.rules ?? []} onText={setText} />}
+        <FormError error={save.error ?? remove.error} />
+        <ul class="probs" aria-live="polite">
+          {errors.map((one) => <li class="e"><Icon name="warn" /><span>{one.line > 0 && <b>Line {one.line}: </b>}{visible(one.message)}</span></li>)}
+          {(checked?.warnings ?? []).map((one) => <li class="w"><Icon name="info" /><span><b>Line {one.line}: </b>{visible(one.message)}</span></li>)}
+          {checked && errors.length === 0 && checked.warnings.length === 0 && <li class="k"><Icon name="check" /><span>{checked.rules.length} rules; nothing stands out.</span></li>}
+          {isRoot && <li><Icon name="info" /><span>The root policy has no text: it allows everything.</span></li>}
+        </ul>
+      </section>
+      <section class="sim" aria-label="Simulator"><Simulator draft={{ name, text, saved }} onLine={(policy, line) => { if (policy === name) { setView('text'); setHit(line); } }} /></section>
+    </div>
+  );
+}
+
+function review(saved: string, text: string, name: string): Promise<boolean> {
+  return open<boolean>((close) => <form onSubmit={(event) => { event.preventDefault(); close(true); }}><Sheet title={`Save ${name}?`} actions={<><Button onClick={() => close(false)}>Back</Button><Button kind="primary" type="submit" autofocus>Save</Button></>}><pre class="lines mono diff" tabIndex={0}>{lineDiff(saved, text).map((line) => <span class={line.mark === '+' ? 'add' : line.mark === '-' ? 'del' : ''}><i aria-hidden="true">{line.mark}</i>{visible(line.text)}{'\n'}</span>)}</pre><p class="soft">It holds at once, for every token that has this policy.</p></Sheet></form>).then((yes) => yes === true);
+}

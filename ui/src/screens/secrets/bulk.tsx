@@ -1,0 +1,127 @@
+// What is done to one, several or a folder of secrets: move, copy, delete, delete for good, export. Each says what and how many first (`dry_run`),
+// then is sent with that `count`, as one atomic request.
+import { useEffect, useState } from 'preact/hooks';
+import { ApiError, call } from '../../lib/api.ts';
+import { useAction } from '../../lib/load.ts';
+import { apiPath, findPlace, lastSegment, parentOf, placeText, type Place } from '../../lib/place.ts';
+import { go, href } from '../../lib/router.ts';
+import { toast } from '../../lib/toasts.ts';
+import { plural, visible } from '../../lib/time.ts';
+import { open, Sheet } from '../../parts/dialog.tsx';
+import { Button, Check, Field, FormError, Loading, Note, Segments } from '../../parts/ui.tsx';
+
+const TYPED_FROM = 25;
+
+/** Asks for a name and opens the editor on it. */
+export function newSecret(place: Place): void {
+  const New = ({ close }: { close: () => void }) => {
+    const [name, setName] = useState('');
+    const wrong = /\/\/|^\/|\/$/.test(name) ? 'A name does not begin or end with a slash.' : undefined;
+    return <form onSubmit={(event) => { event.preventDefault(); if (name && !wrong) { close(); void go(href(`s/${placeText(place)}${name}`, { tab: 'edit' })); } }}><Sheet title="New secret" actions={<><Button onClick={close}>Cancel</Button><Button kind="primary" type="submit" disabled={!name || wrong !== undefined}>Go on</Button></>}><Field label="Name" value={name} onInput={setName} mono autofocus required placeholder="payments/stripe" error={wrong} hint={<>in <span class="mono">{visible(placeText(place))}</span>; a slash makes a folder</>} /></Sheet></form>;
+  };
+  void open<void>((close) => <New close={() => close()} />);
+}
+
+export function bulk(what: 'move' | 'delete' | 'export', places: string[], onDone: () => void): void {
+  if (what === 'export') { void import('./transfer.tsx').then(({ exportSecrets }) => exportSecrets(places)); return; }
+  void open<void>((close) => (what === 'move' ? <Move places={places} close={() => close()} onDone={onDone} /> : <Delete places={places} close={() => close()} onDone={onDone} />));
+}
+
+interface Plan { total: number; names: string[] }
+async function plan(places: string[], ask: (place: string) => Promise<Plan>): Promise<Plan> {
+  const parts = await Promise.all(places.map(ask));
+  return { total: parts.reduce((sum, part) => sum + part.total, 0), names: parts.flatMap((part) => part.names) };
+}
+const Names = ({ names, total }: { names: string[]; total: number }) => <ul class="plan mono">{names.slice(0, 8).map((name) => <li key={name}>{visible(name)}</li>)}{total > 8 && <li class="dim">and {plural(total - Math.min(8, names.length), 'other')}</li>}</ul>;
+
+function Delete({ places, close, onDone }: { places: string[]; close: () => void; onDone: () => void }) {
+  const [purge, setPurge] = useState(false);
+  const [found, setFound] = useState<Plan | undefined>(undefined);
+  const [refused, setRefused] = useState<unknown>(undefined);
+  const [typed, setTyped] = useState('');
+  useEffect(() => {
+    let isLate = false;
+    setFound(undefined);
+    setRefused(undefined);
+    plan(places, async (place) => { const { data } = await call<{ count: number; paths: string[] }>('POST', 'sys/kallisto/kv/delete', { body: { path: place, purge, dry_run: true } }); return { total: data.count, names: data.paths }; }).then((made) => { if (!isLate) setFound(made); }, (error: unknown) => { if (!isLate) setRefused(error); });
+    return () => { isLate = true; };
+  }, [purge]);
+  // The route for many is refused to many people: one secret has its own request.
+  const isPlain = refused instanceof ApiError && refused.status === 403 && places.length === 1 && !places[0]?.endsWith('/');
+  const total = isPlain ? 1 : (found?.total ?? 0);
+  const word = purge || total > TYPED_FROM ? (places.length === 1 ? lastSegment(places[0] ?? '') : `delete ${total}`) : '';
+  const run = useAction(async () => {
+    for (const text of places) {
+      if (isPlain) {
+        const place = await findPlace(text);
+        await call('DELETE', apiPath(place, purge ? 'metadata' : 'data'));
+      } else if (places.length === 1) await call('POST', 'sys/kallisto/kv/delete', { body: { path: text, purge, count: total } });
+      else await call('POST', 'sys/kallisto/kv/delete', { body: { path: text, purge } });
+    }
+    close();
+    onDone();
+    const names = found?.names ?? places;
+    if (purge) toast(`${plural(total, 'secret')} deleted for good`);
+    else toast(`${plural(total, 'secret')} deleted`, undefined, { label: 'Undo', run: () => void undo(names, onDone) });
+  });
+  return (
+    <form onSubmit={(event) => { event.preventDefault(); if ((found || isPlain) && typed === word) void run.run(); }}>
+      <Sheet title={purge ? 'Delete for good?' : 'Delete?'} actions={<><Button onClick={close} autofocus>Cancel</Button><Button kind="danger" type="submit" icon="trash" busy={run.busy} disabled={(!found && !isPlain) || typed !== word || total === 0}>{purge ? `Delete ${plural(total, 'secret')} for good` : `Delete ${plural(total, 'secret')}`}</Button></>}>
+        <Check label="Delete for good" hint="all versions and metadata; cannot be undone" checked={purge} onChange={setPurge} />
+        {refused && !isPlain ? <FormError error={refused} /> : !found && !isPlain ? <Loading rows={2} /> : total === 0 ? <Note>There is nothing to delete here.</Note> : <><p class="soft">{purge ? <>All versions of {plural(total, 'secret')} are removed.</> : <>The latest version of {plural(total, 'secret')} is deleted. It can be undeleted until it is destroyed.</>}</p><Names names={found?.names ?? places} total={total} /></>}
+        {word && total > 0 && <Field label={`Type ${word} to go on`} value={typed} onInput={setTyped} mono />}
+        <FormError error={run.error} />
+      </Sheet>
+    </form>
+  );
+}
+
+/** Brings the latest versions back. */
+async function undo(names: string[], onDone: () => void): Promise<void> {
+  let back = 0;
+  for (const name of names) {
+    try {
+      const place = await findPlace(name);
+      const { data } = await call<{ current_version: number }>('GET', apiPath(place, 'metadata'));
+      await call('POST', apiPath(place, 'undelete'), { body: { versions: [data.current_version] } });
+      back += 1;
+    } catch { /* Told below by the count. */ }
+  }
+  toast(back === names.length ? `${plural(back, 'secret')} are back` : `${back} of ${names.length} are back; the others need undelete`);
+  onDone();
+}
+
+function Move({ places, close, onDone }: { places: string[]; close: () => void; onDone: () => void }) {
+  const [how, setHow] = useState<'move' | 'copy'>('move');
+  const isOne = places.length === 1;
+  const first = places[0] ?? '';
+  const [to, setTo] = useState(isOne ? first : parentOf(first));
+  const [found, setFound] = useState<Plan | undefined>(undefined);
+  const [typed, setTyped] = useState('');
+  const target = (from: string): string => (isOne ? to : `${to.replace(/\/?$/, '/')}${lastSegment(from)}${from.endsWith('/') ? '/' : ''}`);
+  const check = useAction(async () => {
+    setFound(await plan(places, async (from) => {
+      const { data } = await call<{ count: number; secrets: { from: string; to: string }[] }>('POST', `sys/kallisto/kv/${how}`, { body: { from, to: target(from), dry_run: true } });
+      return { total: data.count, names: data.secrets.map((one) => `${one.from} → ${one.to}`) };
+    }));
+  });
+  const run = useAction(async () => {
+    for (const from of places) await call('POST', `sys/kallisto/kv/${how}`, { body: { from, to: target(from), ...(isOne ? { count: found?.total } : {}) } });
+    close();
+    toast(`${plural(found?.total ?? 0, 'secret')} ${how === 'move' ? 'moved' : 'copied'}`);
+    onDone();
+    if (isOne) void go(href(`s/${to}`));
+  });
+  const word = found && found.total > TYPED_FROM ? `${how} ${found.total}` : '';
+  return (
+    <form onSubmit={(event) => { event.preventDefault(); void (found ? (typed === word ? run.run() : undefined) : check.run()); }}>
+      <Sheet title={isOne ? visible(lastSegment(first)) : plural(places.length, 'selected', 'selected')} actions={<><Button onClick={close}>Cancel</Button>{found ? <Button kind="primary" type="submit" busy={run.busy} disabled={typed !== word || found.total === 0}>{how === 'move' ? 'Move' : 'Copy'} {plural(found.total, 'secret')}</Button> : <Button kind="primary" type="submit" busy={check.busy} disabled={!to || (isOne && to === first)}>See what happens</Button>}</>}>
+        <Segments label="What to do" value={how} options={[['move', 'Move or rename'], ['copy', 'Copy']]} onChange={(next) => { setHow(next); setFound(undefined); }} />
+        <Field label={isOne ? 'To' : 'Into the folder'} value={to} onInput={(text) => { setTo(text); setFound(undefined); }} mono autofocus required hint={isOne && first.endsWith('/') ? 'a folder ends with a slash' : 'mount and path'} />
+        {found && <><p class="soft">All versions, times and metadata go along; nothing is overwritten; no value is shown.</p><Names names={found.names} total={found.total} /></>}
+        {word && <Field label={`Type ${word} to go on`} value={typed} onInput={setTyped} mono autofocus />}
+        <FormError error={check.error ?? run.error} />
+      </Sheet>
+    </form>
+  );
+}

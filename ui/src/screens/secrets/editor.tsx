@@ -1,0 +1,133 @@
+// Editing: a table or JSON, the difference before saving, check-and-set, and a merge of three when somebody was faster.
+//
+// Numbers stay as they were written. Whoever may not read edits by PATCH, without seeing. Leaving asks, except after a save.
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { ApiError, call } from '../../lib/api.ts';
+import { counts, diffData } from '../../lib/diff.ts';
+import { parseEnvLines } from '../../lib/formats.ts';
+import { JsonError, parseJson, writeJson, type Data } from '../../lib/json.ts';
+import { useAction } from '../../lib/load.ts';
+import { allows, useNeeds } from '../../lib/needs.ts';
+import { apiPath, lastSegment, parentOf, placeText, type Metadata, type Place } from '../../lib/place.ts';
+import { readData } from '../../lib/reveal.ts';
+import { go, guard, href } from '../../lib/router.ts';
+import { cover } from '../../lib/state.ts';
+import { toast } from '../../lib/toasts.ts';
+import { plural, visible } from '../../lib/time.ts';
+import { confirm, open, Sheet } from '../../parts/dialog.tsx';
+import { onKey } from '../../parts/keys.tsx';
+import { Button, Card, Failed, FormError, Loading, Note, Segments, Tag } from '../../parts/ui.tsx';
+import { CodeArea } from '../../parts/code-area.tsx';
+import { DiffTable } from './history.tsx';
+import { mergeThree, resolveConflict } from './conflict.tsx';
+import { dataOf, draftOf, problemOf, RowEditor, type Draft } from './rows.tsx';
+
+const BYTES_MAX = 1_048_576;
+
+export function Editor({ place, isNew, meta, onSaved }: { place: Place; isNew: boolean; meta: Metadata | undefined; onSaved: () => void }) {
+  const own = placeText(place);
+  const path = apiPath(place, 'data');
+  useNeeds([{ path, cap: 'read' }, { path, cap: 'patch' }]);
+  const mayRead = allows({ path, cap: 'read' });
+  const mayPatch = allows({ path, cap: 'patch' });
+  const [base, setBase] = useState<Data | undefined>(isNew ? {} : undefined);
+  const [version, setVersion] = useState(meta?.current_version ?? 0);
+  const [rows, setRows] = useState<Draft[]>(isNew ? [{ id: 1, key: '', text: '', isJson: false }] : []);
+  const [view, setView] = useState<'table' | 'json'>('table');
+  const [text, setText] = useState('');
+  const [loadError, setLoadError] = useState<unknown>(undefined);
+  const isBlind = !isNew && mayRead === false;
+  const saved = useRef(false);
+  const current = useRef<Data | undefined>(undefined);
+
+  useEffect(() => {
+    if (isNew || mayRead === undefined || base) return;
+    if (mayRead === false) { setBase({}); setRows([{ id: 1, key: '', text: '', isJson: false }]); return; }
+    readData(place, 'edit').then(({ data, version: read }) => { setBase(data); setVersion(read); setRows(draftOf(data)); setText(writeJson(data, 2)); }, (error: unknown) => {
+      // A deleted secret begins anew, on top of what was.
+      if (error instanceof ApiError && error.status === 404) { setBase({}); setRows([{ id: 1, key: '', text: '', isJson: false }]); } else setLoadError(error);
+    });
+  }, [mayRead, isNew]);
+
+  const parsed = useMemo((): { data?: Data; problem?: string; duplicates?: string[] } => {
+    if (view === 'table') { const problem = problemOf(rows); return problem ? { problem } : { data: dataOf(rows) }; }
+    const duplicates: string[] = [];
+    try {
+      const made = parseJson(text || '{}', (key, line) => duplicates.push(`${key} (line ${line})`));
+      if (made === null || typeof made !== 'object' || Array.isArray(made)) return { problem: 'A secret is an object: { "key": "value" }.' };
+      return { data: made as Data, duplicates, ...(duplicates.length ? { problem: `Keys stand twice: ${duplicates.join(', ')}.` } : {}) };
+    } catch (error) { return { problem: error instanceof JsonError ? error.message : String(error) }; }
+  }, [rows, text, view]);
+  current.current = parsed.data;
+  const changes = base && parsed.data ? diffData(base, parsed.data).filter((row) => row.change !== 'same') : [];
+  const isDirty = base !== undefined && (changes.length > 0 || parsed.problem !== undefined && rows.some((row) => row.key || row.text));
+
+  useEffect(() => {
+    guard.value = isDirty && !saved.current ? () => confirm({ title: 'Leave without saving?', text: `What you changed in ${lastSegment(own)} is lost.`, action: 'Leave', danger: true }) : undefined;
+    return () => { guard.value = undefined; };
+  }, [isDirty]);
+
+  const toView = (next: 'table' | 'json'): void => {
+    if (next === view) return;
+    if (parsed.data) { if (next === 'json') setText(writeJson(parsed.data, 2)); else setRows(draftOf(parsed.data)); setView(next); }
+    else toast('Mend what is marked first');
+  };
+
+  const write = async (data: Data, cas: number): Promise<void> => {
+    const body = writeJson(data);
+    if (new Blob([body]).size > BYTES_MAX) throw new Error('The secret is over 1 MiB, which is the most that a server takes.');
+    if (place.mount.version === 1) await call('POST', path, { text: body });
+    else if (isBlind) await call('PATCH', path, { text: `{"data":${body}}` });
+    else await call('POST', path, { text: `{"data":${body},"options":{"cas":${cas}}}` });
+  };
+  const save = useAction(async () => {
+    const mine = current.current;
+    if (!mine || !base || cover.peek()) return;
+    const rowsNow = diffData(base, mine);
+    if (!(await reviewChanges(rowsNow, isNew, isBlind))) return;
+    try { await write(mine, version); } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 400 || !/check-and-set/.test(error.message)) throw error;
+      const theirs = await readData(place, 'edit').catch((caught: unknown) => { if (caught instanceof ApiError && caught.status === 404) return { data: {} as Data, version: 0 }; throw caught; });
+      const merged = mergeThree(base, theirs.data, mine);
+      const chosen = await resolveConflict(merged, theirs.version);
+      if (!chosen) return;
+      await write(chosen, theirs.version);
+    }
+    saved.current = true;
+    guard.value = undefined;
+    toast(isNew ? 'Secret made' : 'Saved');
+    onSaved();
+    void go(href(`s/${own}`), true);
+  });
+  useEffect(() => {
+    const stops = [onKey('save', () => { if (parsed.data && !parsed.problem) void save.run(); }), onKey('back', () => void go(href(isNew ? `s/${parentOf(own)}` : `s/${own}`)))];
+    return () => { for (const stop of stops) stop(); };
+  });
+
+  if (loadError) return <Failed error={loadError} path={path} />;
+  if (!base) return <Loading rows={5} />;
+  const total = counts(diffData(base, parsed.data ?? base));
+  return (
+    <form class="editor" onSubmit={(event) => { event.preventDefault(); if (parsed.data && !parsed.problem) void save.run(); }}>
+      <header class="head"><div class="title"><h1 class="mono">{visible(lastSegment(own))}</h1><Tag kind={isDirty ? 'warn' : ''}>{isNew ? 'new' : isBlind ? 'patch, unseen' : `editing version ${version}`}{isDirty && ', not saved'}</Tag>
+        <div class="acts"><Segments label="Form" value={view} options={[['table', 'Table'], ['json', 'JSON']]} onChange={toView} /><Button onClick={() => void go(href(isNew ? `s/${parentOf(own)}` : `s/${own}`))}>Cancel</Button><Button kind="primary" type="submit" icon="check" busy={save.busy} disabled={!parsed.data || parsed.problem !== undefined || (!isNew && changes.length === 0)}>Save</Button></div></div>
+        <span class="path mono">{visible(own)}</span></header>
+      <div class="body">
+        {isBlind && <Note icon="lock">You may not read this secret. {mayPatch === false ? 'Your policies lack patch too, so it cannot be changed key by key.' : 'Keys that you fill in are set; all others stay as they are, unseen.'}</Note>}
+        {view === 'table' ? <RowEditor rows={rows} setRows={setRows} parseLines={parseEnvLines} /> : <Card><CodeArea label="JSON of the secret" value={text} onInput={setText} language="json" errors={parsed.problem ? [{ line: Number(/line (\d+)/.exec(parsed.problem)?.[1] ?? 0), message: parsed.problem }] : []} /></Card>}
+        {parsed.problem && <Note kind="warn">{parsed.problem}</Note>}
+        <FormError error={save.error} />
+        <p class="dim">{changes.length === 0 ? 'Nothing changed yet.' : [total.changed && `${total.changed} changed`, total.added && `${total.added} added`, total.removed && `${total.removed} removed`].filter(Boolean).join(', ') + '. You see the difference before it is saved.'}{view === 'json' && ' Numbers stay as you write them.'}</p>
+      </div>
+    </form>
+  );
+}
+
+function reviewChanges(rows: ReturnType<typeof diffData>, isNew: boolean, isBlind: boolean): Promise<boolean> {
+  if (isNew || isBlind) return Promise.resolve(true);
+  const Review = ({ close }: { close: (yes?: boolean) => void }) => {
+    const [isShown, setShown] = useState(false);
+    return <form onSubmit={(event) => { event.preventDefault(); close(true); }}><Sheet title={`Save ${plural(rows.filter((row) => row.change !== 'same').length, 'change')}?`} actions={<><Button icon={isShown ? 'eyeoff' : 'eye'} onClick={() => setShown(!isShown)}>{isShown ? 'Hide values' : 'Show values'}</Button><span class="grow" /><Button onClick={() => close(false)}>Back</Button><Button kind="primary" type="submit" autofocus>Save</Button></>}><DiffTable rows={rows} isShown={isShown} left="as it is" right="as you want it" /></Sheet></form>;
+  };
+  return open<boolean>((close) => <Review close={close} />).then((yes) => yes === true);
+}

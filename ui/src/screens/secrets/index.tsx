@@ -1,0 +1,59 @@
+// Secrets: the folder at the left, the secret at the right; on a narrow screen each is a page of its own.
+import { useEffect, useState } from 'preact/hooks';
+import { useLoad } from '../../lib/load.ts';
+import { allMounts, findPlace, parentOf, placeText, type Mount, type Place } from '../../lib/place.ts';
+import { href, route } from '../../lib/router.ts';
+import { me } from '../../lib/state.ts';
+import { visible } from '../../lib/time.ts';
+import { Icon } from '../../parts/icons.tsx';
+import { Card, Empty, Failed, Loading, Page, Tag } from '../../parts/ui.tsx';
+import { GoTo } from './goto.tsx';
+import { Folder, FolderHome } from './folder.tsx';
+import { Secret } from './secret.tsx';
+
+const ABOUT: Record<string, string> = { kv: 'key/value secrets', generic: 'key/value secrets', cubbyhole: 'private to your token, and gone with it', transit: 'encryption and signatures as a service', totp: 'one-time passwords', pki: 'certificates', database: 'database credentials', ssh: 'SSH certificates', identity: 'people and apps', system: 'the server itself' };
+
+function Mounts() {
+  const loaded = useLoad(() => allMounts(), []);
+  if (loaded.error) return <Failed error={loaded.error} retry={loaded.reload} />;
+  if (!loaded.data) return <Page title="Secrets"><Loading /></Page>;
+  const list = loaded.data.secret.filter((mount) => !['system', 'identity', 'ns_system', 'ns_identity'].includes(mount.type));
+  const to = (mount: Mount): string => (mount.type === 'transit' ? href(`transit/${mount.path}`) : href(`s/${mount.path}`));
+  const opens = (mount: Mount): boolean => ['kv', 'generic', 'cubbyhole', 'ns_cubbyhole', 'transit'].includes(mount.type);
+  return (
+    <Page title="Secrets" sub="Each mount is a place of its own, with its own versions and rights.">
+      <GoTo />
+      {list.length === 0 ? <Empty icon="key" title="No mount is reachable with this token"><>Your policies: {me.value?.policies.join(', ')}.</></Empty> : (
+        <Card><ul class="mounts">{list.map((mount) => {
+          const inside = <><Icon name={mount.type === 'transit' ? 'bolt' : mount.type === 'kv' ? 'key' : 'folder'} small={false} /><span class="grow"><b class="mono">{visible(mount.path)}</b><small class="dim">{visible(mount.description) || ABOUT[mount.type] || mount.type}</small></span><Tag>{mount.type}{mount.type === 'kv' ? ` version ${mount.version}` : ''}</Tag></>;
+          return <li key={mount.path}>{opens(mount) ? <a href={to(mount)}>{inside}<Icon name="chev" /></a> : <div>{inside}</div>}</li>;
+        })}</ul></Card>
+      )}
+    </Page>
+  );
+}
+
+export function Secrets() {
+  const text = route.value.path.replace(/^s\/?/, '');
+  if (text === '') return <Mounts />;
+  return <Browser text={text} />;
+}
+
+function Browser({ text }: { text: string }) {
+  const loaded = useLoad(() => findPlace(text), [text]);
+  const [kept, setKept] = useState<Place | undefined>(undefined);
+  useEffect(() => { if (loaded.data) setKept(loaded.data); }, [loaded.data]);
+  // The folder stays in its place while the next secret is looked up.
+  const place = loaded.data ?? (loaded.error ? undefined : kept);
+  if (loaded.error) return <Failed error={loaded.error} retry={loaded.reload} path={text}><GoTo /></Failed>;
+  if (!place) return <Loading rows={10} />;
+  const folder: Place = { mount: place.mount, path: place.isFolder ? place.path : parentOf(place.path), isFolder: true };
+  // A comparison takes the whole width.
+  const isWide = !place.isFolder && route.value.query.get('tab') === 'history';
+  return (
+    <div class={`split ${place.isFolder ? 'at-folder' : 'at-secret'} ${isWide ? 'alone' : ''}`}>
+      {!isWide && <Folder key={placeText(folder)} place={folder} current={place.isFolder ? undefined : place.path} />}
+      <section class="detail" aria-label={place.isFolder ? 'Folder' : 'Secret'}>{place.isFolder ? <FolderHome place={folder} /> : <Secret key={placeText(place)} place={place} />}</section>
+    </div>
+  );
+}

@@ -1,0 +1,110 @@
+// A secret: its name, state and actions, and the tabs. Opening it asks for names and metadata, never for a value.
+import { useEffect } from 'preact/hooks';
+import { tryCall, type Reply } from '../../lib/api.ts';
+import { copy } from '../../lib/clipboard.ts';
+import { useLoad } from '../../lib/load.ts';
+import { allows, useNeeds } from '../../lib/needs.ts';
+import { apiPath, lastSegment, parentOf, placeText, readMetadata, readSubkeys, stateOf, type Metadata, type Place } from '../../lib/place.ts';
+import { pinned, togglePin, visited } from '../../lib/prefs.ts';
+import { go, href, route } from '../../lib/router.ts';
+import { namespace } from '../../lib/state.ts';
+import { visible } from '../../lib/time.ts';
+import { onKey } from '../../parts/keys.tsx';
+import { Icon } from '../../parts/icons.tsx';
+import { Button, Failed, LinkButton, Loading, Note, Tabs, Tag } from '../../parts/ui.tsx';
+import { bulk } from './bulk.tsx';
+import { Editor } from './editor.tsx';
+import { History } from './history.tsx';
+import { Meta } from './meta.tsx';
+import { UseIt } from './use.tsx';
+import { Values } from './values.tsx';
+import { Who } from './who.tsx';
+import { shareSecret } from './share.tsx';
+
+export interface Opened { meta: Metadata | undefined; metaError: unknown; subkeys: Record<string, any> | undefined; isThere: boolean }
+
+async function openSecret(place: Place, version: number | undefined): Promise<Opened> {
+  if (place.mount.version === 1) return { meta: undefined, metaError: undefined, subkeys: undefined, isThere: true };
+  let metaError: unknown;
+  const [meta, subkeys] = await Promise.all([readMetadata(place).catch((error: unknown) => { metaError = error; return undefined; }), readSubkeys(place, version)]);
+  return { meta, metaError, subkeys, isThere: meta !== undefined || subkeys !== undefined };
+}
+
+export function Secret({ place }: { place: Place }) {
+  const { query } = route.value;
+  const tab = query.get('tab') ?? '';
+  const version = query.get('v') ? Number(query.get('v')) : undefined;
+  const loaded = useLoad(() => openSecret(place, version), [placeText(place), version]);
+  const own = placeText(place);
+  const paths = { read: apiPath(place, 'data'), metadata: apiPath(place, 'metadata') };
+  useNeeds([{ path: paths.read, cap: 'read' }, { path: paths.metadata, cap: 'read' }]);
+  const mayRead = allows({ path: paths.read, cap: 'read' });
+  const mayWrite = allows({ path: paths.read, cap: ['update', 'patch', 'create'] });
+  useEffect(() => { visited(`${namespace.peek()}\n${own}`); }, [own]);
+  useEffect(() => {
+    const hear = (event: Event): void => { const change = (event as CustomEvent<{ path: string }>).detail; if (change.path === own && tab !== 'edit') loaded.reload(); };
+    addEventListener('kallisto-change', hear);
+    return () => removeEventListener('kallisto-change', hear);
+  }, [own, tab]);
+  const at = (next: string): string => href(`s/${own}`, { tab: next || undefined });
+  useEffect(() => {
+    const stops = [onKey('edit', () => void go(at('edit'))), onKey('history', () => void go(at('history'))), onKey('path', () => void copy(own, 'Path')), onKey('move', () => bulk('move', [own], () => void go(href(`s/${parentOf(own)}`))))];
+    return () => { for (const stop of stops) stop(); };
+  }, [own]);
+
+  if (loaded.error) return <Failed error={loaded.error} retry={loaded.reload} path={paths.read} />;
+  if (!loaded.data) return <Loading rows={6} />;
+  const { meta, metaError, subkeys } = loaded.data;
+  const isMissing = place.mount.version === 2 && !meta && (metaError as { status?: number } | undefined)?.status === 404 && !subkeys;
+  if (tab === 'edit' || (isMissing && tab === 'new')) return <Editor place={place} isNew={isMissing} meta={meta} onSaved={() => { loaded.reload(); }} />;
+  if (isMissing) return <Failed error={metaError} path={paths.read}><LinkButton href={at('edit')} icon="plus" kind="primary">Make it</LinkButton></Failed>;
+  const current = meta?.versions[0];
+  const state = current ? stateOf(current) : 'there';
+  const shown = version ? meta?.versions.find((one) => one.version === version) : current;
+  const isPinned = (pinned.value ?? []).includes(`${namespace.value}\n${own}`);
+  const keys = subkeys ? Object.keys(subkeys).length : undefined;
+  const canDelete = place.mount.version === 2 ? { path: paths.read, cap: 'delete' as const } : { path: paths.read, cap: 'delete' as const };
+  return (
+    <>
+      <header class="head">
+        <div class="title">
+          <a class="back-link" href={href(`s/${parentOf(own)}`)} aria-label="Back to the folder"><Icon name="chev" /></a>
+          <h1 class="mono">{visible(lastSegment(own))}</h1>
+          {current && <Tag kind={state === 'there' ? 'ok' : state === 'deleted' ? 'warn' : 'bad'}>{version && version !== meta?.current_version ? `v${version} of ${meta?.current_version}` : `v${meta?.current_version} · ${state === 'there' ? 'current' : state}`}</Tag>}
+          {place.mount.version === 1 && <Tag>version 1: no history</Tag>}
+          <div class="acts">
+            <Button icon="share" need={{ path: paths.read, cap: 'read' }} onClick={() => shareSecret(place)}>Share once</Button>
+            <Button icon="swap" onClick={() => bulk('move', [own], () => void go(href(`s/${parentOf(own)}`)))}>Move</Button>
+            <Button icon="trash" need={canDelete} onClick={() => bulk('delete', [own], () => { loaded.reload(); })}>Delete</Button>
+            <Button icon="edit" kind="primary" need={{ path: paths.read, cap: ['update', 'patch', 'create'] }} onClick={() => void go(at('edit'))}>Edit</Button>
+          </div>
+        </div>
+        <span class="path mono"><span>{visible(own)}</span> <Button kind="ghost" size="sm" icon="copy" label="Copy path" onClick={() => void copy(own, 'Path')} /><Button kind="ghost" size="sm" icon="star" label={isPinned ? 'Unpin' : 'Pin to home'} pressed={isPinned} onClick={() => togglePin(`${namespace.value}\n${own}`)} /></span>
+      </header>
+      <Tabs label="Secret" current={tab} tabs={[
+        { key: '', label: 'Values', href: at(''), count: keys }, ...(place.mount.version === 2 ? [{ key: 'history', label: 'History', href: at('history'), count: meta?.versions.length }, { key: 'meta', label: 'Metadata', href: at('meta') }] : []),
+        { key: 'who', label: 'Who can read', href: at('who') }, { key: 'use', label: 'Use it', href: at('use') }]} />
+      {tab === 'history' ? <History place={place} meta={meta} metaError={metaError} reload={loaded.reload} /> : (
+        <div class="body">
+          {tab === 'meta' ? <Meta place={place} meta={meta} error={metaError} reload={loaded.reload} /> : tab === 'who' ? <Who place={place} /> : tab === 'use' ? <UseIt place={place} keys={subkeys ? Object.keys(subkeys) : []} /> : (
+            state !== 'there' && !version ? <Gone place={place} meta={meta} reload={loaded.reload} /> : (
+              <><Values place={place} subkeys={subkeys} version={version} meta={meta} info={shown} />{mayRead === false && mayWrite === true && <Note icon="lock">You may write this secret but not read it. Edit sends only the keys that you fill in.</Note>}</>
+            )
+          )}
+        </div>
+      )}
+    </>
+  );
+}
+
+function Gone({ place, meta, reload }: { place: Place; meta: Metadata | undefined; reload: () => void }) {
+  const last = meta?.versions[0];
+  if (!meta || !last) return null;
+  const undelete = async (): Promise<Reply | undefined> => { const reply = await tryCall('POST', apiPath(place, 'undelete'), { body: { versions: [last.version] } }); reload(); return reply; };
+  return (
+    <div class="empty"><span class="disc"><Icon name="trash" small={false} /></span><h2>Version {last.version} is {last.destroyed ? 'destroyed' : 'deleted'}</h2>
+      <p class="soft">{last.destroyed ? 'Its values are gone for good. An older version may still be there.' : <>Deleted {new Date(last.deletion_time).toLocaleString()}{last.deleted_by && <> by <b>{last.deleted_by.display_name}</b></>}. Its values are kept and can come back.</>}</p>
+      <div class="row">{!last.destroyed && <Button kind="primary" icon="undo" need={{ path: apiPath(place, 'undelete'), cap: ['update', 'create'] }} onClick={() => void undelete()}>Undelete</Button>}<LinkButton href={href(`s/${placeText(place)}`, { tab: 'history' })} icon="clock">History</LinkButton></div>
+    </div>
+  );
+}

@@ -1,0 +1,92 @@
+// Keys first: names without values, and a value when it is revealed or copied. Each of these is one read in the audit log.
+import { useEffect, useState } from 'preact/hooks';
+import { copySecret } from '../../lib/clipboard.ts';
+import { asText, type Json } from '../../lib/json.ts';
+import { kindOf } from '../../lib/kinds.ts';
+import { allows, useNeeds } from '../../lib/needs.ts';
+import { apiPath, type Metadata, type Place, type VersionInfo } from '../../lib/place.ts';
+import { useRevealed, type Revealed } from '../../lib/reveal.ts';
+import { ago, exact, plural, visible } from '../../lib/time.ts';
+import { Icon } from '../../parts/icons.tsx';
+import { onKey } from '../../parts/keys.tsx';
+import { showWhy } from '../../parts/why.tsx';
+import { Button, Card, FormError, Note, Tag } from '../../parts/ui.tsx';
+import { UseCard } from './use.tsx';
+import { dueTag } from './meta.tsx';
+
+const FOLD_CHARS = 400;
+export const Mask = () => <span class="mask"><span aria-hidden="true">••••••••••••</span><span class="sr">hidden</span></span>;
+
+function useSeconds(until: number, isOn: boolean): number {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => { if (!isOn) return; setNow(Date.now()); const timer = setInterval(() => setNow(Date.now()), 500); return () => clearInterval(timer); }, [until, isOn]);
+  return Math.max(0, Math.ceil((until - now) / 1000));
+}
+
+function Value({ value }: { value: Json }) {
+  const [isOpen, setOpen] = useState(false);
+  const text = asText(value);
+  const isLong = text.length > FOLD_CHARS;
+  const kind = kindOf(value);
+  return (
+    <>
+      <span class="mono shown">{visible(isLong && !isOpen ? text.slice(0, FOLD_CHARS) + '…' : text).replaceAll('\u2039U+000A\u203a', '\n').replaceAll('\u2039U+0009\u203a', '\t') || <i>empty</i>}</span>
+      {isLong && <Button kind="ghost" size="sm" onClick={() => setOpen(!isOpen)}>{isOpen ? 'Fold' : `Show all ${text.length.toLocaleString('en')} characters`}</Button>}
+      {kind && <Tag>{kind.label}</Tag>}
+      {kind?.lines && <dl class="claims">{kind.lines.map(([key, claim]) => <><dt class="mono">{visible(key)}</dt><dd class="mono">{visible(claim)}</dd></>)}</dl>}
+    </>
+  );
+}
+
+function inside(sub: unknown): string | undefined {
+  return sub && typeof sub === 'object' && !Array.isArray(sub) ? `${Object.keys(sub).length} keys inside` : undefined;
+}
+
+export function Values({ place, subkeys, version, meta, info }: { place: Place; subkeys: Record<string, any> | undefined; version: number | undefined; meta: Metadata | undefined; info: VersionInfo | undefined }) {
+  const revealed: Revealed = useRevealed(place, version);
+  const path = apiPath(place, 'data');
+  const need = { path, cap: 'read' as const };
+  useNeeds([need, { path, cap: 'delete' }]);
+  const mayRead = allows(need);
+  const keys = subkeys ? Object.keys(subkeys) : revealed.keys;
+  const seconds = useSeconds(revealed.until, revealed.shown.size > 0);
+  const copyKey = (key: string): void => void revealed.take(key).then((value) => { if (value !== undefined) void copySecret(asText(value), key); });
+  useEffect(() => {
+    const stops = [
+      onKey('reveal', () => { if (revealed.shown.size > 0) revealed.hide(); else void revealed.reveal('all'); }),
+      onKey('copy', () => { const focused = (document.activeElement?.closest('tr') as HTMLElement | null)?.dataset['key'] ?? keys?.[0]; if (focused) copyKey(focused); }),
+    ];
+    return () => { for (const stop of stops) stop(); };
+  });
+  const dashed = allows({ path, cap: 'delete' }) === false ? 'delete' : undefined;
+  return (
+    <>
+      <Card class="values-card">
+        <table class="values"><thead><tr><th>Key</th><th>Value</th><th>{keys && keys.length > 1 && mayRead !== false ? <Button kind="ghost" size="sm" icon={revealed.shown.size > 0 ? 'eyeoff' : 'eye'} busy={revealed.busy === '*'} onClick={() => (revealed.shown.size > 0 ? revealed.hide() : void revealed.reveal('all'))}>{revealed.shown.size > 0 ? 'Hide all' : 'Reveal all'}</Button> : <span class="sr">Actions</span>}</th></tr></thead>
+          <tbody>{(keys ?? []).map((key) => {
+            const value = revealed.shown.get(key);
+            const isShown = revealed.shown.has(key);
+            return (
+              <tr key={key} data-key={key}><td class="mono">{visible(key)}</td><td>{isShown ? <Value value={value ?? null} /> : <><Mask />{inside(subkeys?.[key]) && <> <Tag>{inside(subkeys?.[key])}</Tag></>}</>}</td>
+                <td><span class="cell-acts">{isShown && <span class="ring"><Icon name="clock" /><span>hides in {seconds} s</span></span>}<Button kind="ghost" size="sm" icon={isShown ? 'eyeoff' : 'eye'} label={`${isShown ? 'Hide' : 'Reveal'} ${key}`} need={need} busy={revealed.busy === key} onClick={() => (isShown ? revealed.hide(key) : void revealed.reveal([key]))} /><Button kind="ghost" size="sm" icon="copy" label={`Copy ${key} without showing it`} need={need} onClick={() => copyKey(key)} /></span></td></tr>
+            );
+          })}</tbody></table>
+        {keys === undefined && <div class="pad stack"><p class="soft">{place.mount.version === 1 ? 'This mount is of version 1: keys are shown with the values, and there is no history.' : 'Keys are shown with the values: this token may not ask for names alone.'}</p><div><Button icon="eye" kind="primary" need={need} busy={revealed.busy === '*'} onClick={() => void revealed.reveal('all')}>Reveal all</Button></div></div>}
+        {keys?.length === 0 && <p class="pad soft">This version has no keys.</p>}
+      </Card>
+      <FormError error={revealed.error} />
+      <Note>Values stay on the server until you reveal or copy one, and each reveal is an entry in the audit log.{dashed && <> <b>{dashed}</b> needs <span class="mono">{dashed}</span> on <span class="mono">{visible(path)}</span>. <button type="button" class="link" onClick={() => showWhy({ path, cap: dashed })}>Why?</button></>}</Note>
+      <div class="two">
+        <UseCard place={place} keys={keys ?? []} />
+        <Card title="About" pad><dl class="kv">
+          {info ? <><dt>Changed</dt><dd><time title={exact(info.created_time)}>{ago(info.created_time)}</time>{info.created_by?.display_name && <> by <b>{visible(info.created_by.display_name)}</b></>}</dd></> : null}
+          {meta && <><dt>Versions</dt><dd>{plural(meta.versions.length, 'version')} kept, the first {ago(meta.created_time)}</dd></>}
+          {meta?.custom_metadata?.['owner'] && <><dt>Owner</dt><dd>{visible(meta.custom_metadata['owner'])}</dd></>}
+          {meta?.custom_metadata?.['due'] && <><dt>Rotate by</dt><dd>{dueTag(meta.custom_metadata['due'])}</dd></>}
+          {meta?.custom_metadata?.['description'] && <><dt>Description</dt><dd>{visible(meta.custom_metadata['description'])}</dd></>}
+          <dt>Mount</dt><dd><span class="mono">{visible(place.mount.path)}</span> <span class="dim">version {place.mount.version}</span></dd>
+        </dl></Card>
+      </div>
+    </>
+  );
+}

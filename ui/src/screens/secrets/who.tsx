@@ -1,0 +1,29 @@
+// Who can read this secret: the access review for its path; without the right to that, what I may do myself and why.
+import { useState } from 'preact/hooks';
+import { tryCall } from '../../lib/api.ts';
+import { useLoad } from '../../lib/load.ts';
+import { can } from '../../lib/needs.ts';
+import { apiPath, type Place } from '../../lib/place.ts';
+import { me } from '../../lib/state.ts';
+import { explainSelf, Rules } from '../../parts/why.tsx';
+import { Card, Loading, Note, Segments, Tag } from '../../parts/ui.tsx';
+import { Subjects, whoCan } from '../review-list.tsx';
+
+const CAPS = ['read', 'create', 'update', 'patch', 'delete', 'list'] as const;
+
+export function Who({ place }: { place: Place }) {
+  const path = apiPath(place, 'data');
+  const [cap, setCap] = useState<(typeof CAPS)[number]>('read');
+  const mayReview = can('review');
+  const mine = useLoad(async () => { const [caps, why] = await Promise.all([tryCall<Record<string, any>>('POST', 'sys/capabilities-self', { body: { paths: [path] } }), explainSelf(path, cap)]); return { caps: (caps?.data[path] ?? []) as string[], why }; }, [path, cap]);
+  const all = useLoad(mayReview ? () => whoCan(path, cap) : undefined, [path, cap, mayReview]);
+  return (
+    <>
+      <div class="row"><Segments label="Right" value={cap} options={CAPS.map((one) => [one, one] as const)} onChange={setCap} /></div>
+      <Card title={<>You: {me.value?.name}</>} actions={mine.data && <Tag kind={mine.data.caps.includes('root') || mine.data.caps.includes(cap) ? 'ok' : 'bad'} icon={mine.data.caps.includes('root') || mine.data.caps.includes(cap) ? 'check' : 'lock'}>{mine.data.caps.includes('root') || mine.data.caps.includes(cap) ? `may ${cap}` : `may not ${cap}`}</Tag>} pad>
+        {!mine.data ? <Loading rows={2} /> : mine.data.caps.includes('root') ? <p class="soft">A root token may do everything; no policy decides.</p> : mine.data.why ? <Rules answer={mine.data.why} path={path} cap={cap} /> : <p class="soft">Capabilities on <span class="mono">{path}</span>: {mine.data.caps.join(', ') || 'none'}.</p>}
+      </Card>
+      <Card title={`Everybody who can ${cap} it`} pad={!all.data}>{mayReview === false ? <Note icon="lock">Seeing others needs <span class="mono">sudo</span> on <span class="mono">sys/kallisto/access/who</span>.</Note> : all.error ? <Note kind="warn">{all.error instanceof Error ? all.error.message : ''} This server may not have the access review.</Note> : all.data ? <Subjects subjects={all.data} /> : <Loading rows={3} />}</Card>
+    </>
+  );
+}

@@ -1,0 +1,174 @@
+//! `cargo x ui`: builds the web page of `ui/` into `crates/ui`, and `cargo x ui-test`, which drives it in a browser.
+//!
+//! `--check` builds it beside and compares every byte with what is committed; `--watch` writes to `target/ui`, which a debug server reads when
+//! `KALLISTO_UI_DIR` names it. Node.js is needed here and nowhere else: `cargo build` takes the committed bytes.
+//!
+//! `dist/SOURCES` is the digest of what the page was made of ([`sources_digest`]); `cargo x tidy` compares it on every machine, without Node.js.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::process::Process;
+use crate::sha256;
+use crate::steps::{Outcome, Step, Usage};
+use crate::workspace;
+
+/// Folders of `ui/` that are not what the page is made of.
+const NOT_SOURCES: [&str; 2] = ["node_modules", "test"];
+/// Where the digest of the sources is kept, below the crate.
+pub(crate) const SOURCES: &str = "crates/ui/dist/SOURCES";
+
+/// The verb.
+pub(crate) fn run(args: &[String]) -> Result<Vec<Step>, Usage> {
+    let mode = match args {
+        [] => "",
+        [one] if one == "--check" || one == "--watch" => one.as_str(),
+        _ => return Err(Usage("takes nothing, --check or --watch".to_owned())),
+    };
+    if let Err(step) = packages() {
+        return Ok(vec![step]);
+    }
+    if mode == "--watch" {
+        return Ok(vec![node("watch", &["build.mjs", "../target/ui", "--watch"])]);
+    }
+    let out = workspace::root().join("target/ui-dist");
+    let types = node("tsc", &["node_modules/typescript/bin/tsc", "--noEmit"]);
+    let build = node("build", &["build.mjs", "../target/ui-dist"]);
+    let mut steps = vec![types, build];
+    if steps.iter().all(|step| step.outcome == Outcome::Passed) {
+        let is_check = mode == "--check";
+        let name = if is_check { "compare" } else { "install" };
+        steps.push(Step::run(name, || {
+            let done = if is_check { compare(&out) } else { install(&out) };
+            done.unwrap_or_else(|error| {
+                eprintln!("{name}: {error}");
+                Outcome::Failed(1)
+            })
+        }));
+        if is_check {
+            steps.push(node("unpack", &["build.mjs", "../crates/ui/dist", "--unpack"]));
+        }
+    }
+    Ok(steps)
+}
+
+/// The verb `ui-test`: its arguments are names of flows.
+pub(crate) fn test(args: &[String]) -> Result<Vec<Step>, Usage> {
+    if let Err(step) = packages() {
+        return Ok(vec![step]);
+    }
+    let build = Process::cargo(["build", "--locked", "--package", "kallisto"]).step("build");
+    if build.outcome != Outcome::Passed {
+        return Ok(vec![build]);
+    }
+    let browsers = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
+    let Some(browser) = browsers.iter().find(|path| Path::new(path).exists()) else {
+        let why = "Chromium is not installed: apt-get install chromium".to_owned();
+        return Ok(vec![build, Step::run("ui-test", || Outcome::Skipped(why))]);
+    };
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let flows = [["--import", "./test/ts.mjs", "test/run.ts", browser].as_slice(), &args].concat();
+    Ok(vec![build, node("ui-test", &flows)])
+}
+
+/// Has the packages of `package-lock.json`, or says why not.
+fn packages() -> Result<(), Step> {
+    let skip = |why: &str| Err(Step::run("ui", || Outcome::Skipped(why.to_owned())));
+    if Process::new("node", ["--version"]).output().is_err() {
+        return skip("Node.js is not installed");
+    }
+    if workspace::root().join("ui/node_modules/.package-lock.json").exists() {
+        return Ok(());
+    }
+    let args = ["--prefix", "ui", "ci", "--ignore-scripts", "--no-audit", "--no-fund"];
+    let step = Process::new("npm", args).step("npm ci");
+    if step.outcome == Outcome::Passed { Ok(()) } else { Err(step) }
+}
+
+/// Runs Node.js in `ui/`.
+fn node(name: &str, args: &[&str]) -> Step {
+    Process::new("node", args.iter().copied()).within("ui").step(name)
+}
+
+/// The digest of every file of `ui/` that the page is made of: path, length and bytes of each, sorted by path.
+pub(crate) fn sources_digest(root: &Path) -> io::Result<String> {
+    let ui = root.join("ui");
+    let mut input = Vec::new();
+    for path in files(&ui)? {
+        let name = path.strip_prefix(&ui).map_err(io::Error::other)?.to_string_lossy().into_owned();
+        if NOT_SOURCES.contains(&name.split('/').next().unwrap_or_default()) {
+            continue;
+        }
+        let bytes = fs::read(&path)?;
+        input.extend_from_slice(format!("{name}\n{}\n", bytes.len()).as_bytes());
+        input.extend_from_slice(&bytes);
+    }
+    Ok(sha256::hex(&input))
+}
+
+/// Every file below `folder`, sorted; packages are not looked into.
+fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            if entry.file_name() != "node_modules" {
+                found.extend(files(&entry.path())?);
+            }
+        } else {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Puts what was built where the crate includes it.
+fn install(out: &Path) -> io::Result<Outcome> {
+    let root = workspace::root();
+    let dist = root.join("crates/ui/dist");
+    if dist.exists() {
+        fs::remove_dir_all(&dist)?;
+    }
+    for path in files(out)? {
+        let name = path.strip_prefix(out).map_err(io::Error::other)?;
+        if name == Path::new("table.rs") {
+            fs::copy(&path, root.join("crates/ui/src/table.rs"))?;
+            continue;
+        }
+        let target = dist.join(name);
+        fs::create_dir_all(target.parent().unwrap_or(&dist))?;
+        fs::copy(&path, target)?;
+    }
+    fs::write(root.join(SOURCES), format!("{}\n", sources_digest(&root)?))?;
+    Ok(Outcome::Passed)
+}
+
+/// Compares what was built with what is committed. Packed files may differ between versions of zlib, so they are unpacked by another step.
+fn compare(out: &Path) -> io::Result<Outcome> {
+    let root = workspace::root();
+    let dist = root.join("crates/ui/dist");
+    let names = |folder: &Path| -> io::Result<Vec<PathBuf>> {
+        let names = files(folder)?.into_iter();
+        Ok(names.filter_map(|path| path.strip_prefix(folder).ok().map(Path::to_owned)).collect())
+    };
+    let built: Vec<PathBuf> =
+        names(out)?.into_iter().filter(|name| name != Path::new("table.rs")).collect();
+    let kept: Vec<PathBuf> =
+        names(&dist)?.into_iter().filter(|name| name != Path::new("SOURCES")).collect();
+    let mut is_same = built == kept;
+    for name in &built {
+        let is_packed = name.extension().is_some_and(|ending| ending == "gz" || ending == "br");
+        if !is_packed && fs::read(out.join(name))? != fs::read(dist.join(name)).unwrap_or_default()
+        {
+            eprintln!("crates/ui/dist/{}: is not what ui/ makes; run: cargo x ui", name.display());
+            is_same = false;
+        }
+    }
+    is_same &= fs::read(out.join("table.rs"))? == fs::read(root.join("crates/ui/src/table.rs"))?;
+    if !is_same {
+        eprintln!("crates/ui is not what ui/ makes; run: cargo x ui");
+    }
+    Ok(if is_same { Outcome::Passed } else { Outcome::Failed(1) })
+}
