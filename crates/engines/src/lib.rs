@@ -1,7 +1,9 @@
 //! The engines that know the server by its contract alone: a folder each, and a row each in [`ENGINES`].
 #![forbid(unsafe_code)]
 
+mod identity_template;
 mod pki;
+mod ssh;
 #[cfg(test)]
 mod testing;
 mod totp;
@@ -10,4 +12,4 @@ mod transit;
 use kallisto_engine::EngineSpec;
 
 /// Every engine here.
-pub const ENGINES: &[&EngineSpec] = &[&pki::ENGINE, &totp::ENGINE, &transit::ENGINE];
+pub const ENGINES: &[&EngineSpec] = &[&pki::ENGINE, &ssh::ENGINE, &totp::ENGINE, &transit::ENGINE];

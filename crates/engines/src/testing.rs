@@ -11,10 +11,11 @@ use kallisto_api::{
 };
 use kallisto_auth::{Operation, Path};
 use kallisto_engine::context::{Made, Work};
+use kallisto_engine::lease::Make;
 use kallisto_engine::storage::Latch;
 use kallisto_engine::{
-    Backend, Call, Caller, EngineContext, EngineSpec, Heavy, KeyedHash, LeaseCall, Memory,
-    MountInfo, Outbound, OutboundAnswer, OutboundCall, Outcome, Random, Storage, Stored,
+    Backend, Call, Caller, EngineContext, EngineSpec, Heavy, KeyedHash, LeaseCall, Leases, Memory,
+    MountInfo, NewLease, Outbound, OutboundAnswer, OutboundCall, Outcome, Random, Storage, Stored,
     TemplateValues, Version, Writes,
 };
 
@@ -38,6 +39,8 @@ pub(crate) struct Mount {
     written: Mutex<(usize, usize)>,
     /// Whether work that takes long never ends.
     is_waiting: AtomicBool,
+    /// When it was asked last, and what it would take to revoke each credential that was handed out.
+    leased: Mutex<(i64, Vec<Vec<u8>>)>,
 }
 
 impl Mount {
@@ -52,6 +55,7 @@ impl Mount {
             identity: Mutex::default(),
             written: Mutex::default(),
             is_waiting: AtomicBool::default(),
+            leased: Mutex::default(),
         }
     }
 
@@ -164,6 +168,7 @@ impl Mount {
         body: &[u8],
     ) -> Result<Option<Result<Response, Error>>, Error> {
         let found = self.spec.routes.dispatch(operation, path)?;
+        self.leased.lock().unwrap().0 = at;
         let caller = Caller::default();
         let full = format!("mount/{path}");
         let request = Request {
@@ -195,13 +200,18 @@ impl Mount {
             page_entries_max: None,
             caller: Some(&caller),
             identity: self,
-            leases: None,
+            leases: Some(self),
             logins: None,
         });
         Ok(match std::pin::pin!(answering).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(answer) => Some(answer),
             Poll::Pending => None,
         })
+    }
+
+    /// What it would take to revoke each credential that was handed out.
+    pub(crate) fn leased(&self) -> Vec<Vec<u8>> {
+        self.leased.lock().unwrap().1.clone()
     }
 
     /// Asks, and leaves as soon as there is anything to wait for.
@@ -331,6 +341,26 @@ impl Random for Mount {
             *byte = if *drawn < 256 { *drawn } else { mixed >> 56 } as u8;
         }
         Ok(())
+    }
+}
+
+/// Each lease lives as long as the mount says.
+impl Leases for Mount {
+    fn issue<'a>(
+        &'a self,
+        lease: NewLease,
+        make: Make<'a>,
+    ) -> BoxFuture<'a, Result<Response, Error>> {
+        let asked = {
+            let mut leased = self.leased.lock().unwrap();
+            leased.1.push(lease.revocation);
+            leased.0
+        };
+        let ends = asked + i64::try_from(MOUNT.default_lease_secs).unwrap();
+        Box::pin(async move {
+            let data = make(Timestamp::from_second(ends).unwrap()).await?;
+            Ok(Response::data(&data))
+        })
     }
 }
 
