@@ -1,6 +1,7 @@
 //! The server as a client meets it: sockets, bytes, replies.
 //!
-//! - [`golden`] replays exchanges recorded from a reference server and compares every reply; [`golden_pki`] those with certificates;
+//! - [`golden`] replays exchanges recorded from a reference server and compares every reply; [`golden_pki`] those with certificates,
+//!   [`golden_ssh`] those with keys; [`replay`] is for recordings of any engine;
 //! - [`hostile`] sends what no honest client sends;
 //! - [`admission`] fills the server and asks whether others still get in;
 //! - [`direct`] asks the same of both readers of HTTP/1.1;
@@ -26,8 +27,10 @@ mod follower;
 mod forwarded;
 mod golden;
 mod golden_pki;
+mod golden_ssh;
 mod heavy;
 mod hostile;
+mod replay;
 mod resp;
 mod resp_states;
 mod support;
