@@ -35,6 +35,7 @@ mod read;
 mod remount;
 mod scan;
 mod secrets;
+mod ssh;
 mod status;
 mod token;
 mod unwrap;
@@ -68,6 +69,8 @@ enum Verb {
     Scan(scan::Scan),
     /// Change some fields of what is at a path
     Patch(patch::Patch),
+    /// Have a key signed or a password made, and run ssh with it
+    Ssh(Box<ssh::Ssh>),
     /// Print what a path is for
     PathHelp(path_help::PathHelp),
     /// Print whether the server is sealed, and who leads
@@ -126,6 +129,7 @@ impl ClientCommand {
             Verb::List(list) => list.run(),
             Verb::Scan(scan) => scan.run(),
             Verb::Patch(patch) => patch.run(),
+            Verb::Ssh(ssh) => ssh.run(),
             Verb::PathHelp(path_help) => path_help.run(),
             Verb::Status(status) => status.run(),
             Verb::Login(login) => login.run(),

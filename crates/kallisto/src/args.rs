@@ -9,12 +9,15 @@ use std::ffi::{OsStr, OsString};
 /// Rewrites every `-word` to `--word`, up to a lone `--`.
 ///
 /// Kept as they are: `-` (standard input), single letters (`-f`, `-h`), negative numbers, anything
-/// that is not UTF-8 and everything after `--`.
+/// that is not UTF-8 and everything after `--`. So is all that follows `USER@HOST` of the verb `ssh`:
+/// it is for another program.
 pub(crate) fn normalise(args: Vec<OsString>) -> Vec<OsString> {
+    let is_ssh = args.get(1).is_some_and(|verb| verb == "ssh");
     let mut verbatim = false;
     args.into_iter()
         .map(|arg| {
             verbatim |= arg == OsStr::new("--");
+            verbatim |= is_ssh && arg.to_str().is_some_and(is_destination);
             match arg.to_str() {
                 Some(text) if !verbatim && is_single_dash_flag(text) => format!("-{text}").into(),
                 _ => arg,
@@ -29,6 +32,10 @@ fn is_single_dash_flag(text: &str) -> bool {
     let mut letters = name.chars();
     let starts_with_letter = letters.next().is_some_and(|first| first.is_ascii_alphabetic());
     starts_with_letter && (name.len() > 1 || text.contains('='))
+}
+
+fn is_destination(text: &str) -> bool {
+    !text.starts_with('-') && text.contains('@')
 }
 
 #[cfg(test)]
@@ -66,5 +73,13 @@ mod tests {
         let given = ["-mount", "--", "-mount"].map(OsString::from).to_vec();
         let wanted = ["--mount", "--", "-mount"].map(OsString::from).to_vec();
         assert_eq!(normalise(given), wanted);
+    }
+
+    #[test]
+    fn what_is_for_ssh_is_left_as_it_is() {
+        let given = ["kallisto", "ssh", "-mode=ca", "a@b", "-oX=y", "ls", "-la"];
+        let wanted = ["kallisto", "ssh", "--mode=ca", "a@b", "-oX=y", "ls", "-la"];
+        let normalised = normalise(given.map(OsString::from).to_vec());
+        assert_eq!(normalised, wanted.map(OsString::from));
     }
 }

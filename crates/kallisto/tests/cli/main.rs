@@ -4,6 +4,7 @@
 //! - [`client`] tests what happens on the way: redirects, retries, tokens, hints;
 //! - [`operator`] takes a server through its keys and its seal;
 //! - [`questions`] asks for leases, versions, engines, help, completion;
+//! - [`ssh`] signs a key or makes a password, and runs a program in the place of ssh;
 //! - [`walk`] takes a secret through its life on our own server;
 //! - [`support`] runs it and plays the server.
 
@@ -16,6 +17,7 @@ mod operator;
 #[path = "../support/ports.rs"]
 mod ports;
 mod questions;
+mod ssh;
 mod support;
 mod transcripts;
 mod walk;
