@@ -11,6 +11,7 @@ mod lsm;
 mod lsm_ops;
 mod policy;
 mod resp;
+mod ssh_key;
 
 /// A fuzz target.
 #[derive(Debug)]
@@ -63,7 +64,7 @@ const LEASE_WORDS: &[&[u8]] = &[
 ];
 
 /// Every target.
-pub(crate) const TARGETS: [Target; 25] = [
+pub(crate) const TARGETS: [Target; 26] = [
     Target {
         name: "http_head",
         about: "requests of a connection: within their bytes, whole or a part, and read as hyper would",
@@ -105,6 +106,12 @@ pub(crate) const TARGETS: [Target; 25] = [
         about: "policies and paths: a set decides as it explains",
         run: policy::run,
         words: policy::WORDS,
+    },
+    Target {
+        name: "ssh_key",
+        about: "keys and options of SSH: one spelling or refused, and certificates say what they were told",
+        run: ssh_key::run,
+        words: ssh_key::WORDS,
     },
     Target {
         name: "cuckoo_ops",
