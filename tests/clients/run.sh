@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Drives `kallisto server -dev` with clients that nobody here wrote: hvac, the `bao` command line,
-# curl, sops, redis-py, node-vault, vaultrs, Vault's Go client and a Java driver. Needs Python with venv and PyPI; without them it says so loudly and succeeds.
+# curl, sops, OpenSSH, redis-py, node-vault, vaultrs, Vault's Go client and a Java driver. Needs Python with venv and PyPI; without them it says so loudly and succeeds.
 #
 #   tests/clients/run.sh [PATH OF A KALLISTO BINARY]
 #
@@ -128,6 +128,21 @@ build() { # build NAME COMMAND...: false, said loudly, when the client cannot be
   echo "*** SKIPPED: $name could not be built or fetched: $(tail -1 "$work/$name-build.log")"
   return 1
 }
+# OpenSSH judges what SSH signs. Installing it needs root; a package starts nothing here, where no init runs.
+sshd=$(PATH=$PATH:/usr/sbin command -v sshd || true)
+if [ -z "$sshd" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  build openssh-server apt-get install -y -q --no-install-recommends openssh-server && sshd=/usr/sbin/sshd
+fi
+if [ -n "$sshd" ] && command -v ssh >/dev/null; then
+  helper=
+  if command -v go >/dev/null && build vault-ssh-helper env GOPATH="$work/gopath" GOFLAGS=-modcacherw \
+    go install github.com/hashicorp/vault-ssh-helper@v0.2.1; then
+    helper=$work/gopath/bin/vault-ssh-helper
+  fi
+  limit=300 run ssh "$work/venv/bin/python" "$here/ssh_walk.py" "$work/venv/bin/bao" $helper
+else
+  echo "*** SKIPPED: ssh: no OpenSSH: nobody logs in with what is signed"
+fi
 for folder in node go java rust; do
   cp -r "$here/$folder" "$work/$folder"
   rm -rf "$work/$folder/target" "$work/$folder/node_modules"
