@@ -5,9 +5,6 @@
 
 use kallisto_pki::{Error, Result};
 
-/// Longest blob that is read or written: as long as a message of SSH may be (RFC 4253, section 6.1) and then some.
-pub const BLOB_BYTES_MAX: usize = 256 << 10;
-
 /// Takes values from bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a>(&'a [u8]);

@@ -23,6 +23,8 @@ mod issuer;
 mod issuers;
 mod memory;
 mod otp;
+#[cfg(test)]
+mod otp_tests;
 mod principals;
 mod role;
 mod roles;

@@ -12,6 +12,7 @@
 //! - [`concurrency`] lets clients race and checks what came of it;
 //! - [`web`] asks as the pages of a browser do;
 //! - [`resp`] speaks the Redis protocol, [`resp_states`] when there is no answer to give;
+//! - [`ssh_canaries`] looks for secrets of SSH in what an audit device hears;
 //! - [`support`] starts a real server in this process and speaks to it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -33,5 +34,6 @@ mod hostile;
 mod replay;
 mod resp;
 mod resp_states;
+mod ssh_canaries;
 mod support;
 mod web;
